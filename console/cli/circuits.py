@@ -33,6 +33,7 @@ SUGGESTED = "2h"
 
 typer_app = group("Circuit breakers: which dependencies are down, and the manual override.")
 
+Check = Annotated[bool, typer.Option("--check", help="Exit with 1 if a circuit is not CLOSED.")]
 Key = Annotated[
     str | None,
     typer.Argument(
@@ -60,18 +61,22 @@ New = Annotated[
 
 
 @command(typer_app, "list", example=["dlq circuit list", "dlq circuit list --pipeline orders"])
-def list_(session: Session, pipeline: SomePipelines = None) -> Reply[CircuitList]:
+def list_(
+    session: Session, pipeline: SomePipelines = None, check: Check = False
+) -> Reply[CircuitList]:
     """List each pipeline's own circuit, and all others that are not closed or overridden.
 
-    The exit status is 1 if a listed circuit is not CLOSED.
+    With --check the exit status is 1 if a listed circuit is not CLOSED.
     """
-    return _reply(list_circuits(session, pipeline or ()), _show_list)
+    return _reply(list_circuits(session, pipeline or ()), _show_list, check=check)
 
 
 @command(typer_app, "show", example=["dlq circuit show", "dlq circuit show hooks.acme.example"])
-def show(session: Session, key: Key = None, pipeline: OnePipeline = None) -> Reply[CircuitList]:
+def show(
+    session: Session, key: Key = None, pipeline: OnePipeline = None, check: Check = False
+) -> Reply[CircuitList]:
     """Show all details of a circuit."""
-    return _reply(show_circuit(session, pipeline, key), _show_circuit)
+    return _reply(show_circuit(session, pipeline, key), _show_circuit, check=check)
 
 
 @command(
@@ -181,10 +186,10 @@ def _confirm(session: Session, switch: CircuitSwitch, question: str) -> None:
 
 
 def _reply(
-    answer: CircuitList, show: Callable[[CircuitList], Iterator[Block]]
+    answer: CircuitList, show: Callable[[CircuitList], Iterator[Block]], *, check: bool
 ) -> Reply[CircuitList]:
     not_closed = any(circuit.state != State.CLOSED for circuit in answer.circuits)
-    return Reply(answer, show, Exit.ATTENTION if not_closed else Exit.DONE)
+    return Reply(answer, show, Exit.ATTENTION if check and not_closed else Exit.DONE)
 
 
 def _show_list(answer: CircuitList) -> Iterator[Block]:

@@ -22,11 +22,12 @@ from typer.core import TyperCommand, TyperGroup
 from deadletter.contract import DEFAULT_APP
 
 from ..operations import aws as clients
-from ..operations.problem import Cause, Problem
+from ..operations.problem import Cause, Denied, Problem
 from ..operations.session import Session
 from . import output
 from .exit import exit_status
 from .output import Reply, printable
+from .policies import help_after_refusal
 
 Profile = Annotated[
     str | None,
@@ -47,6 +48,10 @@ AppName = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON; docs/cli.md lists its keys.")]
+AsLines = Annotated[
+    bool,
+    typer.Option("--jsonl", help="Print JSON lines: each row of the answer's first list, or it."),
+]
 Query = Annotated[
     str | None,
     typer.Option("--query", metavar="JMESPATH", help="Print this part of the JSON only."),
@@ -92,6 +97,7 @@ class Shared:
     region: Region = None
     app: AppName = None
     json: AsJson = False
+    jsonl: AsLines = False
     query: Query = None
     debug: Debug = False
 
@@ -182,7 +188,7 @@ def command(
         def called(context: typer.Context, **given: Any) -> None:
             here = Shared(**{option.name: given.pop(option.name) for option in SHARED})
             shared = here.over(context.find_object(Shared) or Shared())
-            perform(shared, partial(run, **given))
+            perform(shared, partial(run, **given), context.command_path.partition(" ")[2])
 
         context = inspect.Parameter(
             "context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context
@@ -201,20 +207,25 @@ def command(
     return register
 
 
-def perform(shared: Shared, run: Callable[[Session], Reply[Any]]) -> None:
-    """Runs a command, prints its reply or error, and ends the program with its exit status."""
+def perform(shared: Shared, run: Callable[[Session], Reply[Any]], words: str) -> None:
+    """Runs a command, prints its reply or error, and ends the program with its exit status.
+
+    `words` are those of the command, after `dlq`.
+    """
+    app = shared.app or os.environ.get("DLQ_APP") or DEFAULT_APP
     try:
         query = output.compiled(shared.query)
         connect = partial(clients.connect, shared.profile, shared.region)
-        reply = run(Session(connect, shared.app or os.environ.get("DLQ_APP") or DEFAULT_APP))
-        output.write(reply, as_json=shared.json, query=query)
+        reply = run(Session(connect, app))
+        output.write(reply, as_json=shared.json, as_lines=shared.jsonl, query=query)
     except BrokenPipeError:
         raise
     except Exception as error:
         problem = clients.explain(error) or _bug(error)
         if shared.debug:
             traceback.print_exc()
-        sys.stderr.write(f"Error: {printable(problem.says)}\n")
+        more = help_after_refusal(words, app) if isinstance(problem, Denied) else ""
+        sys.stderr.write(f"Error: {printable(problem.says + more)}\n")
         raise typer.Exit(exit_status(problem)) from error
     raise typer.Exit(reply.exit_status)
 

@@ -11,6 +11,7 @@ import typer
 from .command import (
     AppName,
     AsJson,
+    AsLines,
     Debug,
     Group,
     Profile,
@@ -124,6 +125,7 @@ def root(
     region: Region = None,
     app_name: AppName = None,
     as_json: AsJson = False,
+    as_lines: AsLines = False,
     query: Query = None,
     debug: Debug = False,
     version: Version = False,
@@ -133,7 +135,7 @@ def root(
     The options below may stand before or after a command. Colour is left out when
     NO_COLOR is set, and all styling when the output is not a terminal.
     """
-    context.obj = Shared(profile, region, app_name, as_json, query, debug)
+    context.obj = Shared(profile, region, app_name, as_json, as_lines, query, debug)
 
 
 def main() -> None:

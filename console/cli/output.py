@@ -97,17 +97,23 @@ def compiled(query: str | None) -> Any:
         raise Problem(f"--query is not JMESPath ({why}): see jmespath.org.", Cause.INPUT) from error
 
 
-def write(reply: Reply[Any], *, as_json: bool, query: Any) -> None:
+SCHEMA = 1
+"""The version of all answers. Keys are added without a new one; it grows if a key changes."""
+
+
+def write(
+    reply: Reply[Any], *, as_json: bool = False, as_lines: bool = False, query: Any = None
+) -> None:
     """Prints the reply to standard output.
 
     If the query can't be applied, the whole answer is printed and Problem raised.
     """
-    if not (as_json or query):
+    if not (as_json or as_lines or query):
         show(reply.show(reply.answer))
         return
-    data = plain(reply.answer)
+    data = {"schema": SCHEMA, **plain(reply.answer)}
     if query is None:
-        _write_json(data)
+        _write_lines(_rows(data)) if as_lines else _write_json(data)
         return
     from jmespath.exceptions import JMESPathError
 
@@ -119,7 +125,18 @@ def write(reply: Reply[Any], *, as_json: bool, query: Any) -> None:
         raise Problem(
             f"--query does not fit the answer ({why}): all of it is printed.", Cause.INPUT
         ) from error
-    _write_json(chosen)
+    _write_lines(chosen) if as_lines else _write_json(chosen)
+
+
+def _rows(data: Mapping[str, Any]) -> Any:
+    """The first list of an answer; the answer if it has none."""
+    return next((value for value in data.values() if isinstance(value, list)), data)
+
+
+def _write_lines(data: Any) -> None:
+    """A line for each member of a list; else one line."""
+    for row in data if isinstance(data, list) else [data]:
+        sys.stdout.write(json.dumps(row, ensure_ascii=True) + "\n")
 
 
 def plain(value: Any) -> Any:

@@ -18,6 +18,7 @@ from .asking import Yes, confirm
 from .command import OnePipeline, command, group
 from .exit import Exit
 from .output import Block, Line, Reply, Styled, TextTable, line
+from .progress import waiting
 
 typer_app = group("Start a re-drive run now, without waiting for the schedule.")
 
@@ -52,14 +53,16 @@ def now(
     letters, moves nothing and does not ask.
 
     Ctrl-C stops the waiting, not the run. The exit status is 1 if the run failed, could not
-    do its work (its report names what AWS refused or did not answer), or left a letter that
-    could not be judged or moved.
+    do its work (its report names what AWS refused or did not answer), found another run at work,
+    or left a letter that could not be judged or moved.
     """
     queue = operation.target(session, pipeline, source)
     if not (yes or dry_run):
         confirm(session, _question(queue, operation.visible_letters(session, queue)))
     try:
-        run = operation.start(session, queue, dry_run=dry_run)
+        what = "A dry run looks at" if dry_run else "A run works on"
+        with waiting(f"{what} {queue.pipeline.name} (Ctrl-C stops only the waiting)"):
+            run = operation.start(session, queue, dry_run=dry_run)
     except KeyboardInterrupt:
         sys.stderr.write(
             "\nStopped waiting; a run that has started goes on to its end: see dlq status.\n"
@@ -89,7 +92,12 @@ def show(run: RedriveRun) -> Iterator[Block]:
         f" over {run.source} in account {run.account}, {run.region}",
     )
     yield line(f"Ended because: {report.get('stopped') or 'the run gave no reason'}")
-    if not run.ended_well:
+    if run.was_busy:
+        yield line(
+            Styled("Nothing was done: another run is at work.", "alarm"),
+            f" Type dlq status {run.pipeline} to see it end, or try again in a minute.",
+        )
+    elif not run.ended_well:
         yield line(Styled("The run could not do its work.", "alarm"), f" {_next(run)}")
     yield Line()
     # A later version may have more counters.

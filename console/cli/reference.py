@@ -68,7 +68,9 @@ for `explain`: `lambda:InvokeFunction` |
 The options under `dlq` may stand before or after every command; the pages of the commands below
 leave them out.
 
-The keys of its JSON follow each command. Keys are only added, never removed. Times are
+The keys of its JSON follow each command, and `schema` is the version of all answers: keys are only
+added, and if one ever changes its meaning, that number grows. `--jsonl` prints the rows of the
+answer's first list, one a line. Times are
 ISO 8601 in UTC, durations are seconds, sizes are bytes."""
 
 

@@ -135,8 +135,7 @@ def disable(
 ) -> Reply[RuleRevision]:
     """Disable a rule, within a minute; it stays in the table.
 
-    Letters that it holds come due. To enable it again, set `enabled` to true in the
-    table, or write it again with add --replace.
+    Letters that it holds come due. dlq rules enable undoes it.
     """
     editor = RuleEditor(session, pipeline)
     rule = editor.find(rule_id)
@@ -144,6 +143,26 @@ def disable(
     if not yes:
         asking.confirm(session, f"Disable rule {rule_id} of {everywhere(editor.key)}.")
     return Reply(editor.disable(rule, why), _show_disabled)
+
+
+def enable(
+    session: Session,
+    rule_id: RuleId,
+    pipeline: OnPipeline = None,
+    reason: Reason = None,
+    yes: Yes = False,
+) -> Reply[RuleRevision]:
+    """Enable a disabled rule, within a minute.
+
+    A rule that would be INVALID, or make another rule INVALID, stays disabled.
+    """
+    editor = RuleEditor(session, pipeline)
+    rule = editor.find(rule_id)
+    editor.check_enabled(rule)
+    why = asking.reason(reason, "A rule")
+    if not yes:
+        asking.confirm(session, f"Enable rule {rule_id} of {everywhere(editor.key)}.")
+    return Reply(editor.enable(rule, why), _show_enabled)
 
 
 def _end(given: str | None, now: datetime) -> str | None:
@@ -185,6 +204,11 @@ def _show_added(change: RuleRevision) -> Iterator[Block]:
 def _show_disabled(change: RuleRevision) -> Iterator[Block]:
     yield _headline(change, "disabled")
     yield line("Without effect within a minute: see dlq rules list.")
+
+
+def _show_enabled(change: RuleRevision) -> Iterator[Block]:
+    yield _headline(change, "enabled")
+    yield line("In effect within a minute: see dlq rules list.")
 
 
 def _headline(change: RuleRevision, what: str) -> Block:

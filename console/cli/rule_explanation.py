@@ -20,6 +20,7 @@ from ..operations.words import clock, count, duration, moment
 from .command import OnePipeline
 from .letters import Attributes, Body, Source, letters_in_file, not_given_back
 from .output import Block, Line, Reply, Styled, line
+from .progress import waiting
 
 MessageId = Annotated[
     str | None,
@@ -62,7 +63,10 @@ def explain(
         if message_id is not None
         else letters_in_file(session, body or "", attribute or ())
     )
-    explanation = operation.explain(session, pipeline, letter, source=source, show_body=show_body)
+    with waiting("Looking for the letter, and asking the router"):
+        explanation = operation.explain(
+            session, pipeline, letter, source=source, show_body=show_body
+        )
     return Reply(explanation, show)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from deadletter.contract import EVERY_PIPELINE
@@ -50,8 +51,7 @@ def show(answer: RuleList) -> Iterator[Block]:
 def _pipeline(pipeline: PipelineRules, now: datetime) -> Iterator[Block]:
     refused = [rule for rule in pipeline.rules if rule.effect == "refused"]
     tried = [rule for rule in pipeline.rules if rule.effect != "refused"]
-    number = f"{count(len(tried), 'rule')}, in the order they are tried" if tried else "no rule"
-    yield line(Styled(pipeline.name, "strong"), f": {number}")
+    yield line(Styled(pipeline.name, "strong"), f": {_number(pipeline.rules)}")
     for rule in refused:
         yield line(
             Styled(rule.rule_id, "strong"), f"{_where(rule)}  ",
@@ -68,6 +68,15 @@ def _pipeline(pipeline: PipelineRules, now: datetime) -> Iterator[Block]:
         yield from _why(rule)
 
 
+def _number(rules: Sequence[ListedRule]) -> str:
+    """How many rules are listed, and of which effect."""
+    if not rules:
+        return "no rule"
+    effects = Counter("INVALID" if rule.effect == "refused" else rule.effect for rule in rules)
+    parts = ", ".join(f"{number} {effect}" for effect, number in sorted(effects.items()))
+    return f"{count(len(rules), 'rule')} ({parts}), in the order they are tried"
+
+
 def _where(rule: ListedRule) -> str:
     return " (all pipelines)" if rule.pipeline == EVERY_PIPELINE else ""
 
@@ -77,15 +86,14 @@ def _effect(rule: ListedRule) -> str:
 
 
 def _state(rule: ListedRule, now: datetime) -> Iterator[Part]:
-    invalid = rule.status == "INVALID"
-    yield Styled(f"INVALID: {rule.status_reason}" if invalid else rule.effect,
-                 _STYLES.get(rule.effect, "alarm" if rule.effect == "used up" else ""))  # fmt: skip
+    yield Styled(rule.effect, _STYLES.get(rule.effect, "alarm" if rule.effect == "used up" else ""))
     of = f" of at most {rule.max_matches:,}" if rule.max_matches is not None else ""
     yield f", matched {count(rule.matches, 'letter')}{of}"
     yield f", priority {rule.priority}"
-    if rule.expires_at is not None and not invalid:
-        left = duration((rule.expires_at - now).total_seconds())
-        yield f", expires {clock(rule.expires_at, now)}, in {left}"
+    if rule.expires_at is not None:
+        left = (rule.expires_at - now).total_seconds()
+        when = f"expires {clock(rule.expires_at, now)}, in {duration(left)}"
+        yield f", {when if left > 0 else f'expired {duration(-left)} ago'}"
 
 
 def _why(rule: ListedRule) -> Iterator[Block]:

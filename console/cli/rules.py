@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .command import command, group
-from .rule_edit import add, disable
+from .rule_edit import add, disable, enable
 from .rule_explanation import explain
 from .rule_file import export, import_
 from .rule_lint import lint
@@ -36,6 +36,12 @@ command(
     "disable",
     example=['dlq rules disable stop-acme --reason "acme has mended it"'],
 )(disable)
+
+command(
+    typer_app,
+    "enable",
+    example=['dlq rules enable stop-acme --reason "acme is broken again"'],
+)(enable)
 
 command(
     typer_app,

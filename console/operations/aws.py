@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from .deadline import Deadline, DeadlineMissed
-from .problem import Cause, Problem
+from .problem import Cause, Denied, Problem
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -283,7 +283,8 @@ def explain(error: Exception) -> Problem | None:
     if isinstance(error, Problem):
         return error
     if isinstance(error, exceptions.ClientError):
-        return Problem(_answered(error), _ending(error_code(error)))
+        kind = Denied if error_code(error) in _REFUSED else Problem
+        return kind(_answered(error), _ending(error_code(error)))
     says: str
     match error:
         case exceptions.ProfileNotFound():

@@ -12,7 +12,7 @@ from deadletter.message.letter import Attribute, Letter, NotALetter, from_api, f
 from deadletter.message.strict_json import Unreadable, read_json
 
 from .app import DeployedPipeline
-from .peek import peek
+from .peek import SAMPLE, Reach, peek
 from .problem import Cause, Problem
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ def sampled(
     limit: int,
     now: Callable[[], float],
     wanted: Callable[[Letter], bool] = lambda _: True,
+    reach: Reach = SAMPLE,
 ) -> Sample:
     """Up to `limit` wanted letters of a source, all of them given back."""
     letters: list[Letter] = []
@@ -62,7 +63,7 @@ def sampled(
 
     looked_at = not_given_back = 0
     for url in queues(pipeline, source):
-        look = peek(sqs, url, missing=missing, see=see, now=now)
+        look = peek(sqs, url, missing=missing, see=see, now=now, reach=reach)
         looked_at += look.looked_at
         not_given_back += look.not_given_back
     home = source if source in pipeline.dedicated else MAIN_DLQ

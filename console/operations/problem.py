@@ -27,3 +27,7 @@ class Problem(Exception):
         super().__init__(says)
         self.says = says
         self.cause = cause
+
+
+class Denied(Problem):
+    """AWS refuses a call for want of a permission."""

@@ -42,10 +42,18 @@ class RedriveRun(Answer):
 
     @property
     def needs_person(self) -> bool:
-        """Whether a letter could not be moved or judged, or the run could not do its work."""
+        """Whether a letter could not be moved or judged, or the run did not do its work."""
         counts = self.report.get("counts")
         undone = _NEED_PERSON & counts.keys() if isinstance(counts, dict) else set()
-        return bool(self.report.get("failed") or undone) or not self.ended_well
+        failed = bool(self.report.get("failed") or undone)
+        return failed or self.was_busy or not self.ended_well
+
+    @property
+    def was_busy(self) -> bool:
+        """Whether another run was at work, so that this one did nothing."""
+        from deadletter.redrive.redriver import LEASE_HELD
+
+        return self.report.get("stopped") == LEASE_HELD
 
     @property
     def trouble(self) -> str | None:

@@ -133,12 +133,37 @@ class RuleEditor:
 
     def disable(self, rule: StoredRule, reason: str) -> RuleRevision:
         """Disables the rule; the caller's identity and the old reason are added to the reason."""
-        why = _disabled_reason(reason, self._session.aws.caller, rule.columns.get("reason"))
+        before = rule.columns.get("reason")
+        why = _switched_reason(reason, "disabled", self._session.aws.caller, before)
         try:
             self._table.disable(rule, why)
         except RuleTableChange as error:
             raise _raced(rule.rule_id) from error
         after = {**rule.columns, "enabled": False, "reason": why}
+        return self._change(rule.rule_id, after, rule)
+
+    def check_enabled(self, rule: StoredRule) -> None:
+        """Raises Problem if the rule is enabled already, or would be INVALID."""
+        if rule.columns.get("enabled") not in (False, "false"):
+            raise Problem(
+                f"Rule {rule.rule_id} of {everywhere(self.key)} is not disabled: "
+                "dlq rules list says what it does.",
+                Cause.FAILED,
+            )
+        stored = self._table.read()
+        before = _find(stored, self.key, rule.rule_id)
+        terms = [deployed.terms(pipeline) for pipeline in self._pipelines]
+        _checked(stored, before, {**rule.columns, "enabled": True}, terms)
+
+    def enable(self, rule: StoredRule, reason: str) -> RuleRevision:
+        """Enables the rule; the caller's identity and the old reason are added to the reason."""
+        before = rule.columns.get("reason")
+        why = _switched_reason(reason, "enabled", self._session.aws.caller, before)
+        try:
+            self._table.enable(rule, why)
+        except RuleTableChange as error:
+            raise _raced(rule.rule_id) from error
+        after = {**rule.columns, "enabled": True, "reason": why}
         return self._change(rule.rule_id, after, rule)
 
     def _change(
@@ -200,7 +225,7 @@ def _raced(rule_id: str) -> Problem:
     )
 
 
-def _disabled_reason(why: str, who: str, before: object) -> str:
-    """The new reason. The table has no other column for who disabled a rule, and why."""
-    text = f"{why} (disabled by {who}; before: {before or 'no reason given'})"
+def _switched_reason(why: str, switched: str, who: str, before: object) -> str:
+    """The new reason. The table has no other column for who switched a rule, and why."""
+    text = f"{why} ({switched} by {who}; before: {before or 'no reason given'})"
     return text if len(text) <= MAX_REASON else f"{text[: MAX_REASON - 1]}…"

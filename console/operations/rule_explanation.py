@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -18,7 +18,7 @@ from .answer import Answer
 from .app import DeployedPipeline
 from .aws import Aws, failure
 from .letters import Sample
-from .peek import HIDDEN
+from .peek import HIDDEN, SAMPLE
 from .problem import Cause, Problem
 from .session import Session
 from .words import count
@@ -63,6 +63,10 @@ class Explanation(Answer):
     ]
 
 
+# A person waits, and SQS hands out letters in any order: a longer look finds hardly more.
+_SEARCH = replace(SAMPLE, seconds=6)
+
+
 def explain(
     session: Session,
     pipeline: str | None,
@@ -104,12 +108,13 @@ def _find(session: Session, pipeline: DeployedPipeline, source: str, message_id:
         1,
         session.clock,
         lambda letter: message_id in (letter.message_id, _origin(letter)),
+        _SEARCH,
     )
     if not sample.letters:
         raise Problem(
             f"{message_id} is not among the {count(sample.looked_at, 'letter')} that {source} of "
-            f"{pipeline.name} showed: try again or another --source, or make it up with --body; "
-            "it may also be waiting (see dlq status), or delivered.",
+            f"{pipeline.name} showed: dlq explain {message_id} tells where it is; or try another "
+            "--source, or make it up with --body.",
             Cause.ABSENT,
         )
     return sample

@@ -17,7 +17,7 @@ from .answer import Answer
 from .app import App, DeployedPipeline
 from .rule_table import StoredRule
 from .session import Session
-from .words import duration, moment
+from .words import moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class ListedRule:
 
     rule_id: Annotated[str, "id of the rule"]
     pipeline: Annotated[str, "the key it is stored under: a pipeline, or `*` for all"]
-    status: Annotated[str, "VALID or INVALID; an INVALID rule matches nothing"]
+    status: Annotated[str, "VALID, or INVALID: it can't be understood and matches nothing"]
     status_reason: Annotated[str | None, "why it is INVALID"]
     effect: Annotated[str, "enforced, shadow, disabled, expired, used up or refused"]
     action: Annotated[str | None, "what it does; null if it was refused"]
@@ -131,13 +131,12 @@ def listed(
 
 
 def _valid(stored: StoredRule, rule: Rule, matches: int, now: float) -> ListedRule:
-    effect, why = _effect(rule, matches, now)
     return ListedRule(
         rule_id=rule.rule_id,
         pipeline=rule.pipeline,
-        status="VALID" if why is None else "INVALID",
-        status_reason=why,
-        effect=effect,
+        status="VALID",
+        status_reason=None,
+        effect=_effect(rule, matches, now),
         action=str(rule.action),
         about=rule_text.about(rule.pattern),
         pattern=rule.pattern,
@@ -152,15 +151,15 @@ def _valid(stored: StoredRule, rule: Rule, matches: int, now: float) -> ListedRu
     )
 
 
-def _effect(rule: Rule, matches: int, now: float) -> tuple[str, str | None]:
-    """What a rule does now, and why it is INVALID, if so."""
+def _effect(rule: Rule, matches: int, now: float) -> str:
+    """What a rule does now."""
     if not rule.enabled:
-        return "disabled", None
+        return "disabled"
     if rule.expires_at is not None and rule.expires_at <= now:
-        return "expired", f"expired {duration(now - rule.expires_at)} ago"
+        return "expired"
     if rule.max_matches is not None and matches >= rule.max_matches:
-        return "used up", None
-    return ("shadow" if rule.mode is RuleMode.SHADOW else "enforced"), None
+        return "used up"
+    return "shadow" if rule.mode is RuleMode.SHADOW else "enforced"
 
 
 def _refused(stored: StoredRule, why: str, matches: int) -> ListedRule:

@@ -72,13 +72,34 @@ class RuleTable:
 
     def disable(self, rule: StoredRule, reason: str) -> None:
         """Disables a rule, also if it has changed; raises RuleTableChange if it is deleted."""
+        self._switch(rule, reason, enabled=False)
+
+    def enable(self, rule: StoredRule, reason: str) -> None:
+        """Enables a rule; raises RuleTableChange if it has changed."""
+        self._switch(rule, reason, enabled=True, unchanged=_unchanged(rule, {}))
+
+    def _switch(
+        self,
+        rule: StoredRule,
+        reason: str,
+        *,
+        enabled: bool,
+        unchanged: Mapping[str, Any] | None = None,
+    ) -> None:
+        condition = unchanged or {"ConditionExpression": "attribute_exists(rule_id)"}
+        names = {**condition.get("ExpressionAttributeNames", {}), "#reason": "reason"}
+        values = {
+            **condition.get("ExpressionAttributeValues", {}),
+            ":enabled": {"BOOL": enabled},
+            ":reason": {"S": reason},
+        }
         self._write(
             self._dynamodb.update_item,
             Key=_key(rule),
-            UpdateExpression="SET enabled = :off, #reason = :reason",
-            ConditionExpression="attribute_exists(rule_id)",
-            ExpressionAttributeNames={"#reason": "reason"},
-            ExpressionAttributeValues={":off": {"BOOL": False}, ":reason": {"S": reason}},
+            UpdateExpression="SET enabled = :enabled, #reason = :reason",
+            ConditionExpression=condition["ConditionExpression"],
+            ExpressionAttributeNames=names,
+            ExpressionAttributeValues=values,
         )
 
     def _write(self, call: Callable[..., object], **request: Any) -> None:

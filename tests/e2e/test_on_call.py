@@ -235,6 +235,9 @@ TYPED: dict[str, list[tuple[str, ...]]] = {
     "dlq rules disable": [
         ("rules", "disable", "kept", "--pipeline", "*", "--reason", "a test", "--yes")
     ],
+    "dlq rules enable": [
+        ("rules", "enable", "kept", "--pipeline", "*", "--reason", "a test", "--yes")
+    ],
     "dlq circuit list": [("circuit", "list")],
     "dlq circuit show": [("circuit", "show", *PIPELINE)],
     # It is held open already, so that the letter stays.

@@ -514,6 +514,10 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
         "DlqReader": {**SEE, **LIST_RULES},
         "RuleEditor": {"table Rules": {"dynamodb:UpdateItem"}},
     },
+    "dlq rules enable": {
+        "DlqReader": {**SEE, **LIST_RULES},
+        "RuleEditor": {"table Rules": {"dynamodb:UpdateItem"}},
+    },
     "dlq rules import": {
         "DlqReader": {**SEE, **LIST_RULES},
         "RuleEditor": {"table Rules": {"dynamodb:PutItem", "dynamodb:DeleteItem"}},

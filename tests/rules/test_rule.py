@@ -156,7 +156,7 @@ NOT_PLAIN = "a pattern holds text, numbers, true, false, null, lists and maps on
         ({"rule_id": ""}, "rule_id must be text"),
         ({"rule_id": Decimal(7)}, "rule_id must be text"),
         ({"tenant": "a"}, f"unknown field 'tenant'; allowed are {FIELDS}"),
-        ({"action": GONE}, f"action None is unknown; allowed are {ACTIONS}"),
+        ({"action": GONE}, f"action is missing; allowed are {ACTIONS}"),
         ({"action": "DELETE"}, f"action 'DELETE' is unknown; allowed are {ACTIONS}"),
         ({"action": ""}, f"action '' is unknown; allowed are {ACTIONS}"),
         ({"action": True}, f"action True is unknown; allowed are {ACTIONS}"),
@@ -180,11 +180,11 @@ NOT_PLAIN = "a pattern holds text, numbers, true, false, null, lists and maps on
         ({"queue": "slow"}, "queue goes with DEDICATED_DLQ only"),
         (
             {"action": "DELAYED_REDRIVE", "delay_seconds": -1},
-            "delay_seconds -1 is out of range; allowed are 0 to 604800",
+            "delay_seconds -1 is out of range; allowed are 0 to 604800 (7 d)",
         ),
         (
             {"action": "DELAYED_REDRIVE", "delay_seconds": "604801"},
-            "delay_seconds 604801 is out of range; allowed are 0 to 604800",
+            "delay_seconds 604801 (7 d) is out of range; allowed are 0 to 604800 (7 d)",
         ),
         (
             {"action": "DELAYED_REDRIVE", "delay_seconds": "1 h"},

@@ -12,7 +12,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
-from deadletter.contract import EVERY_PIPELINE, MAIN_DLQ
+from deadletter.contract import DAY, EVERY_PIPELINE, HOUR, MAIN_DLQ
 from deadletter.message.strict_json import Unreadable, read_json
 from deadletter.rules.pattern import PatternRefused, compile_pattern
 from deadletter.settings.pipeline import Pipeline
@@ -169,6 +169,8 @@ def _check_length(item: Mapping[str, Any]) -> None:
 
 
 def _action(value: object) -> Action:
+    if value is None:
+        raise RuleRefused(f"action is missing; allowed are {', '.join(Action)}")
     text = value.strip().upper() if isinstance(value, str) else ""
     if text not in set(Action):
         raise _unknown("action", value, Action)
@@ -287,9 +289,17 @@ def _delay(value: object, pipeline: Pipeline) -> float | None:
         return None
     delay = _number("delay_seconds", value)
     if not 0 <= delay <= pipeline.max_delay:
-        bounds = f"is out of range; allowed are 0 to {pipeline.max_delay:g}"
-        raise RuleRefused(f"delay_seconds {delay:g} {bounds}", f"delay_seconds {bounds}")
+        bounds = f"is out of range; allowed are 0 to {_seconds(pipeline.max_delay)}"
+        raise RuleRefused(f"delay_seconds {_seconds(delay)} {bounds}", f"delay_seconds {bounds}")
     return delay
+
+
+def _seconds(number: float) -> str:
+    """Seconds without an exponent, and what they are in days or hours."""
+    for unit, name in ((DAY, "d"), (HOUR, "h")):
+        if number >= unit:
+            return f"{number:.15g} ({number / unit:.3g} {name})"
+    return f"{number:.15g}"
 
 
 def _choice(name: str, value: object, allowed: tuple[str, ...]) -> str | None:

@@ -50,7 +50,7 @@ def test_a_new_circuit_is_closed(orders: Any, dlq: Any) -> None:
 def test_a_circuit_opened_by_hand_says_who_why_and_until_when(orders: Any, dlq: Any) -> None:
     answer = answered(dlq, "open", "--reason", "bank down", "--expires", "2h", "--yes")
     assert (answer["before"]["state"], answer["after"]["state"]) == ("CLOSED", "OPEN")
-    (circuit,) = answered(dlq, "list", status=Exit.ATTENTION)["circuits"]
+    (circuit,) = answered(dlq, "list", "--check", status=Exit.ATTENTION)["circuits"]
     assert (circuit["state"], circuit["forced"], circuit["forced_reason"]) == (
         "OPEN",
         "OPEN",
@@ -69,7 +69,7 @@ def test_the_override_is_stored_for_the_pipelines_routers(orders: Any, dlq: Any)
 def test_circuits_of_a_pipeline_are_overridden_separately(orders: Any, dlq: Any) -> None:
     reported(orders, "hooks.acme")
     answered(dlq, "open", "hooks.acme", "--reason", "x", "--expires", "1h", "--yes")
-    answer = answered(dlq, "list", status=Exit.ATTENTION)["circuits"]
+    answer = answered(dlq, "list", "--check", status=Exit.ATTENTION)["circuits"]
     assert [(circuit["key"], circuit["state"]) for circuit in answer] == [
         ("orders", "CLOSED"),
         ("hooks.acme", "OPEN"),
@@ -80,7 +80,7 @@ def test_a_circuit_whose_override_ends_is_tried_at_once(orders: Any, dlq: Any) -
     answered(dlq, "open", "--reason", "x", "--expires", "9h", "--yes")
     after = answered(dlq, "auto", "--yes")["after"]
     assert (after["state"], after["forced"]) == ("OPEN", None)
-    due = answered(dlq, "show", status=Exit.ATTENTION)["circuits"][0]["open_until"]
+    due = answered(dlq, "show", "--check", status=Exit.ATTENTION)["circuits"][0]["open_until"]
     assert due <= time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 1))
 
 
@@ -93,7 +93,7 @@ def test_a_circuit_closed_by_hand_is_closed_and_overridden(orders: Any, dlq: Any
 def test_a_malformed_record_is_shown_and_replaced(orders: Any, dlq: Any) -> None:
     orders.put("circuits", item.stored(
         {"pipeline": "orders", "circuit_key": "orders", "state": "AJAR"}))  # fmt: skip
-    (circuit,) = answered(dlq, "show", status=Exit.ATTENTION)["circuits"]
+    (circuit,) = answered(dlq, "show", "--check", status=Exit.ATTENTION)["circuits"]
     assert circuit["state"] == "UNREADABLE"
     assert answered(dlq, "auto", "--yes")["after"]["state"] == "OPEN"
 
@@ -136,6 +136,8 @@ def test_the_list_has_a_line_for_each_circuit(orders: Any, dlq: Any) -> None:
     listed, shown = dlq("circuit", "list"), dlq("circuit", "show")
     assert "orders    orders   OPEN" in listed.output
     assert "bank down" in shown.output
+    # As `status`: looking succeeds, and --check asks for the exit status.
+    assert (listed.exit_code, shown.exit_code) == (Exit.DONE, Exit.DONE)
 
 
 def test_ending_an_override_that_does_not_exist_is_refused(orders: Any, dlq: Any) -> None:
@@ -227,7 +229,7 @@ def test_without_the_permission_to_query_known_keys_are_held_and_others_refused(
 def test_an_override_without_an_end_says_so_everywhere(orders: Any, dlq: Any) -> None:
     done = dlq("circuit", "open", "--until-closed", "--reason", "bank down", "--yes")
     assert "until a person ends it: bank down" in done.output
-    (circuit,) = answered(dlq, "list", status=Exit.ATTENTION)["circuits"]
+    (circuit,) = answered(dlq, "list", "--check", status=Exit.ATTENTION)["circuits"]
     assert (circuit["forced"], circuit["forced_until"], circuit["open_until"]) == (
         "OPEN",
         None,

@@ -16,8 +16,10 @@ import pytest
 from botocore import exceptions
 
 from console.cli.exit import Exit, exit_status
+from console.cli.policies import policies_of
 from console.operations import app, aws
 from console.operations.problem import Cause, Problem
+from tests.infra.test_permissions import COMMANDS
 
 ROOT = Path(__file__).parents[3]
 
@@ -151,6 +153,39 @@ def test_an_error_of_aws_becomes_a_sentence(error: Exception, says: str, status:
     assert says in problem.says
     assert exit_status(problem) == status
     assert problem.says.endswith((".", "?"))
+
+
+def test_a_refusal_names_the_policies_of_the_app_that_the_command_takes(
+    cloud: Any, dlq: Any, functions: Any
+) -> None:
+    cloud.deploy("orders")
+    functions.raises = _answer("AccessDeniedException", "who may not")
+    done = dlq("redrive", "now", "--yes")
+    assert done.exit_code == Exit.UNREACHABLE
+    assert (
+        "dlq redrive now takes the app's managed policies deadletter-DlqReader-… and "
+        "deadletter-DlqOperator-…" in done.stderr
+    )
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_policies_of_a_command_are_those_of_the_permissions_table(command: str) -> None:
+    assert list(policies_of(command.partition(" ")[2])) == list(COMMANDS[command])
+
+
+def test_json_says_its_version(cloud: Any, dlq: Any) -> None:
+    cloud.deploy("orders")
+    assert json.loads(dlq("status", "--json").stdout)["schema"] == 1
+    assert dlq("show", "--query", "schema").stdout == "1\n"
+
+
+def test_json_lines_are_the_rows_of_the_first_list(cloud: Any, dlq: Any) -> None:
+    cloud.deploy("orders", "invoices")
+    rows = dlq("circuit", "list", "--jsonl").stdout.splitlines()
+    assert [json.loads(row)["pipeline"] for row in rows] == ["invoices", "orders"]
+    names = dlq("status", "--jsonl", "--query", "pipelines[].name").stdout
+    assert names == '"invoices"\n"orders"\n'
+    assert len(dlq("--jsonl", "status", "--query", "pipelines[0]").stdout.splitlines()) == 1
 
 
 def _fails_with(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:

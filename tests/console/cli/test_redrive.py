@@ -9,6 +9,7 @@ import pytest
 from botocore import exceptions
 
 from console.cli.exit import Exit
+from deadletter.redrive.redriver import LEASE_HELD
 
 REPORT = {
     "pipeline": "orders",
@@ -249,3 +250,13 @@ def test_a_run_that_ended_well_is_a_success(cloud: Any, dlq: Any, functions: Any
     cloud.deploy("orders")
     functions.report = {**REPORT, "ended_well": True, "moved": 0}
     assert dlq("redrive", "now", "--yes").exit_code == Exit.DONE
+
+
+def test_a_run_that_finds_another_at_work_is_no_success(
+    cloud: Any, dlq: Any, functions: Any
+) -> None:
+    cloud.deploy("orders")
+    functions.report = {**REPORT, "stopped": LEASE_HELD, "received": 0, "moved": 0}
+    done = dlq("redrive", "now", "--yes")
+    assert done.exit_code == Exit.ATTENTION
+    assert "Nothing was done: another run is at work. Type dlq status orders" in done.stdout

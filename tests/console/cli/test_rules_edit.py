@@ -82,7 +82,10 @@ def test_a_pattern_may_come_from_a_file(orders: Any, dlq: Any, tmp_path: Any) ->
         (["--queue", "bulk"], "queue goes with DEDICATED_DLQ only"),
         (["--action", "dedicated_dlq", "--queue", "nope"], "queue 'nope' is unknown"),
         (["--action", "delayed_redrive"], "DELAYED_REDRIVE needs delay_seconds"),
-        (["--action", "delayed_redrive", "--delay", "8d"], "out of range"),
+        (
+            ["--action", "delayed_redrive", "--delay", "30d"],
+            "delay_seconds 2592000 (30 d) is out of range",
+        ),
         (["--pattern", '{"body": {"x": 1}}'], "neither a list nor an object"),
         (["--mode", "dry"], "mode 'dry' is unknown"),
         (["--policy", "silver"], "policy 'silver' is unknown; allowed are gold"),
@@ -355,8 +358,29 @@ def test_a_rule_that_is_deleted_meanwhile_does_not_come_back(
         )
         return real(*arguments)
 
-    real = rule_edit._disabled_reason
-    monkeypatch.setattr(rule_edit, "_disabled_reason", off)
+    real = rule_edit._switched_reason
+    monkeypatch.setattr(rule_edit, "_switched_reason", off)
     done = dlq("rules", "disable", "r", "--reason", "x", "--yes")
     assert done.exit_code == Exit.ATTENTION
     assert orders.rules() == {}
+
+
+def test_a_disabled_rule_is_enabled_again(orders: Any, dlq: Any) -> None:
+    orders.rule("r", tenantId="a", action="HOLD", enabled=False, reason="half a body")
+    done = dlq("rules", "enable", "r", "--reason", "again", "--yes")
+    assert done.exit_code == Exit.DONE, done.output
+    assert "Rule r of orders enabled in account 123456789012" in done.stdout
+    rule = orders.rules()["r"]
+    assert rule["enabled"] is True
+    assert rule["reason"] == f"again (enabled by {CALLER}; before: half a body)"
+    twice = dlq("rules", "enable", "r", "--reason", "again", "--yes")
+    assert twice.exit_code == Exit.ATTENTION
+    assert "is not disabled" in twice.stderr
+
+
+def test_a_rule_that_would_be_invalid_stays_disabled(orders: Any, dlq: Any) -> None:
+    orders.rule("r", tenantId="a", enabled=False)
+    done = dlq("rules", "enable", "r", "--reason", "again", "--yes")
+    assert done.exit_code == Exit.ATTENTION
+    assert "action is missing" in done.stderr
+    assert orders.rules()["r"]["enabled"] is False

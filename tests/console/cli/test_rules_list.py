@@ -103,7 +103,7 @@ def test_an_invalid_rule_comes_first_and_says_why(orders: Any, dlq: Any) -> None
         ({"mode": "shadow"}, "shadow", "VALID"),
         ({"enabled": False}, "disabled", "VALID"),
         ({"max_matches": 0}, "used up", "VALID"),
-        ({"expires_at": "2026-01-01T00:00:00Z"}, "expired", "INVALID"),
+        ({"expires_at": "2026-01-01T00:00:00Z"}, "expired", "VALID"),
         ({"expires_at": "2026-01-01", "enabled": "false"}, "disabled", "VALID"),
     ],
 )
@@ -114,7 +114,19 @@ def test_the_effect_of_a_rule_is_shown(
     (rule,) = rules_of(dlq)
     assert (rule["effect"], rule["status"]) == (effect, status)
     page = dlq("rules", "list").stdout
-    assert ("INVALID: expired " if effect == "expired" else effect) in page
+    assert f"orders: 1 rule (1 {effect}), in the order they are tried" in page
+    assert (", expired " if effect == "expired" else effect) in page
+
+
+def test_the_number_of_rules_is_that_of_the_rows_below_it(orders: Any, dlq: Any) -> None:
+    orders.rule("good", tenantId="a", action="HOLD")
+    orders.rule("ended", tenantId="b", action="HOLD", expires_at="2026-01-01T00:00:00Z")
+    orders.rule("bad", tenantId="c")
+    page = dlq("rules", "list").stdout
+    assert "orders: 3 rules (1 INVALID, 1 enforced, 1 expired)" in page
+    assert "bad  INVALID: action is missing; allowed are " in page
+    query = "pipelines[].rules[?status=='INVALID'][].rule_id"
+    assert json.loads(dlq("rules", "list", "--query", query).stdout) == ["bad"]
 
 
 def test_two_rules_with_the_same_id_are_listed_as_valid_and_refused(orders: Any, dlq: Any) -> None:
