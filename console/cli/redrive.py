@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 import typer
@@ -13,7 +13,7 @@ from deadletter.contract import MAIN_DLQ
 from ..operations import redrive as operation
 from ..operations.redrive import RedriveRun, RedriveTarget
 from ..operations.session import Session
-from ..operations.words import count
+from ..operations.words import count, duration, moment
 from .asking import Yes, confirm
 from .command import OnePipeline, command, group
 from .exit import Exit
@@ -79,7 +79,7 @@ def _question(queue: RedriveTarget, visible: int) -> str:
     return f"{run} that may move {letters} out of {name}."
 
 
-_IN_THE_HEADING = {"pipeline", "source", "dry_run", "stopped", "ended_well", "trouble"}
+_IN_THE_HEADING = {"pipeline", "source", "dry_run", "stopped", "ended_well", "trouble", "letters"}
 _FIRST = ("decisions", "received", "moved", "failed", "left", "possible_duplicates")
 
 
@@ -110,9 +110,48 @@ def show(run: RedriveRun) -> Iterator[Block]:
             yield Line()
             rows = [(str(key), _text(value)) for key, value in report[name].items()]
             yield TextTable((_title(name).upper(), ">"), rows)
+    yield from _letters(run)
     if run.dry_run:
         yield Line()
         yield line("Nothing was moved.")
+
+
+# More do not fit on a screen.
+_MOST_LETTERS = 20
+
+
+def _letters(run: RedriveRun) -> Iterator[Block]:
+    """Which letters would go where, when and why."""
+    letters = [letter for letter in run.report.get("letters", ()) if isinstance(letter, dict)]
+    if not letters:
+        return
+    yield Line()
+    yield TextTable(
+        ("LETTER", "DECISION", "WHEN", "BECAUSE"),
+        [
+            (
+                str(letter.get("message_id")),
+                _decision(letter),
+                _when(letter),
+                str(letter.get("because", "")),
+            )
+            for letter in letters[:_MOST_LETTERS]
+        ],
+    )
+    if (more := len(letters) - _MOST_LETTERS) > 0:
+        yield line(f"and {count(more, 'more letter')}: add --json")
+
+
+def _decision(letter: Mapping[str, Any]) -> str:
+    target = letter.get("lane") or letter.get("queue") or letter.get("reason")
+    return f"{letter.get('action')} {target}" if target else str(letter.get("action"))
+
+
+def _when(letter: Mapping[str, Any]) -> str:
+    delay, due = letter.get("delay"), moment(letter.get("due"))
+    if isinstance(delay, int):
+        return f"after {duration(delay)}" if delay else "now"
+    return due.strftime("%d %b %H:%M UTC") if due else ""
 
 
 def _next(run: RedriveRun) -> str:

@@ -446,6 +446,17 @@ def test_a_queue_with_a_letter_in_flight_is_not_empty(stage: Stage) -> None:
     assert memory(stage).emptied_at is None
 
 
+def test_a_dry_run_that_a_person_asked_for_names_each_letter_and_its_decision(
+    stage: Stage,
+) -> None:
+    dead(stage, 2)
+    report = run(stage, dry_run=True, asked=True)
+    judged = report.to_json()["letters"]
+    assert len({letter["message_id"] for letter in judged}) == 2
+    assert all(letter["action"] and letter["because"] for letter in judged)
+    assert "letters" not in run(stage, dry_run=True).to_json()
+
+
 def test_a_dry_run_is_no_run_of_the_schedule_and_an_observing_one_is(stage: Stage) -> None:
     dead(stage, 1)
     run(stage, dry_run=True)

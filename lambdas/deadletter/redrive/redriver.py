@@ -404,6 +404,11 @@ class Redriver:
             router_client = RouterClient(router=self._setup.router, tally=self._tally)
             verdicts = router_client.verdicts(sample, served=False)
             self._tally.count(Metric.LEFT_IN_PLACE, len(sample))
+            if looks is None:
+                # A person waits for it; the schedule's log need not name each letter.
+                self._tally.note_judged(
+                    (id_, verdict.decision) for id_, verdict in verdicts.items()
+                )
         finally:
             received = [*in_hand, *sample]
             self._tally.count(Metric.LOOKED_AT, len(received))

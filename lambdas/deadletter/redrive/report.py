@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -12,7 +12,7 @@ from deadletter.contract import Metric, with_aliases
 from deadletter.failure.failure import FailureKind
 from deadletter.redrive.order import MAIN
 from deadletter.redrive.source_memory import REMEMBERED_TROUBLES
-from deadletter.routing.decision import Decision, Park
+from deadletter.routing.decision import Decision, Park, encode
 
 ALWAYS_COUNTED = (
     Metric.REDRIVEN,
@@ -61,6 +61,7 @@ class Tally:
         self._tried_for: Counter[str] = Counter()
         self._taken_by: Counter[str] = Counter()
         self._oldest: float | None = None
+        self._letters: list[Mapping[str, Any]] = []
 
     def count(self, metric: str, number: int = 1) -> None:
         """Add to a metric; one whose sum is 0 is left out of the report."""
@@ -172,6 +173,13 @@ class Tally:
                 self._failures[kind.fingerprint] += kind.letters
                 self._error_types[kind.fingerprint] = kind.error_type
 
+    def note_judged(self, judged: Iterable[tuple[str, Decision]]) -> None:
+        """Keep what was decided about each letter, by its message id, for the report."""
+        with self._lock:
+            self._letters += [
+                {"message_id": message_id, **encode(decision)} for message_id, decision in judged
+            ]
+
     def report(self, pipeline: str, home: str, stopped: str) -> Report:
         with self._lock:
             dominant = self._dominant()
@@ -192,6 +200,7 @@ class Tally:
                 ended_well=not why_not_well,
                 trouble=self._trouble or why_not_well,
                 published=dict(self._published),
+                letters=tuple(self._letters),
             )
 
     def _why_not_well(self) -> str:
@@ -231,7 +240,8 @@ class Report:
     the run could do its work, or had none;
     `trouble` names what AWS refused or did not answer, such as
     `AccessDeniedException for dynamodb:Query on deadletter-letters`; `published` are the
-    numbers among `counts` that were published during the run.
+    numbers among `counts` that were published during the run. `letters` are the message ids and
+    decisions of a dry run that a person asked for.
     """
 
     pipeline: str
@@ -246,6 +256,7 @@ class Report:
     ended_well: bool = True
     trouble: str = ""
     published: Mapping[str, int] = field(default_factory=dict)
+    letters: Sequence[Mapping[str, Any]] = ()
 
     @property
     def unpublished(self) -> dict[str, int]:
@@ -285,6 +296,7 @@ class Report:
             "shadow_matches": dict(self.shadow_matches),
             "refused_rules": dict(self.refused_rules),
             "limited_rules": list(self.limited_rules),
+            **({"letters": list(self.letters)} if self.letters else {}),
             **({} if self.dominant is None else {"dominant_failure": asdict(self.dominant)}),
         }
 

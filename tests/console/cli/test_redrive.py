@@ -105,6 +105,7 @@ def test_json_carries_the_report_untouched(cloud: Any, dlq: Any, functions: Any)
     cloud.deploy("orders")
     functions.report = REPORT
     assert json.loads(dlq("redrive", "now", "--yes", "--json").stdout) == {
+        "schema": 1,
         "account": "123456789012",
         "region": "eu-west-1",
         "app": "deadletter",
@@ -260,3 +261,22 @@ def test_a_run_that_finds_another_at_work_is_no_success(
     done = dlq("redrive", "now", "--yes")
     assert done.exit_code == Exit.ATTENTION
     assert "Nothing was done: another run is at work. Type dlq status orders" in done.stdout
+
+
+def test_a_dry_run_says_which_letters_would_go_where_when_and_why(
+    cloud: Any, dlq: Any, functions: Any
+) -> None:
+    cloud.deploy("orders")
+    letters = [
+        {"message_id": "m-1", "action": "REDRIVE", "delay": 90, "because": "attempt 2 of 6"},
+        {"message_id": "m-2", "action": "PARK", "reason": "POISON", "because": "failed alike"},
+        {"message_id": "m-3", "action": "HOLD", "lane": "due", "due": 1_790_000_000.0,
+         "because": "attempt 3 of 6"},
+    ]  # fmt: skip
+    functions.report = {**REPORT, "letters": letters * 8}
+    shown = dlq("redrive", "now", "--dry-run").stdout
+    rows = [" ".join(row.split()) for row in shown.splitlines()]
+    assert "m-1 REDRIVE after 1 min attempt 2 of 6" in rows
+    assert "m-2 PARK POISON failed alike" in rows
+    assert "m-3 HOLD due 21 Sep 14:13 UTC attempt 3 of 6" in rows
+    assert "and 4 more letters: add --json" in rows
