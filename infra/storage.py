@@ -208,7 +208,8 @@ class Storage(Construct):
         reads = ["dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query"]
         # Scan: a plan counts a DLQ from the ledger, which has a partition a letter.
         permissions.allow("Letters", [*reads, "dynamodb:Scan"], [self.letters.table_arn])
-        permissions.allow("Lanes", ["dynamodb:Query"], [_index(self.letters, LANES)])
+        indexes = [_index(self.letters, index) for index in (LANES, CAUSES)]
+        permissions.allow("Indexes", ["dynamodb:Query"], indexes)
         bucket = self._bucket_arn
         objects = [f"{bucket}/{folder}{ANY}" for folder in (BODIES, REPLAYS)]
         permissions.allow("Objects", ["s3:GetObject"], objects)

@@ -32,6 +32,8 @@ COMMANDS = {
     "init": (".init", "List the account's DLQs, and add chosen ones to cdk.json."),
     "doctor": (".doctor", "Check what synth can't see around a queue and its DLQ."),
     "logs": (".logs", "What the consumer logged at each receive of one letter."),
+    "peek": (".peek", "Which letters there are, without taking one."),
+    "search": (".search", "Find letters by text, field, tenant or id, wherever we hold them."),
     "redrive": (
         ".redrive",
         "Start a re-drive run now, without waiting for the schedule.",

@@ -45,6 +45,10 @@ moves or deletes a message itself. Every command needs `ssm:GetParametersByPath`
 `kms:DescribeKey`, `kms:GetKeyPolicy`; what is refused is named, and the rest is checked |
 | `logs` | `dynamodb:BatchGetItem`, `dynamodb:Query`, `lambda:GetFunctionConfiguration`, \
 `logs:StartQuery`, `logs:GetQueryResults`, `logs:StopQuery` |
+| `peek` | `dynamodb:Query`, `dynamodb:BatchGetItem`; with `--body`: `sqs:GetQueueAttributes`, \
+`sqs:ReceiveMessage`, `sqs:ChangeMessageVisibility`, `s3:GetObject`; with `--queue`: \
+`sqs:GetQueueUrl` too, and not `ssm:GetParametersByPath` |
+| `search` | those of `parked`, `s3:GetObject` |
 | `redrive` | `sqs:GetQueueAttributes`, `lambda:InvokeFunction` |
 | `parked` | `sqs:GetQueueAttributes`, `sqs:ReceiveMessage`, `sqs:ChangeMessageVisibility`, \
 `dynamodb:Query`, `dynamodb:BatchGetItem`; for bodies that wait in S3: `s3:GetObject`; \

@@ -33,8 +33,9 @@ from deadletter.aws.watch_store import DynamoDBWatchStore
 from deadletter.aws.wiring.route import router_for
 from deadletter.aws.wiring.world import World
 from deadletter.circuit.state import State
-from deadletter.contract import MAIN_DLQ, PARKED_LANE, parking_source
+from deadletter.contract import CAUSES, MAIN_DLQ, PARKED_LANE, parking_source
 from deadletter.failure.failure import Category, Failure
+from deadletter.failure.ledger import AboutLetter
 from deadletter.message import stamp
 from deadletter.message.letter import Letter
 from deadletter.message.queue import ReceivedLetter
@@ -194,11 +195,13 @@ class Cloud:
             clock=lambda: 0.0,
         )
 
-    def failed(self, pipeline: str, origin: str, **facts: Any) -> None:
+    def failed(
+        self, pipeline: str, origin: str, about: AboutLetter | None = None, **facts: Any
+    ) -> None:
         """A failure in the ledger, as the consumer library records it."""
         failure = {"at": time.time() - 3_600, "attempt": 0, "category": Category.TRANSIENT} | facts
         ledger = DynamoDBLedger(self.dynamodb, "letters", pipeline, time.time, 86_400)
-        ledger.failed(origin, Failure(**failure))
+        ledger.failed(origin, Failure(**failure), about)
 
     def recovered(self, pipeline: str, origin: str) -> None:
         """The consumer processed the letter, as the ledger says."""
@@ -326,14 +329,22 @@ class Cloud:
             TableName="letters",
             BillingMode="PAY_PER_REQUEST",
             AttributeDefinitions=[text("pk"), text("sk"), text("lane"),
-                                  {"AttributeName": "due", "AttributeType": "N"}],
+                                  {"AttributeName": "due", "AttributeType": "N"},
+                                  text("causes"), text("fingerprint")],
             KeySchema=key("pk", "sk"),
             GlobalSecondaryIndexes=[
                 {
                     "IndexName": "lanes",
                     "KeySchema": key("lane", "due"),
                     "Projection": {"ProjectionType": "KEYS_ONLY"},
-                }
+                },
+                {
+                    "IndexName": CAUSES.name,
+                    "KeySchema": key(CAUSES.partition, str(CAUSES.sort)),
+                    "Projection": {
+                        "ProjectionType": "INCLUDE", "NonKeyAttributes": list(CAUSES.projected),
+                    },
+                },
             ],
         )  # fmt: skip
         self.dynamodb.create_table(

@@ -193,6 +193,8 @@ TYPED: dict[str, list[tuple[str, ...]]] = {
     "dlq explain": [("explain", "{kept}")],
     "dlq doctor": [("doctor", "orders")],
     "dlq logs": [("logs", "{failed}", *PIPELINE)],
+    "dlq peek": [("peek", *PIPELINE, "--limit", "3"), ("peek", *PIPELINE, "--body")],
+    "dlq search": [("search", "--tenant", "{tenant}", *PIPELINE)],
     "dlq parked list": [("parked", "list", *PIPELINE)],
     "dlq parked show": [("parked", "show", "{parked}", *PIPELINE)],
     "dlq parked export": [

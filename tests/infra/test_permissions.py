@@ -418,6 +418,21 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
             "*": {"logs:GetQueryResults", "logs:StopQuery"},
         }
     },
+    # To receive from a queue with --body; one of yours needs credentials of your own.
+    "dlq peek": {
+        "DlqReader": {
+            **PARKED,
+            "table Letters": {"dynamodb:BatchGetItem", "dynamodb:Query"},
+            "table Letters/index/causes": {"dynamodb:Query"},
+        }
+    },
+    "dlq search": {
+        "DlqReader": {
+            **PARKED,
+            "table Letters": {"dynamodb:BatchGetItem", "dynamodb:Query"},
+            "bucket letters/replay/*": {"s3:GetObject"},
+        }
+    },
     "dlq redrive now": {
         "DlqReader": {**SEE, **WEIGH},
         "DlqOperator": {"redrivers": {"lambda:InvokeFunction"}},
