@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
 
 from ..operations.problem import Cause, Problem
-from ..operations.search import (
-    MOST_LETTERS,
-    Bounds,
-    FoundMatch,
-    Reporting,
-    SearchResult,
-    Wanted,
-)
+from ..operations.search import MOST_LETTERS, Bounds, SearchResult, Wanted
 from ..operations.search import search as find
 from ..operations.session import Session
 from ..operations.words import clock, count, size
 from . import replay_options
 from .command import SomePipelines, command, plain_typer
 from .exit import Exit
-from .output import Block, Line, Reply, Styled, line, plain
+from .output import Block, Line, Reply, Styled, line
 
 # Characters of a body that a terminal is given.
 _MAX_BODY = 2_000
@@ -60,9 +51,6 @@ Wait = Annotated[
     int, typer.Option("--wait", metavar="SECONDS", min=1, max=600, help="Search so long in all.")
 ]
 Body = Annotated[bool, typer.Option("--body", help="Bodies too, control characters escaped.")]
-JsonLines = Annotated[
-    bool, typer.Option("--jsonl", help="Print each match at once, as one line of JSON.")
-]
 
 
 @command(
@@ -88,7 +76,6 @@ def search(
     most: Most = MOST_LETTERS,
     wait: Wait = 60,
     body: Body = False,
-    jsonl: JsonLines = False,
 ) -> Reply[SearchResult]:
     """Find letters by text, field, tenant or id, wherever we hold them.
 
@@ -103,9 +90,6 @@ def search(
         raise Problem("--dlq and --no-queues exclude each other.", Cause.INPUT)
     queues = () if no_queues else ("parking", "dlq") if dlq else ("parking",)
     wanted = Wanted(text, frozenset(id_ or ()), tenant, dict(map(_field, field or ())))
-    reporting = Reporting(
-        match=_write if jsonl else lambda _: None, progress=replay_options.progress
-    )
     try:
         answer = find(
             session,
@@ -114,12 +98,12 @@ def search(
             bounds=Bounds(limit, most, wait),
             queues=queues,
             body=body,
-            reporting=reporting,
+            progress=replay_options.progress,
         )
     finally:
         replay_options.end_progress()
     status = Exit.DONE if answer.complete else Exit.ATTENTION
-    return Reply(answer, _show_notes if jsonl else show, status)
+    return Reply(answer, show, status)
 
 
 def _field(text: str) -> tuple[str, str]:
@@ -127,18 +111,6 @@ def _field(text: str) -> tuple[str, str]:
     if not separator or not path:
         raise Problem(f"--field takes PATH=VALUE, not {text!r}.", Cause.INPUT)
     return path, value
-
-
-def _write(match: FoundMatch) -> None:
-    sys.stdout.write(json.dumps(plain(match), ensure_ascii=True) + "\n")
-    sys.stdout.flush()
-
-
-def _show_notes(answer: SearchResult) -> Sequence[Block]:
-    """Nothing on standard output, which has the matches: what was left out goes beside it."""
-    for note in answer.notes:
-        sys.stderr.write(f"{note}\n")
-    return ()
 
 
 def show(answer: SearchResult) -> Iterator[Block]:

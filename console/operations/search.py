@@ -73,11 +73,11 @@ class SearchResult(Answer):
     """What `dlq search` answers."""
 
     at: Annotated[datetime, "when it ended"]
+    matches: Annotated[Sequence[FoundMatch], "the letters, in no particular order"]
     pipelines: Annotated[Sequence[str], "the pipelines that were searched"]
     looked_at: Annotated[int, "letters that were compared"]
     received: Annotated[int, "of them received from queues, and given back"]
     complete: Annotated[bool, "whether everything was searched"]
-    matches: Annotated[Sequence[FoundMatch], "the letters, in no particular order"]
     notes: Annotated[Sequence[str], "what was left out, and why"]
 
 
@@ -90,14 +90,6 @@ class Bounds:
     seconds: float = 60.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reporting:
-    """Whom a search tells each match at once, and how far it is."""
-
-    match: Callable[[FoundMatch], None] = lambda _: None
-    progress: Callable[[str], None] = lambda _: None
-
-
 def search(
     session: Session,
     pipelines: Sequence[str],
@@ -106,7 +98,7 @@ def search(
     bounds: Bounds,
     queues: Sequence[str] = ("parking",),
     body: bool = False,
-    reporting: Reporting,
+    progress: Callable[[str], None] = lambda _: None,
 ) -> SearchResult:
     """The letters that have all that is wanted: in lanes, snapshots of runs, parking queues.
 
@@ -117,7 +109,7 @@ def search(
         raise Problem("Say what to look for: TEXT, --id, --tenant or --field.", Cause.INPUT)
     app = session.app()
     chosen = app.select(pipelines)
-    running = _Search(session, app, wanted, bounds, body, reporting)
+    running = _Search(session, app, wanted, bounds, body, progress)
     for pipeline in chosen:
         running.through(pipeline, queues)
     return SearchResult(
@@ -140,14 +132,14 @@ class _Search:
         wanted: Wanted,
         bounds: Bounds,
         body: bool,
-        reporting: Reporting,
+        progress: Callable[[str], None],
     ) -> None:
         self._session = session
         self._app = app
         self._wanted = wanted
         self._bounds = bounds
         self._body = body
-        self._reporting = reporting
+        self._progress = progress
         self._until = session.clock() + bounds.seconds
         self._fields = [(_compiled(path), value) for path, value in wanted.fields.items()]
         self._seen: set[tuple[str, str]] = set()
@@ -226,7 +218,7 @@ class _Search:
         self.looked_at += 1
         if self.looked_at % _EVERY == 0:
             matches = count(len(self.matches), "match").replace("matchs", "matches")
-            self._reporting.progress(f"{self.looked_at:,} letters looked at, {matches}")
+            self._progress(f"{self.looked_at:,} letters looked at, {matches}")
         letter = found.letter
         if self._is_known(pipeline, letter.message_id):
             return
@@ -250,7 +242,6 @@ class _Search:
     def _found(self, pipeline: DeployedPipeline, match: FoundMatch) -> None:
         self._seen.add((pipeline.name, match.message_id))
         self.matches.append(match)
-        self._reporting.match(match)
 
     def _snapshots(self, pipeline: DeployedPipeline) -> None:
         """The names of letters in the latest runs' snapshots: their content is in the lanes."""
