@@ -28,6 +28,10 @@ DISTRIBUTION = "deadletter"
 COMMANDS = {
     "status": (".status", "What needs attention, and how full each queue is."),
     "show": (".show", "The policy in force: attempts, delays, rate, time to live, alarms."),
+    "groups": (
+        ".groups",
+        "What is failing, and why: letters by cause, tenant and more, with what to type.",
+    ),
     "explain": (".explain", "One letter's life: why it failed, where it is, what to type."),
     "init": (".init", "List the account's DLQs, and add chosen ones to cdk.json."),
     "doctor": (".doctor", "Check what synth can't see around a queue and its DLQ."),

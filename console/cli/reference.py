@@ -33,6 +33,9 @@ moves or deletes a message itself. Every command needs `ssm:GetParametersByPath`
 `dynamodb:Query`, \
 `cloudwatch:GetMetricData`, `cloudwatch:DescribeAlarms` |
 | `show` | `sqs:GetQueueAttributes`, `cloudwatch:DescribeAlarms` |
+| `groups` | `dynamodb:Query` of the table and its indexes, `dynamodb:BatchGetItem`, \
+`sqs:GetQueueAttributes`; for a sample of a queue: `sqs:ReceiveMessage`, \
+`sqs:ChangeMessageVisibility`, and `sqs:GetQueueUrl` for one that is named by its name |
 | `explain` | `dynamodb:BatchGetItem`, `dynamodb:Query`; for bodies that wait in S3: \
 `s3:GetObject` |
 | `init` | `sqs:ListQueues`, `sqs:GetQueueAttributes`, `cloudwatch:GetMetricData`; to add: \

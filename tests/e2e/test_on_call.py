@@ -189,6 +189,11 @@ PATCH = '[{{{{"op": "add", "path": "/mended", "value": {}}}}}]'
 TYPED: dict[str, list[tuple[str, ...]]] = {
     "dlq status": [("status",), ("status", "orders")],
     "dlq show": [("show", "orders")],
+    "dlq groups": [
+        ("groups", "orders"),
+        ("groups", "orders", "--by", "tenant"),
+        ("groups", "orders", "--sample", "10"),
+    ],
     # In the custody of the run that waits.
     "dlq explain": [("explain", "{kept}")],
     "dlq doctor": [("doctor", "orders")],

@@ -386,6 +386,18 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
             "*": {"cloudwatch:DescribeAlarms"},
         }
     },
+    "dlq groups": {
+        "DlqReader": {
+            **SEE,
+            # A sample is received where the index knows nothing.
+            "dead letters": LOOK_INTO["dead letters"] | WEIGH["dead letters"],
+            "main queues": {"sqs:GetQueueAttributes"},
+            "table Letters": {"dynamodb:Query", "dynamodb:BatchGetItem"},
+            "table Letters/index/causes": {"dynamodb:Query"},
+            "table Letters/index/lanes": {"dynamodb:Query"},
+            "table Circuits": {"dynamodb:BatchGetItem"},
+        }
+    },
     # It judges as the router does, from what the router reads.
     "dlq explain": {
         "DlqReader": {

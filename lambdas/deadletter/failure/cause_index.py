@@ -29,6 +29,8 @@ NO_FINGERPRINT = "-"
 
 CUT = "…"
 
+LONGEST_TRACE = 100
+
 # Bytes of the table's keys and of what DynamoDB adds to names and values, at the most: a pipeline's
 # name and a message id twice 40, and 21 for each number.
 _KEYS_AND_NUMBERS = 300
@@ -119,8 +121,14 @@ def _facts(failure: Failure, about: AboutLetter | None) -> dict[str, Any]:
         facts["context"] = dict(about.context)
         facts["endpoint"] = cut(about.endpoint, LONGEST_ENDPOINT)
         facts["size"] = about.size
-    room = LARGEST_ENTRY - _KEYS_AND_NUMBERS - sum(map(_bytes, facts.values()))
-    return {**facts, "words": cut(failure.message, max(0, min(LONGEST_WORDS, room)))}
+    words = cut(failure.message, max(0, min(LONGEST_WORDS, _room_for_words(facts))))
+    # The index does not hold the trace.
+    trace = {} if about is None else {"trace": cut(about.trace, LONGEST_TRACE)}
+    return {**facts, "words": words, **trace}
+
+
+def _room_for_words(facts: Mapping[str, Any]) -> int:
+    return LARGEST_ENTRY - _KEYS_AND_NUMBERS - sum(map(_bytes, facts.values()))
 
 
 def _bytes(value: Any) -> int:

@@ -1,0 +1,177 @@
+"""Letters in groups that are alike in one respect, such as their cause or their tenant."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from deadletter.contract import DAY, HOUR, MINUTE
+
+if TYPE_CHECKING:
+    from deadletter.failure.cause_index import CauseEntry
+
+TREND_WINDOW = 10 * MINUTE
+"""The letters of so many seconds are compared with those of as many before."""
+
+FLAT = 0.2
+"""A change by this share is no trend."""
+
+UNKNOWN = "unknown"
+"""The name of the group of letters that say nothing of what they are grouped by."""
+
+_KIB = 1024
+_SIZES = ((1, "< 1 KiB"), (4, "1 to 4 KiB"), (16, "4 to 16 KiB"), (64, "16 to 64 KiB"),
+          (256, "64 to 256 KiB"))  # fmt: skip
+_LARGEST = "> 256 KiB"
+_AGES = ((HOUR, "< 1 h"), (6 * HOUR, "1 to 6 h"), (DAY, "6 to 24 h"), (3 * DAY, "1 to 3 d"),
+         (7 * DAY, "3 to 7 d"))  # fmt: skip
+_OLDEST = "> 7 d"
+
+
+class By(StrEnum):
+    """What letters are grouped by."""
+
+    CAUSE = "cause"
+    CATEGORY = "category"
+    TENANT = "tenant"
+    TYPE = "type"
+    ENDPOINT = "endpoint"
+    STATUS = "status"
+    SIZE = "size"
+    AGE = "age"
+
+
+class Trend(StrEnum):
+    """Whether new letters of a group arrive faster than before."""
+
+    RISING = "rising"
+    FALLING = "falling"
+    FLAT = "flat"
+
+
+CONTEXT_NAMES: Mapping[By, str] = {By.TENANT: "tenantId", By.TYPE: "messageType"}
+"""The names in the pipeline's `context` that letters are grouped by."""
+
+_IN_ORDER = {
+    By.SIZE: [*(name for _, name in _SIZES), _LARGEST],
+    By.AGE: [*(name for _, name in _AGES), _OLDEST],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Letters:
+    """The letters of one group: `newest` failed last. `recent` are the letters whose first failure
+    is within the last TREND_WINDOW, and `before` those of the one before.
+
+    `is_at_least` says that the group may have more letters than were read.
+    """
+
+    name: str
+    letters: int
+    first: float
+    last: float
+    recent: int
+    before: int
+    newest: CauseEntry
+    is_at_least: bool = False
+
+    @property
+    def trend(self) -> Trend:
+        if self.recent > self.before * (1 + FLAT):
+            return Trend.RISING
+        return Trend.FALLING if self.recent < self.before * (1 - FLAT) else Trend.FLAT
+
+
+def grouped(
+    entries: Iterable[CauseEntry], by: By, now: float, unread: Collection[str] = ()
+) -> list[Letters]:
+    """The groups of these letters: the largest first, sizes and ages in their order.
+
+    Not all letters were read of the causes in `unread`; of any other dimension that may
+    concern each group.
+    """
+    name_of = _namer(by, now)
+    members: defaultdict[str, list[CauseEntry]] = defaultdict(list)
+    for entry in entries:
+        members[name_of(entry)].append(entry)
+    groups = [
+        _group(name, letters, now, name in unread if by is By.CAUSE else bool(unread))
+        for name, letters in members.items()
+    ]
+    order = _IN_ORDER.get(by, [])
+    rank = {name: position for position, name in enumerate(order)}
+    return sorted(groups, key=lambda group: (rank.get(group.name, 0), -group.letters, group.name))
+
+
+def _group(name: str, letters: Sequence[CauseEntry], now: float, is_at_least: bool) -> Letters:
+    ages = [now - entry.first_at for entry in letters]
+    return Letters(
+        name=name,
+        letters=len(letters),
+        first=min(entry.first_at for entry in letters),
+        last=max(entry.seen for entry in letters),
+        recent=sum(age < TREND_WINDOW for age in ages),
+        before=sum(TREND_WINDOW <= age < 2 * TREND_WINDOW for age in ages),
+        newest=max(letters, key=lambda entry: entry.seen),
+        is_at_least=is_at_least,
+    )
+
+
+def _namer(by: By, now: float) -> Callable[[CauseEntry], str]:
+    match by:
+        case By.CAUSE:
+            return cause_of
+        case By.CATEGORY:
+            return lambda entry: entry.category or UNKNOWN
+        case By.TENANT | By.TYPE:
+            name = CONTEXT_NAMES[by]
+            return lambda entry: entry.about.context.get(name) or UNKNOWN
+        case By.ENDPOINT:
+            return lambda entry: entry.about.endpoint or UNKNOWN
+        case By.STATUS:
+            return lambda entry: UNKNOWN if entry.http_status is None else str(entry.http_status)
+        case By.SIZE:
+            return lambda entry: size_class(entry.about.size)
+        case By.AGE:
+            return lambda entry: _class_of(now - entry.first_at, _AGES, _OLDEST)
+
+
+def cause_of(entry: CauseEntry) -> str:
+    """The cause of a letter: its fingerprint, or the error's name if it has none."""
+    return entry.fingerprint or entry.error_type or UNKNOWN
+
+
+def stored_fingerprint(entry: CauseEntry) -> str:
+    """The entry's fingerprint as the index has it, which holds no empty key."""
+    from deadletter.failure.cause_index import NO_FINGERPRINT
+
+    return entry.fingerprint or NO_FINGERPRINT
+
+
+def size_class(size: int | None) -> str:
+    """The class of sizes of a body of so many bytes."""
+    return UNKNOWN if size is None else _class_of(size / _KIB, _SIZES, _LARGEST)
+
+
+def _class_of(value: float, classes: Sequence[tuple[int, str]], largest: str) -> str:
+    return next((name for below, name in classes if value < below), largest)
+
+
+def without_stale(
+    entries: Iterable[CauseEntry], gone_before: float, waiting: Collection[str]
+) -> tuple[list[CauseEntry], int]:
+    """The letters that can still exist, and the number of the others.
+
+    A queue has dropped what failed last before `gone_before` (epoch seconds), unless it is
+    `waiting` outside of queues: these are origin ids.
+    """
+    kept, stale = [], 0
+    for entry in entries:
+        if entry.seen >= gone_before or entry.origin in waiting:
+            kept.append(entry)
+        else:
+            stale += 1
+    return kept, stale

@@ -1,0 +1,517 @@
+"""The letters that fail now in groups: how many, since when, whether more come, what to type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+from deadletter.contract import CAUSE_SHARDS
+
+from . import deployed
+from .adapter_errors import aws_errors
+from .answer import Answer
+from .app import App, DeployedPipeline
+from .causes import read_causes
+from .deadline import Deadline, reads_until
+from .group_sample import entry_of, stamp_of
+from .group_steps import step_for
+from .grouping import (
+    CONTEXT_NAMES,
+    By,
+    Letters,
+    cause_of,
+    grouped,
+    stored_fingerprint,
+    without_stale,
+)
+from .life_steps import Step
+from .problem import Cause, Problem
+from .queue import LOOKS_COUNT, MOST_OF_BARE_QUEUE, BareQueue, QueueDepth, bare_queue
+from .session import Session
+from .words import count, moment
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
+
+    from deadletter.aws.cause_entries import DynamoDBCauseEntries
+    from deadletter.failure.cause_index import CauseEntry
+    from deadletter.failure.ledger import LedgerRow
+
+    from .aws import Read, Start
+
+MOST_ROWS = 20_000
+"""Rows of the index that are read: then the answer says "at least"."""
+
+MOST_SECONDS = 5.0
+"""Seconds that reading may take: then the answer says "at least"."""
+
+PAGE = 1_000
+"""Rows of one request: half a second's work at most, so that reading ends in time."""
+
+A_FEW = 25
+"""Rows that are read of each further cause, once a shard has given its part of MOST_ROWS."""
+
+MOST_CAUSES = 100
+"""Further causes that are looked for in a shard then."""
+
+# A lane takes a query per shard, and circuits of webhook endpoints can make thousands of lanes.
+_MOST_LANES = 40
+
+# Letters of a lane whose origins are compared with old rows.
+_MOST_WAITING = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class LetterGroup:
+    """Letters that are alike in what they are grouped by."""
+
+    name: Annotated[
+        str,
+        "the cause's fingerprint, or the category, tenant, type, endpoint, status, class of sizes "
+        "or of ages; `unknown` if the letters do not say",
+    ]
+    letters: Annotated[int, "how many"]
+    is_at_least: Annotated[bool, "whether it may have more, because not all were read"]
+    first_seen: Annotated[datetime | None, "first failure of its oldest letter"]
+    last_seen: Annotated[datetime | None, "its last failure"]
+    trend: Annotated[
+        str,
+        "`rising` or `falling` if the last ten minutes brought over 20 % more or fewer new letters"
+        " than the ten minutes before, else `flat`",
+    ]
+    new: Annotated[int, "letters that failed first within the last ten minutes"]
+    new_before: Annotated[int, "letters that failed first in the ten minutes before"]
+    category: Annotated[str, "what kind of failure its newest letter has; empty if unknown"]
+    blame: Annotated[str, "who is to blame for that: dependency, configuration or neither"]
+    error_type: Annotated[str, "the error of its newest letter"]
+    message: Annotated[str, "that error's text without data; empty if it is not kept"]
+    http_status: Annotated[int | None, "status of the answer; null without one"]
+    sample: Annotated[str, "id of its newest letter, for `dlq explain`"]
+    next: Annotated[Step, "the suggested next command"]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupList(Answer):
+    """What `dlq groups` answers."""
+
+    at: Annotated[datetime, "when it was read"]
+    pipeline: Annotated[str | None, "name of the pipeline; null for a queue of no pipeline"]
+    queue: Annotated[str | None, "name of the queue that was looked into; null for the index"]
+    by: Annotated[str, "what the letters are grouped by"]
+    letters: Annotated[int, "letters in all groups"]
+    is_at_least: Annotated[bool, "whether there may be more, because not all were read"]
+    in_queues: Annotated[
+        int | None,
+        "letters in DLQ, dedicated DLQs and waiting room, by SQS's estimate; null if unknown",
+    ]
+    groups: Annotated[Sequence[LetterGroup], "the largest first; sizes and ages in their order"]
+    notes: Annotated[Sequence[str], "what the figures do not cover, and why"]
+
+
+def groups(
+    session: Session,
+    pipeline: str | None = None,
+    *,
+    by: By = By.CAUSE,
+    queue: str | None = None,
+    sample: int | None = None,
+    deadline: Deadline | None = None,
+) -> GroupList:
+    """The letters of a pipeline, by the index of causes; or of a sample of a queue.
+
+    A `queue` (URL, name or ARN) needs nothing of ours; a `sample` is of the pipeline's DLQ, and
+    is taken as well if the index knows none of its letters. Raises Problem.
+    """
+    if queue is not None:
+        if pipeline is not None:
+            raise Problem("Either a pipeline or --queue: give one of them.", Cause.INPUT)
+        look = bare_queue(session, queue, most=sample or MOST_OF_BARE_QUEUE)
+        return _of_sample(session, None, None, look, by)
+    app = session.app()
+    chosen = app.pipeline(pipeline)
+    if sample is None:
+        reading = _Reading(session, app, chosen, deadline or Deadline(MOST_SECONDS))
+        answer = reading.answer(by)
+        if answer.letters or not answer.in_queues:
+            return answer
+    look = bare_queue(session, chosen.dlq_url, most=sample or MOST_OF_BARE_QUEUE)
+    return _of_sample(session, app, chosen, look, by)
+
+
+# The index.
+
+
+@dataclass(slots=True)
+class ShardReading:
+    """What was read of one shard so far: a reader that is left behind has left it here.
+
+    `cut` are the causes that have more letters than were read; `is_whole` says that the end of
+    the shard was reached.
+    """
+
+    entries: list[CauseEntry] = field(default_factory=list)
+    cut: set[str] = field(default_factory=set)
+    is_whole: bool = False
+
+
+def read_shard(
+    index: DynamoDBCauseEntries,
+    shard: int,
+    reading: ShardReading,
+    in_time: Callable[[], bool],
+    most: int = MOST_ROWS // CAUSE_SHARDS,
+) -> None:
+    """Read a shard while there is time: `most` rows, and then a few of each further cause.
+
+    A cause with very many letters must not hide the others behind it.
+    """
+    after, beyond, read, further = None, "", 0, 0
+    while in_time() and further <= MOST_CAUSES:
+        size = min(PAGE, most - read) if read < most else A_FEW
+        page = index.page(shard, size, after=after, beyond=beyond)
+        reading.entries += page.entries
+        read += page.read
+        if page.last is None:
+            reading.is_whole = True
+            return
+        if read < most:
+            after = page.last
+            continue
+        after, beyond, further = None, page.last_fingerprint, further + 1
+        same = (entry for entry in page.entries if stored_fingerprint(entry) == beyond)
+        reading.cut.update(map(cause_of, same))
+
+
+class _Reading:
+    """All reads of one answer, side by side, until the deadline."""
+
+    def __init__(
+        self, session: Session, app: App, pipeline: DeployedPipeline, deadline: Deadline
+    ) -> None:
+        from deadletter.aws.cause_entries import DynamoDBCauseEntries
+        from deadletter.aws.waiting_room import DynamoDBLanes
+
+        # Clients are made before threads use them.
+        dynamodb, table = session.aws.dynamodb, app.letters_table
+        self._session, self._app, self._pipeline = session, app, pipeline
+        self._deadline = deadline
+        self._sqs = session.aws.sqs
+        self._index = DynamoDBCauseEntries(dynamodb, table, pipeline.name)
+        self._room = DynamoDBLanes(dynamodb, table, pipeline.name)
+        self._shards = [ShardReading() for _ in range(CAUSE_SHARDS)]
+        self._notes: list[str] = []
+        self._has_index = True
+
+    def answer(self, by: By) -> GroupList:
+        session, now = self._session, self._session.now
+        with reads_until(self._deadline) as start:
+            queues = {url: start(partial(_queue_facts, self._sqs, url)) for url in self._urls}
+            lanes = start(self._lane_letters)
+            held = start(partial(self._held))
+            shards = [start(partial(self._read, number)) for number in range(CAUSE_SHARDS)]
+            self._wait(shards)
+            depths = self._known(queues)
+            waiting = lanes.result(partial(self._lost, "The waiting room"))
+            sudden = held.result(partial(self._lost, "The sudden causes")) or frozenset()
+            entries = [entry for shard in self._shards for entry in shard.entries]
+            entries, stale = self._existing(entries, depths, waiting or {}, start)
+        if not self._has_index:
+            self._notes.append(
+                "The deployed version keeps no index of causes: deploy again to have one."
+            )
+        is_at_least = not all(shard.is_whole and not shard.cut for shard in self._shards)
+        cut = {cause for shard in self._shards for cause in shard.cut}
+        if is_at_least and not cut:
+            self._notes.append(
+                f"Not all rows were read within {self._deadline.seconds:g} s: there may be more."
+            )
+        elif cut:
+            self._notes.append(
+                f"The index has more than the {count(len(entries), 'row')} that were read; of the "
+                "causes that are said to be at least so large, not all were counted."
+            )
+        if stale:
+            self._notes.append(
+                f"{count(stale, 'row')} of letters that SQS must have dropped by now are left out."
+            )
+        in_queues = self._in_queues(depths, waiting)
+        if entries and in_queues is not None and not is_at_least:
+            self._notes += _difference(len(entries), in_queues)
+        return _answer(
+            session,
+            by,
+            grouped(entries, by, now.timestamp(), cut or _unread(by, is_at_least, entries)),
+            letters=len(entries),
+            is_at_least=is_at_least,
+            in_queues=in_queues,
+            notes=[*self._notes, *_about_dimension(by, entries)],
+            pipeline=self._pipeline,
+            sudden=sudden,
+        )
+
+    @property
+    def _urls(self) -> Sequence[str]:
+        pipeline = self._pipeline
+        return [pipeline.main_url, pipeline.dlq_url, *pipeline.dedicated.values()]
+
+    def _read(self, shard: int) -> None:
+        # A moment is left for what follows.
+        def in_time() -> bool:
+            return self._deadline.left() > self._deadline.seconds / 10
+
+        from deadletter.aws.cause_entries import NoCauseIndex
+
+        with aws_errors():
+            try:
+                read_shard(self._index, shard, self._shards[shard], in_time)
+            except NoCauseIndex:
+                self._has_index = False
+                self._shards[shard].is_whole = True
+
+    def _wait(self, shards: Sequence[Read[None]]) -> None:
+        """Wait for all shards; raises the first error, but not that the time is over."""
+        for read in shards:
+            try:
+                read.answer("The index of causes")
+            except Problem:
+                # What was read until then counts.
+                if self._deadline.left():
+                    raise
+
+    def _held(self) -> Collection[str]:
+        rows = read_causes(self._session, self._app, self._pipeline)
+        return frozenset(row.fingerprint for row in rows)
+
+    def _lane_letters(self) -> Mapping[str, int]:
+        """The letters of each lane that wait for anything but a person."""
+        from deadletter.contract import PARKED_LANE
+
+        with aws_errors():
+            names = [lane.name for lane in self._room.lanes() if lane.name != PARKED_LANE]
+            if len(names) > _MOST_LANES:
+                self._notes.append(
+                    f"Of {count(len(names), 'lane')} only {_MOST_LANES} were counted."
+                )
+            return {name: self._room.count(name) for name in names[:_MOST_LANES]}
+
+    def _known(self, queues: Mapping[str, Read[QueueFacts]]) -> Mapping[str, QueueFacts | None]:
+        return {
+            url: read.result(partial(self._lost, f"Queue {url.rpartition('/')[2]}"))
+            for url, read in queues.items()
+        }
+
+    def _in_queues(
+        self, depths: Mapping[str, QueueFacts | None], waiting: Mapping[str, int] | None
+    ) -> int | None:
+        known = [depths[url] for url in self._urls[1:]]
+        if waiting is None or any(facts is None for facts in known):
+            return None
+        return sum(waiting.values()) + sum(facts.depth for facts in known if facts is not None)
+
+    def _existing(
+        self,
+        entries: Sequence[CauseEntry],
+        depths: Mapping[str, QueueFacts | None],
+        lanes: Mapping[str, int],
+        start: Start,
+    ) -> tuple[list[CauseEntry], int]:
+        """The letters that can still exist, and the number of rows of the others."""
+        main, *dlqs = (depths[url] for url in self._urls)
+        if main is None or None in dlqs:
+            return list(entries), 0
+        longest = max(facts.retention for facts in dlqs if facts is not None)
+        gone_before = self._session.clock() - main.retention - longest
+        if all(entry.seen >= gone_before for entry in entries):
+            return list(entries), 0
+        filled = [lane for lane, letters in lanes.items() if letters]
+        looks = [start(partial(self._origins, lane)) for lane in filled]
+        origins: set[str] = set()
+        for look in looks:
+            origins |= look.result(partial(self._lost, "A lane")) or set()
+        return without_stale(entries, gone_before, origins)
+
+    def _origins(self, lane: str) -> set[str]:
+        with aws_errors():
+            waiting = self._room.look(lane, _MOST_WAITING)
+        return {letter.stamp.origin for letter in waiting if letter.stamp}
+
+    def _lost(self, what: str, why: Problem) -> None:
+        self._notes.append(f"{what} could not be read: {why.says}")
+
+
+def _unread(by: By, is_at_least: bool, entries: Sequence[CauseEntry]) -> Collection[str]:
+    """The causes that may have more letters where the time was over before the end of a shard."""
+    return {cause_of(entry) for entry in entries} if is_at_least else ()
+
+
+@dataclass(frozen=True, slots=True)
+class QueueFacts:
+    """How many messages a queue has in all, and for how many seconds it keeps one."""
+
+    depth: int
+    retention: int
+
+
+def _queue_facts(sqs: SQSClient, url: str) -> QueueFacts:
+    attributes = sqs.get_queue_attributes(
+        QueueUrl=url,
+        AttributeNames=[
+            "ApproximateNumberOfMessages",
+            "ApproximateNumberOfMessagesNotVisible",
+            "ApproximateNumberOfMessagesDelayed",
+            "MessageRetentionPeriod",
+        ],
+    )["Attributes"]
+    retention = int(attributes["MessageRetentionPeriod"])
+    return QueueFacts(sum(map(int, attributes.values())) - retention, retention)
+
+
+def _difference(known: int, in_queues: int) -> Iterator[str]:
+    """What the index and the queues disagree about, in words."""
+    if known < in_queues:
+        yield (
+            f"The index knows {known:,} of {in_queues:,} letters in DLQ and waiting room: "
+            f"{in_queues - known:,} died without a row (killed, timed out, or before the index "
+            "was there). --sample looks at letters of the DLQ."
+        )
+    elif known > in_queues:
+        yield (
+            f"DLQ and waiting room hold {in_queues:,} of these {known:,}: the other "
+            f"{known - in_queues:,} have failed and are still in the main queue, or were taken "
+            "away by others."
+        )
+
+
+# A sample.
+
+
+def _of_sample(
+    session: Session,
+    app: App | None,
+    pipeline: DeployedPipeline | None,
+    look: BareQueue,
+    by: By,
+) -> GroupList:
+    now = session.now
+    rows: Mapping[str, LedgerRow] = {}
+    documents = None
+    if app is not None and pipeline is not None:
+        from deadletter.rules.document import DocumentBuilder
+
+        documents = DocumentBuilder(deployed.settings(pipeline))
+        rows = _rows(session, app, pipeline, look)
+    entries = [
+        entry_of(letter, rows.get(stamp_of(letter).origin), documents, now.timestamp())
+        for letter in look.letters
+    ]
+    depth = _sum(look.depth)
+    is_at_least = not look.is_whole and look.looked_at < depth
+    notes = [
+        f"This is a sample: {count(look.looked_at, 'message')} of about {depth:,} in "
+        f"{look.name}. {LOOKS_COUNT}"
+    ]
+    unexplained = sum(not entry.category for entry in entries)
+    if unexplained:
+        notes.append(
+            f"SQS does not record why a message failed: {unexplained:,} of {len(entries):,} have no"
+            " row in a ledger, and are grouped by the error that an AWS service attached, or by the"
+            " shape of their bodies. The consumer library records causes (docs/consumer.md)."
+        )
+    if look.not_given_back:
+        notes.append(f"{count(look.not_given_back, 'message')} stay hidden for up to 30 s.")
+    return _answer(
+        session,
+        by,
+        grouped(
+            entries, by, now.timestamp(), {cause_of(entry) for entry in entries if is_at_least}
+        ),
+        letters=len(entries),
+        is_at_least=is_at_least,
+        in_queues=depth,
+        notes=[*notes, *_about_dimension(by, entries)],
+        pipeline=pipeline,
+        queue=look,
+    )
+
+
+def _rows(
+    session: Session, app: App, pipeline: DeployedPipeline, look: BareQueue
+) -> Mapping[str, LedgerRow]:
+    from deadletter.aws.ledger import DynamoDBLedger
+
+    ledger = DynamoDBLedger(
+        session.aws.dynamodb, app.letters_table, pipeline.name, session.clock, keep_seconds=0
+    )
+    with aws_errors():
+        return ledger.rows([stamp_of(letter).origin for letter in look.letters])
+
+
+def _sum(depth: QueueDepth) -> int:
+    return depth.visible + depth.in_flight + depth.delayed
+
+
+# The answer.
+
+
+def _about_dimension(by: By, entries: Sequence[CauseEntry]) -> Iterator[str]:
+    name = CONTEXT_NAMES.get(by)
+    if name and entries and not any(name in entry.about.context for entry in entries):
+        yield (
+            f"No letter says its {by}: give the pipeline's `context` a path named {name} "
+            "(docs/settings.md), and do not set ledger_context to none."
+        )
+
+
+def _answer(
+    session: Session,
+    by: By,
+    found: Sequence[Letters],
+    *,
+    letters: int,
+    is_at_least: bool,
+    in_queues: int | None,
+    notes: Sequence[str],
+    pipeline: DeployedPipeline | None,
+    queue: BareQueue | None = None,
+    sudden: Collection[str] = (),
+) -> GroupList:
+    name = None if pipeline is None else pipeline.name
+    queue_name = None if queue is None else queue.name
+    return GroupList(
+        **session.place,
+        at=session.now,
+        pipeline=name,
+        queue=queue_name,
+        by=str(by),
+        letters=letters,
+        is_at_least=is_at_least,
+        in_queues=in_queues,
+        groups=tuple(
+            _letter_group(group, step_for(group, by, name, queue_name, sudden)) for group in found
+        ),
+        notes=tuple(notes),
+    )
+
+
+def _letter_group(group: Letters, step: Step) -> LetterGroup:
+    newest = group.newest
+    return LetterGroup(
+        name=group.name,
+        letters=group.letters,
+        is_at_least=group.is_at_least,
+        first_seen=moment(group.first),
+        last_seen=moment(group.last),
+        trend=str(group.trend),
+        new=group.recent,
+        new_before=group.before,
+        category=newest.category,
+        blame=str(newest.blame) if newest.category else "",
+        error_type=newest.error_type,
+        message=newest.words,
+        http_status=newest.http_status,
+        sample=newest.origin,
+        next=step,
+    )

@@ -1,0 +1,77 @@
+"""The index of causes in DynamoDB, for reading: the letters that fail now, by their cause."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from deadletter.aws.errors import AWS_ERRORS, refusal
+from deadletter.aws.table import plain, stored
+from deadletter.contract import CAUSES, cause_partition
+from deadletter.failure.cause_index import CauseEntry, entry_from_item
+from deadletter.failure.ledger import LedgerUnavailable
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+# What DynamoDB and its emulators say of an index that is missing, before its name.
+_NO_SUCH_INDEX = ("does not have the specified index", "Invalid index")
+
+
+class NoCauseIndex(LedgerUnavailable):
+    """The table has no such index: an older version is deployed."""
+
+
+@dataclass(frozen=True, slots=True)
+class CausePage:
+    """Entries in the order of their fingerprints; malformed ones are left out.
+
+    `read` is the number of rows, `last` the key of the last one (None at the end of the shard)
+    and `last_fingerprint` its sort key as it is stored.
+    """
+
+    entries: Sequence[CauseEntry]
+    read: int
+    last: Mapping[str, Any] | None = None
+
+    @property
+    def last_fingerprint(self) -> str:
+        return "" if self.last is None else str(plain(self.last)[str(CAUSES.sort)])
+
+
+class DynamoDBCauseEntries:
+    """The entries of one pipeline, a page of a shard at a time. Raises LedgerUnavailable."""
+
+    def __init__(self, client: DynamoDBClient, table: str, pipeline: str) -> None:
+        self._client: Any = client
+        self._table = table
+        self._pipeline = pipeline
+
+    def page(
+        self, shard: int, most: int, *, after: Mapping[str, Any] | None = None, beyond: str = ""
+    ) -> CausePage:
+        """At most so many entries of a shard: after a key, or of fingerprints behind another."""
+        condition, values = f"{CAUSES.partition} = :p", {":p": self._partition(shard)}
+        if beyond:
+            condition = f"{condition} AND {CAUSES.sort} > :f"
+            values[":f"] = beyond
+        try:
+            answer = self._client.query(
+                TableName=self._table,
+                IndexName=CAUSES.name,
+                KeyConditionExpression=condition,
+                ExpressionAttributeValues=stored(values),
+                Limit=most,
+                **({} if after is None else {"ExclusiveStartKey": after}),
+            )
+        except AWS_ERRORS as error:
+            if any(words in str(error) for words in _NO_SUCH_INDEX):
+                raise NoCauseIndex(str(error)) from error
+            raise LedgerUnavailable(refusal(error, "dynamodb", self._table)) from error
+        items = answer.get("Items", [])
+        entries = [entry for item in items if (entry := entry_from_item(plain(item))) is not None]
+        return CausePage(entries, len(items), answer.get("LastEvaluatedKey") or None)
+
+    def _partition(self, shard: int) -> str:
+        return cause_partition(self._pipeline, shard)

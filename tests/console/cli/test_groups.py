@@ -1,0 +1,268 @@
+"""`dlq groups`: what is failing, and why."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from console.operations import groups as operation
+from console.operations.deadline import Deadline
+from console.operations.groups import ShardReading, read_shard
+from deadletter.aws.cause_entries import DynamoDBCauseEntries
+from deadletter.aws.causes import DynamoDBCauses
+from deadletter.aws.ledger import DynamoDBLedger
+from deadletter.contract import CAUSE_SHARDS, CAUSES, circuit_lane
+from deadletter.failure.causes import FailedTry, Second
+from deadletter.failure.failure import Category, Failure
+from deadletter.failure.ledger import AboutLetter
+from deadletter.message.stamp import Stamp
+from deadletter.testing.clock import START, Clock
+from deadletter.testing.fakes import MemoryDynamoDB
+from tests.console.conftest import Cloud, Dlq
+from tests.tables import create_letters_table
+
+LIBRARY = {"consumer_library": True, "context": {"tenantId": "body.tenant"}}
+DOWN = {"error_type": "HTTPError", "http_status": 503, "message": "unavailable",
+        "fingerprint": "f503"}  # fmt: skip
+BUG = {"error_type": "KeyError", "message": "no price", "fingerprint": "fbug"}
+
+
+def told(dlq: Dlq, *arguments: str) -> dict[str, Any]:
+    result = dlq("groups", *arguments, "--json")
+    assert result.exit_code == 0, result.output
+    answer: dict[str, Any] = json.loads(result.stdout)
+    return answer
+
+
+def test_the_first_line_says_how_many_letters_fail_of_how_many_causes(
+    cloud: Cloud, dlq: Dlq
+) -> None:
+    cloud.deploy("orders", settings=LIBRARY)
+    now = time.time()
+    for number in range(3):
+        cloud.failed("orders", cloud.letter("{}"), at=now - 60 - number, **DOWN)
+    cloud.failed("orders", bug := cloud.letter("{}"), at=now - 5_000, **BUG)
+    cloud.failed("orders", gone := "was-processed", at=now - 70, **BUG)
+    cloud.recovered("orders", gone)
+
+    shown = dlq("groups", "orders").stdout
+
+    assert shown.splitlines()[0].startswith("4 letters, 2 causes in pipeline orders, account ")
+    assert shown.index("3 letters  HTTPError 503: unavailable") < shown.index("1 letter  KeyError")
+    assert "cause f503, transient" in shown
+    assert "first 1 min ago, last 1 min ago; rising (3 new in 10 min, 0 in the 10 min" in shown
+    assert f"sample {bug}" in shown
+    assert f"next: dlq logs {bug} --pipeline orders" in shown
+    assert "next: dlq circuit list --pipeline orders" in shown
+    assert "Note" not in shown
+
+
+def test_a_pipeline_without_a_failing_letter_says_so_in_one_line(cloud: Cloud, dlq: Dlq) -> None:
+    cloud.deploy("orders", settings=LIBRARY)
+    [only] = dlq("groups").stdout.splitlines()
+    assert only.startswith("No letter is failing in pipeline orders")
+
+
+def test_letters_are_grouped_by_their_tenant(cloud: Cloud, dlq: Dlq) -> None:
+    cloud.deploy("orders", settings=LIBRARY)
+    for number, tenant in enumerate(["t-1", "t-2", "t-1"]):
+        cloud.failed("orders", f"m{number}", AboutLetter({"tenantId": tenant}), **DOWN)
+    answer = told(dlq, "--by", "tenant")
+    assert [(group["name"], group["letters"]) for group in answer["groups"]] == [
+        ("t-1", 2), ("t-2", 1),
+    ]  # fmt: skip
+    assert answer["groups"][0]["next"]["command"].startswith("dlq explain m")
+    shown = dlq("groups", "--by", "type").stdout
+    assert "3 letters, 1 type" in shown
+    assert "give the pipeline's `context` a path named messageType" in shown
+
+
+def test_a_dimension_that_does_not_exist_is_refused_with_those_that_do(dlq: Dlq) -> None:
+    result = dlq("groups", "--by", "colour")
+    assert result.exit_code == 2
+    assert "tenant" in result.stderr
+
+
+def test_what_the_index_and_the_queues_disagree_about_is_said(cloud: Cloud, dlq: Dlq) -> None:
+    cloud.deploy("orders", settings=LIBRARY)
+    known = cloud.letter("{}")
+    cloud.failed("orders", known, **DOWN)
+    for _ in range(2):
+        cloud.letter("{}")
+    cloud.waiting("orders", circuit_lane("orders"), 2)
+    answer = told(dlq)
+    assert (answer["letters"], answer["in_queues"]) == (1, 5)
+    [note] = answer["notes"]
+    assert "knows 1 of 5 letters" in note
+    assert "4 died without a row" in note
+    for number in range(9):
+        cloud.failed("orders", f"in-main-{number}", **DOWN)
+    [note] = told(dlq)["notes"]
+    assert "the other 5 have failed and are still in the main queue" in note
+
+
+def test_rows_of_letters_that_sqs_has_dropped_are_left_out(cloud: Cloud, dlq: Dlq) -> None:
+    cloud.deploy("orders", settings=LIBRARY)
+    long_ago = time.time() - 30 * 86_400
+    cloud.failed("orders", "dropped", at=long_ago, **DOWN)
+    cloud.failed("orders", "first-life", at=long_ago, **BUG)
+    cloud.failed("orders", "lives", **BUG)
+    # Its origin is first-life.
+    cloud.waiting("orders", circuit_lane("orders"), 1)
+    answer = told(dlq)
+    assert [(group["name"], group["letters"]) for group in answer["groups"]] == [("fbug", 2)]
+    assert "1 row of letters that SQS must have dropped by now" in answer["notes"][0]
+
+
+def test_a_cause_that_is_held_says_how_its_letters_are_tried_again(cloud: Cloud, dlq: Dlq) -> None:
+    cloud.deploy("orders", settings=LIBRARY)
+    cloud.failed("orders", "m1", **BUG)
+    store = DynamoDBCauses(cloud.dynamodb, "circuits", "orders", lambda: f"{time.time_ns()}")
+    now = int(time.time())
+    store.count([Second(now - 1_800, 100)], now - 1_800)
+    tries = tuple(FailedTry("fbug", "KeyError", letter) for letter in range(25))
+    store.count([Second(now, 25, tries)], now)
+    [group] = told(dlq)["groups"]
+    assert group["next"]["command"] == "dlq cause retry fbug --pipeline orders"
+
+
+def test_a_pipeline_without_the_library_is_read_from_a_sample_that_says_so(
+    cloud: Cloud, dlq: Dlq
+) -> None:
+    cloud.deploy("orders", settings={"context": {"tenantId": "body.tenant"}})
+    for tenant in ("t-1", "t-1", "t-2"):
+        cloud.letter(json.dumps({"tenant": tenant}))
+    cloud.letter("not JSON")
+    answer = told(dlq, "orders")
+    assert (answer["queue"], answer["letters"], answer["is_at_least"]) == ("orders-dlq", 4, False)
+    assert {group["error_type"]: group["letters"] for group in answer["groups"]} == {
+        "body: object with tenant": 3, "body: text": 1,
+    }  # fmt: skip
+    assert "SQS counts each look" in answer["notes"][0]
+    assert "SQS does not record why a message failed: 4 of 4" in answer["notes"][1]
+    by_tenant = told(dlq, "orders", "--by", "tenant")["groups"]
+    assert {group["name"]: group["letters"] for group in by_tenant} == {
+        "t-1": 2, "t-2": 1, "unknown": 1,
+    }  # fmt: skip
+    assert cloud.visible("orders-dlq") == 4
+
+
+def test_a_sample_knows_the_causes_that_the_ledger_knows(cloud: Cloud, dlq: Dlq) -> None:
+    cloud.deploy("orders", settings=LIBRARY)
+    cloud.failed("orders", cloud.letter("{}"), **DOWN)
+    answer = told(dlq, "--sample", "10")
+    [group] = answer["groups"]
+    assert (group["name"], group["category"], group["http_status"]) == ("f503", "transient", 503)
+    assert len(answer["notes"]) == 1
+
+
+def test_a_queue_of_no_pipeline_is_read_with_nothing_deployed(cloud: Cloud, dlq: Dlq) -> None:
+    cloud.queue("their-dlq")
+    for _ in range(4):
+        cloud.letter("{}", "their-dlq", ErrorCode="200", ErrorMessage="connection refused")
+    answer = told(dlq, "--queue", "their-dlq", "--sample", "2")
+    assert (answer["pipeline"], answer["queue"]) == (None, "their-dlq")
+    assert (answer["letters"], answer["is_at_least"], answer["in_queues"]) == (2, True, 4)
+    [group] = answer["groups"]
+    assert (group["error_type"], group["message"]) == ("200", "connection refused")
+    shown = dlq("groups", "--queue", "their-dlq").stdout
+    assert shown.startswith("4 letters, 1 cause in a sample of queue their-dlq")
+
+
+def test_a_pipeline_and_a_queue_are_not_asked_for_together(cloud: Cloud, dlq: Dlq) -> None:
+    cloud.deploy("orders")
+    result = dlq("groups", "orders", "--queue", "their-dlq")
+    assert result.exit_code == 2
+    assert "Either a pipeline or --queue" in result.stderr
+
+
+def test_a_table_of_an_older_version_is_read_from_a_sample(cloud: Cloud, dlq: Dlq) -> None:
+    cloud.deploy("orders", settings=LIBRARY)
+    cloud.letter("{}")
+    cloud.dynamodb.update_table(
+        TableName="letters", GlobalSecondaryIndexUpdates=[{"Delete": {"IndexName": CAUSES.name}}]
+    )
+    assert told(dlq)["queue"] == "orders-dlq"
+
+
+def test_a_letter_can_not_control_the_terminal(cloud: Cloud, dlq: Dlq) -> None:
+    cloud.deploy("orders", settings=LIBRARY)
+    about = AboutLetter({"tenantId": "\x1b[31mred"})
+    cloud.failed("orders", "m1", about, error_type="\x1b[2J", message="\x07")
+    for by in ("cause", "tenant"):
+        shown = dlq("groups", "--by", by).stdout
+        assert "\x1b" not in shown
+        assert "\x07" not in shown
+
+
+# More letters than are read.
+
+
+@pytest.fixture(scope="module")
+def many() -> DynamoDBCauseEntries:
+    """One cause with most letters, and others that sort before and behind it."""
+    dynamodb: Any = MemoryDynamoDB(Clock())
+    create_letters_table(dynamodb)
+    ledger = DynamoDBLedger(dynamodb, "letters", "orders", Clock(), 1e6)
+    causes = {"a": 20, "b": 900, "c": 30, "d": 30, "": 30}
+    for cause, letters in causes.items():
+        for number in range(letters):
+            failure = Failure(START, 0, Category.TRANSIENT, fingerprint=cause, error_type="E")
+            ledger.failed(f"{cause}-{number}", failure)
+    return DynamoDBCauseEntries(dynamodb, "letters", "orders")
+
+
+def test_a_cause_with_very_many_letters_hides_no_other(many: DynamoDBCauseEntries) -> None:
+    readings = [ShardReading() for _ in range(CAUSE_SHARDS)]
+    for shard, reading in enumerate(readings):
+        read_shard(many, shard, reading, lambda: True, most=40)
+    assert all(reading.is_whole for reading in readings)
+    assert {cause for reading in readings for cause in reading.cut} == {"b"}
+    counts: dict[str, int] = {}
+    for reading in readings:
+        for entry in reading.entries:
+            counts[entry.fingerprint] = counts.get(entry.fingerprint, 0) + 1
+    assert counts.pop("b") < 8 * 40
+    assert counts == {"a": 20, "c": 30, "d": 30, "": 30}
+
+
+def test_reading_ends_when_the_time_is_over(many: DynamoDBCauseEntries) -> None:
+    reading = ShardReading()
+    read_shard(many, 0, reading, lambda: False)
+    assert (reading.entries, reading.is_whole) == ([], False)
+
+
+def test_an_answer_that_is_not_whole_says_at_least(
+    cloud: Cloud, dlq: Dlq, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cloud.deploy("orders", settings=LIBRARY)
+    for number in range(60):
+        cloud.failed("orders", f"m{number}", **DOWN)
+    cloud.failed("orders", "m", **BUG)
+    whole = operation.read_shard
+
+    def read_few(*arguments: Any) -> None:
+        whole(*arguments, most=2)
+
+    monkeypatch.setattr(operation, "read_shard", read_few)
+    monkeypatch.setattr(operation, "A_FEW", 1)
+    shown = dlq("groups").stdout
+    assert shown.startswith("At least ")
+    assert "letters, at least 2 causes" in shown
+    assert "at least 1" in shown
+    assert "not all were counted" in shown
+
+
+def test_the_time_for_reading_is_bounded() -> None:
+    assert Deadline(operation.MOST_SECONDS).left() <= 5.0
+
+
+def test_the_stamp_names_the_origin_of_a_sampled_letter(cloud: Cloud, dlq: Dlq) -> None:
+    cloud.deploy("orders", settings=LIBRARY)
+    cloud.failed("orders", "first-life", **BUG)
+    cloud.letter("{}", Redrive=str(json.dumps({"origin": "first-life", "attempt": 1})))
+    groups = told(dlq, "--sample", "10")["groups"]
+    assert Stamp("first-life").origin in [group["sample"] for group in groups]

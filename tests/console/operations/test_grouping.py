@@ -1,0 +1,168 @@
+"""Letters in groups: their order, their trend, and what is left out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from console.operations.group_sample import entry_of, shape
+from console.operations.group_steps import step_for
+from console.operations.grouping import UNKNOWN, By, Trend, grouped, size_class, without_stale
+from deadletter.failure.cause_index import CauseEntry
+from deadletter.failure.failure import Blame
+from deadletter.failure.ledger import AboutLetter
+from deadletter.message.letter import Attribute, Letter
+from tests.samples import NOW
+
+ENTRY = CauseEntry("a", "f1", NOW - 30, NOW - 60, category="transient", error_type="KeyError")
+
+
+def text(value: str) -> Attribute:
+    return Attribute("String", value)
+
+
+def letters(*ages: float, **changes: Any) -> list[CauseEntry]:
+    """Letters that failed first so many seconds ago."""
+    return [
+        replace(ENTRY, **{"origin": f"{changes}{n}", "first_at": NOW - age, **changes})
+        for n, age in enumerate(ages)
+    ]
+
+
+def test_the_largest_cause_is_first_and_says_since_when_it_fails() -> None:
+    small, large = letters(10, fingerprint="f2"), letters(100, 90, 80)
+    first, second = grouped([*small, *large], By.CAUSE, NOW)
+    assert (first.name, first.letters, second.name, second.letters) == ("f1", 3, "f2", 1)
+    assert (first.first, first.last) == (NOW - 100, NOW - 30)
+    assert first.newest in large
+
+
+def test_a_letter_without_a_fingerprint_is_grouped_by_its_error() -> None:
+    names = [group.name for group in grouped(letters(1, fingerprint=""), By.CAUSE, NOW)]
+    assert names == ["KeyError"]
+
+
+@pytest.mark.parametrize(
+    ("recent", "before", "trend"),
+    [
+        (0, 0, Trend.FLAT),
+        (12, 10, Trend.FLAT),
+        (13, 10, Trend.RISING),
+        (8, 10, Trend.FLAT),
+        (7, 10, Trend.FALLING),
+        (1, 0, Trend.RISING),
+        (0, 1, Trend.FALLING),
+    ],
+)
+def test_a_fifth_more_or_fewer_new_letters_in_ten_minutes_are_a_trend(
+    recent: int, before: int, trend: Trend
+) -> None:
+    found = letters(*[599.0] * recent, *[600.0] * before, 1_200.0)
+    [group] = grouped(found, By.CAUSE, NOW)
+    assert (group.recent, group.before, group.trend) == (recent, before, trend)
+
+
+@pytest.mark.parametrize(
+    ("by", "changes", "name"),
+    [
+        (By.CATEGORY, {}, "transient"),
+        (By.TENANT, {"about": AboutLetter({"tenantId": "t-1"})}, "t-1"),
+        (By.TENANT, {}, UNKNOWN),
+        (By.TYPE, {"about": AboutLetter({"messageType": "order"})}, "order"),
+        (By.ENDPOINT, {"about": AboutLetter(endpoint="t-1/default")}, "t-1/default"),
+        (By.STATUS, {"http_status": 503}, "503"),
+        (By.STATUS, {}, UNKNOWN),
+        (By.SIZE, {"about": AboutLetter(size=1_024)}, "1 to 4 KiB"),
+        (By.SIZE, {}, UNKNOWN),
+        (By.AGE, {"first_at": NOW - 7_200}, "1 to 6 h"),
+    ],
+)
+def test_letters_are_grouped_by_whatever_they_say(
+    by: By, changes: dict[str, Any], name: str
+) -> None:
+    [group] = grouped([replace(ENTRY, **changes)], by, NOW)
+    assert group.name == name
+
+
+def test_classes_of_sizes_and_ages_are_in_their_order() -> None:
+    ages = letters(9 * 86_400, 60, 60, 7_200, 7_200, 7_200)
+    assert [group.name for group in grouped(ages, By.AGE, NOW)] == ["< 1 h", "1 to 6 h", "> 7 d"]
+    assert [size_class(size) for size in (0, 4_096, 300 * 1_024)] == [
+        "< 1 KiB", "4 to 16 KiB", "> 256 KiB",
+    ]  # fmt: skip
+
+
+def test_only_the_causes_of_which_rows_are_unread_are_at_least_so_large() -> None:
+    found = [*letters(1, 2), *letters(1, fingerprint="f2")]
+    at_least = {g.name: g.is_at_least for g in grouped(found, By.CAUSE, NOW, {"f1"})}
+    assert at_least == {"f1": True, "f2": False}
+    assert [group.is_at_least for group in grouped(found, By.CATEGORY, NOW, {"f1"})] == [True]
+
+
+def test_a_letter_that_sqs_has_dropped_counts_only_if_it_waits_outside_of_queues() -> None:
+    old = replace(ENTRY, origin="old", seen=NOW - 100)
+    waits = replace(old, origin="waits")
+    kept, stale = without_stale([ENTRY, old, waits], NOW - 50, {"waits"})
+    assert ([entry.origin for entry in kept], stale) == (["a", "waits"], 1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "command"),
+    [
+        ({"judged": Blame.DEPENDENCY}, "dlq circuit list --pipeline orders"),
+        ({"fingerprint": ""}, "dlq circuit list --pipeline orders"),
+        ({"judged": Blame.CONFIGURATION}, "dlq explain a --pipeline orders"),
+        (
+            {"judged": Blame.CONFIGURATION, "about": AboutLetter(endpoint="t-1/e-1")},
+            "dlq endpoint show t-1 e-1",
+        ),
+        ({"category": "schema"}, "dlq explain a --pipeline orders"),
+        ({}, "dlq logs a --pipeline orders"),
+        ({"fingerprint": "sudden"}, "dlq cause retry sudden --pipeline orders"),
+        ({"category": ""}, "dlq peek --pipeline orders"),
+    ],
+)
+def test_the_next_command_fits_who_is_to_blame(changes: dict[str, Any], command: str) -> None:
+    [group] = grouped([replace(ENTRY, **changes)], By.CAUSE, NOW)
+    assert step_for(group, By.CAUSE, "orders", None, {"sudden"}).command == command
+
+
+def test_of_another_dimension_the_next_command_explains_a_sample() -> None:
+    [group] = grouped([ENTRY], By.TENANT, NOW)
+    command = step_for(group, By.TENANT, "orders", None, ()).command
+    assert command == "dlq explain a --pipeline orders"
+    assert step_for(group, By.TENANT, None, "their-dlq", ()).command == "dlq peek --queue their-dlq"
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ('{"b": 1, "a": {"secret": 2}}', "object with a, b"),
+        ("{}", "object {}"),
+        ("[1]", "JSON list"),
+        ("7", "JSON value"),
+        ("null", "JSON value"),
+        ("hello", "text"),
+        (" ", "empty"),
+        ("[" * 100_000, "text"),
+    ],
+)
+def test_the_shape_of_a_body_has_none_of_its_values(body: str, words: str) -> None:
+    assert shape(body) == words
+
+
+def test_a_message_of_an_aws_services_dlq_says_its_own_cause() -> None:
+    lambdas = Letter("m", "{}", {"ErrorCode": text("200"), "ErrorMessage": text("timed out")})
+    rule = Letter("m", "{}", {"ERROR_CODE": text("NO_PERMISSIONS")})
+    first, second = (entry_of(letter, None, None, NOW) for letter in (lambdas, rule))
+    assert (first.error_type, first.words) == ("200", "timed out")
+    assert (second.error_type, second.words) == ("NO_PERMISSIONS", "")
+
+
+def test_a_bare_message_is_asked_for_its_tenant_and_type_by_their_usual_names() -> None:
+    letter = Letter("m", '{"tenant_id": "t-1"}', {"type": text("order")})
+    about = entry_of(letter, None, None, NOW).about
+    assert about.context == {"tenantId": "t-1", "messageType": "order"}
+    assert about.size == len(letter.body)
