@@ -75,9 +75,10 @@ def groups(
 ) -> Reply[GroupList]:
     """What is failing, and why: letters by cause, tenant and more, with what to type.
 
-    The largest group is first. It reads the index that the consumer library keeps, for 5 seconds and 20,000 letters at most;
-    beyond that the figures are "at least". Nothing is received from a queue. A letter is in the
-    index from its first failure until it is processed, parked or discarded.
+    The largest group is first. It reads the index that the consumer library keeps, for 5 seconds
+    and 20,000 letters at most; beyond that the figures are "at least". Nothing is received from a
+    queue. A letter is in the index from its first failure until it is processed, parked or
+    discarded.
 
     With --queue or --sample, and for a pipeline whose index is empty while its DLQ is not, a
     sample of the queue is received and given back at once. SQS counts such looks.

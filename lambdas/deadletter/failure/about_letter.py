@@ -19,12 +19,7 @@ _LONGEST_KEY = 64
 
 
 def about_letter(
-    context: Mapping[str, Any],
-    endpoint: str,
-    size: int,
-    how: LedgerContext,
-    pipeline: str,
-    trace: str = "",
+    context: Mapping[str, Any], endpoint: str, size: int, how: LedgerContext, pipeline: str
 ) -> AboutLetter:
     """What a row keeps once of its letter.
 
@@ -32,12 +27,12 @@ def about_letter(
     plain, hashed or left out as `how` says.
     """
     if how is LedgerContext.NONE:
-        return AboutLetter(size=size, trace=trace)
+        return AboutLetter(size=size)
     values = {name: _text(value) for name, value in context.items()}
     if how is LedgerContext.HASHED:
         values = {name: hashed(value, pipeline) for name, value in values.items()}
         endpoint = hashed(endpoint, pipeline) if endpoint else ""
-    return AboutLetter(_fitted(values), endpoint, size, trace)
+    return AboutLetter(_fitted(values), endpoint, size)
 
 
 def hashed(value: str, pipeline: str) -> str:

@@ -27,9 +27,10 @@ LONGEST_ENDPOINT = 200
 NO_FINGERPRINT = "-"
 """The fingerprint of a failure that has none: an index holds no empty key."""
 
-CUT = "…"
-
 LONGEST_TRACE = 100
+"""Bytes of the root of a trace, which the row keeps and the index does not hold."""
+
+CUT = "…"
 
 # Bytes of the table's keys and of what DynamoDB adds to names and values, at the most: a pipeline's
 # name and a message id twice 40, and 21 for each number.
@@ -99,7 +100,7 @@ def entry_change(
     }
     first: dict[str, Any] = {"first_at": failure.at}
     if about is not None and about.trace:
-        first["trace"] = about.trace
+        first["trace"] = cut(about.trace, LONGEST_TRACE)
     if not was_tried(failure):
         # Beside the kept facts of another failure, these words would be about that one.
         known.pop("words", None)
@@ -121,14 +122,8 @@ def _facts(failure: Failure, about: AboutLetter | None) -> dict[str, Any]:
         facts["context"] = dict(about.context)
         facts["endpoint"] = cut(about.endpoint, LONGEST_ENDPOINT)
         facts["size"] = about.size
-    words = cut(failure.message, max(0, min(LONGEST_WORDS, _room_for_words(facts))))
-    # The index does not hold the trace.
-    trace = {} if about is None else {"trace": cut(about.trace, LONGEST_TRACE)}
-    return {**facts, "words": words, **trace}
-
-
-def _room_for_words(facts: Mapping[str, Any]) -> int:
-    return LARGEST_ENTRY - _KEYS_AND_NUMBERS - sum(map(_bytes, facts.values()))
+    room = LARGEST_ENTRY - _KEYS_AND_NUMBERS - sum(map(_bytes, facts.values()))
+    return {**facts, "words": cut(failure.message, max(0, min(LONGEST_WORDS, room)))}
 
 
 def _bytes(value: Any) -> int:

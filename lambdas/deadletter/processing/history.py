@@ -21,7 +21,6 @@ from deadletter.failure.ledger import (
     RecordsUnavailable,
     Recovery,
 )
-from deadletter.message.envelope import trace_root
 from deadletter.message.letter import utf8
 from deadletter.message.stamp import Stamp
 from deadletter.processing.circuit_gate import CircuitGate
@@ -134,7 +133,6 @@ class History:
             len(utf8(delivery.letter.body)),
             pipeline.ledger_context,
             pipeline.name,
-            trace_root(delivery.letter.system.get("AWSTraceHeader")),
         )
         return replace(about, trace=delivery.letter.trace)
 
