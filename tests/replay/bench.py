@@ -56,7 +56,7 @@ class ReplayBench:
     """Letters in the lane of one run: `keys` has the ordering key of each, "" for none."""
 
     keys: Sequence[str] = ()
-    plan: ReplayPlan = field(default_factory=lambda: ReplayPlan(pipeline="orders"))
+    plan: ReplayPlan = field(default_factory=lambda: ReplayPlan(pipeline="orders", retry_after=0.0))
     stage: Stage = field(default_factory=lambda: Stage(orders_pipeline()))
     state: RunState = RunState.RUNNING
     allowance: int = 0
@@ -321,6 +321,10 @@ class ReplayBench:
         self.clock.advance(2)
         self.stage.take(self.stage.main)
         self.stage.run()
+
+    def tried_at(self) -> list[float]:
+        """When each try was made whose ticket stands, the first one first."""
+        return sorted(ticket.at for ticket in self.tickets.all())
 
     def progress(self) -> list[ShardProgress]:
         """The progress of each shard, as it is stored."""

@@ -20,7 +20,7 @@ from deadletter.replay.ticket import ReplayOutcome, TicketsUnavailable
 from deadletter.testing.fakes import MemoryLambda
 from tests.replay.bench import ReplayBench
 
-DIRECT = replace(ReplayPlan(pipeline="orders"), destination=DELIVER, ordered=True)
+DIRECT = replace(ReplayPlan(pipeline="orders", retry_after=0.0), destination=DELIVER, ordered=True)
 
 
 @dataclass

@@ -17,7 +17,7 @@ from deadletter.testing.fakes import client_error
 from tests.replay.bench import ReplayBench
 
 KEYS = ["a", "a", "b", "", "", ""]
-PLAN = replace(ReplayPlan(pipeline="orders"), ordered=True)
+PLAN = replace(ReplayPlan(pipeline="orders", retry_after=0.0), ordered=True)
 
 CRASH_BEFORE, CRASH_AFTER, REFUSED, NO_ANSWER = "before", "after", "refused", "no answer"
 

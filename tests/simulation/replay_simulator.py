@@ -105,6 +105,7 @@ class ReplayShape(Shape):
     rate: float = 5.0
     run_burst: int = 10
     tries: int = 2
+    retry_after: float = 3.0
     error_rate: float = 1.0
     outcome_timeout: float = 300.0
     on_failure: KeyPolicy = KeyPolicy.GO
@@ -381,6 +382,7 @@ class ReplaySimulation(Simulation):
             ramp_seconds=20.0,
             error_rate=shape.error_rate,
             attempts=shape.tries,
+            retry_after=shape.retry_after,
             on_failure=shape.on_failure,
             ordered=shape.ordered,
             outcome_timeout=shape.outcome_timeout,

@@ -42,6 +42,8 @@ class ReplayPlan:
     error_rate   share of known outcomes that are failures, from `minimum` outcomes, that holds
                  the run
     attempts     sends of a letter within the run before it is quarantined
+    retry_after  seconds from a try that failed to the second one, twice that to the third: an
+                 endpoint that fails holds the run before it uses up the tries of its letters
     on_failure   whether an ordering key goes on behind a letter that failed for good
     on_unknown   the same for a letter whose outcome nobody learns
     ordered      whether each ordering key is strictly serial by outcome
@@ -66,6 +68,7 @@ class ReplayPlan:
     error_rate: float = 0.4
     minimum: int = 10
     attempts: int = 3
+    retry_after: float = 30.0
     on_failure: KeyPolicy = KeyPolicy.GO
     on_unknown: KeyPolicy = KeyPolicy.GO
     ordered: bool = False

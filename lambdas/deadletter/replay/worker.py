@@ -92,6 +92,9 @@ MOST_LOOKED_UP = 100
 ASIDE_SECONDS = 3.0
 """Seconds for which a letter that could not be moved is left alone."""
 
+LONGEST_RETRY = 600.0
+"""Seconds that a letter waits at most from one try to the next."""
+
 MOST_MISSES = 5
 """Moves of a letter that came to nothing, after which the worker leaves it to the next one."""
 
@@ -424,12 +427,18 @@ class ReplayWorker:
             self._end(work, letter, ticket.fate)
 
     def _make_ready(self, work: _ShardWork, letter: RunLetter) -> None:
-        """The letter is in the lane, to be sent for the first time or once more."""
+        """The letter is in the lane, to be sent; after a try that failed, not at once."""
         letter.stage = RunStage.READY
+        if letter.ticket is not None and letter.returns:
+            letter.look_at = letter.ticket.at + self._retry_pause(letter)
         has_come_back = letter.returns > work.progress.returned(letter.position)
         if has_come_back and self._is_forgiven(letter):
             work.progress.note_late(letter.position)
         work.progress.set(letter.position, ReplayOutcome.OPEN, letter.returns)
+
+    def _retry_pause(self, letter: RunLetter) -> float:
+        """Seconds from a try to the next one of a letter that has come back."""
+        return min(LONGEST_RETRY, self._plan.retry_after * 2.0 ** (letter.returns - 1))
 
     def _sweep(
         self,
@@ -517,7 +526,7 @@ class ReplayWorker:
         letter.copy, letter.place = ticket.returned, room_place(ticket.returned_place)
         letter.ticket = ticket
         letter.returns += 1
-        letter.known_at = letter.look_at = now
+        letter.known_at = now
         letter.maybe_sent = False
         letter.misses = 0
         self._make_ready(work, letter)
@@ -805,7 +814,7 @@ class ReplayWorker:
         """A direct delivery failed: the letter is where it was, one try the poorer."""
         letter.returns += 1
         letter.maybe_sent = False
-        letter.look_at = self._clock() + max(ASIDE_SECONDS, pause)
+        letter.look_at = self._clock() + max(ASIDE_SECONDS, pause, self._retry_pause(letter))
         work.progress.set(letter.position, ReplayOutcome.OPEN, letter.returns)
 
     def _carry(self, orders: Sequence[Order], slot: Slot, until: float) -> CarriedLetters:
