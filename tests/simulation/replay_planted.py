@@ -19,7 +19,7 @@ from deadletter.replay import (
     run_room,
     shard_claim,
     snapshot,
-    worker,
+    standing,
 )
 from deadletter.replay.manifest import Manifest
 from deadletter.replay.ticket import ReplayOutcome
@@ -254,7 +254,7 @@ def _() -> Iterator[None]:
 
         return await_outcome
 
-    with replaced(worker.ReplayWorker, "_await_outcome", make):
+    with replaced(standing.Standings, "await_outcome", make):
         yield
 
 

@@ -33,7 +33,7 @@ from deadletter.redrive import redriver, waiting_room
 from deadletter.redrive.journal import ClaimLost, JournalUnavailable
 from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.waiting_room import RoomUnavailable
-from deadletter.replay import freeze, leaving, lineup, manifest, names, progress, reconcile
+from deadletter.replay import freeze, leaving, lineup, manifest, moving, names, progress, reconcile
 from deadletter.replay import worker as replay_worker
 from deadletter.replay.care import needs_execution
 from deadletter.replay.machine import ReplaySteps, ReplayUnavailable, replay_event, restarted
@@ -677,7 +677,8 @@ def smaller_run() -> Iterator[None]:
         for module in WITH_PARTS:
             stack.enter_context(patch.object(module, "PART", PART))
         # A worker that waits looks at its run each second: a proof has no use for so many looks.
-        stack.enter_context(patch.object(replay_worker, "LOOK_SECONDS", 5.0))
+        for module in (replay_worker, moving):
+            stack.enter_context(patch.object(module, "LOOK_SECONDS", 5.0))
         yield
 
 

@@ -37,7 +37,7 @@ from deadletter.redrive.waiting_room import (
     never,
 )
 from deadletter.replay.lineup import RunLetter
-from deadletter.replay.manifest import ManifestIndex
+from deadletter.replay.manifest import ManifestIndex, ManifestParts
 from deadletter.replay.names import PART
 from deadletter.replay.outcomes import learned, room_place, trails
 from deadletter.replay.plan import ReplayPlan
@@ -46,7 +46,6 @@ from deadletter.replay.run import ReplayRun
 from deadletter.replay.run_room import RunRoom
 from deadletter.replay.shard_claim import ShardClaim
 from deadletter.replay.ticket import OUTSIDE, ReplayOutcome, Ticket, Tickets, confirmation_by
-from deadletter.replay.worker import ManifestParts
 from deadletter.routing.decision import DUE, Hold
 from deadletter.settings.pipeline import Pipeline
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from deadletter.message.queue import MAX_BATCH
-from deadletter.replay.run import ReplayRun, RunState
+from deadletter.replay.run import ReplayRun, ReplayRuns, RunState
 
 GRANT_SECONDS = 2.0
 """Seconds from the request for a grant to the last moment at which a send or an invocation may
@@ -164,6 +164,15 @@ class RunLimiter:
     def saw(self, run: ReplayRun, began: float) -> None:
         """Note the run as it was read by a request that began then (epoch seconds)."""
         self.run, self._seen_at = run, began
+
+    def look(self, runs: ReplayRuns) -> ReplayRun:
+        """The run as it is now. Raises SendingEnded if it is unknown or may not send."""
+        began = self._clock()
+        run = runs.read(self.run.id)
+        if run is None or not run.may_send:
+            raise SendingEnded(why_not(run) or "")
+        self.saw(run, began)
+        return run
 
     def seconds_until(self, letters: int) -> float:
         """Seconds until so many letters may probably go; 0 if they may go now."""

@@ -146,3 +146,8 @@ class RunRoom:
 
     def waits(self, groups: Collection[str], home: str) -> Mapping[str, Wait]:
         return self._room.waits(groups, home)
+
+
+def copy_of(received: ReceivedLetter) -> str:
+    """The id of the copy that lies in the room."""
+    return received.letter.message_id

@@ -53,7 +53,8 @@ from deadletter.replay.plan import DELIVER, DISCARD, ReplayPlan
 from deadletter.replay.reconcile import ReconcileSetup, reconcile
 from deadletter.replay.run import ReplayRun
 from deadletter.replay.shard_claim import ShardClaim
-from deadletter.replay.worker import ReplayWorker, ReplayWorkerSetup
+from deadletter.replay.worker import ReplayWorker
+from deadletter.replay.worker_setup import ReplayWorkerSetup
 from deadletter.routing.router import Router
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
