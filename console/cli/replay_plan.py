@@ -52,7 +52,8 @@ Source = Annotated[
     typer.Option(
         "--source",
         metavar="ID",
-        help="dlq, a dedicated DLQ's id, parking:<id>, or lane:<name> of the waiting room.",
+        help="dlq, a dedicated DLQ's id, parked or parking:<id> (also what was moved from there "
+        "into the waiting room), or lane:<name> of the waiting room.",
     ),
 ]
 To = Annotated[

@@ -53,14 +53,16 @@ def report_(
     A run that has ended has a report in the bucket; of a live run the figures are as of
     now. The page of --html is one file, with nothing from other hosts and without bodies.
 
-    The exit status is 1 if letters are unaccounted for.
+    The exit status is 1 if letters are unaccounted for, or if the run did not take all
+    letters that its plan has counted.
     """
     account = report(RunSwitch(session, pipeline, run))
     if html is not None:
         with new_private_file(Path(html)) as file:
             file.write(page(account))
         account = replace(account, file=html)
-    return Reply(account, _show_report, Exit.ATTENTION if account.unaccounted else Exit.DONE)
+    attention = account.unaccounted or account.missed
+    return Reply(account, _show_report, Exit.ATTENTION if attention else Exit.DONE)
 
 
 def rerun(
@@ -116,6 +118,8 @@ def _show_report(account: RunAccount) -> Iterator[Block]:
         f" in account {account.account}, {account.region}: {run.state}",
     )
     yield line(Styled(account.says, "alarm" if account.unaccounted else "good"))
+    if account.missed:
+        yield line(Styled("! ", "alarm"), account.missed)
     if not account.final:
         yield line("The run has not ended: these are the figures as of now.")
     yield Line()

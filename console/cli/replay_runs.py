@@ -22,6 +22,7 @@ from ..operations.replay_runs import (
     RunSwitch,
     details,
     list_runs,
+    missed,
 )
 from ..operations.session import Session
 from ..operations.words import clock, count, duration
@@ -69,14 +70,14 @@ def show(
 
     With --watch a line is printed whenever something changes, until the run has ended or
     waits for a person. Ctrl-C stops the watching, not the run. The exit status is 1 if the
-    run waits for a person.
+    run waits for a person, or did not take all letters that its plan has counted.
     """
     switch = RunSwitch(session, pipeline, run)
     answer = details(switch)
     if watch:
         answer = _watched(switch, answer)
-    waiting = answer.run.state in _TROUBLE
-    return Reply(answer, _show_details, Exit.ATTENTION if waiting else Exit.DONE)
+    attention = answer.run.state in _TROUBLE or answer.missed
+    return Reply(answer, _show_details, Exit.ATTENTION if attention else Exit.DONE)
 
 
 def _watched(switch: RunSwitch, answer: ReplayDetails) -> ReplayDetails:
@@ -219,11 +220,22 @@ def _show_list(answer: ReplayList) -> Iterator[Block]:
                 "" if run.letters is None else f"{run.letters:,}",
                 f"{run.ended:,}",
                 clock(run.created, answer.at) if run.created else "",
-                run.because,
+                _because(run),
             )
             for run in answer.runs
         ],
     )
+
+
+def _because(run: ReplayRow) -> str:
+    """Why a run is as it is, on one line of a list."""
+    texts = [run.because]
+    if missed(run):
+        texts.append(
+            f"{run.letters or 0:,} of {run.counted:,} counted letters joined: "
+            f"dlq replay show {run.run}"
+        )
+    return "; ".join(text for text in texts if text)
 
 
 def _state(state: str) -> Styled:
@@ -264,6 +276,8 @@ def _show_details(answer: ReplayDetails) -> Iterator[Block]:
     )
     yield line(progress_line(answer), indent=2)
     yield line(f"Waits for: {answer.waits_for}", indent=2)
+    if answer.missed:
+        yield line(Styled("! ", "alarm"), answer.missed, indent=2)
     yield Line()
     pace = f"{run.rate:g} of {answer.full_rate:g} letters/s"
     facts = {

@@ -1,4 +1,4 @@
-"""Parked letters released or discarded: a small replay run for each place that has some."""
+"""Parked letters released or discarded: a small replay run for each parking queue."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ DISCARD_RATE = 100.0
 
 @dataclass(frozen=True, slots=True)
 class ParkedRun:
-    """A replay run that takes parked letters from one place."""
+    """A replay run that takes the parked letters of one parking queue."""
 
     run: Annotated[str, "id of the run"]
-    source: Annotated[str, "`parking:<id>`, or `lane:parked` for rescued letters"]
+    source: Annotated[str, "`parking:<id>`: the queue, and its letters in lane `parked`"]
     letters: Annotated[int | None, "letters counted; null for a FIFO queue, which shows heads only"]
     state: Annotated[str, "state of the run"]
 
@@ -40,9 +40,9 @@ class ParkedExit(Answer):
     at: Annotated[datetime, "when it was started"]
     pipeline: Annotated[str, "name of the pipeline"]
     action: Annotated[str, "release or discard"]
-    letters: Annotated[int, "letters counted, in all places"]
+    letters: Annotated[int, "letters counted, of all parking queues"]
     left_out: Annotated[Mapping[str, int], "letters that match and stay parked, by reason"]
-    runs: Annotated[Sequence[ParkedRun], "the runs that were started, one for each place"]
+    runs: Annotated[Sequence[ParkedRun], "the runs that were started, one for each queue"]
     why: Annotated[str, "the reason given"]
 
 

@@ -7,9 +7,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from deadletter.contract import MAIN_DLQ, Partition
+from deadletter.contract import MAIN_DLQ, PARKED_LANE, Partition
 from deadletter.failure.failure import Failure
 from deadletter.message.letter import compact_json
+from deadletter.replay.plan import belongs_to
 from deadletter.routing.selection import Pick, Selection
 
 from .adapter_errors import aws_errors
@@ -117,6 +118,11 @@ def census(
         assert source.url is not None, "a source is a lane or a queue"
         walk = look_into_queue(session, source.url, source.id, asked.see)
         looked_at, not_given_back, is_whole = walk.looked_at, walk.not_given_back, walk.is_whole
+        if source.is_release:
+            # After the queue: another run may move a letter from there into the lane meanwhile.
+            for found in letters_of_lane(session, app, pipeline, PARKED_LANE):
+                if belongs_to(source.id, found.home, pipeline.parking):
+                    asked.see(found)
     asked.finish()
     counted = _widened(tally) if pipeline.fifo else _as_chosen(tally)
     known = _with_failures(session, app, pipeline, (*counted.taken, *counted.left_out))
@@ -154,13 +160,16 @@ class _Asked:
         self._progress = progress
         self._waiting: list[FoundLetter] = []
         self._bytes = 0
-        self._seen = 0
+        self._seen: set[str] = set()
 
     def see(self, found: FoundLetter) -> None:
         from deadletter.redrive.router_client import MAX_REQUEST
         from deadletter.routing.router import Question
         from deadletter.routing.wire import question_to_json
 
+        if found.letter.message_id in self._seen:
+            return
+        self._seen.add(found.letter.message_id)
         size = len(compact_json(question_to_json(Question(found.letter)))) + 1
         if self._waiting and (len(self._waiting) >= _PARTS or self._bytes + size > MAX_REQUEST):
             self.finish()
@@ -174,7 +183,9 @@ class _Asked:
 
         if not self._waiting:
             return
-        questions = [Question(found.letter, home=self._home) for found in self._waiting]
+        questions = [
+            Question(found.letter, home=self._home, stamp=found.kept) for found in self._waiting
+        ]
         try:
             with aws_errors():
                 picks = self._router.select(questions, self._selection, release=self._release)
@@ -186,8 +197,7 @@ class _Asked:
             if pick is not None:
                 letter = _counted(found, pick)
                 (self._tally.chosen if pick.chosen else self._tally.others).append(letter)
-        self._seen += len(self._waiting)
-        self._progress(f"{self._seen:,} letters counted")
+        self._progress(f"{len(self._seen):,} letters counted")
         self._waiting, self._bytes = [], 0
 
 

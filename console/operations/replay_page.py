@@ -64,6 +64,8 @@ def _page(account: RunAccount) -> Iterator[str]:
     yield f"<p>{escape(place)}: <strong>{escape(run.state)}</strong></p>"
     broken = " broken" if run.state == "BROKEN" or account.unaccounted else ""
     yield f'<p class="says{broken}">{escape(account.says)}</p>'
+    if account.missed:
+        yield f"<p>{escape(account.missed)}</p>"
     if not account.final:
         yield "<p>The run has not ended: these are the figures as of now.</p>"
     yield _stack(account.counts, account.letters, height=34, title="Letters by outcome")

@@ -16,7 +16,7 @@ from .adapter_errors import aws_errors
 from .answer import Answer
 from .problem import Cause, Problem
 from .replay_letters import FAILED, ListedLetter, letters_of, objects_of
-from .replay_runs import ReplayRow, RunSwitch, row
+from .replay_runs import ReplayRow, RunSwitch, missed_says, row
 from .words import count, moment
 
 REPORT = "report.json"
@@ -84,6 +84,7 @@ class RunAccount(Answer):
     keys: Annotated[Sequence[GroupAccount], f"the {_MOST_ROWS} ordering keys that failed most"]
     minutes: Annotated[Sequence[RunMinute], "outcomes minute by minute; empty if not kept"]
     says: Annotated[str, "the account in a sentence"]
+    missed: Annotated[str, "counted letters that did not join, and what to type; else empty"]
     file: Annotated[str | None, "the page that --html wrote"] = None
 
 
@@ -114,6 +115,7 @@ def report(switch: RunSwitch) -> RunAccount:
         keys=_groups(data.get("keys", ()), "key"),
         minutes=tuple(_minutes(data.get("minutes", {}))),
         says=_says(letters, counts, unaccounted),
+        missed=missed_says(row(run), plan.source),
     )
 
 

@@ -54,6 +54,9 @@ class ReplayRow:
         str,
         "PLANNED, MOVING, WAITING_APPROVAL, CANARY, RUNNING, HELD, ABORTED, DONE or BROKEN",
     ]
+    counted: Annotated[
+        int | None, "letters that its plan has counted; null if not counted one by one"
+    ]
     letters: Annotated[int | None, "letters of its snapshot; null before it is taken"]
     ended: Annotated[int, "letters whose outcome is known"]
     counts: Annotated[Mapping[str, int], "letters by outcome, as last added up"]
@@ -90,6 +93,7 @@ class ReplayDetails(Answer):
     canary: Annotated[Sequence[int], "letters of each step before the ramp"]
     steps: Annotated[int, "number of its steps"]
     waits_for: Annotated[str, "what it waits for, and what to type"]
+    missed: Annotated[str, "counted letters that did not join, and what to type; else empty"]
     letters_per_second: Annotated[float, "ended letters per second since it was started"]
     ends_at: Annotated[datetime | None, "about when it ends at its rate; null if unknown"]
 
@@ -109,6 +113,7 @@ def row(run: ReplayRun) -> ReplayRow:
         pipeline=run.pipeline,
         run=run.id,
         state=str(run.state),
+        counted=run.counted,
         letters=run.letters,
         ended=ended(run),
         counts=dict(run.counts),
@@ -127,6 +132,26 @@ def row(run: ReplayRun) -> ReplayRow:
 def ended(run: ReplayRun) -> int:
     """Letters of a run whose outcome is known, as last added up."""
     return sum(number for name, number in run.counts.items() if name in _ENDED)
+
+
+def missed(run: ReplayRow) -> int:
+    """Letters that the plan has counted and that the snapshot did not take."""
+    if run.counted is None or run.letters is None:
+        return 0
+    return max(0, run.counted - run.letters)
+
+
+def missed_says(run: ReplayRow, source: str) -> str:
+    """How many counted letters a run did not take, and what to type; empty if it took all."""
+    if not (number := missed(run)):
+        return ""
+    joined = "none" if not run.letters else f"{run.letters:,}"
+    return (
+        f"{count(run.counted or 0, 'letter')} were counted, and {joined} joined the run. The other "
+        f"{number:,} had left {source} before the snapshot, or automation would park them. See "
+        f"where they are: dlq status --pipeline {run.pipeline}; then plan again: "
+        f"dlq replay plan --pipeline {run.pipeline} --source {source}"
+    )
 
 
 def _time(at: float) -> datetime | None:
@@ -395,6 +420,7 @@ def details(switch: RunSwitch, run: ReplayRun | None = None) -> ReplayDetails:
         canary=plan.canary,
         steps=len(plan.canary) + len(plan.ramp),
         waits_for=waits_for(run, plan),
+        missed=missed_says(row(run), plan.source),
         letters_per_second=round(speed, 3),
         ends_at=moment(now + left / max(run.rate, 1e-9)) if sends else None,
     )
@@ -414,7 +440,7 @@ def _waits_for(run: ReplayRun, plan: ReplayPlan) -> Iterator[str]:
             yield "The snapshot is being taken: letters move into its custody."
         case RunState.WAITING_APPROVAL:
             yield f"A person has to approve it within a day: dlq replay approve {run.id}"
-            yield f"--reason TEXT, or dlq replay refuse {run.id} --reason TEXT."
+            yield f"--why TEXT, or dlq replay refuse {run.id} --why TEXT."
         case RunState.CANARY:
             letters = plan.canary[run.step] if run.step < len(plan.canary) else 0
             yield f"The outcomes of its canary of {count(letters, 'letter')}."

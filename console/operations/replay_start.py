@@ -130,6 +130,7 @@ def start(session: Session, plan: ReplayPlan, origins: Sequence[str] | None) -> 
         id=plan.run_id,
         pipeline=pipeline.name,
         burst=plan.burst,
+        counted=plan.counted,
         created=now,
         started=now,
         changed=now,

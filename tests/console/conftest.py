@@ -171,10 +171,17 @@ class Cloud:
         admitted = [Order(letter, Hold(lane, 1.0, "test"), Stamp("first-life")) for letter in taken]
         assert len(room.admit(admitted)) == letters
 
-    def rescued(self, pipeline: str, reason: str, sent: int, key: str = "default") -> str:
+    def rescued(
+        self,
+        pipeline: str,
+        reason: str,
+        sent: int,
+        key: str = "default",
+        origin: str = "first-life",
+    ) -> str:
         """A parked letter that was rescued from its queue: sent at `sent`, epoch seconds."""
         copy = f"rescued-{reason}-{sent}"
-        why = Stamp("first-life", attempt=3, first_sent=sent * 1000, decision="PARK",
+        why = Stamp(origin, attempt=3, first_sent=sent * 1000, decision="PARK",
                     reason=reason, because=f"it is {reason}", at=sent)  # fmt: skip
         letter = Letter(copy, "{}", system={"SentTimestamp": str(sent * 1000)})
         received = ReceivedLetter(letter, "", 0.0, parking_source(key))

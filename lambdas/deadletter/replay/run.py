@@ -60,6 +60,7 @@ class ReplayRun:
     allowance    letters that may still be sent in CANARY
     rate, burst  letters per second now, and at once
     tat          when the letters granted so far are paid for (theoretical arrival time)
+    counted      letters that the plan has counted; None if they were not counted one by one
     letters      letters of the manifest; None before the snapshot is frozen
     manifest     the manifest's hash
     counts       letters by outcome, as last added up
@@ -84,6 +85,7 @@ class ReplayRun:
     rate: float = 0.0
     burst: int = 1
     tat: float = 0.0
+    counted: int | None = None
     letters: int | None = None
     manifest: str = ""
     counts: Mapping[str, int] = field(default_factory=dict)

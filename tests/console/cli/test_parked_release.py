@@ -71,14 +71,42 @@ def test_a_release_stores_a_plan_its_letters_and_a_run_and_starts_it(
     assert orders.visible("orders-parking-default") == 13
 
 
-def test_rescued_letters_have_a_run_of_their_own(orders: Any, functions: Any, dlq: Any) -> None:
+def test_letters_in_the_queue_and_in_lane_parked_are_released_by_one_run(
+    orders: Any, functions: Any, dlq: Any
+) -> None:
+    """A person need not know where a parked letter is: a run may have moved it meanwhile."""
     orders.park("orders", "POISON", origin="in-queue")
     orders.rescued("orders", "POISON", 1_000)
     answer = json.loads(dlq("parked", "release", "--all", *WHY, "--yes", "--json").stdout)
+    (run,) = answer["runs"]
+    assert (run["source"], run["letters"]) == ("parking:default", 2)
+    assert counted(orders, run["run"]) == {key_of("in-queue"), key_of("first-life")}
+
+
+def test_what_an_aborted_run_has_left_is_released_by_its_reason(orders: Any, dlq: Any) -> None:
+    """The letter carries nothing of its run: only the item in lane `parked` has the reason."""
+    orders.rescued("orders", "REPLAY_ABORTED", 1_000)
+    orders.rescued("orders", "POISON", 2_000, origin="poison")
+    choice = ("--reason", "REPLAY_ABORTED")
+    done = dlq("parked", "release", *choice, *WHY, "--yes", "--json")
+    assert done.exit_code == Exit.DONE, done.output
+    (run,) = json.loads(done.stdout)["runs"]
+    assert counted(orders, run["run"]) == {key_of("first-life")}
+    shown = dlq("parked", "show", "rescued-REPLAY_ABORTED-1000", "--json")
+    assert json.loads(shown.stdout)["reason"] == "REPLAY_ABORTED"
+
+
+def test_each_parking_queue_has_a_run_with_its_own_rescued_letters(
+    orders: Any, functions: Any, dlq: Any
+) -> None:
+    orders.deploy("orders", settings={"consumer_library": True}, parking=("default", "legal"))
+    orders.park("orders", "POISON", origin="a")
+    orders.rescued("orders", "POISON", 1_000, key="legal")
+    orders.rescued("orders", "EXPIRED", 1_000, key="gone")
+    answer = json.loads(dlq("parked", "release", "--all", *WHY, "--yes", "--json").stdout)
     assert {run["source"]: run["letters"] for run in answer["runs"]} == {
-        "lane:parked": 1, "parking:default": 1,
+        "parking:default": 2, "parking:legal": 1,
     }  # fmt: skip
-    assert len(functions.machine.started) == 2
 
 
 def test_a_letter_is_released_by_its_id_or_the_id_of_its_first_life(

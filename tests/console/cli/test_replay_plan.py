@@ -297,6 +297,31 @@ def test_letters_that_are_gone_are_drift_too(
     assert "start with the 1 letter that" in done.stderr
 
 
+def test_parked_letters_are_planned_wherever_they_are(
+    orders: Any, functions: Any, dlq: Any, tmp_path: Path
+) -> None:
+    """Another run may move parked letters into lane `parked` between the plan and its start."""
+    orders.park("orders", "POISON", origin="in-queue")
+    copy = orders.rescued("orders", "POISON", 1_000)
+    file = tmp_path / "plan.json"
+    plan = planned(dlq, "--source", "parked", "--out", str(file), "--why", "fixed")
+    assert (plan["source"], plan["letters"], plan["looked_at"]) == ("parking:default", 2, 1)
+    assert planned(dlq, "--source", "parking:default", "--id", copy)["letters"] == 1
+    orders.sqs.purge_queue(QueueUrl=orders.urls["orders-parking-default"])
+    orders.rescued("orders", "POISON", 2_000, origin="in-queue")
+    done = started(dlq, str(file), "--json")
+    assert done.exit_code == Exit.DONE, done.output
+    assert json.loads(done.stdout)["run"]["counted"] == 2
+
+
+def test_several_parking_queues_are_named(orders: Any, dlq: Any) -> None:
+    orders.deploy("orders", settings=SETTINGS, parking=("default", "legal"))
+    done = dlq("replay", "plan", "--pipeline", "orders", "--source", "parked")
+    assert done.exit_code == Exit.USAGE
+    assert "give one of parking:default, parking:legal" in done.stderr
+    assert planned(dlq, "--source", "parking:legal")["letters"] == 0
+
+
 def test_a_changed_consumer_or_circuit_is_drift(
     orders: Any, functions: Any, dlq: Any, file: str
 ) -> None:

@@ -69,6 +69,18 @@ def kept(cloud: Any, **changes: Any) -> None:
     )
 
 
+def test_a_report_says_that_counted_letters_did_not_join(
+    orders: Any, dlq: Any, tmp_path: Path
+) -> None:
+    orders.replay(run(counted=9), source="parking:default")
+    kept(orders)
+    file = tmp_path / "report.html"
+    done = dlq("replay", "report", RUN, "--html", str(file))
+    assert done.exit_code == Exit.ATTENTION
+    assert "9 letters were counted, and 6 joined the run." in done.stdout
+    assert "9 letters were counted, and 6 joined the run." in file.read_text()
+
+
 def test_a_live_run_is_added_up_from_its_manifest(orders: Any, dlq: Any) -> None:
     orders.replay(run(RunState.RUNNING))
     orders.snapshot(run(), [*OUTCOMES, (name("g"), ReplayOutcome.OPEN)])

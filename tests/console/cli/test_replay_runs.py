@@ -71,7 +71,7 @@ def test_a_run_shows_how_far_it_is_and_when_it_ends(orders: Any, dlq: Any) -> No
     ("state", "facts", "text", "status"),
     [
         (RunState.HELD, {"because": "2 of 5 failed"}, f"dlq replay resume {RUN}", 1),
-        (RunState.WAITING_APPROVAL, {}, f"dlq replay approve {RUN}", 1),
+        (RunState.WAITING_APPROVAL, {}, f"dlq replay approve {RUN} --why TEXT", 1),
         (RunState.BROKEN, {}, "the sum of its outcomes is not its snapshot", 1),
         (RunState.PLANNED, {"letters": None, "counts": {}}, "about to start", 0),
         (RunState.MOVING, {"letters": None, "counts": {}}, "letters move into its custody", 0),
@@ -87,6 +87,32 @@ def test_a_run_says_what_it_waits_for(
     done = dlq("replay", "show", RUN)
     assert text in done.stdout
     assert done.exit_code == status
+
+
+@pytest.mark.parametrize(
+    ("letters", "joined"), [(0, "and none joined the run"), (2, "and 2 joined the run")]
+)
+def test_a_run_says_that_counted_letters_did_not_join(
+    orders: Any, dlq: Any, letters: int, joined: str
+) -> None:
+    counts = {"RECOVERED": letters}
+    orders.replay(
+        run(RunState.DONE, left=True, counted=7, letters=letters, counts=counts),
+        source="parking:default",
+    )
+    done = dlq("replay", "show", RUN)
+    assert done.exit_code == Exit.ATTENTION
+    assert f"7 letters were counted, {joined}" in done.stdout
+    assert "had left parking:default before the snapshot" in done.stdout
+    assert "dlq replay plan --pipeline orders --source parking:default" in done.stdout
+    row = dlq("replay", "list").stdout.splitlines()[1]
+    assert row.endswith(f"{letters} of 7 counted letters joined: dlq replay show {RUN}")
+
+
+def test_a_run_that_took_all_counted_letters_says_nothing_of_them(orders: Any, dlq: Any) -> None:
+    orders.replay(run(RunState.DONE, left=True, counted=100))
+    done = dlq("replay", "show", RUN)
+    assert (done.exit_code, "counted" in done.stdout) == (Exit.DONE, False)
 
 
 def test_the_first_characters_of_an_id_are_enough(orders: Any, dlq: Any) -> None:

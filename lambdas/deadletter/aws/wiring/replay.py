@@ -208,7 +208,13 @@ class _Parts:
         )
 
     def snapshot(self, _run: ReplayRun, plan: ReplayPlan, deadline: float) -> Taken:
-        """One pass over the plan's source."""
+        """One pass over the plan's source, and once that is empty over the lane beside it."""
+        taken = self._pass(plan, deadline)
+        if taken.done and plan.lane_beside is not None:
+            return self._pass(plan, deadline, plan.lane_beside)
+        return taken
+
+    def _pass(self, plan: ReplayPlan, deadline: float, lane: str | None = None) -> Taken:
         snapshot = snapshot_for(
             plan,
             self.pipeline,
@@ -218,6 +224,7 @@ class _Parts:
             router=self.router,
             in_parallel=self.in_parallel,
             count_metric=self.count_metric,
+            lane=lane,
         )
         report = snapshot.run(deadline, seconds=PASS_SECONDS)
         waits = report.again_at > self.world.clock() or report.stopped == LEASE_HELD
