@@ -4,6 +4,8 @@ Moderately by day, hard with HYPOTHESIS_PROFILE=nightly.
 """
 
 import os
+import sys
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import Phase, settings
@@ -25,6 +27,17 @@ settings.register_profile(
     phases=(Phase.explicit, Phase.generate),
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+
+_RECURSION_LIMIT = sys.getrecursionlimit()
+
+
+@pytest.fixture(autouse=True)
+def _a_function_s_recursion_limit() -> Iterator[None]:
+    """Each test has the limit that a function has: moto's JSONata raises it and leaves it so."""
+    sys.setrecursionlimit(_RECURSION_LIMIT)
+    yield
+    sys.setrecursionlimit(_RECURSION_LIMIT)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
