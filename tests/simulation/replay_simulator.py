@@ -175,6 +175,9 @@ FUNCTION_LIFE = 900.0
 HEALING = 3_600.0
 """Seconds within which everything has ended once it is mended."""
 
+STOPPED_TURNS = 6
+"""Half minutes after which a person aborts a run whose keys stop again and again."""
+
 WEATHER = 900.0
 """Seconds that faults last at most: then everything is mended, and has to end."""
 
@@ -589,7 +592,7 @@ class ReplaySimulation(Simulation):
                     assert run is not None
                     if run.state is RunState.HELD:
                         self._change(plan, "resume")
-                    elif turn > 20 and run.is_live and plan.on_failure is KeyPolicy.STOP:
+                    elif turn > STOPPED_TURNS and run.is_live and plan.on_failure is KeyPolicy.STOP:
                         # A key that stops behind a failed letter waits for a person for ever.
                         self._change(plan, "abort")
 
