@@ -10,6 +10,8 @@ SCAN := build/scan-venv/bin
 MUTATION := build/mutation-venv
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 20
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Many tests start Python anew, and each would compile the whole project.
+unexport PYTHONDONTWRITEBYTECODE
 export PATH := $(CURDIR)/$(BIN):$(CURDIR)/node_modules/.bin:$(PATH)
 
 .PHONY: help setup demo demo-replay test check lint types unit scan audit simulation e2e pager scenarios nightly mutation sim bench synth deploy sandbox lock docs clean
@@ -52,7 +54,7 @@ types: $(READY)
 	$(BIN)/mypy
 
 unit: $(READY)
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not sandbox and not long"
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not sandbox and not long and not nightly"
 
 scan: $(READY) ## The security scanners over the templates; build/scan-report.txt
 	$(BIN)/python -m tools.scan
