@@ -14,6 +14,7 @@ import pytest
 from deadletter.aws.replay_objects import S3RunObjects
 from deadletter.aws.replay_starts import packed
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
+from deadletter.aws.wiring.replay import replay_steps_for
 from deadletter.contract import (
     PARKED_LANE,
     Metric,
@@ -25,17 +26,19 @@ from deadletter.contract import (
 from deadletter.message.stamp import Stamp, parse
 from deadletter.redrive.fifo import BEHIND_A_RUN
 from deadletter.redrive.journal import Intent
+from deadletter.redrive.report import nothing
 from deadletter.replay.counted import CountedOrigins
 from deadletter.replay.freeze import Freeze
 from deadletter.replay.manifest import Manifest
 from deadletter.replay.names import Name
 from deadletter.replay.objects import ObjectsUnavailable
 from deadletter.replay.plan import ReplayPlan, belongs_to
+from deadletter.replay.run import ReplayRun
 from deadletter.replay.snapshot import Snapshot, SnapshotReport
 from deadletter.routing.router import Question, Router, RouterUnavailable
 from deadletter.routing.selection import Pick, Selection
 from deadletter.testing.fakes import client_error
-from tests.simulation.stage import Stage, with_
+from tests.simulation.stage import Stage, in_turn, with_
 from tests.tables import BUCKET
 
 RATHER_LONG = 1_000.0
@@ -260,6 +263,45 @@ def test_a_run_of_a_parking_queue_finds_letters_that_another_run_has_taken_along
     assert (report.done, report.named) == (True, 1)
     assert sorted(lanes(stage).values()) == sorted([run_lane(first.id), run_lane(second.id)])
     assert [name.origin for name in second.manifest()] == [origin_b]
+
+
+def test_the_step_of_a_run_goes_through_its_queue_and_then_through_the_lane_beside_it(
+    stage: Stage,
+) -> None:
+    stage.add_rule("stop", tenantId="a", action="QUARANTINE")
+    dead(stage, "a")
+    stage.run()
+    stage.rescue("parking:default")
+    dead(stage, "a")
+    stage.run()
+    plan = ReplayPlan(pipeline="orders", source="parking:default")
+    steps = replay_steps_for(
+        stage.pipeline,
+        stage.resources,
+        stage.clients,
+        stage.world,
+        nothing,
+        executions=NoExecutions(),
+        router=stage.router,
+        in_parallel=in_turn,
+    )
+    run = ReplayRun(id=plan.run_id, pipeline="orders")
+    taken = steps._setup.snapshot(run, plan, stage.clock() + RATHER_LONG)
+    assert taken.done
+    assert list(lanes(stage).values()) == [run_lane(run.id)] * 2
+
+
+class NoExecutions:
+    """Step Functions, which a single step does not need."""
+
+    def start(self, run: ReplayRun) -> None:
+        raise AssertionError
+
+    def running(self) -> frozenset[str]:
+        raise AssertionError
+
+    def answer(self, token: str) -> None:
+        raise AssertionError
 
 
 def test_rescued_letters_of_another_parking_queue_stay_in_their_lane(stage: Stage) -> None:
