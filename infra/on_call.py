@@ -144,6 +144,12 @@ def _reads(app: AppSettings, storage: Storage) -> Permissions:
     permissions.allow(
         "Consumers", ["lambda:GetFunctionConfiguration"], list(dict.fromkeys(consumers))
     )
+    # A run whose execution was lost is shown as such.
+    permissions.allow(
+        "Replays",
+        ["states:ListExecutions"],
+        [replay_machine_arn(app, pipeline.name) for pipeline in app.pipelines],
+    )
     grant_look(permissions, (Addresses.of(app, pipeline) for pipeline in app.pipelines))
     return permissions
 

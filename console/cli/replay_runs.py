@@ -56,10 +56,11 @@ _TROUBLE = {RunState.HELD, RunState.BROKEN, RunState.WAITING_APPROVAL}
 def list_(session: Session, pipeline: SomePipelines = None) -> Reply[ReplayList]:
     """List the replay runs, those that are live first.
 
-    The exit status is 1 if a run waits for a person: HELD, BROKEN or WAITING_APPROVAL.
+    The exit status is 1 if a run waits for a person (HELD, BROKEN or WAITING_APPROVAL), or
+    has lost its execution.
     """
     answer = list_runs(session, pipeline or ())
-    waiting = any(run.state in _TROUBLE for run in answer.runs)
+    waiting = any(run.state in _TROUBLE or run.lost for run in answer.runs)
     return Reply(answer, _show_list, Exit.ATTENTION if waiting else Exit.DONE)
 
 
@@ -70,13 +71,14 @@ def show(
 
     With --watch a line is printed whenever something changes, until the run has ended or
     waits for a person. Ctrl-C stops the watching, not the run. The exit status is 1 if the
-    run waits for a person, or did not take all letters that its plan has counted.
+    run waits for a person, has lost its execution, or did not take all letters that its plan
+    has counted.
     """
     switch = RunSwitch(session, pipeline, run)
     answer = details(switch)
     if watch:
         answer = _watched(switch, answer)
-    attention = answer.run.state in _TROUBLE or answer.missed
+    attention = answer.run.state in _TROUBLE or answer.run.lost or answer.missed
     return Reply(answer, _show_details, Exit.ATTENTION if attention else Exit.DONE)
 
 
@@ -230,6 +232,8 @@ def _show_list(answer: ReplayList) -> Iterator[Block]:
 def _because(run: ReplayRow) -> str:
     """Why a run is as it is, on one line of a list."""
     texts = [run.because]
+    if run.lost:
+        texts.append(f"its execution has ended: dlq replay show {run.run}")
     if missed(run):
         texts.append(
             f"{run.letters or 0:,} of {run.counted:,} counted letters joined: "
@@ -286,6 +290,7 @@ def _show_details(answer: ReplayDetails) -> Iterator[Block]:
         "step": f"{run.step + 1} of {answer.steps}, at {pace}",
         "pace so far": f"{answer.letters_per_second:g} letters/s",
         "changed": _changed(run, now),
+        "executions": f"{run.restarts + 1}, one after the other" if run.restarts else "",
         "expires": clock(run.expires, now) if run.expires else "",
     }
     yield TextTable((), [(f"  {name}", fact) for name, fact in facts.items() if fact])

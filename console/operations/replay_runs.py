@@ -69,6 +69,11 @@ class ReplayRow:
     by: Annotated[str, "who changed it last; `replay` is its own execution"]
     leaves_to: Annotated[str, "where the rest of an aborted run goes: parked or schedule"]
     empty: Annotated[bool, "whether nothing is left in its custody after its end"]
+    restarts: Annotated[int, "how often a new execution went on with it"]
+    lost: Annotated[
+        bool | None,
+        "whether its execution has ended before the run; null if it was not looked up",
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +112,8 @@ class ReplayChange(Answer):
     after: Annotated[ReplayRow, "the run as it is now"]
 
 
-def row(run: ReplayRun) -> ReplayRow:
-    """A run as answers show it."""
+def row(run: ReplayRun, lost: bool | None = None) -> ReplayRow:
+    """A run as answers show it; `lost` is what `lost_runs` says of it."""
     return ReplayRow(
         pipeline=run.pipeline,
         run=run.id,
@@ -126,6 +131,8 @@ def row(run: ReplayRun) -> ReplayRow:
         by=run.by,
         leaves_to=run.leave_to,
         empty=run.left,
+        restarts=run.restart,
+        lost=lost,
     )
 
 
@@ -161,9 +168,42 @@ def _time(at: float) -> datetime | None:
 def list_runs(session: Session, pipelines: Sequence[str]) -> ReplayList:
     """All remembered runs of these pipelines, those that are live first."""
     app = session.app()
-    runs = [run for pipeline in app.select(pipelines) for run in _all(session, app, pipeline)]
+    runs: list[ReplayRun] = []
+    lost: dict[str, bool | None] = {}
+    for pipeline in app.select(pipelines):
+        own = _all(session, app, pipeline)
+        runs += own
+        lost |= lost_runs(session, pipeline, own)
     runs.sort(key=lambda run: (not run.is_live, -run.created, run.id))
-    return ReplayList(**session.place, at=session.now, runs=tuple(map(row, runs)))
+    rows = tuple(row(run, lost.get(run.id)) for run in runs)
+    return ReplayList(**session.place, at=session.now, runs=rows)
+
+
+def lost_runs(
+    session: Session, pipeline: DeployedPipeline, runs: Sequence[ReplayRun]
+) -> dict[str, bool | None]:
+    """Whether each run that needs an execution has none; None if that can't be looked up.
+
+    A run that was started a minute ago may be missing from the list of executions.
+    """
+    from deadletter.aws.replay_executions import StepFunctionsReplays
+    from deadletter.replay.care import START_SECONDS, needs_execution
+    from deadletter.replay.machine import ReplayUnavailable
+
+    now = session.now.timestamp()
+    needy = [run for run in runs if needs_execution(run, ())]
+    if not needy or not pipeline.replay_machine:
+        return {}
+    machine = StepFunctionsReplays(session.aws.stepfunctions, pipeline.replay_machine)
+    try:
+        running = machine.running()
+    except ReplayUnavailable:
+        return dict.fromkeys((run.id for run in needy), None)
+    return {
+        run.id: run.execution not in running
+        and now - max(run.started, run.created) >= START_SECONDS
+        for run in needy
+    }
 
 
 def _all(session: Session, app: App, pipeline: DeployedPipeline) -> Sequence[ReplayRun]:
@@ -403,6 +443,7 @@ def details(switch: RunSwitch, run: ReplayRun | None = None) -> ReplayDetails:
     """The run as it is now, with its plan."""
     session, plan = switch.session, switch.plan
     run = switch.read() if run is None else run
+    lost = lost_runs(session, switch.pipeline, [run]).get(run.id)
     now = session.now.timestamp()
     spent = max(1.0, now - (run.started or run.created))
     speed = ended(run) / spent
@@ -411,7 +452,7 @@ def details(switch: RunSwitch, run: ReplayRun | None = None) -> ReplayDetails:
     return ReplayDetails(
         **session.place,
         at=session.now,
-        run=row(run),
+        run=row(run, lost),
         source=plan.source,
         destination=plan.destination,
         who=plan.who,
@@ -419,10 +460,19 @@ def details(switch: RunSwitch, run: ReplayRun | None = None) -> ReplayDetails:
         full_rate=plan.rate,
         canary=plan.canary,
         steps=len(plan.canary) + len(plan.ramp),
-        waits_for=waits_for(run, plan),
+        waits_for=_lost_says(run) if lost else waits_for(run, plan),
         missed=missed_says(row(run), plan.source),
         letters_per_second=round(speed, 3),
         ends_at=moment(now + left / max(run.rate, 1e-9)) if sends else None,
+    )
+
+
+def _lost_says(run: ReplayRun) -> str:
+    """What a run without an execution waits for, and what to type if that does not come."""
+    return (
+        "Its execution: the last one has ended before the run, and nothing is sent meanwhile. The "
+        "watch starts the next one within two minutes. If it does not, dlq status --pipeline "
+        f"{run.pipeline} says why; dlq replay hold {run.id} stops the run until that is repaired."
     )
 
 

@@ -397,7 +397,15 @@ class FakeMachine:
     def __init__(self) -> None:
         self.started: list[dict[str, Any]] = []
         self.answered: list[str] = []
+        self.running: list[str] | None = None
+        """The names of running executions; None if the caller may not list them."""
         self.raises: BaseException | None = None
+
+    def list_executions(self, **_request: Any) -> dict[str, Any]:
+        if self.running is None:
+            code = {"Error": {"Code": "AccessDeniedException", "Message": "may not"}}
+            raise ClientError(code, "ListExecutions")
+        return {"executions": [{"name": name} for name in self.running]}
 
     def start_execution(self, **request: Any) -> dict[str, Any]:
         if self.raises is not None:

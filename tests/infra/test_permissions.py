@@ -340,6 +340,8 @@ STEER_RUN = {
     "DlqReader": FIND_RUN,
     "ReplayOperator": {"table Letters": {"dynamodb:UpdateItem"}},
 }
+# Whether the execution of a run was lost.
+SEE_EXECUTIONS = {"replay machines": {"states:ListExecutions"}}
 # An execution that waits for the answer is woken.
 DECIDE_RUN = {
     "DlqReader": FIND_RUN,
@@ -397,8 +399,10 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
     "dlq parked discard": {"DlqReader": COUNT, "ReplayOperator": START_RUN},
     "dlq replay plan": {"DlqReader": {**COUNT_DLQ, **PACE}},
     "dlq replay start": {"DlqReader": COUNT_DLQ, "ReplayOperator": START_RUN},
-    "dlq replay list": {"DlqReader": {**SEE, "table Letters": {"dynamodb:Query"}}},
-    "dlq replay show": {"DlqReader": FIND_RUN},
+    "dlq replay list": {
+        "DlqReader": {**SEE, "table Letters": {"dynamodb:Query"}, **SEE_EXECUTIONS}
+    },
+    "dlq replay show": {"DlqReader": {**FIND_RUN, **SEE_EXECUTIONS}},
     "dlq replay hold": STEER_RUN,
     "dlq replay resume": STEER_RUN,
     # One that waits for an approval is answered.

@@ -109,6 +109,39 @@ def test_a_run_says_that_counted_letters_did_not_join(
     assert row.endswith(f"{letters} of 7 counted letters joined: dlq replay show {RUN}")
 
 
+def test_a_run_without_an_execution_is_shown_as_such(orders: Any, functions: Any, dlq: Any) -> None:
+    """An execution that was stopped says nothing: the run's item stays RUNNING."""
+    orders.replay(run(created=time.time() - 120))
+    functions.machine.running = []
+    done = dlq("replay", "show", RUN)
+    assert done.exit_code == Exit.ATTENTION
+    assert "Waits for: Its execution: the last one has ended before the run" in done.stdout
+    assert "dlq status --pipeline orders says why" in done.stdout
+    listed = dlq("replay", "list")
+    assert listed.exit_code == Exit.ATTENTION
+    assert listed.stdout.splitlines()[1].endswith(f"its execution has ended: dlq replay show {RUN}")
+    functions.machine.running = [f"{RUN}-0"]
+    assert dlq("replay", "list").exit_code == Exit.DONE
+    assert json.loads(dlq("replay", "show", RUN, "--json").stdout)["run"]["lost"] is False
+
+
+def test_a_run_that_has_just_been_started_may_have_no_execution_yet(
+    orders: Any, functions: Any, dlq: Any
+) -> None:
+    orders.replay(run(RunState.PLANNED, created=time.time() - 5))
+    functions.machine.running = []
+    assert dlq("replay", "show", RUN).exit_code == Exit.DONE
+
+
+def test_who_may_not_list_executions_sees_the_run_all_the_same(
+    orders: Any, functions: Any, dlq: Any
+) -> None:
+    orders.replay(run(created=time.time() - 120))
+    done = dlq("replay", "show", RUN, "--json")
+    assert done.exit_code == Exit.DONE
+    assert json.loads(done.stdout)["run"]["lost"] is None
+
+
 def test_a_run_that_took_all_counted_letters_says_nothing_of_them(orders: Any, dlq: Any) -> None:
     orders.replay(run(RunState.DONE, left=True, counted=100))
     done = dlq("replay", "show", RUN)
