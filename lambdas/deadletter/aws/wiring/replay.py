@@ -24,6 +24,7 @@ from deadletter.aws.replay_status import DynamoDBStatuses
 from deadletter.aws.replay_tickets import DynamoDBTickets
 from deadletter.aws.router import LambdaRouter
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
+from deadletter.aws.watch_store import DynamoDBWatchStore
 from deadletter.aws.wiring.custody import freeze_for, run_objects_for, snapshot_for
 from deadletter.aws.wiring.parts.ledger import ledger_for
 from deadletter.aws.wiring.parts.redriver_setup import mover_for, queue_for
@@ -197,6 +198,7 @@ class _Parts:
                 self.clients.dynamodb, circuits, self.pipeline.name, self.world.new_id
             ),
             collisions=DynamoDBCollisions(self.clients.dynamodb, circuits, self.pipeline.name),
+            watch=DynamoDBWatchStore(*self._letters()),
             clock=self.world.clock,
         )
         return surroundings.evidence(
