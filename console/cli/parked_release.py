@@ -196,6 +196,9 @@ def show(answer: ParkedExit) -> Iterator[Block]:
             for run in answer.runs
         ],
     )
-    yield Line()
-    yield line(f"Follow it: dlq replay show {answer.runs[0].run} --watch")
-    yield line(f"Stop it:   dlq replay hold {answer.runs[0].run}")
+    for place in answer.copies:
+        yield line(f"Copies are kept below {place}")
+    for run in answer.runs:
+        yield Line()
+        yield line(f"Follow it: dlq replay show {run.run} --watch")
+        yield line(f"Stop it:   dlq replay hold {run.run}")

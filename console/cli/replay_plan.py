@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from deadletter.contract import MAIN_DLQ
-from deadletter.replay.plan import DELIVER, MAIN_QUEUE
+from deadletter.replay.plan import DELIVER, LANE, MAIN_QUEUE
 
 from ..operations import replay_draft_file
 from ..operations.duration import seconds
+from ..operations.private_file import must_be_new
 from ..operations.problem import Cause, Problem
 from ..operations.replay_draft_file import FiledPlan
 from ..operations.replay_pace import canary_steps
@@ -134,6 +136,8 @@ def plan(
     written into a file, and needs a reason: dlq replay start --plan starts it.
     """
     if out is not None:
+        # Before minutes of counting.
+        must_be_new(Path(out))
         why = asking.reason(why, "A plan", option="--why")
     request = PlanRequest(
         pipeline=pipeline,
@@ -187,25 +191,31 @@ def start_(
     the consumer or the circuit has changed, nothing is started: plan again, or add
     --only-counted. Only letters that were counted for the plan ever join the run.
 
-    Starting one plan twice finds the first run.
+    Starting one plan twice finds the first run. The exit status is 1 if nothing was started.
     """
     filed = replay_draft_file.read(read_text(plan))
     changes = drift(session, filed, replay_options.progress)
     replay_options.end_progress()
     if changes.sentences and not only_counted:
-        raise Problem(_drifted(filed, changes, plan), Cause.INPUT)
+        raise Problem(_drifted(filed, changes, plan), Cause.FAILED)
     if not yes:
         asking.confirm(session, *_question(filed, changes, session.now))
     return Reply(start(session, filed.plan, filed.origins), _show_started)
 
 
 def _drifted(filed: FiledPlan, changes: Drift, path: str) -> str:
+    plan = filed.plan
+    again = (
+        f"Nothing was started, because this is not what the plan has counted. "
+        f"{' '.join(changes.sentences)} Plan again: dlq replay plan --pipeline {plan.pipeline} "
+        f"--source {plan.source} … --out FILE."
+    )
+    if not changes.there:
+        return f"{again} See where letters are: dlq status --pipeline {plan.pipeline}."
     there = count(changes.there, changes.noun)
     return (
-        f"Nothing was started, because this is not what the plan has counted. "
-        f"{' '.join(changes.sentences)} Plan again: dlq replay plan --pipeline "
-        f"{filed.plan.pipeline} … --out FILE. Or start with the {there} that were counted and "
-        f"are still there: dlq replay start --plan {path} --only-counted."
+        f"{again} Or start with the {there} that were counted and are still there: "
+        f"dlq replay start --plan {path} --only-counted."
     )
 
 
@@ -251,8 +261,10 @@ def show_forecast(forecast: ReplayForecast) -> Iterator[Block]:
         (">LETTERS", "CAUSE", "CATEGORY", "ERROR", "LAST FAILED"),
         [_cause(cause, now) for cause in forecast.causes],
     )
-    if not forecast.by_ledger:
-        yield Line()
+    yield Line()
+    if forecast.by_ledger:
+        yield line("Tenants and ordering keys are not in the ledger: --look counts them too.")
+    else:
         yield TextTable((">LETTERS", "TENANT"), [_name(row) for row in forecast.tenants])
     if forecast.keys:
         yield Line()
@@ -293,6 +305,17 @@ def _name(row: NameCount) -> tuple[str, str]:
     return f"{row.letters:,}", row.name or "none"
 
 
+def _expiry(forecast: ReplayForecast, now: datetime) -> str:
+    """When SQS deletes the first letter, and which."""
+    oldest = f"letter {forecast.oldest}" if forecast.oldest else "the oldest letter"
+    if forecast.first_expiry is not None:
+        left = duration((forecast.first_expiry - now).total_seconds())
+        return f"{oldest}, at {clock(forecast.first_expiry, now)}, in {left}"
+    if forecast.source.startswith(LANE):
+        return "nothing: the waiting room keeps letters"
+    return f"{oldest}; when is unknown until the watch has looked"
+
+
 def _facts(forecast: ReplayForecast, now: datetime) -> Iterator[Block]:
     canaries = ", ".join(map(str, forecast.canary)) or "none"
     changed = forecast.consumer_changed
@@ -305,7 +328,7 @@ def _facts(forecast: ReplayForecast, now: datetime) -> Iterator[Block]:
         "canaries": canaries,
         "takes about": f"{duration(forecast.seconds)}, {count(forecast.workers, 'worker')}",
         "approval": "a person has to approve it" if forecast.approval else "",
-        "first expiry": clock(forecast.first_expiry, now) if forecast.first_expiry else "",
+        "expires first": _expiry(forecast, now),
         "consumer changed": f"{clock(changed, now)}; {forecast.failed_since:,} failed after it"
         if changed
         else "",

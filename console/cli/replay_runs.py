@@ -21,6 +21,7 @@ from ..operations.replay_runs import (
     ReplayRow,
     RunSwitch,
     details,
+    ended,
     list_runs,
     missed,
 )
@@ -151,8 +152,13 @@ def abort(
     because = asking.reason(why, "An abort", option="--why")
     if not yes:
         place = "to the parking lot" if to == LEAVE_TO[0] else "back to the schedule"
+        run_now = switch.before
+        left = (run_now.letters or 0) - ended(run_now)
+        letters = f" (about {count(left, 'letter')})" if run_now.letters is not None else ""
         asking.confirm(
-            session, *_about(switch, "Abort"), f"What is left of its letters goes {place}."
+            session,
+            *_about(switch, "Abort"),
+            f"What is left of its letters{letters} goes {place}. It sends nothing any more.",
         )
     return Reply(switch.abort(because, to), _show_change)
 
@@ -195,7 +201,10 @@ def _decide(
     if not yes:
         plan = switch.plan
         asking.confirm(
-            session, *_about(switch, verb), f"Planned by {plan.who}: {plan.why or 'no reason'}"
+            session,
+            *_about(switch, verb),
+            f"From {plan.source} to {plan.destination}, up to {plan.rate:g} letters/s.",
+            f"Planned by {plan.who}: {plan.why or 'no reason'}",
         )
     return Reply(act(switch, because), _show_change)
 

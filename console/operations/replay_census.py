@@ -41,7 +41,8 @@ class CountedLetter:
     """A letter that a run would take, or leave out for the reason in `left_out`.
 
     `cause` is the fingerprint of its last failure at `failed_at` (epoch seconds; None without
-    one). `first_sent` is epoch milliseconds, 0 if it is unknown. Empty texts are unknown.
+    one). `first_sent` is epoch milliseconds (in the ledger: of the first failure that it has), 0 if
+    it is unknown. Empty texts are unknown.
     """
 
     origin: str
@@ -247,15 +248,22 @@ def _with_failures(
     """The letters by their copies, with what the ledger has of their last failures."""
     from deadletter.failure.ledger import NO_ROW
 
+    rows = ledger_rows(session, app, pipeline, sorted({letter.origin for letter in letters}))
+    return {
+        letter.copy: _failed(letter, rows.get(letter.origin, NO_ROW).last) for letter in letters
+    }
+
+
+def ledger_rows(
+    session: Session, app: App, pipeline: DeployedPipeline, origins: Sequence[str]
+) -> Mapping[str, LedgerRow]:
+    """The ledger's rows of these origins, as far as there are any."""
     ledger = _ledger(session, app, pipeline)
-    origins = sorted({letter.origin for letter in letters})
     rows: dict[str, LedgerRow] = {}
     with aws_errors():
         for begin in range(0, len(origins), _PARTS):
             rows.update(ledger.rows(origins[begin : begin + _PARTS]))
-    return {
-        letter.copy: _failed(letter, rows.get(letter.origin, NO_ROW).last) for letter in letters
-    }
+    return rows
 
 
 def _failed(letter: CountedLetter, last: Failure | None) -> CountedLetter:
@@ -333,7 +341,9 @@ def _by_ledger(
         if not _matches(selection, origin, last):
             others += 1
             continue
-        letter = CountedLetter(origin, attempts=row.attempt)
+        # It was sent before it failed first.
+        first = int(row.failures[0].at * 1000) if row.failures else 0
+        letter = CountedLetter(origin, attempts=row.attempt, first_sent=first)
         taken.append(_failed(letter, last))
     return Census(
         tuple(taken),

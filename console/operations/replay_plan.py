@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -95,7 +96,10 @@ class ReplayForecast(Answer):
     workers: Annotated[int, "workers that share the letters"]
     canary: Annotated[Sequence[int], "letters of each step before the ramp"]
     seconds: Annotated[float, "about how long the run takes"]
-    first_expiry: Annotated[datetime | None, "when the first letter expires; null if unknown"]
+    first_expiry: Annotated[
+        datetime | None, "when SQS deletes the first letter; null if unknown, or in a lane"
+    ]
+    oldest: Annotated[str, "origin id of the letter that was first sent; empty without letters"]
     consumer_changed: Annotated[
         datetime | None, "when the consumer's function was last changed; null if unknown"
     ]
@@ -285,6 +289,7 @@ def _forecast(
         canary=plan.canary,
         seconds=round(seconds, 1),
         first_expiry=expiry,
+        oldest=min(letters, key=_first_seen, default=CountedLetter("")).origin,
         consumer_changed=changed,
         failed_since=_failed_since(letters, changed),
         approval=plan.approve,
@@ -295,6 +300,13 @@ def _forecast(
             ),
         ),
     )
+
+
+def _first_seen(letter: CountedLetter) -> float:
+    """When a letter was sent, or failed first for all that is known; epoch seconds."""
+    if letter.first_sent:
+        return letter.first_sent / 1000
+    return math.inf if letter.failed_at is None else letter.failed_at
 
 
 def _causes(letters: Sequence[CountedLetter]) -> Iterator[CauseCount]:
@@ -419,11 +431,10 @@ def _duplicate_warnings(
             "twice, unless the consumer does it by itself."
         )
         return
-    oldest = min((letter.first_sent for letter in letters if letter.first_sent), default=0)
-    age = session.now.timestamp() - oldest / 1000
-    if oldest and age > settings.idempotency_keep:
+    age = session.now.timestamp() - min(map(_first_seen, letters), default=math.inf)
+    if age > settings.idempotency_keep:
         yield (
-            f"The oldest letter is {in_words(age)} old, and idempotency remembers "
+            f"The oldest letter is at least {in_words(age)} old, and idempotency remembers "
             f"{in_words(settings.idempotency_keep)}: an older letter that was processed is "
             "processed again."
         )

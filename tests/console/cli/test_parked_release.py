@@ -171,8 +171,10 @@ def test_a_discard_keeps_an_export_unless_told_otherwise(
     orders: Any, functions: Any, dlq: Any
 ) -> None:
     orders.park("orders", "POISON", origin="a")
-    dlq("parked", "discard", "--all", "--why", "not wanted", "--yes")
+    done = dlq("parked", "discard", "--all", "--why", "not wanted", "--yes")
     plan = plans(orders)["parking:default"]
+    place = f"s3://letters-bucket/replay/orders/{plan.run_id}/discarded/"
+    assert f"Copies are kept below {place}" in done.stdout
     assert (plan.destination, plan.keep_export, plan.canary) == ("discard", True, ())
     assert (plan.rate, plan.ramp) == (100.0, (1.0,))
 

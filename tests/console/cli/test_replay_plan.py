@@ -150,6 +150,54 @@ def test_letters_older_than_the_memory_of_idempotency_are_warned_of(
     assert any("idempotency remembers 1 min" in text for text in plan["warnings"])
 
 
+def test_the_age_of_letters_is_warned_of_when_they_are_counted_from_the_ledger(
+    orders: Any, functions: Any, dlq: Any
+) -> None:
+    orders.pipeline("orders", settings={**SETTINGS, "idempotency_keep": 60})
+    failed_letter(orders)
+    plan = planned(dlq)
+    assert plan["by_ledger"] is True
+    assert any("is at least 1 h 00 min old, and" in text for text in plan["warnings"])
+
+
+def test_a_plan_says_which_letter_expires_first(orders: Any, dlq: Any) -> None:
+    failed_letter(orders, at=time.time() - 100)
+    oldest = failed_letter(orders, at=time.time() - 7_200)
+    text = dlq("replay", "plan", "--pipeline", "orders").stdout
+    assert f"letter {oldest}; when is unknown until the watch has looked" in text
+    assert "Tenants and ordering keys are not in the ledger: --look counts them too." in text
+    orders.rescued("orders", "POISON", 1_000)
+    text = dlq("replay", "plan", "--pipeline", "orders", "--source", "lane:parked").stdout
+    assert "nothing: the waiting room keeps letters" in text
+
+
+def test_a_file_that_is_there_is_refused_before_anything_is_counted(
+    orders: Any, dlq: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "plan.json"
+    path.write_text("mine")
+    options = ("--look", "--why", "x", "--out")
+    failed_letter(orders)
+    for given, text in ((path, "is there already"), (tmp_path / "no/plan", "there is no folder")):
+        done = dlq("replay", "plan", "--pipeline", "orders", *options, str(given))
+        assert done.exit_code == Exit.USAGE
+        assert text in done.stderr
+    assert path.read_text() == "mine"
+    assert received(orders) == 0
+
+
+def test_a_plan_of_which_no_letter_is_left_does_not_offer_to_start_it(
+    orders: Any, functions: Any, dlq: Any, file: str
+) -> None:
+    for origin in json.loads(Path(file).read_text())["origins"]:
+        orders.recovered("orders", origin)
+    done = started(dlq, file)
+    assert done.exit_code == Exit.ATTENTION
+    assert "Counted, and no longer there: 2 letters." in done.stderr
+    assert "See where letters are: dlq status --pipeline orders." in done.stderr
+    assert "--only-counted" not in done.stderr
+
+
 def test_without_the_library_neither_order_nor_outcomes_are_promised(
     orders: Any, functions: Any, dlq: Any
 ) -> None:
@@ -275,7 +323,7 @@ def test_nothing_is_started_that_the_plan_has_not_counted(
 ) -> None:
     new = failed_letter(orders)
     done = started(dlq, file)
-    assert done.exit_code == Exit.USAGE
+    assert done.exit_code == Exit.ATTENTION
     assert "Nothing was started" in done.stderr
     assert "1 letter are new" not in done.stderr
     assert "New, and not counted: 1 letter." in done.stderr
@@ -410,7 +458,7 @@ def test_new_groups_are_drift(fifo: Any, functions: Any, dlq: Any, tmp_path: Pat
         QueueUrl=fifo.urls["orders-dlq.fifo"], MessageBody='{"tenant": "acme"}', MessageGroupId="g3"
     )
     done = started(dlq, path)
-    assert done.exit_code == Exit.USAGE
+    assert done.exit_code == Exit.ATTENTION
     assert "New, and not counted: 1 FIFO group." in done.stderr
     assert started(dlq, path, "--only-counted").exit_code == Exit.DONE
 

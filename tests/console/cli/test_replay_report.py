@@ -153,6 +153,25 @@ class Page(HTMLParser):
         assert self.open.pop() == tag
 
 
+def test_letters_without_an_outcome_are_named(orders: Any, dlq: Any) -> None:
+    orders.replay(run(RunState.BROKEN))
+    orders.snapshot(run(), [*OUTCOMES[:2], (name("lost"), ReplayOutcome.MISSING)])
+    kept(orders, letters=3, counts={"RECOVERED": 2, "MISSING": 1}, unaccounted=1)
+    done = dlq("replay", "report", RUN)
+    assert done.exit_code == Exit.ATTENTION
+    assert "Without an outcome:\n  lost\n" in done.stdout
+    assert f"Then park what is left: dlq replay abort {RUN}" in done.stdout
+
+
+def test_a_rerun_says_which_letters_it_does_not_find(orders: Any, functions: Any, dlq: Any) -> None:
+    orders.replay(run())
+    orders.snapshot(run(), [*OUTCOMES, (name("u"), ReplayOutcome.UNKNOWN)])
+    orders.park("orders", "PERMANENT", origin="d")
+    done = dlq("replay", "rerun", RUN, "--why", "fixed again", "--yes")
+    assert done.exit_code == Exit.DONE, done.output
+    assert "Not in the parking lot, and not replayed: 2 letters of 3." in done.stdout
+
+
 def test_the_page_is_one_file_without_scripts_and_other_hosts(
     orders: Any, dlq: Any, tmp_path: Path
 ) -> None:

@@ -142,6 +142,15 @@ def test_who_may_not_list_executions_sees_the_run_all_the_same(
     assert json.loads(done.stdout)["run"]["lost"] is None
 
 
+def test_an_abort_says_how_many_letters_are_left(
+    orders: Any, functions: Any, dlq: Any, at_a_terminal: None
+) -> None:
+    orders.replay(run())
+    done = dlq("replay", "abort", RUN, "--why", "wrong", answers="n\n")
+    assert done.exit_code == Exit.ATTENTION
+    assert "What is left of its letters (about 60 letters) goes to the parking lot." in done.stderr
+
+
 def test_a_run_that_took_all_counted_letters_says_nothing_of_them(orders: Any, dlq: Any) -> None:
     orders.replay(run(RunState.DONE, left=True, counted=100))
     done = dlq("replay", "show", RUN)
