@@ -68,8 +68,10 @@ audit: $(READY) ## Known holes in the pinned packages (needs the network)
 simulation: $(READY)
 	$(BIN)/python -m pytest -q -n 2 -m "long and not nightly"
 
+# Collecting the ten thousand other tests takes a quarter of a minute; tests/conftest.py
+# refuses a sandbox test that lies elsewhere.
 e2e: $(READY)
-	$(BIN)/python -m pytest -q -m "sandbox and not nightly"
+	$(BIN)/python -m pytest -q -m "sandbox and not nightly" tests/aws tests/e2e
 
 sandbox: $(READY) ## The embedded AWS with the app in it, until Ctrl-C
 	$(BIN)/python -m sandbox up

@@ -6,6 +6,7 @@ Moderately by day, hard with HYPOTHESIS_PROFILE=nightly.
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import Phase, settings
@@ -27,6 +28,22 @@ settings.register_profile(
     phases=(Phase.explicit, Phase.generate),
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+HERE = Path(__file__).parent
+# The folders that `make e2e` collects.
+SANDBOXED = (HERE / "aws", HERE / "e2e")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Refuse a test of the sandbox where `make e2e` does not look for it."""
+    for item in items:
+        elsewhere = not any(item.path.is_relative_to(folder) for folder in SANDBOXED)
+        if elsewhere and item.get_closest_marker("sandbox"):
+            raise pytest.UsageError(
+                f"{item.nodeid}: tests of the sandbox lie in"
+                f" {' or '.join(f'tests/{folder.name}' for folder in SANDBOXED)}"
+            )
 
 
 _RECURSION_LIMIT = sys.getrecursionlimit()
