@@ -111,7 +111,8 @@ bench: $(READY) ## What rules, hostile messages, the consumer library, webhooks 
 	$(BIN)/python -m tools.bench.imports
 	$(BIN)/python -m tools.bench.webhooks
 	$(BIN)/python -m tools.bench.redriver
-	$(BIN)/python -m tools.bench.replay
+	$(BIN)/python -m tools.bench.replay snapshot freezing
+	$(BIN)/python -m tests.replay.figures
 
 synth: $(READY) ## The CloudFormation templates, into cdk.out
 	cdk synth --quiet

@@ -72,10 +72,14 @@ class RunMoves:
         self._mover = setup.mover_for(room)
         self._router = RouterClient(router=setup.router, tally=setup.tally)
         self._missing_facts = MissingFacts(setup.router, self._mover, setup.tally)
+        self._further = 0
         self._is_carrying = False
 
-    def move_some(self, work: ShardWork, deadline: float) -> None:
-        """Move some letters of a shard, if the pace allows it."""
+    def move_some(self, work: ShardWork, deadline: float, further: int = 0) -> None:
+        """Move some letters of a shard, if the pace allows it.
+
+        So many `further` letters of other shards are ready: grants are taken for them as well.
+        """
         run = self._limiter.run
         most = most_letters(run)
         if run.state is RunState.CANARY:
@@ -91,7 +95,7 @@ class RunMoves:
             work.busy_until = self._clock() + ASIDE_SECONDS
             return
         slot, reading, expires = claimed
-        self._is_carrying = False
+        self._further, self._is_carrying = further, False
         try:
             self._move_claimed(work, letters, slot, reading, expires)
         except BaseException:
@@ -250,7 +254,7 @@ class RunMoves:
         others = {letter: order for letter, order in orders.items() if letter not in sends}
         until = min(expires, self._limiter.seen_at + GRANT_SECONDS)
         if sends:
-            grant = self._limiter.take(len(sends), expires)
+            grant = self._limiter.take(len(sends), expires, further=self._further)
             if grant is None:
                 sends = {}
             else:

@@ -12,7 +12,7 @@ from deadletter.contract import with_config_keys
 from deadletter.redrive.known_intents import KnownIntents
 from deadletter.redrive.stop_reason import ENDS_A_RUN, stop_reason
 from deadletter.replay.judge import RunEvidence
-from deadletter.replay.limiter import LOOK_SECONDS, RunLimiter, SendingEnded, why_not
+from deadletter.replay.limiter import LOOK_SECONDS, MOST_GRANTED, RunLimiter, SendingEnded, why_not
 from deadletter.replay.lineup import RunStage, ShardLineup
 from deadletter.replay.moving import RunMoves
 from deadletter.replay.objects import ObjectsUnavailable
@@ -36,7 +36,7 @@ MOST_IN_HAND = 5_000
 READY_AHEAD = 100
 """Letters of a shard that are in hand and not sent yet."""
 
-SAVE_SECONDS = 10.0
+SAVE_SECONDS = 30.0
 """Seconds between two saves of the status rows; a worker that is killed loses no more of it,
 and all of it is in the tickets and in the ledger."""
 
@@ -174,7 +174,7 @@ class ReplayWorker:
             work = self._next_shard()
             if work is not None and not self._sending_ended:
                 try:
-                    self._moves.move_some(work, deadline)
+                    self._moves.move_some(work, deadline, self._ready_beside(work))
                 except SendingEnded as ended:
                     self._sending_ended = str(ended)
                 self._save_now_and_then()
@@ -272,3 +272,11 @@ class ReplayWorker:
                 self._turn = (self._turn + step + 1) % len(works)
                 return work
         return None
+
+    def _ready_beside(self, work: ShardWork) -> int:
+        """Letters of other shards that are to be moved next, up to those of one grant."""
+        now, ready = self._clock(), 0
+        for other in self._shards.values():
+            if ready < MOST_GRANTED and other is not work and other.busy_until <= now:
+                ready += len(other.ready(MOST_GRANTED, now))
+        return min(ready, MOST_GRANTED)
