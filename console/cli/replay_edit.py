@@ -128,6 +128,8 @@ def edit(
             raise Problem("Give one of --patch, --transform and --editor.", Cause.INPUT)
         change: Change = _by_editor
     else:
+        if patch is None and transform is None:
+            raise Problem("Say what to change: --editor, --patch or --transform.", Cause.INPUT)
         change = _change(patch, transform)
     maker = RunEditor(
         RunSwitch(session, pipeline, run),

@@ -167,7 +167,7 @@ def plan(
     made = draft(session, request, replay_options.progress)
     replay_options.end_progress()
     forecast = made.forecast
-    if out is not None:
+    if out is not None and forecast.letters:
         replay_draft_file.write(out, replay_draft_file.filed(made, look=look))
         forecast = replace(forecast, file=out)
     return Reply(forecast, show_forecast)
@@ -254,7 +254,8 @@ def show_forecast(forecast: ReplayForecast) -> Iterator[Block]:
     if forecast.left_out:
         yield line(f"Left out: {_numbers(forecast.left_out)}.")
     if not forecast.letters:
-        yield line("There is nothing to replay.")
+        yield line("There is nothing to replay, and no plan is written.")
+        yield from _without_letters(forecast)
         return
     yield Line()
     yield TextTable(
@@ -281,8 +282,23 @@ def show_forecast(forecast: ReplayForecast) -> Iterator[Block]:
         yield line(f"Start it: dlq replay start --plan {forecast.file}")
 
 
+def _without_letters(forecast: ReplayForecast) -> Iterator[Block]:
+    """Where to look when nothing is chosen."""
+    about = f"--pipeline {forecast.pipeline}"
+    if forecast.left_out:
+        yield line("To take those that are left out: --include REASON, as listed above.")
+    elif forecast.others:
+        yield line(f"See what is there: dlq replay plan {about} --source {forecast.source}")
+    if forecast.by_ledger and forecast.in_queue:
+        yield line(
+            f"SQS estimates {count(forecast.in_queue, 'letter')} in the queue: --look counts "
+            "those that died without a record."
+        )
+    yield line(f"See where letters are: dlq status {about}")
+
+
 def _letters(forecast: ReplayForecast) -> str:
-    others = f"; {count(forecast.others, 'other letter')} stay out" if forecast.others else ""
+    others = f"; not chosen: {forecast.others:,}" if forecast.others else ""
     groups = f" in {count(forecast.groups, 'FIFO group')}" if forecast.groups is not None else ""
     return f"{count(forecast.letters, 'letter')}{groups}{others}."
 
@@ -321,7 +337,8 @@ def _facts(forecast: ReplayForecast, now: datetime) -> Iterator[Block]:
     changed = forecast.consumer_changed
     facts = {
         "attempts so far": ", ".join(
-            f"{number:,} letters with {attempts}" for attempts, number in forecast.attempts.items()
+            f"{count(number, 'letter')} with {attempts}"
+            for attempts, number in forecast.attempts.items()
         ),
         "parked for": _numbers(forecast.reasons),
         "rate": f"{forecast.rate:g} letters/s: {forecast.rate_because}",

@@ -160,8 +160,13 @@ def _show_report(account: RunAccount) -> Iterator[Block]:
         yield from _show_missing(account)
     if account.file is not None:
         yield line(f"The page is {account.file}.")
+    if not account.final:
+        yield line(f"See: dlq replay show {run.run}")
+        return
     if account.counts.get("PARKED") or account.counts.get("QUARANTINED"):
         yield line(f"Try the failed ones again: dlq replay rerun {run.run} --only failed")
+    if account.counts.get("LEFT"):
+        yield line(f"Replay those left over:    dlq replay rerun {run.run} --only left")
 
 
 def _show_missing(account: RunAccount) -> Iterator[Block]:

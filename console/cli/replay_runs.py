@@ -127,6 +127,7 @@ def resume(
 ) -> Reply[ReplayChange]:
     """Go on with a run that was held, by a person or by itself; its step begins anew."""
     switch = RunSwitch(session, pipeline, run)
+    switch.must_be_resumable()
     if not yes:
         asking.confirm(session, *_about(switch, "Go on with"))
     return Reply(switch.resume(why or ""), _show_change)
@@ -149,6 +150,7 @@ def abort(
     if to not in LEAVE_TO:
         raise Problem(f"--to is {' or '.join(LEAVE_TO)}, not {to!r}.", Cause.INPUT)
     switch = RunSwitch(session, pipeline, run)
+    switch.must_be_abortable()
     because = asking.reason(why, "An abort", option="--why")
     if not yes:
         place = "to the parking lot" if to == LEAVE_TO[0] else "back to the schedule"
@@ -195,6 +197,7 @@ def _decide(
     act: Callable[[RunSwitch, str], ReplayChange],
 ) -> Reply[ReplayChange]:
     switch = RunSwitch(session, pipeline, run)
+    switch.must_wait()
     because = asking.reason(
         why, "An approval" if verb == "Approve" else "A refusal", option="--why"
     )
@@ -270,7 +273,9 @@ def progress_line(answer: ReplayDetails) -> str:
         parts.append(counts)
     if run.state == RunState.CANARY:
         parts.append(f"canary {run.step + 1} of {len(answer.canary)}")
-    if answer.ends_at is not None:
+    if run.lost:
+        parts.append("its execution has ended; the watch starts the next one")
+    elif answer.ends_at is not None:
         parts.append(f"{run.rate:g}/s, ends about {clock(answer.ends_at, answer.at)}")
     return "  ".join(parts)
 

@@ -294,7 +294,8 @@ def _forecast(
         failed_since=_failed_since(letters, changed),
         approval=plan.approve,
         warnings=(
-            *troubles,
+            # A letter that goes elsewhere needs no circuit.
+            *(troubles if plan.destination in (MAIN_QUEUE, DELIVER) else ()),
             *_warnings(
                 session, pipeline, source, settings, plan, counted, changed, expiry, seconds
             ),

@@ -282,6 +282,14 @@ class RunSwitch:
             )
         return plan
 
+    def must_be_resumable(self) -> None:
+        """Problem with what is possible if the run can't go on: before a person is asked."""
+        _allowed(lambda run, at, by: resumed(run, at=at, by=by), self.before, "resumed")
+
+    def must_be_abortable(self) -> None:
+        """Problem with what is possible if the run can't be ended: before a person is asked."""
+        _allowed(lambda run, at, by: aborted(run, at=at, by=by, because=""), self.before, "aborted")
+
     def read(self) -> ReplayRun:
         """The run as it is now."""
         with aws_errors():
@@ -291,17 +299,20 @@ class RunSwitch:
     def hold(self, because: str) -> ReplayChange:
         """Send nothing from now on."""
         return self._change(
-            lambda run, at, by: held(run, at=at, by=by, because=because), RunState.HELD
+            lambda run, at, by: held(run, at=at, by=by, because=because), "held", RunState.HELD
         )
 
     def resume(self, because: str) -> ReplayChange:
         """Go on where it was held."""
-        return self._change(lambda run, at, by: resumed(run, at=at, by=by, because=because))
+        return self._change(
+            lambda run, at, by: resumed(run, at=at, by=by, because=because), "resumed"
+        )
 
     def abort(self, because: str, leave_to: str) -> ReplayChange:
         """End the run; what it has in custody goes to `leave_to`."""
         change = self._change(
-            lambda run, at, by: aborted(run, at=at, by=by, because=because, leave_to=leave_to)
+            lambda run, at, by: aborted(run, at=at, by=by, because=because, leave_to=leave_to),
+            "aborted",
         )
         if change.before.state == RunState.WAITING_APPROVAL:
             self._answer_approval(approved=False, because=because)
@@ -309,29 +320,32 @@ class RunSwitch:
 
     def approve(self, because: str) -> ReplayChange:
         """Let the canaries begin."""
-        self._must_wait()
+        self.must_wait()
         change = self._change(
-            lambda run, at, by: moved_to(run, RunState.CANARY, at=at, by=by, because=because)
+            lambda run, at, by: moved_to(run, RunState.CANARY, at=at, by=by, because=because),
+            "approved",
         )
         self._answer_approval(approved=True, because=because)
         return change
 
     def refuse(self, because: str) -> ReplayChange:
         """End the run before it has sent anything."""
-        self._must_wait()
+        self.must_wait()
         return self.abort(because, _PARKED)
 
-    def _must_wait(self) -> None:
+    def must_wait(self) -> None:
+        """Problem unless the run waits for an approval."""
         if self.before.state is not RunState.WAITING_APPROVAL:
             raise Problem(
                 f"Run {self.id} is {self.before.state}: only a run that is WAITING_APPROVAL can "
-                f"be approved or refused. dlq replay show {self.id} says what it does.",
+                f"be approved or refused. {_possible(self.before)}",
                 Cause.FAILED,
             )
 
     def _change(
         self,
         change: Callable[[ReplayRun, float, str], ReplayRun],
+        done: str,
         already: RunState | None = None,
     ) -> ReplayChange:
         """Stores a change, however often the run's own execution writes meanwhile."""
@@ -340,7 +354,7 @@ class RunSwitch:
         for _ in range(_TRIES):
             if before.state is already:
                 return self._changed(before, before)
-            after = _allowed(change, before, session.now.timestamp(), by)
+            after = _allowed(change, before, done, session.now.timestamp(), by)
             try:
                 with aws_errors():
                     self._runs.change(before, after)
@@ -384,12 +398,19 @@ _NO_TASK = {"TaskDoesNotExist", "TaskTimedOut", "InvalidToken"}
 
 
 def _allowed(
-    change: Callable[[ReplayRun, float, str], ReplayRun], run: ReplayRun, at: float, by: str
+    change: Callable[[ReplayRun, float, str], ReplayRun],
+    run: ReplayRun,
+    done: str,
+    at: float = 0.0,
+    by: str = "",
 ) -> ReplayRun:
     try:
         return change(run, at, by)
     except RunRefused as error:
-        raise Problem(f"Nothing was done: {error}. {_possible(run)}", Cause.FAILED) from error
+        raise Problem(
+            f"Nothing was done: run {run.id} is {run.state} and can't be {done}. {_possible(run)}",
+            Cause.FAILED,
+        ) from error
 
 
 def _possible(run: ReplayRun) -> str:

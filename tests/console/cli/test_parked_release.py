@@ -9,6 +9,7 @@ import pytest
 
 from console.cli.exit import Exit
 from deadletter.aws.replay_starts import unpacked
+from deadletter.circuit.state import State
 from deadletter.contract import Reason
 from deadletter.redrive.journal import key_of
 from deadletter.replay.plan import ReplayPlan, plan_from_text
@@ -168,11 +169,13 @@ def test_a_collision_is_accepted_by_a_person_or_not_released(
 
 
 def test_a_discard_keeps_an_export_unless_told_otherwise(
-    orders: Any, functions: Any, dlq: Any
+    orders: Any, functions: Any, dlq: Any, at_a_terminal: None
 ) -> None:
     orders.park("orders", "POISON", origin="a")
-    done = dlq("parked", "discard", "--all", "--why", "not wanted", "--yes")
+    orders.circuit("orders", "orders", State.OPEN)
+    done = dlq("parked", "discard", "--all", "--why", "not wanted", answers="y\n")
     plan = plans(orders)["parking:default"]
+    assert "Circuit" not in done.output
     place = f"s3://letters-bucket/replay/orders/{plan.run_id}/discarded/"
     assert f"Copies are kept below {place}" in done.stdout
     assert (plan.destination, plan.keep_export, plan.canary) == ("discard", True, ())
@@ -198,7 +201,7 @@ def test_a_bad_filter_is_refused_before_a_letter_is_received(
         (("--pattern", '{"body": 1}'), "can't be chosen so: pattern"),
         (("--jmespath", "a["), "can't be chosen so: where"),
         (("--reason", "POISEN"), "the reasons are"),
-        (("--since", "yesterday"), "is not a length of time"),
+        (("--since", "yesterday"), "is no time: write how long ago"),
     ):
         done = dlq("parked", "release", *option, *WHY, "--yes")
         assert done.exit_code == Exit.USAGE, done.output

@@ -184,7 +184,7 @@ def test_an_original_that_was_processed_needs_a_persons_word(
 @pytest.mark.parametrize(
     ("options", "status", "text"),
     [
-        ((), Exit.USAGE, "Say what to change: --patch or --transform."),
+        ((), Exit.USAGE, "Say what to change: --editor, --patch or --transform."),
         (("--patch", "{"), Exit.USAGE, "--patch: not JSON"),
         (("--patch", "[]"), Exit.USAGE, "a JSON Patch is a list"),
         (("--patch", '[{"op": "remove", "path": "/nope"}]'), Exit.ATTENTION, "is not there"),

@@ -150,6 +150,25 @@ def test_letters_older_than_the_memory_of_idempotency_are_warned_of(
     assert any("idempotency remembers 1 min" in text for text in plan["warnings"])
 
 
+def test_a_plan_without_letters_says_where_to_look(orders: Any, dlq: Any, tmp_path: Path) -> None:
+    failed_letter(orders)
+    orders.letter("{}")
+    path = tmp_path / "plan.json"
+    options = ("--cause", "nope", "--why", "x", "--out", str(path))
+    text = dlq("replay", "plan", "--pipeline", "orders", *options).stdout
+    assert "0 letters; not chosen: 1." in text
+    assert "There is nothing to replay, and no plan is written." in text
+    assert "See what is there: dlq replay plan --pipeline orders --source dlq" in text
+    assert "SQS estimates 2 letters in the queue: --look counts those that died" in text
+    assert not path.exists()
+
+
+def test_a_time_that_is_none_is_refused_with_what_is_allowed(orders: Any, dlq: Any) -> None:
+    done = dlq("replay", "plan", "--pipeline", "orders", "--look", "--since", "yesterday")
+    assert done.exit_code == Exit.USAGE
+    assert "write how long ago (2h, 4d), or 2026-01-31T09:00 in UTC" in done.stderr
+
+
 def test_the_age_of_letters_is_warned_of_when_they_are_counted_from_the_ledger(
     orders: Any, functions: Any, dlq: Any
 ) -> None:

@@ -142,6 +142,24 @@ def test_who_may_not_list_executions_sees_the_run_all_the_same(
     assert json.loads(done.stdout)["run"]["lost"] is None
 
 
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        ("resume", f"run {RUN} is RUNNING and can't be resumed. Type dlq replay hold {RUN}"),
+        ("approve", "only a run that is WAITING_APPROVAL can be approved or refused. Type dlq"),
+    ],
+)
+def test_what_a_run_does_not_allow_is_said_before_a_person_is_asked(
+    orders: Any, functions: Any, dlq: Any, at_a_terminal: None, command: str, text: str
+) -> None:
+    orders.replay(run())
+    done = dlq("replay", command, RUN)
+    assert done.exit_code == Exit.ATTENTION
+    assert text in done.stderr
+    assert "Go on?" not in done.stderr
+    assert "Why?" not in done.stderr
+
+
 def test_an_abort_says_how_many_letters_are_left(
     orders: Any, functions: Any, dlq: Any, at_a_terminal: None
 ) -> None:
@@ -234,7 +252,7 @@ def test_what_a_state_does_not_allow_is_refused_with_what_it_does(orders: Any, d
     assert done.exit_code == Exit.ATTENTION
     assert "Nothing was done: run 4f0c1b2a3d4e5f60 is DONE" in done.stderr
     done = dlq("replay", "resume", RUN, "--yes")
-    assert "only a HELD run can be resumed" in done.stderr
+    assert f"is DONE and can't be resumed. Type dlq replay report {RUN}." in done.stderr
 
 
 def test_a_held_run_is_resumed_after_a_question(orders: Any, dlq: Any, at_a_terminal: None) -> None:
