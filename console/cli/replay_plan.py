@@ -26,7 +26,7 @@ from ..operations.replay_plan import (
     ReplayForecast,
     draft,
 )
-from ..operations.replay_start import Drift, ReplayStarted, drift, start
+from ..operations.replay_start import Drift, ReplayStarted, drift, start, started_before
 from ..operations.session import Session
 from ..operations.words import clock, count, duration
 from . import asking, replay_options
@@ -194,6 +194,8 @@ def start_(
     Starting one plan twice finds the first run. The exit status is 1 if nothing was started.
     """
     filed = replay_draft_file.read(read_text(plan))
+    if started_before(session, filed):
+        return Reply(start(session, filed.plan, filed.origins), _show_started)
     changes = drift(session, filed, replay_options.progress)
     replay_options.end_progress()
     if changes.sentences and not only_counted:
