@@ -76,7 +76,7 @@ e2e: $(READY)
 sandbox: $(READY) ## The embedded AWS with the app in it, until Ctrl-C
 	$(BIN)/python -m sandbox up
 
-sim: $(READY) ## Crash simulation: SEED=n replays one schedule, RUNS=n runs many, OF=breaker or replay
+sim: $(READY) ## Crash simulation: SEED=n replays one schedule, RUNS=n runs many, OF=breaker, replay or replay-run
 	$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)) $(if $(FROM),--from $(FROM)) $(if $(OF),--of $(OF))
 
 pager: $(READY) ## Who is called when, measured: simulated weeks and months, judged by the real alarms
@@ -91,6 +91,7 @@ nightly: $(READY) ## The long runs: pairs of faults, more schedules, longer fuzz
 	$(BIN)/python -m pytest -q -m "sandbox and nightly" tests/e2e
 	$(BIN)/python -m tests.simulation --runs 200000
 	$(BIN)/python -m tests.simulation --of replay --runs 50000
+	$(BIN)/python -m tests.simulation --of replay-run --runs 5000
 	$(BIN)/python -m tests.scenario_bench --seeds 20
 	$(BIN)/python -m pytest -q -s -m drill tests/drill
 	$(MAKE) mutation

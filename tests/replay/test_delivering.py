@@ -117,6 +117,26 @@ def test_what_was_processed_is_not_delivered_again_although_its_ticket_is_late()
     assert bench.outcomes() == {0: ReplayOutcome.DELIVERED}
 
 
+def test_a_delivery_whose_ticket_was_never_written_ends_as_the_consumer_says() -> None:
+    """The answer was lost with its worker: the next one finds the mark, and asks the ledger."""
+    bench = ReplayBench([""], DIRECT)
+
+    class NoPuts:
+        def __init__(self) -> None:
+            self.read, self.settle = bench.tickets.read, bench.tickets.settle
+
+        def put(self, tickets: Any) -> None:
+            raise TicketsUnavailable("throttled")
+
+    bench.work(6, carrier=delivering(bench, Answers([DirectFate.PARKED])), tickets=NoPuts())
+    bench.ledger.parked(bench.names[0].origin, 1, bench.clock(), "PERMANENT")
+    bench.clock.advance(120)
+    consumer = Answers([DirectFate.RECOVERED])
+    assert bench.work(30, carrier=delivering(bench, consumer)).done
+    assert consumer.got == []
+    assert bench.outcomes() == {0: ReplayOutcome.PARKED}
+
+
 @pytest.mark.parametrize("keep_export", [True, False])
 def test_discarded_letters_are_gone_and_may_leave_an_export(keep_export: bool) -> None:
     plan = replace(ReplayPlan(pipeline="orders"), destination=DISCARD, source="lane:parked")

@@ -419,7 +419,7 @@ class ReplaySteps:
             after = moved_to(run, RunState.BROKEN, at=now, by=BY, because=because)
         elif run.state is RunState.ABORTED:
             # A person who aborts a broken run has seen its sum.
-            return self._ended(event, replace(run, counts=counts))
+            after = replace(run, left=True, generation=run.generation + 1)
         else:
             after = moved_to(run, RunState.DONE, at=now, by=BY)
         self._change(run, replace(after, counts=counts))

@@ -222,7 +222,7 @@ class RunMoves:
         if owed is not None:
             return owed
         attempt = (stamp.attempt if stamp is not None else letter.name.attempt) + 1
-        return self._new_ticket(work, letter, attempt, self._fates.sent)
+        return self._new_ticket(work, letter, attempt, self._fates.found_sent)
 
     def _new_ticket(
         self, work: ShardWork, letter: RunLetter, attempt: int, fate: ReplayOutcome
