@@ -81,6 +81,12 @@ class Census:
     not_given_back: int = 0
     is_whole: bool = True
 
+    @property
+    def saw_each(self) -> bool:
+        """Whether a look at a FIFO queue has seen every letter, not the heads of groups alone."""
+        is_complete = self.is_whole and not self.not_given_back
+        return is_complete and self.looked_at >= (self.in_queue or 0)
+
 
 @dataclass(slots=True)
 class _Tally:

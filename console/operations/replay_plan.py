@@ -160,8 +160,8 @@ def draft(session: Session, request: PlanRequest, progress: Progress = lambda _:
     _check_collisions(request, counted)
     speed = pace(session, pipeline, request.rate, settings.replay.rate)
     plan = _plan(session, pipeline, source, settings, request, counted, speed)
-    by_letter = pipeline.fifo and source.url is not None
-    origins = None if by_letter else tuple(sorted({letter.origin for letter in counted.taken}))
+    heads_alone = pipeline.fifo and source.url is not None and not counted.saw_each
+    origins = None if heads_alone else tuple(sorted({letter.origin for letter in counted.taken}))
     plan = replace(plan, counted=None if origins is None else len(origins))
     circuit, troubles = circuits(session, app, pipeline)
     forecast = _forecast(session, app, pipeline, source, settings, plan, counted, speed, troubles)
@@ -405,7 +405,7 @@ def _warnings(
         )
     if counted.by_ledger:
         yield _ledger_says(counted)
-    elif pipeline.fifo and source.url is not None:
+    elif pipeline.fifo and source.url is not None and not counted.saw_each:
         yield (
             "SQS shows at most ten letters of a FIFO group: the groups are counted, and the run "
             "takes all letters of each of them."

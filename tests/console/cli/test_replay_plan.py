@@ -462,10 +462,33 @@ def test_a_filter_widens_to_whole_groups(fifo: Any, dlq: Any, tmp_path: Path) ->
     assert (plan["letters"], plan["groups"], plan["widened"], plan["others"]) == (2, 1, 1, 2)
     assert any("although they do not match: 1 letter;" in text for text in plan["warnings"])
     filed = json.loads(path.read_text())
-    assert filed["origins"] is None
-    assert filed["plan"]["counted"] is None
+    # Each letter was seen: only those ever join.
+    assert (len(filed["origins"]), filed["plan"]["counted"]) == (2, 2)
     assert filed["plan"]["selection"]["groups"] == ["g1"]
     assert filed["plan"]["ordered"] is True
+    assert not any("at most ten letters" in text for text in plan["warnings"])
+
+
+def more_in_the_first_group(fifo: Any) -> None:
+    """More letters of a FIFO group than SQS shows at once."""
+    for number in range(12):
+        fifo.sqs.send_message(
+            QueueUrl=fifo.urls["orders-dlq.fifo"],
+            MessageBody=json.dumps({"tenant": "acme", "number": number}),
+            MessageGroupId="g1",
+        )
+
+
+def test_of_a_long_fifo_group_the_head_is_seen_and_all_of_it_joins(
+    fifo: Any, dlq: Any, tmp_path: Path
+) -> None:
+    more_in_the_first_group(fifo)
+    path = tmp_path / "plan.json"
+    plan = planned(dlq, "--look", "--tenant", "acme", "--why", "x", "--out", str(path))
+    assert any("at most ten letters" in text for text in plan["warnings"])
+    filed = json.loads(path.read_text())
+    assert (filed["origins"], filed["plan"]["counted"]) == (None, None)
+    assert filed["plan"]["selection"]["groups"] == ["g1"]
 
 
 def test_a_fifo_dlq_needs_a_look(fifo: Any, dlq: Any) -> None:
@@ -474,7 +497,22 @@ def test_a_fifo_dlq_needs_a_look(fifo: Any, dlq: Any) -> None:
     assert "The ledger does not know FIFO groups" in done.stderr
 
 
+def test_a_new_letter_of_a_fifo_group_is_drift_where_each_was_counted(
+    fifo: Any, functions: Any, dlq: Any, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "plan.json")
+    planned(dlq, "--look", "--why", "x", "--out", path)
+    fifo.sqs.send_message(
+        QueueUrl=fifo.urls["orders-dlq.fifo"], MessageBody='{"tenant": "acme"}', MessageGroupId="g1"
+    )
+    done = started(dlq, path)
+    assert done.exit_code == Exit.ATTENTION
+    assert "New, and not counted: 1 letter." in done.stderr
+    assert started(dlq, path, "--only-counted").exit_code == Exit.DONE
+
+
 def test_new_groups_are_drift(fifo: Any, functions: Any, dlq: Any, tmp_path: Path) -> None:
+    more_in_the_first_group(fifo)
     path = str(tmp_path / "plan.json")
     planned(dlq, "--look", "--why", "x", "--out", path)
     fifo.sqs.send_message(
