@@ -142,11 +142,26 @@ def test_a_try_from_before_the_resume_is_late_when_it_comes_back() -> None:
     bench.work(5)
     run = bench.run
     bench.runs.change(run, stopped := held(run, at=bench.clock(), by="ann", because="it fails"))
-    bench.runs.change(stopped, resumed(stopped, at=bench.clock(), by="ann"))
+    # The clock of the person who resumes it is a minute slow.
+    bench.runs.change(stopped, resumed(stopped, at=bench.clock() - 60, by="ann"))
     bench.consume(lambda number: number == 0)
     bench.bring_back()
     bench.work(5)
     assert sum(progress.late_total for progress in bench.progress()) == 1
+
+
+def test_a_try_from_after_the_resume_is_not_late() -> None:
+    bench = ReplayBench(["a"], plan())
+    run = bench.run
+    bench.runs.change(run, stopped := held(run, at=bench.clock(), by="ann", because="it fails"))
+    # Here it is a minute fast.
+    bench.runs.change(stopped, resumed(stopped, at=bench.clock() + 60, by="ann"))
+    bench.work(5)
+    bench.consume(lambda _number: False)
+    bench.bring_back()
+    bench.work(5)
+    [progress] = bench.progress()
+    assert (progress.returns_total, progress.late_total) == (1, 0)
 
 
 def test_an_outcome_that_nobody_learns_is_unknown_after_its_time() -> None:

@@ -36,6 +36,7 @@ _WHOLE = frozenset(
         "restart",
         "known_before",
         "failed_before",
+        "resumed_in",
     }
 )
 _TEXTS = frozenset({"manifest", "leave_to", "because", "by"})

@@ -105,6 +105,7 @@ class RunLeaving:
         self._setup = setup
         self._room = RunRoom(setup.room, setup.tickets, setup.tally)
         self._is_complete = True
+        self._positions: dict[str, int] = {}
 
     def run(self, deadline: float) -> bool:
         """Leave until `deadline` (epoch seconds). Returns whether nothing is in the lane."""
@@ -174,6 +175,11 @@ class RunLeaving:
         claim: ShardClaim,
     ) -> None:
         found = trails(letters, self._setup.tickets)
+        self._positions = {
+            copy: letter.position
+            for letter, trail in zip(letters, found, strict=True)
+            for copy in (trail.copy, *(sent for sent, _ in trail.sent))
+        }
         entries: list[WaitingRoomEntry] = []
         here: list[RunLetter] = []
         awaited: list[RunLetter] = []
@@ -327,10 +333,12 @@ class RunLeaving:
             origin=stamp.origin,
             copy=received.letter.message_id,
             shard=shard,
-            position=0,
+            # The lane may hold letters that the manifest does not name.
+            position=self._positions.get(received.letter.message_id, -1),
             attempt=stamp.attempt + (fate is ReplayOutcome.SENT),
             at=self._setup.clock(),
             fate=fate,
+            generation=self._setup.run.generation,
         )
 
     def _order(self, received: ReceivedLetter) -> Order:

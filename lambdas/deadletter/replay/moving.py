@@ -236,6 +236,7 @@ class RunMoves:
             attempt=attempt,
             at=self._clock(),
             fate=fate,
+            generation=self._limiter.run.generation,
         )
 
     def _move(

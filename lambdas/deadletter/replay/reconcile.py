@@ -278,7 +278,7 @@ def _course(
         minute = int(ticket.at) // MINUTE * MINUTE
         if ticket.returned is not None:
             minutes[minute][RETURNED] += 1
-        elif ticket.fate in (ReplayOutcome.SENT, ReplayOutcome.UNKNOWN):
+        elif ticket.position >= 0 and ticket.fate in (ReplayOutcome.SENT, ReplayOutcome.UNKNOWN):
             outcome = progresses[ticket.shard].outcome(ticket.position)
             minutes[minute][outcome.name] += 1
         else:

@@ -70,6 +70,7 @@ class ReplayRun:
                  by its own
     started      when the present execution was started
     resumed_at   when a person last resumed it: ordering keys that had stopped before go on
+    resumed_in   the generation that this began: tickets of earlier ones are of tries before it
     because      why it was held, aborted or broken
     by           the person or the function that changed it last
     left         whether nothing is in the run's lane any more, after its end
@@ -98,6 +99,7 @@ class ReplayRun:
     failed_before: int = 0
     expires: float = 0.0
     resumed_at: float = 0.0
+    resumed_in: int = 0
     leave_to: str = "parked"
     because: str = ""
     by: str = ""
@@ -185,7 +187,7 @@ def resumed(run: ReplayRun, *, at: float, by: str, because: str = "") -> ReplayR
     if run.state is not RunState.HELD:
         raise RunRefused(f"run {run.id} is {run.state}: only a HELD run can be resumed")
     after = moved_to(run, run.resume_to, at=at, by=by, because=because)
-    return replace(after, step_began=0.0, resumed_at=at)
+    return replace(after, step_began=0.0, resumed_at=at, resumed_in=after.generation)
 
 
 def aborted(

@@ -177,8 +177,7 @@ class Standings:
         unknown = outcome in (ReplayOutcome.UNKNOWN, ReplayOutcome.MISSING)
         policy = self._plan.on_unknown if unknown else self._plan.on_failure
         stops = policy is KeyPolicy.STOP and (unknown or outcome in _FAILED)
-        at = ticket.at if ticket is not None else self._clock()
-        return stops and at >= self._limiter.run.resumed_at
+        return stops and not self._precedes_resume(ticket)
 
     def _is_stopped(self, work: ShardWork, letter: RunLetter) -> bool:
         """Whether the letter before this one in its key stopped the key, in an earlier step."""
@@ -192,14 +191,20 @@ class Standings:
             [RunLetter(name, letter.position - 1, name.copy, room_place(name.place))],
             self._setup.tickets,
         )
-        if trail.last is None and self._limiter.run.resumed_at:
+        if trail.last is None and self._limiter.run.resumed_in:
             return False
         return self._stops_key(outcome, trail.last)
 
     def is_forgiven(self, letter: RunLetter) -> bool:
         """Whether a person has resumed the run since the letter's last try: it has one more."""
-        ticket = letter.ticket
-        return ticket is not None and ticket.at < self._limiter.run.resumed_at
+        return self._precedes_resume(letter.ticket)
+
+    def _precedes_resume(self, ticket: Ticket | None) -> bool:
+        """Whether a ticket is of a try before a person last resumed the run.
+
+        By the run's generation: the clocks of the worker and of the person may differ.
+        """
+        return ticket is not None and ticket.generation < self._limiter.run.resumed_in
 
     def entry(self, copy: str, place: str, shard: int) -> WaitingRoomEntry:
         return WaitingRoomEntry(copy, place, run_lane(self._setup.run.id), shard, 0.0)
