@@ -254,7 +254,9 @@ def show_forecast(forecast: ReplayForecast) -> Iterator[Block]:
     )
     yield line(_letters(forecast))
     if forecast.left_out:
-        yield line(f"Left out: {_numbers(forecast.left_out)}.")
+        # A body that the pipeline's JSON Schema refuses can't be sent at all.
+        more = "; --include takes them" if set(forecast.left_out) - {"SCHEMA"} else ""
+        yield line(f"Left out: {_numbers(forecast.left_out)}{more}.")
     if not forecast.letters:
         yield line("There is nothing to replay, and no plan is written.")
         yield from _without_letters(forecast)

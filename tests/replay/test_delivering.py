@@ -139,19 +139,27 @@ def test_a_delivery_whose_ticket_was_never_written_ends_as_the_consumer_says() -
 
 @pytest.mark.parametrize("keep_export", [True, False])
 def test_discarded_letters_are_gone_and_may_leave_an_export(keep_export: bool) -> None:
-    plan = replace(ReplayPlan(pipeline="orders"), destination=DISCARD, source="lane:parked")
+    plan = ReplayPlan(
+        pipeline="orders",
+        destination=DISCARD,
+        source="lane:parked",
+        keep_export=keep_export,
+        who="ann",
+        why="the sale is over",
+    )
     bench = ReplayBench(["", "a"], plan)
     bench.stage.set_circuit("OPEN")
-    discarding = Discarding(
-        objects=bench.objects, keep_export=keep_export, clock=bench.clock, tally=bench.tally
-    )
+    discarding = Discarding(objects=bench.objects, plan=plan, clock=bench.clock, tally=bench.tally)
     assert bench.work(10, carrier=discarding).done
     assert set(bench.outcomes().values()) == {ReplayOutcome.DISCARDED}
     assert bench.stage.waiting() == []
     export = bench.objects.get(f"discarded/{bench.names[0].copy}.json")
     assert (export is not None) is keep_export
     if export is not None:
-        assert json.loads(json.loads(export)["letter"]["body"]) == {"number": 0, "key": ""}
+        kept = json.loads(export)
+        assert json.loads(kept["letter"]["body"]) == {"number": 0, "key": ""}
+        why = (kept["discarded"]["by"], kept["discarded"]["because"])
+        assert why == ("ann", "the sale is over")
 
 
 def test_the_function_gets_a_believable_stamp_and_its_run() -> None:

@@ -307,8 +307,7 @@ class _Parts:
         """What takes the letters where the destination is no queue."""
         clock = self.world.clock
         if plan.destination == DISCARD:
-            objects, keeps = self._objects(run), plan.keep_export
-            return Discarding(objects=objects, keep_export=keeps, clock=clock, tally=tally)
+            return Discarding(objects=self._objects(run), plan=plan, clock=clock, tally=tally)
         if plan.destination != DELIVER:
             return None
         resources = self.resources
