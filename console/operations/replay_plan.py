@@ -386,8 +386,13 @@ def _warnings(
         yield "The pipeline observes: automation moves nothing there, but this run does."
     yield from _duplicate_warnings(session, settings, letters)
     yield from _order_warnings(pipeline, settings, plan)
-    if changed is None:
-        yield "When the consumer was last changed is unknown: make sure that the fix is deployed."
+    if not pipeline.consumer_function:
+        yield (
+            "The consumer is no Lambda function of the settings, so when it was last changed is "
+            "unknown: make sure that the fix is deployed."
+        )
+    elif changed is None:
+        yield "When the consumer was last changed can't be read: make sure that the fix is in."
     elif since := _failed_since(letters, changed):
         yield (
             f"{count(since, 'letter')} failed after the consumer's last change "

@@ -150,6 +150,16 @@ def test_letters_older_than_the_memory_of_idempotency_are_warned_of(
     assert any("idempotency remembers 1 min" in text for text in plan["warnings"])
 
 
+def test_a_consumer_that_is_no_function_is_said_to_be_unknown(orders: Any, dlq: Any) -> None:
+    failed_letter(orders)
+    name = "/deadletter/pipelines/orders"
+    described = json.loads(orders.ssm.get_parameter(Name=name)["Parameter"]["Value"])
+    orders.parameter(name, json.dumps({**described, "consumer_function": ""}))
+    plan = planned(dlq)
+    assert plan["consumer_changed"] is None
+    assert any("is no Lambda function of the settings" in text for text in plan["warnings"])
+
+
 def test_a_plan_without_letters_says_where_to_look(orders: Any, dlq: Any, tmp_path: Path) -> None:
     failed_letter(orders)
     orders.letter("{}")
