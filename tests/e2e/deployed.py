@@ -25,10 +25,8 @@ DENIED = "denied"
 
 CHECK_RULES = "deadletter-check-rules"
 
-# What a command says if a function that it asks did not begin in time, and how often it is
-# typed then: a busy machine may need more than one.
+# What a command says if a function that it asks gave no answer, which a busy machine may do.
 AGAIN = "Try again: "
-TRIES = 3
 
 _SAID = ("--reason", "a test", "--expires", "1h")
 
@@ -324,10 +322,12 @@ class Deployed:
 
     def dlq(self, *words: str) -> Any:
         """What the command line says, as JSON."""
-        for _ in range(TRIES):
+
+        def typed() -> subprocess.CompletedProcess[str] | None:
             done = self.command(["--json", *words])
-            if AGAIN not in done.stderr:
-                break
+            return None if AGAIN in done.stderr else done
+
+        done = until(typed, "the functions that the command asks answer")
         assert done.returncode in (0, 1), done.stderr
         return json.loads(done.stdout)
 
