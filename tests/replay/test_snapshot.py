@@ -304,6 +304,34 @@ class NoExecutions:
         raise AssertionError
 
 
+def test_the_router_is_asked_of_parked_letters_only_if_they_were_counted(stage: Stage) -> None:
+    stage.add_rule("stop", tenantId="a", action="QUARANTINE")
+    origins = dead(stage, *"aaaa")
+    stage.run()
+    stage.rescue("parking:default")
+    router = Asked(stage.router)
+    run = Run(stage, origins[:1], source="parking:default")
+    assert run.snapshot(router=router, lane=PARKED_LANE).named == 1
+    assert router.letters == 1
+
+
+class Asked:
+    """A router that counts the letters that it is asked about."""
+
+    def __init__(self, router: Router) -> None:
+        self._router = router
+        self.letters = 0
+
+    def decide(self, questions: Sequence[Question]) -> Any:
+        return self._router.decide(questions)
+
+    def select(
+        self, questions: Sequence[Question], selection: Selection, *, release: bool
+    ) -> Sequence[Pick]:
+        self.letters += len(questions)
+        return self._router.select(questions, selection, release=release)
+
+
 def test_rescued_letters_of_another_parking_queue_stay_in_their_lane(stage: Stage) -> None:
     stage.add_rule("stop", tenantId="a", action="QUARANTINE")
     dead(stage, "a")

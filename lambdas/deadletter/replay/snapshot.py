@@ -184,6 +184,7 @@ class SnapshotVerdicts:
         self._counted = counted
         self._token = token
         self._stops = stops
+        self._in_lane = in_lane
         self._of_source = of_source
         self._pages = 0
         self._lock = threading.Lock()
@@ -195,7 +196,7 @@ class SnapshotVerdicts:
             return {}
         if self._setup.clock() >= self._stops:
             raise RunStopped("the pass has lasted long enough")
-        letters = [received for received in letters if self._of_source(received.home)]
+        letters = [received for received in letters if self._may_join(received)]
         if not letters:
             return {}
         picks = self._picks(letters, served=served)
@@ -217,6 +218,17 @@ class SnapshotVerdicts:
         for verdict in joining.values():
             self._setup.tally.count_decision(verdict.decision)
         return {**joining, **self._others(rest, served)}
+
+    def _may_join(self, received: ReceivedLetter) -> bool:
+        """False for a letter that stays where it is, whatever the router says of it.
+
+        Lane `parked` keeps letters without end: a run of one letter need not ask about all.
+        """
+        if not self._of_source(received.home):
+            return False
+        if not self._in_lane or self._counted is None or received.stamp is None:
+            return True
+        return received.stamp.origin in self._counted
 
     def _picks(self, letters: Sequence[ReceivedLetter], *, served: bool) -> Mapping[str, Pick]:
         # A letter that joins is not judged as one of a run yet: it is asked about as it lies there.
