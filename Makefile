@@ -14,6 +14,10 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 export PATH := $(CURDIR)/$(BIN):$(CURDIR)/node_modules/.bin:$(PATH)
 
+# Each of the targets that follow on a core of its own; make 4 shows their output one by one.
+SIDE_BY_SIDE := $(MAKE) --no-print-directory -j $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
+
+.PHONY: python-packages scanners node-packages
 .PHONY: help setup demo demo-replay test check lint types unit scan audit simulation e2e pager scenarios nightly mutation sim bench synth deploy sandbox lock docs clean
 
 help: ## Say what there is
@@ -25,16 +29,24 @@ setup: $(READY) ## Install the Python packages, the CDK CLI and the functions' w
 $(READY): requirements.txt lambdas/requirements.txt tools/scan/requirements.txt package-lock.json pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12 setup")'
 	@command -v npm >/dev/null || { echo "Node 20 or newer, with npm, is needed"; exit 1; }
+	@mkdir -p build
+	@$(SIDE_BY_SIDE) python-packages scanners node-packages
+	@touch $@
+
+python-packages:
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements.txt
 	$(BIN)/python -m pip install -qq --no-deps --no-build-isolation --editable .
 	$(BIN)/python -m pip download --quiet --require-hashes --no-deps --dest build/wheels \
 		--platform manylinux2014_aarch64 --only-binary=:all: --python-version 3.13 \
 		-r lambdas/requirements.txt
+
+scanners:
 	@test -x $(SCAN)/python || $(PYTHON) -m venv build/scan-venv
 	$(SCAN)/python -m pip install --quiet --require-hashes -r tools/scan/requirements.txt
+
+node-packages:
 	npm ci --silent
-	@mkdir -p build && touch $@
 
 demo: $(READY) ## Watch dead letters heal in an embedded AWS
 	$(BIN)/python -m sandbox demo
@@ -44,7 +56,9 @@ demo-replay: $(READY) ## Replay dead letters in an embedded AWS; its report is b
 
 test: check simulation e2e ## Everything CI runs
 
-check: lint types unit scan ## Lint, types, the tests that need no sandbox, the security scanners
+check: lint ## Lint, types, the security scanners, the tests that need no sandbox
+	@$(SIDE_BY_SIDE) types scan
+	@$(MAKE) --no-print-directory unit
 
 lint: $(READY)
 	$(BIN)/ruff check .
