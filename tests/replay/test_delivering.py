@@ -162,6 +162,23 @@ def test_discarded_letters_are_gone_and_may_leave_an_export(keep_export: bool) -
         assert why == ("ann", "the sale is over")
 
 
+def test_a_worker_that_was_paused_does_not_discard_what_an_abort_has_parked() -> None:
+    bench = ReplayBench([""], replace(ReplayPlan(pipeline="orders"), destination=DISCARD))
+    [name] = bench.names
+
+    class Paused:
+        def put(self, name_of_object: str, data: bytes) -> None:
+            bench.abort()
+            bench.clock.advance(200)
+            bench.leave()
+
+    paused: Any = Paused()
+    carrier = Discarding(objects=paused, keep_export=True, clock=bench.clock, tally=bench.tally)
+    bench.work(10, carrier=carrier)
+    assert [item["copy"]["S"] for item in bench.stage.waiting()] == [name.copy]
+    assert bench.in_lane() == []
+
+
 def test_the_function_gets_a_believable_stamp_and_its_run() -> None:
     bench = ReplayBench([""], DIRECT)
     events: list[Any] = []

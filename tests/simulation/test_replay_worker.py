@@ -70,6 +70,8 @@ def test_no_schedule_of_a_special_sort_of_workers_breaks_a_promise(sort: str) ->
 
 CAUGHT_BY = {
     "an abort lets the schedule send": "cut",
+    "an abort moves on what has reached the parking queue": "left_over",
+    "a paused worker discards what an abort has parked": "left_over",
     "an abort parks what was sent and has no ticket yet": "cut",
     "each worker claims a shard in a slot of its own": "crowded_run",
     "what a killed worker intended is forgotten": "cut",

@@ -19,7 +19,7 @@ from deadletter.replay import (
     shard_claim,
     standing,
 )
-from deadletter.replay.ticket import ReplayOutcome
+from deadletter.replay.ticket import OUTSIDE, ReplayOutcome
 from tests.simulation.planting import Bugs, replaced
 from tests.simulation.worker_stores import MemoryManifest, MemoryRoom
 
@@ -193,4 +193,26 @@ def _() -> Iterator[None]:
 @worker_bug("a letter is discarded without its export")
 def _() -> Iterator[None]:
     with patch.object(discarding.Discarding, "_export", lambda self, order: True):
+        yield
+
+
+@worker_bug("an abort moves on what has reached the parking queue")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def sent(self: Any, letters: Any, tickets: Any, intents: Any) -> set[str]:
+            return {
+                copy
+                for copy in original(self, letters, tickets, intents)
+                if copy not in tickets or tickets[copy].fate not in OUTSIDE
+            }
+
+        return sent
+
+    with replaced(leaving.RunLeaving, "_sent", make):
+        yield
+
+
+@worker_bug("a paused worker discards what an abort has parked")
+def _() -> Iterator[None]:
+    with patch.object(run_room.RunRoom, "_left_before", lambda self, letters: set()):
         yield

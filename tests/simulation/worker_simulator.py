@@ -105,7 +105,10 @@ RULE_LANE = "rule:slow"
 
 @dataclass(frozen=True, slots=True)
 class WorkerShape:
-    """What a schedule is made of; the rest follows from the seed. `rate` is the rate of faults."""
+    """What a schedule is made of; the rest follows from the seed.
+
+    `faults` is the rate of faults, at the calls with the names in `struck`, or at all.
+    """
 
     kinds: tuple[str, ...] = ("good",)
     destination: str = MAIN_QUEUE
@@ -128,6 +131,7 @@ class WorkerShape:
     keep_export: bool = True
     faults: float = 0.0
     fault_kinds: tuple[Fault, ...] = FAULTS
+    struck: tuple[str, ...] = ()
 
 
 def worker_shape(seed: int) -> WorkerShape:
@@ -399,7 +403,7 @@ class WorkerSimulation:
         if process.dead:
             raise Crash
         random, fault = self._faults, None
-        if self.shape.faults and not self._is_healing and random.random() < self.shape.faults:
+        if self._may_strike(name) and random.random() < self.shape.faults:
             fault = random.choice(self.shape.fault_kinds)
             self._strikes += 1
         self._lost_notes += fault is not None and name == "postpone"
@@ -428,6 +432,10 @@ class WorkerSimulation:
         if fault is Fault.LOST:
             return unanswered(store, name, arguments, applied=True)
         return answer
+
+    def _may_strike(self, name: str) -> bool:
+        struck = self.shape.struck
+        return not self._is_healing and (not struck or name in struck)
 
     def wait(self, process: Process, seconds: float) -> None:
         """Let a process's time pass; it may be killed meanwhile."""
@@ -1157,4 +1165,27 @@ def stopping(seed: int) -> WorkerShape:
         keys=1,
         on_failure=KeyPolicy.STOP,
         error_rate=1.0,
+    )
+
+
+@worker_sort
+def left_over(seed: int) -> WorkerShape:
+    """Runs that are aborted while a worker is killed or paused between two steps of a letter."""
+    random = Random(seed * 41 + 13)
+    discards = random.random() < 0.5
+    return replace(
+        worker_shape(seed),
+        destination=DISCARD if discards else MAIN_QUEUE,
+        kinds=tuple(random.choice(("good", "ruled", "ruled")) for _ in range(2)),
+        canary=(3,),
+        ordered=False,
+        machines=1,
+        workers=1,
+        keep_export=True,
+        error_rate=1.0,
+        deeds=(random.choice(("abort", "abort to schedule")), "start again"),
+        deeds_after=random.choice((2.0, 10.0)),
+        faults=0.4,
+        fault_kinds=(Fault.PAUSE,) if discards else (Fault.CRASH_BEFORE, Fault.CRASH_AFTER),
+        struck=("put",) if discards else ("delete", "mark"),
     )

@@ -249,7 +249,7 @@ class RunLeaving:
         letters = {received.letter.message_id: received for received in contents.letters}
         tickets = self._tickets_of(letters)
         sent = self._sent(letters, tickets, outward)
-        self._delete_sent(shard, letters, sent, tickets)
+        self._delete_sent(shard, letters, sent, tickets, outward)
         slot.keep([copy for copy in sent if copy not in self._room.gone])
         remaining = {copy: each for copy, each in letters.items() if copy not in sent}
         left = self._postpone(shard, remaining, tickets, outward)
@@ -271,7 +271,8 @@ class RunLeaving:
             copy
             for copy in letters
             if (copy in tickets and tickets[copy].fate not in OUTSIDE)
-            or (copy not in tickets and intents.confirmation_of(copy) is not None)
+            # Also one that its ticket lets go: it has reached the parking queue.
+            or intents.confirmation_of(copy) is not None
         }
 
     def _delete_sent(
@@ -280,6 +281,7 @@ class RunLeaving:
         letters: Mapping[str, ReceivedLetter],
         sent: set[str],
         tickets: Mapping[str, Ticket],
+        intents: OpenIntents,
     ) -> None:
         owed = {
             copy: tickets.get(copy) or self._ticket(shard, letters[copy], ReplayOutcome.SENT)
@@ -288,7 +290,10 @@ class RunLeaving:
         self._room.expect(owed)
         if owed:
             self._room.delete(
-                [(letters[copy], confirmation_by(ticket)) for copy, ticket in owed.items()]
+                [
+                    (letters[copy], intents.confirmation_of(copy) or confirmation_by(ticket))
+                    for copy, ticket in owed.items()
+                ]
             )
             # Their outcomes are looked up by the next call.
             self._is_complete = False
