@@ -186,6 +186,8 @@ def lost_runs(
 
     A run that was started a minute ago may be missing from the list of executions.
     """
+    if not runs:
+        return {}
     from deadletter.aws.replay_executions import StepFunctionsReplays
     from deadletter.replay.care import START_SECONDS, needs_execution
     from deadletter.replay.machine import ReplayUnavailable

@@ -26,7 +26,7 @@ from .collisions import ManyCollisions, many_collisions
 from .item import jsonable
 from .problem import Problem
 from .queue import QueueDepth, depth
-from .replay_runs import ReplayRow, row, runs_of
+from .replay_runs import ReplayRow, lost_runs, row, runs_of
 from .session import Session
 from .watched import Memories, SourceStatus, Stall, Watched, read_memories, watched
 
@@ -291,7 +291,9 @@ def _replays(session: Session, app: App, pipeline: DeployedPipeline) -> Sequence
     """The replay runs that have not ended to their end."""
     with aws_errors():
         runs = runs_of(session, app, pipeline).all()
-    return tuple(row(run) for run in runs if run.is_live or not run.left)
+    unfinished = [run for run in runs if run.is_live or not run.left]
+    lost = lost_runs(session, pipeline, unfinished)
+    return tuple(row(run, lost.get(run.id)) for run in unfinished)
 
 
 def _last_run(dynamodb: DynamoDBClient, table: str, pipeline: str) -> Mapping[str, Any] | None:

@@ -376,6 +376,7 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
             "table Letters/index/lanes": {"dynamodb:Query"},
             "table Circuits": {"dynamodb:GetItem", "dynamodb:BatchGetItem"},
             "table Circuits/index/troubled": {"dynamodb:Query"},
+            **SEE_EXECUTIONS,
             # Metrics know no resources, and a list of alarms is of all of them.
             "*": {"cloudwatch:GetMetricData", "cloudwatch:DescribeAlarms"},
         }

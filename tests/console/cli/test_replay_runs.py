@@ -120,6 +120,11 @@ def test_a_run_without_an_execution_is_shown_as_such(orders: Any, functions: Any
     listed = dlq("replay", "list")
     assert listed.exit_code == Exit.ATTENTION
     assert listed.stdout.splitlines()[1].endswith(f"its execution has ended: dlq replay show {RUN}")
+    status = json.loads(dlq("status", "--json").stdout)
+    assert [need["says"] for need in status["attention"] if need["kind"] == "REPLAY"] == [
+        f"replay run {RUN} is RUNNING and its execution has ended; the watch starts the next one: "
+        f"dlq replay show {RUN}"
+    ]
     functions.machine.running = [f"{RUN}-0"]
     assert dlq("replay", "list").exit_code == Exit.DONE
     assert json.loads(dlq("replay", "show", RUN, "--json").stdout)["run"]["lost"] is False
