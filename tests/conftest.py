@@ -3,6 +3,7 @@
 Moderately by day, hard with HYPOTHESIS_PROFILE=nightly.
 """
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -33,6 +34,15 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 HERE = Path(__file__).parent
 # The folders that `make e2e` collects.
 SANDBOXED = (HERE / "aws", HERE / "e2e")
+
+# Off while tests are collected: it takes as long as the rest of collecting, and finds nothing.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Turn garbage collection on, for what tests make: it never looks at what is there now."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)
