@@ -173,7 +173,7 @@ def test_a_worker_that_was_paused_does_not_discard_what_an_abort_has_parked() ->
             bench.leave()
 
     paused: Any = Paused()
-    carrier = Discarding(objects=paused, keep_export=True, clock=bench.clock, tally=bench.tally)
+    carrier = Discarding(objects=paused, plan=bench.plan, clock=bench.clock, tally=bench.tally)
     bench.work(10, carrier=carrier)
     assert [item["copy"]["S"] for item in bench.stage.waiting()] == [name.copy]
     assert bench.in_lane() == []

@@ -989,7 +989,7 @@ class ProcessParts:
         if self._world.plan.destination == DISCARD:
             return Discarding(
                 objects=self._store("objects"),
-                keep_export=self._world.plan.keep_export,
+                plan=self._world.plan,
                 clock=self.clock,
                 tally=self._tally,
             )
