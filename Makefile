@@ -10,8 +10,14 @@ SCAN := build/scan-venv/bin
 MUTATION := build/mutation-venv
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 20
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Many tests start Python anew, and each would compile the whole project.
+unexport PYTHONDONTWRITEBYTECODE
 export PATH := $(CURDIR)/$(BIN):$(CURDIR)/node_modules/.bin:$(PATH)
 
+# Each of the targets that follow on a core of its own; make 4 shows their output one by one.
+SIDE_BY_SIDE := $(MAKE) --no-print-directory -j $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
+
+.PHONY: python-packages scanners node-packages
 .PHONY: help setup demo demo-replay test check lint types unit scan audit simulation e2e pager scenarios nightly mutation sim bench synth deploy sandbox lock docs clean
 
 help: ## Say what there is
@@ -23,16 +29,24 @@ setup: $(READY) ## Install the Python packages, the CDK CLI and the functions' w
 $(READY): requirements.txt lambdas/requirements.txt tools/scan/requirements.txt package-lock.json pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12 setup")'
 	@command -v npm >/dev/null || { echo "Node 20 or newer, with npm, is needed"; exit 1; }
+	@mkdir -p build
+	@$(SIDE_BY_SIDE) python-packages scanners node-packages
+	@touch $@
+
+python-packages:
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements.txt
 	$(BIN)/python -m pip install -qq --no-deps --no-build-isolation --editable .
 	$(BIN)/python -m pip download --quiet --require-hashes --no-deps --dest build/wheels \
 		--platform manylinux2014_aarch64 --only-binary=:all: --python-version 3.13 \
 		-r lambdas/requirements.txt
+
+scanners:
 	@test -x $(SCAN)/python || $(PYTHON) -m venv build/scan-venv
 	$(SCAN)/python -m pip install --quiet --require-hashes -r tools/scan/requirements.txt
+
+node-packages:
 	npm ci --silent
-	@mkdir -p build && touch $@
 
 demo: $(READY) ## Watch dead letters heal in an embedded AWS
 	$(BIN)/python -m sandbox demo
@@ -42,7 +56,9 @@ demo-replay: $(READY) ## Replay dead letters in an embedded AWS; its report is b
 
 test: check simulation e2e ## Everything CI runs
 
-check: lint types unit scan ## Lint, types, the tests that need no sandbox, the security scanners
+check: lint ## Lint, types, the security scanners, the tests that need no sandbox
+	@$(SIDE_BY_SIDE) types scan
+	@$(MAKE) --no-print-directory unit
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -52,7 +68,7 @@ types: $(READY)
 	$(BIN)/mypy
 
 unit: $(READY)
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not sandbox and not long"
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not sandbox and not long and not nightly"
 
 scan: $(READY) ## The security scanners over the templates; build/scan-report.txt
 	$(BIN)/python -m tools.scan
@@ -66,13 +82,15 @@ audit: $(READY) ## Known holes in the pinned packages (needs the network)
 simulation: $(READY)
 	$(BIN)/python -m pytest -q -n 2 -m "long and not nightly"
 
+# Collecting the ten thousand other tests takes a quarter of a minute; tests/conftest.py
+# refuses a sandbox test that lies elsewhere.
 e2e: $(READY)
-	$(BIN)/python -m pytest -q -m "sandbox and not nightly"
+	$(BIN)/python -m pytest -q -m "sandbox and not nightly" tests/aws tests/e2e
 
 sandbox: $(READY) ## The embedded AWS with the app in it, until Ctrl-C
 	$(BIN)/python -m sandbox up
 
-sim: $(READY) ## Crash simulation: SEED=n replays one schedule, RUNS=n runs many, OF=breaker or replay
+sim: $(READY) ## Crash simulation: SEED=n replays one schedule, RUNS=n runs many, OF=breaker, replay or replay-run
 	$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)) $(if $(FROM),--from $(FROM)) $(if $(OF),--of $(OF))
 
 pager: $(READY) ## Who is called when, measured: simulated weeks and months, judged by the real alarms
@@ -87,6 +105,7 @@ nightly: $(READY) ## The long runs: pairs of faults, more schedules, longer fuzz
 	$(BIN)/python -m pytest -q -m "sandbox and nightly" tests/e2e
 	$(BIN)/python -m tests.simulation --runs 200000
 	$(BIN)/python -m tests.simulation --of replay --runs 50000
+	$(BIN)/python -m tests.simulation --of replay-run --runs 5000
 	$(BIN)/python -m tests.scenario_bench --seeds 20
 	$(BIN)/python -m pytest -q -s -m drill tests/drill
 	$(MAKE) mutation
@@ -108,7 +127,8 @@ bench: $(READY) ## What rules, hostile messages, the consumer library, webhooks 
 	$(BIN)/python -m tools.bench.command_line
 	$(BIN)/python -m tools.bench.webhooks
 	$(BIN)/python -m tools.bench.redriver
-	$(BIN)/python -m tools.bench.replay
+	$(BIN)/python -m tools.bench.replay snapshot freezing
+	$(BIN)/python -m tests.replay.figures
 
 synth: $(READY) ## The CloudFormation templates, into cdk.out
 	cdk synth --quiet

@@ -30,7 +30,6 @@ from .duration import DAY, MINUTE, written
 from .names import Names
 from .outage import state_machine_arn
 from .queues import Addresses, QueueReference
-from .replay_start import replay_machine_arn
 from .router import TIMEOUT as ROUTER_TIMEOUT
 from .settings import AppSettings, PipelineSettings, WebhookConsumer
 
@@ -451,18 +450,21 @@ def _on_replays(app: AppSettings, settings: PipelineSettings) -> Iterator[Row]:
         ours(Metric.REPLAY_BROKEN, app.app, settings.name),
         1,
     )
-    machine = {"StateMachineArn": replay_machine_arn(app, settings.name)}
-    failed = settings.alarms.circuit_breaker_failed
+    # Step Functions counts failed, timed-out and stopped executions apart. The watch sees each run
+    # that is left without one; if it can't start the next, RedriveStalled rings.
+    lost = settings.alarms.circuit_breaker_failed
     yield Row(
         Page(
             Alarm.REPLAY_BROKEN,
-            "executions of a replay run fail; each is replaced, and nothing is lost or sent twice.",
-            "a missing permission, a throttled table, or a function that fails or is throttled.",
+            "replay runs lose their executions; each is replaced, and nothing is lost or sent"
+            " twice.",
+            "a missing permission, a throttled table, a function that fails or is throttled, or a"
+            " person who stops the executions.",
             command="dlq replay list",
         ),
-        Measured("AWS/States", "ExecutionsFailed", machine, "Sum"),
-        failed.threshold,
-        Evaluation(failed.periods, period=failed.period),
+        ours(Metric.REPLAY_RESTARTED, app.app, settings.name, statistic="Sum"),
+        lost.threshold,
+        Evaluation(lost.periods, period=lost.period),
         suffix="execution",
     )
 
@@ -476,6 +478,7 @@ def _on_functions(app: AppSettings, settings: PipelineSettings) -> Iterator[Row]
         yield throttled(names.function("consumer"), "consumer")
     yield throttled(names.function("circuit"), "circuit", evaluation=STEP_OF_OUTAGE)
     yield throttled(names.function("probe"), "probe", evaluation=STEP_OF_OUTAGE)
+    yield throttled(names.function("replay"), "replay", evaluation=STEP_OF_OUTAGE)
     for role, timeout in timeouts.items():
         name = names.function(role)
         yield Row(

@@ -154,6 +154,12 @@ def _reads(app: AppSettings, storage: Storage) -> Permissions:
     if app.kms_key_arn is not None:
         permissions.allow("KeyPolicy", ["kms:DescribeKey", "kms:GetKeyPolicy"], [app.kms_key_arn])
     _allow_logs(permissions, app)
+    # A run whose execution was lost is shown as such.
+    permissions.allow(
+        "Replays",
+        ["states:ListExecutions"],
+        [replay_machine_arn(app, pipeline.name) for pipeline in app.pipelines],
+    )
     grant_look(permissions, (Addresses.of(app, pipeline) for pipeline in app.pipelines))
     return permissions
 

@@ -13,8 +13,8 @@ alarms and the watch have minutes of six seconds, an invocation counts in AWS/La
 however it came about, so does a throttle, a mapping receives for a throttled function, a
 batch to SQS, parameters and one event source mapping need the permission that IAM
 knows, a DynamoDB request names its partitions to IAM, a message names its sender, a
-function sees the client context of its invocation, and an invocation of more than 6 MB is
-refused. Calls that are made in a role are recorded
+function sees the client context of its invocation, an invocation of more than 6 MB is
+refused, and the workers of a package share it. Calls that are made in a role are recorded
 (`sandbox.calls`). This reaches into MiniStack's private names, so read this file again
 before pinning another version of it.
 """
@@ -28,6 +28,7 @@ import signal
 import sys
 import threading
 import time
+import zipfile
 from collections.abc import Sequence
 from contextvars import ContextVar
 from pathlib import Path
@@ -43,6 +44,7 @@ from ministack.services import cloudwatch, dynamodb, iam, lambda_svc, scheduler,
 
 from sandbox import alarms, calls, emf
 from sandbox.leading_keys import leading_keys
+from sandbox.packages import SharedPackage
 from sandbox.still_clock import CLOCK_PATH, StillClock
 
 # Lambda quota "Invocation payload (request and response)", synchronous: 6 MB.
@@ -453,6 +455,11 @@ async def _answer(
     )
 
 
+def unpack_packages_once() -> None:
+    """Put SharedPackage in the place of the zip files that MiniStack's workers unpack."""
+    lambda_runtime.zipfile = SimpleNamespace(**{**vars(zipfile), "ZipFile": SharedPackage})
+
+
 def end_with_parent() -> None:
     """Wait until standard input closes, then end this whole process group."""
     sys.stdin.buffer.read()
@@ -477,6 +484,7 @@ def main(*arguments: str) -> None:
     name_the_partitions()
     name_the_sender()
     pass_the_client_context()
+    unpack_packages_once()
     record_calls()
     if "--still" in options:
         stop_the_time_of_sqs()

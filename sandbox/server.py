@@ -26,7 +26,7 @@ import subprocess
 import sys
 import tempfile
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -36,6 +36,7 @@ import boto3
 from botocore.config import Config
 
 from sandbox import calls, certificate
+from sandbox.command_line import CommandLine
 from sandbox.progress import STANDSTILL_SECONDS, Standstill, until
 from sandbox.still_clock import CLOCK_PATH
 
@@ -83,6 +84,7 @@ class Sandbox:
         self._state: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._trust: ssl.SSLContext | None = None
+        self._command_line = CommandLine()
 
     def __enter__(self) -> Self:
         try:
@@ -152,6 +154,7 @@ class Sandbox:
 
     def stop(self) -> None:
         """End the emulator and the workers of its functions, and forget its state."""
+        self._command_line.close()
         if self._process is not None:
             # Nothing in it is worth an orderly end, and a killed group leaves no orphans.
             with contextlib.suppress(ProcessLookupError):
@@ -183,6 +186,12 @@ class Sandbox:
             verify=self.environment.get("AWS_CA_BUNDLE"),
             config=Config(read_timeout=ANSWER_SECONDS),
         )
+
+    def dlq(
+        self, words: Sequence[str], environment: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command of `dlq` as root; *environment*, such as credentials, goes over that."""
+        return self._command_line.type(words, {**self.environment, **(environment or {})})
 
     def queues(self) -> Mapping[str, list[dict[str, Any]]]:
         """Look at the messages of every queue, by queue name, without receiving them."""

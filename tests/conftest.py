@@ -3,7 +3,12 @@
 Moderately by day, hard with HYPOTHESIS_PROFILE=nightly.
 """
 
+import gc
 import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import Phase, settings
@@ -26,6 +31,42 @@ settings.register_profile(
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
+HERE = Path(__file__).parent
+# The folders that `make e2e` collects.
+SANDBOXED = (HERE / "aws", HERE / "e2e")
+
+# Off while tests are collected: it takes as long as the rest of collecting, and finds nothing.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Turn garbage collection on, for what tests make: it never looks at what is there now."""
+    gc.freeze()
+    gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Refuse a test of the sandbox where `make e2e` does not look for it."""
+    for item in items:
+        elsewhere = not any(item.path.is_relative_to(folder) for folder in SANDBOXED)
+        if elsewhere and item.get_closest_marker("sandbox"):
+            raise pytest.UsageError(
+                f"{item.nodeid}: tests of the sandbox lie in"
+                f" {' or '.join(f'tests/{folder.name}' for folder in SANDBOXED)}"
+            )
+
+
+_RECURSION_LIMIT = sys.getrecursionlimit()
+
+
+@pytest.fixture(autouse=True)
+def _a_function_s_recursion_limit() -> Iterator[None]:
+    """Each test has the limit that a function has: moto's JSONata raises it and leaves it so."""
+    sys.setrecursionlimit(_RECURSION_LIMIT)
+    yield
+    sys.setrecursionlimit(_RECURSION_LIMIT)
+
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Refuse cases from a set: its order differs between the workers of pytest-xdist."""
@@ -35,3 +76,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             raise pytest.UsageError(
                 f"{metafunc.definition.nodeid}: sort the cases, a set has no order"
             )
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """The scheduler of `--dist loadfile`."""
+    from tests.spreading import FilesWhole
+
+    return FilesWhole(config, log) if config.getoption("dist") == "loadfile" else None

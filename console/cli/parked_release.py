@@ -63,9 +63,9 @@ def release(
     counted first: each is received once and given back. Their attempts and lives count
     anew. The run sends 1, 2, 5 and 20 letters first and holds itself if they fail.
 
-    Each parking queue, and the waiting room for rescued letters, has a run of its own. A
-    run takes its whole parking queue: letters that it does not release wait in lane
-    `parked` from then on, where dlq parked list shows them as before.
+    Each parking queue has a run of its own. A run takes its whole parking queue: letters
+    that it does not release wait in lane `parked` of the waiting room from then on. They
+    stay parked: list, show, export, release and discard find them there as before.
     """
     chosen = replay_options.selection(
         session,
@@ -196,6 +196,9 @@ def show(answer: ParkedExit) -> Iterator[Block]:
             for run in answer.runs
         ],
     )
-    yield Line()
-    yield line(f"Follow it: dlq replay show {answer.runs[0].run} --watch")
-    yield line(f"Stop it:   dlq replay hold {answer.runs[0].run}")
+    for place in answer.copies:
+        yield line(f"Copies are kept below {place}")
+    for run in answer.runs:
+        yield Line()
+        yield line(f"Follow it: dlq replay show {run.run} --watch")
+        yield line(f"Stop it:   dlq replay hold {run.run}")

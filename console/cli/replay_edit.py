@@ -7,6 +7,7 @@ import json
 import os
 import shlex
 import subprocess
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -127,6 +128,8 @@ def edit(
             raise Problem("Give one of --patch, --transform and --editor.", Cause.INPUT)
         change: Change = _by_editor
     else:
+        if patch is None and transform is None:
+            raise Problem("Say what to change: --editor, --patch or --transform.", Cause.INPUT)
         change = _change(patch, transform)
     maker = RunEditor(
         RunSwitch(session, pipeline, run),
@@ -223,17 +226,26 @@ def _write_all(
     maker: RunEditor, chosen: Sequence[Any], matches: Any, change: Change, refused: Counter[str]
 ) -> int:
     mended = 0
-    for held in maker.held(iter(chosen)):
-        draft = _tried(maker, held, change, refused) if matches(held) else None
-        if draft is None:
-            continue
-        try:
-            maker.write(draft)
-        except EditRefused as error:
-            refused[str(error)] += 1
-            continue
-        mended += 1
-        replay_options.progress(f"{mended:,} letters changed")
+    try:
+        for held in maker.held(iter(chosen)):
+            draft = _tried(maker, held, change, refused) if matches(held) else None
+            if draft is None:
+                continue
+            try:
+                maker.write(draft)
+            except EditRefused as error:
+                refused[str(error)] += 1
+                continue
+            mended += 1
+            replay_options.progress(f"{mended:,} letters changed")
+    except KeyboardInterrupt:
+        replay_options.end_progress()
+        sys.stderr.write(
+            f"Stopped: {count(mended, 'letter')} of run {maker.run.id} changed, the others not. "
+            "All are still held. Before you type it again, see with --dry-run what it would do: "
+            "a letter that is changed already would be changed once more.\n"
+        )
+        raise
     replay_options.end_progress()
     return mended
 
@@ -434,9 +446,21 @@ def try_(
     handler = (
         function(session, function_, run_id) if function_ else local(local_ or "", float(timeout))
     )
-    answer = try_letters(session, chosen, run_id, letters, handler, name)
+    answer = try_letters(session, chosen, run_id, letters, handler, name, replay_options.progress)
+    replay_options.end_progress()
     still_fails = answer.fixed < len(answer.tried)
-    return Reply(answer, _show_trial, Exit.ATTENTION if still_fails else Exit.DONE)
+
+    def show(trial: ReplayTrial) -> Iterator[Block]:
+        yield from _show_trial(trial)
+        yield Line()
+        if still_fails:
+            yield line("Nothing was moved. Mend the consumer or the letters before they are sent.")
+        elif plan is not None:
+            yield line(f"Start it: dlq replay start --plan {plan}")
+        else:
+            yield line(f"Go on: dlq replay show {run_id} says what it waits for")
+
+    return Reply(answer, show, Exit.ATTENTION if still_fails else Exit.DONE)
 
 
 def _show_trial(answer: ReplayTrial) -> Iterator[Block]:

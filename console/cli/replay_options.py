@@ -149,7 +149,13 @@ def _past(text: str | None, now: datetime) -> float | None:
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
-        return (now - timedelta(seconds=seconds(text))).timestamp()
+        try:
+            return (now - timedelta(seconds=seconds(text))).timestamp()
+        except Problem as error:
+            raise Problem(
+                f"{text!r} is no time: write how long ago (2h, 4d), or 2026-01-31T09:00 in UTC.",
+                Cause.INPUT,
+            ) from error
     return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
 
 

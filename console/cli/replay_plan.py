@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from deadletter.contract import MAIN_DLQ
-from deadletter.replay.plan import DELIVER, MAIN_QUEUE
+from deadletter.replay.plan import DELIVER, LANE, MAIN_QUEUE
 
 from ..operations import replay_draft_file
 from ..operations.duration import seconds
+from ..operations.private_file import must_be_new
 from ..operations.problem import Cause, Problem
 from ..operations.replay_draft_file import FiledPlan
 from ..operations.replay_pace import canary_steps
@@ -24,7 +26,7 @@ from ..operations.replay_plan import (
     ReplayForecast,
     draft,
 )
-from ..operations.replay_start import Drift, ReplayStarted, drift, start
+from ..operations.replay_start import Drift, ReplayStarted, drift, start, started_before
 from ..operations.session import Session
 from ..operations.words import clock, count, duration
 from . import asking, replay_options
@@ -52,7 +54,8 @@ Source = Annotated[
     typer.Option(
         "--source",
         metavar="ID",
-        help="dlq, a dedicated DLQ's id, parking:<id>, or lane:<name> of the waiting room.",
+        help="dlq, a dedicated DLQ's id, parked or parking:<id> (also what was moved from there "
+        "into the waiting room), or lane:<name> of the waiting room.",
     ),
 ]
 To = Annotated[
@@ -133,6 +136,8 @@ def plan(
     written into a file, and needs a reason: dlq replay start --plan starts it.
     """
     if out is not None:
+        # Before minutes of counting.
+        must_be_new(Path(out))
         why = asking.reason(why, "A plan", option="--why")
     request = PlanRequest(
         pipeline=pipeline,
@@ -162,7 +167,7 @@ def plan(
     made = draft(session, request, replay_options.progress)
     replay_options.end_progress()
     forecast = made.forecast
-    if out is not None:
+    if out is not None and forecast.letters:
         replay_draft_file.write(out, replay_draft_file.filed(made, look=look))
         forecast = replace(forecast, file=out)
     return Reply(forecast, show_forecast)
@@ -186,25 +191,33 @@ def start_(
     the consumer or the circuit has changed, nothing is started: plan again, or add
     --only-counted. Only letters that were counted for the plan ever join the run.
 
-    Starting one plan twice finds the first run.
+    Starting one plan twice finds the first run. The exit status is 1 if nothing was started.
     """
     filed = replay_draft_file.read(read_text(plan))
+    if started_before(session, filed):
+        return Reply(start(session, filed.plan, filed.origins), _show_started)
     changes = drift(session, filed, replay_options.progress)
     replay_options.end_progress()
     if changes.sentences and not only_counted:
-        raise Problem(_drifted(filed, changes, plan), Cause.INPUT)
+        raise Problem(_drifted(filed, changes, plan), Cause.FAILED)
     if not yes:
         asking.confirm(session, *_question(filed, changes, session.now))
     return Reply(start(session, filed.plan, filed.origins), _show_started)
 
 
 def _drifted(filed: FiledPlan, changes: Drift, path: str) -> str:
+    plan = filed.plan
+    again = (
+        f"Nothing was started, because this is not what the plan has counted. "
+        f"{' '.join(changes.sentences)} Plan again: dlq replay plan --pipeline {plan.pipeline} "
+        f"--source {plan.source} … --out FILE."
+    )
+    if not changes.there:
+        return f"{again} See where letters are: dlq status --pipeline {plan.pipeline}."
     there = count(changes.there, changes.noun)
     return (
-        f"Nothing was started, because this is not what the plan has counted. "
-        f"{' '.join(changes.sentences)} Plan again: dlq replay plan --pipeline "
-        f"{filed.plan.pipeline} … --out FILE. Or start with the {there} that were counted and "
-        f"are still there: dlq replay start --plan {path} --only-counted."
+        f"{again} Or start with the {there} that were counted and are still there: "
+        f"dlq replay start --plan {path} --only-counted."
     )
 
 
@@ -241,17 +254,22 @@ def show_forecast(forecast: ReplayForecast) -> Iterator[Block]:
     )
     yield line(_letters(forecast))
     if forecast.left_out:
-        yield line(f"Left out: {_numbers(forecast.left_out)}.")
+        # A body that the pipeline's JSON Schema refuses can't be sent at all.
+        more = "; --include takes them" if set(forecast.left_out) - {"SCHEMA"} else ""
+        yield line(f"Left out: {_numbers(forecast.left_out)}{more}.")
     if not forecast.letters:
-        yield line("There is nothing to replay.")
+        yield line("There is nothing to replay, and no plan is written.")
+        yield from _without_letters(forecast)
         return
     yield Line()
     yield TextTable(
         (">LETTERS", "CAUSE", "CATEGORY", "ERROR", "LAST FAILED"),
         [_cause(cause, now) for cause in forecast.causes],
     )
-    if not forecast.by_ledger:
-        yield Line()
+    yield Line()
+    if forecast.by_ledger:
+        yield line("Tenants and ordering keys are not in the ledger: --look counts them too.")
+    else:
         yield TextTable((">LETTERS", "TENANT"), [_name(row) for row in forecast.tenants])
     if forecast.keys:
         yield Line()
@@ -268,8 +286,23 @@ def show_forecast(forecast: ReplayForecast) -> Iterator[Block]:
         yield line(f"Start it: dlq replay start --plan {forecast.file}")
 
 
+def _without_letters(forecast: ReplayForecast) -> Iterator[Block]:
+    """Where to look when nothing is chosen."""
+    about = f"--pipeline {forecast.pipeline}"
+    if forecast.left_out:
+        yield line("To take those that are left out: --include REASON, as listed above.")
+    elif forecast.others:
+        yield line(f"See what is there: dlq replay plan {about} --source {forecast.source}")
+    if forecast.by_ledger and forecast.in_queue:
+        yield line(
+            f"SQS estimates {count(forecast.in_queue, 'letter')} in the queue: --look counts "
+            "those that died without a record."
+        )
+    yield line(f"See where letters are: dlq status {about}")
+
+
 def _letters(forecast: ReplayForecast) -> str:
-    others = f"; {count(forecast.others, 'other letter')} stay out" if forecast.others else ""
+    others = f"; not chosen: {forecast.others:,}" if forecast.others else ""
     groups = f" in {count(forecast.groups, 'FIFO group')}" if forecast.groups is not None else ""
     return f"{count(forecast.letters, 'letter')}{groups}{others}."
 
@@ -292,19 +325,31 @@ def _name(row: NameCount) -> tuple[str, str]:
     return f"{row.letters:,}", row.name or "none"
 
 
+def _expiry(forecast: ReplayForecast, now: datetime) -> str:
+    """When SQS deletes the first letter, and which."""
+    oldest = f"letter {forecast.oldest}" if forecast.oldest else "the oldest letter"
+    if forecast.first_expiry is not None:
+        left = duration((forecast.first_expiry - now).total_seconds())
+        return f"{oldest}, at {clock(forecast.first_expiry, now)}, in {left}"
+    if forecast.source.startswith(LANE):
+        return "nothing: the waiting room keeps letters"
+    return f"{oldest}; when is unknown until the watch has looked"
+
+
 def _facts(forecast: ReplayForecast, now: datetime) -> Iterator[Block]:
     canaries = ", ".join(map(str, forecast.canary)) or "none"
     changed = forecast.consumer_changed
     facts = {
         "attempts so far": ", ".join(
-            f"{number:,} letters with {attempts}" for attempts, number in forecast.attempts.items()
+            f"{count(number, 'letter')} with {attempts}"
+            for attempts, number in forecast.attempts.items()
         ),
         "parked for": _numbers(forecast.reasons),
         "rate": f"{forecast.rate:g} letters/s: {forecast.rate_because}",
         "canaries": canaries,
         "takes about": f"{duration(forecast.seconds)}, {count(forecast.workers, 'worker')}",
         "approval": "a person has to approve it" if forecast.approval else "",
-        "first expiry": clock(forecast.first_expiry, now) if forecast.first_expiry else "",
+        "expires first": _expiry(forecast, now),
         "consumer changed": f"{clock(changed, now)}; {forecast.failed_since:,} failed after it"
         if changed
         else "",

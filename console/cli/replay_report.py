@@ -23,6 +23,7 @@ from ..operations.replay_report import (
 )
 from ..operations.replay_runs import RunSwitch
 from ..operations.session import Session
+from ..operations.words import count
 from . import asking, parked_release, replay_options
 from .asking import Yes
 from .command import OnePipeline
@@ -53,14 +54,16 @@ def report_(
     A run that has ended has a report in the bucket; of a live run the figures are as of
     now. The page of --html is one file, with nothing from other hosts and without bodies.
 
-    The exit status is 1 if letters are unaccounted for.
+    The exit status is 1 if letters are unaccounted for, or if the run did not take all
+    letters that its plan has counted.
     """
     account = report(RunSwitch(session, pipeline, run))
     if html is not None:
         with new_private_file(Path(html)) as file:
             file.write(page(account))
         account = replace(account, file=html)
-    return Reply(account, _show_report, Exit.ATTENTION if account.unaccounted else Exit.DONE)
+    attention = account.unaccounted or account.missed
+    return Reply(account, _show_report, Exit.ATTENTION if attention else Exit.DONE)
 
 
 def rerun(
@@ -104,9 +107,24 @@ def rerun(
         progress=replay_options.progress,
     )
     replay_options.end_progress()
+    elsewhere = len(origins) - move.letters - sum(move.left_out.values())
+    note = (
+        f"Not in the parking lot, and not replayed: {count(elsewhere, 'letter')} of "
+        f"{len(origins):,}. They have no known outcome, or were released or discarded before."
+        if elsewhere > 0
+        else ""
+    )
     if not yes:
-        asking.confirm(session, *parked_release.question(move, "Replay again"))
-    return Reply(move.start(), parked_release.show)
+        asking.confirm(
+            session, *parked_release.question(move, "Replay again"), *filter(None, [note])
+        )
+
+    def show(answer: ParkedExit) -> Iterator[Block]:
+        yield from parked_release.show(answer)
+        if note:
+            yield line(Styled("! ", "alarm"), note)
+
+    return Reply(move.start(), show)
 
 
 def _show_report(account: RunAccount) -> Iterator[Block]:
@@ -116,6 +134,8 @@ def _show_report(account: RunAccount) -> Iterator[Block]:
         f" in account {account.account}, {account.region}: {run.state}",
     )
     yield line(Styled(account.says, "alarm" if account.unaccounted else "good"))
+    if account.missed:
+        yield line(Styled("! ", "alarm"), account.missed)
     if not account.final:
         yield line("The run has not ended: these are the figures as of now.")
     yield Line()
@@ -136,10 +156,32 @@ def _show_report(account: RunAccount) -> Iterator[Block]:
             yield Line()
             yield TextTable((title, ">LETTERS", "OUTCOMES"), [_group(group) for group in groups])
     yield Line()
+    if account.unaccounted:
+        yield from _show_missing(account)
     if account.file is not None:
         yield line(f"The page is {account.file}.")
+    if not account.final:
+        yield line(f"See: dlq replay show {run.run}")
+        return
     if account.counts.get("PARKED") or account.counts.get("QUARANTINED"):
         yield line(f"Try the failed ones again: dlq replay rerun {run.run} --only failed")
+    if account.counts.get("LEFT"):
+        yield line(f"Replay those left over:    dlq replay rerun {run.run} --only left")
+
+
+def _show_missing(account: RunAccount) -> Iterator[Block]:
+    """The letters without an outcome, and what to do about them."""
+    run, letters = account.run, account.missing
+    if letters:
+        more = account.unaccounted - len(letters)
+        yield line(f"Without an outcome{f', and {more:,} more' if more > 0 else ''}:")
+        for origin in letters:
+            yield line(origin, indent=2)
+    yield line(
+        "Look for each in the consumer's log, and with dlq parked show ID --pipeline "
+        f"{run.pipeline}. Then park what is left: dlq replay abort {run.run}"
+    )
+    yield Line()
 
 
 def _rows(account: RunAccount) -> Iterator[tuple[str, int]]:

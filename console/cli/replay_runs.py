@@ -21,7 +21,9 @@ from ..operations.replay_runs import (
     ReplayRow,
     RunSwitch,
     details,
+    ended,
     list_runs,
+    missed,
 )
 from ..operations.session import Session
 from ..operations.words import clock, count, duration
@@ -55,10 +57,11 @@ _TROUBLE = {RunState.HELD, RunState.BROKEN, RunState.WAITING_APPROVAL}
 def list_(session: Session, pipeline: SomePipelines = None) -> Reply[ReplayList]:
     """List the replay runs, those that are live first.
 
-    The exit status is 1 if a run waits for a person: HELD, BROKEN or WAITING_APPROVAL.
+    The exit status is 1 if a run waits for a person (HELD, BROKEN or WAITING_APPROVAL), or
+    has lost its execution.
     """
     answer = list_runs(session, pipeline or ())
-    waiting = any(run.state in _TROUBLE for run in answer.runs)
+    waiting = any(run.state in _TROUBLE or run.lost for run in answer.runs)
     return Reply(answer, _show_list, Exit.ATTENTION if waiting else Exit.DONE)
 
 
@@ -69,14 +72,15 @@ def show(
 
     With --watch a line is printed whenever something changes, until the run has ended or
     waits for a person. Ctrl-C stops the watching, not the run. The exit status is 1 if the
-    run waits for a person.
+    run waits for a person, has lost its execution, or did not take all letters that its plan
+    has counted.
     """
     switch = RunSwitch(session, pipeline, run)
     answer = details(switch)
     if watch:
         answer = _watched(switch, answer)
-    waiting = answer.run.state in _TROUBLE
-    return Reply(answer, _show_details, Exit.ATTENTION if waiting else Exit.DONE)
+    attention = answer.run.state in _TROUBLE or answer.run.lost or answer.missed
+    return Reply(answer, _show_details, Exit.ATTENTION if attention else Exit.DONE)
 
 
 def _watched(switch: RunSwitch, answer: ReplayDetails) -> ReplayDetails:
@@ -123,6 +127,7 @@ def resume(
 ) -> Reply[ReplayChange]:
     """Go on with a run that was held, by a person or by itself; its step begins anew."""
     switch = RunSwitch(session, pipeline, run)
+    switch.must_be_resumable()
     if not yes:
         asking.confirm(session, *_about(switch, "Go on with"))
     return Reply(switch.resume(why or ""), _show_change)
@@ -145,11 +150,17 @@ def abort(
     if to not in LEAVE_TO:
         raise Problem(f"--to is {' or '.join(LEAVE_TO)}, not {to!r}.", Cause.INPUT)
     switch = RunSwitch(session, pipeline, run)
+    switch.must_be_abortable()
     because = asking.reason(why, "An abort", option="--why")
     if not yes:
         place = "to the parking lot" if to == LEAVE_TO[0] else "back to the schedule"
+        run_now = switch.before
+        left = (run_now.letters or 0) - ended(run_now)
+        letters = f" (about {count(left, 'letter')})" if run_now.letters is not None else ""
         asking.confirm(
-            session, *_about(switch, "Abort"), f"What is left of its letters goes {place}."
+            session,
+            *_about(switch, "Abort"),
+            f"What is left of its letters{letters} goes {place}. It sends nothing any more.",
         )
     return Reply(switch.abort(because, to), _show_change)
 
@@ -186,13 +197,17 @@ def _decide(
     act: Callable[[RunSwitch, str], ReplayChange],
 ) -> Reply[ReplayChange]:
     switch = RunSwitch(session, pipeline, run)
+    switch.must_wait()
     because = asking.reason(
         why, "An approval" if verb == "Approve" else "A refusal", option="--why"
     )
     if not yes:
         plan = switch.plan
         asking.confirm(
-            session, *_about(switch, verb), f"Planned by {plan.who}: {plan.why or 'no reason'}"
+            session,
+            *_about(switch, verb),
+            f"From {plan.source} to {plan.destination}, up to {plan.rate:g} letters/s.",
+            f"Planned by {plan.who}: {plan.why or 'no reason'}",
         )
     return Reply(act(switch, because), _show_change)
 
@@ -219,11 +234,24 @@ def _show_list(answer: ReplayList) -> Iterator[Block]:
                 "" if run.letters is None else f"{run.letters:,}",
                 f"{run.ended:,}",
                 clock(run.created, answer.at) if run.created else "",
-                run.because,
+                _because(run),
             )
             for run in answer.runs
         ],
     )
+
+
+def _because(run: ReplayRow) -> str:
+    """Why a run is as it is, on one line of a list."""
+    texts = [run.because]
+    if run.lost:
+        texts.append(f"its execution has ended: dlq replay show {run.run}")
+    if missed(run):
+        texts.append(
+            f"{run.letters or 0:,} of {run.counted:,} counted letters joined: "
+            f"dlq replay show {run.run}"
+        )
+    return "; ".join(text for text in texts if text)
 
 
 def _state(state: str) -> Styled:
@@ -245,7 +273,9 @@ def progress_line(answer: ReplayDetails) -> str:
         parts.append(counts)
     if run.state == RunState.CANARY:
         parts.append(f"canary {run.step + 1} of {len(answer.canary)}")
-    if answer.ends_at is not None:
+    if run.lost:
+        parts.append("its execution has ended; the watch starts the next one")
+    elif answer.ends_at is not None:
         parts.append(f"{run.rate:g}/s, ends about {clock(answer.ends_at, answer.at)}")
     return "  ".join(parts)
 
@@ -264,6 +294,8 @@ def _show_details(answer: ReplayDetails) -> Iterator[Block]:
     )
     yield line(progress_line(answer), indent=2)
     yield line(f"Waits for: {answer.waits_for}", indent=2)
+    if answer.missed:
+        yield line(Styled("! ", "alarm"), answer.missed, indent=2)
     yield Line()
     pace = f"{run.rate:g} of {answer.full_rate:g} letters/s"
     facts = {
@@ -272,6 +304,7 @@ def _show_details(answer: ReplayDetails) -> Iterator[Block]:
         "step": f"{run.step + 1} of {answer.steps}, at {pace}",
         "pace so far": f"{answer.letters_per_second:g} letters/s",
         "changed": _changed(run, now),
+        "executions": f"{run.restarts + 1}, one after the other" if run.restarts else "",
         "expires": clock(run.expires, now) if run.expires else "",
     }
     yield TextTable((), [(f"  {name}", fact) for name, fact in facts.items() if fact])

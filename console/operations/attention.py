@@ -188,6 +188,11 @@ def _watch_says(ran_at: datetime | None, now: datetime) -> str | None:
 def _replay_says(run: ReplayRow) -> str | None:
     """What a replay run needs from a person; None if it goes on by itself."""
     because = f": {run.because}" if run.because else ""
+    if run.lost:
+        return (
+            f"replay run {run.run} is {run.state} and its execution has ended; the watch starts "
+            f"the next one: dlq replay show {run.run}"
+        )
     match run.state:
         case RunState.HELD:
             return (

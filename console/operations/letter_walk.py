@@ -29,15 +29,22 @@ _CHUNK = 100
 
 @dataclass(frozen=True, slots=True)
 class FoundLetter:
-    """A letter, and where it is: in the queue `home`, or in a lane, where it came from `home`."""
+    """A letter, and where it is: in the queue `home`, or in a lane, where it came from `home`.
+
+    `kept` is the stamp beside a letter of lane `parked`: it says why it is there, and the letter
+    itself may say something older, or nothing.
+    """
 
     letter: Letter
     home: str
     lane: str | None = None
+    kept: Stamp | None = None
 
     @property
     def stamp(self) -> Stamp | None:
-        """The stamp that it carries, whoever wrote it."""
+        """The stamp of a parked letter, or the one that it carries, whoever wrote it."""
+        if self.kept is not None:
+            return self.kept
         attribute = self.letter.attributes.get(stamps.NAME)
         return None if attribute is None else stamps.parse(attribute.value)
 
@@ -109,7 +116,7 @@ def letters_of_lane(
             with aws_errors():
                 contents = room.read(part, 0.0)
             for received in contents.letters:
-                yield FoundLetter(received.letter, received.home, lane)
+                yield FoundLetter(received.letter, received.home, lane, received.stamp)
 
 
 def _parts(entries: Sequence[WaitingRoomEntry]) -> Iterator[Sequence[WaitingRoomEntry]]:

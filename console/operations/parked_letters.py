@@ -204,6 +204,11 @@ def export(
 
 
 def exported_letter(found: FoundLetter) -> Mapping[str, Any]:
-    """A letter as a line of an export: the whole letter, and where it was."""
-    place = PARKED_LANE if found.lane else queue_id(found)
-    return {"place": place, **to_json(found.letter)}
+    """A letter as a line of an export: the whole letter, where it was, and why."""
+    place, stamp = PARKED_LANE if found.lane else queue_id(found), found.stamp
+    why = (
+        {}
+        if stamp is None
+        else {"origin": stamp.origin, "reason": stamp.reason, "because": stamp.because}
+    )
+    return {"place": place, **why, **to_json(found.letter)}

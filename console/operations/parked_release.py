@@ -1,4 +1,4 @@
-"""Parked letters released or discarded: a small replay run for each place that has some."""
+"""Parked letters released or discarded: a small replay run for each parking queue."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
 
+from deadletter.contract import run_object
 from deadletter.replay.plan import DISCARD, MAIN_QUEUE
 from deadletter.routing.selection import Selection
 
@@ -25,10 +26,10 @@ DISCARD_RATE = 100.0
 
 @dataclass(frozen=True, slots=True)
 class ParkedRun:
-    """A replay run that takes parked letters from one place."""
+    """A replay run that takes the parked letters of one parking queue."""
 
     run: Annotated[str, "id of the run"]
-    source: Annotated[str, "`parking:<id>`, or `lane:parked` for rescued letters"]
+    source: Annotated[str, "`parking:<id>`: the queue, and its letters in lane `parked`"]
     letters: Annotated[int | None, "letters counted; null for a FIFO queue, which shows heads only"]
     state: Annotated[str, "state of the run"]
 
@@ -40,9 +41,12 @@ class ParkedExit(Answer):
     at: Annotated[datetime, "when it was started"]
     pipeline: Annotated[str, "name of the pipeline"]
     action: Annotated[str, "release or discard"]
-    letters: Annotated[int, "letters counted, in all places"]
+    letters: Annotated[int, "letters counted, of all parking queues"]
     left_out: Annotated[Mapping[str, int], "letters that match and stay parked, by reason"]
-    runs: Annotated[Sequence[ParkedRun], "the runs that were started, one for each place"]
+    runs: Annotated[Sequence[ParkedRun], "the runs that were started, one for each queue"]
+    copies: Annotated[
+        Sequence[str], "where copies of discarded letters are kept, one place for each run"
+    ]
     why: Annotated[str, "the reason given"]
 
 
@@ -101,6 +105,8 @@ class ParkedMove:
 
     def start(self) -> ParkedExit:
         """Starts the runs."""
+        from deadletter.replay.discarding import DISCARDED
+
         session = self._session
         started = [start(session, draft.plan, draft.origins) for draft in self.drafts]
         return ParkedExit(
@@ -113,6 +119,12 @@ class ParkedMove:
             runs=tuple(
                 ParkedRun(run.run.run, draft.source.id, draft.plan.counted, run.run.state)
                 for run, draft in zip(started, self.drafts, strict=True)
+            ),
+            copies=tuple(
+                f"s3://{draft.app.letters_bucket}/"
+                f"{run_object(self.pipeline, run.run.run, DISCARDED)}"
+                for run, draft in zip(started, self.drafts, strict=True)
+                if self._discard and draft.plan.keep_export
             ),
             why=self.why,
         )

@@ -7,9 +7,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from deadletter.contract import MAIN_DLQ, Partition
+from deadletter.contract import MAIN_DLQ, PARKED_LANE, Partition
 from deadletter.failure.failure import Failure
 from deadletter.message.letter import compact_json
+from deadletter.replay.plan import belongs_to
 from deadletter.routing.selection import Pick, Selection
 
 from .adapter_errors import aws_errors
@@ -40,7 +41,8 @@ class CountedLetter:
     """A letter that a run would take, or leave out for the reason in `left_out`.
 
     `cause` is the fingerprint of its last failure at `failed_at` (epoch seconds; None without
-    one). `first_sent` is epoch milliseconds, 0 if it is unknown. Empty texts are unknown.
+    one). `first_sent` is epoch milliseconds (in the ledger: of the first failure that it has), 0 if
+    it is unknown. Empty texts are unknown.
     """
 
     origin: str
@@ -78,6 +80,12 @@ class Census:
     looked_at: int = 0
     not_given_back: int = 0
     is_whole: bool = True
+
+    @property
+    def saw_each(self) -> bool:
+        """Whether a look at a FIFO queue has seen every letter, not the heads of groups alone."""
+        is_complete = self.is_whole and not self.not_given_back
+        return is_complete and self.looked_at >= (self.in_queue or 0)
 
 
 @dataclass(slots=True)
@@ -117,6 +125,11 @@ def census(
         assert source.url is not None, "a source is a lane or a queue"
         walk = look_into_queue(session, source.url, source.id, asked.see)
         looked_at, not_given_back, is_whole = walk.looked_at, walk.not_given_back, walk.is_whole
+        if source.is_release:
+            # After the queue: another run may move a letter from there into the lane meanwhile.
+            for found in letters_of_lane(session, app, pipeline, PARKED_LANE):
+                if belongs_to(source.id, found.home, pipeline.parking):
+                    asked.see(found)
     asked.finish()
     counted = _widened(tally) if pipeline.fifo else _as_chosen(tally)
     known = _with_failures(session, app, pipeline, (*counted.taken, *counted.left_out))
@@ -154,13 +167,16 @@ class _Asked:
         self._progress = progress
         self._waiting: list[FoundLetter] = []
         self._bytes = 0
-        self._seen = 0
+        self._seen: set[str] = set()
 
     def see(self, found: FoundLetter) -> None:
         from deadletter.redrive.router_client import MAX_REQUEST
         from deadletter.routing.router import Question
         from deadletter.routing.wire import question_to_json
 
+        if found.letter.message_id in self._seen:
+            return
+        self._seen.add(found.letter.message_id)
         size = len(compact_json(question_to_json(Question(found.letter)))) + 1
         if self._waiting and (len(self._waiting) >= _PARTS or self._bytes + size > MAX_REQUEST):
             self.finish()
@@ -174,7 +190,9 @@ class _Asked:
 
         if not self._waiting:
             return
-        questions = [Question(found.letter, home=self._home) for found in self._waiting]
+        questions = [
+            Question(found.letter, home=self._home, stamp=found.kept) for found in self._waiting
+        ]
         try:
             with aws_errors():
                 picks = self._router.select(questions, self._selection, release=self._release)
@@ -186,8 +204,7 @@ class _Asked:
             if pick is not None:
                 letter = _counted(found, pick)
                 (self._tally.chosen if pick.chosen else self._tally.others).append(letter)
-        self._seen += len(self._waiting)
-        self._progress(f"{self._seen:,} letters counted")
+        self._progress(f"{len(self._seen):,} letters counted")
         self._waiting, self._bytes = [], 0
 
 
@@ -237,15 +254,22 @@ def _with_failures(
     """The letters by their copies, with what the ledger has of their last failures."""
     from deadletter.failure.ledger import NO_ROW
 
+    rows = ledger_rows(session, app, pipeline, sorted({letter.origin for letter in letters}))
+    return {
+        letter.copy: _failed(letter, rows.get(letter.origin, NO_ROW).last) for letter in letters
+    }
+
+
+def ledger_rows(
+    session: Session, app: App, pipeline: DeployedPipeline, origins: Sequence[str]
+) -> Mapping[str, LedgerRow]:
+    """The ledger's rows of these origins, as far as there are any."""
     ledger = _ledger(session, app, pipeline)
-    origins = sorted({letter.origin for letter in letters})
     rows: dict[str, LedgerRow] = {}
     with aws_errors():
         for begin in range(0, len(origins), _PARTS):
             rows.update(ledger.rows(origins[begin : begin + _PARTS]))
-    return {
-        letter.copy: _failed(letter, rows.get(letter.origin, NO_ROW).last) for letter in letters
-    }
+    return rows
 
 
 def _failed(letter: CountedLetter, last: Failure | None) -> CountedLetter:
@@ -323,7 +347,9 @@ def _by_ledger(
         if not _matches(selection, origin, last):
             others += 1
             continue
-        letter = CountedLetter(origin, attempts=row.attempt)
+        # It was sent before it failed first.
+        first = int(row.failures[0].at * 1000) if row.failures else 0
+        letter = CountedLetter(origin, attempts=row.attempt, first_sent=first)
         taken.append(_failed(letter, last))
     return Census(
         tuple(taken),

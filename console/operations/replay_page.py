@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 
 from .replay_report import MEANING, GroupAccount, RunAccount, RunMinute
-from .words import duration
+from .words import count, duration
 
 # Good outcomes are green, failures red, the rest between; readable in print and for most eyes.
 _COLOURS: Mapping[str, str] = {
@@ -24,23 +24,40 @@ _COLOURS: Mapping[str, str] = {
     "SENT": "#66d9e8",
     "OPEN": "#dee2e6",
 }
-_ALARM = "#000000"
+# Seen on a light page and on a dark one.
+_ALARM = "#ff00ff"
 
 _WIDTH, _HEIGHT = 720, 180
+
+# A run of a minute or two has narrow columns, too.
+_FEWEST_COLUMNS = 12
 
 _STYLE = """
 :root { color-scheme: light dark; }
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
   background: Canvas; color: CanvasText; }
+h1, td { overflow-wrap: anywhere; }
 h1 { font-size: 1.5rem; margin-bottom: .2rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
-.says { font-size: 1.15rem; font-weight: 600; } .broken { color: #e03131; }
+.says { font-size: 1.15rem; font-weight: 600; }
+.broken { color: #e03131; color: light-dark(#c92a2a, #ff8787); }
 table { border-collapse: collapse; width: 100%; }
 th, td { text-align: left; padding: .3rem .6rem; border-bottom: 1px solid #8884; }
+th.n, .name { white-space: nowrap; } small { opacity: .8; }
+.groups, .facts { table-layout: fixed; } .facts th { width: 9.5rem; vertical-align: top; }
+.groups th:first-child { width: 11rem; } .groups th.n { width: 4.5rem; }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
 .swatch { display: inline-block; width: .8em; height: .8em; border-radius: 2px;
-  margin-right: .5em; border: 1px solid #8888; }
-svg { width: 100%; height: auto; } svg text { fill: currentColor; font-size: 11px; }
+  margin-right: .5em; border: 1px solid #8888; print-color-adjust: exact; }
+svg { width: 100%; display: block; print-color-adjust: exact; }
+.ends { display: flex; justify-content: space-between; } .ends, .most { font-size: .8rem; }
+.legend { display: flex; flex-wrap: wrap; gap: 0 1.2em; }
 code { font-size: .95em; word-break: break-all; }
+@media (max-width: 36rem) {
+  .groups tr { display: grid; grid-template-columns: 1fr auto; border-bottom: 1px solid #8884; }
+  .groups th, .groups td { border: 0; } .groups :is(th, td):last-child { grid-column: 1 / 3; }
+  .groups :is(th, td) { width: auto !important; padding: .15rem 0; }
+  .facts :is(th, td) { display: block; width: auto; } .facts th { border: 0; padding-bottom: 0; }
+}
 footer { margin-top: 2rem; opacity: .7; font-size: .85rem; }
 """
 
@@ -64,6 +81,8 @@ def _page(account: RunAccount) -> Iterator[str]:
     yield f"<p>{escape(place)}: <strong>{escape(run.state)}</strong></p>"
     broken = " broken" if run.state == "BROKEN" or account.unaccounted else ""
     yield f'<p class="says{broken}">{escape(account.says)}</p>'
+    if account.missed:
+        yield f"<p>{escape(account.missed)}</p>"
     if not account.final:
         yield "<p>The run has not ended: these are the figures as of now.</p>"
     yield _stack(account.counts, account.letters, height=34, title="Letters by outcome")
@@ -71,17 +90,17 @@ def _page(account: RunAccount) -> Iterator[str]:
     if account.minutes:
         yield "<h2>Minute by minute</h2>"
         yield _columns(account.minutes)
-        yield f"<p>{_legend(account.minutes)}</p>"
+        yield f'<p class="legend">{_legend(account.minutes)}</p>'
     if account.causes:
         yield "<h2>By cause</h2>"
-        yield from _groups(account.causes, "Cause of the last failure before the run")
+        yield from _groups(account.causes, "Cause before the run")
     if any(group.name for group in account.tenants):
         yield "<h2>By tenant</h2>"
         yield from _groups(account.tenants, "Tenant")
     if account.keys:
         yield "<h2>Ordering keys that failed most</h2>"
         yield from _groups(account.keys, "Hash of the ordering key")
-    yield "<h2>The run</h2><table>"
+    yield '<h2>The run</h2><table class="facts">'
     for name, value in _facts(account):
         yield f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>"
     yield "</table>"
@@ -90,25 +109,25 @@ def _page(account: RunAccount) -> Iterator[str]:
 
 
 def _outcomes(account: RunAccount) -> Iterator[str]:
-    yield '<table><tr><th>Outcome</th><th>Means</th><th class="n">Letters</th>'
+    yield '<table><tr><th>Outcome</th><th class="n">Letters</th>'
     yield '<th class="n">Share</th></tr>'
     for name, number in account.counts.items():
         share = f"{number / account.letters:.1%}" if account.letters else ""
         yield (
-            f"<tr><td>{_swatch(name)}{escape(name)}</td>"
-            f"<td>{escape(MEANING.get(name, ''))}</td>"
+            f"<tr><td>{_named(name)}<br><small>{escape(MEANING.get(name, ''))}</small></td>"
             f'<td class="n">{number:,}</td><td class="n">{share}</td></tr>'
         )
     yield (
-        f"<tr><td>UNACCOUNTED</td><td>{escape(MEANING['UNACCOUNTED'])}</td>"
+        f"<tr><td>UNACCOUNTED<br><small>{escape(MEANING['UNACCOUNTED'])}</small></td>"
         f'<td class="n">{account.unaccounted:,}</td><td></td></tr>'
     )
-    yield f'<tr><th>Snapshot</th><td></td><td class="n">{account.letters:,}</td><td></td></tr>'
+    yield f'<tr><th>Snapshot</th><td class="n">{account.letters:,}</td><td></td></tr>'
     yield "</table>"
 
 
 def _groups(groups: Sequence[GroupAccount], heading: str) -> Iterator[str]:
-    yield f'<table><tr><th>{escape(heading)}</th><th class="n">Letters</th><th>Outcomes</th></tr>'
+    yield f'<table class="groups"><tr><th>{escape(heading)}</th><th class="n">Letters</th>'
+    yield "<th>Outcomes</th></tr>"
     for group in groups:
         category = f" ({escape(group.category)})" if group.category else ""
         says = ", ".join(f"{number:,} {name.lower()}" for name, number in group.counts.items())
@@ -139,11 +158,13 @@ def _facts(account: RunAccount) -> Iterator[tuple[str, str]]:
 def _legend(minutes: Sequence[RunMinute]) -> str:
     """The outcomes of the columns with their colours."""
     names = dict.fromkeys(name for minute in minutes for name in minute.counts)
-    return " ".join(f"{_swatch(name)}{escape(name)}&ensp;" for name in names)
+    return "".join(_named(name) for name in names)
 
 
-def _swatch(name: str) -> str:
-    return f'<span class="swatch" style="background:{_colour(name)}"></span>'
+def _named(name: str) -> str:
+    """An outcome behind its colour."""
+    swatch = f'<span class="swatch" style="background:{_colour(name)}"></span>'
+    return f'<span class="name">{swatch}{escape(name)}</span>'
 
 
 def _colour(name: str) -> str:
@@ -162,16 +183,16 @@ def _stack(counts: Mapping[str, int], letters: int, *, height: int, title: str) 
             f'fill="{_colour(name)}"><title>{escape(name)}: {number:,}</title></rect>'
         )
         at += width
-    return (
-        f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" preserveAspectRatio="none" '
-        f'style="height:{height}px"><title>{escape(title)}</title>{"".join(parts)}</svg>'
-    )
+    return _chart("".join(parts), height, title)
 
 
 def _columns(minutes: Sequence[RunMinute]) -> str:
-    """A column for each minute, divided by outcome."""
+    """A column for each minute, divided by outcome. Its texts keep their size beside it."""
     most = max((sum(minute.counts.values()) for minute in minutes), default=0) or 1
-    width = _WIDTH / len(minutes)
+    places = max(len(minutes), _FEWEST_COLUMNS)
+    width = _WIDTH / places
+    # Gaps narrower than a pixel would only make the colours pale.
+    share_drawn = 0.96 if places <= _WIDTH / 6 else 1.0
     parts = []
     for place, minute in enumerate(minutes):
         y = float(_HEIGHT)
@@ -180,19 +201,26 @@ def _columns(minutes: Sequence[RunMinute]) -> str:
             y -= height
             at = f"{minute.at:%H:%M} " if minute.at else ""
             parts.append(
-                f'<rect x="{place * width:.2f}" y="{y:.2f}" width="{max(1.0, width - 1):.2f}" '
+                f'<rect x="{place * width:.2f}" y="{y:.2f}" width="{width * share_drawn:.2f}" '
                 f'height="{height:.2f}" fill="{_colour(name)}">'
                 f"<title>{at}{escape(name)}: {number:,}</title></rect>"
             )
+    chart = _chart("".join(parts), _HEIGHT, "Outcomes minute by minute")
     first, last = minutes[0].at, minutes[-1].at
-    labels = (
-        f'<text x="0" y="{_HEIGHT + 14}">{first:%H:%M} UTC</text>'
-        f'<text x="{_WIDTH}" y="{_HEIGHT + 14}" text-anchor="end">{last:%H:%M} UTC</text>'
-        if first and last
-        else ""
-    )
+    ends = f"<span>{first:%H:%M} UTC</span>" if first else ""
+    if first and last and len(minutes) > 1:
+        day = f"{last:%Y-%m-%d} " if last.date() != first.date() else ""
+        ends += f"<span>{day}{last:%H:%M}</span>"
+    share = f"{max(len(minutes) / places, 0.4):.0%}"
     return (
-        f'<svg viewBox="0 -14 {_WIDTH} {_HEIGHT + 32}" role="img">'
-        f"<title>Outcomes minute by minute</title>"
-        f'<text x="0" y="-3">{most:,} letters a minute</text>{"".join(parts)}{labels}</svg>'
+        f'<div class="most">{count(most, "letter")} a minute</div>{chart}'
+        f'<div class="ends" style="width:{share}">{ends}</div>'
+    )
+
+
+def _chart(parts: str, height: int, title: str) -> str:
+    """An image as wide as the page, and as high as its units say in pixels."""
+    return (
+        f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" preserveAspectRatio="none" '
+        f'style="height:{height}px"><title>{escape(title)}</title>{parts}</svg>'
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -95,7 +96,10 @@ class ReplayForecast(Answer):
     workers: Annotated[int, "workers that share the letters"]
     canary: Annotated[Sequence[int], "letters of each step before the ramp"]
     seconds: Annotated[float, "about how long the run takes"]
-    first_expiry: Annotated[datetime | None, "when the first letter expires; null if unknown"]
+    first_expiry: Annotated[
+        datetime | None, "when SQS deletes the first letter; null if unknown, or in a lane"
+    ]
+    oldest: Annotated[str, "origin id of the letter that was first sent; empty without letters"]
     consumer_changed: Annotated[
         datetime | None, "when the consumer's function was last changed; null if unknown"
     ]
@@ -156,8 +160,8 @@ def draft(session: Session, request: PlanRequest, progress: Progress = lambda _:
     _check_collisions(request, counted)
     speed = pace(session, pipeline, request.rate, settings.replay.rate)
     plan = _plan(session, pipeline, source, settings, request, counted, speed)
-    by_letter = pipeline.fifo and source.url is not None
-    origins = None if by_letter else tuple(sorted({letter.origin for letter in counted.taken}))
+    heads_alone = pipeline.fifo and source.url is not None and not counted.saw_each
+    origins = None if heads_alone else tuple(sorted({letter.origin for letter in counted.taken}))
     plan = replace(plan, counted=None if origins is None else len(origins))
     circuit, troubles = circuits(session, app, pipeline)
     forecast = _forecast(session, app, pipeline, source, settings, plan, counted, speed, troubles)
@@ -285,16 +289,25 @@ def _forecast(
         canary=plan.canary,
         seconds=round(seconds, 1),
         first_expiry=expiry,
+        oldest=min(letters, key=_first_seen, default=CountedLetter("")).origin,
         consumer_changed=changed,
         failed_since=_failed_since(letters, changed),
         approval=plan.approve,
         warnings=(
-            *troubles,
+            # A letter that goes elsewhere needs no circuit.
+            *(troubles if plan.destination in (MAIN_QUEUE, DELIVER) else ()),
             *_warnings(
                 session, pipeline, source, settings, plan, counted, changed, expiry, seconds
             ),
         ),
     )
+
+
+def _first_seen(letter: CountedLetter) -> float:
+    """When a letter was sent, or failed first for all that is known; epoch seconds."""
+    if letter.first_sent:
+        return letter.first_sent / 1000
+    return math.inf if letter.failed_at is None else letter.failed_at
 
 
 def _causes(letters: Sequence[CountedLetter]) -> Iterator[CauseCount]:
@@ -373,8 +386,13 @@ def _warnings(
         yield "The pipeline observes: automation moves nothing there, but this run does."
     yield from _duplicate_warnings(session, settings, letters)
     yield from _order_warnings(pipeline, settings, plan)
-    if changed is None:
-        yield "When the consumer was last changed is unknown: make sure that the fix is deployed."
+    if not pipeline.consumer_function:
+        yield (
+            "The consumer is no Lambda function of the settings, so when it was last changed is "
+            "unknown: make sure that the fix is deployed."
+        )
+    elif changed is None:
+        yield "When the consumer was last changed can't be read: make sure that the fix is in."
     elif since := _failed_since(letters, changed):
         yield (
             f"{count(since, 'letter')} failed after the consumer's last change "
@@ -392,7 +410,7 @@ def _warnings(
         )
     if counted.by_ledger:
         yield _ledger_says(counted)
-    elif pipeline.fifo and source.url is not None:
+    elif pipeline.fifo and source.url is not None and not counted.saw_each:
         yield (
             "SQS shows at most ten letters of a FIFO group: the groups are counted, and the run "
             "takes all letters of each of them."
@@ -419,11 +437,10 @@ def _duplicate_warnings(
             "twice, unless the consumer does it by itself."
         )
         return
-    oldest = min((letter.first_sent for letter in letters if letter.first_sent), default=0)
-    age = session.now.timestamp() - oldest / 1000
-    if oldest and age > settings.idempotency_keep:
+    age = session.now.timestamp() - min(map(_first_seen, letters), default=math.inf)
+    if age > settings.idempotency_keep:
         yield (
-            f"The oldest letter is {in_words(age)} old, and idempotency remembers "
+            f"The oldest letter is at least {in_words(age)} old, and idempotency remembers "
             f"{in_words(settings.idempotency_keep)}: an older letter that was processed is "
             "processed again."
         )

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from typing import Annotated, Any
 
 from deadletter.replay.machine import UNACCOUNTED
@@ -16,7 +17,7 @@ from .adapter_errors import aws_errors
 from .answer import Answer
 from .problem import Cause, Problem
 from .replay_letters import FAILED, ListedLetter, letters_of, objects_of
-from .replay_runs import ReplayRow, RunSwitch, row
+from .replay_runs import ReplayRow, RunSwitch, missed_says, row
 from .words import count, moment
 
 REPORT = "report.json"
@@ -24,6 +25,8 @@ REPORT = "report.json"
 
 
 _MOST_ROWS = 20
+
+_UNSETTLED = {ReplayOutcome.OPEN, ReplayOutcome.SENT, ReplayOutcome.MISSING}
 
 MEANING: Mapping[str, str] = {
     "RECOVERED": "processed by the consumer",
@@ -78,12 +81,16 @@ class RunAccount(Answer):
     letters: Annotated[int, "letters of the snapshot"]
     counts: Annotated[Mapping[str, int], "letters by outcome; their sum is the snapshot"]
     unaccounted: Annotated[int, "letters of the snapshot without any outcome: must be 0"]
+    missing: Annotated[
+        Sequence[str], f"origin ids of the first {_MOST_ROWS} letters without any outcome"
+    ]
     returned: Annotated[int, "tries after which a letter came back to the run"]
     causes: Annotated[Sequence[GroupAccount], f"outcomes of the {_MOST_ROWS} largest causes"]
     tenants: Annotated[Sequence[GroupAccount], f"outcomes of the {_MOST_ROWS} largest tenants"]
     keys: Annotated[Sequence[GroupAccount], f"the {_MOST_ROWS} ordering keys that failed most"]
     minutes: Annotated[Sequence[RunMinute], "outcomes minute by minute; empty if not kept"]
     says: Annotated[str, "the account in a sentence"]
+    missed: Annotated[str, "counted letters that did not join, and what to type; else empty"]
     file: Annotated[str | None, "the page that --html wrote"] = None
 
 
@@ -108,13 +115,27 @@ def report(switch: RunSwitch) -> RunAccount:
         letters=letters,
         counts=_ordered(counts),
         unaccounted=unaccounted,
+        missing=_missing(switch) if unaccounted else (),
         returned=int(data.get("returned", 0)),
         causes=_groups(data.get("causes", ()), "cause"),
         tenants=_groups(data.get("tenants", ()), "tenant"),
         keys=_groups(data.get("keys", ()), "key"),
         minutes=tuple(_minutes(data.get("minutes", {}))),
         says=_says(letters, counts, unaccounted),
+        missed=missed_says(row(run), plan.source),
     )
+
+
+def _missing(switch: RunSwitch) -> Sequence[str]:
+    """The letters of an ended run that have no outcome, by the ids of their first lives.
+
+    Empty if its manifest is gone: that may be why it is broken.
+    """
+    lost = (letter.name.origin for letter in letters_of(switch) if letter.outcome in _UNSETTLED)
+    try:
+        return tuple(islice(lost, _MOST_ROWS))
+    except Problem:
+        return ()
 
 
 def _kept(text: bytes, run: str) -> Mapping[str, Any]:

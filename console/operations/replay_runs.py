@@ -54,6 +54,9 @@ class ReplayRow:
         str,
         "PLANNED, MOVING, WAITING_APPROVAL, CANARY, RUNNING, HELD, ABORTED, DONE or BROKEN",
     ]
+    counted: Annotated[
+        int | None, "letters that its plan has counted; null if not counted one by one"
+    ]
     letters: Annotated[int | None, "letters of its snapshot; null before it is taken"]
     ended: Annotated[int, "letters whose outcome is known"]
     counts: Annotated[Mapping[str, int], "letters by outcome, as last added up"]
@@ -66,6 +69,11 @@ class ReplayRow:
     by: Annotated[str, "who changed it last; `replay` is its own execution"]
     leaves_to: Annotated[str, "where the rest of an aborted run goes: parked or schedule"]
     empty: Annotated[bool, "whether nothing is left in its custody after its end"]
+    restarts: Annotated[int, "how often a new execution went on with it"]
+    lost: Annotated[
+        bool | None,
+        "whether its execution has ended before the run; null if it was not looked up",
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +98,7 @@ class ReplayDetails(Answer):
     canary: Annotated[Sequence[int], "letters of each step before the ramp"]
     steps: Annotated[int, "number of its steps"]
     waits_for: Annotated[str, "what it waits for, and what to type"]
+    missed: Annotated[str, "counted letters that did not join, and what to type; else empty"]
     letters_per_second: Annotated[float, "ended letters per second since it was started"]
     ends_at: Annotated[datetime | None, "about when it ends at its rate; null if unknown"]
 
@@ -103,12 +112,13 @@ class ReplayChange(Answer):
     after: Annotated[ReplayRow, "the run as it is now"]
 
 
-def row(run: ReplayRun) -> ReplayRow:
-    """A run as answers show it."""
+def row(run: ReplayRun, lost: bool | None = None) -> ReplayRow:
+    """A run as answers show it; `lost` is what `lost_runs` says of it."""
     return ReplayRow(
         pipeline=run.pipeline,
         run=run.id,
         state=str(run.state),
+        counted=run.counted,
         letters=run.letters,
         ended=ended(run),
         counts=dict(run.counts),
@@ -121,12 +131,34 @@ def row(run: ReplayRun) -> ReplayRow:
         by=run.by,
         leaves_to=run.leave_to,
         empty=run.left,
+        restarts=run.restart,
+        lost=lost,
     )
 
 
 def ended(run: ReplayRun) -> int:
     """Letters of a run whose outcome is known, as last added up."""
     return sum(number for name, number in run.counts.items() if name in _ENDED)
+
+
+def missed(run: ReplayRow) -> int:
+    """Letters that the plan has counted and that the snapshot did not take."""
+    if run.counted is None or run.letters is None:
+        return 0
+    return max(0, run.counted - run.letters)
+
+
+def missed_says(run: ReplayRow, source: str) -> str:
+    """How many counted letters a run did not take, and what to type; empty if it took all."""
+    if not (number := missed(run)):
+        return ""
+    joined = "none" if not run.letters else f"{run.letters:,}"
+    return (
+        f"{count(run.counted or 0, 'letter')} were counted, and {joined} joined the run. The other "
+        f"{number:,} had left {source} before the snapshot, or automation would park them. See "
+        f"where they are: dlq status --pipeline {run.pipeline}; then plan again: "
+        f"dlq replay plan --pipeline {run.pipeline} --source {source}"
+    )
 
 
 def _time(at: float) -> datetime | None:
@@ -136,9 +168,44 @@ def _time(at: float) -> datetime | None:
 def list_runs(session: Session, pipelines: Sequence[str]) -> ReplayList:
     """All remembered runs of these pipelines, those that are live first."""
     app = session.app()
-    runs = [run for pipeline in app.select(pipelines) for run in _all(session, app, pipeline)]
+    runs: list[ReplayRun] = []
+    lost: dict[str, bool | None] = {}
+    for pipeline in app.select(pipelines):
+        own = _all(session, app, pipeline)
+        runs += own
+        lost |= lost_runs(session, pipeline, own)
     runs.sort(key=lambda run: (not run.is_live, -run.created, run.id))
-    return ReplayList(**session.place, at=session.now, runs=tuple(map(row, runs)))
+    rows = tuple(row(run, lost.get(run.id)) for run in runs)
+    return ReplayList(**session.place, at=session.now, runs=rows)
+
+
+def lost_runs(
+    session: Session, pipeline: DeployedPipeline, runs: Sequence[ReplayRun]
+) -> dict[str, bool | None]:
+    """Whether each run that needs an execution has none; None if that can't be looked up.
+
+    A run that was started a minute ago may be missing from the list of executions.
+    """
+    if not runs:
+        return {}
+    from deadletter.aws.replay_executions import StepFunctionsReplays
+    from deadletter.replay.care import START_SECONDS, needs_execution
+    from deadletter.replay.machine import ReplayUnavailable
+
+    now = session.now.timestamp()
+    needy = [run for run in runs if needs_execution(run, ())]
+    if not needy or not pipeline.replay_machine:
+        return {}
+    machine = StepFunctionsReplays(session.aws.stepfunctions, pipeline.replay_machine)
+    try:
+        running = machine.running()
+    except ReplayUnavailable:
+        return dict.fromkeys((run.id for run in needy), None)
+    return {
+        run.id: run.execution not in running
+        and now - max(run.started, run.created) >= START_SECONDS
+        for run in needy
+    }
 
 
 def _all(session: Session, app: App, pipeline: DeployedPipeline) -> Sequence[ReplayRun]:
@@ -217,6 +284,14 @@ class RunSwitch:
             )
         return plan
 
+    def must_be_resumable(self) -> None:
+        """Problem with what is possible if the run can't go on: before a person is asked."""
+        _allowed(lambda run, at, by: resumed(run, at=at, by=by), self.before, "resumed")
+
+    def must_be_abortable(self) -> None:
+        """Problem with what is possible if the run can't be ended: before a person is asked."""
+        _allowed(lambda run, at, by: aborted(run, at=at, by=by, because=""), self.before, "aborted")
+
     def read(self) -> ReplayRun:
         """The run as it is now."""
         with aws_errors():
@@ -226,17 +301,20 @@ class RunSwitch:
     def hold(self, because: str) -> ReplayChange:
         """Send nothing from now on."""
         return self._change(
-            lambda run, at, by: held(run, at=at, by=by, because=because), RunState.HELD
+            lambda run, at, by: held(run, at=at, by=by, because=because), "held", RunState.HELD
         )
 
     def resume(self, because: str) -> ReplayChange:
         """Go on where it was held."""
-        return self._change(lambda run, at, by: resumed(run, at=at, by=by, because=because))
+        return self._change(
+            lambda run, at, by: resumed(run, at=at, by=by, because=because), "resumed"
+        )
 
     def abort(self, because: str, leave_to: str) -> ReplayChange:
         """End the run; what it has in custody goes to `leave_to`."""
         change = self._change(
-            lambda run, at, by: aborted(run, at=at, by=by, because=because, leave_to=leave_to)
+            lambda run, at, by: aborted(run, at=at, by=by, because=because, leave_to=leave_to),
+            "aborted",
         )
         if change.before.state == RunState.WAITING_APPROVAL:
             self._answer_approval(approved=False, because=because)
@@ -244,29 +322,32 @@ class RunSwitch:
 
     def approve(self, because: str) -> ReplayChange:
         """Let the canaries begin."""
-        self._must_wait()
+        self.must_wait()
         change = self._change(
-            lambda run, at, by: moved_to(run, RunState.CANARY, at=at, by=by, because=because)
+            lambda run, at, by: moved_to(run, RunState.CANARY, at=at, by=by, because=because),
+            "approved",
         )
         self._answer_approval(approved=True, because=because)
         return change
 
     def refuse(self, because: str) -> ReplayChange:
         """End the run before it has sent anything."""
-        self._must_wait()
+        self.must_wait()
         return self.abort(because, _PARKED)
 
-    def _must_wait(self) -> None:
+    def must_wait(self) -> None:
+        """Problem unless the run waits for an approval."""
         if self.before.state is not RunState.WAITING_APPROVAL:
             raise Problem(
                 f"Run {self.id} is {self.before.state}: only a run that is WAITING_APPROVAL can "
-                f"be approved or refused. dlq replay show {self.id} says what it does.",
+                f"be approved or refused. {_possible(self.before)}",
                 Cause.FAILED,
             )
 
     def _change(
         self,
         change: Callable[[ReplayRun, float, str], ReplayRun],
+        done: str,
         already: RunState | None = None,
     ) -> ReplayChange:
         """Stores a change, however often the run's own execution writes meanwhile."""
@@ -275,7 +356,7 @@ class RunSwitch:
         for _ in range(_TRIES):
             if before.state is already:
                 return self._changed(before, before)
-            after = _allowed(change, before, session.now.timestamp(), by)
+            after = _allowed(change, before, done, session.now.timestamp(), by)
             try:
                 with aws_errors():
                     self._runs.change(before, after)
@@ -319,12 +400,19 @@ _NO_TASK = {"TaskDoesNotExist", "TaskTimedOut", "InvalidToken"}
 
 
 def _allowed(
-    change: Callable[[ReplayRun, float, str], ReplayRun], run: ReplayRun, at: float, by: str
+    change: Callable[[ReplayRun, float, str], ReplayRun],
+    run: ReplayRun,
+    done: str,
+    at: float = 0.0,
+    by: str = "",
 ) -> ReplayRun:
     try:
         return change(run, at, by)
     except RunRefused as error:
-        raise Problem(f"Nothing was done: {error}. {_possible(run)}", Cause.FAILED) from error
+        raise Problem(
+            f"Nothing was done: run {run.id} is {run.state} and can't be {done}. {_possible(run)}",
+            Cause.FAILED,
+        ) from error
 
 
 def _possible(run: ReplayRun) -> str:
@@ -378,6 +466,7 @@ def details(switch: RunSwitch, run: ReplayRun | None = None) -> ReplayDetails:
     """The run as it is now, with its plan."""
     session, plan = switch.session, switch.plan
     run = switch.read() if run is None else run
+    lost = lost_runs(session, switch.pipeline, [run]).get(run.id)
     now = session.now.timestamp()
     spent = max(1.0, now - (run.started or run.created))
     speed = ended(run) / spent
@@ -386,7 +475,7 @@ def details(switch: RunSwitch, run: ReplayRun | None = None) -> ReplayDetails:
     return ReplayDetails(
         **session.place,
         at=session.now,
-        run=row(run),
+        run=row(run, lost),
         source=plan.source,
         destination=plan.destination,
         who=plan.who,
@@ -394,9 +483,19 @@ def details(switch: RunSwitch, run: ReplayRun | None = None) -> ReplayDetails:
         full_rate=plan.rate,
         canary=plan.canary,
         steps=len(plan.canary) + len(plan.ramp),
-        waits_for=waits_for(run, plan),
+        waits_for=_lost_says(run) if lost else waits_for(run, plan),
+        missed=missed_says(row(run), plan.source),
         letters_per_second=round(speed, 3),
         ends_at=moment(now + left / max(run.rate, 1e-9)) if sends else None,
+    )
+
+
+def _lost_says(run: ReplayRun) -> str:
+    """What a run without an execution waits for, and what to type if that does not come."""
+    return (
+        "Its execution: the last one has ended before the run, and nothing is sent meanwhile. The "
+        "watch starts the next one within two minutes. If it does not, dlq status --pipeline "
+        f"{run.pipeline} says why; dlq replay hold {run.id} stops the run until that is repaired."
     )
 
 
@@ -414,7 +513,7 @@ def _waits_for(run: ReplayRun, plan: ReplayPlan) -> Iterator[str]:
             yield "The snapshot is being taken: letters move into its custody."
         case RunState.WAITING_APPROVAL:
             yield f"A person has to approve it within a day: dlq replay approve {run.id}"
-            yield f"--reason TEXT, or dlq replay refuse {run.id} --reason TEXT."
+            yield f"--why TEXT, or dlq replay refuse {run.id} --why TEXT."
         case RunState.CANARY:
             letters = plan.canary[run.step] if run.step < len(plan.canary) else 0
             yield f"The outcomes of its canary of {count(letters, 'letter')}."

@@ -11,13 +11,17 @@ from deadletter.replay.plan import LANE
 from .app import DeployedPipeline
 from .problem import Cause, Problem
 
-_PARKING = "parking"
-"""Short for the parking queue that every pipeline has."""
+_PARKED = ("parked", "parking")
+"""Short for the parking queue of a pipeline that has one."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplaySource:
-    """A source by its id in a plan: a queue with its URL, or a lane of the waiting room."""
+    """A source by its id in a plan: a queue with its URL, or a lane of the waiting room.
+
+    A parking queue stands for all its parked letters: those that were moved into lane `parked`
+    since, by a rescue or by another run, are its letters too.
+    """
 
     id: str
     url: str | None = None
@@ -56,7 +60,13 @@ def source(pipeline: DeployedPipeline, text: str) -> ReplaySource:
             )
         return ReplaySource(text, lane=lane)
     queues = _queues(pipeline)
-    id_ = parking_source(DEFAULT_PARKING) if text == _PARKING else text
+    if text in _PARKED and len(pipeline.parking) > 1:
+        raise Problem(
+            f"Pipeline {pipeline.name} has several parking queues: give one of "
+            f"{', '.join(map(parking_source, pipeline.parking))}.",
+            Cause.INPUT,
+        )
+    id_ = parking_source(DEFAULT_PARKING) if text in _PARKED else text
     if id_ not in queues:
         raise Problem(
             f"Pipeline {pipeline.name} has no source {text!r}: it has {', '.join(queues)}, "
@@ -67,9 +77,10 @@ def source(pipeline: DeployedPipeline, text: str) -> ReplaySource:
 
 
 def parked_sources(pipeline: DeployedPipeline) -> tuple[ReplaySource, ...]:
-    """All places of parked letters: the lane with those rescued from a queue, and the queues."""
-    queues = (ReplaySource(parking_source(id_), url=url) for id_, url in pipeline.parking.items())
-    return (ReplaySource(f"{LANE}{PARKED_LANE}", lane=PARKED_LANE), *queues)
+    """All parking queues, each with those of its letters that are in lane `parked`."""
+    return tuple(
+        ReplaySource(parking_source(id_), url=url) for id_, url in pipeline.parking.items()
+    )
 
 
 def _queues(pipeline: DeployedPipeline) -> Mapping[str, str]:

@@ -57,6 +57,14 @@ class Drift:
         return (*letters, *self.others)
 
 
+def started_before(session: Session, filed: FiledPlan) -> bool:
+    """Whether the plan has its run already: what that has moved is no drift."""
+    app = session.app()
+    pipeline = app.pipeline(filed.plan.pipeline)
+    with aws_errors():
+        return runs_of(session, app, pipeline).read(filed.plan.run_id) is not None
+
+
 def drift(session: Session, filed: FiledPlan, progress: Progress = lambda _: None) -> Drift:
     """What has changed since the plan: its letters are counted again as they were then."""
     app = session.app()
@@ -130,6 +138,7 @@ def start(session: Session, plan: ReplayPlan, origins: Sequence[str] | None) -> 
         id=plan.run_id,
         pipeline=pipeline.name,
         burst=plan.burst,
+        counted=plan.counted,
         created=now,
         started=now,
         changed=now,

@@ -7,11 +7,14 @@ import json
 import shlex
 import subprocess
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Annotated, Any
 
+from deadletter.contract import PARKED_LANE
+from deadletter.failure.ledger import NO_ROW
 from deadletter.message.letter import Letter, compact_json, to_event
+from deadletter.replay.plan import belongs_to
 
 from .adapter_errors import aws_errors
 from .answer import Answer
@@ -20,6 +23,7 @@ from .aws import failure
 from .letter_walk import FoundLetter, letters_of_lane, look_into_queue
 from .peek import SAMPLE
 from .problem import Cause, Problem
+from .replay_census import Progress, ledger_rows
 from .replay_draft_file import FiledPlan
 from .replay_edit import held_letters
 from .replay_letters import ListedLetter, letters_of
@@ -62,12 +66,8 @@ class ReplayTrial(Answer):
     at: Annotated[datetime, "when they were tried"]
     run: Annotated[str, "id of the run, or of the run that a plan would start"]
     handler: Annotated[str, "the function, or the command"]
+    fixed: Annotated[int, "letters that the handler took"]
     tried: Annotated[Sequence[TriedLetter], "the letters, one after the other"]
-
-    @property
-    def fixed(self) -> int:
-        """Letters that the handler took."""
-        return sum(letter.outcome == FIXED for letter in self.tried)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,13 +128,7 @@ def letters_of_plan(
         if len(letters) < number and (counted is None or origin in counted):
             letters.append(TrialLetter(found.letter, origin))
 
-    if source.lane is not None:
-        for found in letters_of_lane(session, app, pipeline, source.lane):
-            see(found)
-            if len(letters) >= number:
-                break
-    else:
-        assert source.url is not None, "a source is a lane or a queue"
+    if source.url is not None:
         look_into_queue(
             session,
             source.url,
@@ -143,12 +137,26 @@ def letters_of_plan(
             reach=SAMPLE,
             wanted=lambda: len(letters) < number,
         )
+    lane = PARKED_LANE if source.url is not None and source.is_release else source.lane
+    if lane is not None:
+        for found in letters_of_lane(session, app, pipeline, lane):
+            if len(letters) >= number:
+                break
+            if source.lane or belongs_to(source.id, found.home, pipeline.parking):
+                see(found)
     if not letters:
         raise Problem(
-            f"No letter that the plan has counted was found in {source.name}: nothing was tried.",
+            f"No letter that the plan has counted was found in {source.name}: nothing was tried. "
+            f"dlq status --pipeline {pipeline.name} says where letters are; then plan again.",
             Cause.ABSENT,
         )
-    return letters
+    rows = ledger_rows(session, app, pipeline, [letter.origin for letter in letters])
+    return [
+        replace(letter, cause=last.fingerprint)
+        if (last := rows.get(letter.origin, NO_ROW).last)
+        else letter
+        for letter in letters
+    ]
 
 
 def try_letters(
@@ -158,11 +166,13 @@ def try_letters(
     letters: Sequence[TrialLetter],
     handler: Handler,
     name: str,
+    progress: Progress = lambda _: None,
 ) -> ReplayTrial:
     """Each letter given to a handler as SQS would give it. Nothing is moved or deleted."""
     arn = _queue_arn(pipeline.main_url, session)
     tried = []
-    for trial in letters:
+    for number, trial in enumerate(letters):
+        progress(f"{number} of {len(letters)} letters tried")
         # A receipt handle of ours can delete nothing.
         record = to_event(trial.letter, receipt_handle="replay-try", source_arn=arn)
         attempt = handler({"Records": [record]})
@@ -171,7 +181,15 @@ def try_letters(
                 trial.letter.message_id, trial.origin, trial.cause, attempt.outcome, attempt.error
             )
         )
-    return ReplayTrial(**session.place, at=session.now, run=run, handler=name, tried=tuple(tried))
+    fixed = sum(letter.outcome == FIXED for letter in tried)
+    return ReplayTrial(
+        **session.place,
+        at=session.now,
+        run=run,
+        handler=name,
+        fixed=fixed,
+        tried=tuple(tried),
+    )
 
 
 def _queue_arn(url: str, session: Session) -> str:

@@ -30,7 +30,7 @@ from .item import jsonable
 from .outlook import Outlook, outlook
 from .problem import Problem
 from .queue import QueueDepth, depth
-from .replay_runs import ReplayRow, row, runs_of
+from .replay_runs import ReplayRow, lost_runs, row, runs_of
 from .session import AppLocation, Session
 from .status_figures import QueueFigures, queue_figures
 from .watched import Memories, SourceStatus, Stall, Watched, read_memories, watched
@@ -427,7 +427,9 @@ def _replays(session: Session, app: App, pipeline: DeployedPipeline) -> Sequence
     """The replay runs that have not ended to their end."""
     with aws_errors():
         runs = runs_of(session, app, pipeline).all()
-    return tuple(row(run) for run in runs if run.is_live or not run.left)
+    unfinished = [run for run in runs if run.is_live or not run.left]
+    lost = lost_runs(session, pipeline, unfinished)
+    return tuple(row(run, lost.get(run.id)) for run in unfinished)
 
 
 def _last_run(dynamodb: DynamoDBClient, table: str, pipeline: str) -> Mapping[str, Any] | None:

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from deadletter.contract import (
     app_parameter,
     pipeline_parameter,
 )
-from sandbox.server import ROOT, Sandbox
+from sandbox.server import Sandbox
 
 # The settings, compressed in time; the code is the code. No circuit opens here: the run has
 # to hold itself when the endpoint fails.
@@ -144,16 +143,7 @@ class ReplayPipeline:
 
     def command(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run the command line."""
-        environment = {**self.sandbox.environment, "PATH": "/usr/bin:/bin", "PYTHONPATH": "lambdas"}
-        return subprocess.run(
-            [sys.executable, "-m", "console", *words],
-            cwd=ROOT,
-            env=environment,
-            text=True,
-            capture_output=True,
-            stdin=subprocess.DEVNULL,
-            check=False,
-        )
+        return self.sandbox.dlq(words)
 
     def kill_workers(self) -> int:
         """Kill the processes of the function `replay`, in the middle of whatever they do."""

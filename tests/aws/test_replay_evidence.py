@@ -8,12 +8,17 @@ from typing import Any
 
 import pytest
 
-from deadletter.aws.replay_evidence import Surroundings, counted
+from deadletter.aws.replay_evidence import READ_WITHIN, Surroundings, counted, soonest_expiry
+from deadletter.aws.watch_store import DynamoDBWatchStore
+from deadletter.aws.wiring.replay import replay_steps_for
 from deadletter.circuit.state import Circuit, CircuitsUnavailable, State
 from deadletter.failure.causes import Causes, CausesUnavailable
 from deadletter.message.queue import QueueUnavailable
 from deadletter.processing.collisions import KnownCollisions
+from deadletter.redrive.lease import LeaseUnavailable
+from deadletter.redrive.source_memory import SourceMemory
 from deadletter.redrive.waiting_room import SHARDS
+from deadletter.replay.machine import ReplaySteps, replay_event
 from deadletter.replay.manifest import ManifestIndex
 from deadletter.replay.names import Name
 from deadletter.replay.plan import ReplayPlan
@@ -21,6 +26,11 @@ from deadletter.replay.progress import PartStatus
 from deadletter.replay.run import ReplayRun, RunState
 from deadletter.replay.ticket import ReplayOutcome
 from deadletter.settings.pipeline import Pipeline
+from deadletter.watch.observation import MAIN
+from deadletter.watch.row import QueueRow, WatchRow
+from tests.replay.bench import ReplayBench
+from tests.simulation.stage import in_turn
+from tests.tables import LETTERS
 
 NOW = 1_800_000_000.0
 PLAN = ReplayPlan(pipeline="orders")
@@ -85,6 +95,28 @@ class World:
         return type("Depth", (), {"visible": 12})()
 
 
+DAY = 86_400.0
+FOUR_DAYS = 4 * DAY
+
+
+def queue_since(filled_at: float, now: float = NOW) -> QueueRow:
+    """A queue that has held letters since then, read just now."""
+    return QueueRow(letters=3, read_at=now, retention=FOUR_DAYS, filled_at=filled_at)
+
+
+class Watch:
+    """What the watch remembers: a DLQ whose oldest letter is three days old."""
+
+    def __init__(self, *, away: bool = False) -> None:
+        self.away = away
+
+    def read(self) -> Any:
+        if self.away:
+            raise LeaseUnavailable("away")
+        row = WatchRow(first_at=0.0, ran_at=NOW, queues={"dlq": queue_since(NOW - 3 * DAY)})
+        return row, {}
+
+
 class Collided(World):
     """Two messages collided before the step began, one since."""
 
@@ -99,12 +131,14 @@ def evidence(world: World, plan: ReplayPlan = PLAN, *, library: bool = True) -> 
     anything: Any = world
     collisions: Any = Collided(away=world.away)
     parts: Any = Parts()
+    watch: Any = Watch(away=world.away)
     surroundings = Surroundings(
         pipeline=Pipeline("orders", consumer_library=library),
         circuits=anything,
         main=anything,
         causes=anything,
         collisions=collisions,
+        watch=watch,
         clock=lambda: NOW,
     )
     return surroundings.evidence(RUN, plan, index=INDEX, manifest=parts, statuses=Rows())
@@ -134,9 +168,78 @@ def test_a_circuit_that_is_not_closed_is_seen(state: State) -> None:
 def test_surroundings_that_give_no_answer_do_not_hold_a_run() -> None:
     seen = evidence(World(away=True))
     assert (seen.circuit, seen.backlog, seen.same_causes, seen.collisions) == ("CLOSED", None, 0, 0)
+    assert seen.seconds_to_expiry is None
     assert seen.unfinished == 4
 
 
 def test_a_run_that_goes_elsewhere_does_not_look_at_the_consumer() -> None:
     seen = evidence(World(state=State.OPEN), replace(PLAN, destination="vip"))
     assert (seen.circuit, seen.backlog, seen.same_causes) == ("CLOSED", None, 0)
+
+
+def test_a_run_knows_how_soon_sqs_drops_a_letter_that_it_left_behind() -> None:
+    assert evidence(World()).seconds_to_expiry == DAY
+    elsewhere = replace(PLAN, destination="vip")
+    assert evidence(World(), elsewhere).seconds_to_expiry == DAY
+
+
+def test_the_letter_that_expires_first_counts_by_what_runs_have_seen_of_it() -> None:
+    row = WatchRow(
+        first_at=0.0,
+        ran_at=NOW,
+        queues={
+            "dlq": queue_since(NOW - DAY),
+            "parking:default": queue_since(NOW - 2 * DAY),
+            "vip": replace(queue_since(NOW - 3 * DAY), filled_at=None),
+            "slow": replace(queue_since(NOW - 3 * DAY), read_at=NOW - READ_WITHIN - 1),
+            MAIN: queue_since(NOW - 3 * DAY),
+        },
+    )
+    assert soonest_expiry(row, {}, NOW) == 2 * DAY
+    seen = {"dlq": SourceMemory(oldest=NOW - FOUR_DAYS + 60)}
+    assert soonest_expiry(row, seen, NOW) == 60
+    assert soonest_expiry(replace(row, queues={}), seen, NOW) is None
+
+
+def steps(bench: ReplayBench) -> ReplaySteps:
+    stage = bench.stage
+    return replay_steps_for(
+        stage.pipeline,
+        stage.resources,
+        stage.clients,
+        stage.world,
+        lambda _name, _number: None,
+        executions=AnyExecutions(),
+        router=stage.router,
+        in_parallel=in_turn,
+    )
+
+
+class AnyExecutions:
+    """Executions that are never started."""
+
+    def start(self, run: ReplayRun) -> None:
+        raise AssertionError(run.execution)
+
+    def running(self) -> Sequence[str]:
+        return ()
+
+    def answer(self, token: str) -> None:
+        raise AssertionError(token)
+
+
+@pytest.mark.parametrize(("left", "state"), [(7_200.0, "RUNNING"), (1_800.0, "HELD")])
+def test_the_judge_step_holds_a_run_while_sqs_is_about_to_drop_a_letter(
+    left: float, state: str
+) -> None:
+    bench = ReplayBench(["", ""])
+    now = bench.clock()
+    queues = {"dlq": queue_since(now - FOUR_DAYS + left, now)}
+    DynamoDBWatchStore(bench.dynamodb, LETTERS, "orders").write(
+        WatchRow(first_at=now, ran_at=now, queues=queues)
+    )
+    event = {"run": bench.run_id, "step": "judge", "execution": bench.run.execution}
+    answer = steps(bench).take(replay_event(event), now + 60)
+    assert answer["state"] == bench.run.state == state
+    if state == "HELD":
+        assert bench.run.because == "SQS drops a message of the pipeline's queues in 1800 s"

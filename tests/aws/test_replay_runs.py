@@ -194,6 +194,7 @@ def test_a_run_with_long_texts_fits_into_one_kilobyte(dynamodb: Any) -> None:
         pipeline="a-rather-long-name-of-a-pipeline-of-sixty-characters-in-all",
         state=RunState.WAITING_APPROVAL,
         generation=9_999,
+        counted=1_000_000,
         letters=1_000_000,
         manifest="0" * 32,
         known_before=1_000_000,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,6 +15,7 @@ from typing import Any, cast
 
 import boto3
 import botocore.session
+import moto.core.models
 import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
@@ -64,12 +66,52 @@ ACCOUNT = "123456789012"  # moto's
 BUCKET = "letters-bucket"
 
 
-@pytest.fixture(autouse=True, scope="session")
-def _service_models_are_read_once() -> Iterator[None]:
-    """Each `dlq` has its own boto3 session, which would parse megabytes of JSON anew."""
+class Kept:
+    """What boto3 makes, kept by everything that it is made from."""
+
+    def __init__(self, make: Callable[..., Any]) -> None:
+        self._make = make
+        self._kept: dict[str, Any] = {}
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        files = ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE")
+        if any(Path(os.environ.get(name, "/")).exists() for name in files):
+            # A test with profiles of its own.
+            return self._make(*arguments, **options)
+        variables = [
+            (name, value)
+            for name, value in sorted(os.environ.items())
+            if name.startswith("AWS_") and name not in files
+        ]
+        settings = vars(options["config"]) if "config" in options else None
+        key = repr((arguments, {**options, "config": settings}, variables))
+        if key not in self._kept:
+            self._kept[key] = self._make(*arguments, **options)
+        return self._kept[key]
+
+
+_loader = lru_cache(botocore.session.create_loader)
+_sessions = Kept(boto3.Session)
+_clients = Kept(boto3.Session.client)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _sessions_and_clients_are_made_once() -> Iterator[None]:
+    """Making a client takes longer than most tests; moto hooks into all that exist."""
     with pytest.MonkeyPatch.context() as patch:
-        once = lru_cache(botocore.session.create_loader)
-        patch.setattr(botocore.session, "create_loader", once)
+        # Those that are not kept need not parse megabytes of JSON anew.
+        patch.setattr(botocore.session, "create_loader", _loader)
+        # A function becomes a method: a client is known by its session too.
+        patch.setattr(boto3.Session, "client", lambda *args, **options: _clients(*args, **options))
+        patch.setattr(boto3, "Session", _sessions)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _moto_listens_to_boto3_alone() -> Iterator[None]:
+    """At each start, moto would register a thousand addresses for `requests`, which is not used."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(moto.core.models, "RESPONSES_METHODS", [])
         yield
 
 
@@ -172,10 +214,17 @@ class Cloud:
         admitted = [Order(letter, Hold(lane, 1.0, "test"), Stamp("first-life")) for letter in taken]
         assert len(room.admit(admitted)) == letters
 
-    def rescued(self, pipeline: str, reason: str, sent: int, key: str = "default") -> str:
+    def rescued(
+        self,
+        pipeline: str,
+        reason: str,
+        sent: int,
+        key: str = "default",
+        origin: str = "first-life",
+    ) -> str:
         """A parked letter that was rescued from its queue: sent at `sent`, epoch seconds."""
         copy = f"rescued-{reason}-{sent}"
-        why = Stamp("first-life", attempt=3, first_sent=sent * 1000, decision="PARK",
+        why = Stamp(origin, attempt=3, first_sent=sent * 1000, decision="PARK",
                     reason=reason, because=f"it is {reason}", at=sent)  # fmt: skip
         letter = Letter(copy, "{}", system={"SentTimestamp": str(sent * 1000)})
         received = ReceivedLetter(letter, "", 0.0, parking_source(key))
@@ -401,7 +450,15 @@ class FakeMachine:
     def __init__(self) -> None:
         self.started: list[dict[str, Any]] = []
         self.answered: list[str] = []
+        self.running: list[str] | None = None
+        """The names of running executions; None if the caller may not list them."""
         self.raises: BaseException | None = None
+
+    def list_executions(self, **_request: Any) -> dict[str, Any]:
+        if self.running is None:
+            code = {"Error": {"Code": "AccessDeniedException", "Message": "may not"}}
+            raise ClientError(code, "ListExecutions")
+        return {"executions": [{"name": name} for name in self.running]}
 
     def start_execution(self, **request: Any) -> dict[str, Any]:
         if self.raises is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from deadletter.aws.table import plain
 from deadletter.contract import DEFAULT_APP, MAIN_DLQ, Partition, pipeline_prefix
 from deadletter.failure.ledger import LedgerRow, row_from_item
 from sandbox.progress import STANDSTILL_SECONDS, until
-from sandbox.server import ROOT, Sandbox
+from sandbox.server import Sandbox
 from tests.e2e import canaries, stranger
 
 T = TypeVar("T")
@@ -25,6 +24,9 @@ T = TypeVar("T")
 DENIED = "denied"
 
 CHECK_RULES = "deadletter-check-rules"
+
+# What a command says if a function that it asks gave no answer, which a busy machine may do.
+AGAIN = "Try again: "
 
 _SAID = ("--reason", "a test", "--expires", "1h")
 
@@ -218,26 +220,30 @@ class Deployed:
             Item={**item, **{name: {"S": value} for name, value in columns.items()}},
         )
 
-    def until_ruled(self, rule_id: str, body: str) -> None:
-        """Ask the router, which moves nothing, until all of its environments know a rule.
+    def until_ruled(self, bodies: Mapping[str, str]) -> None:
+        """Ask the router, which moves nothing, until all of its environments know some rules.
 
-        An answer speaks for one environment; another one may still use what it read just
-        before, for as long as a reading is used.
+        `bodies` are those of letters that the rules match, by rule id. An answer speaks for
+        one environment; another one may still use what it read just before, for as long as a
+        reading is used.
         """
         asked = time.monotonic()
-        letter = {"id": "asked-only", "body": body, "attributes": {}, "system": {}}
+        letters = [
+            {"id": rule, "body": body, "attributes": {}, "system": {}}
+            for rule, body in bodies.items()
+        ]
 
         def known() -> bool:
             answer = self.aws("lambda").invoke(
                 FunctionName=f"deadletter-{self.name}-route",
-                Payload=json.dumps({"letters": [letter]}),
+                Payload=json.dumps({"letters": letters}),
             )
             said = json.loads(answer["Payload"].read())
-            refused = any(rule["rule"] == rule_id for rule in said["refused_rules"])
-            judged = said["verdicts"][0]["decision"].get("rule") == rule_id
-            return (refused or judged) and time.monotonic() - asked > REMEMBERED
+            refused = {rule["rule"] for rule in said["refused_rules"]}
+            judged = {verdict["decision"].get("rule") for verdict in said["verdicts"]}
+            return bodies.keys() <= refused | judged and time.monotonic() - asked > REMEMBERED
 
-        self.until(known, f"the router knows rule {rule_id}")
+        self.until(known, f"the router knows rules {', '.join(bodies)}")
 
     def remove_rule(self, rule_id: str) -> None:
         self.aws("dynamodb").delete_item(
@@ -316,7 +322,12 @@ class Deployed:
 
     def dlq(self, *words: str) -> Any:
         """What the command line says, as JSON."""
-        done = self.command(["--json", *words])
+
+        def typed() -> subprocess.CompletedProcess[str] | None:
+            done = self.command(["--json", *words])
+            return None if AGAIN in done.stderr else done
+
+        done = until(typed, "the functions that the command asks answer")
         assert done.returncode in (0, 1), done.stderr
         return json.loads(done.stdout)
 
@@ -324,20 +335,6 @@ class Deployed:
         self, words: Sequence[str], credentials: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
         """Run the command line as root, or with other credentials."""
-        environment = {
-            **self.sandbox.environment,
-            "PATH": "/usr/bin:/bin",
-            "PYTHONPATH": "lambdas",
-            **(credentials or {}),
-        }
-        done = subprocess.run(
-            [sys.executable, "-m", "console", *words],
-            cwd=ROOT,
-            env=environment,
-            text=True,
-            capture_output=True,
-            stdin=subprocess.DEVNULL,
-            check=False,
-        )
+        done = self.sandbox.dlq(words, credentials)
         canaries.HEARD.command(words, done.stdout + done.stderr)
         return done

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -22,11 +23,14 @@ class Post:
 class Receiver:
     """Answers requests for /<name> with the status set for that name (200).
 
+    One of `judges` decides by the body instead.
+
     It keeps every POST, and beside them the bodies of those that it took.
     """
 
     def __init__(self) -> None:
         self.statuses: defaultdict[str, int] = defaultdict(lambda: 200)
+        self.judges: dict[str, Callable[[bytes], int]] = {}
         self.posts: defaultdict[str, list[Post]] = defaultdict(list)
         self.bodies: defaultdict[str, list[str]] = defaultdict(list)
         receiver = self
@@ -35,7 +39,8 @@ class Receiver:
             def do_POST(self) -> None:
                 name = self.path.partition("?")[0].strip("/")
                 body = self.rfile.read(int(self.headers["content-length"]))
-                status = receiver.statuses[name]
+                judge = receiver.judges.get(name)
+                status = judge(body) if judge else receiver.statuses[name]
                 headers = {key.lower(): value for key, value in self.headers.items()}
                 receiver.posts[name].append(Post(status, headers, body))
                 if status < 300:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 
+from sandbox.server import Sandbox
 from tests.e2e import canaries
 from tests.e2e.deployed import Deployed, event
 from tests.e2e.receiver import Receiver
@@ -18,6 +20,29 @@ SCHEDULE_SECONDS = 180.0
 
 # Runs of which one has to be as fast as promised.
 TRIES = 20
+
+# The rules of the tests below, by the name of what they do to a tenant of their own. A router
+# remembers rules for seconds, so all of them are added at once and waited for once.
+RULES: Mapping[str, Mapping[str, str]] = {
+    "quarantined": {"action": "quarantine", "reason": "pays late"},
+    "delayed": {"action": "DELAYED_REDRIVE", "delay_seconds": "3600"},
+    "mistyped": {"action": "PURGE"},
+    "stopped": {"action": "QUARANTINE"},
+}
+
+
+@pytest.fixture(scope="module")
+def ruled(
+    sandbox: Sandbox, aws: Callable[[str], Any], outputs: Mapping[str, str], receiver: Receiver
+) -> Mapping[str, str]:
+    """Tenants by the name of the rule that each has: `RULES`. The rule's id is the tenant's."""
+    orders = Deployed(sandbox, aws, outputs)
+    tenants = {name: f"t-{name}-{uuid.uuid4().hex[:8]}" for name in RULES}
+    for name, tenant in tenants.items():
+        orders.register(tenant, receiver.url(tenant))
+        orders.add_rule(tenant, tenantId=tenant, **RULES[name])
+    orders.until_ruled({tenant: event(tenant) for tenant in tenants.values()})
+    return tenants
 
 
 def test_a_transient_failure_heals(orders: Deployed, receiver: Receiver, tenant: str) -> None:
@@ -73,11 +98,10 @@ def test_an_exhausted_letter_is_parked_with_its_reason(
 
 
 def test_a_quarantined_tenant_is_parked_and_the_command_line_shows_it(
-    orders: Deployed, tenant: str
+    orders: Deployed, ruled: Mapping[str, str]
 ) -> None:
+    tenant = ruled["quarantined"]
     orders.settle()
-    orders.add_rule(f"stop-{tenant}", tenantId=tenant, action="quarantine", reason="pays late")
-    orders.until_ruled(f"stop-{tenant}", event(tenant))
     orders.send(event(tenant), "Dlq")
 
     def parked() -> list[dict[str, Any]]:
@@ -85,19 +109,17 @@ def test_a_quarantined_tenant_is_parked_and_the_command_line_shows_it(
         return orders.parked(tenant)
 
     [letter] = orders.until(parked, "the letter is parked")
-    assert orders.stamp_of(letter)["rule"] == f"stop-{tenant}"
+    assert orders.stamp_of(letter)["rule"] == tenant
     shown = orders.dlq("parked", "list", "--pipeline", "orders", "--reason", "QUARANTINED")
     assert letter["MessageId"] in json.dumps(shown)
     assert orders.held("Dlq") == []
 
 
 def test_a_long_delay_goes_through_the_waiting_room(
-    orders: Deployed, receiver: Receiver, tenant: str
+    orders: Deployed, receiver: Receiver, ruled: Mapping[str, str]
 ) -> None:
+    tenant = ruled["delayed"]
     orders.settle()
-    hour = {"action": "DELAYED_REDRIVE", "delay_seconds": "3600"}
-    orders.add_rule(f"slow-{tenant}", tenantId=tenant, **hour)
-    orders.until_ruled(f"slow-{tenant}", event(tenant))
     body = event(tenant, filler="x" * 300_000)
     orders.send(body, "Dlq")
 
@@ -187,24 +209,22 @@ def test_an_idle_run_ends_within_two_seconds(orders: Deployed) -> None:
 
 
 def test_a_rule_with_an_unknown_action_matches_nothing_and_is_reported(
-    orders: Deployed, receiver: Receiver, tenant: str
+    orders: Deployed, receiver: Receiver, ruled: Mapping[str, str]
 ) -> None:
-    orders.add_rule(f"typo-{tenant}", tenantId=tenant, action="PURGE")
-    orders.until_ruled(f"typo-{tenant}", event(tenant))
+    tenant = ruled["mistyped"]
     orders.send(event(tenant), "Dlq")
     report = orders.redrive_until(lambda report: report["received"], "the letter is judged")
-    assert "PURGE" in report["refused_rules"][f"typo-{tenant}"]
-    orders.remove_rule(f"typo-{tenant}")
+    assert "PURGE" in report["refused_rules"][tenant]
+    orders.remove_rule(tenant)
     orders.until(lambda: receiver.bodies[tenant], "the letter is delivered all the same")
 
 
-def test_attributes_arrive_as_they_were_sent(orders: Deployed, tenant: str) -> None:
+def test_attributes_arrive_as_they_were_sent(orders: Deployed, ruled: Mapping[str, str]) -> None:
+    tenant = ruled["stopped"]
     attributes = {
         f"a{number}": {"DataType": "Binary.gzip", "BinaryValue": bytes([number, 255, 0])}
         for number in range(10)
     }
-    orders.add_rule(f"stop-{tenant}", tenantId=tenant, action="QUARANTINE")
-    orders.until_ruled(f"stop-{tenant}", event(tenant))
     orders.send(event(tenant), "Dlq", MessageAttributes=attributes)
 
     def parked() -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from sandbox.replay.pipeline import BY_GROUP, BY_KEY, ReplayPipeline
 from sandbox.replay.script import ReplayScript, Sizes
 from sandbox.server import Sandbox
 
-SMALL = Sizes(letters=80, keys=10, grouped=0, parked=0, rate=40.0, kills=1)
+SMALL = Sizes(letters=80, keys=10, grouped=0, parked=0, rate=40.0, kills=1, retry_after=5.0)
 """What CI has time for, about 55 s: the emulator, not the run, sets the pace. The FIFO group, the
 approval and the parked letters are played at night."""
 
@@ -56,4 +56,5 @@ def test_each_letter_of_a_replay_is_accounted_for_and_in_order(
 def test_two_thousand_letters_of_fifty_keys_are_accounted_for_and_in_order(
     sandbox: Sandbox, aws: Callable[[str], Any], tmp_path: Path
 ) -> None:
+    """As `make demo-replay` does: workers killed twice, an outage, an approval, a release."""
     play(sandbox, aws, Sizes(), tmp_path)

@@ -57,8 +57,7 @@ ALARMS: dict[str, tuple[str, ...]] = {
     "LetterTrouble": ("Deadletter LetterTrouble", OURS, *LEVEL),
     "ReplayBroken": ("Deadletter ReplayBroken", OURS, *LEVEL),
     "ReplayBroken_execution": (
-        *("States ExecutionsFailed", BREAKER.replace("circuit-breaker", "replay")),
-        *("Sum", ">= 2", "1 of 1 x 900", "notBreaching"),
+        *("Deadletter ReplayRestarted", OURS, "Sum", ">= 2", "1 of 1 x 900", "notBreaching"),
     ),
     "RuleInvalid": ("Deadletter RulesRefused", OURS, *LEVEL),
     "RuleLimitReached": ("Deadletter RulesAtLimit", OURS, *LEVEL),
@@ -93,6 +92,7 @@ ALARMS: dict[str, tuple[str, ...]] = {
             "consumer": "3 of 5",
             "circuit": "2 of 15",
             "probe": "2 of 15",
+            "replay": "2 of 15",
         }.items()
     },
     **{
@@ -265,7 +265,7 @@ def test_without_the_consumer_library_there_are_no_alarms_of_the_ledger(app: Syn
     }
     of_ours = {
         *("FunctionThrottled_circuit", "FunctionThrottled_probe", "FunctionSlow_route"),
-        "ReplayBroken_execution",
+        *("FunctionThrottled_replay", "ReplayBroken_execution"),
     }
     of_each = {name for name in ALARMS if "_" not in name} | of_ours
     # Nor for many keys, where there is one circuit for all, nor for a consumer of yours.

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -322,6 +323,7 @@ def serves(module: str) -> bool:
     return module in reached_modules()
 
 
+@cache
 def reached_modules() -> set[str]:
     home = ROOT / "lambdas" / "deadletter"
     seen: set[str] = set()

@@ -340,6 +340,8 @@ STEER_RUN = {
     "DlqReader": FIND_RUN,
     "ReplayOperator": {"table Letters": {"dynamodb:UpdateItem"}},
 }
+# Whether the execution of a run was lost.
+SEE_EXECUTIONS = {"replay machines": {"states:ListExecutions"}}
 # An execution that waits for the answer is woken.
 DECIDE_RUN = {
     "DlqReader": FIND_RUN,
@@ -374,6 +376,7 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
             "table Letters/index/lanes": {"dynamodb:Query"},
             "table Circuits": {"dynamodb:GetItem", "dynamodb:BatchGetItem"},
             "table Circuits/index/troubled": {"dynamodb:Query"},
+            **SEE_EXECUTIONS,
             # Metrics know no resources, and a list of alarms is of all of them.
             "*": {"cloudwatch:GetMetricData", "cloudwatch:DescribeAlarms"},
         }
@@ -464,8 +467,10 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
     "dlq parked discard": {"DlqReader": COUNT, "ReplayOperator": START_RUN},
     "dlq replay plan": {"DlqReader": {**COUNT_DLQ, **PACE}},
     "dlq replay start": {"DlqReader": COUNT_DLQ, "ReplayOperator": START_RUN},
-    "dlq replay list": {"DlqReader": {**SEE, "table Letters": {"dynamodb:Query"}}},
-    "dlq replay show": {"DlqReader": FIND_RUN},
+    "dlq replay list": {
+        "DlqReader": {**SEE, "table Letters": {"dynamodb:Query"}, **SEE_EXECUTIONS}
+    },
+    "dlq replay show": {"DlqReader": {**FIND_RUN, **SEE_EXECUTIONS}},
     "dlq replay hold": STEER_RUN,
     "dlq replay resume": STEER_RUN,
     # One that waits for an approval is answered.
@@ -819,7 +824,7 @@ def test_the_command_line_calls_nothing_that_is_not_in_the_table() -> None:
     by_the_library = {
         *("dynamodb:BatchGetItem", "dynamodb:BatchWriteItem", "dynamodb:ConditionCheckItem"),
         *("s3:GetObject", "s3:PutObject", "s3:ListBucket"),
-        *("secretsmanager:GetSecretValue", "states:StartExecution"),
+        *("secretsmanager:GetSecretValue", "states:StartExecution", "states:ListExecutions"),
     }
     assert in_the_table - called == by_the_library
     assert called - in_the_table == OF_THE_ACCOUNT

@@ -28,6 +28,7 @@ from deadletter.redrive.mover import Mover
 from deadletter.redrive.order import MAIN, Order
 from deadletter.redrive.report import Tally
 from deadletter.redrive.waiting_room import SHARDS, WaitingRoom, never
+from deadletter.replay.carried import DirectCarrier
 from deadletter.replay.leaving import LeavingSetup, RunLeaving
 from deadletter.replay.manifest import Manifest, ManifestIndex, part_name
 from deadletter.replay.names import PART, Name, key_hash, to_lines
@@ -37,7 +38,8 @@ from deadletter.replay.reconcile import ReconcileSetup, RunSum, reconcile
 from deadletter.replay.run import ReplayRun, RunState, aborted
 from deadletter.replay.shard_claim import ShardClaim
 from deadletter.replay.ticket import ReplayOutcome
-from deadletter.replay.worker import DirectCarrier, ReplayWorker, ReplayWorkerSetup, WorkReport
+from deadletter.replay.worker import ReplayWorker
+from deadletter.replay.worker_setup import ReplayWorkerSetup, WorkReport
 from deadletter.routing.decision import Hold
 from deadletter.routing.router import Router
 from deadletter.settings.pipeline import Pipeline
@@ -56,7 +58,7 @@ class ReplayBench:
     """Letters in the lane of one run: `keys` has the ordering key of each, "" for none."""
 
     keys: Sequence[str] = ()
-    plan: ReplayPlan = field(default_factory=lambda: ReplayPlan(pipeline="orders"))
+    plan: ReplayPlan = field(default_factory=lambda: ReplayPlan(pipeline="orders", retry_after=0.0))
     stage: Stage = field(default_factory=lambda: Stage(orders_pipeline()))
     state: RunState = RunState.RUNNING
     allowance: int = 0
@@ -321,6 +323,10 @@ class ReplayBench:
         self.clock.advance(2)
         self.stage.take(self.stage.main)
         self.stage.run()
+
+    def tried_at(self) -> list[float]:
+        """When each try was made whose ticket stands, the first one first."""
+        return sorted(ticket.at for ticket in self.tickets.all())
 
     def progress(self) -> list[ShardProgress]:
         """The progress of each shard, as it is stored."""

@@ -22,7 +22,7 @@ from deadletter.testing.fakes import MemoryLambda
 from tests.replay.bench import ReplayBench
 from tests.tables import LETTERS
 
-DIRECT = replace(ReplayPlan(pipeline="orders"), destination=DELIVER, ordered=True)
+DIRECT = replace(ReplayPlan(pipeline="orders", retry_after=0.0), destination=DELIVER, ordered=True)
 
 
 @dataclass
@@ -119,16 +119,43 @@ def test_what_was_processed_is_not_delivered_again_although_its_ticket_is_late()
     assert bench.outcomes() == {0: ReplayOutcome.DELIVERED}
 
 
+def test_a_delivery_whose_ticket_was_never_written_ends_as_the_consumer_says() -> None:
+    """The answer was lost with its worker: the next one finds the mark, and asks the ledger."""
+    bench = ReplayBench([""], DIRECT)
+
+    class NoPuts:
+        def __init__(self) -> None:
+            self.read, self.settle = bench.tickets.read, bench.tickets.settle
+
+        def put(self, tickets: Any) -> None:
+            raise TicketsUnavailable("throttled")
+
+    bench.work(6, carrier=delivering(bench, Answers([DirectFate.PARKED])), tickets=NoPuts())
+    bench.ledger.parked(bench.names[0].origin, 1, bench.clock(), "PERMANENT")
+    bench.clock.advance(120)
+    consumer = Answers([DirectFate.RECOVERED])
+    assert bench.work(30, carrier=delivering(bench, consumer)).done
+    assert consumer.got == []
+    assert bench.outcomes() == {0: ReplayOutcome.PARKED}
+
+
 @pytest.mark.parametrize("keep_export", [True, False])
 def test_discarded_letters_are_gone_and_may_leave_an_export(keep_export: bool) -> None:
-    plan = replace(ReplayPlan(pipeline="orders"), destination=DISCARD, source="lane:parked")
+    plan = ReplayPlan(
+        pipeline="orders",
+        destination=DISCARD,
+        source="lane:parked",
+        keep_export=keep_export,
+        who="ann",
+        why="the sale is over",
+    )
     bench = ReplayBench(["", "a"], plan)
     bench.stage.set_circuit("OPEN")
     for name in bench.names:
         bench.ledger.failed(name.origin, Failure(bench.clock(), 0, Category.TRANSIENT))
     discarding = Discarding(
         objects=bench.objects,
-        keep_export=keep_export,
+        plan=plan,
         records=bench.ledger,
         clock=bench.clock,
         tally=bench.tally,
@@ -141,7 +168,33 @@ def test_discarded_letters_are_gone_and_may_leave_an_export(keep_export: bool) -
     export = bench.objects.get(f"discarded/{bench.names[0].copy}.json")
     assert (export is not None) is keep_export
     if export is not None:
-        assert json.loads(json.loads(export)["letter"]["body"]) == {"number": 0, "key": ""}
+        kept = json.loads(export)
+        assert json.loads(kept["letter"]["body"]) == {"number": 0, "key": ""}
+        why = (kept["discarded"]["by"], kept["discarded"]["because"])
+        assert why == ("ann", "the sale is over")
+
+
+def test_a_worker_that_was_paused_does_not_discard_what_an_abort_has_parked() -> None:
+    bench = ReplayBench([""], replace(ReplayPlan(pipeline="orders"), destination=DISCARD))
+    [name] = bench.names
+
+    class Paused:
+        def put(self, name_of_object: str, data: bytes) -> None:
+            bench.abort()
+            bench.clock.advance(200)
+            bench.leave()
+
+    paused: Any = Paused()
+    carrier = Discarding(
+        objects=paused,
+        plan=bench.plan,
+        records=bench.ledger,
+        clock=bench.clock,
+        tally=bench.tally,
+    )
+    bench.work(10, carrier=carrier)
+    assert [item["copy"]["S"] for item in bench.stage.waiting()] == [name.copy]
+    assert bench.in_lane() == []
 
 
 def test_the_function_gets_a_believable_stamp_and_its_run() -> None:

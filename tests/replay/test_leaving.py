@@ -106,6 +106,25 @@ def test_a_letter_that_was_sent_and_not_deleted_is_not_parked() -> None:
     assert bench.outcomes() == {0: ReplayOutcome.RECOVERED}
 
 
+def test_the_ticket_of_a_letter_that_was_sent_without_one_says_where_it_stands() -> None:
+    bench = ReplayBench(["a", "a", "a"])
+
+    class NoPuts:
+        read, settle = bench.tickets.read, bench.tickets.settle
+
+        def put(self, _tickets: object) -> None:
+            raise TicketsUnavailable("throttled")
+
+    bench.work(5, tickets=NoPuts())
+    assert len(bench.stage.bodies(bench.stage.main)) == 3
+    assert list(bench.tickets.all()) == []
+    bench.abort()
+    bench.clock.advance(60)
+    bench.leave()
+    places = {ticket.copy: ticket.position for ticket in bench.tickets.all()}
+    assert places == {name.copy: number for number, name in enumerate(bench.names)}
+
+
 def test_a_letter_stays_in_the_lane_until_its_ticket_stands() -> None:
     bench = ReplayBench([""])
     bench.abort()

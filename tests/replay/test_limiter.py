@@ -128,6 +128,49 @@ def test_a_canary_that_has_sent_its_letters_ends_the_sending() -> None:
         limiter.take(1, NOW + 60)
 
 
+def test_one_write_pays_for_letters_of_other_shards_too() -> None:
+    store = Store(RUN)
+    limiter = store.limiter()
+    assert limiter.take(4, NOW + 60, further=5) == SendGrant(4, NOW + GRANT_SECONDS)
+    store.clock.advance(0.5)
+    assert limiter.take(3, NOW + 60) == SendGrant(3, NOW + GRANT_SECONDS)
+    # Two of five are left: the write for the third letter is a grant of its own.
+    assert limiter.take(3, NOW + 60) == SendGrant(3, NOW + GRANT_SECONDS)
+    assert [next(store.tokens), store.runs.read("run").tat] == [2, NOW + 1.0]  # type: ignore[union-attr]
+
+
+def test_letters_that_were_paid_ahead_are_lost_two_seconds_later() -> None:
+    store = Store(RUN)
+    limiter = store.limiter()
+    limiter.take(4, NOW + 60, further=5)
+    store.clock.advance(GRANT_SECONDS)
+    assert limiter.take(3, NOW + 60) == SendGrant(3, NOW + 2 * GRANT_SECONDS)
+    assert next(store.tokens) == 2
+
+
+def test_letters_that_were_paid_ahead_are_not_sent_once_the_run_is_seen_held() -> None:
+    store = Store(RUN)
+    limiter = store.limiter()
+    limiter.take(4, NOW + 60, further=5)
+    store.runs.change(store.runs.read("run"), held(RUN, at=NOW, by="ann", because="lunch"))  # type: ignore[arg-type]
+    with pytest.raises(SendingEnded, match="lunch"):
+        limiter.look(store.runs)
+    limiter.saw(store.runs.read("run"), NOW)  # type: ignore[arg-type]
+    with pytest.raises(SendingEnded, match="lunch"):
+        limiter.take(3, NOW + 60)
+
+
+def test_nothing_is_paid_ahead_that_the_pace_does_not_allow_now_or_that_a_canary_has() -> None:
+    slow = Store(replace(RUN, burst=6, rate=1.0))
+    limiter = slow.limiter()
+    limiter.take(4, NOW + 60, further=6)
+    assert slow.runs.read("run").tat == NOW + 5.0  # type: ignore[union-attr]
+    assert limiter.seconds_until(1) == 0.0
+    canary = Store(replace(RUN, state=RunState.CANARY, allowance=5))
+    canary.limiter().take(1, NOW + 60, further=4)
+    assert canary.runs.read("run").allowance == 4  # type: ignore[union-attr]
+
+
 def test_an_unknown_run_ends_the_sending() -> None:
     store = Store(RUN)
     limiter = RunLimiter(

@@ -6,6 +6,7 @@ import itertools
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from deadletter.aws.replay_objects import S3RunObjects
 from deadletter.aws.replay_starts import packed
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
+from deadletter.aws.wiring.replay import replay_steps_for
 from deadletter.contract import (
     PARKED_LANE,
     Metric,
@@ -24,17 +26,19 @@ from deadletter.contract import (
 from deadletter.message.stamp import Stamp, parse
 from deadletter.redrive.fifo import BEHIND_A_RUN
 from deadletter.redrive.journal import Intent
+from deadletter.redrive.report import nothing
 from deadletter.replay.counted import CountedOrigins
 from deadletter.replay.freeze import Freeze
 from deadletter.replay.manifest import Manifest
 from deadletter.replay.names import Name
 from deadletter.replay.objects import ObjectsUnavailable
-from deadletter.replay.plan import ReplayPlan
+from deadletter.replay.plan import ReplayPlan, belongs_to
+from deadletter.replay.run import ReplayRun
 from deadletter.replay.snapshot import Snapshot, SnapshotReport
 from deadletter.routing.router import Question, Router, RouterUnavailable
 from deadletter.routing.selection import Pick, Selection
 from deadletter.testing.fakes import client_error
-from tests.simulation.stage import Stage, with_
+from tests.simulation.stage import Stage, in_turn, with_
 from tests.tables import BUCKET
 
 RATHER_LONG = 1_000.0
@@ -56,12 +60,24 @@ class Run:
         return self.plan.run_id
 
     def snapshot(
-        self, seconds: float = RATHER_LONG, router: Router | None = None
+        self,
+        seconds: float = RATHER_LONG,
+        router: Router | None = None,
+        lane: str | None = None,
+        parking: Sequence[str] = ("default",),
     ) -> SnapshotReport:
-        home = "dlq" if self.plan.lane is not None else self.plan.source
+        home = "dlq" if lane or self.plan.lane is not None else self.plan.source
         setup = self.stage.redriver(home, router)._setup
         made = Snapshot(
-            setup, self.plan, objects=self.objects, counted=self.counted, token=setup.owner
+            setup,
+            self.plan,
+            objects=self.objects,
+            counted=self.counted,
+            token=setup.owner,
+            lane=lane,
+            of_source=partial(belongs_to, self.plan.source, parking=parking)
+            if lane
+            else lambda home: True,
         )
         return made.run(self.stage.clock() + seconds)
 
@@ -227,6 +243,113 @@ def test_parked_letters_that_were_rescued_are_chosen_by_the_reason_of_their_item
     yes = Run(stage, source="lane:parked", selection=Selection(reasons=(Reason.QUARANTINED,)))
     assert yes.snapshot().named == 1
     assert list(lanes(stage).values()) == [run_lane(yes.id)]
+
+
+def test_a_run_of_a_parking_queue_finds_letters_that_another_run_has_taken_along(
+    stage: Stage,
+) -> None:
+    """The first run puts what it leaves out into lane `parked`: it is parked as before."""
+    stage.add_rule("stop", tenantId="a", action="QUARANTINE")
+    stage.add_rule("too", tenantId="b", action="QUARANTINE")
+    origin_a, origin_b = dead(stage, "a", "b")
+    stage.run()
+    first = Run(stage, [origin_a], source="parking:default", selection=OF_A)
+    second = Run(stage, [origin_b], source="parking:default", selection=Selection(tenants=("b",)))
+    assert first.snapshot().named == 1
+    assert second.snapshot().named == 0
+    beside = second.plan.lane_beside
+    assert beside == PARKED_LANE
+    report = second.snapshot(lane=beside)
+    assert (report.done, report.named) == (True, 1)
+    assert sorted(lanes(stage).values()) == sorted([run_lane(first.id), run_lane(second.id)])
+    assert [name.origin for name in second.manifest()] == [origin_b]
+
+
+def test_the_step_of_a_run_goes_through_its_queue_and_then_through_the_lane_beside_it(
+    stage: Stage,
+) -> None:
+    stage.add_rule("stop", tenantId="a", action="QUARANTINE")
+    dead(stage, "a")
+    stage.run()
+    stage.rescue("parking:default")
+    dead(stage, "a")
+    stage.run()
+    plan = ReplayPlan(pipeline="orders", source="parking:default")
+    steps = replay_steps_for(
+        stage.pipeline,
+        stage.resources,
+        stage.clients,
+        stage.world,
+        nothing,
+        executions=NoExecutions(),
+        router=stage.router,
+        in_parallel=in_turn,
+    )
+    run = ReplayRun(id=plan.run_id, pipeline="orders")
+    taken = steps._setup.snapshot(run, plan, stage.clock() + RATHER_LONG)
+    assert taken.done
+    assert list(lanes(stage).values()) == [run_lane(run.id)] * 2
+
+
+class NoExecutions:
+    """Step Functions, which a single step does not need."""
+
+    def start(self, run: ReplayRun) -> None:
+        raise AssertionError
+
+    def running(self) -> frozenset[str]:
+        raise AssertionError
+
+    def answer(self, token: str) -> None:
+        raise AssertionError
+
+
+def test_the_router_is_asked_of_parked_letters_only_if_they_were_counted(stage: Stage) -> None:
+    stage.add_rule("stop", tenantId="a", action="QUARANTINE")
+    origins = dead(stage, *"aaaa")
+    stage.run()
+    stage.rescue("parking:default")
+    router = Asked(stage.router)
+    run = Run(stage, origins[:1], source="parking:default")
+    assert run.snapshot(router=router, lane=PARKED_LANE).named == 1
+    assert router.letters == 1
+
+
+class Asked:
+    """A router that counts the letters that it is asked about."""
+
+    def __init__(self, router: Router) -> None:
+        self._router = router
+        self.letters = 0
+
+    def decide(self, questions: Sequence[Question]) -> Any:
+        return self._router.decide(questions)
+
+    def select(
+        self, questions: Sequence[Question], selection: Selection, *, release: bool
+    ) -> Sequence[Pick]:
+        self.letters += len(questions)
+        return self._router.select(questions, selection, release=release)
+
+
+def test_rescued_letters_of_another_parking_queue_stay_in_their_lane(stage: Stage) -> None:
+    stage.add_rule("stop", tenantId="a", action="QUARANTINE")
+    dead(stage, "a")
+    stage.run()
+    stage.rescue("parking:default")
+    other = Run(stage, source="parking:legal")
+    other_setup = ("default", "legal")
+    assert other.snapshot(lane=PARKED_LANE, parking=other_setup).named == 0
+    assert list(lanes(stage).values()) == [PARKED_LANE]
+    own = Run(stage, source="parking:default")
+    assert own.snapshot(lane=PARKED_LANE, parking=other_setup).named == 1
+
+
+def test_letters_of_a_parking_queue_that_is_gone_belong_to_the_default_one() -> None:
+    assert belongs_to("parking:default", "parking:gone", ("default", "legal"))
+    assert not belongs_to("parking:default", "parking:legal", ("default", "legal"))
+    assert belongs_to("parking:legal", "parking:legal", ("default", "legal"))
+    assert not belongs_to("parking:legal", "parking:gone", ("default", "legal"))
 
 
 def test_a_page_names_a_letter_before_its_item_is_there(stage: Stage) -> None:

@@ -18,7 +18,7 @@ RECOVERED, SENT, OPEN = ReplayOutcome.RECOVERED, ReplayOutcome.SENT, ReplayOutco
 
 
 def plan(**changes: object) -> ReplayPlan:
-    return replace(ReplayPlan(pipeline="orders"), **changes)  # type: ignore[arg-type]
+    return replace(ReplayPlan(pipeline="orders", retry_after=0.0), **changes)  # type: ignore[arg-type]
 
 
 def numbers_in(bench: ReplayBench, url: str) -> list[int]:
@@ -122,16 +122,46 @@ def test_with_stop_on_failure_the_key_waits_in_order_and_resumes_with_the_failed
     assert bench.work(5).done
 
 
+def test_a_letter_that_came_back_waits_longer_before_each_try() -> None:
+    """An endpoint that fails holds the run before it uses up the few tries of its letters."""
+    bench = ReplayBench(["a"], plan(retry_after=30.0))
+    assert bench.work(5).sent == 1
+    [tried] = bench.tried_at()
+    for pause in (30.0, 60.0):
+        bench.consume(lambda _number: False)
+        bench.bring_back()
+        # A worker of its own each time: the pause is kept by the ticket.
+        assert bench.work(tried + pause - 5 - bench.clock()).sent == 0
+        assert bench.work(20).sent == 1
+        assert bench.tried_at()[-1] >= tried + pause
+        tried = bench.tried_at()[-1]
+
+
 def test_a_try_from_before_the_resume_is_late_when_it_comes_back() -> None:
     bench = ReplayBench(["a", "b"], plan())
     bench.work(5)
     run = bench.run
     bench.runs.change(run, stopped := held(run, at=bench.clock(), by="ann", because="it fails"))
-    bench.runs.change(stopped, resumed(stopped, at=bench.clock(), by="ann"))
+    # The clock of the person who resumes it is a minute slow.
+    bench.runs.change(stopped, resumed(stopped, at=bench.clock() - 60, by="ann"))
     bench.consume(lambda number: number == 0)
     bench.bring_back()
     bench.work(5)
     assert sum(progress.late_total for progress in bench.progress()) == 1
+
+
+def test_a_try_from_after_the_resume_is_not_late() -> None:
+    bench = ReplayBench(["a"], plan())
+    run = bench.run
+    bench.runs.change(run, stopped := held(run, at=bench.clock(), by="ann", because="it fails"))
+    # Here it is a minute fast.
+    bench.runs.change(stopped, resumed(stopped, at=bench.clock() + 60, by="ann"))
+    bench.work(5)
+    bench.consume(lambda _number: False)
+    bench.bring_back()
+    bench.work(5)
+    [progress] = bench.progress()
+    assert (progress.returns_total, progress.late_total) == (1, 0)
 
 
 def test_an_outcome_that_nobody_learns_is_unknown_after_its_time() -> None:

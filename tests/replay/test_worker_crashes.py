@@ -17,7 +17,7 @@ from deadletter.testing.fakes import client_error
 from tests.replay.bench import ReplayBench
 
 KEYS = ["a", "a", "b", "", "", ""]
-PLAN = replace(ReplayPlan(pipeline="orders"), ordered=True)
+PLAN = replace(ReplayPlan(pipeline="orders", retry_after=0.0), ordered=True)
 
 CRASH_BEFORE, CRASH_AFTER, REFUSED, NO_ANSWER = "before", "after", "refused", "no answer"
 
@@ -111,7 +111,14 @@ CALLS = calls_of_a_run()
 
 
 @pytest.mark.parametrize("kind", [CRASH_BEFORE, CRASH_AFTER, REFUSED, NO_ANSWER])
-@pytest.mark.parametrize("every", [13, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "every",
+    [
+        13,
+        pytest.param(4, marks=pytest.mark.long),
+        pytest.param(1, marks=[pytest.mark.long, pytest.mark.nightly]),
+    ],
+)
 def test_no_letter_is_lost_doubled_or_overtaken_wherever_a_worker_ends(
     kind: str, every: int
 ) -> None:

@@ -236,7 +236,7 @@ NOT_PLAIN = "a pattern holds text, numbers, true, false, null, lists and maps on
         ),
         ({"pattern": "x" * 16_385}, "pattern is longer than 16384 characters"),
         ({"pattern": {"body": {"a": ["x" * 16_385]}}}, "pattern is longer than 16384 characters"),
-        # Deeper than any recursion limit that another test may have left.
+        ({"pattern": '{"a":' * 600 + "[1]" + "}" * 600}, "pattern is nested too deep"),
         (
             {"pattern": '{"a":' + "[" * 8_000 + "]" * 8_000 + "}"},
             "pattern is not readable: nested too deep",

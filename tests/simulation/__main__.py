@@ -1,7 +1,8 @@
 """`make sim`: replay one schedule with its log (SEED=n), or run many (RUNS=n, FROM=n).
 
 With OF=breaker the schedules are those of the circuit breaker instead of the redriver's, with
-OF=replay those of replay runs and of their pace.
+OF=replay those of the workers of replay runs and of their pace, with OF=replay-run those of whole
+replay runs.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 
 from deadletter.testing.clock import START
@@ -19,6 +20,7 @@ from tests.simulation import breaker_simulator, replay_simulator
 from tests.simulation.replay_pace import paced
 from tests.simulation.simulator import Simulation, random_plan, shape_of, simulate
 from tests.simulation.witness import BY_SQS, CAUSES, EXTRA, PUBLISHED, Broken
+from tests.simulation.worker_simulator import WorkerSimulation, worker_shape
 
 CHUNK = 250
 WIDTH = 50
@@ -108,8 +110,50 @@ def show_replay(seed: int) -> int:
     return 1 if broken else 0
 
 
+def show_worker(seed: int) -> int:
+    """Print one schedule of the workers of a replay run call by call."""
+    print(f"seed {seed}: {worker_shape(seed)}")
+    broken = None
+    with replay_simulator.smaller_run():
+        simulation = WorkerSimulation(seed, worker_shape(seed))
+        try:
+            simulation.run()
+        except Broken as error:
+            broken = error
+    for moment, process, call, fault in simulation.log:
+        print(f"{moment - START:12.3f}  {process:<18} {call:<24} {fault or ''}".rstrip())
+    print(f"BROKEN: {broken}" if broken else "every promise kept")
+    return 1 if broken else 0
+
+
+PACED = 20
+"""Of so many schedules of workers, one is played with a schedule of the pace alone."""
+
+
+def some_of_workers(first: int) -> tuple[Counter[str], list[str]]:
+    """One chunk of seeds of the workers of a run, and of its pace, as `some`."""
+    counts: Counter[str] = Counter()
+    broken = []
+    with replay_simulator.smaller_run():
+        for seed in range(first, first + CHUNK):
+            simulation = WorkerSimulation(seed, worker_shape(seed))
+            try:
+                simulation.run()
+            except Broken as error:
+                broken.append(f"seed {seed}: {error}")
+            counts["calls"] += len(simulation.log)
+            counts["faults"] += sum(1 for line in simulation.log if line[3])
+            counts.update(simulation.counts)
+    for seed in range(first, first + CHUNK, PACED):
+        try:
+            counts["letters sent by five workers at a pace"] += len(paced(seed).sent)
+        except Broken as error:
+            broken.append(f"seed {seed}, pace: {error}")
+    return counts, broken
+
+
 def some_of_replay(first: int) -> tuple[Counter[str], list[str]]:
-    """One chunk of seeds, each a run and a schedule of its pace, as `some`."""
+    """One chunk of seeds of whole replay runs, as `some`."""
     counts: Counter[str] = Counter()
     broken = []
     for seed in range(first, first + CHUNK):
@@ -121,10 +165,6 @@ def some_of_replay(first: int) -> tuple[Counter[str], list[str]]:
         counts["calls"] += len(simulation.scheduler.log)
         counts["faults"] += sum(1 for line in simulation.scheduler.log if line[3])
         counts.update(simulation.witness.counts)
-        try:
-            counts["letters sent by five workers at a pace"] += len(paced(seed).sent)
-        except Broken as error:
-            broken.append(f"seed {seed}, pace: {error}")
     return counts, broken
 
 
@@ -161,19 +201,20 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="replay this schedule with its log")
     parser.add_argument("--runs", type=int, default=5_000, help="how many schedules (5000)")
     parser.add_argument("--from", dest="first", type=int, default=0, help="the first seed (0)")
-    parser.add_argument("--of", choices=("redriver", "breaker", "replay"), default="redriver")
+    parser.add_argument("--of", choices=(*PLAYED, "redriver"), default="redriver")
     chosen = parser.parse_args()
-    if chosen.of == "breaker":
-        if chosen.seed is not None:
-            return replay_of_breaker(chosen.seed)
-        return many(chosen.runs, chosen.first, some_of_breaker)
-    if chosen.of == "replay":
-        if chosen.seed is not None:
-            return show_replay(chosen.seed)
-        return many(chosen.runs, chosen.first, some_of_replay)
+    show, some_seeds = PLAYED.get(chosen.of, (replay, some))
     if chosen.seed is not None:
-        return replay(chosen.seed)
-    return many(chosen.runs, chosen.first)
+        return show(chosen.seed)
+    return many(chosen.runs, chosen.first, some_seeds)
+
+
+PLAYED: Mapping[str, tuple[Callable[[int], int], Some]] = {
+    "breaker": (replay_of_breaker, some_of_breaker),
+    "replay": (show_worker, some_of_workers),
+    "replay-run": (show_replay, some_of_replay),
+}
+"""How one schedule is shown, and how many are played, by what they are of."""
 
 
 if __name__ == "__main__":

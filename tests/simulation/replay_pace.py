@@ -166,7 +166,8 @@ class PaceSimulation:
                     new_token=self._tokens,
                 )
                 while scheduler.now < end:
-                    grant = pace.take(self._shape.ask, end + process.skew)
+                    further = random.choice((0, 0, 4))
+                    grant = pace.take(self._shape.ask, end + process.skew, further=further)
                     if grant is None:
                         # As a worker does: it looks for outcomes meanwhile.
                         scheduler.wait(process, min(1.0, pace.seconds_until(1) + 0.01))

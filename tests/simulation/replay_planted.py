@@ -19,7 +19,7 @@ from deadletter.replay import (
     run_room,
     shard_claim,
     snapshot,
-    worker,
+    standing,
 )
 from deadletter.replay.manifest import Manifest
 from deadletter.replay.ticket import ReplayOutcome
@@ -41,8 +41,8 @@ def _() -> Iterator[None]:
 @pace_bug("a grant begins when its answer arrives")
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
-        def take(self: Any, letters: int, until: float) -> Any:
-            grant = original(self, letters, until)
+        def take(self: Any, letters: int, until: float, **options: Any) -> Any:
+            grant = original(self, letters, until, **options)
             if grant is None:
                 return None
             return replace(grant, until=self._clock() + limiter.GRANT_SECONDS)
@@ -254,7 +254,7 @@ def _() -> Iterator[None]:
 
         return await_outcome
 
-    with replaced(worker.ReplayWorker, "_await_outcome", make):
+    with replaced(standing.Standings, "await_outcome", make):
         yield
 
 

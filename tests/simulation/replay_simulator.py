@@ -33,12 +33,12 @@ from deadletter.redrive import redriver, waiting_room
 from deadletter.redrive.journal import ClaimLost, JournalUnavailable
 from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.waiting_room import RoomUnavailable
-from deadletter.replay import freeze, leaving, lineup, manifest, names, progress, reconcile
+from deadletter.replay import freeze, leaving, lineup, manifest, moving, names, progress, reconcile
 from deadletter.replay import worker as replay_worker
 from deadletter.replay.care import needs_execution
 from deadletter.replay.machine import ReplaySteps, ReplayUnavailable, replay_event, restarted
 from deadletter.replay.objects import ObjectsUnavailable
-from deadletter.replay.plan import LANE, KeyPolicy, ReplayPlan
+from deadletter.replay.plan import DISCARD, LANE, MAIN_QUEUE, KeyPolicy, ReplayPlan
 from deadletter.replay.progress import StatusUnavailable
 from deadletter.replay.run import (
     ReplayRun,
@@ -94,7 +94,9 @@ class ReplayShape(Shape):
 
     `keys` are the ordering keys that letters take turns in; `step` is the longest time of a
     step of work, and `gap` the seconds between two of the machine's steps. `machines` is the
-    number of executions that work on the run at once. `deeds` happen at any time.
+    number of executions that work on the run at once. `deeds` happen at any time. `approval` says
+    what becomes of the one that the run waits for: "granted", "refused" or "lapsed"; empty if it
+    needs none.
     """
 
     source: str = "dlq"
@@ -105,6 +107,10 @@ class ReplayShape(Shape):
     rate: float = 5.0
     run_burst: int = 10
     tries: int = 2
+    retry_after: float = 3.0
+    destination: str = MAIN_QUEUE
+    keep_export: bool = True
+    approval: str = ""
     error_rate: float = 1.0
     outcome_timeout: float = 300.0
     on_failure: KeyPolicy = KeyPolicy.GO
@@ -174,6 +180,9 @@ FUNCTION_LIFE = 900.0
 HEALING = 3_600.0
 """Seconds within which everything has ended once it is mended."""
 
+STOPPED_TURNS = 6
+"""Half minutes after which a person aborts a run whose keys stop again and again."""
+
 WEATHER = 900.0
 """Seconds that faults last at most: then everything is mended, and has to end."""
 
@@ -191,6 +200,7 @@ class ReplaySimulation(Simulation):
         self._end = START + WEATHER
         self.started: set[str] = set()
         self.running: set[str] = set()
+        self.answered: set[str] = set()
         dynamodb: Any = self.stage.dynamodb
         self._raw_runs = DynamoDBReplayRuns(dynamodb, LETTERS, "orders", self.scheduler.clock)
 
@@ -266,6 +276,8 @@ class ReplaySimulation(Simulation):
             uid = f"{kind}{number}"
             if self._replay.source == "dlq":
                 self._put(uid, number)
+            elif self._replay.source == "slow":
+                self._divert(uid, number)
             else:
                 self._park(uid, number)
 
@@ -288,6 +300,18 @@ class ReplaySimulation(Simulation):
         )
         self.stage.redriver_sqs.send_message(
             QueueUrl=self.stage.parking,
+            MessageBody=body,
+            MessageAttributes={stamps.NAME: attribute(stamps.attribute(mark).value)},
+            **self._options(uid, number),
+        )
+        self.witness.produced(uid, origin, body, {})
+
+    def _divert(self, uid: str, number: int) -> None:
+        """A letter that a rule has diverted into the dedicated DLQ."""
+        body, origin = self._body(uid, number), self._ids()
+        mark = Stamp(origin, 0, int(START * 1000), PRODUCER, decision="DIVERT")
+        self.stage.redriver_sqs.send_message(
+            QueueUrl=self.stage.dedicated,
             MessageBody=body,
             MessageAttributes={stamps.NAME: attribute(stamps.attribute(mark).value)},
             **self._options(uid, number),
@@ -381,6 +405,10 @@ class ReplaySimulation(Simulation):
             ramp_seconds=20.0,
             error_rate=shape.error_rate,
             attempts=shape.tries,
+            retry_after=shape.retry_after,
+            destination=shape.destination,
+            keep_export=shape.keep_export,
+            approve=bool(shape.approval),
             on_failure=shape.on_failure,
             ordered=shape.ordered,
             outcome_timeout=shape.outcome_timeout,
@@ -439,8 +467,10 @@ class ReplaySimulation(Simulation):
         self.running.add(execution)
         event: dict[str, Any] = {"run": run, "execution": execution, "loops": 0}
         step, numbers = "preflight", itertools.count()
+        said: Mapping[str, Any] = {}
         while self.scheduler.now < self._end:
-            answer = self._step({**event, "step": step}, name, numbers)
+            answer = self._step({**event, "step": step, **said}, name, numbers)
+            said = {}
             if answer is None or answer["next"] in ("done", "hand over"):
                 break
             event["loops"] = answer["loops"]
@@ -448,11 +478,29 @@ class ReplaySimulation(Simulation):
             if step == "work":
                 self._work(event, answer["workers"], name, numbers)
                 step = "judge"
+            if step == "approval":
+                step, said = self._ask_for_approval(event, name, numbers)
             if step == "wait":
                 self.scheduler.sleep(min(answer["wait_seconds"], self._replay.longest_wait))
                 step = "judge"
             self.scheduler.sleep(self._replay.gap)
         self.running.discard(execution)
+
+    def _ask_for_approval(
+        self, event: Mapping[str, Any], name: str, numbers: Iterator[int]
+    ) -> tuple[str, Mapping[str, Any]]:
+        """Keep the token of the task that waits, and wait for a person, or for the time-out."""
+        token = f"{name}-token"
+        if self._step({**event, "step": "approval", "token": token}, name, numbers) is None:
+            # The state machine catches it: the run is judged again.
+            return "judge", {}
+        self.scheduler.sleep(self._random.random() * 40)
+        if token in self.answered:
+            return "approved", {}
+        if self._replay.approval == "lapsed":
+            return "lapse", {}
+        approves = self._replay.approval == "granted"
+        return "approved", {"approval": {"approved": approves, "by": "ben", "because": "seen"}}
 
     def _step(
         self, event: Mapping[str, Any], name: str, numbers: Iterator[int]
@@ -587,7 +635,7 @@ class ReplaySimulation(Simulation):
                     assert run is not None
                     if run.state is RunState.HELD:
                         self._change(plan, "resume")
-                    elif turn > 20 and run.is_live and plan.on_failure is KeyPolicy.STOP:
+                    elif turn > STOPPED_TURNS and run.is_live and plan.on_failure is KeyPolicy.STOP:
                         # A key that stops behind a failed letter waits for a person for ever.
                         self._change(plan, "abort")
 
@@ -614,6 +662,15 @@ class ReplaySimulation(Simulation):
         ended = all(map(self._has_ended, self.witness.runs))
         return ended and self._drained()
 
+    def _drained(self) -> bool:
+        """Only parked letters are left; of a dedicated DLQ also what no run has taken."""
+        kept = {self.stage.parking.rpartition("/")[2]}
+        if self._replay.source == "slow":
+            kept.add(self.stage.dedicated.rpartition("/")[2])
+        return not self.witness.lanes() - {PARKED_LANE} and all(
+            message.queue in kept for message in self.stage.sqs.snapshot()
+        )
+
     def _has_ended(self, run_id: str) -> bool:
         seen = self.witness.runs[run_id]
         if seen.state not in ENDED:
@@ -638,7 +695,7 @@ class SimulatedExecutions:
         return self._simulation.running
 
     def answer(self, token: str) -> None:
-        return
+        self._simulation.answered.add(token)
 
 
 STEP_FAILURES = (
@@ -675,7 +732,8 @@ def smaller_run() -> Iterator[None]:
         for module in WITH_PARTS:
             stack.enter_context(patch.object(module, "PART", PART))
         # A worker that waits looks at its run each second: a proof has no use for so many looks.
-        stack.enter_context(patch.object(replay_worker, "LOOK_SECONDS", 5.0))
+        for module in (replay_worker, moving):
+            stack.enter_context(patch.object(module, "LOOK_SECONDS", 5.0))
         yield
 
 
@@ -774,6 +832,54 @@ def doubled(seed: int) -> ReplaySimulation:
         deeds_after=random.choice((20.0, 60.0, 120.0)),
     )
     return ReplaySimulation(seed, shape, striking(random, random.choice((0.0, 0.05))))
+
+
+@sort
+def approved(seed: int) -> ReplaySimulation:
+    """Runs that wait for an approval, which is granted, refused, or lapses; some are aborted."""
+    random = Random(seed * 71 + 5)
+    shape = replace(
+        SMALL,
+        kinds=tuple(random.choice(("good", "flaky", "other")) for _ in range(3)),
+        approval=random.choice(("granted", "granted", "refused", "lapsed")),
+        machines=random.choice((1, 2)),
+        deeds=random.choice(((), ("abort",), ("start again",), ("hold", "resume"))),
+        deeds_after=40.0,
+    )
+    return ReplaySimulation(seed, shape, striking(random, random.choice((0.0, 0.05))))
+
+
+@sort
+def discarded(seed: int) -> ReplaySimulation:
+    """Letters that a person throws away, with and without an export, beside the schedule."""
+    random = Random(seed * 73 + 6)
+    shape = replace(
+        SMALL,
+        kinds=tuple(random.choice(("good", "large", "malformed", "other")) for _ in range(3)),
+        destination=DISCARD,
+        keep_export=random.random() < 0.5,
+        source=random.choice(("dlq", parking_source("default"))),
+        ordered=False,
+        canary=(2,),
+        deeds=random.choice(((), ("abort",), ("start again",))),
+        deeds_after=40.0,
+    )
+    return ReplaySimulation(seed, shape, striking(random, random.choice((0.0, 0.05, 0.1))))
+
+
+@sort
+def isolated(seed: int) -> ReplaySimulation:
+    """Runs whose source is a dedicated DLQ."""
+    random = Random(seed * 79 + 7)
+    shape = replace(
+        SMALL,
+        kinds=tuple(random.choice(("good", "flaky", "refused")) for _ in range(3)),
+        source="slow",
+        keys=random.choice((1, 2)),
+        deeds=random.choice(((), ("abort",), ("hold",))),
+        deeds_after=40.0,
+    )
+    return ReplaySimulation(seed, shape, striking(random, random.choice((0.0, 0.03, 0.1))))
 
 
 @sort

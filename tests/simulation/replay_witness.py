@@ -213,6 +213,17 @@ class ReplayWitness(Witness):
             if any(partition == RUNS for partition, _ in written(name, options)):
                 self.look_at_runs()
             self._look_at_lanes(process, name, options)
+            if name == "update_item":
+                self._look_at_ticket(options)
+
+    def _look_at_ticket(self, options: Mapping[str, Any]) -> None:
+        """A letter whose ticket says that it is discarded need not be anywhere."""
+        values = options.get("ExpressionAttributeValues", {})
+        if values.get(":fate") != {"S": str(ReplayOutcome.DISCARDED)}:
+            return
+        origin = options["Key"]["sk"]["S"].partition("#")[0]
+        for message in self.messages.values():
+            message.done |= origin in message.origins
 
     def look_at_runs(self) -> None:
         """See what has become of the runs' items."""

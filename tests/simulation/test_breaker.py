@@ -10,7 +10,7 @@ from tests.simulation.breaker_planted import BUGS
 from tests.simulation.breaker_simulator import BreakerSimulation, simulate
 from tests.simulation.witness import Broken
 
-SCHEDULES = int(os.environ.get("SIM_SCHEDULES", "2500"))
+SCHEDULES = int(os.environ.get("SIM_SCHEDULES", "1000"))
 PARTS = 20
 ENOUGH = 400
 """Schedules within which each planted bug has to be caught."""

@@ -203,7 +203,7 @@ def test_no_schedule_lets_two_owners_act_or_an_act_be_forgotten() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("last", [2_000, pytest.param(10_000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("last", [600, pytest.param(10_000, marks=pytest.mark.nightly)])
 def test_no_schedule_of_many_does(last: int) -> None:
     run(150, last)
 

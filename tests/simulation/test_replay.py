@@ -28,7 +28,7 @@ def test_no_promise_is_broken_in_the_first_schedules() -> None:
 
 @pytest.mark.long
 def test_no_random_schedule_of_a_run_breaks_a_promise() -> None:
-    """Each seed is one schedule: `make sim OF=replay SEED=n` replays it with its log."""
+    """Each seed is one schedule: `make sim OF=replay-run SEED=n` replays it with its log."""
     counts = all_of(replay_simulator.schedule, RANDOM)
     # The proof is not of easy weather: letters recovered, failed, and were left over.
     for name in ("RECOVERED", "QUARANTINED", "PARKED", "LEFT"):

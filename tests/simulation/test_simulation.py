@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import pytest
@@ -28,10 +28,18 @@ from tests.simulation.simulator import (
 )
 from tests.simulation.witness import BY_SQS, EXTRA, PUBLISHED, Broken
 
-SCHEDULES = int(os.environ.get("SIM_SCHEDULES", "1500"))
-# Schedules of each of the other sorts: 250, or 1,000 at night.
-OF_A_SORT = min(1_000, SCHEDULES // 6)
+SCHEDULES = int(os.environ.get("SIM_SCHEDULES", "1000"))
+# Schedules of each of the other sorts: 125, or 1,000 at night.
+OF_A_SORT = min(1_000, SCHEDULES // 8)
 PARTS = 20
+# Each call is struck by each kind of fault at night, and by one kind of three in CI, in turn:
+# three calls in a row have them all.
+EVERY = 1 if SCHEDULES >= 10_000 else 3
+
+
+def faults_at(call: int) -> Sequence[Fault]:
+    """The kinds of faults that strike this call."""
+    return tuple(Fault)[call % EVERY :: EVERY]
 
 
 def test_no_promise_is_broken_in_the_first_schedules() -> None:
@@ -104,8 +112,8 @@ def test_no_promise_is_broken_by_consumers_that_are_often_struck() -> None:
 @pytest.mark.parametrize("workload", CONSUMED)
 def test_no_single_fault_at_any_call_of_a_consumer_breaks_a_promise(workload: str) -> None:
     shape = CONSUMED[workload]
-    for fault in Fault:
-        for at in range(place(shape, {}, on="consumer")):
+    for at in range(place(shape, {}, on="consumer")):
+        for fault in faults_at(at):
             try:
                 place(shape, {at: fault}, on="consumer")
             except Broken as broken:
@@ -126,8 +134,8 @@ SLOWEST = frozenset({"parked letters are rescued", "two go unmarked"})
 )
 def test_no_single_fault_at_any_call_breaks_a_promise(workload: str) -> None:
     shape = WORKLOADS[workload]
-    for fault in Fault:
-        for at in range(place(shape, {})):
+    for at in range(place(shape, {})):
+        for fault in faults_at(at):
             try:
                 place(shape, {at: fault})
             except Broken as broken:
@@ -160,14 +168,39 @@ RARELY_HIT = {
 }
 """Bugs that one of some hundred schedules of this sort hits, and next to none of the others."""
 
+HIT_BY = {
+    "a forged stamp is believed": (simulate, 8),
+    "a letter that cannot be read stops its batch": (rescued, 6),
+    "a letter that is in the room already is judged anew": (interrupted, 107),
+    "a merge forgets the marks": (interrupted, 156),
+    "a letter is acknowledged though the parking lot did not confirm it": (crowded, 31),
+    "a parked FIFO letter that is rescued waits with its group": (rescued, 20),
+    "a zombie ends the claim of another": (crowded, 143),
+    "a zombie releases the claim of another": (crowded, 58),
+    "an intent lives for a minute": (interrupted, 6),
+    "anybody may take over a claim at once": (crowded, 12),
+    "letters in the room are read as they were a while ago": (interrupted, 140),
+    "letters of which SQS says that they failed count as possible duplicates": (interrupted, 33),
+    "only the first page of an answer is read": (simulate, 138),
+    "the letter is marked as sent before it is sent": (rescued, 6),
+    "the waiting room says that it has what it could not store": (rescued, 30),
+    "what could not be marked is not deleted": (simulate, 5),
+    "what is kept of an intent loses its marks": (rescued, 6),
+}
+"""A schedule that hit a bug when it was planted, tried first: the others take minutes.
+
+Where the code has changed since, it hits nothing, and all others are tried.
+"""
+
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", BUGS)
 def test_a_planted_bug_is_caught_within_two_thousand_schedules(name: str) -> None:
     sort = RARELY_HIT.get(name)
     runs = schedules(2_000) if sort is None else (partial(sort, seed) for seed in range(2_000))
+    first = [partial(*HIT_BY[name])] if name in HIT_BY else []
     with BUGS[name]():
-        assert any(is_broken(run) for run in runs)
+        assert any(is_broken(run) for run in itertools.chain(first, runs))
 
 
 def is_broken(run: Callable[[], object]) -> bool:
@@ -180,7 +213,7 @@ def is_broken(run: Callable[[], object]) -> bool:
 
 @pytest.mark.long
 def test_the_same_seed_gives_the_same_log() -> None:
-    for seed in range(100):
+    for seed in range(30):
         first, second = (
             Simulation(seed, shape_of(seed), random_plan(seed)).run() for _ in range(2)
         )
@@ -190,6 +223,6 @@ def test_the_same_seed_gives_the_same_log() -> None:
 @pytest.mark.long
 def test_some_schedules_do_make_duplicates_and_count_them() -> None:
     """Faults that no tool can undo are among those tried: the proof is not of easy weather."""
-    runs = [simulate(seed) for seed in range(300)]
+    runs = [simulate(seed) for seed in range(100)]
     assert sum(run.witness.counts[EXTRA] for run in runs) > 0
     assert sum(run.witness.counts[BY_SQS] for run in runs) > 0

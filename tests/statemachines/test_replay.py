@@ -316,7 +316,7 @@ def test_an_empty_snapshot_ends_at_once(stage: Stage) -> None:
 
 
 def test_a_fast_run_has_several_workers_and_each_has_its_number(stage: Stage) -> None:
-    stage.replay = replace(PLAN, rate=350.0, canary=())
+    stage.replay = replace(PLAN, rate=310.0, canary=())
     stage.store(replace(stage.runs.items.pop(ID), id=stage.replay.run_id))
     assert stage.execute() == "SUCCEEDED"
     assert sorted(set(stage.workers)) == [(number, 4) for number in range(4)]

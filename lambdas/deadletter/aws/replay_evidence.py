@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from deadletter.aws.causes import DynamoDBCauses
 from deadletter.aws.collisions import DynamoDBCollisions
+from deadletter.aws.watch_store import DynamoDBWatchStore
 from deadletter.circuit.state import Circuits, CircuitsUnavailable
 from deadletter.contract import MINUTE, with_config_keys
 from deadletter.failure.causes import CausesUnavailable, bucket_of
 from deadletter.message.queue import Queue, QueueUnavailable
+from deadletter.redrive.lease import LeaseUnavailable
+from deadletter.redrive.source_memory import UNKNOWN, SourceMemory
 from deadletter.redrive.waiting_room import SHARDS
 from deadletter.replay.judge import RunEvidence
 from deadletter.replay.manifest import Manifest, ManifestIndex
@@ -20,6 +23,12 @@ from deadletter.replay.progress import ShardProgress, Statuses
 from deadletter.replay.run import ReplayRun
 from deadletter.replay.ticket import ReplayOutcome
 from deadletter.settings.pipeline import Pipeline
+from deadletter.watch.observation import MAIN
+from deadletter.watch.queue_figures import oldest_known, with_memory
+from deadletter.watch.row import WatchRow
+
+READ_WITHIN = 10.0 * MINUTE
+"""Seconds after which the watch's reading of a queue says nothing any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +40,7 @@ class Surroundings:
     main: Queue
     causes: DynamoDBCauses
     collisions: DynamoDBCollisions
+    watch: DynamoDBWatchStore
     clock: Callable[[], float]
 
     def evidence(
@@ -57,7 +67,15 @@ class Surroundings:
             backlog_limit=self.pipeline.backlog_limit,
             same_causes=self._same_causes(run, index, manifest) if to_consumer else 0,
             collisions=self._collisions(run) if to_consumer else 0,
+            seconds_to_expiry=self._seconds_to_expiry(),
         )
+
+    def _seconds_to_expiry(self) -> float | None:
+        try:
+            row, memories = self.watch.read()
+        except LeaseUnavailable:
+            return None
+        return None if row is None else soonest_expiry(row, memories, self.clock())
 
     def _circuit(self) -> str:
         """The worse state of the pipeline's two circuits."""
@@ -109,6 +127,22 @@ class Surroundings:
         first = int(run.step_began // MINUTE) + 1
         counts = known.counts if known else {}
         return sum(collided for minute, (_, collided) in counts.items() if minute >= first)
+
+
+def soonest_expiry(row: WatchRow, memories: Mapping[str, SourceMemory], now: float) -> float | None:
+    """Seconds until SQS drops the oldest letter of one of the pipeline's sources.
+
+    None if they hold no letters, as far as the watch knows. Nothing is known of the age of the
+    main queue's messages.
+    """
+    expiries = []
+    for source, queue in row.queues.items():
+        if source == MAIN or now - queue.read_at > READ_WITHIN or not queue.retention:
+            continue
+        oldest = oldest_known(with_memory(queue, memories.get(source, UNKNOWN)))
+        if oldest is not None:
+            expiries.append(max(0.0, oldest + queue.retention - now))
+    return min(expiries, default=None)
 
 
 def counted(index: ManifestIndex, statuses: Statuses) -> tuple[dict[ReplayOutcome, int], int, int]:

@@ -36,6 +36,7 @@ _WHOLE = frozenset(
         "restart",
         "known_before",
         "failed_before",
+        "resumed_in",
     }
 )
 _TEXTS = frozenset({"manifest", "leave_to", "because", "by"})
@@ -166,7 +167,7 @@ def run_to_item(run: ReplayRun, pipeline: str, now: float) -> dict[str, Any]:
 def run_from_item(item: Mapping[str, Any], pipeline: str) -> ReplayRun:
     """The run in an item given as plain data. Raises RunsUnavailable if it is malformed."""
     try:
-        counts, letters = item.get("counts", {}), item.get("letters")
+        counts, letters, counted = item.get("counts", {}), item.get("letters"), item.get("counted")
         plain_fields: dict[str, Any] = {
             **{name: float(item[name]) for name in _TIMES},
             **{name: int(item[name]) for name in _WHOLE},
@@ -177,6 +178,7 @@ def run_from_item(item: Mapping[str, Any], pipeline: str) -> ReplayRun:
             pipeline=pipeline,
             state=RunState(item["state"]),
             resume_to=RunState(item["resume_to"]),
+            counted=None if counted is None else int(counted),
             letters=None if letters is None else int(letters),
             counts={str(name): int(number) for name, number in counts.items()},
             left=bool(item["left"]),

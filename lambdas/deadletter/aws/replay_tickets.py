@@ -157,6 +157,7 @@ def ticket_from_item(item: Mapping[str, Any], run: str) -> Ticket:
             attempt=int(item["attempt"]),
             at=float(item["at"]),
             fate=ReplayOutcome(item["fate"]),
+            generation=int(item.get("generation", 0)),
             returned=None if returned is None else str(returned),
             returned_place=None if place is None else str(place),
         )
@@ -171,4 +172,5 @@ def _facts(ticket: Ticket) -> dict[str, Any]:
         "attempt": ticket.attempt,
         "at": stored_number(ticket.at),
         "fate": str(ticket.fate),
+        "generation": ticket.generation,
     }

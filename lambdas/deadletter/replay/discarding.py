@@ -13,18 +13,22 @@ from deadletter.redrive.order import Order
 from deadletter.redrive.report import Tally
 from deadletter.replay.carried import CarriedLetters
 from deadletter.replay.objects import ObjectsUnavailable, RunObjects
+from deadletter.replay.plan import ReplayPlan
 from deadletter.replay.run_room import RunRoom
 from deadletter.replay.ticket import ReplayOutcome
 
 DISCARDED = "discarded/"
-"""The folder of discarded letters: one object each, with the whole letter and its stamp."""
+"""The folder of discarded letters: one object each, with the whole letter, its stamp, and why."""
 
 LONGEST_EXPORT = 30.0
 """Seconds that the exports of one batch may take."""
 
 
 class Discarding:
-    """A carrier out of the world: export, ticket, delete. Without `keep_export` nothing stays."""
+    """A carrier out of the world: export, ticket, delete.
+
+    The export says who threw the letter away, and why. If the plan keeps no export, nothing stays.
+    """
 
     seconds = LONGEST_EXPORT
 
@@ -32,13 +36,13 @@ class Discarding:
         self,
         *,
         objects: RunObjects,
-        keep_export: bool,
+        plan: ReplayPlan,
         records: Records,
         clock: Callable[[], float],
         tally: Tally,
     ) -> None:
         self._objects = objects
-        self._keep_export = keep_export
+        self._plan = plan
         self._records = records
         self._clock = clock
         self._tally = tally
@@ -64,9 +68,14 @@ class Discarding:
 
     def _export(self, order: Order) -> bool:
         """Store the whole letter; returns whether it may be deleted."""
-        if not self._keep_export:
+        plan = self._plan
+        if not plan.keep_export:
             return True
-        data = {"letter": to_json(order.received.letter), "stamp": stamps.to_data(order.stamp)}
+        data = {
+            "letter": to_json(order.received.letter),
+            "stamp": stamps.to_data(order.stamp),
+            "discarded": {"at": int(self._clock()), "by": plan.who, "because": plan.why},
+        }
         try:
             self._objects.put(f"{DISCARDED}{order.copy}.json", compact_json(data))
         except ObjectsUnavailable as error:

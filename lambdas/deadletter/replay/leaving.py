@@ -37,7 +37,7 @@ from deadletter.redrive.waiting_room import (
     never,
 )
 from deadletter.replay.lineup import RunLetter
-from deadletter.replay.manifest import ManifestIndex
+from deadletter.replay.manifest import ManifestIndex, ManifestParts
 from deadletter.replay.names import PART
 from deadletter.replay.outcomes import learned, room_place, trails
 from deadletter.replay.plan import ReplayPlan
@@ -46,7 +46,6 @@ from deadletter.replay.run import ReplayRun
 from deadletter.replay.run_room import RunRoom
 from deadletter.replay.shard_claim import ShardClaim
 from deadletter.replay.ticket import OUTSIDE, ReplayOutcome, Ticket, Tickets, confirmation_by
-from deadletter.replay.worker import ManifestParts
 from deadletter.routing.decision import DUE, Hold
 from deadletter.settings.pipeline import Pipeline
 
@@ -106,6 +105,7 @@ class RunLeaving:
         self._setup = setup
         self._room = RunRoom(setup.room, setup.tickets, setup.tally)
         self._is_complete = True
+        self._positions: dict[str, int] = {}
 
     def run(self, deadline: float) -> bool:
         """Leave until `deadline` (epoch seconds). Returns whether nothing is in the lane."""
@@ -175,6 +175,11 @@ class RunLeaving:
         claim: ShardClaim,
     ) -> None:
         found = trails(letters, self._setup.tickets)
+        self._positions = {
+            copy: letter.position
+            for letter, trail in zip(letters, found, strict=True)
+            for copy in (trail.copy, *(sent for sent, _ in trail.sent))
+        }
         entries: list[WaitingRoomEntry] = []
         here: list[RunLetter] = []
         awaited: list[RunLetter] = []
@@ -244,7 +249,7 @@ class RunLeaving:
         letters = {received.letter.message_id: received for received in contents.letters}
         tickets = self._tickets_of(letters)
         sent = self._sent(letters, tickets, outward)
-        self._delete_sent(shard, letters, sent, tickets)
+        self._delete_sent(shard, letters, sent, tickets, outward)
         slot.keep([copy for copy in sent if copy not in self._room.gone])
         remaining = {copy: each for copy, each in letters.items() if copy not in sent}
         left = self._postpone(shard, remaining, tickets, outward)
@@ -266,7 +271,8 @@ class RunLeaving:
             copy
             for copy in letters
             if (copy in tickets and tickets[copy].fate not in OUTSIDE)
-            or (copy not in tickets and intents.confirmation_of(copy) is not None)
+            # Also one that its ticket lets go: it has reached the parking queue.
+            or intents.confirmation_of(copy) is not None
         }
 
     def _delete_sent(
@@ -275,6 +281,7 @@ class RunLeaving:
         letters: Mapping[str, ReceivedLetter],
         sent: set[str],
         tickets: Mapping[str, Ticket],
+        intents: OpenIntents,
     ) -> None:
         owed = {
             copy: tickets.get(copy) or self._ticket(shard, letters[copy], ReplayOutcome.SENT)
@@ -283,7 +290,10 @@ class RunLeaving:
         self._room.expect(owed)
         if owed:
             self._room.delete(
-                [(letters[copy], confirmation_by(ticket)) for copy, ticket in owed.items()]
+                [
+                    (letters[copy], intents.confirmation_of(copy) or confirmation_by(ticket))
+                    for copy, ticket in owed.items()
+                ]
             )
             # Their outcomes are looked up by the next call.
             self._is_complete = False
@@ -328,10 +338,12 @@ class RunLeaving:
             origin=stamp.origin,
             copy=received.letter.message_id,
             shard=shard,
-            position=0,
+            # The lane may hold letters that the manifest does not name.
+            position=self._positions.get(received.letter.message_id, -1),
             attempt=stamp.attempt + (fate is ReplayOutcome.SENT),
             at=self._setup.clock(),
             fate=fate,
+            generation=self._setup.run.generation,
         )
 
     def _order(self, received: ReceivedLetter) -> Order:

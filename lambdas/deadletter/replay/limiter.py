@@ -7,7 +7,8 @@ is when all letters granted so far are paid for. A grant of n letters costs n / 
     now < tat <= now + (burst - n) / rate       within the burst     tat grows by n / rate
     later                                       wait until it is not
 
-In any window the workers send at most rate x window + burst + rate x twice the clocks' skew.
+In any window the workers are granted at most rate x window + burst + rate x twice the clocks'
+skew, and each grant is used within two seconds.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from deadletter.message.queue import MAX_BATCH
-from deadletter.replay.run import ReplayRun, RunState
+from deadletter.replay.run import ReplayRun, ReplayRuns, RunState
 
 GRANT_SECONDS = 2.0
 """Seconds from the request for a grant to the last moment at which a send or an invocation may
@@ -154,6 +155,7 @@ class RunLimiter:
         self._wait = wait
         self._new_token = new_token
         self._ahead = 0.0
+        self._kept: SendGrant | None = None
         self._seen_at = clock()
 
     @property
@@ -165,20 +167,56 @@ class RunLimiter:
         """Note the run as it was read by a request that began then (epoch seconds)."""
         self.run, self._seen_at = run, began
 
+    def look(self, runs: ReplayRuns) -> ReplayRun:
+        """The run as it is now. Raises SendingEnded if it is unknown or may not send."""
+        began = self._clock()
+        run = runs.read(self.run.id)
+        if run is None or not run.may_send:
+            raise SendingEnded(why_not(run) or "")
+        self.saw(run, began)
+        return run
+
     def seconds_until(self, letters: int) -> float:
         """Seconds until so many letters may probably go; 0 if they may go now."""
         if self.run.rate <= 0:
             return 0.0
-        letters = min(letters, most_letters(self.run))
+        letters = min(letters, most_letters(self.run)) - self._kept_letters()
+        if letters <= 0:
+            return 0.0
         return max(0.0, self.run.tat - latest_tat(self.run, letters, self._now()))
 
-    def take(self, letters: int, until: float) -> SendGrant | None:
+    def take(self, letters: int, until: float, *, further: int = 0) -> SendGrant | None:
         """A grant of at least one and at most `letters` letters, or None.
 
         None if the pace allows no letter that could still be sent before `until` (epoch
         seconds), or if it does not within LOOK_SECONDS. Raises SendingEnded if the run is not
         being sent (any more).
+
+        So many `further` letters are ready as well: they are granted by the same write if the
+        pace allows it now, and kept for the next grants, which they last as long as this one.
         """
+        kept, self._kept = self._kept, None
+        if kept is None or kept.until <= self._clock():
+            return self._new_grant(letters, until, further)
+        reason = why_not(self.run)
+        if reason is not None:
+            raise SendingEnded(reason)
+        if kept.letters < letters:
+            new = self._new_grant(letters - kept.letters, until, further)
+            if new is not None:
+                return SendGrant(kept.letters + new.letters, min(kept.until, new.until))
+        used = min(letters, kept.letters)
+        if used < kept.letters:
+            self._kept = replace(kept, letters=kept.letters - used)
+        return SendGrant(used, min(until, kept.until))
+
+    def _kept_letters(self) -> int:
+        """Letters of an earlier grant that may still be sent."""
+        kept = self._kept
+        return kept.letters if kept is not None and kept.until > self._clock() else 0
+
+    def _new_grant(self, letters: int, until: float, further: int) -> SendGrant | None:
+        """A grant by a write of its own, with what is kept of it."""
         give_up = min(until, self._clock() + LOOK_SECONDS)
         while True:
             reason = why_not(self.run)
@@ -192,8 +230,21 @@ class RunLimiter:
             if pause:
                 self._wait(max(pause, SHORTEST_WAIT))
                 continue
-            if self._bid(asked):
-                return SendGrant(asked, min(until, began + GRANT_SECONDS))
+            more = self._further(asked, further)
+            if self._bid(asked + more):
+                ends = began + GRANT_SECONDS
+                self._kept = SendGrant(more, ends) if more else None
+                return SendGrant(asked, min(until, ends))
+
+    def _further(self, asked: int, further: int) -> int:
+        """Letters beyond those that are asked for which one write may pay as well."""
+        if self.run.state is RunState.CANARY:
+            # What is not used of a canary's allowance would be missing in its verdict.
+            return 0
+        more = min(further, most_letters(self.run) - asked)
+        while more > 0 and self.seconds_until(asked + more):
+            more -= 1
+        return max(0, more)
 
     def _most(self, letters: int) -> int:
         most = min(letters, most_letters(self.run))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from deadletter.redrive.waiting_room import SHARDS
 from deadletter.replay.names import PART, Name, NotAName, from_lines
@@ -66,6 +66,12 @@ def part_name(shard: int, part: int, folder: str = "") -> str:
     """The name of the object with one part; parts count from 0."""
     within = f"{folder}/" if folder else ""
     return f"manifest/{within}{shard}/{part:06}.jsonl"
+
+
+class ManifestParts(Protocol):
+    """Reads the parts of a manifest. Raises ObjectsUnavailable."""
+
+    def part(self, shard: int, part: int) -> Sequence[Name]: ...
 
 
 class Manifest:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from deadletter.contract import DAY, MAIN_DLQ, PARKED_LANE, parking_source
+from deadletter.contract import DAY, DEFAULT_PARKING, MAIN_DLQ, PARKED_LANE, parking_source
 from deadletter.contract import KeyPolicy as KeyPolicy
 from deadletter.routing.selection import Selection, selection_from_data
 from deadletter.settings.json_fields import BadSettings, build
@@ -42,6 +43,8 @@ class ReplayPlan:
     error_rate   share of known outcomes that are failures, from `minimum` outcomes, that holds
                  the run
     attempts     sends of a letter within the run before it is quarantined
+    retry_after  seconds from a try that failed to the second one, twice that to the third: an
+                 endpoint that fails holds the run before it uses up the tries of its letters
     on_failure   whether an ordering key goes on behind a letter that failed for good
     on_unknown   the same for a letter whose outcome nobody learns
     ordered      whether each ordering key is strictly serial by outcome
@@ -66,6 +69,7 @@ class ReplayPlan:
     error_rate: float = 0.4
     minimum: int = 10
     attempts: int = 3
+    retry_after: float = 30.0
     on_failure: KeyPolicy = KeyPolicy.GO
     on_unknown: KeyPolicy = KeyPolicy.GO
     ordered: bool = False
@@ -88,6 +92,15 @@ class ReplayPlan:
     def lane(self) -> str | None:
         """The lane that is the source; None if the source is a queue."""
         return self.source.removeprefix(LANE) if self.source.startswith(LANE) else None
+
+    @property
+    def lane_beside(self) -> str | None:
+        """The lane that holds letters of the source too; None if the source is all there is.
+
+        A parked letter is in its queue until the queue is rescued or another run has taken it
+        along; then it is in lane `parked`. A person who chooses it need not know where it is.
+        """
+        return PARKED_LANE if self.source.startswith(parking_source("")) else None
 
     @property
     def is_release(self) -> bool:
@@ -115,6 +128,17 @@ def plan_from_text(text: str) -> ReplayPlan:
 
 def _frozen(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
+
+
+def belongs_to(source: str, home: str, parking: Collection[str]) -> bool:
+    """Whether a letter of lane `parked` that came from `home` is one of this parking source.
+
+    `parking` are the ids of the pipeline's parking queues. Letters of a queue that exists no
+    more are those of the queue that every pipeline has.
+    """
+    if source == parking_source(DEFAULT_PARKING):
+        return home not in {parking_source(id_) for id_ in parking} - {source}
+    return home == source
 
 
 LONGEST_RUN = 7 * DAY

@@ -98,6 +98,9 @@ class Fates:
             self.sent = ReplayOutcome.DISCARDED
         elif plan.destination == MAIN_QUEUE and consumer_library:
             self.sent = ReplayOutcome.SENT
+        # Of a delivery whose worker ended before its ticket, the consumer's ledger knows the end.
+        is_direct = plan.destination == DELIVER and consumer_library
+        self.found_sent = ReplayOutcome.SENT if is_direct else self.sent
 
     def of(self, decision: Decision) -> ReplayOutcome:
         """The fate of a letter with this decision."""

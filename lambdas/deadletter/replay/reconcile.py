@@ -18,7 +18,7 @@ from deadletter.contract import MINUTE, run_lane
 from deadletter.failure.ledger import Ledger
 from deadletter.redrive.waiting_room import SHARDS, WaitingRoom, WaitingRoomEntry
 from deadletter.replay.lineup import RunLetter
-from deadletter.replay.manifest import ManifestIndex
+from deadletter.replay.manifest import ManifestIndex, ManifestParts
 from deadletter.replay.names import PART, Name
 from deadletter.replay.objects import RunObjects
 from deadletter.replay.outcomes import Trail, learned, room_place, trails
@@ -26,7 +26,6 @@ from deadletter.replay.plan import ReplayPlan
 from deadletter.replay.progress import ShardProgress, Statuses, save
 from deadletter.replay.run import ReplayRun
 from deadletter.replay.ticket import TERMINAL, ReplayOutcome, Ticket, Tickets
-from deadletter.replay.worker import ManifestParts
 
 REPORT = "report.json"
 """The object with the report of a run."""
@@ -279,7 +278,7 @@ def _course(
         minute = int(ticket.at) // MINUTE * MINUTE
         if ticket.returned is not None:
             minutes[minute][RETURNED] += 1
-        elif ticket.fate in (ReplayOutcome.SENT, ReplayOutcome.UNKNOWN):
+        elif ticket.position >= 0 and ticket.fate in (ReplayOutcome.SENT, ReplayOutcome.UNKNOWN):
             outcome = progresses[ticket.shard].outcome(ticket.position)
             minutes[minute][outcome.name] += 1
         else:

@@ -60,6 +60,7 @@ class ReplayRun:
     allowance    letters that may still be sent in CANARY
     rate, burst  letters per second now, and at once
     tat          when the letters granted so far are paid for (theoretical arrival time)
+    counted      letters that the plan has counted; None if they were not counted one by one
     letters      letters of the manifest; None before the snapshot is frozen
     manifest     the manifest's hash
     counts       letters by outcome, as last added up
@@ -69,6 +70,7 @@ class ReplayRun:
                  by its own
     started      when the present execution was started
     resumed_at   when a person last resumed it: ordering keys that had stopped before go on
+    resumed_in   the generation that this began: tickets of earlier ones are of tries before it
     because      why it was held, aborted or broken
     by           the person or the function that changed it last
     left         whether nothing is in the run's lane any more, after its end
@@ -84,6 +86,7 @@ class ReplayRun:
     rate: float = 0.0
     burst: int = 1
     tat: float = 0.0
+    counted: int | None = None
     letters: int | None = None
     manifest: str = ""
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -96,6 +99,7 @@ class ReplayRun:
     failed_before: int = 0
     expires: float = 0.0
     resumed_at: float = 0.0
+    resumed_in: int = 0
     leave_to: str = "parked"
     because: str = ""
     by: str = ""
@@ -183,7 +187,7 @@ def resumed(run: ReplayRun, *, at: float, by: str, because: str = "") -> ReplayR
     if run.state is not RunState.HELD:
         raise RunRefused(f"run {run.id} is {run.state}: only a HELD run can be resumed")
     after = moved_to(run, run.resume_to, at=at, by=by, because=because)
-    return replace(after, step_began=0.0, resumed_at=at)
+    return replace(after, step_began=0.0, resumed_at=at, resumed_in=after.generation)
 
 
 def aborted(

@@ -19,6 +19,7 @@ from deadletter.redrive.waiting_room import (
     WaitingRoomEntry,
 )
 from deadletter.replay.ticket import (
+    OUTSIDE,
     ReplayOutcome,
     Ticket,
     Tickets,
@@ -81,17 +82,35 @@ class RunRoom:
             return others
         try:
             self._tickets.put([self._expected[confirmation.copy] for _, confirmation in ours])
+            kept = self._left_before(ours)
         except TicketsUnavailable as error:
             self._tally.note_trouble(str(error))
             return [received for received, _ in letters]
+        others += [received for received, confirmation in ours if confirmation.copy in kept]
+        ours = [pair for pair in ours if pair[1].copy not in kept]
         copies = {confirmation.copy for _, confirmation in ours}
         self.ticketed |= copies
-        left = self._room.delete(ours)
+        left = self._room.delete(ours) if ours else []
         gone = copies - {received.letter.message_id for received in left}
         self.gone |= gone
         for copy in gone:
             self._owed.pop(copy, None)
         return [*others, *left]
+
+    def _left_before(self, letters: Sequence[tuple[ReceivedLetter, Confirmation]]) -> set[str]:
+        """Letters that were to be discarded and had left the run: their first ticket says so.
+
+        A worker that was paused for long must not discard what an abort has parked since.
+        """
+        discarded = [
+            ticket
+            for _, confirmation in letters
+            if (ticket := self._expected[confirmation.copy]).fate is ReplayOutcome.DISCARDED
+        ]
+        if not discarded:
+            return set()
+        first = self._tickets.read([(ticket.origin, ticket.copy) for ticket in discarded])
+        return {ticket.copy for ticket in first.values() if ticket.fate in OUTSIDE}
 
     def __contains__(self, copy: str) -> bool:
         return copy in self._expected
@@ -146,3 +165,8 @@ class RunRoom:
 
     def waits(self, groups: Collection[str], home: str) -> Mapping[str, Wait]:
         return self._room.waits(groups, home)
+
+
+def copy_of(received: ReceivedLetter) -> str:
+    """The id of the copy that lies in the room."""
+    return received.letter.message_id

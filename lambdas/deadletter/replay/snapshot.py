@@ -76,7 +76,8 @@ class SnapshotReport:
 class Snapshot:
     """Takes the snapshot of one run, pass after pass.
 
-    `setup` is that of the plan's source: of the main DLQ if that is a lane. `counted` are the
+    It goes through `lane`, or else through the queue of `setup`: of the plan's source, or of the
+    main DLQ for a lane. Of a lane, letters whose home is not `of_source` stay. `counted` are the
     letters that the person has seen counted (None: all that match). `token` is a text that no
     other pass has: it names the pages.
     """
@@ -89,9 +90,13 @@ class Snapshot:
         objects: RunObjects,
         counted: CountedOrigins | None,
         token: str,
+        lane: str | None = None,
+        of_source: Callable[[str], bool] = lambda home: True,
     ) -> None:
         self._setup = setup
         self._plan = plan
+        self._lane = lane or plan.lane
+        self._of_source = of_source
         self._objects = objects
         self._counted = counted
         self._token = token
@@ -113,16 +118,18 @@ class Snapshot:
             counted=self._counted,
             token=self._token,
             stops=setup.clock() + seconds,
+            in_lane=self._lane is not None,
+            of_source=self._of_source,
         )
-        report = Redriver(setup).take_all(deadline, verdicts, lane=plan.lane)
-        again_at = 0.0 if plan.lane is not None else self._locked_until()
+        report = Redriver(setup).take_all(deadline, verdicts, lane=self._lane)
+        again_at = 0.0 if self._lane is not None else self._locked_until()
         if any(report.counts.get(trouble) for trouble in _TRY_AGAIN):
             # What could not be moved for no fault of its own belongs to the run all the same.
             again_at = max(again_at, setup.clock() + PAUSE)
         left = report.counts.get(Metric.LEFT_IN_PLACE, 0)
         foreign = report.counts.get(Metric.FOREIGN_LETTER, 0)
         # In a lane a letter may be listed behind a later one of its group, which it holds up.
-        may_find_more = left > foreign or (plan.lane is not None and setup.pipeline.fifo)
+        may_find_more = left > foreign or (self._lane is not None and setup.pipeline.fifo)
         found_all = report.stopped == SOURCE_EMPTY and not (may_find_more and report.moved)
         return SnapshotReport(
             done=found_all and not again_at,
@@ -166,6 +173,8 @@ class SnapshotVerdicts:
         counted: CountedOrigins | None,
         token: str,
         stops: float = math.inf,
+        in_lane: bool = False,
+        of_source: Callable[[str], bool] = lambda home: True,
     ) -> None:
         self.counts: Counter[str] = Counter()
         self.left_out: Counter[str] = Counter()
@@ -175,9 +184,11 @@ class SnapshotVerdicts:
         self._counted = counted
         self._token = token
         self._stops = stops
+        self._in_lane = in_lane
+        self._of_source = of_source
         self._pages = 0
         self._lock = threading.Lock()
-        self._others = _others(setup, plan)
+        self._others = _others(setup, plan, in_lane=in_lane)
 
     def verdicts(self, letters: Sequence[ReceivedLetter], *, served: bool) -> dict[str, Verdict]:
         """As VerdictSource; raises RunStopped if its time is over or the page cannot be stored."""
@@ -185,6 +196,9 @@ class SnapshotVerdicts:
             return {}
         if self._setup.clock() >= self._stops:
             raise RunStopped("the pass has lasted long enough")
+        letters = [received for received in letters if self._may_join(received)]
+        if not letters:
+            return {}
         picks = self._picks(letters, served=served)
         joining: dict[str, Verdict] = {}
         names: list[Name] = []
@@ -204,6 +218,17 @@ class SnapshotVerdicts:
         for verdict in joining.values():
             self._setup.tally.count_decision(verdict.decision)
         return {**joining, **self._others(rest, served)}
+
+    def _may_join(self, received: ReceivedLetter) -> bool:
+        """False for a letter that stays where it is, whatever the router says of it.
+
+        Lane `parked` keeps letters without end: a run of one letter need not ask about all.
+        """
+        if not self._of_source(received.home):
+            return False
+        if not self._in_lane or self._counted is None or received.stamp is None:
+            return True
+        return received.stamp.origin in self._counted
 
     def _picks(self, letters: Sequence[ReceivedLetter], *, served: bool) -> Mapping[str, Pick]:
         # A letter that joins is not judged as one of a run yet: it is asked about as it lies there.
@@ -294,14 +319,14 @@ def joined(stamp: Stamp, plan: ReplayPlan, because: str, now: float) -> Stamp:
 _Others = Callable[[Sequence[ReceivedLetter], bool], dict[str, Verdict]]
 
 
-def _others(setup: RedriverSetup, plan: ReplayPlan) -> _Others:
+def _others(setup: RedriverSetup, plan: ReplayPlan, *, in_lane: bool) -> _Others:
     """What becomes of letters that do not join: no letter that was received goes back.
 
     One of the DLQ goes where the router says, but nothing is re-driven: it waits for its delay.
     One of a parking queue or of a dedicated DLQ goes into its lane. One that waits goes on
     waiting.
     """
-    if plan.lane is not None:
+    if in_lane:
         return lambda letters, served: {}
     source: VerdictSource
     if plan.source == MAIN_DLQ:

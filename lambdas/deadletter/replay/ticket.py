@@ -70,10 +70,10 @@ class Ticket:
     """One send of a letter by a run, or its leaving the run in another way.
 
     Its key is the letter's origin and the id of the copy that was sent. `shard` and `position`
-    say where in the manifest it stands, `attempt` is the life that the send began, `at` the
-    time (epoch seconds), `fate` what is known since the moment it was made (SENT: its
-    outcome is looked up). `returned` is the id of the copy that came back, and
-    `returned_place` that copy's place in the waiting room.
+    say where in the manifest it stands (-1: nowhere), `attempt` is the life that the send began,
+    `at` the time (epoch seconds), `fate` what is known since the moment it was made (SENT: its
+    outcome is looked up). `returned` is the id of the copy that came back, and `returned_place`
+    that copy's place in the waiting room. `generation` is that of the run when it was made.
     """
 
     run: str
@@ -86,6 +86,7 @@ class Ticket:
     fate: ReplayOutcome = ReplayOutcome.SENT
     returned: str | None = None
     returned_place: str | None = None
+    generation: int = 0
 
 
 def confirmation_by(ticket: Ticket) -> Confirmation:

@@ -9,6 +9,7 @@ import pytest
 
 from console.cli.exit import Exit
 from deadletter.aws.replay_starts import unpacked
+from deadletter.circuit.state import State
 from deadletter.contract import Reason
 from deadletter.redrive.journal import key_of
 from deadletter.replay.plan import ReplayPlan, plan_from_text
@@ -71,14 +72,42 @@ def test_a_release_stores_a_plan_its_letters_and_a_run_and_starts_it(
     assert orders.visible("orders-parking-default") == 13
 
 
-def test_rescued_letters_have_a_run_of_their_own(orders: Any, functions: Any, dlq: Any) -> None:
+def test_letters_in_the_queue_and_in_lane_parked_are_released_by_one_run(
+    orders: Any, functions: Any, dlq: Any
+) -> None:
+    """A person need not know where a parked letter is: a run may have moved it meanwhile."""
     orders.park("orders", "POISON", origin="in-queue")
     orders.rescued("orders", "POISON", 1_000)
     answer = json.loads(dlq("parked", "release", "--all", *WHY, "--yes", "--json").stdout)
+    (run,) = answer["runs"]
+    assert (run["source"], run["letters"]) == ("parking:default", 2)
+    assert counted(orders, run["run"]) == {key_of("in-queue"), key_of("first-life")}
+
+
+def test_what_an_aborted_run_has_left_is_released_by_its_reason(orders: Any, dlq: Any) -> None:
+    """The letter carries nothing of its run: only the item in lane `parked` has the reason."""
+    orders.rescued("orders", "REPLAY_ABORTED", 1_000)
+    orders.rescued("orders", "POISON", 2_000, origin="poison")
+    choice = ("--reason", "REPLAY_ABORTED")
+    done = dlq("parked", "release", *choice, *WHY, "--yes", "--json")
+    assert done.exit_code == Exit.DONE, done.output
+    (run,) = json.loads(done.stdout)["runs"]
+    assert counted(orders, run["run"]) == {key_of("first-life")}
+    shown = dlq("parked", "show", "rescued-REPLAY_ABORTED-1000", "--json")
+    assert json.loads(shown.stdout)["reason"] == "REPLAY_ABORTED"
+
+
+def test_each_parking_queue_has_a_run_with_its_own_rescued_letters(
+    orders: Any, functions: Any, dlq: Any
+) -> None:
+    orders.deploy("orders", settings={"consumer_library": True}, parking=("default", "legal"))
+    orders.park("orders", "POISON", origin="a")
+    orders.rescued("orders", "POISON", 1_000, key="legal")
+    orders.rescued("orders", "EXPIRED", 1_000, key="gone")
+    answer = json.loads(dlq("parked", "release", "--all", *WHY, "--yes", "--json").stdout)
     assert {run["source"]: run["letters"] for run in answer["runs"]} == {
-        "lane:parked": 1, "parking:default": 1,
+        "parking:default": 2, "parking:legal": 1,
     }  # fmt: skip
-    assert len(functions.machine.started) == 2
 
 
 def test_a_letter_is_released_by_its_id_or_the_id_of_its_first_life(
@@ -140,11 +169,15 @@ def test_a_collision_is_accepted_by_a_person_or_not_released(
 
 
 def test_a_discard_keeps_an_export_unless_told_otherwise(
-    orders: Any, functions: Any, dlq: Any
+    orders: Any, functions: Any, dlq: Any, at_a_terminal: None
 ) -> None:
     orders.park("orders", "POISON", origin="a")
-    dlq("parked", "discard", "--all", "--why", "not wanted", "--yes")
+    orders.circuit("orders", "orders", State.OPEN)
+    done = dlq("parked", "discard", "--all", "--why", "not wanted", answers="y\n")
     plan = plans(orders)["parking:default"]
+    assert "Circuit" not in done.output
+    place = f"s3://letters-bucket/replay/orders/{plan.run_id}/discarded/"
+    assert f"Copies are kept below {place}" in done.stdout
     assert (plan.destination, plan.keep_export, plan.canary) == ("discard", True, ())
     assert (plan.rate, plan.ramp) == (100.0, (1.0,))
 
@@ -168,7 +201,7 @@ def test_a_bad_filter_is_refused_before_a_letter_is_received(
         (("--pattern", '{"body": 1}'), "can't be chosen so: pattern"),
         (("--jmespath", "a["), "can't be chosen so: where"),
         (("--reason", "POISEN"), "the reasons are"),
-        (("--since", "yesterday"), "is not a length of time"),
+        (("--since", "yesterday"), "is no time: write how long ago"),
     ):
         done = dlq("parked", "release", *option, *WHY, "--yes")
         assert done.exit_code == Exit.USAGE, done.output

@@ -77,37 +77,47 @@ def test_the_help_lists_every_exit_status(dlq: Any) -> None:
         assert f"\n    {int(status):>3}  " in page
 
 
-def loaded_by(*arguments: str) -> set[str]:
-    """The modules that a fresh `dlq` has loaded at its end."""
-    code = (
-        "import sys; from console.cli.main import app; "
-        "app(standalone_mode=False); print(*sys.modules)"
-    )
+EACH_IN_ITS_CHILD = """
+import os, shlex, sys
+from console.cli.main import app
+
+for line in sys.argv[1:]:
+    if os.fork() == 0:
+        app(shlex.split(line), standalone_mode=False)
+        print(line, *sys.modules, sep="\\t", flush=True)
+        os._exit(0)
+    assert os.wait()[1] == 0, line
+"""
+
+
+@pytest.fixture(scope="module")
+def loaded() -> dict[str, set[str]]:
+    """The modules that a fresh `dlq` has loaded after the help of each command."""
+    lines = [f"{path} --help".removeprefix("dlq ") for path in ("dlq", *COMMANDS)]
     done = subprocess.run(
-        [sys.executable, "-c", code, *arguments],
+        [sys.executable, "-c", EACH_IN_ITS_CHILD, *lines],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT / "lambdas")},
         capture_output=True,
         text=True,
         check=True,
     )
-    page, _, modules = done.stdout.strip().rpartition("\n")
-    assert page.startswith("Usage: ")
-    return set(modules.split())
+    assert done.stdout.count("Usage: ") == len(lines)
+    rows = [row.split("\t") for row in done.stdout.splitlines() if "\t" in row]
+    return {f"dlq {line}".removesuffix(" --help"): set(modules) for line, *modules in rows}
 
 
 @pytest.mark.parametrize("path", ["dlq", *COMMANDS])
-def test_help_loads_no_slow_module(path: str) -> None:
+def test_help_loads_no_slow_module(path: str, loaded: dict[str, set[str]]) -> None:
     """What makes `--help` fast, measured without a stopwatch."""
-    loaded = loaded_by(*shlex.split(path)[1:], "--help")
-    assert "typer" in loaded
-    assert not loaded & {"boto3", "botocore", "rich", "pydantic", "jmespath", "asyncio"}
+    assert "typer" in loaded[path]
+    assert not loaded[path] & {"boto3", "botocore", "rich", "pydantic", "jmespath", "asyncio"}
 
 
-def test_only_the_command_that_is_asked_for_is_loaded() -> None:
-    loaded = loaded_by("redrive", "now", "--help")
-    assert "console.cli.redrive" in loaded
-    assert not loaded & {"console.cli.status", "console.cli.parked", "console.cli.rules"}
+def test_only_the_command_that_is_asked_for_is_loaded(loaded: dict[str, set[str]]) -> None:
+    modules = loaded["dlq redrive now"]
+    assert "console.cli.redrive" in modules
+    assert not modules & {"console.cli.status", "console.cli.parked", "console.cli.rules"}
 
 
 def paths(value: Any, prefix: str = "") -> set[str]:

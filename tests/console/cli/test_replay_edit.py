@@ -184,7 +184,7 @@ def test_an_original_that_was_processed_needs_a_persons_word(
 @pytest.mark.parametrize(
     ("options", "status", "text"),
     [
-        ((), Exit.USAGE, "Say what to change: --patch or --transform."),
+        ((), Exit.USAGE, "Say what to change: --editor, --patch or --transform."),
         (("--patch", "{"), Exit.USAGE, "--patch: not JSON"),
         (("--patch", "[]"), Exit.USAGE, "a JSON Patch is a list"),
         (("--patch", '[{"op": "remove", "path": "/nope"}]'), Exit.ATTENTION, "is not there"),
@@ -319,7 +319,7 @@ class Candidate:
         monkeypatch.setattr(functions, "invoke", invoke)
 
     def answer(self, record: Any) -> Any:
-        number = json.loads(record["body"])["id"]
+        number = json.loads(record["body"]).get("id")
         if number == 1:
             error = {"errorType": "KeyError", "errorMessage": "price"}
             return {"FunctionError": "Unhandled", "Payload": io.BytesIO(json.dumps(error).encode())}
@@ -363,6 +363,7 @@ def test_letters_are_tried_on_a_program_here(held: Held, dlq: Any, tmp_path: Pat
     done = dlq("replay", "try", RUN, "--local", f"{sys.executable} {script}", "--yes")
     assert done.exit_code == Exit.ATTENTION
     assert "2 of 3 letters fixed" in done.stdout
+    assert "Nothing was moved. Mend the consumer or the letters" in done.stdout
     assert "exit status 1: no price" in done.stdout
 
 
@@ -378,8 +379,25 @@ def test_letters_of_a_plan_are_tried_before_it_starts(
     done = dlq("replay", "try", "--plan", file, "--function", "candidate", "--yes")
     assert done.exit_code == Exit.DONE, done.output
     assert "1 of 1 letter fixed by candidate" in done.stdout
+    assert f"Start it: dlq replay start --plan {file}" in done.stdout
     assert [event["Records"][0]["messageId"] for event in candidate.events] == [letter]
     assert orders.visible("orders-dlq") == 2
+
+
+def test_parked_letters_of_a_plan_are_tried_wherever_they_are(
+    orders: Any, functions: Any, dlq: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Candidate(functions, monkeypatch)
+    orders.park("orders", "POISON", origin="in-queue")
+    orders.rescued("orders", "POISON", 1_000)
+    orders.failed("orders", "in-queue", fingerprint="f7")
+    file = str(tmp_path / "plan.json")
+    dlq("replay", "plan", "--source", "parked", "--out", file, "--why", "x")
+    done = dlq("replay", "try", "--plan", file, "--function", "candidate", "--yes", "--json")
+    assert done.exit_code == Exit.DONE, done.output
+    answer = json.loads(done.stdout)
+    causes = {row["origin"]: row["cause"] for row in answer["tried"]}
+    assert causes == {"in-queue": "f7", "first-life": ""}
 
 
 @pytest.mark.parametrize(

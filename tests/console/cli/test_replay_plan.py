@@ -150,6 +150,83 @@ def test_letters_older_than_the_memory_of_idempotency_are_warned_of(
     assert any("idempotency remembers 1 min" in text for text in plan["warnings"])
 
 
+def test_a_consumer_that_is_no_function_is_said_to_be_unknown(orders: Any, dlq: Any) -> None:
+    failed_letter(orders)
+    name = "/deadletter/pipelines/orders"
+    described = json.loads(orders.ssm.get_parameter(Name=name)["Parameter"]["Value"])
+    orders.parameter(name, json.dumps({**described, "consumer_function": ""}))
+    plan = planned(dlq)
+    assert plan["consumer_changed"] is None
+    assert any("is no Lambda function of the settings" in text for text in plan["warnings"])
+
+
+def test_a_plan_without_letters_says_where_to_look(orders: Any, dlq: Any, tmp_path: Path) -> None:
+    failed_letter(orders)
+    orders.letter("{}")
+    path = tmp_path / "plan.json"
+    options = ("--cause", "nope", "--why", "x", "--out", str(path))
+    text = dlq("replay", "plan", "--pipeline", "orders", *options).stdout
+    assert "0 letters; not chosen: 1." in text
+    assert "There is nothing to replay, and no plan is written." in text
+    assert "See what is there: dlq replay plan --pipeline orders --source dlq" in text
+    assert "SQS estimates 2 letters in the queue: --look counts those that died" in text
+    assert not path.exists()
+
+
+def test_a_time_that_is_none_is_refused_with_what_is_allowed(orders: Any, dlq: Any) -> None:
+    done = dlq("replay", "plan", "--pipeline", "orders", "--look", "--since", "yesterday")
+    assert done.exit_code == Exit.USAGE
+    assert "write how long ago (2h, 4d), or 2026-01-31T09:00 in UTC" in done.stderr
+
+
+def test_the_age_of_letters_is_warned_of_when_they_are_counted_from_the_ledger(
+    orders: Any, functions: Any, dlq: Any
+) -> None:
+    orders.pipeline("orders", settings={**SETTINGS, "idempotency_keep": 60})
+    failed_letter(orders)
+    plan = planned(dlq)
+    assert plan["by_ledger"] is True
+    assert any("is at least 1 h 00 min old, and" in text for text in plan["warnings"])
+
+
+def test_a_plan_says_which_letter_expires_first(orders: Any, dlq: Any) -> None:
+    failed_letter(orders, at=time.time() - 100)
+    oldest = failed_letter(orders, at=time.time() - 7_200)
+    text = dlq("replay", "plan", "--pipeline", "orders").stdout
+    assert f"letter {oldest}; when is unknown until the watch has looked" in text
+    assert "Tenants and ordering keys are not in the ledger: --look counts them too." in text
+    orders.rescued("orders", "POISON", 1_000)
+    text = dlq("replay", "plan", "--pipeline", "orders", "--source", "lane:parked").stdout
+    assert "nothing: the waiting room keeps letters" in text
+
+
+def test_a_file_that_is_there_is_refused_before_anything_is_counted(
+    orders: Any, dlq: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "plan.json"
+    path.write_text("mine")
+    options = ("--look", "--why", "x", "--out")
+    failed_letter(orders)
+    for given, text in ((path, "is there already"), (tmp_path / "no/plan", "there is no folder")):
+        done = dlq("replay", "plan", "--pipeline", "orders", *options, str(given))
+        assert done.exit_code == Exit.USAGE
+        assert text in done.stderr
+    assert path.read_text() == "mine"
+    assert received(orders) == 0
+
+
+def test_a_plan_of_which_no_letter_is_left_does_not_offer_to_start_it(
+    orders: Any, functions: Any, dlq: Any, file: str
+) -> None:
+    for origin in json.loads(Path(file).read_text())["origins"]:
+        orders.recovered("orders", origin)
+    done = started(dlq, file)
+    assert done.exit_code == Exit.ATTENTION
+    assert "Counted, and no longer there: 2 letters." in done.stderr
+    assert "See where letters are: dlq status --pipeline orders." in done.stderr
+    assert "--only-counted" not in done.stderr
+
+
 def test_without_the_library_neither_order_nor_outcomes_are_promised(
     orders: Any, functions: Any, dlq: Any
 ) -> None:
@@ -253,6 +330,10 @@ def test_a_plan_is_started_once_however_often_it_is_typed(
 ) -> None:
     first = started(dlq, file)
     assert first.exit_code == Exit.DONE, first.output
+    # The run takes its letters into custody: that is no drift.
+    orders.sqs.purge_queue(QueueUrl=orders.urls["orders-dlq"])
+    for origin in json.loads(Path(file).read_text())["origins"]:
+        orders.recovered("orders", origin)
     second = json.loads(started(dlq, file, "--json").stdout)
     (run,) = orders.replays("orders").all()
     assert second["again"] is True
@@ -275,7 +356,7 @@ def test_nothing_is_started_that_the_plan_has_not_counted(
 ) -> None:
     new = failed_letter(orders)
     done = started(dlq, file)
-    assert done.exit_code == Exit.USAGE
+    assert done.exit_code == Exit.ATTENTION
     assert "Nothing was started" in done.stderr
     assert "1 letter are new" not in done.stderr
     assert "New, and not counted: 1 letter." in done.stderr
@@ -295,6 +376,31 @@ def test_letters_that_are_gone_are_drift_too(
     done = started(dlq, file)
     assert "Counted, and no longer there: 1 letter." in done.stderr
     assert "start with the 1 letter that" in done.stderr
+
+
+def test_parked_letters_are_planned_wherever_they_are(
+    orders: Any, functions: Any, dlq: Any, tmp_path: Path
+) -> None:
+    """Another run may move parked letters into lane `parked` between the plan and its start."""
+    orders.park("orders", "POISON", origin="in-queue")
+    copy = orders.rescued("orders", "POISON", 1_000)
+    file = tmp_path / "plan.json"
+    plan = planned(dlq, "--source", "parked", "--out", str(file), "--why", "fixed")
+    assert (plan["source"], plan["letters"], plan["looked_at"]) == ("parking:default", 2, 1)
+    assert planned(dlq, "--source", "parking:default", "--id", copy)["letters"] == 1
+    orders.sqs.purge_queue(QueueUrl=orders.urls["orders-parking-default"])
+    orders.rescued("orders", "POISON", 2_000, origin="in-queue")
+    done = started(dlq, str(file), "--json")
+    assert done.exit_code == Exit.DONE, done.output
+    assert json.loads(done.stdout)["run"]["counted"] == 2
+
+
+def test_several_parking_queues_are_named(orders: Any, dlq: Any) -> None:
+    orders.deploy("orders", settings=SETTINGS, parking=("default", "legal"))
+    done = dlq("replay", "plan", "--pipeline", "orders", "--source", "parked")
+    assert done.exit_code == Exit.USAGE
+    assert "give one of parking:default, parking:legal" in done.stderr
+    assert planned(dlq, "--source", "parking:legal")["letters"] == 0
 
 
 def test_a_changed_consumer_or_circuit_is_drift(
@@ -366,10 +472,33 @@ def test_a_filter_widens_to_whole_groups(fifo: Any, dlq: Any, tmp_path: Path) ->
     assert (plan["letters"], plan["groups"], plan["widened"], plan["others"]) == (2, 1, 1, 2)
     assert any("although they do not match: 1 letter;" in text for text in plan["warnings"])
     filed = json.loads(path.read_text())
-    assert filed["origins"] is None
-    assert filed["plan"]["counted"] is None
+    # Each letter was seen: only those ever join.
+    assert (len(filed["origins"]), filed["plan"]["counted"]) == (2, 2)
     assert filed["plan"]["selection"]["groups"] == ["g1"]
     assert filed["plan"]["ordered"] is True
+    assert not any("at most ten letters" in text for text in plan["warnings"])
+
+
+def more_in_the_first_group(fifo: Any) -> None:
+    """More letters of a FIFO group than SQS shows at once."""
+    for number in range(12):
+        fifo.sqs.send_message(
+            QueueUrl=fifo.urls["orders-dlq.fifo"],
+            MessageBody=json.dumps({"tenant": "acme", "number": number}),
+            MessageGroupId="g1",
+        )
+
+
+def test_of_a_long_fifo_group_the_head_is_seen_and_all_of_it_joins(
+    fifo: Any, dlq: Any, tmp_path: Path
+) -> None:
+    more_in_the_first_group(fifo)
+    path = tmp_path / "plan.json"
+    plan = planned(dlq, "--look", "--tenant", "acme", "--why", "x", "--out", str(path))
+    assert any("at most ten letters" in text for text in plan["warnings"])
+    filed = json.loads(path.read_text())
+    assert (filed["origins"], filed["plan"]["counted"]) == (None, None)
+    assert filed["plan"]["selection"]["groups"] == ["g1"]
 
 
 def test_a_fifo_dlq_needs_a_look(fifo: Any, dlq: Any) -> None:
@@ -378,14 +507,29 @@ def test_a_fifo_dlq_needs_a_look(fifo: Any, dlq: Any) -> None:
     assert "The ledger does not know FIFO groups" in done.stderr
 
 
+def test_a_new_letter_of_a_fifo_group_is_drift_where_each_was_counted(
+    fifo: Any, functions: Any, dlq: Any, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "plan.json")
+    planned(dlq, "--look", "--why", "x", "--out", path)
+    fifo.sqs.send_message(
+        QueueUrl=fifo.urls["orders-dlq.fifo"], MessageBody='{"tenant": "acme"}', MessageGroupId="g1"
+    )
+    done = started(dlq, path)
+    assert done.exit_code == Exit.ATTENTION
+    assert "New, and not counted: 1 letter." in done.stderr
+    assert started(dlq, path, "--only-counted").exit_code == Exit.DONE
+
+
 def test_new_groups_are_drift(fifo: Any, functions: Any, dlq: Any, tmp_path: Path) -> None:
+    more_in_the_first_group(fifo)
     path = str(tmp_path / "plan.json")
     planned(dlq, "--look", "--why", "x", "--out", path)
     fifo.sqs.send_message(
         QueueUrl=fifo.urls["orders-dlq.fifo"], MessageBody='{"tenant": "acme"}', MessageGroupId="g3"
     )
     done = started(dlq, path)
-    assert done.exit_code == Exit.USAGE
+    assert done.exit_code == Exit.ATTENTION
     assert "New, and not counted: 1 FIFO group." in done.stderr
     assert started(dlq, path, "--only-counted").exit_code == Exit.DONE
 

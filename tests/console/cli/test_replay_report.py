@@ -69,6 +69,18 @@ def kept(cloud: Any, **changes: Any) -> None:
     )
 
 
+def test_a_report_says_that_counted_letters_did_not_join(
+    orders: Any, dlq: Any, tmp_path: Path
+) -> None:
+    orders.replay(run(counted=9), source="parking:default")
+    kept(orders)
+    file = tmp_path / "report.html"
+    done = dlq("replay", "report", RUN, "--html", str(file))
+    assert done.exit_code == Exit.ATTENTION
+    assert "9 letters were counted, and 6 joined the run." in done.stdout
+    assert "9 letters were counted, and 6 joined the run." in file.read_text()
+
+
 def test_a_live_run_is_added_up_from_its_manifest(orders: Any, dlq: Any) -> None:
     orders.replay(run(RunState.RUNNING))
     orders.snapshot(run(), [*OUTCOMES, (name("g"), ReplayOutcome.OPEN)])
@@ -139,6 +151,25 @@ class Page(HTMLParser):
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
+
+
+def test_letters_without_an_outcome_are_named(orders: Any, dlq: Any) -> None:
+    orders.replay(run(RunState.BROKEN))
+    orders.snapshot(run(), [*OUTCOMES[:2], (name("lost"), ReplayOutcome.MISSING)])
+    kept(orders, letters=3, counts={"RECOVERED": 2, "MISSING": 1}, unaccounted=1)
+    done = dlq("replay", "report", RUN)
+    assert done.exit_code == Exit.ATTENTION
+    assert "Without an outcome:\n  lost\n" in done.stdout
+    assert f"Then park what is left: dlq replay abort {RUN}" in done.stdout
+
+
+def test_a_rerun_says_which_letters_it_does_not_find(orders: Any, functions: Any, dlq: Any) -> None:
+    orders.replay(run())
+    orders.snapshot(run(), [*OUTCOMES, (name("u"), ReplayOutcome.UNKNOWN)])
+    orders.park("orders", "PERMANENT", origin="d")
+    done = dlq("replay", "rerun", RUN, "--why", "fixed again", "--yes")
+    assert done.exit_code == Exit.DONE, done.output
+    assert "Not in the parking lot, and not replayed: 2 letters of 3." in done.stdout
 
 
 def test_the_page_is_one_file_without_scripts_and_other_hosts(

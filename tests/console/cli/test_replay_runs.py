@@ -71,7 +71,7 @@ def test_a_run_shows_how_far_it_is_and_when_it_ends(orders: Any, dlq: Any) -> No
     ("state", "facts", "text", "status"),
     [
         (RunState.HELD, {"because": "2 of 5 failed"}, f"dlq replay resume {RUN}", 1),
-        (RunState.WAITING_APPROVAL, {}, f"dlq replay approve {RUN}", 1),
+        (RunState.WAITING_APPROVAL, {}, f"dlq replay approve {RUN} --why TEXT", 1),
         (RunState.BROKEN, {}, "the sum of its outcomes is not its snapshot", 1),
         (RunState.PLANNED, {"letters": None, "counts": {}}, "about to start", 0),
         (RunState.MOVING, {"letters": None, "counts": {}}, "letters move into its custody", 0),
@@ -87,6 +87,97 @@ def test_a_run_says_what_it_waits_for(
     done = dlq("replay", "show", RUN)
     assert text in done.stdout
     assert done.exit_code == status
+
+
+@pytest.mark.parametrize(
+    ("letters", "joined"), [(0, "and none joined the run"), (2, "and 2 joined the run")]
+)
+def test_a_run_says_that_counted_letters_did_not_join(
+    orders: Any, dlq: Any, letters: int, joined: str
+) -> None:
+    counts = {"RECOVERED": letters}
+    orders.replay(
+        run(RunState.DONE, left=True, counted=7, letters=letters, counts=counts),
+        source="parking:default",
+    )
+    done = dlq("replay", "show", RUN)
+    assert done.exit_code == Exit.ATTENTION
+    assert f"7 letters were counted, {joined}" in done.stdout
+    assert "had left parking:default before the snapshot" in done.stdout
+    assert "dlq replay plan --pipeline orders --source parking:default" in done.stdout
+    row = dlq("replay", "list").stdout.splitlines()[1]
+    assert row.endswith(f"{letters} of 7 counted letters joined: dlq replay show {RUN}")
+
+
+def test_a_run_without_an_execution_is_shown_as_such(orders: Any, functions: Any, dlq: Any) -> None:
+    """An execution that was stopped says nothing: the run's item stays RUNNING."""
+    orders.replay(run(created=time.time() - 120))
+    functions.machine.running = []
+    done = dlq("replay", "show", RUN)
+    assert done.exit_code == Exit.ATTENTION
+    assert "Waits for: Its execution: the last one has ended before the run" in done.stdout
+    assert "dlq status --pipeline orders says why" in done.stdout
+    listed = dlq("replay", "list")
+    assert listed.exit_code == Exit.ATTENTION
+    assert listed.stdout.splitlines()[1].endswith(f"its execution has ended: dlq replay show {RUN}")
+    status = json.loads(dlq("status", "--json").stdout)
+    assert [need["says"] for need in status["attention"] if need["kind"] == "REPLAY"] == [
+        f"replay run {RUN} is RUNNING and its execution has ended; the watch starts the next one: "
+        f"dlq replay show {RUN}"
+    ]
+    functions.machine.running = [f"{RUN}-0"]
+    assert dlq("replay", "list").exit_code == Exit.DONE
+    assert json.loads(dlq("replay", "show", RUN, "--json").stdout)["run"]["lost"] is False
+
+
+def test_a_run_that_has_just_been_started_may_have_no_execution_yet(
+    orders: Any, functions: Any, dlq: Any
+) -> None:
+    orders.replay(run(RunState.PLANNED, created=time.time() - 5))
+    functions.machine.running = []
+    assert dlq("replay", "show", RUN).exit_code == Exit.DONE
+
+
+def test_who_may_not_list_executions_sees_the_run_all_the_same(
+    orders: Any, functions: Any, dlq: Any
+) -> None:
+    orders.replay(run(created=time.time() - 120))
+    done = dlq("replay", "show", RUN, "--json")
+    assert done.exit_code == Exit.DONE
+    assert json.loads(done.stdout)["run"]["lost"] is None
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        ("resume", f"run {RUN} is RUNNING and can't be resumed. Type dlq replay hold {RUN}"),
+        ("approve", "only a run that is WAITING_APPROVAL can be approved or refused. Type dlq"),
+    ],
+)
+def test_what_a_run_does_not_allow_is_said_before_a_person_is_asked(
+    orders: Any, functions: Any, dlq: Any, at_a_terminal: None, command: str, text: str
+) -> None:
+    orders.replay(run())
+    done = dlq("replay", command, RUN)
+    assert done.exit_code == Exit.ATTENTION
+    assert text in done.stderr
+    assert "Go on?" not in done.stderr
+    assert "Why?" not in done.stderr
+
+
+def test_an_abort_says_how_many_letters_are_left(
+    orders: Any, functions: Any, dlq: Any, at_a_terminal: None
+) -> None:
+    orders.replay(run())
+    done = dlq("replay", "abort", RUN, "--why", "wrong", answers="n\n")
+    assert done.exit_code == Exit.ATTENTION
+    assert "What is left of its letters (about 60 letters) goes to the parking lot." in done.stderr
+
+
+def test_a_run_that_took_all_counted_letters_says_nothing_of_them(orders: Any, dlq: Any) -> None:
+    orders.replay(run(RunState.DONE, left=True, counted=100))
+    done = dlq("replay", "show", RUN)
+    assert (done.exit_code, "counted" in done.stdout) == (Exit.DONE, False)
 
 
 def test_the_first_characters_of_an_id_are_enough(orders: Any, dlq: Any) -> None:
@@ -166,7 +257,7 @@ def test_what_a_state_does_not_allow_is_refused_with_what_it_does(orders: Any, d
     assert done.exit_code == Exit.ATTENTION
     assert "Nothing was done: run 4f0c1b2a3d4e5f60 is DONE" in done.stderr
     done = dlq("replay", "resume", RUN, "--yes")
-    assert "only a HELD run can be resumed" in done.stderr
+    assert f"is DONE and can't be resumed. Type dlq replay report {RUN}." in done.stderr
 
 
 def test_a_held_run_is_resumed_after_a_question(orders: Any, dlq: Any, at_a_terminal: None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from deadletter.aws.clients import Clients
 from deadletter.aws.replay_counted import read_counted
@@ -14,7 +15,7 @@ from deadletter.contract import MAIN_DLQ
 from deadletter.redrive.in_parallel import InParallel
 from deadletter.redrive.report import Tally, nothing
 from deadletter.replay.freeze import Freeze
-from deadletter.replay.plan import ReplayPlan
+from deadletter.replay.plan import ReplayPlan, belongs_to
 from deadletter.replay.snapshot import Snapshot
 from deadletter.routing.router import Router
 from deadletter.settings.pipeline import Pipeline
@@ -38,8 +39,9 @@ def snapshot_for(
     router: Router | None = None,
     in_parallel: InParallel = in_threads,
     count_metric: Callable[[str, int], None] = nothing,
+    lane: str | None = None,
 ) -> Snapshot:
-    """One pass of the snapshot of a plan's run.
+    """One pass of the snapshot of a plan's run, over its source or over the `lane` beside it.
 
     Raises BadSettings if the pipeline has no such source, and RunsUnavailable if the list of
     counted letters cannot be read.
@@ -55,7 +57,7 @@ def snapshot_for(
             resources,
             clients,
             world,
-            home=MAIN_DLQ if plan.lane is not None else plan.source,
+            home=MAIN_DLQ if lane or plan.lane is not None else plan.source,
             router=router,
             in_parallel=in_parallel,
             tally=Tally(count_metric),
@@ -64,6 +66,10 @@ def snapshot_for(
         objects=run_objects_for(pipeline, resources, clients, plan.run_id),
         counted=counted,
         token=world.new_id(),
+        lane=lane,
+        of_source=partial(belongs_to, plan.source, parking=resources.parking)
+        if lane
+        else lambda home: True,
     )
 
 

@@ -24,6 +24,7 @@ from deadletter.aws.replay_status import DynamoDBStatuses
 from deadletter.aws.replay_tickets import DynamoDBTickets
 from deadletter.aws.router import LambdaRouter
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
+from deadletter.aws.watch_store import DynamoDBWatchStore
 from deadletter.aws.wiring.custody import freeze_for, run_objects_for, snapshot_for
 from deadletter.aws.wiring.parts.ledger import ledger_for
 from deadletter.aws.wiring.parts.redriver_setup import mover_for, queue_for
@@ -53,7 +54,8 @@ from deadletter.replay.plan import DELIVER, DISCARD, ReplayPlan
 from deadletter.replay.reconcile import ReconcileSetup, reconcile
 from deadletter.replay.run import ReplayRun
 from deadletter.replay.shard_claim import ShardClaim
-from deadletter.replay.worker import ReplayWorker, ReplayWorkerSetup
+from deadletter.replay.worker import ReplayWorker
+from deadletter.replay.worker_setup import ReplayWorkerSetup
 from deadletter.routing.router import Router
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
@@ -196,6 +198,7 @@ class _Parts:
                 self.clients.dynamodb, circuits, self.pipeline.name, self.world.new_id
             ),
             collisions=DynamoDBCollisions(self.clients.dynamodb, circuits, self.pipeline.name),
+            watch=DynamoDBWatchStore(*self._letters()),
             clock=self.world.clock,
         )
         return surroundings.evidence(
@@ -207,7 +210,13 @@ class _Parts:
         )
 
     def snapshot(self, _run: ReplayRun, plan: ReplayPlan, deadline: float) -> Taken:
-        """One pass over the plan's source."""
+        """One pass over the plan's source, and once that is empty over the lane beside it."""
+        taken = self._pass(plan, deadline)
+        if taken.done and plan.lane_beside is not None:
+            return self._pass(plan, deadline, plan.lane_beside)
+        return taken
+
+    def _pass(self, plan: ReplayPlan, deadline: float, lane: str | None = None) -> Taken:
         snapshot = snapshot_for(
             plan,
             self.pipeline,
@@ -217,6 +226,7 @@ class _Parts:
             router=self.router,
             in_parallel=self.in_parallel,
             count_metric=self.count_metric,
+            lane=lane,
         )
         report = snapshot.run(deadline, seconds=PASS_SECONDS)
         waits = report.again_at > self.world.clock() or report.stopped == LEASE_HELD
@@ -297,10 +307,9 @@ class _Parts:
         """What takes the letters where the destination is no queue."""
         clock = self.world.clock
         if plan.destination == DISCARD:
-            objects, keeps = self._objects(run), plan.keep_export
             return Discarding(
-                objects=objects,
-                keep_export=keeps,
+                objects=self._objects(run),
+                plan=plan,
                 records=self._ledger(),
                 clock=clock,
                 tally=tally,

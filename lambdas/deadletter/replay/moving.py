@@ -1,0 +1,394 @@
+"""Moves letters of a replay run out of its lane, up to ten of a shard at a time.
+
+Intent, read the items consistently, judge, grant, send, mark, tickets, delete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from deadletter.contract import Metric
+from deadletter.message.confirmation import Confirmation
+from deadletter.message.queue import ReceivedLetter
+from deadletter.message.stamp import Stamp
+from deadletter.redrive.journal import GRACE, OpenIntents, Slot
+from deadletter.redrive.known_intents import Reading
+from deadletter.redrive.missing_facts import MissingFacts
+from deadletter.redrive.mover import Left
+from deadletter.redrive.order import Order
+from deadletter.redrive.router_client import RouterClient
+from deadletter.redrive.sending import LAST_SEND
+from deadletter.replay.carried import CarriedLetters
+from deadletter.replay.limiter import (
+    GRANT_SECONDS,
+    LOOK_SECONDS,
+    RunLimiter,
+    SendingEnded,
+    most_letters,
+)
+from deadletter.replay.lineup import RunLetter
+from deadletter.replay.outcomes import trails
+from deadletter.replay.plan import DELIVER, DISCARD
+from deadletter.replay.plan_limits import Fates, is_own_circuit, is_send, within
+from deadletter.replay.run import RunState
+from deadletter.replay.run_room import RunRoom, copy_of
+from deadletter.replay.shard_work import ShardWork
+from deadletter.replay.standing import Standings
+from deadletter.replay.ticket import OUTSIDE, ReplayOutcome, Ticket, confirmation_by
+from deadletter.replay.worker_setup import ReplayWorkerSetup
+from deadletter.routing.decision import Redrive
+from deadletter.routing.router import Verdict
+
+ASIDE_SECONDS = 3.0
+"""Seconds for which a letter that could not be moved is left alone."""
+
+MOST_MISSES = 5
+"""Moves of a letter that came to nothing, after which the worker leaves it to the next one."""
+
+
+class RunMoves:
+    """Moves the letters of one worker; `sent` counts what it sent, delivered or discarded.
+
+    Raises SendingEnded, and the errors of the stores.
+    """
+
+    def __init__(
+        self,
+        setup: ReplayWorkerSetup,
+        room: RunRoom,
+        limiter: RunLimiter,
+        standings: Standings,
+    ) -> None:
+        self.sent = 0
+        self._setup = setup
+        self._room = room
+        self._limiter = limiter
+        self._standings = standings
+        self._plan = setup.plan
+        self._clock = setup.clock
+        self._tally = setup.tally
+        self._fates = Fates(setup.plan, setup.pipeline.consumer_library)
+        self._mover = setup.mover_for(room)
+        self._router = RouterClient(router=setup.router, tally=setup.tally)
+        self._missing_facts = MissingFacts(setup.router, self._mover, setup.tally)
+        self._further = 0
+        self._is_carrying = False
+
+    def move_some(self, work: ShardWork, deadline: float, further: int = 0) -> None:
+        """Move some letters of a shard, if the pace allows it.
+
+        So many `further` letters of other shards are ready: grants are taken for them as well.
+        """
+        run = self._limiter.run
+        most = most_letters(run)
+        if run.state is RunState.CANARY:
+            most = min(most, max(1, run.allowance))
+        letters = work.ready(most, self._clock())
+        pause = self._limiter.seconds_until(len(letters))
+        if pause:
+            self._setup.wait(min(pause, LOOK_SECONDS, max(0.0, deadline - self._clock())))
+            return
+        known_at = max(letter.known_at for letter in letters)
+        claimed = work.claim.intend([letter.copy for letter in letters], known_at)
+        if claimed is None:
+            work.busy_until = self._clock() + ASIDE_SECONDS
+            return
+        slot, reading, expires = claimed
+        self._further, self._is_carrying = further, False
+        try:
+            self._move_claimed(work, letters, slot, reading, expires)
+        except BaseException:
+            # An intent under which letters may have been sent stands: its marks are needed.
+            if not self._is_carrying:
+                work.claim.hold(slot)
+            raise
+        work.claim.hold(slot)
+
+    def _move_claimed(
+        self,
+        work: ShardWork,
+        letters: Sequence[RunLetter],
+        slot: Slot,
+        reading: Reading,
+        expires: float,
+    ) -> None:
+        outward = reading.room_without(work.claim.name)
+        free: list[RunLetter] = []
+        for letter in letters:
+            if reading.queue.is_busy(letter.copy) or outward.is_busy(letter.copy):
+                letter.look_at = self._clock() + ASIDE_SECONDS
+            else:
+                free.append(letter)
+        # The intent that put it in was never marked: its copy may still be in the queue, and
+        # only our mark will tell that it must not be moved again.
+        slot.keep([each.copy for each in free if reading.queue.may_be_in_room(each.copy)])
+        here = self._read_items(work, free, expires)
+        unmoved = self._settle_sent(work, here, outward, slot)
+        if unmoved:
+            self._move(work, unmoved, outward, slot, expires)
+
+    def _read_items(
+        self, work: ShardWork, letters: Sequence[RunLetter], expires: float
+    ) -> dict[RunLetter, ReceivedLetter]:
+        """The items of these letters that are still in the run's lane."""
+        entries = [
+            self._standings.entry(each.copy, each.place, work.progress.shard) for each in letters
+        ]
+        contents = self._setup.room.read(entries, expires + LAST_SEND)
+        by_copy = {copy_of(received): received for received in contents.letters}
+        absent = [letter for letter in letters if letter.copy not in by_copy]
+        if absent:
+            self._explain_absence(work, absent, is_broken=contents.broken > 0)
+        return {each: by_copy[each.copy] for each in letters if each.copy in by_copy}
+
+    def _explain_absence(
+        self, work: ShardWork, letters: Sequence[RunLetter], *, is_broken: bool
+    ) -> None:
+        """Find out where letters are whose items are gone: another worker may have moved them."""
+        found = trails(letters, self._setup.tickets)
+        for letter, trail in zip(letters, found, strict=True):
+            is_same = trail.copy == letter.copy
+            letter.copy, letter.place, letter.ticket = trail.copy, trail.place, trail.last
+            letter.returns = max(letter.returns, trail.returns)
+            letter.known_at = self._clock()
+            ticket = letter.ticket
+            if not trail.is_open and ticket is not None:
+                if ticket.fate in OUTSIDE:
+                    self._standings.end(work, letter, ticket.fate)
+                else:
+                    letter.bound = None
+                    self._standings.stand(work, letter, is_open=False)
+            elif not is_same:
+                self._standings.make_ready(work, letter)
+            elif is_broken:
+                self._miss(letter)
+            else:
+                # Neither in the lane nor on a ticket. The index does not lie here: both were
+                # read consistently, the item first.
+                self._tally.note_trouble("a letter of the run is neither in its lane nor sent")
+                self._standings.end(work, letter, ReplayOutcome.MISSING)
+
+    def _miss(self, letter: RunLetter) -> None:
+        """Leave a letter alone that could not be moved; after several times, for this worker."""
+        letter.misses += 1
+        pause = ASIDE_SECONDS * letter.misses
+        letter.look_at = float("inf") if letter.misses >= MOST_MISSES else self._clock() + pause
+
+    def _settle_sent(
+        self,
+        work: ShardWork,
+        here: Mapping[RunLetter, ReceivedLetter],
+        intents: OpenIntents,
+        slot: Slot,
+    ) -> dict[RunLetter, ReceivedLetter]:
+        """Give letters their tickets that an earlier worker has sent; returns the others."""
+        sent = {
+            letter: confirmation
+            for letter, received in here.items()
+            if (confirmation := self._confirmation(copy_of(received), intents)) is not None
+        }
+        if sent:
+            self._tally.count(Metric.ALREADY_SENT, len(sent))
+            recorded = self._missing_facts.write([here[letter] for letter in sent], intents)
+            tickets = {
+                letter.copy: self._ticket(work, letter, here[letter].stamp) for letter in sent
+            }
+            self._room.expect(tickets)
+            self._room.delete(
+                [
+                    (here[letter], confirmation)
+                    for letter, confirmation in sent.items()
+                    if letter.copy in recorded
+                ]
+            )
+            slot.keep([letter.copy for letter in sent if letter.copy not in self._room.gone])
+            for letter in sent:
+                self._after_move(work, letter, tickets[letter.copy])
+        return {letter: received for letter, received in here.items() if letter not in sent}
+
+    def _confirmation(self, copy: str, intents: OpenIntents) -> Confirmation | None:
+        """The confirmation that a copy has left, by this worker or by one before it."""
+        owed = self._room.owed(copy)
+        if owed is not None:
+            return confirmation_by(owed)
+        return intents.confirmation_of(copy) or self._mover.confirmation_of(copy)
+
+    def _ticket(self, work: ShardWork, letter: RunLetter, stamp: Stamp | None) -> Ticket:
+        """The ticket of a letter that is sent; its stamp is the one before the send."""
+        if letter.bound is not None and letter.ticket is not None:
+            return letter.ticket
+        owed = self._room.owed(letter.copy)
+        if owed is not None:
+            return owed
+        attempt = (stamp.attempt if stamp is not None else letter.name.attempt) + 1
+        return self._new_ticket(work, letter, attempt, self._fates.found_sent)
+
+    def _new_ticket(
+        self, work: ShardWork, letter: RunLetter, attempt: int, fate: ReplayOutcome
+    ) -> Ticket:
+        return Ticket(
+            run=self._setup.run.id,
+            origin=letter.origin,
+            copy=letter.copy,
+            shard=work.progress.shard,
+            position=letter.position,
+            attempt=attempt,
+            at=self._clock(),
+            fate=fate,
+            generation=self._limiter.run.generation,
+        )
+
+    def _move(
+        self,
+        work: ShardWork,
+        here: Mapping[RunLetter, ReceivedLetter],
+        outward: OpenIntents,
+        slot: Slot,
+        expires: float,
+    ) -> None:
+        """Judge letters, and move those that the grant covers."""
+        orders = self._judged(work, here, outward)
+        sends = {
+            letter: order for letter, order in orders.items() if is_send(order.decision, self._plan)
+        }
+        others = {letter: order for letter, order in orders.items() if letter not in sends}
+        until = min(expires, self._limiter.seen_at + GRANT_SECONDS)
+        if sends:
+            grant = self._limiter.take(len(sends), expires, further=self._further)
+            if grant is None:
+                sends = {}
+            else:
+                sends = dict(list(sends.items())[: grant.letters])
+                until = grant.until
+        elif self._clock() - self._limiter.seen_at >= LOOK_SECONDS:
+            self._limiter.look(self._setup.runs)
+            until = min(expires, self._limiter.seen_at + GRANT_SECONDS)
+        going = {**sends, **others}
+        if not going or self._clock() >= until:
+            return
+        tickets = {letter: self._ticket_of(work, letter, order) for letter, order in going.items()}
+        self._room.expect({letter.copy: ticket for letter, ticket in tickets.items()})
+        leaving = [tickets[letter] for letter in going if letter in others]
+        if leaving:
+            self._room.put_ahead(leaving)
+        self._is_carrying = True
+        carried = self._carry(
+            [_locked_until(order, until + LAST_SEND) for order in going.values()], slot, until
+        )
+        self._is_carrying = False
+        unknown = set(map(copy_of, carried.left.unknown))
+        stayed = set(map(copy_of, carried.left.stayed))
+        for letter in going:
+            if letter.copy in self._room.gone:
+                self._after_move(work, letter, tickets[letter], carried.outcomes.get(letter.copy))
+            elif letter.copy in unknown:
+                # It may have been sent. No worker touches it until its intent has ended.
+                letter.maybe_sent = True
+                letter.look_at = expires + GRACE + 1.0
+            elif carried.outcomes.get(letter.copy) is ReplayOutcome.OPEN:
+                self._try_again(work, letter, carried.retry_after)
+            elif letter.copy in stayed and carried.retry_after:
+                letter.look_at = self._clock() + carried.retry_after
+            elif letter.copy in stayed:
+                self._miss(letter)
+            else:
+                self._after_move(work, letter, tickets[letter])
+
+    def _try_again(self, work: ShardWork, letter: RunLetter, pause: float) -> None:
+        """A direct delivery failed: the letter is where it was, one try the poorer."""
+        letter.returns += 1
+        letter.maybe_sent = False
+        letter.look_at = self._clock() + max(
+            ASIDE_SECONDS, pause, self._standings.retry_pause(letter)
+        )
+        work.progress.set(letter.position, ReplayOutcome.OPEN, letter.returns)
+
+    def _carry(self, orders: Sequence[Order], slot: Slot, until: float) -> CarriedLetters:
+        carrier = self._setup.carrier
+        direct = [order for order in orders if isinstance(order.decision, Redrive)]
+        if carrier is None or self._plan.destination not in (DELIVER, DISCARD) or not direct:
+            return CarriedLetters(self._mover.move_from_room(orders, slot))
+        others = [order for order in orders if not isinstance(order.decision, Redrive)]
+        moved = self._mover.move_from_room(others, slot) if others else Left()
+        carried = carrier.carry(direct, slot, self._room, until)
+        return CarriedLetters(
+            Left([*moved.stayed, *carried.left.stayed], [*moved.unknown, *carried.left.unknown]),
+            carried.outcomes,
+            carried.retry_after,
+        )
+
+    def _after_move(
+        self,
+        work: ShardWork,
+        letter: RunLetter,
+        ticket: Ticket,
+        outcome: ReplayOutcome | None = None,
+    ) -> None:
+        """Note where a letter stands that has left, or is about to."""
+        if letter.copy not in self._room.gone:
+            # It has left, and its item has not: the next try finds the confirmation.
+            self._miss(letter)
+            return
+        letter.bound = None
+        letter.ticket = ticket
+        if outcome is not None and outcome is not ReplayOutcome.SENT:
+            self.sent += 1
+            self._standings.end(work, letter, outcome)
+        elif ticket.fate is ReplayOutcome.SENT:
+            self.sent += 1
+            self._standings.await_outcome(work, letter, ticket)
+        else:
+            self.sent += ticket.fate is ReplayOutcome.DELIVERED
+            self._standings.end(work, letter, ticket.fate)
+
+    def _verdicts(self, letters: Sequence[ReceivedLetter]) -> Mapping[str, Verdict]:
+        """What the router says; of letters that a person throws away it is not asked."""
+        if self._plan.destination != DISCARD:
+            return self._router.verdicts(letters, served=True)
+        decision = Redrive(0, f"replay run {self._setup.run.id}: discarded")
+        return {
+            (copy := copy_of(received)): Verdict(copy, decision, received.stamp or Stamp(copy))
+            for received in letters
+        }
+
+    def _judged(
+        self,
+        work: ShardWork,
+        here: Mapping[RunLetter, ReceivedLetter],
+        outward: OpenIntents,
+    ) -> dict[RunLetter, Order]:
+        """What is done with each letter; one that stays for now is left out."""
+        verdicts = self._verdicts(list(here.values()))
+        orders: dict[RunLetter, Order] = {}
+        for letter, received in here.items():
+            verdict = verdicts.get(letter.copy)
+            if verdict is None:
+                self._miss(letter)
+                continue
+            answer = within(
+                verdict.decision,
+                verdict.stamp,
+                self._plan,
+                key_stops=letter.name.is_ordered,
+                let_go=letter.bound is not None,
+                forgiven=self._standings.is_forgiven(letter),
+            )
+            if is_own_circuit(answer.decision, self._setup.pipeline.name):
+                raise SendingEnded(answer.decision.because)
+            if answer.waits:
+                work.lineup.stop(letter)
+                continue
+            maybe_sent = letter.maybe_sent or outward.may_be_sent(letter.copy)
+            orders[letter] = Order(received, answer.decision, answer.stamp, maybe_sent)
+        return orders
+
+    def _ticket_of(self, work: ShardWork, letter: RunLetter, order: Order) -> Ticket:
+        if letter.bound is not None and letter.ticket is not None:
+            return letter.ticket
+        return self._new_ticket(work, letter, order.stamp.attempt, self._fates.of(order.decision))
+
+
+def _locked_until(order: Order, end: float) -> Order:
+    """The order with a lock that ends then: the mover begins no send after it, less its margin."""
+    return replace(order, received=replace(order.received, locked_until=end))

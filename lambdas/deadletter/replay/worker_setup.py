@@ -1,0 +1,97 @@
+"""What a worker of a replay run is given, and what it reports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from deadletter.circuit.state import Circuits
+from deadletter.failure.ledger import Ledger
+from deadletter.message.queue import Queue
+from deadletter.redrive.in_parallel import InParallel
+from deadletter.redrive.journal import Journal
+from deadletter.redrive.mover import Mover
+from deadletter.redrive.report import Tally
+from deadletter.redrive.waiting_room import WaitingRoom
+from deadletter.replay.carried import DirectCarrier
+from deadletter.replay.limiter import Bids
+from deadletter.replay.manifest import ManifestParts
+from deadletter.replay.plan import ReplayPlan
+from deadletter.replay.progress import Statuses
+from deadletter.replay.run import ReplayRun, ReplayRuns
+from deadletter.replay.ticket import Tickets
+from deadletter.routing.router import Router
+from deadletter.settings.pipeline import Pipeline
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayWorkerSetup:
+    """Everything that a worker is given.
+
+    shards      the shards of this worker, with the letters of each
+    mover_for   makes the mover whose room is the given one
+    carrier     takes letters where the destination is no queue
+    owner       a text that no other worker has
+    new_token   returns a text that no other grant has
+    """
+
+    pipeline: Pipeline
+    plan: ReplayPlan
+    run: ReplayRun
+    shards: Mapping[int, int]
+    manifest: ManifestParts
+    runs: ReplayRuns
+    bids: Bids
+    tickets: Tickets
+    statuses: Statuses
+    ledger: Ledger
+    room: WaitingRoom
+    mover_for: Callable[[WaitingRoom], Mover]
+    router: Router
+    journal: Journal
+    circuits: Circuits
+    main: Queue
+    tally: Tally
+    owner: str
+    clock: Callable[[], float]
+    wait: Callable[[float], None]
+    new_token: Callable[[], str]
+    in_parallel: InParallel
+    carrier: DirectCarrier | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkReport:
+    """What a worker did in one step, and how its shards stand.
+
+    sent       letters that it sent, delivered or discarded
+    outcomes   letters of its shards by outcome, since the run began
+    returned   tries whose letter came back, since the run began
+    waiting    letters that it has sent and whose outcome is awaited
+    stopped_keys  ordering keys that do not go on behind a failed letter
+    stopped    why it ended
+    done       whether all letters of its shards are at their end
+    ended_well whether it could do its work
+    """
+
+    sent: int
+    outcomes: Mapping[str, int]
+    returned: int
+    waiting: int
+    stopped_keys: int
+    stopped: str
+    done: bool
+    ended_well: bool = True
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "sent": self.sent,
+            "outcomes": dict(self.outcomes),
+            "returned": self.returned,
+            "waiting": self.waiting,
+            "stopped_keys": self.stopped_keys,
+            "stopped": self.stopped,
+            "done": self.done,
+            "ended_well": self.ended_well,
+        }

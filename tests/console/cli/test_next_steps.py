@@ -1,0 +1,73 @@
+"""What a message tells a person to type is a command of `dlq`, with options that it has."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from console.cli import main
+
+ROOT = Path(__file__).parents[3]
+
+STEP = re.compile(r"\bdlq ([a-z]+)(?: ([a-z]+))?((?: (?:--[a-z-]+|[A-Z0-9_…<>]+))*)")
+"""A command in a sentence, up to its next lower-case word; values are filled in as "VALUE"."""
+
+
+def texts(path: Path) -> Iterator[str]:
+    """The texts of a module; what is filled into them is VALUE."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.JoinedStr):
+            yield "".join(
+                str(part.value) if isinstance(part, ast.Constant) else "VALUE"
+                for part in node.values
+            )
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+OF_DLQ = {"asks", "expects", "itself", "looks", "of", "shows"}
+"""Words after "dlq" in a sentence about it."""
+
+
+def steps() -> list[tuple[str, str, str]]:
+    found = {
+        match.groups(default="")
+        for folder in ("console", "infra")
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for text in texts(path)
+        for match in STEP.finditer(text)
+        if match[1] not in OF_DLQ
+    }
+    return sorted((str(group), str(name), str(rest)) for group, name, rest in found)
+
+
+@cache
+def entry(group: str) -> Any:
+    root: Any = typer.main.get_command(main.app)
+    return root.get_command(root.make_context("dlq", ["status"]), group)
+
+
+STEPS = steps()
+
+
+@pytest.mark.parametrize("step", STEPS, ids=" ".join)
+def test_a_command_in_a_message_exists_with_its_options(step: tuple[str, str, str]) -> None:
+    group, name, rest = step
+    command = entry(group)
+    assert command is not None
+    if hasattr(command, "get_command") and name:
+        command = command.get_command(command.make_context(group, [name]), name)
+        assert command is not None
+    known = {option for parameter in command.params for option in parameter.opts}
+    assert [word for word in rest.split() if word.startswith("--") and word not in known] == []
+
+
+def test_the_messages_name_most_commands_of_replay_runs() -> None:
+    assert len({name for group, name, _ in STEPS if group == "replay"}) > 10

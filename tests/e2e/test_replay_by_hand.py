@@ -1,0 +1,277 @@
+"""What a person does to letters of a replay run, and what their endpoint then got."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+import uuid
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sandbox.replay.pipeline import BY_KEY
+from sandbox.server import Sandbox
+from tests.e2e.deployed import Deployed
+from tests.e2e.receiver import Receiver
+
+pytestmark = pytest.mark.nightly
+
+# Ordering keys whose letters the endpoint takes, and letters of each.
+GOOD, LETTERS = 10, 4
+
+# A step of fewer letters than these would be held by the failures that are planned here.
+CANARY = ("--canary", "20")
+
+# The longest that nothing moves: a failed letter waits a minute for its third try.
+STANDSTILL = 240.0
+
+BECAUSE = ("--why", "a test", "--yes")
+
+# The new version of the consumer: it takes no letter without a price.
+CANDIDATE = """
+import json, sys
+for record in json.load(sys.stdin)["Records"]:
+    if json.loads(record["body"])["price"] is None:
+        sys.exit("no price")
+"""
+
+
+class Replayed:
+    """The pipeline with an ordering key, a tenant of one test, and what its endpoint has got."""
+
+    def __init__(self, deployed: Deployed, receiver: Receiver, folder: Path) -> None:
+        self.deployed = deployed
+        self.tenant = f"h-{uuid.uuid4().hex[:8]}"
+        self._posts = receiver.posts[self.tenant]
+        self._folder = folder
+        self.mended = False
+        receiver.judges[self.tenant] = self._status
+        deployed.register(self.tenant, receiver.url(self.tenant))
+
+    def _status(self, body: bytes) -> int:
+        return 503 if json.loads(body)["price"] is None and not self.mended else 200
+
+    def send(self, key: str, place: int, price: int | None, queue: str = "Dlq") -> str:
+        """Put a letter into a queue. Returns its MessageId."""
+        body = {"tenantId": self.tenant, "key": key, "place": place, "price": price}
+        text = json.dumps({**body, "id": f"{self.tenant}-{key}-{place}"})
+        return self.deployed.send(text, queue, MessageAttributes={})
+
+    def got(self, key: str, *, taken: bool | None = None) -> list[tuple[int, int | None]]:
+        """Place and price of each POST of a key: those that were taken, or refused, or all."""
+        return [
+            (body["place"], body["price"])
+            for post in list(self._posts)
+            if taken is None or taken == (post.status < 300)
+            if (body := json.loads(post.body))["key"] == key
+        ]
+
+    def taken(self) -> Counter[tuple[str, int]]:
+        """How often each letter was taken."""
+        bodies = [json.loads(post.body) for post in list(self._posts) if post.status < 300]
+        return Counter((body["key"], body["place"]) for body in bodies)
+
+    def dlq(self, *words: str) -> Any:
+        return self.deployed.dlq(*words, "--pipeline", self.deployed.name)
+
+    def start(self, *options: str) -> str:
+        """Plan and start a run of everything in the DLQ. Returns its id."""
+        file = self._folder / f"{uuid.uuid4().hex}.json"
+        choice = ("--look", "--rate", "40", *CANARY, *options)
+        plan = self.dlq("replay", "plan", *choice, "--out", str(file), "--why", "a test")
+        # A look hides what it has seen for a moment.
+        self.until(lambda: self._visible("Dlq") >= plan["letters"], "the letters are given back")
+        started = self.deployed.dlq(
+            "replay", "start", "--plan", str(file), "--only-counted", "--yes"
+        )
+        return str(started["run"]["run"])
+
+    def _visible(self, queue: str) -> int:
+        url = self.deployed.url(queue)
+        names = ["ApproximateNumberOfMessages"]
+        found = self.deployed.aws("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=names)
+        return int(found["Attributes"][names[0]])
+
+    def run(self, run: str) -> dict[str, Any]:
+        shown: dict[str, Any] = self.dlq("replay", "show", run)["run"]
+        return shown
+
+    def until(self, condition: Callable[[], Any], what: str) -> Any:
+        return self.deployed.until(condition, what, standstill=STANDSTILL)
+
+    def until_run(self, run: str, condition: Callable[[dict[str, Any]], Any], what: str) -> None:
+        """Wait for a run; what comes back from it is brought to it by the redriver."""
+
+        def reached() -> bool:
+            shown = self.run(run)
+            if shown["state"] not in ("PLANNED", "MOVING"):
+                self.deployed.redrive()
+            return bool(condition(shown))
+
+        self.until(reached, what)
+
+    def until_done(self, run: str, letters: int) -> dict[str, Any]:
+        """Wait for the end of a run that loses none of its letters. Returns its report."""
+        self.until_run(run, lambda shown: shown["empty"], "the run has ended")
+        report: dict[str, Any] = self.dlq("replay", "report", run)
+        assert (report["run"]["state"], report["unaccounted"]) == ("DONE", 0), report
+        assert sum(report["counts"].values()) == report["letters"] == letters
+        return report
+
+    def objects(self, run: str) -> Mapping[str, str]:
+        """What the bucket keeps of a run, by name."""
+        s3, bucket = self.deployed.aws("s3"), self.deployed.app["letters_bucket"]
+        prefix = f"replay/{self.deployed.name}/{run}/"
+        found = s3.list_objects_v2(Bucket=bucket, Prefix=prefix).get("Contents", [])
+        return {
+            entry["Key"].removeprefix(prefix): s3.get_object(Bucket=bucket, Key=entry["Key"])[
+                "Body"
+            ]
+            .read()
+            .decode(errors="replace")
+            for entry in found
+        }
+
+
+@pytest.fixture
+def replayed(
+    sandbox: Sandbox,
+    aws: Callable[[str], Any],
+    outputs: Mapping[str, str],
+    receiver: Receiver,
+    tmp_path: Path,
+) -> Replayed:
+    deployed = Deployed(sandbox, aws, outputs, str(BY_KEY["name"]))
+    return Replayed(deployed, receiver, tmp_path)
+
+
+def send_good(replayed: Replayed) -> list[tuple[str, int]]:
+    """Letters that their endpoint takes, all keys mixed."""
+    letters = [(f"good-{key}", place + 1) for place in range(LETTERS) for key in range(GOOD)]
+    for key, place in letters:
+        replayed.send(key, place, 5)
+    return letters
+
+
+def test_a_key_stops_at_a_failed_letter_and_goes_on_with_its_edited_version(
+    replayed: Replayed, tmp_path: Path
+) -> None:
+    letters = send_good(replayed)
+    first = replayed.send("edited", 1, None)
+    for place in (2, 3, 4):
+        replayed.send("edited", place, 5)
+    for place in (1, 2):
+        replayed.send("mended", place, None)
+    run = replayed.start("--stop-on-failure")
+
+    # Each try has failed, and all other keys are at their end.
+    def stands_still(shown: Mapping[str, Any]) -> bool:
+        refused = [len(replayed.got(key, taken=False)) for key in ("edited", "mended")]
+        return refused == [3, 3] and shown["counts"].get("RECOVERED") == len(letters)
+
+    replayed.until_run(run, stands_still, "two keys stand still")
+    replayed.until_run(run, lambda shown: shown["counts"].get("OPEN") == 6, "six letters wait")
+    assert replayed.dlq("replay", "hold", run)["after"]["state"] == "HELD"
+    # What is behind the failed letters was never sent.
+    assert replayed.got("edited") == [(1, None)] * 3
+    assert replayed.got("mended") == [(1, None)] * 3
+
+    handler = tmp_path / "candidate.py"
+    handler.write_text(CANDIDATE)
+    local = shlex.join([sys.executable, str(handler)])
+
+    def tried() -> Counter[str]:
+        answer = replayed.dlq("replay", "try", run, "--local", local, "--count", "10", "--yes")
+        return Counter(letter["outcome"] for letter in answer["tried"])
+
+    assert tried() == {"still failing": 3, "fixed": 3}
+
+    price = [{"op": "replace", "path": "/price", "value": 7}]
+
+    def edited() -> Any:
+        words = ("replay", "edit", run, first, "--patch", json.dumps(price), *BECAUSE)
+        done = replayed.deployed.command(["--json", *words, "--pipeline", replayed.deployed.name])
+        # For a minute after a hold a letter may still be under way.
+        assert done.returncode == 0 or "letters may still be under way" in done.stderr, done.stderr
+        return json.loads(done.stdout) if done.returncode == 0 else None
+
+    record = replayed.until(edited, "the letter is edited")["record"]
+    patch = ("--jmespath", "price == null", "--patch", json.dumps([{**price[0], "value": 9}]))
+    sample = replayed.dlq("replay", "mend", run, *patch, "--dry-run")
+    assert (sample["matched"], sample["mended"], sample["dry_run"]) == (2, 2, True)
+    assert tried() == {"still failing": 2, "fixed": 4}
+    mended = replayed.dlq("replay", "mend", run, *patch, *BECAUSE)
+    assert (mended["matched"], mended["mended"], mended["refused"]) == (2, 2, {})
+    assert tried() == {"fixed": 6}
+
+    # Nothing of it was sent meanwhile.
+    assert len(replayed.got("edited")) + len(replayed.got("mended")) == 6
+    replayed.dlq("replay", "resume", run, "--yes")
+    report = replayed.until_done(run, len(letters) + 6)
+    assert report["counts"] == {"RECOVERED": len(letters) + 6}
+    # One version of each letter, the edited one, first, and the others behind it in order.
+    assert replayed.got("edited")[3:] == [(1, 7), (2, 5), (3, 5), (4, 5)]
+    assert replayed.got("mended")[3:] == [(1, 9), (2, 9)]
+    assert set(replayed.taken().values()) == {1}
+    assert len(replayed.taken()) == len(letters) + 6
+    # What it was is kept, with who changed it and why.
+    assert record in replayed.objects(run), replayed.objects(run).keys()
+    folder = record.partition("/")[0]
+    assert sum(name.startswith(f"{folder}/") for name in replayed.objects(run)) == 3
+
+
+def test_a_rerun_takes_the_letters_that_failed_and_no_other(replayed: Replayed) -> None:
+    letters = send_good(replayed)
+    failing = [("late", 1), ("later", 1)]
+    for key, place in failing:
+        replayed.send(key, place, None)
+    report = replayed.until_done(replayed.start(), len(letters) + 2)
+    assert report["counts"] == {"RECOVERED": len(letters), "QUARANTINED": 2}
+    assert [replayed.got(key) for key, _ in failing] == [[(1, None)] * 3] * 2
+    run = report["run"]["run"]
+
+    replayed.mended = True
+    answer = replayed.dlq("replay", "rerun", run, "--only", "failed", *BECAUSE)
+    assert [started["letters"] for started in answer["runs"]] == [2]
+    for started in answer["runs"]:
+        again = replayed.until_done(str(started["run"]), 2)
+        assert again["counts"] == {"RECOVERED": 2}
+    assert replayed.taken() == dict.fromkeys([*letters, *failing], 1)
+
+
+def test_a_discarded_letter_is_kept_in_the_bucket_and_its_neighbours_stay_parked(
+    replayed: Replayed,
+) -> None:
+    chosen, *others = [replayed.send("parked", place, 5, "ParkingLot") for place in (1, 2, 3)]
+
+    def parked() -> set[str]:
+        listed = replayed.dlq("parked", "list", "--limit", "100")["letters"]
+        ids = {str(letter["origin"] or letter["message_id"]) for letter in listed}
+        return ids & {chosen, *others}
+
+    assert parked() == {chosen, *others}
+    answer = replayed.dlq("parked", "discard", "--id", chosen, *BECAUSE)
+    [started] = answer["runs"]
+    run = str(started["run"])
+    report = replayed.until_done(run, 1)
+    assert report["counts"] == {"DISCARDED": 1}
+    kept = [text for name, text in replayed.objects(run).items() if name.startswith("discarded/")]
+    assert len(kept) == 1
+    assert f"{replayed.tenant}-parked-1" in kept[0]
+    assert parked() == set(others)
+    assert replayed.got("parked") == []
+    remove(replayed, others)
+
+
+def remove(replayed: Replayed, letters: Sequence[str]) -> None:
+    """Leave nothing to the next test; without an export this time."""
+    ids = [word for letter in letters for word in ("--id", letter)]
+    answer = replayed.dlq("parked", "discard", *ids, "--no-export", *BECAUSE)
+    for started in answer["runs"]:
+        run = str(started["run"])
+        replayed.until_run(run, lambda shown: shown["empty"], "the rest is discarded")
+        assert not [name for name in replayed.objects(run) if name.startswith("discarded/")]

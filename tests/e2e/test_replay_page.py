@@ -1,0 +1,102 @@
+"""The page of a replay run as Chromium draws it; the pictures are in build/replay-page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from console.operations.replay_page import page
+from console.operations.replay_report import MEANING, GroupAccount, RunAccount, RunMinute
+from console.operations.replay_runs import ReplayRow
+from sandbox.server import ROOT
+from tests.e2e import browser
+from tests.e2e.browser import Browser, Sight
+
+pytestmark = [
+    pytest.mark.nightly,
+    pytest.mark.skipif(
+        not browser.program(), reason="Chromium is missing: apt-get install chromium"
+    ),
+]
+
+PICTURES = ROOT / "build" / "replay-page"
+
+# CSS pixels: a telephone, and a window.
+NARROW, WIDE = 360, 1200
+
+# Lines of text that are lower than this can't be read.
+LOWEST_LINE = 13
+
+BEGAN = datetime(2026, 11, 22, 17, 5, tzinfo=UTC)
+
+OUTCOMES = [name for name in MEANING if name not in ("UNACCOUNTED", "RETURNED")]
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    with Browser(tmp_path_factory.mktemp("chromium")) as opened:
+        yield opened
+
+
+def broken(minutes: int) -> RunAccount:
+    """A run with every outcome there is, long names, and letters that are unaccounted for."""
+    counts = {name: 10 * (place + 1) for place, name in enumerate(OUTCOMES)}
+    letters = sum(counts.values())
+    groups = [
+        GroupAccount(f"{number:x}" * 16, "transient" * (number % 2), letters, counts)
+        for number in range(5)
+    ]
+    tenants = [GroupAccount(name, "", 1, {"PARKED": 1}) for name in ("acme", "x" * 120, "")]
+    run = ReplayRow(
+        pipeline="orders-of-" + "a" * 50, run="ef26aeae5a038383", state="BROKEN",
+        letters=letters, ended=letters, counts=counts, step=6, rate=40.0, created=BEGAN,
+        changed=BEGAN + timedelta(minutes=7), expires=None,
+        because="13 letters are neither in the run's lane nor on a ticket", by="replay",
+        leaves_to="parked", empty=False,
+    )  # fmt: skip
+    return RunAccount(
+        account="123456789012", region="eu-west-1", app="deadletter", at=BEGAN, run=run,
+        final=True, source="dlq", destination="main", why="the fix is deployed, " * 12,
+        who=f"arn:aws:sts::123456789012:assumed-role/{'operator-' * 12}/person",
+        letters=letters, counts=counts, unaccounted=13, returned=144, causes=groups,
+        tenants=tenants, keys=groups,
+        minutes=[
+            RunMinute(BEGAN + timedelta(minutes=n), {"RECOVERED": n, "RETURNED": 3, "PARKED": 1})
+            for n in range(minutes)
+        ],
+        says=f"13 of {letters} letters are unaccounted for: the run is BROKEN",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [NARROW, WIDE])
+@pytest.mark.parametrize("minutes", [1, 7, 1500])
+def test_the_page_is_readable_and_asks_nobody(
+    chromium: Browser, tmp_path: Path, minutes: int, width: int, scheme: str
+) -> None:
+    file = tmp_path / "report.html"
+    file.write_text(page(broken(minutes)))
+    picture = PICTURES / f"{minutes}-minutes-{width}-{scheme}.png"
+    sight = chromium.look(file, width=width, scheme=scheme, picture=picture)
+    require_readable(sight, file, width)
+    # The outcomes, five causes, three tenants, five keys, and the minutes.
+    assert len(sight.charts) == 1 + 5 + 3 + 5 + 1
+    assert sight.charts[0]["drawn"] == len(OUTCOMES)
+    is_dark = sum(map(int, sight.colour.strip("rgb()").split(","))) < 3 * 128
+    assert is_dark == (scheme == "dark")
+
+
+def require_readable(sight: Sight, file: Path, width: int) -> None:
+    """Nothing is wrong, nothing else is loaded, nothing is cut off or too small."""
+    assert sight.errors == []
+    assert sight.requests == [file.as_uri()]
+    assert sight.width <= width, f"{sight.width - width} pixels are cut off"
+    for chart in sight.charts:
+        assert chart["width"] >= 60, chart
+        assert chart["height"] >= 12, chart
+        assert chart["drawn"], chart
+    assert [text for text in sight.texts if text["height"] < LOWEST_LINE] == []

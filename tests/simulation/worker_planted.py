@@ -1,0 +1,218 @@
+"""Bugs of a run's workers, planted on purpose: a proof that does not catch them proves nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+from deadletter.redrive.journal import GRACE, OpenIntents, Slot
+from deadletter.replay import (
+    delivering,
+    discarding,
+    leaving,
+    limiter,
+    moving,
+    outcomes,
+    run_room,
+    shard_claim,
+    standing,
+)
+from deadletter.replay.ticket import OUTSIDE, ReplayOutcome
+from tests.simulation.planting import Bugs, replaced
+from tests.simulation.worker_stores import MemoryManifest, MemoryRoom
+
+WORKER_BUGS = Bugs()
+"""Bugs of the worker, of leaving and of the limiter, which `worker_simulator` catches."""
+
+worker_bug = WORKER_BUGS.plant
+
+
+@worker_bug("an item stays in the lane after its send")
+def _() -> Iterator[None]:
+    with patch.object(MemoryRoom, "delete", lambda self, letters: []):
+        yield
+
+
+@worker_bug("the work list is in the order of the lane's index")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def part(self: Any, shard: int, part: int) -> Any:
+            return sorted(original(self, shard, part), key=lambda name: name.copy[-6:])
+
+        return part
+
+    with replaced(MemoryManifest, "part", make):
+        yield
+
+
+@worker_bug("an abort parks what was sent and has no ticket yet")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def sent(self: Any, letters: Any, tickets: Any, intents: Any) -> set[str]:
+            return {copy for copy in original(self, letters, tickets, intents) if copy in tickets}
+
+        return sent
+
+    with replaced(leaving.RunLeaving, "_sent", make):
+        yield
+
+
+@worker_bug("an abort lets the schedule send")
+def _() -> Iterator[None]:
+    with patch.object(leaving, "TO_SCHEDULE", "parked"):
+        yield
+
+
+@worker_bug("each worker claims a shard in a slot of its own")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def init(self: Any, **options: Any) -> None:
+            original(self, **options)
+            self.name = f"{self.name}@{options['owner']}"
+
+        return init
+
+    with (
+        replaced(shard_claim.ShardClaim, "__init__", make),
+        patch.object(OpenIntents, "is_busy", lambda self, copy: False),
+    ):
+        yield
+
+
+@worker_bug("what a killed worker intended is forgotten")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def claim(self: Any, intents: Any) -> Any:
+            mine = next((intent for intent in intents if intent.slot == self.name), None)
+            if mine is None or self._clock() < mine.expires + GRACE:
+                return original(self, intents)
+            return Slot(self._journal, self.name, self._owner, mine)
+
+        return claim
+
+    with replaced(shard_claim.ShardClaim, "_claim", make):
+        yield
+
+
+@worker_bug("a shard is taken over as soon as its intent ends")
+def _() -> Iterator[None]:
+    with patch.object(shard_claim, "GRACE", -GRACE):
+        yield
+
+
+@worker_bug("a grant is used late")
+def _() -> Iterator[None]:
+    with patch.object(limiter, "GRANT_SECONDS", 60.0), patch.object(moving, "GRANT_SECONDS", 60.0):
+        yield
+
+
+@worker_bug("canaries are not counted off")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def bid_for(run: Any, letters: int, now: float, token: str) -> Any:
+            return replace(original(run, letters, now, token), allowance=0)
+
+        return bid_for
+
+    with replaced(limiter, "bid_for", make):
+        yield
+
+
+@worker_bug("letters are paid for at a fifth")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def bid_for(run: Any, letters: int, now: float, token: str) -> Any:
+            bid = original(run, letters, now, token)
+            return replace(bid, cost=bid.cost / 5, latest=bid.latest + bid.cost)
+
+        return bid_for
+
+    with replaced(limiter, "bid_for", make):
+        yield
+
+
+@worker_bug("the attempts have no end")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def within(decision: Any, stamp: Any, plan: Any, **options: Any) -> Any:
+            return original(decision, stamp, replace(plan, attempts=99), **options)
+
+        return within
+
+    with replaced(moving, "within", make):
+        yield
+
+
+@worker_bug("the next letter of a key does not wait for the outcome")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def await_outcome(self: Any, work: Any, letter: Any, ticket: Any) -> None:
+            original(self, work, letter, ticket)
+            if letter.name.key in work.lineup._open:
+                work.lineup._follow(letter.name.key)
+
+        return await_outcome
+
+    with replaced(standing.Standings, "await_outcome", make):
+        yield
+
+
+@worker_bug("a key goes on behind a letter that stops it")
+def _() -> Iterator[None]:
+    with patch.object(standing.Standings, "_stops_key", lambda self, outcome, ticket: False):
+        yield
+
+
+@worker_bug("a letter is deleted before its ticket stands")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def delete(self: Any, letters: Any) -> Any:
+            self._room.delete(letters)
+            return original(self, letters)
+
+        return delete
+
+    with replaced(run_room.RunRoom, "delete", make):
+        yield
+
+
+@worker_bug("what was sent counts as recovered")
+def _() -> Iterator[None]:
+    with patch.object(outcomes, "_by_ledger", lambda row, ticket: ReplayOutcome.RECOVERED):
+        yield
+
+
+@worker_bug("a direct delivery that fails uses no try")
+def _() -> Iterator[None]:
+    with patch.object(delivering.Delivering, "_note_try", lambda self, order, room: True):
+        yield
+
+
+@worker_bug("a letter is discarded without its export")
+def _() -> Iterator[None]:
+    with patch.object(discarding.Discarding, "_export", lambda self, order: True):
+        yield
+
+
+@worker_bug("an abort moves on what has reached the parking queue")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def sent(self: Any, letters: Any, tickets: Any, intents: Any) -> set[str]:
+            return {
+                copy
+                for copy in original(self, letters, tickets, intents)
+                if copy not in tickets or tickets[copy].fate not in OUTSIDE
+            }
+
+        return sent
+
+    with replaced(leaving.RunLeaving, "_sent", make):
+        yield
+
+
+@worker_bug("a paused worker discards what an abort has parked")
+def _() -> Iterator[None]:
+    with patch.object(run_room.RunRoom, "_left_before", lambda self, letters: set()):
+        yield
