@@ -99,7 +99,7 @@ pager: $(READY) ## Who is called when, measured: simulated weeks and months, jud
 scenarios: $(READY) ## Outages and poisonings, measured beside two baselines: OF="outage-3m poison-5" SEEDS=n
 	$(BIN)/python -m tests.scenario_bench $(OF) $(if $(SEEDS),--seeds $(SEEDS))
 
-nightly: $(READY) ## The long runs: pairs of faults, more schedules, longer fuzzing, the drill
+nightly: $(READY) ## The long runs: more schedules and faults, 2,000 letters replayed, the drill
 	SIM_SCHEDULES=50000 HYPOTHESIS_PROFILE=nightly \
 		$(BIN)/python -m pytest -q -n 2 -m "not sandbox" tests --ignore=tests/console --ignore=tests/infra --ignore=tests/sandbox --ignore=tests/tools --ignore=tests/drill
 	$(BIN)/python -m pytest -q -m "sandbox and nightly" tests/e2e
