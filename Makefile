@@ -127,7 +127,7 @@ bench: $(READY) ## What rules, hostile messages, the consumer library, webhooks 
 	$(BIN)/python -m tools.bench.webhooks
 	$(BIN)/python -m tools.bench.redriver
 	$(BIN)/python -m tools.bench.replay snapshot freezing
-	$(BIN)/python -m tests.replay.figures
+	$(BIN)/python -m tests.replay.figures costs outage workers
 
 synth: $(READY) ## The CloudFormation templates, into cdk.out
 	cdk synth --quiet
