@@ -35,7 +35,10 @@ $(READY): requirements.txt lambdas/requirements.txt tools/scan/requirements.txt 
 
 python-packages:
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --require-hashes -r requirements.txt
+	$(BIN)/python -m pip install --quiet --no-compile --require-hashes -r requirements.txt
+	@# All but the CDK, half of the bytes, of which an app imports a few modules. What does not
+	@# compile is for other Pythons; pip passes over it too.
+	@$(BIN)/python -m compileall -qq -j 0 -x /aws_cdk/ .venv/lib || true
 	$(BIN)/python -m pip install -qq --no-deps --no-build-isolation --editable .
 	$(BIN)/python -m pip download --quiet --require-hashes --no-deps --dest build/wheels \
 		--platform manylinux2014_aarch64 --only-binary=:all: --python-version 3.13 \
