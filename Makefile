@@ -35,7 +35,10 @@ $(READY): requirements.txt lambdas/requirements.txt tools/scan/requirements.txt 
 
 python-packages:
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --require-hashes -r requirements.txt
+	$(BIN)/python -m pip install --quiet --no-compile --require-hashes -r requirements.txt
+	@# All but the CDK, half of the bytes, of which an app imports a few modules. What does not
+	@# compile is for other Pythons; pip passes over it too.
+	@$(BIN)/python -m compileall -qq -j 0 -x /aws_cdk/ .venv/lib || true
 	$(BIN)/python -m pip install -qq --no-deps --no-build-isolation --editable .
 	$(BIN)/python -m pip download --quiet --require-hashes --no-deps --dest build/wheels \
 		--platform manylinux2014_aarch64 --only-binary=:all: --python-version 3.13 \
@@ -99,7 +102,7 @@ pager: $(READY) ## Who is called when, measured: simulated weeks and months, jud
 scenarios: $(READY) ## Outages and poisonings, measured beside two baselines: OF="outage-3m poison-5" SEEDS=n
 	$(BIN)/python -m tests.scenario_bench $(OF) $(if $(SEEDS),--seeds $(SEEDS))
 
-nightly: $(READY) ## The long runs: pairs of faults, more schedules, longer fuzzing, the drill
+nightly: $(READY) ## The long runs: more schedules and faults, 2,000 letters replayed, the drill
 	SIM_SCHEDULES=50000 HYPOTHESIS_PROFILE=nightly \
 		$(BIN)/python -m pytest -q -n 2 -m "not sandbox" tests --ignore=tests/console --ignore=tests/infra --ignore=tests/sandbox --ignore=tests/tools --ignore=tests/drill
 	$(BIN)/python -m pytest -q -m "sandbox and nightly" tests/e2e
@@ -128,7 +131,7 @@ bench: $(READY) ## What rules, hostile messages, the consumer library, webhooks 
 	$(BIN)/python -m tools.bench.webhooks
 	$(BIN)/python -m tools.bench.redriver
 	$(BIN)/python -m tools.bench.replay snapshot freezing
-	$(BIN)/python -m tests.replay.figures
+	$(BIN)/python -m tests.replay.figures costs outage workers
 
 synth: $(READY) ## The CloudFormation templates, into cdk.out
 	cdk synth --quiet

@@ -169,14 +169,20 @@ def run_the_watch_each_short_minute() -> None:
     """Start the watch as often as alarms judge: it publishes what they look at, minute by minute.
 
     All other schedules keep the time of their expressions. MiniStack looks at them every ten
-    seconds, which is longer than a short minute.
+    seconds, which is longer than a short minute. Where a run takes longer than that, on a busy
+    machine, the next one waits for it: else they would pile up.
     """
     tick, fired = scheduler._tick_schedules, scheduler._schedule_last_fired
 
     def tick_sooner() -> None:
         now = time.time()
+        _, running = lambda_svc.executions_in_flight()
         for key, schedule in list(scheduler._schedules._data.items()):
-            watch = str((schedule.get("Target") or {}).get("Arn", "")).endswith("-watch")
+            function = str((schedule.get("Target") or {}).get("Arn", "")).rpartition(":")[2]
+            watch = function.endswith("-watch")
+            if watch and any(name.endswith(f":{function}") for name in running):
+                fired[key] = max(now - alarms.SHORT_MINUTE, fired.get(key, 0.0))
+                continue
             last = fired.get(key, schedule.get("CreationDate", now))
             if watch and now - last >= alarms.SHORT_MINUTE:
                 # MiniStack starts a schedule whose last start lies an interval back.

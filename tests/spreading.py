@@ -9,7 +9,13 @@ from xdist.workermanage import WorkerController
 STARTS_NODE = "tests/infra/"
 
 # Files with few tests that take long each.
-SLOW = (STARTS_NODE, "tests/simulation/", "tests/tools/", "tests/statemachines/")
+SLOW = (
+    STARTS_NODE,
+    "tests/simulation/",
+    "tests/tools/",
+    "tests/statemachines/",
+    "tests/scenario_bench/",
+)
 
 
 class FilesWhole(LoadFileScheduling):

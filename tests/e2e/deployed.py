@@ -323,11 +323,15 @@ class Deployed:
     def dlq(self, *words: str) -> Any:
         """What the command line says, as JSON."""
 
+        said: list[str] = []
+
         def typed() -> subprocess.CompletedProcess[str] | None:
             done = self.command(["--json", *words])
+            said[:] = [done.stderr]
             return None if AGAIN in done.stderr else done
 
-        done = until(typed, "the functions that the command asks answer")
+        what = "the functions that the command asks answer"
+        done = until(typed, what, marks=lambda: tuple(said))
         assert done.returncode in (0, 1), done.stderr
         return json.loads(done.stdout)
 

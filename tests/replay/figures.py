@@ -10,18 +10,22 @@ costs    1,000 letters of 1 KB: without a key, by key in        7.5 write units 
 outage   1,000 letters at 10 a second; the endpoint fails       none is parked for an outage of
          for a time in the middle, and the run holds itself     a minute
 workers  2,000 letters at any pace by 1, 2 and 4 workers        so many times the letters a second
+memory   a worker and a sum of 50,000 and of 200,000 letters    50 bytes more a letter
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
+from multiprocessing.connection import Connection
 from pathlib import Path
 from random import Random
+from resource import RUSAGE_SELF, getrusage
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "lambdas"))
@@ -37,6 +41,7 @@ from deadletter.replay.machine import replay_event
 from deadletter.replay.plan import DELIVER, ReplayPlan
 from deadletter.replay.run import ReplayRun, RunState, resumed
 from deadletter.replay.ticket import ReplayOutcome
+from tests.replay import test_memory
 from tests.replay.bench import ReplayBench, orders_pipeline
 from tests.replay.test_delivering import Answers, delivering
 from tests.simulation.scheduler import Client, Process, Scheduler
@@ -222,10 +227,12 @@ class OutageOutcome:
     seconds: float
 
 
-def outage_of(outage: float, schedule: float, retry_after: float) -> OutageOutcome:
+def outage_of(
+    outage: float, schedule: float, retry_after: float, letters: int = OUTAGE_LETTERS
+) -> OutageOutcome:
     """A run of letters while the consumer's endpoint fails for some time."""
     plan = replace(PLAN, rate=10.0, burst=10, retry_after=retry_after)
-    bench = ReplayBench([""] * OUTAGE_LETTERS, plan, rate=plan.rate, burst=plan.burst)
+    bench = ReplayBench([""] * letters, plan, rate=plan.rate, burst=plan.burst)
     began = bench.clock()
     failed = holds = 0
 
@@ -299,12 +306,12 @@ class TenMilliseconds(Random):
         return 0.18
 
 
-def letters_per_second(workers: int) -> float:
+def letters_per_second(workers: int, letters: int = WORKERS_LETTERS) -> float:
     """Letters a second that so many workers send side by side, at any pace, in simulated time.
 
     Each request takes 10 ms, as on the stub of SQS; CPU takes none.
     """
-    bench = ReplayBench([""] * WORKERS_LETTERS, PLAN, rate=10_000.0, burst=1_000)
+    bench = ReplayBench([""] * letters, PLAN, rate=10_000.0, burst=1_000)
     stage = bench.stage
     scheduler = Scheduler(1, bench.clock(), lambda *_: None)
     scheduler.clock, scheduler.random = bench.clock, TenMilliseconds(1)
@@ -345,9 +352,9 @@ def letters_per_second(workers: int) -> float:
     scheduler.add(consume)
     scheduler.run()
     tried = bench.tried_at()
-    if len(tried) != WORKERS_LETTERS:
-        raise SystemExit(f"{len(tried)} of {WORKERS_LETTERS} letters were sent")
-    return WORKERS_LETTERS / (tried[-1] - began)
+    if len(tried) != letters:
+        raise SystemExit(f"{len(tried)} of {letters} letters were sent")
+    return letters / (tried[-1] - began)
 
 
 class NoExecutions:
@@ -374,10 +381,55 @@ def workers() -> list[str]:
     ]
 
 
+# Memory
+
+MEMORY_LETTERS = (50_000, 200_000)
+
+MOST_BYTES = 50.0
+"""Bytes of memory that a letter may add."""
+
+STEPS = {"worker": test_memory.work, "reconcile": test_memory.add_up}
+"""The steps of a run whose memory is compared, on stores that keep one row for each part."""
+
+
+def _measure(step: str, letters: int, answer: Connection) -> None:
+    """The largest resident memory of this process, in bytes, after a step with so many letters."""
+    STEPS[step](letters)
+    answer.send(getrusage(RUSAGE_SELF).ru_maxrss * 1_024)
+
+
+def resident(step: str, letters: int) -> float:
+    """The same of a process of its own."""
+    spawning = multiprocessing.get_context("spawn")
+    answer, answering = spawning.Pipe(duplex=False)
+    process = spawning.Process(target=_measure, args=(step, letters, answering))
+    process.start()
+    process.join()
+    if not answer.poll():
+        raise SystemExit(f"{step} of {letters} letters ended without an answer")
+    return float(answer.recv())
+
+
+def memory() -> list[str]:
+    wrong = []
+    for step in STEPS:
+        few, many = (resident(step, letters) for letters in MEMORY_LETTERS)
+        slope = (many - few) / (MEMORY_LETTERS[1] - MEMORY_LETTERS[0])
+        million = many + slope * (1_000_000 - MEMORY_LETTERS[1])
+        show(
+            f"{step}: {few / 2**20:.0f} MiB and {many / 2**20:.0f} MiB,"
+            f" {slope:.1f} bytes more a letter; {million / 2**20:.0f} MiB for 1,000,000"
+        )
+        if slope > MOST_BYTES:
+            wrong.append(f"{step} grows by {slope:.0f} bytes a letter")
+    return wrong
+
+
 CASES: Mapping[str, Callable[[], list[str]]] = {
     "costs": costs,
     "outage": outage,
     "workers": workers,
+    "memory": memory,
 }
 
 

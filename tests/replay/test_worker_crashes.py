@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
-from deadletter.contract import Metric
+from deadletter.aws.journal import DynamoDBJournal
+from deadletter.contract import ROWS_KEPT, Metric
 from deadletter.replay.plan import ReplayPlan
 from deadletter.replay.ticket import ReplayOutcome
 from deadletter.testing.fakes import client_error
 from tests.replay.bench import ReplayBench
+from tests.tables import LETTERS
 
 KEYS = ["a", "a", "b", "", "", ""]
 PLAN = replace(ReplayPlan(pipeline="orders", retry_after=0.0), ordered=True)
@@ -143,3 +145,18 @@ def test_no_letter_is_lost_doubled_or_overtaken_wherever_a_worker_ends(
         assert doubles <= doubts, where
         if kind in (CRASH_BEFORE, REFUSED):
             assert doubles == 0 or doubts, where
+
+
+def test_a_worker_that_claims_a_shard_once_more_gives_no_intent_an_earlier_name() -> None:
+    bench = ReplayBench(["a"])
+    [name] = bench.names
+    claim = bench.claim(name.shard)
+    names = set()
+    for _ in range(2):
+        claimed = claim.intend([name.copy], bench.clock())
+        assert claimed is not None
+        [intent] = DynamoDBJournal(bench.dynamodb, LETTERS, "orders", ROWS_KEPT).read()
+        names.add((intent.owner, intent.sequence))
+        claim.hold(claimed[0])
+        claim.close()
+    assert len(names) == 2

@@ -5,16 +5,18 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-from ministack.services import eventbridge, scheduler
+from ministack.services import eventbridge, lambda_svc, scheduler
 
 from sandbox import emulator
 
 BEGIN = 1000.0
 
 
-@pytest.fixture
-def starts(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, float]]:
-    """The starts of two schedules within 125 seconds: the target, and the second."""
+def starts(monkeypatch: pytest.MonkeyPatch, busy: range = range(0)) -> list[tuple[str, float]]:
+    """The starts of two schedules within 125 seconds: the target, and the second.
+
+    In the seconds `busy` a run of the watch is under way.
+    """
     now, started = SimpleNamespace(at=BEGIN), []
     schedules = {
         ("000000000000", "us-east-1", f"default/shop-orders-{role}"): {
@@ -37,6 +39,11 @@ def starts(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, float]]:
         "_invoke_target",
         lambda target, *_: started.append((target["Arn"].rpartition("-")[2], now.at - BEGIN)),
     )
+    monkeypatch.setattr(
+        lambda_svc,
+        "executions_in_flight",
+        lambda: (1, {"0:us-east-1:shop-orders-watch": 1} if now.at - BEGIN in busy else {}),
+    )
     emulator.run_the_watch_each_short_minute()
     for _ in range(125):
         now.at += scheduler._SCHEDULE_TICK_INTERVAL
@@ -45,8 +52,15 @@ def starts(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, float]]:
 
 
 def test_the_watch_runs_each_six_seconds_and_the_redriver_each_real_minute(
-    starts: list[tuple[str, float]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert [at for role, at in starts if role == "redrive"] == [60, 120]
-    watch = [at for role, at in starts if role == "watch"]
+    started = starts(monkeypatch)
+    assert [at for role, at in started if role == "redrive"] == [60, 120]
+    watch = [at for role, at in started if role == "watch"]
     assert watch == [6.0 * number for number in range(1, 21)]
+
+
+def test_a_run_of_the_watch_that_takes_long_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    started = starts(monkeypatch, busy=range(7, 100))
+    assert [at for role, at in started if role == "watch"] == [6, 100, 106, 112, 118, 124]
+    assert [at for role, at in started if role == "redrive"] == [60, 120]

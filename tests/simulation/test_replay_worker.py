@@ -18,7 +18,8 @@ from tests.simulation.worker_simulator import (
     worker_shape,
 )
 
-SCHEDULES = int(os.environ.get("SIM_SCHEDULES", "1000"))
+# At night `make sim OF=replay` plays 50,000.
+SCHEDULES = min(5_000, int(os.environ.get("SIM_SCHEDULES", "600")))
 OF_A_SORT = SCHEDULES // 10
 
 Shape = Callable[[int], WorkerShape]

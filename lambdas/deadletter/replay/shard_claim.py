@@ -53,6 +53,7 @@ class ShardClaim:
         self._clock = clock
         self._seconds = seconds
         self._slot: Slot | None = None
+        self._claims = 0
 
     def intend(self, copies: Sequence[str], known_at: float) -> tuple[Slot, Reading, float] | None:
         """Write the intent to move these copies, which were learned of at `known_at`.
@@ -93,7 +94,7 @@ class ShardClaim:
         """The shard's slot; None while another worker has it."""
         abandoned = next((intent for intent in intents if intent.slot == self.name), None)
         if abandoned is None:
-            return Slot(self._journal, self.name, self._owner)
+            return Slot(self._journal, self.name, self._new_owner())
         if self._clock() < abandoned.expires + GRACE:
             return None
         # The earlier worker may have sent letters without deleting them: its marks, and the
@@ -101,4 +102,13 @@ class ShardClaim:
         kept = replace(abandoned, slot=f"{self.name}~{abandoned.owner}.{abandoned.sequence}")
         if all(intent.slot != kept.slot for intent in intents):
             self._journal.write(kept, None)
-        return Slot(self._journal, self.name, self._owner, abandoned)
+        return Slot(self._journal, self.name, self._new_owner(), abandoned)
+
+    def _new_owner(self) -> str:
+        """A name for each claim: the sequence of a new slot starts over.
+
+        Else a worker that has lost the shard and claims it once more would give an intent the
+        name of an earlier one, and what it may have sent would not be kept on record.
+        """
+        self._claims += 1
+        return f"{self._owner}.{self._claims}"
