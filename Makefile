@@ -128,6 +128,7 @@ bench: $(READY) ## What rules, hostile messages, the consumer library, webhooks 
 	$(BIN)/python -m tools.bench.consumer
 	$(BIN)/python -m tools.bench.imports
 	$(BIN)/python -m tools.bench.command_line
+	$(BIN)/python -m tools.bench.groups
 	$(BIN)/python -m tools.bench.webhooks
 	$(BIN)/python -m tools.bench.redriver
 	$(BIN)/python -m tools.bench.replay snapshot freezing

@@ -18,6 +18,14 @@ from .output import line, printable
 Yes = Annotated[
     bool, typer.Option("--yes", "-y", help="Don't ask; needed where there is no terminal.")
 ]
+Confirm = Annotated[
+    str | None,
+    typer.Option(
+        "--confirm",
+        metavar="APP",
+        help="The app's name: for a severe change where there is no terminal.",
+    ),
+]
 Reason = Annotated[
     str | None, typer.Option("--reason", metavar="TEXT", help="Why; asked for if not given.")
 ]
@@ -54,6 +62,27 @@ def confirm(session: Session, *question: str) -> None:
     output.show([line(where), *(line(text) for text in question)], sys.stderr)
     if (ask("Go on? [y/N]") or "").lower() not in ("y", "yes"):
         raise Problem("Nothing was done.", Cause.FAILED)
+
+
+def confirm_by_name(
+    session: Session, given: str | None, name: str, *question: str, option: str = "--confirm"
+) -> None:
+    """Asks before a severe change: the person has to type `name`, or to give it with the option.
+
+    Raises Problem if the name is another, or if there is neither the option nor a terminal.
+    """
+    if given is None and not interactive():
+        raise Problem(
+            f"This can't be undone, so --yes does not do: add {option} {name}.", Cause.INPUT
+        )
+    if given is None:
+        where = f"App {session.app_name} in account {session.aws.account}, {session.aws.region}."
+        output.show([line(where), *(line(text) for text in question)], sys.stderr)
+        given = ask(f"This can't be undone. Type {name} to go on:") or ""
+        if given != name:
+            raise Problem("Nothing was done.", Cause.FAILED)
+    if given != name:
+        raise Problem(f"{option} is {given!r}, and not {name}: nothing was done.", Cause.INPUT)
 
 
 def reason(given: str | None, change: str, *, option: str = "--reason") -> str:

@@ -23,7 +23,7 @@ from ..operations.session import Session
 from ..operations.words import clock, duration
 from . import asking
 from .asking import Reason, Yes
-from .command import OnePipeline, SomePipelines, command, group
+from .command import OnePipeline, PipelineArguments, SomePipelines, command, group
 from .exit import Exit
 from .output import Block, Part, Reply, Styled, TextTable, line
 
@@ -60,15 +60,19 @@ New = Annotated[
 ]
 
 
-@command(typer_app, "list", example=["dlq circuit list", "dlq circuit list --pipeline orders"])
+@command(typer_app, "list", example=["dlq circuit list", "dlq circuit list orders"])
 def list_(
-    session: Session, pipeline: SomePipelines = None, check: Check = False
+    session: Session,
+    pipelines: PipelineArguments = None,
+    pipeline: SomePipelines = None,
+    check: Check = False,
 ) -> Reply[CircuitList]:
     """List each pipeline's own circuit, and all others that are not closed or overridden.
 
     With --check the exit status is 1 if a listed circuit is not CLOSED.
     """
-    return _reply(list_circuits(session, pipeline or ()), _show_list, check=check)
+    names = [*(pipelines or ()), *(pipeline or ())]
+    return _reply(list_circuits(session, names), _show_list, check=check)
 
 
 @command(typer_app, "show", example=["dlq circuit show", "dlq circuit show hooks.acme.example"])

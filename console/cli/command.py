@@ -24,7 +24,7 @@ from deadletter.contract import DEFAULT_APP
 from ..operations import aws as clients
 from ..operations.problem import Cause, Denied, Problem
 from ..operations.session import Session
-from . import output
+from . import completion, output
 from .exit import exit_status
 from .output import Reply, printable
 from .policies import help_after_refusal
@@ -60,22 +60,36 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an e
 
 OnePipeline = Annotated[
     str | None,
-    typer.Option("--pipeline", metavar="NAME", help="The pipeline; needed if the app has several."),
+    typer.Option(
+        "--pipeline",
+        metavar="NAME",
+        help="The pipeline; needed if the app has several.",
+        autocompletion=completion.pipelines,
+    ),
 ]
 PipelineArgument = Annotated[
     str | None,
     typer.Argument(
-        metavar="[PIPELINE]", help="The pipeline, as --pipeline; needed if the app has several."
+        metavar="[PIPELINE]",
+        help="The pipeline, as --pipeline; needed if the app has several.",
+        autocompletion=completion.pipelines,
     ),
 ]
 PipelineArguments = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[PIPELINE]...", help="Only these pipelines, as --pipeline."),
+    typer.Argument(
+        metavar="[PIPELINE]...",
+        help="Only these pipelines, as --pipeline.",
+        autocompletion=completion.pipelines,
+    ),
 ]
 SomePipelines = Annotated[
     list[str] | None,
     typer.Option(
-        "--pipeline", metavar="NAME", help="Only this pipeline; may be given several times."
+        "--pipeline",
+        metavar="NAME",
+        help="Only this pipeline; may be given several times.",
+        autocompletion=completion.pipelines,
     ),
 ]
 

@@ -160,7 +160,7 @@ def show(blocks: Iterable[Block], file: IO[str] | None = None) -> None:
     """Prints blocks: styled on a terminal, plain and unwrapped anywhere else."""
     console = _console(file or sys.stdout)
     for block in blocks:
-        console.print(_renderable(block))
+        console.print(_renderable(block, console.width))
 
 
 @contextmanager
@@ -169,10 +169,12 @@ def live() -> Iterator[Callable[[Iterable[Block]], None]]:
     from rich.console import Group
     from rich.live import Live
 
-    with Live(console=_console(sys.stdout), auto_refresh=False) as picture:
+    console = _console(sys.stdout)
+    with Live(console=console, auto_refresh=False) as picture:
 
         def paint(blocks: Iterable[Block]) -> None:
-            picture.update(Group(*map(_renderable, blocks)), refresh=True)
+            painted = (_renderable(block, console.width) for block in blocks)
+            picture.update(Group(*painted), refresh=True)
 
         yield paint
 
@@ -206,8 +208,46 @@ def _text(parts: Iterable[Part]) -> Text:
     return text
 
 
-def _renderable(block: Block) -> RenderableType:
-    return _line(block) if isinstance(block, Line) else _table(block)
+def _renderable(block: Block, width: int) -> RenderableType:
+    if isinstance(block, Line):
+        return _line(block)
+    return _stacked(block) if _too_wide(block, width) else _table(block)
+
+
+# The last column wraps; narrower than this it is hard to read.
+_LEAST_LAST_COLUMN = 12
+
+
+def _too_wide(block: TextTable, width: int) -> bool:
+    """Whether columns that don't wrap would be cut off at this width."""
+    if not block.headings:
+        return False
+    columns = list(zip(block.headings, *(map(_plain, row) for row in block.rows), strict=True))
+    widths = [max(len(cell) for cell in column) for column in columns]
+    last = min(widths[-1], _LEAST_LAST_COLUMN)
+    return sum(widths[:-1]) + last + 2 * (len(widths) - 1) > width
+
+
+def _plain(cell: Part) -> str:
+    return printable(cell.text if isinstance(cell, Styled) else cell)
+
+
+def _stacked(block: TextTable) -> RenderableType:
+    """The table for a narrow terminal: each row as lines, a heading and its cell on each."""
+    from rich.console import Group
+    from rich.table import Table as RichTable
+
+    names = [heading.lstrip(">") for heading in block.headings]
+    rows: list[RenderableType] = []
+    for row in block.rows:
+        grid = RichTable.grid(padding=(0, 2, 0, 0))
+        grid.add_column(no_wrap=True, style="bold")
+        grid.add_column(overflow="fold")
+        for name, cell in zip(names, row, strict=True):
+            if _plain(cell):
+                grid.add_row(name, _text((cell,)))
+        rows += [grid, ""]
+    return Group(*rows[:-1])
 
 
 def _line(block: Line) -> RenderableType:

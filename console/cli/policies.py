@@ -5,7 +5,7 @@ from __future__ import annotations
 READER, OPERATOR, EDITOR, REPLAYER = "DlqReader", "DlqOperator", "RuleEditor", "ReplayOperator"
 
 # Commands that take more than DlqReader. What asks a queue of no app takes none of them.
-_BESIDE_READER = {
+BESIDE_READER = {
     "redrive now": OPERATOR,
     "parked release": REPLAYER,
     "parked discard": REPLAYER,
@@ -33,14 +33,15 @@ _BESIDE_READER = {
     "rules disable": EDITOR,
     "rules import": EDITOR,
 }
-_NONE = {"init", "rules lint"}
+NONE = {"init", "help", "rules lint"}
+"""Commands that ask nothing of AWS, or that come before the app."""
 
 
 def policies_of(command: str) -> tuple[str, ...]:
     """The policies that a command takes, by its words after `dlq`."""
-    if command in _NONE:
+    if command in NONE:
         return ()
-    beside = _BESIDE_READER.get(command)
+    beside = BESIDE_READER.get(command)
     return (READER,) if beside is None else (READER, beside)
 
 

@@ -15,7 +15,7 @@ from ..operations.redrive import RedriveRun, RedriveTarget
 from ..operations.session import Session
 from ..operations.words import count, duration, moment
 from .asking import Yes, confirm
-from .command import OnePipeline, command, group
+from .command import OnePipeline, PipelineArgument, command, group, one_pipeline
 from .exit import Exit
 from .output import Block, Line, Reply, Styled, TextTable, line
 from .progress import waiting
@@ -33,13 +33,14 @@ Source = Annotated[
     typer_app,
     "now",
     example=[
-        "dlq redrive now --pipeline orders --dry-run",
+        "dlq redrive now orders --dry-run",
         "dlq redrive now --pipeline orders",
         "dlq redrive now --pipeline orders --source tenant-a --yes --json",
     ],
 )
 def now(
     session: Session,
+    name: PipelineArgument = None,
     pipeline: OnePipeline = None,
     dry_run: DryRun = False,
     source: Source = MAIN_DLQ,
@@ -56,7 +57,7 @@ def now(
     do its work (its report names what AWS refused or did not answer), found another run at work,
     or left a letter that could not be judged or moved.
     """
-    queue = operation.target(session, pipeline, source)
+    queue = operation.target(session, one_pipeline(name, pipeline), source)
     if not (yes or dry_run):
         confirm(session, _question(queue, operation.visible_letters(session, queue)))
     try:

@@ -41,7 +41,7 @@ from ..operations.replay_try import (
 )
 from ..operations.session import Session
 from ..operations.words import count
-from . import asking, replay_options
+from . import asking, completion, replay_options
 from .asking import Yes
 from .command import OnePipeline
 from .exit import Exit
@@ -90,7 +90,11 @@ TrySeconds = Annotated[
 ]
 RunOrNone = Annotated[
     str | None,
-    typer.Argument(metavar="RUN", help="The run's id, or its first characters; else --plan."),
+    typer.Argument(
+        metavar="RUN",
+        help="The run's id, or its first characters; else --plan.",
+        autocompletion=completion.runs,
+    ),
 ]
 PlanFile = Annotated[
     str | None,

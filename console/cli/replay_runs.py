@@ -27,7 +27,7 @@ from ..operations.replay_runs import (
 )
 from ..operations.session import Session
 from ..operations.words import clock, count, duration
-from . import asking, output
+from . import asking, completion, output
 from .asking import Yes
 from .command import OnePipeline, SomePipelines
 from .exit import Exit
@@ -36,7 +36,11 @@ from .replay_options import Why
 
 Run = Annotated[
     str,
-    typer.Argument(metavar="RUN", help="The run's id, or the first four characters or more."),
+    typer.Argument(
+        metavar="RUN",
+        help="The run's id, or the first four characters or more.",
+        autocompletion=completion.runs,
+    ),
 ]
 Watch = Annotated[bool, typer.Option("--watch", help="Go on showing it until it has ended.")]
 LeaveTo = Annotated[

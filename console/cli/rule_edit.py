@@ -15,19 +15,27 @@ from ..operations.duration import seconds
 from ..operations.rule_edit import Forecast, PlannedRule, RuleEditor, RuleRevision, everywhere
 from ..operations.session import Session
 from ..operations.words import clock, count, duration
-from . import asking
+from . import asking, completion
 from .asking import Reason, Yes
 from .output import Block, Reply, Styled, line
 from .rule_options import Pattern, Tenant, Where, matching_columns
 from .rule_trial import summary
 
-RuleId = Annotated[str, typer.Argument(metavar="RULE_ID", help="Its id, in metrics and stamps.")]
+RuleId = Annotated[
+    str,
+    typer.Argument(
+        metavar="RULE_ID",
+        help="Its id, in metrics and stamps.",
+        autocompletion=completion.rules,
+    ),
+]
 OnPipeline = Annotated[
     str | None,
     typer.Option(
         "--pipeline",
         metavar="NAME",
         help="The pipeline, or '*' for all; needed if the app has several.",
+        autocompletion=completion.pipelines,
     ),
 ]
 WhatToDo = Annotated[

@@ -22,7 +22,8 @@ from ..operations.rule_file import (
 )
 from ..operations.session import Session
 from ..operations.words import count
-from .asking import Yes, confirm
+from . import asking
+from .asking import Confirm, Yes
 from .exit import Exit
 from .output import Block, Line, Reply, Styled, line
 from .text_file import read_text
@@ -57,7 +58,11 @@ def _show_exported(answer: RuleExport) -> Iterator[Block]:
 
 
 def import_(
-    session: Session, file: File, prune: Prune = False, yes: Yes = False
+    session: Session,
+    file: File,
+    prune: Prune = False,
+    yes: Yes = False,
+    confirm_app: Confirm = None,
 ) -> Reply[RuleImport]:
     """Write a file of rules into the table.
 
@@ -65,11 +70,17 @@ def import_(
     asks. Rules that the file does not have stay, unless you add --prune. A file with a
     rule that would be INVALID is not imported at all. A rule that another person changes
     at the same time is left as it is.
+
+    To remove rules is severe: --yes does not do. Type the app's name when asked, or give it
+    with --confirm.
     """
     importer = RuleImporter(session)
     plan = importer.plan(file, read_text(file), prune=prune)
-    if not plan.empty and not yes:
-        confirm(session, "Import would:", *_steps(plan))
+    if plan.removed:
+        question = ("Import would:", *_steps(plan))
+        asking.confirm_by_name(session, confirm_app, session.app_name, *question)
+    elif not plan.empty and not yes:
+        asking.confirm(session, "Import would:", *_steps(plan))
     answer = importer.carry_out(plan)
     return Reply(answer, _show_imported, Exit.ATTENTION if answer.raced else Exit.DONE)
 

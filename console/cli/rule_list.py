@@ -12,17 +12,19 @@ from ..operations import rule_text
 from ..operations.rule_list import ListedRule, PipelineRules, RuleList, list_rules
 from ..operations.session import Session
 from ..operations.words import clock, count, duration
-from .command import SomePipelines
+from .command import PipelineArguments, SomePipelines
 from .output import Block, Line, Part, Reply, Styled, line
 
 
-def list_(session: Session, pipeline: SomePipelines = None) -> Reply[RuleList]:
+def list_(
+    session: Session, pipelines: PipelineArguments = None, pipeline: SomePipelines = None
+) -> Reply[RuleList]:
     """The rules in the order they are tried, and what each does.
 
     Each rule is judged as the pipeline's router judges it. An INVALID rule matches nothing;
     the reason is shown. Matches are counted by the redriver.
     """
-    return Reply(list_rules(session, pipeline or ()), show)
+    return Reply(list_rules(session, [*(pipelines or ()), *(pipeline or ())]), show)
 
 
 _STYLES = {"enforced": "good", "refused": "alarm", "expired": "faint", "disabled": "faint"}

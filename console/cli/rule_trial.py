@@ -15,6 +15,7 @@ from ..operations.problem import Cause, Problem
 from ..operations.rule_trial import SAMPLE, RuleTrial, try_rule
 from ..operations.session import Session
 from ..operations.words import count
+from . import completion
 from .command import OnePipeline
 from .letters import Attributes, Body, Source, letters_in_file, not_given_back
 from .output import Block, Line, Reply, Styled, TextTable, line
@@ -24,7 +25,12 @@ from .rule_options import Pattern, Tenant, Where, matching_columns
 _MAX_MISSED = 10
 
 RuleId = Annotated[
-    str | None, typer.Argument(metavar="RULE_ID", help="A rule that is in the table.")
+    str | None,
+    typer.Argument(
+        metavar="RULE_ID",
+        help="A rule that is in the table.",
+        autocompletion=completion.rules,
+    ),
 ]
 Limit = Annotated[
     int, typer.Option("--limit", metavar="N", min=1, max=MOST, help="Letters to sample.")

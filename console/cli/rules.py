@@ -78,5 +78,8 @@ command(
 command(
     typer_app,
     "import",
-    example=["dlq rules import rules.json", "dlq rules import rules.json --prune --yes"],
+    example=[
+        "dlq rules import rules.json",
+        "dlq rules import rules.json --prune --confirm deadletter",
+    ],
 )(import_)

@@ -185,6 +185,8 @@ def _pipeline(pipeline: PipelineStatus, now: datetime) -> Iterator[Block]:
     yield line("Oldest letter in the DLQ: ", _oldest(pipeline), _oldest_by(pipeline))
     if pipeline.outlook is not None:
         yield from _outlook(pipeline.outlook)
+        if pipeline.outlook.letters:
+            yield line(f"Why they fail: dlq groups {pipeline.name}")
     yield Line()
     main_age = pipeline.main_oldest_seconds
     main = ("", "" if main_age is None else duration(main_age), "")

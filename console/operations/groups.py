@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from deadletter.contract import CAUSE_SHARDS
 
@@ -36,7 +36,7 @@ from .words import count, moment
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
-    from deadletter.aws.cause_entries import DynamoDBCauseEntries
+    from deadletter.aws.cause_entries import CausePage, DynamoDBCauseEntries
     from deadletter.failure.cause_index import CauseEntry
     from deadletter.failure.ledger import LedgerRow
 
@@ -51,11 +51,29 @@ MOST_SECONDS = 5.0
 PAGE = 1_000
 """Rows of one request: half a second's work at most, so that reading ends in time."""
 
+FIRST = 200
+"""Rows that are read of each cause in a shard before more is read of any."""
+
 A_FEW = 25
-"""Rows that are read of each further cause, once a shard has given its part of MOST_ROWS."""
+"""The same, once MOST_ROWS have been read; and the smallest page."""
 
 MOST_CAUSES = 100
-"""Further causes that are looked for in a shard then."""
+"""Causes with more rows than that, in a shard, behind which no others are looked for."""
+
+MOST_NEWEST = 200
+"""Groups whose newest letter is read with all that is known of it."""
+
+READ_BY: Mapping[By, Sequence[str]] = {
+    By.CAUSE: ("error_type",),
+    By.CATEGORY: ("category",),
+    By.TENANT: ("context",),
+    By.TYPE: ("context",),
+    By.ENDPOINT: ("endpoint",),
+    By.STATUS: ("http_status",),
+    By.SIZE: ("size",),
+    By.AGE: (),
+}
+"""The attributes that are read of each letter: each costs time in the SDK."""
 
 # A lane takes a query per shard, and circuits of webhook endpoints can make thousands of lanes.
 _MOST_LANES = 40
@@ -148,13 +166,22 @@ def groups(
 class ShardReading:
     """What was read of one shard so far: a reader that is left behind has left it here.
 
-    `cut` are the causes that have more letters than were read; `is_whole` says that the end of
-    the shard was reached.
+    `cut` are the stored fingerprints that have more letters than were read; `is_whole` says that
+    no fingerprint behind the last one is missing.
     """
 
     entries: list[CauseEntry] = field(default_factory=list)
+    read: int = 0
     cut: set[str] = field(default_factory=set)
     is_whole: bool = False
+
+    def add(self, page: CausePage) -> None:
+        self.entries += page.entries
+        self.read += page.read
+
+    @property
+    def cut_causes(self) -> set[str]:
+        return {cause_of(entry) for entry in self.entries if stored_fingerprint(entry) in self.cut}
 
 
 def read_shard(
@@ -162,27 +189,36 @@ def read_shard(
     shard: int,
     reading: ShardReading,
     in_time: Callable[[], bool],
-    most: int = MOST_ROWS // CAUSE_SHARDS,
+    left: Callable[[], int],
+    names: Sequence[str] = (),
 ) -> None:
-    """Read a shard while there is time: `most` rows, and then a few of each further cause.
+    """Read a shard while there is time and rows are `left` to read: some of each cause, then all.
 
-    A cause with very many letters must not hide the others behind it.
+    Rows are in the order of their causes: one with very many letters must not hide the others.
     """
-    after, beyond, read, further = None, "", 0, 0
-    while in_time() and further <= MOST_CAUSES:
-        size = min(PAGE, most - read) if read < most else A_FEW
-        page = index.page(shard, size, after=after, beyond=beyond)
-        reading.entries += page.entries
-        read += page.read
+    unfinished: dict[str, Mapping[str, Any]] = {}
+    beyond = ""
+    while in_time() and len(unfinished) <= MOST_CAUSES:
+        size = FIRST if left() > 0 else A_FEW
+        page = index.page(shard, size, names, beyond=beyond)
+        reading.add(page)
         if page.last is None:
             reading.is_whole = True
-            return
-        if read < most:
-            after = page.last
-            continue
-        after, beyond, further = None, page.last_fingerprint, further + 1
-        same = (entry for entry in page.entries if stored_fingerprint(entry) == beyond)
-        reading.cut.update(map(cause_of, same))
+            break
+        beyond = page.last_fingerprint
+        unfinished[beyond] = page.last
+        reading.cut.add(beyond)
+    for fingerprint, after in unfinished.items():
+        last: Mapping[str, Any] | None = after
+        while last is not None:
+            if left() <= 0 or not in_time():
+                return
+            # The shards share what is left.
+            size = min(PAGE, max(A_FEW, left() // CAUSE_SHARDS))
+            page = index.page(shard, size, names, after=last, of=fingerprint)
+            reading.add(page)
+            last = page.last
+        reading.cut.discard(fingerprint)
 
 
 class _Reading:
@@ -211,19 +247,22 @@ class _Reading:
             queues = {url: start(partial(_queue_facts, self._sqs, url)) for url in self._urls}
             lanes = start(self._lane_letters)
             held = start(partial(self._held))
-            shards = [start(partial(self._read, number)) for number in range(CAUSE_SHARDS)]
+            names = READ_BY[by]
+            shards = [start(partial(self._read, n, names)) for n in range(CAUSE_SHARDS)]
             self._wait(shards)
             depths = self._known(queues)
             waiting = lanes.result(partial(self._lost, "The waiting room"))
             sudden = held.result(partial(self._lost, "The sudden causes")) or frozenset()
             entries = [entry for shard in self._shards for entry in shard.entries]
             entries, stale = self._existing(entries, depths, waiting or {}, start)
+            is_at_least = not all(shard.is_whole and not shard.cut for shard in self._shards)
+            cut = {cause for shard in self._shards for cause in shard.cut_causes}
+            unread = cut or _unread(is_at_least, entries)
+            found = self._with_newest(grouped(entries, by, now.timestamp(), unread), start)
         if not self._has_index:
             self._notes.append(
                 "The deployed version keeps no index of causes: deploy again to have one."
             )
-        is_at_least = not all(shard.is_whole and not shard.cut for shard in self._shards)
-        cut = {cause for shard in self._shards for cause in shard.cut}
         if is_at_least and not cut:
             self._notes.append(
                 f"Not all rows were read within {self._deadline.seconds:g} s: there may be more."
@@ -243,7 +282,7 @@ class _Reading:
         return _answer(
             session,
             by,
-            grouped(entries, by, now.timestamp(), cut or _unread(by, is_at_least, entries)),
+            found,
             letters=len(entries),
             is_at_least=is_at_least,
             in_queues=in_queues,
@@ -257,16 +296,19 @@ class _Reading:
         pipeline = self._pipeline
         return [pipeline.main_url, pipeline.dlq_url, *pipeline.dedicated.values()]
 
-    def _read(self, shard: int) -> None:
-        # A moment is left for what follows.
+    def _read(self, shard: int, names: Sequence[str]) -> None:
+        # Time is left for the page that is read then, and for what follows.
         def in_time() -> bool:
-            return self._deadline.left() > self._deadline.seconds / 10
+            return self._deadline.left() > self._deadline.seconds / 4
+
+        def left() -> int:
+            return MOST_ROWS - sum(reading.read for reading in self._shards)
 
         from deadletter.aws.cause_entries import NoCauseIndex
 
         with aws_errors():
             try:
-                read_shard(self._index, shard, self._shards[shard], in_time)
+                read_shard(self._index, shard, self._shards[shard], in_time, left, names)
             except NoCauseIndex:
                 self._has_index = False
                 self._shards[shard].is_whole = True
@@ -280,6 +322,19 @@ class _Reading:
                 # What was read until then counts.
                 if self._deadline.left():
                     raise
+
+    def _with_newest(self, found: Sequence[Letters], start: Start) -> Sequence[Letters]:
+        """The groups, each with all that is known of its newest letter."""
+        origins = [group.newest.origin for group in found[:MOST_NEWEST]]
+        read = start(partial(self._whole, origins))
+        whole = (read.result(partial(self._lost, "What failed last")) if origins else {}) or {}
+        return [
+            replace(group, newest=whole.get(group.newest.origin, group.newest)) for group in found
+        ]
+
+    def _whole(self, origins: Sequence[str]) -> Mapping[str, CauseEntry]:
+        with aws_errors():
+            return self._index.whole(origins)
 
     def _held(self) -> Collection[str]:
         rows = read_causes(self._session, self._app, self._pipeline)
@@ -342,7 +397,7 @@ class _Reading:
         self._notes.append(f"{what} could not be read: {why.says}")
 
 
-def _unread(by: By, is_at_least: bool, entries: Sequence[CauseEntry]) -> Collection[str]:
+def _unread(is_at_least: bool, entries: Sequence[CauseEntry]) -> Collection[str]:
     """The causes that may have more letters where the time was over before the end of a shard."""
     return {cause_of(entry) for entry in entries} if is_at_least else ()
 

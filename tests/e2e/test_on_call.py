@@ -237,7 +237,7 @@ TYPED: dict[str, list[tuple[str, ...]]] = {
     ],
     "dlq rules import": [
         ("rules", "import", "{folder}/both.json", "--yes"),
-        ("rules", "import", "{folder}/one.json", "--prune", "--yes"),
+        ("rules", "import", "{folder}/one.json", "--prune", "--confirm", "deadletter"),
     ],
     "dlq rules disable": [
         ("rules", "disable", "kept", "--pipeline", "*", "--reason", "a test", "--yes")

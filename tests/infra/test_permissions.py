@@ -537,6 +537,7 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
         "DlqReader": {**SEE, **LOOK_INTO, "routers": {"lambda:InvokeFunction"}},
     },
     "dlq rules lint": {},
+    "dlq help": {},
     "dlq rules export": {"DlqReader": {**SEE, **LIST_RULES}},
     "dlq rules add": {
         "DlqReader": {**SEE, **TRY_RULES},

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from tests.infra.templates import Synthesis
+from tests.infra.test_permissions import COMMANDS
 
 RUNBOOK = Path(__file__).parents[2] / "docs" / "runbook.md"
 
@@ -37,3 +38,10 @@ def test_the_description_of_an_alarm_and_its_section_begin_with_one_command(
         [command] = re.findall(r"First command: `(dlq [a-z ]*[a-z])", description)
         section = re.sub("_.*", "", alarm["Properties"]["AlarmName"]).rpartition("-")[2]
         assert command == first[section], section
+
+
+def test_people_who_may_only_read_may_type_the_first_command_of_each_section() -> None:
+    first = set(re.findall(r"^```\n(dlq [a-z ]*[a-z])", RUNBOOK.read_text(), re.M))
+    assert {command: list(COMMANDS[command]) for command in first} == {
+        command: ["DlqReader"] for command in first
+    }

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.errors import AWS_ERRORS, refusal
-from deadletter.aws.table import plain, stored
-from deadletter.contract import CAUSES, cause_partition
+from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, refusal
+from deadletter.aws.table import PARTITION, SORT, DynamoDBTable, plain, stored
+from deadletter.contract import CAUSES, Partition, cause_partition
 from deadletter.failure.cause_index import CauseEntry, entry_from_item
 from deadletter.failure.ledger import LedgerUnavailable
 
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 # What DynamoDB and its emulators say of an index that is missing, before its name.
 _NO_SUCH_INDEX = ("does not have the specified index", "Invalid index")
+
+
+_ROW = "ledger"
 
 
 class NoCauseIndex(LedgerUnavailable):
@@ -45,33 +48,63 @@ class DynamoDBCauseEntries:
 
     def __init__(self, client: DynamoDBClient, table: str, pipeline: str) -> None:
         self._client: Any = client
-        self._table = table
+        self._table = DynamoDBTable(client, table)
         self._pipeline = pipeline
 
     def page(
-        self, shard: int, most: int, *, after: Mapping[str, Any] | None = None, beyond: str = ""
+        self,
+        shard: int,
+        most: int,
+        names: Sequence[str],
+        *,
+        after: Mapping[str, Any] | None = None,
+        beyond: str = "",
+        of: str = "",
     ) -> CausePage:
-        """At most so many entries of a shard: after a key, or of fingerprints behind another."""
+        """At most so many entries of a shard, with the attributes `names` beside keys and times.
+
+        Those after a key, of one stored fingerprint (`of`), or of the fingerprints `beyond` it.
+        """
         condition, values = f"{CAUSES.partition} = :p", {":p": self._partition(shard)}
-        if beyond:
-            condition = f"{condition} AND {CAUSES.sort} > :f"
-            values[":f"] = beyond
+        if beyond or of:
+            condition = f"{condition} AND {CAUSES.sort} {'=' if of else '>'} :f"
+            values[":f"] = of or beyond
         try:
             answer = self._client.query(
-                TableName=self._table,
+                TableName=self._table.name,
                 IndexName=CAUSES.name,
                 KeyConditionExpression=condition,
                 ExpressionAttributeValues=stored(values),
                 Limit=most,
+                **_projection(names),
                 **({} if after is None else {"ExclusiveStartKey": after}),
             )
         except AWS_ERRORS as error:
             if any(words in str(error) for words in _NO_SUCH_INDEX):
                 raise NoCauseIndex(str(error)) from error
-            raise LedgerUnavailable(refusal(error, "dynamodb", self._table)) from error
+            raise LedgerUnavailable(refusal(error, "dynamodb", self._table.name)) from error
         items = answer.get("Items", [])
         entries = [entry for item in items if (entry := entry_from_item(plain(item))) is not None]
         return CausePage(entries, len(items), answer.get("LastEvaluatedKey") or None)
 
+    def whole(self, origins: Sequence[str]) -> Mapping[str, CauseEntry]:
+        """The entries of these letters with all their attributes, by their origins."""
+        keys = [(Partition.LEDGER.of(self._pipeline, origin), _ROW) for origin in origins]
+        try:
+            items = self._table.get_many(keys, **_projection(CAUSES.projected))
+        except (*AWS_ERRORS, StillUnprocessed) as error:
+            raise LedgerUnavailable(refusal(error, "dynamodb", self._table.name)) from error
+        entries = [entry_from_item(item) for item in items.values()]
+        return {entry.origin: entry for entry in entries if entry is not None}
+
     def _partition(self, shard: int) -> str:
         return cause_partition(self._pipeline, shard)
+
+
+def _projection(names: Sequence[str]) -> dict[str, Any]:
+    """The request's members for these attributes, beside the keys and times."""
+    shown = dict.fromkeys((PARTITION, SORT, str(CAUSES.sort), "seen", "first_at", *names))
+    return {
+        "ProjectionExpression": ", ".join(f"#{name}" for name in shown),
+        "ExpressionAttributeNames": {f"#{name}": name for name in shown},
+    }

@@ -150,7 +150,7 @@ def entry_from_item(item: Mapping[str, Any]) -> CauseEntry | None:
             fingerprint="" if fingerprint == NO_FINGERPRINT else fingerprint,
             seen=float(item["seen"]),
             first_at=float(item.get("first_at", item["seen"])),
-            category=str(Category(item["category"])),
+            category=str(Category(item["category"])) if "category" in item else "",
             error_type=str(item.get("error_type", "")),
             words=str(item.get("words", "")),
             http_status=None if status is None else int(status),

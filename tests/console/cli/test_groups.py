@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from functools import partial
 from typing import Any
 
 import pytest
@@ -215,23 +216,45 @@ def many() -> DynamoDBCauseEntries:
     return DynamoDBCauseEntries(dynamodb, "letters", "orders")
 
 
-def test_a_cause_with_very_many_letters_hides_no_other(many: DynamoDBCauseEntries) -> None:
+def _left(reading: ShardReading, most: int) -> int:
+    return most - reading.read
+
+
+def test_a_cause_with_very_many_letters_hides_no_other(
+    many: DynamoDBCauseEntries, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operation, "FIRST", 30)
     readings = [ShardReading() for _ in range(CAUSE_SHARDS)]
     for shard, reading in enumerate(readings):
-        read_shard(many, shard, reading, lambda: True, most=40)
+        left = partial(_left, reading, 40)
+        read_shard(many, shard, reading, lambda: True, left, ["error_type"])
     assert all(reading.is_whole for reading in readings)
     assert {cause for reading in readings for cause in reading.cut} == {"b"}
     counts: dict[str, int] = {}
     for reading in readings:
         for entry in reading.entries:
             counts[entry.fingerprint] = counts.get(entry.fingerprint, 0) + 1
-    assert counts.pop("b") < 8 * 40
+    assert counts.pop("b") < 900
     assert counts == {"a": 20, "c": 30, "d": 30, "": 30}
+
+
+def test_a_shard_is_read_whole_and_no_row_twice(
+    many: DynamoDBCauseEntries, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operation, "FIRST", 7)
+    monkeypatch.setattr(operation, "PAGE", 11)
+    origins = []
+    for shard in range(CAUSE_SHARDS):
+        reading = ShardReading()
+        read_shard(many, shard, reading, lambda: True, partial(_left, reading, 1_000))
+        assert (reading.is_whole, reading.cut) == (True, set())
+        origins += [entry.origin for entry in reading.entries]
+    assert len(origins) == len(set(origins)) == 1_010
 
 
 def test_reading_ends_when_the_time_is_over(many: DynamoDBCauseEntries) -> None:
     reading = ShardReading()
-    read_shard(many, 0, reading, lambda: False)
+    read_shard(many, 0, reading, lambda: False, partial(_left, reading, 1_000))
     assert (reading.entries, reading.is_whole) == ([], False)
 
 
@@ -242,12 +265,8 @@ def test_an_answer_that_is_not_whole_says_at_least(
     for number in range(60):
         cloud.failed("orders", f"m{number}", **DOWN)
     cloud.failed("orders", "m", **BUG)
-    whole = operation.read_shard
-
-    def read_few(*arguments: Any) -> None:
-        whole(*arguments, most=2)
-
-    monkeypatch.setattr(operation, "read_shard", read_few)
+    monkeypatch.setattr(operation, "MOST_ROWS", 10)
+    monkeypatch.setattr(operation, "FIRST", 1)
     monkeypatch.setattr(operation, "A_FEW", 1)
     shown = dlq("groups").stdout
     assert shown.startswith("At least ")

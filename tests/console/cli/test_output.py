@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from console.cli import output
-from console.cli.output import Styled, TextTable, line
+from console.cli.output import Styled, TextTable, line, show
+from tests.console.terminal import Terminal
 
 
 @given(st.text())
@@ -71,3 +72,19 @@ def test_no_color_leaves_no_escape_sequence(monkeypatch: pytest.MonkeyPatch) -> 
     page = io.StringIO()
     output.show([line(Styled("OPEN", "alarm")), TextTable(("A",), [(Styled("b", "good"),)])], page)
     assert "\x1b" not in page.getvalue()
+
+
+def test_a_table_that_is_too_wide_for_the_terminal_loses_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    table = TextTable(
+        ("QUEUE", ">VISIBLE", ">EXPIRES IN"),
+        [("parking queue default", "128,400", "10 d 23 h"), ("DLQ", "12", "")],
+    )
+    for width, lines in ((60, 3), (40, 6)):
+        monkeypatch.setenv("COLUMNS", str(width))
+        screen = Terminal()
+        show([table], screen)
+        text = screen.getvalue()
+        assert all(cell in text for row in table.rows for cell in row)
+        assert len(text.splitlines()) == lines

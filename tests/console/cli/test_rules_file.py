@@ -40,6 +40,9 @@ def written(tmp_path: Path) -> Any:
     return write
 
 
+PRUNED = ("--prune", "--confirm", "deadletter")
+
+
 def imported(dlq: Any, *arguments: str) -> Any:
     done = dlq("rules", "import", "--yes", "--json", *arguments)
     assert done.exit_code == Exit.DONE, done.output
@@ -107,8 +110,33 @@ def test_only_prune_removes_and_only_where_the_file_has_rules(
     orders.rule("old", tenantId="a", action="HOLD")
     orders.rule("shared", "*", tenantId="a", action="HOLD")
     orders.rule("theirs", "invoices", tenantId="a", action="HOLD")
-    assert imported(dlq, written(GOOD), "--prune")["removed"] == ["orders/old"]
+    assert imported(dlq, written(GOOD), *PRUNED)["removed"] == ["orders/old"]
     assert set(orders.rules()) == {"r", "shared", "theirs"}
+
+
+def test_removing_rules_takes_the_name_of_the_app(orders: Any, dlq: Any, written: Any) -> None:
+    orders.rule("old", tenantId="a", action="HOLD")
+    path = written(GOOD)
+    for options, says in (
+        (["--yes"], "so --yes does not do: add --confirm deadletter"),
+        (["--confirm", "prod"], "--confirm is 'prod', and not deadletter: nothing was done"),
+    ):
+        done = dlq("rules", "import", path, "--prune", *options)
+        assert done.exit_code == Exit.USAGE
+        assert says in done.stderr
+        assert "old" in orders.rules()
+
+
+@pytest.mark.usefixtures("at_a_terminal")
+def test_the_name_of_the_app_is_typed_at_a_terminal(orders: Any, dlq: Any, written: Any) -> None:
+    orders.rule("old", tenantId="a", action="HOLD")
+    path = written(GOOD)
+    asked = dlq("rules", "import", path, "--prune", answers="yes\n")
+    assert asked.exit_code == Exit.ATTENTION
+    assert "account 123456789012, eu-west-1" in asked.stderr
+    assert "old" in orders.rules()
+    dlq("rules", "import", path, "--prune", answers="deadletter\n")
+    assert set(orders.rules()) == {"r"}
 
 
 def test_an_empty_file_removes_nothing(orders: Any, dlq: Any, written: Any) -> None:
@@ -171,7 +199,7 @@ def test_a_pruned_rule_does_not_count_in_the_check(orders: Any, dlq: Any, writte
     shared = {**GOOD, "pipeline": "*", "rule_id": "other"}
     path = written({**GOOD, "rule_id": "same"}, shared)
     assert dlq("rules", "import", "--yes", path).exit_code == Exit.ATTENTION
-    assert imported(dlq, path, "--prune")["removed"] == ["*/same"]
+    assert imported(dlq, path, *PRUNED)["removed"] == ["*/same"]
 
 
 def test_a_pipeline_that_does_not_exist_stops_the_import(
@@ -196,7 +224,7 @@ def test_a_rule_that_another_person_changes_meanwhile_is_left_alone(
     real = rule_file._check
     monkeypatch.setattr(rule_file, "_check", check)
     path = written(*({**GOOD, "rule_id": name} for name in ("r", "new", "fine")))
-    done = dlq("rules", "import", "--yes", "--prune", "--json", path)
+    done = dlq("rules", "import", *PRUNED, "--json", path)
     assert done.exit_code == Exit.ATTENTION
     answer = json.loads(done.stdout)
     assert answer["raced"] == ["orders/new", "orders/r", "orders/old"]

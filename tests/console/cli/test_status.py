@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import sys
@@ -24,6 +23,7 @@ from console.operations.session import Session
 from deadletter.aws.collisions import DynamoDBCollisions
 from deadletter.contract import DAY, HOUR, NAMESPACE, Metric
 from deadletter.watch.row import LaneRow, QueueRow, Stalled
+from tests.console.terminal import Terminal
 
 NOW = datetime.now(UTC)
 
@@ -531,6 +531,7 @@ def test_a_circuit_says_what_opened_it_and_what_happens_next(cloud: Any, dlq: An
     assert re.search(r"Next: no letter goes back until the circuit closes; the next canary is due "
                      r"at \d\d:\d\d UTC", shown)  # fmt: skip
     assert "Drained in: not while nothing goes back (1 letter)" in shown
+    assert "Why they fail: dlq groups orders" in shown
 
 
 def test_the_rate_and_the_time_to_drain_are_those_of_the_last_minutes(cloud: Any, dlq: Any) -> None:
@@ -660,10 +661,3 @@ def test_watch_paints_until_ctrl_c_and_keeps_the_last_picture(
     assert list(reply.show(reply.answer)) == []
     assert screen.getvalue().count("Nothing needs a person.") >= 3
     assert "Not read again: no network" in screen.getvalue()
-
-
-class Terminal(io.StringIO):
-    """Text that says it is a terminal."""
-
-    def isatty(self) -> bool:
-        return True

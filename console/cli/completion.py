@@ -1,0 +1,87 @@
+"""What the shell completes: names of pipelines, rules and replay runs.
+
+It asks AWS for two seconds at most, and completes nothing if there is no answer.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+import typer
+
+from deadletter.contract import DEFAULT_APP
+
+from ..operations import aws as clients
+from ..operations.deadline import Deadline, within
+from ..operations.session import Session
+
+# Seconds: a person has pressed Tab and waits.
+_PATIENCE = 2.0
+
+
+def pipelines(context: typer.Context, incomplete: str) -> list[str]:
+    """The pipelines whose names begin so."""
+    return _completed(context, incomplete, _pipelines)
+
+
+def rules(context: typer.Context, incomplete: str) -> list[str]:
+    """The ids of rules that begin so."""
+    return _completed(context, incomplete, _rules)
+
+
+def runs(context: typer.Context, incomplete: str) -> list[str]:
+    """The ids of replay runs that begin so."""
+    return _completed(context, incomplete, _runs)
+
+
+def _completed(
+    context: typer.Context, incomplete: str, names: Callable[[Session], Iterable[str]]
+) -> list[str]:
+    try:
+        session = _session(context)
+        found = within(Deadline(_PATIENCE), "completion", lambda: list(names(session)))
+    except Exception:
+        # A shell that completes has no place for an error.
+        return []
+    return sorted(name for name in dict.fromkeys(found) if name.startswith(incomplete))
+
+
+def _session(context: typer.Context) -> Session:
+    """Where the options that were typed so far look."""
+    profile, region, app = (_typed(context, *names) for names in _OPTIONS)
+    connect = partial(clients.connect, profile, region)
+    return Session(connect, app or os.environ.get("DLQ_APP") or DEFAULT_APP)
+
+
+# Before a command, the option --app is a parameter of another name.
+_OPTIONS = (("profile",), ("region",), ("app", "app_name"))
+
+
+def _typed(context: Any, *names: str) -> str | None:
+    while context is not None:
+        for name in names:
+            if context.params.get(name):
+                return str(context.params[name])
+        context = context.parent
+    return None
+
+
+def _pipelines(session: Session) -> Iterable[str]:
+    return [pipeline.name for pipeline in session.app().pipelines]
+
+
+def _rules(session: Session) -> Iterable[str]:
+    from ..operations import rule_table
+
+    table = rule_table.table(session.aws, session.app().rules_table)
+    return [rule.rule_id for rule in table.read()]
+
+
+def _runs(session: Session) -> Iterable[str]:
+    from ..operations.replay_runs import runs_of
+
+    app = session.app()
+    return [run.id for pipeline in app.pipelines for run in runs_of(session, app, pipeline).all()]

@@ -1,0 +1,85 @@
+"""`dlq help`: what is said once for all commands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from ..operations.problem import Cause, Problem
+from ..operations.session import Session
+from .command import command, plain_typer
+from .exit import MEANING
+from .output import SCHEMA, Block, Line, Reply, Styled, TextTable, line
+from .policies import BESIDE_READER, NONE, READER
+
+typer_app = plain_typer()
+
+
+@dataclass(frozen=True, slots=True)
+class HelpTopic:
+    """What `dlq help` answers."""
+
+    topic: Annotated[str, "the topic; empty for the list of topics"]
+    rows: Annotated[Sequence[Sequence[str]], "its lines, each a word and what it means"]
+
+
+Topic = Annotated[
+    str | None, typer.Argument(metavar="[TOPIC]", help="exit, environment, json or policies.")
+]
+
+
+@command(typer_app, "help", example=["dlq help exit", "dlq help policies"])
+def help_(session: Session, topic: Topic = None) -> Reply[HelpTopic]:
+    """What holds for all commands: exit statuses, environment, JSON, policies.
+
+    dlq COMMAND --help explains a command. Asks AWS nothing.
+    """
+    if topic is None:
+        return Reply(HelpTopic("", [(name, says) for name, (says, _) in TOPICS.items()]), _show)
+    if topic not in TOPICS:
+        raise Problem(f"There is no topic {topic!r}: it is {', '.join(TOPICS)}.", Cause.INPUT)
+    return Reply(HelpTopic(topic, TOPICS[topic][1]), _show)
+
+
+def _show(help_topic: HelpTopic) -> Iterator[Block]:
+    topic = help_topic.topic
+    yield line(Styled(TOPICS[topic][0] if topic else "Topics of dlq help", "strong"))
+    yield Line()
+    yield TextTable((), [(f"  {word}", says) for word, says in help_topic.rows])
+
+
+_ENVIRONMENT = (
+    ("AWS_PROFILE", "the profile, unless --profile is given"),
+    ("AWS_REGION", "the region, unless --region is given; then the profile's own"),
+    ("AWS_ENDPOINT_URL", "another AWS, such as an emulator"),
+    ("DLQ_APP", "the app, unless --app is given"),
+    ("NO_COLOR", "if set, no colour and no other styling"),
+)
+_JSON = (
+    ("--json", "the answer; docs/cli.md lists its keys"),
+    ("--jsonl", "the rows of the answer's first list, one a line; what --query chose, likewise"),
+    ("--query", "a JMESPath expression over the answer; it implies --json"),
+    ("schema", f"{SCHEMA}, the version of all answers; keys are only added to it"),
+    ("times", "ISO 8601 in UTC; durations are seconds, sizes are bytes"),
+)
+_POLICIES = (
+    (READER, "every command that only looks"),
+    *(
+        (policy, ", ".join(name for name, needed in BESIDE_READER.items() if needed == policy))
+        for policy in dict.fromkeys(BESIDE_READER.values())
+    ),
+    ("none of them", ", ".join(sorted(NONE))),
+)
+TOPICS: Mapping[str, tuple[str, Sequence[tuple[str, str]]]] = {
+    "exit": (
+        "Exit statuses; numbers are added, never changed",
+        [(str(int(status)), says) for status, says in MEANING.items()],
+    ),
+    "environment": ("Variables of the environment", _ENVIRONMENT),
+    "json": ("JSON answers", _JSON),
+    "policies": ("The app's managed policies, each beside DlqReader", _POLICIES),
+}
+"""Each topic with its heading and its lines."""
