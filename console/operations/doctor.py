@@ -63,7 +63,12 @@ def examine_pipeline(session: Session, name: str | None, *, account: bool) -> Ex
     pipeline = app.pipeline(name)
     consumer = pipeline.consumer_function.rpartition(":function:")[2]
     return _examine(
-        session, pipeline.main_url, account=account, topic=app.alarm_topic, consumer=consumer
+        session,
+        pipeline.main_url,
+        account=account,
+        topic=app.alarm_topic,
+        consumer=consumer,
+        drained=pipeline.dlq_url.rpartition("/")[2],
     )
 
 
@@ -73,7 +78,13 @@ def examine_queue(session: Session, url: str) -> Examination:
 
 
 def _examine(
-    session: Session, url: str, *, account: bool, topic: str = "", consumer: str = ""
+    session: Session,
+    url: str,
+    *,
+    account: bool,
+    topic: str = "",
+    consumer: str = "",
+    drained: str = "",
 ) -> Examination:
     aws, unchecked = session.aws, dict[str, str]()
     # Made before there are threads.
@@ -124,6 +135,7 @@ def _examine(
                 use for what, read in uses.items() for use in read.result(partial(lost, what)) or ()
             ],
             topic=topic,
+            drained=drained,
         )
     return Examination(
         account=aws.account,
