@@ -153,7 +153,7 @@ def groups(
     if sample is None:
         reading = _Reading(session, app, chosen, deadline or Deadline(MOST_SECONDS))
         answer = reading.answer(by)
-        if answer.letters or not answer.in_queues:
+        if answer.letters or not reading.in_dlq:
             return answer
     look = bare_queue(session, chosen.dlq_url, most=sample or MOST_OF_BARE_QUEUE)
     return _of_sample(session, app, chosen, look, by)
@@ -240,6 +240,8 @@ class _Reading:
         self._shards = [ShardReading() for _ in range(CAUSE_SHARDS)]
         self._notes: list[str] = []
         self._has_index = True
+        self.in_dlq = 0
+        """Letters of the DLQ itself, once an answer is given."""
 
     def answer(self, by: By) -> GroupList:
         session, now = self._session, self._session.now
@@ -277,7 +279,9 @@ class _Reading:
                 f"{count(stale, 'row')} of letters that SQS must have dropped by now are left out."
             )
         in_queues = self._in_queues(depths, waiting)
-        if entries and in_queues is not None and not is_at_least:
+        dlq = depths[self._pipeline.dlq_url]
+        self.in_dlq = 0 if dlq is None else dlq.depth
+        if in_queues is not None and not is_at_least:
             self._notes += _difference(len(entries), in_queues)
         return _answer(
             session,
