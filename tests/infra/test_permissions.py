@@ -445,6 +445,7 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
             "bucket letters/replay/*": {"s3:GetObject"},
         }
     },
+    "dlq observe report": {"DlqReader": FIND_RUN},
     "dlq redrive now": {
         "DlqReader": {**SEE, **WEIGH},
         "DlqOperator": {"redrivers": {"lambda:InvokeFunction"}},

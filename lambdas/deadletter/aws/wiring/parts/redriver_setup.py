@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from deadletter.aws.clients import Clients
 from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.lease import DynamoDBLease
 from deadletter.aws.queue import SqsQueue
 from deadletter.aws.router import LambdaRouter
+from deadletter.aws.wiring.lazily import lazily
 from deadletter.aws.wiring.parts.breaker import breaker_for
 from deadletter.aws.wiring.parts.ledger import ledger_for
 from deadletter.aws.wiring.parts.waiting_room import waiting_room_for
@@ -22,6 +25,9 @@ from deadletter.routing.router import Router
 from deadletter.settings.json_fields import BadSettings
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
+
+if TYPE_CHECKING:
+    from deadletter.aws.observed import DynamoDBObserved
 
 
 def redriver_setup_for(
@@ -68,7 +74,17 @@ def redriver_setup_for(
         wait=world.wait,
         in_parallel=in_parallel,
         trusted_senders=frozenset(resources.trusted_senders),
+        observed=lazily(lambda: _observed(pipeline, resources, clients, world)),
     )
+
+
+def _observed(
+    pipeline: Pipeline, resources: Resources, clients: Clients, world: World
+) -> DynamoDBObserved:
+    # Only a pipeline in mode observe writes it.
+    from deadletter.aws.observed import DynamoDBObserved
+
+    return DynamoDBObserved(clients.dynamodb, resources.letters_table, pipeline.name, world.clock)
 
 
 def queue_for(url: str, clients: Clients, world: World, tally: Tally) -> SqsQueue:
