@@ -9,12 +9,11 @@ from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.lease import DynamoDBLease
 from deadletter.aws.queue import SqsQueue
 from deadletter.aws.router import LambdaRouter
-from deadletter.aws.wiring.lazily import lazily
 from deadletter.aws.wiring.parts.breaker import breaker_for
 from deadletter.aws.wiring.parts.ledger import ledger_for
 from deadletter.aws.wiring.parts.waiting_room import waiting_room_for
 from deadletter.aws.wiring.world import World
-from deadletter.contract import MAIN_DLQ, ROWS_KEPT, parking_source
+from deadletter.contract import MAIN_DLQ, ROWS_KEPT, Mode, parking_source
 from deadletter.redrive.in_parallel import InParallel
 from deadletter.redrive.mover import Mover
 from deadletter.redrive.order import MAIN
@@ -74,14 +73,15 @@ def redriver_setup_for(
         wait=world.wait,
         in_parallel=in_parallel,
         trusted_senders=frozenset(resources.trusted_senders),
-        observed=lazily(lambda: _observed(pipeline, resources, clients, world)),
+        observed=_observed(pipeline, resources, clients, world),
     )
 
 
 def _observed(
     pipeline: Pipeline, resources: Resources, clients: Clients, world: World
-) -> DynamoDBObserved:
-    # Only a pipeline in mode observe writes it.
+) -> DynamoDBObserved | None:
+    if pipeline.mode is not Mode.OBSERVE:
+        return None
     from deadletter.aws.observed import DynamoDBObserved
 
     return DynamoDBObserved(clients.dynamodb, resources.letters_table, pipeline.name, world.clock)
