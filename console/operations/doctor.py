@@ -8,6 +8,8 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
+from deadletter.contract import pipeline_prefix
+
 from .aws import Aws, Read, Start
 from .deadline import Deadline, reads_until
 from .deployed_queue import DeployedQueue, deployed_queue
@@ -69,6 +71,7 @@ def examine_pipeline(session: Session, name: str | None, *, account: bool) -> Ex
         topic=app.alarm_topic,
         consumer=consumer,
         drained=pipeline.dlq_url.rpartition("/")[2],
+        dispatcher=f"{pipeline_prefix(app.name, pipeline.name)}consumer",
     )
 
 
@@ -85,6 +88,7 @@ def _examine(
     topic: str = "",
     consumer: str = "",
     drained: str = "",
+    dispatcher: str = "",
 ) -> Examination:
     aws, unchecked = session.aws, dict[str, str]()
     # Made before there are threads.
@@ -112,6 +116,8 @@ def _examine(
             for arn, read in mappings.items()
         }
         names = {mapping.function for found in known.values() for mapping in found}
+        # The app's own: synth has checked its time-out against the queue.
+        names.discard(dispatcher)
         functions = {
             name: start(partial(_consumer, aws.functions, name))
             for name in {*names, *({consumer} if consumer else ())}

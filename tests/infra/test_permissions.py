@@ -416,8 +416,8 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
             **SEE,
             "main queues": {"sqs:GetQueueAttributes"},
             "dead letters": {"sqs:GetQueueAttributes", "sqs:ListDeadLetterSourceQueues"},
+            # The dispatcher is our own: synth has checked it.
             "consumers": {"lambda:GetFunctionConfiguration"},
-            "dispatchers": {"lambda:GetFunctionConfiguration"},
             "*": {"lambda:ListEventSourceMappings", "cloudwatch:DescribeAlarms"},
         }
     },
