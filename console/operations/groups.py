@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -175,9 +176,17 @@ class ShardReading:
     cut: set[str] = field(default_factory=set)
     is_whole: bool = False
 
-    def add(self, page: CausePage) -> None:
-        self.entries += page.entries
-        self.read += page.read
+    @contextmanager
+    def asking(self, most: int) -> Iterator[Callable[[CausePage], CausePage]]:
+        """A request for so many rows, which count as read until its answer is there."""
+        self.read += most
+
+        def add(page: CausePage) -> CausePage:
+            self.entries += page.entries
+            self.read += page.read - most
+            return page
+
+        yield add
 
     @property
     def cut_causes(self) -> set[str]:
@@ -200,8 +209,8 @@ def read_shard(
     beyond = ""
     while in_time() and len(unfinished) <= MOST_CAUSES:
         size = FIRST if left() > 0 else A_FEW
-        page = index.page(shard, size, names, beyond=beyond)
-        reading.add(page)
+        with reading.asking(size) as add:
+            page = add(index.page(shard, size, names, beyond=beyond))
         if page.last is None:
             reading.is_whole = True
             break
@@ -215,8 +224,8 @@ def read_shard(
                 return
             # The shards share what is left.
             size = min(PAGE, max(A_FEW, left() // CAUSE_SHARDS))
-            page = index.page(shard, size, names, after=last, of=fingerprint)
-            reading.add(page)
+            with reading.asking(size) as add:
+                page = add(index.page(shard, size, names, after=last, of=fingerprint))
             last = page.last
         reading.cut.discard(fingerprint)
 
