@@ -90,6 +90,14 @@ class OnCall(Construct):
             self, app_folder(app.app), because="one parameter a pipeline, read as a folder"
         )
         acknowledge_secrets(self, app)
+        acknowledge(
+            self,
+            *(
+                f"AwsSolutions::AwsSolutions-IAM5[Resource::{_as_in_findings(group)}]"
+                for group in _log_groups(app)
+            ),
+            because="a log group's ARN ends with :*, for its streams, whose names Lambda makes up",
+        )
         storage.acknowledge_on_call(self)
         self.arns = arns
 
@@ -150,7 +158,6 @@ def _reads(app: AppSettings, storage: Storage) -> Permissions:
     )
     # `dlq doctor` compares queue, mapping and function.
     permissions.allow("Mappings", ["lambda:ListEventSourceMappings"], ["*"])
-    permissions.allow("Dispatchers", ["lambda:GetFunctionConfiguration"], _dispatchers(app))
     if app.kms_key_arn is not None:
         permissions.allow("KeyPolicy", ["kms:DescribeKey", "kms:GetKeyPolicy"], [app.kms_key_arn])
     _allow_logs(permissions, app)
@@ -165,7 +172,13 @@ def _reads(app: AppSettings, storage: Storage) -> Permissions:
 
 
 def _allow_logs(permissions: Permissions, app: AppSettings) -> None:
-    """Search what the consumers logged; queries know no resources once they run.
+    """Search what the consumers logged; queries know no resources once they run."""
+    permissions.allow("ConsumerLogs", ["logs:StartQuery"], _log_groups(app))
+    permissions.allow("Queries", ["logs:GetQueryResults", "logs:StopQuery"], ["*"])
+
+
+def _log_groups(app: AppSettings) -> list[str]:
+    """The log groups of the consumers.
 
     A function of yours logs under its own name, unless you have chosen another log group: that
     one is yours to grant.
@@ -177,11 +190,21 @@ def _allow_logs(permissions: Permissions, app: AppSettings) -> None:
         for pipeline in app.pipelines
         if isinstance(pipeline.consumer, WebhookConsumer | FunctionConsumerSettings)
     ]
-    groups = [
+    groups = (
         f"{arn.replace(':lambda:', ':logs:').replace(FUNCTION, GROUP)}:*" for arn in functions
-    ]
-    permissions.allow("ConsumerLogs", ["logs:StartQuery"], list(dict.fromkeys(groups)))
-    permissions.allow("Queries", ["logs:GetQueryResults", "logs:StopQuery"], ["*"])
+    )
+    return list(dict.fromkeys(groups))
+
+
+def _as_in_findings(arn: str) -> str:
+    """An ARN as cdk-nag writes it."""
+    for token, name in (
+        (Aws.PARTITION, "<AWS::Partition>"),
+        (Aws.REGION, "<AWS::Region>"),
+        (Aws.ACCOUNT_ID, "<AWS::AccountId>"),
+    ):
+        arn = arn.replace(token, name)
+    return arn
 
 
 def _operates(app: AppSettings, storage: Storage) -> Permissions:

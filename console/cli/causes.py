@@ -19,7 +19,7 @@ from ..operations.session import Session
 from ..operations.words import clock, duration
 from . import asking
 from .asking import Reason, Yes
-from .command import OnePipeline, SomePipelines, command, group
+from .command import OnePipeline, PipelineArguments, SomePipelines, command, group
 from .exit import Exit
 from .output import Block, Reply, Styled, TextTable, line
 
@@ -30,18 +30,26 @@ Fingerprint = Annotated[
 ]
 
 
-@command(typer_app, "list", example=["dlq cause list", "dlq cause list --pipeline orders"])
-def list_(session: Session, pipeline: SomePipelines = None) -> Reply[CauseList]:
+Check = Annotated[bool, typer.Option("--check", help="Exit with 1 if a cause is held.")]
+
+
+@command(typer_app, "list", example=["dlq cause list", "dlq cause list orders"])
+def list_(
+    session: Session,
+    pipelines: PipelineArguments = None,
+    pipeline: SomePipelines = None,
+    check: Check = False,
+) -> Reply[CauseList]:
     """List the causes that suddenly dominate, and what people decided within the last day.
 
     A cause is held if within 5 minutes at least 20 letters failed for it, more than all else,
     and next to none in the hour before: then a deployment or a dependency has changed, not the
     messages. No letter is parked for it; its letters wait. The hold ends an hour after the cause
-    last dominated. The exit status is 1 if a cause is held.
+    last dominated. With --check the exit status is 1 if a cause is held.
     """
-    answer = list_causes(session, pipeline or ())
+    answer = list_causes(session, [*(pipelines or ()), *(pipeline or ())])
     is_held = any(cause.state == HELD for cause in answer.causes)
-    return Reply(answer, _show_list, Exit.ATTENTION if is_held else Exit.DONE)
+    return Reply(answer, _show_list, Exit.ATTENTION if check and is_held else Exit.DONE)
 
 
 @command(

@@ -34,6 +34,8 @@ _WORDS = {
 }
 """One group, and several."""
 
+_NONE = "No letter is failing"
+
 Dimension = Annotated[By, typer.Option("--by", help="What the letters are grouped by.")]
 Queue = Annotated[
     str | None,
@@ -94,7 +96,7 @@ def show(answer: GroupList) -> Iterator[Block]:
     if answer.queue:
         where = f" in a sample of queue {answer.queue}"
     yield line(
-        Styled(headline(answer), "strong" if answer.letters else "good"),
+        Styled(headline(answer), "good" if headline(answer) == _NONE else "strong"),
         f"{where}, account {answer.account}, {answer.region}, at {clock(answer.at, answer.at)}",
     )
     for group in answer.groups[:MOST_SHOWN]:
@@ -113,7 +115,8 @@ def show(answer: GroupList) -> Iterator[Block]:
 def headline(answer: GroupList) -> str:
     """Such as "4,000 letters, 3 causes"."""
     if not answer.letters:
-        return "No letter is failing"
+        unknown = answer.in_queues or 0
+        return f"No cause is known of {count(unknown, 'letter')}" if unknown else _NONE
     found, (one, several) = len(answer.groups), _WORDS[By(answer.by)]
     letters = count(answer.letters, "letter")
     kinds = f"{found:,} {one if found == 1 else several}"

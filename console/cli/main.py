@@ -38,6 +38,7 @@ COMMANDS = {
     "logs": (".logs", "What the consumer logged at each receive of one letter."),
     "peek": (".peek", "Which letters there are, without taking one."),
     "search": (".search", "Find letters by text, field, tenant or id, wherever we hold them."),
+    "observe": (".observe", "Mode observe: what would have been done, without doing it."),
     "redrive": (
         ".redrive",
         "Start a re-drive run now, without waiting for the schedule.",

@@ -52,6 +52,7 @@ moves or deletes a message itself. Every command needs `ssm:GetParametersByPath`
 `sqs:ReceiveMessage`, `sqs:ChangeMessageVisibility`, `s3:GetObject`; with `--queue`: \
 `sqs:GetQueueUrl` too, and not `ssm:GetParametersByPath` |
 | `search` | those of `parked`, `s3:GetObject` |
+| `observe` | `dynamodb:Query`, `dynamodb:BatchGetItem` |
 | `redrive` | `sqs:GetQueueAttributes`, `lambda:InvokeFunction` |
 | `parked` | `sqs:GetQueueAttributes`, `sqs:ReceiveMessage`, `sqs:ChangeMessageVisibility`, \
 `dynamodb:Query`, `dynamodb:BatchGetItem`; for bodies that wait in S3: `s3:GetObject`; \

@@ -16,6 +16,7 @@ def aws_errors() -> Iterator[None]:
     from deadletter.failure.causes import CausesUnavailable
     from deadletter.failure.ledger import LedgerUnavailable
     from deadletter.redrive.lease import LeaseUnavailable
+    from deadletter.redrive.observed import ObservedUnavailable
     from deadletter.redrive.waiting_room import RoomUnavailable
     from deadletter.replay.objects import ObjectsUnavailable
     from deadletter.replay.progress import StatusUnavailable
@@ -31,6 +32,7 @@ def aws_errors() -> Iterator[None]:
         LeaseUnavailable,
         LedgerUnavailable,
         ObjectsUnavailable,
+        ObservedUnavailable,
         RoomUnavailable,
         RouterUnavailable,
         RunsUnavailable,

@@ -8,6 +8,8 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
+from deadletter.contract import pipeline_prefix
+
 from .aws import Aws, Read, Start
 from .deadline import Deadline, reads_until
 from .deployed_queue import DeployedQueue, deployed_queue
@@ -63,7 +65,13 @@ def examine_pipeline(session: Session, name: str | None, *, account: bool) -> Ex
     pipeline = app.pipeline(name)
     consumer = pipeline.consumer_function.rpartition(":function:")[2]
     return _examine(
-        session, pipeline.main_url, account=account, topic=app.alarm_topic, consumer=consumer
+        session,
+        pipeline.main_url,
+        account=account,
+        topic=app.alarm_topic,
+        consumer=consumer,
+        drained=pipeline.dlq_url.rpartition("/")[2],
+        dispatcher=f"{pipeline_prefix(app.name, pipeline.name)}consumer",
     )
 
 
@@ -73,7 +81,14 @@ def examine_queue(session: Session, url: str) -> Examination:
 
 
 def _examine(
-    session: Session, url: str, *, account: bool, topic: str = "", consumer: str = ""
+    session: Session,
+    url: str,
+    *,
+    account: bool,
+    topic: str = "",
+    consumer: str = "",
+    drained: str = "",
+    dispatcher: str = "",
 ) -> Examination:
     aws, unchecked = session.aws, dict[str, str]()
     # Made before there are threads.
@@ -101,6 +116,8 @@ def _examine(
             for arn, read in mappings.items()
         }
         names = {mapping.function for found in known.values() for mapping in found}
+        # The app's own: synth has checked its time-out against the queue.
+        names.discard(dispatcher)
         functions = {
             name: start(partial(_consumer, aws.functions, name))
             for name in {*names, *({consumer} if consumer else ())}
@@ -124,6 +141,7 @@ def _examine(
                 use for what, read in uses.items() for use in read.result(partial(lost, what)) or ()
             ],
             topic=topic,
+            drained=drained,
         )
     return Examination(
         account=aws.account,

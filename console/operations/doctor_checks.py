@@ -92,7 +92,8 @@ class Examined:
 
     `dlq` is None if the queues name one that is missing, or none. `mappings` are by queue ARN,
     `consumers` by function name, `keys` by the id that a queue names. `uses` are other services
-    that send what they could not deliver to this DLQ, and `topic` is the app's topic for alarms.
+    that send what they could not deliver to this DLQ. `topic` is the app's topic for alarms, and
+    `drained` the name of the queue that its redriver drains; empty without an app.
     """
 
     mains: Sequence[DeployedQueue]
@@ -104,6 +105,7 @@ class Examined:
     keys: Mapping[str, EncryptionKey]
     uses: Sequence[str] = ()
     topic: str = ""
+    drained: str = ""
 
 
 def findings(facts: Examined) -> Sequence[QueueFault]:
@@ -150,6 +152,16 @@ def _redrive_policy(main: DeployedQueue, facts: Examined) -> Iterator[QueueFault
             _set(facts.dlq, facts, RedriveAllowPolicy=json.dumps(
                 {"redrivePermission": "byQueue",
                  "sourceQueueArns": [*facts.dlq.allowed_sources, main.arn]})),
+        )  # fmt: skip
+    if facts.drained and facts.dlq is not None and facts.dlq.name != facts.drained:
+        yield QueueFault(
+            ERROR, "another DLQ", main.name,
+            f"its messages die into {facts.dlq.name}, and the pipeline drains {facts.drained}: "
+            "no letter is re-driven; name the right one in the settings and deploy, or repair "
+            "the queue",
+            _set(main, facts, RedrivePolicy=_redrive(
+                f"{main.arn.rpartition(':')[0]}:{facts.drained}",
+                main.max_receive_count or BEST_RECEIVES)),
         )  # fmt: skip
     receives = main.max_receive_count
     if receives is not None and receives < FEWEST_RECEIVES:

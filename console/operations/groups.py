@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -153,7 +154,7 @@ def groups(
     if sample is None:
         reading = _Reading(session, app, chosen, deadline or Deadline(MOST_SECONDS))
         answer = reading.answer(by)
-        if answer.letters or not answer.in_queues:
+        if answer.letters or not reading.in_dlq:
             return answer
     look = bare_queue(session, chosen.dlq_url, most=sample or MOST_OF_BARE_QUEUE)
     return _of_sample(session, app, chosen, look, by)
@@ -175,9 +176,17 @@ class ShardReading:
     cut: set[str] = field(default_factory=set)
     is_whole: bool = False
 
-    def add(self, page: CausePage) -> None:
-        self.entries += page.entries
-        self.read += page.read
+    @contextmanager
+    def asking(self, most: int) -> Iterator[Callable[[CausePage], CausePage]]:
+        """A request for so many rows, which count as read until its answer is there."""
+        self.read += most
+
+        def add(page: CausePage) -> CausePage:
+            self.entries += page.entries
+            self.read += page.read - most
+            return page
+
+        yield add
 
     @property
     def cut_causes(self) -> set[str]:
@@ -200,8 +209,8 @@ def read_shard(
     beyond = ""
     while in_time() and len(unfinished) <= MOST_CAUSES:
         size = FIRST if left() > 0 else A_FEW
-        page = index.page(shard, size, names, beyond=beyond)
-        reading.add(page)
+        with reading.asking(size) as add:
+            page = add(index.page(shard, size, names, beyond=beyond))
         if page.last is None:
             reading.is_whole = True
             break
@@ -215,8 +224,8 @@ def read_shard(
                 return
             # The shards share what is left.
             size = min(PAGE, max(A_FEW, left() // CAUSE_SHARDS))
-            page = index.page(shard, size, names, after=last, of=fingerprint)
-            reading.add(page)
+            with reading.asking(size) as add:
+                page = add(index.page(shard, size, names, after=last, of=fingerprint))
             last = page.last
         reading.cut.discard(fingerprint)
 
@@ -240,6 +249,8 @@ class _Reading:
         self._shards = [ShardReading() for _ in range(CAUSE_SHARDS)]
         self._notes: list[str] = []
         self._has_index = True
+        self.in_dlq = 0
+        """Letters of the DLQ itself, once an answer is given."""
 
     def answer(self, by: By) -> GroupList:
         session, now = self._session, self._session.now
@@ -277,7 +288,9 @@ class _Reading:
                 f"{count(stale, 'row')} of letters that SQS must have dropped by now are left out."
             )
         in_queues = self._in_queues(depths, waiting)
-        if entries and in_queues is not None and not is_at_least:
+        dlq = depths[self._pipeline.dlq_url]
+        self.in_dlq = 0 if dlq is None else dlq.depth
+        if in_queues is not None and not is_at_least:
             self._notes += _difference(len(entries), in_queues)
         return _answer(
             session,

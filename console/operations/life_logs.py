@@ -119,7 +119,7 @@ def letter_logs(
             Cause.ABSENT,
         )
     group = log_group or _log_group(session, record.pipeline)
-    search = _Search(session, group, record.origin, most)
+    search = _LogSearch(session, group, record.origin, most)
     receives = search.run(failures, patience)
     return LetterLogs(
         **session.place,
@@ -150,7 +150,7 @@ def _log_group(session: Session, pipeline: DeployedPipeline) -> str:
     return group or f"{_FOLDER}{function.partition(':function:')[2] or function}"
 
 
-class _Search:
+class _LogSearch:
     """One query for each receive, a few at the same time."""
 
     def __init__(self, session: Session, group: str, origin: str, most: int) -> None:

@@ -109,7 +109,7 @@ def search(
         raise Problem("Say what to look for: TEXT, --id, --tenant or --field.", Cause.INPUT)
     app = session.app()
     chosen = app.select(pipelines)
-    running = _Search(session, app, wanted, bounds, body, progress)
+    running = _LetterSearch(session, app, wanted, bounds, body, progress)
     for pipeline in chosen:
         running.through(pipeline, queues)
     return SearchResult(
@@ -124,7 +124,7 @@ def search(
     )
 
 
-class _Search:
+class _LetterSearch:
     def __init__(
         self,
         session: Session,

@@ -317,6 +317,8 @@ class Partition(StrEnum):
     LEASE = "lease"
     """`<pipeline>#lease`, sort key the source: who runs now, how the last run ended, and what
     runs know of the source; sort key WATCH_ROW: what the watch knows of all sources."""
+    OBSERVED = "observed"
+    """`<pipeline>#observed`, sort key the source: what mode observe would have done."""
     LANES = "lanes"
     """`<pipeline>#lanes`, sort key the lane: which lanes the waiting room has."""
     LETTER = "letter"

@@ -88,7 +88,7 @@ def test_an_exhausted_letter_is_parked_with_its_reason(
     stamp = orders.stamp_of(letter)
     assert stamp["origin"] == message_id
     assert (stamp["reason"], stamp["attempt"]) == ("EXHAUSTED", 2)
-    assert stamp["because"] == "2 of 2 attempts used"
+    assert stamp["because"].startswith("2 of 2 attempts used; it last failed with ")
     # Each life is in its row, and none of the sends is counted as a success.
     row = orders.row(message_id)
     assert [failure.attempt for failure in row.failures] == [0, 1, 2]

@@ -200,6 +200,7 @@ TYPED: dict[str, list[tuple[str, ...]]] = {
     "dlq logs": [("logs", "{failed}", *PIPELINE)],
     "dlq peek": [("peek", *PIPELINE, "--limit", "3"), ("peek", *PIPELINE, "--body")],
     "dlq search": [("search", "--tenant", "{tenant}", *PIPELINE)],
+    "dlq observe report": [("observe", "report", *PIPELINE)],
     "dlq parked list": [("parked", "list", *PIPELINE)],
     "dlq parked show": [("parked", "show", "{parked}", *PIPELINE)],
     "dlq parked export": [

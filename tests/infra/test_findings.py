@@ -41,6 +41,13 @@ ACKNOWLEDGED = {
     ":parameter/deadletter/*]",
     "AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:secretsmanager:<AWS::Region>"
     ":<AWS::AccountId>:secret:deadletter/webhooks/*]",
+    *(
+        f"AwsSolutions-IAM5[Resource::arn:{home}:log-group:/aws/lambda/{consumer}:*]"
+        for home, consumer in (
+            ("<AWS::Partition>:logs:<AWS::Region>:<AWS::AccountId>", "deadletter-orders-consumer"),
+            ("aws:logs:eu-west-1:111122223333", "their-consumer"),
+        )
+    ),
     "Serverless-LambdaAsyncFailureDestination",
     "Serverless-LambdaDLQ",
     "Serverless-LambdaEventSourceMappingDestination",

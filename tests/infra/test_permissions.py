@@ -419,8 +419,8 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
             **SEE,
             "main queues": {"sqs:GetQueueAttributes"},
             "dead letters": {"sqs:GetQueueAttributes", "sqs:ListDeadLetterSourceQueues"},
+            # The dispatcher is our own: synth has checked it.
             "consumers": {"lambda:GetFunctionConfiguration"},
-            "dispatchers": {"lambda:GetFunctionConfiguration"},
             "*": {"lambda:ListEventSourceMappings", "cloudwatch:DescribeAlarms"},
         }
     },
@@ -448,6 +448,7 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
             "bucket letters/replay/*": {"s3:GetObject"},
         }
     },
+    "dlq observe report": {"DlqReader": FIND_RUN},
     "dlq redrive now": {
         "DlqReader": {**SEE, **WEIGH},
         "DlqOperator": {"redrivers": {"lambda:InvokeFunction"}},

@@ -101,3 +101,11 @@ def test_a_parked_letter_is_noted_also_if_no_run_waits_for_it() -> None:
     site.process(record(LETTER))
     assert site.log.notes == [("m1", NOW, "PERMANENT", "")]
     assert site.log.parkings == []
+
+
+def test_a_letter_is_parked_all_the_same_if_no_note_of_it_can_be_written() -> None:
+    site = Site(raises={"m1": Permanent("no")})
+    site.log.raises = RecordsUnavailable("no answer")
+    result = site.process(record(LETTER))
+    assert result.results[0].acknowledged
+    assert len(site.lot.sent) == 1

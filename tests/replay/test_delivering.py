@@ -12,6 +12,7 @@ import pytest
 from deadletter.aws.replay_delivery import LambdaDelivery, fates_in
 from deadletter.contract import CAUSES, Metric
 from deadletter.failure.failure import Category, Failure
+from deadletter.failure.ledger import RecordsUnavailable
 from deadletter.message.letter import Letter
 from deadletter.message.stamp import NAME, parse
 from deadletter.replay.delivering import Delivering, DirectAnswer, DirectFate
@@ -195,6 +196,27 @@ def test_a_worker_that_was_paused_does_not_discard_what_an_abort_has_parked() ->
     bench.work(10, carrier=carrier)
     assert [item["copy"]["S"] for item in bench.stage.waiting()] == [name.copy]
     assert bench.in_lane() == []
+
+
+def test_a_letter_is_discarded_all_the_same_if_the_index_keeps_it() -> None:
+    plan = replace(ReplayPlan(pipeline="orders"), destination=DISCARD, source="lane:parked")
+    bench = ReplayBench([""], plan)
+
+    class Silent:
+        def leave_index(self, origin: str) -> None:
+            raise RecordsUnavailable(f"no answer about {origin}")
+
+    records: Any = Silent()
+    discarding = Discarding(
+        objects=bench.objects,
+        keep_export=False,
+        records=records,
+        clock=bench.clock,
+        tally=bench.tally,
+    )
+    assert bench.work(10, carrier=discarding).done
+    assert set(bench.outcomes().values()) == {ReplayOutcome.DISCARDED}
+    assert bench.stage.waiting() == []
 
 
 def test_the_function_gets_a_believable_stamp_and_its_run() -> None:

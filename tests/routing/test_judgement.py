@@ -136,7 +136,11 @@ ORDER: list[tuple[Judgement, Callable[[Case], Case], Decision]] = [
             "it came back from replay run r9, which no longer waits for it",
         ),
     ),
-    (judgement.expired, old, Park(Reason.EXPIRED, "older than 10000 seconds")),
+    (
+        judgement.expired,
+        old,
+        Park(Reason.EXPIRED, "older than 10000 seconds; it last failed with KeyError"),
+    ),
     (
         judgement.sudden,
         suddenly,
@@ -145,11 +149,19 @@ ORDER: list[tuple[Judgement, Callable[[Case], Case], Decision]] = [
     (
         judgement.permanent,
         schema_failed,
-        Park(Reason.PERMANENT, "last failure was of category schema"),
+        Park(Reason.PERMANENT, "last failure was of category schema; it last failed with KeyError"),
     ),
-    (judgement.poison, poisonous, Park(Reason.POISON, "the same failure in 3 lives")),
+    (
+        judgement.poison,
+        poisonous,
+        Park(Reason.POISON, "the same failure in 3 lives; it last failed with KeyError"),
+    ),
     (judgement.silent, unrecorded, Park(Reason.SILENT, "came back without any recorded failure")),
-    (judgement.exhausted, used_up, Park(Reason.EXHAUSTED, "3 of 3 attempts used")),
+    (
+        judgement.exhausted,
+        used_up,
+        Park(Reason.EXHAUSTED, "3 of 3 attempts used; it last failed with KeyError"),
+    ),
     (
         judgement.circuit_open,
         circuit_down,
@@ -321,6 +333,9 @@ def test_a_failure_recorded_before_a_release_does_not_count_after_it() -> None:
         {"error_type": "Timeout"},
         {"error_type": "ConnectionRefused"},
         {"dependency_down": True},
+        # What somebody else can repair: an endpoint that is missing, or refuses every request.
+        {"category": Category.INTEGRATION},
+        {"category": Category.INTEGRATION, "http_status": 410},
     ],
     ids=str,
 )
@@ -329,7 +344,46 @@ def test_a_failure_that_the_dependency_explains_is_never_poison(excuse: dict[str
     case = replace(PLAIN_CASE, row=LedgerRow(lives), stamp=replace(PLAIN_CASE.stamp, attempt=2))
     assert isinstance(judge(case), Redrive)
     last = replace(case, stamp=replace(PLAIN_CASE.stamp, attempt=3))
-    assert judge(last) == Park(Reason.EXHAUSTED, "3 of 3 attempts used")
+    decision = judge(last)
+    assert isinstance(decision, Park)
+    assert decision.reason is Reason.EXHAUSTED
+    assert decision.because.startswith("3 of 3 attempts used; it last failed with ")
+
+
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        ({"message": "the tenant has no such endpoint", "error_type": "EndpointUnfit"},
+         "EndpointUnfit: the tenant has no such endpoint"),
+        ({"error_type": "HTTPError", "http_status": 410}, "HTTPError, HTTP 410"),
+        ({"error_type": "", "http_status": 410}, "HTTP 410"),
+        ({"error_type": "E", "message": "x" * 900}, f"E: {'x' * 107}"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    ("give_up", "because"),
+    [
+        (used_up, "3 of 3 attempts used"),
+        (old, "older than 10000 seconds"),
+        (poisonous, "the same failure in 4 lives"),
+        (schema_failed, "last failure was of category schema"),
+    ],
+)
+def test_a_parked_letter_carries_the_words_of_its_last_failure(
+    give_up: Callable[[Case], Case], because: str, facts: dict[str, Any], words: str
+) -> None:
+    case = give_up(PLAIN_CASE)
+    last = case.row.failures[-1]
+    last = replace(last, attempt=max(last.attempt, 3), **facts)
+    case = replace(case, row=LedgerRow((*case.row.failures, last)))
+    decision = judge(case)
+    assert isinstance(decision, Park)
+    assert decision.because == f"{because}; it last failed with {words}"
+
+
+def test_a_parked_letter_without_a_recorded_failure_says_the_reason_alone() -> None:
+    decision = judge(replace(old(PLAIN_CASE), row=LedgerRow()))
+    assert decision == Park(Reason.EXPIRED, "older than 10000 seconds")
 
 
 @pytest.mark.parametrize(("attempt", "parked"), [(0, False), (2, False), (3, True), (4, True)])
@@ -341,7 +395,7 @@ def test_a_letter_is_parked_when_its_attempts_are_used(attempt: int, parked: boo
 def test_a_policy_without_attempts_parks_at_once() -> None:
     case = pipelined(PLAIN_CASE, policy=RetryPolicy(max_attempts=0))
     decision = judge(replace(case, stamp=replace(PLAIN_CASE.stamp, attempt=0)))
-    assert decision == Park(Reason.EXHAUSTED, "0 of 0 attempts used")
+    assert decision == Park(Reason.EXHAUSTED, "0 of 0 attempts used; it last failed with KeyError")
 
 
 def test_a_rule_may_name_another_policy() -> None:
@@ -477,7 +531,9 @@ def test_a_letter_that_failed_while_its_cause_dominated_is_tried_when_the_hold_h
     assert judge(replace(held, now=NOW + 60)) == Redrive(100, "no attempt used, backoff of 100 s")
     later = failed(category=Category.SCHEMA, fingerprint="other", at=NOW + 61)
     fails_again = replace(held, now=NOW + 90, row=LedgerRow((later,)))
-    assert judge(fails_again) == Park(Reason.PERMANENT, "last failure was of category schema")
+    assert judge(fails_again) == Park(
+        Reason.PERMANENT, "last failure was of category schema; it last failed with KeyError"
+    )
 
 
 @pytest.mark.parametrize(
@@ -519,7 +575,9 @@ def test_a_letter_that_fails_once_more_after_it_was_spared_is_parked_as_ever() -
     last = failed(category=Category.SCHEMA, fingerprint="bad", attempt=4)
     case = spared(replace(PLAIN_CASE, row=LedgerRow((failed(attempt=3), last))))
     case = replace(case, stamp=replace(case.stamp, attempt=4, base=4))
-    assert judge(case) == Park(Reason.PERMANENT, "last failure was of category schema")
+    assert judge(case) == Park(
+        Reason.PERMANENT, "last failure was of category schema; it last failed with KeyError"
+    )
 
 
 def test_a_person_may_have_letters_parked_that_failed_while_their_cause_dominated() -> None:
@@ -528,4 +586,6 @@ def test_a_person_may_have_letters_parked_that_failed_while_their_cause_dominate
     assert isinstance(judge(case), Redrive)
     last = failed(category=Category.SCHEMA, fingerprint="bad")
     case = replace(case, row=LedgerRow((last,)))
-    assert judge(case) == Park(Reason.PERMANENT, "last failure was of category schema")
+    assert judge(case) == Park(
+        Reason.PERMANENT, "last failure was of category schema; it last failed with KeyError"
+    )

@@ -283,7 +283,7 @@ STOPPED: list[tuple[Books, Letter, Any]] = [
     (
         Books(rows_={"o1": PERMANENTLY}),
         letter(message_id="c1"),
-        Park(Reason.PERMANENT, "last failure was of category schema"),
+        Park(Reason.PERMANENT, "last failure was of category schema; it last failed with KeyError"),
     ),
     (
         Books(open_={"orders"}),

@@ -191,7 +191,9 @@ def test_the_attempt_counts_on_from_the_letter_or_the_ledger_whichever_has_more(
 def test_attempts_in_the_ledger_alone_exhaust_a_letter() -> None:
     books = Books(rows_={"origin": LedgerRow((failed(),), attempt=3)})
     verdict = verdict_of(books, stamped(Stamp("origin", 0, 1_789_999_000_000)))
-    assert verdict.decision == Park(Reason.EXHAUSTED, "3 of 3 attempts used")
+    assert verdict.decision == Park(
+        Reason.EXHAUSTED, "3 of 3 attempts used; it last failed with KeyError"
+    )
 
 
 @given(st.integers(0, 9), st.integers(0, 9))
@@ -213,7 +215,9 @@ def test_the_ledger_keeps_the_stamp_of_a_letter_without_one_under_its_id() -> No
     verdict = verdict_of(books, letter(message_id="m9", SenderId=f"{REDRIVER}:run"))
     assert verdict.stamp.origin == "origin"
     # Its history is kept under the origin, which only the kept stamp names.
-    assert verdict.decision == Park(Reason.PERMANENT, "last failure was of category schema")
+    assert verdict.decision == Park(
+        Reason.PERMANENT, "last failure was of category schema; it last failed with KeyError"
+    )
     assert books.asked == [["m9"], ["origin"]]
 
 

@@ -15,7 +15,7 @@ from deadletter.circuit.state import Circuit, OutcomeCounts
 from deadletter.contract import Body
 from deadletter.failure.classify import diagnose
 from deadletter.failure.failure import Category, Failure
-from deadletter.failure.ledger import Recovery
+from deadletter.failure.ledger import AboutLetter, Recovery
 from deadletter.failure.signals import Permanent, Transient
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Attribute, Letter, to_event
@@ -593,7 +593,7 @@ class Around:
     failures: dict[str, Failure] = field(default_factory=dict)
     outcomes: list[tuple[str, int, int]] = field(default_factory=list)
 
-    def failed(self, origin: str, failure: Failure) -> None:
+    def failed(self, origin: str, failure: Failure, about: AboutLetter | None = None) -> None:
         self.failures[origin] = failure
 
     def recovered(

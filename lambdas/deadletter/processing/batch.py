@@ -523,7 +523,8 @@ class _Batch:
         history.failed(delivery.record, stamp, diagnosis, delivery, now, circuit)
         is_ours = self.guard.withdraw(letter.message_id, claim)
         if is_ours and known_stamp is not None and self._parks(diagnosis):
-            because = f"failed for good ({diagnosis.category}: {diagnosis.error_type})"
+            words = f": {diagnosis.message}" if diagnosis.message else ""
+            because = f"failed for good ({diagnosis.category}: {diagnosis.error_type}{words})"
             if self._parking().park(delivery, known_stamp, Reason.PERMANENT, because):
                 history.parked(delivery, known_stamp, Reason.PERMANENT)
                 return MessageResult(letter.message_id, Fate.PARKED, diagnosis, error=error)

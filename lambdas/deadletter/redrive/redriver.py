@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from deadletter.circuit.state import OutcomeCounts
 from deadletter.contract import HOUR, MINUTE, Metric, Mode, with_config_keys
@@ -41,6 +41,7 @@ from deadletter.redrive.token_bucket import RateLimiter, TokenBucket
 from deadletter.redrive.turns import TakesTurns, Turns
 from deadletter.redrive.waiting_room import FOREVER, SHARDS, OpenShard, RoomUnavailable
 from deadletter.redrive.waiting_room_worker import WaitingRoomWorker
+from deadletter.routing.router import Verdict
 
 ENOUGH_BOUNCES = 5
 """Letters of one run that were re-driven and came back: fewer may be the letters' own fault."""
@@ -413,9 +414,24 @@ class Redriver:
             received = [*in_hand, *sample]
             self._tally.count(Metric.LOOKED_AT, len(received))
             self._make_visible(received)
+        if self._pipeline.mode is Mode.OBSERVE and verdicts:
+            self._note_observed(verdicts.values())
         if len(received) >= depth.total:
             self._end_pass(began, emptied=not received)
         return f"looked at {len(verdicts)} letters, moved none"
+
+    def _note_observed(self, verdicts: Iterable[Verdict]) -> None:
+        """Keep what would have been done, for the report: at most a hundred letters a run."""
+        # Only observing runs load it.
+        from deadletter.redrive.observed import ObservedUnavailable
+
+        if self._setup.observed is None:
+            return
+        judged = [(verdict.stamp.origin, verdict.decision) for verdict in verdicts]
+        try:
+            self._setup.observed.note(self._setup.home, judged, self._clock())
+        except ObservedUnavailable as error:
+            self._tally.note_trouble(str(error))
 
     @property
     def _workers(self) -> int:

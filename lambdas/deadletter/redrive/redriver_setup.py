@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from deadletter.circuit.state import Circuits, Outcomes
 from deadletter.message.queue import Queue
@@ -15,6 +16,9 @@ from deadletter.redrive.report import Tally
 from deadletter.redrive.waiting_room import WaitingRoom
 from deadletter.routing.router import Router
 from deadletter.settings.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from deadletter.redrive.observed import Observations
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +33,7 @@ class RedriverSetup:
     wait         lets seconds pass
     in_parallel  runs the workers at the same time
     outcomes     are told of letters that came back, where the consumer reports none itself
+    observed     keeps what mode observe would have done with each letter
     """
 
     pipeline: Pipeline
@@ -49,3 +54,4 @@ class RedriverSetup:
     in_parallel: InParallel
     trusted_senders: frozenset[str] = frozenset()
     outcomes: Outcomes | None = None
+    observed: Observations | None = None

@@ -9,7 +9,7 @@ from random import Random
 from deadletter.circuit.state import Circuit
 from deadletter.contract import Body, Reason, cause_lane, circuit_lane, run_lane
 from deadletter.failure.causes import NO_CAUSES, Causes, cause_of
-from deadletter.failure.failure import COLLIDED, PERMANENT, Failure
+from deadletter.failure.failure import COLLIDED, PERMANENT, Category, Failure
 from deadletter.failure.ledger import NO_ROW, LedgerRow, is_free
 from deadletter.message.stamp import Stamp
 from deadletter.routing.decision import (
@@ -28,6 +28,9 @@ from deadletter.settings.pipeline import Pipeline, RetryPolicy
 
 # Seconds. A HOLD rule decides first each time, so judging each minute would change nothing.
 _JUDGE_AGAIN = 86_400.0
+
+# Characters of an error in the reason why a letter is parked: the stamp holds 200 in all.
+_MOST_WORDS = 110
 
 _NO_DOCUMENT = Document({})
 
@@ -170,7 +173,8 @@ def of_ended_run(case: Case) -> Decision | None:
 def expired(case: Case) -> Decision | None:
     """A letter older than the pipeline's message TTL is parked, never dropped."""
     if case.now >= case.expires:
-        return Park(Reason.EXPIRED, f"older than {case.pipeline.message_ttl:g} seconds")
+        because = f"older than {case.pipeline.message_ttl:g} seconds"
+        return Park(Reason.EXPIRED, _with_words(because, case))
     return None
 
 
@@ -197,19 +201,23 @@ def permanent(case: Case) -> Decision | None:
         if last.fingerprint == COLLIDED:
             because = "another message with its idempotency key was processed"
             return Park(Reason.COLLISION, f"{because}; it {last.message}")
-        return Park(Reason.PERMANENT, f"last failure was of category {last.category}")
+        because = f"last failure was of category {last.category}"
+        return Park(Reason.PERMANENT, _with_words(because, case))
     return None
 
 
 def poison(case: Case) -> Decision | None:
     """The same failure in several lives is the letter's own fault.
 
-    Failures while the dependency was down, or while their cause suddenly dominated, are not
-    counted.
+    Failures while the dependency was down, while their cause suddenly dominated, or of category
+    integration are not counted: what somebody else can repair ends as EXHAUSTED.
     """
-    lives = max(case.row.lives_by_fingerprint(case.counts).values(), default=0)
-    if lives >= case.pipeline.poison_lives:
-        return Park(Reason.POISON, f"the same failure in {lives} lives")
+    lives = case.row.lives_by_fingerprint(
+        lambda failure: failure.category is not Category.INTEGRATION and case.counts(failure)
+    )
+    most = max(lives.values(), default=0)
+    if most >= case.pipeline.poison_lives:
+        return Park(Reason.POISON, _with_words(f"the same failure in {most} lives", case))
     return None
 
 
@@ -229,8 +237,19 @@ def exhausted(case: Case) -> Decision | None:
     allowed = case.policy.max_attempts
     if case.attempts_used > allowed:
         used = case.stamp.attempts_used
-        return Park(Reason.EXHAUSTED, f"{used} of {allowed} attempts used")
+        return Park(Reason.EXHAUSTED, _with_words(f"{used} of {allowed} attempts used", case))
     return None
+
+
+def _with_words(because: str, case: Case) -> str:
+    """The reason with the words of the letter's last failure, which the ledger keeps redacted."""
+    last = case.row.last
+    if last is None:
+        return because
+    error = ": ".join(text for text in (last.error_type, last.message) if text)
+    status = f"HTTP {last.http_status}" if last.http_status is not None else ""
+    words = ", ".join(text for text in (error[:_MOST_WORDS], status) if text)
+    return f"{because}; it last failed with {words}" if words else because
 
 
 def circuit_open(case: Case) -> Decision | None:

@@ -45,7 +45,7 @@ def test_without_a_cause_there_is_nothing_to_list(cloud: Any, dlq: Any) -> None:
 
 
 def test_a_held_cause_says_what_waits_since_when(orders: Any, dlq: Any) -> None:
-    (cause,) = answered(dlq, "list", status=Exit.ATTENTION)["causes"]
+    (cause,) = answered(dlq, "list", "--check", status=Exit.ATTENTION)["causes"]
     assert (cause["fingerprint"], cause["state"], cause["letters"]) == (CAUSE, "HELD", 3)
     assert (cause["error_type"], cause["by"]) == ("ValidationError", None)
     shown = dlq("cause", "list")

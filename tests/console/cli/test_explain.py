@@ -101,7 +101,9 @@ def test_what_would_be_decided_is_what_the_router_would_decide(cloud: Cloud, dlq
     now = told(dlq, ORIGIN)["now"]
 
     assert (now["action"], now["reason"]) == ("PARK", "PERMANENT")
-    assert now["because"] == "last failure was of category schema"
+    assert now["because"] == (
+        "last failure was of category schema; it last failed with ReadTimeout: no answer"
+    )
 
 
 @pytest.mark.parametrize("id_", [ORIGIN, COPY])

@@ -67,6 +67,14 @@ def test_a_pipeline_without_a_failing_letter_says_so_in_one_line(cloud: Cloud, d
     assert only.startswith("No letter is failing in pipeline orders")
 
 
+def test_letters_that_wait_without_a_row_are_not_said_to_be_none(cloud: Cloud, dlq: Dlq) -> None:
+    cloud.deploy("orders", settings=LIBRARY)
+    cloud.waiting("orders", circuit_lane("orders"), 2)
+    shown = dlq("groups").stdout
+    assert shown.startswith("No cause is known of 2 letters in pipeline orders")
+    assert "The index knows 0 of 2 letters" in shown
+
+
 def test_letters_are_grouped_by_their_tenant(cloud: Cloud, dlq: Dlq) -> None:
     cloud.deploy("orders", settings=LIBRARY)
     for number, tenant in enumerate(["t-1", "t-2", "t-1"]):

@@ -86,6 +86,7 @@ FAULTS: list[tuple[str, str, dict[str, Any]]] = [
     ("ERROR", "no DLQ", main(dlq_arn=None)),
     ("ERROR", "DLQ missing", {"dlq": None}),
     ("ERROR", "redrive allow policy", dlq(allowed_sources=("arn:other",))),
+    ("ERROR", "another DLQ", {"drained": "orders-dead"}),
     ("ERROR", "maxReceiveCount", main(max_receive_count=1)),
     ("WARNING", "maxReceiveCount", main(max_receive_count=2)),
     ("ERROR", "retention order", dlq(retention=4 * DAY)),

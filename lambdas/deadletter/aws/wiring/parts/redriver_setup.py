@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from deadletter.aws.clients import Clients
 from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.lease import DynamoDBLease
@@ -11,7 +13,7 @@ from deadletter.aws.wiring.parts.breaker import breaker_for
 from deadletter.aws.wiring.parts.ledger import ledger_for
 from deadletter.aws.wiring.parts.waiting_room import waiting_room_for
 from deadletter.aws.wiring.world import World
-from deadletter.contract import MAIN_DLQ, ROWS_KEPT, parking_source
+from deadletter.contract import MAIN_DLQ, ROWS_KEPT, Mode, parking_source
 from deadletter.redrive.in_parallel import InParallel
 from deadletter.redrive.mover import Mover
 from deadletter.redrive.order import MAIN
@@ -22,6 +24,9 @@ from deadletter.routing.router import Router
 from deadletter.settings.json_fields import BadSettings
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
+
+if TYPE_CHECKING:
+    from deadletter.aws.observed import DynamoDBObserved
 
 
 def redriver_setup_for(
@@ -68,7 +73,18 @@ def redriver_setup_for(
         wait=world.wait,
         in_parallel=in_parallel,
         trusted_senders=frozenset(resources.trusted_senders),
+        observed=_observed(pipeline, resources, clients, world),
     )
+
+
+def _observed(
+    pipeline: Pipeline, resources: Resources, clients: Clients, world: World
+) -> DynamoDBObserved | None:
+    if pipeline.mode is not Mode.OBSERVE:
+        return None
+    from deadletter.aws.observed import DynamoDBObserved
+
+    return DynamoDBObserved(clients.dynamodb, resources.letters_table, pipeline.name, world.clock)
 
 
 def queue_for(url: str, clients: Clients, world: World, tally: Tally) -> SqsQueue:

@@ -1,0 +1,67 @@
+"""What a pipeline in mode observe would have done, in DynamoDB: one item for each source."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, refusal
+from deadletter.aws.table import PARTITION, SORT, DynamoDBTable, Key, stored_number
+from deadletter.contract import ROWS_KEPT, Partition
+from deadletter.redrive.observed import Observed, ObservedUnavailable, from_text, to_text
+from deadletter.routing.decision import Decision
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+_ERRORS = (*AWS_ERRORS, StillUnprocessed)
+
+
+class DynamoDBObserved:
+    """What was observed in the sources of one pipeline. `clock` gives epoch seconds.
+
+    Who notes holds the lease of the source: no two write one item at the same time.
+    """
+
+    def __init__(
+        self, client: DynamoDBClient, table: str, pipeline: str, clock: Callable[[], float]
+    ) -> None:
+        self._table = DynamoDBTable(client, table)
+        self._pipeline = pipeline
+        self._clock = clock
+
+    def note(self, source: str, judged: Iterable[tuple[str, Decision]], now: float) -> None:
+        key = self._key(source)
+        try:
+            # By BatchGetItem: the redriver's role may read single items in no other way.
+            before = _observed(self._table.get_many([key]).get(key, {}), now)
+            after = before.with_judged(judged, now)
+            if after == before:
+                return
+            self._table.change(key, {
+                "since": stored_number(after.since),
+                "letters": to_text(after),
+                "ttl": int(self._clock() + ROWS_KEPT),
+            })  # fmt: skip
+        except _ERRORS as error:
+            raise self._unavailable(error) from error
+
+    def read(self) -> Mapping[str, Observed]:
+        """What was observed, by source."""
+        try:
+            items = self._table.query(
+                f"{PARTITION} = :p", {":p": Partition.OBSERVED.of(self._pipeline)}
+            )
+        except _ERRORS as error:
+            raise self._unavailable(error) from error
+        return {item[SORT]: _observed(item, self._clock()) for item in items}
+
+    def _key(self, source: str) -> Key:
+        return (Partition.OBSERVED.of(self._pipeline), source)
+
+    def _unavailable(self, error: Exception) -> ObservedUnavailable:
+        return ObservedUnavailable(refusal(error, "dynamodb", self._table.name))
+
+
+def _observed(item: Mapping[str, Any], now: float) -> Observed:
+    return from_text(str(item.get("letters", "")), float(item.get("since", now)))
