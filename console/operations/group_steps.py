@@ -46,4 +46,4 @@ def _repair(newest: CauseEntry) -> Step | None:
     tenant, slash, endpoint = newest.about.endpoint.partition("/")
     if not slash or not endpoint or endpoint.endswith("…"):
         return None
-    return Step(f"dlq endpoint show {tenant} {endpoint}", "shows the endpoint that refuses")
+    return Step(f"dlq endpoint check {tenant}/{endpoint}", "checks the endpoint that refuses")

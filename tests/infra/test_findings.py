@@ -14,6 +14,8 @@ ACKNOWLEDGED = {
     "AwsSolutions-SF1",
     "AwsSolutions-SQS3",
     "AwsSolutions-IAM5[Resource::*]",
+    "AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:states:<AWS::Region>:<AWS::AccountId>"
+    ":stateMachine:deadletter-*-replay]",
     *(
         f"AwsSolutions-IAM5[Resource::{FOLDER}/{pipeline}/*]"
         for pipeline in ("orders", "order-events", "theirs", "watched")

@@ -341,7 +341,7 @@ STEER_RUN = {
     "ReplayOperator": {"table Letters": {"dynamodb:UpdateItem"}},
 }
 # Whether the execution of a run was lost.
-SEE_EXECUTIONS = {"replay machines": {"states:ListExecutions"}}
+SEE_EXECUTIONS = {"every replay machine": {"states:ListExecutions"}}
 # An execution that waits for the answer is woken.
 DECIDE_RUN = {
     "DlqReader": FIND_RUN,
@@ -595,6 +595,9 @@ REACHED = {
     "replay machines": {
         *("replay machine", "machine order-events-replay"),
         *("machine theirs-replay", "machine watched-replay"),
+    },
+    "every replay machine": {
+        "arn:aws:states:eu-west-1:111122223333:stateMachine:deadletter-*-replay"
     },
     "redrivers": {
         *("function redrive", "function order-events-redrive"),

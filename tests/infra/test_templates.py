@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from deadletter.contract import CAUSES
 from tests.infra.conftest import ROOT
 from tests.infra.templates import Stack, Synthesis, filled, parameter
 
@@ -86,11 +87,17 @@ def test_the_tables_have_the_keys_that_the_library_reads(app: Synthesis) -> None
         if "Letters" in key
     ]
     assert letters["TimeToLiveSpecification"] == {"AttributeName": "ttl", "Enabled": True}
-    [lanes] = letters["GlobalSecondaryIndexes"]
+    lanes, causes = letters["GlobalSecondaryIndexes"]
     assert lanes["IndexName"] == "lanes"
     assert [item["AttributeName"] for item in lanes["KeySchema"]] == ["lane", "due"]
     assert lanes["Projection"] == {"ProjectionType": "KEYS_ONLY"}
     assert {"AttributeName": "due", "AttributeType": "N"} in letters["AttributeDefinitions"]
+    assert causes["IndexName"] == "causes"
+    assert [item["AttributeName"] for item in causes["KeySchema"]] == ["causes", "fingerprint"]
+    assert causes["Projection"] == {
+        "ProjectionType": "INCLUDE",
+        "NonKeyAttributes": list(CAUSES.projected),
+    }
     [circuits] = [
         table["Properties"]
         for key, table in app["Deadletter-Shared"].of("AWS::DynamoDB::Table").items()

@@ -199,7 +199,9 @@ def test_a_worker_that_was_paused_does_not_discard_what_an_abort_has_parked() ->
 
 
 def test_a_letter_is_discarded_all_the_same_if_the_index_keeps_it() -> None:
-    plan = replace(ReplayPlan(pipeline="orders"), destination=DISCARD, source="lane:parked")
+    plan = ReplayPlan(
+        pipeline="orders", destination=DISCARD, source="lane:parked", keep_export=False
+    )
     bench = ReplayBench([""], plan)
 
     class Silent:
@@ -209,7 +211,7 @@ def test_a_letter_is_discarded_all_the_same_if_the_index_keeps_it() -> None:
     records: Any = Silent()
     discarding = Discarding(
         objects=bench.objects,
-        keep_export=False,
+        plan=plan,
         records=records,
         clock=bench.clock,
         tally=bench.tally,

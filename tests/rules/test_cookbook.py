@@ -106,8 +106,8 @@ def words(decision: Decision) -> str:
             return f"Park {reason}"
         case Divert(queue=queue):
             return f"Divert to {queue}"
-        case Redrive(because=because) | Hold(lane="due", because=because) if because.endswith(
-            "backoff"
+        case Redrive(because=because) | Hold(lane="due", because=because) if (
+            ", backoff of " in because
         ):
             return "Redrive by backoff"
         case Redrive(delay=delay):

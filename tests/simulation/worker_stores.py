@@ -137,6 +137,12 @@ class MemoryLedger:
     def count_matches(self, matches: Mapping[str, int]) -> None:
         return
 
+    def leave_index(self, origin: str) -> None:
+        return
+
+    def note_parked(self, origin: str, at: float, reason: str, rule: str) -> None:
+        return
+
 
 class MemoryJournal:
     """The intents of the pipeline, by their slot."""

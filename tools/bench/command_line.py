@@ -47,7 +47,8 @@ def timed(arguments: Sequence[str], environment: Mapping[str, str]) -> Timing:
     process, screen = pty.fork()
     if process == 0:
         os.chdir(ROOT)
-        os.execve(sys.executable, [sys.executable, "-m", "console", *arguments], dict(environment))  # noqa: S606
+        command = [sys.executable, "-m", "console", *arguments]
+        os.execve(sys.executable, command, dict(environment))  # noqa: S606 - a list, and no shell
     while True:
         try:
             text = os.read(screen, 65_536)

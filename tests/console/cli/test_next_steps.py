@@ -16,7 +16,7 @@ from console.cli import main
 
 ROOT = Path(__file__).parents[3]
 
-STEP = re.compile(r"\bdlq ([a-z]+)(?: ([a-z]+))?((?: (?:--[a-z-]+|[A-Z0-9_…<>]+))*)")
+STEP = re.compile(r"(?<!-)\bdlq ([a-z]+)(?: ([a-z]+))?((?: (?:--[a-z-]+|[A-Z0-9_…<>]+))*)")
 """A command in a sentence, up to its next lower-case word; values are filled in as "VALUE"."""
 
 

@@ -116,7 +116,7 @@ def test_a_letter_that_sqs_has_dropped_counts_only_if_it_waits_outside_of_queues
         ({"judged": Blame.CONFIGURATION}, "dlq explain a --pipeline orders"),
         (
             {"judged": Blame.CONFIGURATION, "about": AboutLetter(endpoint="t-1/e-1")},
-            "dlq endpoint show t-1 e-1",
+            "dlq endpoint check t-1/e-1",
         ),
         ({"category": "schema"}, "dlq explain a --pipeline orders"),
         ({}, "dlq logs a --pipeline orders"),
