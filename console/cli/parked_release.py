@@ -17,7 +17,7 @@ from ..operations.session import Session
 from ..operations.words import count, duration
 from . import asking, replay_options
 from .asking import Yes
-from .command import OnePipeline
+from .command import OnePipeline, PipelineArgument, one_pipeline
 from .output import Block, Line, Reply, Styled, TextTable, line
 from .replay_options import (
     AcceptCollision,
@@ -42,6 +42,7 @@ NoExport = Annotated[
 
 def release(
     session: Session,
+    argument: PipelineArgument = None,
     pipeline: OnePipeline = None,
     all_: All = False,
     id_: Ids = None,
@@ -81,7 +82,7 @@ def release(
     _must_say_which(chosen, all_)
     move = ParkedMove(
         session,
-        pipeline,
+        one_pipeline(argument, pipeline),
         chosen,
         why=asking.reason(why, "A release", option="--why"),
         rate=rate,
@@ -96,6 +97,7 @@ def release(
 
 def discard(
     session: Session,
+    argument: PipelineArgument = None,
     pipeline: OnePipeline = None,
     all_: All = False,
     id_: Ids = None,
@@ -130,7 +132,7 @@ def discard(
     _must_say_which(chosen, all_)
     move = ParkedMove(
         session,
-        pipeline,
+        one_pipeline(argument, pipeline),
         chosen,
         why=asking.reason(why, "A discard", option="--why"),
         discard=True,
