@@ -19,7 +19,7 @@ from ..operations.session import Session
 from ..operations.words import clock, duration
 from . import asking
 from .asking import Reason, Yes
-from .command import OnePipeline, PipelineArguments, SomePipelines, command, group
+from .command import OnePipeline, PipelineArguments, SomePipelines, command, group, some_pipelines
 from .exit import Exit
 from .output import Block, Reply, Styled, TextTable, line
 
@@ -47,7 +47,7 @@ def list_(
     messages. No letter is parked for it; its letters wait. The hold ends an hour after the cause
     last dominated. With --check the exit status is 1 if a cause is held.
     """
-    answer = list_causes(session, [*(pipelines or ()), *(pipeline or ())])
+    answer = list_causes(session, some_pipelines(pipelines, pipeline))
     is_held = any(cause.state == HELD for cause in answer.causes)
     return Reply(answer, _show_list, Exit.ATTENTION if check and is_held else Exit.DONE)
 

@@ -23,7 +23,7 @@ from ..operations.session import Session
 from ..operations.words import clock, duration
 from . import asking
 from .asking import Reason, Yes
-from .command import OnePipeline, PipelineArguments, SomePipelines, command, group
+from .command import OnePipeline, PipelineArguments, SomePipelines, command, group, some_pipelines
 from .exit import Exit
 from .output import Block, Part, Reply, Styled, TextTable, line
 
@@ -71,7 +71,7 @@ def list_(
 
     With --check the exit status is 1 if a listed circuit is not CLOSED.
     """
-    names = [*(pipelines or ()), *(pipeline or ())]
+    names = some_pipelines(pipelines, pipeline)
     return _reply(list_circuits(session, names), _show_list, check=check)
 
 

@@ -103,6 +103,13 @@ def one_pipeline(argument: str | None, option: str | None) -> str | None:
     return option if argument is None else argument
 
 
+def some_pipelines(
+    arguments: Sequence[str] | None, options: Sequence[str] | None
+) -> tuple[str, ...]:
+    """The pipelines that were typed, as arguments and as --pipeline; () for all."""
+    return (*(arguments or ()), *(options or ()))
+
+
 @dataclass(frozen=True, slots=True)
 class Shared:
     """The options of every command, written before or after its name."""

@@ -9,7 +9,7 @@ from ..operations.observe_report import ObservedCause, ObserveReport
 from ..operations.observe_report import report as read
 from ..operations.session import Session
 from ..operations.words import clock, count, duration
-from .command import OnePipeline, command, group
+from .command import OnePipeline, PipelineArgument, command, group, one_pipeline
 from .output import Block, Line, Reply, Styled, line
 
 typer_app = group("Mode observe: what would have been done, without doing it.")
@@ -19,11 +19,13 @@ typer_app = group("Mode observe: what would have been done, without doing it.")
     typer_app,
     "report",
     example=[
-        "dlq observe report --pipeline orders",
-        "dlq observe report --pipeline orders --json --query 'causes[?action==`PARK`]'",
+        "dlq observe report orders",
+        "dlq observe report orders --json --query 'causes[?action==`PARK`]'",
     ],
 )
-def report(session: Session, pipeline: OnePipeline = None) -> Reply[ObserveReport]:
+def report(
+    session: Session, argument: PipelineArgument = None, pipeline: OnePipeline = None
+) -> Reply[ObserveReport]:
     """What would have gone where, and why, since observing began.
 
     Each letter of the DLQ that the schedule has judged is counted once, by the first
@@ -32,7 +34,7 @@ def report(session: Session, pipeline: OnePipeline = None) -> Reply[ObserveRepor
 
     The first 2,000 letters of each queue are kept, for 45 days after the last of them.
     """
-    return Reply(read(session, pipeline), show)
+    return Reply(read(session, one_pipeline(argument, pipeline)), show)
 
 
 def show(answer: ObserveReport) -> Iterator[Block]:

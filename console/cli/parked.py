@@ -16,7 +16,7 @@ from ..operations.parked import ParkedFilter, ParkedLetter, ParkedSample
 from ..operations.parked_letters import ParkedDetails, ParkedExport, RecordedFailure
 from ..operations.session import Session
 from ..operations.words import clock, count, duration, size
-from .command import OnePipeline, command, group
+from .command import OnePipeline, PipelineArgument, command, group, one_pipeline
 from .exit import Exit
 from .letters import not_given_back
 from .output import Block, Line, Reply, Styled, TextTable, line
@@ -64,13 +64,14 @@ ExportFile = Annotated[
     typer_app,
     "list",
     example=[
-        "dlq parked list --pipeline orders",
-        "dlq parked list --pipeline orders --reason POISON --limit 3 --show-body",
-        "dlq parked list --pipeline orders --json --query 'letters[].message_id'",
+        "dlq parked list orders",
+        "dlq parked list orders --reason POISON --limit 3 --show-body",
+        "dlq parked list orders --json --query 'letters[].message_id'",
     ],
 )
 def list_(
     session: Session,
+    argument: PipelineArgument = None,
     pipeline: OnePipeline = None,
     limit: Limit = 10,
     reason: Why = None,
@@ -86,7 +87,7 @@ def list_(
     Bodies are not shown unless you ask: they may hold your customers' data.
     """
     wanted = ParkedFilter(limit, parked_reason(reason) if reason else None, show_body)
-    return Reply(operation.read(session, pipeline, wanted), show)
+    return Reply(operation.read(session, one_pipeline(argument, pipeline), wanted), show)
 
 
 def show(sample: ParkedSample) -> Iterator[Block]:
@@ -164,13 +165,14 @@ def show_(
     typer_app,
     "export",
     example=[
-        "dlq parked export --pipeline orders --out parked.jsonl",
-        "dlq parked export --pipeline orders --reason POISON --out poison.jsonl",
+        "dlq parked export orders --out parked.jsonl",
+        "dlq parked export orders --reason POISON --out poison.jsonl",
     ],
 )
 def export(
     session: Session,
     out: ExportFile,
+    argument: PipelineArgument = None,
     pipeline: OnePipeline = None,
     id_: SomeIds = None,
     reason: SomeReasons = None,
@@ -181,8 +183,9 @@ def export(
     head of each group is seen. The exit status is 1 if the queues were not looked at to
     their end.
     """
+    chosen = one_pipeline(argument, pipeline)
     answer = parked_letters.export(
-        session, pipeline, out, ids=id_ or (), reasons=parked_reasons(reason)
+        session, chosen, out, ids=id_ or (), reasons=parked_reasons(reason)
     )
     return Reply(answer, _show_export, Exit.DONE if answer.complete else Exit.ATTENTION)
 
@@ -258,10 +261,10 @@ command(
     typer_app,
     "release",
     example=[
-        "dlq parked release --pipeline orders --id 8f14e45f-ceea-467f-9575-2a8c1d6e2b11",
-        'dlq parked release --pipeline orders --reason POISON --why "fixed in 4.2.1"',
-        "dlq parked release --pipeline orders --tenant acme --since 2d",
-        'dlq parked release --pipeline orders --all --why "fixed in 4.2.1"',
+        "dlq parked release orders --id 8f14e45f-ceea-467f-9575-2a8c1d6e2b11",
+        'dlq parked release orders --reason POISON --why "fixed in 4.2.1"',
+        "dlq parked release orders --tenant acme --since 2d",
+        'dlq parked release orders --all --why "fixed in 4.2.1"',
     ],
 )(release)
 
@@ -269,7 +272,7 @@ command(
     typer_app,
     "discard",
     example=[
-        'dlq parked discard --pipeline orders --reason EXPIRED --why "the sale is over"',
-        "dlq parked discard --pipeline orders --id 8f14e45f-ceea-467f-9575-2a8c1d6e2b11",
+        'dlq parked discard orders --reason EXPIRED --why "the sale is over"',
+        "dlq parked discard orders --id 8f14e45f-ceea-467f-9575-2a8c1d6e2b11",
     ],
 )(discard)

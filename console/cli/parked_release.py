@@ -16,8 +16,8 @@ from ..operations.problem import Cause, Problem
 from ..operations.session import Session
 from ..operations.words import count, duration
 from . import asking, replay_options
-from .asking import Yes
-from .command import OnePipeline
+from .asking import Confirm, Yes
+from .command import OnePipeline, PipelineArgument, one_pipeline
 from .output import Block, Line, Reply, Styled, TextTable, line
 from .replay_options import (
     AcceptCollision,
@@ -42,6 +42,7 @@ NoExport = Annotated[
 
 def release(
     session: Session,
+    argument: PipelineArgument = None,
     pipeline: OnePipeline = None,
     all_: All = False,
     id_: Ids = None,
@@ -81,7 +82,7 @@ def release(
     _must_say_which(chosen, all_)
     move = ParkedMove(
         session,
-        pipeline,
+        one_pipeline(argument, pipeline),
         chosen,
         why=asking.reason(why, "A release", option="--why"),
         rate=rate,
@@ -96,6 +97,7 @@ def release(
 
 def discard(
     session: Session,
+    argument: PipelineArgument = None,
     pipeline: OnePipeline = None,
     all_: All = False,
     id_: Ids = None,
@@ -109,12 +111,16 @@ def discard(
     no_export: NoExport = False,
     why: Why = None,
     yes: Yes = False,
+    confirm_app: Confirm = None,
 ) -> Reply[ParkedExit]:
     """Throw parked letters away, for a reason that is kept with them.
 
     Say which: --all, or options that a letter has to meet, all of them. A copy of each
     whole letter is kept in the bucket below replay/<pipeline>/<run>/discarded/, unless you
     add --no-export. Nothing is sent anywhere.
+
+    To keep no copy is severe: --yes does not do. Type the app's name when asked, or give it
+    with --confirm.
     """
     chosen = replay_options.selection(
         session,
@@ -130,7 +136,7 @@ def discard(
     _must_say_which(chosen, all_)
     move = ParkedMove(
         session,
-        pipeline,
+        one_pipeline(argument, pipeline),
         chosen,
         why=asking.reason(why, "A discard", option="--why"),
         discard=True,
@@ -138,7 +144,9 @@ def discard(
         progress=replay_options.progress,
     )
     replay_options.end_progress()
-    if not yes:
+    if no_export:
+        asking.confirm_by_name(session, confirm_app, session.app_name, *question(move, "Discard"))
+    elif not yes:
         asking.confirm(session, *question(move, "Discard"))
     return Reply(move.start(), show)
 
@@ -173,8 +181,6 @@ def question(move: ParkedMove, verb: str) -> Iterator[str]:
             )
     for warning in dict.fromkeys(text for draft in move.drafts for text in draft.forecast.warnings):
         yield f"Note: {warning}"
-    if not any(draft.plan.keep_export for draft in move.drafts):
-        yield "This can't be undone."
 
 
 def _numbers(letters: Counter[str]) -> str:

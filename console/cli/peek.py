@@ -12,7 +12,7 @@ from ..operations import letter_peek as operation
 from ..operations.letter_peek import LetterPeek, PeekedLetter
 from ..operations.session import Session
 from ..operations.words import clock, count, duration, size
-from .command import OnePipeline, command, plain_typer
+from .command import OnePipeline, PipelineArgument, command, one_pipeline, plain_typer
 from .letters import not_given_back
 from .output import Block, Line, Reply, Styled, line
 
@@ -46,13 +46,14 @@ Body = Annotated[
     typer_app,
     "peek",
     example=[
-        "dlq peek --pipeline orders",
-        "dlq peek --pipeline orders --lane circuit:orders --body",
+        "dlq peek orders",
+        "dlq peek orders --lane circuit:orders --body",
         "dlq peek --queue billing-dlq --limit 5 --body",
     ],
 )
 def peek(
     session: Session,
+    argument: PipelineArgument = None,
     pipeline: OnePipeline = None,
     lane: Lane = None,
     queue: AnyQueue = None,
@@ -68,11 +69,12 @@ def peek(
     once. SQS counts each look: after three, a message drops out of the queue's own age
     metric, and a maxReceiveCount counts them too.
     """
-    operation.one_place(pipeline, queue, lane)
+    chosen = one_pipeline(argument, pipeline)
+    operation.one_place(chosen, queue, lane)
     if queue is not None:
         answer = operation.peek_at_queue(session, queue, limit=limit, body=body)
     else:
-        answer = operation.peek_at_pipeline(session, pipeline, limit=limit, lane=lane, body=body)
+        answer = operation.peek_at_pipeline(session, chosen, limit=limit, lane=lane, body=body)
     return Reply(answer, show)
 
 

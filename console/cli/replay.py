@@ -30,7 +30,7 @@ command(
 command(
     typer_app,
     "list",
-    example=["dlq replay list", "dlq replay list --pipeline orders --json"],
+    example=["dlq replay list", "dlq replay list orders --json"],
 )(list_)
 
 command(

@@ -29,7 +29,7 @@ from ..operations.session import Session
 from ..operations.words import clock, count, duration
 from . import asking, completion, output
 from .asking import Yes
-from .command import OnePipeline, SomePipelines
+from .command import OnePipeline, PipelineArguments, SomePipelines, some_pipelines
 from .exit import Exit
 from .output import Block, Line, Reply, Styled, TextTable, line
 from .replay_options import Why
@@ -58,13 +58,15 @@ _BAR = 24
 _TROUBLE = {RunState.HELD, RunState.BROKEN, RunState.WAITING_APPROVAL}
 
 
-def list_(session: Session, pipeline: SomePipelines = None) -> Reply[ReplayList]:
+def list_(
+    session: Session, pipelines: PipelineArguments = None, pipeline: SomePipelines = None
+) -> Reply[ReplayList]:
     """List the replay runs, those that are live first.
 
     The exit status is 1 if a run waits for a person (HELD, BROKEN or WAITING_APPROVAL), or
     has lost its execution.
     """
-    answer = list_runs(session, pipeline or ())
+    answer = list_runs(session, some_pipelines(pipelines, pipeline))
     waiting = any(run.state in _TROUBLE or run.lost for run in answer.runs)
     return Reply(answer, _show_list, Exit.ATTENTION if waiting else Exit.DONE)
 

@@ -12,7 +12,7 @@ from ..operations import rule_text
 from ..operations.rule_list import ListedRule, PipelineRules, RuleList, list_rules
 from ..operations.session import Session
 from ..operations.words import clock, count, duration
-from .command import PipelineArguments, SomePipelines
+from .command import PipelineArguments, SomePipelines, some_pipelines
 from .output import Block, Line, Part, Reply, Styled, line
 
 
@@ -24,7 +24,7 @@ def list_(
     Each rule is judged as the pipeline's router judges it. An INVALID rule matches nothing;
     the reason is shown. Matches are counted by the redriver.
     """
-    return Reply(list_rules(session, [*(pipelines or ()), *(pipeline or ())]), show)
+    return Reply(list_rules(session, some_pipelines(pipelines, pipeline)), show)
 
 
 _STYLES = {"enforced": "good", "refused": "alarm", "expired": "faint", "disabled": "faint"}

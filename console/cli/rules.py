@@ -17,7 +17,7 @@ command(
     "list",
     example=[
         "dlq rules list",
-        "dlq rules list --pipeline orders --query \"pipelines[].rules[?status=='INVALID'][]\"",
+        "dlq rules list orders --query \"pipelines[].rules[?status=='INVALID'][]\"",
     ],
 )(list_)
 

@@ -22,7 +22,7 @@ from ..operations.session import Session
 from ..operations.status import AppStatus, CircuitStatus, PipelineStatus
 from ..operations.watched import SourceStatus
 from ..operations.words import clock, count, duration, moment
-from .command import PipelineArguments, SomePipelines, command, plain_typer
+from .command import PipelineArguments, SomePipelines, command, plain_typer, some_pipelines
 from .exit import Exit
 from .output import Block, Line, Part, Reply, Styled, TextTable, line, live
 from .progress import waiting
@@ -67,7 +67,7 @@ def status(
     The exit status is 1 if something could not be read; with --check also if something
     needs a person.
     """
-    names = [*(pipelines or ()), *(pipeline or ())]
+    names = some_pipelines(pipelines, pipeline)
     if watch:
         answer = _watch(session, names)
         return Reply(answer, lambda _: (), _exit(answer, check))

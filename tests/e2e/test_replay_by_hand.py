@@ -30,6 +30,7 @@ CANARY = ("--canary", "20")
 STANDSTILL = 240.0
 
 BECAUSE = ("--why", "a test", "--yes")
+SEVERELY = ("--why", "a test", "--confirm", "deadletter")
 
 # The new version of the consumer: it takes no letter without a price.
 CANDIDATE = """
@@ -270,7 +271,7 @@ def test_a_discarded_letter_is_kept_in_the_bucket_and_its_neighbours_stay_parked
 def remove(replayed: Replayed, letters: Sequence[str]) -> None:
     """Leave nothing to the next test; without an export this time."""
     ids = [word for letter in letters for word in ("--id", letter)]
-    answer = replayed.dlq("parked", "discard", *ids, "--no-export", *BECAUSE)
+    answer = replayed.dlq("parked", "discard", *ids, "--no-export", *SEVERELY)
     for started in answer["runs"]:
         run = str(started["run"])
         replayed.until_run(run, lambda shown: shown["empty"], "the rest is discarded")

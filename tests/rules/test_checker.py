@@ -146,11 +146,12 @@ def test_a_rule_for_all_pipelines_is_checked_against_each() -> None:
     assert str(verdict(differently)[1]).startswith("in orders, refunds: queue 'fast' is unknown")
 
 
-def test_an_expired_rule_is_refused_unless_it_is_disabled() -> None:
-    past = "expires_at is past, so the rule matches nothing"
-    assert verdict(judged(rule(expires_at=Decimal(int(NOW))))) == ("INVALID", past)
-    assert verdict(judged(rule(expires_at=Decimal(int(NOW) + 1)))) == ("VALID", None)
-    assert verdict(judged(rule(expires_at=Decimal(int(NOW)), enabled=False))) == ("VALID", None)
+@pytest.mark.parametrize("end", [int(NOW) - 1, int(NOW), int(NOW) + 1])
+def test_an_expired_rule_is_as_valid_as_any_other(end: int) -> None:
+    """As for the router and `dlq rules list`: it is understood, and matches nothing any more."""
+    finding = judged(rule(expires_at=Decimal(end)))
+    assert verdict(finding) == ("VALID", None)
+    assert finding.refusal is None
 
 
 def test_a_verdict_is_short_and_does_not_change_the_next_check() -> None:

@@ -208,7 +208,7 @@ def check(edit: RuleEdit, pipelines: Mapping[str, Pipeline], now: float) -> Rule
         )
     if edit.new is None or new is None:
         return RuleFinding(change)
-    why, refusal = _judge(edit, new, pipelines, now)
+    why, refusal = _judge(edit, new, pipelines)
     status = RuleStatus.VALID if refusal is None else RuleStatus.INVALID
     if (edit.new.get("status"), edit.new.get("status_reason")) == (status, why):
         return RuleFinding(change, None, refusal if change else None)
@@ -223,7 +223,7 @@ def check(edit: RuleEdit, pipelines: Mapping[str, Pipeline], now: float) -> Rule
 
 
 def _judge(
-    edit: RuleEdit, item: Mapping[str, Any], pipelines: Mapping[str, Pipeline], now: float
+    edit: RuleEdit, item: Mapping[str, Any], pipelines: Mapping[str, Pipeline]
 ) -> tuple[str | None, RuleRefusal | None]:
     """Why the rule is refused, for its author, and the notice for others; None if it is valid."""
     if edit.pipeline != EVERY_PIPELINE and edit.pipeline not in pipelines:
@@ -234,9 +234,7 @@ def _judge(
     refused: dict[str, RuleRefused] = {}
     for name, pipeline in sorted(concerned.items()):
         try:
-            rule = read_rule(item, pipeline)
-            if rule.enabled and rule.expires_at is not None and rule.expires_at <= now:
-                raise RuleRefused("expires_at is past, so the rule matches nothing")
+            read_rule(item, pipeline)
         except RuleRefused as error:
             refused[name] = error
     if not refused:

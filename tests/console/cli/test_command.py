@@ -297,3 +297,36 @@ def test_version_says_so_if_nothing_is_installed(dlq: Any, monkeypatch: pytest.M
 def test_clients_are_made_once() -> None:
     client = aws.Aws(boto3.Session(region_name="eu-west-1"))
     assert client.sqs is client.sqs
+
+
+@pytest.mark.parametrize(
+    "words", [("parked", "list"), ("replay", "list"), ("observe", "report"), ("peek",)]
+)
+def test_a_pipeline_may_be_named_without_the_option(
+    cloud: Any, dlq: Any, words: tuple[str, ...]
+) -> None:
+    for name in ("orders", "refunds"):
+        cloud.deploy(name)
+    for chosen in (("refunds",), ("--pipeline", "refunds")):
+        done = dlq(*words, *chosen)
+        assert done.exit_code == Exit.DONE, done.output
+        assert "orders" not in done.output
+    done = dlq(*words, "refund")
+    assert done.exit_code == Exit.ABSENT
+    assert "refund" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("parked", "export", "--out", "letters.jsonl"),
+        ("parked", "release", "--all", "--why", "x"),
+        ("parked", "discard", "--all", "--why", "x"),
+    ],
+)
+def test_a_command_that_names_two_pipelines_is_refused(
+    cloud: Any, dlq: Any, words: tuple[str, ...]
+) -> None:
+    done = dlq(*words, "orders", "--pipeline", "refunds")
+    assert done.exit_code == Exit.USAGE
+    assert "Two pipelines, orders and --pipeline refunds" in done.stderr

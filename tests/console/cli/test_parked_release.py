@@ -186,9 +186,28 @@ def test_a_discard_without_an_export_says_that_it_is_final(
     orders: Any, functions: Any, dlq: Any, at_a_terminal: None
 ) -> None:
     orders.park("orders", "POISON", origin="a")
-    done = dlq("parked", "discard", "--all", "--why", "x", "--no-export", answers="y\n")
-    assert "This can't be undone." in done.stderr
+    discard = ("parked", "discard", "--all", "--why", "x", "--no-export")
+    done = dlq(*discard, "--yes", answers="y\n")
+    assert "Nothing was done." in done.stderr
+    assert "This can't be undone. Type deadletter to go on:" in done.stderr
     assert "No export is kept" in done.stderr
+    assert plans(orders) == {}
+    done = dlq(*discard, answers="deadletter\n")
+    assert done.exit_code == Exit.DONE, done.output
+    assert plans(orders)["parking:default"].keep_export is False
+
+
+def test_a_discard_without_an_export_and_a_terminal_needs_the_name_of_the_app(
+    orders: Any, functions: Any, dlq: Any
+) -> None:
+    orders.park("orders", "POISON", origin="a")
+    discard = ("parked", "discard", "--all", "--why", "x", "--no-export")
+    for given in (("--yes",), ("--yes", "--confirm", "billing")):
+        done = dlq(*discard, *given)
+        assert done.exit_code == Exit.USAGE
+        assert plans(orders) == {}
+    done = dlq(*discard, "--confirm", "deadletter")
+    assert done.exit_code == Exit.DONE, done.output
     assert plans(orders)["parking:default"].keep_export is False
 
 
