@@ -66,7 +66,13 @@ decisions: st.SearchStrategy[Decision] = st.one_of(
         st.none() | st.integers(0, 7),
     ),
     st.builds(Divert, names, texts, st.none() | names),
-    st.builds(Park, st.sampled_from(Reason), texts, st.none() | names),
+    st.builds(
+        Park,
+        st.sampled_from(Reason),
+        texts,
+        st.none() | names,
+        st.none() | st.sampled_from(Category),
+    ),
 )
 
 # What JSON can say, odd or not.

@@ -13,14 +13,17 @@ from deadletter.circuit.state import State
 from deadletter.contract import (
     ANY,
     CIRCUIT_LEVELS,
+    PARKED_FOR,
     Metric,
     Partition,
+    Reason,
     Variable,
     circuit_lane,
     every_partition,
     lane_partition,
     pipeline_parameter,
 )
+from deadletter.failure.category import PERMANENT
 from deadletter.failure.fate import Fate
 from deadletter.processing.result import Trouble
 from deadletter.settings.resources import Resources
@@ -75,3 +78,7 @@ def test_keys_are_composed_as_they_are_stored() -> None:
     assert lane_partition("orders", circuit_lane("acme"), 3) == "orders|circuit:acme|3"
     assert lane_partition("orders", circuit_lane(ANY)) == "orders|circuit:*"
     assert pipeline_parameter("shop", "orders") == "/shop/pipelines/orders"
+
+
+def test_a_parking_queue_may_be_chosen_by_reason_and_by_permanent_category() -> None:
+    assert set(PARKED_FOR) == {*Reason, *(f"{Reason.PERMANENT}:{kind}" for kind in PERMANENT)}

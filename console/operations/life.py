@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
-from deadletter.contract import DEFAULT_PARKING
+from deadletter.contract import DEFAULT_PARKING, Reason, parking_for
 from deadletter.failure.failure import Failure
 
 from . import deployed
@@ -125,7 +125,9 @@ def _parking_queue(record: LetterRecord) -> str:
     reason = row.parked_as if row else None
     if reason is None or not record.pipeline.pipeline:
         return DEFAULT_PARKING
-    return deployed.settings(record.pipeline).parking_for.get(reason, DEFAULT_PARKING)
+    last = row.last if row and reason == Reason.PERMANENT else None
+    queues = deployed.settings(record.pipeline).parking_for
+    return parking_for(queues, reason, str(last.category) if last else None)
 
 
 def trace_of(record: LetterRecord) -> str:

@@ -18,6 +18,7 @@ from pydantic_core import PydanticCustomError
 from deadletter.contract import (
     EVERYTHING,
     NOTHING,
+    PARKED_FOR,
     PATH_FUNCTIONS,
     Body,
     Collision,
@@ -25,7 +26,6 @@ from deadletter.contract import (
     LedgerContext,
     LedgerMessage,
     Mode,
-    Reason,
 )
 
 from ..arn import Arn, NotAnArn
@@ -214,7 +214,7 @@ if TYPE_CHECKING:
     LedgerContextText = LedgerContext
     CollisionText = Collision
     KeyPolicyText = KeyPolicy
-    ReasonText = Reason
+    ParkedForText = str
 else:
     # Of an enum, pydantic takes only members; of a Literal also the text that a person types.
     ModeText = Literal[tuple(Mode)]
@@ -223,7 +223,7 @@ else:
     LedgerContextText = Literal[tuple(LedgerContext)]
     CollisionText = Literal[tuple(Collision)]
     KeyPolicyText = Literal[tuple(KeyPolicy)]
-    ReasonText = Literal[tuple(Reason)]
+    ParkedForText = Literal[tuple(str(key) for key in PARKED_FOR)]
 
 
 class Settings(BaseModel):

@@ -33,9 +33,9 @@ from .kinds import (
     LedgerContextText,
     LedgerMessageText,
     ModeText,
+    ParkedForText,
     Path,
     PipelineName,
-    ReasonText,
     Seconds,
     Settings,
 )
@@ -180,8 +180,10 @@ class PipelineSettings(Settings):
     parking: tuple[Id, ...] = Field(
         default=(), strict=False, description="ids of parking queues beside the default one"
     )
-    parking_for: dict[ReasonText, Id] = Field(
-        default_factory=dict, description="which parking queue a reason goes to, if not default"
+    parking_for: dict[ParkedForText, Id] = Field(
+        default_factory=dict,
+        description="which parking queue a reason goes to, if not default: by reason, such as"
+        " `POISON`; `PERMANENT:schema` and `PERMANENT:business` come before `PERMANENT`",
     )
     trusted_senders: tuple[str, ...] = Field(
         default=(),

@@ -161,6 +161,16 @@ class Reason(StrEnum):
     """It was left over when its replay run ended early."""
 
 
+PARKED_FOR = (*Reason, f"{Reason.PERMANENT}:schema", f"{Reason.PERMANENT}:business")
+"""The keys of `parking_for`: each reason, and PERMANENT by the category of the failure."""
+
+
+def parking_for(queues: Mapping[str, str], reason: str, category: str | None = None) -> str:
+    """The id of the parking queue for a reason, and for the category of a PERMANENT failure."""
+    by_reason = queues.get(reason, DEFAULT_PARKING)
+    return queues.get(f"{reason}:{category}", by_reason)
+
+
 # Environment
 
 

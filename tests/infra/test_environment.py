@@ -72,7 +72,7 @@ EVERYTHING: dict[str, Any] = {
     "workers": 2,
     "dedicated": {"vip": {}},
     "parking": ["later"],
-    "parking_for": {"POISON": "later"},
+    "parking_for": {"POISON": "later", "PERMANENT:schema": "later"},
     "ordering_key": "body.customer",
     "sequence": "body.version",
     "replay": {
@@ -128,7 +128,7 @@ def test_a_pipeline_that_says_everything_is_understood() -> None:
         backlog_limit=11,
         workers=2,
         dedicated=("vip",),
-        parking_for={"POISON": "later"},
+        parking_for={"POISON": "later", "PERMANENT:schema": "later"},
         ordering_key="body.customer",
         sequence="body.version",
         replay=ReplayPolicy(

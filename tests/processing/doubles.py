@@ -10,6 +10,7 @@ from typing import Any
 
 from deadletter.circuit.admission import Admitted
 from deadletter.circuit.state import Circuit, CircuitsUnavailable, OutcomeCounts, State
+from deadletter.contract import DEFAULT_PARKING
 from deadletter.failure.blame import SILENT, TeamsWord
 from deadletter.failure.failure import Failure
 from deadletter.failure.ledger import (
@@ -293,6 +294,7 @@ class Site:
     unguarded: bool = False
     published: list[tuple[str, int]] = field(default_factory=list)
     team: TeamsWord = SILENT
+    lot_id: str = DEFAULT_PARKING
     causes: SuddenCauses | None = None
     collisions: Collisions | None = None
 
@@ -314,7 +316,7 @@ class Site:
             admission=self.places,
             outcomes=self.outcomes,
             queue=self.queue,
-            parking={"default": lot},
+            parking={self.lot_id: lot},
             trusted_senders=frozenset({REDRIVER}),
             clock=self.clock,
             random=Random(1),

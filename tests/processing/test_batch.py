@@ -425,6 +425,15 @@ def test_a_permanent_failure_is_parked_and_acknowledged(category: Category) -> N
     assert (site.outcomes.reported, site.queue.calls) == ([], [])
 
 
+def test_a_permanent_failure_is_parked_in_the_queue_of_its_category() -> None:
+    queues = {"PERMANENT": "later", "PERMANENT:schema": "schema"}
+    for category, lot in ((Category.SCHEMA, "schema"), (Category.BUSINESS, "later")):
+        error = Permanent("no such product", category=category)
+        site = Site(Pipeline("orders", parking_for=queues), raises={"m1": error}, lot_id=lot)
+        assert site.process(record(letter())).failed == ()
+        assert len(site.lot.sent) == 1
+
+
 @pytest.mark.parametrize(
     ("answer", "why"),
     [("refused", "AccessDenied"), ("failed", "InternalError"), ("silence", "no answer")],

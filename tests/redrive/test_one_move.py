@@ -163,7 +163,7 @@ class Move:
         self.mover = Mover(
             fifo=fifo,
             targets={target.name: target for target in (self.main, self.parking, self.slow)},  # type: ignore[misc]
-            parking_for={Reason.POISON: "poison"},
+            parking_queues={Reason.POISON: "poison", "PERMANENT:schema": "schema"},
             room=room,
             records=self.records,
             clock=self.clock,
@@ -240,6 +240,14 @@ def test_a_reason_with_a_parking_queue_of_its_own_goes_there() -> None:
     mover = Move().mover
     assert mover.target_of(Park(Reason.POISON, "x")) == "parking:poison"
     assert mover.target_of(Park(Reason.EXPIRED, "x")) == "parking:default"
+
+
+def test_a_category_with_a_parking_queue_of_its_own_goes_there() -> None:
+    mover = Move().mover
+    park = {kind: Park(Reason.PERMANENT, "x", category=kind) for kind in ("schema", "business")}
+    assert mover.target_of(park["schema"]) == "parking:schema"
+    assert mover.target_of(park["business"]) == "parking:default"
+    assert mover.target_of(Park(Reason.PERMANENT, "x")) == "parking:default"
 
 
 def test_a_queue_that_is_missing_or_down_keeps_only_its_own_letters_back() -> None:

@@ -198,7 +198,7 @@ class ReplayBench:
                     "parking:default": queue(stage.parking),
                     "dedicated:slow": queue(stage.dedicated),
                 },
-                parking_for={},
+                parking_queues={},
                 room=room,
                 records=self.ledger,
                 clock=self.clock,

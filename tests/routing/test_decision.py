@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from deadletter.routing.decision import Decision, NotADecision, Redrive, decode, encode
+from deadletter.contract import Reason
+from deadletter.routing.decision import Decision, NotADecision, Park, Redrive, decode, encode
 from tests.samples import decisions, json_values
 
 
@@ -56,11 +57,16 @@ DIVERT = {"action": "DIVERT", "queue": "slow", "because": "x"}
         {**PARK, "reason": "poison"},
         {**PARK, "reason": "BORED"},
         {**PARK, "reason": None},
+        {**PARK, "category": 7},
     ],
 )
 def test_data_that_is_no_decision_is_refused(data: Any) -> None:
     with pytest.raises(NotADecision):
         decode(data)
+
+
+def test_a_decision_without_a_category_is_written_as_before() -> None:
+    assert encode(Park(Reason.POISON, "x")) == PARK
 
 
 @given(json_values)

@@ -149,7 +149,11 @@ ORDER: list[tuple[Judgement, Callable[[Case], Case], Decision]] = [
     (
         judgement.permanent,
         schema_failed,
-        Park(Reason.PERMANENT, "last failure was of category schema; it last failed with KeyError"),
+        Park(
+            Reason.PERMANENT,
+            "last failure was of category schema; it last failed with KeyError",
+            category="schema",
+        ),
     ),
     (
         judgement.poison,
@@ -532,7 +536,9 @@ def test_a_letter_that_failed_while_its_cause_dominated_is_tried_when_the_hold_h
     later = failed(category=Category.SCHEMA, fingerprint="other", at=NOW + 61)
     fails_again = replace(held, now=NOW + 90, row=LedgerRow((later,)))
     assert judge(fails_again) == Park(
-        Reason.PERMANENT, "last failure was of category schema; it last failed with KeyError"
+        Reason.PERMANENT,
+        "last failure was of category schema; it last failed with KeyError",
+        category="schema",
     )
 
 
@@ -576,7 +582,9 @@ def test_a_letter_that_fails_once_more_after_it_was_spared_is_parked_as_ever() -
     case = spared(replace(PLAIN_CASE, row=LedgerRow((failed(attempt=3), last))))
     case = replace(case, stamp=replace(case.stamp, attempt=4, base=4))
     assert judge(case) == Park(
-        Reason.PERMANENT, "last failure was of category schema; it last failed with KeyError"
+        Reason.PERMANENT,
+        "last failure was of category schema; it last failed with KeyError",
+        category="schema",
     )
 
 
@@ -587,5 +595,7 @@ def test_a_person_may_have_letters_parked_that_failed_while_their_cause_dominate
     last = failed(category=Category.SCHEMA, fingerprint="bad")
     case = replace(case, row=LedgerRow((last,)))
     assert judge(case) == Park(
-        Reason.PERMANENT, "last failure was of category schema; it last failed with KeyError"
+        Reason.PERMANENT,
+        "last failure was of category schema; it last failed with KeyError",
+        category="schema",
     )

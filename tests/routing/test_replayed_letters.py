@@ -283,7 +283,11 @@ STOPPED: list[tuple[Books, Letter, Any]] = [
     (
         Books(rows_={"o1": PERMANENTLY}),
         letter(message_id="c1"),
-        Park(Reason.PERMANENT, "last failure was of category schema; it last failed with KeyError"),
+        Park(
+            Reason.PERMANENT,
+            "last failure was of category schema; it last failed with KeyError",
+            category="schema",
+        ),
     ),
     (
         Books(open_={"orders"}),

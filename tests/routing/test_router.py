@@ -216,7 +216,9 @@ def test_the_ledger_keeps_the_stamp_of_a_letter_without_one_under_its_id() -> No
     assert verdict.stamp.origin == "origin"
     # Its history is kept under the origin, which only the kept stamp names.
     assert verdict.decision == Park(
-        Reason.PERMANENT, "last failure was of category schema; it last failed with KeyError"
+        Reason.PERMANENT,
+        "last failure was of category schema; it last failed with KeyError",
+        category="schema",
     )
     assert books.asked == [["m9"], ["origin"]]
 

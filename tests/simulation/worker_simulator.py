@@ -935,7 +935,7 @@ class ProcessParts:
         return Mover(
             fifo=False,
             targets={MAIN: self._store("main"), "parking:default": self._store("parking")},
-            parking_for={},
+            parking_queues={},
             room=room,
             records=self._world.ledger,
             clock=self.clock,

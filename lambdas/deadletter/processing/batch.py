@@ -525,7 +525,8 @@ class _Batch:
         if is_ours and known_stamp is not None and self._parks(diagnosis):
             words = f": {diagnosis.message}" if diagnosis.message else ""
             because = f"failed for good ({diagnosis.category}: {diagnosis.error_type}{words})"
-            if self._parking().park(delivery, known_stamp, Reason.PERMANENT, because):
+            category = str(diagnosis.category)
+            if self._parking().park(delivery, known_stamp, Reason.PERMANENT, because, category):
                 history.parked(delivery, known_stamp, Reason.PERMANENT)
                 return MessageResult(letter.message_id, Fate.PARKED, diagnosis, error=error)
         wait = self._wait_after_failure(delivery.record, diagnosis)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from deadletter.contract import DEFAULT_PARKING, Metric, Reason
+from deadletter.contract import Metric, Reason, parking_for
 from deadletter.message.envelope import seal
 from deadletter.message.queue import Queue, QueueUnavailable
 from deadletter.message.stamp import Stamp
@@ -19,8 +19,8 @@ from deadletter.processing.result import Trouble, Troubles
 class Parking:
     """Sends messages of one batch to the parking lots.
 
-    `names` gives the lot for a reason, `lots` the queues by name. `count_now` publishes a
-    metric before the batch goes on.
+    `names` gives the lot for a reason and category, `lots` the queues by name. `count_now`
+    publishes a metric before the batch goes on.
     """
 
     names: Mapping[str, str]
@@ -30,7 +30,14 @@ class Parking:
     clock: Callable[[], float]
     count_now: Callable[[str, int], None]
 
-    def park(self, delivery: Delivery, stamp: Stamp, reason: Reason, because: str) -> bool:
+    def park(
+        self,
+        delivery: Delivery,
+        stamp: Stamp,
+        reason: Reason,
+        because: str,
+        category: str | None = None,
+    ) -> bool:
         """Send the message to the parking lot for `reason`.
 
         Returns True only if the lot has confirmed it, now or before. The message's own claim
@@ -39,12 +46,14 @@ class Parking:
         """
         message_id = delivery.letter.message_id
         with self.troubles.noticing(ClaimsUnavailable, Trouble.CLAIMS, message_id):
-            return self._park(delivery, stamp, reason, because)
+            lot = parking_for(self.names, reason, category)
+            return self._park(delivery, stamp, reason, because, self.lots.get(lot))
         return False
 
-    def _park(self, delivery: Delivery, stamp: Stamp, reason: Reason, because: str) -> bool:
+    def _park(
+        self, delivery: Delivery, stamp: Stamp, reason: Reason, because: str, lot: Queue | None
+    ) -> bool:
         letter = delivery.letter
-        lot = self.lots.get(self.names.get(reason, DEFAULT_PARKING))
         if lot is None:
             self.troubles.notice(letter.message_id, Trouble.NOT_PARKED, "no such parking queue")
             return False

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from random import Random
 
-from deadletter.contract import DEFAULT_PARKING, Metric
+from deadletter.contract import Metric, parking_for, parking_source
 from deadletter.failure.ledger import Records, RecordsConflict, RecordsUnavailable
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.queue import MAX_BATCH, LetterStore, Queue, QueueUnavailable, ReceivedLetter
@@ -92,7 +92,7 @@ class Mover:
         *,
         fifo: bool,
         targets: Mapping[str, Queue],
-        parking_for: Mapping[str, str],
+        parking_queues: Mapping[str, str],
         room: WaitingRoom,
         records: Records,
         clock: Callable[[], float],
@@ -103,7 +103,7 @@ class Mover:
     ) -> None:
         self._fifo = fifo
         self._targets = targets
-        self._parking_for = parking_for
+        self._parking_queues = parking_queues
         self._room = room
         self._records = records
         self._clock = clock
@@ -167,8 +167,8 @@ class Mover:
                 return ROOM
             case Divert(queue=queue):
                 return f"dedicated:{queue}"
-            case Park(reason=reason):
-                return f"parking:{self._parking_for.get(reason, DEFAULT_PARKING)}"
+            case Park(reason=reason, category=category):
+                return parking_source(parking_for(self._parking_queues, reason, category))
 
     def _target(self, order: Order) -> str:
         return self.target_of(order.decision)

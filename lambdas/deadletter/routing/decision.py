@@ -56,11 +56,15 @@ class Divert:
 
 @dataclass(frozen=True, slots=True)
 class Park:
-    """The letter goes to the parking lot, where automation ends and a person begins."""
+    """The letter goes to the parking lot, where automation ends and a person begins.
+
+    `category` is that of a PERMANENT failure: schema and business may have queues of their own.
+    """
 
     reason: Reason
     because: str
     rule: str | None = None
+    category: str | None = None
 
 
 Decision = Redrive | Hold | Divert | Park
@@ -83,8 +87,9 @@ def encode(decision: Decision) -> dict[str, Any]:
             return {"action": "HOLD", "lane": lane, "due": due, **place, **grounds}
         case Divert(queue=queue):
             return {"action": "DIVERT", "queue": queue, **grounds}
-        case Park(reason=reason):
-            return {"action": "PARK", "reason": str(reason), **grounds}
+        case Park(reason=reason, category=category):
+            kind = {} if category is None else {"category": str(category)}
+            return {"action": "PARK", "reason": str(reason), **kind, **grounds}
 
 
 def decode(data: object) -> Decision:
@@ -113,7 +118,7 @@ def decode(data: object) -> Decision:
         case {"action": "PARK", "reason": str(reason), "because": str(because)}:
             if reason not in set(Reason):
                 raise NotADecision(f"unknown reason to park a letter; allowed: {', '.join(Reason)}")
-            return Park(Reason(reason), because, rule)
+            return Park(Reason(reason), because, rule, _category(data))
     raise NotADecision("not one of REDRIVE, HOLD, DIVERT, PARK with their fields")
 
 
@@ -122,6 +127,13 @@ def _rule(data: Mapping[str, Any]) -> str | None:
     if rule is None or isinstance(rule, str):
         return rule
     raise NotADecision("the id of a rule is text")
+
+
+def _category(data: Mapping[str, Any]) -> str | None:
+    category = data.get("category")
+    if category is None or isinstance(category, str):
+        return category
+    raise NotADecision("the category of a failure is text")
 
 
 def _shard(data: Mapping[str, Any]) -> int | None:

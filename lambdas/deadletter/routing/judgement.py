@@ -202,7 +202,8 @@ def permanent(case: Case) -> Decision | None:
             because = "another message with its idempotency key was processed"
             return Park(Reason.COLLISION, f"{because}; it {last.message}")
         because = f"last failure was of category {last.category}"
-        return Park(Reason.PERMANENT, _with_words(because, case))
+        words = _with_words(because, case)
+        return Park(Reason.PERMANENT, words, category=str(last.category))
     return None
 
 

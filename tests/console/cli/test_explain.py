@@ -187,8 +187,9 @@ def test_a_letter_that_failed_after_it_was_processed_is_not_processed(
 def test_a_letter_that_the_consumer_parked_is_parked_and_can_be_released(
     cloud: Cloud, dlq: Dlq
 ) -> None:
-    cloud.deploy("orders", settings={**LIBRARY, "parking_for": {"PERMANENT": "schema"}})
-    failed(cloud)
+    queues = {"PERMANENT": "later", "PERMANENT:schema": "schema"}
+    cloud.deploy("orders", settings={**LIBRARY, "parking_for": queues})
+    failed(cloud, category=Category.SCHEMA)
     ledger = DynamoDBLedger(cloud.dynamodb, "letters", "orders", time.time, 86_400)
     ledger.parked(ORIGIN, 0, time.time(), str(Reason.PERMANENT))
 
@@ -196,6 +197,7 @@ def test_a_letter_that_the_consumer_parked_is_parked_and_can_be_released(
 
     [place] = life["places"]
     assert (place["where"], place["because"]) == ("PARKED", "PERMANENT")
+    assert place["queue"] == "schema"
     assert life["now"] is None
     assert f"dlq parked release --pipeline orders --id {ORIGIN}" in [
         step["command"] for step in life["steps"]

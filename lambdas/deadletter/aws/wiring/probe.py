@@ -199,7 +199,7 @@ def _mover_for(
         return Mover(
             fifo=pipeline.fifo,
             targets=targets,
-            parking_for={},
+            parking_queues={},
             room=waiting_room_for(pipeline, resources, clients, world),
             records=ledger,
             clock=world.clock,
