@@ -37,10 +37,14 @@ Part = str | Styled
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of text; on a terminal it wraps at its indentation."""
+    """One line of text; on a terminal it wraps at its indentation.
+
+    A `typed` line is a command: the terminal itself wraps it, so a copy of it has no line break.
+    """
 
     parts: tuple[Part, ...] = ()
     indent: int = 0
+    typed: bool = False
 
 
 def line(*parts: Part, indent: int = 0) -> Line:
@@ -159,8 +163,9 @@ def _write_json(data: Any) -> None:
 def show(blocks: Iterable[Block], file: IO[str] | None = None) -> None:
     """Prints blocks: styled on a terminal, plain and unwrapped anywhere else."""
     console = _console(file or sys.stdout)
-    for block in blocks:
-        console.print(_renderable(block, console.width))
+    for block in _laid_out(blocks, console.width):
+        typed = isinstance(block, Line) and block.typed
+        console.print(_renderable(block, console.width), soft_wrap=typed)
 
 
 @contextmanager
@@ -173,7 +178,8 @@ def live() -> Iterator[Callable[[Iterable[Block]], None]]:
     with Live(console=console, auto_refresh=False) as picture:
 
         def paint(blocks: Iterable[Block]) -> None:
-            painted = (_renderable(block, console.width) for block in blocks)
+            laid_out = _laid_out(blocks, console.width)
+            painted = (_renderable(block, console.width) for block in laid_out)
             picture.update(Group(*painted), refresh=True)
 
         yield paint
@@ -208,6 +214,17 @@ def _text(parts: Iterable[Part]) -> Text:
     return text
 
 
+def _laid_out(blocks: Iterable[Block], width: int) -> Iterator[Block]:
+    """The blocks; a table without headings that would be cut off becomes lines."""
+    for block in blocks:
+        if isinstance(block, TextTable) and not block.headings and _too_wide(block, width):
+            for first, *others in block.rows:
+                yield Line((first,), typed=True)
+                yield from (line(cell, indent=6) for cell in others if _plain(cell))
+        else:
+            yield block
+
+
 def _renderable(block: Block, width: int) -> RenderableType:
     if isinstance(block, Line):
         return _line(block)
@@ -220,9 +237,11 @@ _LEAST_LAST_COLUMN = 12
 
 def _too_wide(block: TextTable, width: int) -> bool:
     """Whether columns that don't wrap would be cut off at this width."""
-    if not block.headings:
+    lines = [block.headings] if block.headings else []
+    lines += [tuple(map(_plain, row)) for row in block.rows]
+    columns = list(zip(*lines, strict=True))
+    if not columns:
         return False
-    columns = list(zip(block.headings, *(map(_plain, row) for row in block.rows), strict=True))
     widths = [max(len(cell) for cell in column) for column in columns]
     last = min(widths[-1], _LEAST_LAST_COLUMN)
     return sum(widths[:-1]) + last + 2 * (len(widths) - 1) > width
@@ -267,11 +286,13 @@ def _table(block: TextTable) -> RenderableType:
         header_style="bold",
         show_header=bool(block.headings),
     )
-    for heading in block.headings:
-        right = heading.startswith(">")
-        last = heading is block.headings[-1]
+    headings = block.headings or [""] * max(map(len, block.rows), default=0)
+    for number, heading in enumerate(headings, 1):
         table.add_column(
-            heading.lstrip(">"), justify="right" if right else "left", no_wrap=not last
+            heading.lstrip(">"),
+            justify="right" if heading.startswith(">") else "left",
+            no_wrap=number < len(headings),
+            overflow="fold",
         )
     for row in block.rows:
         table.add_row(*(_text((cell,)) for cell in row))

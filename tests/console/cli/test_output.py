@@ -88,3 +88,24 @@ def test_a_table_that_is_too_wide_for_the_terminal_loses_nothing(
         text = screen.getvalue()
         assert all(cell in text for row in table.rows for cell in row)
         assert len(text.splitlines()) == lines
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_a_command_to_be_typed_is_neither_cut_nor_broken(
+    monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    command = "dlq parked release --pipeline orders --id 8f14e45f-ceea-467f-9575-2a8c1d6e2b11"
+    monkeypatch.setenv("COLUMNS", str(width))
+    screen = Terminal()
+    show([TextTable((), [(f"  {command}", "sends it to the main queue again")])], screen)
+    first, *rest = screen.getvalue().splitlines()
+    assert first.strip() == command
+    assert " ".join(" ".join(rest).split()) == "sends it to the main queue again"
+
+
+def test_a_long_word_in_the_last_column_is_folded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    for headings in ((), ("NAME", "VALUE")):
+        screen = Terminal()
+        show([TextTable(headings, [("type", "x" * 60)])], screen)
+        assert screen.getvalue().count("x") == 60
