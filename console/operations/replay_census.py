@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from deadletter.contract import MAIN_DLQ, PARKED_LANE, Partition
+from deadletter.contract import CAUSES, MAIN_DLQ, PARKED_LANE, Partition
 from deadletter.failure.failure import Failure
 from deadletter.message.letter import compact_json
 from deadletter.replay.plan import belongs_to
@@ -330,19 +330,19 @@ def _by_ledger(
     selection: Selection,
     progress: Progress,
 ) -> Census:
-    """The letters with a failure that neither recovered nor wait elsewhere."""
+    """The letters with a failure that were not processed or parked since, nor wait elsewhere."""
     assert source.url is not None, "a live source is a queue"
     elsewhere = _waiting_origins(session, app, pipeline)
     taken: list[CountedLetter] = []
     others = 0
     is_whole = True
-    for origin, row in _scanned(session, app, pipeline, progress):
-        if origin is None:
+    for scanned in _scanned(session, app, pipeline, progress):
+        if scanned is None:
             is_whole = False
             break
-        assert row is not None, "only the end of the scan has no row"
+        origin, row = scanned.origin, scanned.row
         last = row.last
-        if last is None or _is_over(row, last) or origin in elsewhere:
+        if last is None or scanned.has_left_index or _is_over(row, last) or origin in elsewhere:
             continue
         if not _matches(selection, origin, last):
             others += 1
@@ -361,9 +361,10 @@ def _by_ledger(
 
 
 def _is_over(row: LedgerRow, last: Failure) -> bool:
-    """Whether the letter recovered, or was parked by its consumer, after its last failure."""
+    """Whether the letter recovered or was parked after its last failure."""
     recovered = row.recovered_at is not None and row.recovered_at >= last.at
-    return recovered or row.ended_attempt == last.attempt
+    parked = row.parked_at is not None and row.parked_at >= last.at
+    return recovered or parked or row.ended_attempt == last.attempt
 
 
 def _matches(selection: Selection, origin: str, last: Failure) -> bool:
@@ -372,10 +373,22 @@ def _matches(selection: Selection, origin: str, last: Failure) -> bool:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _ScannedRow:
+    """A row of the ledger. `has_left_index` says that its letter was in the index of causes and
+    is so no more: it was processed, parked or thrown away. A row of a version without the index
+    never was in it.
+    """
+
+    origin: str
+    row: LedgerRow
+    has_left_index: bool
+
+
 def _scanned(
     session: Session, app: App, pipeline: DeployedPipeline, progress: Progress
-) -> Iterator[tuple[str | None, LedgerRow | None]]:
-    """Each row of the ledger with its origin; (None, None) if the scan ends before the table."""
+) -> Iterator[_ScannedRow | None]:
+    """Each row of the ledger; None at last if the scan ends before the table."""
     from deadletter.aws.table import plain as plain_item
     from deadletter.failure.ledger import row_from_item
 
@@ -390,10 +403,12 @@ def _scanned(
         read += page["ScannedCount"]
         for item in page["Items"]:
             row = plain_item(item)
-            yield row["pk"].removeprefix(prefix), row_from_item(row)
+            # Each failure sets both attributes; only the partition is removed.
+            has_left_index = str(CAUSES.sort) in row and CAUSES.partition not in row
+            yield _ScannedRow(row["pk"].removeprefix(prefix), row_from_item(row), has_left_index)
         progress(f"{read:,} rows of the ledger's table read")
         if number >= MOST_PAGES and page.get("LastEvaluatedKey"):
-            yield None, None
+            yield None
             return
 
 

@@ -409,7 +409,7 @@ def _warnings(
             "a FIFO group is taken wholly, or its order is lost."
         )
     if counted.by_ledger:
-        yield _ledger_says(counted)
+        yield _ledger_says(counted, settings)
     elif pipeline.fifo and source.url is not None and not counted.saw_each:
         yield (
             "SQS shows at most ten letters of a FIFO group: the groups are counted, and the run "
@@ -466,12 +466,17 @@ def _order_warnings(
         yield "Direct delivery needs a consumer that is a Lambda function of this deployment."
 
 
-def _ledger_says(counted: Census) -> str:
+def _ledger_says(counted: Census, settings: Pipeline) -> str:
     known, there = len(counted.taken) + counted.others, counted.in_queue or 0
     text = (
-        f"Counted from the ledger: it knows {count(known, 'letter')} that failed and did not "
-        f"recover, and SQS estimates {there:,} in the queue."
+        f"Counted from the ledger: it knows {count(known, 'letter')} that failed, and did not "
+        f"recover or get parked since. SQS estimates {there:,} in the queue."
     )
+    if there > known and not settings.consumer_library:
+        return (
+            f"{text} The consumer does not use the library, which records failures: "
+            f"{count(there - known, 'letter')} without a record stay out; --look counts them too."
+        )
     if there > known:
         return (
             f"{text} {count(there - known, 'letter')} died without a record (a crash or a "

@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from console.cli.exit import Exit
+from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.replay_starts import unpacked
 from deadletter.aws.table import plain
 from deadletter.circuit.state import State
+from deadletter.contract import CAUSES, Partition
 from deadletter.redrive.journal import key_of
 from deadletter.replay.plan import KeyPolicy, plan_from_text
 from deadletter.replay.run import RunState
@@ -72,6 +74,33 @@ def test_letters_in_the_waiting_room_are_not_counted_as_in_the_dlq(orders: Any, 
     failed_letter(orders)
     orders.failed("orders", "first-life")
     orders.waiting("orders", "due", 1)
+    assert planned(dlq)["letters"] == 1
+
+
+def test_letters_that_were_processed_at_a_later_receive_or_parked_are_not_counted(
+    orders: Any, dlq: Any
+) -> None:
+    waiting = failed_letter(orders)
+    ledger = DynamoDBLedger(orders.dynamodb, "letters", "orders", time.time, 86_400)
+    orders.failed("orders", "processed", at=time.time() - 7_200)
+    ledger.leave_index("processed")
+    orders.failed("orders", "parked")
+    ledger.note_parked("parked", time.time(), "PERMANENT", "")
+    plan = planned(dlq)
+    assert (plan["letters"], plan["others"]) == (1, 0)
+    assert waiting in dlq("replay", "plan", "--pipeline", "orders").stdout
+    # A new failure: the letter is in the DLQ again.
+    orders.failed("orders", "parked", at=time.time() + 1, attempt=1)
+    assert planned(dlq)["letters"] == 2
+
+
+def test_a_row_of_a_version_without_the_index_of_causes_is_counted(orders: Any, dlq: Any) -> None:
+    old = failed_letter(orders)
+    orders.dynamodb.update_item(
+        TableName="letters",
+        Key={"pk": {"S": Partition.LEDGER.of("orders", old)}, "sk": {"S": "ledger"}},
+        UpdateExpression=f"REMOVE {CAUSES.partition}, {CAUSES.sort}, seen, first_at",
+    )
     assert planned(dlq)["letters"] == 1
 
 
@@ -236,6 +265,17 @@ def test_without_the_library_neither_order_nor_outcomes_are_promised(
     warnings = planned(dlq, "--source", "lane:parked")["warnings"]
     assert any("does not use the library: nothing keeps a letter" in text for text in warnings)
     assert any("no outcome is known" in text for text in warnings)
+
+
+def test_without_the_library_no_crash_is_blamed_for_letters_without_a_record(
+    orders: Any, functions: Any, dlq: Any
+) -> None:
+    orders.pipeline("orders", settings={})
+    functions.configure("orders")
+    orders.letter("{}")
+    [warning] = [text for text in planned(dlq)["warnings"] if "ledger" in text]
+    assert "The consumer does not use the library, which records failures: 1 letter" in warning
+    assert "died" not in warning
 
 
 def test_another_destination_has_no_outcome(orders: Any, dlq: Any) -> None:
