@@ -11,9 +11,10 @@ import inspect
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
+from importlib import import_module
 from typing import Annotated, Any, Concatenate, ParamSpec
 
 import typer
@@ -226,6 +227,36 @@ def command(
         return run
 
     return register
+
+
+def lazy_group(says: str, commands: Mapping[str, tuple[str, Sequence[str]]]) -> typer.Typer:
+    """A command group that imports a command's module when that command is called.
+
+    `commands` maps each name to its function, as ".module:function", and its examples.
+    """
+
+    class Lazy(Group):
+        def __init__(self, **settings: Any) -> None:
+            super().__init__(**settings)
+            # Typer reads only the names, for "Did you mean …?".
+            self.commands = dict.fromkeys(commands)  # type: ignore[assignment]
+
+        def list_commands(self, ctx: Any) -> list[str]:
+            return list(commands)
+
+        def get_command(self, ctx: Any, cmd_name: str) -> Any:
+            if cmd_name not in commands:
+                return None
+            place, example = commands[cmd_name]
+            module, _, function = place.partition(":")
+            alone = plain_typer()
+            run = getattr(import_module(module, __package__), function)
+            command(alone, cmd_name, example=example)(run)
+            return typer.main.get_command(alone)
+
+    typer_app = plain_typer(cls=Lazy, no_args_is_help=True)
+    typer_app.callback(help=says)(_nothing)
+    return typer_app
 
 
 def perform(shared: Shared, run: Callable[[Session], Reply[Any]], words: str) -> None:
