@@ -101,6 +101,8 @@ def show(diagnosis: Examination) -> Iterator[Block]:
         style = "alarm" if finding.level == ERROR else "strong"
         yield line(Styled(finding.level, style), f" {finding.check}: {finding.subject}")
         yield line(f"{finding.says}.", indent=2)
+        if finding.before is not None:
+            yield line(Styled("Before you type it:", "alarm"), f" {finding.before}.", indent=2)
         if finding.fix is not None:
             yield line(Styled(finding.fix, "faint"), indent=2)
     if not diagnosis.asked_account:

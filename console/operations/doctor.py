@@ -99,7 +99,7 @@ def _examine(
 
     with reads_until(Deadline(_PATIENCE)) as start:
         given = start(partial(deployed_queue, aws.sqs, url)).answer("The queue's attributes (SQS)")
-        mains, dlq = _family(aws, start, given, lost)
+        mains, dlq = _family(aws, start, given, lost, is_main=bool(drained))
         queues = [*mains, *([dlq] if dlq else [])]
         mappings = {
             queue.arn: start(partial(_mappings, aws.functions, queue.arn)) for queue in queues
@@ -159,14 +159,19 @@ Lost = Callable[[str, Problem], None]
 
 
 def _family(
-    aws: Aws, start: Start, given: DeployedQueue, lost: Lost
+    aws: Aws, start: Start, given: DeployedQueue, lost: Lost, *, is_main: bool
 ) -> tuple[Sequence[DeployedQueue], DeployedQueue | None]:
-    """The queues that share a DLQ with the given one, or that have it as theirs, and the DLQ."""
+    """The queues that share a DLQ with the given one, or that have it as theirs, and the DLQ.
+
+    `is_main` says that the given queue is known to be a main queue.
+    """
     if given.dlq_arn is None:
+        if is_main:
+            return [given], None
         mains = _sources(aws, start, given.url, lost)
         # Without a source it is a DLQ only if it says so.
-        is_main = not mains and given.allowed_sources is None and not _named_as_dlq(given.name)
-        return ([given], None) if is_main else (mains, given)
+        alone = not mains and given.allowed_sources is None and not _named_as_dlq(given.name)
+        return ([given], None) if alone else (mains, given)
     named = partial(_named, aws.sqs, given.dlq_arn, beside=given)
     dlq = start(named).result(partial(lost, "the DLQ"))
     mains = () if dlq is None else _sources(aws, start, dlq.url, lost)

@@ -19,6 +19,7 @@ from .words import count, duration
 ERROR, WARNING, NOTE = "ERROR", "WARNING", "NOTE"
 
 LONGEST_RETENTION = 14 * DAY
+SHORTER_RETENTION = 4 * DAY
 FEWEST_RECEIVES = 3
 BEST_RECEIVES = 5
 VISIBILITY_PER_TIMEOUT = 6
@@ -43,6 +44,9 @@ class QueueFault:
     subject: Annotated[str, "the queue, function or alarm"]
     says: Annotated[str, "what is wrong, and what follows from it"]
     fix: Annotated[str | None, "a command that repairs it; null if a person has to choose"]
+    before: Annotated[
+        str | None, "what the fix deletes or leaves behind: read it first; null if nothing"
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +132,14 @@ def _all(facts: Examined) -> Iterator[QueueFault]:
 
 
 def _redrive_policy(main: DeployedQueue, facts: Examined) -> Iterator[QueueFault]:
+    if main.dlq_arn is None and facts.drained:
+        yield QueueFault(
+            ERROR, "no DLQ", main.name,
+            f"it names no DLQ, and the pipeline drains {facts.drained}: a message that always "
+            f"fails is received again and again until it expires after {duration(main.retention)}",
+            _set_drained(main, facts),
+        )  # fmt: skip
+        return
     if main.dlq_arn is None:
         yield QueueFault(
             ERROR, "no DLQ", main.name,
@@ -143,7 +155,9 @@ def _redrive_policy(main: DeployedQueue, facts: Examined) -> Iterator[QueueFault
             ERROR, "DLQ missing", main.name,
             f"its DLQ {main.dlq_arn} is missing, or belongs to another account: a message that "
             f"fails stays in the queue until it expires after {duration(main.retention)}",
-            None,
+            _set_drained(main, facts)
+            if facts.drained and main.dlq_arn != _sibling_arn(main, facts.drained)
+            else None,
         )  # fmt: skip
     elif facts.dlq.allowed_sources is not None and main.arn not in facts.dlq.allowed_sources:
         yield QueueFault(
@@ -159,9 +173,8 @@ def _redrive_policy(main: DeployedQueue, facts: Examined) -> Iterator[QueueFault
             f"its messages die into {facts.dlq.name}, and the pipeline drains {facts.drained}: "
             "no letter is re-driven; name the right one in the settings and deploy, or repair "
             "the queue",
-            _set(main, facts, RedrivePolicy=_redrive(
-                f"{main.arn.rpartition(':')[0]}:{facts.drained}",
-                main.max_receive_count or BEST_RECEIVES)),
+            _set_drained(main, facts),
+            f"the letters in {facts.dlq.name} stay there, and SQS deletes them when they expire",
         )  # fmt: skip
     receives = main.max_receive_count
     if receives is not None and receives < FEWEST_RECEIVES:
@@ -178,14 +191,20 @@ def _retention(main: DeployedQueue, facts: Examined) -> Iterator[QueueFault]:
     # In a FIFO DLQ the time in the queue starts anew.
     if dlq is None or dlq.fifo or dlq.retention > main.retention:
         return
+    shortens = main.retention >= LONGEST_RETENTION
     yield QueueFault(
         ERROR, "retention order", dlq.name,
         f"it keeps a message for {duration(dlq.retention)}, {main.name} for "
         f"{duration(main.retention)}, and both count from the first send: a message that dies "
         "late is deleted as it arrives",
-        _set(dlq, facts, MessageRetentionPeriod=str(LONGEST_RETENTION))
-        if main.retention < LONGEST_RETENTION
-        else _set(main, facts, MessageRetentionPeriod=str(4 * DAY)),
+        _set(main, facts, MessageRetentionPeriod=str(SHORTER_RETENTION))
+        if shortens
+        else _set(dlq, facts, MessageRetentionPeriod=str(LONGEST_RETENTION)),
+        f"SQS at once deletes the messages of {main.name} that are older than "
+        f"{duration(SHORTER_RETENTION)}; it holds about {count(main.messages, 'message')}, and its "
+        "metric ApproximateAgeOfOldestMessage says how old they are"
+        if shortens
+        else None,
     )  # fmt: skip
 
 
@@ -257,7 +276,8 @@ def _dead_letters(dlq: DeployedQueue, facts: Examined) -> Iterator[QueueFault]:
         )  # fmt: skip
     if len(facts.mains) > 1:
         names = ", ".join(main.name for main in facts.mains)
-        _, *others = facts.mains
+        own = next((main for main in facts.mains if _dlq_name(main) == dlq.name), facts.mains[0])
+        others = [main for main in facts.mains if main is not own]
         yield QueueFault(
             WARNING, "shared DLQ", dlq.name,
             f"{len(facts.mains)} queues share it: {names}. A letter does not say which consumer "
@@ -269,6 +289,9 @@ def _dead_letters(dlq: DeployedQueue, facts: Examined) -> Iterator[QueueFault]:
                     _dlq_arn(main), main.max_receive_count or BEST_RECEIVES))
                 for main in others
             ),
+            f"the letters in {dlq.name} stay there, and a pipeline of "
+            f"{' or '.join(main.name for main in others)} re-drives none from a new DLQ until its "
+            "settings name that one and are deployed",
         )  # fmt: skip
     for mapping in facts.mappings.get(dlq.arn, ()):
         yield QueueFault(
@@ -406,7 +429,17 @@ def _dlq_name(main: DeployedQueue) -> str:
 
 
 def _dlq_arn(main: DeployedQueue) -> str:
-    return f"{main.arn.rpartition(':')[0]}:{_dlq_name(main)}"
+    return _sibling_arn(main, _dlq_name(main))
+
+
+def _sibling_arn(main: DeployedQueue, name: str) -> str:
+    return f"{main.arn.rpartition(':')[0]}:{name}"
+
+
+def _set_drained(main: DeployedQueue, facts: Examined) -> str:
+    """The command that makes the DLQ of the pipeline that of its main queue."""
+    receives = main.max_receive_count or BEST_RECEIVES
+    return _set(main, facts, RedrivePolicy=_redrive(_sibling_arn(main, facts.drained), receives))
 
 
 def _dlq_attributes(main: DeployedQueue) -> Mapping[str, str]:

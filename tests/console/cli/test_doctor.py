@@ -154,3 +154,14 @@ def test_a_queue_that_is_missing_is_named(cloud: Any, dlq: Any) -> None:
 
 def test_a_pipeline_and_a_queue_exclude_each_other(dlq: Any) -> None:
     assert dlq("doctor", "orders", "--queue", "q").exit_code == Exit.USAGE
+
+
+def test_a_pipeline_whose_main_queue_lost_its_dlq_gets_it_back(cloud: Any, dlq: Any) -> None:
+    """Also if the main queue has a name as a DLQ has one."""
+    cloud.deploy("errors")
+    answer = json.loads(dlq("doctor", "errors", "--json").stdout)
+    assert answer["mains"] == ["errors-main"]
+    (lost,) = [item for item in answer["findings"] if item["check"] == "no DLQ"]
+    _paste(cloud, shlex.split(lost["fix"]))
+    again = json.loads(dlq("doctor", "errors", "--json").stdout)
+    assert again["dlq"] == "errors-dlq"

@@ -165,3 +165,45 @@ def test_the_policy_with_tls_keeps_what_the_policy_allowed() -> None:
 
 def test_a_fifo_dlq_counts_its_retention_anew() -> None:
     assert findings(replace(HEALTHY, **dlq(retention=4 * DAY, fifo=True))) == []
+
+
+@pytest.mark.parametrize(
+    "fault", [main(dlq_arn=None), main(dlq_arn="arn:aws:sqs:eu-west-1:1:gone")]
+)
+def test_a_main_queue_that_lost_its_dlq_gets_the_one_that_its_pipeline_drains(
+    fault: dict[str, Any],
+) -> None:
+    (finding,) = findings(replace(HEALTHY, dlq=None, drained="orders-letters", **fault))
+    assert _redrive_target(finding.fix) == "arn:aws:sqs:eu-west-1:1:orders-letters"
+    assert "create-queue" not in str(finding.fix)
+
+
+def test_a_drained_dlq_that_is_missing_leaves_the_choice_to_a_person() -> None:
+    (finding,) = findings(replace(HEALTHY, dlq=None, drained=DLQ.name))
+    assert (finding.check, finding.fix) == ("DLQ missing", None)
+
+
+def test_a_fix_that_deletes_messages_says_which_before_it_is_typed() -> None:
+    both = {**main(retention=14 * DAY, messages=1_200), **dlq(retention=14 * DAY)}
+    (finding,) = findings(replace(HEALTHY, **both))
+    assert finding.before is not None
+    assert "deletes the messages of orders that are older than 4 d 0 h" in finding.before
+    assert "about 1,200 messages" in finding.before
+    (longer,) = findings(replace(HEALTHY, **dlq(retention=4 * DAY)))
+    assert longer.before is None
+
+
+def test_the_queue_that_a_shared_dlq_is_named_after_keeps_it() -> None:
+    invoices = queue("invoices", dlq_arn=DLQ.arn, max_receive_count=5)
+    (finding,) = findings(replace(HEALTHY, mains=(invoices, MAIN)))
+    assert finding.fix is not None
+    assert "--queue-name invoices-dlq " in finding.fix
+    assert "--queue-name orders-dlq " not in finding.fix
+    assert finding.before is not None
+    assert "a pipeline of invoices re-drives none from a new DLQ" in finding.before
+
+
+def _redrive_target(fix: str | None) -> str:
+    words = shlex.split(fix or "")
+    attributes = json.loads(words[words.index("--attributes") + 1])
+    return str(json.loads(attributes["RedrivePolicy"])["deadLetterTargetArn"])
