@@ -90,6 +90,12 @@ def places(record: LetterRecord, parking_queue: str) -> Iterator[Place]:
         )  # fmt: skip
     elif _is_parked(row, last):
         yield _parked(row, parking_queue)
+    elif row.has_left_index and row.released_at <= last:
+        yield _place(
+            Where.PROCESSED,
+            "It is no longer failing: it was processed at a later receive, or thrown away. "
+            "Nothing is left to do.",
+        )
     else:
         yield _place(
             Where.QUEUE,

@@ -10,7 +10,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Any, Protocol
 
-from deadletter.contract import Reason
+from deadletter.contract import CAUSES, Reason
 from deadletter.failure.failure import Blame, Failure, from_data
 from deadletter.failure.fate import was_tried
 from deadletter.message import stamp
@@ -99,7 +99,9 @@ class LedgerRow:
 
     The rest is for people, and no decision is built on it: `about` is what the row keeps once of
     its letter, `first_at` (epoch seconds) the letter's first failure. `parked_at`, `parked_as` and
-    `parked_rule` say when the letter was last parked, why, and by which rule.
+    `parked_rule` say when the letter was last parked, why, and by which rule. `has_left_index`
+    is True if the row was in the index of causes and is not: the letter has failed, and was
+    processed, parked or thrown away since.
     """
 
     failures: tuple[Failure, ...] = ()
@@ -120,6 +122,7 @@ class LedgerRow:
     parked_at: float | None = None
     parked_as: Reason | None = None
     parked_rule: str = ""
+    has_left_index: bool = False
 
     @property
     def context(self) -> Mapping[str, str]:
@@ -229,6 +232,7 @@ def row_from_item(item: Mapping[str, Any]) -> LedgerRow:
             parked_at=_number(item.get("parked_at")),
             parked_as=_reason(item.get("parked_as")),
             parked_rule=str(item.get("parked_rule", "")),
+            has_left_index="seen" in item and CAUSES.partition not in item,
         )
     except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError):
         return UNREADABLE

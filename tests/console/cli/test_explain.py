@@ -174,6 +174,19 @@ def test_a_processed_letter_needs_nothing(cloud: Cloud, dlq: Dlq) -> None:
     assert life["now"] is None
 
 
+def test_a_letter_that_a_later_receive_processed_needs_nothing(cloud: Cloud, dlq: Dlq) -> None:
+    cloud.deploy("orders", settings=LIBRARY)
+    failed(cloud)
+    DynamoDBLedger(cloud.dynamodb, "letters", "orders", time.time, 86_400).leave_index(ORIGIN)
+
+    life = told(dlq, ORIGIN)
+
+    [place] = life["places"]
+    assert (place["where"], life["now"]) == ("PROCESSED", None)
+    assert "processed at a later receive" in place["says"]
+    assert [step["command"].split()[1] for step in life["steps"]] == ["logs"]
+
+
 def test_a_letter_that_failed_after_it_was_processed_is_not_processed(
     cloud: Cloud, dlq: Dlq
 ) -> None:
