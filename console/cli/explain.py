@@ -43,7 +43,7 @@ def explain(session: Session, id_: LetterId, pipeline: Narrowed = None) -> Reply
 
     It reads the ledger, the waiting room and the latest replay runs, and finds the pipeline
     itself. Nothing is received from a queue, so nothing is hidden or counted: a letter in a
-    queue is judged as its ledger row describes it.
+    queue is judged as its ledger row describes it. If all its queues are empty, it is gone.
 
     The ledger keeps the last two failed receives of each of the last eight lives.
     """

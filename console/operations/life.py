@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from deadletter.contract import DEFAULT_PARKING, Reason, parking_for
@@ -12,11 +13,13 @@ from deadletter.failure.failure import Failure
 
 from . import deployed
 from .answer import Answer
+from .aws import side_by_side
 from .life_decision import DecisionNow, decision_now
-from .life_place import Place, places
+from .life_place import Place, Where, gone, places
 from .life_record import LetterRecord, record_of
 from .life_steps import Step, steps
 from .problem import Problem
+from .queue import QueueDepth, depth
 from .session import Session
 from .words import moment
 
@@ -86,6 +89,8 @@ def explain(session: Session, id_: str, pipeline: str | None = None) -> LetterLi
     record = record_of(session, app, id_, pipeline)
     row, notes = record.row, list(record.notes)
     here = tuple(places(record, _parking_queue(record)))
+    if here[0].where == Where.QUEUE and _queues_are_empty(session, record, here[0], notes):
+        here = (gone(here[0]),)
     now = None
     if here[0].is_judged:
         try:
@@ -117,6 +122,30 @@ def explain(session: Session, id_: str, pipeline: str | None = None) -> LetterLi
         steps=tuple(steps(record, here)),
         notes=tuple(notes),
     )
+
+
+_DEPTHS_LAG = 120.0
+"""Seconds after which SQS counts a message for sure; its documentation says one minute."""
+
+
+def _queues_are_empty(
+    session: Session, record: LetterRecord, place: Place, notes: list[str]
+) -> bool:
+    """Whether no queue that the letter could be in holds a message, as SQS estimates."""
+    since = place.since
+    # With a note, it may be in a place that was not looked at.
+    if record.notes or since is None or (session.now - since).total_seconds() < _DEPTHS_LAG:
+        return False
+    pipeline, sqs = record.pipeline, session.aws.sqs
+
+    def lost(problem: Problem) -> None:
+        notes.append(f"Whether its queues are empty is not known: {problem.says}")
+
+    urls = (pipeline.main_url, pipeline.dlq_url, *pipeline.dedicated.values())
+    with side_by_side() as start:
+        reads = [start(partial(depth, sqs, url)) for url in urls]
+        depths = [read.result(lost) for read in reads]
+    return all(each == QueueDepth(0, 0, 0) for each in depths)
 
 
 def _parking_queue(record: LetterRecord) -> str:

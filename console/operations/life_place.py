@@ -31,6 +31,8 @@ class Where(StrEnum):
     PROCESSED = "PROCESSED"
     QUEUE = "QUEUE"
     """In the main queue, at the consumer or in a DLQ: SQS cannot be asked for one message."""
+    GONE = "GONE"
+    """In no queue: all that it could be in are empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,16 @@ def places(record: LetterRecord, parking_queue: str) -> Iterator[Place]:
             "the consumer, or in the DLQ.",
             since=moment(last) if last else None,
         )
+
+
+def gone(place: Place) -> Place:
+    """The place of a letter whose queues are empty, though its record has no end."""
+    return _place(
+        Where.GONE,
+        "The main queue and the DLQs are empty, with no message in flight: it was processed "
+        "without a word in the ledger, or deleted, as by a purge or another consumer.",
+        since=place.since,
+    )
 
 
 def _waiting(waiting: WaitingLetter) -> Place:

@@ -52,6 +52,7 @@ def wait(cloud: Cloud, lane: str, body: str = "{}", because: str = "test", **sta
 def failed(cloud: Cloud, **facts: Any) -> None:
     said = {"error_type": "ReadTimeout", "message": "no answer", "category": Category.TRANSIENT}
     cloud.failed("orders", ORIGIN, **{**said, **facts})
+    cloud.letter("{}")
 
 
 def test_each_try_is_told_with_the_decision_that_began_its_life(cloud: Cloud, dlq: Dlq) -> None:
@@ -185,6 +186,23 @@ def test_a_letter_that_a_later_receive_processed_needs_nothing(cloud: Cloud, dlq
     assert (place["where"], life["now"]) == ("PROCESSED", None)
     assert "processed at a later receive" in place["says"]
     assert [step["command"].split()[1] for step in life["steps"]] == ["logs"]
+
+
+def test_a_letter_whose_queues_are_empty_is_gone(cloud: Cloud, dlq: Dlq) -> None:
+    cloud.deploy("orders", settings=LIBRARY)
+    cloud.failed("orders", ORIGIN)
+
+    life = told(dlq, ORIGIN)
+
+    assert ([place["where"] for place in life["places"]], life["now"]) == (["GONE"], None)
+    assert [step["command"].split()[1] for step in life["steps"]] == ["logs"]
+
+
+def test_a_letter_that_failed_a_moment_ago_is_not_gone(cloud: Cloud, dlq: Dlq) -> None:
+    cloud.deploy("orders", settings=LIBRARY)
+    cloud.failed("orders", ORIGIN, at=time.time() - 5)
+
+    assert [place["where"] for place in told(dlq, ORIGIN)["places"]] == ["QUEUE"]
 
 
 def test_a_letter_that_failed_after_it_was_processed_is_not_processed(
