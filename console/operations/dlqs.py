@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
+from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -36,6 +37,9 @@ _WINDOW = timedelta(minutes=15)
 
 # CloudWatch's limit for one call.
 _MOST_METRICS = 500
+
+# The settings' limit. The schema that checks it, `infra.settings`, is not part of this package.
+_LONGEST_NAME = 28
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,10 +191,18 @@ def _consumer(functions: LambdaClient, main: DeployedQueue) -> object:
 
 
 def pipeline_name(queue: str) -> str:
-    """A pipeline's name from that of its main queue: lower-case words with hyphens."""
+    """A pipeline's name from that of its main queue: lower-case words with hyphens.
+
+    One that is too long is cut, and ends with a digest of the whole: queues of a team often differ
+    only at the end of their names.
+    """
     stem = re.sub(r"[^a-z0-9]+", "-", queue.removesuffix(".fifo").lower()).strip("-")
-    name = re.sub(r"-(main|queue|main-queue)$", "", stem)[:30].strip("-")
-    return name if name[:1].isalpha() else f"q-{name}".rstrip("-")
+    name = re.sub(r"-(main|queue|main-queue)$", "", stem)
+    name = name if name[:1].isalpha() else f"q-{name}".rstrip("-")
+    if len(name) <= _LONGEST_NAME:
+        return name
+    end = sha256(queue.encode()).hexdigest()[:4]
+    return f"{name[: _LONGEST_NAME - len(end) - 1].rstrip('-')}-{end}"
 
 
 class CdkJson:

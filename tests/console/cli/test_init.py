@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from console.cli.exit import Exit
 from console.operations.dlqs import pipeline_name
 from infra import context
+from infra.settings.kinds import PIPELINE_LENGTH, WORDS
 
 REGION = "eu-west-1"
 ARN = f"arn:aws:sqs:{REGION}:123456789012"
@@ -145,3 +147,26 @@ def test_an_unknown_dlq_is_refused_with_the_known_ones(account: Any, dlq: Any, f
 )  # fmt: skip
 def test_a_pipeline_is_named_after_its_main_queue(queue: str, name: str) -> None:
     assert pipeline_name(queue) == name
+
+
+@pytest.mark.parametrize(
+    "queue", ["a" * 80, "2024-" + "b" * 75, "team0-service-with-a-rather-long"]
+)
+def test_the_name_of_a_pipeline_is_cut_to_what_the_settings_allow(queue: str) -> None:
+    name = pipeline_name(queue)
+    assert PIPELINE_LENGTH - 1 <= len(name) <= PIPELINE_LENGTH
+    assert re.fullmatch(WORDS, name)
+
+
+def test_queues_whose_names_are_cut_alike_become_pipelines_of_two_names(
+    cloud: Any, dlq: Any, file: Path
+) -> None:
+    cloud.queue("orders-dlq")
+    redrive = json.dumps({"deadLetterTargetArn": f"{ARN}:orders-dlq", "maxReceiveCount": 5})
+    for colour in ("blue", "green"):
+        cloud.queue(f"a-service-with-a-rather-long-name-{colour}", RedrivePolicy=redrive)
+    done = dlq("init", "orders-dlq", "--file", str(file), "--yes", "--json")
+    assert done.exit_code == Exit.DONE, done.output
+    blue, green = (entry["name"] for entry in json.loads(done.stdout)["added"])
+    assert blue != green
+    assert blue.startswith("a-service-with-a-rather-")
