@@ -78,9 +78,9 @@ def groups(
     """What is failing, and why: letters by cause, tenant and more, with what to type.
 
     The largest group is first. It reads the index that the consumer library keeps, for 5 seconds
-    and 20,000 letters at most; beyond that the figures are "at least". Nothing is received from a
-    queue. A letter is in the index from its first failure until it is processed, parked or
-    discarded.
+    and 20,000 letters at most; beyond that the figures are "at least", and the exit status is 1 if
+    nothing was read. Nothing is received from a queue. A letter is in the index from its first
+    failure until it is processed, parked or discarded.
 
     With --queue or --sample, and for a pipeline whose index is empty while its DLQ is not, a
     sample of the queue is received and given back at once. SQS counts such looks.
@@ -141,8 +141,9 @@ def _group(group: LetterGroup, by: By, now: datetime) -> Iterator[Block]:
 def _failure(group: LetterGroup) -> str:
     """The failure of the newest letter, in words."""
     status = "" if group.http_status is None else f" {group.http_status}"
+    unknown = "no failure on record" if group.is_read else "its failure was not read"
     words = f": {group.message}" if group.message else ""
-    return f"{group.error_type}{status}{words}" or "no failure on record"
+    return f"{group.error_type}{status}{words}" or unknown
 
 
 def _times(group: LetterGroup, now: datetime, follows: bool) -> Iterator[Part]:

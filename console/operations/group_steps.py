@@ -19,7 +19,7 @@ def step_for(
     from deadletter.failure.failure import PERMANENT, Blame
 
     newest = group.newest
-    if pipeline is None or not newest.category:
+    if pipeline is None or (group.is_newest_read and not newest.category):
         where = f"--queue {queue}" if pipeline is None else f"--pipeline {pipeline}"
         return Step(f"dlq peek {where} --body", "shows messages of the queue")
     here = f"--pipeline {pipeline}"
@@ -33,6 +33,8 @@ def step_for(
             f"dlq cause retry {newest.fingerprint} {here}",
             "once it is mended: has its letters, which are held, tried again",
         )
+    if not group.is_newest_read:
+        return explain
     if newest.blame is Blame.DEPENDENCY or not newest.fingerprint:
         return Step(f"dlq circuit list {here}", "says whether the dependency is known to be down")
     if newest.blame is Blame.CONFIGURATION:

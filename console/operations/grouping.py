@@ -66,7 +66,8 @@ class Letters:
     """The letters of one group: `newest` failed last. `recent` are the letters whose first failure
     is within the last TREND_WINDOW, and `before` those of the one before.
 
-    `is_at_least` says that the group may have more letters than were read.
+    `is_at_least` says that the group may have more letters than were read, `is_newest_read` that
+    `newest` has all that is known of its failure.
     """
 
     name: str
@@ -77,6 +78,7 @@ class Letters:
     before: int
     newest: CauseEntry
     is_at_least: bool = False
+    is_newest_read: bool = True
 
     @property
     def trend(self) -> Trend:

@@ -103,6 +103,9 @@ class LetterGroup:
     ]
     new: Annotated[int, "letters that failed first within the last ten minutes"]
     new_before: Annotated[int, "letters that failed first in the ten minutes before"]
+    is_read: Annotated[
+        bool, "whether the failure of its newest letter was read; if not, what follows has gaps"
+    ]
     category: Annotated[str, "what kind of failure its newest letter has; empty if unknown"]
     blame: Annotated[str, "who is to blame for that: dependency, configuration or neither"]
     error_type: Annotated[str, "the error of its newest letter"]
@@ -265,6 +268,7 @@ class _Reading:
             waiting = lanes.result(partial(self._lost, "The waiting room"))
             sudden = held.result(partial(self._lost, "The sudden causes")) or frozenset()
             entries = [entry for shard in self._shards for entry in shard.entries]
+            self._must_have_read(entries)
             entries, stale = self._existing(entries, depths, waiting or {}, start)
             is_at_least = not all(shard.is_whole and not shard.cut for shard in self._shards)
             cut = {cause for shard in self._shards for cause in shard.cut_causes}
@@ -336,13 +340,29 @@ class _Reading:
                 if self._deadline.left():
                     raise
 
+    def _must_have_read(self, entries: Sequence[CauseEntry]) -> None:
+        """Nothing read is not "no letter": raises Problem."""
+        if entries or all(shard.is_whole for shard in self._shards):
+            return
+        raise Problem(
+            f"Nothing could be read of the index of causes within {self._deadline.seconds:g} s, so "
+            "what is failing is unknown. Try again; --sample 50 looks at letters of the DLQ "
+            "instead, which SQS counts.",
+            Cause.FAILED,
+        )
+
     def _with_newest(self, found: Sequence[Letters], start: Start) -> Sequence[Letters]:
         """The groups, each with all that is known of its newest letter."""
         origins = [group.newest.origin for group in found[:MOST_NEWEST]]
         read = start(partial(self._whole, origins))
         whole = (read.result(partial(self._lost, "What failed last")) if origins else {}) or {}
         return [
-            replace(group, newest=whole.get(group.newest.origin, group.newest)) for group in found
+            replace(
+                group,
+                newest=whole.get(group.newest.origin, group.newest),
+                is_newest_read=group.newest.origin in whole,
+            )
+            for group in found
         ]
 
     def _whole(self, origins: Sequence[str]) -> Mapping[str, CauseEntry]:
@@ -575,6 +595,7 @@ def _letter_group(group: Letters, step: Step) -> LetterGroup:
         trend=str(group.trend),
         new=group.recent,
         new_before=group.before,
+        is_read=group.is_newest_read,
         category=newest.category,
         blame=str(newest.blame) if newest.category else "",
         error_type=newest.error_type,

@@ -18,7 +18,7 @@ from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.contract import CAUSE_SHARDS, CAUSES, circuit_lane
 from deadletter.failure.causes import FailedTry, Second
 from deadletter.failure.failure import Category, Failure
-from deadletter.failure.ledger import AboutLetter
+from deadletter.failure.ledger import AboutLetter, LedgerUnavailable
 from deadletter.message.stamp import Stamp
 from deadletter.testing.clock import START, Clock
 from deadletter.testing.fakes import MemoryDynamoDB
@@ -281,6 +281,34 @@ def test_an_answer_that_is_not_whole_says_at_least(
     assert "letters, at least 2 causes" in shown
     assert "at least 1" in shown
     assert "not all were counted" in shown
+
+
+def test_an_index_that_was_not_read_in_time_is_not_said_to_be_empty(
+    cloud: Cloud, dlq: Dlq, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cloud.deploy("orders", settings=LIBRARY)
+    cloud.failed("orders", cloud.letter("{}"), **DOWN)
+    monkeypatch.setattr(operation, "read_shard", lambda *_: None)
+    for options in ([], ["--json"], ["--jsonl"]):
+        result = dlq("groups", *options)
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert "Nothing could be read of the index of causes within 5 s" in result.stderr
+
+
+def test_a_failure_that_was_not_read_is_not_said_to_be_missing(
+    cloud: Cloud, dlq: Dlq, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slow(*_: object) -> None:
+        raise LedgerUnavailable("too slow")
+
+    cloud.deploy("orders", settings=LIBRARY)
+    cloud.failed("orders", "m1", **DOWN)
+    monkeypatch.setattr(DynamoDBCauseEntries, "whole", slow)
+    shown = dlq("groups", "--by", "tenant").stdout
+    assert "newest: its failure was not read" in shown
+    [group] = told(dlq)["groups"]
+    assert not group["is_read"]
+    assert group["next"]["command"] == "dlq explain m1 --pipeline orders"
 
 
 def test_the_time_for_reading_is_bounded() -> None:
