@@ -459,13 +459,24 @@ def _statements(policy: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def _demands_tls(policy: Mapping[str, Any]) -> bool:
     return any(
-        statement.get("Effect") == "Deny"
-        and str(
-            (statement.get("Condition") or {}).get("Bool", {}).get("aws:SecureTransport")
-        ).lower()
-        == "false"
+        statement.get("Effect") == "Deny" and _is_without_tls(statement.get("Condition"))
         for statement in _statements(policy)
     )
+
+
+def _is_without_tls(condition: object) -> bool:
+    """Whether a condition holds for calls without TLS.
+
+    IAM takes a value or a list of values, and the name of a key in any case.
+    """
+    operators = condition if isinstance(condition, dict) else {}
+    for operator in ("Bool", "BoolIfExists"):
+        keys = operators.get(operator)
+        for key, given in keys.items() if isinstance(keys, dict) else ():
+            values = given if isinstance(given, list) else [given]
+            if key.lower() == "aws:securetransport" and "false" in [str(v).lower() for v in values]:
+                return True
+    return False
 
 
 def _tls_statement(queue: DeployedQueue) -> Mapping[str, Any]:

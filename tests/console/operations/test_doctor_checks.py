@@ -163,6 +163,24 @@ def test_the_policy_with_tls_keeps_what_the_policy_allowed() -> None:
     assert [statement["Sid"] for statement in policy["Statement"]] == ["Topic", "OnlyWithTls"]
 
 
+@pytest.mark.parametrize(
+    ("condition", "demands"),
+    [
+        ({"Bool": {"aws:SecureTransport": ["false"]}}, True),
+        ({"Bool": {"aws:SecureTransport": False}}, True),
+        ({"Bool": {"AWS:SecureTransport": "false"}}, True),
+        ({"BoolIfExists": {"aws:securetransport": "false"}}, True),
+        ({"Bool": {"aws:SecureTransport": ["true"]}}, False),
+        ({"StringEquals": {"aws:SecureTransport": "false"}}, False),
+        (None, False),
+    ],
+)
+def test_tls_is_demanded_in_every_form_that_iam_takes(condition: object, demands: bool) -> None:
+    policy = {"Statement": {"Effect": "Deny", "Condition": condition, "Action": "sqs:*"}}
+    faults = findings(replace(HEALTHY, **main(policy=policy)))
+    assert [fault.check for fault in faults] == ([] if demands else ["TLS policy"])
+
+
 def test_a_fifo_dlq_counts_its_retention_anew() -> None:
     assert findings(replace(HEALTHY, **dlq(retention=4 * DAY, fifo=True))) == []
 
