@@ -136,6 +136,6 @@ def _next(
         yield f"SQS deletes the first letter of {source_name(source)} in {duration(expires)}{moves}"
     if parked := parked_letters(pipeline):
         yield (
-            f"{count(parked, 'parked letter')} wait for a person: "
+            f"{count(parked, 'parked letter')} {'waits' if parked == 1 else 'wait'} for a person: "
             f"dlq parked list --pipeline {pipeline.name}"
         )

@@ -477,6 +477,14 @@ def test_letters_that_were_only_looked_at_are_told_with_what_that_does(
     }
 
 
+def test_one_parked_letter_waits_and_two_wait(cloud: Any, dlq: Any) -> None:
+    cloud.deploy("orders")
+    cloud.park("orders", "POISON")
+    assert "1 parked letter waits for a person: " in str(only_pipeline(dlq))
+    cloud.park("orders", "POISON")
+    assert "2 parked letters wait for a person: " in str(only_pipeline(dlq))
+
+
 def test_rescued_letters_count_as_letters_of_their_queue(cloud: Any, dlq: Any) -> None:
     cloud.deploy("orders", "invoices", dedicated=["vip"])
     cloud.park("orders", "POISON")
