@@ -12,6 +12,7 @@ from deadletter.contract import Reason
 
 from ..operations import parked as operation
 from ..operations import parked_letters
+from ..operations.life_steps import release_of
 from ..operations.parked import ParkedFilter, ParkedLetter, ParkedSample
 from ..operations.parked_letters import ParkedDetails, ParkedExport, RecordedFailure
 from ..operations.session import Session
@@ -226,8 +227,7 @@ def _show_details(letter: ParkedDetails) -> Iterator[Block]:
         yield Line()
         yield line(letter.body[:_MAX_BODY], indent=4)
     yield Line()
-    yield line(f"To try it again: dlq parked release --pipeline {letter.pipeline} "
-               f"--id {letter.message_id}")  # fmt: skip
+    yield line(f"To try it again: {release_of(letter.message_id, letter.pipeline)}")
 
 
 def _failure(failure: RecordedFailure, now: datetime) -> tuple[str, ...]:

@@ -104,7 +104,10 @@ def selection(
         pattern=_pattern(pattern),
         ids=tuple(ids or ()),
         fingerprints=tuple(causes or ()),
-        reasons=tuple(map(parked_reason, reasons or ())),
+        reasons=tuple(
+            parked_reason(text, "--reason chooses letters; why you do it is --why.")
+            for text in reasons or ()
+        ),
         tenants=tuple(tenants or ()),
         since=_past(since, session.now),
         until=_past(until, session.now),
@@ -118,12 +121,16 @@ def selection(
     return chosen
 
 
-def parked_reason(text: str) -> Parked:
-    """The reason with this name, in any case; Problem with the known ones for another."""
+def parked_reason(text: str, hint: str = "") -> Parked:
+    """The reason with this name, in any case; Problem with the known ones for another.
+
+    The message ends with `hint`.
+    """
     reason = Parked.__members__.get(text.upper())
     if reason is None:
         raise Problem(
-            f"There is no reason {text!r}: the reasons are {', '.join(Parked)}.", Cause.INPUT
+            f"There is no reason {text!r}: the reasons are {', '.join(Parked)}. {hint}".rstrip(),
+            Cause.INPUT,
         )
     return reason
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from .grouping import By, Letters
-from .life_steps import Step
+from .life_steps import WHY, Step
 
 if TYPE_CHECKING:
     from deadletter.failure.cause_index import CauseEntry
@@ -30,7 +30,7 @@ def step_for(
         return explain
     if newest.fingerprint in sudden:
         return Step(
-            f"dlq cause retry {newest.fingerprint} {here}",
+            f"dlq cause retry {newest.fingerprint} {here} --reason {WHY}",
             "once it is mended: has its letters, which are held, tried again",
         )
     if not group.is_newest_read:

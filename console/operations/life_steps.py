@@ -20,17 +20,27 @@ class Step:
     effect: Annotated[str, "what it does"]
 
 
+WHY = '"<why>"'
+"""The place of a person's reason in a command, in quotes: a shell redirects at a bare <."""
+
+
+def release_of(letter: str, pipeline: str) -> str:
+    """The command that releases a parked letter."""
+    return f"dlq parked release --pipeline {pipeline} --id {letter} --why {WHY}"
+
+
 def steps(record: LetterRecord, places: Sequence[Place]) -> Iterator[Step]:
     """The commands that help with a letter at these places, the likeliest first."""
     name = record.pipeline.name
     here = f"--pipeline {name}"
     for place in places:
-        yield from _at(place, record.origin, here)
+        yield from _at(place, record.origin, name)
     if record.row is not None and record.row.failures:
         yield Step(f"dlq logs {record.origin} {here}", "shows the consumer's log of each receive")
 
 
-def _at(place: Place, origin: str, here: str) -> Iterator[Step]:
+def _at(place: Place, origin: str, pipeline: str) -> Iterator[Step]:
+    here = f"--pipeline {pipeline}"
     copy = place.copy or origin
     match place.where:
         case Where.WAITING:
@@ -41,8 +51,8 @@ def _at(place: Place, origin: str, here: str) -> Iterator[Step]:
             yield Step(f"dlq replay report {place.run} {here}", "says what became of each letter")
         case Where.PARKED:
             yield Step(f"dlq parked show {copy} {here}", "finds it and shows why it is parked")
-            yield Step(f"dlq parked release {here} --id {copy}", "sends it to the main queue again")
-            yield Step(f"dlq parked discard {here} --id {copy}", "throws it away, for a reason")
+            yield Step(release_of(copy, pipeline), "sends it to the main queue again")
+            yield Step(f"dlq parked discard {here} --id {copy} --why {WHY}", "throws it away")
         case Where.QUEUE:
             yield Step(
                 f"dlq rules explain {origin} {here}", "looks for it in the DLQ, and says why"
@@ -57,11 +67,22 @@ def _in_lane(place: Place, here: str) -> Iterator[Step]:
         yield Step(
             f"dlq circuit show {name} {here}", "says why the circuit is open, and since when"
         )
-        yield Step(f"dlq circuit close {name} {here}", "closes it by hand: its letters leave")
+        yield Step(
+            f"dlq circuit close {name} {here} --reason {WHY} --expires 1h",
+            "closes it by hand: its letters leave",
+        )
     elif lane.startswith("rule:"):
-        yield Step(f"dlq rules disable {name} {here}", "ends the hold of the rule's letters")
+        yield Step(
+            f"dlq rules disable {name} {here} --reason {WHY}", "ends the hold of the rule's letters"
+        )
     elif lane.startswith(cause_lane("")):
-        yield Step(f"dlq cause retry {name} {here}", "has the letters of the cause tried again")
-        yield Step(f"dlq cause park {name} {here}", "lets the letters of the cause be parked")
+        yield Step(
+            f"dlq cause retry {name} {here} --reason {WHY}",
+            "has the letters of the cause tried again",
+        )
+        yield Step(
+            f"dlq cause park {name} {here} --reason {WHY}",
+            "lets the letters of the cause be parked",
+        )
     elif lane.startswith("dedicated:"):
         yield Step(f"dlq redrive now {here} --source {name}", "has its dedicated DLQ judged now")

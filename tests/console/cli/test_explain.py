@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import shlex
 import time
 from typing import Any
 
 import pytest
 
+from console.cli.exit import Exit
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.replay_tickets import DynamoDBTickets
 from deadletter.circuit.state import State
-from deadletter.contract import Reason, circuit_lane
+from deadletter.contract import PARKED_LANE, Reason, cause_lane, circuit_lane
 from deadletter.failure.failure import Category, Failure
 from deadletter.failure.ledger import AboutLetter
 from deadletter.message.letter import Letter
@@ -230,9 +232,25 @@ def test_a_letter_that_the_consumer_parked_is_parked_and_can_be_released(
     assert (place["where"], place["because"]) == ("PARKED", "PERMANENT")
     assert place["queue"] == "schema"
     assert life["now"] is None
-    assert f"dlq parked release --pipeline orders --id {ORIGIN}" in [
+    assert f'dlq parked release --pipeline orders --id {ORIGIN} --why "<why>"' in [
         step["command"] for step in life["steps"]
     ]
+
+
+@pytest.mark.parametrize(
+    "lane", [circuit_lane("orders"), "rule:slow", cause_lane("f1"), PARKED_LANE]
+)
+def test_each_suggested_command_brings_the_reason_that_it_needs(
+    cloud: Cloud, dlq: Dlq, lane: str
+) -> None:
+    cloud.deploy("orders", settings=LIBRARY)
+    wait(cloud, lane)
+
+    for step in told(dlq, ORIGIN)["steps"]:
+        result = dlq(*shlex.split(step["command"])[1:])
+        assert "needs a reason" not in result.stderr
+        assert "Say when" not in result.stderr
+        assert result.exit_code != Exit.USAGE or "add --yes" in result.stderr, result.stderr
 
 
 def test_a_rescued_letter_is_parked_for_the_reason_that_it_was_parked_for(

@@ -251,3 +251,10 @@ def test_a_person_says_which_letters(orders: Any, functions: Any, dlq: Any) -> N
         done = dlq("parked", verb, "--all", "--id", "a", *WHY, "--yes")
         assert "--all and a filter exclude each other: give one." in done.stderr
     assert not functions.machine.started
+
+
+def test_a_persons_reason_in_reason_is_told_to_be_why(orders: Any, dlq: Any) -> None:
+    for command in ("release", "discard"):
+        done = dlq("parked", command, "--reason", "fixed", "--yes")
+        assert done.exit_code == Exit.USAGE
+        assert "why you do it is --why" in done.stderr
