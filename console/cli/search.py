@@ -83,8 +83,9 @@ def search(
     parking queues. What is given has to hold all together. A path of --field is JMESPath over
     what rules see: body, attributes, context, system, redrive.
 
-    Messages of queues are received and given back at once; SQS counts each look. The exit
-    status is 1 if not everything was searched.
+    Messages of queues are received and given back at once; SQS counts each look. Main queues
+    are never searched. The exit status is 1 if a search ended early, or if nothing was found and
+    a place was left out, such as the DLQ without --dlq.
     """
     if dlq and no_queues:
         raise Problem("--dlq and --no-queues exclude each other.", Cause.INPUT)
@@ -102,8 +103,8 @@ def search(
         )
     finally:
         replay_options.end_progress()
-    status = Exit.DONE if answer.complete else Exit.ATTENTION
-    return Reply(answer, show, status)
+    is_sure = answer.complete and bool(answer.matches or not answer.not_searched)
+    return Reply(answer, show, Exit.DONE if is_sure else Exit.ATTENTION)
 
 
 def _field(text: str) -> tuple[str, str]:
@@ -120,6 +121,8 @@ def show(answer: SearchResult) -> Iterator[Block]:
     yield line(f"{answer.looked_at:,} looked at, {answer.received:,} of them received.")
     for note in answer.notes:
         yield line(Styled(note, "alarm"))
+    for place in answer.not_searched:
+        yield line(Styled("Not searched: ", "strong" if answer.matches else "alarm"), place)
     for match in answer.matches:
         yield Line()
         sent = f", first sent {clock(match.first_sent, answer.at)}" if match.first_sent else ""

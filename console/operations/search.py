@@ -77,7 +77,10 @@ class SearchResult(Answer):
     pipelines: Annotated[Sequence[str], "the pipelines that were searched"]
     looked_at: Annotated[int, "letters that were compared"]
     received: Annotated[int, "of them received from queues, and given back"]
-    complete: Annotated[bool, "whether everything was searched"]
+    complete: Annotated[bool, "whether all places that were asked for were searched to the end"]
+    not_searched: Annotated[
+        Sequence[str], "the places that the options leave out, each with how to include it"
+    ]
     notes: Annotated[Sequence[str], "what was left out, and why"]
 
 
@@ -120,6 +123,7 @@ def search(
         received=running.received,
         complete=not running.notes,
         matches=tuple(running.matches),
+        not_searched=tuple(_left_out(queues)),
         notes=tuple(dict.fromkeys(running.notes)),
     )
 
@@ -298,6 +302,13 @@ class _LetterSearch:
             # Letters of a run without a snapshot are in its lane.
             if problem.cause is not Cause.FAILED:
                 raise
+
+
+def _left_out(queues: Sequence[str]) -> Iterator[str]:
+    if "parking" not in queues:
+        yield "the parking queues: leave out --no-queues, and SQS counts the looks"
+    if MAIN_DLQ not in queues:
+        yield "the DLQ and the dedicated DLQs: add --dlq, and SQS counts the looks"
 
 
 def _queues(pipeline: DeployedPipeline, sources: Sequence[str]) -> Iterator[tuple[str, str]]:

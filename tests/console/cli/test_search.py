@@ -75,7 +75,7 @@ def letters(cloud: Cloud) -> Cloud:
 def test_a_letter_is_found_wherever_it_is(
     letters: Cloud, dlq: Dlq, arguments: tuple[str, ...], places: list[str]
 ) -> None:
-    answer = read(dlq, *arguments)
+    answer = read(dlq, *arguments, status=0 if places else 1)
 
     assert sorted(match["place"] for match in answer["matches"]) == places
     assert answer["complete"]
@@ -89,9 +89,22 @@ def test_a_letter_of_a_snapshot_says_what_became_of_it(letters: Cloud, dlq: Dlq)
 
 
 def test_without_queues_nothing_is_received(letters: Cloud, dlq: Dlq) -> None:
-    answer = read(dlq, "--tenant", "umbrella", "--no-queues")
+    answer = read(dlq, "--tenant", "umbrella", "--no-queues", status=1)
 
     assert (answer["matches"], answer["received"]) == ([], 0)
+    assert ["parking queues" in place for place in answer["not_searched"]] == [True, False]
+
+
+def test_a_place_that_was_not_searched_is_named_with_how_to_include_it(
+    letters: Cloud, dlq: Dlq
+) -> None:
+    sought = ("search", "--field", "body.order.id=9")
+    shown = dlq(*sought)
+    assert shown.exit_code == 1
+    assert "Not searched: the DLQ and the dedicated DLQs: add --dlq" in shown.stdout
+    assert "Not searched" not in dlq(*sought, "--dlq").stdout
+    absent = dlq("search", "nowhere", "--dlq")
+    assert (absent.exit_code, "0 letters found" in absent.stdout) == (0, True)
 
 
 def test_all_pipelines_are_searched_unless_some_are_named(letters: Cloud, dlq: Dlq) -> None:
