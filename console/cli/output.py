@@ -110,8 +110,18 @@ def write(
 ) -> None:
     """Prints the reply to standard output.
 
-    If the query can't be applied, the whole answer is printed and Problem raised.
+    If the query can't be applied, the whole answer is printed and Problem raised. A reader that
+    closes the pipe early, as `head` does, has what it wants: the rest is dropped.
     """
+    try:
+        _print(reply, as_json=as_json, as_lines=as_lines, query=query)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # What is still buffered is flushed at the end of the process, which would fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _print(reply: Reply[Any], *, as_json: bool, as_lines: bool, query: Any) -> None:
     if not (as_json or as_lines or query):
         show(reply.show(reply.answer))
         return
@@ -186,7 +196,13 @@ def live() -> Iterator[Callable[[Iterable[Block]], None]]:
 
 
 def _console(file: IO[str]) -> Console:
-    from rich.console import Console
+    from rich.console import Console as RichConsole
+
+    class Console(RichConsole):
+        def on_broken_pipe(self) -> None:
+            # Rich would end the process with 1, which says that a person is needed.
+            self.quiet = True
+            raise BrokenPipeError
 
     console = Console(file=file, highlight=False, markup=False, emoji=False)
     if os.environ.get("NO_COLOR") or not console.is_terminal:

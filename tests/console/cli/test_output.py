@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import io
 import json
+import os
+from dataclasses import dataclass
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from console.cli import output
-from console.cli.output import Styled, TextTable, line, show
+from console.cli.exit import Exit
+from console.cli.output import Reply, Styled, TextTable, line, show
 from tests.console.terminal import Terminal
 
 
@@ -109,3 +112,24 @@ def test_a_long_word_in_the_last_column_is_folded(monkeypatch: pytest.MonkeyPatc
         screen = Terminal()
         show([TextTable(headings, [("type", "x" * 60)])], screen)
         assert screen.getvalue().count("x") == 60
+
+
+@pytest.mark.parametrize("rows", [1, 20_000])
+@pytest.mark.parametrize("form", [{}, {"as_json": True}, {"as_lines": True}])
+def test_a_reader_that_closes_the_pipe_early_is_no_failure(
+    form: dict[str, bool], rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`dlq groups | head -1` ends with the status of the command, also with pipefail."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as pipe:
+        monkeypatch.setattr("sys.stdout", pipe)
+        reply = Reply(Rows(["row"] * rows), lambda answer: map(line, answer.rows), Exit.ATTENTION)
+        output.write(reply, **form)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """An answer of many rows."""
+
+    rows: list[str]
