@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
-from deadletter.contract import MAIN_DLQ
+from deadletter.contract import MAIN_DLQ, PARKED_LANE, circuit_lane
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Letter
 from deadletter.message.stamp import Stamp
@@ -83,7 +83,7 @@ def peek_at_pipeline(
     elif lane is None and len(letters) < limit:
         letters += _failing(session, app, chosen, limit - len(letters), notes)
     if lane is not None and not letters:
-        notes.append(f"Lane {lane} of {chosen.name} is empty: {_lanes(session, app, chosen)}.")
+        notes.append(_empty(session, app, chosen, lane))
     return LetterPeek(
         **session.place,
         at=session.now,
@@ -250,10 +250,16 @@ def _attributes(letter: Letter) -> Mapping[str, Any]:
     }
 
 
-def _lanes(session: Session, app: App, pipeline: DeployedPipeline) -> str:
+def _empty(session: Session, app: App, pipeline: DeployedPipeline, lane: str) -> str:
+    """A sentence about a lane without letters; Problem (ABSENT) if it is not in use."""
+    from deadletter.routing.decision import DUE
+
     with aws_errors():
-        names = [lane.name for lane in waiting_room(session, app, pipeline).lanes()]
-    return f"its lanes are {', '.join(sorted(names))}" if names else "no letter waits"
+        names = sorted({each.name for each in waiting_room(session, app, pipeline).lanes()})
+    lanes = f"the lanes in use are {', '.join(names)}" if names else "no letter waits in any lane"
+    if lane not in (*names, DUE, PARKED_LANE, circuit_lane(pipeline.name)):
+        raise Problem(f"{pipeline.name} has no lane {lane!r} in use: {lanes}.", Cause.ABSENT)
+    return f"Lane {lane} of {pipeline.name} is empty: {lanes}."
 
 
 def one_place(pipeline: str | None, queue: str | None, lane: str | None) -> None:

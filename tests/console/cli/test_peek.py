@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from console.cli.exit import Exit
 from deadletter.failure.failure import Category
 from deadletter.message.letter import Letter
 from deadletter.message.queue import ReceivedLetter
@@ -76,13 +77,26 @@ def test_a_lane_by_itself(cloud: Cloud, dlq: Dlq) -> None:
     assert [each["message_id"] for each in read(dlq, "--lane", "due")["letters"]] == ["copy-1"]
 
 
-def test_an_empty_lane_names_those_that_there_are(cloud: Cloud, dlq: Dlq) -> None:
+def test_an_empty_lane_names_those_that_are_in_use(cloud: Cloud, dlq: Dlq) -> None:
     cloud.deploy("orders")
     wait(cloud, "due", "copy-1")
 
-    [note] = read(dlq, "--lane", "circuit:ordres")["notes"]
+    [note] = read(dlq, "--lane", "circuit:orders")["notes"]
 
-    assert note == "Lane circuit:ordres of orders is empty: its lanes are due."
+    assert note == "Lane circuit:orders of orders is empty: the lanes in use are due."
+
+
+@pytest.mark.parametrize("lane", ["nope", "run:nope", "circuit:ordres"])
+def test_an_unknown_lane_is_absent_and_names_those_that_are_in_use(
+    cloud: Cloud, dlq: Dlq, lane: str
+) -> None:
+    cloud.deploy("orders")
+    wait(cloud, "due", "copy-1")
+
+    result = dlq("peek", "--lane", lane)
+
+    assert result.exit_code == Exit.ABSENT
+    assert f"orders has no lane '{lane}' in use: the lanes in use are due." in result.stderr
 
 
 def test_with_bodies_the_dlq_is_looked_into_and_sqs_is_said_to_count_it(
