@@ -30,7 +30,10 @@ Ids = Annotated[
     list[str] | None,
     typer.Option("--id", metavar="ID", help="Id of a copy or of a first life; several times."),
 ]
-Tenant = Annotated[str | None, typer.Option("--tenant", metavar="NAME", help="Of this tenant.")]
+Tenant = Annotated[
+    str | None,
+    typer.Option("--tenant", metavar="NAME", help="Of this tenant; upper and lower case differ."),
+]
 Fields = Annotated[
     list[str] | None,
     typer.Option(

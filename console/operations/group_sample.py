@@ -14,7 +14,7 @@ from .grouping import CONTEXT_NAMES
 if TYPE_CHECKING:
     from deadletter.failure.cause_index import CauseEntry
     from deadletter.failure.ledger import LedgerRow
-    from deadletter.rules.document import DocumentBuilder
+    from deadletter.settings.pipeline import Pipeline
 
 # Attributes by which AWS itself says why a message is in a DLQ: of asynchronous invocations of
 # Lambda and of SNS, and of EventBridge's rules and schedules.
@@ -32,12 +32,30 @@ _MOST_KEYS = 8
 """Keys of a body that the name of its shape holds."""
 
 
+class PipelineContext:
+    """The context of letters by a pipeline's settings, as its ledger would keep it."""
+
+    def __init__(self, settings: Pipeline) -> None:
+        from deadletter.rules.document import DocumentBuilder
+
+        self._settings = settings
+        self._documents = DocumentBuilder(settings)
+
+    def of(self, letter: Letter, now: float) -> dict[str, str]:
+        """The values: plain, hashed, or none of them."""
+        from deadletter.failure.about_letter import kept_values
+
+        settings = self._settings
+        document = self._documents.build(letter, stamp_of(letter), None, now).value
+        return kept_values(document["context"], settings.ledger_context, settings.name)
+
+
 def entry_of(
-    letter: Letter, row: LedgerRow | None, documents: DocumentBuilder | None, now: float
+    letter: Letter, row: LedgerRow | None, pipeline: PipelineContext | None, now: float
 ) -> CauseEntry:
     """What is known of a letter: by the ledger, by AWS's attributes, or by its shape alone.
 
-    `documents` builds what the pipeline's settings find in it; without them usual names are tried.
+    `pipeline` finds its context; without a pipeline usual names are tried.
     """
     from deadletter.failure.cause_index import CauseEntry
     from deadletter.failure.ledger import AboutLetter
@@ -45,7 +63,7 @@ def entry_of(
     stamp, sent = stamp_of(letter), (letter.sent_ms or now * 1000) / 1000
     size = len(utf8(letter.body))
     if row is not None and (last := row.last) is not None:
-        about = row.about if row.about.context else AboutLetter(_context(letter, documents, now))
+        about = row.about if row.about.context else AboutLetter(_context(letter, pipeline, now))
         return CauseEntry(
             origin=stamp.origin,
             fingerprint=last.fingerprint,
@@ -67,7 +85,7 @@ def entry_of(
         first_at=sent,
         error_type=code or f"body: {shape(letter.body)}",
         words=words,
-        about=AboutLetter(_context(letter, documents, now), "", size),
+        about=AboutLetter(_context(letter, pipeline, now), "", size),
     )
 
 
@@ -113,10 +131,9 @@ def _first(letter: Letter, names: Sequence[str]) -> str:
     return next((str(attribute.value) for attribute in found if attribute is not None), "")
 
 
-def _context(letter: Letter, documents: DocumentBuilder | None, now: float) -> dict[str, str]:
-    if documents is not None:
-        context = documents.build(letter, stamp_of(letter), None, now).value["context"]
-        return {str(name): str(value) for name, value in context.items()}
+def _context(letter: Letter, pipeline: PipelineContext | None, now: float) -> dict[str, str]:
+    if pipeline is not None:
+        return pipeline.of(letter, now)
     body = _read(letter.body)
     values = body if isinstance(body, dict) else {}
     found: dict[str, str] = {}

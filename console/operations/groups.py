@@ -17,7 +17,7 @@ from .answer import Answer
 from .app import App, DeployedPipeline
 from .causes import read_causes
 from .deadline import Deadline, reads_until
-from .group_sample import entry_of, stamp_of
+from .group_sample import PipelineContext, entry_of, stamp_of
 from .group_steps import step_for
 from .grouping import (
     CONTEXT_NAMES,
@@ -485,14 +485,12 @@ def _of_sample(
 ) -> GroupList:
     now = session.now
     rows: Mapping[str, LedgerRow] = {}
-    documents = None
+    context = None
     if app is not None and pipeline is not None:
-        from deadletter.rules.document import DocumentBuilder
-
-        documents = DocumentBuilder(deployed.settings(pipeline))
+        context = PipelineContext(deployed.settings(pipeline))
         rows = _rows(session, app, pipeline, look)
     entries = [
-        entry_of(letter, rows.get(stamp_of(letter).origin), documents, now.timestamp())
+        entry_of(letter, rows.get(stamp_of(letter).origin), context, now.timestamp())
         for letter in look.letters
     ]
     depth = _sum(look.depth)

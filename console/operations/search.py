@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
-from deadletter.contract import MAIN_DLQ, parking_source
+from deadletter.contract import MAIN_DLQ, LedgerContext, parking_source
 from deadletter.message.letter import Letter
 from deadletter.message.stamp import Stamp, initial_stamp
 
@@ -60,7 +60,9 @@ class FoundMatch:
     ]
     message_id: Annotated[str, "MessageId of this copy"]
     origin: Annotated[str, "MessageId of its first life"]
-    tenant: Annotated[str, "its tenant; empty without one"]
+    tenant: Annotated[
+        str, "its tenant as `ledger_context` says: plain, hashed or left out; empty without one"
+    ]
     attempts: Annotated[int, "re-drives so far"]
     first_sent: Annotated[datetime | None, "when its producer sent it"]
     outcome: Annotated[str | None, "what became of it in its run; null outside of snapshots"]
@@ -146,6 +148,7 @@ class _LetterSearch:
         self._progress = progress
         self._until = session.clock() + bounds.seconds
         self._fields = [(_compiled(path), value) for path, value in wanted.fields.items()]
+        self._kept: dict[str, LedgerContext] = {}
         self._seen: set[tuple[str, str]] = set()
         self.looked_at = self.received = 0
         self.matches: list[FoundMatch] = []
@@ -168,7 +171,16 @@ class _LetterSearch:
     def _documents(self, pipeline: DeployedPipeline) -> DocumentBuilder:
         from deadletter.rules.document import DocumentBuilder
 
-        return DocumentBuilder(deployed.settings(pipeline))
+        settings = deployed.settings(pipeline)
+        self._kept[pipeline.name] = settings.ledger_context
+        return DocumentBuilder(settings)
+
+    def _shown(self, tenant: str, pipeline: DeployedPipeline) -> str:
+        """The tenant as the ledger keeps it: results are copied into tickets and logs."""
+        from deadletter.failure.about_letter import kept_values
+
+        values = {"tenant": tenant} if tenant else {}
+        return kept_values(values, self._kept[pipeline.name], pipeline.name).get("tenant", "")
 
     def _queue(
         self, pipeline: DeployedPipeline, documents: DocumentBuilder, source: str, url: str
@@ -233,11 +245,12 @@ class _LetterSearch:
             return
         document = documents.build(letter, stamp, None, self._session.clock()).value
         tenant = _tenant(document)
-        if self._wanted.tenant is not None and tenant != self._wanted.tenant:
+        shown = self._shown(tenant, pipeline)
+        if self._wanted.tenant not in (None, tenant, shown):
             return
         if not all(_matches(path, value, document) for path, value in self._fields):
             return
-        self._found(pipeline, _match(pipeline, letter, stamp, place, tenant, body=self._body))
+        self._found(pipeline, _match(pipeline, letter, stamp, place, shown, body=self._body))
 
     def _is_known(self, pipeline: DeployedPipeline, copy: str) -> bool:
         """Whether this copy was found already: an index may lag, and show it in two lanes."""
@@ -260,7 +273,8 @@ class _LetterSearch:
                 name = listed.name
                 if wanted.ids and not wanted.ids & {name.copy, name.origin}:
                     continue
-                if wanted.tenant is not None and name.tenant != wanted.tenant:
+                shown = self._shown(name.tenant, pipeline)
+                if wanted.tenant not in (None, name.tenant, shown):
                     continue
                 if not self._is_known(pipeline, name.copy):
                     self._found(pipeline, FoundMatch(
@@ -268,7 +282,7 @@ class _LetterSearch:
                         place=f"snapshot {run}",
                         message_id=name.copy,
                         origin=name.origin,
-                        tenant=name.tenant,
+                        tenant=shown,
                         attempts=name.attempt,
                         first_sent=_sent(name.first_sent),
                         outcome=listed.outcome.name,

@@ -28,11 +28,19 @@ def about_letter(
     """
     if how is LedgerContext.NONE:
         return AboutLetter(size=size)
+    if how is LedgerContext.HASHED:
+        endpoint = hashed(endpoint, pipeline) if endpoint else ""
+    return AboutLetter(_fitted(kept_values(context, how, pipeline)), endpoint, size)
+
+
+def kept_values(context: Mapping[str, Any], how: LedgerContext, pipeline: str) -> dict[str, str]:
+    """The values of the context as people may see them outside of the message itself."""
+    if how is LedgerContext.NONE:
+        return {}
     values = {name: _text(value) for name, value in context.items()}
     if how is LedgerContext.HASHED:
-        values = {name: hashed(value, pipeline) for name, value in values.items()}
-        endpoint = hashed(endpoint, pipeline) if endpoint else ""
-    return AboutLetter(_fitted(values), endpoint, size)
+        return {name: hashed(value, pipeline) for name, value in values.items()}
+    return values
 
 
 def hashed(value: str, pipeline: str) -> str:

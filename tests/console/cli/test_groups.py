@@ -16,6 +16,7 @@ from deadletter.aws.cause_entries import DynamoDBCauseEntries
 from deadletter.aws.causes import DynamoDBCauses
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.contract import CAUSE_SHARDS, CAUSES, circuit_lane
+from deadletter.failure.about_letter import hashed
 from deadletter.failure.causes import FailedTry, Second
 from deadletter.failure.failure import Category, Failure
 from deadletter.failure.ledger import AboutLetter, LedgerUnavailable
@@ -166,6 +167,20 @@ def test_a_sample_knows_the_causes_that_the_ledger_knows(cloud: Cloud, dlq: Dlq)
     [group] = answer["groups"]
     assert (group["name"], group["category"], group["http_status"]) == ("f503", "transient", 503)
     assert len(answer["notes"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("how", "name"),
+    [("hashed", hashed("acme", "orders")), ("none", "unknown")],
+    ids=["hashed", "none"],
+)
+def test_a_sample_shows_tenants_as_the_ledger_keeps_them(
+    cloud: Cloud, dlq: Dlq, how: str, name: str
+) -> None:
+    cloud.deploy("orders", settings={**LIBRARY, "ledger_context": how})
+    cloud.letter('{"tenant": "acme"}')
+    [group] = told(dlq, "--sample", "10", "--by", "tenant")["groups"]
+    assert group["name"] == name
 
 
 def test_a_queue_of_no_pipeline_is_read_with_nothing_deployed(cloud: Cloud, dlq: Dlq) -> None:

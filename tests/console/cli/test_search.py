@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from deadletter.failure.about_letter import hashed
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Letter
 from deadletter.message.queue import ReceivedLetter
@@ -139,6 +140,24 @@ def test_each_match_is_one_line_of_json(letters: Cloud, dlq: Dlq) -> None:
     assert result.exit_code == 0
     rows = [json.loads(row) for row in result.stdout.splitlines()]
     assert sorted(row["message_id"] for row in rows) == ["gone", "large", "small"]
+
+
+@pytest.mark.parametrize(
+    ("how", "shown"), [("hashed", hashed("acme", "orders")), ("none", "")], ids=["hashed", "none"]
+)
+def test_a_tenant_is_shown_as_the_ledger_keeps_it(
+    cloud: Cloud, dlq: Dlq, how: str, shown: str
+) -> None:
+    cloud.deploy("orders", settings={**TENANT, "ledger_context": how})
+    wait(cloud, "due", "small", tenantId="acme")
+    run = cloud.replay(ReplayRun(id=RUN, pipeline="orders", state=RunState.DONE))
+    name = Name(copy="gone", origin="origin of gone", place=("p", "s"), key="00", tenant="acme")
+    cloud.snapshot(run, [(name, ReplayOutcome.RECOVERED)])
+
+    matches = read(dlq, "--tenant", "acme")["matches"]
+
+    assert [match["tenant"] for match in matches] == [shown, shown]
+    assert "acme" not in dlq("search", "--tenant", "acme").stdout
 
 
 def test_a_body_is_shown_only_if_asked_for_and_cannot_control_the_terminal(
