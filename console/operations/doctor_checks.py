@@ -98,6 +98,7 @@ class Examined:
     `consumers` by function name, `keys` by the id that a queue names. `uses` are other services
     that send what they could not deliver to this DLQ. `topic` is the app's topic for alarms, and
     `drained` the name of the queue that its redriver drains; empty without an app.
+    With an app, the first of `mains` is that of the pipeline.
     """
 
     mains: Sequence[DeployedQueue]
@@ -132,10 +133,12 @@ def _all(facts: Examined) -> Iterator[QueueFault]:
 
 
 def _redrive_policy(main: DeployedQueue, facts: Examined) -> Iterator[QueueFault]:
-    if main.dlq_arn is None and facts.drained:
+    # The other queues that share its DLQ can be those of other pipelines.
+    drained = facts.drained if main is facts.mains[0] else ""
+    if main.dlq_arn is None and drained:
         yield QueueFault(
             ERROR, "no DLQ", main.name,
-            f"it names no DLQ, and the pipeline drains {facts.drained}: a message that always "
+            f"it names no DLQ, and the pipeline drains {drained}: a message that always "
             f"fails is received again and again until it expires after {duration(main.retention)}",
             _set_drained(main, facts),
         )  # fmt: skip
@@ -156,7 +159,7 @@ def _redrive_policy(main: DeployedQueue, facts: Examined) -> Iterator[QueueFault
             f"its DLQ {main.dlq_arn} is missing, or belongs to another account: a message that "
             f"fails stays in the queue until it expires after {duration(main.retention)}",
             _set_drained(main, facts)
-            if facts.drained and main.dlq_arn != _sibling_arn(main, facts.drained)
+            if drained and main.dlq_arn != _sibling_arn(main, drained)
             else None,
         )  # fmt: skip
     elif facts.dlq.allowed_sources is not None and main.arn not in facts.dlq.allowed_sources:
@@ -167,10 +170,10 @@ def _redrive_policy(main: DeployedQueue, facts: Examined) -> Iterator[QueueFault
                 {"redrivePermission": "byQueue",
                  "sourceQueueArns": [*facts.dlq.allowed_sources, main.arn]})),
         )  # fmt: skip
-    if facts.drained and facts.dlq is not None and facts.dlq.name != facts.drained:
+    if drained and facts.dlq is not None and facts.dlq.name != drained:
         yield QueueFault(
             ERROR, "another DLQ", main.name,
-            f"its messages die into {facts.dlq.name}, and the pipeline drains {facts.drained}: "
+            f"its messages die into {facts.dlq.name}, and the pipeline drains {drained}: "
             "no letter is re-driven; name the right one in the settings and deploy, or repair "
             "the queue",
             _set_drained(main, facts),
@@ -182,7 +185,10 @@ def _redrive_policy(main: DeployedQueue, facts: Examined) -> Iterator[QueueFault
             ERROR if receives == 1 else WARNING, "maxReceiveCount", main.name,
             f"maxReceiveCount is {receives}: a throttled or restarted consumer is enough to "
             f"dead-letter a good message; allowed are 1 to 1,000, {BEST_RECEIVES} is usual",
-            _set(main, facts, RedrivePolicy=_redrive(main.dlq_arn, BEST_RECEIVES)),
+            # Typed after the fix of "another DLQ", it must not undo it.
+            _set_drained(main, facts)
+            if drained
+            else _set(main, facts, RedrivePolicy=_redrive(main.dlq_arn, BEST_RECEIVES)),
         )  # fmt: skip
 
 
@@ -286,7 +292,7 @@ def _dead_letters(dlq: DeployedQueue, facts: Examined) -> Iterator[QueueFault]:
                 f"aws sqs create-queue --queue-name {_dlq_name(main)} --region {facts.region} "
                 f"--attributes {_json(_dlq_attributes(main))} && "
                 + _set(main, facts, RedrivePolicy=_redrive(
-                    _dlq_arn(main), main.max_receive_count or BEST_RECEIVES))
+                    _dlq_arn(main), _receives(main)))
                 for main in others
             ),
             f"the letters in {dlq.name} stay there, and a pipeline of "
@@ -438,8 +444,14 @@ def _sibling_arn(main: DeployedQueue, name: str) -> str:
 
 def _set_drained(main: DeployedQueue, facts: Examined) -> str:
     """The command that makes the DLQ of the pipeline that of its main queue."""
-    receives = main.max_receive_count or BEST_RECEIVES
-    return _set(main, facts, RedrivePolicy=_redrive(_sibling_arn(main, facts.drained), receives))
+    arn = _sibling_arn(main, facts.drained)
+    return _set(main, facts, RedrivePolicy=_redrive(arn, _receives(main)))
+
+
+def _receives(main: DeployedQueue) -> int:
+    """The receives that a fix sets: those of the queue, unless they are too few."""
+    given = main.max_receive_count or 0
+    return given if given >= FEWEST_RECEIVES else BEST_RECEIVES
 
 
 def _dlq_attributes(main: DeployedQueue) -> Mapping[str, str]:

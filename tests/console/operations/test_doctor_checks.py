@@ -221,6 +221,20 @@ def test_the_queue_that_a_shared_dlq_is_named_after_keeps_it() -> None:
     assert "a pipeline of invoices re-drives none from a new DLQ" in finding.before
 
 
+def test_no_fix_undoes_another_and_none_touches_the_queue_of_another_pipeline() -> None:
+    mains = (replace(MAIN, max_receive_count=1), queue("b", dlq_arn=DLQ.arn, max_receive_count=2))
+    faults = findings(replace(HEALTHY, mains=mains, drained="orders-letters"))
+    own = [fault for fault in faults if fault.subject == "orders"]
+    assert [fault.check for fault in own] == ["another DLQ", "maxReceiveCount"]
+    for fault in own:
+        assert _redrive_target(fault.fix) == "arn:aws:sqs:eu-west-1:1:orders-letters"
+        assert '"maxReceiveCount\\": 5' in str(fault.fix)
+    others = [fault.check for fault in faults if fault.subject == "b"]
+    assert others == ["maxReceiveCount"]
+    (shared,) = [fault for fault in faults if fault.check == "shared DLQ"]
+    assert '"maxReceiveCount\\": 5' in str(shared.fix)
+
+
 def _redrive_target(fix: str | None) -> str:
     words = shlex.split(fix or "")
     attributes = json.loads(words[words.index("--attributes") + 1])
