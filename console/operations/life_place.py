@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
-from deadletter.contract import PARKED_LANE
+from deadletter.contract import PARKED_LANE, Reason
 from deadletter.replay.ticket import TERMINAL, ReplayOutcome
 
 from .life_record import LetterRecord, RunTicket
@@ -202,6 +202,15 @@ def _is_parked(row: LedgerRow, last: float) -> bool:
     return by_redriver or by_consumer
 
 
+def _why_parked(row: LedgerRow) -> str:
+    """The failure that the letter was parked for; its reason if no failure explains it."""
+    reason = str(row.parked_as or row.ended_reason or "")
+    if reason not in (Reason.PERMANENT, Reason.POISON) or row.parked_rule or not row.failures:
+        return reason
+    last = row.failures[-1]
+    return ": ".join(filter(None, (last.error_type, last.message))) or reason
+
+
 def _parked(row: LedgerRow, queue: str) -> Place:
     reason = row.parked_as or row.ended_reason or "an unknown reason"
     says = (
@@ -212,7 +221,7 @@ def _parked(row: LedgerRow, queue: str) -> Place:
         Where.PARKED,
         says,
         since=moment(row.parked_at),
-        because=str(row.parked_as or row.ended_reason or ""),
+        because=_why_parked(row),
         rule=row.parked_rule or None,
         queue=queue,
     )

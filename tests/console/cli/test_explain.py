@@ -222,14 +222,15 @@ def test_a_letter_that_the_consumer_parked_is_parked_and_can_be_released(
 ) -> None:
     queues = {"PERMANENT": "later", "PERMANENT:schema": "schema"}
     cloud.deploy("orders", settings={**LIBRARY, "parking_for": queues})
-    failed(cloud, category=Category.SCHEMA)
+    failed(cloud, category=Category.SCHEMA, error_type="SchemaError", message="no price")
     ledger = DynamoDBLedger(cloud.dynamodb, "letters", "orders", time.time, 86_400)
     ledger.parked(ORIGIN, 0, time.time(), str(Reason.PERMANENT))
 
     life = told(dlq, ORIGIN)
 
     [place] = life["places"]
-    assert (place["where"], place["because"]) == ("PARKED", "PERMANENT")
+    assert (place["where"], place["because"]) == ("PARKED", "SchemaError: no price")
+    assert "Parked as PERMANENT" in place["says"]
     assert place["queue"] == "schema"
     assert life["now"] is None
     assert f'dlq parked release --pipeline orders --id {ORIGIN} --why "<why>"' in [
