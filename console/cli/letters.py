@@ -28,6 +28,11 @@ Body = Annotated[
         help="A body, or what `aws sqs receive-message` printed, instead of a queue; - is stdin.",
     ),
 ]
+ShowBody = Annotated[
+    bool, typer.Option("--show-body", help="Show bodies too, control characters escaped.")
+]
+BodyToo = Annotated[bool, typer.Option("--body", hidden=True, help="The same as --show-body.")]
+"""Another name of --show-body, where --body names no file."""
 Attributes = Annotated[
     list[str] | None,
     typer.Option(

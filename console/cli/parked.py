@@ -19,7 +19,7 @@ from ..operations.session import Session
 from ..operations.words import clock, count, duration, size
 from .command import OnePipeline, PipelineArgument, command, group, one_pipeline
 from .exit import Exit
-from .letters import not_given_back
+from .letters import BodyToo, ShowBody, not_given_back
 from .output import Block, Line, Reply, Styled, TextTable, line
 from .parked_release import discard, release
 from .replay_options import parked_reason
@@ -36,9 +36,6 @@ Limit = Annotated[
 Why = Annotated[
     str | None,
     typer.Option("--reason", metavar="REASON", help=f"Only: {', '.join(Reason)}."),
-]
-ShowBody = Annotated[
-    bool, typer.Option("--show-body", help="Show bodies too, control characters escaped.")
 ]
 LetterId = Annotated[
     str,
@@ -77,6 +74,7 @@ def list_(
     limit: Limit = 10,
     reason: Why = None,
     show_body: ShowBody = False,
+    body: BodyToo = False,
 ) -> Reply[ParkedSample]:
     """Peek at parked letters: which, why, since when.
 
@@ -87,7 +85,7 @@ def list_(
 
     Bodies are not shown unless you ask: they may hold your customers' data.
     """
-    wanted = ParkedFilter(limit, parked_reason(reason) if reason else None, show_body)
+    wanted = ParkedFilter(limit, parked_reason(reason) if reason else None, show_body or body)
     return Reply(operation.read(session, one_pipeline(argument, pipeline), wanted), show)
 
 
@@ -152,14 +150,19 @@ def _age(at: datetime, now: datetime) -> str:
     ],
 )
 def show_(
-    session: Session, id_: LetterId, pipeline: OnePipeline = None, show_body: ShowBody = False
+    session: Session,
+    id_: LetterId,
+    pipeline: OnePipeline = None,
+    show_body: ShowBody = False,
+    body: BodyToo = False,
 ) -> Reply[ParkedDetails]:
     """Show one parked letter: why it is parked, and each failure that the ledger has.
 
     It looks through the waiting room, then through the parking queues until it finds the
     letter. Every letter that it received on the way is given back.
     """
-    return Reply(parked_letters.details(session, pipeline, id_, body=show_body), _show_details)
+    answer = parked_letters.details(session, pipeline, id_, body=show_body or body)
+    return Reply(answer, _show_details)
 
 
 @command(

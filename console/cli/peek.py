@@ -13,7 +13,7 @@ from ..operations.letter_peek import LetterPeek, PeekedLetter
 from ..operations.session import Session
 from ..operations.words import clock, count, duration, size
 from .command import OnePipeline, PipelineArgument, command, one_pipeline, plain_typer
-from .letters import not_given_back
+from .letters import BodyToo, not_given_back
 from .output import Block, Line, Reply, Styled, line
 
 # Characters of a body that a terminal is given; JSON has all of it.
@@ -34,10 +34,11 @@ AnyQueue = Annotated[
 Limit = Annotated[
     int, typer.Option("--limit", metavar="N", min=1, max=500, help="How many to show.")
 ]
-Body = Annotated[
+ShowBody = Annotated[
     bool,
     typer.Option(
-        "--body", help="Bodies too, control characters escaped. It looks into the DLQ for them."
+        "--show-body",
+        help="Show bodies too, control characters escaped. It looks into the DLQ for them.",
     ),
 ]
 
@@ -47,8 +48,8 @@ Body = Annotated[
     "peek",
     example=[
         "dlq peek orders",
-        "dlq peek orders --lane circuit:orders --body",
-        "dlq peek --queue billing-dlq --limit 5 --body",
+        "dlq peek orders --lane circuit:orders --show-body",
+        "dlq peek --queue billing-dlq --limit 5 --show-body",
     ],
 )
 def peek(
@@ -58,18 +59,20 @@ def peek(
     lane: Lane = None,
     queue: AnyQueue = None,
     limit: Limit = 20,
-    body: Body = False,
+    show_body: ShowBody = False,
+    body: BodyToo = False,
 ) -> Reply[LetterPeek]:
     """Which letters there are, without taking one.
 
     It reads the waiting room and the ledger: nothing is received, hidden or counted. A
     letter in a queue of SQS is shown as the ledger knows it.
 
-    With --body, and with --queue, messages are received from a queue and given back at
+    With --show-body, and with --queue, messages are received from a queue and given back at
     once. SQS counts each look: after three, a message drops out of the queue's own age
     metric, and a maxReceiveCount counts them too.
     """
     chosen = one_pipeline(argument, pipeline)
+    body = body or show_body
     operation.one_place(chosen, queue, lane)
     if queue is not None:
         answer = operation.peek_at_queue(session, queue, limit=limit, body=body)

@@ -36,8 +36,8 @@ moves or deletes a message itself. Every command needs `ssm:GetParametersByPath`
 | `groups` | `dynamodb:Query` of the table and its indexes, `dynamodb:BatchGetItem`, \
 `sqs:GetQueueAttributes`; for a sample of a queue: `sqs:ReceiveMessage`, \
 `sqs:ChangeMessageVisibility`, and `sqs:GetQueueUrl` for one that is named by its name |
-| `explain` | `dynamodb:BatchGetItem`, `dynamodb:Query`; for bodies that wait in S3: \
-`s3:GetObject` |
+| `explain` | `dynamodb:BatchGetItem`, `dynamodb:Query`, `sqs:GetQueueAttributes`; \
+for bodies that wait in S3: `s3:GetObject` |
 | `init` | `sqs:ListQueues`, `sqs:GetQueueAttributes`, `cloudwatch:GetMetricData`; to add: \
 `lambda:ListEventSourceMappings`, `lambda:GetFunctionConfiguration`; not \
 `ssm:GetParametersByPath` |
@@ -48,9 +48,9 @@ moves or deletes a message itself. Every command needs `ssm:GetParametersByPath`
 `kms:DescribeKey`, `kms:GetKeyPolicy`; what is refused is named, and the rest is checked |
 | `logs` | `dynamodb:BatchGetItem`, `dynamodb:Query`, `lambda:GetFunctionConfiguration`, \
 `logs:StartQuery`, `logs:GetQueryResults`, `logs:StopQuery` |
-| `peek` | `dynamodb:Query`, `dynamodb:BatchGetItem`; with `--body`: `sqs:GetQueueAttributes`, \
-`sqs:ReceiveMessage`, `sqs:ChangeMessageVisibility`, `s3:GetObject`; with `--queue`: \
-`sqs:GetQueueUrl` too, and not `ssm:GetParametersByPath` |
+| `peek` | `dynamodb:Query`, `dynamodb:BatchGetItem`; with `--show-body`: \
+`sqs:GetQueueAttributes`, `sqs:ReceiveMessage`, `sqs:ChangeMessageVisibility`, `s3:GetObject`; \
+with `--queue`: `sqs:GetQueueUrl` too, and not `ssm:GetParametersByPath` |
 | `search` | those of `parked`, `s3:GetObject` |
 | `observe` | `dynamodb:Query`, `dynamodb:BatchGetItem` |
 | `redrive` | `sqs:GetQueueAttributes`, `lambda:InvokeFunction` |

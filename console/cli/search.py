@@ -15,6 +15,7 @@ from ..operations.words import clock, count, size
 from . import replay_options
 from .command import SomePipelines, command, plain_typer
 from .exit import Exit
+from .letters import BodyToo, ShowBody
 from .output import Block, Line, Reply, Styled, line
 
 # Characters of a body that a terminal is given.
@@ -53,7 +54,6 @@ Most = Annotated[
 Wait = Annotated[
     int, typer.Option("--wait", metavar="SECONDS", min=1, max=600, help="Search so long in all.")
 ]
-Body = Annotated[bool, typer.Option("--body", help="Bodies too, control characters escaped.")]
 
 
 @command(
@@ -78,7 +78,8 @@ def search(
     limit: Limit = 100,
     most: Most = MOST_LETTERS,
     wait: Wait = 60,
-    body: Body = False,
+    show_body: ShowBody = False,
+    body: BodyToo = False,
 ) -> Reply[SearchResult]:
     """Find letters by text, field, tenant or id, wherever we hold them.
 
@@ -101,7 +102,7 @@ def search(
             wanted,
             bounds=Bounds(limit, most, wait),
             queues=queues,
-            body=body,
+            body=show_body or body,
             progress=replay_options.progress,
         )
     finally:

@@ -42,8 +42,10 @@ class PeekedLetter:
     error_type: Annotated[str, "the error; empty if it is not known"]
     size: Annotated[int | None, "bytes of body and attributes; null if it is not known"]
     received: Annotated[int | None, "how often it was received, looks included; null if not known"]
-    body: Annotated[str | None, "the body; null without --body"]
-    attributes: Annotated[Mapping[str, Any] | None, "its message attributes; null without --body"]
+    body: Annotated[str | None, "the body; null without --show-body"]
+    attributes: Annotated[
+        Mapping[str, Any] | None, "its message attributes; null without --show-body"
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +197,7 @@ def _failing(
     if entries:
         notes.append(
             "Letters of the ledger are in a queue of SQS, and their bodies are only there: "
-            "--body looks into the DLQ."
+            "--show-body looks into the DLQ."
         )
     return [
         PeekedLetter(

@@ -67,7 +67,7 @@ class FoundMatch:
     first_sent: Annotated[datetime | None, "when its producer sent it"]
     outcome: Annotated[str | None, "what became of it in its run; null outside of snapshots"]
     size: Annotated[int, "bytes of body and attributes"]
-    body: Annotated[str | None, "the body; null without --body, and in snapshots"]
+    body: Annotated[str | None, "the body; null without --show-body, and in snapshots"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -401,10 +401,12 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
             "table Circuits": {"dynamodb:BatchGetItem"},
         }
     },
-    # It judges as the router does, from what the router reads.
+    # It judges as the router does, from what the router reads; empty queues hold no letter.
     "dlq explain": {
         "DlqReader": {
             **SEE,
+            **WEIGH,
+            "main queues": {"sqs:GetQueueAttributes"},
             **WAITING,
             "table Letters": {"dynamodb:BatchGetItem", "dynamodb:Query"},
             "table Circuits": {"dynamodb:BatchGetItem"},

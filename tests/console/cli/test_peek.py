@@ -143,7 +143,7 @@ def test_a_body_cannot_control_the_terminal(cloud: Cloud, dlq: Dlq) -> None:
     cloud.deploy("orders")
     wait(cloud, "due", "copy-1", body="\x1b[2Jgone\n" + "y" * 3_000)
 
-    shown = dlq("peek", "--body").stdout
+    shown = dlq("peek", "--show-body").stdout
 
     assert r"\x1b[2Jgone\n" in shown
     assert "1,009 more characters: see --json" in shown

@@ -53,6 +53,16 @@ def test_every_option_says_what_it_is_for(path: str) -> None:
     assert all(option.help for option in COMMANDS[path].params)
 
 
+@pytest.mark.parametrize(
+    "path", ["dlq peek", "dlq search", "dlq parked list", "dlq parked show", "dlq rules explain"]
+)
+def test_bodies_are_shown_by_the_same_option_everywhere(path: str) -> None:
+    options = {name: option for option in COMMANDS[path].params for name in option.opts}
+    assert not options["--show-body"].hidden
+    # The former name; where it takes a file, it is the body itself.
+    assert options["--body"].hidden is options["--body"].is_flag
+
+
 def _examples() -> list[str]:
     root = typer.main.get_command(main.app)
     pages = [root.epilog or "", *(command.epilog for command in COMMANDS.values())]

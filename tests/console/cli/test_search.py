@@ -167,7 +167,7 @@ def test_a_body_is_shown_only_if_asked_for_and_cannot_control_the_terminal(
     cloud.park("orders", "POISON", "secret \x1b[2J")
 
     assert "secret" not in dlq("search", "SECRET").stdout
-    shown = dlq("search", "SECRET", "--body").stdout
+    shown = dlq("search", "SECRET", "--show-body").stdout
     assert r"secret \x1b[2J" in shown
     assert "dlq explain" in shown
 
