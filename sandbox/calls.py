@@ -50,6 +50,10 @@ def recording(
     """
 
     def judge(access_key: str, action: str, service: str, region: str, **more: Any) -> Any:
+        group = str(more.get("resource_arn", "*"))
+        if service == "logs" and ":log-group:" in group and ":log-stream:" not in group:
+            # CloudWatch Logs asks about the streams of a group; policies name it with ":*".
+            more["resource_arn"] = f"{group.removesuffix(':*')}:log-stream:"
         refused = enforce(access_key, action, service, region, **more)
         kind, *session = caller_arn().split(":")[5].split("/")
         if kind == "assumed-role":

@@ -93,7 +93,8 @@ class ReplayScript:
         self._interrupted(run)
         if self._sizes.grouped:
             self._fifo()
-        if self._sizes.parked:
+        # A run that could not hold itself in time has parked some letters.
+        if self._sizes.parked or self._keyed.depth("parking"):
             self._release()
         return self._account()
 

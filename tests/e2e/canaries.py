@@ -32,14 +32,14 @@ Aws = Callable[[str], Any]
 Text = tuple[str, str]
 """Where something was written, and what."""
 
-# What the command line is asked for to see a message.
-MEANT_TO_SHOW: Sequence[tuple[str, ...]] = ()
+# The options by which a person asks the command line for what is in a message.
+MEANT_TO_SHOW = frozenset({"--body", "--show-body"})
 
 # Tables that hold them because they are for it.
 KEEPS_URLS = "Endpoints"
 
-# Columns of a letter in the waiting room that are the letter.
-LETTER_ITSELF = ("letter",)
+# Columns that are the letter itself, and those values of it that `ledger_context` keeps.
+LETTER_ITSELF = ("letter", "context")
 
 
 class Heard:
@@ -52,8 +52,7 @@ class Heard:
         return iter(self._texts)
 
     def command(self, words: Sequence[str], output: str) -> None:
-        plain = tuple(word for word in words if not word.startswith("-"))
-        if not any(plain[: len(shown)] == shown for shown in MEANT_TO_SHOW):
+        if not MEANT_TO_SHOW.intersection(words):
             self._texts.append((f"dlq {' '.join(words)}", output))
 
     def answer(self, function: str, payload: Any) -> None:

@@ -13,7 +13,7 @@ from sandbox.replay.pipeline import BY_GROUP, BY_KEY, ReplayPipeline
 from sandbox.replay.script import ReplayScript, Sizes
 from sandbox.server import Sandbox
 
-SMALL = Sizes(letters=80, keys=10, grouped=0, parked=0, rate=40.0, kills=1, retry_after=5.0)
+SMALL = Sizes(letters=80, keys=10, grouped=0, parked=0, rate=40.0, kills=1, retry_after=10.0)
 """What CI has time for, about 55 s: the emulator, not the run, sets the pace. The FIFO group, the
 approval and the parked letters are played at night."""
 
