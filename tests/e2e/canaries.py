@@ -39,7 +39,7 @@ MEANT_TO_SHOW = frozenset({"--body", "--show-body"})
 KEEPS_URLS = "Endpoints"
 
 # Columns that are the letter itself, and those values of it that `ledger_context` keeps.
-LETTER_ITSELF = ("letter", "context")
+LETTER_ITSELF = ("letter", "context", "endpoint")
 
 
 class Heard:

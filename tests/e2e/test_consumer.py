@@ -97,6 +97,7 @@ def test_a_failures_row_says_why_and_nothing_of_the_message(
     row = orders.item(message_id)
     # The values that rules and people ask for, and nothing else of the message.
     assert row.pop("context")["M"]["tenantId"] == {"S": tenant}
+    assert tenant in row.pop("endpoint")["S"]
     stored = json.dumps(row)
     assert not [secret for secret in (*canaries.ALL, tenant, "tenantId") if secret in stored]
     heal(orders, receiver, tenant)
