@@ -143,8 +143,13 @@ def _print(reply: Reply[Any], *, as_json: bool, as_lines: bool, query: Any) -> N
 
 
 def _rows(data: Mapping[str, Any]) -> Any:
-    """The first list of an answer; the answer if it has none."""
-    return next((value for value in data.values() if isinstance(value, list)), data)
+    """The first list of rows in an answer; the answer if it has none.
+
+    A list of names is about the answer, and not its rows, unless it has no other list.
+    """
+    lists = [value for value in data.values() if isinstance(value, list)]
+    rows = [value for value in lists if not value or isinstance(value[0], Mapping)]
+    return next(iter([*rows, *lists]), data)
 
 
 def _write_lines(data: Any) -> None:

@@ -507,7 +507,7 @@ def _of_sample(
             " shape of their bodies. The consumer library records causes (docs/consumer.md)."
         )
     if look.not_given_back:
-        notes.append(f"{count(look.not_given_back, 'message')} stay hidden for up to 30 s.")
+        notes.append(f"Hidden for up to 30 s: {count(look.not_given_back, 'message')}.")
     return _answer(
         session,
         by,

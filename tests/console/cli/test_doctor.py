@@ -92,6 +92,13 @@ def test_a_bad_queue_is_examined_from_either_end(bad: Any, dlq: Any, queue: str)
     assert any("EventBridge rule nightly" in says for says in kinds)
 
 
+def test_the_lines_for_a_script_are_the_findings_and_not_the_names_of_queues(
+    bad: Any, dlq: Any
+) -> None:
+    lines = dlq("doctor", "--queue", "orders-dlq", "--jsonl").stdout.splitlines()
+    assert {json.loads(line)["check"] for line in lines} >= {check for _, check, _ in ILLS}
+
+
 def test_the_fixes_repair_what_can_be_repaired(bad: Any, dlq: Any) -> None:
     """What a person would paste, typed at the same AWS."""
     answer = json.loads(dlq("doctor", "--queue", "orders", "--json").stdout)
