@@ -86,7 +86,7 @@ for builtin in (
     FloatingPointError("x"),
     RecursionError("maximum recursion depth exceeded"),
     MemoryError(),
-    NotImplementedError("later"),
+    NotImplementedError("this carrier takes no parcels"),
     RuntimeError("dictionary changed size during iteration"),
     StopIteration(),
     EOFError("EOF when reading a line"),

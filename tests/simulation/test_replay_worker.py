@@ -78,7 +78,7 @@ CAUGHT_BY = {
     "what a killed worker intended is forgotten": "cut",
     "a shard is taken over as soon as its intent ends": "crowded_run",
     "a grant is used late": "switched_off",
-    "letters are paid for at a fifth": "switched_off",
+    "each worker has the whole rate": "switched_off",
     "a key goes on behind a letter that stops it": "stopping",
     "a direct delivery that fails uses no try": "delivered",
     "a letter is discarded without its export": "delivered",

@@ -7,23 +7,38 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from deadletter.redrive.journal import GRACE, OpenIntents, Slot
+from deadletter.redrive.journal import GRACE, Slot
 from deadletter.replay import (
     delivering,
     discarding,
     leaving,
     limiter,
     moving,
-    outcomes,
     run_room,
     shard_claim,
     standing,
 )
-from deadletter.replay.ticket import OUTSIDE, ReplayOutcome
+from deadletter.replay.ticket import OUTSIDE
 from tests.simulation.planting import Bugs, replaced
+from tests.simulation.replay_planted import PACE_BUGS, RUN_BUGS
 from tests.simulation.worker_stores import MemoryManifest, MemoryRoom
 
-WORKER_BUGS = Bugs()
+OF_RUNS = (
+    "an abort parks what was sent and has no ticket yet",
+    "an abort lets the schedule send",
+    "each worker claims a shard in a slot of its own",
+    "the next letter of a key does not wait for the outcome",
+    "a letter is deleted before its ticket stands",
+    "what was sent counts as recovered",
+)
+OF_THE_PACE = ("canaries are not counted off", "each worker has the whole rate")
+
+WORKER_BUGS = Bugs(
+    {
+        **{name: RUN_BUGS[name] for name in OF_RUNS},
+        **{name: PACE_BUGS[name] for name in OF_THE_PACE},
+    }
+)
 """Bugs of the worker, of leaving and of the limiter, which `worker_simulator` catches."""
 
 worker_bug = WORKER_BUGS.plant
@@ -44,40 +59,6 @@ def _() -> Iterator[None]:
         return part
 
     with replaced(MemoryManifest, "part", make):
-        yield
-
-
-@worker_bug("an abort parks what was sent and has no ticket yet")
-def _() -> Iterator[None]:
-    def make(original: Any) -> Any:
-        def sent(self: Any, letters: Any, tickets: Any, intents: Any) -> set[str]:
-            return {copy for copy in original(self, letters, tickets, intents) if copy in tickets}
-
-        return sent
-
-    with replaced(leaving.RunLeaving, "_sent", make):
-        yield
-
-
-@worker_bug("an abort lets the schedule send")
-def _() -> Iterator[None]:
-    with patch.object(leaving, "TO_SCHEDULE", "parked"):
-        yield
-
-
-@worker_bug("each worker claims a shard in a slot of its own")
-def _() -> Iterator[None]:
-    def make(original: Any) -> Any:
-        def init(self: Any, **options: Any) -> None:
-            original(self, **options)
-            self.name = f"{self.name}@{options['owner']}"
-
-        return init
-
-    with (
-        replaced(shard_claim.ShardClaim, "__init__", make),
-        patch.object(OpenIntents, "is_busy", lambda self, copy: False),
-    ):
         yield
 
 
@@ -108,31 +89,6 @@ def _() -> Iterator[None]:
         yield
 
 
-@worker_bug("canaries are not counted off")
-def _() -> Iterator[None]:
-    def make(original: Any) -> Any:
-        def bid_for(run: Any, letters: int, now: float, token: str) -> Any:
-            return replace(original(run, letters, now, token), allowance=0)
-
-        return bid_for
-
-    with replaced(limiter, "bid_for", make):
-        yield
-
-
-@worker_bug("letters are paid for at a fifth")
-def _() -> Iterator[None]:
-    def make(original: Any) -> Any:
-        def bid_for(run: Any, letters: int, now: float, token: str) -> Any:
-            bid = original(run, letters, now, token)
-            return replace(bid, cost=bid.cost / 5, latest=bid.latest + bid.cost)
-
-        return bid_for
-
-    with replaced(limiter, "bid_for", make):
-        yield
-
-
 @worker_bug("the attempts have no end")
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
@@ -145,42 +101,9 @@ def _() -> Iterator[None]:
         yield
 
 
-@worker_bug("the next letter of a key does not wait for the outcome")
-def _() -> Iterator[None]:
-    def make(original: Any) -> Any:
-        def await_outcome(self: Any, work: Any, letter: Any, ticket: Any) -> None:
-            original(self, work, letter, ticket)
-            if letter.name.key in work.lineup._open:
-                work.lineup._follow(letter.name.key)
-
-        return await_outcome
-
-    with replaced(standing.Standings, "await_outcome", make):
-        yield
-
-
 @worker_bug("a key goes on behind a letter that stops it")
 def _() -> Iterator[None]:
     with patch.object(standing.Standings, "_stops_key", lambda self, outcome, ticket: False):
-        yield
-
-
-@worker_bug("a letter is deleted before its ticket stands")
-def _() -> Iterator[None]:
-    def make(original: Any) -> Any:
-        def delete(self: Any, letters: Any) -> Any:
-            self._room.delete(letters)
-            return original(self, letters)
-
-        return delete
-
-    with replaced(run_room.RunRoom, "delete", make):
-        yield
-
-
-@worker_bug("what was sent counts as recovered")
-def _() -> Iterator[None]:
-    with patch.object(outcomes, "_by_ledger", lambda row, ticket: ReplayOutcome.RECOVERED):
         yield
 
 
