@@ -12,8 +12,9 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from typing import Any
 
 from deadletter.testing.clock import START
 from tests.simulation import breaker_simulator, replay_simulator
@@ -33,14 +34,19 @@ def replay(seed: int) -> int:
     """Print one schedule call by call."""
     simulation = Simulation(seed, shape_of(seed), random_plan(seed))
     print(f"seed {seed}: {shape_of(seed)}")
+    return shown(simulation, simulation.scheduler.log, simulation.reports)
+
+
+def shown(simulation: Any, log: Sequence[tuple[Any, ...]], reports: Sequence[Any] = ()) -> int:
+    """Run the schedule and print it call by call, then what its runs reported."""
     broken = None
     try:
         simulation.run()
     except Broken as error:
         broken = error
-    for moment, process, call, fault in simulation.scheduler.log:
-        print(f"{moment - START:12.3f}  {process:<14} {call:<32} {fault or ''}".rstrip())
-    for report in simulation.reports:
+    for moment, process, call, fault in log:
+        print(f"{moment - START:12.3f}  {process:<18} {call:<32} {fault or ''}".rstrip())
+    for report in reports:
         print(report.to_json())
     print(f"BROKEN: {broken}" if broken else "every promise kept")
     return 1 if broken else 0
@@ -66,15 +72,7 @@ def some(first: int) -> tuple[Counter[str], list[str]]:
 def replay_of_breaker(seed: int) -> int:
     """Print one schedule of the circuit breaker call by call."""
     simulation = breaker_simulator.schedule(seed)
-    broken = None
-    try:
-        simulation.run()
-    except Broken as error:
-        broken = error
-    for moment, process, call, fault in simulation.scheduler.log:
-        print(f"{moment - START:12.3f}  {process:<18} {call:<20} {fault or ''}".rstrip())
-    print(f"BROKEN: {broken}" if broken else "every promise kept")
-    return 1 if broken else 0
+    return shown(simulation, simulation.scheduler.log)
 
 
 def some_of_breaker(first: int) -> tuple[Counter[str], list[str]]:
@@ -99,31 +97,15 @@ def show_replay(seed: int) -> int:
     """Print one schedule of a replay run call by call."""
     simulation = replay_simulator.schedule(seed)
     print(f"seed {seed}: {replay_simulator.replay_shape(seed)}")
-    broken = None
-    try:
-        simulation.run()
-    except Broken as error:
-        broken = error
-    for moment, process, call, fault in simulation.scheduler.log:
-        print(f"{moment - START:12.3f}  {process:<18} {call:<24} {fault or ''}".rstrip())
-    print(f"BROKEN: {broken}" if broken else "every promise kept")
-    return 1 if broken else 0
+    return shown(simulation, simulation.scheduler.log)
 
 
 def show_worker(seed: int) -> int:
     """Print one schedule of the workers of a replay run call by call."""
     print(f"seed {seed}: {worker_shape(seed)}")
-    broken = None
     with replay_simulator.smaller_run():
         simulation = WorkerSimulation(seed, worker_shape(seed))
-        try:
-            simulation.run()
-        except Broken as error:
-            broken = error
-    for moment, process, call, fault in simulation.log:
-        print(f"{moment - START:12.3f}  {process:<18} {call:<24} {fault or ''}".rstrip())
-    print(f"BROKEN: {broken}" if broken else "every promise kept")
-    return 1 if broken else 0
+        return shown(simulation, simulation.log)
 
 
 PACED = 20
