@@ -1,17 +1,11 @@
 """Three endpoints on this machine: one healthy, one down until it is mended, one that refuses."""
 
-import threading
 from dataclasses import dataclass
 from email.message import Message
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Self
 
 from sandbox.demo.events import HEALTHY, RECOVERING, REFUSING, TENANTS, digest
-
-# How long its end may take.
-POLL_SECONDS = 0.05
+from sandbox.loopback import LoopbackEndpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +23,7 @@ class Visit:
         return self.status == HTTPStatus.OK
 
 
-class Receiver:
+class Receiver(LoopbackEndpoint):
     """Serves `url(tenant)` and keeps a record of every visit; a context manager."""
 
     def __init__(self) -> None:
@@ -39,35 +33,7 @@ class Receiver:
             RECOVERING: HTTPStatus.SERVICE_UNAVAILABLE,
             REFUSING: HTTPStatus.UNPROCESSABLE_ENTITY,
         }
-        receiver = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["content-length"]))
-                self.send_response(receiver._visit(self.path[1:], body, self.headers))
-                self.send_header("content-length", "0")
-                self.end_headers()
-
-            def log_message(self, *_: object) -> None:
-                """Keep the terminal for the display."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(POLL_SECONDS,), name="receiver", daemon=True
-        )
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        super().__init__()
 
     @property
     def visits(self) -> tuple[Visit, ...]:
@@ -75,13 +41,13 @@ class Receiver:
         return tuple(self._visits)
 
     def url(self, tenant: str) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}/{tenant}"
+        return self.address(tenant)
 
     def mend(self) -> None:
         """End the outage."""
         self._statuses[RECOVERING] = HTTPStatus.OK
 
-    def _visit(self, tenant: str, body: bytes, headers: Message) -> HTTPStatus:
+    def answer(self, tenant: str, body: bytes, headers: Message) -> HTTPStatus:
         status = self._statuses[tenant] if tenant in TENANTS else HTTPStatus.NOT_FOUND
         # Recorded before it is answered: what the sender does not hear of was still received.
         self._visits.append(
