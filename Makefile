@@ -103,8 +103,7 @@ scenarios: $(READY) ## Outages and poisonings, measured beside two baselines: OF
 	$(BIN)/python -m tests.scenario_bench $(OF) $(if $(SEEDS),--seeds $(SEEDS))
 
 nightly: $(READY) ## The long runs: more schedules and faults, 2,000 letters replayed, the drill
-	@command -v chromium chromium-browser google-chrome >/dev/null || \
-		{ echo "Chromium is needed, for the pages: apt-get install chromium"; exit 1; }
+	@$(BIN)/python -m tests.e2e.browser
 	SIM_SCHEDULES=50000 HYPOTHESIS_PROFILE=nightly \
 		$(BIN)/python -m pytest -q -n 2 -m "not sandbox" tests --ignore=tests/console --ignore=tests/infra --ignore=tests/sandbox --ignore=tests/tools --ignore=tests/drill
 	$(BIN)/python -m pytest -q -m "sandbox and nightly" tests/e2e

@@ -15,12 +15,10 @@ from sandbox.server import ROOT
 from tests.e2e import browser
 from tests.e2e.browser import Browser, Sight
 
-pytestmark = [
-    pytest.mark.nightly,
-    pytest.mark.skipif(
-        not browser.program(), reason="Chromium is missing: apt-get install chromium"
-    ),
-]
+# `make nightly` does not begin without Chromium.
+needs_chromium = pytest.mark.skipif(
+    not browser.program(), reason="Chromium is missing: apt-get install chromium"
+)
 
 PICTURES = ROOT / "build" / "replay-page"
 
@@ -53,17 +51,18 @@ def broken(minutes: int) -> RunAccount:
     tenants = [GroupAccount(name, "", 1, {"PARKED": 1}) for name in ("acme", "x" * 120, "")]
     run = ReplayRow(
         pipeline="orders-of-" + "a" * 50, run="ef26aeae5a038383", state="BROKEN",
-        letters=letters, ended=letters, counts=counts, step=6, rate=40.0, created=BEGAN,
-        changed=BEGAN + timedelta(minutes=7), expires=None,
+        counted=letters + 3, letters=letters, ended=letters, counts=counts,
+        step=6, rate=40.0, created=BEGAN, changed=BEGAN + timedelta(minutes=7), expires=None,
         because="13 letters are neither in the run's lane nor on a ticket", by="replay",
-        leaves_to="parked", empty=False,
+        leaves_to="parked", empty=False, restarts=1,
     )  # fmt: skip
     return RunAccount(
         account="123456789012", region="eu-west-1", app="deadletter", at=BEGAN, run=run,
         final=True, source="dlq", destination="main", why="the fix is deployed, " * 12,
         who=f"arn:aws:sts::123456789012:assumed-role/{'operator-' * 12}/person",
-        letters=letters, counts=counts, unaccounted=13, returned=144, causes=groups,
-        tenants=tenants, keys=groups,
+        letters=letters, counts=counts, unaccounted=13,
+        missing=[f"letter-{number}" for number in range(13)], missed="3 letters did not join",
+        returned=144, causes=groups, tenants=tenants, keys=groups,
         minutes=[
             RunMinute(BEGAN + timedelta(minutes=n), {"RECOVERED": n, "RETURNED": 3, "PARKED": 1})
             for n in range(minutes)
@@ -72,6 +71,12 @@ def broken(minutes: int) -> RunAccount:
     )  # fmt: skip
 
 
+def test_the_account_that_is_drawn_at_night_is_one_of_today() -> None:
+    assert "13 of " in page(broken(7))
+
+
+@pytest.mark.nightly
+@needs_chromium
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [NARROW, WIDE])
 @pytest.mark.parametrize("minutes", [1, 7, 1500])
