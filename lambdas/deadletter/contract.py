@@ -490,6 +490,12 @@ SOURCE_DIMENSION = "source"
 """The third dimension of figures about one queue or lane: "dlq", the id of a dedicated DLQ,
 "parking:<id>", or "room:<kind>" with the first word of the lane's name."""
 
+CATEGORY_DIMENSION = "category"
+"""The third dimension of FailuresByCategory; its values are FAILURE_CATEGORIES."""
+
+FAILURE_CATEGORIES = ("transient", "schema", "business", "integration")
+"""Who can cure a failure: time, the producer, the business, or the dependency's owner."""
+
 CIRCUIT_LEVELS: Mapping[str, int] = {"CLOSED": 0, "HALF_OPEN": 1, "OPEN": 2}
 """States of a circuit as the figure `CircuitState`, which alarms can compare."""
 
@@ -509,6 +515,11 @@ class Metric(StrEnum):
 
     # A run of the redriver
     RECEIVED = "Received", "Letters that a run received."
+    AGE_WHEN_RECEIVED = (
+        "AgeWhenReceived",
+        "Age of each letter that a run received, since it was last sent: one value a letter.",
+        "Seconds",
+    )
     REDRIVEN = "Redriven", "Letters sent back to the main queue."
     HELD = "Held", "Letters moved into the waiting room, or kept there for longer."
     DIVERTED = "Diverted", "Letters moved to a dedicated DLQ."
@@ -572,6 +583,14 @@ class Metric(StrEnum):
     LETTERS_RECOVERED = (
         "LettersRecovered",
         "The same letters as RedriveSuccess, under a name that says so.",
+    )
+    ATTEMPTS_BEFORE_RECOVERY = (
+        "AttemptsBeforeRecovery",
+        "Re-drives of each recovered letter since a person last released it: one value a letter.",
+    )
+    FAILURES_BY_CATEGORY = (
+        "FailuresByCategory",
+        "Messages that failed, and came back or were parked, by the category of the failure.",
     )
     BUSY_ELSEWHERE = "BusyElsewhere", "Copies of a message that was being processed."
     IDEMPOTENCY_UNAVAILABLE = "IdempotencyUnavailable", "Claims that gave no answer."

@@ -7,11 +7,11 @@ from typing import Any
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from deadletter.aws.wiring.webhook import consumer_clients, webhook_batch_for
-from deadletter.contract import Variable, with_aliases
+from deadletter.aws.wiring.webhook import consumer_clients, metric_lines, webhook_batch_for
+from deadletter.contract import Variable
 from deadletter.processing.lambda_event import invoker_of, records_of, seconds_left
 from deadletter.settings.webhook import webhook_from_json
-from handlers.metrics import count_metric
+from handlers.metrics import count_metric, write
 from handlers.runtime import settings, world
 
 logger = Logger(service="dispatch")
@@ -26,8 +26,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Deliver a batch; returns the messages that were not delivered and stay in the queue."""
     deadline = world().clock() + seconds_left(context)
     result = post_all()(records_of(event), deadline=deadline, **invoker_of(context))
-    for name, number in with_aliases(result.counts).items():
-        count_metric(name, number)
+    app, pipeline = os.environ[Variable.APP], settings()[0].name
+    write(metric_lines(result, app=app, pipeline=pipeline, at=world().clock()))
     for line in result.log_lines():
         logger.warning(line["what"], extra=dict(line))
     return result.to_response()

@@ -16,8 +16,9 @@ _writing = Lock()
 
 def write(lines: Iterable[str]) -> None:
     """Write lines of embedded metrics."""
-    for line in lines:
-        sys.stdout.write(f"{line}\n")
+    with _writing:
+        for line in lines:
+            sys.stdout.write(f"{line}\n")
 
 
 def dimensions(pipeline: str) -> Mapping[str, str]:

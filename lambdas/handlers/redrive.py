@@ -30,7 +30,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     report = redriver.rescue(deadline) if rescue else run(deadline)
     for dimension, value in dimensions(report.pipeline).items():
         metrics.add_dimension(dimension, value)
-    for name, number in report.metrics().items():
+    for name, number in (*report.samples(), *report.metrics().items()):
         metrics.add_metric(name, unit(name), number)
     logger.info("run ended", extra={"report": report.to_json()})
     return report.to_json()

@@ -87,6 +87,7 @@ def test_a_redriven_message_that_is_processed_is_recovered(letterbox: Letterbox)
     row = letterbox.ledger(origin)
     assert (row.recovered_attempt, row.recovered_at) == (2, letterbox.clock())
     assert letterbox.metrics["RedriveSuccess"] == letterbox.metrics["LettersRecovered"] == 1
+    assert json.loads(letterbox.lines[-1])["AttemptsBeforeRecovery"] == [2]
 
 
 def test_a_message_that_is_sent_twice_is_processed_once(letterbox: Letterbox) -> None:
@@ -140,10 +141,11 @@ def test_a_fifo_group_waits_for_its_first_message(monkeypatch: pytest.MonkeyPatc
 def test_each_failure_is_a_line_of_json_without_the_message(letterbox: Letterbox) -> None:
     letterbox.send("Rumpelstiltskin")
     letterbox.run(raising(ValueError("no such name: Rumpelstiltskin")))
-    [failure, metrics] = map(json.loads, letterbox.lines)
+    [failure, metrics, of_category] = map(json.loads, letterbox.lines)
     assert failure["level"] == "WARNING"
     assert (failure["pipeline"], failure["error_type"]) == ("test", "ValueError")
     assert metrics["ProcessingFailure"] == 1
+    assert (of_category["category"], of_category["FailuresByCategory"]) == ("transient", 1)
     assert "Rumpelstiltskin" not in str(letterbox.lines)
 
 

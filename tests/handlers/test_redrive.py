@@ -93,3 +93,19 @@ def test_a_run_publishes_at_once_what_must_survive_it(
     metric = json.loads(line)
     assert metric["PossibleDuplicate"] == [3.0]
     assert (metric["app"], metric["pipeline"]) == ("shop", "orders")
+
+
+def test_a_run_publishes_the_age_of_each_letter_a_hundred_a_line(
+    monkeypatch: pytest.MonkeyPatch, runs: Runs, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ages = list(range(250))
+    report = Report("orders", "dlq", "done", ages=ages)
+    monkeypatch.setattr(runs, "run", lambda _deadline, **_options: report)
+    context: Any = CONTEXT
+    handlers.redrive.handler({}, context)
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines() if "_aws" in line]
+    published = [line["AgeWhenReceived"] for line in lines if "AgeWhenReceived" in line]
+    assert [len(values) for values in published] == [100, 100, 50]
+    assert [age for values in published for age in values] == ages
+    assert sum("Redriven" in line for line in lines) == 1
+    assert {(line["app"], line["pipeline"]) for line in lines} == {("shop", "orders")}

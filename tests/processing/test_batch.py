@@ -103,6 +103,7 @@ def test_a_redriven_letter_that_is_processed_is_recorded_as_recovered() -> None:
     result = site.process(record(redriven(letter(), attempt=2)))
     assert site.log.recoveries == [("first", 2, NOW)]
     assert result.counts == {"Processed": 1, "RedriveSuccess": 1}
+    assert result.samples == {"AttemptsBeforeRecovery": (2,)}
 
 
 def test_a_canary_from_the_dlq_recovers_in_the_life_it_died_in() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from deadletter.failure.classify import Diagnosis
@@ -19,8 +20,14 @@ from deadletter.processing.result import (
 DOWN = Diagnosis(Category.TRANSIENT, "Timeout", "slow", http_status=503, blame=Blame.DEPENDENCY)
 
 
-def failed(message_id: str = "m1", **more: Any) -> MessageResult:
-    return MessageResult(message_id, Fate.FAILED, DOWN, **more)
+def failed(
+    message_id: str = "m1",
+    *,
+    fate: Fate = Fate.FAILED,
+    category: Category = Category.TRANSIENT,
+    **more: Any,
+) -> MessageResult:
+    return MessageResult(message_id, fate, replace(DOWN, category=category), **more)
 
 
 def test_the_log_line_of_a_failure_has_its_facts() -> None:
@@ -80,7 +87,7 @@ def test_the_counts_add_up_fates_troubles_and_recoveries() -> None:
     result = BatchResult(
         (failed("m1"), failed("m2"), MessageResult("m3", Fate.PROCESSED)),
         (NoticedTrouble("m1", Trouble.LEDGER), NoticedTrouble("m2", Trouble.LEDGER)),
-        recovered=2,
+        recovered=(1, 3),
     )
     assert result.counts == {
         "ProcessingFailure": 2,
@@ -89,6 +96,23 @@ def test_the_counts_add_up_fates_troubles_and_recoveries() -> None:
         "RedriveSuccess": 2,
     }
     assert BatchResult().counts == {}
+
+
+def test_each_recovered_letter_says_how_many_re_drives_it_took() -> None:
+    assert BatchResult(recovered=(1, 3)).samples == {"AttemptsBeforeRecovery": (1, 3)}
+    assert BatchResult().samples == {}
+
+
+def test_failures_are_counted_by_category_whether_they_come_back_or_are_parked() -> None:
+    results = (
+        failed("m1"),
+        failed("m2", fate=Fate.PARKED, category=Category.SCHEMA),
+        failed("m3", category=Category.SCHEMA),
+        failed("m4", fate=Fate.UNGUARDED),
+        MessageResult("m5", Fate.PROCESSED),
+    )
+    assert BatchResult(results).failures_by_category == {"transient": 1, "schema": 2}
+    assert BatchResult().failures_by_category == {}
 
 
 def test_any_failure_outweighs_the_successes_of_a_canarys_batch() -> None:

@@ -286,6 +286,16 @@ def test_what_was_published_during_the_run_is_not_published_twice() -> None:
     assert report.metrics()["Redriven"] == 3
 
 
+def test_each_received_letter_is_published_with_its_age_if_that_is_known() -> None:
+    tally = Tally()
+    tally.count_received([940_000, None, 0], 1000.4)
+    tally.count_received([1_000_900], 1000.4)
+    report = tally.report("orders", "dlq", "done")
+    assert report.metrics()["Received"] == 4
+    assert list(report.samples()) == [("AgeWhenReceived", 60), ("AgeWhenReceived", 0)]
+    assert "ages" not in report.to_json()
+
+
 def test_the_metrics_that_need_a_person_are_named_when_they_were_counted() -> None:
     tally = Tally()
     tally.count(Metric.UNSENDABLE)

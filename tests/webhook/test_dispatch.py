@@ -85,7 +85,14 @@ def test_a_message_without_a_tenant_is_parked_and_one_without_an_endpoint_comes_
     written = [line for line in lines if "_aws" in line]
     assert {(line["app"], line["pipeline"]) for line in written} == {("shop", "test")}
     named = [line["_aws"]["CloudWatchMetrics"][0]["Dimensions"] for line in written]
-    assert named == [[["app", "pipeline"]]] * len(written)
+    assert {tuple(names) for [names] in named} == {
+        ("app", "pipeline"),
+        ("app", "pipeline", "category"),
+    }
+    by_category = {
+        line["category"]: line["FailuresByCategory"] for line in written if "category" in line
+    }
+    assert by_category == {"schema": 1, "integration": 1}
     logged = {vars(entry)["message_id"]: entry.getMessage() for entry in caplog.records}
     assert logged == {nobodys: "parked", unknown: "not processed"}
     assert "Rumpelstiltskin" not in str([vars(entry) for entry in caplog.records])

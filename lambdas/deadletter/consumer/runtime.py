@@ -61,15 +61,22 @@ class Runtime:
     lock: Any = field(default_factory=Lock, repr=False, compare=False)
 
     def report(self, result: BatchResult) -> None:
-        """Write what became of a batch: one line for each failure, and one of metrics."""
+        """Write what became of a batch: one line for each failure, and those of metrics."""
         for entry in result.log_lines():
             self._warn(entry)
         with self.lock:
             counts = with_aliases(self.pending_metrics + Counter(result.counts))
             self.pending_metrics.clear()
-        if self.consumer is not None and counts and self.emits_metrics:
-            name = self.consumer.pipeline.name
-            self.write_line(emf.line(counts, app=self.app, pipeline=name, at=self.clock()))
+        if self.consumer is not None and self.emits_metrics:
+            for line in emf.lines_of_batch(
+                counts,
+                result.samples,
+                result.failures_by_category,
+                app=self.app,
+                pipeline=self.consumer.pipeline.name,
+                at=self.clock(),
+            ):
+                self.write_line(line)
 
     def warn(self, what: str, why: str) -> None:
         """Write one line about a trouble beside the messages; `why` must be redacted."""

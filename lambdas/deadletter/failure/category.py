@@ -6,7 +6,10 @@ from enum import StrEnum
 
 
 class Category(StrEnum):
-    """Who can cure a failure: time, the producer, the business, or the dependency's owner."""
+    """Who can cure a failure: time, the producer, the business, or the dependency's owner.
+
+    The same words as FAILURE_CATEGORIES of the contract, which metrics have as a dimension.
+    """
 
     TRANSIENT = "transient"
     SCHEMA = "schema"

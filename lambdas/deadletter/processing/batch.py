@@ -232,7 +232,8 @@ class _Batch:
     troubles: Troubles = field(init=False)
     gate: CircuitGate = field(init=False)
     guard: Guard = field(init=False)
-    recovered: int = 0
+    # One number for each recovered letter: its re-drives.
+    recovered: list[int] = field(default_factory=list)
     # Whether the batch has returned its results: from then on no handler is begun.
     closed: bool = False
     results: list[MessageResult | None] = field(default_factory=list)
@@ -314,7 +315,7 @@ class _Batch:
         )
         results = self._close()
         self._finish(results)
-        return BatchResult(tuple(results), self.troubles.noticed, self.recovered)
+        return BatchResult(tuple(results), self.troubles.noticed, tuple(self.recovered))
 
     def _lane_of(self, record: Record, reading: Reading | None, lane: Lane | None) -> object:
         """What a message is handled in order with; None if it is handled for itself."""
@@ -569,9 +570,10 @@ class _Batch:
 
     def _record_recovery(self, delivery: Delivery, fate: Fate) -> None:
         if delivery.may_have_been_dead:
-            if self._history().recovered(delivery, fate):
+            attempts = self._history().recovered(delivery, fate)
+            if attempts is not None:
                 with self.lock:
-                    self.recovered += 1
+                    self.recovered.append(attempts)
         elif receive_of(delivery.record) > 1:
             self._history().no_longer_fails(delivery)
 

@@ -61,19 +61,21 @@ class History:
             return delivery.stamp if kept is None else kept
         return None
 
-    def recovered(self, delivery: Delivery, fate: Fate) -> bool:
+    def recovered(self, delivery: Delivery, fate: Fate) -> int | None:
         """Record that a letter which had been in the DLQ was processed.
 
-        Returns False if it had not been there, or if that is on record already.
+        Returns how many re-drives that took since a person last released it. None if it had not
+        been there, or if its recovery is on record already.
         """
         stamp = self.known_stamp(delivery)
         if stamp is None or not (delivery.was_dead or stamp.attempt):
-            return False
+            return None
         message_id = delivery.letter.message_id
         with self.troubles.noticing(RecordsUnavailable, Trouble.LEDGER, message_id):
             how = _RECOVERIES[fate]
-            return self.log.recovered(stamp.origin, stamp.attempt, self.clock(), how)
-        return False
+            if self.log.recovered(stamp.origin, stamp.attempt, self.clock(), how):
+                return stamp.attempt
+        return None
 
     def no_longer_fails(self, delivery: Delivery) -> None:
         """Record that a message which failed in its first life only was processed."""

@@ -36,6 +36,9 @@ class Trouble(StrEnum):
 RECOVERED = Metric.REDRIVE_SUCCESS
 """The metric that counts processed messages that had been in the DLQ before."""
 
+ATTEMPTS = str(Metric.ATTEMPTS_BEFORE_RECOVERY)
+"""The metric with the re-drives of each of them."""
+
 MISCONFIGURED = Metric.CONFIGURATION_FAILURE
 """The metric that counts failures which a person has to repair in the configuration."""
 
@@ -173,13 +176,14 @@ class Troubles:
 class BatchResult:
     """What became of a batch, with one result for each record, in the records' order.
 
-    `recovered` counts messages that had been in the DLQ and whose ledger row now says that
-    they were processed; `canary` says that a probe sent the batch, and `run` which replay run.
+    `recovered` has one number for each message that had been in the DLQ and whose ledger row now
+    says that it was processed: its re-drives since a person last released it. `canary` says that
+    a probe sent the batch, and `run` which replay run.
     """
 
     results: tuple[MessageResult, ...] = ()
     troubles: tuple[NoticedTrouble, ...] = ()
-    recovered: int = 0
+    recovered: tuple[int, ...] = ()
     canary: bool = False
     run: str = ""
 
@@ -199,7 +203,7 @@ class BatchResult:
         counts = Counter(str(result.fate) for result in self.results)
         counts.update(str(noticed.trouble) for noticed in self.troubles)
         if self.recovered:
-            counts[RECOVERED] = self.recovered
+            counts[RECOVERED] = len(self.recovered)
         failures = (result.diagnosis for result in self.results if result.fate is Fate.FAILED)
         misconfigured = [
             failure for failure in failures if failure and failure.blame is Blame.CONFIGURATION
@@ -207,6 +211,17 @@ class BatchResult:
         if misconfigured:
             counts[MISCONFIGURED] = len(misconfigured)
         return dict(counts)
+
+    @property
+    def samples(self) -> Mapping[str, Sequence[int]]:
+        """The metrics with one value for each letter, by name; those without a value are left out."""
+        return {ATTEMPTS: self.recovered} if self.recovered else {}
+
+    @property
+    def failures_by_category(self) -> Mapping[str, int]:
+        """How many messages failed, by the category of the failure; zeros are left out."""
+        failed = (result for result in self.results if result.fate in _FAILURES)
+        return Counter(str(result.diagnosis.category) for result in failed if result.diagnosis)
 
     @property
     def verdict(self) -> Evidence:
@@ -273,6 +288,9 @@ _OUTCOMES: Mapping[Fate, str] = {
 }
 """What a replay run is told of each fate; of any other one _UNTRIED. The handler of an unfinished
 letter still runs."""
+
+_FAILURES = frozenset({Fate.FAILED, Fate.PARKED})
+"""Fates of a message whose handler failed."""
 
 _UNLOGGED = frozenset({Fate.PROCESSED, Fate.SKIPPED, Fate.DUPLICATE})
 

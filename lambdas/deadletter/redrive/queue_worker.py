@@ -109,7 +109,8 @@ class QueueWorker:
                 if not in_hand:
                     raise
                 break
-            self._tally.count(Metric.RECEIVED, len(polled))
+            sent_ms = [received.letter.sent_ms for received in polled]
+            self._tally.count_received(sent_ms, self._run.clock())
             in_hand.add(polled)
             if not polled:
                 break

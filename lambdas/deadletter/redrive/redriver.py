@@ -211,7 +211,8 @@ class Redriver:
             if nothing_visible:
                 # The depth is approximate: one poll before calling the queue empty.
                 first_poll.extend(self._dlq.receive(MAX_BATCH, run.lock_seconds, 1))
-                self._tally.count(Metric.RECEIVED, len(first_poll))
+                sent_ms = [received.letter.sent_ms for received in first_poll]
+                self._tally.count_received(sent_ms, now)
             openings = open_shards(self._setup, memory.shares)
             if nothing_visible and not first_poll and not openings.shards:
                 self._shares = openings.next_shares(memory.shares)

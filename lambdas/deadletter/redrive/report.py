@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -62,11 +62,19 @@ class Tally:
         self._taken_by: Counter[str] = Counter()
         self._oldest: float | None = None
         self._letters: list[Mapping[str, Any]] = []
+        self._ages: list[int] = []
 
     def count(self, metric: str, number: int = 1) -> None:
         """Add to a metric; one whose sum is 0 is left out of the report."""
         with self._lock:
             self._counts[metric] += number
+
+    def count_received(self, sent_ms: Sequence[int | None], now: float) -> None:
+        """Add letters that were received, by their SentTimestamp; `now` is epoch seconds."""
+        ages = [max(0, round(now - ms / 1000)) for ms in sent_ms if ms]
+        with self._lock:
+            self._counts[Metric.RECEIVED] += len(sent_ms)
+            self._ages += ages
 
     def count_now(self, metric: str, number: int = 1) -> None:
         """Add to a metric and publish that number at once, before the run goes on."""
@@ -201,6 +209,7 @@ class Tally:
                 trouble=self._trouble or why_not_well,
                 published=dict(self._published),
                 letters=tuple(self._letters),
+                ages=tuple(self._ages),
             )
 
     def _why_not_well(self) -> str:
@@ -241,7 +250,8 @@ class Report:
     `trouble` names what AWS refused or did not answer, such as
     `AccessDeniedException for dynamodb:Query on deadletter-letters`; `published` are the
     numbers among `counts` that were published during the run. `letters` are the message ids and
-    decisions of a dry run that a person asked for.
+    decisions of a dry run that a person asked for, `ages` the ages in seconds of the letters that
+    it received.
     """
 
     pipeline: str
@@ -257,6 +267,7 @@ class Report:
     trouble: str = ""
     published: Mapping[str, int] = field(default_factory=dict)
     letters: Sequence[Mapping[str, Any]] = ()
+    ages: Sequence[int] = ()
 
     @property
     def unpublished(self) -> dict[str, int]:
@@ -277,6 +288,11 @@ class Report:
         """The metrics for CloudWatch: the main ones always, others if they are not zero."""
         always = dict.fromkeys(map(str, ALWAYS_COUNTED), 0)
         return {**always, **with_aliases(self.unpublished)}
+
+    def samples(self) -> Iterator[tuple[str, int]]:
+        """The metrics with one value for each letter: a name and a value, letter by letter."""
+        for age in self.ages:
+            yield Metric.AGE_WHEN_RECEIVED, age
 
     def to_json(self) -> dict[str, Any]:
         """The report as the function returns and logs it."""

@@ -18,7 +18,7 @@ from deadletter.aws.wiring.consume import consumer_for
 from deadletter.aws.wiring.world import World
 from deadletter.consumer import poll
 from deadletter.consumer.runtime import Runtime
-from deadletter.contract import ROWS_KEPT
+from deadletter.contract import CATEGORY_DIMENSION, ROWS_KEPT
 from deadletter.failure.ledger import NO_ROW, LedgerRow
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import from_api, to_event
@@ -254,12 +254,20 @@ class Letterbox:
 
     @property
     def metrics(self) -> dict[str, int]:
-        """Everything that was counted so far, by the metric's name."""
+        """Everything that was counted so far, by the metric's name.
+
+        Metrics with one value a letter, such as AttemptsBeforeRecovery, are no counts; failures by
+        category are those of ProcessingFailure and MessageMovedToParkingLot once more.
+        """
         counts: dict[str, int] = {}
         for line in map(json.loads, self.lines):
+            if CATEGORY_DIMENSION in line:
+                continue
             for directive in line.get("_aws", {}).get("CloudWatchMetrics", []):
                 for metric in directive["Metrics"]:
-                    counts[metric["Name"]] = counts.get(metric["Name"], 0) + line[metric["Name"]]
+                    name, number = metric["Name"], line[metric["Name"]]
+                    if isinstance(number, int):
+                        counts[name] = counts.get(name, 0) + number
         return counts
 
     def set_circuit(self, state: str, key: str | None = None) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
+from deadletter.aws import emf
 from deadletter.aws.clients import Clients, ConsumerClients, consumer_clients, secretsmanager
 from deadletter.aws.endpoints import DynamoDBEndpoints
 from deadletter.aws.secrets import SecretsManagerSecrets
 from deadletter.aws.wiring.consume import consumer_for
 from deadletter.aws.wiring.world import World
+from deadletter.contract import with_aliases
 from deadletter.processing.crew import Threads
 from deadletter.processing.result import BatchResult
 from deadletter.settings.pipeline import Pipeline
@@ -19,7 +21,7 @@ from deadletter.webhook.connections import KeptConnections
 from deadletter.webhook.dispatcher import POSTS_AT_ONCE, Dispatcher, lane_of
 from deadletter.webhook.http import HttpsClient
 
-__all__ = ["consumer_clients", "dispatcher_for", "webhook_batch_for"]
+__all__ = ["consumer_clients", "dispatcher_for", "metric_lines", "webhook_batch_for"]
 
 
 def webhook_batch_for(
@@ -42,6 +44,18 @@ def webhook_batch_for(
         crew=Threads(world.clock),
     )
     return partial(consumer.process, concurrency=POSTS_AT_ONCE, lane=lane_of)
+
+
+def metric_lines(result: BatchResult, *, app: str, pipeline: str, at: float) -> Iterator[str]:
+    """The lines of embedded metrics for what became of a batch."""
+    return emf.lines_of_batch(
+        with_aliases(result.counts),
+        result.samples,
+        result.failures_by_category,
+        app=app,
+        pipeline=pipeline,
+        at=at,
+    )
 
 
 def dispatcher_for(
