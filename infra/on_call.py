@@ -41,6 +41,7 @@ class OnCall(Construct):
     `DlqReader` reads everything that `dlq` shows. The others are attached beside it:
     `DlqOperator` starts runs, holds circuits and edits endpoints, `RuleEditor` writes rules,
     `ReplayOperator` starts and steers replay runs, and edits letters that a run holds.
+    Who may change something may record it, and `dlq` changes nothing that it can't record.
     No policy allows to send or delete a message, or to purge a queue: only our functions
     move letters.
 
@@ -218,6 +219,7 @@ def _as_in_findings(arn: str) -> str:
 
 def _operates(app: AppSettings, storage: Storage) -> Permissions:
     permissions = Permissions()
+    storage.grant_write_audit(permissions)
     grant_invoke(permissions, "Runs", *_functions(app, "redrive"))
     storage.grant_hold_circuits(permissions)
     storage.grant_edit_endpoints(permissions)
@@ -229,6 +231,7 @@ def _operates(app: AppSettings, storage: Storage) -> Permissions:
 
 def _edits(app: AppSettings, storage: Storage) -> Permissions:
     permissions = Permissions()
+    storage.grant_write_audit(permissions)
     storage.grant_edit_rules(permissions)
     grant_key(permissions, app, services=("dynamodb",), writes=True)
     return permissions
@@ -236,6 +239,7 @@ def _edits(app: AppSettings, storage: Storage) -> Permissions:
 
 def _replays(app: AppSettings, storage: Storage) -> Permissions:
     permissions = Permissions()
+    storage.grant_write_audit(permissions)
     storage.grant_steer_replays(permissions)
     # To answer an approval is a matter of the machine whose execution waits for it.
     permissions.allow(

@@ -46,6 +46,7 @@ class AppRegistration(Construct):
                     "letters_table": storage.letters.table_name,
                     "rules_table": storage.rules.table_name,
                     "audit_table": storage.audit.table_name,
+                    "audit_days": app.audit_days,
                     "circuits_table": storage.circuits.table_name,
                     "endpoints_table": storage.endpoints.table_name,
                     "letters_bucket": storage.bucket_name,

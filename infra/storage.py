@@ -13,6 +13,7 @@ from deadletter.contract import (
     AUDIT,
     BODIES,
     CAUSES,
+    CHANGES,
     CIRCUITS,
     EDITED,
     EDITS,
@@ -27,6 +28,7 @@ from deadletter.contract import (
     Partition,
     Table,
     body_object,
+    change_partition,
     circuit_lane,
     every_partition,
     lane_partition,
@@ -75,6 +77,13 @@ class Storage(Construct):
         )
         self.rules = self._table("Rules", RULES, stream=dynamodb.StreamViewType.NEW_AND_OLD_IMAGES)
         self.audit = self._table("Audit", AUDIT)
+        self.audit.add_global_secondary_index(
+            index_name=CHANGES.name,
+            partition_key=_text(CHANGES.partition),
+            sort_key=dynamodb.Attribute(name=str(CHANGES.sort), type=dynamodb.AttributeType.NUMBER),
+            # Changes are few, and one query shows them whole.
+            projection_type=dynamodb.ProjectionType.ALL,
+        )
         self.circuits = self._table("Circuits", CIRCUITS)
         self.circuits.add_global_secondary_index(
             index_name=TROUBLED.name,
@@ -342,6 +351,23 @@ class Storage(Construct):
         permissions.allow("Streams", ["dynamodb:ListStreams"], ["*"])
         permissions.allow("Rules", ["dynamodb:UpdateItem"], [self.rules.table_arn])
         permissions.allow("Audit", ["dynamodb:PutItem"], [self.audit.table_arn])
+
+    def grant_write_audit(self, permissions: Permissions) -> None:
+        """Record a change under the caller's own identity, as people do before they make it.
+
+        IAM fills in the variable: nobody can write a row in the name of another person, nor into
+        the history of rules.
+        """
+        permissions.allow(
+            "Audit",
+            ["dynamodb:PutItem"],
+            [self.audit.table_arn],
+            partitions(change_partition("${aws:userid}")),
+        )
+
+    def grant_read_audit(self, permissions: Permissions) -> None:
+        """Read who changed what."""
+        permissions.allow("Audit", ["dynamodb:Query"], [_index(self.audit, CHANGES)])
 
     def grant_deliver(self, permissions: Permissions) -> None:
         """Read endpoints, and change them: a 410 disables an endpoint, a 429 slows it down."""

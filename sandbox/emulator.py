@@ -349,6 +349,27 @@ def name_the_partitions() -> None:
     iam_evaluator.enforce = enforce_with_partitions
 
 
+def fill_in_the_caller() -> None:
+    """Put the caller's unique id in the place of `${aws:userid}` in a condition, as IAM does."""
+    met, variable = iam_evaluator._conditions_met, "${aws:userid}"
+
+    def filled(expected: Any, user_id: str) -> Any:
+        if isinstance(expected, list):
+            return [filled(text, user_id) for text in expected]
+        return expected.replace(variable, user_id) if isinstance(expected, str) else expected
+
+    def met_by_the_caller(conditions: dict[str, Any], context: Any) -> Any:
+        if variable in json.dumps(conditions):
+            user_id = str(iam_evaluator._resolve_condition_key("aws:userid", context))
+            conditions = {
+                operator: {key: filled(expected, user_id) for key, expected in keys.items()}
+                for operator, keys in conditions.items()
+            }
+        return met(conditions, context)
+
+    iam_evaluator._conditions_met = met_by_the_caller
+
+
 def name_the_sender() -> None:
     """Put into SenderId who sent: for a function its role's unique id and the session.
 
@@ -488,6 +509,7 @@ def main(*arguments: str) -> None:
     permit_one_mapping_as_iam_does()
     permit_answers_as_iam_does()
     name_the_partitions()
+    fill_in_the_caller()
     name_the_sender()
     pass_the_client_context()
     unpack_packages_once()

@@ -47,12 +47,14 @@ class DeployedPipeline:
 
 @dataclass(frozen=True, slots=True)
 class App:
-    """What all pipelines of one deployment share."""
+    """What all pipelines of one deployment share; `audit_days` is how long changes are kept."""
 
     name: str
     letters_table: str
     circuits_table: str
     rules_table: str = ""
+    audit_table: str = ""
+    audit_days: int = 400
     endpoints_table: str = ""
     letters_bucket: str = ""
     alarm_topic: str = ""
@@ -142,6 +144,8 @@ def _fits(kind: Any, value: object) -> bool:
             return isinstance(value, str)
         case "bool":
             return isinstance(value, bool)
+        case "int":
+            return isinstance(value, int) and not isinstance(value, bool)
         case "Mapping[str, Any]":
             return isinstance(value, dict)
         case _:

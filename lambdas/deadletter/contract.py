@@ -280,7 +280,9 @@ RULES = Table("pipeline", "rule_id")
 """Routing rules; the partition is a pipeline's name or EVERY_PIPELINE."""
 
 AUDIT = Table("pk", "sk", expiry="ttl")
-"""Each change of a rule: partition `<pipeline>#<rule_id>`, sort key `<time>#<sequence>`."""
+"""Who changed what. Each change of a rule, from the stream of the rules table: partition
+`<pipeline>#<rule_id>`, sort key `<time>#<sequence>`. Each change that a person makes with `dlq`:
+partition `change_partition`, sort key `<time>#<id>`, and its end beside it, `<time>#<id>#end`."""
 
 CIRCUITS = Table("pipeline", "circuit_key", expiry="ttl")
 """One item per dependency; the sort key is the pipeline's name or a value of its circuit key."""
@@ -304,6 +306,10 @@ CAUSES = Index(
 of the ledger has the partition's attribute as long as its letter may come back."""
 
 CAUSE_SHARDS = 8
+
+CHANGES = Index("changes", partition="pipeline", sort="happened")
+"""The changes of one pipeline, or of EVERY_PIPELINE, by time: of rules, and by `dlq`. `happened` is
+epoch seconds; `at` in the history of rules is a text."""
 
 TROUBLED = Index("troubled", partition="troubled")
 """The circuits that need care, by pipeline: an item has the attribute as long as its circuit
@@ -359,6 +365,15 @@ def lane_partition(pipeline: str, lane: str, shard: int | None = None) -> str:
     or `dedicated:<id>`.
     """
     return f"{pipeline}|{lane}" if shard is None else f"{pipeline}|{lane}|{shard}"
+
+
+def change_partition(user_id: str) -> str:
+    """The key of the changes that one caller makes, by the UserId that STS gives.
+
+    IAM knows it as `aws:userid`: people can write in their own partition only. No pipeline's
+    name begins with #.
+    """
+    return f"#by#{user_id}"
 
 
 def cause_partition(pipeline: str, shard: int | None = None) -> str:

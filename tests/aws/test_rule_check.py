@@ -136,6 +136,10 @@ def test_a_change_kept_twice_is_kept_once_and_ends(aws: Aws) -> None:
         "sk": f"2026-11-20T12:00:00+00:00#{'0' * 39}7",
         "at": "2026-11-20T12:00:00+00:00",
         "event_id": "e1",
+        # By these the index finds it.
+        "pipeline": "orders",
+        "happened": 1_795_176_000,
+        "rule_id": "r",
         "old": RULE,
         "ttl": 87_400,
     }

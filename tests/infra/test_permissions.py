@@ -560,6 +560,18 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
     },
 }
 
+# Policies that change nothing.
+LOOKS = {"DlqReader"}
+
+# Who may change something records it first.
+COMMANDS = {
+    command: {
+        policy: reached if policy in LOOKS else {**reached, "table Audit": {"dynamodb:PutItem"}}
+        for policy, reached in policies.items()
+    }
+    for command, policies in COMMANDS.items()
+}
+
 # Asked where nothing of ours is deployed, or about the whole account: by credentials of your own.
 # To list functions shows the environment of all of them.
 OF_THE_ACCOUNT = {
@@ -607,13 +619,17 @@ REACHED = {
     },
 }
 
+# IAM puts the caller in: no one records a change in the name of another person.
+OWN_CHANGES = ["#by#${aws:userid}"]
+
 # Managed policies -> table -> the partitions that they keep to. To read, people are not confined.
 PEOPLE: dict[str, dict[str, list[str]]] = {
     "DlqReader": {},
-    "DlqOperator": {},
-    "RuleEditor": {},
+    "DlqOperator": {"table Audit": OWN_CHANGES},
+    "RuleEditor": {"table Audit": OWN_CHANGES},
     # Runs, their plans, and the letters that are edited.
     "ReplayOperator": {
+        "table Audit": OWN_CHANGES,
         "table Letters": ["*#runs", "*#run#*#plan", "*#letter#*", "*#group#*"],
     },
 }

@@ -98,6 +98,17 @@ def test_the_tables_have_the_keys_that_the_library_reads(app: Synthesis) -> None
         "ProjectionType": "INCLUDE",
         "NonKeyAttributes": list(CAUSES.projected),
     }
+    [audit] = [
+        table["Properties"]
+        for key, table in app["Deadletter-Shared"].of("AWS::DynamoDB::Table").items()
+        if "Audit" in key
+    ]
+    # One index: DynamoDB adds no second one to a standing table in the same deployment.
+    [changes] = audit["GlobalSecondaryIndexes"]
+    assert changes["IndexName"] == "changes"
+    assert [item["AttributeName"] for item in changes["KeySchema"]] == ["pipeline", "happened"]
+    assert changes["Projection"] == {"ProjectionType": "ALL"}
+    assert {"AttributeName": "happened", "AttributeType": "N"} in audit["AttributeDefinitions"]
     [circuits] = [
         table["Properties"]
         for key, table in app["Deadletter-Shared"].of("AWS::DynamoDB::Table").items()
@@ -263,7 +274,7 @@ def test_the_command_line_finds_the_app_by_its_parameters(app: Synthesis) -> Non
     shared = parameter(app, "/deadletter/app")
     assert set(shared) == {
         *("letters_table", "rules_table", "audit_table", "circuits_table", "endpoints_table"),
-        *("letters_bucket", "alarm_topic"),
+        *("letters_bucket", "alarm_topic", "audit_days"),
     }
     assert shared["alarm_topic"] == "arn:aws:sns:eu-west-1:111122223333:deadletter-alarms"
     assert parameter(app, "/deadletter/pipelines/orders") == {

@@ -456,6 +456,48 @@ def test_a_function_touches_the_rows_that_its_role_names_and_no_others(sandbox: 
     assert answer("scan", {"TableName": "rows"}) == "allowed"
 
 
+def test_a_condition_may_name_the_caller(sandbox: Sandbox):
+    tables, iam = sandbox.client("dynamodb"), sandbox.client("iam")
+    tables.create_table(
+        TableName="signed",
+        BillingMode="PAY_PER_REQUEST",
+        AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}],
+        KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}],
+    )
+    root = {"AWS": f"arn:aws:iam::{ACCOUNT}:root"}
+    trust = {"Effect": "Allow", "Principal": root, "Action": "sts:AssumeRole"}
+    document = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
+    role = iam.create_role(RoleName="signs", AssumeRolePolicyDocument=document)["Role"]
+    own = {
+        "Effect": "Allow",
+        "Action": "dynamodb:PutItem",
+        "Resource": f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/signed",
+        "Condition": {
+            "ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["by#${aws:userid}"]},
+        },
+    }
+    policy = json.dumps({"Version": "2012-10-17", "Statement": [own]})
+    iam.put_role_policy(RoleName="signs", PolicyName="own", PolicyDocument=policy)
+
+    def put(session: str, partition: str) -> None:
+        found = sandbox.client("sts").assume_role(RoleArn=role["Arn"], RoleSessionName=session)
+        client = boto3.client(
+            "dynamodb",
+            REGION,
+            aws_access_key_id=found["Credentials"]["AccessKeyId"],
+            aws_secret_access_key=found["Credentials"]["SecretAccessKey"],
+            aws_session_token=found["Credentials"]["SessionToken"],
+            endpoint_url=sandbox.endpoint,
+            verify=sandbox.environment["AWS_CA_BUNDLE"],
+        )
+        client.put_item(TableName="signed", Item={"pk": {"S": partition}})
+
+    put("ann", f"by#{role['RoleId']}:ann")
+    for partition in (f"by#{role['RoleId']}:bob", "by#${aws:userid}", "by#"):
+        with pytest.raises(ClientError, match="AccessDenied"):
+            put("ann", partition)
+
+
 def test_an_invocation_larger_than_lambda_takes_is_refused(sandbox: Sandbox):
     functions = sandbox.client("lambda")
     with pytest.raises(functions.exceptions.RequestTooLargeException):

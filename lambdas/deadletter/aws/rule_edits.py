@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.errors import AWS_ERRORS, code, condition_failed
 from deadletter.aws.table import changes, plain, stored
-from deadletter.contract import AUDIT, RULES
+from deadletter.contract import AUDIT, CHANGES, RULES
 from deadletter.rules.checker import (
     CheckedBatch,
     CheckUnavailable,
@@ -133,6 +134,9 @@ class DynamoDBHistory:
             # Padded, because sequence numbers differ in length and are sorted as text.
             AUDIT.sort: f"{change.at}#{change.sequence:0>{_LONGEST_SEQUENCE}}",
             "at": change.at,
+            CHANGES.partition: change.pipeline,
+            str(CHANGES.sort): int(datetime.fromisoformat(change.at).timestamp()),
+            "rule_id": change.rule_id,
             "event_id": change.event_id,
             "ttl": int(self._clock() + self._keep_seconds),
             **{name: image for name, image in images.items() if image is not None},
