@@ -11,7 +11,8 @@ from constructs import Construct
 
 from deadletter.contract import pipeline_prefix
 
-from .alarm_table import Row, rows
+from .alarm_row import Row
+from .alarm_table import rows
 from .pager import Pager
 from .queues import Addresses, Queues
 from .settings import AppSettings, PipelineSettings
@@ -40,6 +41,7 @@ class PipelineAlarms(Construct):
             app=app,
             pager=pager,
             prefix=pipeline_prefix(app.app, settings.name),
+            owner=settings.owner or app.owner,
             pipeline=settings.name,
         )
 
@@ -51,6 +53,7 @@ def add_alarms(
     app: AppSettings,
     pager: Pager,
     prefix: str,
+    owner: str,
     pipeline: str | None = None,
 ) -> Mapping[str, cloudwatch.Alarm]:
     """Add an alarm to `scope` for each row of the table; returns them by name.
@@ -65,13 +68,13 @@ def add_alarms(
             scope,
             row.name,
             alarm_name=f"{prefix}{row.name}",
-            alarm_description=row.page.text(pipeline, app.runbook),
+            alarm_description=row.description(pipeline, runbook=app.runbook, owner=owner),
             metric=row.measured.over(row.evaluation.period),
             threshold=row.threshold,
             evaluation_periods=row.evaluation.periods,
             datapoints_to_alarm=row.evaluation.datapoints,
             comparison_operator=row.comparison,
-            treat_missing_data=row.missing,
+            treat_missing_data=row.missing.treatment,
         )
         alarm.add_alarm_action(action)
         alarm.add_ok_action(action)

@@ -9,8 +9,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from deadletter.contract import CIRCUIT, REPLAY
+from deadletter.contract import CIRCUIT, REPLAY, WATCH, WatchDefaults
 
+from .duration import MINUTE
 from .refusal import Refused
 from .settings import PipelineSettings
 
@@ -92,6 +93,23 @@ def runtime_settings(settings: PipelineSettings) -> dict[str, Any]:
     if settings.dedicated:
         changed["dedicated"] = list(settings.dedicated)
     return changed
+
+
+def watch_thresholds(settings: PipelineSettings) -> str:
+    """The variable WATCH: when levels of the watch call a person, where not by default."""
+    alarms = settings.alarms
+    thresholds = WatchDefaults(
+        room_late=settings.room_late,
+        circuit_open_after=alarms.circuit_open.after,
+        flapping_times=alarms.circuit_flapping.threshold,
+        flapping_within=alarms.circuit_flapping.period,
+        open_circuits=alarms.open_circuits.threshold,
+        open_circuits_for=alarms.open_circuits.periods * MINUTE,
+        parked_after=alarms.parked.after,
+    )._asdict()
+    default = WATCH._asdict()
+    changed = {name: value for name, value in thresholds.items() if value != default[name]}
+    return json.dumps(changed, separators=(",", ":"))
 
 
 def pipeline(settings: PipelineSettings) -> str:

@@ -87,14 +87,11 @@ SECTIONS = (
     ("`alarms.dlq_age`", "DlqAgeAlarm"),
     ("`alarms.letter_expiry`", "LetterExpiryAlarm"),
     ("`alarms.dlq_depth`", "DlqDepthAlarm"),
-    ("`alarms.main_queue_age`", "MainQueueAgeAlarm"),
-    ("`alarms.parking_lot`", "ParkingLotAlarm"),
     ("`alarms.waiting_room`", "WaitingRoomAlarm"),
-    ("`alarms.ledger_unavailable`", "LedgerUnavailableAlarm"),
     ("`alarms.circuit_open`", "CircuitOpenAlarm"),
     ("`alarms.circuit_flapping`", "CircuitFlappingAlarm"),
     ("`alarms.open_circuits`", "OpenCircuitsAlarm"),
-    ("`alarms.circuit_breaker_failed`", "CircuitBreakerFailedAlarm"),
+    ("`alarms.parked`", "ParkedAlarm"),
 )
 
 

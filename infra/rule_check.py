@@ -11,18 +11,9 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from deadletter.contract import EVERY_PIPELINE, Alarm, Variable, pipelines_folder
+from deadletter.contract import Variable, pipelines_folder
 
-from .alarm_table import (
-    KEPT,
-    Evaluation,
-    Page,
-    Row,
-    of_queue,
-    rules_at_limit,
-    rules_refused,
-    throttled,
-)
+from .alarm_table import app_rows
 from .alarms import add_alarms
 from .encryption import customer_key, grant_key
 from .findings import acknowledge
@@ -37,14 +28,6 @@ from .storage import Storage
 TIMEOUT = 30
 MEMORY = 256
 BATCH = 10
-
-FAILED = Page(
-    Alarm.RULE_CHECK_FAILED,
-    "edits of rules were not checked; routing goes on, and checks each rule when it reads it.",
-    "a missing permission, a throttled table, or unreadable registrations: the function's"
-    " log says which.",
-    command="dlq rules list",
-)
 
 
 class RuleCheck(Construct):
@@ -123,21 +106,15 @@ class RuleCheck(Construct):
         self.mapping.node.add_dependency(function.role)
         self.function, self.role = function.function, function.role
         # Lambda never gives up an edit for which the function was throttled: the queue stays
-        # empty, so throttles have an alarm of their own.
-        table = (
-            Row(
-                FAILED,
-                of_queue(f"{name}-failures", "ApproximateNumberOfMessagesVisible"),
-                1,
-                Evaluation(),
-                KEPT,
-            ),
-            throttled(name, "throttled", Alarm.RULE_CHECK_FAILED, FAILED.command),
-            # Of rules that apply to every pipeline: one page, not one for each pipeline.
-            rules_refused(app.app, EVERY_PIPELINE),
-            rules_at_limit(app.app, EVERY_PIPELINE),
+        # empty, and throttles are a row of the dashboard.
+        self.alarms = add_alarms(
+            self,
+            app_rows(app, f"{name}-failures"),
+            app=app,
+            pager=pager,
+            prefix=f"{app.app}-",
+            owner=app.owner,
         )
-        self.alarms = add_alarms(self, table, app=app, pager=pager, prefix=f"{app.app}-")
 
     def _queue(self, name: str) -> sqs.Queue:
         key = customer_key(self, self._app)

@@ -12,6 +12,7 @@ from deadletter.contract import Variable
 from .consumer_function import ConsumerFunction
 from .duration import MINUTE
 from .encryption import grant_key
+from .environment import watch_thresholds
 from .function import PythonFunction, function_arn, grant_invoke
 from .names import Names
 from .outage import grant_start_outages, state_machine_arn
@@ -83,6 +84,7 @@ class WatchFunction(Construct):
                 Variable.ROUTER_FUNCTION: names.function("route"),
                 Variable.REDRIVE_FUNCTION: names.function("redrive"),
                 Variable.REDRIVE_EVERY: str(settings.redrive.every),
+                Variable.WATCH: watch_thresholds(settings),
                 Variable.CIRCUIT_MACHINE: state_machine_arn(app, settings.name),
                 Variable.REPLAY_MACHINE: replay_machine_arn(app, settings.name),
                 **(
@@ -95,7 +97,7 @@ class WatchFunction(Construct):
         # A look that comes late would be about another minute.
         function.retry_in_the_next_minute(
             because="a look that failed is followed by the next one within a minute, and if"
-            " none succeeds, the alarm WatchHeartbeat goes off"
+            " none succeeds, the alarm RedriveStalled rings: it has no data"
         )
         self.function, self.role = function.function, function.role
         Schedules(self, "Schedule", function=function.function, starts="the watch").add(

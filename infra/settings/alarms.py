@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from pydantic import Field, model_validator
 
+from deadletter.contract import WATCH
+
 from ..duration import DAY, HOUR, MINUTE, written
-from ..refusal import refuse
+from ..refusal import gone, refuse
 from .kinds import LONGEST_RETENTION, Period, Seconds, Settings
 
 
@@ -26,7 +31,7 @@ class DlqAgeAlarm(AlarmSettings):
     """Letters get old: they are not re-driven, or not fast enough."""
 
     threshold: Seconds = Field(
-        default=HOUR,
+        default=30 * MINUTE,
         ge=1,
         le=LONGEST_RETENTION,
         description="age of the oldest, by SQS's metric and by what the letters say",
@@ -51,37 +56,28 @@ class LetterExpiryAlarm(Settings):
 class DlqDepthAlarm(AlarmSettings):
     """Many letters at once: something fails for all messages."""
 
-    threshold: int = Field(default=100, ge=1, description="letters in the DLQ")
+    threshold: int = Field(default=100, ge=1, description="more letters in the DLQ than this")
     periods: int = Field(default=5, ge=1, le=1440, description="breaching periods in a row")
 
 
-class MainQueueAgeAlarm(AlarmSettings):
-    """Messages of the main queue get old: SQS drops them when their retention ends."""
+class ParkedAlarm(Settings):
+    """Letters that automation has given up, and that nobody looks after."""
 
-    threshold: Seconds | None = Field(
-        default=None,
-        ge=1,
+    after: Seconds = Field(
+        default=WATCH.parked_after,
+        ge=HOUR,
+        # A parking queue keeps letters for so long; then they go on in lane `parked`.
         le=LONGEST_RETENTION,
-        description="age of the oldest message; the default is three quarters of the main queue's"
-        " retention, and 3d if the queue is yours",
-    )
-    periods: int = Field(default=3, ge=1, le=1440, description="breaching periods in a row")
-
-
-class ParkingLotAlarm(Settings):
-    """Letters that automation has given up."""
-
-    threshold: int = Field(
-        default=1, ge=1, description="letters of a parking queue, in it or rescued from it"
+        description="how long letters lie there while none of them leaves",
     )
 
 
 # How late a letter of the waiting room may be before the alarm, by default.
-LATE = 15 * MINUTE
+LATE = WATCH.room_late
 
 
 class WaitingRoomAlarm(Settings):
-    """Letters stay in the waiting room although they are due, or too many wait there."""
+    """Letters stay in the waiting room although they are due."""
 
     late: Seconds | None = Field(
         default=None,
@@ -90,49 +86,53 @@ class WaitingRoomAlarm(Settings):
         description="how late the earliest letter is; the default is three times redrive.every,"
         f" but at least {written(LATE)}",
     )
-    threshold: int = Field(default=10_000, ge=1, description="letters in the waiting room")
-
-
-class LedgerUnavailableAlarm(AlarmSettings):
-    """Failures that the consumer library could not record."""
-
-    threshold: int = Field(default=1, ge=1, description="failures not recorded, a period")
-    # A table that throttles for a moment loses a few reasons; in five minutes it loses many.
-    periods: int = Field(default=5, ge=1, le=1440, description="breaching periods in a row")
 
 
 class CircuitOpenAlarm(Settings):
-    """The pipeline's circuit does not close: the consumer's dependency stays down."""
+    """The pipeline's circuit, or a named dependency's, does not close."""
 
     after: Seconds = Field(
-        default=30 * MINUTE,
+        default=WATCH.circuit_open_after,
         ge=MINUTE,
         le=DAY,
         multiple_of=MINUTE,
-        description="how long it has not been closed",
+        description="how long it has not been closed, or is held by a person without an end",
     )
 
 
-class CircuitFlappingAlarm(AlarmSettings):
+class CircuitFlappingAlarm(Settings):
     """The pipeline's circuit opens again and again: it closes too early, or opens without cause."""
 
-    threshold: int = Field(default=3, ge=1, description="outages a period")
-    period: Period = Field(default=HOUR, description="one look")
+    threshold: int = Field(default=WATCH.flapping_times, ge=2, le=20, description="outages")
+    period: Period = Field(default=WATCH.flapping_within, description="within this time")
 
 
-class OpenCircuitsAlarm(AlarmSettings):
+class OpenCircuitsAlarm(Settings):
     """Dependencies of many keys are down at once; only where circuits have keys."""
 
-    threshold: int = Field(default=10, ge=1, description="circuits of single keys that are open")
-    periods: int = Field(default=5, ge=1, le=1440, description="breaching periods in a row")
+    threshold: int = Field(
+        default=WATCH.open_circuits, ge=1, description="circuits of single keys that are open"
+    )
+    periods: int = Field(
+        default=WATCH.open_circuits_for // MINUTE, ge=1, le=1440, description="minutes in a row"
+    )
 
 
-class CircuitBreakerFailedAlarm(AlarmSettings):
-    """Executions of the circuit breaker's state machine that failed."""
-
-    # A failed execution is replaced within two minutes, and so is a replacement that fails.
-    threshold: int = Field(default=2, ge=1, description="failed executions a period")
-    period: Period = Field(default=15 * MINUTE, description="one look")
+# Settings of alarms that are gone, by their keys, and what does their work now.
+GONE: Mapping[str, str] = {
+    "main_queue_age": "alarm LetterExpiry rings before SQS drops a message of the main queue, see"
+    " alarms.letter_expiry.before",
+    "parking_lot": "a parked letter is an event, and alarm ParkedUnattended rings when nobody"
+    " looks after parked letters, see alarms.parked.after",
+    "waiting_room.threshold": "the letters of the waiting room are a row of the dashboard",
+    "ledger_unavailable": "failures that were not recorded are a row of the dashboard",
+    "circuit_flapping.periods": "alarm CircuitTrouble counts the outages within"
+    " alarms.circuit_flapping.period",
+    "open_circuits.period": "alarm CircuitTrouble counts each minute, see"
+    " alarms.open_circuits.periods",
+    "circuit_breaker_failed": "failed executions of an outage are a row of the dashboard, and"
+    " alarm CircuitTrouble rings if the circuit does not close",
+}
 
 
 class AlarmsSettings(Settings):
@@ -143,27 +143,26 @@ class AlarmsSettings(Settings):
         default=LetterExpiryAlarm(), description="alarm LetterExpiry"
     )
     dlq_depth: DlqDepthAlarm = Field(default=DlqDepthAlarm(), description="alarm DlqDepth")
-    main_queue_age: MainQueueAgeAlarm = Field(
-        default=MainQueueAgeAlarm(), description="alarm MainQueueAge"
-    )
-    parking_lot: ParkingLotAlarm = Field(
-        default=ParkingLotAlarm(), description="alarm ParkingLotNotEmpty, one a parking queue"
-    )
     waiting_room: WaitingRoomAlarm = Field(
-        default=WaitingRoomAlarm(), description="alarms WaitingRoomLate and WaitingRoomDepth"
-    )
-    ledger_unavailable: LedgerUnavailableAlarm = Field(
-        default=LedgerUnavailableAlarm(), description="alarm LedgerUnavailable"
+        default=WaitingRoomAlarm(), description="alarm RedriveStalled, of letters that wait"
     )
     circuit_open: CircuitOpenAlarm = Field(
-        default=CircuitOpenAlarm(), description="alarm CircuitOpen"
+        default=CircuitOpenAlarm(), description="alarm CircuitTrouble, of a circuit for all"
     )
     circuit_flapping: CircuitFlappingAlarm = Field(
-        default=CircuitFlappingAlarm(), description="alarm CircuitFlapping"
+        default=CircuitFlappingAlarm(), description="alarm CircuitTrouble, of repeated outages"
     )
     open_circuits: OpenCircuitsAlarm = Field(
-        default=OpenCircuitsAlarm(), description="alarm OpenCircuits"
+        default=OpenCircuitsAlarm(), description="alarm CircuitTrouble, of circuits with keys"
     )
-    circuit_breaker_failed: CircuitBreakerFailedAlarm = Field(
-        default=CircuitBreakerFailedAlarm(), description="alarm CircuitBreakerFailed"
-    )
+    parked: ParkedAlarm = Field(default=ParkedAlarm(), description="alarm ParkedUnattended")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _gone(cls, typed: Any) -> Any:
+        for key, instead in GONE.items():
+            first, _, second = key.partition(".")
+            node = typed.get(first) if isinstance(typed, Mapping) else None
+            if node is not None and (not second or (isinstance(node, Mapping) and second in node)):
+                raise gone(key, instead)
+        return typed

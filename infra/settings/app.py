@@ -9,7 +9,7 @@ from pydantic import Field
 
 from deadletter.contract import DEFAULT_APP
 
-from .kinds import AppName, KeyArn, Settings, TopicArn
+from .kinds import AppName, KeyArn, Owner, Settings, TopicArn
 from .pipeline import PipelineSettings
 
 
@@ -50,6 +50,10 @@ class AppSettings(Settings):
         max_length=500,
         description="address that alarm descriptions name",
         json_schema_extra={"allowed": "text of at most 500 characters"},
+    )
+    owner: Owner = Field(
+        default="nobody is named: set `owner`",
+        description="who is called: a team, a channel or a rota, named in alarm descriptions",
     )
     tags: dict[str, str] = Field(default_factory=dict, description="on every resource")
 

@@ -166,6 +166,17 @@ MappingId = Annotated[
 ]
 
 
+Owner = Annotated[
+    str,
+    Field(
+        # One line of a description of 1,024 characters.
+        pattern=r"^[^\x00-\x1f\x7f]+$",
+        max_length=80,
+        json_schema_extra={"allowed": "text of at most 80 characters, without line breaks"},
+    ),
+]
+
+
 HealthUrl = Annotated[
     str,
     Field(

@@ -33,6 +33,7 @@ from .kinds import (
     LedgerContextText,
     LedgerMessageText,
     ModeText,
+    Owner,
     ParkedForText,
     Path,
     PipelineName,
@@ -207,6 +208,9 @@ class PipelineSettings(Settings):
         default=ReplaySettings(),
         description="what a replay run does unless its plan says otherwise",
     )
+    owner: Owner | None = Field(
+        default=None, description="who is called for this pipeline, if not the app's `owner`"
+    )
     alarms: AlarmsSettings = Field(default=AlarmsSettings(), description="when a person is called")
 
     @model_validator(mode="after")
@@ -261,13 +265,6 @@ class PipelineSettings(Settings):
         # A letter that is not rescued in time gets there; observe moves none to safety.
         default = 2 * DAY if self.mode == Mode.OBSERVE else 12 * HOUR
         return self.alarms.letter_expiry.before or default
-
-    @property
-    def main_queue_age(self) -> int:
-        """Seconds that the oldest message of the main queue may have before a person is called."""
-        ours = 3 * self.main_queue.retention // 4
-        # SQS's default retention is four days.
-        return self.alarms.main_queue_age.threshold or (3 * DAY if self.main_queue.arn else ours)
 
     @property
     def room_late(self) -> int:
@@ -403,9 +400,3 @@ class PipelineSettings(Settings):
                     dedicated.every,
                     f"more than redrive.timeout, {written(self.redrive.timeout)}",
                 )
-        if not self.main_queue.arn and self.main_queue_age >= self.main_queue.retention:
-            raise refuse(
-                "alarms.main_queue_age.threshold",
-                self.main_queue_age,
-                f"less than main_queue.retention, {written(self.main_queue.retention)}",
-            )

@@ -221,6 +221,8 @@ class Variable(StrEnum):
     """The JSON Schema of bodies for replay runs: JSON, compressed by zlib, in base64."""
     REDRIVE_EVERY = "REDRIVE_EVERY"
     """Seconds between two runs of the redriver."""
+    WATCH = "WATCH"
+    """When a person is called, where it differs from WATCH of the defaults, as JSON."""
 
 
 CONSUMER_VARIABLE = "DEADLETTER"
@@ -722,6 +724,18 @@ class Metric(StrEnum):
     )
     RULES_REFUSED = "RulesRefused", "Rules that are invalid and match nothing, as of this minute."
     RULES_AT_LIMIT = "RulesAtLimit", "Rules that have used up max_matches, as of this minute."
+    RULE_TROUBLE = (
+        "RuleTrouble",
+        "Rules that are invalid, and rules that have used up max_matches, as of this minute.",
+    )
+    CIRCUIT_TROUBLE = (
+        "CircuitTrouble",
+        "Is 1 while a circuit does not close, flaps, or needs a person, or a cause is held.",
+    )
+    PARKED_UNATTENDED = (
+        "ParkedUnattended",
+        "Parked letters of queues and lanes that no letter has left for alarms.parked.after.",
+    )
     FAILURE_DOMINATES = (
         "FailureDominates",
         "Is 1 while one failure explains more than half of the dead letters.",
@@ -765,36 +779,25 @@ def with_aliases(counts: Mapping[str, int]) -> dict[str, int]:
 
 
 class Alarm(StrEnum):
-    """The names of alarms, behind `<app>-<pipeline>-`; each is a section of the runbook too."""
+    """The names of alarms, behind `<app>-<pipeline>-`; the runbook has a section for each."""
 
     DLQ_AGE = "DlqAge"
     LETTER_AGE = "LetterAge"
+    """In the section of DlqAge: the same trouble, by the letters' own timestamps."""
     LETTER_EXPIRY = "LetterExpiry"
     DLQ_DEPTH = "DlqDepth"
-    MAIN_QUEUE_AGE = "MainQueueAge"
-    PARKING_LOT_NOT_EMPTY = "ParkingLotNotEmpty"
-    WAITING_ROOM_LATE = "WaitingRoomLate"
-    WAITING_ROOM_DEPTH = "WaitingRoomDepth"
     REDRIVE_STALLED = "RedriveStalled"
-    WATCH_HEARTBEAT = "WatchHeartbeat"
-    LETTER_TROUBLE = "LetterTrouble"
-    FUNCTION_THROTTLED = "FunctionThrottled"
-    FUNCTION_SLOW = "FunctionSlow"
-    CIRCUIT_HELD = "CircuitHeld"
-    RULE_INVALID = "RuleInvalid"
-    RULE_LIMIT_REACHED = "RuleLimitReached"
-    RULE_CHECK_FAILED = "RuleCheckFailed"
-    """Behind `<app>-`: the rule checker belongs to the whole app."""
-    DOMINANT_FAILURE = "DominantFailure"
-    SUDDENLY_PERMANENT = "SuddenlyPermanent"
-    MANY_COLLISIONS = "ManyCollisions"
-    LEDGER_UNAVAILABLE = "LedgerUnavailable"
-    CIRCUIT_OPEN = "CircuitOpen"
-    CONFIGURATION_HELD = "ConfigurationHeld"
-    CIRCUIT_FLAPPING = "CircuitFlapping"
-    OPEN_CIRCUITS = "OpenCircuits"
-    CIRCUIT_BREAKER_FAILED = "CircuitBreakerFailed"
+    CIRCUIT_TROUBLE = "CircuitTrouble"
+    PARKED_UNATTENDED = "ParkedUnattended"
+    RULE_TROUBLE = "RuleTrouble"
+    """Behind `<app>-` too: rules of every pipeline belong to the whole app."""
     REPLAY_BROKEN = "ReplayBroken"
+    RULE_CHECK_FAILED = "RuleCheckFailed"
+    """Behind `<app>-` only: the rule checker belongs to the whole app."""
+
+
+PIPELINE_ALARMS = tuple(alarm for alarm in Alarm if alarm is not Alarm.RULE_CHECK_FAILED)
+"""The nine alarms of a pipeline, in the order of the runbook."""
 
 
 def pipeline_prefix(app: str, pipeline: str) -> str:
@@ -902,6 +905,28 @@ class ReplayDefaults(NamedTuple):
 
 
 REPLAY = ReplayDefaults()
+
+
+class WatchDefaults(NamedTuple):
+    """When levels of the watch call a person: the settings `alarms` of a pipeline.
+
+    room_late            seconds that a letter of the waiting room may be late
+    circuit_open_after   seconds for which a circuit may be open, or held without an end
+    flapping_times       openings of the pipeline's circuit within `flapping_within` seconds
+    open_circuits        circuits of single keys that are not closed for `open_circuits_for` seconds
+    parked_after         seconds that parked letters may wait while none of them leaves
+    """
+
+    room_late: int = 15 * MINUTE
+    circuit_open_after: int = 30 * MINUTE
+    flapping_times: int = 3
+    flapping_within: int = HOUR
+    open_circuits: int = 10
+    open_circuits_for: int = 5 * MINUTE
+    parked_after: int = 7 * DAY
+
+
+WATCH = WatchDefaults()
 
 
 class WebhookDefaults(NamedTuple):

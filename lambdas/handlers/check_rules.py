@@ -26,7 +26,7 @@ def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
             count_metric_of(name, Metric.RULE_INVALID, 1)
         if EVERY_PIPELINE in refusal.refused_by:
             # No watch reads the rule of a pipeline that does not exist.
-            count_metric_of(EVERY_PIPELINE, Metric.RULES_REFUSED, 1)
+            count_metric_of(EVERY_PIPELINE, Metric.RULE_TROUBLE, 1)
     if checked.failed:
         logger.error("edit not judged", extra={"sequence": checked.failed, "why": checked.why})
     return response(checked)

@@ -129,10 +129,6 @@ def on(action: str, resource: str = "*") -> Callable[[str], Mapping[str, Any]]:
     return lambda _pipeline: {"Action": action, "Resource": resource}
 
 
-def change_a_rule(stage: Stage) -> None:
-    stage.deployed.add_rule("drill", tenantId="no such tenant", action="QUARANTINE")
-
-
 SCENES = (
     denied("queue", "QueueUnavailable: sqs:ReceiveMessage denied", "redrive",
            on("sqs:ReceiveMessage")),
@@ -148,20 +144,13 @@ SCENES = (
            on("lambda:InvokeFunction")),
     denied("rules", "RulesUnavailable: the router's Query denied", "route",
            on("dynamodb:Query")),
-    denied("ledger", "LedgerUnavailable: the consumer's rows denied", "consumer",
-           lambda pipeline: rows(Partition.LEDGER.of(pipeline, ANY)),
-           Alarm.LEDGER_UNAVAILABLE, meanwhile=lambda stage: stage.fail_messages(1)),
     throttled("redrive-off", "redrive", Alarm.REDRIVE_STALLED),
     throttled("route-off", "route", Alarm.REDRIVE_STALLED),
-    throttled("watch-off", "watch", Alarm.WATCH_HEARTBEAT),
-    throttled("consumer-off", "consumer", f"{Alarm.FUNCTION_THROTTLED}_consumer",
-              meanwhile=lambda stage: stage.send(1)),
-    throttled("circuit-off", "circuit", f"{Alarm.FUNCTION_THROTTLED}_circuit",
+    throttled("watch-off", "watch", Alarm.REDRIVE_STALLED),
+    throttled("circuit-off", "circuit", Alarm.CIRCUIT_TROUBLE,
               first=lambda stage: stage.fail_messages(OUTAGE)),
-    throttled("probe-off", "probe", f"{Alarm.FUNCTION_THROTTLED}_probe",
+    throttled("probe-off", "probe", Alarm.CIRCUIT_TROUBLE,
               first=lambda stage: stage.fail_messages(OUTAGE)),
-    throttled("check-off", "check-rules",
-              f"{DEFAULT_APP}-{Alarm.RULE_CHECK_FAILED}_throttled", first=change_a_rule),
 )  # fmt: skip
 
 OUTAGES = ("circuit-off", "probe-off")

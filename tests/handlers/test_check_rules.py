@@ -24,7 +24,7 @@ CONTEXT = SimpleNamespace(
         # The watches of these pipelines publish the level each minute.
         (("orders", "refunds"), {("RuleInvalid", "orders"), ("RuleInvalid", "refunds")}),
         # No watch reads the rule of a pipeline that does not exist: this is the only page.
-        (("*",), {("RuleInvalid", "*"), ("RulesRefused", "*")}),
+        (("*",), {("RuleInvalid", "*"), ("RuleTrouble", "*")}),
     ],
 )
 def test_a_refused_rule_is_counted_where_it_matches_nothing(

@@ -51,15 +51,13 @@ HASTY = {
         "dlq_age": {"threshold": 20, "period": "2m", "periods": 1},
         "letter_expiry": {"before": "3d"},
         "dlq_depth": {"threshold": 7},
-        "main_queue_age": {"threshold": "2d"},
-        "parking_lot": {"threshold": 2},
-        "waiting_room": {"late": "20m", "threshold": 500},
-        "ledger_unavailable": {"periods": 2},
+        "waiting_room": {"late": "20m"},
         "circuit_open": {"after": "7m"},
-        "circuit_flapping": {"threshold": 5},
-        "open_circuits": {"threshold": 3},
-        "circuit_breaker_failed": {"threshold": 1, "period": "1m"},
+        "circuit_flapping": {"threshold": 5, "period": "2h"},
+        "open_circuits": {"threshold": 3, "periods": 7},
+        "parked": {"after": "2d"},
     },
+    "owner": "the hasty team",
 }
 WATCHED = {"name": "watched", "mode": "observe", "consumer": "none"}
 
