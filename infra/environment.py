@@ -106,6 +106,8 @@ def watch_thresholds(settings: PipelineSettings) -> str:
         open_circuits=alarms.open_circuits.threshold,
         open_circuits_for=alarms.open_circuits.periods * MINUTE,
         parked_after=alarms.parked.after,
+        letter_expiry=settings.expiry_warning,
+        scheduled=tuple(id_ for id_, queue in settings.dedicated.items() if queue.enabled),
     )._asdict()
     default = WATCH._asdict()
     changed = {name: value for name, value in thresholds.items() if value != default[name]}

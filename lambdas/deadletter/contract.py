@@ -736,6 +736,11 @@ class Metric(StrEnum):
         "ParkedUnattended",
         "Parked letters of queues and lanes that no letter has left for alarms.parked.after.",
     )
+    DEPTH_DIRECTION = (
+        "DepthDirection",
+        "Whether the letters of the DLQ and the waiting room have become more (1) or fewer (-1)"
+        " over ten minutes; 0 within 20 percent.",
+    )
     FAILURE_DOMINATES = (
         "FailureDominates",
         "Is 1 while one failure explains more than half of the dead letters.",
@@ -915,6 +920,8 @@ class WatchDefaults(NamedTuple):
     flapping_times       openings of the pipeline's circuit within `flapping_within` seconds
     open_circuits        circuits of single keys that are not closed for `open_circuits_for` seconds
     parked_after         seconds that parked letters may wait while none of them leaves
+    letter_expiry        seconds before SQS drops a letter
+    scheduled            the ids of the dedicated DLQs that a schedule drains
     """
 
     room_late: int = 15 * MINUTE
@@ -924,6 +931,8 @@ class WatchDefaults(NamedTuple):
     open_circuits: int = 10
     open_circuits_for: int = 5 * MINUTE
     parked_after: int = 7 * DAY
+    letter_expiry: int = 12 * HOUR
+    scheduled: tuple[str, ...] = ()
 
 
 WATCH = WatchDefaults()

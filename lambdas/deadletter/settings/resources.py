@@ -25,8 +25,8 @@ class Resources:
     function, `consumer_mapping` the id of its event source mapping if the app made it, and
     `consumer_timeout` its timeout in seconds. `health_url` is requested before a letter is
     tried on a dependency. `replay_schema` is the packed JSON Schema of a body that a replay run
-    may send. A field that a function does not need is empty: its construct in
-    `infra` sets the variables that it needs.
+    may send. `watch` is when the watch calls a person, as JSON. A field that a function does
+    not need is empty: its construct in `infra` sets the variables that it needs.
     """
 
     main_url: str = ""
@@ -54,6 +54,7 @@ class Resources:
     health_url: str = ""
     redrive_every: int = 0
     replay_schema: str = ""
+    watch: str = ""
 
 
 # Fields of the resources that are whole numbers, with their units.
