@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from sandbox.alarms import Point, judge
+from sandbox.alarms import Point, evaluation_range, judge
 
 Key = tuple[str, str, frozenset[tuple[str, str]]]
 
@@ -90,8 +90,9 @@ class CloudWatch:
         now = end - 0.001
         for name, (alarm, key) in self._alarms.items():
             series = self._series.get(key)
-            seconds = alarm["EvaluationPeriods"] * alarm["Period"]
-            points = () if series is None else series.since(now - seconds, now)
+            # A period more, because the range begins with a full one.
+            begin = now - evaluation_range(alarm) - alarm["Period"]
+            points = () if series is None else series.since(begin, now)
             state = judge(alarm, points, statistic=_statistic(alarm["Statistic"]), now=now)
             before = self.states[name]
             if state is not None and state != before:
