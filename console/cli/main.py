@@ -39,6 +39,7 @@ COMMANDS = {
     "peek": (".peek", "Which letters there are, without taking one."),
     "search": (".search", "Find letters by text, field, tenant or id, wherever we hold them."),
     "observe": (".observe", "Mode observe: what would have been done, without doing it."),
+    "mute": (".mute", "Mute a pipeline's alarms for a while; it ends by itself."),
     "redrive": (
         ".redrive",
         "Start a re-drive run now, without waiting for the schedule.",

@@ -22,6 +22,7 @@ BESIDE_READER = {
     "circuit open": OPERATOR,
     "circuit close": OPERATOR,
     "circuit auto": OPERATOR,
+    "mute": OPERATOR,
     "cause park": OPERATOR,
     "cause retry": OPERATOR,
     "endpoint check": OPERATOR,

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, TypeVar
 
-from deadletter.contract import app_parameter, pipelines_folder
+from deadletter.contract import app_parameter, pipeline_prefix, pipelines_folder
 
 from .aws import Aws
 from .problem import Cause, Problem
@@ -82,6 +82,12 @@ class App:
                 Cause.INPUT,
             )
         return pipelines[0]
+
+    def owner_of(self, alarm: str) -> str | None:
+        """The pipeline of an alarm: the longest name that the alarm's name begins with."""
+        names = (pipeline.name for pipeline in self.pipelines)
+        owners = (name for name in names if alarm.startswith(pipeline_prefix(self.name, name)))
+        return max(owners, key=len, default=None)
 
     def _choices(self) -> str:
         names = ", ".join(pipeline.name for pipeline in self.pipelines)

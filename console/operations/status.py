@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from deadletter.circuit.state import State
-from deadletter.contract import MAIN_DLQ, PIPELINE, is_config_key, pipeline_prefix
+from deadletter.contract import MAIN_DLQ, PIPELINE, is_config_key
 from deadletter.routing.decision import DUE
 
 from . import deployed
@@ -451,14 +451,7 @@ def _alarms(cloudwatch: CloudWatchClient, app: App) -> Mapping[str, Sequence[Ala
     for page in pages:
         for alarm in [*page.get("MetricAlarms", ()), *page.get("CompositeAlarms", ())]:
             since = alarm.get("StateTransitionedTimestamp") or alarm["StateUpdatedTimestamp"]
-            owner = _owner(alarm["AlarmName"], app)
+            owner = app.owner_of(alarm["AlarmName"])
             if owner is not None and alarm["StateValue"] == "ALARM":
                 by_pipeline[owner].append(AlarmState(alarm["AlarmName"], since))
     return by_pipeline
-
-
-def _owner(alarm: str, app: App) -> str | None:
-    """The pipeline of an alarm: the longest name that the alarm's name begins with."""
-    names = (pipeline.name for pipeline in app.pipelines)
-    owners = (name for name in names if alarm.startswith(pipeline_prefix(app.name, name)))
-    return max(owners, key=len, default=None)

@@ -1,0 +1,245 @@
+"""Mute rules of CloudWatch: a pipeline's alarms that page nobody for a while.
+
+A muted alarm is still evaluated. CloudWatch sends its actions when the mute ends, if it is in
+ALARM then. Alarm actions are never disabled instead: they would stay so until a person remembers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Any
+
+from deadletter.contract import pipeline_prefix
+
+from .answer import Answer
+from .app import App, DeployedPipeline
+from .aws import error_code
+from .duration import seconds
+from .problem import Cause, Problem
+from .reason import checked_reason
+from .session import Session
+
+if TYPE_CHECKING:
+    from mypy_boto3_cloudwatch import CloudWatchClient
+
+SHORTEST, LONGEST = timedelta(minutes=1), timedelta(days=15)
+"""What CloudWatch takes as the duration of a mute."""
+
+_MINUTE = timedelta(minutes=1)
+
+# What a mute rule takes.
+_MOST_ALARMS = 100
+_MOST_TEXT = 1_024
+
+# A service that is older than the call, in its protocols, and emulators.
+_UNKNOWN_CALL = {
+    "InvalidAction",
+    "NotImplemented",
+    "UnknownOperation",
+    "UnknownOperationException",
+    "UnsupportedOperation",
+}
+_NO_RULE = {"ResourceNotFound", "ResourceNotFoundException"}
+
+
+@dataclass(frozen=True, slots=True)
+class AlarmMute:
+    """A mute rule as CloudWatch has it."""
+
+    rule: Annotated[str, "name of the mute rule"]
+    status: Annotated[str, "SCHEDULED (begins within the minute), ACTIVE or EXPIRED"]
+    begins: Annotated[datetime | None, "when it begins; null if another tool wrote its schedule"]
+    until: Annotated[datetime | None, "when it ends; null if CloudWatch knows no end"]
+    alarms: Annotated[Sequence[str], "the alarms that it mutes, by name"]
+    description: Annotated[str, "why, and by whom"]
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineMute(Answer):
+    """What `dlq mute` answers."""
+
+    at: Annotated[datetime, "when it was asked or changed"]
+    pipeline: Annotated[str, "name of the pipeline"]
+    before: Annotated[AlarmMute | None, "the mute before a change; null without one"]
+    mute: Annotated[AlarmMute | None, "the mute now; null if its alarms are not muted"]
+
+
+class Mutes:
+    """The mute of one pipeline's alarms: a single rule, with a name of its own."""
+
+    def __init__(self, session: Session, pipeline: str | None) -> None:
+        self._session = session
+        self._app = session.app()
+        self._pipeline = self._app.pipeline(pipeline)
+
+    @property
+    def rule(self) -> str:
+        return f"{pipeline_prefix(self._app.name, self._pipeline.name)}mute"
+
+    @property
+    def _cloudwatch(self) -> CloudWatchClient:
+        client = self._session.aws.cloudwatch
+        if not hasattr(client, "put_alarm_mute_rule"):
+            raise _unknown("the installed boto3 does not know mute rules; update it")
+        return client
+
+    def show(self) -> PipelineMute:
+        """The mute as it is."""
+        return self._answer(None, self._read())
+
+    def begin(self, length: str, reason: str | None) -> PipelineMute:
+        """Mute the alarms that exist, from the next full minute on, in place of an earlier mute.
+
+        Raises Problem if the length or the reason is not allowed, if there is no alarm, or if
+        CloudWatch does not know the call.
+        """
+        duration = length_of(length)
+        why = checked_reason(reason, "A mute")
+        description = f"{why} (dlq mute, by {self._session.aws.caller})"
+        if len(description) > _MOST_TEXT:
+            over = len(description) - _MOST_TEXT
+            raise Problem(
+                f"CloudWatch keeps {_MOST_TEXT:,} characters of a reason and a name: make the "
+                f"reason {over} characters shorter.",
+                Cause.INPUT,
+            )
+        alarms = _alarms(self._session, self._app, self._pipeline)
+        before = self._read()
+        # A schedule knows minutes. One that has begun in the past may never become active.
+        begins = self._session.now.replace(second=0, microsecond=0) + _MINUTE
+        mute = AlarmMute(
+            self.rule, "SCHEDULED", begins, begins + duration, tuple(alarms), description
+        )
+        with _known_calls():
+            self._cloudwatch.put_alarm_mute_rule(
+                Name=mute.rule,
+                Description=description,
+                Rule={
+                    "Schedule": {
+                        "Expression": f"at({begins:%Y-%m-%dT%H:%M})",
+                        "Duration": iso_duration(duration),
+                        "Timezone": "UTC",
+                    }
+                },
+                MuteTargets={"AlarmNames": alarms},
+                ExpireDate=begins + duration,
+            )
+        return self._answer(before, mute)
+
+    def end(self) -> PipelineMute:
+        """End the mute now: alarms that are in ALARM page at once. Nothing happens without one."""
+        before = self._read()
+        if before is not None:
+            with _known_calls():
+                self._cloudwatch.delete_alarm_mute_rule(AlarmMuteRuleName=self.rule)
+        return self._answer(before, None)
+
+    def _read(self) -> AlarmMute | None:
+        try:
+            with _known_calls():
+                rule = self._cloudwatch.get_alarm_mute_rule(AlarmMuteRuleName=self.rule)
+        except Exception as error:
+            if error_code(error) in _NO_RULE:
+                return None
+            raise
+        begins = _begin_of(rule.get("Rule", {}).get("Schedule", {}).get("Expression", ""))
+        return AlarmMute(
+            self.rule,
+            str(rule.get("Status", "")),
+            begins,
+            rule.get("ExpireDate"),
+            tuple(rule.get("MuteTargets", {}).get("AlarmNames", ())),
+            rule.get("Description", ""),
+        )
+
+    def _answer(self, before: AlarmMute | None, mute: AlarmMute | None) -> PipelineMute:
+        return PipelineMute(
+            **self._session.place,
+            at=self._session.now,
+            pipeline=self._pipeline.name,
+            before=before,
+            mute=mute,
+        )
+
+
+def length_of(text: str) -> timedelta:
+    """The length of a mute: whole minutes, from one minute to fifteen days; else Problem."""
+    length = timedelta(seconds=seconds(text))
+    if SHORTEST <= length <= LONGEST and not length % _MINUTE:
+        return length
+    raise Problem(
+        f"A mute lasts whole minutes, at least 1m and at most {LONGEST.days}d, and not {text}: "
+        "write --for 30m, 2h or 3d.",
+        Cause.INPUT,
+    )
+
+
+def iso_duration(length: timedelta) -> str:
+    """A length in whole minutes as ISO 8601 writes it: "PT2H", "P1DT30M"."""
+    hours, minutes = divmod(length.seconds // 60, 60)
+    days = f"{length.days}D" if length.days else ""
+    time = "".join((f"{hours}H" if hours else "", f"{minutes}M" if minutes else ""))
+    return f"P{days}{'T' if time else ''}{time}"
+
+
+def _begin_of(expression: str) -> datetime | None:
+    """The time of a one-time schedule, at(2026-11-23T02:10), in UTC; None for any other."""
+    try:
+        return datetime.strptime(expression, "at(%Y-%m-%dT%H:%M)").replace(tzinfo=UTC)
+    except ValueError:
+        return None
+
+
+def _alarms(session: Session, app: App, pipeline: DeployedPipeline) -> list[str]:
+    """The names of the pipeline's alarms that exist."""
+    pages = session.aws.cloudwatch.get_paginator("describe_alarms").paginate(
+        AlarmNamePrefix=pipeline_prefix(app.name, pipeline.name),
+        AlarmTypes=["MetricAlarm", "CompositeAlarm"],
+    )
+    names = [
+        alarm["AlarmName"]
+        for page in pages
+        for alarm in [*page.get("MetricAlarms", ()), *page.get("CompositeAlarms", ())]
+        if app.owner_of(alarm["AlarmName"]) == pipeline.name
+    ]
+    if not names:
+        raise Problem(f"Pipeline {pipeline.name} has no alarm to mute: deploy it.", Cause.ABSENT)
+    if len(names) > _MOST_ALARMS:
+        raise Problem(
+            f"Pipeline {pipeline.name} has {len(names)} alarms, and a mute rule takes "
+            f"{_MOST_ALARMS}: mute them in the CloudWatch console.",
+            Cause.FAILED,
+        )
+    return names
+
+
+@contextmanager
+def _known_calls() -> Iterator[None]:
+    """Where CloudWatch or the SDK does not know mute rules, a Problem that says so."""
+    try:
+        yield
+    except Exception as error:
+        if not _is_unknown(error):
+            raise
+        operation = getattr(error, "operation_name", "the call")
+        why = f"CloudWatch at this endpoint does not know {operation} ({error_code(error)})"
+        raise _unknown(why) from error
+
+
+def _is_unknown(error: Exception) -> bool:
+    response: Any = getattr(error, "response", None)
+    if not isinstance(response, dict) or error_code(error) in _NO_RULE:
+        return False
+    status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+    return error_code(error) in _UNKNOWN_CALL or status == 501  # HTTP: not implemented
+
+
+def _unknown(why: str) -> Problem:
+    return Problem(
+        f"Nothing is muted: {why}. Mute the pages where they arrive (PagerDuty, the chat); dlq "
+        "does not disable alarm actions instead, because nobody would enable them again.",
+        Cause.FAILED,
+    )

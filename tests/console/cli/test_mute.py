@@ -1,0 +1,220 @@
+"""`dlq mute`: the exact calls to CloudWatch, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from botocore.stub import Stubber
+
+from console.cli.exit import Exit
+from console.operations import aws
+from console.operations.mutes import Mutes, iso_duration, length_of
+from console.operations.problem import Cause, Problem
+from console.operations.session import Session
+from tests.console.conftest import ACCOUNT, REGION, Cloud, Dlq
+
+NOW = datetime(2026, 11, 23, 2, 10, 30, tzinfo=UTC)
+CALLER = f"arn:aws:sts::{ACCOUNT}:user/moto"
+ASKED = {"AlarmNamePrefix": "deadletter-orders-", "AlarmTypes": ["MetricAlarm", "CompositeAlarm"]}
+RULE = {"AlarmMuteRuleName": "deadletter-orders-mute"}
+GIVEN = ("--for", "2h", "--reason", "the bank moves")
+
+
+def alarms(*names: str) -> dict[str, Any]:
+    return {"MetricAlarms": [{"AlarmName": name} for name in names]}
+
+
+NINE = alarms("deadletter-orders-DlqAge", "deadletter-orders-RedriveStalled")
+MUTED = {
+    "Name": "deadletter-orders-mute",
+    "Description": f"the bank moves (dlq mute, by {CALLER})",
+    "Rule": {"Schedule": {"Expression": "at(2026-11-23T02:11)", "Duration": "PT2H"}},
+    "MuteTargets": {"AlarmNames": ["deadletter-orders-DlqAge"]},
+    "ExpireDate": datetime(2026, 11, 23, 4, 11, tzinfo=UTC),
+    "Status": "ACTIVE",
+}
+
+
+@pytest.fixture
+def cloudwatch(cloud: Cloud) -> Iterator[Stubber]:
+    """CloudWatch that takes the calls of a test, in their order, and no other."""
+    cloud.deploy("orders")
+    with Stubber(aws.connect(None, REGION).cloudwatch) as stubber:
+        yield stubber
+        stubber.assert_no_pending_responses()
+
+
+def no_rule(cloudwatch: Stubber) -> None:
+    cloudwatch.add_client_error(
+        "get_alarm_mute_rule", "ResourceNotFoundException", "no such rule", 404, None, RULE
+    )
+
+
+def mutes(pipeline: str = "orders") -> Mutes:
+    return Mutes(
+        Session(lambda: aws.connect(None, REGION), "deadletter", NOW.timestamp), pipeline
+    )
+
+
+def test_the_alarms_that_exist_are_muted_from_the_next_minute_by_one_rule(
+    cloudwatch: Stubber,
+) -> None:
+    cloudwatch.add_response("describe_alarms", NINE, ASKED)
+    no_rule(cloudwatch)
+    cloudwatch.add_response(
+        "put_alarm_mute_rule",
+        {},
+        {
+            "Name": "deadletter-orders-mute",
+            "Description": f"the bank moves (dlq mute, by {CALLER})",
+            "Rule": {
+                "Schedule": {
+                    "Expression": "at(2026-11-23T02:11)",
+                    "Duration": "PT2H",
+                    "Timezone": "UTC",
+                }
+            },
+            "MuteTargets": {
+                "AlarmNames": ["deadletter-orders-DlqAge", "deadletter-orders-RedriveStalled"]
+            },
+            "ExpireDate": datetime(2026, 11, 23, 4, 11, tzinfo=UTC),
+        },
+    )
+    answer = mutes().begin("2h", "the bank moves")
+    assert answer.before is None
+    assert answer.mute is not None
+    assert answer.mute.until == datetime(2026, 11, 23, 4, 11, tzinfo=UTC)
+
+
+def test_the_alarms_of_a_pipeline_whose_name_goes_on_are_not_muted(
+    cloudwatch: Stubber, cloud: Cloud
+) -> None:
+    cloud.deploy("orders-eu")
+    others = alarms("deadletter-orders-eu-DlqAge", "deadletter-orders-DlqAge")
+    cloudwatch.add_response("describe_alarms", others, ASKED)
+    no_rule(cloudwatch)
+    cloudwatch.add_response("put_alarm_mute_rule", {})
+    answer = mutes().begin("2h", "the bank moves")
+    assert answer.mute is not None
+    assert answer.mute.alarms == ("deadletter-orders-DlqAge",)
+
+
+def test_a_second_mute_replaces_the_first_and_says_what_was(cloudwatch: Stubber) -> None:
+    cloudwatch.add_response("describe_alarms", NINE, ASKED)
+    cloudwatch.add_response("get_alarm_mute_rule", MUTED, RULE)
+    cloudwatch.add_response("put_alarm_mute_rule", {})
+    answer = mutes().begin("3d", "it takes longer")
+    assert answer.before is not None
+    assert answer.mute is not None
+    assert answer.before.begins == datetime(2026, 11, 23, 2, 11, tzinfo=UTC)
+    assert answer.mute.until == answer.before.begins + timedelta(days=3)
+
+
+def test_a_mute_is_shown_with_its_end_its_reason_and_its_alarms(
+    cloudwatch: Stubber, dlq: Dlq
+) -> None:
+    for _ in range(2):
+        cloudwatch.add_response("get_alarm_mute_rule", MUTED, RULE)
+    shown = dlq("mute", "orders")
+    assert shown.exit_code == Exit.DONE, shown.output
+    for text in ("1 alarm muted until", "the bank moves", "DlqAge", "dlq mute orders --end"):
+        assert text in shown.stdout
+    answer = json.loads(dlq("mute", "orders", "--json").stdout)
+    assert answer["mute"]["until"] == "2026-11-23T04:11:00Z"
+    assert answer["mute"]["rule"] == "deadletter-orders-mute"
+
+
+def test_a_pipeline_that_is_not_muted_says_so(cloudwatch: Stubber, dlq: Dlq) -> None:
+    no_rule(cloudwatch)
+    assert "its alarms are not muted" in dlq("mute", "orders").stdout
+
+
+def test_ending_deletes_the_rule_and_only_where_there_is_one(
+    cloudwatch: Stubber, dlq: Dlq
+) -> None:
+    cloudwatch.add_response("get_alarm_mute_rule", MUTED, RULE)
+    cloudwatch.add_response("delete_alarm_mute_rule", {}, RULE)
+    assert "the mute is over" in dlq("mute", "orders", "--end").stdout
+    no_rule(cloudwatch)
+    assert "were not muted" in dlq("mute", "orders", "--end").stdout
+
+
+UNKNOWN = [
+    ("InvalidAction", 400),
+    ("UnknownOperation", 400),
+    ("UnknownOperationException", 404),
+    ("UnsupportedOperation", 400),
+    ("InternalFailure", 501),
+]
+
+
+@pytest.mark.parametrize(("code", "status"), UNKNOWN)
+@pytest.mark.parametrize("words", [(), GIVEN, ("--end",)], ids=["show", "begin", "end"])
+def test_a_service_that_does_not_know_mute_rules_is_named_and_nothing_else_is_done(
+    cloudwatch: Stubber, dlq: Dlq, code: str, status: int, words: Sequence[str]
+) -> None:
+    if words == GIVEN:
+        cloudwatch.add_response("describe_alarms", NINE, ASKED)
+    cloudwatch.add_client_error("get_alarm_mute_rule", code, "?", status)
+    refused = dlq("mute", "orders", *words)
+    assert refused.exit_code == Exit.ATTENTION
+    assert "Nothing is muted: CloudWatch at this endpoint does not know" in refused.stderr
+    assert "does not disable alarm actions instead" in refused.stderr
+
+
+def test_a_refused_permission_is_no_unknown_call(cloudwatch: Stubber, dlq: Dlq) -> None:
+    cloudwatch.add_client_error("get_alarm_mute_rule", "AccessDenied", "not allowed", 403)
+    refused = dlq("mute", "orders")
+    assert refused.exit_code == Exit.UNREACHABLE
+    assert "AWS refuses GetAlarmMuteRule" in refused.stderr
+    assert "deadletter-DlqOperator-" in refused.stderr
+
+
+@pytest.mark.parametrize("length", ["0m", "59s", "90s", "16d", "15d1m", "soon", "-2h"])
+def test_a_length_that_cloudwatch_does_not_take_is_refused_with_what_is_allowed(
+    cloudwatch: Stubber, dlq: Dlq, length: str
+) -> None:
+    refused = dlq("mute", "orders", "--for", length, "--reason", "x")
+    assert refused.exit_code == Exit.USAGE
+    assert "write" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [("1m", "PT1M"), ("90m", "PT1H30M"), ("2h", "PT2H"), ("15d", "P15D"), ("36h", "P1DT12H")],
+)
+def test_a_length_is_written_as_iso_8601(text: str, written: str) -> None:
+    assert iso_duration(length_of(text)) == written
+
+
+def test_a_mute_without_a_reason_or_without_a_length_is_refused(
+    cloudwatch: Stubber, dlq: Dlq
+) -> None:
+    for words, says in (
+        (("--for", "2h"), "A mute needs a reason"),
+        (("--reason", "x"), "add --for 2h"),
+        (("--end", "--for", "2h"), "--end takes neither"),
+    ):
+        refused = dlq("mute", "orders", *words)
+        assert refused.exit_code == Exit.USAGE
+        assert says in refused.stderr
+
+
+def test_a_reason_that_does_not_fit_is_refused_and_not_cut(cloudwatch: Stubber) -> None:
+    with pytest.raises(Problem, match="characters shorter") as refused:
+        mutes().begin("2h", "x" * 1_000)
+    assert refused.value.cause is Cause.INPUT
+
+
+@pytest.mark.parametrize(("number", "says"), [(0, "no alarm to mute"), (101, "takes 100")])
+def test_no_alarm_and_too_many_alarms_are_refused(
+    cloudwatch: Stubber, number: int, says: str
+) -> None:
+    names = alarms(*(f"deadletter-orders-{number}" for number in range(number)))
+    cloudwatch.add_response("describe_alarms", names, ASKED)
+    with pytest.raises(Problem, match=says):
+        mutes().begin("2h", "x")
