@@ -39,8 +39,8 @@ class OnCall(Construct):
     """Four managed policies, which you attach to roles of yours; `arns` is keyed by role.
 
     `DlqReader` reads everything that `dlq` shows. The others are attached beside it:
-    `DlqOperator` starts runs, holds circuits and edits endpoints, `RuleEditor` writes rules,
-    `ReplayOperator` starts and steers replay runs, and edits letters that a run holds.
+    `DlqOperator` starts runs, holds circuits, mutes alarms and edits endpoints, `RuleEditor`
+    writes rules, `ReplayOperator` starts and steers replay runs, and edits letters that a run holds.
     Who may change something may record it, and `dlq` changes nothing that it can't record.
     No policy allows to send or delete a message, or to purge a queue: only our functions
     move letters.
@@ -86,6 +86,14 @@ class OnCall(Construct):
             "AwsSolutions::AwsSolutions-IAM5[Resource::*]",
             because="CloudWatch's metrics know no resources, and a list of alarms, or of event"
             " source mappings, no single one",
+        )
+        acknowledge(
+            self,
+            *(
+                f"AwsSolutions::AwsSolutions-IAM5[Resource::{_as_in_findings(pattern)}]"
+                for pattern in (_mutes(app), _alarms(app))
+            ),
+            because="nine alarms and one mute rule a pipeline, all with the app's name",
         )
         acknowledge_folder(
             self, app_folder(app.app), because="one parameter a pipeline, read as a folder"
@@ -147,7 +155,7 @@ def _reads(app: AppSettings, storage: Storage) -> Permissions:
     storage.grant_read_rules(permissions)
     storage.grant_read_circuits(permissions)
     storage.grant_read_endpoints(permissions)
-    figures = ["GetMetricData", "GetMetricStatistics", "DescribeAlarms"]
+    figures = ["GetMetricData", "GetMetricStatistics", "DescribeAlarms", "GetAlarmMuteRule"]
     permissions.allow("Figures", [f"cloudwatch:{action}" for action in figures], ["*"])
     grant_key(permissions, app, services=("sqs", "dynamodb", "s3"), writes=False)
     # The router says how it judges, and can move nothing.
@@ -222,11 +230,36 @@ def _operates(app: AppSettings, storage: Storage) -> Permissions:
     storage.grant_write_audit(permissions)
     grant_invoke(permissions, "Runs", *_functions(app, "redrive"))
     storage.grant_hold_circuits(permissions)
+    _allow_mutes(permissions, app)
     storage.grant_edit_endpoints(permissions)
     # To post a signed check to an endpoint.
     grant_read_secrets(permissions, app)
     grant_key(permissions, app, services=("dynamodb", "secretsmanager"), writes=True)
     return permissions
+
+
+def _allow_mutes(permissions: Permissions, app: AppSettings) -> None:
+    """Mute the pipelines' alarms: CloudWatch asks for the rule, and for each alarm in it."""
+    permissions.allow(
+        "Mutes",
+        ["cloudwatch:PutAlarmMuteRule", "cloudwatch:DeleteAlarmMuteRule"],
+        [_mutes(app)],
+    )
+    permissions.allow("MutedAlarms", ["cloudwatch:PutAlarmMuteRule"], [_alarms(app)])
+
+
+def _mutes(app: AppSettings) -> str:
+    """The mute rules of all pipelines, as one pattern."""
+    return f"{_cloudwatch()}:alarm-mute-rule:{app.app}-*-mute"
+
+
+def _alarms(app: AppSettings) -> str:
+    """The alarms of all pipelines, as one pattern."""
+    return f"{_cloudwatch()}:alarm:{app.app}-*"
+
+
+def _cloudwatch() -> str:
+    return f"arn:{Aws.PARTITION}:cloudwatch:{Aws.REGION}:{Aws.ACCOUNT_ID}"
 
 
 def _edits(app: AppSettings, storage: Storage) -> Permissions:

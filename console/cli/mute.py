@@ -44,11 +44,11 @@ def mute(
     reason: Reason = None,
     end: End = False,
 ) -> Reply[PipelineMute]:
-    """Mute a pipeline's alarms for a while; without options, show whether they are muted.
+    """Mute a pipeline's alarms for a while; it ends by itself.
 
     The alarms go on watching and change their states, but page nobody. It begins at the next
-    full minute and ends by itself; an alarm that is in ALARM then pages. A second mute replaces
-    the first.
+    full minute; an alarm that is in ALARM when it ends pages. A second mute replaces the first.
+    Without options, it says whether the alarms are muted, why and by whom.
 
     It is a mute rule of CloudWatch. Where CloudWatch does not know them (an old region, an
     emulator), dlq refuses with exit status 1, and changes nothing.

@@ -36,6 +36,8 @@ WHO_AM_I = "sts:GetCallerIdentity"
 
 # Granted to people, and not asked of the emulator by what the tests type.
 NOT_TYPED: dict[str, str] = {
+    "cloudwatch:PutAlarmMuteRule": "the emulator knows no mute rules, and dlq asks for one first",
+    "cloudwatch:DeleteAlarmMuteRule": "the emulator knows no mute rules",
     "logs:StopQuery": "queries are stopped only if they take too long",
     "s3:ListBucket": "S3 itself asks for it where an object is missing; the emulator does not",
 }
@@ -196,6 +198,8 @@ TYPED: dict[str, list[tuple[str, ...]]] = {
     ],
     # In the custody of the run that waits.
     "dlq explain": [("explain", "{kept}")],
+    # It asks whether there is a rule, and the emulator knows none: see the test of its refusal.
+    "dlq mute": [("mute", "orders", "--for", "2h", "--reason", "a test")],
     "dlq doctor": [("doctor", "orders")],
     "dlq logs": [("logs", "{failed}", *PIPELINE)],
     "dlq peek": [("peek", *PIPELINE, "--limit", "3"), ("peek", *PIPELINE, "--body")],
@@ -301,6 +305,18 @@ def test_a_mistyped_circuit_is_refused_and_the_known_ones_are_named(on_call: OnC
         assert done.returncode == Exit.ABSENT, done.stderr
         assert "no circuit 'brokn': it has " in done.stderr
         assert "broken" in done.stderr
+
+
+def test_alarms_are_not_muted_where_cloudwatch_knows_no_mute_rules(
+    sandbox: Sandbox, on_call: OnCall
+) -> None:
+    credentials = on_call.credentials(["DlqReader", "DlqOperator"], "muted")
+    for words in TYPED["dlq mute"][0], ("mute", "orders"), ("mute", "orders", "--end"):
+        done = on_call.type(words, credentials)
+        assert done.returncode == Exit.ATTENTION, done.stdout + done.stderr
+        assert "does not know GetAlarmMuteRule (InvalidAction)" in done.stderr
+        assert "does not disable alarm actions instead" in done.stderr
+    assert asked(sandbox, "muted", allowed=False) == set()
 
 
 # Policies -> a command that takes another one.

@@ -37,6 +37,11 @@ ACKNOWLEDGED = {
             *(f"{REPLAYS}/*", f"{REPLAYS}/*/*/edits/*"),
         )
     ),
+    *(
+        "AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:cloudwatch:<AWS::Region>"
+        f":<AWS::AccountId>:{alarms}]"
+        for alarms in ("alarm:deadletter-*", "alarm-mute-rule:deadletter-*-mute")
+    ),
     "AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:ssm:<AWS::Region>:<AWS::AccountId>"
     ":parameter/deadletter/pipelines/*]",
     "AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:ssm:<AWS::Region>:<AWS::AccountId>"

@@ -381,6 +381,17 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
             "*": {"cloudwatch:GetMetricData", "cloudwatch:DescribeAlarms"},
         }
     },
+    # Where CloudWatch knows mute rules; who only asks takes DlqReader alone.
+    "dlq mute": {
+        "DlqReader": {
+            **SEE,
+            "*": {"cloudwatch:DescribeAlarms", "cloudwatch:GetAlarmMuteRule"},
+        },
+        "DlqOperator": {
+            "mute rules": {"cloudwatch:PutAlarmMuteRule", "cloudwatch:DeleteAlarmMuteRule"},
+            "alarms": {"cloudwatch:PutAlarmMuteRule"},
+        },
+    },
     "dlq show": {
         "DlqReader": {
             **SEE,
@@ -647,6 +658,11 @@ NOUNS = (
     (r"<Deadletter-Shared:\w*?Storage([A-Z][a-z]+)[0-9A-F]{8}Arn[0-9A-F]{8}>(.*)", r"table \1\2"),
     (r"<Storage([A-Z][a-z]+)[0-9A-F]{8}\.Arn>(.*)", r"table \1\2"),
     (r"<StorageRules[0-9A-F]{8}\.StreamArn>", "stream of Rules"),
+    (r"arn:aws:cloudwatch:eu-west-1:111122223333:alarm:deadletter-\*", "alarms"),
+    (
+        r"arn:aws:cloudwatch:eu-west-1:111122223333:alarm-mute-rule:deadletter-\*-mute",
+        "mute rules",
+    ),
     (r"arn:aws:ssm:eu-west-1:111122223333:parameter/deadletter/?(.*)", r"parameters \1"),
     (r"arn:aws:events:eu-west-1:111122223333:event-bus/(\w+)", r"bus \1"),
     (

@@ -55,9 +55,7 @@ def no_rule(cloudwatch: Stubber) -> None:
 
 
 def mutes(pipeline: str = "orders") -> Mutes:
-    return Mutes(
-        Session(lambda: aws.connect(None, REGION), "deadletter", NOW.timestamp), pipeline
-    )
+    return Mutes(Session(lambda: aws.connect(None, REGION), "deadletter", NOW.timestamp), pipeline)
 
 
 def test_the_alarms_that_exist_are_muted_from_the_next_minute_by_one_rule(
@@ -133,9 +131,7 @@ def test_a_pipeline_that_is_not_muted_says_so(cloudwatch: Stubber, dlq: Dlq) -> 
     assert "its alarms are not muted" in dlq("mute", "orders").stdout
 
 
-def test_ending_deletes_the_rule_and_only_where_there_is_one(
-    cloudwatch: Stubber, dlq: Dlq
-) -> None:
+def test_ending_deletes_the_rule_and_only_where_there_is_one(cloudwatch: Stubber, dlq: Dlq) -> None:
     cloudwatch.add_response("get_alarm_mute_rule", MUTED, RULE)
     cloudwatch.add_response("delete_alarm_mute_rule", {}, RULE)
     assert "the mute is over" in dlq("mute", "orders", "--end").stdout
