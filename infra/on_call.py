@@ -40,7 +40,8 @@ class OnCall(Construct):
 
     `DlqReader` reads everything that `dlq` shows. The others are attached beside it:
     `DlqOperator` starts runs, holds circuits, mutes alarms and edits endpoints, `RuleEditor`
-    writes rules, `ReplayOperator` starts and steers replay runs, and edits letters that a run holds.
+    writes rules, `ReplayOperator` starts and steers replay runs, and edits letters that a run
+    holds.
     Who may change something may record it, and `dlq` changes nothing that it can't record.
     No policy allows to send or delete a message, or to purge a queue: only our functions
     move letters.
@@ -155,8 +156,9 @@ def _reads(app: AppSettings, storage: Storage) -> Permissions:
     storage.grant_read_rules(permissions)
     storage.grant_read_circuits(permissions)
     storage.grant_read_endpoints(permissions)
-    figures = ["GetMetricData", "GetMetricStatistics", "DescribeAlarms", "GetAlarmMuteRule"]
+    figures = ["GetMetricData", "GetMetricStatistics", "DescribeAlarms"]
     permissions.allow("Figures", [f"cloudwatch:{action}" for action in figures], ["*"])
+    permissions.allow("MuteRules", ["cloudwatch:GetAlarmMuteRule"], ["*"])
     grant_key(permissions, app, services=("sqs", "dynamodb", "s3"), writes=False)
     # The router says how it judges, and can move nothing.
     permissions.allow(
