@@ -25,6 +25,8 @@ from typing import IO, Any, Self
 
 import boto3
 
+from sandbox import fast_clock
+
 ROOT = Path(__file__).parent.parent
 
 # Nothing of the shell of the person who runs the sandbox.
@@ -35,9 +37,13 @@ SERVICES = ("ssm", "dynamodb", "sqs", "lambda", "s3", "stepfunctions", "cloudwat
 
 
 class CommandLine:
-    """The process that commands are forks of, from its first command until `close`."""
+    """The process that commands are forks of, from its first command until `close`.
 
-    def __init__(self) -> None:
+    It has the clock that *clock*, a part of its environment, names (`sandbox.fast_clock`).
+    """
+
+    def __init__(self, clock: Mapping[str, str] | None = None) -> None:
+        self._clock = clock or {}
         self._process: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Self:
@@ -54,7 +60,7 @@ class CommandLine:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "sandbox.command_line"],
                 cwd=ROOT,
-                env=ENVIRONMENT,
+                env={**ENVIRONMENT, **self._clock},
                 text=True,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -130,5 +136,6 @@ def _import_all() -> None:
 
 
 if __name__ == "__main__":
+    fast_clock.install()
     _import_all()
     serve(sys.stdin, sys.stdout)

@@ -1,8 +1,9 @@
 """The emulator's own process: MiniStack behind Hypercorn, on a socket it inherits.
 
 `sandbox.server` starts it as ``python -m sandbox.emulator [OPTION...] FD [CERTIFICATE KEY]``.
-With ``--still`` the time of SQS stands still until seconds are posted to CLOCK_PATH; with
-``--real-minutes`` alarms and the watch have minutes of sixty seconds instead of six.
+With ``--still`` the time of SQS stands still until seconds are posted to CLOCK_PATH. With a
+`sandbox.fast_clock` in its environment all time goes faster, and minutes have sixty seconds of
+that clock. Calls that match a fault posted to FAULTS_PATH fail (`sandbox.faults`).
 It ends, with the worker processes of its Lambda functions, as soon as its
 standard input closes: whatever befalls the process that started it, nothing is
 left behind.
@@ -21,6 +22,7 @@ before pinning another version of it.
 
 import asyncio
 import contextlib
+import inspect
 import json
 import os
 import shutil
@@ -42,7 +44,8 @@ from ministack import app as ministack
 from ministack.core import iam_actions, iam_evaluator, lambda_runtime
 from ministack.services import cloudwatch, dynamodb, iam, lambda_svc, scheduler, sqs, stepfunctions
 
-from sandbox import alarms, calls, emf
+from sandbox import alarms, calls, emf, fast_clock
+from sandbox.faults import FAULTS_PATH, Faults, failing, with_its_status
 from sandbox.leading_keys import leading_keys
 from sandbox.packages import SharedPackage
 from sandbox.still_clock import CLOCK_PATH, StillClock
@@ -51,6 +54,11 @@ from sandbox.still_clock import CLOCK_PATH, StillClock
 MAX_INVOCATION_BYTES = 6 * 1024 * 1024
 
 STILL = StillClock()
+
+FAULTS = Faults()
+
+# Seconds of the machine between two looks of the mappings, where a minute lasts six.
+POLL_SECONDS = 0.1
 
 CLIENT_CONTEXT = "client_context"
 
@@ -430,6 +438,36 @@ def record_calls() -> None:
     )
 
 
+def fail_as_told() -> None:
+    """Let calls fail that a fault hits; IAM has allowed them, and the record says so."""
+    iam_evaluator.enforce = failing(
+        iam_evaluator.enforce, iam_evaluator.caller_arn, FAULTS, iam_evaluator.AuthError
+    )
+    iam_actions.access_denied_response = with_its_status(
+        iam_actions.access_denied_response, FAULTS
+    )
+
+
+def go_fast() -> None:
+    """Give functions the fast clock of this process, and look for work as much oftener.
+
+    What MiniStack reads of its functions' processes is paced by the machine's clock.
+    """
+    machine = SimpleNamespace(
+        time=fast_clock._machine_time, sleep=fast_clock._machine_sleep, monotonic=time.monotonic
+    )
+    fast_clock.install()
+    lambda_runtime.time = machine
+    lambda_runtime._PYTHON_WORKER_SCRIPT = (
+        f"exec(compile({inspect.getsource(fast_clock) + 'install()'!r}, 'fast_clock', 'exec'), {{}})\n"
+        + lambda_runtime._PYTHON_WORKER_SCRIPT
+    )
+    # No clock moves this wait, by which mappings look at their queues.
+    wait = lambda_svc._esm_wake.wait
+    lambda_svc._esm_wake.wait = lambda seconds: wait(min(seconds, POLL_SECONDS))
+    scheduler._SCHEDULE_TICK_INTERVAL = 1
+
+
 async def app(scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
     """Serve MiniStack, but refuse what Lambda refuses for its size."""
     if scope["type"] == "http" and scope["path"].endswith("/invocations"):
@@ -438,7 +476,11 @@ async def app(scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable
             await _refuse_for_size(receive, send)
             return
     if scope["type"] == "http" and scope["path"] == CLOCK_PATH:
-        await _advance(receive, send)
+        STILL.now += float(await _body(receive) or 0)
+        await _answer(send, 200, STILL.now)
+        return
+    if scope["type"] == "http" and scope["path"] == FAULTS_PATH:
+        await _answer(send, 200, FAULTS.replace(await _body(receive)))
         return
     await ministack.app(scope, receive, send)
 
@@ -452,14 +494,13 @@ async def _refuse_for_size(receive: ASGIReceiveCallable, send: ASGISendCallable)
     await _answer(send, 413, {"Type": "User", "message": limit}, error)
 
 
-async def _advance(receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+async def _body(receive: ASGIReceiveCallable) -> bytes:
     body = b""
     while (event := await receive())["type"] == "http.request":
         body += event["body"]
         if not event["more_body"]:
             break
-    STILL.now += float(body or 0)
-    await _answer(send, 200, STILL.now)
+    return body
 
 
 async def _answer(
@@ -497,8 +538,11 @@ def end_with_parent() -> None:
 def main(*arguments: str) -> None:
     options = {argument for argument in arguments if argument.startswith("--")}
     socket, *certificate_and_key = arguments[len(options) :]
-    minute = alarms.MINUTE if "--real-minutes" in options else alarms.SHORT_MINUTE
+    fast = fast_clock.VARIABLE in os.environ
+    minute = alarms.MINUTE if fast else alarms.SHORT_MINUTE
     threading.Thread(target=end_with_parent, daemon=True).start()
+    if fast:
+        go_fast()
     judge_alarms_by_their_own_metric(minute)
     count_every_invocation(minute)
     if minute < alarms.MINUTE:
@@ -514,6 +558,7 @@ def main(*arguments: str) -> None:
     pass_the_client_context()
     unpack_packages_once()
     record_calls()
+    fail_as_told()
     if "--still" in options:
         stop_the_time_of_sqs()
     config = Config()

@@ -105,15 +105,21 @@ def metric_data(depths: Sequence[MeasuredDepth]) -> Iterator[dict[str, Any]]:
 class QueueMetrics:
     """A thread that looks every *interval* seconds and publishes; a context manager.
 
-    Leaving it waits for the look under way and raises what the thread died of.
+    *clock* is that of the queues. Leaving it waits for the look under way and raises what the thread died of.
     """
 
     def __init__(
-        self, look: Callable[[], Queues], cloudwatch: Any, *, interval: float = 5.0
+        self,
+        look: Callable[[], Queues],
+        cloudwatch: Any,
+        *,
+        interval: float = 5.0,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._look = look
         self._cloudwatch = cloudwatch
         self._interval = interval
+        self._clock = clock
         self._gauge = Gauge()
         self._stop = threading.Event()
         self._error: Exception | None = None
@@ -145,7 +151,7 @@ class QueueMetrics:
     def _run(self) -> None:
         try:
             while True:
-                self.publish(now=time.time())
+                self.publish(now=self._clock())
                 if self._stop.wait(self._interval):
                     return
         except Exception as error:  # handed to whoever leaves the context

@@ -11,8 +11,8 @@ role may not do fails as it would on AWS, and policies that demand TLS are met.
 The access key ``test`` is the account's root and may do everything. Not
 secure: plain HTTP, and everybody may do everything.
 
-Still: the time of SQS stands still until `advance`. Real minutes: alarms and the watch
-have minutes of sixty seconds, not of six.
+Still: the time of SQS stands still until `advance`. Fast: all time in it passes faster than
+on this machine, so that the app lives through an hour in minutes (`sandbox.fast_clock`).
 """
 
 import contextlib
@@ -25,6 +25,7 @@ import ssl
 import subprocess
 import sys
 import tempfile
+import time
 import urllib.request
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -37,6 +38,8 @@ from botocore.config import Config
 
 from sandbox import calls, certificate
 from sandbox.command_line import CommandLine
+from sandbox.fast_clock import FastClock
+from sandbox.faults import FAULTS_PATH, Fault, written
 from sandbox.progress import STANDSTILL_SECONDS, Standstill, until
 from sandbox.still_clock import CLOCK_PATH
 
@@ -64,6 +67,8 @@ class Sandbox:
 
     endpoint     its URL
     environment  the variables that point any AWS client at it
+
+    *speed* is how many times as fast as this machine's its time passes.
     """
 
     def __init__(
@@ -72,19 +77,21 @@ class Sandbox:
         *,
         secure: bool = True,
         still: bool = False,
-        real_minutes: bool = False,
+        speed: float = 1.0,
     ) -> None:
         self.folder = folder
         self.log = folder / "emulator.log"
         self.secure = secure
         self.still = still
-        self.real_minutes = real_minutes
         self.endpoint = ""
         self.environment: Mapping[str, str] = {}
         self._state: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._trust: ssl.SSLContext | None = None
-        self._command_line = CommandLine()
+        self._clock = FastClock(time.time(), speed)
+        clock = self._clock.environment if speed != 1.0 else {}
+        self._clock_environment: Mapping[str, str] = clock
+        self._command_line = CommandLine(clock)
 
     def __enter__(self) -> Self:
         try:
@@ -113,11 +120,10 @@ class Sandbox:
         # The emulator inherits the listening socket, so nobody can take the port in between.
         with socket.create_server(("127.0.0.1", 0)) as listener, self.log.open("wb") as log:
             port = listener.getsockname()[1]
-            options = {"--still": self.still, "--real-minutes": self.real_minutes}
-            arguments = [option for option, wanted in options.items() if wanted]
+            arguments = ["--still"] if self.still else []
             arguments.append(str(listener.fileno()))
             trust = {}
-            environment = self._emulator_environment(self._state, port)
+            environment = self._emulator_environment(self._state, port) | {**self._clock_environment}
             if self.secure:
                 issued = certificate.issue(self._state, now=datetime.now(UTC))
                 self._trust = ssl.create_default_context(cafile=issued.trust)
@@ -202,6 +208,14 @@ class Sandbox:
     def advance(self, seconds: float) -> float:
         """Let time pass in the SQS of a sandbox that is still; returns its epoch seconds."""
         return float(self._get(CLOCK_PATH, str(seconds).encode()))
+
+    def time(self) -> float:
+        """The epoch seconds of the app's clock; a still SQS has its own."""
+        return self._clock.time()
+
+    def fail(self, *faults: Fault) -> None:
+        """Let calls fail that one of these faults hits, and no others; none ends them all."""
+        self._get(FAULTS_PATH, written(faults))
 
     def calls(self) -> list[calls.Call]:
         """Look at what has been called so far in the roles of functions, each kind once."""
