@@ -443,9 +443,7 @@ def fail_as_told() -> None:
     iam_evaluator.enforce = failing(
         iam_evaluator.enforce, iam_evaluator.caller_arn, FAULTS, iam_evaluator.AuthError
     )
-    iam_actions.access_denied_response = with_its_status(
-        iam_actions.access_denied_response, FAULTS
-    )
+    iam_actions.access_denied_response = with_its_status(iam_actions.access_denied_response, FAULTS)
 
 
 def go_fast() -> None:
@@ -458,10 +456,9 @@ def go_fast() -> None:
     )
     fast_clock.install()
     lambda_runtime.time = machine
-    lambda_runtime._PYTHON_WORKER_SCRIPT = (
-        f"exec(compile({inspect.getsource(fast_clock) + 'install()'!r}, 'fast_clock', 'exec'), {{}})\n"
-        + lambda_runtime._PYTHON_WORKER_SCRIPT
-    )
+    clock = inspect.getsource(fast_clock) + "install()"
+    script = lambda_runtime._PYTHON_WORKER_SCRIPT
+    lambda_runtime._PYTHON_WORKER_SCRIPT = f"exec({clock!r}, {{}})\n{script}"
     # No clock moves this wait, by which mappings look at their queues.
     wait = lambda_svc._esm_wake.wait
     lambda_svc._esm_wake.wait = lambda seconds: wait(min(seconds, POLL_SECONDS))

@@ -105,7 +105,8 @@ def metric_data(depths: Sequence[MeasuredDepth]) -> Iterator[dict[str, Any]]:
 class QueueMetrics:
     """A thread that looks every *interval* seconds and publishes; a context manager.
 
-    *clock* is that of the queues. Leaving it waits for the look under way and raises what the thread died of.
+    *clock* is that of the queues. Leaving it waits for the look under way and raises what the
+    thread died of.
     """
 
     def __init__(

@@ -123,7 +123,8 @@ class Sandbox:
             arguments = ["--still"] if self.still else []
             arguments.append(str(listener.fileno()))
             trust = {}
-            environment = self._emulator_environment(self._state, port) | {**self._clock_environment}
+            environment = self._emulator_environment(self._state, port)
+            environment |= self._clock_environment
             if self.secure:
                 issued = certificate.issue(self._state, now=datetime.now(UTC))
                 self._trust = ssl.create_default_context(cafile=issued.trust)

@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
 
 from sandbox import fast_clock
 from sandbox.fast_clock import FastClock
 from sandbox.faults import denied_key, throttled_table
 from sandbox.progress import until
-from sandbox.server import ACCOUNT, REGION, Sandbox
+from sandbox.server import ACCOUNT, Sandbox
 from tests.sandbox.test_server import make_function
 
 SPEED = 20.0
@@ -156,5 +154,3 @@ def test_what_iam_refuses_is_not_answered_by_a_fault(sandbox: Sandbox, call: Any
     assert (answer["code"], answer["status"]) == ("AccessDenied", 403)
     sandbox.client("iam").delete_role_policy(**policy)
     sandbox.fail()
-
-
