@@ -9,6 +9,7 @@
     circuit       the circuit breaker: a state machine, and the functions it calls
     consumer      the webhook dispatcher
     alarms        the alarms; pager is the topic that they notify
+    dashboard     a band a pipeline; `widgets` is that band for a dashboard of yours
     registration  how the command line finds all of it
     on_call       the policies of people on call
     permissions   grants to a role: the nouns above offer them as `grant_...`

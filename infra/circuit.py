@@ -34,6 +34,11 @@ LONGEST_TIMEOUT = 15 * MINUTE
 MEMORY = 256
 
 
+def probe_timeout(consumer_timeout: int) -> int:
+    """Seconds that the probe may take, with a consumer function that may take so many (or 0)."""
+    return min(LONGEST_TIMEOUT, consumer_timeout + LOOKING)
+
+
 class CircuitBreaker(Construct):
     """The state machine of one pipeline's outages, the circuit function and the probe.
 
@@ -106,7 +111,7 @@ class CircuitBreaker(Construct):
         health = settings.circuit.health_url
         takes = consumer is not None or self._sends_canaries
         # The result of a canary that goes through the main queue is looked up later.
-        waits = consumer.timeout if consumer else 0
+        timeout = probe_timeout(consumer.timeout if consumer else 0)
         permissions = Permissions()
         storage.grant_circuits(permissions, settings.name, writes=True)
         if takes:
@@ -120,7 +125,7 @@ class CircuitBreaker(Construct):
             name=self._names.function("probe"),
             handler="handlers.probe.handler",
             description=f"Sends the canaries of {settings.name} to its consumer",
-            timeout=min(LONGEST_TIMEOUT, waits + LOOKING),
+            timeout=timeout,
             memory=MEMORY,
             settings=settings,
             app=app,

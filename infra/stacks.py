@@ -12,6 +12,7 @@ from constructs import Construct
 
 from deadletter.contract import DEFAULT_PARKING
 
+from .dashboard import AppDashboard
 from .names import pascal_case
 from .on_call import OnCall
 from .pager import Pager
@@ -38,7 +39,9 @@ class SharedStack(cdk.Stack):
         self.storage = Storage(self, "Storage", app=app)
         self.pager = Pager(self, "Pager", app=app)
         AppRegistration(self, "Registration", app=app, storage=self.storage, pager=self.pager)
-        RuleCheck(self, "RuleCheck", app=app, storage=self.storage, pager=self.pager)
+        check = RuleCheck(self, "RuleCheck", app=app, storage=self.storage, pager=self.pager)
+        if app.dashboard:
+            AppDashboard(self, "Dashboard", app=app, storage=self.storage, rule_check=check)
         on_call = OnCall(self, "OnCall", app=app, storage=self.storage)
         cdk.CfnOutput(self, "LettersTableName", value=self.storage.letters.table_name)
         cdk.CfnOutput(self, "RulesTableName", value=self.storage.rules.table_name)

@@ -55,6 +55,11 @@ class AppSettings(Settings):
         default="nobody is named: set `owner`",
         description="who is called: a team, a channel or a rota, named in alarm descriptions",
     )
+    dashboard: bool = Field(
+        default=True,
+        description="whether CloudWatch dashboards are made; beyond the three that an account has"
+        " free, each costs $3 a month",
+    )
     tags: dict[str, str] = Field(default_factory=dict, description="on every resource")
 
     @property

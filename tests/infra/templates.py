@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,6 +102,8 @@ def filled(value: Any) -> Any:
     match value:
         case {"Fn::Join": [separator, parts]}:
             return separator.join(filled(part) for part in parts)
+        case {"Fn::Sub": text}:
+            return re.sub(r"\$\{([^!}]+)\}", lambda name: PSEUDO.get(name[1], f"<{name[1]}>"), text)
         case {"Ref": name}:
             return PSEUDO.get(name, f"<{name}>")
         case {"Fn::GetAtt": [name, attribute]}:

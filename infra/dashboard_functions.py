@@ -1,0 +1,55 @@
+"""The Lambda functions of a pipeline, as its graphs and its estimate of costs know them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from . import circuit, consumer, replay, router, watch
+from .arn import Arn
+from .names import Names
+from .settings import (
+    AppSettings,
+    FunctionConsumerSettings,
+    NoConsumer,
+    PipelineSettings,
+    WebhookConsumer,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnFunction:
+    """A function by its role and name; `timeout` in seconds, `memory` in MB.
+
+    The memory of a team's own function is not known here, and None.
+    """
+
+    role: str
+    name: str
+    timeout: int
+    memory: int | None = None
+
+
+def functions(app: AppSettings, settings: PipelineSettings) -> Iterator[DrawnFunction]:
+    """The functions that a pipeline runs, its consumer first if that is a function."""
+    names = Names(app.app, settings.name)
+    match settings.consumer:
+        case WebhookConsumer(timeout=timeout):
+            yield DrawnFunction("consumer", names.function("consumer"), timeout, consumer.MEMORY)
+        case FunctionConsumerSettings(function_arn=arn, timeout=timeout):
+            # function:<name>, and perhaps a version or an alias behind it.
+            yield DrawnFunction("consumer", Arn.parse(arn).resource.split(":")[1], timeout)
+        case NoConsumer():
+            pass
+    # The probe waits for no consumer that is not a function.
+    waits = 0 if isinstance(settings.consumer, NoConsumer) else settings.consumer.timeout
+    redrive = settings.redrive
+    for role, timeout, memory in (
+        ("redrive", redrive.timeout, redrive.memory),
+        ("watch", watch.TIMEOUT, watch.MEMORY),
+        ("route", router.TIMEOUT, router.MEMORY),
+        ("circuit", circuit.STEP_TIMEOUT, circuit.MEMORY),
+        ("probe", circuit.probe_timeout(waits), circuit.MEMORY),
+        ("replay", replay.TIMEOUT, replay.MEMORY),
+    ):
+        yield DrawnFunction(role, names.function(role), timeout, memory)

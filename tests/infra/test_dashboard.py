@@ -1,0 +1,450 @@
+"""What the dashboards of an app draw, and that CloudWatch draws it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deadletter.contract import FAILURE_CATEGORIES, Metric
+from infra.dashboard import MOST_METRICS, MOST_WIDGETS, Size, pages
+from infra.dashboard_body import DEFAULTS, shortened
+from infra.dashboard_widgets import NOT_DRAWN
+from infra.refusal import Refused
+from tests.infra.conftest import ORDERS, ROOT, Synthesize
+from tests.infra.templates import PSEUDO, Stack, Synthesis, filled, read
+from tests.infra.test_permissions import COMMANDS
+
+# The most metrics of one graph, and characters of a template.
+MOST_OF_A_WIDGET, TEMPLATE = 500, 1_000_000
+
+PAGE = ROOT / "docs" / "dashboard.md"
+
+PIPELINES = ("orders", "order-events", "theirs", "watched")
+
+# Our metrics whose figures are about one queue or lane, and the lanes that have an age.
+BY_SOURCE = {Metric.OLDEST_LETTER_AGE, Metric.SECONDS_TO_EXPIRY, Metric.LETTERS}
+ROOMS = {"room", "room:due", "room:circuit", "room:cause", "room:rule"}
+SOURCES = {"dlq", "vip", "slow", "parking:default", "parking:quarantine", *ROOMS}
+
+# What AWS publishes, with the names of the dimensions under which it does.
+OF_AWS: Mapping[tuple[str, ...], frozenset[str]] = {
+    ("AWS/SQS", "QueueName"): frozenset(
+        {
+            *("ApproximateAgeOfOldestMessage", "ApproximateNumberOfMessagesVisible"),
+            *("NumberOfMessagesSent", "NumberOfMessagesReceived"),
+            *("NumberOfEmptyReceives", "NumberOfMessagesDeleted"),
+        }
+    ),
+    ("AWS/Lambda", "FunctionName"): frozenset({"Duration", "Invocations", "Errors", "Throttles"}),
+    ("AWS/States", "StateMachineArn"): frozenset({"ExecutionsStarted", "ExecutionsFailed"}),
+    ("AWS/States", "ServiceMetric"): frozenset({"ConsumedCapacity"}),
+    **{
+        ("AWS/DynamoDB", *dimensions): frozenset(
+            {"ConsumedReadCapacityUnits", "ConsumedWriteCapacityUnits"}
+        )
+        for dimensions in (("TableName",), ("GlobalSecondaryIndexName", "TableName"))
+    },
+}
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A metric of a graph, and the graph's title."""
+
+    title: str
+    namespace: str
+    name: str
+    dimensions: Mapping[str, str]
+    options: Mapping[str, Any]
+
+
+def body_of(dashboard: Mapping[str, Any]) -> dict[str, Any]:
+    body: dict[str, Any] = json.loads(filled(dashboard["Properties"]["DashboardBody"]))
+    return body
+
+
+def widgets_of(synthesis: Synthesis) -> list[dict[str, Any]]:
+    return [
+        widget
+        for _, dashboard in synthesis.of("AWS::CloudWatch::Dashboard")
+        for widget in body_of(dashboard)["widgets"]
+    ]
+
+
+def in_full(metrics: Sequence[Sequence[Any]]) -> Iterator[tuple[list[str], dict[str, Any]]]:
+    """The parts and the options of each metric, as CloudWatch reads the short form."""
+    before: list[str] = []
+    for metric in metrics:
+        options = metric[-1] if isinstance(metric[-1], dict) else {}
+        parts = [part for part in metric if isinstance(part, str)]
+        parts = [before[place] if part == "." else part for place, part in enumerate(parts)]
+        yield parts, options
+        before = parts
+
+
+def metrics_of(widgets: Sequence[Mapping[str, Any]]) -> Iterator[Drawn]:
+    for widget in widgets:
+        properties = widget["properties"]
+        at_widget = {name: properties[name] for name in DEFAULTS if name in properties}
+        for parts, options in in_full(properties.get("metrics", [])):
+            if parts:
+                namespace, name, *where = parts
+                dimensions = dict(zip(where[::2], where[1::2], strict=True))
+                options = {**at_widget, **options}
+                yield Drawn(properties["title"], namespace, name, dimensions, options)
+
+
+@pytest.fixture(scope="module")
+def widgets(app: Synthesis) -> list[dict[str, Any]]:
+    return widgets_of(app)
+
+
+@pytest.fixture(scope="module")
+def drawn(widgets: list[dict[str, Any]]) -> list[Drawn]:
+    return list(metrics_of(widgets))
+
+
+# Which metrics.
+
+
+@pytest.mark.parametrize("pipeline", PIPELINES)
+def test_each_metric_of_the_contract_is_drawn_or_left_out_for_a_reason(
+    drawn: list[Drawn], pipeline: str
+) -> None:
+    names = {
+        metric.name
+        for metric in drawn
+        if metric.namespace == "Deadletter" and metric.dimensions["pipeline"] == pipeline
+    }
+    assert names == {str(metric) for metric in Metric if metric not in NOT_DRAWN}
+    assert all(len(reason) > 20 for reason in NOT_DRAWN.values())
+
+
+def test_our_metrics_are_drawn_under_the_dimensions_that_they_are_published_with(
+    drawn: list[Drawn],
+) -> None:
+    """A metric with other dimensions is another metric: its graph stays empty."""
+    for metric in drawn:
+        if metric.namespace != "Deadletter":
+            continue
+        where = dict(metric.dimensions)
+        assert where.pop("app") == "deadletter"
+        assert where.pop("pipeline") in {*PIPELINES, "*"}
+        if metric.name == Metric.FAILURES_BY_CATEGORY:
+            assert where.pop("category") in FAILURE_CATEGORIES
+        elif metric.name in BY_SOURCE and where:
+            assert where.pop("source") in SOURCES
+        assert where == {}, metric
+
+
+def test_the_metrics_of_aws_exist_under_these_dimensions(drawn: list[Drawn]) -> None:
+    for metric in drawn:
+        if metric.namespace != "Deadletter":
+            known = OF_AWS[metric.namespace, *sorted(metric.dimensions)]
+            assert metric.name in known, metric
+
+
+def test_the_metrics_of_aws_are_about_what_the_app_has(app: Synthesis, drawn: list[Drawn]) -> None:
+    functions = {
+        filled(function["Properties"]["FunctionName"])
+        for _, function in app.of("AWS::Lambda::Function")
+        if "FunctionName" in function["Properties"]
+    }
+    check = next(key for key in app["Deadletter-Shared"].of("AWS::Lambda::Function"))
+    queues = {filled(queue["Properties"]["QueueName"]) for _, queue in app.of("AWS::SQS::Queue")}
+    names = {
+        name: {metric.dimensions[name] for metric in drawn if name in metric.dimensions}
+        for name in ("FunctionName", "QueueName", "TableName")
+    }
+    assert names["FunctionName"] - functions == {"their-consumer", f"<{check}>"}
+    [failures] = app["Deadletter-Shared"].of("AWS::SQS::Queue")
+    assert names["QueueName"] - queues == {"their-main", "their-dlq", f"<{failures}.QueueName>"}
+    tables = app["Deadletter-Shared"].of("AWS::DynamoDB::Table")
+    assert names["TableName"] == {f"<{key}>" for key in tables}
+    indexes = {
+        index["IndexName"]
+        for table in tables.values()
+        for index in table["Properties"].get("GlobalSecondaryIndexes", [])
+    }
+    index = "GlobalSecondaryIndexName"
+    assert {each.dimensions[index] for each in drawn if index in each.dimensions} == indexes
+
+
+def test_counts_are_added_up_and_levels_are_not(drawn: list[Drawn]) -> None:
+    statistics = {
+        metric.name: metric.options["stat"] for metric in drawn if metric.namespace == "Deadletter"
+    }
+    assert statistics[Metric.REDRIVEN] == statistics[Metric.PROCESSED] == "Sum"
+    assert statistics[Metric.CIRCUIT_STATE] == statistics[Metric.REDRIVE_STALLED] == "Maximum"
+    assert statistics[Metric.SECONDS_TO_EXPIRY] == "Minimum"
+    assert statistics[Metric.AGE_WHEN_RECEIVED] == "Average"
+
+
+def test_an_expression_computes_with_the_metrics_of_its_graph(
+    widgets: list[dict[str, Any]],
+) -> None:
+    expressions = 0
+    for widget in widgets:
+        metrics = list(in_full(widget["properties"].get("metrics", [])))
+        ids = [options["id"] for _, options in metrics if "id" in options]
+        assert len(ids) == len(set(ids)), widget["properties"]["title"]
+        used: set[str] = set()
+        for _, options in metrics:
+            if "expression" in options:
+                expressions += 1
+                used |= set(re.findall(r"\b[a-z]\w*", options["expression"])) - {"e"}
+        assert used == set(ids), widget["properties"]["title"]
+    assert expressions > 20
+
+
+# Alarms.
+
+
+@pytest.mark.parametrize("pipeline", PIPELINES)
+def test_a_band_begins_with_the_alarms_of_its_pipeline(
+    app: Synthesis, widgets: list[dict[str, Any]], pipeline: str
+) -> None:
+    stack = app[f"Deadletter-{''.join(word.capitalize() for word in pipeline.split('-'))}"]
+    names = {
+        alarm["Properties"]["AlarmName"] for alarm in stack.of("AWS::CloudWatch::Alarm").values()
+    }
+    [shown] = [
+        widget["properties"]["alarms"]
+        for widget in widgets
+        if widget["properties"].get("title") == f"{pipeline}: alarms"
+    ]
+    assert {arn.rpartition(":alarm:")[2] for arn in shown} == names
+    assert len(names) == len(shown) == 9
+
+
+def test_the_first_row_has_the_alarms_of_the_whole_app(
+    app: Synthesis, widgets: list[dict[str, Any]]
+) -> None:
+    text, alarms, *_ = widgets
+    shared = app["Deadletter-Shared"].of("AWS::CloudWatch::Alarm")
+    assert (text["type"], text["y"], alarms["y"]) == ("text", 0, 0)
+    assert set(alarms["properties"]["alarms"]) == {f"<{key}.Arn>" for key in shared}
+    [rules] = [
+        each["properties"]
+        for each in widgets
+        if "rules of all pipelines" in each["properties"].get("title", "")
+    ]
+    [line] = rules["annotations"]["horizontal"]
+    assert line["value"] == 1
+    assert line["label"].startswith("RuleTrouble: ")
+    assert "RuleCheckFailed: " in line["label"]
+
+
+@pytest.mark.parametrize("pipeline", PIPELINES)
+def test_a_line_shows_where_each_alarm_rings(
+    app: Synthesis, widgets: list[dict[str, Any]], pipeline: str
+) -> None:
+    alarms = {
+        alarm["Properties"]["AlarmName"].removeprefix(f"deadletter-{pipeline}-"): alarm[
+            "Properties"
+        ]
+        for _, alarm in app.of("AWS::CloudWatch::Alarm")
+        if str(alarm["Properties"]["AlarmName"]).startswith(f"deadletter-{pipeline}-")
+    }
+    lines = {}
+    for widget in widgets:
+        properties = widget["properties"]
+        if not properties.get("title", "").startswith(f"{pipeline}: "):
+            continue
+        metrics = {(each.name, tuple(each.dimensions.items())) for each in metrics_of([widget])}
+        for line in properties.get("annotations", {}).get("horizontal", []):
+            for name in re.findall(r"(\w+): ", line["label"]):
+                where = tuple((each["Name"], each["Value"]) for each in alarms[name]["Dimensions"])
+                assert (alarms[name]["MetricName"], where) in metrics, name
+                lines[name] = line["value"]
+    assert lines == {name: alarm["Threshold"] for name, alarm in alarms.items()}
+
+
+def test_the_text_of_a_band_has_commands_that_people_who_may_read_can_type(
+    widgets: list[dict[str, Any]],
+) -> None:
+    texts = [each["properties"]["markdown"] for each in widgets if each["type"] == "text"]
+    commands = [
+        command for text in texts for command in re.findall(r"`(dlq [a-z ]*[a-z])[` ]", text)
+    ]
+    assert len(texts) == 1 + len(PIPELINES)
+    assert len(commands) >= len(texts)
+    for command in commands:
+        assert list(COMMANDS[command]) == ["DlqReader"], command
+
+
+# Limits.
+
+
+def test_thirty_pipelines_are_drawn_within_the_limits_of_cloudwatch(thirty: Synthesis) -> None:
+    dashboards = [each for _, each in thirty.of("AWS::CloudWatch::Dashboard")]
+    assert len(dashboards) > 1
+    names = [filled(each["Properties"]["DashboardName"]) for each in dashboards]
+    assert names == [
+        f"deadletter-eu-west-1{'' if number == 1 else f'-{number}'}"
+        for number in range(1, len(dashboards) + 1)
+    ]
+    shown = []
+    for dashboard in dashboards:
+        widgets = body_of(dashboard)["widgets"]
+        assert len(widgets) <= MOST_WIDGETS
+        assert len(list(metrics_of(widgets))) <= MOST_METRICS
+        assert max(len(list(metrics_of([widget]))) for widget in widgets) <= MOST_OF_A_WIDGET
+        titles = [widget["properties"].get("title", "") for widget in widgets]
+        shown += [title.removesuffix(": alarms") for title in titles if title.endswith(": alarms")]
+    assert shown == [f"p{number}" for number in range(30)]
+
+
+def test_the_shared_template_of_thirty_pipelines_is_no_larger_than_cloudformation_takes(
+    thirty: Synthesis,
+) -> None:
+    assert len(json.dumps(thirty["Deadletter-Shared"].template, indent=1)) < TEMPLATE
+
+
+def test_an_app_whose_dashboards_are_too_large_for_a_template_is_refused(
+    synthesize: Synthesize, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("infra.dashboard.MOST_CHARACTERS", 20_000)
+    with pytest.raises(Refused, match="set dashboard to false"):
+        synthesize({"pipelines": [ORDERS]})
+
+
+def test_the_band_of_a_pipeline_is_never_torn_apart() -> None:
+    def size(rows: Sequence[int]) -> Size:
+        return Size(widgets=sum(rows))
+
+    assert list(pages([100], [[200], [200], [1], [400]], size)) == [[100, 200, 200], [1, 400]]
+    assert list(pages([1], [], size)) == [[1]]
+    assert Size(500, 2500).fits
+    assert not Size(501, 0).fits
+    assert not Size(0, 2501).fits
+
+
+# The text of a body.
+
+
+def test_what_cloudformation_fills_in_is_known_to_the_template(app: Synthesis) -> None:
+    shared = app["Deadletter-Shared"]
+    for dashboard in shared.of("AWS::CloudWatch::Dashboard").values():
+        body = dashboard["Properties"]["DashboardBody"]["Fn::Sub"]
+        assert "Token" not in body
+        for name in re.findall(r"\$\{([^}]*)\}", body):
+            assert name in PSEUDO or name.partition(".")[0] in shared.resources, name
+
+
+def test_graphs_lie_side_by_side_and_none_on_another(widgets: list[dict[str, Any]]) -> None:
+    taken: set[tuple[int, int]] = set()
+    for widget in widgets:
+        cells = {
+            (widget["x"] + x, widget["y"] + y)
+            for x in range(widget["width"])
+            for y in range(widget["height"])
+        }
+        assert not cells & taken
+        assert widget["x"] + widget["width"] <= 24
+        taken |= cells
+
+
+def graph(*metrics: list[Any]) -> dict[str, Any]:
+    return {"type": "metric", "properties": {"metrics": list(metrics)}}
+
+
+def test_the_short_form_of_metrics_says_the_same() -> None:
+    metrics: list[list[Any]] = [
+        ["N", "A", "app", "x", {"stat": "Sum", "period": 60}],
+        ["N", "B", "app", "x", {"stat": "Sum", "period": 60, "label": "b"}],
+        ["N", "B", "app", "x", "source", "dlq", {"stat": "Maximum", "period": 60}],
+        [{"expression": "a", "period": 60}],
+        ["N", "B", "app", "x"],
+    ]
+    short = shortened(graph(*metrics))["properties"]
+    assert short["metrics"] == [
+        ["N", "A", "app", "x"],
+        [".", "B", ".", ".", {"label": "b"}],
+        ["N", "B", "app", "x", "source", "dlq", {"stat": "Maximum"}],
+        [{"expression": "a", "period": 60}],
+        ["N", "B", "app", "x", {"stat": "Average", "period": 300}],
+    ]
+    assert (short["stat"], short["period"]) == ("Sum", 60)
+
+
+def test_a_widget_without_metrics_stays_as_it_is() -> None:
+    text = {"type": "text", "properties": {"markdown": "# Orders"}}
+    assert shortened(text) == text
+
+
+# Settings, and dashboards of others.
+
+
+def test_an_app_may_have_no_dashboard(synthesize: Synthesize) -> None:
+    without = synthesize({"dashboard": "false", "pipelines": [ORDERS]})
+    assert not list(without.of("AWS::CloudWatch::Dashboard"))
+
+
+@pytest.fixture(scope="module")
+def theirs(tmp_path_factory: pytest.TempPathFactory) -> Stack:
+    """A stack of somebody else, with the rows of one pipeline on a dashboard of theirs."""
+    import aws_cdk as cdk
+    from aws_cdk import aws_cloudwatch as cloudwatch
+
+    from infra.dashboard import widgets as rows_of
+    from infra.settings import AppSettings, PipelineSettings
+
+    folder = tmp_path_factory.mktemp("theirs")
+    app = cdk.App(outdir=str(folder))
+    stack = cdk.Stack(app, "Theirs")
+    dashboard = cloudwatch.Dashboard(stack, "Ours", dashboard_name="checkout")
+    dashboard.add_widgets(cloudwatch.TextWidget(markdown="# Checkout", width=24, height=1))
+    for name in ("orders", "refunds"):
+        settings, shop = PipelineSettings(name=name), AppSettings(app="shop")
+        for row in rows_of(stack, settings=settings, app=shop):
+            dashboard.add_widgets(*row)
+    app.synth()
+    return read(folder)["Theirs"]
+
+
+def test_widgets_can_be_put_on_a_dashboard_of_yours(theirs: Stack) -> None:
+    """They make no resource, and stand below what is there."""
+    kinds = {resource["Type"] for resource in theirs.resources.values()}
+    assert kinds - {"AWS::CDK::Metadata"} == {"AWS::CloudWatch::Dashboard"}
+    [dashboard] = theirs.of("AWS::CloudWatch::Dashboard").values()
+    widgets = body_of(dashboard)["widgets"]
+    ours = [each for each in metrics_of(widgets) if each.namespace == "Deadletter"]
+    assert {(each.dimensions["app"], each.dimensions["pipeline"]) for each in ours} == {
+        ("shop", "orders"),
+        ("shop", "refunds"),
+    }
+    assert {each.name for each in ours} == {str(each) for each in Metric if each not in NOT_DRAWN}
+    assert [each["y"] for each in widgets[1:3]] == [1, 1]
+
+
+def test_the_example_of_the_documentation_synthesizes(tmp_path: Path) -> None:
+    """In a checkout the package has another name than in the wheel."""
+    [example] = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.M | re.S)
+    assert "from deadletter_cdk.dashboard import widgets" in example
+    names: dict[str, Any] = {"OUT": str(tmp_path)}
+    code = example.replace("deadletter_cdk", "infra").replace("cdk.App()", "cdk.App(outdir=OUT)")
+    exec(compile(code, str(PAGE), "exec"), names)  # noqa: S102 - our own page
+    [dashboard] = read(tmp_path)["Checkout"].of("AWS::CloudWatch::Dashboard").values()
+    assert {
+        each.dimensions["pipeline"]
+        for each in metrics_of(body_of(dashboard)["widgets"])
+        if each.namespace == "Deadletter"
+    } == {"orders"}
+
+
+def test_the_page_names_each_graph_and_each_metric_that_is_not_drawn(
+    widgets: list[dict[str, Any]],
+) -> None:
+    text = PAGE.read_text()
+    titles = {each["properties"].get("title", "").partition(": ")[2] for each in widgets} - {""}
+    for title in titles - {"alarms", "alarms of the whole app"}:
+        assert f"| {re.sub(r' [(].*', '', title)} |" in text, title
+    for metric, reason in NOT_DRAWN.items():
+        assert f"| `{metric}` | {reason} |" in text
