@@ -280,6 +280,21 @@ def test_the_age_alarm_fires_reaches_its_subscriber_and_clears(
     orders.until(lambda: paged("OK"), "the age alarm clears")
 
 
-def test_the_status_command_sees_the_app(orders: Deployed) -> None:
+def test_the_status_command_and_the_dashboard_see_the_app(
+    orders: Deployed, aws: Callable[[str], Any]
+) -> None:
     shown = orders.dlq("status")
     assert "orders" in json.dumps(shown)
+    cloudwatch, region = aws("cloudwatch"), orders.aws("sqs").meta.region_name
+    answer = cloudwatch.get_dashboard(DashboardName=f"deadletter-{region}")
+    widgets = json.loads(answer["DashboardBody"])["widgets"]
+    alarms = {
+        widget["properties"]["title"]: set(widget["properties"]["alarms"])
+        for widget in widgets
+        if widget["type"] == "alarm"
+    }
+    pipelines = {pipeline["name"] for pipeline in shown["pipelines"]}
+    assert alarms.keys() >= {f"{name}: alarms" for name in pipelines}
+    # Those that the dashboard names are those that were deployed.
+    deployed = cloudwatch.describe_alarms(AlarmNamePrefix="deadletter-")["MetricAlarms"]
+    assert set().union(*alarms.values()) <= {alarm["AlarmArn"] for alarm in deployed}
