@@ -61,6 +61,8 @@ class WatchFunction(Construct):
         grant_invoke(permissions, "Functions", *functions)
         grant_start_outages(permissions, app, settings.name, lists=True)
         grant_care_for_replays(permissions, app, settings.name)
+        # SQS tells only CloudWatch how old a message is; the action knows no resources.
+        permissions.allow("Ages", ["cloudwatch:GetMetricData"], ["*"])
         if consumer:
             consumer.grant_mapping(permissions)
         grant_key(permissions, app, services=("dynamodb",), writes=True)

@@ -140,7 +140,7 @@ def _source(source: str, memories: Memories, rescued: int | None, now: datetime)
 
 def _figures(source: str, row: WatchRow | None, now: float) -> Iterator[tuple[Metric, float]]:
     """The figures of a queue as the watch publishes them, by metric."""
-    from deadletter.watch.minute import lane_of
+    from deadletter.watch.attended import lane_of
     from deadletter.watch.queue_figures import queue_points
 
     if row is None or source not in row.queues:

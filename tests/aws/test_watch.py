@@ -142,21 +142,19 @@ def test_an_idle_minute_costs_what_the_module_says(stage: Stage) -> None:
     def cost(minutes: int) -> tuple[float, int]:
         before = stage.dynamodb.consumed
         for _ in range(minutes):
-            assert set(stage.minute()) == {
-                (Metric.REDRIVE_STALLED, None),
-                (Metric.WATCH_OVERDUE, None),
-            }
+            assert set(stage.minute()) == {(Metric.REDRIVE_STALLED, None)}
             remember_a_run(stage)
         after = stage.dynamodb.consumed
         return after.read_units - before.read_units, after.write_units - before.write_units
 
-    # Leases, lanes, circuits; the row. One unit more is the run's, which this test writes.
-    assert cost(10) == (20, 20)
+    # Leases, lanes, circuits in trouble, the pipeline's own; the row. One unit more is the
+    # run's, which this test writes.
+    assert cost(10) == (30, 20)
     stage.dynamodb.put_item(
         TableName=LETTERS, Item={"pk": {"S": "orders#lanes"}, "sk": {"S": "due"}}
     )
     # And the lane of delays: its shards each minute, and their count once in ten minutes.
-    assert cost(10) == (64, 20)
+    assert cost(10) == (74, 20)
 
 
 def remember_a_run(stage: Stage) -> None:
@@ -270,9 +268,9 @@ def test_points_of_one_time_and_source_are_one_line() -> None:
         MetricPoint(Metric.REDRIVE_STALLED, 0, 60.0),
         MetricPoint(Metric.LETTERS, 3, 60.0, "dlq"),
         MetricPoint(Metric.OLDEST_LETTER_AGE, 7.5, 60.0, "dlq"),
-        MetricPoint(Metric.RULES_REFUSED, 2, 60.0, everywhere=True),
-        MetricPoint(Metric.WATCH_OVERDUE, 0, 60.0),
-        MetricPoint(Metric.WATCH_OVERDUE, 1, 360.0),
+        MetricPoint(Metric.RULE_TROUBLE, 2, 60.0, everywhere=True),
+        MetricPoint(Metric.CIRCUIT_TROUBLE, 0, 60.0),
+        MetricPoint(Metric.CIRCUIT_TROUBLE, 1, 360.0),
     ]
     lines = watch_metrics.metric_lines(points, app="shop", pipeline="orders")
     published = [json.loads(line) for line in lines]

@@ -52,12 +52,12 @@ def test_each_figure_is_printed_with_its_own_time(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     points = (
-        MetricPoint(Metric.WATCH_OVERDUE, 0, 60.0),
-        MetricPoint(Metric.WATCH_OVERDUE, 1, 360.0),
+        MetricPoint(Metric.REDRIVE_STALLED, 0, 60.0),
+        MetricPoint(Metric.REDRIVE_STALLED, 1, 360.0),
     )
     assert run(Minute(row=QUIET, points=points), monkeypatch) == {}
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    published = [(line["_aws"]["Timestamp"], line["WatchOverdue"]) for line in lines]
+    published = [(line["_aws"]["Timestamp"], line["RedriveStalled"]) for line in lines]
     assert published == [(60_000, 0), (360_000, 1)]
     assert {(line["app"], line["pipeline"]) for line in lines} == {("shop", "orders")}
 

@@ -98,7 +98,11 @@ GRANTED: dict[str, dict[str, set[str]]] = {
         "replay machine": {"states:StartExecution", "states:ListExecutions"},
         "mapping of the consumer": MAPPING,
         "logs watch": {"logs:CreateLogStream", "logs:PutLogEvents"},
-        "*": {"xray:PutTraceSegments", "xray:PutTelemetryRecords"},
+        # How old the oldest message of the main queue is, only CloudWatch knows.
+        "*": {
+            *("xray:PutTraceSegments", "xray:PutTelemetryRecords"),
+            "cloudwatch:GetMetricData",
+        },
     },
     "route": {
         "table Letters": {"dynamodb:BatchGetItem"},

@@ -22,7 +22,7 @@ from moto.stepfunctions.parser.utils import TMP_THREADS
 
 from deadletter.aws.replay_executions import StepFunctionsReplays
 from deadletter.contract import DAY
-from deadletter.replay.care import START_SECONDS, STUCK_SECONDS, RunsKeeper, is_stuck
+from deadletter.replay.care import START_SECONDS, STUCK_SECONDS, Care, RunsKeeper, is_stuck
 from deadletter.replay.judge import RunEvidence
 from deadletter.replay.machine import (
     APPROVAL_DAYS,
@@ -232,7 +232,7 @@ class Stage:
         self.states = [event["stateEnteredEventDetails"]["name"] for event in entered]
         return str(states.describe_execution(executionArn=arn)["status"])
 
-    def care(self, *waiting: str) -> tuple[str, ...]:
+    def care(self, *waiting: str) -> Care:
         """One minute of the watch, and the executions that it starts, to their ends."""
         before = len(TMP_THREADS)
         keeper = RunsKeeper(
@@ -242,10 +242,11 @@ class Stage:
             clock=self.clock,
             count_metric=lambda name, number: self.metrics.update({name: number}),
         )
-        failed = keeper.care(waiting)
+        care = keeper.care(waiting)
         for thread in TMP_THREADS[before : before + 1]:
             thread.join(60)
-        return failed
+        assert care.failed == ()
+        return care
 
 
 @pytest.fixture
@@ -366,14 +367,14 @@ def test_a_sum_that_is_not_the_snapshot_breaks_the_run_and_pages(stage: Stage) -
     assert stage.execute() == "SUCCEEDED"
     assert stage.run.state is RunState.BROKEN
     assert stage.run.because == "2 of 60 letters have no outcome"
-    assert stage.care() == ()
-    assert stage.metrics == {"ReplayBroken": 1}
+    assert stage.care().broken == (ID,)
+    assert stage.metrics == {}
     # A person has seen it, and has it parked what is left.
     after = aborted(stage.run, at=stage.clock(), by="ada", because="seen")
     stage.runs.change(stage.run, after)
     stage.metrics.clear()
     stage.clock.advance(START_SECONDS)
-    assert stage.care() == ()
+    stage.care()
     assert (stage.run.state, stage.run.left) == (RunState.ABORTED, True)
     assert stage.metrics == {"ReplayRestarted": 1}
 
@@ -481,14 +482,14 @@ def test_a_lost_execution_is_continued_by_the_watch(stage: Stage, step: str) -> 
     assert stage.execute() == "FAILED"
     assert stage.states[-1] == "RunLost"
     stage.clock.advance(START_SECONDS)
-    assert stage.care() == ()
+    stage.care()
     assert (stage.run.restart, stage.run.state, stage.run.left) == (1, RunState.DONE, True)
     assert stage.metrics == {"ReplayRestarted": 1}
     assert stage.outcomes[ReplayOutcome.RECOVERED] == 60
     # What has ended is left alone.
     stage.clock.advance(START_SECONDS)
     stage.metrics.clear()
-    assert stage.care() == ()
+    stage.care()
     assert not stage.metrics
 
 
@@ -582,7 +583,7 @@ def test_letters_of_a_run_whose_item_is_lost_leave_its_lane(stage: Stage) -> Non
     stage.runs.items.clear()
     stage.replay = replace(PLAN, pipeline="gone")
     run = stage.replay.run_id
-    assert stage.care(run) == ()
+    stage.care(run)
     assert (stage.run.state, stage.run.left, stage.left) == (RunState.ABORTED, True, 60)
     assert stage.run.because == "its item was lost"
 
@@ -591,7 +592,7 @@ def test_letters_that_come_back_after_the_end_leave_the_lane_too(stage: Stage) -
     stage.execute()
     stage.outcomes[ReplayOutcome.OPEN] = 1
     stage.clock.advance(START_SECONDS)
-    assert stage.care(ID) == ()
+    stage.care(ID)
     assert stage.left == 1
     assert stage.run.state is RunState.DONE
 

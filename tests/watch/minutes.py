@@ -9,13 +9,16 @@ from deadletter.contract import DAY, MINUTE, Metric
 from deadletter.message.queue import Depth
 from deadletter.redrive.source_memory import SourceMemory
 from deadletter.watch.lane_figures import lanes_to_count
+from deadletter.watch.main_queue import must_ask
 from deadletter.watch.minute import Minute, judge_minute, with_rescues
 from deadletter.watch.observation import (
     CircuitsState,
     FirstDue,
     LaneState,
     Observation,
+    OldestMessage,
     QueueState,
+    ReplaysState,
     RulesState,
 )
 from deadletter.watch.point import MetricPoint
@@ -30,7 +33,9 @@ BEGIN = 1_000_000_000.0
 class Minutes:
     """The world of one watch. What a test changes is seen in the next minute.
 
-    `letters` are the messages of each queue, `unreadable` the queues that give no answer.
+    `letters` are the messages of each queue, `unreadable` the queues that give no answer,
+    `main_oldest` is when the oldest message of the main queue was sent, and `asked` when
+    CloudWatch was asked for it.
     """
 
     settings: WatchSettings = field(
@@ -44,6 +49,9 @@ class Minutes:
     circuits: CircuitsState | None = field(default_factory=CircuitsState)
     causes: int | None = 0
     rules: RulesState | None = field(default_factory=RulesState)
+    replays: ReplaysState | None = field(default_factory=ReplaysState)
+    main_oldest: float | None = None
+    asked: list[float] = field(default_factory=list)
     due: FirstDue | None = field(default_factory=lambda: FirstDue(None))
     lanes: dict[str, LaneState] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
@@ -62,6 +70,10 @@ class Minutes:
 
     def look(self) -> None:
         """The watch runs once; a minute later it is its turn again."""
+        main = None
+        if must_ask(self.row, self.now):
+            self.asked.append(self.now)
+            main = OldestMessage(self.main_oldest)
         to_count, counted = lanes_to_count(self.row, list(self.lanes), self.now)
         observation = Observation(
             queues=self._queues(),
@@ -69,6 +81,8 @@ class Minutes:
             circuits=self.circuits,
             causes=self.causes,
             rules=self.rules,
+            replays=self.replays,
+            main=main,
             due=self.due,
             lanes={lane: self.lanes[lane] for lane in to_count},
             counted=counted,
@@ -95,6 +109,12 @@ class Minutes:
     def points(self, metric: Metric) -> list[MetricPoint]:
         assert self.minute is not None
         return [point for point in self.minute.points if point.metric is metric]
+
+    def why(self, metric: Metric) -> str | None:
+        """Why a level calls a person; None if it does not."""
+        assert self.row is not None
+        trouble = self.row.troubles.get(metric)
+        return None if trouble is None else trouble.why
 
     @property
     def rescued(self) -> set[str]:

@@ -23,17 +23,15 @@ def test_a_first_deployment_and_a_quiet_day_show_no_trouble() -> None:
     for _ in range(24 * 60):
         minutes.pass_minutes(1)
         assert minutes.minute is not None
-        positive = {point.metric for point in minutes.minute.points if point.value}
-        assert positive == {Metric.WATCH_OVERDUE}
-        assert {point.metric for point in minutes.minute.points} == {STALLED, *positive}
+        assert [(point.metric, point.value) for point in minutes.minute.points] == [(STALLED, 0)]
 
 
-def test_no_run_that_ends_well_is_a_stall_in_the_third_minute() -> None:
+def test_no_run_that_ends_well_is_a_stall_in_the_fourth_minute() -> None:
     minutes = Minutes()
     minutes.pass_minutes(5)
     denied = "the queue gave no answer: AccessDenied for sqs:ReceiveMessage"
     minutes.remember(stopped=denied, ended_at=minutes.now + 1)
-    minutes.pass_minutes(2, runs_end_well=False)
+    minutes.pass_minutes(3, runs_end_well=False)
     assert minutes.value(STALLED) == 0
     minutes.pass_minutes(1, runs_end_well=False)
     assert minutes.value(STALLED) == 1
@@ -62,7 +60,7 @@ def test_a_redriver_that_leaves_no_record_any_more_is_named_as_silent() -> None:
 
 def test_a_redriver_that_never_ran_stalls_from_the_first_minute_of_the_watch() -> None:
     minutes = Minutes()
-    minutes.pass_minutes(3, runs_end_well=False)
+    minutes.pass_minutes(4, runs_end_well=False)
     assert minutes.value(STALLED) == 0
     minutes.pass_minutes(1, runs_end_well=False)
     assert minutes.value(STALLED) == 1
@@ -139,24 +137,23 @@ def test_a_count_that_needs_no_person_is_no_trouble() -> None:
     assert minutes.value(Metric.LETTER_TROUBLE) is None
 
 
-def test_refused_rules_are_a_level_of_their_pipeline_and_of_all() -> None:
-    minutes = Minutes(rules=RulesState(refused=1, refused_everywhere=2, limited=3))
+def test_rules_that_do_nothing_are_a_level_of_their_pipeline_and_of_all() -> None:
+    minutes = Minutes(rules=RulesState(refused=("a",), limited=("b", "c", "d"), everywhere=2))
     minutes.pass_minutes(1)
-    points = minutes.points(Metric.RULES_REFUSED)
-    assert {(point.everywhere, point.value) for point in points} == {(False, 1), (True, 2)}
-    assert minutes.value(Metric.RULES_AT_LIMIT) == 3
+    points = minutes.points(Metric.RULE_TROUBLE)
+    assert {(point.everywhere, point.value) for point in points} == {(False, 4), (True, 2)}
 
 
 def test_levels_stay_while_they_cannot_be_read() -> None:
     minutes = Minutes(
-        rules=RulesState(refused=1),
+        rules=RulesState(refused=("a",)),
         circuits=CircuitsState(level=2, open_keys=4, held={"orders": BEGIN - DAY}),
     )
     minutes.remember(troubles={Metric.UNSENDABLE: BEGIN})
     minutes.pass_minutes(1)
     minutes.rules = minutes.circuits = minutes.memories = None
     minutes.pass_minutes(30)
-    assert minutes.value(Metric.RULES_REFUSED) == 1
+    assert minutes.value(Metric.RULE_TROUBLE) == 1
     assert minutes.value(Metric.CIRCUIT_STATE) == CIRCUIT_LEVELS["OPEN"]
     assert minutes.value(Metric.OPEN_CIRCUITS) == 4
     assert minutes.value(Metric.LETTER_TROUBLE) == 1
@@ -182,33 +179,6 @@ def test_causes_and_broken_configuration_are_levels() -> None:
     minutes.pass_minutes(1)
     assert minutes.value(Metric.CAUSES_HELD) == 0
     assert minutes.value(Metric.CONFIGURATION_HELD) == 0
-
-
-def test_a_circuit_that_a_person_holds_without_an_end_is_shown_after_a_day() -> None:
-    minutes = Minutes(circuits=CircuitsState(held={"orders": None, "tenant-1": BEGIN}))
-    minutes.pass_minutes(1)
-    assert minutes.value(Metric.CIRCUIT_HELD) is None
-    minutes.now = BEGIN + DAY
-    minutes.pass_minutes(1)
-    assert minutes.value(Metric.CIRCUIT_HELD) == 2
-    minutes.circuits = CircuitsState(held={"orders": None})
-    minutes.pass_minutes(1)
-    assert minutes.value(Metric.CIRCUIT_HELD) == 1
-    minutes.circuits = CircuitsState()
-    minutes.pass_minutes(1)
-    assert minutes.value(Metric.CIRCUIT_HELD) == 0
-
-
-def test_the_watch_is_overdue_in_the_minutes_that_no_run_lowers() -> None:
-    minutes = Minutes()
-    lowest: dict[float, float] = {}
-    for _ in range(20):
-        minutes.pass_minutes(1)
-        for point in minutes.points(Metric.WATCH_OVERDUE):
-            lowest[point.at] = min(lowest.get(point.at, 1), point.value)
-    last = minutes.now - MINUTE
-    overdue = [at - last for at, value in sorted(lowest.items()) if value]
-    assert overdue == [ahead * MINUTE for ahead in range(2, 8)]
 
 
 def test_the_first_due_letter_says_how_late_the_room_is() -> None:
@@ -347,30 +317,21 @@ def test_the_age_of_a_rescued_lane_is_known_only_while_it_holds_letters() -> Non
 
 
 def test_a_level_is_shown_as_0_for_ten_minutes_to_the_second() -> None:
-    minutes = Minutes(rules=RulesState(refused=1))
+    minutes = Minutes(rules=RulesState(refused=("a",)))
     minutes.pass_minutes(1)
     minutes.rules = RulesState()
     minutes.pass_minutes(10)
-    assert minutes.value(Metric.RULES_REFUSED) == 0
+    assert minutes.value(Metric.RULE_TROUBLE) == 0
     minutes.pass_minutes(1)
-    assert minutes.value(Metric.RULES_REFUSED) is None
+    assert minutes.value(Metric.RULE_TROUBLE) is None
 
 
-def test_one_run_alone_makes_the_watch_overdue_from_two_minutes_ahead() -> None:
-    """The very first run has no other before it that wrote the minutes ahead."""
-    minutes = Minutes()
-    minutes.pass_minutes(1)
-    points = [(point.at - BEGIN, point.value) for point in minutes.points(Metric.WATCH_OVERDUE)]
-    lowered = [(-60, 0), (0, 0), (60, 0)]
-    assert points == [*lowered, (120, 1), (180, 1), (240, 1), (300, 1), (360, 1), (420, 1)]
-
-
-def test_a_stall_begins_after_150_seconds_and_says_for_how_many_minutes() -> None:
+def test_a_stall_begins_after_180_seconds_and_says_for_how_many_minutes() -> None:
     """The text has the whole minutes since the last good run, and since the last one at all."""
     settings = Minutes().settings
     row = WatchRow(first_at=BEGIN, ran_at=BEGIN)
     memories = {"dlq": SourceMemory(ended_well_at=BEGIN, ended_at=BEGIN + 60, stopped="denied")}
-    assert stall(row, memories, settings, BEGIN + 150) is None
+    assert stall(row, memories, settings, BEGIN + 180) is None
     assert stall(row, memories, settings, BEGIN + 200) == (
         "no run has ended well for 3 minutes; the last one ended 2 minutes ago: denied"
     )

@@ -25,7 +25,8 @@ def test_only_circuits_of_single_keys_are_counted() -> None:
         Circuit("endpoint-8", State.HALF_OPEN),
         Circuit("endpoint-9", State.CLOSED),
     ]
-    assert circuits_state("orders", troubled) == CircuitsState(level=1, open_keys=2)
+    own = troubled[0]
+    assert circuits_state("orders", troubled) == CircuitsState(level=1, open_keys=2, of_all=(own,))
 
 
 def test_configuration_that_all_messages_need_is_counted_apart_from_single_keys() -> None:
@@ -36,9 +37,14 @@ def test_configuration_that_all_messages_need_is_counted_apart_from_single_keys(
         Circuit("dependency/payments", State.OPEN),
         Circuit("endpoint-7#config", State.OPEN),
     ]
-    assert circuits_state("orders", troubled) == CircuitsState(
-        named=2, open_keys=2, misconfigured=2
-    )
+    state = circuits_state("orders", troubled)
+    assert (state.named, state.open_keys, state.misconfigured) == (2, 2, 2)
+    assert [circuit.key for circuit in state.of_all] == [
+        "dependency/mail#config",
+        "dependency/payments",
+        "dependency/payments#config",
+        "orders#config",
+    ]
 
 
 def test_only_a_hold_without_an_end_is_a_hold_that_may_be_forgotten() -> None:
@@ -58,18 +64,16 @@ def test_rules_of_all_pipelines_are_counted_apart() -> None:
         limited_rules=("c", "d", "e"),
         limited_everywhere=("d",),
     )
-    expected = RulesState(refused=1, refused_everywhere=1, limited=2, limited_everywhere=1)
+    expected = RulesState(refused=("a",), limited=("c", "e"), everywhere=2)
     assert rules_state(answer) == expected
 
 
-def test_what_no_look_has_seen_is_no_trouble() -> None:
-    rules = RulesState()
-    assert (rules.refused, rules.refused_everywhere) == (0, 0)
-    assert (rules.limited, rules.limited_everywhere) == (0, 0)
-    assert not Observation().counted
-
-
-def test_a_pipeline_never_has_fewer_than_no_rules_at_their_limit() -> None:
-    """Each partition gives its own list; a rule of all pipelines may be in one of them alone."""
+def test_a_rule_of_all_pipelines_may_be_in_one_list_alone() -> None:
+    """Each partition gives its own list."""
     answer = RouterAnswer((), limited_rules=(), limited_everywhere=("d",))
-    assert rules_state(answer) == RulesState(limited=0, limited_everywhere=1)
+    assert rules_state(answer) == RulesState(everywhere=1)
+
+
+def test_what_no_look_has_seen_is_no_trouble() -> None:
+    assert RulesState() == RulesState(refused=(), limited=(), everywhere=0)
+    assert not Observation().counted

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from deadletter.circuit.state import Circuit, State
+from deadletter.circuit.state import Circuit, CircuitsUnavailable, State
 from deadletter.contract import DAY, HOUR, MINUTE, Metric
 from deadletter.failure.causes import CauseHold, Causes, CausesUnavailable
 from deadletter.message.queue import Depth, QueueUnavailable
@@ -18,7 +18,7 @@ from deadletter.redrive.waiting_room import Lane, RoomUnavailable
 from deadletter.routing.router import Question, RouterAnswer, RouterUnavailable
 from deadletter.rules.refused_rule import RefusedRule
 from deadletter.watch.minute import Minute
-from deadletter.watch.observation import QueueState
+from deadletter.watch.observation import OldestMessage, QueueState
 from deadletter.watch.row import WatchRow
 from deadletter.watch.watch import RescueUnavailable, Watch, WatchSetup
 from deadletter.watch.watch_settings import WatchSettings
@@ -78,6 +78,8 @@ class World:
                 in_parallel=one_by_one,
                 causes=CausesOf(self),
                 counts=self.counted,
+                circuits=self.circuits,
+                oldest=self.oldest,
             )
         )
 
@@ -95,6 +97,14 @@ class World:
         letters = 1 if id_ == "dlq" else 0
         retention = 4.0 * DAY if id_ == "main" else self.retention
         return QueueState(depth=Depth(letters, 0, 0), created=NOW - DAY, retention=retention)
+
+    def circuits(self, keys: Sequence[str]) -> Mapping[str, Circuit]:
+        self._answers("circuits", CircuitsUnavailable)
+        return {key: Circuit(key) for key in keys}
+
+    def oldest(self) -> OldestMessage:
+        self._answers("oldest", QueueUnavailable)
+        return OldestMessage(NOW - DAY)
 
     def decide(self, questions: Sequence[Question]) -> RouterAnswer:
         self._answers("router", RouterUnavailable)
@@ -138,10 +148,10 @@ def test_a_minute_is_looked_at_remembered_and_published() -> None:
     assert values[Metric.LETTERS, "dlq"] == 1
     assert values[Metric.LETTERS, "room"] == 4
     assert values[Metric.OLDEST_LETTER_AGE, "room:due"] == 30
-    assert values[Metric.RULES_REFUSED, None] == 1
+    assert values[Metric.RULE_TROUBLE, None] == 1
     assert values[Metric.REDRIVE_STALLED, None] == 0
     assert world.row == minute.row
-    assert minute.trouble == {}
+    assert set(minute.trouble["levels"]) == {Metric.CIRCUIT_TROUBLE, Metric.RULE_TROUBLE}
 
 
 def test_each_step_that_fails_leaves_the_others_and_its_reason() -> None:
@@ -219,7 +229,7 @@ def test_a_rescue_that_is_due_is_started_and_remembered() -> None:
     watch = world.watch()
     minute = watch.run()
     assert world.rescued == list(minute.rescues) == ["dlq"]
-    assert minute.trouble == {"rescues": ["dlq"]}
+    assert minute.trouble["rescues"] == ["dlq"]
     world.now += MINUTE
     assert watch.run().rescues == ()
 

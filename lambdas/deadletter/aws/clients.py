@@ -19,6 +19,7 @@ from deadletter.aws.consumer_clients import polling as polling
 from deadletter.aws.consumer_clients import ssm as ssm
 
 if TYPE_CHECKING:
+    from mypy_boto3_cloudwatch import CloudWatchClient
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_events import EventBridgeClient
     from mypy_boto3_lambda import LambdaClient
@@ -133,6 +134,12 @@ def watch_clients() -> WatchClients:
         dynamodb=boto3.client("dynamodb", config=BRIEF),
         functions=boto3.client("lambda", config=_ONCE),
     )
+
+
+@cache
+def brief_cloudwatch() -> CloudWatchClient:
+    """The watch's client for the age of the main queue, made only when it is asked for."""
+    return boto3.client("cloudwatch", config=BRIEF)
 
 
 @cache

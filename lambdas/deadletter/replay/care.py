@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from deadletter.contract import Metric
 from deadletter.replay.judge import BY
 from deadletter.replay.machine import ReplayExecutions, ReplayUnavailable, restarted
-from deadletter.replay.run import ReplayRun, ReplayRuns, RunRefused, RunState, RunsUnavailable
+from deadletter.replay.run import (
+    SENDING,
+    ReplayRun,
+    ReplayRuns,
+    RunRefused,
+    RunState,
+    RunsUnavailable,
+)
 
 START_SECONDS = 60.0
 """How long a new execution may be missing from the list: its start may be under way, and
 Step Functions lists running executions with a delay."""
 
+
+MOVES = frozenset({RunState.MOVING, *SENDING})
+"""The states in which a run moves letters: those of the room wait behind it."""
 
 STUCK_SECONDS = 600.0
 """How long an execution may leave an approved or an aborted run as it is: it still waits for the
@@ -26,6 +36,24 @@ class CreatedRuns(ReplayRuns, Protocol):
 
     def create(self, run: ReplayRun) -> ReplayRun:
         """Store a new run, unless there is one with its id. Returns the one that is stored."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Care:
+    """What became of a pipeline's runs in one look at them; runs are named by their ids.
+
+    known      whether the runs could be read
+    broken     the runs that are BROKEN
+    moving     the runs that move letters now
+    restarted  the runs whose execution was lost, and is started again; not those that had ended
+    failed     why a part of the look failed
+    """
+
+    known: bool = True
+    broken: tuple[str, ...] = ()
+    moving: tuple[str, ...] = ()
+    restarted: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
 
 
 class RunsKeeper:
@@ -49,8 +77,8 @@ class RunsKeeper:
         self._clock = clock
         self._count_metric = count_metric
 
-    def care(self, waiting: Iterable[str] = ()) -> tuple[str, ...]:
-        """Start lost executions anew; returns why a part of it failed.
+    def care(self, waiting: Iterable[str] = ()) -> Care:
+        """Start lost executions anew.
 
         `waiting` are the runs in whose lanes letters wait. It never raises: the next minute
         tries again.
@@ -58,17 +86,21 @@ class RunsKeeper:
         held = frozenset(waiting)
         try:
             runs = self._runs.all()
-            known = {run.id for run in runs}
-            broken = sum(run.state is RunState.BROKEN for run in runs)
-            if broken:
-                self._count_metric(Metric.REPLAY_BROKEN, broken)
-            unknown = [self._runs.create(self._ended(run)) for run in sorted(held - known)]
+        except RunsUnavailable as error:
+            return Care(known=False, failed=(_why(error),))
+        care = Care(
+            broken=tuple(run.id for run in runs if run.state is RunState.BROKEN),
+            moving=tuple(run.id for run in runs if run.state in MOVES),
+        )
+        try:
+            missing = sorted(held - {run.id for run in runs})
+            unknown = [self._runs.create(self._ended(run)) for run in missing]
             unfinished = [run for run in (*runs, *unknown) if needs_execution(run, held)]
             if not unfinished:
-                return ()
-            return self._restart_lost(unfinished, self._executions.running())
+                return care
+            return self._restart_lost(care, unfinished, self._executions.running())
         except (RunsUnavailable, ReplayUnavailable) as error:
-            return (str(error) or type(error).__name__,)
+            return replace(care, failed=(_why(error),))
 
     def _ended(self, run: str) -> ReplayRun:
         """A run whose item is lost has ended: what it holds is parked."""
@@ -78,8 +110,9 @@ class RunsKeeper:
             id=run, pipeline=self._pipeline, state=state, changed=now, by=BY, because=because
         )
 
-    def _restart_lost(self, runs: Sequence[ReplayRun], running: Container[str]) -> tuple[str, ...]:
+    def _restart_lost(self, care: Care, runs: Sequence[ReplayRun], running: Container[str]) -> Care:
         failed: list[str] = []
+        lost: list[str] = []
         for run in runs:
             now = self._clock()
             is_running = run.execution in running and not is_stuck(run, now)
@@ -89,13 +122,15 @@ class RunsKeeper:
                 # The restart number first: of two watches one starts the execution.
                 after = replace(restarted(run, now), left=False)
                 self._runs.change(run, after)
+                if run.is_live or not run.left:
+                    lost.append(run.id)
                 self._executions.start(after)
                 self._count_metric(Metric.REPLAY_RESTARTED, 1)
             except RunRefused:
                 continue
             except (RunsUnavailable, ReplayUnavailable) as error:
-                failed.append(str(error) or type(error).__name__)
-        return tuple(failed)
+                failed.append(_why(error))
+        return replace(care, restarted=tuple(lost), failed=tuple(failed))
 
 
 def needs_execution(run: ReplayRun, waiting: Container[str]) -> bool:
@@ -115,3 +150,7 @@ def is_stuck(run: ReplayRun, now: float) -> bool:
     """
     ignored = run.state is RunState.ABORTED or (run.may_send and not run.step_began)
     return ignored and not run.left and now - max(run.changed, run.started) > STUCK_SECONDS
+
+
+def _why(error: Exception) -> str:
+    return str(error) or type(error).__name__

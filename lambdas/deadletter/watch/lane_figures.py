@@ -101,6 +101,11 @@ def first_due(rows: Mapping[str, LaneRow], due: FirstDue | None, now: float) -> 
     }
 
 
+def room_letters(rows: Mapping[str, LaneRow]) -> int:
+    """The letters of the waiting room, without those in lanes that belong to a queue."""
+    return sum(row.letters for kind, row in rows.items() if not is_shut(kind))
+
+
 def room_points(
     rows: Mapping[str, LaneRow], *, message_ttl: float, not_closed_at: float, now: float
 ) -> Iterator[MetricPoint]:
@@ -114,7 +119,7 @@ def room_points(
     known from when letters were first seen there.
     """
     inside = [row for kind, row in rows.items() if not is_shut(kind)]
-    letters = sum(row.letters for row in inside)
+    letters = room_letters(rows)
     if letters or any(_shows_zero(row, now) for row in inside):
         yield MetricPoint(Metric.LETTERS, letters, now, ROOM)
     delayed, held = (rows.get(kind, NO_LANE) for kind in (DUE, RULE))

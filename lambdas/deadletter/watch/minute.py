@@ -6,43 +6,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from deadletter.contract import (
-    CIRCUIT_LEVELS,
-    DAY,
-    DEFAULT_PARKING,
-    MAIN_DLQ,
-    MINUTE,
-    PARKED_LANE,
-    Metric,
-    dedicated_lane,
-    parking_source,
-)
-from deadletter.redrive.source_memory import LETTER_TROUBLES, UNKNOWN
-from deadletter.watch.lane_figures import (
-    NO_LANE,
-    count_lanes,
-    first_due,
-    room_points,
-)
+from deadletter.contract import CIRCUIT_LEVELS, DAY, MAIN_DLQ, Metric
+from deadletter.redrive.source_memory import UNKNOWN
+from deadletter.watch.attended import lane_of, with_counts
+from deadletter.watch.circuit_trouble import with_circuits
+from deadletter.watch.direction import DIRECTIONS, direction, with_depth
+from deadletter.watch.lane_figures import count_lanes, first_due, room_letters, room_points
+from deadletter.watch.levels import level_points, with_levels
+from deadletter.watch.main_queue import seconds_left, with_answer
 from deadletter.watch.observation import MAIN, Observation
-from deadletter.watch.point import METRICS, MetricPoint
-from deadletter.watch.queue_figures import ZEROS_FOR, queue_points, with_memory, with_state
+from deadletter.watch.point import MetricPoint
+from deadletter.watch.queue_figures import queue_points, with_memory, with_state
+from deadletter.watch.replay_trouble import with_replays
 from deadletter.watch.rescue_due import rescue_due
-from deadletter.watch.row import LaneRow, Level, QueueRow, Stalled, WatchRow
-from deadletter.watch.stall import failing_steps, stall
+from deadletter.watch.row import LaneRow, QueueRow, Stalled, WatchRow
+from deadletter.watch.stall import failing_steps, not_closed_at, stall
 from deadletter.watch.watch_settings import WatchSettings
 
 LONGEST_RETENTION = 14.0 * DAY
 """The longest that SQS keeps a message: the main queue's, as long as it could not be read."""
-
-HELD_TOO_LONG = float(DAY)
-"""Seconds after which a hold without an end is shown: a person may have forgotten it."""
-
-FIRST_OVERDUE, LAST_OVERDUE = 2, 7
-"""The minutes ahead for which a run writes that the watch is overdue. Later runs lower them."""
-
-_EVERYWHERE = "|*"
-"""Behind the metric's name: the level of all pipelines."""
 
 _UNREAD = QueueRow()
 
@@ -66,6 +48,11 @@ class Minute:
         stalled = self.row.stalled
         return {
             **({} if stalled is None else {"stalled": asdict(stalled)}),
+            **(
+                {"levels": {metric: trouble.why for metric, trouble in self.row.troubles.items()}}
+                if self.row.troubles
+                else {}
+            ),
             **({"rescues": list(self.rescues)} if self.rescues else {}),
             **(
                 {"failing": {step: asdict(failing) for step, failing in self.row.failing.items()}}
@@ -83,53 +70,59 @@ def judge_minute(
     What could not be read goes on from memory: an age grows, a level stays as it was.
     """
     before = row or WatchRow(first_at=now, ran_at=now)
-    failing = failing_steps(before, observation.failed, now)
-    lanes = _lanes(before.lanes, observation, now)
-    row = replace(
-        before,
-        ran_at=now,
-        failing=failing,
-        lanes=lanes,
-        queues=_queues(before, lanes, observation, settings, now),
-        counted_at=now if observation.counted else before.counted_at,
-        held=_held(before, observation, now),
-    )
+    row = _remembered(before, observation, settings, now)
+    levels, troubles = with_levels(row, observation, settings, now)
+    row = replace(row, levels=levels, troubles=troubles)
     why = stall(row, observation.memories, settings, now)
     stalled_since = now if before.stalled is None else before.stalled.since
-    row = replace(
-        row,
-        levels=_levels(row, observation, settings, now),
-        stalled=None if why is None else Stalled(stalled_since, why),
-    )
+    row = replace(row, stalled=None if why is None else Stalled(stalled_since, why))
     points = (
         *_source_points(row, settings, now),
         *room_points(
             row.lanes,
             message_ttl=settings.message_ttl,
-            not_closed_at=_not_closed_at(row),
+            not_closed_at=not_closed_at(row),
             now=now,
         ),
-        *_level_points(row.levels, now),
+        *_direction_points(row, now),
+        *level_points(row.levels, now),
+        # Published each minute: the alarm rings as well when there is no value.
         MetricPoint(Metric.REDRIVE_STALLED, 0 if why is None else 1, now),
-        *_heartbeat(now),
     )
     return Minute(row=row, points=points, rescues=_rescues(row, observation, settings, now))
+
+
+def _remembered(
+    before: WatchRow, observation: Observation, settings: WatchSettings, now: float
+) -> WatchRow:
+    """The row with everything that was read in this minute, and without a judgement on it."""
+    lanes = _lanes(before.lanes, observation, now)
+    queues = _queues(before, lanes, observation, settings, now)
+    alarms = settings.alarms
+    depths = before.depths
+    if MAIN_DLQ in observation.queues:
+        depths = with_depth(depths, queues[MAIN_DLQ].letters + room_letters(lanes))
+    return replace(
+        before,
+        ran_at=now,
+        failing=failing_steps(before, observation.failed, now),
+        lanes=lanes,
+        queues=queues,
+        counted_at=now if observation.counted else before.counted_at,
+        held=_held(before, observation, now),
+        circuits=with_circuits(before.circuits, observation.circuits, alarms, now),
+        attended=with_counts(before.attended, queues, lanes, observation, settings, now),
+        replays=with_replays(before.replays, observation.replays, now),
+        main=with_answer(before.main, queues[MAIN], observation.main, now),
+        depths=depths,
+        direction=direction(depths),
+    )
 
 
 def with_rescues(row: WatchRow, sources: Sequence[str], now: float) -> WatchRow:
     """The row once rescues of these sources have been started."""
     started = {source: replace(row.queues[source], rescued_at=now) for source in sources}
     return replace(row, queues={**row.queues, **started})
-
-
-def lane_of(source: str, lanes: Mapping[str, LaneRow]) -> LaneRow:
-    """The lane with the letters that were rescued from a source.
-
-    All parked letters share one: they count for the parking queue that every pipeline has.
-    """
-    if source == parking_source(DEFAULT_PARKING):
-        return lanes.get(PARKED_LANE, NO_LANE)
-    return lanes.get(dedicated_lane(source), NO_LANE)
 
 
 def _lanes(
@@ -160,15 +153,32 @@ def _queues(
 
 
 def _source_points(row: WatchRow, settings: WatchSettings, now: float) -> Iterator[MetricPoint]:
+    """The figures of each queue, and of the pipeline: its oldest letter and its soonest expiry."""
     points = [
         point
         for source in settings.sources
         for point in queue_points(source, row.queues[source], lane_of(source, row.lanes), now)
     ]
+    main = seconds_left(row.main, row.queues[MAIN], now)
+    if main is not None:
+        points.append(MetricPoint(Metric.SECONDS_TO_EXPIRY, main, now, MAIN))
     yield from points
+    ages = [
+        point.value
+        for point in points
+        if point.metric is Metric.OLDEST_LETTER_AGE and point.source in settings.drained
+    ]
+    if ages:
+        yield MetricPoint(Metric.OLDEST_LETTER_AGE, max(ages), now)
     soonest = [point.value for point in points if point.metric is Metric.SECONDS_TO_EXPIRY]
     if soonest:
         yield MetricPoint(Metric.SECONDS_TO_EXPIRY, min(soonest), now)
+
+
+def _direction_points(row: WatchRow, now: float) -> Iterator[MetricPoint]:
+    """Where the depth goes, while there are letters."""
+    if row.direction and row.depths[-1]:
+        yield MetricPoint(Metric.DEPTH_DIRECTION, DIRECTIONS[row.direction], now)
 
 
 def _rescues(
@@ -197,12 +207,6 @@ def _circuit_closed(observation: Observation) -> bool:
     return circuits is not None and circuits.level == CIRCUIT_LEVELS["CLOSED"]
 
 
-def _not_closed_at(row: WatchRow) -> float:
-    """When the pipeline's circuit, or a named dependency's, was last seen open; else long ago."""
-    level = row.levels.get(Metric.CIRCUIT_STATE)
-    return 0.0 if level is None else level.positive_at
-
-
 def _held(row: WatchRow, observation: Observation, now: float) -> dict[str, float]:
     """Since when circuits are held without an end; unchanged if circuits could not be read."""
     if observation.circuits is None:
@@ -211,62 +215,3 @@ def _held(row: WatchRow, observation: Observation, now: float) -> dict[str, floa
         key: row.held.get(key, now) if begun is None else begun
         for key, begun in observation.circuits.held.items()
     }
-
-
-def _levels(
-    row: WatchRow, observation: Observation, settings: WatchSettings, now: float
-) -> dict[str, Level]:
-    """Each level as it is now; one that could not be read stays as it was."""
-    values: dict[str, float] = {}
-    if observation.circuits is not None:
-        # A dependency that the handler names is one of all messages: its outage pages too.
-        values[Metric.CIRCUIT_STATE] = max(observation.circuits.level, observation.circuits.named)
-        values[Metric.OPEN_CIRCUITS] = observation.circuits.open_keys
-        values[Metric.CONFIGURATION_HELD] = observation.circuits.misconfigured
-    if observation.causes is not None:
-        values[Metric.CAUSES_HELD] = observation.causes
-    held_too_long = [since for since in row.held.values() if now - since >= HELD_TOO_LONG]
-    values[Metric.CIRCUIT_HELD] = len(held_too_long)
-    if observation.rules is not None:
-        values[Metric.RULES_REFUSED] = observation.rules.refused
-        values[f"{Metric.RULES_REFUSED}{_EVERYWHERE}"] = observation.rules.refused_everywhere
-        values[Metric.RULES_AT_LIMIT] = observation.rules.limited
-        values[f"{Metric.RULES_AT_LIMIT}{_EVERYWHERE}"] = observation.rules.limited_everywhere
-    if observation.memories is not None:
-        recent = {
-            trouble
-            for memory in observation.memories.values()
-            for trouble, at in memory.troubles.items()
-            if now - at <= settings.trouble_lasts
-        }
-        values[Metric.LETTER_TROUBLE] = int(not recent.isdisjoint(LETTER_TROUBLES))
-        values[Metric.FAILURE_DOMINATES] = int(Metric.DOMINANT_FAILURE in recent)
-    remembered = {name: level.value for name, level in row.levels.items()}
-    levels = {}
-    for name, value in {**remembered, **values}.items():
-        if value:
-            levels[name] = Level(value, now)
-        elif name in row.levels:
-            levels[name] = Level(0, row.levels[name].positive_at)
-    return levels
-
-
-def _level_points(levels: Mapping[str, Level], now: float) -> Iterator[MetricPoint]:
-    for name, level in levels.items():
-        if level.value or now - level.positive_at <= ZEROS_FOR:
-            metric = METRICS[name.removesuffix(_EVERYWHERE)]
-            everywhere = name.endswith(_EVERYWHERE)
-            yield MetricPoint(metric, level.value, now, everywhere=everywhere)
-
-
-def _heartbeat(now: float) -> Iterator[MetricPoint]:
-    """The watch is overdue in two minutes, and not around now: a missing run leaves the 1.
-
-    Of several values of a minute the alarm takes the least. The minutes beside this one are
-    lowered too: the schedule does not start on the second.
-    """
-    for offset in (-MINUTE, 0, MINUTE):
-        yield MetricPoint(Metric.WATCH_OVERDUE, 0, now + offset)
-    # Every minute ahead is written, because runs that drift leave minutes out.
-    for minutes in range(FIRST_OVERDUE, LAST_OVERDUE + 1):
-        yield MetricPoint(Metric.WATCH_OVERDUE, 1, now + minutes * MINUTE)

@@ -50,6 +50,8 @@ class CircuitsState:
                    named dependencies
     held           when people began to hold circuits without an end, by the circuit's key; None
                    if it is not on record
+    of_all         the circuits that all messages may need: the pipeline's own, those of named
+                   dependencies, and theirs for configuration; one that is missing is closed
     """
 
     level: int = 0
@@ -57,16 +59,40 @@ class CircuitsState:
     open_keys: int = 0
     misconfigured: int = 0
     held: Mapping[str, float | None] = field(default_factory=dict)
+    of_all: tuple[Circuit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RulesState:
-    """Rules that do nothing: of this pipeline, and of the partition for all pipelines."""
+    """The ids of rules that do nothing: invalid ones, and those that have used up max_matches.
 
-    refused: int = 0
-    refused_everywhere: int = 0
-    limited: int = 0
-    limited_everywhere: int = 0
+    `everywhere` counts those of the partition for all pipelines; the others are the pipeline's.
+    """
+
+    refused: tuple[str, ...] = ()
+    limited: tuple[str, ...] = ()
+    everywhere: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplaysState:
+    """The replay runs that the watch has looked at, by their ids.
+
+    broken     those that are BROKEN
+    restarted  those whose execution was lost and has been started again in this minute
+    moving     those that move letters now
+    """
+
+    broken: tuple[str, ...] = ()
+    restarted: tuple[str, ...] = ()
+    moving: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OldestMessage:
+    """When the oldest message of the main queue was sent; None if CloudWatch does not know."""
+
+    sent: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +104,8 @@ class Observation:
     circuits  None if the circuits could not be read
     causes    how many causes of failure are held, None if they could not be read
     rules     None if the router did not answer
+    replays   None if the replay runs could not be read
+    main      the oldest message of the main queue, None if CloudWatch was not asked
     due       the lane of delays, None if it could not be read
     lanes     the lanes that were counted in this minute, by name
     counted   whether they are all lanes that there are
@@ -89,6 +117,8 @@ class Observation:
     circuits: CircuitsState | None = None
     causes: int | None = None
     rules: RulesState | None = None
+    replays: ReplaysState | None = None
+    main: OldestMessage | None = None
     due: FirstDue | None = None
     lanes: Mapping[str, LaneState] = field(default_factory=dict)
     counted: bool = False
@@ -96,11 +126,12 @@ class Observation:
 
 
 def circuits_state(pipeline: str, troubled: Iterable[Circuit]) -> CircuitsState:
-    """The state of a pipeline's circuits; those that are not `troubled` are closed."""
+    """The state of a pipeline's circuits; those that are not among `troubled` are closed."""
     circuits = {circuit.key: circuit for circuit in troubled}
     own = circuits.get(pipeline)
     not_closed = {key for key, circuit in circuits.items() if not circuit.is_closed} - {pipeline}
-    misconfigured = {key for key in not_closed if _is_of_all(key, pipeline)}
+    of_all = {key for key in circuits if _is_of_all(key, pipeline)}
+    misconfigured = {key for key in not_closed & of_all if is_config_key(key)}
     named = [
         circuit
         for circuit in circuits.values()
@@ -116,22 +147,20 @@ def circuits_state(pipeline: str, troubled: Iterable[Circuit]) -> CircuitsState:
             for circuit in circuits.values()
             if circuit.forced is not None and not circuit.forced.has_end
         },
+        of_all=tuple(circuit for key, circuit in sorted(circuits.items()) if key in of_all),
     )
 
 
 def _is_of_all(key: str, pipeline: str) -> bool:
-    """True for a configuration circuit that all messages may need, not those of one key alone."""
-    is_named = key.startswith(DEPENDENCY_PREFIX)
-    return is_config_key(key) and (is_named or key == config_key(pipeline))
+    """True for a circuit that all messages may need, not those of one key alone."""
+    return key.startswith(DEPENDENCY_PREFIX) or key in (pipeline, config_key(pipeline))
 
 
 def rules_state(answer: RouterAnswer) -> RulesState:
-    """How many rules do nothing, as the router says."""
+    """The rules that do nothing, as the router says."""
     refused_everywhere = sum(rule.everywhere for rule in answer.refused_rules)
-    limited_everywhere = len(answer.limited_everywhere)
     return RulesState(
-        refused=len(answer.refused_rules) - refused_everywhere,
-        refused_everywhere=refused_everywhere,
-        limited=max(0, len(answer.limited_rules) - limited_everywhere),
-        limited_everywhere=limited_everywhere,
+        refused=tuple(rule.rule_id for rule in answer.refused_rules if not rule.everywhere),
+        limited=tuple(id_ for id_ in answer.limited_rules if id_ not in answer.limited_everywhere),
+        everywhere=refused_everywhere + len(answer.limited_everywhere),
     )

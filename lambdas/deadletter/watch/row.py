@@ -91,6 +91,81 @@ class Stalled:
     why: str
 
 
+@dataclass(frozen=True, slots=True)
+class LevelTrouble:
+    """A level that calls a person is more than 0: since when, and why."""
+
+    since: float
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CircuitOpenings:
+    """The outages of one circuit: the number of the last one, its trips then, and when they began.
+
+    `at` holds the last ones only.
+    """
+
+    outage: int
+    trips: int
+    at: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CircuitsRow:
+    """What is remembered of the circuits.
+
+    not_closed  since when circuits of all messages are not closed, by key; a hold with an end
+                does not count
+    stuck       why such a circuit needs a person at once, by key
+    openings    the outages of circuits of all messages, by key
+    many_since  since when too many circuits of single keys are not closed
+    """
+
+    not_closed: Mapping[str, float] = field(default_factory=dict)
+    stuck: Mapping[str, str] = field(default_factory=dict)
+    openings: Mapping[str, CircuitOpenings] = field(default_factory=dict)
+    many_since: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttendedRow:
+    """When letters for people were last looked after, in one queue and its lane.
+
+    letters  how many there are, once readings agree
+    at       when one of them last left, or when there were none
+    since    since when readings differ from `letters` in one direction; None if they do not
+    nearest  the reading since then that differs least
+    """
+
+    letters: int
+    at: float
+    since: float | None = None
+    nearest: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplaysRow:
+    """What is remembered of replay runs.
+
+    broken    the ids of those that are BROKEN
+    lost      when a run's execution was lost and started again, by the run's id; the last ones
+    moved_at  when a run was last seen that moves letters
+    """
+
+    broken: tuple[str, ...] = ()
+    lost: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    moved_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MainRow:
+    """The oldest message of the main queue: when it was sent, and when CloudWatch was asked."""
+
+    asked_at: float = 0.0
+    oldest: float | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchRow:
     """Everything that the watch remembers.
@@ -103,6 +178,10 @@ class WatchRow:
     levels      by metric
     failing     by step
     held        since when a person holds a circuit without an end, by the circuit's key
+    troubles    the levels that call a person and are more than 0, by metric
+    attended    the queues of letters for people, by source id
+    depths      the letters of the DLQ and the waiting room at the last ten looks
+    direction   `rising`, `falling` or `flat`; empty before ten looks
     """
 
     first_at: float
@@ -114,3 +193,10 @@ class WatchRow:
     failing: Mapping[str, Failing] = field(default_factory=dict)
     stalled: Stalled | None = None
     held: Mapping[str, float] = field(default_factory=dict)
+    troubles: Mapping[str, LevelTrouble] = field(default_factory=dict)
+    circuits: CircuitsRow = field(default_factory=CircuitsRow)
+    attended: Mapping[str, AttendedRow] = field(default_factory=dict)
+    replays: ReplaysRow = field(default_factory=ReplaysRow)
+    main: MainRow = field(default_factory=MainRow)
+    depths: tuple[int, ...] = ()
+    direction: str = ""

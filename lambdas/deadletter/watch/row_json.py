@@ -8,20 +8,34 @@ from dataclasses import asdict, fields, is_dataclass
 from typing import Any, TypeVar
 
 from deadletter.message.strict_json import Unreadable, read_json
-from deadletter.watch.row import Failing, LaneRow, Level, QueueRow, Stalled, WatchRow
+from deadletter.watch.row import (
+    AttendedRow,
+    CircuitOpenings,
+    CircuitsRow,
+    Failing,
+    LaneRow,
+    Level,
+    LevelTrouble,
+    MainRow,
+    QueueRow,
+    ReplaysRow,
+    Stalled,
+    WatchRow,
+)
 
 T = TypeVar("T")
 
 
 def row_to_json(row: WatchRow) -> str:
-    """The row as compact JSON; what is None is left out."""
+    """The row as compact JSON; what is None or empty is left out."""
     return json.dumps(_plain(asdict(row)), separators=(",", ":"))
 
 
 def row_from_json(text: str) -> WatchRow | None:
     """The row in `text`; None if it is malformed. The watch then begins anew.
 
-    A field that this version does not know is left out.
+    A field that this version does not know is left out; one that an earlier version did not
+    write is as in the first minute.
     """
     try:
         data = _mapping(read_json(text))
@@ -35,16 +49,56 @@ def row_from_json(text: str) -> WatchRow | None:
             levels=_rows(Level, data.get("levels", {})),
             failing=_rows(Failing, data.get("failing", {})),
             stalled=None if stalled is None else _row(Stalled, stalled),
-            held={key: _number(since) for key, since in _mapping(data.get("held", {})).items()},
+            held=_by_name(_number, data.get("held", {})),
+            troubles=_rows(LevelTrouble, data.get("troubles", {})),
+            circuits=_circuits(_mapping(data.get("circuits", {}))),
+            attended=_rows(AttendedRow, data.get("attended", {})),
+            replays=_replays(_mapping(data.get("replays", {}))),
+            main=_row(MainRow, data.get("main", {})),
+            depths=_numbers(data.get("depths", [])),
+            direction=_text(data.get("direction", "")),
         )
     except (Unreadable, KeyError, TypeError, ValueError):
         return None
 
 
+def _circuits(data: Mapping[str, Any]) -> CircuitsRow:
+    since = data.get("many_since")
+    return CircuitsRow(
+        not_closed=_by_name(_number, data.get("not_closed", {})),
+        stuck=_by_name(_text, data.get("stuck", {})),
+        openings=_by_name(_openings, data.get("openings", {})),
+        many_since=None if since is None else _number(since),
+    )
+
+
+def _openings(data: object) -> CircuitOpenings:
+    item = _mapping(data)
+    return CircuitOpenings(
+        outage=_number(item["outage"]),
+        trips=_number(item["trips"]),
+        at=_numbers(item.get("at", [])),
+    )
+
+
+def _replays(data: Mapping[str, Any]) -> ReplaysRow:
+    return ReplaysRow(
+        broken=tuple(map(_text, _list(data.get("broken", [])))),
+        lost=_by_name(_numbers, data.get("lost", {})),
+        moved_at=_number(data.get("moved_at", 0)),
+    )
+
+
 def _plain(value: Any) -> Any:
+    """The value without what is None or empty: an idle row is one write unit of DynamoDB."""
     if isinstance(value, Mapping):
-        return {name: _plain(item) for name, item in value.items() if item is not None}
-    return round(value, 3) if isinstance(value, float) else value
+        plain = {name: _plain(item) for name, item in value.items()}
+        return {name: item for name, item in plain.items() if item not in (None, "", [], {})}
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else round(value, 3)
+    return value
 
 
 def _rows(kind: type[T], data: object) -> dict[str, T]:
@@ -56,16 +110,36 @@ def _row(kind: type[T], data: object) -> T:
     assert is_dataclass(kind)
     known = {item.name for item in fields(kind)}
     values = {
-        name: value if name == "why" else _number(value)
+        name: _text(value) if name == "why" else _number(value)
         for name, value in _mapping(data).items()
         if name in known
     }
     return kind(**values)
 
 
+def _by_name(read: Any, data: object) -> dict[str, Any]:
+    return {name: read(item) for name, item in _mapping(data).items()}
+
+
 def _mapping(data: object) -> Mapping[str, Any]:
     if not isinstance(data, dict):
         raise TypeError("not a JSON object")
+    return data
+
+
+def _list(data: object) -> list[Any]:
+    if not isinstance(data, list):
+        raise TypeError("not a JSON list")
+    return data
+
+
+def _numbers(data: object) -> tuple[Any, ...]:
+    return tuple(map(_number, _list(data)))
+
+
+def _text(data: object) -> str:
+    if not isinstance(data, str):
+        raise TypeError("not a text")
     return data
 
 

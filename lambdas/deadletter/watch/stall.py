@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from deadletter.contract import MAIN_DLQ, MINUTE
+from deadletter.contract import MAIN_DLQ, MINUTE, Metric, Mode
 from deadletter.redrive.source_memory import UNKNOWN, SourceMemory
+from deadletter.routing.decision import DUE
+from deadletter.watch.lane_figures import NO_LANE
 from deadletter.watch.row import Failing, WatchRow
 from deadletter.watch.watch_settings import WatchSettings
 
@@ -14,7 +16,7 @@ ROUTER, LEASE = "router", "lease"
 
 FAILURES_THAT_STALL = {LEASE: 1, ROUTER: 2}
 """How often in a row a step fails until runs have stalled. Without the lease items nothing is
-remembered, so the first failure counts; the alarm asks for two minutes itself."""
+remembered, so the first failure counts; the alarm asks for three minutes itself."""
 
 OTHER_FAILURES_THAT_STALL = 3
 """The same for all other steps. What the watch cannot see, it cannot page for."""
@@ -56,7 +58,29 @@ def stall(
         if now - well_at > settings.stalls_after:
             minutes = int((now - well_at) // MINUTE)
             reasons.append(f"no run has ended well for {minutes} minutes; {_last(memory, now)}")
+    if not reasons and settings.mode is Mode.ENFORCE:
+        late = late_seconds(row, now)
+        if late >= settings.alarms.room_late:
+            minutes = int(late // MINUTE)
+            reasons.append(f"a letter of the waiting room has been due for {minutes} minutes")
     return "; ".join(reasons) or None
+
+
+def not_closed_at(row: WatchRow) -> float:
+    """When the pipeline's circuit, or a named dependency's, was last seen open; else long ago."""
+    level = row.levels.get(Metric.CIRCUIT_STATE)
+    return 0.0 if level is None else level.positive_at
+
+
+def late_seconds(row: WatchRow, now: float) -> float:
+    """How long a letter of the lane of delays has been due while nothing kept it there.
+
+    The circuits keep it while they are open, and a replay run while it moves letters.
+    """
+    due = row.lanes.get(DUE, NO_LANE).first_due
+    if due is None:
+        return 0.0
+    return now - max(due, not_closed_at(row), row.replays.moved_at)
 
 
 SILENCE = (

@@ -11,6 +11,7 @@ What an idle pipeline pays for it a month, in us-east-1, at 43,200 minutes:
                                                           276,480 read units  at $0.125/M  $0.03
                                                            43,200 write units at $0.625/M  $0.03
                causes of failure (1 unit)                  43,200 read units  at $0.125/M  $0.01
+               the pipeline's own circuit (1 unit)         43,200 read units  at $0.125/M  $0.01
                replay runs (1 unit)                        43,200 read units  at $0.125/M  $0.01
     Router     rules (2 partitions, 1 unit each),
                circuits (none is asked for)                86,400 read units  at $0.125/M  $0.01
@@ -19,12 +20,12 @@ What an idle pipeline pays for it a month, in us-east-1, at 43,200 minutes:
                86,400 requests                            at $0.20/M                       $0.02
     Scheduler  43,200 starts                              at $1.00/M                       $0.04
     Logs       about 1.5 KB a minute of both functions, 65 MB at $0.50/GB                  $0.03
-    Metrics    RedriveStalled and WatchOverdue            at $0.30 each                    $0.60
+    Metrics    RedriveStalled                              at $0.30                         $0.30
     Traces     43,200, the first 100,000 of an account are free; then at $5.00/M           $0.22
 
-That is $0.90 and perhaps the traces, two thirds of it for the two metrics. Everything
-else is published only while there is something to say: a figure of a queue, a lane or a level
-costs $0.0004 an hour.
+That is $0.61 and perhaps the traces, half of it for the metric. Everything else is published only
+while there is something to say: a figure of a queue, a lane or a level costs $0.0004 an hour. A
+main queue that is never seen empty costs 4,320 questions to CloudWatch a month, $0.04.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
 
+from deadletter.circuit.state import Circuit, CircuitsUnavailable
 from deadletter.contract import run_lane
 from deadletter.failure.causes import CausesReader, CausesUnavailable
 from deadletter.message.queue import QueueUnavailable
@@ -42,16 +44,21 @@ from deadletter.outage.reconciler import Sweep
 from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.source_memory import SourceMemory
 from deadletter.redrive.waiting_room import Lane, RoomUnavailable
+from deadletter.replay.care import Care
 from deadletter.routing.decision import DUE
 from deadletter.routing.router import Router, RouterUnavailable
 from deadletter.watch.lane_figures import lanes_to_count
+from deadletter.watch.main_queue import must_ask
 from deadletter.watch.minute import Minute, judge_minute, with_rescues
 from deadletter.watch.observation import (
     MAIN,
+    CircuitsState,
     FirstDue,
     LaneState,
     Observation,
+    OldestMessage,
     QueueState,
+    ReplaysState,
     RulesState,
     circuits_state,
     rules_state,
@@ -62,7 +69,7 @@ from deadletter.watch.stall import LEASE, ROUTER
 from deadletter.watch.watch_settings import WatchSettings
 
 CIRCUITS, REPAIRS, CAUSES, ROOM = "circuits", "repairs", "causes", "waiting room"
-REPLAYS = "replay runs"
+REPLAYS, OLDEST = "replay runs", "age of the main queue"
 """Steps of the watch, beside LEASE, ROUTER, and one for each queue and each rescue."""
 
 
@@ -103,8 +110,9 @@ class WatchSetup:
     sweep        cleans up after outages
     causes       reads the causes of failure; None where the consumer records none
     rescue       starts a run that moves everything out of a source; raises RescueUnavailable
-    replays      keeps replay runs going, by the ids of runs in whose lanes letters wait; returns
-                 why a part of it failed
+    circuits     reads circuits by their keys; raises CircuitsUnavailable
+    oldest       asks CloudWatch for the oldest message of the main queue; raises QueueUnavailable
+    replays      keeps replay runs going, by the ids of runs in whose lanes letters wait
     counts       what the sweep and the care for replays count, by metric; it is published and
                  begun anew each minute
     in_parallel  runs steps at the same time
@@ -119,8 +127,10 @@ class WatchSetup:
     rescue: Callable[[str], None]
     clock: Callable[[], float]
     in_parallel: InParallel
+    circuits: Callable[[Sequence[str]], Mapping[str, Circuit]]
+    oldest: Callable[[], OldestMessage]
     causes: CausesReader | None = None
-    replays: Callable[[Iterable[str]], Sequence[str]] | None = None
+    replays: Callable[[Iterable[str]], Care] | None = None
     counts: Counter[str] = field(default_factory=Counter)
 
 
@@ -130,6 +140,7 @@ _UNAVAILABLE = (
     RoomUnavailable,
     RescueUnavailable,
     CausesUnavailable,
+    CircuitsUnavailable,
 )
 
 
@@ -184,7 +195,9 @@ class _Look:
         self._failed = failed
         self._memories: Mapping[str, SourceMemory] | None = None
         self._queues: dict[str, QueueState] = {}
-        self._sweep = Sweep(None)
+        self._circuits: CircuitsState | None = None
+        self._replays: ReplaysState | None = None
+        self._main: OldestMessage | None = None
         self._causes: int | None = None
         self._rules: RulesState | None = None
         self._due: FirstDue | None = None
@@ -204,8 +217,10 @@ class _Look:
     def steps(self, row: WatchRow | None) -> list[Callable[[], None]]:
         """The steps that need no other; they can be taken at the same time."""
         queues = (MAIN, *self._setup.settings.sources)
+        oldest = [self._guarded(OLDEST, self._ask_for_oldest)] if must_ask(row, self._now) else []
         return [
-            self._clean_up,
+            self._guarded(CIRCUITS, partial(self._clean_up, row)),
+            *oldest,
             self._guarded(CAUSES, self._read_causes),
             self._guarded(ROUTER, self._ask_router),
             self._guarded(ROOM, partial(self._look_into_room, row)),
@@ -213,14 +228,14 @@ class _Look:
         ]
 
     def observation(self) -> Observation:
-        troubled = self._sweep.troubled
-        pipeline = self._setup.settings.pipeline
         return Observation(
             queues=self._queues,
             memories=self._memories,
-            circuits=None if troubled is None else circuits_state(pipeline, troubled),
+            circuits=self._circuits,
             causes=self._causes,
             rules=self._rules,
+            replays=self._replays,
+            main=self._main,
             due=self._due,
             lanes=self._lanes,
             counted=self._counted,
@@ -236,11 +251,19 @@ class _Look:
 
         return guarded
 
-    def _clean_up(self) -> None:
-        self._sweep = self._setup.sweep()
-        if self._sweep.failed:
-            step = CIRCUITS if self._sweep.troubled is None else REPAIRS
-            self._failed[step] = self._sweep.failed[0]
+    def _clean_up(self, row: WatchRow | None) -> None:
+        sweep = self._setup.sweep()
+        if sweep.failed:
+            step = CIRCUITS if sweep.troubled is None else REPAIRS
+            self._failed[step] = sweep.failed[0]
+        if sweep.troubled is None:
+            return
+        # A circuit that has opened and closed since the last look is in no trouble any more.
+        pipeline = self._setup.settings.pipeline
+        known = {pipeline, *(row.circuits.openings if row else ())}
+        closed = known - {circuit.key for circuit in sweep.troubled}
+        others = self._setup.circuits(sorted(closed)) if closed else {}
+        self._circuits = circuits_state(pipeline, (*sweep.troubled, *others.values()))
 
     def care_for_replays(self) -> None:
         """After the lanes were counted: a run that has ended keeps no letters."""
@@ -252,12 +275,19 @@ class _Look:
             for lane, state in self._lanes.items()
             if lane.startswith(prefix) and state.letters
         ]
-        failed = self._setup.replays(waiting)
-        if failed:
-            self._failed[REPLAYS] = failed[0]
+        care = self._setup.replays(waiting)
+        if care.failed:
+            self._failed[REPLAYS] = care.failed[0]
+        if care.known:
+            self._replays = ReplaysState(
+                broken=care.broken, restarted=care.restarted, moving=care.moving
+            )
 
     def _ask_router(self) -> None:
         self._rules = rules_state(self._setup.router.decide([]))
+
+    def _ask_for_oldest(self) -> None:
+        self._main = self._setup.oldest()
 
     def _read_causes(self) -> None:
         causes = self._setup.causes

@@ -6,7 +6,13 @@ from collections import Counter
 from functools import partial
 
 from deadletter.aws.causes import DynamoDBCauses
-from deadletter.aws.clients import Clients, WatchClients, brief_stepfunctions, watch_clients
+from deadletter.aws.clients import (
+    Clients,
+    WatchClients,
+    brief_cloudwatch,
+    brief_stepfunctions,
+    watch_clients,
+)
 from deadletter.aws.executions import StepFunctionsExecutions
 from deadletter.aws.queue_states import queue_state
 from deadletter.aws.replay_executions import StepFunctionsReplays
@@ -15,6 +21,7 @@ from deadletter.aws.rescue_start import start_rescue
 from deadletter.aws.router import LambdaRouter
 from deadletter.aws.waiting_room import DynamoDBLanes
 from deadletter.aws.watch_metrics import metric_lines
+from deadletter.aws.watch_oldest_message import oldest_message
 from deadletter.aws.watch_store import DynamoDBWatchStore
 from deadletter.aws.wiring.parts.breaker import breaker_for
 from deadletter.aws.wiring.parts.consumer_pause import consumer_pause_for
@@ -27,9 +34,9 @@ from deadletter.replay.machine import ReplayExecutions
 from deadletter.routing.router import Router
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
-from deadletter.watch.observation import MAIN, QueueState
+from deadletter.watch.observation import MAIN, OldestMessage, QueueState
 from deadletter.watch.watch import InParallel, Watch, WatchSetup
-from deadletter.watch.watch_settings import WatchSettings
+from deadletter.watch.watch_settings import WatchSettings, alarms_from_json
 
 __all__ = ["metric_lines", "watch_clients", "watch_for"]
 
@@ -56,6 +63,10 @@ def watch_for(
 
     def state(id_: str) -> QueueState:
         return queue_state(clients.sqs, urls[id_])
+
+    def oldest() -> OldestMessage:
+        queue = resources.main_url.rpartition("/")[2]
+        return oldest_message(brief_cloudwatch(), queue, world.clock())
 
     def count_metric(name: str, number: int) -> None:
         counts[name] += number
@@ -96,6 +107,7 @@ def watch_for(
             message_ttl=pipeline.message_ttl,
             dedicated=tuple(resources.dedicated),
             parking=tuple(resources.parking),
+            alarms=alarms_from_json(resources.watch),
         ),
         store=DynamoDBWatchStore(clients.dynamodb, resources.letters_table, pipeline.name),
         queues=state,
@@ -105,6 +117,8 @@ def watch_for(
         rescue=partial(start_rescue, clients.functions, resources.redrive_function),
         clock=world.clock,
         in_parallel=in_parallel,
+        circuits=breaker.read,
+        oldest=oldest,
         causes=DynamoDBCauses(
             clients.dynamodb, resources.circuits_table, pipeline.name, world.new_id
         )

@@ -1,0 +1,125 @@
+"""Whether a person looks after the letters that wait for one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from deadletter.contract import DAY, DEFAULT_PARKING, PARKED_LANE, dedicated_lane, parking_source
+from deadletter.watch.lane_figures import AFTER_RESCUE, BETWEEN_COUNTS, NO_LANE
+from deadletter.watch.observation import Observation
+from deadletter.watch.queue_figures import SURE_AFTER
+from deadletter.watch.row import AttendedRow, LaneRow, QueueRow
+from deadletter.watch.watch_settings import WatchSettings
+
+IN_RESCUE = AFTER_RESCUE + BETWEEN_COUNTS
+"""Seconds after the start of a rescue in which a letter may count twice, in its queue and in its
+lane, or not at all in its queue."""
+
+SHARED = parking_source(DEFAULT_PARKING)
+"""The parking queue that the lane of all parked letters counts for."""
+
+
+def lane_name(source: str) -> str | None:
+    """The lane whose letters count for a source; None if those of another source do."""
+    if source == SHARED:
+        return PARKED_LANE
+    return None if source.startswith(parking_source("")) else dedicated_lane(source)
+
+
+def lane_of(source: str, lanes: Mapping[str, LaneRow]) -> LaneRow:
+    """The lane with the letters that were rescued from a source.
+
+    All parked letters share one: they count for the parking queue that every pipeline has.
+    """
+    name = lane_name(source)
+    return NO_LANE if name is None else lanes.get(name, NO_LANE)
+
+
+def for_people(settings: WatchSettings) -> tuple[str, ...]:
+    """The sources whose letters only a person takes out."""
+    undrained = (id_ for id_ in settings.dedicated if id_ not in settings.alarms.scheduled)
+    return (*undrained, *map(parking_source, settings.parking))
+
+
+def with_counts(
+    rows: Mapping[str, AttendedRow],
+    queues: Mapping[str, QueueRow],
+    lanes: Mapping[str, LaneRow],
+    observation: Observation,
+    settings: WatchSettings,
+    now: float,
+) -> dict[str, AttendedRow]:
+    """The rows after this minute's readings, by source; there is none of an empty source.
+
+    Letters that were rescued from another parking queue go on in the shared lane, and have waited
+    as long as they did in their queue.
+    """
+    after: dict[str, AttendedRow] = {}
+    moved: list[float] = []
+    for source in for_people(settings):
+        queue, lane = queues[source], lane_of(source, lanes)
+        row = rows.get(source, AttendedRow(letters=queue.letters + lane.letters, at=now))
+        in_rescue = queue.rescued_at is not None and now - queue.rescued_at <= IN_RESCUE
+        loses_letters = in_rescue and lane_name(source) is None
+        if loses_letters:
+            if row.letters:
+                moved.append(row.at)
+            row = replace(row, letters=queue.letters, since=None)
+        elif source in observation.queues and _is_counted(source, lane, observation):
+            row = with_reading(row, queue.letters + lane.letters, now, in_rescue=in_rescue)
+        if row.letters or row.since is not None:
+            after[source] = row
+    if moved and SHARED in after:
+        after[SHARED] = replace(after[SHARED], at=min(after[SHARED].at, *moved))
+    return after
+
+
+def _is_counted(source: str, lane: LaneRow, observation: Observation) -> bool:
+    """Whether the lane's letters are known as of this minute. A lane is counted now and then."""
+    return not lane.letters or observation.counted or lane_name(source) in observation.lanes
+
+
+def with_reading(row: AttendedRow, letters: int, now: float, *, in_rescue: bool) -> AttendedRow:
+    """The row after a count of letters, which SQS gives approximately.
+
+    A difference is believed when readings have agreed on its direction for SURE_AFTER. In a
+    rescue letters count twice: then there are no more of them.
+    """
+    if letters == row.letters or (letters > row.letters and in_rescue):
+        row = replace(row, since=None)
+    else:
+        fewer = letters < row.letters
+        same_way = row.since is not None and (row.nearest < row.letters) == fewer
+        nearest = (max if fewer else min)(row.nearest, letters) if same_way else letters
+        since = row.since if same_way and row.since is not None else now
+        row = replace(row, since=since, nearest=nearest)
+        if now - since >= SURE_AFTER:
+            row = AttendedRow(letters=nearest, at=since if fewer else row.at)
+    is_empty = not row.letters and row.since is None
+    return replace(row, at=now) if is_empty else row
+
+
+def unattended(
+    rows: Mapping[str, AttendedRow],
+    queues: Mapping[str, QueueRow],
+    lanes: Mapping[str, LaneRow],
+    after: float,
+    now: float,
+) -> Iterator[tuple[str, int, float]]:
+    """The sources that hold letters and that none has left for `after` seconds.
+
+    Each with its letters and the seconds.
+    """
+    for source, row in rows.items():
+        letters = queues[source].letters + lane_of(source, lanes).letters
+        if letters and row.letters and now - row.at >= after:
+            yield source, letters, now - row.at
+
+
+def attention_reasons(found: Iterator[tuple[str, int, float]]) -> Iterator[str]:
+    """Why letters need a person, by source."""
+    for source, letters, seconds in found:
+        noun = "letter lies" if letters == 1 else "letters lie"
+        days = f"{seconds / DAY:.1f}".removesuffix(".0")
+        yield f"{letters} {noun} in {source}, and none has left for {days} days"

@@ -1,0 +1,128 @@
+"""Figures that are shown while there is something to say: troubles, and what they are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from deadletter.contract import Metric
+from deadletter.redrive.source_memory import LETTER_TROUBLES
+from deadletter.watch.attended import attention_reasons, unattended
+from deadletter.watch.circuit_trouble import circuit_reasons
+from deadletter.watch.observation import Observation, RulesState
+from deadletter.watch.point import METRICS, MetricPoint
+from deadletter.watch.queue_figures import ZEROS_FOR
+from deadletter.watch.replay_trouble import broken_runs, replay_reasons
+from deadletter.watch.row import Level, LevelTrouble, WatchRow
+from deadletter.watch.watch_settings import WatchSettings
+
+_EVERYWHERE = "|*"
+"""Behind the metric's name: the level of all pipelines."""
+
+_MOST_NAMES = 3
+"""The most rules that a reason names."""
+
+
+def with_levels(
+    row: WatchRow, observation: Observation, settings: WatchSettings, now: float
+) -> tuple[dict[str, Level], dict[str, LevelTrouble]]:
+    """The levels of this minute by metric, and why those that call a person are more than 0.
+
+    What could not be read stays as it was.
+    """
+    seen = {**_remembered(row), **_seen(row, observation, settings, now)}
+    reasons = {
+        Metric.CIRCUIT_TROUBLE: circuit_reasons(
+            row.circuits, row.held, seen.get(Metric.CAUSES_HELD, 0), settings.alarms, now
+        ),
+        Metric.PARKED_UNATTENDED: attention_reasons(_unattended(row, settings, now)),
+        Metric.REPLAY_BROKEN: replay_reasons(row.replays),
+        Metric.RULE_TROUBLE: _rule_reasons(row, observation.rules),
+    }
+    why = {str(metric): "; ".join(texts) for metric, texts in reasons.items()}
+    values = {
+        **seen,
+        Metric.CIRCUIT_TROUBLE: int(bool(why[Metric.CIRCUIT_TROUBLE])),
+        Metric.PARKED_UNATTENDED: sum(found[1] for found in _unattended(row, settings, now)),
+        Metric.REPLAY_BROKEN: len(broken_runs(row.replays)),
+    }
+    levels = {}
+    for name, value in values.items():
+        if value:
+            levels[str(name)] = Level(value, now)
+        elif name in row.levels:
+            levels[str(name)] = Level(0, row.levels[name].positive_at)
+    troubles = {
+        metric: LevelTrouble(row.troubles[metric].since if metric in row.troubles else now, text)
+        for metric, text in why.items()
+        if values.get(metric)
+    }
+    return levels, troubles
+
+
+def level_points(levels: Mapping[str, Level], now: float) -> Iterator[MetricPoint]:
+    """The levels that are more than 0 or were until lately."""
+    for name, level in levels.items():
+        if level.value or now - level.positive_at <= ZEROS_FOR:
+            metric = METRICS[name.removesuffix(_EVERYWHERE)]
+            everywhere = name.endswith(_EVERYWHERE)
+            yield MetricPoint(metric, level.value, now, everywhere=everywhere)
+
+
+def _remembered(row: WatchRow) -> dict[str, float]:
+    """The levels as they were. A metric of an earlier version is forgotten."""
+    return {
+        name: level.value
+        for name, level in row.levels.items()
+        if name.removesuffix(_EVERYWHERE) in METRICS
+    }
+
+
+def _seen(
+    row: WatchRow, observation: Observation, settings: WatchSettings, now: float
+) -> dict[str, float]:
+    """The levels that were read in this minute."""
+    values: dict[str, float] = {}
+    circuits, rules = observation.circuits, observation.rules
+    if circuits is not None:
+        # A dependency that the handler names is one of all messages.
+        values[Metric.CIRCUIT_STATE] = max(circuits.level, circuits.named)
+        values[Metric.OPEN_CIRCUITS] = circuits.open_keys
+        values[Metric.CONFIGURATION_HELD] = circuits.misconfigured
+    if observation.causes is not None:
+        values[Metric.CAUSES_HELD] = observation.causes
+    if rules is not None:
+        values[Metric.RULE_TROUBLE] = len(rules.refused) + len(rules.limited)
+        values[f"{Metric.RULE_TROUBLE}{_EVERYWHERE}"] = rules.everywhere
+    if observation.memories is not None:
+        recent = {
+            trouble
+            for memory in observation.memories.values()
+            for trouble, at in memory.troubles.items()
+            if now - at <= settings.trouble_lasts
+        }
+        values[Metric.LETTER_TROUBLE] = int(not recent.isdisjoint(LETTER_TROUBLES))
+        values[Metric.FAILURE_DOMINATES] = int(Metric.DOMINANT_FAILURE in recent)
+    return values
+
+
+def _unattended(
+    row: WatchRow, settings: WatchSettings, now: float
+) -> Iterator[tuple[str, int, float]]:
+    return unattended(row.attended, row.queues, row.lanes, settings.alarms.parked_after, now)
+
+
+def _rule_reasons(row: WatchRow, rules: RulesState | None) -> Iterator[str]:
+    """Which rules do nothing, or as they were if the router did not answer."""
+    if rules is None:
+        if Metric.RULE_TROUBLE in row.troubles:
+            yield row.troubles[Metric.RULE_TROUBLE].why
+        return
+    if rules.refused:
+        yield f"invalid, and matching nothing: {_names(rules.refused)}"
+    if rules.limited:
+        yield f"stopped after max_matches letters: {_names(rules.limited)}"
+
+
+def _names(rules: tuple[str, ...]) -> str:
+    more = f" and {len(rules) - _MOST_NAMES} more" if len(rules) > _MOST_NAMES else ""
+    return ", ".join(rules[:_MOST_NAMES]) + more
