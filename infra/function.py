@@ -90,7 +90,7 @@ class PythonFunction(Construct):
             role,
             "AwsSolutions::AwsSolutions-IAM5[Resource::*]",
             "Serverless::Serverless-LambdaStarPermissions",
-            because="X-Ray's actions, listing streams and reading metrics know no resources",
+            because="the actions of X-Ray and CloudWatch, and listing streams, know no resources",
         )
         self.sender = role.role_id
         self.role = role.without_policy_updates()

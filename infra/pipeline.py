@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from constructs import Construct
 
+from deadletter.contract import Alarm
+
 from .alarms import PipelineAlarms
 from .circuit import CircuitBreaker
 from .consumer import DispatcherFunction
 from .consumer_function import ConsumerFunction
 from .consumer_policy import ConsumerPolicy
+from .first_heartbeat import FirstHeartbeat, FirstHeartbeatFunction
 from .pager import Pager
 from .queues import Queues
 from .redriver import RedriverFunction
@@ -63,11 +66,13 @@ class RedrivePipeline(Construct):
         app = app or AppSettings()
         self.pager = pager or Pager(self, "Pager", app=app)
         self.storage = storage or Storage(self, "Storage", app=app)
+        heartbeats = None
         if storage is None:
             AppRegistration(
                 self, "AppRegistration", app=app, storage=self.storage, pager=self.pager
             )
             RuleCheck(self, "RuleCheck", app=app, storage=self.storage, pager=self.pager)
+            heartbeats = FirstHeartbeatFunction(self, "FirstHeartbeats", app=app)
         self.queues = queues or Queues(self, "Queues", settings=settings, app=app)
         self.router = RouterFunction(
             self, "Router", settings=settings, app=app, storage=self.storage
@@ -140,9 +145,16 @@ class RedrivePipeline(Construct):
         self.redriver.trust(senders)
         self.replay.trust(senders)
         self.router.trust(senders)
+        heartbeat = FirstHeartbeat(self, "FirstHeartbeat", app=app, settings=settings)
+        # Its minutes begin when all is there that the watch needs to run.
+        heartbeat.node.add_dependency(self.watch)
+        if heartbeats:
+            heartbeat.node.add_dependency(heartbeats)
         self.alarms = PipelineAlarms(
             self, "Alarms", settings=settings, app=app, queues=self.queues, pager=self.pager
         )
+        # Without data the alarm would ring at once.
+        self.alarms.alarms[Alarm.REDRIVE_STALLED].node.add_dependency(heartbeat)
         PipelineRegistration(
             self,
             "Registration",

@@ -13,6 +13,7 @@ from constructs import Construct
 from deadletter.contract import DEFAULT_PARKING
 
 from .dashboard import AppDashboard
+from .first_heartbeat import FirstHeartbeatFunction
 from .names import pascal_case
 from .on_call import OnCall
 from .pager import Pager
@@ -25,8 +26,8 @@ from .storage import Storage
 
 
 class SharedStack(cdk.Stack):
-    """Tables, bucket, alarm topic, the parameter that names them, the rule checker, and the
-    policies of people on call.
+    """Tables, bucket, alarm topic, the parameter that names them, the rule checker, the function
+    of first heartbeats, and the policies of people on call.
     """
 
     def __init__(self, scope: Construct, construct_id: str, *, app: AppSettings) -> None:
@@ -42,6 +43,7 @@ class SharedStack(cdk.Stack):
         check = RuleCheck(self, "RuleCheck", app=app, storage=self.storage, pager=self.pager)
         if app.dashboard:
             AppDashboard(self, "Dashboard", app=app, storage=self.storage, rule_check=check)
+        FirstHeartbeatFunction(self, "FirstHeartbeats", app=app)
         on_call = OnCall(self, "OnCall", app=app, storage=self.storage)
         cdk.CfnOutput(self, "LettersTableName", value=self.storage.letters.table_name)
         cdk.CfnOutput(self, "RulesTableName", value=self.storage.rules.table_name)
@@ -86,6 +88,7 @@ class PipelineStack(cdk.Stack):
         super().__init__(scope, construct_id, description=f"Heals the pipeline {settings.name}")
         # A reference by name gives CloudFormation no order.
         self.add_stack_dependency(own)
+        self.add_stack_dependency(shared)
         self.pipeline = RedrivePipeline(
             self,
             "Pipeline",

@@ -22,6 +22,8 @@ MOST_MODULES = {
     # 1 for the paths of settings, with the function `json`.
     "deadletter.consumer": 40,
     "handlers.check_rules": 30,
+    # The custom resource of a deployment: the answer, the figures, and their clients.
+    "handlers.first_heartbeat": 15,
     # 35, and 2 because the router's port and a refused rule are apart from the router itself:
     # probe and redriver ask the router, and so load neither the rules nor the judgement.
     # 1 says which failures were tried at all, and 2 which causes suddenly dominate.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import boto3
 from botocore.config import Config
+from botocore.session import get_session
 
 from deadletter.aws.consumer_clients import BRIEF, SENDING, brisk
 
@@ -161,3 +162,15 @@ def stepfunctions() -> SFNClient:
 def secretsmanager() -> SecretsManagerClient:
     """The client that reads signing secrets. Made only where a request is signed."""
     return boto3.client("secretsmanager", config=BRIEF)
+
+
+@cache
+def heartbeat_client() -> CloudWatchClient:
+    """The client of the first heartbeat, with the time-outs of `clients`."""
+    return boto3.client("cloudwatch", config=_CONFIG)
+
+
+def ca_bundle() -> str | None:
+    """The file of the certificates that boto3 trusts; None if those of the system."""
+    bundle = get_session().get_config_variable("ca_bundle")
+    return str(bundle) if bundle else None

@@ -1,0 +1,95 @@
+"""The first heartbeat: RedriveStalled of a pipeline's first minutes, written by its deployment.
+
+The alarm takes a minute without data for a minute without a watch, so without this it would ring
+at each first deployment. If the watch never starts, it rings about 18 minutes later.
+"""
+
+from __future__ import annotations
+
+import aws_cdk as cdk
+from aws_cdk import Aws
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from constructs import Construct
+
+from deadletter.contract import NAMESPACE
+
+from .duration import MINUTE
+from .function import PythonFunction
+from .permissions import Permissions
+from .settings import AppSettings, PipelineSettings
+
+RESOURCE = "Custom::FirstHeartbeat"
+
+# It waits for CloudWatch for three minutes at most, and then tries to answer for half a minute.
+TIMEOUT = 4 * MINUTE
+
+# Without an answer CloudFormation waits for an hour by default.
+SERVICE_TIMEOUT = 5 * MINUTE
+
+MEMORY = 256
+
+
+class FirstHeartbeatFunction(Construct):
+    """The function behind the resource, one for the whole app."""
+
+    function: lambda_.Function
+    role: iam.IRole
+
+    def __init__(self, scope: Construct, construct_id: str, *, app: AppSettings) -> None:
+        super().__init__(scope, construct_id)
+        permissions = Permissions()
+        # Neither action knows resources.
+        permissions.allow(
+            "WriteHeartbeats",
+            ["cloudwatch:PutMetricData"],
+            ["*"],
+            {"StringEquals": {"cloudwatch:namespace": NAMESPACE}},
+        )
+        permissions.allow("SeeHeartbeats", ["cloudwatch:GetMetricData"], ["*"])
+        function = PythonFunction(
+            self,
+            "Function",
+            name=function_name(app),
+            handler="handlers.first_heartbeat.handler",
+            description=f"Writes the first heartbeat of each pipeline of {app.app}",
+            timeout=TIMEOUT,
+            memory=MEMORY,
+            settings=None,
+            app=app,
+            permissions=permissions,
+        )
+        function.add_variables({})
+        function.retry_in_the_next_minute(
+            because="CloudFormation waits for the answer of one try, and then says so itself"
+        )
+        self.function, self.role = function.function, function.role
+
+
+class FirstHeartbeat(Construct):
+    """The first heartbeat of one pipeline, once its watch and the schedule of it are there."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        app: AppSettings,
+        settings: PipelineSettings,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        home = f"arn:{Aws.PARTITION}:lambda:{Aws.REGION}:{Aws.ACCOUNT_ID}:function"
+        cdk.CustomResource(
+            self,
+            "Resource",
+            resource_type=RESOURCE,
+            # By name, as all that stands in another stack.
+            service_token=f"{home}:{function_name(app)}",
+            properties={"Pipeline": settings.name},
+            service_timeout=cdk.Duration.seconds(SERVICE_TIMEOUT),
+        )
+
+
+def function_name(app: AppSettings) -> str:
+    """The name of the function behind the resource."""
+    return f"{app.app}-first-heartbeat"

@@ -1,0 +1,73 @@
+"""The figure RedriveStalled in CloudWatch, as the first heartbeat writes and sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from deadletter.aws.errors import AWS_ERRORS, code
+from deadletter.contract import APP_DIMENSION, DIMENSION, MINUTE, NAMESPACE, Metric
+from deadletter.watch.first_heartbeat import HeartbeatRefused
+
+if TYPE_CHECKING:
+    from mypy_boto3_cloudwatch import CloudWatchClient
+    from mypy_boto3_cloudwatch.type_defs import DimensionTypeDef
+
+
+class CloudWatchHeartbeats:
+    """Writes zeros of RedriveStalled of the app's pipelines, and looks whether they are shown."""
+
+    def __init__(self, client: CloudWatchClient, app: str) -> None:
+        self._client, self._app = client, app
+
+    def write(self, pipeline: str, times: Sequence[float]) -> None:
+        """Write a 0 at each of these times, which may lie up to two hours ahead."""
+        dimensions = self._dimensions(pipeline)
+        try:
+            self._client.put_metric_data(
+                Namespace=NAMESPACE,
+                MetricData=[
+                    {
+                        "MetricName": Metric.REDRIVE_STALLED,
+                        "Dimensions": dimensions,
+                        "Timestamp": datetime.fromtimestamp(at, UTC),
+                        "Value": 0.0,
+                        "Unit": "Count",
+                    }
+                    for at in times
+                ],
+            )
+        except AWS_ERRORS as error:
+            raise HeartbeatRefused(f"{code(error)} for cloudwatch:PutMetricData") from error
+
+    def shown(self, pipeline: str, begin: float, end: float) -> bool:
+        """True if CloudWatch answers with a value between these times."""
+        try:
+            answer = self._client.get_metric_data(
+                MetricDataQueries=[
+                    {
+                        "Id": "stalled",
+                        "MetricStat": {
+                            "Metric": {
+                                "Namespace": NAMESPACE,
+                                "MetricName": Metric.REDRIVE_STALLED,
+                                "Dimensions": self._dimensions(pipeline),
+                            },
+                            "Period": MINUTE,
+                            "Stat": "Maximum",
+                        },
+                    }
+                ],
+                StartTime=datetime.fromtimestamp(begin, UTC),
+                EndTime=datetime.fromtimestamp(end, UTC),
+            )
+        except AWS_ERRORS as error:
+            raise HeartbeatRefused(f"{code(error)} for cloudwatch:GetMetricData") from error
+        return any(result["Values"] for result in answer["MetricDataResults"])
+
+    def _dimensions(self, pipeline: str) -> list[DimensionTypeDef]:
+        return [
+            {"Name": APP_DIMENSION, "Value": self._app},
+            {"Name": DIMENSION, "Value": pipeline},
+        ]
