@@ -25,6 +25,7 @@ FUNCTIONS = {
     "scheduler": "EventBridge Scheduler, for the redriver of one pipeline",
     "watch-scheduler": "EventBridge Scheduler, for the watch of one pipeline",
     "check-rules": "the rule checker",
+    "first-heartbeat": "the deployment's first heartbeats",
 }
 POLICIES = {
     "DlqReader": "on call: sees",

@@ -7,104 +7,47 @@ from typing import Any
 
 import pytest
 
-from tests.infra.conftest import ROOT
+from deadletter.contract import PIPELINE_ALARMS
+from infra.alarm_table import app_rows, rows
+from infra.names import pascal_case
+from infra.queues import Addresses
+from infra.settings import AppSettings, PipelineSettings
+from tests.infra.conftest import ROOT, Synthesize
 from tests.infra.templates import Synthesis, filled
 
-DLQ, PARKING, MAIN = (f"deadletter-orders-{queue}" for queue in ("dlq", "parking", "main"))
-BREAKER = "arn:aws:states:eu-west-1:111122223333:stateMachine:deadletter-orders-circuit-breaker"
+DLQ = "deadletter-orders-dlq"
 AGE, VISIBLE = "SQS ApproximateAgeOfOldestMessage", "SQS ApproximateNumberOfMessagesVisible"
 OURS = "deadletter orders"
-FUNCTION = "deadletter-orders-{}"
 
 # Alarm -> metric, where, statistic, comparison with threshold, breaching of periods x seconds,
 # missing data.
 LEVEL = ("Maximum", ">= 1", "1 of 3 x 60", "notBreaching")
 ALARMS: dict[str, tuple[str, ...]] = {
-    **{
-        f"{name}{suffix}": row
-        for suffix, queue, source in (
-            *(("", DLQ, "dlq"), ("_vip", f"{DLQ}_vip", "vip"), ("_slow", f"{DLQ}_slow", "slow")),
-        )
-        for name, row in {
-            "DlqAge": (AGE, queue, "Maximum", ">= 3600", "3 of 3 x 60", "ignore"),
-            "LetterAge": (
-                *("Deadletter OldestLetterAge", f"{OURS} {source}"),
-                *("Maximum", ">= 3600", "1 of 3 x 60", "notBreaching"),
-            ),
-            "DlqDepth": (VISIBLE, queue, "Maximum", ">= 100", "5 of 5 x 60", "ignore"),
-        }.items()
-    },
+    "DlqAge": (AGE, DLQ, "Maximum", "> 1800", "3 of 3 x 60", "ignore"),
+    "LetterAge": (
+        *("Deadletter OldestLetterAge", OURS, "Maximum"),
+        *(">= 1800", "1 of 3 x 60", "notBreaching"),
+    ),
     "LetterExpiry": (
         *("Deadletter SecondsToExpiry", OURS),
         *("Minimum", "<= 43200", "1 of 3 x 60", "notBreaching"),
     ),
-    "MainQueueAge": (AGE, MAIN, "Maximum", ">= 259200", "3 of 3 x 60", "ignore"),
-    "ParkingLotNotEmpty": ("Deadletter Letters", f"{OURS} parking:default", *LEVEL),
-    "ParkingLotNotEmpty_quarantine": ("Deadletter Letters", f"{OURS} parking:quarantine", *LEVEL),
-    "WaitingRoomLate": (
-        *("Deadletter OldestLetterAge", f"{OURS} room:due"),
-        *("Maximum", ">= 900", "1 of 3 x 60", "notBreaching"),
-    ),
-    "WaitingRoomDepth": (
-        *("Deadletter Letters", f"{OURS} room", "Maximum", ">= 10000", "1 of 1 x 600", "ignore"),
-    ),
+    "DlqDepth": (VISIBLE, DLQ, "Maximum", "> 100", "5 of 5 x 60", "ignore"),
+    # The heartbeat of the watch too.
     "RedriveStalled": (
-        *("Deadletter RedriveStalled", OURS, "Maximum", ">= 1", "2 of 5 x 60", "notBreaching"),
+        *("Deadletter RedriveStalled", OURS, "Maximum", ">= 1", "3 of 3 x 60", "breaching"),
     ),
-    "WatchHeartbeat": (
-        *("Deadletter WatchOverdue", OURS, "Minimum", ">= 1", "3 of 3 x 60", "ignore"),
-    ),
-    "LetterTrouble": ("Deadletter LetterTrouble", OURS, *LEVEL),
+    "CircuitTrouble": ("Deadletter CircuitTrouble", OURS, *LEVEL),
+    "ParkedUnattended": ("Deadletter ParkedUnattended", OURS, *LEVEL),
+    "RuleTrouble": ("Deadletter RuleTrouble", OURS, *LEVEL),
     "ReplayBroken": ("Deadletter ReplayBroken", OURS, *LEVEL),
-    "ReplayBroken_execution": (
-        *("Deadletter ReplayRestarted", OURS, "Sum", ">= 2", "1 of 1 x 900", "notBreaching"),
-    ),
-    "RuleInvalid": ("Deadletter RulesRefused", OURS, *LEVEL),
-    "RuleLimitReached": ("Deadletter RulesAtLimit", OURS, *LEVEL),
-    "DominantFailure": ("Deadletter FailureDominates", OURS, *LEVEL),
-    "CircuitHeld": ("Deadletter CircuitHeld", OURS, *LEVEL),
-    "SuddenlyPermanent": ("Deadletter CausesHeld", OURS, *LEVEL),
-    "ManyCollisions": (
-        *("Deadletter ManyCollisions", OURS, "Sum", ">= 1", "1 of 2 x 300", "notBreaching"),
-    ),
-    "ConfigurationHeld": ("Deadletter ConfigurationHeld", OURS, *LEVEL),
-    "LedgerUnavailable": (
-        *("Deadletter LedgerUnavailable", OURS, "Sum", ">= 1", "5 of 5 x 60", "notBreaching"),
-    ),
-    "CircuitOpen": (
-        *("Deadletter CircuitState", OURS, "Minimum", ">= 1", "6 of 6 x 300", "ignore"),
-    ),
-    "CircuitFlapping": (
-        *("Deadletter CircuitOpened", OURS, "Sum", ">= 3", "1 of 1 x 3600", "notBreaching"),
-    ),
-    "OpenCircuits": (
-        *("Deadletter OpenCircuits", OURS, "Maximum", ">= 10", "5 of 5 x 60", "ignore"),
-    ),
-    "CircuitBreakerFailed": (
-        *("States ExecutionsFailed", BREAKER, "Sum", ">= 2", "1 of 1 x 900", "notBreaching"),
-    ),
-    **{
-        f"FunctionThrottled_{role}": (
-            *("Lambda Throttles", FUNCTION.format(role)),
-            *("Sum", ">= 1", f"{datapoints} x 60", "notBreaching"),
-        )
-        for role, datapoints in {
-            "consumer": "3 of 5",
-            "circuit": "2 of 15",
-            "probe": "2 of 15",
-            "replay": "2 of 15",
-        }.items()
-    },
-    **{
-        f"FunctionSlow_{role}": (
-            *("Lambda Duration", FUNCTION.format(role)),
-            *("Maximum", f">= {milliseconds}", "3 of 5 x 60", "notBreaching"),
-        )
-        for role, milliseconds in {"route": 16_000, "consumer": 48_000}.items()
-    },
 }
 
-COMPARISONS = {"GreaterThanOrEqualToThreshold": ">=", "LessThanOrEqualToThreshold": "<="}
+COMPARISONS = {
+    "GreaterThanOrEqualToThreshold": ">=",
+    "GreaterThanThreshold": ">",
+    "LessThanOrEqualToThreshold": "<=",
+}
 
 
 @pytest.fixture(scope="module")
@@ -121,6 +64,17 @@ def where(dimensions: list[dict[str, Any]]) -> str:
     names = [dimension["Name"] for dimension in dimensions]
     assert len(names) == 1 or names in (["app", "pipeline"], ["app", "pipeline", "source"])
     return " ".join(str(filled(dimension["Value"])) for dimension in dimensions)
+
+
+def test_each_pipeline_has_the_nine_alarms_and_no_more(app: Synthesis) -> None:
+    """With dedicated DLQs, parking queues, keys of circuits, or a consumer of yours as well."""
+    assert len(PIPELINE_ALARMS) == 9
+    for name in ("orders", "order-events", "theirs", "watched"):
+        stack = app[f"Deadletter-{pascal_case(name)}"]
+        assert {
+            alarm["Properties"]["AlarmName"]
+            for alarm in stack.of("AWS::CloudWatch::Alarm").values()
+        } == {f"deadletter-{name}-{alarm}" for alarm in PIPELINE_ALARMS}
 
 
 def test_the_alarms_are_those_of_the_table(alarms: dict[str, dict[str, Any]]) -> None:
@@ -153,14 +107,8 @@ def test_the_app_has_alarms_of_its_own(app: Synthesis) -> None:
             "deadletter-check-rules-failures",
             "ignore",
         ),
-        "deadletter-RuleCheckFailed_throttled": (
-            "Throttles",
-            "deadletter-check-rules",
-            "notBreaching",
-        ),
         # Of rules for every pipeline, and of rules whose pipeline does not exist.
-        "deadletter-RuleInvalid": ("RulesRefused", "deadletter *", "notBreaching"),
-        "deadletter-RuleLimitReached": ("RulesAtLimit", "deadletter *", "notBreaching"),
+        "deadletter-RuleTrouble": ("RuleTrouble", "deadletter *", "notBreaching"),
     }
     assert {alarm["Properties"]["Threshold"] for alarm in alarms} == {1}
 
@@ -196,10 +144,12 @@ def test_two_stages_in_one_account_do_not_hear_each_other(
     assert all("'Value': 'mail'" in metric for metric in metrics(sandboxed))
 
 
-def test_a_description_says_symptom_cause_first_command_and_runbook(app: Synthesis) -> None:
+def test_a_description_says_symptom_cause_first_command_runbook_and_owner(
+    app: Synthesis,
+) -> None:
     shape = re.compile(
         r"Symptom: .+\.\nLikely cause: .+\.\nFirst command: `(dlq [a-z ]+)( --pipeline [a-z-]+)?`\n"
-        r"Runbook: docs/runbook\.md#(\w+)"
+        r"Runbook: docs/runbook\.md#(\w+)\nOwner: (.+)"
     )
     commands = (ROOT / "docs" / "cli.md").read_text()
     for key, alarm in app.of("AWS::CloudWatch::Alarm"):
@@ -208,12 +158,38 @@ def test_a_description_says_symptom_cause_first_command_and_runbook(app: Synthes
         assert said, key
         pipeline = (said[2] or "").removeprefix(" --pipeline ")
         assert bool(pipeline) is ("Shared" not in key)
-        owner = f"deadletter-{pipeline}-" if pipeline else "deadletter-"
-        name = alarm["Properties"]["AlarmName"].removeprefix(owner)
-        # A state, its alarm and its section of the runbook use one name.
-        assert said[3] == name.partition("_")[0].lower()
+        prefix = f"deadletter-{pipeline}-" if pipeline else "deadletter-"
+        name = alarm["Properties"]["AlarmName"].removeprefix(prefix)
+        # Two alarms on the age of letters share a section.
+        assert said[3] == ("dlqage" if name == "LetterAge" else name.lower())
+        assert said[4] == "nobody is named: set `owner`"
         assert f"# `{said[1]}`\n" in commands
         assert len(description) <= 1024
+
+
+def test_the_owner_of_a_pipeline_comes_before_that_of_the_app(synthesize: Synthesize) -> None:
+    synthesis = synthesize(
+        {
+            "owner": "the platform team",
+            "pipelines": [{"name": "orders", "owner": "#orders"}, {"name": "mail"}],
+        }
+    )
+    owners: dict[str, set[str]] = {}
+    for key, alarm in synthesis.of("AWS::CloudWatch::Alarm"):
+        owner = alarm["Properties"]["AlarmDescription"].rpartition("\nOwner: ")[2]
+        owners.setdefault(key.partition("/")[0], set()).add(owner)
+    assert owners == {
+        "Deadletter-Orders": {"#orders"},
+        "Deadletter-Mail": {"the platform team"},
+        "Deadletter-Shared": {"the platform team"},
+    }
+
+
+def test_what_a_gap_means_is_a_choice_with_a_reason() -> None:
+    app, orders = AppSettings(), PipelineSettings(name="orders")
+    for row in (*rows(app, orders, Addresses.of(app, orders)), *app_rows(app, "failures")):
+        assert row.missing.because.endswith("."), row.name
+        assert row.annotation, row.name
 
 
 def test_an_existing_topic_is_used_and_none_is_made(thirty: Synthesis) -> None:
@@ -241,15 +217,6 @@ def test_thresholds_and_periods_are_settings(sandboxed: Synthesis) -> None:
     assert look("LetterAge") == (20, 60, 3)
     assert look("LetterExpiry") == (3 * 86400, 60, 3)
     assert look("DlqDepth") == (7, 60, 5)
-    assert look("MainQueueAge") == (2 * 86400, 60, 3)
-    assert look("ParkingLotNotEmpty") == (2, 60, 3)
-    assert look("WaitingRoomLate") == (1200, 60, 3)
-    assert look("WaitingRoomDepth") == (500, 600, 1)
-    assert look("LedgerUnavailable") == (1, 60, 2)
-    assert look("CircuitOpen") == (1, 60, 7)
-    assert look("CircuitFlapping") == (5, 3600, 1)
-    assert look("OpenCircuits") == (3, 60, 5)
-    assert look("CircuitBreakerFailed") == (1, 60, 1)
 
 
 def test_observe_warns_two_days_before_sqs_drops_a_letter(app: Synthesis) -> None:
@@ -258,19 +225,39 @@ def test_observe_warns_two_days_before_sqs_drops_a_letter(app: Synthesis) -> Non
     assert expiry["Threshold"] == 2 * 86400
 
 
-def test_without_the_consumer_library_there_are_no_alarms_of_the_ledger(app: Synthesis) -> None:
-    names = {
-        alarm["Properties"]["AlarmName"].removeprefix("deadletter-theirs-")
-        for alarm in app["Deadletter-Theirs"].of("AWS::CloudWatch::Alarm").values()
-    }
-    of_ours = {
-        *("FunctionThrottled_circuit", "FunctionThrottled_probe", "FunctionSlow_route"),
-        *("FunctionThrottled_replay", "ReplayBroken_execution"),
-    }
-    of_each = {name for name in ALARMS if "_" not in name} | of_ours
-    # Nor for many keys, where there is one circuit for all, nor for a consumer of yours.
-    of_failures = {
-        *("DominantFailure", "SuddenlyPermanent", "ManyCollisions"),
-        *("ConfigurationHeld", "LedgerUnavailable"),
-    }
-    assert names == of_each - of_failures - {"OpenCircuits"}
+def test_the_heartbeat_is_written_between_the_watch_and_its_alarm(app: Synthesis) -> None:
+    """Without data the alarm would ring at once; and the minutes end if the watch never starts."""
+    resources = app["Deadletter-Orders"].template["Resources"]
+
+    def named(kind: str, key: str = "", name: str = "") -> str:
+        [found] = [
+            logical
+            for logical, resource in resources.items()
+            if resource["Type"] == kind and (not key or resource["Properties"][key] == name)
+        ]
+        return found
+
+    heartbeat = named("Custom::FirstHeartbeat")
+    alarm = named("AWS::CloudWatch::Alarm", "AlarmName", "deadletter-orders-RedriveStalled")
+    assert heartbeat in resources[alarm]["DependsOn"]
+    before = set(resources[heartbeat]["DependsOn"])
+    watch = named("AWS::Lambda::Function", "FunctionName", "deadletter-orders-watch")
+    schedule = named("AWS::Scheduler::Schedule", "Name", "deadletter-orders-watch")
+    assert before >= {watch, schedule}
+    said = resources[heartbeat]["Properties"]
+    assert said["Pipeline"] == "orders"
+    token = filled(said["ServiceToken"]).rpartition(":")[2]
+    function = app.function(token)
+    # CloudFormation waits longer than the function works, and much less than an hour.
+    assert function["Timeout"] < int(said["ServiceTimeout"]) <= 600
+
+
+def test_the_first_heartbeat_writes_metrics_of_ours_only(app: Synthesis) -> None:
+    [statement] = [
+        statement
+        for _, role in app.of("AWS::IAM::Role")
+        for policy in role["Properties"].get("Policies", ())
+        for statement in policy["PolicyDocument"]["Statement"]
+        if statement["Action"] == "cloudwatch:PutMetricData"
+    ]
+    assert statement["Condition"] == {"StringEquals": {"cloudwatch:namespace": "Deadletter"}}

@@ -285,6 +285,7 @@ def test_the_watch_is_told_what_it_looks_at_and_starts(app: Synthesis) -> None:
         circuit_machine=MACHINE,
         replay_machine=MACHINE.replace("circuit-breaker", "replay"),
         consumer_mapping=resources.consumer_mapping,
+        watch='{"scheduled":["slow"]}',
     )
     assert "DispatcherMapping" in resources.consumer_mapping
     assert "StorageLetters" in resources.letters_table
@@ -470,3 +471,18 @@ def test_a_pipeline_that_only_watches_says_so_to_its_functions(app: Synthesis) -
     for function in ("redrive", "route"):
         told = app.environment(f"deadletter-watched-{function}")
         assert pipeline_from_json(told["PIPELINE"]).mode is Mode.OBSERVE
+
+
+def test_the_watch_is_told_when_a_person_is_called(sandboxed: Synthesis, app: Synthesis) -> None:
+    """Its variable holds what differs from the defaults."""
+    assert json.loads(sandboxed.environment("mail-hasty-watch")["WATCH"]) == {
+        "room_late": 1200,
+        "circuit_open_after": 420,
+        "flapping_times": 5,
+        "flapping_within": 7200,
+        "open_circuits": 3,
+        "open_circuits_for": 420,
+        "parked_after": 172_800,
+        "letter_expiry": 259_200,
+    }
+    assert json.loads(app.environment("deadletter-theirs-watch")["WATCH"]) == {}

@@ -6,13 +6,19 @@ from typing import Any
 
 import pytest
 
-from infra.alarm_table import rows
+from infra.alarm_table import app_rows, rows
 from infra.context import read
 from infra.names import Names
 from infra.queues import Addresses
 from infra.refusal import Refused
-from infra.settings import AlarmsSettings, AppSettings, DedicatedQueue, PipelineSettings
-from infra.settings.alarms import DlqDepthAlarm
+from infra.settings import AlarmsSettings, AppSettings, PipelineSettings
+from infra.settings.alarms import (
+    CircuitOpenAlarm,
+    DlqAgeAlarm,
+    DlqDepthAlarm,
+    LetterExpiryAlarm,
+    ParkedAlarm,
+)
 from infra.settings.kinds import APP_LENGTH, ID_LENGTH, PIPELINE_LENGTH
 from tests.infra.conftest import Synthesize
 from tests.infra.templates import filled
@@ -55,16 +61,26 @@ def test_an_app_and_pipelines_with_the_longest_names_are_deployable(synthesize: 
 
 
 def test_the_longest_description_fits_into_an_alarm() -> None:
-    app = AppSettings(app=APP, runbook="r" * 500)
+    app = AppSettings(app=APP, runbook="r" * 500, owner="o" * 80)
+    # A duration that is no whole day is written in seconds.
+    odd = 6 * 86400 + 1
     settings = PipelineSettings(
         name=PIPELINE,
         circuit_key="body.x",
-        dedicated={ID: DedicatedQueue()},
-        parking=(ID,),
-        alarms=AlarmsSettings(dlq_depth=DlqDepthAlarm(threshold=10**12)),
+        alarms=AlarmsSettings(
+            dlq_age=DlqAgeAlarm(threshold=odd),
+            letter_expiry=LetterExpiryAlarm(before=odd),
+            dlq_depth=DlqDepthAlarm(threshold=10**12),
+            circuit_open=CircuitOpenAlarm(after=86340),
+            parked=ParkedAlarm(after=odd),
+        ),
     )
-    for row in rows(app, settings, Addresses.of(app, settings)):
-        assert len(row.page.text(PIPELINE, app.runbook)) <= 1024, row.name
+    of_pipeline = rows(app, settings, Addresses.of(app, settings))
+    for row in (*of_pipeline, *app_rows(app, "failures")):
+        text = row.description(PIPELINE, runbook=app.runbook, owner=app.owner)
+        assert len(text) <= 1024, row.name
+        # Plain: no character of it may be taken for another one.
+        assert text.isascii(), row.name
 
 
 @pytest.mark.parametrize(

@@ -224,6 +224,14 @@ GRANTED: dict[str, dict[str, set[str]]] = {
             "xray:PutTelemetryRecords",
         },
     },
+    "first-heartbeat": {
+        "logs first-heartbeat": {"logs:CreateLogStream", "logs:PutLogEvents"},
+        # None of these knows resources. It writes metrics of our own namespace only.
+        "*": {
+            *("cloudwatch:PutMetricData", "cloudwatch:GetMetricData"),
+            *("xray:PutTraceSegments", "xray:PutTelemetryRecords"),
+        },
+    },
 }
 
 # Function -> table -> the partitions it may touch there. What is not listed is not confined:
@@ -270,6 +278,7 @@ CONFINED: dict[str, dict[str, list[str]]] = {
     "scheduler": {},
     "watch-scheduler": {},
     "check-rules": {},
+    "first-heartbeat": {},
 }
 
 # What the consumer library needs in a function of yours.
@@ -650,7 +659,7 @@ PEOPLE: dict[str, dict[str, list[str]]] = {
 }
 
 # Whatever is not listed here is in the stack of its pipeline.
-SHARED = {"check-rules"}
+SHARED = {"check-rules", "first-heartbeat"}
 
 NOUNS = (
     (r"arn:aws:sqs:eu-west-1:111122223333:deadletter-orders-(\w+)", r"queue \1"),
@@ -693,6 +702,7 @@ NOUNS = (
     ),
     (r"<RuleCheckFailures[0-9A-F]{8}\.Arn>", "queue of failures"),
     (r"<RuleCheckLogs[0-9A-F]{8}\.Arn>", "logs check-rules"),
+    (r"<FirstHeartbeatsFunctionLogs[0-9A-F]{8}\.Arn>", "logs first-heartbeat"),
     (r"<PipelineRedriver\w+Function[0-9A-F]{8}.Arn>", "function redrive"),
     (r"<PipelineRedriver\w+Logs[0-9A-F]{8}.Arn>", "logs redrive"),
     (r"<PipelineReplayFunction[0-9A-F]{8}.Arn>", "function replay"),

@@ -254,9 +254,58 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         {"redrive": {"every": "10m", "timeout": "5m"}, "dedicated": {"vip": {"every": "5m"}}},
         'dedicated.vip.every is "5m"; allowed: more than redrive.timeout, 5m',
     ),
+    # Settings of alarms that are gone say what does their work now.
+    *(
+        ({"alarms": alarms}, f"alarms.{key} is gone: {instead}")
+        for alarms, key, instead in (
+            (
+                {"main_queue_age": {"threshold": "4d"}},
+                "main_queue_age",
+                "alarm LetterExpiry rings before SQS drops a message of the main queue, see"
+                " alarms.letter_expiry.before",
+            ),
+            (
+                {"parking_lot": {"threshold": 2}},
+                "parking_lot",
+                "a parked letter is an event, and alarm ParkedUnattended rings when nobody looks"
+                " after parked letters, see alarms.parked.after",
+            ),
+            (
+                {"waiting_room": {"late": "20m", "threshold": 500}},
+                "waiting_room.threshold",
+                "the letters of the waiting room are a row of the dashboard",
+            ),
+            (
+                {"ledger_unavailable": {"periods": 2}},
+                "ledger_unavailable",
+                "failures that were not recorded are a row of the dashboard",
+            ),
+            (
+                {"circuit_flapping": {"periods": 2}},
+                "circuit_flapping.periods",
+                "alarm CircuitTrouble counts the outages within alarms.circuit_flapping.period",
+            ),
+            (
+                {"open_circuits": {"period": "2m"}},
+                "open_circuits.period",
+                "alarm CircuitTrouble counts each minute, see alarms.open_circuits.periods",
+            ),
+            (
+                {"circuit_breaker_failed": {}},
+                "circuit_breaker_failed",
+                "failed executions of an outage are a row of the dashboard, and alarm"
+                " CircuitTrouble rings if the circuit does not close",
+            ),
+        )
+    ),
     (
-        {"alarms": {"main_queue_age": {"threshold": "4d"}}},
-        'alarms.main_queue_age.threshold is "4d"; allowed: less than main_queue.retention, 4d',
+        {"alarms": {"parked": {"after": "15d"}}},
+        'alarms.parked.after is "15d"; allowed: a duration from 1h to 14d, in seconds or written'
+        " like 90s, 15m, 4d",
+    ),
+    (
+        {"owner": "two\nlines"},
+        'owner is "two\\nlines"; allowed: text of at most 80 characters, without line breaks',
     ),
     *(
         (
@@ -415,8 +464,8 @@ REFUSED_APPS: list[tuple[dict[str, Any], str]] = [
     (
         {"pipelines": [{"name": "orders"}], "alarm_topic": "x"},
         'App deadletter: alarm_topic is "x", but there is no such key; allowed: alarm_topic_arn,'
-        " app, audit_days, dashboard, ephemeral, kms_key_arn, log_retention_days, owner,"
-        " pipelines, replay_days, runbook, tags.",
+        " app, audit_days, dashboard, ephemeral, kms_key_arn, log_retention_days, owner, pipelines,"
+        " replay_days, runbook, tags.",
     ),
 ]
 
@@ -481,16 +530,12 @@ def test_visibility_lease_and_thresholds_follow_what_they_depend_on() -> None:
     )
     assert pipeline.visibility == 540
     assert pipeline.lease == 180
-    assert (pipeline.expiry_warning, pipeline.main_queue_age) == (12 * 3600, 3 * 86400)
+    assert pipeline.expiry_warning == 12 * 3600
     assert pipeline.room_late == 900
     hourly = said.PipelineSettings(name="orders", redrive=said.ScheduleSettings(every=3600))
     assert hourly.room_late == 3 * 3600
     observed = said.PipelineSettings(name="orders", mode="observe")
     assert observed.expiry_warning == 2 * 86400
-    short = said.PipelineSettings(name="orders", main_queue=said.MainQueue(retention=3600))
-    assert short.main_queue_age == 2700
-    brought = said.PipelineSettings(name="orders", main_queue=said.MainQueue(arn=ORDERS_MAIN))
-    assert brought.main_queue_age == 3 * 86400
 
 
 def test_rows_of_letters_outlast_every_copy_whatever_the_settings() -> None:

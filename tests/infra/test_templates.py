@@ -250,6 +250,7 @@ def test_every_handler_is_a_function_in_the_asset(app: Synthesis) -> None:
         f"handlers.{item}.handler"
         for item in (
             *("redrive", "watch", "route", "dispatch", "circuit", "probe", "replay", "check_rules"),
+            "first_heartbeat",
         )
     }
     for handler in handlers:

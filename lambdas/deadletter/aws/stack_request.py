@@ -28,7 +28,7 @@ ANSWERING = TRIES * (ANSWER_TIMEOUT + BETWEEN_TRIES)
 _LONGEST_REASON = 400
 
 Put = Callable[[str, bytes], None]
-"""Puts bytes to an address; raises OSError, HTTPException or ValueError if it does not take them."""
+"""Puts bytes to an address; raises OSError, HTTPException or ValueError if not taken."""
 
 
 class AnswerNotTaken(Exception):
