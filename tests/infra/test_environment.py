@@ -278,7 +278,6 @@ def test_the_watch_is_told_what_it_looks_at_and_starts(app: Synthesis) -> None:
         QUEUES,
         letters_table=resources.letters_table,
         circuits_table=resources.circuits_table,
-        watch='{"scheduled":["slow"]}',
         router_function="deadletter-orders-route",
         redrive_function="deadletter-orders-redrive",
         redrive_every=60,
