@@ -13,9 +13,9 @@ their own dimensions and at missing data, metrics embedded in log lines become m
 alarms and the watch have minutes of six seconds, an invocation counts in AWS/Lambda
 however it came about, so does a throttle, a mapping receives for a throttled function, a
 batch to SQS, parameters and one event source mapping need the permission that IAM
-knows, a DynamoDB request names its partitions to IAM, a message names its sender, a
-function sees the client context of its invocation, an invocation of more than 6 MB is
-refused, and the workers of a package share it. Calls that are made in a role are recorded
+knows, a DynamoDB request names its partitions to IAM and PutMetricData its namespace, a
+message names its sender, a function sees the client context of its invocation, an
+invocation of more than 6 MB is refused, and the workers of a package share it. Calls that are made in a role are recorded
 (`sandbox.calls`). This reaches into MiniStack's private names, so read this file again
 before pinning another version of it.
 """
@@ -44,6 +44,7 @@ from ministack import app as ministack
 from ministack.core import iam_actions, iam_evaluator, lambda_runtime
 from ministack.services import cloudwatch, dynamodb, iam, lambda_svc, scheduler, sqs, stepfunctions
 
+from deadletter.contract import NAMESPACE
 from sandbox import alarms, calls, emf, fast_clock
 from sandbox.faults import FAULTS_PATH, Faults, failing, with_its_status
 from sandbox.leading_keys import leading_keys
@@ -162,6 +163,45 @@ def count_every_invocation(minute: float) -> None:
     lambda_svc._acquire_execution_slot = take_slot_or_count
     # MiniStack calls this for the Invoke API and for what it throttles; both are counted above.
     lambda_svc._emit_lambda_metrics = lambda *_, **__: None
+
+
+def put_metrics_in_short_minutes(minute: float) -> None:
+    """Put our own figures, given their times, where their short minutes lie.
+
+    The first heartbeat is written ahead of the watch, as lines of embedded metrics may be.
+    """
+    store = cloudwatch._store_datum
+
+    def store_short(
+        namespace: str, name: str, dimensions: dict[str, str], at: float, *value: Any
+    ) -> None:
+        if namespace == NAMESPACE:
+            at = alarms.short(at, now=time.time(), minute=minute)
+        store(namespace, name, dimensions, at, *value)
+
+    cloudwatch._store_datum = store_short
+
+
+def name_the_namespace() -> None:
+    """Supply `cloudwatch:namespace` to conditions: where PutMetricData writes.
+
+    MiniStack knows no condition keys of CloudWatch, so a role that is kept to one namespace
+    could write nothing.
+    """
+    context_of = iam_actions.request_tag_context
+
+    def context_with_namespace(
+        service: str, action: str, body: bytes, *rest: Any
+    ) -> dict[str, Any]:
+        context: dict[str, Any] = context_of(service, action, body, *rest)
+        if action != "cloudwatch:PutMetricData":
+            return context
+        # boto3 speaks JSON to CloudWatch. A malformed request is CloudWatch's to refuse.
+        with contextlib.suppress(AttributeError, KeyError, TypeError, ValueError):
+            return {**context, "cloudwatch:namespace": json.loads(body)["Namespace"]}
+        return context
+
+    iam_actions.request_tag_context = context_with_namespace
 
 
 def receive_for_throttled_functions() -> None:
@@ -544,12 +584,14 @@ def main(*arguments: str) -> None:
     count_every_invocation(minute)
     if minute < alarms.MINUTE:
         run_the_watch_each_short_minute()
+        put_metrics_in_short_minutes(minute)
     receive_for_throttled_functions()
     permit_batches_as_iam_does()
     permit_parameters_as_iam_does()
     permit_one_mapping_as_iam_does()
     permit_answers_as_iam_does()
     name_the_partitions()
+    name_the_namespace()
     fill_in_the_caller()
     name_the_sender()
     pass_the_client_context()

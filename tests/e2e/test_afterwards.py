@@ -58,6 +58,7 @@ NOT_SEEN: dict[str, dict[str, str]] = {
         # To the queue of failures.
         "sqs:SendMessage": _MAPPING,
     },
+    "first-heartbeat": {},
 }
 
 # Roles whose calls the emulator does not ask about.

@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 
 from deadletter.contract import Alarm
+from tests.e2e.conftest import PIPELINES
 from tests.e2e.deployed import Deployed, event
 
 ROUTER = "deadletter-orders-route"
 WATCH = "deadletter-orders-watch"
+HEARTBEATS = "/aws/lambda/deadletter-first-heartbeat"
 
 # Seconds since a run ended well: longer than any setting of RedriveStalled.
 LONG_AGO = 900
@@ -35,8 +37,37 @@ def test_the_watch_runs_and_finds_nothing_wrong(orders: Deployed) -> None:
     orders.redrive_until(lambda report: report["ended_well"], "a run ends well")
     answer = orders.aws("lambda").invoke(FunctionName=WATCH, Payload=b"{}")
     assert "FunctionError" not in answer, answer["Payload"].read()
-    for alarm in (Alarm.REDRIVE_STALLED, Alarm.WATCH_HEARTBEAT):
-        orders.until(lambda alarm=alarm: orders.alarm(alarm) == "OK", f"{alarm} is quiet")
+    orders.until(lambda: orders.alarm(Alarm.REDRIVE_STALLED) == "OK", "nothing is stalled")
+
+
+def test_the_deployment_waited_for_the_first_heartbeat(orders: Deployed) -> None:
+    """The role may write and see it, and CloudFormation got its answer."""
+    events = orders.aws("logs").filter_log_events(logGroupName=HEARTBEATS)["events"]
+    said = [
+        event["message"] for event in events if '"message":"first heartbeat"' in event["message"]
+    ]
+    assert len(said) >= len(PIPELINES)
+    assert [line for line in said if '"outcome":"shown"' not in line] == []
+    assert [event for event in events if "cfn-response" in event["message"]] == []
+
+
+def test_a_watch_that_is_not_started_any_more_pages_and_the_page_clears(orders: Deployed) -> None:
+    """No data is the page: RedriveStalled is the heartbeat of the watch."""
+    schedules = orders.aws("scheduler")
+    schedule = schedules.get_schedule(Name=WATCH)
+    kept = ("Name", "ScheduleExpression", "FlexibleTimeWindow", "Target")
+    same = {key: schedule[key] for key in kept}
+    schedules.update_schedule(**same, State="DISABLED")
+    try:
+        # The first heartbeat goes on for a while where the session has just begun.
+        orders.until(
+            lambda: orders.alarm(Alarm.REDRIVE_STALLED) == "ALARM",
+            "the alarm rings",
+            standstill=300.0,
+        )
+    finally:
+        schedules.update_schedule(**same, State="ENABLED")
+    orders.until(lambda: orders.alarm(Alarm.REDRIVE_STALLED) == "OK", "the alarm clears")
 
 
 def test_a_router_throttled_to_0_pages_and_the_page_clears(

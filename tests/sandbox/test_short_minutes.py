@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 
 import pytest
-from ministack.services import eventbridge, lambda_svc, scheduler
+from ministack.core import iam_actions
+from ministack.services import cloudwatch, eventbridge, lambda_svc, scheduler
 
 from sandbox import emulator
 
@@ -64,3 +66,28 @@ def test_a_run_of_the_watch_that_takes_long_is_waited_for(monkeypatch: pytest.Mo
     started = starts(monkeypatch, busy=range(7, 100))
     assert [at for role, at in started if role == "watch"] == [6, 100, 106, 112, 118, 124]
     assert [at for role, at in started if role == "redrive"] == [60, 120]
+
+
+def test_figures_written_ahead_lie_in_short_minutes_and_those_of_queues_where_they_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stored: list[tuple[str, float]] = []
+    monkeypatch.setattr(
+        cloudwatch, "_store_datum", lambda namespace, *rest: stored.append((namespace, rest[2]))
+    )
+    monkeypatch.setattr(emulator, "time", SimpleNamespace(time=lambda: BEGIN))
+    emulator.put_metrics_in_short_minutes(6.0)
+    for namespace in ("Deadletter", "AWS/SQS"):
+        cloudwatch._store_datum(namespace, "name", {}, BEGIN + 300, "Count", 0.0)
+    assert stored == [("Deadletter", BEGIN + 30), ("AWS/SQS", BEGIN + 300)]
+
+
+def test_put_metric_data_names_its_namespace_to_iam(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(iam_actions, "request_tag_context", iam_actions.request_tag_context)
+    emulator.name_the_namespace()
+    context, put = iam_actions.request_tag_context, "cloudwatch:PutMetricData"
+    named = {"cloudwatch:namespace": "Deadletter"}
+    body = json.dumps({"Namespace": "Deadletter", "MetricData": []}).encode()
+    assert context("monitoring", put, body, {}) == named
+    assert context("monitoring", put, b"no JSON", {}) == {}
+    assert context("monitoring", "cloudwatch:GetMetricData", body, {}) == {}

@@ -27,6 +27,9 @@ from random import Random
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+from deadletter.aws.heartbeats import CloudWatchHeartbeats
+from deadletter.aws.wiring.first_heartbeat import FirstHeartbeats
+from deadletter.aws.wiring.world import World
 from deadletter.testing.clock import START, Clock
 from deadletter.testing.fakes import MemoryDynamoDB, MemoryLambda, MemoryS3, MemorySqs, client_error
 from deadletter.testing.fakes.lambda_ import InvocationContext
@@ -48,6 +51,7 @@ MINUTES = {"minute": 1, "hour": 60, "day": 1_440}
 TABLE = re.compile(r"<[^<>]*Storage(Letters|Rules|Circuits|Audit|Endpoints)[0-9A-F]*>")
 MACHINE = Path(__file__).parents[2] / "statemachines" / "circuit_breaker.asl.json"
 ALARM = "AWS::CloudWatch::Alarm"
+FIRST_HEARTBEAT = "Custom::FirstHeartbeat"
 
 
 @dataclass(eq=False)
@@ -168,6 +172,10 @@ class Account:
                 self._create_schedule(filled(schedule["Properties"]), names)
             for alarm in stack.of(ALARM).values():
                 self.cloudwatch.add_alarm(filled(alarm["Properties"]))
+        for stack in synthesis.stacks.values():
+            for resource in stack.of(FIRST_HEARTBEAT).values():
+                if resource["Properties"]["Pipeline"] in self.pipelines:
+                    self._write_first_heartbeat(app, resource["Properties"])
         bucket = f"{app}-letters-{PSEUDO['AWS::AccountId']}-{PSEUDO['AWS::Region']}"
         self.s3.create_bucket(Bucket=bucket)
 
@@ -221,6 +229,24 @@ class Account:
         )
         # A run of the redriver may wait; the watch begins on time.
         self.schedules.sort(key=lambda schedule: not schedule.function.endswith("-watch"))
+
+    def _write_first_heartbeat(self, app: str, properties: Mapping[str, Any]) -> None:
+        """Do as CloudFormation does, which goes on when it has the answer."""
+        name = filled(properties["ServiceToken"]).rpartition(":")[2]
+        assert name in self.functions, name
+        answers: list[Any] = []
+        world = World(self.clock, self.clock.advance, self.new_id, Random(5))
+        metrics: Any = _Metrics(self)
+        resource = FirstHeartbeats(
+            CloudWatchHeartbeats(metrics, app),
+            lambda _address, answer: answers.append(json.loads(answer)),
+            world,
+        )
+        request = {"RequestType": "Create", "StackId": "s", "RequestId": "r"}
+        request |= {"LogicalResourceId": "l", "ResponseURL": "https://answer.example"}
+        resource.handle({**request, "ResourceProperties": properties}, self.clock() + 240)
+        [answer] = answers
+        assert (answer["Status"], answer["Reason"]) == ("SUCCESS", "first heartbeat: shown")
 
     def bring_queue(self, name: str, **attributes: str) -> str:
         """Create a queue that the customer brings. Returns its URL."""
@@ -392,6 +418,7 @@ class Account:
             "lambda": _Lambda(self),
             "stepfunctions": _StepFunctions(self, function),
             "events": _Events(),
+            "cloudwatch": _Metrics(self),
         }
         return made[service]
 
@@ -507,6 +534,52 @@ class _StepFunctions:
 class _Events:
     def put_events(self, **arguments: Any) -> dict[str, Any]:
         return {"FailedEntryCount": 0, "Entries": [{} for _ in arguments["Entries"]]}
+
+
+class _Metrics:
+    """CloudWatch as the functions see it."""
+
+    def __init__(self, account: Account) -> None:
+        self._account = account
+
+    def put_metric_data(self, **arguments: Any) -> dict[str, Any]:
+        for datum in arguments["MetricData"]:
+            self._account.cloudwatch.put(
+                arguments["Namespace"],
+                datum["MetricName"],
+                _named(datum["Dimensions"]),
+                datum["Value"],
+                datum["Timestamp"].timestamp(),
+            )
+        return {}
+
+    def get_metric_data(self, **arguments: Any) -> dict[str, Any]:
+        begin, end = (arguments[key].timestamp() for key in ("StartTime", "EndTime"))
+        results = []
+        for query in arguments["MetricDataQueries"]:
+            metric = query["MetricStat"]["Metric"]
+            points = self._account.cloudwatch.points(
+                metric["Namespace"],
+                metric["MetricName"],
+                _named(metric["Dimensions"]),
+                begin,
+                end,
+            )
+            newest = [*reversed(points)]
+            results.append(
+                {
+                    "Id": query["Id"],
+                    "Timestamps": [
+                        datetime.fromtimestamp(point["Timestamp"], UTC) for point in newest
+                    ],
+                    "Values": [point["Value"] for point in newest],
+                }
+            )
+        return {"MetricDataResults": results}
+
+
+def _named(dimensions: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    return {dimension["Name"]: dimension["Value"] for dimension in dimensions}
 
 
 RUNNING: list[tuple[Account, Function]] = []

@@ -85,6 +85,13 @@ class CloudWatch:
         series = self._series.get(_key(namespace, name, dimensions))
         return [] if series is None else [point["Value"] for point in series.points]
 
+    def points(
+        self, namespace: str, name: str, dimensions: Mapping[str, str], begin: float, end: float
+    ) -> Sequence[Point]:
+        """The datapoints of a metric between two times, in their order."""
+        series = self._series.get(_key(namespace, name, dimensions))
+        return () if series is None else series.since(begin, end)
+
     def judge(self, end: float) -> None:
         """Judge every alarm by the periods that end at `end`, a full minute."""
         now = end - 0.001
