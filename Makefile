@@ -18,7 +18,7 @@ export PATH := $(CURDIR)/$(BIN):$(CURDIR)/node_modules/.bin:$(PATH)
 SIDE_BY_SIDE := $(MAKE) --no-print-directory -j $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
 .PHONY: python-packages scanners node-packages
-.PHONY: help setup demo demo-replay test check lint types unit scan audit simulation e2e pager scenarios nightly mutation sim bench synth deploy sandbox lock docs clean
+.PHONY: help setup demo demo-replay test check lint types unit scan audit simulation e2e pager scenarios drill nightly mutation sim bench synth deploy sandbox lock docs clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -101,6 +101,9 @@ pager: $(READY) ## Who is called when, measured: simulated weeks and months, jud
 
 scenarios: $(READY) ## Outages and poisonings, measured beside two baselines: OF="outage-3m poison-5" SEEDS=n
 	$(BIN)/python -m tests.scenario_bench $(OF) $(if $(SEEDS),--seeds $(SEEDS))
+
+drill: $(READY) ## Eleven troubles side by side, each until its page ends; build/drill.md
+	$(BIN)/python -m pytest -q -s -m drill tests/drill
 
 nightly: $(READY) ## The long runs: more schedules and faults, 2,000 letters replayed, the drill
 	@$(BIN)/python -m tests.e2e.browser

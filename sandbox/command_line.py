@@ -17,6 +17,7 @@ import runpy
 import subprocess
 import sys
 import tempfile
+import threading
 import traceback
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -45,6 +46,7 @@ class CommandLine:
     def __init__(self, clock: Mapping[str, str] | None = None) -> None:
         self._clock = clock or {}
         self._process: subprocess.Popen[str] | None = None
+        self._typing = threading.Lock()
 
     def __enter__(self) -> Self:
         return self
@@ -55,7 +57,16 @@ class CommandLine:
     def type(
         self, words: Sequence[str], environment: Mapping[str, str]
     ) -> subprocess.CompletedProcess[str]:
-        """Run one command in this environment and no other, and wait for its end."""
+        """Run one command in this environment and no other, and wait for its end.
+
+        Threads have their turns.
+        """
+        with self._typing:
+            return self._type(words, environment)
+
+    def _type(
+        self, words: Sequence[str], environment: Mapping[str, str]
+    ) -> subprocess.CompletedProcess[str]:
         if self._process is None:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "sandbox.command_line"],

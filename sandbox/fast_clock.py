@@ -43,4 +43,5 @@ def install() -> None:
     named = os.environ.get(VARIABLE)
     if named:
         clock = FastClock(*map(float, named.split()))
-        time.time, time.sleep = clock.time, clock.sleep
+        time.time = clock.time
+        time.sleep = clock.sleep  # type: ignore[assignment]  # seconds are numbers here

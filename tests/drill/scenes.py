@@ -2,156 +2,369 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from deadletter.contract import (
-    ANY,
-    DEFAULT_APP,
-    Alarm,
-    Partition,
-    lane_partition,
-    pipeline_prefix,
-)
-from tests.e2e.deployed import CHECK_RULES, Deployed, event, rows
-from tests.e2e.receiver import Receiver
+from deadletter.contract import DAY, HOUR, WATCH_ROW, Alarm, Partition
+from sandbox.faults import Fault, denied_key, throttled_table
+from tests.drill.stage import Stage
 
-# Letters in the DLQ when the trouble begins.
+# The letters of most scenes: they lie in the DLQ when the trouble begins.
 LETTERS = 3
 
-# Messages that are enough to open a circuit.
-OUTAGE = 8
+# Messages that open the pipeline's circuit: ten failures in a row do.
+OUTAGE = 12
 
+# More letters than DlqDepth takes without a page.
+BACKLOG = 140
 
-@dataclass(frozen=True)
-class Stage:
-    """One pipeline of the deployed app, and the endpoint that its messages go to."""
+# A rule with a typing mistake, as a person types it into the table.
+MISTYPED = {"tenantId": "acme", "action": "QUARANTENE"}
 
-    deployed: Deployed
-    receiver: Receiver
-
-    @property
-    def name(self) -> str:
-        return self.deployed.name
-
-    def function(self, role: str) -> str:
-        return CHECK_RULES if role == "check-rules" else f"deadletter-{self.name}-{role}"
-
-    def throttle(self, role: str) -> None:
-        self.deployed.aws("lambda").put_function_concurrency(
-            FunctionName=self.function(role), ReservedConcurrentExecutions=0
-        )
-
-    def let_run(self, role: str) -> None:
-        self.deployed.aws("lambda").delete_function_concurrency(FunctionName=self.function(role))
-
-    def fail_messages(self, count: int) -> None:
-        """Send messages to an endpoint that is down."""
-        self.receiver.statuses[self.name] = 503
-        self.send(count)
-
-    def send(self, count: int, queue: str = "MainQueue") -> None:
-        for _ in range(count):
-            self.deployed.send(event(self.name), queue)
+Act = Callable[[Stage], None]
 
 
 def nothing(_stage: Stage) -> None:
-    """What happens meanwhile in most scenes."""
+    """There is nothing to do."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Scene:
-    """One trouble: what begins it and what ends it, and the page that it is known by.
+    """One trouble, and how it is known and ended.
 
-    trouble    in the words of the table
-    pipeline   where it happens
-    alarm      the full name of the alarm
-    meanwhile  happens every few seconds while the trouble lasts
+    name     of the pipeline where it happens, and of the fence with its commands
+    trouble  in the words of the report
+    rings    the alarms that ring, no more and no less, each with the reason that it is right
+    tells    what the output of the first command says of the cause
+    repair   what is done outside `dlq`, in the words of the report
+    within   minutes after which all of its alarms ring, at the latest
+    parked   letters that are parked when all is over
     """
 
+    name: str
     trouble: str
-    pipeline: str
-    alarm: str
-    begin: Callable[[Stage], None]
-    end: Callable[[Stage], None]
-    meanwhile: Callable[[Stage], None] = field(default=nothing)
+    begin: Act
+    rings: Mapping[Alarm, str]
+    tells: str
+    repair: str
+    mend: Act
+    within: float
+    parked: int = 0
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
-def named(pipeline: str, alarm: str) -> str:
-    return pipeline_prefix(DEFAULT_APP, pipeline) + alarm
+# Dependency down
 
 
-def denied(
-    pipeline: str,
-    trouble: str,
-    role: str,
-    statement: Callable[[str], Mapping[str, Any]],
-    alarm: str = Alarm.REDRIVE_STALLED,
-    meanwhile: Callable[[Stage], None] = nothing,
-) -> Scene:
-    """A function that is denied something."""
-    return Scene(
-        trouble,
-        pipeline,
-        named(pipeline, alarm),
-        begin=lambda stage: stage.deployed.deny(role, statement(pipeline)),
-        end=lambda stage: stage.deployed.permit(role),
-        meanwhile=meanwhile,
+def take_the_dependency_down(stage: Stage) -> None:
+    stage.receiver.statuses[stage.name] = 503
+    stage.send(OUTAGE)
+    stage.deployed.until(lambda: _circuit(stage) != "CLOSED", "the circuit opens")
+    # The last of their lives ended just before the consumer was paused.
+    stage.send(LETTERS, "Dlq")
+
+
+def _circuit(stage: Stage) -> str:
+    found = stage.deployed.dlq("circuit", "show", "--pipeline", stage.name)
+    return str(found["circuits"][0]["state"] if "circuits" in found else found["state"])
+
+
+def bring_the_dependency_back(stage: Stage) -> None:
+    stage.receiver.statuses[stage.name] = 200
+
+
+# Poison tenant
+
+
+def send_poison(stage: Stage) -> None:
+    def judge(body: bytes) -> int:
+        return 422 if json.loads(body).get("poison") else 200
+
+    stage.receiver.judges[stage.name] = judge
+    stage.send(LETTERS, poison=True)
+    stage.deployed.until(
+        lambda: len(stage.deployed.held("ParkingLot")) == LETTERS, "the poison is parked"
     )
+    stage.keep("parked", stage.sandbox.time())
 
 
-def throttled(
-    pipeline: str,
-    role: str,
-    alarm: str,
-    *,
-    first: Callable[[Stage], None] = nothing,
-    meanwhile: Callable[[Stage], None] = nothing,
-) -> Scene:
-    """A function whose concurrency is set to 0."""
+def accept_poison(stage: Stage) -> None:
+    del stage.receiver.judges[stage.name]
 
+
+# What fails in the AWS around it
+
+
+def fail(fault: Callable[[Stage], Fault]) -> Act:
     def begin(stage: Stage) -> None:
-        stage.throttle(role)
-        first(stage)
+        stage.fail(fault(stage))
+        stage.send(LETTERS, "Dlq")
 
-    return Scene(
-        f"function {role} throttled to 0",
-        pipeline,
-        alarm if alarm.startswith(DEFAULT_APP) else named(pipeline, alarm),
-        begin=begin,
-        end=lambda stage: stage.let_run(role),
-        meanwhile=meanwhile,
+    return begin
+
+
+def throttle_the_table(stage: Stage) -> Fault:
+    return throttled_table(stage.function("*"), stage.deployed.outputs["LettersTableName"])
+
+
+def deny_the_key(stage: Stage) -> Fault:
+    queue = stage.deployed.url("Dlq").rpartition("/")[2]
+    return denied_key(stage.function("redrive"), queue)
+
+
+def work_again(stage: Stage) -> None:
+    stage.fail()
+
+
+def delete_schedule(role: str) -> Act:
+    def begin(stage: Stage) -> None:
+        schedules = stage.deployed.aws("scheduler")
+        name = stage.function(role)
+        found = schedules.get_schedule(Name=name)
+        kept = ("Name", "FlexibleTimeWindow", "ScheduleExpression", "State", "Target")
+        stage.keep("schedule", {key: found[key] for key in kept})
+        schedules.delete_schedule(Name=name)
+        stage.send(LETTERS, "Dlq")
+
+    return begin
+
+
+def make_the_schedule_again(stage: Stage) -> None:
+    stage.deployed.aws("scheduler").create_schedule(**stage.kept("schedule"))
+
+
+def throttle(role: str) -> Act:
+    def begin(stage: Stage) -> None:
+        stage.deployed.aws("lambda").put_function_concurrency(
+            FunctionName=stage.function(role), ReservedConcurrentExecutions=0
+        )
+        stage.send(LETTERS, "Dlq")
+
+    return begin
+
+
+def let_run(role: str) -> Act:
+    return lambda stage: stage.deployed.aws("lambda").delete_function_concurrency(
+        FunctionName=stage.function(role)
     )
 
 
-def on(action: str, resource: str = "*") -> Callable[[str], Mapping[str, Any]]:
-    return lambda _pipeline: {"Action": action, "Resource": resource}
+# Letters and rules
 
+
+def retain(queue: str, seconds: int) -> Act:
+    def act(stage: Stage) -> None:
+        stage.deployed.aws("sqs").set_queue_attributes(
+            QueueUrl=stage.deployed.url(queue),
+            Attributes={"MessageRetentionPeriod": str(seconds)},
+        )
+
+    return act
+
+
+def let_letters_expire(stage: Stage) -> None:
+    stage.send(LETTERS, "Dlq")
+    retain("Dlq", 4 * HOUR)(stage)
+
+
+def save_the_letters(stage: Stage) -> None:
+    """What a team does in mode observe, where nothing is moved for it."""
+    retain("Dlq", 14 * DAY)(stage)
+    sqs, dlq, main = stage.deployed.aws("sqs"), *map(stage.deployed.url, ("Dlq", "MainQueue"))
+
+    def moved() -> bool:
+        for message in sqs.receive_message(QueueUrl=dlq, MaxNumberOfMessages=10).get(
+            "Messages", ()
+        ):
+            sqs.send_message(QueueUrl=main, MessageBody=message["Body"])
+            sqs.delete_message(QueueUrl=dlq, ReceiptHandle=message["ReceiptHandle"])
+        return not stage.deployed.held("Dlq")
+
+    stage.deployed.until(moved, "the letters are moved by hand")
+
+
+def let_parked_letters_expire(stage: Stage) -> None:
+    stage.receiver.judges[stage.name] = lambda body: 422 if b'"poison"' in body else 200
+    stage.send(LETTERS, poison=True)
+    stage.deployed.until(
+        lambda: len(stage.deployed.held("ParkingLot")) == LETTERS, "the letters are parked"
+    )
+    retain("ParkingLot", 4 * HOUR)(stage)
+
+
+def mistype_a_rule(stage: Stage) -> None:
+    stage.deployed.add_rule("stop-acme", **MISTYPED)
+
+
+def deploy_a_defect(stage: Stage) -> None:
+    stage.receiver.statuses[stage.name] = 500
+    stage.send(BACKLOG)
+
+
+def roll_back(stage: Stage) -> None:
+    stage.receiver.statuses[stage.name] = 200
+
+
+OLD = f"{LETTERS} letters wait in the DLQ for more than half an hour"
 
 SCENES = (
-    denied("queue", "QueueUnavailable: sqs:ReceiveMessage denied", "redrive",
-           on("sqs:ReceiveMessage")),
-    denied("journal", "JournalUnavailable: its rows denied", "redrive",
-           lambda pipeline: rows(Partition.JOURNAL.of(pipeline))),
-    denied("lease", "LeaseUnavailable: its rows denied", "redrive",
-           lambda pipeline: rows(Partition.LEASE.of(pipeline))),
-    denied("room", "RoomUnavailable: its lanes denied", "redrive",
-           lambda pipeline: rows(Partition.LANES.of(pipeline), lane_partition(pipeline, ANY))),
-    denied("circuits", "CircuitsUnavailable: the table denied", "redrive",
-           on("dynamodb:*", "arn:aws:dynamodb:*:*:table/*Circuits*")),
-    denied("router", "RouterUnavailable: lambda:InvokeFunction denied", "redrive",
-           on("lambda:InvokeFunction")),
-    denied("rules", "RulesUnavailable: the router's Query denied", "route",
-           on("dynamodb:Query")),
-    throttled("redrive-off", "redrive", Alarm.REDRIVE_STALLED),
-    throttled("route-off", "route", Alarm.REDRIVE_STALLED),
-    throttled("watch-off", "watch", Alarm.REDRIVE_STALLED),
-    throttled("circuit-off", "circuit", Alarm.CIRCUIT_TROUBLE,
-              first=lambda stage: stage.fail_messages(OUTAGE)),
-    throttled("probe-off", "probe", Alarm.CIRCUIT_TROUBLE,
-              first=lambda stage: stage.fail_messages(OUTAGE)),
-)  # fmt: skip
+    Scene(
+        name="dependency-down",
+        trouble=f"the dependency answers 503 for half an hour; {LETTERS} letters in the DLQ",
+        begin=take_the_dependency_down,
+        rings={
+            Alarm.CIRCUIT_TROUBLE: "the circuit has been open for half an hour",
+            Alarm.DLQ_AGE: f"{OLD}, by SQS's metric",
+            Alarm.LETTER_AGE: f"{OLD}, by their own timestamps",
+        },
+        tells="circuit OPEN since",
+        repair="the dependency works again; nothing else is done",
+        mend=bring_the_dependency_back,
+        within=42,
+        settings={"circuit_key": "pipeline"},
+    ),
+    Scene(
+        name="poison-tenant",
+        trouble=f"{LETTERS} messages of one tenant are refused with 422 among healthy traffic, and"
+        " nobody looks at them for a week",
+        begin=send_poison,
+        rings={
+            Alarm.PARKED_UNATTENDED: "they are parked at once, which is no page; it is one after"
+            " seven days without anybody",
+        },
+        tells="PERMANENT",
+        repair="the endpoint accepts such messages",
+        mend=accept_poison,
+        within=15,
+    ),
+    Scene(
+        name="throttled-table",
+        trouble="DynamoDB throttles each call of the pipeline on the letters table",
+        begin=fail(throttle_the_table),
+        rings={Alarm.REDRIVE_STALLED: "no run can do its work; no letter is old yet"},
+        tells="ThrottlingException",
+        repair="the table takes the calls again",
+        mend=work_again,
+        within=15,
+    ),
+    Scene(
+        name="denied-key",
+        trouble="the redriver may no longer use the key of the DLQ",
+        begin=fail(deny_the_key),
+        rings={Alarm.REDRIVE_STALLED: "no run can receive a letter"},
+        tells="KMS.AccessDeniedException for sqs:ReceiveMessage",
+        repair="the role may use the key again",
+        mend=work_again,
+        within=15,
+    ),
+    Scene(
+        name="schedule-deleted",
+        trouble="the redriver's schedule is deleted",
+        begin=delete_schedule("dlq"),
+        rings={Alarm.REDRIVE_STALLED: "no run has ended well for five minutes: none begins"},
+        tells="schedule",
+        repair="CreateSchedule, as it was",
+        mend=make_the_schedule_again,
+        within=15,
+    ),
+    Scene(
+        name="watch-deleted",
+        trouble="the watch's schedule is deleted: all levels fall silent",
+        begin=delete_schedule("watch"),
+        rings={Alarm.REDRIVE_STALLED: "missing data: the watch is the heart that beats"},
+        tells="the watch has not run",
+        repair="CreateSchedule, as it was",
+        mend=make_the_schedule_again,
+        within=15,
+    ),
+    Scene(
+        name="throttled-function",
+        trouble="the router's reserved concurrency is set to 0",
+        begin=throttle("route"),
+        rings={Alarm.REDRIVE_STALLED: "no letter can be judged, so none moves"},
+        tells="TooManyRequestsException for lambda:InvokeFunction",
+        repair="the reserved concurrency is removed",
+        mend=let_run("route"),
+        within=15,
+    ),
+    Scene(
+        name="letter-about-to-expire",
+        trouble="mode observe: the DLQ's retention is set to four hours",
+        begin=let_letters_expire,
+        rings={Alarm.LETTER_EXPIRY: "SQS drops them within two days, and observe moves nothing"},
+        tells="SQS deletes the oldest letter in the DLQ in",
+        repair="the retention is 14 days again, and the team moves the letters by hand",
+        mend=save_the_letters,
+        within=10,
+        settings={"mode": "observe"},
+    ),
+    Scene(
+        name="letter-rescued",
+        trouble="mode enforce: the parking queue's retention is set to four hours",
+        begin=let_parked_letters_expire,
+        rings={
+            Alarm.LETTER_EXPIRY: "SQS would drop them within twelve hours; it ends by itself,"
+            " because the watch moves them into the waiting room"
+        },
+        tells="parked letters",
+        repair="none",
+        mend=nothing,
+        within=10,
+        parked=LETTERS,
+    ),
+    Scene(
+        name="bad-rule",
+        trouble="a rule is typed into the table with the action QUARANTENE",
+        begin=mistype_a_rule,
+        rings={Alarm.RULE_TROUBLE: "it matches nothing, which its author does not know"},
+        tells="INVALID: action 'QUARANTENE' is unknown",
+        repair="none but the second command",
+        mend=nothing,
+        within=10,
+    ),
+    Scene(
+        name="big-backlog",
+        trouble=f"{BACKLOG} messages die of a defect of the consumer; 12 a minute go back",
+        begin=deploy_a_defect,
+        rings={Alarm.DLQ_DEPTH: "more than 100 letters for five minutes; none is old yet"},
+        tells="500",
+        repair="the deployment is rolled back",
+        mend=roll_back,
+        within=25,
+        settings={
+            "rate": 0.2,
+            "burst": 12,
+            # The trouble is a defect that no breaker sees, and the pace is the downstream's.
+            "circuit": {"failure_rate": 1.0, "minimum": 100_000, "consecutive": 0},
+        },
+    ),
+)
 
-OUTAGES = ("circuit-off", "probe-off")
-"""Pipelines whose circuit opens."""
+
+def a_week_later(stage: Stage) -> None:
+    """Let the letters that are parked have been unattended for a week longer, for the watch.
+
+    Its row is aged, as `Deployed.age_the_last_run` does with a run: a week of the fast clock is
+    17 hours. The watch may write its row at the same moment, so this is done until it holds.
+    """
+    table, key = (
+        stage.deployed.outputs["LettersTableName"],
+        {"pk": {"S": Partition.LEASE.of(stage.name)}, "sk": {"S": WATCH_ROW}},
+    )
+    dynamodb = stage.deployed.aws("dynamodb")
+    item = dynamodb.get_item(TableName=table, Key=key, ConsistentRead=True)["Item"]
+    row = json.loads(item["state"]["S"])
+    for attended in row.get("attended", {}).values():
+        attended["at"] = min(attended["at"], stage.sandbox.time() - 8 * DAY)
+    # The watch goes on from the newest row that it knows.
+    row["ran_at"] += 1
+    dynamodb.update_item(
+        TableName=table,
+        Key=key,
+        UpdateExpression="SET #state = :row",
+        ConditionExpression="#state = :read",
+        ExpressionAttributeNames={"#state": "state"},
+        ExpressionAttributeValues={":row": {"S": json.dumps(row)}, ":read": item["state"]},
+    )
