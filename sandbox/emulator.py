@@ -41,7 +41,7 @@ from hypercorn.asyncio import serve
 from hypercorn.config import Config
 from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable, Scope
 from ministack import app as ministack
-from ministack.core import iam_actions, iam_evaluator, lambda_runtime
+from ministack.core import iam_actions, iam_evaluator, lambda_runtime, sigv4
 from ministack.services import cloudwatch, dynamodb, iam, lambda_svc, scheduler, sqs, stepfunctions
 
 from deadletter.contract import NAMESPACE
@@ -481,7 +481,11 @@ def record_calls() -> None:
 def fail_as_told() -> None:
     """Let calls fail that a fault hits; IAM has allowed them, and the record says so."""
     iam_evaluator.enforce = failing(
-        iam_evaluator.enforce, iam_evaluator.caller_arn, FAULTS, iam_evaluator.AuthError
+        iam_evaluator.enforce,
+        iam_evaluator.caller_arn,
+        FAULTS,
+        iam_evaluator.AuthError,
+        cloudwatch.record_metric,
     )
     iam_actions.access_denied_response = with_its_status(iam_actions.access_denied_response, FAULTS)
 
@@ -496,6 +500,8 @@ def go_fast() -> None:
     )
     fast_clock.install()
     lambda_runtime.time = machine
+    # A client that hears what time it is here signs with this time from then on.
+    sigv4.request_time_failure = lambda *_, **__: None
     clock = inspect.getsource(fast_clock) + "install()"
     script = lambda_runtime._PYTHON_WORKER_SCRIPT
     lambda_runtime._PYTHON_WORKER_SCRIPT = f"exec({clock!r}, {{}})\n{script}"

@@ -5,7 +5,7 @@ delays and drops by it, schedules start by it, alarms judge minutes of it, and a
 is as much shorter. Nothing of the app is set to shorter times.
 
 Timeouts of sockets and locks keep the machine's seconds. So does `datetime.now()`, by which
-requests are signed on both sides; nothing of the app reads it.
+requests are signed; nothing of the app reads it.
 
 The workers of Lambda functions run this file's text, so it imports the standard library only.
 """

@@ -15,6 +15,10 @@ from typing import Any
 # Takes the faults from now on as a JSON list, which replaces those before; answers their number.
 FAULTS_PATH = "/_sandbox/faults"
 
+THROTTLED = "ThrottlingException"
+
+READS = {f"dynamodb:{name}" for name in ("GetItem", "BatchGetItem", "Query", "Scan")}
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:
@@ -47,7 +51,7 @@ def throttled_table(caller: str, table: str) -> Fault:
         caller,
         "dynamodb:*",
         f":table/{table}*",
-        "ThrottlingException",
+        THROTTLED,
         "Throughput exceeds the current capacity of your table or index.",
     )
 
@@ -94,11 +98,13 @@ def failing(
     caller_arn: Callable[[], str],
     faults: Faults,
     refuse: Callable[[str, str], Any],
+    count: Callable[[str, str, int, str, Mapping[str, str]], object],
 ) -> Callable[..., Any]:
     """Do what *enforce* does, but let a call fail that is allowed and that a fault hits.
 
     *enforce* and *caller_arn* are those of `calls.recording`; *refuse* makes an answer of
-    *enforce* from a code and a message.
+    *enforce* from a code and a message; *count* adds to a metric of CloudWatch, where AWS does:
+    it is given namespace, name, value, unit and dimensions.
     """
 
     def judge(access_key: str, action: str, service: str, region: str, **more: Any) -> Any:
@@ -106,8 +112,15 @@ def failing(
         kind, *session = caller_arn().split(":")[5].split("/")
         if refused is not None or kind != "assumed-role":
             return refused
-        fault = faults.of(session[-1], action, str(more.get("resource_arn", "*")))
-        return None if fault is None else refuse(fault.code, fault.message)
+        resource = str(more.get("resource_arn", "*"))
+        fault = faults.of(session[-1], action, resource)
+        if fault is None:
+            return None
+        if fault.code == THROTTLED:
+            table = {"TableName": resource.partition(":table/")[2].partition("/")[0]}
+            kind = "Read" if action in READS else "Write"
+            count("AWS/DynamoDB", f"{kind}ThrottleEvents", 1, "Count", table)
+        return refuse(fault.code, fault.message)
 
     return judge
 

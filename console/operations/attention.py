@@ -182,7 +182,7 @@ def _watch_says(ran_at: datetime | None, now: datetime) -> str | None:
     if now - ran_at <= _WATCH_OVERDUE:
         return None
     since = duration((now - ran_at).total_seconds())
-    return f"the watch has not run for {since}: {unseen}; see its function's log and schedule"
+    return f"the watch has left no record for {since}: {unseen}"
 
 
 def _replay_says(run: ReplayRow) -> str | None:

@@ -32,6 +32,7 @@ from .problem import Problem
 from .queue import QueueDepth, depth
 from .replay_runs import ReplayRow, lost_runs, row, runs_of
 from .session import AppLocation, Session
+from .silence import because, silences
 from .status_figures import QueueFigures, queue_figures
 from .watched import Memories, SourceStatus, Stall, Watched, read_memories, watched
 from .words import duration, moment
@@ -189,8 +190,9 @@ def read(session: Session, names: Sequence[str], *, patience: float = PATIENCE) 
             account=account.answer("The account (STS)"), region=aws.region, app=session.app_name
         )
         statuses = tuple(pending.status(figures, alarms) for pending in reads)
+        silent = _silent(start, aws.cloudwatch, app, statuses, now)
     unread = [item for pending in reads for item in pending.unread()]
-    items = [*attention(statuses, now), *unread]
+    items = [*attention(statuses, now), *silent, *unread]
     items.sort(key=lambda item: URGENCY.index(item.kind))
     return AppStatus(
         **place,
@@ -199,6 +201,31 @@ def read(session: Session, names: Sequence[str], *, patience: float = PATIENCE) 
         pipelines=statuses,
         needs_person=any(item.kind not in BY_ITSELF for item in items),
     )
+
+
+def _silent(
+    start: Start,
+    cloudwatch: CloudWatchClient,
+    app: App,
+    pipelines: Sequence[PipelineStatus],
+    now: datetime,
+) -> Sequence[Attention]:
+    """Why functions have left no record: asked only where one is missing."""
+    missing = [silence for pipeline in pipelines for silence in silences(app.name, pipeline, now)]
+    reads = [
+        start(partial(because, cloudwatch, silence, app.letters_table, now)) for silence in missing
+    ]
+    items = []
+    for silence, read in zip(missing, reads, strict=True):
+        refused: list[Problem] = []
+        says = read.result(refused.append)
+        if says is None:
+            says = f"figures of {silence.function} could not be read: {refused[0].says}"
+        kind = (
+            "UNREAD" if refused else "WATCH" if silence.function.endswith("-watch") else "STALLED"
+        )
+        items.append(Attention(silence.pipeline, kind, says))
+    return items
 
 
 def _clients(aws: Aws) -> None:

@@ -122,6 +122,10 @@ def test_a_throttled_table_fails_for_the_callers_that_it_is_throttled_for(
     sandbox.fail(throttled_table("call*", "letters"))
     answer = get()
     assert (answer["code"], answer["status"]) == ("ThrottlingException", 400)
+    throttles = sandbox.client("cloudwatch").list_metrics(Namespace="AWS/DynamoDB")["Metrics"]
+    assert [(metric["MetricName"], metric["Dimensions"]) for metric in throttles] == [
+        ("ReadThrottleEvents", [{"Name": "TableName", "Value": "letters"}])
+    ]
     # Root is in no role.
     sandbox.client("dynamodb").get_item(TableName="letters", Key={"pk": {"S": "a"}})
     for other in (throttled_table("other", "letters"), throttled_table("caller", "rules")):

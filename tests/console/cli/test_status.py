@@ -363,7 +363,9 @@ def test_a_watch_that_has_never_run_or_not_lately_needs_attention(cloud: Any, dl
     cloud.watched("orders", ran_at=time.time() - 170)
     assert needs(dlq) == {}
     cloud.watched("orders", ran_at=time.time() - 250)
-    assert needs(dlq)["WATCH"].startswith("the watch has not run for 4 min")
+    overdue, why = (item["says"] for item in answer(dlq)["attention"])
+    assert overdue.startswith("the watch has left no record for 4 min")
+    assert why.startswith("deadletter-orders-watch has left no record for 4 min: it is not started")
     key = {"pk": {"S": "orders#lease"}, "sk": {"S": "watch"}}
     cloud.dynamodb.delete_item(TableName="letters", Key=key)
     assert needs(dlq)["WATCH"].startswith("the watch has never run")
