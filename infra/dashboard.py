@@ -18,13 +18,14 @@ from aws_cdk import Aws
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
-from deadletter.contract import EVERY_PIPELINE, Metric
+from deadletter.contract import EVERY_PIPELINE, Metric, pipeline_prefix
 
-from .alarm_table import app_rows
+from .alarm_table import app_rows, rows
 from .dashboard_body import body_of
 from .dashboard_costs import shared_costs, tables
 from .dashboard_metrics import MAXIMUM, SUM, OurMetrics, of_function, of_queue, of_table
-from .dashboard_widgets import COLUMNS, GRAPH, HEIGHT, Thresholds, graph, widgets
+from .dashboard_widgets import COLUMNS, GRAPH, HEIGHT, Thresholds, alarm_called, graph, widgets
+from .queues import Addresses
 from .refusal import Refused
 from .rule_check import RuleCheck
 from .settings import AppSettings
@@ -35,6 +36,9 @@ __all__ = ["AppDashboard", "widgets"]
 # The limits of CloudWatch.
 MOST_WIDGETS = 500
 MOST_METRICS = 2_500
+
+# The most alarms that one widget shows.
+MOST_ALARMS = 100
 
 # CloudFormation takes templates of a megabyte, in which each quote of a body needs two characters.
 MOST_CHARACTERS = 650_000
@@ -65,7 +69,9 @@ class AppDashboard(Construct):
             for pipeline in app.pipelines
         ]
         stack = cdk.Stack.of(self)
-        head = _shared(app, storage, rule_check)
+        ringing = _ringing(Construct(self, "Ringing"), app)
+        alarms, graphs = _shared(app, storage, rule_check)
+        head = [alarms, *([widget] for widget in ringing), graphs]
         drawn = pages(head, bands, lambda rows: size_of(rows, stack))
         bodies = [body_of(page, stack) for page in drawn]
         characters = sum(map(len, bodies))
@@ -92,6 +98,24 @@ def dashboard_name(app: AppSettings, number: int = 1) -> str:
     Dashboards are the account's in all regions, and an app may be in several.
     """
     return f"{app.app}-{Aws.REGION}" + (f"-{number}" if number > 1 else "")
+
+
+def _ringing(scope: Construct, app: AppSettings) -> Iterator[cloudwatch.IWidget]:
+    """The alarms of all pipelines that ring now, the newest first: bands may be far below."""
+    alarms = [
+        alarm_called(scope, f"{pipeline_prefix(app.app, pipeline.name)}{row.name}")
+        for pipeline in app.pipelines
+        for row in rows(app, pipeline, Addresses.of(app, pipeline))
+    ]
+    for start in range(0, len(alarms), MOST_ALARMS):
+        yield cloudwatch.AlarmStatusWidget(
+            title=f"{app.app}: alarms of pipelines that ring now",
+            alarms=alarms[start : start + MOST_ALARMS],
+            states=[cloudwatch.AlarmState.ALARM],
+            sort_by=cloudwatch.AlarmStatusWidgetSortBy.STATE_UPDATED_TIMESTAMP,
+            width=COLUMNS,
+            height=3,
+        )
 
 
 def _shared(app: AppSettings, storage: Storage, rule_check: RuleCheck) -> Rows:

@@ -135,7 +135,7 @@ class _Band:
 
     def text(self) -> cloudwatch.IWidget:
         """What it is, and what to type first."""
-        name = self._settings.name
+        name, owner = self._settings.name, self._settings.owner or self._app.owner
         commands = (
             (f"dlq status --pipeline {name}", "what is wrong"),
             (f"dlq groups --pipeline {name}", "why letters fail"),
@@ -144,8 +144,8 @@ class _Band:
         )
         lines = "\n".join(f"`{command}` {what}  " for command, what in commands)
         return cloudwatch.TextWidget(
-            markdown=f"## {name}\nMode {self._settings.mode}. Runbook: {self._app.runbook}\n\n"
-            + lines,
+            markdown=f"## {name}\nMode {self._settings.mode}. Owner: {owner}."
+            f" Runbook: {self._app.runbook}\n\n{lines}",
             width=GRAPH,
             height=HEIGHT,
         )

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from infra.dashboard_widgets import NOT_DRAWN
 from sandbox.server import Sandbox
+from tests.dashboards import metrics_of
 from tests.e2e import canaries
 from tests.e2e.deployed import Deployed, event
 from tests.e2e.receiver import Receiver
@@ -295,6 +297,22 @@ def test_the_status_command_and_the_dashboard_see_the_app(
     }
     pipelines = {pipeline["name"] for pipeline in shown["pipelines"]}
     assert alarms.keys() >= {f"{name}: alarms" for name in pipelines}
+    # What the functions have published is on it, under the same dimensions.
+    drawn = {each.metric for each in metrics_of(widgets)}
+    app = {"Name": "app", "Value": "deadletter"}
+    pages = cloudwatch.get_paginator("list_metrics").paginate(
+        Namespace="Deadletter", Dimensions=[app]
+    )
+    published = {
+        (
+            each["MetricName"],
+            frozenset((where["Name"], where["Value"]) for where in each["Dimensions"]),
+        )
+        for page in pages
+        for each in page["Metrics"]
+    }
+    assert published
+    assert {metric for metric in published - drawn if metric[0] not in NOT_DRAWN} == set()
     # Those that the dashboard names are those that were deployed.
     deployed = cloudwatch.describe_alarms(AlarmNamePrefix="deadletter-")["MetricAlarms"]
     assert set().union(*alarms.values()) <= {alarm["AlarmArn"] for alarm in deployed}

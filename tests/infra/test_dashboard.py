@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,10 @@ import pytest
 
 from deadletter.contract import FAILURE_CATEGORIES, Metric
 from infra.dashboard import MOST_METRICS, MOST_WIDGETS, Size, pages
-from infra.dashboard_body import DEFAULTS, shortened
+from infra.dashboard_body import shortened
 from infra.dashboard_widgets import NOT_DRAWN
 from infra.refusal import Refused
+from tests.dashboards import Drawn, in_full, metrics_of
 from tests.infra.conftest import ORDERS, ROOT, Synthesize
 from tests.infra.templates import PSEUDO, Stack, Synthesis, filled, read
 from tests.infra.test_permissions import COMMANDS
@@ -53,17 +53,6 @@ OF_AWS: Mapping[tuple[str, ...], frozenset[str]] = {
 }
 
 
-@dataclass(frozen=True)
-class Drawn:
-    """A metric of a graph, and the graph's title."""
-
-    title: str
-    namespace: str
-    name: str
-    dimensions: Mapping[str, str]
-    options: Mapping[str, Any]
-
-
 def body_of(dashboard: Mapping[str, Any]) -> dict[str, Any]:
     body: dict[str, Any] = json.loads(filled(dashboard["Properties"]["DashboardBody"]))
     return body
@@ -75,29 +64,6 @@ def widgets_of(synthesis: Synthesis) -> list[dict[str, Any]]:
         for _, dashboard in synthesis.of("AWS::CloudWatch::Dashboard")
         for widget in body_of(dashboard)["widgets"]
     ]
-
-
-def in_full(metrics: Sequence[Sequence[Any]]) -> Iterator[tuple[list[str], dict[str, Any]]]:
-    """The parts and the options of each metric, as CloudWatch reads the short form."""
-    before: list[str] = []
-    for metric in metrics:
-        options = metric[-1] if isinstance(metric[-1], dict) else {}
-        parts = [part for part in metric if isinstance(part, str)]
-        parts = [before[place] if part == "." else part for place, part in enumerate(parts)]
-        yield parts, options
-        before = parts
-
-
-def metrics_of(widgets: Sequence[Mapping[str, Any]]) -> Iterator[Drawn]:
-    for widget in widgets:
-        properties = widget["properties"]
-        at_widget = {name: properties[name] for name in DEFAULTS if name in properties}
-        for parts, options in in_full(properties.get("metrics", [])):
-            if parts:
-                namespace, name, *where = parts
-                dimensions = dict(zip(where[::2], where[1::2], strict=True))
-                options = {**at_widget, **options}
-                yield Drawn(properties["title"], namespace, name, dimensions, options)
 
 
 @pytest.fixture(scope="module")
@@ -239,6 +205,21 @@ def test_the_first_row_has_the_alarms_of_the_whole_app(
     assert line["value"] == 1
     assert line["label"].startswith("RuleTrouble: ")
     assert "RuleCheckFailed: " in line["label"]
+
+
+def test_the_alarms_that_ring_stand_above_all_bands(thirty: Synthesis) -> None:
+    """In a large app a band may be far below, or on another dashboard."""
+    first, *others = [body_of(each) for _, each in thirty.of("AWS::CloudWatch::Dashboard")]
+    ringing = [each for each in first["widgets"] if "states" in each["properties"]]
+    assert not [each for body in others for each in body["widgets"] if "states" in each]
+    assert {tuple(each["properties"]["states"]) for each in ringing} == {("ALARM",)}
+    shown = [arn for each in ringing for arn in each["properties"]["alarms"]]
+    assert len(shown) == len(set(shown)) == 9 * 30
+    assert max(len(each["properties"]["alarms"]) for each in ringing) <= 100
+    bands = [
+        each["y"] for each in first["widgets"] if each["properties"].get("title") == "p0: flow"
+    ]
+    assert max(each["y"] for each in ringing) < min(bands)
 
 
 @pytest.mark.parametrize("pipeline", PIPELINES)
@@ -444,7 +425,7 @@ def test_the_page_names_each_graph_and_each_metric_that_is_not_drawn(
 ) -> None:
     text = PAGE.read_text()
     titles = {each["properties"].get("title", "").partition(": ")[2] for each in widgets} - {""}
-    for title in titles - {"alarms", "alarms of the whole app"}:
+    for title in {title for title in titles if not title.startswith("alarms")}:
         assert f"| {re.sub(r' [(].*', '', title)} |" in text, title
     for metric, reason in NOT_DRAWN.items():
         assert f"| `{metric}` | {reason} |" in text
