@@ -285,6 +285,7 @@ def test_the_age_alarm_fires_reaches_its_subscriber_and_clears(
 def test_the_status_command_and_the_dashboard_see_the_app(
     orders: Deployed, aws: Callable[[str], Any]
 ) -> None:
+    orders.redrive()
     shown = orders.dlq("status")
     assert "orders" in json.dumps(shown)
     cloudwatch, region = aws("cloudwatch"), orders.aws("sqs").meta.region_name
