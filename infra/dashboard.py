@@ -146,10 +146,7 @@ def _shared(app: AppSettings, storage: Storage, rule_check: RuleCheck) -> Rows:
             graph(
                 f"{app.app}: rules of all pipelines, and their checks",
                 [
-                    *ours.all_of(
-                        *(Metric.RULE_TROUBLE, Metric.RULES_REFUSED, Metric.RULES_AT_LIMIT),
-                        statistic=MAXIMUM,
-                    ),
+                    ours.of(Metric.RULE_TROUBLE, MAXIMUM),
                     *(
                         of_function(check, metric, SUM, f"check: {metric}")
                         for metric in ("Throttles", "Errors")

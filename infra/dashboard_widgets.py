@@ -69,13 +69,15 @@ BUCKETS: Mapping[str, str] = {
     "7 or more": "TC(6.5:)",
 }
 
+# The main queue, as a source of the watch's figures: of its expiry alone.
+MAIN = "main"
+
 # Kinds of lanes that the watch knows an age of.
 ROOMS = tuple(f"room:{kind}" for kind in ("due", "circuit", "cause", "rule"))
 
 NOT_DRAWN: Mapping[Metric, str] = {
     Metric.REDRIVE_SUCCESS: "the old name of LettersRecovered, which is drawn",
     Metric.REDRIVE_FAILURE: "the old name of MoveFailed, which is drawn",
-    Metric.WATCH_OVERDUE: "written ahead for an alarm: a graph of it shows minutes to come",
 }
 """The metrics of the contract that are on no graph, each with its reason."""
 
@@ -171,7 +173,7 @@ class _Band:
         ]
         expiry = [
             ours.of(Metric.SECONDS_TO_EXPIRY, MINIMUM, source=source, label=f"{source} expires in")
-            for source in self._sources
+            for source in (MAIN, *self._sources)
         ]
         visible = "ApproximateNumberOfMessagesVisible"
         age = "ApproximateAgeOfOldestMessage"
@@ -277,7 +279,7 @@ class _Band:
                 [
                     *ours.all_of(
                         *(Metric.CIRCUIT_TROUBLE, Metric.CIRCUIT_STATE, Metric.OPEN_CIRCUITS),
-                        *(Metric.CONFIGURATION_HELD, Metric.CIRCUIT_HELD),
+                        Metric.CONFIGURATION_HELD,
                         statistic=MAXIMUM,
                     ),
                     ours.of(Metric.CIRCUIT_OPENED),
@@ -301,11 +303,7 @@ class _Band:
             self._graph(
                 "rules and replays",
                 [
-                    *ours.all_of(
-                        *(Metric.RULE_TROUBLE, Metric.RULES_REFUSED, Metric.RULES_AT_LIMIT),
-                        Metric.REPLAY_BROKEN,
-                        statistic=MAXIMUM,
-                    ),
+                    *ours.all_of(Metric.RULE_TROUBLE, Metric.REPLAY_BROKEN, statistic=MAXIMUM),
                     *ours.all_of(
                         *(Metric.RULE_INVALID, Metric.RULE_LIMIT_REACHED, Metric.REPLAY_RESTARTED)
                     ),

@@ -709,10 +709,6 @@ class Metric(StrEnum):
         "RedriveStalled",
         "Is 1 while no run can do its work: none ends well, or none moves a letter that is due.",
     )
-    WATCH_OVERDUE = (
-        "WatchOverdue",
-        "Is 1 in a minute in which the watch did not run; written ahead, and lowered by each run.",
-    )
     LETTER_TROUBLE = (
         "LetterTrouble",
         "Is 1 while runs meet letters that need a person: possible duplicates, letters that no"
@@ -722,8 +718,6 @@ class Metric(StrEnum):
         "CausesHeld",
         "Causes of failure that suddenly dominate, as of this minute: their letters wait.",
     )
-    RULES_REFUSED = "RulesRefused", "Rules that are invalid and match nothing, as of this minute."
-    RULES_AT_LIMIT = "RulesAtLimit", "Rules that have used up max_matches, as of this minute."
     RULE_TROUBLE = (
         "RuleTrouble",
         "Rules that are invalid, and rules that have used up max_matches, as of this minute.",
@@ -744,10 +738,6 @@ class Metric(StrEnum):
     FAILURE_DOMINATES = (
         "FailureDominates",
         "Is 1 while one failure explains more than half of the dead letters.",
-    )
-    CIRCUIT_HELD = (
-        "CircuitHeld",
-        "Circuits that a person has held for a day or longer without an end.",
     )
     REPLAY_BROKEN = (
         "ReplayBroken",

@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 
-from deadletter.contract import FAILURE_CATEGORIES, Metric
+from deadletter.contract import ALIASES, DAY, FAILURE_CATEGORIES, HOUR, Metric
+from deadletter.watch.observation import FirstDue, LaneState
+from deadletter.watch.point import METRICS
+from deadletter.watch.watch_settings import WatchSettings
 from infra.dashboard import MOST_METRICS, MOST_WIDGETS, Size, pages
 from infra.dashboard_body import shortened
 from infra.dashboard_widgets import NOT_DRAWN
@@ -19,6 +22,7 @@ from tests.dashboards import Drawn, in_full, metrics_of
 from tests.infra.conftest import ORDERS, ROOT, Synthesize
 from tests.infra.templates import PSEUDO, Stack, Synthesis, filled, read
 from tests.infra.test_permissions import COMMANDS
+from tests.watch.minutes import Minutes
 
 # The most metrics of one graph, and characters of a template.
 MOST_OF_A_WIDGET, TEMPLATE = 500, 1_000_000
@@ -27,10 +31,13 @@ PAGE = ROOT / "docs" / "dashboard.md"
 
 PIPELINES = ("orders", "order-events", "theirs", "watched")
 
-# Our metrics whose figures are about one queue or lane, and the lanes that have an age.
-BY_SOURCE = {Metric.OLDEST_LETTER_AGE, Metric.SECONDS_TO_EXPIRY, Metric.LETTERS}
-ROOMS = {"room", "room:due", "room:circuit", "room:cause", "room:rule"}
-SOURCES = {"dlq", "vip", "slow", "parking:default", "parking:quarantine", *ROOMS}
+# Our metrics whose figures are about one queue or lane, and those queues and lanes of orders.
+QUEUES = {"dlq", "vip", "slow", "parking:default", "parking:quarantine"}
+BY_SOURCE: Mapping[str, set[str]] = {
+    Metric.OLDEST_LETTER_AGE: QUEUES | {"room:due", "room:circuit", "room:cause", "room:rule"},
+    Metric.SECONDS_TO_EXPIRY: QUEUES | {"main"},
+    Metric.LETTERS: QUEUES | {"room"},
+}
 
 # What AWS publishes, with the names of the dimensions under which it does.
 OF_AWS: Mapping[tuple[str, ...], frozenset[str]] = {
@@ -105,8 +112,43 @@ def test_our_metrics_are_drawn_under_the_dimensions_that_they_are_published_with
         if metric.name == Metric.FAILURES_BY_CATEGORY:
             assert where.pop("category") in FAILURE_CATEGORIES
         elif metric.name in BY_SOURCE and where:
-            assert where.pop("source") in SOURCES
+            assert where.pop("source") in BY_SOURCE[metric.name]
         assert where == {}, metric
+
+
+def test_the_watch_publishes_figures_about_these_queues_and_lanes() -> None:
+    dedicated, parking = ("vip", "slow"), ("default", "quarantine")
+    orders = Minutes(
+        WatchSettings(
+            pipeline="orders", message_ttl=12.0 * DAY, dedicated=dedicated, parking=parking
+        )
+    )
+    sent = orders.now - HOUR
+    orders.pass_minutes(1)
+    orders.letters = dict.fromkeys((*QUEUES, "main"), 3)
+    orders.main_oldest, orders.due = sent - 3.0 * DAY, FirstDue(sent)
+    lanes = ("due", "circuit:orders", "cause:1a2b", "rule:vip")
+    orders.lanes = {lane: LaneState(2, sent) for lane in lanes}
+    for source in QUEUES:
+        orders.remember(source, oldest=sent)
+    published: dict[str, set[str | None]] = {metric: set() for metric in BY_SOURCE}
+    for _ in range(90):
+        orders.pass_minutes(1)
+        for metric, sources in published.items():
+            sources |= {point.source for point in orders.points(METRICS[metric])}
+    # Each is also published as the worst of all sources, but for their letters.
+    assert {metric: found - {None} for metric, found in published.items()} == BY_SOURCE
+
+
+def test_each_metric_is_published_by_some_code() -> None:
+    """A graph of a metric that is no longer published stays empty."""
+    library = "".join(
+        path.read_text()
+        for path in (ROOT / "lambdas").rglob("*.py")
+        if path.name != "contract.py" and "testing" not in path.parts
+    )
+    names = set(re.findall(r"\bMetric\.([A-Z_]+)\b", library))
+    assert {each.name for each in Metric} - names == {alias.name for alias in ALIASES.values()}
 
 
 def test_the_metrics_of_aws_exist_under_these_dimensions(drawn: list[Drawn]) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from deadletter.contract import Metric
 from deadletter.routing.decision import DUE
 from deadletter.watch.lane_figures import ROOM
 from sandbox.alarms import Point, judge
@@ -146,7 +145,7 @@ def test_a_first_deployment_and_a_quiet_hour_page_nobody(alarms: dict[str, Alarm
     """Nothing is published for ten minutes; then all is well."""
     assert len(alarms) > 30
     for name, alarm in alarms.items():
-        if alarm["MetricName"] == Metric.WATCH_OVERDUE:
+        if alarm["MetricName"] == "WatchOverdue":
             data = heartbeat(minute * MINUTE for minute in range(10, 60))
         else:
             data = healthy(alarm, range(10, 60))

@@ -214,7 +214,7 @@ class BatchResult:
 
     @property
     def samples(self) -> Mapping[str, Sequence[int]]:
-        """The metrics with one value for each letter, by name; those without a value are left out."""
+        """The metrics with one value for each letter, by name; empty ones are left out."""
         return {ATTEMPTS: self.recovered} if self.recovered else {}
 
     @property
