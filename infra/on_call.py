@@ -156,6 +156,7 @@ def _reads(app: AppSettings, storage: Storage) -> Permissions:
     storage.grant_read_rules(permissions)
     storage.grant_read_circuits(permissions)
     storage.grant_read_endpoints(permissions)
+    storage.grant_read_audit(permissions)
     figures = ["GetMetricData", "GetMetricStatistics", "DescribeAlarms"]
     permissions.allow("Figures", [f"cloudwatch:{action}" for action in figures], ["*"])
     permissions.allow("MuteRules", ["cloudwatch:GetAlarmMuteRule"], ["*"])

@@ -10,7 +10,7 @@ import typer
 
 from ..operations.duration import seconds
 from ..operations.problem import Cause, Problem
-from ..operations.reason import checked_reason
+from ..operations.reason import checked_reason, optional_reason
 from ..operations.session import Session
 from . import output
 from .output import line, printable
@@ -28,6 +28,11 @@ Confirm = Annotated[
 ]
 Reason = Annotated[
     str | None, typer.Option("--reason", metavar="TEXT", help="Why; asked for if not given.")
+]
+
+OptionalWhy = Annotated[
+    str | None,
+    typer.Option("--why", "--reason", metavar="TEXT", help="Why, for dlq audit; not asked for."),
 ]
 
 # The suggested end: long enough for the night, and over before it is forgotten.
@@ -92,6 +97,11 @@ def reason(given: str | None, change: str, *, option: str = "--reason") -> str:
     """
     text = ask("Why? (for later readers)") if given is None else given
     return checked_reason(text, change, option=option)
+
+
+def why(given: str | None) -> str:
+    """The reason that was given with an option that need not be there; Problem if too long."""
+    return optional_reason(given)
 
 
 def end(given: str | None, now: datetime, subject: str, *, suggested: str = SUGGESTED) -> datetime:

@@ -22,7 +22,7 @@ from ..operations.problem import Cause, Problem
 from ..operations.session import Session
 from ..operations.words import clock, duration
 from . import asking
-from .asking import Reason, Yes
+from .asking import OptionalWhy, Reason, Yes
 from .command import OnePipeline, PipelineArguments, SomePipelines, command, group, some_pipelines
 from .exit import Exit
 from .output import Block, Part, Reply, Styled, TextTable, line
@@ -145,12 +145,17 @@ def close(
 
 @command(typer_app, "auto", example=["dlq circuit auto", "dlq circuit auto hooks.acme.example -y"])
 def auto(
-    session: Session, key: Key = None, pipeline: OnePipeline = None, yes: Yes = False
+    session: Session,
+    key: Key = None,
+    pipeline: OnePipeline = None,
+    why: OptionalWhy = None,
+    yes: Yes = False,
 ) -> Reply[CircuitChange]:
     """End the manual override of a circuit. An open circuit is tried with a canary at once.
 
     It also replaces a circuit record that is malformed.
     """
+    because = asking.why(why)
     switch = CircuitSwitch(session, pipeline, key)
     if not yes:
         _confirm(
@@ -158,7 +163,7 @@ def auto(
             switch,
             f"End the manual override of circuit {switch.key} of {switch.pipeline}.",
         )
-    return Reply(switch.end_override(), _show_changed)
+    return Reply(switch.end_override(because), _show_changed)
 
 
 def _override(

@@ -12,6 +12,8 @@ from ..operations.endpoint_check import EVENT_TYPE, EndpointCheck, complaints
 from ..operations.endpoint_table import url_policy
 from ..operations.session import Session
 from ..operations.words import clock, duration
+from . import asking
+from .asking import OptionalWhy
 from .endpoint_options import Id, Loopback, Ports
 from .exit import Exit
 from .output import Block, Line, Part, Reply, Styled, TextTable, line
@@ -28,6 +30,7 @@ def check(
     post: Post = False,
     allow_loopback: Loopback = False,
     allow_port: Ports = None,
+    why: OptionalWhy = None,
 ) -> Reply[EndpointCheck]:
     """Send a request to an endpoint, from here, through the dispatcher's URL guard.
 
@@ -41,7 +44,7 @@ def check(
     that ends within 14 days.
     """
     policy = url_policy(allow_loopback, allow_port)
-    answer = operation.check(session, endpoint_id, policy, post=post)
+    answer = operation.check(session, endpoint_id, policy, post=post, why=asking.why(why))
     return Reply(answer, _show, Exit.ATTENTION if complaints(answer) else Exit.DONE)
 
 

@@ -11,7 +11,7 @@ from ..operations.endpoint_edit import EndpointChange, EndpointEditor, check_url
 from ..operations.endpoint_table import url_policy
 from ..operations.session import Session
 from . import asking
-from .asking import Reason, Yes
+from .asking import OptionalWhy, Reason, Yes
 from .endpoint_options import Id, Loopback, Ports
 from .output import Block, Reply, line
 
@@ -33,6 +33,7 @@ def add(
     secret: SecretNames = None,
     allow_loopback: Loopback = False,
     allow_port: Ports = None,
+    why: OptionalWhy = None,
     yes: Yes = False,
 ) -> Reply[EndpointChange]:
     """Register an endpoint of a tenant.
@@ -41,25 +42,28 @@ def add(
     posted: see dlq endpoint check. Without a secret nothing is posted, except to this
     machine in a sandbox.
     """
-    names = secret or []
+    names, because = secret or [], asking.why(why)
     destination = check_url(session, url, url_policy(allow_loopback, allow_port), names)
     editor = EndpointEditor(session, endpoint_id)
     if not yes:
         asking.confirm(session, f"Post the events of {endpoint_id} to {destination.host}.")
-    return Reply(editor.add(url, names), _show)
+    return Reply(editor.add(url, names, because), _show)
 
 
-def enable(session: Session, endpoint_id: Id, yes: Yes = False) -> Reply[EndpointChange]:
+def enable(
+    session: Session, endpoint_id: Id, why: OptionalWhy = None, yes: Yes = False
+) -> Reply[EndpointChange]:
     """Enable an endpoint, within seconds, and end its pause.
 
     Letters that failed meanwhile come back by themselves if they have attempts left; the
     others are in the parking lot.
     """
+    because = asking.why(why)
     editor = EndpointEditor(session, endpoint_id)
     editor.find()
     if not yes:
         asking.confirm(session, f"Post to endpoint {endpoint_id} again.")
-    return Reply(editor.enable(), _show)
+    return Reply(editor.enable(because), _show)
 
 
 def disable(

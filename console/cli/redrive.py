@@ -14,7 +14,8 @@ from ..operations import redrive as operation
 from ..operations.redrive import RedriveRun, RedriveTarget
 from ..operations.session import Session
 from ..operations.words import count, duration, moment
-from .asking import Yes, confirm
+from . import asking
+from .asking import OptionalWhy, Yes
 from .command import OnePipeline, PipelineArgument, command, group, one_pipeline
 from .exit import Exit
 from .output import Block, Line, Reply, Styled, TextTable, line
@@ -44,6 +45,7 @@ def now(
     pipeline: OnePipeline = None,
     dry_run: DryRun = False,
     source: Source = MAIN_DLQ,
+    why: OptionalWhy = None,
     yes: Yes = False,
 ) -> Reply[RedriveRun]:
     """Start a re-drive run now and wait for its report.
@@ -57,13 +59,14 @@ def now(
     do its work (its report names what AWS refused or did not answer), found another run at work,
     or left a letter that could not be judged or moved.
     """
+    because = asking.why(why)
     queue = operation.target(session, one_pipeline(name, pipeline), source)
     if not (yes or dry_run):
-        confirm(session, _question(queue, operation.visible_letters(session, queue)))
+        asking.confirm(session, _question(queue, operation.visible_letters(session, queue)))
     try:
         what = "A dry run looks at" if dry_run else "A run works on"
         with waiting(f"{what} {queue.pipeline.name} (Ctrl-C stops only the waiting)"):
-            run = operation.start(session, queue, dry_run=dry_run)
+            run = operation.start(session, queue, dry_run=dry_run, why=because)
     except KeyboardInterrupt:
         sys.stderr.write(
             "\nStopped waiting; a run that has started goes on to its end: see dlq status.\n"

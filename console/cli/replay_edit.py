@@ -42,7 +42,7 @@ from ..operations.replay_try import (
 from ..operations.session import Session
 from ..operations.words import count
 from . import asking, completion, replay_options
-from .asking import Yes
+from .asking import OptionalWhy, Yes
 from .command import OnePipeline
 from .exit import Exit
 from .output import Block, Line, Reply, Styled, TextTable, line
@@ -145,7 +145,7 @@ def edit(
         draft = maker.draft(held, change(held.letter.body))
         if not yes:
             asking.confirm(session, *_question(draft))
-        record = maker.write(draft)
+        record = maker.write_one(draft)
     except EditRefused as error:
         raise Problem(f"Nothing was changed: {error}.", Cause.FAILED) from error
     return Reply(maker.answer(draft, record), _show_edited)
@@ -209,7 +209,9 @@ def mend(
     mended = ready
     if not dry_run:
         refused.clear()
-        mended = _write_all(maker, chosen, matches, change, refused)
+        with maker.mending(ready) as record:
+            mended = _write_all(maker, chosen, matches, change, refused)
+            record.done({"letters": mended})
     answer = MendedLetters(
         **session.place,
         at=session.now,
@@ -416,6 +418,7 @@ def try_(
     function_: Function = None,
     local_: Local = None,
     timeout: TrySeconds = 60,
+    why: OptionalWhy = None,
     yes: Yes = False,
 ) -> Reply[ReplayTrial]:
     """Try a few letters on another version of the consumer, or on a program here.
@@ -431,6 +434,7 @@ def try_(
         raise Problem("Say what to try them on: --function ARN or --local CMD.", Cause.INPUT)
     if (run is None) == (plan is None):
         raise Problem("Name a RUN, or a plan with --plan FILE.", Cause.INPUT)
+    because = asking.why(why)
     if run is not None:
         switch = RunSwitch(session, pipeline, run)
         chosen, run_id = switch.pipeline, switch.id
@@ -450,7 +454,17 @@ def try_(
     handler = (
         function(session, function_, run_id) if function_ else local(local_ or "", float(timeout))
     )
-    answer = try_letters(session, chosen, run_id, letters, handler, name, replay_options.progress)
+    answer = try_letters(
+        session,
+        chosen,
+        run_id,
+        letters,
+        handler,
+        name,
+        replay_options.progress,
+        recorded_as=function_ or "a program of the caller's",
+        why=because,
+    )
     replay_options.end_progress()
     still_fails = answer.fixed < len(answer.tried)
 

@@ -30,7 +30,7 @@ from ..operations.replay_start import Drift, ReplayStarted, drift, start, starte
 from ..operations.session import Session
 from ..operations.words import clock, count, duration
 from . import asking, replay_options
-from .asking import Yes
+from .asking import OptionalWhy, Yes
 from .command import OnePipeline
 from .output import Block, Line, Reply, Styled, TextTable, line
 from .replay_options import (
@@ -183,7 +183,11 @@ def _canary(text: str) -> tuple[int, ...]:
 
 
 def start_(
-    session: Session, plan: PlanFile, only_counted: OnlyCounted = False, yes: Yes = False
+    session: Session,
+    plan: PlanFile,
+    only_counted: OnlyCounted = False,
+    why: OptionalWhy = None,
+    yes: Yes = False,
 ) -> Reply[ReplayStarted]:
     """Start the replay run that dlq replay plan --out has written down.
 
@@ -193,16 +197,17 @@ def start_(
 
     Starting one plan twice finds the first run. The exit status is 1 if nothing was started.
     """
+    because = asking.why(why)
     filed = replay_draft_file.read(read_text(plan))
     if started_before(session, filed):
-        return Reply(start(session, filed.plan, filed.origins), _show_started)
+        return Reply(start(session, filed.plan, filed.origins, why=because), _show_started)
     changes = drift(session, filed, replay_options.progress)
     replay_options.end_progress()
     if changes.sentences and not only_counted:
         raise Problem(_drifted(filed, changes, plan), Cause.FAILED)
     if not yes:
         asking.confirm(session, *_question(filed, changes, session.now))
-    return Reply(start(session, filed.plan, filed.origins), _show_started)
+    return Reply(start(session, filed.plan, filed.origins, why=because), _show_started)
 
 
 def _drifted(filed: FiledPlan, changes: Drift, path: str) -> str:

@@ -104,6 +104,7 @@ def rerun(
         why=asking.reason(why, "A rerun", option="--why"),
         rate=rate,
         accept_collision=accept_collision,
+        command="replay rerun",
         progress=replay_options.progress,
     )
     replay_options.end_progress()

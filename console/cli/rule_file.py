@@ -23,7 +23,7 @@ from ..operations.rule_file import (
 from ..operations.session import Session
 from ..operations.words import count
 from . import asking
-from .asking import Confirm, Yes
+from .asking import Confirm, OptionalWhy, Yes
 from .exit import Exit
 from .output import Block, Line, Reply, Styled, line
 from .text_file import read_text
@@ -61,6 +61,7 @@ def import_(
     session: Session,
     file: File,
     prune: Prune = False,
+    why: OptionalWhy = None,
     yes: Yes = False,
     confirm_app: Confirm = None,
 ) -> Reply[RuleImport]:
@@ -74,6 +75,7 @@ def import_(
     To remove rules is severe: --yes does not do. Type the app's name when asked, or give it
     with --confirm.
     """
+    because = asking.why(why)
     importer = RuleImporter(session)
     plan = importer.plan(file, read_text(file), prune=prune)
     if plan.removed:
@@ -81,7 +83,7 @@ def import_(
         asking.confirm_by_name(session, confirm_app, session.app_name, *question)
     elif not plan.empty and not yes:
         asking.confirm(session, "Import would:", *_steps(plan))
-    answer = importer.carry_out(plan)
+    answer = importer.carry_out(plan, because)
     return Reply(answer, _show_imported, Exit.ATTENTION if answer.raced else Exit.DONE)
 
 

@@ -63,6 +63,11 @@ class Aws:
         """The ARN of the caller's identity."""
         return self._identity["Arn"]
 
+    @property
+    def user_id(self) -> str:
+        """The caller's unique id; for a role its id and the session's name."""
+        return self._identity["UserId"]
+
     @cached_property
     def _identity(self) -> GetCallerIdentityResponseTypeDef:
         return self.sts.get_caller_identity()

@@ -15,6 +15,7 @@ from deadletter.failure.causes import PARKED_FOR, Causes, ParkedCause
 from .adapter_errors import aws_errors
 from .answer import Answer
 from .app import App, DeployedPipeline
+from .audit import IntendedChange, recorded
 from .aws import Aws
 from .problem import Cause, Problem
 from .session import Session
@@ -78,11 +79,11 @@ class CauseSwitch:
 
     def __init__(self, session: Session, pipeline: str | None, fingerprint: str) -> None:
         self._session = session
-        app = session.app()
-        chosen = app.pipeline(pipeline)
+        self._app = session.app()
+        chosen = self._app.pipeline(pipeline)
         self.pipeline = chosen.name
         self.fingerprint = fingerprint
-        self._store = _store(session.aws, app, chosen)
+        self._store = _store(session.aws, self._app, chosen)
 
     @property
     def caller(self) -> str:
@@ -98,18 +99,35 @@ class CauseSwitch:
     def park(self, by: str, reason: str) -> CauseChange:
         """Let letters be parked for the cause, for a day."""
         word = ParkedCause(self._session.now.timestamp() + PARKED_FOR, by, reason)
-        return self._change(lambda causes: causes.parking(self.fingerprint, word))
+        return self._change(
+            "cause park", reason, PARKED, lambda causes: causes.parking(self.fingerprint, word)
+        )
 
     def retry(self, by: str, reason: str) -> CauseChange:
         """Try the letters of the cause once more, and count it anew."""
         now = self._session.now.timestamp()
-        return self._change(lambda causes: causes.mending(self.fingerprint, by, reason, now))
+        return self._change(
+            "cause retry",
+            reason,
+            MENDED,
+            lambda causes: causes.mending(self.fingerprint, by, reason, now),
+        )
 
-    def _change(self, change: Callable[[Causes], Causes]) -> CauseChange:
+    def _change(
+        self, command: str, why: str, state: str, change: Callable[[Causes], Causes]
+    ) -> CauseChange:
         before, now = self.before, self._session.now
-        with aws_errors():
-            after = self._store.change(change, now.timestamp())
-        return CauseChange(**self._session.place, at=now, before=before, after=self._row_in(after))
+        intended = IntendedChange(
+            command,
+            self.pipeline,
+            f"cause {self.fingerprint}",
+            why,
+            {"state": before.state},
+            {"state": state},
+        )
+        with recorded(self._session, self._app, intended), aws_errors():
+            after = self._row_in(self._store.change(change, now.timestamp()))
+        return CauseChange(**self._session.place, at=now, before=before, after=after)
 
     def _row_in(self, causes: Causes) -> CauseRow:
         rows = {row.fingerprint: row for row in rows_of(self.pipeline, causes, self._session.now)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from difflib import SequenceMatcher
@@ -19,6 +19,7 @@ from . import deployed
 from .adapter_errors import aws_errors
 from .answer import Answer
 from .app import App, DeployedPipeline
+from .audit import IntendedChange, recorded
 from .aws import explain
 from .problem import Cause, Problem
 from .session import Session
@@ -162,24 +163,30 @@ class CircuitSwitch:
                 Cause.INPUT,
             )
         end = NO_END if until is None else until.timestamp()
-        return self._change(OverrideBegun(Override(state, by, reason, end)))
+        command = "circuit open" if state is State.OPEN else "circuit close"
+        intended = {"forced": str(state), "until": until.isoformat() if until else "no end"}
+        event = OverrideBegun(Override(state, by, reason, end))
+        return self._change(command, event, reason, intended)
 
-    def end_override(self) -> CircuitChange:
+    def end_override(self, why: str = "") -> CircuitChange:
         """Ends the manual override; a malformed record is replaced."""
-        return self._change(OverrideEnded())
+        return self._change("circuit auto", OverrideEnded(), why, {"forced": "none"})
 
-    def _change(self, event: Event) -> CircuitChange:
-        now = self._session.now
-        with aws_errors():
-            result = self._breaker.apply_to(self._circuit, event)
-        if result.refused is not None:
-            raise Problem(f"Nothing was done: {result.refused}.", Cause.FAILED)
-        return CircuitChange(
-            **self._session.place,
-            at=now,
-            before=circuit_row(self.pipeline, self._circuit, now),
-            after=circuit_row(self.pipeline, result.circuit, now),
+    def _change(
+        self, command: str, event: Event, why: str, intended: Mapping[str, str]
+    ) -> CircuitChange:
+        now, before = self._session.now, self.before
+        change = IntendedChange(
+            command, self.pipeline, f"circuit {self.key}", why, _facts(before), intended
         )
+        with recorded(self._session, self._app, change) as record:
+            with aws_errors():
+                result = self._breaker.apply_to(self._circuit, event)
+            if result.refused is not None:
+                raise Problem(f"Nothing was done: {result.refused}.", Cause.FAILED)
+            after = circuit_row(self.pipeline, result.circuit, now)
+            record.done(_facts(after))
+        return CircuitChange(**self._session.place, at=now, before=before, after=after)
 
 
 def _breaker(session: Session, app: App, pipeline: DeployedPipeline) -> DynamoDBBreaker:
@@ -273,6 +280,16 @@ def circuit_row(pipeline: str, circuit: Circuit, now: datetime) -> CircuitRow:
         moment(force.until) if force and force.has_end else None,
         circuit.paused is not None,
     )
+
+
+def _facts(row: CircuitRow) -> dict[str, str]:
+    """A circuit as the audit table keeps it."""
+    end = row.forced_until.isoformat() if row.forced_until else "no end"
+    return {
+        "state": row.state,
+        "forced": row.forced or "none",
+        **({"until": end} if row.forced else {}),
+    }
 
 
 def opens_at(circuit: Circuit) -> datetime | None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
+from deadletter.contract import EVERY_PIPELINE
 from deadletter.webhook import signing
 from deadletter.webhook.endpoint import Endpoint, SecretsUnavailable, SecretUnusable
 from deadletter.webhook.http import HttpResponse, HttpsClient, NoAnswer
@@ -18,6 +19,7 @@ from deadletter.webhook.url_guard import Destination, UrlRefused, read_url
 
 from . import endpoint_table
 from .answer import Answer
+from .audit import IntendedChange, recorded
 from .endpoint_list import ListedEndpoint, listed
 from .endpoint_table import UrlPolicy
 from .session import Session
@@ -58,9 +60,15 @@ class EndpointCheck(Answer):
     problem: Annotated[str | None, "why nothing would be posted, or why no answer came"]
 
 
-def check(session: Session, endpoint_id: str, policy: UrlPolicy, *, post: bool) -> EndpointCheck:
-    """Asks an endpoint once, by HEAD or by POST, through the dispatcher's URL guard."""
-    table = endpoint_table.table(session.aws, session.app().endpoints_table)
+def check(
+    session: Session, endpoint_id: str, policy: UrlPolicy, *, post: bool, why: str = ""
+) -> EndpointCheck:
+    """Asks an endpoint once, by HEAD or by POST, through the dispatcher's URL guard.
+
+    A POST is recorded: the tenant gets an event by it.
+    """
+    app = session.app()
+    table = endpoint_table.table(session.aws, app.endpoints_table)
     row = table.find(endpoint_id)
     answer = EndpointCheck(
         **session.place,
@@ -77,7 +85,15 @@ def check(session: Session, endpoint_id: str, policy: UrlPolicy, *, post: bool) 
     )
     if row.endpoint is None:
         return answer
-    return _exchange(session, row.endpoint, policy, answer)
+    if not post:
+        return _exchange(session, row.endpoint, policy, answer)
+    posted = endpoint_table.target(endpoint_id)
+    change = IntendedChange("endpoint check", EVERY_PIPELINE, posted, why)
+    with recorded(session, app, change) as record:
+        answer = _exchange(session, row.endpoint, policy, answer)
+        status = "no answer" if answer.status is None else str(answer.status)
+        record.done({"posted": EVENT_TYPE, "status": status})
+    return answer
 
 
 def http_client() -> HttpsClient:

@@ -39,6 +39,11 @@ def place(endpoint_id: str) -> tuple[str, str]:
     return tenant, endpoint or DEFAULT_ENDPOINT
 
 
+def target(endpoint_id: str) -> str:
+    """An endpoint as the audit table names it."""
+    return f"endpoint {'/'.join(place(endpoint_id))}"
+
+
 def public_part(url: str) -> str:
     """Scheme, host and port of a URL: its path and query can be a secret."""
     try:

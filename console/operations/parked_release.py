@@ -51,7 +51,10 @@ class ParkedExit(Answer):
 
 
 class ParkedMove:
-    """Parked letters that a person is about to release or discard: counted, not moved."""
+    """Parked letters that a person is about to release or discard: counted, not moved.
+
+    `command` is what was typed, if it was neither `parked release` nor `parked discard`.
+    """
 
     def __init__(
         self,
@@ -64,10 +67,12 @@ class ParkedMove:
         rate: float | None = None,
         accept_collision: bool = False,
         keep_export: bool = True,
+        command: str = "",
         progress: Progress = lambda _: None,
     ) -> None:
         self._session = session
         self._discard = discard
+        self._command = command
         chosen = session.app().pipeline(pipeline)
         self.pipeline = chosen.name
         self.why = why
@@ -95,6 +100,10 @@ class ParkedMove:
             raise Problem(self._nothing(), Cause.ABSENT)
 
     @property
+    def _action(self) -> str:
+        return "discard" if self._discard else "release"
+
+    @property
     def letters(self) -> int:
         return sum(draft.forecast.letters for draft in self.drafts)
 
@@ -108,12 +117,15 @@ class ParkedMove:
         from deadletter.replay.discarding import DISCARDED
 
         session = self._session
-        started = [start(session, draft.plan, draft.origins) for draft in self.drafts]
+        command = self._command or f"parked {self._action}"
+        started = [
+            start(session, draft.plan, draft.origins, command=command) for draft in self.drafts
+        ]
         return ParkedExit(
             **session.place,
             at=session.now,
             pipeline=self.pipeline,
-            action="discard" if self._discard else "release",
+            action=self._action,
             letters=self.letters,
             left_out=self.left_out,
             runs=tuple(

@@ -18,6 +18,15 @@ def checked_reason(text: str | None, change: str, *, option: str = "--reason") -
     reason = (text or "").strip()
     if not reason:
         raise Problem(f"{change} needs a reason: add {option}.", Cause.INPUT)
+    return _not_too_long(reason)
+
+
+def optional_reason(text: str | None) -> str:
+    """As `checked_reason`, where a change needs none; it is empty then."""
+    return _not_too_long((text or "").strip())
+
+
+def _not_too_long(reason: str) -> str:
     if len(reason) > MAX_REASON:
         raise Problem(f"A reason has at most {MAX_REASON:,} characters.", Cause.INPUT)
     return reason

@@ -10,7 +10,8 @@ from typing import Annotated, Any
 from deadletter.contract import MAIN_DLQ, Metric
 
 from .answer import Answer
-from .app import DeployedPipeline
+from .app import App, DeployedPipeline
+from .audit import IntendedChange, recorded
 from .aws import Aws, error_code, failure
 from .problem import Cause, Problem
 from .queue import depth
@@ -18,6 +19,9 @@ from .session import Session
 
 # Metrics of letters that stay where they are until a person does something.
 _NEED_PERSON = {Metric.UNDECIDED, Metric.UNSENDABLE, Metric.BROKEN_IN_ROOM}
+
+# What of a report is kept as what has come of it.
+_RECORDED = ("stopped", "received", "moved", "failed", "left")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,7 @@ class RedriveRun(Answer):
 class RedriveTarget:
     """A queue that a run can drain: the DLQ of a pipeline, or a dedicated DLQ."""
 
+    app: App
     pipeline: DeployedPipeline
     source: str
     url: str
@@ -79,14 +84,15 @@ class RedriveTarget:
 
 def target(session: Session, pipeline: str | None, source: str) -> RedriveTarget:
     """The queue with this source id; Problem if the pipeline has no such source."""
-    deployed = session.app().pipeline(pipeline)
+    app = session.app()
+    deployed = app.pipeline(pipeline)
     urls = {MAIN_DLQ: deployed.dlq_url, **deployed.dedicated}
     if source not in urls:
         raise Problem(
             f"Pipeline {deployed.name} has no source {source!r}: it has {', '.join(urls)}.",
             Cause.ABSENT,
         )
-    return RedriveTarget(deployed, source, urls[source])
+    return RedriveTarget(app, deployed, source, urls[source])
 
 
 def visible_letters(session: Session, queue: RedriveTarget) -> int:
@@ -94,14 +100,21 @@ def visible_letters(session: Session, queue: RedriveTarget) -> int:
     return depth(session.aws.sqs, queue.url).visible
 
 
-def start(session: Session, queue: RedriveTarget, *, dry_run: bool) -> RedriveRun:
+def start(session: Session, queue: RedriveTarget, *, dry_run: bool, why: str = "") -> RedriveRun:
     """Starts a run that a person asks for, and waits for its report.
 
     Such a run does not wait although earlier runs could move nothing, and in mode observe it
     looks at letters that were looked at before.
     Raises Problem if the function fails, is busy, does not answer or answers no report.
     """
-    report = _invoke(session.aws, queue, dry_run=dry_run)
+    if dry_run:
+        report = _invoke(session.aws, queue, dry_run=True)
+    else:
+        change = IntendedChange("redrive now", queue.pipeline.name, f"source {queue.source}", why)
+        with recorded(session, queue.app, change) as record:
+            report = _invoke(session.aws, queue, dry_run=False)
+            figures = {name: report[name] for name in _RECORDED if report.get(name) is not None}
+            record.done(figures)
     return RedriveRun(
         **session.place,
         pipeline=queue.pipeline.name,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from hashlib import blake2b
@@ -18,6 +19,7 @@ from deadletter.replay.ticket import ReplayOutcome
 from . import deployed
 from .adapter_errors import aws_errors
 from .answer import Answer
+from .audit import IntendedChange, RecordedChange, recorded
 from .problem import Cause, Problem
 from .replay_letters import ListedLetter, letters_of, objects_of
 from .replay_runs import RunSwitch, person
@@ -196,6 +198,33 @@ class RunEditor:
             )
         return pick.applied
 
+    def write_one(self, draft: DraftEdit) -> str:
+        """Stores the edit of one letter, recorded; otherwise as `write`."""
+        edit = draft.edit
+        change = IntendedChange(
+            "replay edit",
+            self.switch.pipeline.name,
+            f"letter {edit.stamp.origin} of run {self.run.id}",
+            self._why,
+            _facts(edit.before),
+            _facts(edit.after),
+        )
+        with recorded(self.switch.session, self.switch.app, change) as record:
+            name = self.write(draft)
+            record.done({**_facts(edit.after), "record": name})
+        return name
+
+    def mending(self, letters: int) -> AbstractContextManager[RecordedChange]:
+        """Records that many letters are edited; both versions of each are kept with the run."""
+        change = IntendedChange(
+            "replay mend",
+            self.switch.pipeline.name,
+            f"letters of run {self.run.id}",
+            self._why,
+            after={"letters": letters},
+        )
+        return recorded(self.switch.session, self.switch.app, change)
+
     def write(self, draft: DraftEdit) -> str:
         """Stores an edit; returns the name of its record. Raises EditRefused."""
         try:
@@ -287,6 +316,11 @@ def _read(switch: RunSwitch, letters: Sequence[ListedLetter]) -> Iterator[HeldLe
 def body_hash(body: str) -> str:
     """Sixteen hexadecimal digits for a body."""
     return blake2b(body.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+def _facts(letter: Letter) -> dict[str, str | int]:
+    """A letter as the audit table keeps it: nothing of what it says."""
+    return {"body": f"hash {body_hash(letter.body)}", "size": letter.size}
 
 
 def _key(settings: Pipeline, letter: Letter, stamp: Stamp, now: float) -> BusinessKey:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
@@ -23,6 +24,7 @@ from deadletter.replay.ticket import TERMINAL, ReplayOutcome
 from .adapter_errors import aws_errors
 from .answer import Answer
 from .app import App, DeployedPipeline
+from .audit import Facts, IntendedChange, RecordedChange, recorded
 from .aws import error_code
 from .problem import Cause, Problem
 from .session import Session
@@ -300,18 +302,49 @@ class RunSwitch:
 
     def hold(self, because: str) -> ReplayChange:
         """Send nothing from now on."""
-        return self._change(
-            lambda run, at, by: held(run, at=at, by=by, because=because), "held", RunState.HELD
-        )
+        with self._recorded("replay hold", because, {"state": RunState.HELD}) as record:
+            change = self._change(
+                lambda run, at, by: held(run, at=at, by=by, because=because), "held", RunState.HELD
+            )
+            record.done(_facts(change.after))
+        return change
 
     def resume(self, because: str) -> ReplayChange:
         """Go on where it was held."""
-        return self._change(
-            lambda run, at, by: resumed(run, at=at, by=by, because=because), "resumed"
-        )
+        with self._recorded("replay resume", because, {}) as record:
+            change = self._change(
+                lambda run, at, by: resumed(run, at=at, by=by, because=because), "resumed"
+            )
+            record.done(_facts(change.after))
+        return change
 
     def abort(self, because: str, leave_to: str) -> ReplayChange:
         """End the run; what it has in custody goes to `leave_to`."""
+        after = {"state": RunState.ABORTED, "letters go to": leave_to}
+        with self._recorded("replay abort", because, after) as record:
+            change = self._abort(because, leave_to)
+            record.done(_facts(change.after))
+        return change
+
+    def approve(self, because: str) -> ReplayChange:
+        """Let the canaries begin."""
+        self.must_wait()
+        with self._recorded("replay approve", because, {"state": RunState.CANARY}):
+            change = self._change(
+                lambda run, at, by: moved_to(run, RunState.CANARY, at=at, by=by, because=because),
+                "approved",
+            )
+            self._answer_approval(approved=True, because=because)
+        return change
+
+    def refuse(self, because: str) -> ReplayChange:
+        """End the run before it has sent anything."""
+        self.must_wait()
+        after = {"state": RunState.ABORTED, "letters go to": _PARKED}
+        with self._recorded("replay refuse", because, after):
+            return self._abort(because, _PARKED)
+
+    def _abort(self, because: str, leave_to: str) -> ReplayChange:
         change = self._change(
             lambda run, at, by: aborted(run, at=at, by=by, because=because, leave_to=leave_to),
             "aborted",
@@ -320,20 +353,14 @@ class RunSwitch:
             self._answer_approval(approved=False, because=because)
         return change
 
-    def approve(self, because: str) -> ReplayChange:
-        """Let the canaries begin."""
-        self.must_wait()
-        change = self._change(
-            lambda run, at, by: moved_to(run, RunState.CANARY, at=at, by=by, because=because),
-            "approved",
+    def _recorded(
+        self, command: str, why: str, after: Facts
+    ) -> AbstractContextManager[RecordedChange]:
+        before = _facts(row(self.before))
+        change = IntendedChange(
+            command, self.pipeline.name, f"run {self.id}", why, before, after or None
         )
-        self._answer_approval(approved=True, because=because)
-        return change
-
-    def refuse(self, because: str) -> ReplayChange:
-        """End the run before it has sent anything."""
-        self.must_wait()
-        return self.abort(because, _PARKED)
+        return recorded(self.session, self.app, change)
 
     def must_wait(self) -> None:
         """Problem unless the run waits for an approval."""
@@ -394,6 +421,12 @@ class RunSwitch:
             # It waits no longer: it has read the item by itself.
             if error_code(error) not in _NO_TASK:
                 raise
+
+
+def _facts(run: ReplayRow) -> Facts:
+    """A run as the audit table keeps it."""
+    leaves = {"letters go to": run.leaves_to} if run.state == RunState.ABORTED else {}
+    return {"state": run.state, **leaves}
 
 
 _NO_TASK = {"TaskDoesNotExist", "TaskTimedOut", "InvalidToken"}

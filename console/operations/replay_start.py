@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Annotated
@@ -13,6 +13,7 @@ from deadletter.replay.run import ReplayRun, RunState
 from .adapter_errors import aws_errors
 from .answer import Answer
 from .app import App, DeployedPipeline
+from .audit import IntendedChange, recorded
 from .problem import Cause, Problem
 from .replay_census import Census, Progress, census
 from .replay_draft_file import FiledPlan
@@ -116,10 +117,18 @@ def _others(
     return sentences
 
 
-def start(session: Session, plan: ReplayPlan, origins: Sequence[str] | None) -> ReplayStarted:
+def start(
+    session: Session,
+    plan: ReplayPlan,
+    origins: Sequence[str] | None,
+    *,
+    command: str = "replay start",
+    why: str = "",
+) -> ReplayStarted:
     """Stores a plan with its counted letters and its run, and starts the run's execution.
 
-    Starting one plan twice finds the first run: nothing is replayed twice.
+    Starting one plan twice finds the first run: nothing is replayed twice. `command` is what was
+    typed, and `why` it is started, if that is not why it was planned.
     """
     from deadletter.aws.replay_starts import start_execution
 
@@ -146,7 +155,10 @@ def start(session: Session, plan: ReplayPlan, origins: Sequence[str] | None) -> 
         by=person(session),
     )
     runs = runs_of(session, app, pipeline)
-    with aws_errors():
+    change = IntendedChange(
+        command, pipeline.name, f"run {run.id}", why or plan.why, after=_facts(plan)
+    )
+    with recorded(session, app, change), aws_errors():
         # The run's item comes last: whoever finds it finds its plan.
         starts_of(session, app, pipeline).store(plan, origins)
         again = runs.read(run.id) is not None
@@ -154,3 +166,16 @@ def start(session: Session, plan: ReplayPlan, origins: Sequence[str] | None) -> 
         if stored.state is RunState.PLANNED:
             start_execution(session.aws.stepfunctions, pipeline.replay_machine, stored)
     return ReplayStarted(**session.place, at=session.now, run=row(stored), again=again)
+
+
+def _facts(plan: ReplayPlan) -> Mapping[str, str | int]:
+    """A plan as the audit table keeps it: which letters it chooses stands in the run's plan."""
+    letters = {} if plan.counted is None else {"letters": plan.counted}
+    return {
+        "source": plan.source,
+        "destination": plan.destination,
+        **letters,
+        "rate": f"{plan.rate:g} letters/s",
+        "planned by": plan.who,
+        "planned because": plan.why,
+    }

@@ -19,6 +19,7 @@ from deadletter.replay.plan import belongs_to
 from .adapter_errors import aws_errors
 from .answer import Answer
 from .app import App, DeployedPipeline
+from .audit import IntendedChange, recorded
 from .aws import failure
 from .letter_walk import FoundLetter, letters_of_lane, look_into_queue
 from .peek import SAMPLE
@@ -167,8 +168,44 @@ def try_letters(
     handler: Handler,
     name: str,
     progress: Progress = lambda _: None,
+    *,
+    recorded_as: str,
+    why: str = "",
 ) -> ReplayTrial:
-    """Each letter given to a handler as SQS would give it. Nothing is moved or deleted."""
+    """Each letter given to a handler as SQS would give it. Nothing is moved or deleted.
+
+    It is recorded as a change, because the handler's effects are real, and the handler by a name
+    without secrets.
+    """
+    by = recorded_as
+    change = IntendedChange(
+        "replay try",
+        pipeline.name,
+        f"letters of run {run}",
+        why,
+        after={"letters": len(letters), "by": by},
+    )
+    with recorded(session, session.app(), change) as record:
+        tried = _tried(session, pipeline, letters, handler, progress)
+        fixed = sum(letter.outcome == FIXED for letter in tried)
+        record.done({"letters": len(letters), "by": by, FIXED: fixed})
+    return ReplayTrial(
+        **session.place,
+        at=session.now,
+        run=run,
+        handler=name,
+        fixed=fixed,
+        tried=tuple(tried),
+    )
+
+
+def _tried(
+    session: Session,
+    pipeline: DeployedPipeline,
+    letters: Sequence[TrialLetter],
+    handler: Handler,
+    progress: Progress,
+) -> Sequence[TriedLetter]:
     arn = _queue_arn(pipeline.main_url, session)
     tried = []
     for number, trial in enumerate(letters):
@@ -181,15 +218,7 @@ def try_letters(
                 trial.letter.message_id, trial.origin, trial.cause, attempt.outcome, attempt.error
             )
         )
-    fixed = sum(letter.outcome == FIXED for letter in tried)
-    return ReplayTrial(
-        **session.place,
-        at=session.now,
-        run=run,
-        handler=name,
-        fixed=fixed,
-        tried=tuple(tried),
-    )
+    return tried
 
 
 def _queue_arn(url: str, session: Session) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
@@ -14,6 +14,7 @@ from deadletter.settings.pipeline import Pipeline as Terms
 from . import deployed, letters, rule_table
 from .answer import Answer
 from .app import DeployedPipeline
+from .audit import IntendedChange, recorded
 from .aws import side_by_side
 from .problem import Cause, Problem
 from .reason import MAX_REASON
@@ -116,12 +117,12 @@ class RuleEditor:
 
     def write(self, plan: PlannedRule) -> RuleRevision:
         """Writes the rule; Problem if it has changed since the plan was made."""
-        rule_id = plan.rule.rule_id
-        try:
+
+        def put() -> None:
             self._table.put(plan.columns, plan.before)
-        except RuleTableChange as error:
-            raise _raced(rule_id) from error
-        return self._change(rule_id, plan.columns, plan.before)
+
+        why = str(plan.columns.get("reason", ""))
+        return self._change("rules add", put, why, plan.columns, plan.before)
 
     def find(self, rule_id: str) -> StoredRule:
         """The rule with this id; Problem if it is missing."""
@@ -135,12 +136,12 @@ class RuleEditor:
         """Disables the rule; the caller's identity and the old reason are added to the reason."""
         before = rule.columns.get("reason")
         why = _switched_reason(reason, "disabled", self._session.aws.caller, before)
-        try:
-            self._table.disable(rule, why)
-        except RuleTableChange as error:
-            raise _raced(rule.rule_id) from error
         after = {**rule.columns, "enabled": False, "reason": why}
-        return self._change(rule.rule_id, after, rule)
+
+        def switch() -> None:
+            self._table.disable(rule, why)
+
+        return self._change("rules disable", switch, reason, after, rule)
 
     def check_enabled(self, rule: StoredRule) -> None:
         """Raises Problem if the rule is enabled already, or would be INVALID."""
@@ -159,22 +160,39 @@ class RuleEditor:
         """Enables the rule; the caller's identity and the old reason are added to the reason."""
         before = rule.columns.get("reason")
         why = _switched_reason(reason, "enabled", self._session.aws.caller, before)
-        try:
-            self._table.enable(rule, why)
-        except RuleTableChange as error:
-            raise _raced(rule.rule_id) from error
         after = {**rule.columns, "enabled": True, "reason": why}
-        return self._change(rule.rule_id, after, rule)
+
+        def switch() -> None:
+            self._table.enable(rule, why)
+
+        return self._change("rules enable", switch, reason, after, rule)
 
     def _change(
-        self, rule_id: str, after: Mapping[str, Any], before: StoredRule | None
+        self,
+        command: str,
+        write: Callable[[], None],
+        why: str,
+        after: Mapping[str, Any],
+        before: StoredRule | None,
     ) -> RuleRevision:
+        """Makes a change, recorded; Problem if the rule has changed meanwhile."""
+        rule_id = str(after["rule_id"])
+        was, becomes = (
+            rule_table.canonical(columns) if columns else None
+            for columns in (before.columns if before else None, after)
+        )
+        change = IntendedChange(command, self.key, rule_table.target(rule_id), why, was, becomes)
+        with recorded(self._session, self._app, change):
+            try:
+                write()
+            except RuleTableChange as error:
+                raise _raced(rule_id) from error
         return RuleRevision(
             **self._session.place,
             pipeline=self.key,
             rule_id=rule_id,
-            rule=rule_table.canonical(after),
-            before=rule_table.canonical(before.columns) if before else None,
+            rule=becomes or {},
+            before=was,
         )
 
 

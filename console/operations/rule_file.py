@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -17,6 +18,7 @@ from deadletter.rules.rule import VERDICT
 from . import deployed, rule_table, rule_text
 from .answer import Answer
 from .app import App
+from .audit import IntendedChange, error_name, recorded
 from .problem import Cause, Problem
 from .rule_table import RuleTable, RuleTableChange, StoredRule, canonical
 from .session import Session
@@ -107,9 +109,24 @@ class RuleImporter:
         _check(self._app, plan, stored, wanted)
         return plan
 
-    def carry_out(self, plan: ImportPlan) -> RuleImport:
-        """Writes the plan; rules that have changed meanwhile are left alone and named."""
-        raced = tuple(_carry_out(self._table, plan))
+    def carry_out(self, plan: ImportPlan, why: str = "") -> RuleImport:
+        """Writes the plan; rules that have changed meanwhile are left alone and named.
+
+        Each change of a rule is recorded, and all of them before the first is made.
+        """
+        raced = []
+        with ExitStack() as records:
+            steps = [
+                (step, records.enter_context(recorded(self._session, self._app, step.change(why))))
+                for step in _steps(plan)
+            ]
+            for step, record in steps:
+                try:
+                    step.write(self._table)
+                except RuleTableChange as error:
+                    raced.append(step.name)
+                    record.failed(error_name(error))
+                record.done()
         added = [rule_name(columns) for columns in plan.added]
         changed = [
             FileChange(rule_name(new), tuple(column_changes(old, new))) for old, new in plan.changed
@@ -122,7 +139,7 @@ class RuleImporter:
             removed=tuple(name for name in removed if name not in raced),
             kept=tuple(rule_name(rule.columns) for rule in plan.kept),
             unchanged=plan.unchanged,
-            raced=raced,
+            raced=tuple(raced),
         )
 
 
@@ -228,18 +245,44 @@ def _check(
     _refuse("the file", mistakes)
 
 
-def _carry_out(table: RuleTable, plan: ImportPlan) -> Iterator[str]:
-    """Writes the plan; names the rules that have changed meanwhile."""
-    for over, columns in [*((None, new) for new in plan.added), *plan.changed]:
-        try:
-            table.put(_typed(columns), over)
-        except RuleTableChange:
-            yield rule_name(columns)
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One rule that an import writes over `old`, or removes (no `new`)."""
+
+    old: StoredRule | None
+    new: _Columns | None
+
+    @property
+    def name(self) -> str:
+        return rule_name(self._columns)
+
+    @property
+    def _columns(self) -> _Columns:
+        return self.new if self.new is not None else self.old.columns if self.old else {}
+
+    def change(self, why: str) -> IntendedChange:
+        """The step as the audit table keeps it."""
+        before = canonical(self.old.columns) if self.old else None
+        after = canonical(self.new) if self.new is not None else None
+        target = rule_table.target(str(self._columns["rule_id"]))
+        pipeline = str(self._columns["pipeline"])
+        return IntendedChange("rules import", pipeline, target, why, before, after)
+
+    def write(self, table: RuleTable) -> None:
+        """Makes the change; raises RuleTableChange if the rule has changed meanwhile."""
+        if self.new is not None:
+            table.put(_typed(self.new), self.old)
+        elif self.old is not None:
+            table.remove(self.old)
+
+
+def _steps(plan: ImportPlan) -> Iterator[_Step]:
+    for columns in plan.added:
+        yield _Step(None, columns)
+    for old, new in plan.changed:
+        yield _Step(old, new)
     for rule in plan.removed:
-        try:
-            table.remove(rule)
-        except RuleTableChange:
-            yield rule_name(rule.columns)
+        yield _Step(rule, None)
 
 
 def _typed(columns: _Columns) -> dict[str, Any]:

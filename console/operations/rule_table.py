@@ -151,6 +151,11 @@ def canonical(columns: Mapping[str, Any]) -> dict[str, Any]:
     return rule
 
 
+def target(rule_id: str) -> str:
+    """A rule as the audit table names it."""
+    return f"rule {rule_id}"
+
+
 def _key(rule: StoredRule) -> dict[str, Any]:
     return {"pipeline": rule.raw["pipeline"], "rule_id": rule.raw["rule_id"]}
 

@@ -35,7 +35,7 @@ from deadletter.aws.watch_store import DynamoDBWatchStore
 from deadletter.aws.wiring.route import router_for
 from deadletter.aws.wiring.world import World
 from deadletter.circuit.state import State
-from deadletter.contract import CAUSES, MAIN_DLQ, PARKED_LANE, parking_source
+from deadletter.contract import CAUSES, CHANGES, MAIN_DLQ, PARKED_LANE, parking_source
 from deadletter.failure.failure import Category, Failure
 from deadletter.failure.ledger import AboutLetter
 from deadletter.message import stamp
@@ -153,7 +153,7 @@ class Cloud:
         """The parameters, tables and queues that the stacks make."""
         shared = {
             "letters_table": "letters", "circuits_table": "circuits", "rules_table": "rules",
-            "letters_bucket": BUCKET,
+            "audit_table": "audit", "audit_days": 400, "letters_bucket": BUCKET,
         }  # fmt: skip
         self.parameter(f"/{self.app}/app", json.dumps(shared))
         if "letters" not in self.dynamodb.list_tables()["TableNames"]:
@@ -402,6 +402,20 @@ class Cloud:
             AttributeDefinitions=[text("pipeline"), text("rule_id")],
             KeySchema=key("pipeline", "rule_id"),
         )
+        self.dynamodb.create_table(
+            TableName="audit",
+            BillingMode="PAY_PER_REQUEST",
+            AttributeDefinitions=[text("pk"), text("sk"), text("pipeline"),
+                                  {"AttributeName": "happened", "AttributeType": "N"}],
+            KeySchema=key("pk", "sk"),
+            GlobalSecondaryIndexes=[
+                {
+                    "IndexName": CHANGES.name,
+                    "KeySchema": key(CHANGES.partition, str(CHANGES.sort)),
+                    "Projection": {"ProjectionType": "ALL"},
+                }
+            ],
+        )  # fmt: skip
         self.dynamodb.create_table(
             TableName="circuits",
             BillingMode="PAY_PER_REQUEST",

@@ -523,6 +523,7 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
         # A function of yours is yours to grant.
         "ReplayOperator": {"dispatchers": {"lambda:InvokeFunction"}},
     },
+    "dlq audit": {"DlqReader": {**SEE, "table Audit/index/changes": {"dynamodb:Query"}}},
     "dlq circuit list": {"DlqReader": {**SEE, **SEE_CIRCUITS}},
     "dlq circuit show": {"DlqReader": {**SEE, **SEE_CIRCUITS}},
     "dlq circuit open": HOLD_CIRCUIT,

@@ -30,7 +30,12 @@ SECRET_NAME = "deadletter/webhooks/acme"
 def registry(cloud: Any) -> Any:
     """A deployed app with an endpoint registry."""
     cloud.deploy("orders")
-    shared = {"letters_table": "letters", "circuits_table": "circuits", "rules_table": "rules"}
+    shared = {
+        "letters_table": "letters",
+        "circuits_table": "circuits",
+        "rules_table": "rules",
+        "audit_table": "audit",
+    }
     cloud.parameter("/deadletter/app", json.dumps({**shared, "endpoints_table": "endpoints"}))
     cloud.dynamodb.create_table(
         TableName="endpoints",

@@ -1,0 +1,164 @@
+"""Every change by `dlq` is written into the audit table first: without a record, no change."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+from deadletter.contract import AUDIT, CHANGES, change_partition
+
+from . import item
+from .app import App
+from .aws import error_code, explain
+from .problem import Cause, Denied, Problem
+from .session import Session
+
+DONE, FAILED = "done", "failed"
+
+END = "#end"
+"""What the sort key of an end has behind that of its beginning."""
+
+Facts = Mapping[str, Any]
+"""JSON-ready data; never a body, an attribute's value, a secret, or a URL with its path."""
+
+_DAY = 86_400
+# Characters of one side: both go into one item of at most 400 KB; a valid rule has 32 KB at most.
+_MOST_STORED = 128 * 1024
+# An end is never as early as its beginning, so that the newest first is the end.
+_LEAST_SECONDS = 0.001
+
+
+@dataclass(frozen=True, slots=True)
+class IntendedChange:
+    """What a person is about to do with a command ("circuit open") to a target, and why.
+
+    `pipeline` is EVERY_PIPELINE for what belongs to no single one. `after` is what the change
+    is to lead to, as far as it is known.
+    """
+
+    command: str
+    pipeline: str
+    target: str
+    why: str = ""
+    before: Facts | None = None
+    after: Facts | None = None
+
+
+class RecordedChange:
+    """A change that stands in the audit table and is under way. The first end counts."""
+
+    def __init__(self, session: Session, app: App, change: IntendedChange) -> None:
+        self._session = session
+        self._app = app
+        self._at = round(session.clock(), 3)
+        self._key = {
+            AUDIT.partition: change_partition(session.aws.user_id),
+            AUDIT.sort: f"{self._at:014.3f}#{uuid4().hex[:12]}",
+        }
+        self._pipeline = change.pipeline
+        self._ended = False
+        self._begin(change)
+
+    def done(self, after: Facts | None = None) -> None:
+        """It was made; `after` is what it has led to, if that says more than the beginning."""
+        self._end({"outcome": DONE, "after": _kept(after)})
+
+    def failed(self, error: str) -> None:
+        """It was not made, or not wholly; `error` is the error's name."""
+        self._end({"outcome": FAILED, "error": error})
+
+    def _begin(self, change: IntendedChange) -> None:
+        table = self._app.audit_table
+        if not table:
+            raise Problem(
+                "Nothing was done: this app has no audit table, and dlq changes nothing that it "
+                "can't record there. Deploy the app again.",
+                Cause.ABSENT,
+            )
+        facts = {
+            "command": change.command,
+            "target": change.target,
+            "who": self._session.aws.caller,
+            "why": change.why or None,
+            "before": _kept(change.before),
+            "after": _kept(change.after),
+        }
+        try:
+            self._put(self._key, self._at, facts)
+        except Exception as error:
+            problem = explain(error)
+            if problem is None:
+                raise
+            kind = Denied if isinstance(problem, Denied) else Problem
+            raise kind(
+                "Nothing was done, because the change could not be recorded first (a "
+                f"dynamodb:PutItem into the audit table {table}). {problem.says}",
+                problem.cause,
+            ) from error
+
+    def _end(self, facts: Facts) -> None:
+        if self._ended:
+            return
+        self._ended = True
+        key = {**self._key, AUDIT.sort: f"{self._key[AUDIT.sort]}{END}"}
+        at = max(round(self._session.clock(), 3), self._at + _LEAST_SECONDS)
+        try:
+            self._put(key, at, facts)
+        except Exception as error:
+            # The change is made: that its end is missing is what `dlq audit` says of it.
+            if explain(error) is None:
+                raise
+
+    def _put(self, key: Facts, at: float, facts: Facts) -> None:
+        row = {
+            **key,
+            CHANGES.partition: self._pipeline,
+            str(CHANGES.sort): round(at, 3),
+            "ttl": int(at) + self._app.audit_days * _DAY,
+            **{name: fact for name, fact in facts.items() if fact is not None},
+        }
+        self._session.aws.dynamodb.put_item(
+            TableName=self._app.audit_table,
+            Item=item.stored(row),
+            # Written once: rows are added, and never replaced.
+            ConditionExpression="attribute_not_exists(#pk)",
+            ExpressionAttributeNames={"#pk": AUDIT.partition},
+        )
+
+
+def _kept(facts: Facts | None) -> Facts | None:
+    """The facts, or their size if they are too large for an item."""
+    size = 0 if facts is None else len(json.dumps(facts, ensure_ascii=True))
+    return facts if size <= _MOST_STORED else {"too_large": f"{size:,} characters"}
+
+
+@contextmanager
+def recorded(session: Session, app: App, change: IntendedChange) -> Iterator[RecordedChange]:
+    """Records a change, lets it be made, and records how that ended.
+
+    Raises Problem, and nothing is to be done, if it can't be recorded. The body may say `done`
+    with what has come of it, or `failed`; otherwise it is done unless it raises.
+    """
+    record = RecordedChange(session, app, change)
+    try:
+        yield record
+    except BaseException as error:
+        record.failed(error_name(error))
+        raise
+    record.done()
+
+
+def error_name(error: BaseException) -> str:
+    """The name of an error: the code from AWS if there is one. Its text may quote a message."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, Exception) and (code := error_code(cause)):
+            return code
+        cause = cause.__cause__
+    if isinstance(error, Problem):
+        return f"{type(error).__name__}: {error.cause.name}"
+    return type(error).__name__

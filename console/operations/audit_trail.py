@@ -1,0 +1,150 @@
+"""Who changed what: the audit table, read by pipeline and time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
+
+from deadletter.contract import CHANGES, EVERY_PIPELINE
+
+from . import item
+from .answer import Answer
+from .audit_lines import WITHIN, AuditLine, Row, happened, is_end, lines
+from .aws import side_by_side
+from .problem import Cause, Problem
+from .session import Session
+from .words import moment
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+# A change lasts so long at most: a run of the redriver, and a call that is waited for.
+_LONGEST = 1_200.0
+
+# Rows that are read of one pipeline. Two make a change; a page of a query is up to 1 MB.
+_MOST_ROWS = 4_000
+
+
+@dataclass(frozen=True, slots=True)
+class AuditTrail(Answer):
+    """What `dlq audit` answers."""
+
+    at: Annotated[datetime, "when it was read"]
+    changes: Annotated[Sequence[AuditLine], "the newest first"]
+    since: Annotated[datetime, "changes from then on"]
+    until: Annotated[datetime, "changes before then"]
+    more: Annotated[
+        datetime | None, "older changes may follow: ask again with this as --until; null if not"
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class AuditQuestion:
+    """Which changes are asked for: `by` is in the caller's ARN, `what` begins the command.
+
+    Without `pipelines` those of the app. What belongs to all pipelines is always among them.
+    """
+
+    since: datetime
+    until: datetime
+    pipelines: Sequence[str] = ()
+    by: str = ""
+    what: str = ""
+    limit: int = 50
+
+    def wants(self, line: AuditLine) -> bool:
+        """Whether the line is asked for."""
+        of_time = self.since <= line.at < self.until
+        of_caller = self.by.lower() in (line.who or "").lower()
+        words = self.what.lower().split()
+        return of_time and of_caller and line.command.split()[: len(words)] == words
+
+
+def read(session: Session, question: AuditQuestion) -> AuditTrail:
+    """The newest changes that are asked for. Problem for a pipeline without changes or name."""
+    app = session.app()
+    if not app.audit_table:
+        raise Problem("This app has no audit table: deploy it again.", Cause.ABSENT)
+    known = [pipeline.name for pipeline in app.pipelines]
+    names = dict.fromkeys([*(question.pipelines or known), EVERY_PIPELINE])
+    client = session.aws.dynamodb
+    with side_by_side() as start:
+        reads = [
+            (name, start(partial(_rows, client, app.audit_table, name, question))) for name in names
+        ]
+        found = {name: read.answer("The audit table") for name, read in reads}
+    for name in question.pipelines:
+        # One that was removed from the app has a history; a mistyped one has none.
+        if name not in known and not found[name].rows:
+            app.select([name])
+    floor = max(rows.floor for rows in found.values())
+    chosen = [
+        line
+        for line in lines([row for rows in found.values() for row in rows.rows])
+        if question.wants(line) and line.at.timestamp() >= floor
+    ]
+    shown, rest = chosen[: question.limit], chosen[question.limit :]
+    # The next page begins before the last of these: those of the same moment belong to them.
+    while rest and rest[0].at == shown[-1].at:
+        shown.append(rest.pop(0))
+    border = shown[-1].at if rest else moment(floor) if floor else None
+    return AuditTrail(
+        **session.place,
+        at=session.now,
+        changes=shown,
+        since=question.since,
+        until=question.until,
+        more=border,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows of one pipeline; before `floor` (epoch seconds) they are not all there."""
+
+    rows: Sequence[Row]
+    floor: float = 0.0
+
+
+def _rows(client: DynamoDBClient, table: str, pipeline: str, question: AuditQuestion) -> _Rows:
+    """The rows of one pipeline, with those around that may belong to them."""
+    rows: list[Row] = []
+    request: dict[str, Any] = {
+        "TableName": table,
+        "IndexName": CHANGES.name,
+        "KeyConditionExpression": "#pipeline = :pipeline AND #happened BETWEEN :since AND :until",
+        "ExpressionAttributeNames": {
+            "#pipeline": CHANGES.partition,
+            "#happened": str(CHANGES.sort),
+        },
+        "ExpressionAttributeValues": item.stored(
+            {
+                ":pipeline": pipeline,
+                ":since": round(question.since.timestamp() - WITHIN, 3),
+                ":until": round(question.until.timestamp() + _LONGEST, 3),
+            }
+        ),
+        "ScanIndexForward": False,
+    }
+    while True:
+        page = client.query(**request)
+        rows += map(item.plain, page["Items"])
+        if "LastEvaluatedKey" not in page:
+            return _Rows(rows)
+        floor = happened(rows[-1]) + WITHIN if rows else 0.0
+        enough = len(rows) >= _MOST_ROWS or _enough(rows, question, floor)
+        if enough and floor < question.until.timestamp():
+            return _Rows(rows, floor)
+        request["ExclusiveStartKey"] = page["LastEvaluatedKey"]
+
+
+def _enough(rows: Sequence[Row], question: AuditQuestion, floor: float) -> bool:
+    """Whether more rows than are asked for are whole."""
+    if sum(not is_end(row) for row in rows) <= question.limit:
+        return False
+    wanted: Callable[[AuditLine], bool] = question.wants
+    whole = [line for line in lines(rows) if wanted(line) and line.at.timestamp() >= floor]
+    return len(whole) > question.limit
