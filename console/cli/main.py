@@ -59,7 +59,7 @@ COMMANDS = {
         "Webhook endpoints: where tenants want their events, and which get none.",
     ),
     "rules": (".rules", "Routing rules: which letters to stop, slow down or set apart."),
-    "audit": (".audit", "Who changed what, when and why: by dlq, and rules by anyone."),
+    "audit": (".audit", "Who changed what, when and why: the newest first."),
     "help": (".help", "What holds for all commands: exit statuses, environment, JSON, policies."),
 }
 """Each command's module, which holds it as `typer_app`, and its line in the help."""

@@ -38,9 +38,7 @@ class AuditLine:
     via: Annotated[str, f"`{BY_DLQ}`, or `{OUTSIDE}`: the console, an API, or another program"]
     who: Annotated[str | None, "ARN of the caller, with the session; null outside dlq"]
     why: Annotated[str, "the reason given; empty without one"]
-    outcome: Annotated[
-        str, f"`done`, `failed`, or `{UNKNOWN}`: dlq was stopped before it could say"
-    ]
+    outcome: Annotated[str, f"`done`, `failed`, or `{UNKNOWN}`: it was stopped before it could say"]
     error: Annotated[str | None, "name of the error that it failed with"]
     before: Annotated[Mapping[str, Any] | None, "what it was; null if it is new or not on record"]
     after: Annotated[Mapping[str, Any] | None, "what it became; null if it is gone or unknown"]

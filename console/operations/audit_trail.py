@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from math import ceil
 from typing import TYPE_CHECKING, Annotated, Any
 
 from deadletter.contract import CHANGES, EVERY_PIPELINE
@@ -87,10 +88,10 @@ def read(session: Session, question: AuditQuestion) -> AuditTrail:
         if question.wants(line) and line.at.timestamp() >= floor
     ]
     shown, rest = chosen[: question.limit], chosen[question.limit :]
-    # The next page begins before the last of these: those of the same moment belong to them.
-    while rest and rest[0].at == shown[-1].at:
+    # The next page ends with a whole second, as a person can type it: those of it belong here.
+    while rest and _second(rest[0].at) == _second(shown[-1].at):
         shown.append(rest.pop(0))
-    border = shown[-1].at if rest else moment(floor) if floor else None
+    border = _second(shown[-1].at) if rest else moment(floor) if floor else None
     return AuditTrail(
         **session.place,
         at=session.now,
@@ -134,11 +135,15 @@ def _rows(client: DynamoDBClient, table: str, pipeline: str, question: AuditQues
         rows += map(item.plain, page["Items"])
         if "LastEvaluatedKey" not in page:
             return _Rows(rows)
-        floor = happened(rows[-1]) + WITHIN if rows else 0.0
+        floor = ceil(happened(rows[-1]) + WITHIN) if rows else 0.0
         enough = len(rows) >= _MOST_ROWS or _enough(rows, question, floor)
         if enough and floor < question.until.timestamp():
             return _Rows(rows, floor)
         request["ExclusiveStartKey"] = page["LastEvaluatedKey"]
+
+
+def _second(at: datetime) -> datetime:
+    return at.replace(microsecond=0)
 
 
 def _enough(rows: Sequence[Row], question: AuditQuestion, floor: float) -> bool:

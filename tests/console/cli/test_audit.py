@@ -1,0 +1,195 @@
+"""`dlq audit`: one line for each change, the newest first."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from console.cli.exit import Exit
+from console.operations import audit_trail, item
+from deadletter.aws.rule_edits import DynamoDBHistory
+from deadletter.rules.checker import RuleChange
+
+RULE = ("--tenant", "a", "--action", "hold", "--reason", "noise", "--expires", "1h", "--yes")
+
+
+@pytest.fixture
+def orders(cloud: Any) -> Any:
+    cloud.deploy("orders", "invoices", context=["tenantId"])
+    return cloud
+
+
+def streamed(cloud: Any, old: Any, new: Any, ago: float = 0.0, sequence: int = 1) -> None:
+    """The rule checker keeps a change of a rule that the stream has told it."""
+    rule = new or old
+    at = datetime.fromtimestamp(int(time.time() - ago)).astimezone().isoformat()
+    history = DynamoDBHistory(cloud.dynamodb, "audit", time.time, 86_400.0)
+    history.keep(
+        RuleChange(rule["pipeline"], rule["rule_id"], at, str(sequence), f"e{sequence}", old, new)
+    )
+
+
+def changed(cloud: Any, ago: float, **facts: Any) -> None:
+    """A change by `dlq`, some seconds ago, that has ended."""
+    at = round(time.time() - ago, 3)
+    row = {
+        "pk": "#by#AROA:ann", "sk": f"{at:014.3f}#x", "pipeline": "orders", "happened": at,
+        "command": "cause park", "target": "cause f1", "why": "a test",
+        "who": "arn:aws:sts::123456789012:assumed-role/OnCall/ann", **facts,
+    }  # fmt: skip
+    end = {name: row[name] for name in ("pk", "pipeline")}
+    end |= {"sk": f"{row['sk']}#end", "happened": round(at + 0.01, 3), "outcome": "done"}
+    for each in (row, end):
+        cloud.put("audit", item.stored(each))
+
+
+def asked(dlq: Any, *options: str) -> Any:
+    done = dlq("audit", *options, "--json")
+    assert done.exit_code == Exit.DONE, done.output
+    return json.loads(done.stdout)
+
+
+def commands(answer: Any) -> list[str]:
+    return [change["command"] for change in answer["changes"]]
+
+
+def test_a_rule_that_dlq_adds_is_one_line_with_its_author_and_its_columns(
+    orders: Any, dlq: Any
+) -> None:
+    done = dlq("rules", "add", "r", "--pipeline", "orders", *RULE)
+    assert done.exit_code == Exit.DONE, done.output
+    rule = orders.rules()["r"]
+    streamed(orders, None, {**rule, "status": "VALID"})
+    [change] = asked(dlq, "orders")["changes"]
+    assert (change["command"], change["via"], change["outcome"]) == ("rules add", "dlq", "done")
+    assert (change["target"], change["why"]) == ("rule r", "noise")
+    assert change["who"].startswith("arn:aws:sts::123456789012:")
+    assert (change["before"], change["after"]["tenantId"]) == (None, "a")
+    shown = dlq("audit").stdout
+    assert "rules add: rule r of orders" in shown
+    assert "by user/moto: noise" in shown
+    assert "action: none -> HOLD" in shown
+
+
+def test_a_rule_changed_in_the_console_is_a_line_outside_dlq(orders: Any, dlq: Any) -> None:
+    rule = {"pipeline": "orders", "rule_id": "r", "action": "HOLD", "tenantId": "a"}
+    streamed(orders, rule, {**rule, "action": "QUARANTINE"})
+    [change] = asked(dlq, "orders")["changes"]
+    assert (change["command"], change["via"], change["who"]) == ("rules edit", "outside dlq", None)
+    shown = dlq("audit", "--pipeline", "orders").stdout
+    assert "outside dlq, by an unknown person or program" in shown
+    assert "action: HOLD -> QUARANTINE" in shown
+    assert "tenantId" not in shown
+
+
+def test_what_belongs_to_all_pipelines_is_shown_with_each(orders: Any, dlq: Any) -> None:
+    changed(orders, 60, pipeline="*", command="endpoint disable", target="endpoint acme/default")
+    changed(orders, 50, pipeline="invoices", command="circuit open", target="circuit invoices")
+    changed(orders, 40)
+    assert commands(asked(dlq)) == ["cause park", "circuit open", "endpoint disable"]
+    assert commands(asked(dlq, "invoices")) == ["circuit open", "endpoint disable"]
+    assert commands(asked(dlq, "--pipeline", "orders")) == ["cause park", "endpoint disable"]
+
+
+def test_changes_are_chosen_by_caller_command_and_time(orders: Any, dlq: Any) -> None:
+    changed(orders, 60)
+    bob = "arn:aws:sts::123456789012:assumed-role/OnCall/bob"
+    changed(orders, 50, who=bob, command="replay abort", pk="#by#AROA:bob")
+    changed(orders, 9 * 86_400, command="redrive now")
+    assert commands(asked(dlq, "--by", "BOB")) == ["replay abort"]
+    assert commands(asked(dlq, "--what", "replay")) == ["replay abort"]
+    assert commands(asked(dlq, "--what", "replay abort")) == ["replay abort"]
+    assert commands(asked(dlq, "--what", "repl")) == []
+    assert commands(asked(dlq)) == ["replay abort", "cause park"]
+    assert commands(asked(dlq, "--since", "30d", "--until", "8d")) == ["redrive now"]
+    assert "No such change since" in dlq("audit", "--since", "10s").stdout
+
+
+@pytest.mark.parametrize("rows_of_a_page", [1, 3, 1_000])
+def test_older_changes_are_read_page_by_page_without_losing_one(
+    orders: Any, dlq: Any, monkeypatch: pytest.MonkeyPatch, rows_of_a_page: int
+) -> None:
+    for number in range(12):
+        # Three within a second, as a file of rules makes them.
+        ago = time.time() - int(time.time()) + 3_600 * (number // 3) + number / 1_000
+        changed(orders, ago + 1, sk=f"{number}", target=f"cause {number}")
+    paged(monkeypatch, rows_of_a_page)
+    seen: list[str] = []
+    options: list[str] = []
+    for _ in range(20):
+        answer = asked(dlq, "orders", "--limit", "2", *options)
+        seen += [change["target"] for change in answer["changes"]]
+        assert {change["outcome"] for change in answer["changes"]} <= {"done"}
+        if answer["more"] is None:
+            break
+        options = ["--until", answer["more"]]
+    assert sorted(seen) == sorted(f"cause {number}" for number in range(12))
+    assert (
+        f"add --until {asked(dlq, '--limit', '2')['more'][:13]}"
+        in dlq("audit", "--limit", "2").stdout
+    )
+
+
+def paged(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+    """Pages of a query have so many rows, and no more is read than is needed."""
+    from console.operations import aws
+
+    real = aws.connect
+
+    class Paged:
+        def __init__(self, client: Any) -> None:
+            self._client = client
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._client, name)
+
+        def query(self, **request: Any) -> Any:
+            return self._client.query(**request, Limit=rows)
+
+    def connect(profile: str | None, region: str | None) -> aws.Aws:
+        clients = real(profile, region)
+        clients.__dict__["dynamodb"] = Paged(clients.dynamodb)
+        return clients
+
+    monkeypatch.setattr(aws, "connect", connect)
+    monkeypatch.setattr(audit_trail, "_MOST_ROWS", 8)
+
+
+def test_a_removed_pipeline_has_its_history_and_a_mistyped_one_is_refused(
+    orders: Any, dlq: Any
+) -> None:
+    changed(orders, 60, pipeline="gone")
+    assert commands(asked(dlq, "gone")) == ["cause park"]
+    done = dlq("audit", "ordres")
+    assert done.exit_code == Exit.ABSENT
+    assert "no pipeline 'ordres': it has invoices, orders" in done.stderr
+
+
+def test_a_change_without_an_end_and_one_that_failed_say_so(orders: Any, dlq: Any) -> None:
+    changed(orders, 60)
+    rows = orders.dynamodb.scan(TableName="audit")["Items"]
+    [end] = [row for row in rows if row["sk"]["S"].endswith("#end")]
+    orders.put("audit", {**end, "outcome": {"S": "failed"}, "error": {"S": "AccessDenied"}})
+    assert "cause park: cause f1 of orders (failed: AccessDenied)" in dlq("audit").stdout
+    orders.dynamodb.delete_item(TableName="audit", Key={name: end[name] for name in ("pk", "sk")})
+    assert "(its end is not on record)" in dlq("audit").stdout
+    [change] = asked(dlq)["changes"]
+    assert (change["outcome"], change["ended"]) == ("unknown", None)
+
+
+def test_an_app_without_an_audit_table_says_so(orders: Any, dlq: Any) -> None:
+    shared = {"letters_table": "letters", "circuits_table": "circuits"}
+    orders.parameter("/deadletter/app", json.dumps(shared))
+    done = dlq("audit")
+    assert done.exit_code == Exit.ABSENT
+    assert "This app has no audit table: deploy it again." in done.stderr
+
+
+@pytest.mark.parametrize("when", ["soon", "999999999d"])
+def test_a_time_that_is_none_is_refused(orders: Any, dlq: Any, when: str) -> None:
+    done = dlq("audit", "--since", when)
+    assert done.exit_code == Exit.USAGE, done.output

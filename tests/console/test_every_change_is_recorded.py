@@ -1,0 +1,365 @@
+"""Every command that changes something is recorded before it does, or does nothing."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError
+
+from console.cli.exit import Exit
+from console.operations import endpoint_check, item
+from deadletter.aws.causes import DynamoDBCauses
+from deadletter.failure.causes import FailedTry, Second
+from deadletter.replay.run import RunState
+from deadletter.replay.ticket import ReplayOutcome
+from deadletter.webhook.http import NoAnswer
+from tests.console.cli import test_replay_edit, test_replay_report, test_replay_runs
+from tests.console.conftest import REGION
+from tests.infra.test_permissions import COMMANDS
+
+CAUSE = "0123456789abcdef"
+HELD, WAITING = "4f0c1b2a3d4e5f60", "5f0c1b2a3d4e5f60"
+RUNNING, OVER = "7f0c1b2a3d4e5f60", "6f0c1b2a3d4e5f60"
+SECRET = "deadletter/webhooks/acme"
+URL = "https://hooks.acme.example/in?token=hunter2"
+ORDERS, SAID, BECAUSE = ("--pipeline", "orders"), ("--reason", "a test"), ("--why", "a test")
+PATCH = '[{"op": "add", "path": "/mended", "value": "4111"}]'
+
+# What no row may say: contents of letters, and what may be a token.
+SECRETS = ("4111", "hunter2", "price", "whsec_")
+
+# What is typed of each command that changes something, and the reason that is kept. Words in
+# braces are filled in.
+TYPED: dict[str, tuple[str, ...]] = {
+    "dlq redrive now": ("redrive", "now", "orders", *BECAUSE, "--yes"),
+    "dlq parked release": ("parked", "release", "--reason", "poison", *BECAUSE, "--yes"),
+    "dlq parked discard": ("parked", "discard", "--reason", "poison", *BECAUSE, "--yes"),
+    "dlq replay start": ("replay", "start", "--plan", "{plan}", *BECAUSE, "--yes"),
+    "dlq replay hold": ("replay", "hold", RUNNING, *BECAUSE),
+    "dlq replay resume": ("replay", "resume", HELD, *BECAUSE, "--yes"),
+    "dlq replay abort": ("replay", "abort", HELD, *BECAUSE, "--yes"),
+    "dlq replay approve": ("replay", "approve", WAITING, *BECAUSE, "--yes"),
+    "dlq replay refuse": ("replay", "refuse", WAITING, *BECAUSE, "--yes"),
+    "dlq replay rerun": ("replay", "rerun", OVER, *BECAUSE, "--yes"),
+    "dlq replay edit": ("replay", "edit", HELD, "copy-0", "--patch", PATCH, *BECAUSE, "--yes"),
+    "dlq replay mend": ("replay", "mend", HELD, "--patch", PATCH, *BECAUSE, "--yes"),
+    "dlq replay try": (
+        *("replay", "try", HELD, "--local", f"{sys.executable} -c pass hunter2"),
+        *(*BECAUSE, "--yes"),
+    ),
+    "dlq circuit open": ("circuit", "open", *SAID, "--expires", "1h", "--yes"),
+    "dlq circuit close": ("circuit", "close", *SAID, "--expires", "1h", "--yes"),
+    "dlq circuit auto": ("circuit", "auto", *BECAUSE, "--yes"),
+    "dlq cause park": ("cause", "park", CAUSE, *SAID, "--yes"),
+    "dlq cause retry": ("cause", "retry", CAUSE, *SAID, "--yes"),
+    "dlq endpoint check": ("endpoint", "check", "acme", "--post", *BECAUSE),
+    "dlq endpoint add": (
+        *("endpoint", "add", "new", "--url", URL, "--secret", SECRET, *BECAUSE, "--yes"),
+    ),
+    "dlq endpoint enable": ("endpoint", "enable", "acme", *BECAUSE, "--yes"),
+    "dlq endpoint disable": ("endpoint", "disable", "acme", *SAID, "--yes"),
+    "dlq rules add": (
+        *("rules", "add", "new", "--tenant", "a", "--action", "hold", *SAID),
+        *("--expires", "1h", "--yes"),
+    ),
+    "dlq rules enable": ("rules", "enable", "off", *SAID, "--yes"),
+    "dlq rules disable": ("rules", "disable", "on", *SAID, "--yes"),
+    "dlq rules import": ("rules", "import", "{rules}", *BECAUSE, "--yes"),
+}
+
+# Looks, and trials that change nothing.
+LOOKS = [
+    ("status",),
+    ("redrive", "now", "orders", "--dry-run"),
+    ("parked", "list"),
+    ("replay", "list"),
+    ("replay", "show", HELD),
+    ("replay", "mend", HELD, "--patch", PATCH, "--dry-run"),
+    ("circuit", "list"),
+    ("cause", "list"),
+    ("endpoint", "list"),
+    ("endpoint", "check", "acme"),
+    ("rules", "list"),
+    ("rules", "test", "--tenant", "acme"),
+    ("audit",),
+]
+
+_CHANGING = ("Put", "Update", "Delete", "Create", "Set", "Start", "Send", "BatchWrite", "Invoke")
+
+
+def changes(reached: Mapping[str, set[str]]) -> Iterator[str]:
+    """The actions among these that change something, or act on somebody else."""
+    for what, actions in reached.items():
+        for action in actions:
+            asks = action == "logs:StartQuery" or what == "routers"
+            signs = action == "secretsmanager:GetSecretValue"
+            verb = action.partition(":")[2]
+            if what != "table Audit" and not asks and (verb.startswith(_CHANGING) or signs):
+                yield action
+
+
+CHANGING = sorted(
+    command
+    for command, policies in COMMANDS.items()
+    if any(list(changes(reached)) for reached in policies.values())
+)
+
+
+def test_each_command_that_changes_something_is_typed_here() -> None:
+    assert sorted(TYPED) == CHANGING
+    may_record = {
+        command
+        for command, policies in COMMANDS.items()
+        if any(
+            "dynamodb:PutItem" in reached.get("table Audit", ()) for reached in policies.values()
+        )
+    }
+    assert sorted(may_record) == CHANGING
+
+
+class NoClient:
+    """An endpoint that never answers."""
+
+    def addresses(self, _to: Any) -> list[str]:
+        return []
+
+    def exchange(self, *_request: Any) -> Any:
+        raise NoAnswer("no answer")
+
+
+@dataclass(frozen=True)
+class Stage:
+    """An app in which each command has something to do."""
+
+    cloud: Any
+    functions: Any
+    dlq: Any
+    words: Mapping[str, str]
+
+    def type(self, words: tuple[str, ...]) -> Any:
+        return self.dlq(*(self.words.get(word, word) for word in words))
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows of the audit table, the first first."""
+        found = map(item.plain, self.cloud.dynamodb.scan(TableName="audit")["Items"])
+        return sorted(found, key=lambda row: row["happened"])
+
+    def everything(self) -> Any:
+        """What a change could touch."""
+        tables = {
+            table: sorted(
+                json.dumps(item.plain(row), sort_keys=True)
+                for row in self.cloud.dynamodb.scan(TableName=table)["Items"]
+            )
+            for table in ("letters", "rules", "circuits", "endpoints")
+        }
+        objects = self.cloud.s3.list_objects_v2(Bucket="letters-bucket").get("Contents", [])
+        machine = self.functions.machine
+        asked = [name for name, _ in self.functions.invoked if not name.endswith("-router")]
+        return tables, len(objects), asked, len(machine.started), list(machine.answered)
+
+
+@pytest.fixture
+def stage(
+    cloud: Any, functions: Any, dlq: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Stage:
+    settings = {"consumer_library": True, "context": {"tenantId": "body.tenant"}}
+    cloud.deploy("orders", settings=settings, context=["tenantId"])
+    functions.configure("orders", **settings)
+    functions.routes = True
+    functions.report = {"stopped": "the source is empty", "moved": 0, "ended_well": True}
+    _endpoints(cloud, monkeypatch)
+    _runs(cloud)
+    for number in range(2):
+        cloud.park("orders", "POISON", '{"card": "4111"}', origin=f"poison-{number}")
+    cloud.park("orders", "PERMANENT", origin="d")
+    causes = DynamoDBCauses(cloud.dynamodb, "circuits", "orders", lambda: str(time.time_ns()))
+    now = int(time.time())
+    causes.count([Second(now - 1_800, 100)], now - 1_800)
+    tries = tuple(FailedTry(CAUSE, "ValidationError", letter) for letter in range(25))
+    causes.count([Second(now, 25, tries)], now)
+    assert dlq("circuit", "open", *SAID, "--expires", "1h", "--yes").exit_code == Exit.DONE
+    cloud.rule("on", tenantId="a", action="HOLD")
+    cloud.rule("off", tenantId="b", action="HOLD", enabled=False)
+    rules = tmp_path / "rules.json"
+    rule = {"pipeline": "orders", "tenantId": "c", "action": "QUARANTINE"}
+    rules.write_text(json.dumps([{**rule, "rule_id": name} for name in ("one", "two")]))
+    cloud.failed("orders", cloud.letter('{"card": "4111"}'), fingerprint="f1")
+    plan = str(tmp_path / "plan.json")
+    done = dlq("replay", "plan", *ORDERS, "--out", plan, "--why", "planned")
+    assert done.exit_code == Exit.DONE, done.output
+    for row in cloud.dynamodb.scan(TableName="audit")["Items"]:
+        cloud.dynamodb.delete_item(TableName="audit", Key={key: row[key] for key in ("pk", "sk")})
+    return Stage(cloud, functions, dlq, {"{plan}": plan, "{rules}": str(rules)})
+
+
+def _endpoints(cloud: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = json.loads(cloud.ssm.get_parameter(Name="/deadletter/app")["Parameter"]["Value"])
+    cloud.parameter("/deadletter/app", json.dumps({**shared, "endpoints_table": "endpoints"}))
+    keys = ("tenant", "endpoint")
+    cloud.dynamodb.create_table(
+        TableName="endpoints",
+        BillingMode="PAY_PER_REQUEST",
+        AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"} for key in keys],
+        KeySchema=[
+            {"AttributeName": key, "KeyType": kind}
+            for key, kind in zip(keys, ("HASH", "RANGE"), strict=True)
+        ],
+    )
+    row = {"tenant": "acme", "endpoint": "default", "url": URL, "secrets": [SECRET]}
+    cloud.put("endpoints", item.stored({**row, "enabled": True}))
+    secrets = boto3.client("secretsmanager", REGION)
+    secrets.create_secret(Name=SECRET, SecretString="whsec_" + "c2VjcmV0" * 6)
+    monkeypatch.setattr(endpoint_check, "http_client", NoClient)
+
+
+def _runs(cloud: Any) -> None:
+    """Runs: held with letters, waiting for an approval, sending, and over."""
+    test_replay_edit.Held(cloud, test_replay_edit.BODIES, RunState.HELD, 300)
+    cloud.replay(test_replay_runs.run(RunState.WAITING_APPROVAL, id=WAITING))
+    cloud.replay(test_replay_runs.run(RunState.RUNNING, id=RUNNING))
+    over = test_replay_report.run(id=OVER)
+    cloud.replay(over)
+    cloud.snapshot(over, [(test_replay_report.name("d"), ReplayOutcome.PARKED)])
+
+
+class Refuses:
+    """A DynamoDB client that refuses to write into the audit table, from the n-th row on."""
+
+    def __init__(self, client: Any, allowed: int = 0) -> None:
+        self._client = client
+        self._allowed = allowed
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def put_item(self, **request: Any) -> Any:
+        if request["TableName"] == "audit":
+            self._allowed -= 1
+            if self._allowed < 0:
+                says = {"Code": "AccessDeniedException", "Message": "not allowed"}
+                raise ClientError({"Error": says}, "PutItem")  # type: ignore[typeddict-item]
+        return self._client.put_item(**request)
+
+
+def refusing(monkeypatch: pytest.MonkeyPatch, allowed: int = 0) -> None:
+    from console.operations import aws
+
+    real = aws.connect
+
+    def connect(profile: str | None, region: str | None) -> aws.Aws:
+        clients = real(profile, region)
+        clients.__dict__["dynamodb"] = Refuses(clients.dynamodb, allowed)
+        return clients
+
+    monkeypatch.setattr(aws, "connect", connect)
+
+
+@pytest.mark.parametrize("command", TYPED)
+def test_a_change_is_recorded_with_who_what_and_why_and_how_it_ended_or_is_not_made(
+    stage: Stage, command: str
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        refusing(patch)
+        as_it_was = stage.everything()
+        refused = stage.type(TYPED[command])
+        assert refused.exit_code == Exit.UNREACHABLE, refused.output
+        assert "Nothing was done, because the change could not be recorded" in refused.stderr
+        assert "dynamodb:PutItem into the audit table audit" in refused.stderr
+        assert stage.everything() == as_it_was
+    before = time.time()
+    done = stage.type(TYPED[command])
+    assert done.exit_code in (Exit.DONE, Exit.ATTENTION), done.output
+    rows = stage.rows()
+    begun = [row for row in rows if not row["sk"].endswith("#end")]
+    ends = {row["sk"].removesuffix("#end"): row for row in rows if row["sk"].endswith("#end")}
+    # A file of two rules makes two changes.
+    assert len(begun) == (2 if command == "dlq rules import" else 1)
+    caller = boto3.client("sts", REGION).get_caller_identity()
+    for row in begun:
+        assert row["pk"] == f"#by#{caller['UserId']}"
+        assert (row["who"], row["why"]) == (caller["Arn"], "a test")
+        assert f"dlq {row['command']}" == command
+        everywhere = command.startswith("dlq endpoint")
+        assert row["pipeline"] == ("*" if everywhere else "orders")
+        assert row["target"].partition(" ")[2]
+        assert before - 1 <= row["happened"] <= time.time()
+        assert row["ttl"] == pytest.approx(before + 400 * 86_400, abs=60)
+        end = ends.pop(row["sk"])
+        assert (end["outcome"], end["ttl"] >= row["ttl"]) == ("done", True)
+        assert (end["pk"], end["pipeline"]) == (row["pk"], row["pipeline"])
+        assert end["happened"] > row["happened"]
+    assert ends == {}
+    text = json.dumps(rows)
+    assert not [secret for secret in SECRETS if secret in text]
+
+
+@pytest.mark.parametrize("words", LOOKS, ids=" ".join)
+def test_a_look_is_not_recorded(stage: Stage, words: tuple[str, ...]) -> None:
+    done = stage.type(words)
+    assert done.exit_code in (Exit.DONE, Exit.ATTENTION), done.output
+    assert stage.rows() == []
+
+
+def test_without_the_permission_the_table_and_the_policies_are_named(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusing(monkeypatch)
+    before = stage.everything()
+    done = stage.type(TYPED["dlq rules disable"])
+    assert done.exit_code == Exit.UNREACHABLE
+    assert "AWS refuses PutItem: not allowed" in done.stderr
+    assert "managed polic" in done.stderr
+    assert stage.everything() == before
+
+
+def test_of_a_file_no_rule_is_written_unless_all_are_recorded(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusing(monkeypatch, allowed=1)
+    before = stage.everything()
+    assert stage.type(TYPED["dlq rules import"]).exit_code == Exit.UNREACHABLE
+    assert stage.everything() == before
+
+
+def test_a_change_whose_end_can_not_be_recorded_is_made_all_the_same(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusing(monkeypatch, allowed=1)
+    assert stage.type(TYPED["dlq rules disable"]).exit_code == Exit.DONE
+    assert stage.cloud.rules()["on"]["enabled"] is False
+    [row] = stage.rows()
+    assert row["before"]["rule_id"] == "on"
+
+
+def test_a_change_that_fails_is_recorded_with_the_name_of_its_error(stage: Stage) -> None:
+    denied = {"Error": {"Code": "AccessDeniedException", "Message": "may not: card 4111"}}
+    stage.functions.raises = ClientError(denied, "Invoke")  # type: ignore[arg-type]
+    assert stage.type(TYPED["dlq redrive now"]).exit_code == Exit.UNREACHABLE
+    _, end = stage.rows()
+    assert (end["outcome"], end["error"]) == ("failed", "AccessDeniedException")
+    assert "4111" not in json.dumps(stage.rows())
+
+
+def test_a_run_that_is_not_waited_for_is_recorded_as_such(stage: Stage) -> None:
+    stage.functions.raises = KeyboardInterrupt()
+    assert stage.type(TYPED["dlq redrive now"]).exit_code == Exit.STOPPED
+    _, end = stage.rows()
+    assert (end["outcome"], end["error"]) == ("failed", "KeyboardInterrupt")
+
+
+def test_an_app_without_an_audit_table_is_changed_by_no_command(stage: Stage) -> None:
+    parameter = stage.cloud.ssm.get_parameter(Name="/deadletter/app")["Parameter"]["Value"]
+    shared = {**json.loads(parameter), "audit_table": ""}
+    stage.cloud.parameter("/deadletter/app", json.dumps(shared))
+    done = stage.type(TYPED["dlq circuit auto"])
+    assert done.exit_code == Exit.ABSENT
+    assert "this app has no audit table" in done.stderr
