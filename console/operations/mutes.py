@@ -7,7 +7,7 @@ ALARM then. Alarm actions are never disabled instead: they would stay so until a
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,6 +16,7 @@ from deadletter.contract import pipeline_prefix
 
 from .answer import Answer
 from .app import App, DeployedPipeline
+from .audit import IntendedChange, recorded
 from .aws import error_code
 from .duration import seconds
 from .problem import Cause, Problem
@@ -113,7 +114,7 @@ class Mutes:
         mute = AlarmMute(
             self.rule, "SCHEDULED", begins, begins + duration, tuple(alarms), description
         )
-        with _known_calls():
+        with self._recorded(why, before, mute), _known_calls():
             self._cloudwatch.put_alarm_mute_rule(
                 Name=mute.rule,
                 Description=description,
@@ -133,9 +134,18 @@ class Mutes:
         """End the mute now: alarms that are in ALARM page at once. Nothing happens without one."""
         before = self._read()
         if before is not None:
-            with _known_calls():
+            with self._recorded("", before, None), _known_calls():
                 self._cloudwatch.delete_alarm_mute_rule(AlarmMuteRuleName=self.rule)
         return self._answer(before, None)
+
+    def _recorded(
+        self, why: str, before: AlarmMute | None, after: AlarmMute | None
+    ) -> AbstractContextManager[object]:
+        name = self._pipeline.name
+        change = IntendedChange(
+            "mute", name, f"alarms of {name}", why, _facts(before), _facts(after) or _NOT_MUTED
+        )
+        return recorded(self._session, self._app, change)
 
     def _read(self) -> AlarmMute | None:
         try:
@@ -163,6 +173,17 @@ class Mutes:
             before=before,
             mute=mute,
         )
+
+
+_NOT_MUTED = {"muted": "no"}
+
+
+def _facts(mute: AlarmMute | None) -> dict[str, str | int] | None:
+    """A mute as the audit table keeps it."""
+    if mute is None:
+        return None
+    until = "no end" if mute.until is None else mute.until.isoformat(timespec="minutes")
+    return {"muted": f"until {until}", "alarms": len(mute.alarms)}
 
 
 def length_of(text: str) -> timedelta:

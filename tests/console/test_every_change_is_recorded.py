@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from console.cli.exit import Exit
-from console.operations import endpoint_check, item
+from console.operations import aws, endpoint_check, item
 from deadletter.aws.causes import DynamoDBCauses
 from deadletter.failure.causes import FailedTry, Second
 from deadletter.replay.run import RunState
@@ -39,6 +39,7 @@ SECRETS = ("4111", "hunter2", "price", "whsec_")
 # What is typed of each command that changes something, and the reason that is kept. Words in
 # braces are filled in.
 TYPED: dict[str, tuple[str, ...]] = {
+    "dlq mute": ("mute", "orders", "--for", "2h", *SAID),
     "dlq redrive now": ("redrive", "now", "orders", *BECAUSE, "--yes"),
     "dlq parked release": ("parked", "release", "--reason", "poison", *BECAUSE, "--yes"),
     "dlq parked discard": ("parked", "discard", "--reason", "poison", *BECAUSE, "--yes"),
@@ -125,6 +126,30 @@ def test_each_command_that_changes_something_is_typed_here() -> None:
     assert sorted(may_record) == CHANGING
 
 
+class Mutable:
+    """CloudWatch with one alarm, that knows mute rules: moto does not."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self.muted: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def get_alarm_mute_rule(self, **_request: Any) -> Any:
+        says = {"Code": "ResourceNotFoundException", "Message": "no such rule"}
+        raise ClientError({"Error": says}, "GetAlarmMuteRule")  # type: ignore[typeddict-item]
+
+    def get_paginator(self, operation: str) -> Any:
+        return self if operation == "describe_alarms" else self._client.get_paginator(operation)
+
+    def paginate(self, **_request: Any) -> Any:
+        return [{"MetricAlarms": [{"AlarmName": "deadletter-orders-DlqAge", "StateValue": "OK"}]}]
+
+    def put_alarm_mute_rule(self, **request: Any) -> None:
+        self.muted.append(request["Name"])
+
+
 class NoClient:
     """An endpoint that never answers."""
 
@@ -143,6 +168,7 @@ class Stage:
     functions: Any
     dlq: Any
     words: Mapping[str, str]
+    cloudwatch: Mutable
 
     def type(self, words: tuple[str, ...]) -> Any:
         return self.dlq(*(self.words.get(word, word) for word in words))
@@ -164,7 +190,8 @@ class Stage:
         objects = self.cloud.s3.list_objects_v2(Bucket="letters-bucket").get("Contents", [])
         machine = self.functions.machine
         asked = [name for name, _ in self.functions.invoked if not name.endswith("-router")]
-        return tables, len(objects), asked, len(machine.started), list(machine.answered)
+        others = len(machine.started), list(machine.answered), list(self.cloudwatch.muted)
+        return tables, len(objects), asked, *others
 
 
 @pytest.fixture
@@ -198,7 +225,10 @@ def stage(
     assert done.exit_code == Exit.DONE, done.output
     for row in cloud.dynamodb.scan(TableName="audit")["Items"]:
         cloud.dynamodb.delete_item(TableName="audit", Key={key: row[key] for key in ("pk", "sk")})
-    return Stage(cloud, functions, dlq, {"{plan}": plan, "{rules}": str(rules)})
+    words = {"{plan}": plan, "{rules}": str(rules)}
+    cloudwatch = Mutable(cloud.cloudwatch)
+    connecting(monkeypatch, cloudwatch=lambda _client: cloudwatch)
+    return Stage(cloud, functions, dlq, words, cloudwatch)
 
 
 def _endpoints(cloud: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,13 +281,17 @@ class Refuses:
 
 
 def refusing(monkeypatch: pytest.MonkeyPatch, allowed: int = 0) -> None:
-    from console.operations import aws
+    connecting(monkeypatch, dynamodb=lambda client: Refuses(client, allowed))
 
+
+def connecting(monkeypatch: pytest.MonkeyPatch, **replaced: Callable[[Any], Any]) -> None:
+    """From now on these clients are others."""
     real = aws.connect
 
     def connect(profile: str | None, region: str | None) -> aws.Aws:
         clients = real(profile, region)
-        clients.__dict__["dynamodb"] = Refuses(clients.dynamodb, allowed)
+        for name, replace in replaced.items():
+            clients.__dict__[name] = replace(getattr(clients, name))
         return clients
 
     monkeypatch.setattr(aws, "connect", connect)
