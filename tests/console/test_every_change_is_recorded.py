@@ -78,7 +78,6 @@ TYPED: dict[str, tuple[str, ...]] = {
 
 # Looks, and trials that change nothing.
 LOOKS = [
-    ("status",),
     ("redrive", "now", "orders", "--dry-run"),
     ("parked", "list"),
     ("replay", "list"),
@@ -144,7 +143,7 @@ class Mutable:
         return self if operation == "describe_alarms" else self._client.get_paginator(operation)
 
     def paginate(self, **_request: Any) -> Any:
-        return [{"MetricAlarms": [{"AlarmName": "deadletter-orders-DlqAge", "StateValue": "OK"}]}]
+        return [{"MetricAlarms": [{"AlarmName": "deadletter-orders-DlqAge"}]}]
 
     def put_alarm_mute_rule(self, **request: Any) -> None:
         self.muted.append(request["Name"])
