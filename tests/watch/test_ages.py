@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from deadletter.contract import DAY, HOUR, MINUTE, Metric, Mode
+from deadletter.contract import DAY, HOUR, MINUTE, WATCH, Metric, Mode
 from deadletter.redrive.waiting_room import END_OF_TIME
 from deadletter.watch.observation import LaneState
 from tests.watch.minutes import BEGIN, Minutes
@@ -121,3 +121,23 @@ def test_the_soonest_expiry_of_all_queues_is_a_figure_of_its_own() -> None:
     minutes.pass_minutes(1)
     assert minutes.value(EXPIRY) == minutes.value(EXPIRY, "dlq") == 4 * DAY
     assert minutes.value(EXPIRY, "parking:default") == 14 * DAY
+
+
+def test_the_oldest_letter_of_the_queues_that_are_drained_is_a_figure_of_its_own() -> None:
+    minutes = Minutes(letters={"slow": 1, "parking:default": 1, "vip": 1})
+    minutes.settings = replace(
+        minutes.settings, dedicated=("slow", "vip"), alarms=WATCH._replace(scheduled=("vip",))
+    )
+    minutes.pass_minutes(10)
+    minutes.letters["dlq"] = 1
+    minutes.pass_minutes(5)
+    assert minutes.value(AGE, "dlq") == 4 * MINUTE
+    assert minutes.value(AGE) == minutes.value(AGE, "vip") == 14 * MINUTE
+    minutes.letters["vip"] = 0
+    minutes.pass_minutes(1)
+    assert minutes.value(AGE) == 5 * MINUTE
+    minutes.letters["dlq"] = 0
+    minutes.pass_minutes(10)
+    assert minutes.value(AGE) == 0
+    minutes.pass_minutes(1)
+    assert minutes.value(AGE) is None

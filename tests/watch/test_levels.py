@@ -6,12 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from deadletter.contract import CIRCUIT_LEVELS, DAY, HOUR, MINUTE, Metric
+from deadletter.contract import CIRCUIT_LEVELS, DAY, HOUR, MINUTE, WATCH, Metric, Mode
 from deadletter.redrive.source_memory import LETTER_TROUBLES, SourceMemory
 from deadletter.redrive.waiting_room import END_OF_TIME
 from deadletter.watch.lane_figures import first_due, lanes_to_count
-from deadletter.watch.observation import CircuitsState, FirstDue, LaneState, RulesState
-from deadletter.watch.row import Failing, LaneRow, QueueRow, WatchRow
+from deadletter.watch.observation import (
+    CircuitsState,
+    FirstDue,
+    LaneState,
+    ReplaysState,
+    RulesState,
+)
+from deadletter.watch.row import Failing, LaneRow, Level, QueueRow, WatchRow
 from deadletter.watch.stall import failing_steps, stall
 from tests.watch.minutes import BEGIN, Minutes
 
@@ -344,3 +350,107 @@ def test_failures_are_in_a_row_over_fifteen_minutes_and_not_longer() -> None:
     after = {gap: failing_steps(row, {"router": "busy"}, BEGIN + gap) for gap in (900, 901)}
     assert after[900]["router"] == Failing(BEGIN, 2, "busy")
     assert after[901]["router"] == Failing(BEGIN + 901, 1, "busy")
+
+
+# A letter of the waiting room that is late.
+
+
+def late(minutes: Minutes) -> str:
+    """Why runs have stalled; empty if they have not."""
+    assert minutes.row is not None
+    assert minutes.value(STALLED) == int(minutes.row.stalled is not None)
+    return "" if minutes.row.stalled is None else minutes.row.stalled.why
+
+
+def test_a_letter_that_is_due_for_a_quarter_of_an_hour_is_a_stall() -> None:
+    minutes = Minutes(due=FirstDue(BEGIN))
+    minutes.pass_minutes(15)
+    assert late(minutes) == ""
+    minutes.pass_minutes(1)
+    assert late(minutes) == "a letter of the waiting room has been due for 15 minutes"
+    minutes.due = None
+    minutes.pass_minutes(1)
+    assert late(minutes) != ""
+    minutes.due = FirstDue(minutes.now)
+    minutes.pass_minutes(1)
+    assert late(minutes) == ""
+
+
+@pytest.mark.parametrize("circuits", [CircuitsState(level=2), CircuitsState(named=1)])
+def test_a_letter_behind_an_open_circuit_is_no_stall_until_it_closes(
+    circuits: CircuitsState,
+) -> None:
+    minutes = Minutes(due=FirstDue(BEGIN - DAY), circuits=circuits)
+    minutes.pass_minutes(20)
+    assert late(minutes) == ""
+    minutes.circuits = CircuitsState()
+    minutes.pass_minutes(14)
+    assert late(minutes) == ""
+    minutes.pass_minutes(1)
+    assert late(minutes) != ""
+
+
+def test_a_letter_behind_a_replay_run_is_no_stall_until_it_has_ended() -> None:
+    minutes = Minutes(due=FirstDue(BEGIN - DAY), replays=ReplaysState(moving=("r1",)))
+    minutes.pass_minutes(20)
+    assert late(minutes) == ""
+    minutes.replays = ReplaysState()
+    minutes.pass_minutes(14)
+    assert late(minutes) == ""
+    minutes.pass_minutes(1)
+    assert late(minutes) != ""
+
+
+def test_mode_observe_moves_no_letter_and_is_no_stall() -> None:
+    minutes = Minutes(due=FirstDue(BEGIN - DAY))
+    minutes.settings = replace(minutes.settings, mode=Mode.OBSERVE)
+    minutes.pass_minutes(20)
+    assert late(minutes) == ""
+
+
+def test_how_late_a_letter_may_be_is_a_setting() -> None:
+    minutes = Minutes(due=FirstDue(BEGIN))
+    minutes.settings = replace(minutes.settings, alarms=WATCH._replace(room_late=HOUR))
+    minutes.pass_minutes(60)
+    assert late(minutes) == ""
+    minutes.pass_minutes(1)
+    assert late(minutes) != ""
+
+
+def test_a_run_that_does_not_end_well_explains_a_letter_that_is_late() -> None:
+    minutes = Minutes(due=FirstDue(BEGIN))
+    minutes.pass_minutes(1)
+    minutes.pass_minutes(30, runs_end_well=False)
+    assert "no run has ended well" in late(minutes)
+    assert "waiting room" not in late(minutes)
+
+
+# Rules that do nothing.
+
+
+def test_rules_that_do_nothing_are_named_until_they_are_mended() -> None:
+    minutes = Minutes(rules=RulesState(refused=("a", "b", "c", "d", "e"), limited=("f",)))
+    minutes.pass_minutes(1)
+    why = "invalid, and matching nothing: a, b, c and 2 more; stopped after max_matches letters: f"
+    assert minutes.why(Metric.RULE_TROUBLE) == why
+    minutes.rules = None
+    minutes.pass_minutes(2)
+    assert (minutes.value(Metric.RULE_TROUBLE), minutes.why(Metric.RULE_TROUBLE)) == (6, why)
+    minutes.rules = RulesState()
+    minutes.pass_minutes(1)
+    assert (minutes.value(Metric.RULE_TROUBLE), minutes.why(Metric.RULE_TROUBLE)) == (0, None)
+
+
+def test_a_rule_of_all_pipelines_is_no_trouble_of_one() -> None:
+    minutes = Minutes(rules=RulesState(everywhere=2))
+    minutes.pass_minutes(1)
+    assert [point.everywhere for point in minutes.points(Metric.RULE_TROUBLE)] == [True]
+    assert minutes.why(Metric.RULE_TROUBLE) is None
+
+
+def test_a_level_of_an_earlier_version_is_forgotten() -> None:
+    minutes = Minutes()
+    old = {"RulesRefused|*": Level(3, BEGIN), "CircuitHeldBefore": Level(1, BEGIN)}
+    minutes.row = WatchRow(first_at=BEGIN, ran_at=BEGIN, levels=old)
+    minutes.pass_minutes(1)
+    assert "CircuitHeldBefore" not in minutes.row.levels

@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from deadletter.watch.row import Failing, LaneRow, Level, QueueRow, Stalled, WatchRow
+from deadletter.watch.row import (
+    AttendedRow,
+    CircuitOpenings,
+    CircuitsRow,
+    Failing,
+    LaneRow,
+    Level,
+    LevelTrouble,
+    MainRow,
+    QueueRow,
+    ReplaysRow,
+    Stalled,
+    WatchRow,
+)
 from deadletter.watch.row_json import row_from_json, row_to_json
+from tests.watch.minutes import Minutes
 
 FULL = WatchRow(
     first_at=1.5,
@@ -17,6 +33,18 @@ FULL = WatchRow(
     failing={"router": Failing(5.0, 2, "a \u2028 reason")},
     stalled=Stalled(6.0, "no run"),
     held={"tenant-1": 7.0},
+    troubles={"CircuitTrouble": LevelTrouble(3.5, "circuit orders")},
+    circuits=CircuitsRow(
+        not_closed={"orders": 1.0},
+        stuck={"orders#config": "why"},
+        openings={"orders": CircuitOpenings(outage=4, trips=2, at=(1.0, 2.5))},
+        many_since=9.5,
+    ),
+    attended={"parking:default": AttendedRow(letters=3, at=1.0, since=2.0, nearest=2)},
+    replays=ReplaysRow(broken=("r1",), lost={"r2": (1.0, 2.0)}, moved_at=3.0),
+    main=MainRow(asked_at=4.0, oldest=0.5),
+    depths=(1, 0, 3),
+    direction="rising",
 )
 
 
@@ -44,6 +72,13 @@ def test_a_field_of_a_later_version_is_left_out() -> None:
         '{"first_at":1,"ran_at":2,"queues":{"dlq":{"letters":"3"}}}',
         '{"first_at":1,"ran_at":2,"levels":{"x":{"value":3}}}',
         '{"first_at":NaN,"ran_at":2}',
+        '{"first_at":1,"ran_at":2,"depths":[true]}',
+        '{"first_at":1,"ran_at":2,"depths":3}',
+        '{"first_at":1,"ran_at":2,"direction":3}',
+        '{"first_at":1,"ran_at":2,"replays":{"broken":[3]}}',
+        '{"first_at":1,"ran_at":2,"circuits":{"openings":{"a":{"outage":3}}}}',
+        '{"first_at":1,"ran_at":2,"circuits":{"stuck":{"a":3}}}',
+        '{"first_at":1,"ran_at":2,"troubles":{"a":{"since":1,"why":3}}}',
     ],
 )
 def test_a_damaged_row_is_no_row(text: str) -> None:
@@ -67,3 +102,30 @@ def test_a_row_of_an_older_version_was_never_counted() -> None:
     row = row_from_json('{"first_at":1,"ran_at":2}')
     assert row is not None
     assert row.counted_at == 0
+
+
+def test_a_row_of_the_version_with_thirteen_alarms_is_read() -> None:
+    """As it stood in the table before: with a heartbeat, and without a word on troubles."""
+    text = (
+        '{"first_at":1000000000.0,"ran_at":1000000060.0,"queues":{"dlq":{"letters":3,'
+        '"read_at":1000000060.0,"created":968464000.0,"retention":1209600.0,"empty_at":'
+        '1000000000.0,"filled_at":1000000060.0,"left":0}},"lanes":{"due":{"letters":1,'
+        '"first_due":1000000100.0}},"counted_at":1000000000.0,"levels":{"RulesRefused":'
+        '{"value":1,"positive_at":1000000060.0},"CircuitHeld":{"value":0,"positive_at":1.0}},'
+        '"failing":{},"held":{"orders":1000000000.0}}'
+    )
+    row = row_from_json(text)
+    assert row is not None
+    assert row.queues["dlq"].letters == 3
+    assert (row.troubles, row.circuits, row.depths) == ({}, CircuitsRow(), ())
+    assert row_from_json(row_to_json(row)) == row
+
+
+def test_an_idle_row_is_one_write_unit() -> None:
+    minutes = Minutes()
+    minutes.settings = replace(minutes.settings, dedicated=("slow",))
+    minutes.now += 0.123
+    minutes.pass_minutes(20)
+    assert minutes.row is not None
+    # The item has its keys, and a few attributes for people, beside the text.
+    assert len(row_to_json(minutes.row)) < 900
