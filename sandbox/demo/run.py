@@ -12,12 +12,14 @@ from rich.console import Console
 from sandbox.demo.events import Event, plan
 from sandbox.demo.live import Screen, account, screen
 from sandbox.demo.look import Look, look
+from sandbox.demo.pages import Pages, pages
 from sandbox.demo.pipeline import DemoPipeline
 from sandbox.demo.receiver import Receiver, Visit
 from sandbox.demo.reconcile import DeliveredEvent, FoundLetters, Reconciliation, reconcile
 from sandbox.demo.script import prepare, steps
 from sandbox.demo.watch import watch
 from sandbox.deploy import deploy
+from sandbox.queue_metrics import QueueMetrics
 from sandbox.server import Sandbox
 
 SEED = 1
@@ -65,7 +67,7 @@ INTERRUPTED = 130
 
 
 def main(folder: Path, report: Path) -> int:
-    """Run the demo; the exit status is 0 if every event is accounted for.
+    """Run the demo; the exit status is 0 if every event is accounted for and no alarm rang.
 
     Logs and outputs go to *folder*, the figures to *report*. Nothing of it is left
     running, whatever ends it.
@@ -90,15 +92,20 @@ def _demo(folder: Path, report: Path) -> int:
     with Receiver() as receiver, Sandbox(folder) as sandbox:
         with screen(console, clock, len(events)) as display:
             pipeline = _deployed(sandbox, display)
-            found, last = _play(pipeline, receiver, events, display)
+            cloudwatch = sandbox.client("cloudwatch")
+            # Alarms on queues would see nothing in an AWS that publishes no metrics of queues.
+            with QueueMetrics(sandbox.queues, cloudwatch):
+                found, last = _play(pipeline, receiver, events, display)
+            called = pages(cloudwatch)
         outcome = reconcile(events, found)
         report.parent.mkdir(parents=True, exist_ok=True)
-        report.write_text(json.dumps(figures(outcome, last, clock()), indent=2) + "\n")
+        report.write_text(json.dumps(figures(outcome, last, called, clock()), indent=2) + "\n")
         console.print(account(outcome))
         for what, ids in outcome.wrong.items():
             console.print(f"{what}: {', '.join(ids)}")
         console.print(f"The figures are in {report}, the logs in {folder}.", soft_wrap=True)
-        return 0 if outcome.passed else 1
+        console.print(called.says, soft_wrap=True)
+        return 0 if outcome.passed and called.passed else 1
 
 
 def _deployed(sandbox: Sandbox, display: Screen) -> DemoPipeline:
@@ -164,7 +171,7 @@ def _digest(origin: str, origins: Mapping[str, Event]) -> str:
     return origins[origin].digest if origin in origins else origin
 
 
-def figures(outcome: Reconciliation, last: Look, seconds: float) -> dict[str, Any]:
+def figures(outcome: Reconciliation, last: Look, called: Pages, seconds: float) -> dict[str, Any]:
     """Write the account as the report's JSON; *seconds* is how long it all took."""
     return {
         "sent": outcome.sent,
@@ -183,4 +190,5 @@ def figures(outcome: Reconciliation, last: Look, seconds: float) -> dict[str, An
         "outages": last.circuit.trips,
         "runs": len(last.reports),
         "decisions": dict(last.decisions),
+        "alarms_that_rang": list(called.rang),
     }

@@ -22,3 +22,14 @@ def parse(example: str) -> None:
         if not arguments:
             break
         command = command.get_command(context, arguments.pop(0))
+
+
+def takes_options(words: str) -> bool:
+    """Whether `dlq` has a command or a group of this name ("dlq rules add")."""
+    command: Any = typer.main.get_command(main.app)
+    for word in words.split()[1:]:
+        context = command.make_context("dlq", [word], resilient_parsing=True)
+        command = command.get_command(context, word) if hasattr(command, "get_command") else None
+        if command is None:
+            return False
+    return True

@@ -1,47 +1,175 @@
-"""The runbook has the section that each alarm names."""
+"""The runbook has a section for each alarm, and all that it tells a person to type exists."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
+from tests.console.command_lines import parse, takes_options
 from tests.infra.templates import Synthesis
 from tests.infra.test_permissions import COMMANDS
+from tools.transcripts import MACHINE, commands_of, transcripts_of
 
-RUNBOOK = Path(__file__).parents[2] / "docs" / "runbook.md"
+PAGE = (Path(__file__).parents[2] / "docs" / "runbook.md").read_text()
+
+OF_NO_ALARM = {"The DLQ alarm rang: what now?", "Troubles that page nobody"}
+
+CAUSES = (
+    *("429", "503", "500", "DNS", "TLS", "schema"),
+    *("one tenant", "everything"),
+)
+"""What the decision tree of the issue has to have an answer for."""
+
+DRILLS = {
+    *("dependency-down", "poison-tenant", "throttled-table", "denied-key", "schedule-deleted"),
+    *("throttled-function", "letter-about-to-expire", "bad-rule", "big-backlog"),
+}
+
+DRILL = re.compile(r"^```sh drill=(?P<name>[a-z-]+)\n(?P<lines>.*?)^```$", re.M | re.S)
+
+SECTIONS = dict(re.findall(r"^## (.+?)\n(.*?)(?=^(?:<a id=\S+\n\n)?## |\Z)", PAGE, re.M | re.S))
+ALARMS = {title: text for title, text in SECTIONS.items() if title not in OF_NO_ALARM}
 
 
-def test_each_section_begins_with_a_command_and_ends_with_what_clears_the_page() -> None:
-    _, *sections = re.split(r"^## \w+\n", RUNBOOK.read_text(), flags=re.M)
-    assert len(sections) > 20
-    for section in sections:
-        assert re.match(r"\n```\ndlq [a-z]", section), section
-        assert section.strip().rpartition("\n\n")[2].startswith("Clears "), section
+def rows(text: str) -> Iterator[list[str]]:
+    """The rows of the tables in a text, without their headings."""
+    for line in text.splitlines():
+        if line.startswith("| ") and not line.startswith(("| metric", "| reason |")):
+            yield [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def typed() -> Iterator[str]:
+    """Every command in the page, in sentences and in blocks."""
+    fenced = re.compile(r"^```.*?^```$", re.M | re.S)
+    for block in DRILL.finditer(PAGE):
+        yield from block["lines"].splitlines()
+    for block in re.findall(r"^```sh\n(.*?)^```$", PAGE, re.M | re.S):
+        yield from block.splitlines()
+    for text in re.findall(r"`(dlq [^`]+)`", fenced.sub("", PAGE)):
+        yield " ".join(text.split())
+
+
+def first_of(section: str) -> str:
+    """The words of the first command of a section, without its arguments."""
+    match = re.match(r"\n```sh[^\n]*\n(dlq [a-z ]*[a-z])", section)
+    assert match is not None, section[:80]
+    return match[1]
 
 
 def test_each_alarm_has_its_section_and_each_section_an_alarm(app: Synthesis) -> None:
-    sections = {name.lower() for name in re.findall(r"^## (\w+)$", RUNBOOK.read_text(), re.M)}
-    named = {
-        alarm["Properties"]["AlarmDescription"].rpartition("#")[2]
-        for _, alarm in app.of("AWS::CloudWatch::Alarm")
-    }
-    assert named == sections
+    """Alarms that share a section stand in one heading, in the order of the table."""
+    shared: dict[str, list[str]] = {}
+    for _, alarm in app.of("AWS::CloudWatch::Alarm"):
+        name = re.sub("_.*", "", alarm["Properties"]["AlarmName"]).rpartition("-")[2]
+        section = alarm["Properties"]["AlarmDescription"].partition("#")[2].partition("\n")[0]
+        names = shared.setdefault(section, [])
+        if name not in names:
+            names.append(name)
+    assert {", ".join(names) for names in shared.values()} == set(ALARMS)
+    for section, names in shared.items():
+        heading = f"## {', '.join(names)}\n"
+        if section != ", ".join(names).lower():
+            assert f'<a id="{section}"></a>\n\n{heading}' in PAGE
+        else:
+            assert heading in PAGE
+
+
+@pytest.mark.parametrize("title", ALARMS)
+def test_a_section_begins_with_a_command_and_ends_with_what_clears_the_page(title: str) -> None:
+    assert first_of(ALARMS[title])
+    assert ALARMS[title].strip().rpartition("\n\n")[2].startswith("Clears ")
 
 
 def test_the_description_of_an_alarm_and_its_section_begin_with_one_command(
     app: Synthesis,
 ) -> None:
-    text = RUNBOOK.read_text()
-    first = dict(re.findall(r"^## (\w+)\n\n```\n(dlq [a-z ]*[a-z])", text, re.M))
+    of_alarm = {
+        name: first_of(text) for title, text in ALARMS.items() for name in title.split(", ")
+    }
     for _, alarm in app.of("AWS::CloudWatch::Alarm"):
         description = alarm["Properties"]["AlarmDescription"]
         [command] = re.findall(r"First command: `(dlq [a-z ]*[a-z])", description)
-        section = re.sub("_.*", "", alarm["Properties"]["AlarmName"]).rpartition("-")[2]
-        assert command == first[section], section
+        name = re.sub("_.*", "", alarm["Properties"]["AlarmName"]).rpartition("-")[2]
+        assert command == of_alarm[name], name
 
 
 def test_people_who_may_only_read_may_type_the_first_command_of_each_section() -> None:
-    first = set(re.findall(r"^```\n(dlq [a-z ]*[a-z])", RUNBOOK.read_text(), re.M))
+    first = {first_of(text) for text in ALARMS.values()}
     assert {command: list(COMMANDS[command]) for command in first} == {
         command: ["DlqReader"] for command in first
     }
+
+
+@pytest.mark.parametrize("command", sorted(set(typed())))
+def test_a_command_of_the_runbook_is_one_that_dlq_takes(command: str) -> None:
+    if re.fullmatch(r"dlq [a-z ]+", command):
+        # Named and not typed: what it takes is left out.
+        assert takes_options(command)
+    else:
+        parse(command)
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+def test_the_decision_tree_has_a_leaf_for_each_cause_with_a_command_and_an_end(cause: str) -> None:
+    tree = SECTIONS["The DLQ alarm rang: what now?"]
+    [(name, means, what, ends)] = [
+        row for row in rows(tree) if row[0].startswith(f"**{cause}") or row[0] == cause
+    ]
+    assert name
+    assert means
+    assert "`dlq " in what
+    assert ends
+
+
+def test_no_row_of_a_table_is_left_without_an_end() -> None:
+    checked = 0
+    for text in SECTIONS.values():
+        for row in rows(text):
+            assert all(row), row
+            checked += 1
+    assert checked > 30
+
+
+def test_each_drill_has_one_block_of_five_commands_at_most_and_the_first_only_reads() -> None:
+    blocks = {match["name"]: match["lines"].splitlines() for match in DRILL.finditer(PAGE)}
+    assert blocks.keys() == DRILLS
+    assert len(DRILL.findall(PAGE)) == len(DRILLS)
+    for name, lines in blocks.items():
+        assert 1 <= len(lines) <= 5, name
+        words = re.match(r"dlq [a-z ]*[a-z]", lines[0])
+        assert words is not None
+        command = next(known for known in sorted(COMMANDS, key=len, reverse=True)
+                       if words[0].startswith(known))  # fmt: skip
+        assert list(COMMANDS[command]) == ["DlqReader"], name
+
+
+def test_a_block_of_a_drill_can_be_typed_where_there_is_no_terminal() -> None:
+    for match in DRILL.finditer(PAGE):
+        for line in match["lines"].splitlines():
+            changes = any(f"dlq {words}" in line for words in ("rules add", "rules disable"))
+            runs = "redrive now" in line and "--dry-run" not in line
+            if changes or runs:
+                assert line.endswith("--yes"), line
+            if changes:
+                assert "--reason" in line, line
+
+
+def test_each_drill_has_a_place_for_its_transcript() -> None:
+    assert transcripts_of(PAGE).keys() == DRILLS
+
+
+def test_a_transcript_names_no_machine_and_its_commands_are_commands() -> None:
+    for name, text in transcripts_of(PAGE).items():
+        assert MACHINE.search(text) is None, name
+        for command in commands_of(text):
+            parse(command)
+
+
+@pytest.mark.parametrize("anchor", sorted(set(re.findall(r"\(#([a-z-]+)\)", PAGE))))
+def test_a_link_within_the_page_leads_somewhere(anchor: str) -> None:
+    headings = re.findall(r"^#+ (.+)$", PAGE, re.M)
+    known = {re.sub(r"[^a-z -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    assert anchor in known | set(re.findall(r'<a id="([a-z]+)">', PAGE))

@@ -10,6 +10,7 @@ from rich.console import Console
 from sandbox.demo.events import HEALTHY, RECOVERING, plan
 from sandbox.demo.live import LINE_EVERY, account, figures, screen
 from sandbox.demo.look import Look
+from sandbox.demo.pages import Pages
 from sandbox.demo.pipeline import Seated
 from sandbox.demo.receiver import Visit
 from sandbox.demo.reconcile import DeliveredEvent, FoundLetters, reconcile
@@ -97,8 +98,8 @@ def test_the_account_shows_what_is_wrong():
 
 def test_the_report_has_the_figures_that_were_promised():
     outcome = reconcile(EVENTS, FoundLetters(delivered=[DeliveredEvent(EVENTS[0].digest)]))
-    figures = report_figures(outcome, LOOK, seconds=80.04)
-    promised = "sent delivered parked_by_reason waiting lost duplicates seconds"
+    figures = report_figures(outcome, LOOK, Pages(11, ()), seconds=80.04)
+    promised = "sent delivered parked_by_reason waiting lost duplicates seconds alarms_that_rang"
     assert set(promised.split()) <= figures.keys()
     assert (figures["sent"], figures["lost"], figures["seconds"]) == (331, 330, 80.0)
     assert json.loads(json.dumps(figures)) == figures
