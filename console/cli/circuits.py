@@ -107,8 +107,8 @@ def open_(
     This is the kill switch. Running runs notice it at their next chunk of letters. When
     the override expires, a canary finds out whether the dependency works.
 
-    With --until-closed it lasts until dlq circuit close or dlq circuit auto. After a day
-    the alarm CircuitHeld reminds you of it.
+    With --until-closed it lasts until dlq circuit close or dlq circuit auto; the alarm
+    CircuitTrouble reminds you of it.
     """
     if until_closed and expires is not None:
         raise Problem("--until-closed and --expires exclude each other: give one.", Cause.INPUT)

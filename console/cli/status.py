@@ -152,7 +152,7 @@ def _merged(items: Iterable[Attention]) -> Iterator[tuple[str, str]]:
 
 def _overview(pipelines: Sequence[PipelineStatus], now: datetime) -> TextTable:
     dedicated = any(pipeline.dedicated for pipeline in pipelines)
-    headings = ["PIPELINE", "CIRCUIT", ">MAIN", ">DLQ", ">OLDEST", ">WAITING", ">PARKED"]
+    headings = ["PIPELINE", "CIRCUIT", ">MAIN", ">DLQ", "TREND", ">OLDEST", ">WAITING", ">PARKED"]
     if dedicated:
         headings.append(">DEDICATED")
     return TextTable(
@@ -163,6 +163,7 @@ def _overview(pipelines: Sequence[PipelineStatus], now: datetime) -> TextTable:
                 _circuit_cell(pipeline.circuit),
                 _depth_cell([pipeline.main]),
                 _depth_cell([pipeline.dlq]),
+                _direction(pipeline.direction or ""),
                 _oldest(pipeline),
                 _waiting_cell(pipeline),
                 _depth_cell(pipeline.parking.values(), _rescued(pipeline, _parking(pipeline))),
@@ -183,6 +184,8 @@ def _pipeline(pipeline: PipelineStatus, now: datetime) -> Iterator[Block]:
     yield line("Last run: ", _last_ending(pipeline, now))
     yield line("Last busy run: ", _last_run_at(run, now), _last_run_did(run))
     yield line("Oldest letter in the DLQ: ", _oldest(pipeline), _oldest_by(pipeline))
+    if pipeline.direction is not None:
+        yield line("Letters over the last ten looks: ", _direction(pipeline.direction))
     if pipeline.outlook is not None:
         yield from _outlook(pipeline.outlook)
         if pipeline.outlook.letters:
@@ -279,6 +282,10 @@ def _circuit_cell(circuit: CircuitStatus | None) -> Part:
     if circuit is None:
         return "?"
     return Styled(circuit.state, "good" if circuit.state == State.CLOSED else "alarm")
+
+
+def _direction(direction: str) -> Part:
+    return Styled(direction, "alarm" if direction == "rising" else "faint")
 
 
 def _depth_cells(queue: QueueDepth | None) -> Iterator[Part]:

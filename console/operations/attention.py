@@ -27,13 +27,14 @@ from .circuits import CircuitRow
 from .collisions import ManyCollisions
 from .queue import QueueDepth
 from .replay_runs import ReplayRow
+from .ringing import ringing
 from .watched import RunEnding, SourceStatus
 from .words import clock, count, duration
 
 if TYPE_CHECKING:
     from .status import CircuitStatus, PipelineStatus
 
-# As the alarm WatchHeartbeat: the watch runs each minute.
+# As the alarm RedriveStalled without data: the watch runs each minute.
 _WATCH_OVERDUE = timedelta(minutes=3)
 
 # Troubles of letters that are older are over, or the run that met them was long ago.
@@ -43,8 +44,8 @@ _RECENT = timedelta(hours=1)
 _EXPIRES_SOON = {Mode.ENFORCE: 12 * HOUR, Mode.OBSERVE: 2 * DAY}
 
 URGENCY = (
-    *("ALARM", "EXPIRY", "STALLED", "WATCH", "LAST_RUN", "LETTERS", "REPLAY", "CAUSE"),
-    *("COLLISIONS", "CONFIGURATION", "CIRCUIT", "HELD", "UNREAD", "PARKED", "LOOKED"),
+    *("ALARM", "EXPIRY", "STALLED", "WATCH", "TROUBLE", "LAST_RUN", "LETTERS", "REPLAY"),
+    *("CAUSE", "COLLISIONS", "CONFIGURATION", "CIRCUIT", "HELD", "UNREAD", "PARKED", "LOOKED"),
 )
 
 
@@ -59,7 +60,7 @@ class Attention:
     pipeline: Annotated[str, "name of the pipeline"]
     kind: Annotated[
         str,
-        "ALARM, EXPIRY, STALLED, WATCH, LAST_RUN, LETTERS, REPLAY, CAUSE, COLLISIONS, "
+        "ALARM, EXPIRY, STALLED, WATCH, TROUBLE, LAST_RUN, LETTERS, REPLAY, CAUSE, COLLISIONS, "
         "CONFIGURATION, CIRCUIT, HELD, UNREAD, PARKED or LOOKED, in this order",
     ]
     says: Annotated[str, "a sentence for people"]
@@ -74,25 +75,29 @@ def attention(pipelines: Iterable[PipelineStatus], now: datetime) -> Iterator[At
 
 def _needs(pipeline: PipelineStatus, now: datetime) -> Iterator[tuple[str, str]]:
     """Each kind of trouble of a pipeline, with its sentence."""
-    for alarm in pipeline.alarms:
-        since = duration((now - alarm.since).total_seconds())
-        yield "ALARM", f"{alarm.name} is in ALARM since {clock(alarm.since, now)}, {since} ago"
+    yield from ringing(pipeline, now)
+    run_now = f"dlq redrive now --pipeline {pipeline.name}"
     if (stalled := pipeline.stalled) is not None:
         since = f" since {clock(stalled.since, now)}" if stalled.since else ""
-        yield "STALLED", f"runs cannot do their work{since}: {stalled.why}"
+        yield "STALLED", f"runs cannot do their work{since}: {stalled.why}; to try one: {run_now}"
     # Without a source, what the watch remembers could not be read.
     if pipeline.sources and (says := _watch_says(pipeline.watch_ran_at, now)):
-        yield "WATCH", says
+        yield "WATCH", f"{says}; for a run by hand meanwhile: {run_now}"
     for source in pipeline.sources:
         yield from _source_needs(pipeline, source, now)
     if failed := counter(pipeline.last_run, "failed"):
-        yield "LAST_RUN", f"the last busy run could not move {count(failed, 'letter')}"
+        yield (
+            "LAST_RUN",
+            f"the last busy run could not move {count(failed, 'letter')}; "
+            f"to see why: {run_now} --dry-run",
+        )
     if renamed := counter((pipeline.last_run or {}).get("counts"), Metric.ATTRIBUTE_RENAMED):
         letters = count(renamed, "letter")
         yield (
             "LAST_RUN",
             f"the last busy run sent on {letters} whose own attribute {stamp.NAME} is now "
-            f"{stamp.KEPT_NAME}: the name is reserved, so its producer needs another",
+            f"{stamp.KEPT_NAME}: the name is reserved, so its producer needs another; "
+            f"to see which: dlq peek --pipeline {pipeline.name}",
         )
     for run in pipeline.replays:
         if (says := _replay_says(run)) is not None:
@@ -100,12 +105,14 @@ def _needs(pipeline: PipelineStatus, now: datetime) -> Iterator[tuple[str, str]]
     for cause in pipeline.causes:
         yield "CAUSE", _cause_says(pipeline.name, cause, now)
     if (many := pipeline.collisions) is not None:
-        yield "COLLISIONS", _collisions_say(many)
+        listed = f"dlq parked list {pipeline.name} --reason COLLISION"
+        yield "COLLISIONS", f"{_collisions_say(many)}; those parked before: {listed}"
     for key in pipeline.misconfigured:
         yield "CONFIGURATION", _configuration_says(pipeline.name, key)
     own_is_held = any(circuit.key == pipeline.name for circuit in pipeline.held)
     if pipeline.circuit is not None and pipeline.circuit.state != State.CLOSED and not own_is_held:
-        yield "CIRCUIT", _circuit_says(pipeline.circuit, now)
+        says = _circuit_says(pipeline.circuit, now)
+        yield "CIRCUIT", f"{says}; see dlq circuit show --pipeline {pipeline.name}"
     for circuit in pipeline.held:
         yield "HELD", _held_says(pipeline.name, circuit, now)
     if parked := parked_letters(pipeline):
@@ -118,6 +125,9 @@ def _source_needs(
 ) -> Iterator[tuple[str, str]]:
     """The trouble of one queue of letters."""
     name = source_name(source.source)
+    run_now = f"dlq redrive now --pipeline {pipeline.name}"
+    if source.source in pipeline.dedicated:
+        run_now = f"{run_now} --source {source.source}"
     left, holds = (
         source.seconds_to_expiry,
         _depth_of(pipeline, source.source) != QueueDepth(0, 0, 0),
@@ -125,14 +135,20 @@ def _source_needs(
     if left is not None and holds and left <= _EXPIRES_SOON[Mode(pipeline.mode)]:
         yield (
             "EXPIRY",
-            f"SQS deletes the oldest letter in {name} in {duration(left)}: {_rescue(pipeline)}",
+            f"SQS deletes the oldest letter in {name} in {duration(left)}: {_rescue(pipeline)}; "
+            f"then type {run_now}",
         )
     ending = source.last_ending
     if ending is not None and not ending.ended_well:
-        yield "LAST_RUN", f"the last run of {name} did not end well: {_ending_says(ending, now)}"
+        says = _ending_says(ending, now)
+        yield "LAST_RUN", f"the last run of {name} did not end well: {says}; to try: {run_now}"
     for metric, at in source.troubles.items():
         if now - at <= _RECENT:
-            yield "LETTERS", f"a run of {name} counted {_trouble_says(metric, at, now)}"
+            says = _trouble_says(metric, at, now)
+            yield (
+                "LETTERS",
+                f"a run of {name} counted {says}; what fails: dlq groups {pipeline.name}",
+            )
     if source.looks and holds:
         looked = "observe has" if pipeline.mode == Mode.OBSERVE else "runs that move nothing have"
         yield (

@@ -34,7 +34,15 @@ from .replay_runs import ReplayRow, lost_runs, row, runs_of
 from .session import AppLocation, Session
 from .silence import because, silences
 from .status_figures import QueueFigures, queue_figures
-from .watched import Memories, SourceStatus, Stall, Watched, read_memories, watched
+from .watched import (
+    AlarmReason,
+    Memories,
+    SourceStatus,
+    Stall,
+    Watched,
+    read_memories,
+    watched,
+)
 from .words import duration, moment
 
 if TYPE_CHECKING:
@@ -138,6 +146,14 @@ class PipelineStatus:
         datetime | None, "when its watch last ran; null if it never did, or could not be read"
     ] = None
     stalled: Annotated[Stall | None, "since when and why runs cannot do their work"] = None
+    troubles: Annotated[
+        Sequence[AlarmReason], "the reasons that the watch sees for alarms, rung or not yet"
+    ] = ()
+    direction: Annotated[
+        str | None,
+        "where the letters of DLQ and waiting room are going over the watch's last ten looks: "
+        "`rising`, `falling` or `flat` (within 20 %); null before ten looks",
+    ] = None
     sources: Annotated[
         Sequence[SourceStatus], "its DLQs and parking queues, as runs and the watch remember them"
     ] = ()
@@ -327,6 +343,8 @@ class _PipelineReads:
             collisions=None if circuits is None else circuits[4],
             watch_ran_at=None if known is None else known.ran_at,
             stalled=None if known is None else known.stalled,
+            troubles=() if known is None else known.reasons,
+            direction=None if known is None else known.direction,
             sources=() if known is None else known.sources,
             replays=self._replays.result(partial(lost, "the replay runs")) or (),
             main_oldest_seconds=figure.main_age,

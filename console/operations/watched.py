@@ -11,6 +11,7 @@ from deadletter.contract import (
     DEFAULT_PARKING,
     MAIN_DLQ,
     PARKED_LANE,
+    Alarm,
     Metric,
     dedicated_lane,
     parking_source,
@@ -71,12 +72,25 @@ class Stall:
 
 
 @dataclass(frozen=True, slots=True)
+class AlarmReason:
+    """A reason that the watch sees for an alarm: it rings within minutes, or does already."""
+
+    alarm: Annotated[
+        str, "CircuitTrouble, ParkedUnattended, RuleTrouble or ReplayBroken: what has a reason"
+    ]
+    since: Annotated[datetime | None, "since when"]
+    why: Annotated[str, "which circuit, queue, rule or run it is, and why"]
+
+
+@dataclass(frozen=True, slots=True)
 class Watched:
     """What the watch of a pipeline knows; `ran_at` is None if it has never run."""
 
     ran_at: datetime | None
     stalled: Stall | None
     sources: Sequence[SourceStatus]
+    reasons: Sequence[AlarmReason] = ()
+    direction: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +134,18 @@ def watched(
             _source(source, memories, 0 if lane is None else rescued(lane), now)
             for source, lane in lanes.items()
         ),
+        () if row is None else tuple(_reasons(row)),
+        None if row is None else row.direction or None,
     )
+
+
+def _reasons(row: WatchRow) -> Iterator[AlarmReason]:
+    """The levels of the watch that call a person, by their alarms."""
+    by_name = {str(alarm): alarm for alarm in Alarm}
+    for metric, trouble in row.troubles.items():
+        # A metric that calls a person is called as its alarm is.
+        if (alarm := by_name.get(metric)) is not None:
+            yield AlarmReason(str(alarm), moment(trouble.since), trouble.why)
 
 
 def _source(source: str, memories: Memories, rescued: int | None, now: datetime) -> SourceStatus:

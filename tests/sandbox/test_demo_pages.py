@@ -13,7 +13,7 @@ class CloudWatch:
     """Answers in pages, as CloudWatch does."""
 
     def __init__(self, states: dict[str, str], history: list[tuple[str, str]]) -> None:
-        self._answers = {
+        self._answers: dict[str, list[dict[str, object]]] = {
             "describe_alarms": [
                 {"MetricAlarms": [{"AlarmName": name, "StateValue": state}]}
                 for name, state in states.items()

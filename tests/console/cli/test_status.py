@@ -21,8 +21,9 @@ from console.operations.problem import Cause, Problem
 from console.operations.queue import QueueDepth
 from console.operations.session import Session
 from deadletter.aws.collisions import DynamoDBCollisions
-from deadletter.contract import DAY, HOUR, NAMESPACE, Metric
-from deadletter.watch.row import LaneRow, QueueRow, Stalled
+from deadletter.contract import DAY, HOUR, NAMESPACE, PIPELINE_ALARMS, Metric
+from deadletter.watch.row import LaneRow, LevelTrouble, QueueRow, Stalled
+from tests.console.command_lines import parse
 from tests.console.terminal import Terminal
 
 NOW = datetime.now(UTC)
@@ -145,7 +146,8 @@ def test_a_run_that_failed_to_move_letters_needs_attention(cloud: Any, dlq: Any)
     assert item == {
         "pipeline": "orders",
         "kind": "LAST_RUN",
-        "says": "the last busy run could not move 2 letters",
+        "says": "the last busy run could not move 2 letters; "
+        "to see why: dlq redrive now --pipeline orders --dry-run",
     }
 
 
@@ -155,7 +157,8 @@ def test_an_attribute_that_had_to_be_renamed_needs_attention(cloud: Any, dlq: An
     (item,) = answer(dlq)["attention"]
     assert item["says"] == (
         "the last busy run sent on 2 letters whose own attribute Redrive is now "
-        "Redrive-original: the name is reserved, so its producer needs another"
+        "Redrive-original: the name is reserved, so its producer needs another; "
+        "to see which: dlq peek --pipeline orders"
     )
 
 
@@ -192,6 +195,7 @@ def test_a_circuit_that_is_not_closed_needs_attention(
     (item,) = status_answer["attention"]
     assert item["kind"] == "CIRCUIT"
     assert says in item["says"]
+    assert item["says"].endswith("; see dlq circuit show --pipeline orders")
     known = status_answer["pipelines"][0]["circuit"]["state"]
     assert known == (state if state != "ajar" else "UNREADABLE")
 
@@ -222,6 +226,56 @@ def test_alarms_come_first(cloud: Any, dlq: Any) -> None:
     assert [alarm["name"] for alarm in status_answer["pipelines"][0]["alarms"]] == [
         "deadletter-orders-dlq-age"
     ]
+
+
+@pytest.mark.parametrize("alarm", PIPELINE_ALARMS)
+def test_each_of_the_nine_alarms_rings_with_the_next_command(
+    cloud: Any, dlq: Any, alarm: str
+) -> None:
+    cloud.deploy("orders")
+    _alarm(cloud, f"deadletter-orders-{alarm}")
+    says = needs(dlq)["ALARM"]
+    assert f"deadletter-orders-{alarm} is in ALARM since" in says
+    parse(f"dlq {says.rpartition('; type dlq ')[2]}")
+    assert says.endswith("orders")
+
+
+REASON = "circuit orders has not been closed for 31 minutes"
+
+
+def test_the_watch_says_why_an_alarm_rings_or_is_about_to(cloud: Any, dlq: Any) -> None:
+    cloud.deploy("orders")
+    cloud.watched("orders", troubles={"CircuitTrouble": LevelTrouble(NOW.timestamp(), REASON)})
+    (before,) = needs(dlq).items()
+    assert before[0] == "TROUBLE"
+    assert f": {REASON}; type dlq circuit list --pipeline orders" in before[1]
+    assert before[1].startswith("CircuitTrouble has a reason to ring since ")
+    _alarm(cloud, "deadletter-orders-CircuitTrouble")
+    (after,) = needs(dlq).items()
+    assert after[0] == "ALARM"
+    assert after[1].endswith(f"ago: {REASON}; type dlq circuit list --pipeline orders")
+    (pipeline,) = answer(dlq)["pipelines"]
+    (trouble,) = pipeline["troubles"]
+    assert (trouble["alarm"], trouble["why"]) == ("CircuitTrouble", REASON)
+
+
+def test_a_metric_of_another_version_is_no_alarm(cloud: Any, dlq: Any) -> None:
+    cloud.deploy("orders")
+    cloud.watched("orders", troubles={"Later": LevelTrouble(NOW.timestamp(), "x")})
+    assert needs(dlq) == {}
+
+
+@pytest.mark.parametrize("direction", ["rising", "falling", "flat"])
+def test_letters_say_where_they_are_going(cloud: Any, dlq: Any, direction: str) -> None:
+    cloud.deploy("orders", "invoices")
+    cloud.watched("orders", direction=direction)
+    assert f"Letters over the last ten looks: {direction}" in dlq("status", "orders").stdout
+    shown = dlq("status").stdout
+    assert "TREND" in shown
+    assert direction in shown
+    invoices, orders = answer(dlq)["pipelines"]
+    assert (invoices["direction"], orders["direction"]) == (None, direction)
+    assert "ten looks" not in dlq("status", "invoices").stdout
 
 
 def test_an_alarm_belongs_to_the_pipeline_with_the_longer_name(cloud: Any, dlq: Any) -> None:
@@ -369,6 +423,7 @@ def test_a_watch_that_has_never_run_or_not_lately_needs_attention(cloud: Any, dl
     key = {"pk": {"S": "orders#lease"}, "sk": {"S": "watch"}}
     cloud.dynamodb.delete_item(TableName="letters", Key=key)
     assert needs(dlq)["WATCH"].startswith("the watch has never run")
+    assert needs(dlq)["WATCH"].endswith(": dlq redrive now --pipeline orders")
 
 
 def test_runs_that_cannot_do_their_work_are_named_with_what_was_denied(
@@ -384,7 +439,7 @@ def test_runs_that_cannot_do_their_work_are_named_with_what_was_denied(
     )  # fmt: skip
     found = needs(dlq)
     assert list(found) == ["STALLED", "LAST_RUN"]
-    assert found["STALLED"].endswith(f": {why}")
+    assert found["STALLED"].endswith(f": {why}; to try one: dlq redrive now --pipeline orders")
     assert found["LAST_RUN"].startswith(
         f"the last run of the DLQ did not end well: the journal gave no answer: {denied}, "
     )
@@ -416,7 +471,8 @@ def test_letters_that_could_not_be_judged_are_named_with_what_the_metric_means(
     cloud.remembers("orders", "dlq", ended_at=now, ended_well_at=now, troubles=troubles)
     assert needs(dlq) == {
         "LETTERS": "a run of the DLQ counted Undecided 3 min ago: "
-        "letters that the router gave no decision, or more than one"
+        "letters that the router gave no decision, or more than one; "
+        "what fails: dlq groups orders"
     }
 
 
@@ -450,6 +506,7 @@ def test_letters_that_are_about_to_expire_need_attention(
     else:
         assert found is not None
         assert f"SQS deletes the oldest letter in the DLQ {says}" in found
+        assert found.endswith("; then type dlq redrive now --pipeline orders")
 
 
 def test_the_age_by_what_was_seen_is_shown_beside_that_of_sqs(cloud: Any, dlq: Any) -> None:
@@ -517,7 +574,8 @@ def test_many_collisions_are_named_with_the_paths_that_differ(cloud: Any, dlq: A
     assert says == (
         "30 of 400 messages of ten minutes have the idempotency key of a processed message and"
         " differ from it in body.sentAt, body.requestId: they are processed and not parked; say in"
-        " idempotency_payload what is to be compared"
+        " idempotency_payload what is to be compared; those parked before: dlq parked list orders"
+        " --reason COLLISION"
     )
 
 
