@@ -229,7 +229,8 @@ class _Band:
             "redriven": ours.of(Metric.REDRIVEN, period=HOUR),
         }
         rate = computed(
-            "IF(redriven > 0, 100 * FILL(recovered, 0) / redriven)",
+            # An hour in which nothing was re-driven has no point.
+            "100 * FILL(recovered, 0) / redriven",
             hourly,
             "recovered of a hundred re-driven",
             period=HOUR,
@@ -256,7 +257,7 @@ class _Band:
                 [rate],
                 [ours.of(attempts, AVERAGE, label="average re-drives", period=HOUR)],
             ),
-            self._graph("re-drives of recovered letters", buckets, stacked=True),
+            self._graph("re-drives of recovered letters", buckets, bars=True),
             self._graph("failures by category", categories, stacked=True),
             self._graph(
                 "causes",
@@ -407,8 +408,12 @@ def graph(
     *,
     right_axis: cloudwatch.YAxisProps = FROM_ZERO,
     stacked: bool = False,
+    bars: bool = False,
 ) -> cloudwatch.IWidget:
-    """A graph with the thresholds of the alarms on its metrics."""
+    """A graph with the thresholds of the alarms on its metrics.
+
+    With `bars` it has one bar a metric, for all the time that the dashboard shows.
+    """
     lines = thresholds or Thresholds(())
     return cloudwatch.GraphWidget(
         title=title,
@@ -419,6 +424,8 @@ def graph(
         left_y_axis=FROM_ZERO,
         right_y_axis=right_axis if right else None,
         stacked=stacked,
+        view=cloudwatch.GraphWidgetView.BAR if bars else None,
+        set_period_to_time_range=True if bars else None,
         width=GRAPH,
         height=HEIGHT,
     )

@@ -211,6 +211,32 @@ def test_an_expression_computes_with_the_metrics_of_its_graph(
     assert expressions > 20
 
 
+def test_the_distribution_of_re_drives_has_one_bar_for_each_number(
+    widgets: list[dict[str, Any]],
+) -> None:
+    """Each number lies in one bucket: CloudWatch leaves out values at the lower bound."""
+    [bars] = [
+        each["properties"]
+        for each in widgets
+        if each["properties"].get("title") == "orders: re-drives of recovered letters"
+    ]
+    assert (bars["view"], bars["setPeriodToTimeRange"]) == ("bar", True)
+    bounds = [
+        re.fullmatch(r"TC\(([\d.]*):([\d.]*)\)", each.options["stat"])
+        for each in metrics_of([{"properties": bars}])
+    ]
+    found = {
+        attempts: sum(
+            float(bound[1] or -1) < attempts <= float(bound[2] or 1000)
+            for bound in bounds
+            if bound is not None
+        )
+        for attempts in range(20)
+    }
+    assert found == dict.fromkeys(range(20), 1)
+    assert None not in bounds
+
+
 # Alarms.
 
 
