@@ -26,6 +26,8 @@ CAUSES = (
 DRILLS = {
     *("dependency-down", "poison-tenant", "throttled-table", "denied-key", "schedule-deleted"),
     *("throttled-function", "letter-about-to-expire", "bad-rule", "big-backlog"),
+    # Not in the issue: the watch itself, and a page that ends by itself.
+    *("watch-deleted", "letter-rescued"),
 }
 
 DRILL = re.compile(r"^```sh drill=(?P<name>[a-z-]+)\n(?P<lines>.*?)^```$", re.M | re.S)
@@ -41,11 +43,16 @@ def rows(text: str) -> Iterator[list[str]]:
             yield [cell.strip() for cell in line.strip("|").split("|")]
 
 
+def commands_in(block: re.Match[str]) -> list[str]:
+    """What is typed in a block; a line with # is what a person does elsewhere."""
+    return [line for line in block["lines"].splitlines() if not line.startswith("#")]
+
+
 def typed() -> Iterator[str]:
     """Every command in the page, in sentences and in blocks."""
     fenced = re.compile(r"^```.*?^```$", re.M | re.S)
     for block in DRILL.finditer(PAGE):
-        yield from block["lines"].splitlines()
+        yield from commands_in(block)
     for block in re.findall(r"^```sh\n(.*?)^```$", PAGE, re.M | re.S):
         yield from block.splitlines()
     for text in re.findall(r"`(dlq [^`]+)`", fenced.sub("", PAGE)):
@@ -134,7 +141,7 @@ def test_no_row_of_a_table_is_left_without_an_end() -> None:
 
 
 def test_each_drill_has_one_block_of_five_commands_at_most_and_the_first_only_reads() -> None:
-    blocks = {match["name"]: match["lines"].splitlines() for match in DRILL.finditer(PAGE)}
+    blocks = {match["name"]: commands_in(match) for match in DRILL.finditer(PAGE)}
     assert blocks.keys() == DRILLS
     assert len(DRILL.findall(PAGE)) == len(DRILLS)
     for name, lines in blocks.items():
@@ -147,14 +154,11 @@ def test_each_drill_has_one_block_of_five_commands_at_most_and_the_first_only_re
 
 
 def test_a_block_of_a_drill_can_be_typed_where_there_is_no_terminal() -> None:
+    asks = [command for command, policies in COMMANDS.items() if list(policies) != ["DlqReader"]]
     for match in DRILL.finditer(PAGE):
-        for line in match["lines"].splitlines():
-            changes = any(f"dlq {words}" in line for words in ("rules add", "rules disable"))
-            runs = "redrive now" in line and "--dry-run" not in line
-            if changes or runs:
+        for line in commands_in(match):
+            if "--dry-run" not in line and any(line.startswith(f"{words} ") for words in asks):
                 assert line.endswith("--yes"), line
-            if changes:
-                assert "--reason" in line, line
 
 
 def test_each_drill_has_a_place_for_its_transcript() -> None:
