@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from deadletter.contract import Alarm
 from tests.console.command_lines import parse, takes_options
 from tests.infra.templates import Synthesis
 from tests.infra.test_permissions import COMMANDS
@@ -177,3 +178,23 @@ def test_a_link_within_the_page_leads_somewhere(anchor: str) -> None:
     headings = re.findall(r"^#+ (.+)$", PAGE, re.M)
     known = {re.sub(r"[^a-z -]", "", heading.lower()).replace(" ", "-") for heading in headings}
     assert anchor in known | set(re.findall(r'<a id="([a-z]+)">', PAGE))
+
+
+NAMED = re.compile(r"\balarms? [`*]?(?P<name>(?:[A-Z][a-z]+){2,})")
+"""An alarm in a sentence: "the alarm `DlqAge`"."""
+
+# What was measured of earlier versions, and decided in them.
+HISTORY = ("adr", "proof.md")
+
+
+def test_documents_and_messages_name_no_alarm_that_is_gone() -> None:
+    root = Path(__file__).parents[2]
+    pages = [path for path in (root / "docs").rglob("*.md") if not set(HISTORY) & set(path.parts)]
+    code = [path for folder in ("console", "infra") for path in (root / folder).rglob("*.py")]
+    named = {
+        (match["name"], path.name)
+        for path in (root / "README.md", *pages, *code)
+        for match in NAMED.finditer(path.read_text())
+    }
+    assert len(named) > 5
+    assert {(name, page) for name, page in named if name not in set(Alarm)} == set()
