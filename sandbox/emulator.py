@@ -2,8 +2,8 @@
 
 `sandbox.server` starts it as ``python -m sandbox.emulator [OPTION...] FD [CERTIFICATE KEY]``.
 With ``--still`` the time of SQS stands still until seconds are posted to CLOCK_PATH. With a
-`sandbox.fast_clock` in its environment all time goes faster, and minutes have sixty seconds of
-that clock. Calls that match a fault posted to FAULTS_PATH fail (`sandbox.faults`).
+`sandbox.fast_clock` in its environment it lives by that, and minutes have sixty seconds. Calls
+that match a fault posted to FAULTS_PATH fail (`sandbox.faults`).
 It ends, with the worker processes of its Lambda functions, as soon as its
 standard input closes: whatever befalls the process that started it, nothing is
 left behind.
@@ -15,9 +15,9 @@ however it came about, so does a throttle, a mapping receives for a throttled fu
 batch to SQS, parameters and one event source mapping need the permission that IAM
 knows, a DynamoDB request names its partitions to IAM and PutMetricData its namespace, a
 message names its sender, a function sees the client context of its invocation, an
-invocation of more than 6 MB is refused, and the workers of a package share it. Calls that are made in a role are recorded
-(`sandbox.calls`). This reaches into MiniStack's private names, so read this file again
-before pinning another version of it.
+invocation of more than 6 MB is refused, and the workers of a package share it. Calls that
+are made in a role are recorded (`sandbox.calls`). This reaches into MiniStack's private
+names, so read this file again before pinning another version of it.
 """
 
 import asyncio
@@ -490,8 +490,8 @@ def fail_as_told() -> None:
     iam_actions.access_denied_response = with_its_status(iam_actions.access_denied_response, FAULTS)
 
 
-def go_fast() -> None:
-    """Give functions the fast clock of this process, and look for work as much oftener.
+def live_by_the_fast_clock() -> None:
+    """Give this process and all functions the fast clock, and look for work oftener.
 
     What MiniStack reads of its functions' processes is paced by the machine's clock.
     """
@@ -585,7 +585,7 @@ def main(*arguments: str) -> None:
     minute = alarms.MINUTE if fast else alarms.SHORT_MINUTE
     threading.Thread(target=end_with_parent, daemon=True).start()
     if fast:
-        go_fast()
+        live_by_the_fast_clock()
     judge_alarms_by_their_own_metric(minute)
     count_every_invocation(minute)
     if minute < alarms.MINUTE:

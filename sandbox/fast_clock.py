@@ -1,4 +1,4 @@
-"""A clock that runs faster than the machine's: an outage of half an hour is over in minutes.
+"""A clock that can run faster than the machine's: an outage of half an hour is over in minutes.
 
 It is one clock for all: the emulator, the functions in it and the command line. SQS hides,
 delays and drops by it, schedules start by it, alarms judge minutes of it, and a `time.sleep`
@@ -10,38 +10,53 @@ requests are signed; nothing of the app reads it.
 The workers of Lambda functions run this file's text, so it imports the standard library only.
 """
 
+import mmap
 import os
+import struct
 import time
+from pathlib import Path
 
 VARIABLE = "SANDBOX_CLOCK"
-"""The environment variable with the clock: where it begins, in epoch seconds, and its speed."""
+"""The environment variable with the file of the clock, which all processes read."""
+
+# A moment of the machine, the same moment of the app, both in epoch seconds, and the speed.
+_LAYOUT = struct.Struct("<3d")
 
 _machine_time, _machine_sleep = time.time, time.sleep
 
 
 class FastClock:
-    """Epoch seconds that pass `speed` times as fast as the machine's since `began`."""
+    """Epoch seconds that pass `speed` times as fast as the machine's, by the file that says so."""
 
-    def __init__(self, began: float, speed: float) -> None:
-        self.began = began
-        self.speed = speed
+    def __init__(self, file: Path) -> None:
+        with file.open("r+b") as opened:
+            self._shared = mmap.mmap(opened.fileno(), _LAYOUT.size)
+
+    @classmethod
+    def begin(cls, file: Path) -> "FastClock":
+        """Make the file of a clock that shows the machine's time, at its speed."""
+        now = _machine_time()
+        file.write_bytes(_LAYOUT.pack(now, now, 1.0))
+        return cls(file)
 
     def time(self) -> float:
-        return self.began + (_machine_time() - self.began) * self.speed
+        machine, app, speed = _LAYOUT.unpack(self._shared)
+        return float(app + (_machine_time() - machine) * speed)
 
     def sleep(self, seconds: float) -> None:
-        _machine_sleep(seconds / self.speed)
+        _, _, speed = _LAYOUT.unpack(self._shared)
+        _machine_sleep(seconds / speed)
 
-    @property
-    def environment(self) -> dict[str, str]:
-        """What a process has to find in its environment for `install`."""
-        return {VARIABLE: f"{self.began} {self.speed}"}
+    def hurry(self, speed: float) -> None:
+        """Let time pass so many times as fast from now on."""
+        app, machine = self.time(), _machine_time()
+        self._shared[:] = _LAYOUT.pack(machine, app, speed)
 
 
 def install() -> None:
     """Put the clock that the environment names in the place of this process's own, if it does."""
     named = os.environ.get(VARIABLE)
     if named:
-        clock = FastClock(*map(float, named.split()))
+        clock = FastClock(Path(named))
         time.time = clock.time
         time.sleep = clock.sleep  # type: ignore[assignment]  # seconds are numbers here

@@ -11,8 +11,9 @@ role may not do fails as it would on AWS, and policies that demand TLS are met.
 The access key ``test`` is the account's root and may do everything. Not
 secure: plain HTTP, and everybody may do everything.
 
-Still: the time of SQS stands still until `advance`. Fast: all time in it passes faster than
-on this machine, so that the app lives through an hour in minutes (`sandbox.fast_clock`).
+Still: the time of SQS stands still until `advance`. With an own clock: from `hurry` on, all
+time in it passes faster than on this machine, so that the app lives through an hour in minutes
+(`sandbox.fast_clock`); its alarms have minutes of sixty seconds of that clock.
 """
 
 import contextlib
@@ -38,7 +39,7 @@ from botocore.config import Config
 
 from sandbox import calls, certificate
 from sandbox.command_line import CommandLine
-from sandbox.fast_clock import FastClock
+from sandbox.fast_clock import VARIABLE, FastClock
 from sandbox.faults import FAULTS_PATH, Fault, written
 from sandbox.progress import STANDSTILL_SECONDS, Standstill, until
 from sandbox.still_clock import CLOCK_PATH
@@ -67,8 +68,6 @@ class Sandbox:
 
     endpoint     its URL
     environment  the variables that point any AWS client at it
-
-    *speed* is how many times as fast as this machine's its time passes.
     """
 
     def __init__(
@@ -77,7 +76,7 @@ class Sandbox:
         *,
         secure: bool = True,
         still: bool = False,
-        speed: float = 1.0,
+        own_clock: bool = False,
     ) -> None:
         self.folder = folder
         self.log = folder / "emulator.log"
@@ -88,10 +87,10 @@ class Sandbox:
         self._state: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._trust: ssl.SSLContext | None = None
-        self._clock = FastClock(time.time(), speed)
-        clock = self._clock.environment if speed != 1.0 else {}
-        self._clock_environment: Mapping[str, str] = clock
-        self._command_line = CommandLine(clock)
+        self._own_clock = own_clock
+        self._clock: FastClock | None = None
+        self._clock_environment: Mapping[str, str] = {}
+        self._command_line = CommandLine()
 
     def __enter__(self) -> Self:
         try:
@@ -117,6 +116,10 @@ class Sandbox:
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         self._state = Path(tempfile.mkdtemp(prefix="deadletter-sandbox-"))
+        if self._own_clock:
+            file = self._state / "clock"
+            self._clock, self._clock_environment = FastClock.begin(file), {VARIABLE: str(file)}
+            self._command_line = CommandLine(self._clock_environment)
         # The emulator inherits the listening socket, so nobody can take the port in between.
         with socket.create_server(("127.0.0.1", 0)) as listener, self.log.open("wb") as log:
             port = listener.getsockname()[1]
@@ -212,7 +215,17 @@ class Sandbox:
 
     def time(self) -> float:
         """The epoch seconds of the app's clock; a still SQS has its own."""
-        return self._clock.time()
+        return time.time() if self._clock is None else self._clock.time()
+
+    def hurry(self, speed: float) -> None:
+        """Let the time of a sandbox with an own clock pass so many times as fast from now on.
+
+        Deploy first: the CDK CLI, which keeps the machine's time, waits long for an AWS that is
+        far ahead of it.
+        """
+        if self._clock is None:
+            raise SandboxError("a sandbox without a clock of its own has the machine's time")
+        self._clock.hurry(speed)
 
     def fail(self, *faults: Fault) -> None:
         """Let calls fail that one of these faults hits, and no others; none ends them all."""

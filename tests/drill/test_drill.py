@@ -123,7 +123,7 @@ class Drill:
 
 @pytest.fixture(scope="module")
 def drill() -> Iterator[Drill]:
-    with Sandbox(ROOT / "build" / "drill", speed=SPEED) as sandbox, Receiver() as receiver:
+    with Sandbox(ROOT / "build" / "drill", own_clock=True) as sandbox, Receiver() as receiver:
         began = time.monotonic()
         pipelines = [
             {
@@ -136,6 +136,7 @@ def drill() -> Iterator[Drill]:
         ]
         stacks = deploy(sandbox, context={"pipelines": json.dumps(pipelines)}, show=print)
         outputs = {name: value for stack in stacks.values() for name, value in stack.items()}
+        sandbox.hurry(SPEED)
         aws, faults = cache(sandbox.client), Faults(sandbox)
         for service in SERVICES:
             aws(service)  # made here: threads share the clients

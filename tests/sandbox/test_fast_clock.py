@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +15,7 @@ from sandbox import fast_clock
 from sandbox.fast_clock import FastClock
 from sandbox.faults import denied_key, throttled_table
 from sandbox.progress import until
-from sandbox.server import ACCOUNT, Sandbox
+from sandbox.server import ACCOUNT, Sandbox, SandboxError
 from tests.sandbox.test_server import make_function
 
 SPEED = 20.0
@@ -38,7 +39,9 @@ def handler(event, context):
 
 @pytest.fixture(scope="module")
 def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
-    with Sandbox(tmp_path_factory.mktemp("sandbox"), speed=SPEED) as running:
+    with Sandbox(tmp_path_factory.mktemp("sandbox"), own_clock=True) as running:
+        assert abs(running.time() - time.time()) < 1
+        running.hurry(SPEED)
         yield running
 
 
@@ -72,16 +75,27 @@ def call(sandbox: Sandbox, queue: str) -> Any:
     return invoke
 
 
-def test_the_clock_begins_with_the_machines_and_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:
-    now, slept = SimpleNamespace(at=1000.0), []
+def test_the_clock_begins_with_the_machines_and_hurries_when_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    now, slept = SimpleNamespace(at=1000.0), list[float]()
     monkeypatch.setattr(fast_clock, "_machine_time", lambda: now.at)
     monkeypatch.setattr(fast_clock, "_machine_sleep", slept.append)
-    clock = FastClock(1000.0, 10.0)
-    assert clock.time() == 1000.0
+    clock = FastClock.begin(tmp_path / "clock")
+    other_process = FastClock(tmp_path / "clock")
     now.at += 6
-    assert clock.time() == 1060.0
-    clock.sleep(60)
+    assert clock.time() == other_process.time() == 1006.0
+    clock.hurry(10.0)
+    assert clock.time() == other_process.time() == 1006.0
+    now.at += 6
+    assert clock.time() == other_process.time() == 1066.0
+    other_process.sleep(60)
     assert slept == [6.0]
+
+
+def test_a_sandbox_without_a_clock_of_its_own_does_not_hurry(tmp_path: Path) -> None:
+    with pytest.raises(SandboxError, match="has the machine's time"):
+        Sandbox(tmp_path).hurry(10.0)
 
 
 def test_a_process_without_a_clock_in_its_environment_keeps_its_own(
