@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
@@ -14,10 +15,15 @@ from sandbox import emulator
 BEGIN = 1000.0
 
 
-def starts(monkeypatch: pytest.MonkeyPatch, busy: range = range(0)) -> list[tuple[str, float]]:
+def starts(
+    monkeypatch: pytest.MonkeyPatch,
+    busy: range = range(0),
+    correct: Callable[[], None] = emulator.run_the_watch_each_short_minute,
+) -> list[tuple[str, float]]:
     """The starts of two schedules within 125 seconds: the target, and the second.
 
-    In the seconds `busy` a run of the watch is under way.
+    In the seconds `busy` a run of the watch is under way. `correct` is what is changed in
+    MiniStack.
     """
     now, started = SimpleNamespace(at=BEGIN), []
     schedules = {
@@ -46,7 +52,7 @@ def starts(monkeypatch: pytest.MonkeyPatch, busy: range = range(0)) -> list[tupl
         "executions_in_flight",
         lambda: (1, {"0:us-east-1:shop-orders-watch": 1} if now.at - BEGIN in busy else {}),
     )
-    emulator.run_the_watch_each_short_minute()
+    correct()
     for _ in range(125):
         now.at += scheduler._SCHEDULE_TICK_INTERVAL
         scheduler._tick_schedules()
@@ -91,3 +97,12 @@ def test_put_metric_data_names_its_namespace_to_iam(monkeypatch: pytest.MonkeyPa
     assert context("monitoring", put, body, {}) == named
     assert context("monitoring", put, b"no JSON", {}) == {}
     assert context("monitoring", "cloudwatch:GetMetricData", body, {}) == {}
+
+
+def test_by_a_clock_of_its_own_no_run_begins_while_the_one_before_is_under_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    started = starts(monkeypatch, range(61, 100), emulator.wait_for_runs_under_way)
+    assert sorted(started) == [("redrive", 60), ("redrive", 120), ("watch", 60), ("watch", 120)]
+    late = starts(monkeypatch, range(61, 126), emulator.wait_for_runs_under_way)
+    assert [at for role, at in late if role == "watch"] == [60]
