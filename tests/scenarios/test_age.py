@@ -13,7 +13,7 @@ from tests.scenarios.stage import AGE_ALARMS, Stage
 
 pytestmark = pytest.mark.long
 
-THRESHOLD = HOUR
+THRESHOLD = HOUR / 2
 LATEST = 5 * MINUTE
 # Alarms are judged by the minute.
 EARLIEST = -MINUTE
@@ -74,7 +74,7 @@ def test_an_age_alarm_rings_within_five_minutes_of_the_threshold(
     stage.account.minutes(5)
     begin(stage)
     arrived = stage.account.clock()
-    stage.account.minutes(75)
+    stage.account.minutes(45)
     pages = [at * MINUTE for at, alarm in stage.pages() if alarm in AGE_ALARMS]
     assert pages, stage.pages()
     late = pages[0] - (arrived - stage.account.began) - THRESHOLD
@@ -91,7 +91,7 @@ def test_the_age_page_ends_when_the_letters_are_gone(deployed: MakeStage, mode: 
     kind, begin = MODES[mode]
     stage = deployed(f"{kind}-1m")
     begin(stage)
-    stage.account.minutes(75)
+    stage.account.minutes(45)
     assert AGE_ALARMS & set(stage.alarming())
     stage.delete_all(stage.dlq)
     stage.account.minutes(5)

@@ -134,13 +134,15 @@ def test_a_function_without_concurrency_pages_once(
 
 
 def test_a_watch_without_concurrency_pages_once(deployed: MakeStage, figures: Figures) -> None:
+    """Its silence is the page: RedriveStalled takes a minute without data for a bad one."""
     stage = deployed("enforce-1m")
-    stage.account.minutes(15)
+    # The minutes that the deployment has written are over.
+    stage.account.minutes(30)
     began = stage.account.elapsed / MINUTE
     stage.account.throttled.add(stage.function("watch"))
     stage.account.minutes(LASTS)
     [(at, alarm)] = stage.pages()
-    assert alarm == "WatchHeartbeat"
+    assert alarm == EXPECTED
     late = at - began
     figures.worst("a page after the trouble began", "watch: throttled", late, "min")
     assert late <= LATEST
@@ -148,3 +150,30 @@ def test_a_watch_without_concurrency_pages_once(deployed: MakeStage, figures: Fi
     stage.account.minutes(6)
     assert stage.alarming() == []
     assert len(stage.pages()) == 1
+
+
+def test_a_watch_that_never_starts_pages_within_twenty_minutes(
+    deployed: MakeStage, figures: Figures
+) -> None:
+    """A new pipeline whose schedule may not start it, or whose function does not load."""
+    stage = deployed("enforce-1m")
+    stage.account.throttled.add(stage.function("watch"))
+    stage.account.minutes(60)
+    [(at, alarm)] = stage.pages()
+    assert alarm == EXPECTED
+    assert at <= 21
+    figures.worst("a page after the deployment", "a watch that never starts", at, "min")
+    assert stage.alarming() == [EXPECTED]
+
+
+def test_a_deleted_schedule_of_the_redriver_pages_once(
+    deployed: MakeStage, figures: Figures
+) -> None:
+    stage = deployed("enforce-1m")
+    stage.account.minutes(15)
+    redrive = stage.function("redrive")
+    schedules = list(stage.account.schedules)
+    stage.account.schedules = [each for each in schedules if each.function != redrive]
+    play(stage, figures, "schedule of the redriver: deleted")
+    stage.account.schedules = schedules
+    recover(stage, figures, "schedule of the redriver: deleted")

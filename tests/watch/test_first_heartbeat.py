@@ -71,7 +71,7 @@ def beat(heartbeats: SlowHeartbeats, deadline: float = NOW + 900) -> tuple[Beat,
 
 def test_five_minutes_before_and_fifteen_ahead_are_written_one_value_each() -> None:
     times = minutes_around(NOW)
-    assert [(at - 30 - FULL_MINUTE) / 60 for at in times] == list(range(-5, 16))
+    assert [(at - 59 - FULL_MINUTE) / 60 for at in times] == list(range(-5, 16))
     heartbeats = SlowHeartbeats()
     assert beat(heartbeats) == (Beat(SHOWN), 0)
     assert heartbeats.written == [("orders", tuple(times))]

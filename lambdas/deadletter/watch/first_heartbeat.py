@@ -52,11 +52,16 @@ class Beat:
     why: str = ""
 
 
+LATE_IN_ITS_MINUTE = 59.0
+"""The second of its minute that a value is written for. A watch that runs and finds a stall has
+written its 1 before: else the page of the stall would end and come again each minute."""
+
+
 def minutes_around(now: float) -> list[float]:
-    """The middle of each minute that a first heartbeat is written for."""
+    """A time in each minute that a first heartbeat is written for."""
     this_minute = now // MINUTE * MINUTE
     return [
-        this_minute + minutes * MINUTE + MINUTE / 2
+        this_minute + minutes * MINUTE + LATE_IN_ITS_MINUTE
         for minutes in range(-MINUTES_BEFORE, MINUTES_AHEAD + 1)
     ]
 
@@ -84,7 +89,7 @@ def first_heartbeat(
     why = ""
     while True:
         try:
-            if heartbeats.shown(pipeline, times[0] - MINUTE / 2, begun + MINUTE):
+            if heartbeats.shown(pipeline, times[0] - LATE_IN_ITS_MINUTE, begun + MINUTE):
                 return Beat(SHOWN)
         except HeartbeatRefused as error:
             why = str(error)
