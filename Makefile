@@ -149,6 +149,7 @@ docs: $(READY) ## Write the generated pages anew
 	$(BIN)/python -m infra.reference
 	$(BIN)/python -m tests.infra.roles
 	$(BIN)/python -m tools.architecture
+	$(BIN)/python -m tools.events_page
 
 lock: ## Resolve the pinned packages anew (needs pip-tools)
 	pip-compile --quiet --generate-hashes --strip-extras --no-header --no-emit-index-url \

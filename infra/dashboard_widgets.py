@@ -306,7 +306,8 @@ class _Band:
                 [
                     *ours.all_of(Metric.RULE_TROUBLE, Metric.REPLAY_BROKEN, statistic=MAXIMUM),
                     *ours.all_of(
-                        *(Metric.RULE_INVALID, Metric.RULE_LIMIT_REACHED, Metric.REPLAY_RESTARTED)
+                        *(Metric.RULE_INVALID, Metric.RULE_LIMIT_REACHED, Metric.REPLAY_RESTARTED),
+                        *(Metric.EVENT_REFUSED, Metric.NEWS_UNREAD),
                     ),
                     of_machine(
                         replay_machine_arn(self._app, self._settings.name),

@@ -18,7 +18,7 @@ from .findings import acknowledge
 from .function import PythonFunction, function_arn, grant_invoke
 from .names import Names
 from .outage import state_machine_arn
-from .permissions import Permissions
+from .permissions import Permissions, grant_put_events
 from .queues import Queues
 from .replay_start import replay_machine_arn
 from .settings import AppSettings, PipelineSettings
@@ -72,6 +72,7 @@ class ReplayMachine(Construct):
         grant_invoke(permissions, "Functions", *functions)
         # To go on in a new execution, and to answer an approval that came before its question.
         permissions.allow("Replays", ["states:StartExecution", "states:SendTaskSuccess"], [machine])
+        grant_put_events(permissions)
         grant_key(permissions, app, services=("sqs", "dynamodb", "s3"), writes=True)
         function = PythonFunction(
             self,

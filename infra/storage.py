@@ -28,6 +28,7 @@ from deadletter.contract import (
     Partition,
     Table,
     body_object,
+    cause_partition,
     change_partition,
     circuit_lane,
     every_partition,
@@ -171,7 +172,9 @@ class Storage(Construct):
         self._grant_query_lanes(permissions, lane_partition(pipeline, ANY))
 
     def grant_watch(self, permissions: Permissions, pipeline: str) -> None:
-        """Read the leases of one pipeline, write the watch's row beside them, and count lanes."""
+        """Read the leases of one pipeline, write the watch's row beside them, count lanes, and
+        read which causes letters fail for.
+        """
         table = [self.letters.table_arn]
         lease = partitions(Partition.LEASE.of(pipeline))
         permissions.allow("Leases", ["dynamodb:Query", "dynamodb:UpdateItem"], table, lease)
@@ -181,6 +184,8 @@ class Storage(Construct):
         actions = ["dynamodb:Query", "dynamodb:PutItem", "dynamodb:UpdateItem"]
         permissions.allow("Runs", actions, table, runs)
         self._grant_query_lanes(permissions, lane_partition(pipeline, ANY))
+        causes, shards = _index(self.letters, CAUSES), partitions(cause_partition(pipeline) + ANY)
+        permissions.allow("Causes", ["dynamodb:Query"], [causes], shards)
 
     def grant_take_canary(self, permissions: Permissions, pipeline: str) -> None:
         """Take one letter out of a circuit's lane, and mark in the journal what became of it.

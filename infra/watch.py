@@ -16,7 +16,7 @@ from .environment import watch_thresholds
 from .function import PythonFunction, function_arn, grant_invoke
 from .names import Names
 from .outage import grant_start_outages, state_machine_arn
-from .permissions import Permissions
+from .permissions import Permissions, grant_put_events
 from .queues import Queues
 from .replay_start import grant_care_for_replays, replay_machine_arn
 from .schedule import Schedules
@@ -61,7 +61,9 @@ class WatchFunction(Construct):
         grant_invoke(permissions, "Functions", *functions)
         grant_start_outages(permissions, app, settings.name, lists=True)
         grant_care_for_replays(permissions, app, settings.name)
-        # SQS tells only CloudWatch how old a message is; the action knows no resources.
+        grant_put_events(permissions)
+        # SQS tells only CloudWatch how old a message is, and consumers how many letters they have
+        # recovered; the action knows no resources.
         permissions.allow("Ages", ["cloudwatch:GetMetricData"], ["*"])
         if consumer:
             consumer.grant_mapping(permissions)

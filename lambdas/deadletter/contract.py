@@ -177,11 +177,11 @@ def parking_for(queues: Mapping[str, str], reason: str, category: str | None = N
 class Variable(StrEnum):
     """The environment variables of our functions.
 
-    All but the first three are fields of `Resources`, in upper case.
+    All but PIPELINE and WEBHOOK are fields of `Resources`, in upper case.
     """
 
     APP = "APP"
-    """The name of the app, the first dimension of our metrics."""
+    """The name of the app, the first dimension of our metrics, and in our events."""
     PIPELINE = "PIPELINE"
     """The pipeline's settings that differ from the defaults, as JSON."""
     WEBHOOK = "WEBHOOK"
@@ -686,6 +686,15 @@ class Metric(StrEnum):
     )
     CIRCUIT_OPENED = "CircuitOpened", "Outages of the pipeline's circuit that began."
     CIRCUIT_UNANNOUNCED = "CircuitUnannounced", "State changes that EventBridge did not take."
+    EVENT_REFUSED = (
+        "EventRefused",
+        "News of the watch and of replay runs that EventBridge did not take; the next minute tries"
+        " again.",
+    )
+    NEWS_UNREAD = (
+        "NewsUnread",
+        "Times that the watch could not read causes or recovered letters, to announce them.",
+    )
     NOTHING_TO_PAUSE = "NothingToPause", "Outages whose consumer has no mapping to pause."
     CONSUMER_NOT_PAUSED = "ConsumerNotPaused", "Outages whose consumer could not be paused."
     NOTHING_TO_PROBE = "NothingToProbe", "Probes that found no letter to try."
@@ -805,12 +814,21 @@ def pipeline_prefix(app: str, pipeline: str) -> str:
 EVENT_SOURCE = "deadletter"
 """The source of our events on the account's default bus."""
 
+EVENT_VERSION = 1
+"""The version in each event's detail."""
+
 
 class EventType(StrEnum):
-    """The detail types of our events."""
+    """The detail types of our events; `deadletter.events.schema` has their fields."""
 
-    RULE_REFUSED = "RuleRefused"
+    CAUSE_APPEARED = "CauseAppeared"
+    CAUSE_OVER = "CauseOver"
+    LETTERS_RECOVERED = "LettersRecovered"
+    LETTERS_PARKED = "LettersParked"
+    LETTERS_EXPIRE_SOON = "LettersExpireSoon"
     CIRCUIT_STATE_CHANGED = "CircuitStateChanged"
+    REPLAY_STATE_CHANGED = "ReplayStateChanged"
+    RULE_REFUSED = "RuleRefused"
 
 
 RESPONSE = "deadletter"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -11,8 +12,10 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 
 from deadletter.aws.circuit_events import EventBridgeCircuitEvents
 from deadletter.aws.event_source import LambdaMappings
+from deadletter.aws.events import EventBus
 from deadletter.circuit.state import RAMP_STEPS, Circuit, Override, Pollers, State
 from deadletter.circuit.transitions import Tripped
+from deadletter.events.schema import problems
 from deadletter.outage.event_source import (
     ConsumerMapping,
     ConsumerPause,
@@ -20,6 +23,7 @@ from deadletter.outage.event_source import (
     MappingUnavailable,
 )
 from deadletter.outage.pause_tag import Limits
+from deadletter.testing.clock import Clock
 from deadletter.testing.fakes import MemoryMappings, client_error
 from tests.outage.breakers import KEY, Circuits
 
@@ -244,7 +248,9 @@ class Bus:
 def test_an_outage_goes_on_unannounced(answer: Any) -> None:
     metrics: Counter[str] = Counter()
     bus: Any = Bus(answer)
-    announcer = EventBridgeCircuitEvents(bus, "orders", lambda name, n: metrics.update({name: n}))
+    announcer = EventBridgeCircuitEvents(
+        EventBus(bus, "shop", Clock()), "orders", lambda name, n: metrics.update({name: n})
+    )
     announcer.announce(Circuit("orders", State.OPEN, 3), "")
     assert metrics == {"CircuitUnannounced": 1}
 
@@ -253,8 +259,20 @@ def test_an_announcement_says_who_forced_it_and_not_why() -> None:
     bus: Any = Bus({"FailedEntryCount": 0, "Entries": [{}]})
     word = Override(State.OPEN, "ada", "customer 4711 complains", 2e9)
     circuit = Circuit("orders", State.OPEN, 3, forced=word)
-    EventBridgeCircuitEvents(bus, "orders", lambda *_: None).announce(circuit, "CLOSED")
+    events = EventBus(bus, "shop", Clock())
+    EventBridgeCircuitEvents(events, "orders", lambda *_: None).announce(circuit, "CLOSED")
     [entry] = bus.entries
     assert (entry["Source"], entry["DetailType"]) == ("deadletter", "CircuitStateChanged")
     assert '"forced_by": "ada"' in entry["Detail"]
     assert "4711" not in entry["Detail"]
+    assert problems(entry["DetailType"], json.loads(entry["Detail"])) == []
+
+
+def test_a_circuit_that_nobody_holds_is_announced_by_the_schema_too() -> None:
+    bus: Any = Bus({"FailedEntryCount": 0, "Entries": [{}]})
+    events = EventBus(bus, "shop", Clock())
+    EventBridgeCircuitEvents(events, "orders", lambda *_: None).announce(
+        Circuit("orders", State.OPEN, 3), ""
+    )
+    [entry] = bus.entries
+    assert problems(entry["DetailType"], json.loads(entry["Detail"])) == []

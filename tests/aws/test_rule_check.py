@@ -12,6 +12,7 @@ import boto3
 import pytest
 from botocore.stub import Stubber
 
+from deadletter.aws.events import EventBus
 from deadletter.aws.registrations import FRESH, REMEMBERED, SsmPipelines
 from deadletter.aws.rule_edits import DynamoDBHistory, DynamoDBVerdicts, edits, response
 from deadletter.aws.rule_events import EventBridgeRuleEvents
@@ -261,9 +262,10 @@ def test_a_refusal_is_announced_and_a_bus_that_drops_it_is_noticed() -> None:
     entry = {
         "Source": "deadletter",
         "DetailType": "RuleRefused",
-        "Detail": '{"pipeline": "orders", "rule_id": "r", "reason": "why"}',
+        "Detail": '{"version": 1, "app": "shop", "pipeline": "orders", "at": 5.0,'
+        ' "rule_id": "r", "reason": "why"}',
     }
-    announcer = EventBridgeRuleEvents(client)
+    announcer = EventBridgeRuleEvents(EventBus(client, "shop", lambda: 5.0))
     refusal = RuleRefusal("orders", "r", "why", ("orders",))
     with Stubber(client) as stub:
         stub.add_response(

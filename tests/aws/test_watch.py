@@ -12,6 +12,7 @@ import pytest
 
 from deadletter.aws import watch_metrics
 from deadletter.aws.clients import WatchClients
+from deadletter.aws.events import EventBus
 from deadletter.aws.queue_states import queue_state
 from deadletter.aws.rescue_start import start_rescue
 from deadletter.aws.waiting_room import DynamoDBLanes
@@ -62,9 +63,13 @@ class Denied:
 
 
 class Stage:
-    """One pipeline with a DLQ, a dedicated DLQ and a parking queue, and its watch."""
+    """One pipeline with a DLQ, a dedicated DLQ and a parking queue, and its watch.
 
-    def __init__(self) -> None:
+    With a `bus`, the watch announces its news there.
+    """
+
+    def __init__(self, pipeline: Pipeline | None = None, bus: EventBus | None = None) -> None:
+        self.pipeline, self.bus = pipeline or Pipeline(name="orders"), bus
         self.clock = Clock()
         ids = iter(f"id-{number}" for number in range(10_000))
         self.sqs: Any = MemorySqs(self.clock, lambda: next(ids), random=Random(1))
@@ -95,13 +100,14 @@ class Stage:
         )
         outages: Any = None
         return watch_for(
-            Pipeline(name="orders"),
+            self.pipeline,
             replace(self.resources, circuit_machine="arn:aws:states:::stateMachine:none"),
             WatchClients(sqs=self.sqs, dynamodb=self.dynamodb, functions=self.functions),
             world,
             router=Nobody(),
             in_parallel=one_by_one,
             outages=outages or NoOutages(),
+            bus=self.bus,
         )
 
     def minute(self) -> dict[tuple[str, str | None], float]:

@@ -148,7 +148,8 @@ def test_each_metric_is_published_by_some_code() -> None:
         if path.name != "contract.py" and "testing" not in path.parts
     )
     names = set(re.findall(r"\bMetric\.([A-Z_]+)\b", library))
-    assert {each.name for each in Metric} - names == {alias.name for alias in ALIASES.values()}
+    # An alias is published by its first name; the watch reads one of them.
+    assert {each.name for each in Metric} - names <= {alias.name for alias in ALIASES.values()}
 
 
 def test_the_metrics_of_aws_exist_under_these_dimensions(drawn: list[Drawn]) -> None:

@@ -243,6 +243,7 @@ def test_every_function_knows_the_app_that_its_metrics_are_of(
 URL = "https://sqs.eu-west-1.amazonaws.com/111122223333/deadletter-orders-"
 
 QUEUES = Resources(
+    app="deadletter",
     main_url=f"{URL}main",
     main_arn="arn:aws:sqs:eu-west-1:111122223333:deadletter-orders-main",
     dlq_url=f"{URL}dlq",
@@ -314,6 +315,7 @@ def test_the_dispatcher_is_told_where_endpoints_are_registered_and_what_the_libr
     queues = "https://sqs.eu-west-1.amazonaws.com/111122223333/deadletter-orders-"
     resources = resources_from_environment(told)
     assert resources == Resources(
+        app="deadletter",
         main_url=f"{queues}main",
         parking={"default": f"{queues}parking", "quarantine": f"{queues}parking_quarantine"},
         letters_table=resources.letters_table,
@@ -344,6 +346,7 @@ def test_the_probe_is_told_where_canaries_come_from_and_who_takes_them(app: Synt
     arns = "arn:aws:sqs:eu-west-1:111122223333:deadletter-orders-"
     resources = resources_from_environment(told)
     assert resources == Resources(
+        app="deadletter",
         main_url=f"{queues}main",
         main_arn=f"{arns}main",
         dlq_url=f"{queues}dlq",

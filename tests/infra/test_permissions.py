@@ -88,8 +88,10 @@ GRANTED: dict[str, dict[str, set[str]]] = {
         # A replay run whose item is lost gets one again, so that its letters leave its lane.
         "table Letters": {"dynamodb:Query", "dynamodb:PutItem", "dynamodb:UpdateItem"},
         "table Letters/index/lanes": {"dynamodb:Query"},
+        "table Letters/index/causes": {"dynamodb:Query"},
         "table Circuits": {"dynamodb:BatchGetItem", "dynamodb:UpdateItem"},
         "table Circuits/index/troubled": {"dynamodb:Query"},
+        "bus default": {"events:PutEvents"},
         "function route": {"lambda:InvokeFunction"},
         # To rescue letters: the watch itself can receive and move nothing.
         "function redrive": {"lambda:InvokeFunction"},
@@ -98,7 +100,8 @@ GRANTED: dict[str, dict[str, set[str]]] = {
         "replay machine": {"states:StartExecution", "states:ListExecutions"},
         "mapping of the consumer": MAPPING,
         "logs watch": {"logs:CreateLogStream", "logs:PutLogEvents"},
-        # How old the oldest message of the main queue is, only CloudWatch knows.
+        # How old the oldest message of the main queue is, and how many letters consumers have
+        # recovered, only CloudWatch knows.
         "*": {
             *("xray:PutTraceSegments", "xray:PutTelemetryRecords"),
             "cloudwatch:GetMetricData",
@@ -185,6 +188,7 @@ GRANTED: dict[str, dict[str, set[str]]] = {
         "function consumer": {"lambda:InvokeFunction"},
         # To go on in a new execution, and to answer an approval that came before its question.
         "replay machine": {"states:StartExecution", "states:SendTaskSuccess"},
+        "bus default": {"events:PutEvents"},
         "logs replay": {"logs:CreateLogStream", "logs:PutLogEvents"},
         "*": {"xray:PutTraceSegments", "xray:PutTelemetryRecords"},
     },
@@ -246,6 +250,7 @@ CONFINED: dict[str, dict[str, list[str]]] = {
         # It writes its own row beside the leases, lists the lanes, and restarts replay runs.
         "table Letters": ["orders#lease", "orders#lanes", "orders#runs"],
         "table Letters/index/lanes": ["orders|*"],
+        "table Letters/index/causes": ["orders|*"],
         "table Circuits": ["orders"],
         "table Circuits/index/troubled": ["orders"],
     },

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from deadletter.aws.events import put_event
+from deadletter.aws.events import EventBus
 from deadletter.circuit.state import Circuit
 from deadletter.contract import EventType, Metric
 from deadletter.outage.execution_step import CircuitEvents
-
-if TYPE_CHECKING:
-    from mypy_boto3_events import EventBridgeClient
 
 
 class EventBridgeCircuitEvents(CircuitEvents):
@@ -21,15 +17,14 @@ class EventBridgeCircuitEvents(CircuitEvents):
     """
 
     def __init__(
-        self, client: EventBridgeClient, pipeline: str, count_metric: Callable[[str, int], None]
+        self, bus: EventBus, pipeline: str, count_metric: Callable[[str, int], None]
     ) -> None:
-        self._client = client
+        self._bus = bus
         self._pipeline = pipeline
         self._count_metric = count_metric
 
     def announce(self, circuit: Circuit, before: str) -> None:
         detail = {
-            "pipeline": self._pipeline,
             "key": circuit.key,
             "state": str(circuit.state),
             **({"before": before} if before else {}),
@@ -40,5 +35,6 @@ class EventBridgeCircuitEvents(CircuitEvents):
             "open_until": circuit.open_until,
             **({"forced_by": circuit.forced.by} if circuit.forced else {}),
         }
-        if put_event(self._client, EventType.CIRCUIT_STATE_CHANGED, detail) is not None:
+        refused = self._bus.put(EventType.CIRCUIT_STATE_CHANGED, self._pipeline, detail)
+        if refused is not None:
             self._count_metric(Metric.CIRCUIT_UNANNOUNCED, 1)

@@ -138,8 +138,14 @@ def watch_clients() -> WatchClients:
 
 
 @cache
+def brief_events() -> EventBridgeClient:
+    """The client for news, of the watch and of replay runs: neither waits long for the bus."""
+    return boto3.client("events", config=BRIEF)
+
+
+@cache
 def brief_cloudwatch() -> CloudWatchClient:
-    """The watch's client for the age of the main queue, made only when it is asked for."""
+    """The watch's client for the main queue's age and recovered letters, made when asked for."""
     return boto3.client("cloudwatch", config=BRIEF)
 
 

@@ -182,6 +182,8 @@ def run_from_item(item: Mapping[str, Any], pipeline: str) -> ReplayRun:
             letters=None if letters is None else int(letters),
             counts={str(name): int(number) for name, number in counts.items()},
             left=bool(item["left"]),
+            # A run of an older version has none.
+            told=str(item.get("told", "")),
             **plain_fields,
         )
     except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError) as error:

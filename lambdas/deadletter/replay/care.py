@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from deadletter.contract import Metric
+from deadletter.replay.announcing import RunAnnouncer, is_untold
 from deadletter.replay.judge import BY
 from deadletter.replay.machine import ReplayExecutions, ReplayUnavailable, restarted
 from deadletter.replay.run import (
@@ -59,7 +60,7 @@ class Care:
 class RunsKeeper:
     """Looks at all runs of a pipeline once a minute.
 
-    `count_metric` counts a metric by its name.
+    `count_metric` counts a metric by its name; `announcer` announces changed runs.
     """
 
     def __init__(
@@ -70,7 +71,9 @@ class RunsKeeper:
         executions: ReplayExecutions,
         clock: Callable[[], float],
         count_metric: Callable[[str, int], None],
+        announcer: RunAnnouncer | None = None,
     ) -> None:
+        self._announcer = announcer
         self._pipeline = pipeline
         self._runs = runs
         self._executions = executions
@@ -88,6 +91,7 @@ class RunsKeeper:
             runs = self._runs.all()
         except RunsUnavailable as error:
             return Care(known=False, failed=(_why(error),))
+        self._announce(runs)
         care = Care(
             broken=tuple(run.id for run in runs if run.state is RunState.BROKEN),
             moving=tuple(run.id for run in runs if run.state in MOVES),
@@ -101,6 +105,14 @@ class RunsKeeper:
             return self._restart_lost(care, unfinished, self._executions.running())
         except (RunsUnavailable, ReplayUnavailable) as error:
             return replace(care, failed=(_why(error),))
+
+    def _announce(self, runs: Iterable[ReplayRun]) -> None:
+        if self._announcer is None:
+            return
+        now = self._clock()
+        for run in runs:
+            if is_untold(run, now):
+                self._announcer.announce(run)
 
     def _ended(self, run: str) -> ReplayRun:
         """A run whose item is lost has ended: what it holds is parked."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from deadletter.replay.announcing import RunAnnouncer
 from deadletter.replay.judge import BY, PENDING_WAIT, ReplayNext, RunEvidence, judged
 from deadletter.replay.plan import ReplayPlan
 from deadletter.replay.run import (
@@ -128,6 +129,7 @@ class ReplaySetup:
     work          one worker's step, of so many workers: what it did, for the log
     leave         empties the run's lane; whether nothing is left in it
     reconcile     adds up the outcomes and stores the report
+    announcer     announces each change of the run's state; None if nobody is told
     approve_above, approve_causes  when a person has to approve, whatever the plan says
     """
 
@@ -144,6 +146,7 @@ class ReplaySetup:
     clock: Callable[[], float]
     approve_above: int | None = None
     approve_causes: tuple[str, ...] = ()
+    announcer: RunAnnouncer | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,7 +275,13 @@ class ReplaySteps:
     def _change(self, before: ReplayRun, after: ReplayRun) -> ReplayRun:
         if after != before:
             self._setup.runs.change(before, after)
+        self._announce(after)
         return after
+
+    def _announce(self, run: ReplayRun) -> None:
+        """After the change: a state is announced twice rather than never, and never too early."""
+        if self._setup.announcer is not None:
+            self._setup.announcer.announce(run)
 
     def _preflight(
         self, event: ReplayEvent, run: ReplayRun, plan: ReplayPlan, deadline: float

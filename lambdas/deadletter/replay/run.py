@@ -74,6 +74,7 @@ class ReplayRun:
     because      why it was held, aborted or broken
     by           the person or the function that changed it last
     left         whether nothing is in the run's lane any more, after its end
+    told         the state that was announced last; empty if none was
     """
 
     id: str
@@ -104,6 +105,7 @@ class ReplayRun:
     because: str = ""
     by: str = ""
     left: bool = False
+    told: str = ""
 
     @property
     def is_live(self) -> bool:

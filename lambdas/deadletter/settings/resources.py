@@ -25,8 +25,9 @@ class Resources:
     function, `consumer_mapping` the id of its event source mapping if the app made it, and
     `consumer_timeout` its timeout in seconds. `health_url` is requested before a letter is
     tried on a dependency. `replay_schema` is the packed JSON Schema of a body that a replay run
-    may send. `watch` is when the watch calls a person, as JSON. A field that a function does
-    not need is empty: its construct in `infra` sets the variables that it needs.
+    may send. `app` is the name of the app, which events carry, and `watch` when the watch calls a
+    person, as JSON. A field that a function does not need is empty: its construct in `infra` sets
+    the variables that it needs.
     """
 
     main_url: str = ""
@@ -55,6 +56,7 @@ class Resources:
     redrive_every: int = 0
     replay_schema: str = ""
     watch: str = ""
+    app: str = ""
 
 
 # Fields of the resources that are whole numbers, with their units.

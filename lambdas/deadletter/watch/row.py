@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from deadletter.redrive.waiting_room import END_OF_TIME
+from deadletter.watch.news_row import NewsRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,6 +183,7 @@ class WatchRow:
     attended    the queues of letters for people, by source id
     depths      the letters of the DLQ and the waiting room at the last ten looks
     direction   `rising`, `falling` or `flat`; empty before ten looks
+    news        what was announced
     """
 
     first_at: float
@@ -200,3 +202,4 @@ class WatchRow:
     main: MainRow = field(default_factory=MainRow)
     depths: tuple[int, ...] = ()
     direction: str = ""
+    news: NewsRow = field(default_factory=NewsRow)

@@ -8,6 +8,7 @@ from dataclasses import asdict, fields, is_dataclass
 from typing import Any, TypeVar
 
 from deadletter.message.strict_json import Unreadable, read_json
+from deadletter.watch.news_row import news_from_plain
 from deadletter.watch.row import (
     AttendedRow,
     CircuitOpenings,
@@ -57,6 +58,7 @@ def row_from_json(text: str) -> WatchRow | None:
             main=_row(MainRow, data.get("main", {})),
             depths=_numbers(data.get("depths", [])),
             direction=_text(data.get("direction", "")),
+            news=news_from_plain(data.get("news")),
         )
     except (Unreadable, KeyError, TypeError, ValueError):
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from deadletter.aws.clients import CheckClients, check_clients
+from deadletter.aws.events import EventBus
 from deadletter.aws.registrations import SsmPipelines
 from deadletter.aws.rule_edits import DynamoDBHistory, DynamoDBVerdicts, edits, response
 from deadletter.aws.rule_events import EventBridgeRuleEvents
@@ -20,6 +21,6 @@ def rule_checker_for(resources: Resources, clients: CheckClients, world: World) 
         terms=SsmPipelines(clients.ssm, resources.registrations, world.clock),
         verdicts=DynamoDBVerdicts(clients.dynamodb, resources.rules_table),
         history=DynamoDBHistory(clients.dynamodb, resources.audit_table, world.clock, keep_seconds),
-        announcer=EventBridgeRuleEvents(clients.events),
+        announcer=EventBridgeRuleEvents(EventBus(clients.events, resources.app, world.clock)),
         clock=world.clock,
     )

@@ -30,7 +30,7 @@ def consumer_steps_for(
         policy=pipeline.circuit,
         circuits=breaker,
         consumer_pause=consumer_pause_for(resources, clients, breaker, world, count_metric),
-        announcer=circuit_announcer_for(pipeline, clients, count_metric),
+        announcer=circuit_announcer_for(pipeline, resources, clients, world, count_metric),
         clock=world.clock,
         admits_a_rate=pipeline.consumer_library and pipeline.refuse_when_open,
     )

@@ -105,7 +105,7 @@ def prober_for(
         health=HttpHealth(resources.health_url, HttpsClient(HEALTH_SECONDS, world.clock).exchange)
         if resources.health_url
         else None,
-        announcer=circuit_announcer_for(pipeline, outage_clients, count_metric),
+        announcer=circuit_announcer_for(pipeline, resources, outage_clients, world, count_metric),
         clock=world.clock,
         new_id=world.new_id,
         count_metric=count_metric,

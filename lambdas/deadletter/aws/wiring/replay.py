@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.causes import DynamoDBCauses
 from deadletter.aws.circuits import DynamoDBCircuits
-from deadletter.aws.clients import Clients, consumer_call, stepfunctions
+from deadletter.aws.clients import Clients, brief_events, consumer_call, stepfunctions
 from deadletter.aws.clients import clients as replay_clients
 from deadletter.aws.collisions import DynamoDBCollisions
+from deadletter.aws.events import EventBus
 from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.replay_delivery import LambdaDelivery
@@ -28,6 +29,7 @@ from deadletter.aws.watch_store import DynamoDBWatchStore
 from deadletter.aws.wiring.custody import freeze_for, run_objects_for, snapshot_for
 from deadletter.aws.wiring.parts.ledger import ledger_for
 from deadletter.aws.wiring.parts.redriver_setup import mover_for, queue_for
+from deadletter.aws.wiring.parts.run_announcer import run_announcer_for
 from deadletter.aws.wiring.parts.waiting_room import waiting_room_for
 from deadletter.aws.wiring.world import World, in_threads
 from deadletter.contract import ROWS_KEPT, Mode
@@ -87,8 +89,11 @@ def replay_steps_for(
     router: Router | None = None,
     in_parallel: InParallel = in_threads,
     consumer: LambdaClient | None = None,
+    bus: EventBus | None = None,
 ) -> ReplaySteps:
     """The steps of a pipeline's replay runs."""
+    if bus is None and resources.app:
+        bus = EventBus(brief_events(), resources.app, world.clock)
     if executions is None:
         executions = StepFunctionsReplays(stepfunctions(), resources.replay_machine)
     parts = _Parts(
@@ -116,6 +121,7 @@ def replay_steps_for(
             clock=world.clock,
             approve_above=pipeline.replay.approve_above,
             approve_causes=pipeline.replay.approve_causes,
+            announcer=run_announcer_for(pipeline, parts.runs, bus, count_metric),
         )
     )
 

@@ -10,9 +10,11 @@ from deadletter.aws.clients import (
     Clients,
     WatchClients,
     brief_cloudwatch,
+    brief_events,
     brief_stepfunctions,
     watch_clients,
 )
+from deadletter.aws.events import EventBus
 from deadletter.aws.executions import StepFunctionsExecutions
 from deadletter.aws.queue_states import queue_state
 from deadletter.aws.replay_executions import StepFunctionsReplays
@@ -25,6 +27,8 @@ from deadletter.aws.watch_oldest_message import oldest_message
 from deadletter.aws.watch_store import DynamoDBWatchStore
 from deadletter.aws.wiring.parts.breaker import breaker_for
 from deadletter.aws.wiring.parts.consumer_pause import consumer_pause_for
+from deadletter.aws.wiring.parts.news import newsroom_for
+from deadletter.aws.wiring.parts.run_announcer import run_announcer_for
 from deadletter.aws.wiring.world import World, in_threads
 from deadletter.contract import MAIN_DLQ, MINUTE, parking_source
 from deadletter.outage.executions import OutageExecutions
@@ -51,8 +55,11 @@ def watch_for(
     in_parallel: InParallel = in_threads,
     outages: OutageExecutions | None = None,
     executions: ReplayExecutions | None = None,
+    bus: EventBus | None = None,
 ) -> Watch:
     """The watch of a pipeline, for all its minutes."""
+    if bus is None and resources.app:
+        bus = EventBus(brief_events(), resources.app, world.clock)
     counts: Counter[str] = Counter()
     urls = {
         MAIN: resources.main_url,
@@ -97,18 +104,31 @@ def watch_for(
             executions=executions,
             clock=world.clock,
             count_metric=count_metric,
+            announcer=run_announcer_for(pipeline, runs, bus, count_metric),
         ).care
+    settings = WatchSettings(
+        pipeline=pipeline.name,
+        mode=pipeline.mode,
+        fifo=pipeline.fifo,
+        every=float(resources.redrive_every or MINUTE),
+        message_ttl=pipeline.message_ttl,
+        dedicated=tuple(resources.dedicated),
+        parking=tuple(resources.parking),
+        alarms=alarms_from_json(resources.watch),
+    )
+    newsroom = None
+    if bus is not None:
+        newsroom = newsroom_for(
+            pipeline,
+            resources,
+            clients,
+            bus,
+            settings=settings,
+            in_parallel=in_parallel,
+            count_metric=count_metric,
+        )
     setup = WatchSetup(
-        settings=WatchSettings(
-            pipeline=pipeline.name,
-            mode=pipeline.mode,
-            fifo=pipeline.fifo,
-            every=float(resources.redrive_every or MINUTE),
-            message_ttl=pipeline.message_ttl,
-            dedicated=tuple(resources.dedicated),
-            parking=tuple(resources.parking),
-            alarms=alarms_from_json(resources.watch),
-        ),
+        settings=settings,
         store=DynamoDBWatchStore(clients.dynamodb, resources.letters_table, pipeline.name),
         queues=state,
         sweep=reconciler.reconcile,
@@ -125,6 +145,7 @@ def watch_for(
         if pipeline.consumer_library
         else None,
         replays=replays,
+        news=None if newsroom is None else newsroom.tell,
         counts=counts,
     )
     return Watch(setup)

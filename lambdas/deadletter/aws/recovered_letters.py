@@ -1,0 +1,46 @@
+"""How many letters consumers have recovered, as CloudWatch has counted it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from deadletter.aws.errors import AWS_ERRORS, code
+from deadletter.contract import APP_DIMENSION, DIMENSION, MINUTE, NAMESPACE, Metric
+from deadletter.watch.newsroom import RecoveredUnread
+
+if TYPE_CHECKING:
+    from mypy_boto3_cloudwatch import CloudWatchClient
+    from mypy_boto3_cloudwatch.type_defs import MetricDataQueryTypeDef
+
+
+def recovered_letters(
+    client: CloudWatchClient, app: str, pipeline: str, since: float, until: float
+) -> int:
+    """The letters that were recovered between two whole minutes. Raises RecoveredUnread."""
+    query: MetricDataQueryTypeDef = {
+        "Id": "recovered",
+        "MetricStat": {
+            "Metric": {
+                "Namespace": NAMESPACE,
+                "MetricName": str(Metric.LETTERS_RECOVERED),
+                "Dimensions": [
+                    {"Name": APP_DIMENSION, "Value": app},
+                    {"Name": DIMENSION, "Value": pipeline},
+                ],
+            },
+            "Period": MINUTE,
+            "Stat": "Sum",
+        },
+        "ReturnData": True,
+    }
+    try:
+        answer = client.get_metric_data(
+            MetricDataQueries=[query],
+            StartTime=datetime.fromtimestamp(since, UTC),
+            EndTime=datetime.fromtimestamp(until, UTC),
+        )
+    except AWS_ERRORS as error:
+        raise RecoveredUnread(code(error)) from error
+    values = [value for result in answer["MetricDataResults"] for value in result.get("Values", [])]
+    return round(sum(values))

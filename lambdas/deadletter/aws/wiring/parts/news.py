@@ -1,0 +1,41 @@
+"""Puts the newsroom of the watch together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from deadletter.aws.cause_entries import DynamoDBCauseEntries
+from deadletter.aws.clients import Clients, WatchClients, brief_cloudwatch
+from deadletter.aws.events import EventBus
+from deadletter.aws.recovered_letters import recovered_letters
+from deadletter.settings.pipeline import Pipeline
+from deadletter.settings.resources import Resources
+from deadletter.watch.newsroom import Newsroom
+from deadletter.watch.watch import InParallel
+from deadletter.watch.watch_settings import WatchSettings
+
+
+def newsroom_for(
+    pipeline: Pipeline,
+    resources: Resources,
+    clients: Clients | WatchClients,
+    bus: EventBus,
+    *,
+    settings: WatchSettings,
+    in_parallel: InParallel,
+    count_metric: Callable[[str, int], None],
+) -> Newsroom:
+    """Announces what the watch sees."""
+    index = DynamoDBCauseEntries(clients.dynamodb, resources.letters_table, pipeline.name)
+
+    def recovered(since: float, until: float) -> int:
+        return recovered_letters(brief_cloudwatch(), resources.app, pipeline.name, since, until)
+
+    return Newsroom(
+        settings=settings,
+        bus=bus,
+        recovered=recovered,
+        in_parallel=in_parallel,
+        count_metric=count_metric,
+        causes=index if pipeline.consumer_library else None,
+    )

@@ -1,0 +1,1 @@
+"""What our events on EventBridge say: one schema, for code, page and tests."""
