@@ -204,21 +204,22 @@ def _watch_says(ran_at: datetime | None, now: datetime) -> str | None:
 def _replay_says(run: ReplayRow) -> str | None:
     """What a replay run needs from a person; None if it goes on by itself."""
     because = f": {run.because}" if run.because else ""
+    named = f"{run.run} --pipeline {run.pipeline}"
     if run.lost:
         return (
             f"replay run {run.run} is {run.state} and its execution has ended; the watch starts "
-            f"the next one: dlq replay show {run.run}"
+            f"the next one: dlq replay show {named}"
         )
     match run.state:
         case RunState.HELD:
             return (
                 f"replay run {run.run} is HELD{because}; "
-                f"dlq replay resume {run.run}, or dlq replay abort {run.run}"
+                f"dlq replay resume {named}, or dlq replay abort {named}"
             )
         case RunState.WAITING_APPROVAL:
-            return f"replay run {run.run} waits for approval: dlq replay show {run.run}"
+            return f"replay run {run.run} waits for approval: dlq replay show {named}"
         case RunState.BROKEN:
-            return f"replay run {run.run} is BROKEN{because}; dlq replay report {run.run}"
+            return f"replay run {run.run} is BROKEN{because}; dlq replay report {named}"
         case _:
             return None
 

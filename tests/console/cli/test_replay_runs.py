@@ -123,7 +123,7 @@ def test_a_run_without_an_execution_is_shown_as_such(orders: Any, functions: Any
     status = json.loads(dlq("status", "--json").stdout)
     assert [need["says"] for need in status["attention"] if need["kind"] == "REPLAY"] == [
         f"replay run {RUN} is RUNNING and its execution has ended; the watch starts the next one: "
-        f"dlq replay show {RUN}"
+        f"dlq replay show {RUN} --pipeline orders"
     ]
     functions.machine.running = [f"{RUN}-0"]
     assert dlq("replay", "list").exit_code == Exit.DONE
@@ -342,8 +342,8 @@ def test_the_status_names_runs_that_wait_for_a_person(orders: Any, dlq: Any) -> 
     answer = json.loads(dlq("status", "--json").stdout)
     (replay,) = [item["says"] for item in answer["attention"] if item["kind"] == "REPLAY"]
     assert replay == (
-        f"replay run {RUN} is HELD: 2 of 5 failed; dlq replay resume {RUN}, "
-        f"or dlq replay abort {RUN}"
+        f"replay run {RUN} is HELD: 2 of 5 failed; dlq replay resume {RUN} --pipeline orders, "
+        f"or dlq replay abort {RUN} --pipeline orders"
     )
     (pipeline,) = answer["pipelines"]
     assert {row["run"] for row in pipeline["replays"]} == {RUN, "aaaa"}
