@@ -15,6 +15,7 @@ from deadletter.watch.observation import FirstDue, LaneState
 from deadletter.watch.point import METRICS
 from deadletter.watch.watch_settings import WatchSettings
 from infra.dashboard import MOST_METRICS, MOST_WIDGETS, Size, pages
+from infra.dashboard_body import body_of as rendered
 from infra.dashboard_body import shortened
 from infra.dashboard_widgets import NOT_DRAWN
 from infra.refusal import Refused
@@ -422,6 +423,16 @@ def test_the_short_form_of_metrics_says_the_same() -> None:
         ["N", "B", "app", "x", {"stat": "Average", "period": 300}],
     ]
     assert (short["stat"], short["period"]) == ("Sum", 60)
+
+
+def test_cloudformation_fills_nothing_into_the_text_of_a_person() -> None:
+    import aws_cdk as cdk
+    from aws_cdk import aws_cloudwatch as cloudwatch
+
+    text = cloudwatch.TextWidget(markdown=f"Owner: ${{USER}} in {cdk.Aws.REGION}")
+    body = rendered([[text]], cdk.Stack(cdk.App(), "Any"))
+    [widget] = json.loads(body)["widgets"]
+    assert widget["properties"]["markdown"] == "Owner: ${!USER} in ${AWS::Region}"
 
 
 def test_a_widget_without_metrics_stays_as_it_is() -> None:
