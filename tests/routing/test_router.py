@@ -561,7 +561,9 @@ verdicts = st.builds(Verdict, st.text(), decisions, any_stamps, st.booleans(), s
 answers = st.builds(
     RouterAnswer,
     st.lists(verdicts, max_size=4).map(tuple),
-    st.lists(st.builds(RefusedRule, st.text(), st.text(), st.booleans()), max_size=2).map(tuple),
+    st.lists(
+        st.builds(RefusedRule, st.text(), st.text(), st.booleans(), st.booleans()), max_size=2
+    ).map(tuple),
     st.dictionaries(st.text(), st.integers(0), max_size=2),
     st.lists(st.text(), max_size=2).map(tuple),
     st.lists(st.builds(FailureKind, st.text(), st.text(), st.integers(0)), max_size=2).map(tuple),

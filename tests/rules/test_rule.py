@@ -324,3 +324,12 @@ def test_no_invalid_item_breaks_the_rule_book(column: str, odd: Any) -> None:
     rules = book({**item(), column: odd}, item("fine", priority=10**6))
     assert "fine" in rules.rules
     assert len(rules.rules) + len(rules.refused) == 2
+
+
+@pytest.mark.parametrize(("enabled", "disabled"), [(False, True), ("false", True), (True, False)])
+def test_an_invalid_rule_says_whether_a_person_has_disabled_it(
+    enabled: object, disabled: bool
+) -> None:
+    wrong = item("wrong", action="QUARANTENE", enabled=enabled)
+    (refused,) = book(wrong).refused
+    assert refused.disabled is disabled

@@ -68,6 +68,14 @@ def test_rules_of_all_pipelines_are_counted_apart() -> None:
     assert rules_state(answer) == expected
 
 
+def test_an_invalid_rule_that_is_disabled_calls_no_person() -> None:
+    disabled = [
+        RefusedRule("a", "why", disabled=True),
+        RefusedRule("b", "why", everywhere=True, disabled=True),
+    ]
+    assert rules_state(RouterAnswer((), tuple(disabled))) == RulesState()
+
+
 def test_a_rule_of_all_pipelines_may_be_in_one_list_alone() -> None:
     """Each partition gives its own list."""
     answer = RouterAnswer((), limited_rules=(), limited_everywhere=("d",))

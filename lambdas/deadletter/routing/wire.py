@@ -107,6 +107,7 @@ def answer_to_json(answer: RouterAnswer) -> dict[str, Any]:
                 "rule": rule.rule_id,
                 "why": rule.why,
                 **({"everywhere": True} if rule.everywhere else {}),
+                **({"disabled": True} if rule.disabled else {}),
             }
             for rule in answer.refused_rules
         ],
@@ -137,7 +138,12 @@ def answer_from_json(data: object) -> RouterAnswer:
     return RouterAnswer(
         tuple(verdict for verdict in verdicts if verdict is not None),
         tuple(
-            RefusedRule(str(rule.get("rule")), str(rule.get("why")), rule.get("everywhere") is True)
+            RefusedRule(
+                str(rule.get("rule")),
+                str(rule.get("why")),
+                everywhere=rule.get("everywhere") is True,
+                disabled=rule.get("disabled") is True,
+            )
             for rule in _list(data, "refused_rules")
             if isinstance(rule, dict)
         ),

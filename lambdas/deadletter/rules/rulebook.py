@@ -162,8 +162,14 @@ def read_rules(items: Iterable[Mapping[str, Any]], pipeline: Pipeline) -> RuleBo
         try:
             rule = read_rule(item, pipeline)
         except RuleRefused as error:
-            everywhere = item.get("pipeline") == EVERY_PIPELINE
-            refused.append(RefusedRule(str(item.get("rule_id", "?")), str(error), everywhere))
+            refused.append(
+                RefusedRule(
+                    str(item.get("rule_id", "?")),
+                    str(error),
+                    everywhere=item.get("pipeline") == EVERY_PIPELINE,
+                    disabled=item.get("enabled") in (False, "false"),
+                )
+            )
             continue
         rules.append(rule)
     rules.sort(key=lambda rule: rule.order)

@@ -158,9 +158,11 @@ def _is_of_all(key: str, pipeline: str) -> bool:
 
 def rules_state(answer: RouterAnswer) -> RulesState:
     """The rules that do nothing, as the router says."""
-    refused_everywhere = sum(rule.everywhere for rule in answer.refused_rules)
+    # One that a person has disabled is meant to match nothing.
+    refused = [rule for rule in answer.refused_rules if not rule.disabled]
+    refused_everywhere = sum(rule.everywhere for rule in refused)
     return RulesState(
-        refused=tuple(rule.rule_id for rule in answer.refused_rules if not rule.everywhere),
+        refused=tuple(rule.rule_id for rule in refused if not rule.everywhere),
         limited=tuple(id_ for id_ in answer.limited_rules if id_ not in answer.limited_everywhere),
         everywhere=refused_everywhere + len(answer.limited_everywhere),
     )
