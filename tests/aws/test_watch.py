@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from random import Random
 from typing import Any, TypeVar
 
+import boto3
 import pytest
+from botocore.stub import Stubber
 
 from deadletter.aws import watch_metrics
 from deadletter.aws.clients import WatchClients
@@ -16,6 +19,7 @@ from deadletter.aws.events import EventBus
 from deadletter.aws.queue_states import queue_state
 from deadletter.aws.rescue_start import start_rescue
 from deadletter.aws.waiting_room import DynamoDBLanes
+from deadletter.aws.watch_oldest_message import oldest_message
 from deadletter.aws.watch_store import DynamoDBWatchStore
 from deadletter.aws.wiring.watch import watch_for
 from deadletter.aws.wiring.world import World
@@ -30,6 +34,7 @@ from deadletter.testing.clock import Clock
 from deadletter.testing.fakes import MemoryDynamoDB, MemorySqs
 from deadletter.testing.fakes.errors import client_error
 from deadletter.testing.fakes.lambda_ import MemoryLambda
+from deadletter.watch.observation import OldestMessage
 from deadletter.watch.point import MetricPoint
 from deadletter.watch.row import Stalled, WatchRow
 from deadletter.watch.watch import RescueUnavailable
@@ -296,3 +301,62 @@ def test_points_of_one_time_and_source_are_one_line() -> None:
         {"Name": "OldestLetterAge", "Unit": "Seconds"},
     ]
     assert (dlq["app"], dlq["Letters"], dlq["OldestLetterAge"]) == ("shop", 3, 7.5)
+
+
+class Ages:
+    """CloudWatch's answer to one question, which is kept."""
+
+    def __init__(self, *values: tuple[float, float]) -> None:
+        self.values = values
+        self.asked: list[dict[str, Any]] = []
+
+    def get_metric_data(self, **question: Any) -> dict[str, Any]:
+        self.asked.append(question)
+        return {
+            "MetricDataResults": [
+                {
+                    "Id": "age",
+                    "Timestamps": [datetime.fromtimestamp(at, UTC) for at, _ in self.values],
+                    "Values": [age for _, age in self.values],
+                }
+            ]
+        }
+
+
+def test_the_oldest_message_was_sent_its_age_before_the_newest_value() -> None:
+    client: Any = Ages((1_000_060.0, 600.0), (1_000_120.0, 30.0), (1_000_000.0, 9000.0))
+    assert oldest_message(client, "main", 1_000_200.0) == OldestMessage(1_000_090.0)
+    [question] = client.asked
+    [query] = question["MetricDataQueries"]
+    assert query["MetricStat"]["Metric"] == {
+        "Namespace": "AWS/SQS",
+        "MetricName": "ApproximateAgeOfOldestMessage",
+        "Dimensions": [{"Name": "QueueName", "Value": "main"}],
+    }
+    assert question["EndTime"].timestamp() == 1_000_200
+    assert question["StartTime"].timestamp() == 1_000_200 - 3 * HOUR
+
+
+def test_an_idle_queue_has_no_value_and_a_refusal_is_named() -> None:
+    client: Any = Ages()
+    assert oldest_message(client, "main", 1_000_200.0) == OldestMessage(None)
+    denied: Any = Denied()
+    with pytest.raises(QueueUnavailable, match="AccessDenied for cloudwatch:GetMetricData on main"):
+        oldest_message(denied, "main", 1_000_200.0)
+
+
+def test_the_question_is_one_that_cloudwatch_takes() -> None:
+    client = boto3.client(
+        "cloudwatch", region_name="eu-west-1", aws_access_key_id="a", aws_secret_access_key="b"
+    )
+    with Stubber(client) as stub:
+        stub.add_response("get_metric_data", {"MetricDataResults": []})
+        assert oldest_message(client, "main", 1_000_200.0) == OldestMessage(None)
+
+
+def test_the_thresholds_of_the_deployment_reach_the_watch(stage: Stage) -> None:
+    stage.resources = replace(stage.resources, watch='{"parked_after":60}')
+    stage.sqs.send_message(QueueUrl=stage.resources.parking["default"], MessageBody="{}")
+    stage.watch = stage.new_watch()
+    stage.minute()
+    assert stage.minute()[Metric.PARKED_UNATTENDED, None] == 1

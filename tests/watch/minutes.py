@@ -102,7 +102,8 @@ class Minutes:
     def value(self, metric: Metric, source: str | None = None) -> float | None:
         """The figure of the last minute; None if none was published."""
         assert self.minute is not None
-        values = [point.value for point in self.points(metric) if point.source == source]
+        of_pipeline = [point for point in self.points(metric) if not point.everywhere]
+        values = [point.value for point in of_pipeline if point.source == source]
         assert len(values) <= 1, values
         return values[0] if values else None
 

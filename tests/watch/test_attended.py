@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from deadletter.contract import DAY, HOUR, MINUTE, WATCH, Metric
+from deadletter.contract import DAY, HOUR, MINUTE, WATCH, Metric, Mode
 from deadletter.redrive.waiting_room import END_OF_TIME
 from deadletter.watch.observation import LaneState
 from tests.watch.minutes import BEGIN, Minutes
@@ -61,7 +61,7 @@ def test_a_letter_that_leaves_ends_it_in_five_minutes() -> None:
     assert minutes.why(UNATTENDED) is None
     wait(minutes, WEEK - 10 * MINUTE)
     assert minutes.value(UNATTENDED) is None
-    minutes.pass_minutes(6)
+    minutes.pass_minutes(12)
     assert minutes.value(UNATTENDED) == 4
 
 
@@ -182,3 +182,16 @@ def test_a_steady_stream_of_letters_with_a_person_behind_calls_nobody() -> None:
         assert minutes.value(UNATTENDED) is None
         minutes.now += HOUR - 16 * MINUTE
     assert minutes.now - BEGIN > 8 * DAY
+
+
+def test_a_letter_that_leaves_a_growing_lane_is_seen() -> None:
+    """The lane is counted every ten minutes: what came meanwhile counts as well."""
+    minutes = parked(mode=Mode.OBSERVE)
+    minutes.lanes = {"parked": LaneState(3, SENT)}
+    minutes.pass_minutes(25)
+    minutes.lanes = {"parked": LaneState(5, SENT)}
+    minutes.pass_minutes(25)
+    assert minutes.value(UNATTENDED) == 10
+    minutes.lanes = {"parked": LaneState(4, SENT)}
+    minutes.pass_minutes(20)
+    assert minutes.value(UNATTENDED) == 0

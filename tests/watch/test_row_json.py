@@ -40,7 +40,7 @@ FULL = WatchRow(
         openings={"orders": CircuitOpenings(outage=4, trips=2, at=(1.0, 2.5))},
         many_since=9.5,
     ),
-    attended={"parking:default": AttendedRow(letters=3, at=1.0, since=2.0, nearest=2)},
+    attended={"parking:default": AttendedRow(letters=3, at=1.0, times=(2.0, 3.5), counts=(3, 2))},
     replays=ReplaysRow(broken=("r1",), lost={"r2": (1.0, 2.0)}, moved_at=3.0),
     main=MainRow(asked_at=4.0, oldest=0.5),
     depths=(1, 0, 3),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from deadletter.circuit.state import Circuit, CircuitsUnavailable, State
@@ -15,6 +15,7 @@ from deadletter.outage.reconciler import Sweep
 from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.source_memory import SourceMemory
 from deadletter.redrive.waiting_room import Lane, RoomUnavailable
+from deadletter.replay.care import Care
 from deadletter.routing.router import Question, RouterAnswer, RouterUnavailable
 from deadletter.rules.refused_rule import RefusedRule
 from deadletter.watch.minute import Minute
@@ -61,6 +62,10 @@ class World:
     fails: str = ""
     counted: Counter[str] = field(default_factory=Counter)
     touched: dict[str, float] = field(default_factory=dict)
+    care: Care = field(default_factory=Care)
+    waiting: list[str] = field(default_factory=list)
+    closed: Circuit = field(default_factory=lambda: Circuit("orders"))
+    in_main: int = 0
 
     def watch(self) -> Watch:
         return Watch(
@@ -77,6 +82,7 @@ class World:
                 clock=lambda: self.now,
                 in_parallel=one_by_one,
                 causes=CausesOf(self),
+                replays=self.replays,
                 counts=self.counted,
                 circuits=self.circuits,
                 oldest=self.oldest,
@@ -94,13 +100,17 @@ class World:
 
     def queue(self, id_: str) -> QueueState:
         self._answers(id_, QueueUnavailable)
-        letters = 1 if id_ == "dlq" else 0
+        letters = {"dlq": 1, "main": self.in_main}.get(id_, 0)
         retention = 4.0 * DAY if id_ == "main" else self.retention
         return QueueState(depth=Depth(letters, 0, 0), created=NOW - DAY, retention=retention)
 
     def circuits(self, keys: Sequence[str]) -> Mapping[str, Circuit]:
         self._answers("circuits", CircuitsUnavailable)
-        return {key: Circuit(key) for key in keys}
+        return dict.fromkeys(keys, self.closed)
+
+    def replays(self, waiting: Iterable[str]) -> Care:
+        self.waiting = list(waiting)
+        return self.care
 
     def oldest(self) -> OldestMessage:
         self._answers("oldest", QueueUnavailable)
@@ -316,3 +326,64 @@ def test_causes_that_are_held_now_are_a_level() -> None:
     away = World(down={"causes"}).watch().run()
     assert [p for p in away.points if p.metric is Metric.CAUSES_HELD] == []
     assert away.row.failing["causes"].why == REASON
+
+
+def full_for_an_hour(world: World) -> None:
+    """The main queue has not been seen empty for an hour."""
+    assert world.row is not None
+    main = replace(world.row.queues["main"], letters=1, filled_at=world.now - HOUR - MINUTE)
+    queues = {**world.row.queues, "main": main}
+    # Another process has looked since.
+    world.row = replace(world.row, queues=queues, ran_at=world.now + 1)
+    world.in_main = 1
+
+
+def test_cloudwatch_is_asked_for_the_main_queues_age_and_its_refusal_is_named() -> None:
+    world = World()
+    watch = world.watch()
+    watch.run()
+    full_for_an_hour(world)
+    world.now += MINUTE
+    world.down = {"oldest"}
+    minute = watch.run()
+    assert minute.row.failing["age of the main queue"].why == REASON
+    assert minute.row.main.oldest is None
+    # It is asked again in the next minute.
+    world.down = set()
+    world.now += MINUTE
+    minute = watch.run()
+    assert minute.row.main.oldest == NOW - DAY
+    assert minute.row.failing == {}
+
+
+def test_a_circuit_that_is_closed_again_is_read_for_its_outages() -> None:
+    world = World()
+    watch = world.watch()
+    watch.run()
+    world.closed = Circuit("orders", outage=5, trips=3, opened_at=NOW + 20)
+    world.now += MINUTE
+    assert "opened 3 times" in watch.run().row.troubles[Metric.CIRCUIT_TROUBLE].why
+    world.down = {"circuits"}
+    world.now += MINUTE
+    minute = watch.run()
+    assert minute.row.failing["circuits"].why == REASON
+    assert "opened 3 times" in minute.row.troubles[Metric.CIRCUIT_TROUBLE].why
+
+
+def test_runs_that_are_broken_or_lost_reach_the_row() -> None:
+    world = World()
+    watch = world.watch()
+    world.care = Care(broken=("r1",), restarted=("r2",), moving=("r3",), failed=(REASON, "more"))
+    row = watch.run().row
+    assert (row.replays.broken, row.replays.moved_at) == (("r1",), NOW)
+    assert row.replays.lost == {"r2": (NOW,)}
+    assert row.failing["replay runs"].why == REASON
+    world.care = Care(known=False, failed=(REASON,))
+    world.now += MINUTE
+    assert watch.run().row.replays.broken == ("r1",)
+
+
+def test_only_runs_in_whose_lanes_letters_wait_are_asked_for() -> None:
+    world = World(lanes_of_room={"run:r1": (2, NOW), "run:r2": (0, NOW), "due": (1, NOW)})
+    world.watch().run()
+    assert world.waiting == ["r1"]

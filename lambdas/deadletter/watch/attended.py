@@ -59,16 +59,17 @@ def with_counts(
     moved: list[float] = []
     for source in for_people(settings):
         queue, lane = queues[source], lane_of(source, lanes)
-        row = rows.get(source, AttendedRow(letters=queue.letters + lane.letters, at=now))
+        letters = queue.letters + lane.letters
+        row = rows.get(source, AttendedRow(letters=letters, at=now))
         in_rescue = queue.rescued_at is not None and now - queue.rescued_at <= IN_RESCUE
-        loses_letters = in_rescue and lane_name(source) is None
-        if loses_letters:
+        if in_rescue and lane_name(source) is None:
+            # It loses letters that no person takes.
             if row.letters:
                 moved.append(row.at)
-            row = replace(row, letters=queue.letters, since=None)
+            row = AttendedRow(letters=queue.letters, at=row.at)
         elif source in observation.queues and _is_counted(source, lane, observation):
-            row = with_reading(row, queue.letters + lane.letters, now, in_rescue=in_rescue)
-        if row.letters or row.since is not None:
+            row = with_reading(row, letters, now, in_rescue=in_rescue)
+        if row.letters or letters:
             after[source] = row
     if moved and SHARED in after:
         after[SHARED] = replace(after[SHARED], at=min(after[SHARED].at, *moved))
@@ -83,21 +84,20 @@ def _is_counted(source: str, lane: LaneRow, observation: Observation) -> bool:
 def with_reading(row: AttendedRow, letters: int, now: float, *, in_rescue: bool) -> AttendedRow:
     """The row after a count of letters, which SQS gives approximately.
 
-    A difference is believed when readings have agreed on its direction for SURE_AFTER. In a
+    Fewer letters are believed when all readings of SURE_AFTER say so, and so are more. In a
     rescue letters count twice: then there are no more of them.
     """
-    if letters == row.letters or (letters > row.letters and in_rescue):
-        row = replace(row, since=None)
-    else:
-        fewer = letters < row.letters
-        same_way = row.since is not None and (row.nearest < row.letters) == fewer
-        nearest = (max if fewer else min)(row.nearest, letters) if same_way else letters
-        since = row.since if same_way and row.since is not None else now
-        row = replace(row, since=since, nearest=nearest)
-        if now - since >= SURE_AFTER:
-            row = AttendedRow(letters=nearest, at=since if fewer else row.at)
-    is_empty = not row.letters and row.since is None
-    return replace(row, at=now) if is_empty else row
+    readings = [*zip(row.times, row.counts, strict=False), (now, letters)]
+    # One that is as old as SURE_AFTER is enough.
+    old = [at for at, _ in readings if now - at >= SURE_AFTER]
+    readings = [(at, count) for at, count in readings if not old or at >= old[-1]]
+    times, counts = (tuple(values) for values in zip(*readings, strict=True))
+    row = replace(row, times=times, counts=counts)
+    if old and max(counts) < row.letters:
+        row = replace(row, letters=max(counts), at=now)
+    elif old and min(counts) > row.letters and not in_rescue:
+        row = replace(row, letters=min(counts))
+    return row if row.letters or any(counts) else replace(row, at=now)
 
 
 def unattended(

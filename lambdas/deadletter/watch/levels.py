@@ -1,4 +1,16 @@
-"""Figures that are shown while there is something to say: troubles, and what they are made of."""
+"""Figures that are shown while there is something to say: troubles, and what they are made of.
+
+A level that calls a person ends by itself once its cause is gone:
+
+    CircuitTrouble    with the next look; of outages, when the first of them is as old as the
+                      period in which they count
+    ParkedUnattended  with the next look at an empty queue; when a letter has left, after five
+                      minutes of counts that agree, or with the second count of its lane, within
+                      twenty; not while a parking queue is rescued into the lane of another
+    RuleTrouble       with the next look
+    ReplayBroken      with the next look; of lost executions, a quarter of an hour after the first
+    RedriveStalled    with the next look
+"""
 
 from __future__ import annotations
 

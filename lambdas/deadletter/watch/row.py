@@ -133,16 +133,16 @@ class CircuitsRow:
 class AttendedRow:
     """When letters for people were last looked after, in one queue and its lane.
 
-    letters  how many there are, once readings agree
-    at       when one of them last left, or when there were none
-    since    since when readings differ from `letters` in one direction; None if they do not
-    nearest  the reading since then that differs least
+    letters  the most that there were at all readings of five minutes
+    at       when fewer were seen, or when there were none
+    times    when the last readings were
+    counts   what they were
     """
 
     letters: int
     at: float
-    since: float | None = None
-    nearest: int = 0
+    times: tuple[float, ...] = ()
+    counts: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,7 +53,7 @@ def row_from_json(text: str) -> WatchRow | None:
             held=_by_name(_number, data.get("held", {})),
             troubles=_rows(LevelTrouble, data.get("troubles", {})),
             circuits=_circuits(_mapping(data.get("circuits", {}))),
-            attended=_rows(AttendedRow, data.get("attended", {})),
+            attended=_by_name(_attended, data.get("attended", {})),
             replays=_replays(_mapping(data.get("replays", {}))),
             main=_row(MainRow, data.get("main", {})),
             depths=_numbers(data.get("depths", [])),
@@ -80,6 +80,16 @@ def _openings(data: object) -> CircuitOpenings:
         outage=_number(item["outage"]),
         trips=_number(item["trips"]),
         at=_numbers(item.get("at", [])),
+    )
+
+
+def _attended(data: object) -> AttendedRow:
+    item = _mapping(data)
+    return AttendedRow(
+        letters=_number(item["letters"]),
+        at=_number(item["at"]),
+        times=_numbers(item.get("times", [])),
+        counts=_numbers(item.get("counts", [])),
     )
 
 
