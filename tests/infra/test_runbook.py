@@ -198,3 +198,12 @@ def test_documents_and_messages_name_no_alarm_that_is_gone() -> None:
     }
     assert len(named) > 5
     assert {(name, page) for name, page in named if name not in set(Alarm)} == set()
+
+
+def test_a_graph_that_the_runbook_names_is_on_the_dashboard() -> None:
+    dashboard = " ".join((Path(__file__).parents[2] / "docs" / "dashboard.md").read_text().split())
+    text = " ".join(PAGE.split())
+    graphs = re.findall(r"graphs? \*([^*]+)\*(?: and \*([^*]+)\*)?", text)
+    named = [name for pair in graphs for name in pair if name]
+    assert len(named) == 4
+    assert [name for name in named if name not in dashboard] == []
