@@ -132,7 +132,8 @@ def _who(change: AuditLine) -> str:
     if change.who is None:
         return f"{OUTSIDE}, by an unknown person or program"
     because = f": {change.why}" if change.why else ", no reason given"
-    return f"by {change.who.rpartition(':')[2]}{because}"
+    who = change.who if "," in change.who else change.who.rpartition(":")[2]
+    return f"by {who}{because}"
 
 
 def _difference(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> Iterator[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any
 
-from deadletter.contract import AUDIT, CHANGES
+from deadletter.contract import AUDIT, CHANGED_BY, CHANGES
 
 from .audit import END
 from .rule_table import canonical, target
@@ -37,6 +37,7 @@ class AuditLine:
     target: Annotated[str, "what was changed, such as `circuit orders` or `rule r1`"]
     via: Annotated[str, f"`{BY_DLQ}`, or `{OUTSIDE}`: the console, an API, or another program"]
     who: Annotated[str | None, "ARN of the caller, with the session; null outside dlq"]
+    user_id: Annotated[str | None, "the caller's UserId, which IAM has checked; null outside dlq"]
     why: Annotated[str, "the reason given; empty without one"]
     outcome: Annotated[str, f"`done`, `failed`, or `{UNKNOWN}`: it was stopped before it could say"]
     error: Annotated[str | None, "name of the error that it failed with"]
@@ -118,13 +119,15 @@ def _difference(before: Row | None, after: Row | None) -> tuple[bool, bool, dict
 
 def _by_dlq(row: Row, end: Row | None) -> AuditLine:
     ended = end or {}
+    user_id = str(row[AUDIT.partition]).removeprefix(CHANGED_BY)
     return AuditLine(
         at=_time(row),
         pipeline=str(row[CHANGES.partition]),
         command=str(row["command"]),
         target=str(row["target"]),
         via=BY_DLQ,
-        who=str(row["who"]),
+        who=_who(str(row["who"]), user_id),
+        user_id=user_id,
         why=str(row.get("why", "")),
         outcome=str(ended.get("outcome", UNKNOWN)),
         error=ended.get("error"),
@@ -132,6 +135,16 @@ def _by_dlq(row: Row, end: Row | None) -> AuditLine:
         after=ended.get("after", row.get("after")),
         ended=_time(end) if end else None,
     )
+
+
+def _who(says: str, user_id: str) -> str:
+    """The ARN that a row says, or the UserId if the session is another: then the ARN is forged.
+
+    The UserId stands in the key, and IAM lets each caller write below the own one only.
+    """
+    _, colon, session = user_id.partition(":")
+    forged = colon and not says.endswith(f"/{session}")
+    return f"{user_id}, who calls itself {says}" if forged else says
 
 
 def _outside(row: Row) -> AuditLine:
@@ -143,6 +156,7 @@ def _outside(row: Row) -> AuditLine:
         target=target(str(row["rule_id"])),
         via=OUTSIDE,
         who=None,
+        user_id=None,
         why="",
         outcome="done",
         error=None,

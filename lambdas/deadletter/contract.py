@@ -369,13 +369,16 @@ def lane_partition(pipeline: str, lane: str, shard: int | None = None) -> str:
     return f"{pipeline}|{lane}" if shard is None else f"{pipeline}|{lane}|{shard}"
 
 
+CHANGED_BY = "#by#"
+
+
 def change_partition(user_id: str) -> str:
     """The key of the changes that one caller makes, by the UserId that STS gives.
 
     IAM knows it as `aws:userid`: people can write in their own partition only. No pipeline's
     name begins with #.
     """
-    return f"#by#{user_id}"
+    return f"{CHANGED_BY}{user_id}"
 
 
 def cause_partition(pipeline: str, shard: int | None = None) -> str:

@@ -250,6 +250,7 @@ TYPED: dict[str, list[tuple[str, ...]]] = {
     "dlq rules enable": [
         ("rules", "enable", "kept", "--pipeline", "*", "--reason", "a test", "--yes")
     ],
+    "dlq audit": [("audit", "orders"), ("audit", "--by", "dlq-circuit-auto", "--what", "circuit")],
     "dlq circuit list": [("circuit", "list")],
     "dlq circuit show": [("circuit", "show", *PIPELINE)],
     # It is held open already, so that the letter stays.
@@ -317,6 +318,34 @@ def test_alarms_are_not_muted_where_cloudwatch_knows_no_mute_rules(
         assert "does not know GetAlarmMuteRule (InvalidAction)" in done.stderr
         assert "does not disable alarm actions instead" in done.stderr
     assert asked(sandbox, "muted", allowed=False) == set()
+
+
+def test_a_change_is_read_back_with_its_author_and_nobody_can_record_one_for_another(
+    sandbox: Sandbox, on_call: OnCall
+) -> None:
+    credentials = on_call.credentials(["DlqReader", "DlqOperator"], "ann")
+    done = on_call.type(("circuit", "open", *PIPELINE, *SAID), credentials)
+    assert done.returncode == Exit.DONE, done.stderr
+    asked = ("audit", "orders", "--by", "/ann", "--what", "circuit", "--json")
+    changes = json.loads(on_call.type(asked, credentials).stdout)["changes"]
+    assert [change["command"] for change in changes] == ["circuit open"]
+    [change] = changes
+    assert (change["target"], change["why"]) == ("circuit orders", "a test")
+    assert (change["outcome"], change["after"]["forced"]) == ("done", "OPEN")
+    assert change["who"].endswith("/ann")
+    assert change["user_id"].endswith(":ann")
+
+    table = boto3.Session(
+        aws_access_key_id=credentials["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=credentials["AWS_SECRET_ACCESS_KEY"],
+        aws_session_token=credentials["AWS_SESSION_TOKEN"],
+        region_name=REGION,
+    ).client("dynamodb", endpoint_url=sandbox.endpoint, verify=sandbox.environment["AWS_CA_BUNDLE"])
+    other = change["user_id"].replace(":ann", ":bob")
+    for partition in (f"#by#{other}", "#by#", "orders#a-rule"):
+        forged = {"pk": {"S": partition}, "sk": {"S": "1"}}
+        with pytest.raises(table.exceptions.ClientError, match="AccessDenied"):
+            table.put_item(TableName=on_call.orders.app["audit_table"], Item=forged)
 
 
 # Policies -> a command that takes another one.

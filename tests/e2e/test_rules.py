@@ -159,3 +159,30 @@ def test_a_late_record_does_not_overwrite_the_verdict_on_a_newer_edit(
     )
     assert json.loads(answer["Payload"].read()) == {"batchItemFailures": []}
     assert item(orders, rule_id) == verdict
+
+
+def test_a_rule_changed_by_dlq_is_one_change_and_one_changed_elsewhere_another(
+    orders: Deployed, rule_id: str
+) -> None:
+    said = ("--reason", "a test", "--expires", "1h", "--yes")
+    rule = ("--tenant", "t-1", "--action", "hold", "--pipeline", "orders")
+    orders.dlq("rules", "add", rule_id, *rule, *said)
+    until(orders, rule_id, "VALID")
+    orders.aws("dynamodb").update_item(
+        TableName=orders.outputs["RulesTableName"],
+        Key={"pipeline": {"S": "orders"}, "rule_id": {"S": rule_id}},
+        UpdateExpression="SET #action = :default",
+        ExpressionAttributeNames={"#action": "action"},
+        ExpressionAttributeValues={":default": {"S": "DEFAULT"}},
+    )
+
+    def look() -> list[Columns] | None:
+        changes = orders.dlq("audit", "orders", "--what", "rules", "--limit", "1000")["changes"]
+        mine = [change for change in changes if change["target"] == f"rule {rule_id}"]
+        return mine if len(history(orders, rule_id)) == 2 else None
+
+    [edited, added] = orders.until(look, f"both changes of {rule_id} are in the history")
+    assert (added["command"], added["via"]) == ("rules add", "dlq")
+    assert (edited["command"], edited["via"], edited["who"]) == ("rules edit", "outside dlq", None)
+    assert edited["before"]["action"] == "HOLD"
+    assert edited["after"]["action"] == "DEFAULT"

@@ -125,3 +125,12 @@ def test_ends_belong_to_their_own_beginning_and_the_newest_line_is_first() -> No
     }
     later = begun(300.0, "redrive now", "9", target="source dlq")
     assert lines([first, later])[0].command == "redrive now"
+
+
+def test_who_calls_himself_by_another_name_is_named_by_the_id_that_iam_has_checked() -> None:
+    row = begun(100.0, who="arn:aws:sts::1:assumed-role/On/bob")
+    [line] = lines([row])
+    assert line.user_id == "AROA:ann"
+    assert line.who == "AROA:ann, who calls itself arn:aws:sts::1:assumed-role/On/bob"
+    [line] = lines([{**row, "pk": "#by#AIDA", "who": "arn:aws:iam::1:user/bob"}])
+    assert line.who == "arn:aws:iam::1:user/bob"
