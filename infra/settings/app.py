@@ -35,7 +35,7 @@ class AppSettings(Settings):
         default=90, description="days that logs are kept"
     )
     audit_days: int = Field(
-        default=400, ge=1, le=3650, description="days that each change of a rule is kept"
+        default=400, ge=1, le=3650, description="days that the audit table keeps a change"
     )
     replay_days: int = Field(
         default=90,
