@@ -86,7 +86,7 @@ def _name(row: Row) -> str:
 
 def _take_out(history: list[Row], row: Row) -> None:
     """Removes the row of the history that a change by `dlq` has made, the nearest in time."""
-    if not str(row["command"]).startswith("rules "):
+    if not _is_of_rule(row):
         return
     difference = _difference(row.get("before"), row.get("after"))
     same = [
@@ -131,10 +131,21 @@ def _by_dlq(row: Row, end: Row | None) -> AuditLine:
         why=str(row.get("why", "")),
         outcome=str(ended.get("outcome", UNKNOWN)),
         error=ended.get("error"),
-        before=row.get("before"),
-        after=ended.get("after", row.get("after")),
+        before=_in_order(row, row.get("before")),
+        after=_in_order(row, ended.get("after", row.get("after"))),
         ended=_time(end) if end else None,
     )
+
+
+def _is_of_rule(row: Row) -> bool:
+    return str(row["command"]).startswith("rules ")
+
+
+def _in_order(row: Row, facts: Row | None) -> Row | None:
+    """The facts in a fixed order: DynamoDB keeps none."""
+    if facts is None:
+        return None
+    return canonical(facts) if _is_of_rule(row) else dict(sorted(facts.items()))
 
 
 def _who(says: str, user_id: str) -> str:

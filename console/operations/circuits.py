@@ -164,7 +164,7 @@ class CircuitSwitch:
             )
         end = NO_END if until is None else until.timestamp()
         command = "circuit open" if state is State.OPEN else "circuit close"
-        intended = {"forced": str(state), "until": until.isoformat() if until else "no end"}
+        intended = {"forced": str(state), "until": _end(until)}
         event = OverrideBegun(Override(state, by, reason, end))
         return self._change(command, event, reason, intended)
 
@@ -284,12 +284,15 @@ def circuit_row(pipeline: str, circuit: Circuit, now: datetime) -> CircuitRow:
 
 def _facts(row: CircuitRow) -> dict[str, str]:
     """A circuit as the audit table keeps it."""
-    end = row.forced_until.isoformat() if row.forced_until else "no end"
     return {
         "state": row.state,
         "forced": row.forced or "none",
-        **({"until": end} if row.forced else {}),
+        **({"until": _end(row.forced_until)} if row.forced else {}),
     }
+
+
+def _end(until: datetime | None) -> str:
+    return until.isoformat(timespec="seconds") if until else "no end"
 
 
 def opens_at(circuit: Circuit) -> datetime | None:

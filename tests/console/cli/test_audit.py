@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
 import time
-from datetime import datetime
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from console.cli import command
 from console.cli.exit import Exit
 from console.operations import audit_trail, item
+from console.operations.session import Session
 from deadletter.aws.rule_edits import DynamoDBHistory
 from deadletter.rules.checker import RuleChange
+from tests.console.command_lines import parse
+
+PAGE = (Path(__file__).parents[3] / "docs" / "audit.md").read_text()
 
 RULE = ("--tenant", "a", "--action", "hold", "--reason", "noise", "--expires", "1h", "--yes")
 
@@ -193,3 +201,28 @@ def test_an_app_without_an_audit_table_says_so(orders: Any, dlq: Any) -> None:
 def test_a_time_that_is_none_is_refused(orders: Any, dlq: Any, when: str) -> None:
     done = dlq("audit", "--since", when)
     assert done.exit_code == Exit.USAGE, done.output
+
+
+def test_the_commands_of_the_page_exist() -> None:
+    typed = re.findall(r"^dlq .*", PAGE, re.M)
+    assert len(typed) >= 3
+    for example in typed:
+        parse(example)
+
+
+def test_the_list_of_the_page_is_what_dlq_prints(
+    orders: Any, dlq: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = datetime(2026, 11, 23, 2, 20, tzinfo=UTC).timestamp()
+    monkeypatch.setattr(command, "Session", partial(Session, clock=lambda: now))
+    since = time.time() - now
+    changed(
+        orders, since + 360, command="circuit open", target="circuit orders",
+        why="the bank is down till 6",
+        before={"state": "CLOSED", "forced": "none"},
+        after={"state": "OPEN", "forced": "OPEN", "until": "2026-11-23T05:14:00+00:00"},
+    )  # fmt: skip
+    rule = {"pipeline": "orders", "rule_id": "stop-acme", "action": "HOLD"}
+    streamed(orders, rule, {**rule, "action": "QUARANTINE"}, ago=since + 660)
+    printed = PAGE.partition("```\n02:14")[2].partition("```")[0]
+    assert f"02:14{printed}" in dlq("audit", "orders").stdout
