@@ -223,6 +223,6 @@ def test_the_list_of_the_page_is_what_dlq_prints(
         after={"state": "OPEN", "forced": "OPEN", "until": "2026-11-23T05:14:00+00:00"},
     )  # fmt: skip
     rule = {"pipeline": "orders", "rule_id": "stop-acme", "action": "HOLD"}
-    streamed(orders, rule, {**rule, "action": "QUARANTINE"}, ago=since + 660)
+    streamed(orders, rule, {**rule, "action": "DEFAULT"}, ago=since + 660)
     printed = PAGE.partition("```\n02:14")[2].partition("```")[0]
     assert f"02:14{printed}" in dlq("audit", "orders").stdout
