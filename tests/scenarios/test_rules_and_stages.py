@@ -102,7 +102,7 @@ def test_an_open_circuit_of_prod_rings_although_that_of_dev_is_closed(
     dev_and_prod: tuple[Stage, Stage],
 ) -> None:
     dev, prod = dev_and_prod
-    prod.hold_circuit()
+    prod.trip()
     prod.account.minutes(45)
     assert [alarm for _, alarm in prod.pages()] == ["CircuitTrouble"]
     assert dev.pages() == []
@@ -112,7 +112,7 @@ def test_troubles_of_dev_do_not_page_prod(dev_and_prod: tuple[Stage, Stage]) -> 
     dev, prod = dev_and_prod
     dev.add_rule("typo", tenantId="a", action="QUARANTNE")
     dev.account.throttled.add(dev.function("route"))
-    dev.hold_circuit()
+    dev.trip()
     dev.die(120)
     dev.account.minutes(90)
     alarms = {alarm for _, alarm in dev.pages()}
