@@ -482,7 +482,7 @@ def test_a_lost_execution_is_continued_by_the_watch(stage: Stage, step: str) -> 
     assert stage.execute() == "FAILED"
     assert stage.states[-1] == "RunLost"
     stage.clock.advance(START_SECONDS)
-    stage.care()
+    assert stage.care().restarted == (ID,)
     assert (stage.run.restart, stage.run.state, stage.run.left) == (1, RunState.DONE, True)
     assert stage.metrics == {"ReplayRestarted": 1}
     assert stage.outcomes[ReplayOutcome.RECOVERED] == 60
@@ -592,7 +592,9 @@ def test_letters_that_come_back_after_the_end_leave_the_lane_too(stage: Stage) -
     stage.execute()
     stage.outcomes[ReplayOutcome.OPEN] = 1
     stage.clock.advance(START_SECONDS)
-    stage.care(ID)
+    # An execution that starts for what came back is not one that was lost.
+    assert stage.care(ID).restarted == ()
+    assert stage.metrics["ReplayRestarted"] == 1
     assert stage.left == 1
     assert stage.run.state is RunState.DONE
 
