@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -18,7 +19,7 @@ from .environment import longest
 from .findings import acknowledge
 from .function import function_arn, grant_invoke
 from .permissions import Grant, Permissions
-from .queues import Addresses, grant_look
+from .queues import Addresses, grant_look, grant_weigh, queues_of
 from .registration import acknowledge_folder, grant_list_parameters
 from .replay_start import replay_machine_arn
 from .settings import AppSettings, FunctionConsumerSettings, WebhookConsumer
@@ -27,21 +28,22 @@ from .storage import Storage
 # IAM's limit for a managed policy, in characters.
 LARGEST_POLICY = 6144
 
-# Characters around all statements, around one statement, around each text in it, and those of
-# the condition on a key.
-AROUND_ALL, AROUND_STATEMENT, AROUND_TEXT, CONDITION = 50, 80, 3, 250
+# Characters around all statements, around one statement, and around each text in it.
+AROUND_ALL, AROUND_STATEMENT, AROUND_TEXT = 50, 80, 3
 
 # What a function's ARN says, and that of the log group with its name.
 FUNCTION, GROUP = ":function:", ":log-group:/aws/lambda/"
 
 
 class OnCall(Construct):
-    """Four managed policies, which you attach to roles of yours; `arns` is keyed by role.
+    """Seven managed policies, which you attach to roles of yours; `arns` is keyed by role.
 
-    `DlqReader` reads everything that `dlq` shows. The others are attached beside it:
-    `DlqOperator` starts runs, holds circuits, mutes alarms and edits endpoints, `RuleEditor`
-    writes rules, `ReplayOperator` starts and steers replay runs, and edits letters that a run
-    holds.
+    `DlqReader` reads all that holds no bodies; the others are attached beside it. `BodyReader`
+    reads letters themselves, `RuleEditor` writes rules, `CircuitOperator` holds circuits, starts
+    runs of the redriver, mutes alarms and keeps endpoints, `ReplayRunner` plans, starts and steers
+    replay runs and edits letters that a run holds, `ReplayApprover` approves or refuses runs, and
+    `LetterDiscarder` throws parked letters away. Who may run replays may neither approve them nor
+    throw letters away.
     Who may change something may record it, and `dlq` changes nothing that it can't record.
     No policy allows to send or delete a message, or to purge a queue: only our functions
     move letters.
@@ -59,17 +61,29 @@ class OnCall(Construct):
         arns: dict[str, str] = {}
         for role, summary, permissions in (
             ("DlqReader", "reads", _reads(app, storage)),
-            (
-                "DlqOperator",
-                "beside DlqReader: starts runs, holds circuits, keeps endpoints",
-                _operates(app, storage),
-            ),
+            ("BodyReader", "beside DlqReader: reads letters", _reads_bodies(app, storage)),
             ("RuleEditor", "beside DlqReader: edits rules", _edits(app, storage)),
             (
-                "ReplayOperator",
-                "beside DlqReader: plans, starts, steers replay runs; releases, discards and edits "
+                "CircuitOperator",
+                "beside DlqReader: holds circuits, starts the redriver, mutes alarms, keeps "
+                "endpoints",
+                _operates(app, storage),
+            ),
+            (
+                "ReplayRunner",
+                "beside DlqReader and BodyReader: plans, starts and steers replay runs, and edits "
                 "letters",
                 _replays(app, storage),
+            ),
+            (
+                "ReplayApprover",
+                "beside DlqReader: approves and refuses replay runs",
+                _approves(app, storage),
+            ),
+            (
+                "LetterDiscarder",
+                "beside DlqReader and BodyReader: throws parked letters away",
+                _discards(app, storage),
             ),
         ):
             for number, part in enumerate(self._parts(permissions.grants), start=1):
@@ -95,6 +109,11 @@ class OnCall(Construct):
                 for pattern in (_mutes(app), _alarms(app))
             ),
             because="nine alarms and one mute rule a pipeline, all with the app's name",
+        )
+        acknowledge(
+            self,
+            f"AwsSolutions::AwsSolutions-IAM5[Resource::{_as_in_findings(queues_of(app))}]",
+            because="figures of six queues a pipeline, and a role takes ten policies",
         )
         acknowledge_folder(
             self, app_folder(app.app), because="one parameter a pipeline, read as a folder"
@@ -141,7 +160,8 @@ class OnCall(Construct):
 def _size(grant: Grant) -> int:
     """Characters that a grant takes in a policy, at most, beside its resources."""
     texts = sum(len(text) + AROUND_TEXT for text in (grant.sid, *grant.actions))
-    return AROUND_STATEMENT + texts + (CONDITION if grant.conditions else 0)
+    conditions = len(json.dumps(grant.conditions, default=str)) if grant.conditions else 0
+    return AROUND_STATEMENT + texts + conditions
 
 
 def _statements(grant: Grant, resources: Sequence[str]) -> list[iam.PolicyStatement]:
@@ -152,7 +172,7 @@ def _statements(grant: Grant, resources: Sequence[str]) -> list[iam.PolicyStatem
 def _reads(app: AppSettings, storage: Storage) -> Permissions:
     permissions = Permissions()
     grant_list_parameters(permissions, app_folder(app.app))
-    storage.grant_read_letters(permissions)
+    storage.grant_read_figures(permissions)
     storage.grant_read_rules(permissions)
     storage.grant_read_circuits(permissions)
     storage.grant_read_endpoints(permissions)
@@ -160,7 +180,7 @@ def _reads(app: AppSettings, storage: Storage) -> Permissions:
     figures = ["GetMetricData", "GetMetricStatistics", "DescribeAlarms"]
     permissions.allow("Figures", [f"cloudwatch:{action}" for action in figures], ["*"])
     permissions.allow("MuteRules", ["cloudwatch:GetAlarmMuteRule"], ["*"])
-    grant_key(permissions, app, services=("sqs", "dynamodb", "s3"), writes=False)
+    grant_key(permissions, app, services=("dynamodb", "s3"), writes=False)
     # The router says how it judges, and can move nothing.
     permissions.allow(
         "Routers",
@@ -183,6 +203,14 @@ def _reads(app: AppSettings, storage: Storage) -> Permissions:
     _allow_logs(permissions, app)
     # A run whose execution was lost is shown as such.
     permissions.allow("Replays", ["states:ListExecutions"], _replay_machines(app))
+    grant_weigh(permissions, app)
+    return permissions
+
+
+def _reads_bodies(app: AppSettings, storage: Storage) -> Permissions:
+    permissions = Permissions()
+    storage.grant_read_bodies(permissions)
+    grant_key(permissions, app, services=("sqs", "dynamodb", "s3"), writes=False)
     grant_look(permissions, (Addresses.of(app, pipeline) for pipeline in app.pipelines))
     return permissions
 
@@ -276,17 +304,35 @@ def _edits(app: AppSettings, storage: Storage) -> Permissions:
 def _replays(app: AppSettings, storage: Storage) -> Permissions:
     permissions = Permissions()
     storage.grant_write_audit(permissions)
-    storage.grant_steer_replays(permissions)
-    # To answer an approval is a matter of the machine whose execution waits for it.
-    permissions.allow(
-        "Replays",
-        ["states:StartExecution", "states:SendTaskSuccess"],
-        [replay_machine_arn(app, pipeline.name) for pipeline in app.pipelines],
-    )
+    storage.grant_run_replays(permissions)
+    permissions.allow("Replays", ["states:StartExecution"], _machines(app))
     # `dlq replay try` hands letters to a consumer. A function of yours is yours to grant.
     grant_invoke(permissions, "Dispatchers", *_dispatchers(app))
     grant_key(permissions, app, services=("dynamodb", "s3"), writes=True)
     return permissions
+
+
+def _approves(app: AppSettings, storage: Storage) -> Permissions:
+    permissions = Permissions()
+    storage.grant_write_audit(permissions)
+    storage.grant_approve(permissions)
+    # To answer an approval is a matter of the machine whose execution waits for it.
+    permissions.allow("Replays", ["states:SendTaskSuccess"], _machines(app))
+    grant_key(permissions, app, services=("dynamodb",), writes=True)
+    return permissions
+
+
+def _discards(app: AppSettings, storage: Storage) -> Permissions:
+    permissions = Permissions()
+    storage.grant_write_audit(permissions)
+    storage.grant_discard(permissions)
+    permissions.allow("Replays", ["states:StartExecution"], _machines(app))
+    grant_key(permissions, app, services=("dynamodb",), writes=True)
+    return permissions
+
+
+def _machines(app: AppSettings) -> list[str]:
+    return [replay_machine_arn(app, pipeline.name) for pipeline in app.pipelines]
 
 
 def _dispatchers(app: AppSettings) -> list[str]:

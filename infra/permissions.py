@@ -68,6 +68,19 @@ def partitions(*names: str, exactly: bool = False) -> dict[str, dict[str, list[s
     return {operator: {"dynamodb:LeadingKeys": list(names)}}
 
 
+def only_attributes(*names: str, reads: bool = True) -> dict[str, dict[str, object]]:
+    """The condition that of an item only these attributes are named, the key's among them.
+
+    Who `reads` has to name them: who names none is shown all.
+    """
+    asked: dict[str, dict[str, object]] = {
+        "ForAllValues:StringEquals": {"dynamodb:Attributes": list(names)}
+    }
+    if reads:
+        asked["StringEquals"] = {"dynamodb:Select": "SPECIFIC_ATTRIBUTES"}
+    return asked
+
+
 def grant_put_events(permissions: Permissions) -> None:
     """Put events on the account's default bus."""
     bus = f"arn:{Aws.PARTITION}:events:{Aws.REGION}:{Aws.ACCOUNT_ID}:event-bus/default"

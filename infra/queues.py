@@ -258,25 +258,45 @@ class Queues(Construct):
         )
 
 
+def queues_of(app: AppSettings) -> str:
+    """The queues that we make for all pipelines, as one pattern of ARNs."""
+    return f"arn:{Aws.PARTITION}:sqs:{Aws.REGION}:{Aws.ACCOUNT_ID}:{app.app}-*"
+
+
+def grant_weigh(permissions: Permissions, app: AppSettings) -> None:
+    """See how many messages each queue holds.
+
+    Our queues are one pattern: thirty pipelines have 180 of them, and a role takes ten policies.
+    """
+    pipelines = tuple(Addresses.of(app, pipeline) for pipeline in app.pipelines)
+    for sid, actions, arns in (
+        ("Depths", ["sqs:GetQueueAttributes"], _once(queues.main for queues in pipelines)),
+        (
+            "DeadLetters",
+            ["sqs:GetQueueAttributes", "sqs:ListDeadLetterSourceQueues"],
+            _dead_letters(pipelines),
+        ),
+    ):
+        theirs = [arn for arn in arns if not arn.rpartition(":")[2].startswith(f"{app.app}-")]
+        ours = [queues_of(app)] if len(theirs) < len(arns) else []
+        permissions.allow(sid, actions, [*ours, *theirs])
+
+
 def grant_look(permissions: Permissions, pipelines: Iterable[Addresses]) -> None:
-    """See how many messages each queue holds, and look at letters without taking them."""
-    pipelines = tuple(pipelines)
-    permissions.allow(
-        "Depths", ["sqs:GetQueueAttributes"], _once(queues.main for queues in pipelines)
-    )
+    """Look at letters without taking them: SQS shows them whole."""
     permissions.allow(
         "Looks",
-        [
-            "sqs:GetQueueAttributes",
-            "sqs:ReceiveMessage",
-            "sqs:ChangeMessageVisibility",
-            "sqs:ListDeadLetterSourceQueues",
-        ],
-        _once(
-            queue
-            for queues in pipelines
-            for queue in (queues.dlq, *queues.dedicated.values(), *queues.parking.values())
-        ),
+        ["sqs:ReceiveMessage", "sqs:ChangeMessageVisibility"],
+        _dead_letters(pipelines),
+    )
+
+
+def _dead_letters(pipelines: Iterable[Addresses]) -> list[str]:
+    """The DLQs and parking queues of the pipelines."""
+    return _once(
+        queue
+        for queues in pipelines
+        for queue in (queues.dlq, *queues.dedicated.values(), *queues.parking.values())
     )
 
 

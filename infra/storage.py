@@ -16,6 +16,7 @@ from deadletter.contract import (
     CHANGES,
     CIRCUITS,
     EDITED,
+    EDITED_ATTRIBUTES,
     EDITS,
     ENDPOINTS,
     EVERY_PIPELINE,
@@ -24,6 +25,7 @@ from deadletter.contract import (
     REPLAYS,
     RULES,
     TROUBLED,
+    WAITING_FIGURES,
     Index,
     Partition,
     Table,
@@ -38,11 +40,17 @@ from deadletter.contract import (
 
 from .encryption import customer_key
 from .findings import acknowledge
-from .permissions import Permissions, partitions
+from .permissions import Permissions, only_attributes, partitions
 from .settings import AppSettings
 
 # The records of edits, in the folder of each run, and large edits beside the bodies that wait.
 _EDITS = (run_object(ANY, ANY, f"{EDITS}{ANY}"), body_object(ANY, f"{ANY}{EDITED}"))
+
+# What a run keeps of its letters without their content.
+_OF_RUNS = (run_object(ANY, ANY, "manifest/*"), run_object(ANY, ANY, "report.json"))
+
+# Where letters wait.
+_WAITING = (Partition.LETTER.of(ANY, ANY), Partition.GROUP.of(ANY, ANY))
 
 
 class Storage(Construct):
@@ -217,47 +225,88 @@ class Storage(Construct):
             "Lanes", ["dynamodb:Query"], [_index(self.letters, LANES)], partitions(lanes)
         )
 
-    def grant_read_letters(self, permissions: Permissions) -> None:
-        """Read the letters of all pipelines, as people on call do, with their bodies."""
-        reads = ["dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query"]
-        # Scan: a plan counts a DLQ from the ledger, which has a partition a letter.
-        permissions.allow("Letters", [*reads, "dynamodb:Scan"], [self.letters.table_arn])
+    def grant_read_figures(self, permissions: Permissions) -> None:
+        """Read all about the letters of all pipelines but the letters themselves.
+
+        Of a waiting letter IAM shows only the attributes that hold nothing of it, and only to who
+        asks for these. There is no Scan: it names no partition, so no condition keeps it from
+        any of them.
+        """
+        table = [self.letters.table_arn]
+        permissions.allow(
+            "Letters",
+            ["dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query"],
+            table,
+            partitions(
+                Partition.LEDGER.of(ANY, ANY),
+                *(
+                    kind.of(ANY)
+                    for kind in (
+                        *(Partition.MATCHES, Partition.LEASE, Partition.OBSERVED),
+                        *(Partition.LANES, Partition.RUNS),
+                    )
+                ),
+                # Tickets lie in partitions of one digit. The approval is for who may approve.
+                *(Partition.RUN.of(ANY, ANY, part) for part in ("plan", "discard", "status", "?")),
+            ),
+        )
+        permissions.allow(
+            "WaitingLetters",
+            ["dynamodb:BatchGetItem"],
+            table,
+            {**partitions(*_WAITING), **only_attributes(*WAITING_FIGURES)},
+        )
         indexes = [_index(self.letters, index) for index in (LANES, CAUSES)]
         permissions.allow("Indexes", ["dynamodb:Query"], indexes)
-        bucket = self._bucket_arn
-        objects = [f"{bucket}/{folder}{ANY}" for folder in (BODIES, REPLAYS)]
+        objects = [f"{self._bucket_arn}/{objects}" for objects in _OF_RUNS]
         permissions.allow("Objects", ["s3:GetObject"], objects)
         # Without it S3 calls a missing object a refusal. In that question S3 names no prefix.
-        permissions.allow("Bucket", ["s3:ListBucket"], [bucket])
+        permissions.allow("Bucket", ["s3:ListBucket"], [self._bucket_arn])
 
-    def grant_steer_replays(self, permissions: Permissions) -> None:
+    def grant_read_bodies(self, permissions: Permissions) -> None:
+        """Read the waiting letters of all pipelines themselves."""
+        # Query: a FIFO group is read as its queue.
+        actions = ["dynamodb:BatchGetItem", "dynamodb:Query"]
+        permissions.allow("Bodies", actions, [self.letters.table_arn], partitions(*_WAITING))
+        permissions.allow("Objects", ["s3:GetObject"], [f"{self._bucket_arn}/{BODIES}{ANY}"])
+
+    def grant_run_replays(self, permissions: Permissions) -> None:
         """Store plans and runs of all pipelines, change runs, and edit letters in custody.
 
-        Letters cannot be put or deleted so: only our functions do that.
+        Neither the plans of runs that throw letters away, nor approvals. Letters cannot be put or
+        deleted so: only our functions do that.
         """
         table = [self.letters.table_arn]
         # ConditionCheckItem: an edit is written only while its run stands still.
         actions = ["dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:ConditionCheckItem"]
         permissions.allow("Runs", actions, table, partitions(Partition.RUNS.of(ANY)))
-        permissions.allow(
-            "Plans",
-            ["dynamodb:BatchWriteItem", "dynamodb:UpdateItem"],
-            table,
-            partitions(Partition.RUN.of(ANY, ANY, "plan")),
-        )
-        permissions.allow(
-            "EditedLetters",
-            ["dynamodb:UpdateItem"],
-            table,
-            partitions(Partition.LETTER.of(ANY, ANY), Partition.GROUP.of(ANY, ANY)),
-        )
+        plans = partitions(Partition.RUN.of(ANY, ANY, "plan"))
+        permissions.allow("Plans", ["dynamodb:BatchWriteItem"], table, plans)
+        edits = {**partitions(*_WAITING), **only_attributes(*EDITED_ATTRIBUTES, reads=False)}
+        permissions.allow("EditedLetters", ["dynamodb:UpdateItem"], table, edits)
         objects = [f"{self._bucket_arn}/{objects}" for objects in _EDITS]
         permissions.allow("Edits", ["s3:PutObject"], objects)
+
+    def grant_discard(self, permissions: Permissions) -> None:
+        """Store the plans of runs that throw letters away, and the runs themselves."""
+        table = [self.letters.table_arn]
+        permissions.allow("Runs", ["dynamodb:PutItem"], table, partitions(Partition.RUNS.of(ANY)))
+        discards = partitions(Partition.RUN.of(ANY, ANY, "discard"))
+        permissions.allow("Discards", ["dynamodb:BatchWriteItem"], table, discards)
+
+    def grant_approve(self, permissions: Permissions) -> None:
+        """Read the token that an execution waits with, and write the answer beside it."""
+        permissions.allow(
+            "Approvals",
+            ["dynamodb:BatchGetItem", "dynamodb:UpdateItem"],
+            [self.letters.table_arn],
+            partitions(Partition.RUN.of(ANY, ANY, "approval")),
+        )
 
     def acknowledge_on_call(self, construct: IConstruct) -> None:
         """Say why a policy in `construct` names folders of the bucket and no single object."""
         folder = f"arn:<AWS::Partition>:s3:::{self._app.app}-letters-<AWS::AccountId>-<AWS::Region>"
-        for objects in (f"{BODIES}{ANY}", f"{REPLAYS}{ANY}", *_EDITS):
+        for objects in (f"{BODIES}{ANY}", *_OF_RUNS, *_EDITS):
             acknowledge(
                 construct,
                 f"AwsSolutions::AwsSolutions-IAM5[Resource::{folder}/{objects}]",

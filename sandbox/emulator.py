@@ -31,7 +31,7 @@ import sys
 import threading
 import time
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from pathlib import Path
 from types import SimpleNamespace
@@ -47,7 +47,7 @@ from ministack.services import cloudwatch, dynamodb, iam, lambda_svc, scheduler,
 from deadletter.contract import NAMESPACE
 from sandbox import alarms, calls, emf, fast_clock
 from sandbox.faults import FAULTS_PATH, Faults, failing, with_its_status
-from sandbox.leading_keys import leading_keys
+from sandbox.leading_keys import leading_keys, named_attributes
 from sandbox.packages import SharedPackage
 from sandbox.still_clock import CLOCK_PATH, StillClock
 
@@ -367,7 +367,7 @@ def permit_answers_as_iam_does() -> None:
 
 
 def name_the_partitions() -> None:
-    """Supply `dynamodb:LeadingKeys` to conditions: the partitions that a request touches.
+    """Supply `dynamodb:LeadingKeys` and `dynamodb:Attributes` to conditions, as a request has them.
 
     MiniStack asks for each table and each action of a transaction by itself, and so each is
     given its own partitions.
@@ -394,24 +394,32 @@ def name_the_partitions() -> None:
             None,
         )
 
-    def partitions(action: str, resource: str, body: bytes) -> list[str]:
+    def of(touched: Mapping[tuple[str, str], list[str]], action: str, resource: str) -> list[str]:
+        named = resource.partition(":table/")[2].partition("/")[0]
+        for (asked, table), names in touched.items():
+            if asked == action and table.rpartition("/")[2] == named:
+                return names
+        return []
+
+    def touched_by(action: str, resource: str, body: bytes) -> dict[str, Any]:
         # A malformed request is DynamoDB's to refuse.
         with contextlib.suppress(AttributeError, KeyError, TypeError, ValueError):
-            touched = leading_keys(action, json.loads(body), partition_key)
-            named = resource.partition(":table/")[2].partition("/")[0]
-            for (asked, table), keys in touched.items():
-                if asked == action and table.rpartition("/")[2] == named:
-                    return keys
-        return []
+            request = json.loads(body)
+            keys = of(leading_keys(action, request, partition_key), action, resource)
+            names = of(named_attributes(action, request), action, resource)
+            reads = action in ("dynamodb:GetItem", "dynamodb:BatchGetItem")
+            return {
+                **({"dynamodb:LeadingKeys": keys} if keys else {}),
+                **({"dynamodb:Attributes": names} if names else {}),
+                **({"dynamodb:Select": "SPECIFIC_ATTRIBUTES"} if names and reads else {}),
+            }
+        return {}
 
     def enforce_with_partitions(access_key: str, action: str, *call: Any, **more: Any) -> Any:
         context = dict(more.get("service_context") or {})
         if (body := context.pop(request_body, None)) is not None:
-            keys = partitions(action, more.get("resource_arn", ""), body)
-            more["service_context"] = {
-                **context,
-                **({"dynamodb:LeadingKeys": keys} if keys else {}),
-            }
+            touched = touched_by(action, more.get("resource_arn", ""), body)
+            more["service_context"] = {**context, **touched}
         return enforce(access_key, action, *call, **more)
 
     iam_actions.dynamodb_service_context = context_with_body

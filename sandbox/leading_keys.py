@@ -1,4 +1,5 @@
-"""The partitions that a DynamoDB request touches: `dynamodb:LeadingKeys`, as IAM is given it.
+"""What a DynamoDB request touches, as IAM is given it: `dynamodb:LeadingKeys`, the partitions, and
+`dynamodb:Attributes`, the attributes of items.
 
 A policy that keeps a role to some rows of a table compares this key. The emulator
 evaluates such conditions but does not supply the key, and without it a
@@ -51,6 +52,34 @@ def leading_keys(
         if text not in partitions:
             partitions.append(text)
     return touched
+
+
+def named_attributes(action: str, request: Mapping[str, Any]) -> dict[tuple[str, str], list[str]]:
+    """Return the attributes that a request names, by the action asked for and its table.
+
+    Those of projections, updates and conditions by their placeholders, and those of the key. A
+    request that names none is in no list: it is shown, or writes, whole items.
+    """
+    named: dict[tuple[str, str], list[str]] = {}
+    for asked, table, part in _parts(action, request):
+        names = [str(name) for name in (part.get("ExpressionAttributeNames") or {}).values()]
+        keys = [part.get("Key") or {}, *(part.get("Keys") or [])]
+        if names:
+            names += [str(name) for key in keys for name in key]
+            named[asked, table] = sorted({*named.get((asked, table), []), *names})
+    return named
+
+
+def _parts(action: str, request: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    """The action, the table and the arguments of each part of a request."""
+    if isinstance(table := request.get("TableName"), str):
+        yield action, table, request
+    for table, entries in (request.get("RequestItems") or {}).items():
+        if isinstance(entries, Mapping):
+            yield action, table, entries
+    for entry in request.get("TransactItems") or []:
+        for member, part in entry.items():
+            yield TRANSACTED.get(member, action), part["TableName"], part
 
 
 def _items(

@@ -68,8 +68,8 @@ _JSON = (
 _POLICIES = (
     (READER, "every command that only looks"),
     *(
-        (policy, ", ".join(name for name, needed in BESIDE_READER.items() if needed == policy))
-        for policy in dict.fromkeys(BESIDE_READER.values())
+        (policy, ", ".join(name for name, needed in BESIDE_READER.items() if policy in needed))
+        for policy in dict.fromkeys(policy for each in BESIDE_READER.values() for policy in each)
     ),
     ("none of them", ", ".join(sorted(NONE))),
 )

@@ -2,37 +2,51 @@
 
 from __future__ import annotations
 
-READER, OPERATOR, EDITOR, REPLAYER = "DlqReader", "DlqOperator", "RuleEditor", "ReplayOperator"
+from collections.abc import Mapping
+
+READER, BODIES, EDITOR = "DlqReader", "BodyReader", "RuleEditor"
+OPERATOR, RUNNER = "CircuitOperator", "ReplayRunner"
+APPROVER, DISCARDER = "ReplayApprover", "LetterDiscarder"
 
 # Commands that take more than DlqReader. What asks a queue of no app takes none of them.
-BESIDE_READER = {
-    "redrive now": OPERATOR,
-    "parked release": REPLAYER,
-    "parked discard": REPLAYER,
-    "replay start": REPLAYER,
-    "replay hold": REPLAYER,
-    "replay resume": REPLAYER,
-    "replay abort": REPLAYER,
-    "replay approve": REPLAYER,
-    "replay refuse": REPLAYER,
-    "replay rerun": REPLAYER,
-    "replay edit": REPLAYER,
-    "replay mend": REPLAYER,
-    "replay try": REPLAYER,
-    "circuit open": OPERATOR,
-    "circuit close": OPERATOR,
-    "circuit auto": OPERATOR,
-    "mute": OPERATOR,
-    "cause park": OPERATOR,
-    "cause retry": OPERATOR,
-    "endpoint check": OPERATOR,
-    "endpoint add": OPERATOR,
-    "endpoint enable": OPERATOR,
-    "endpoint disable": OPERATOR,
-    "rules add": EDITOR,
-    "rules enable": EDITOR,
-    "rules disable": EDITOR,
-    "rules import": EDITOR,
+BESIDE_READER: Mapping[str, tuple[str, ...]] = {
+    "groups": (BODIES,),
+    "explain": (BODIES,),
+    "peek": (BODIES,),
+    "search": (BODIES,),
+    "parked list": (BODIES,),
+    "parked show": (BODIES,),
+    "parked export": (BODIES,),
+    "rules test": (BODIES,),
+    "rules explain": (BODIES,),
+    "rules add": (BODIES, EDITOR),
+    "rules enable": (EDITOR,),
+    "rules disable": (EDITOR,),
+    "rules import": (EDITOR,),
+    "redrive now": (OPERATOR,),
+    "mute": (OPERATOR,),
+    "circuit open": (OPERATOR,),
+    "circuit close": (OPERATOR,),
+    "circuit auto": (OPERATOR,),
+    "cause park": (OPERATOR,),
+    "cause retry": (OPERATOR,),
+    "endpoint check": (OPERATOR,),
+    "endpoint add": (OPERATOR,),
+    "endpoint enable": (OPERATOR,),
+    "endpoint disable": (OPERATOR,),
+    "replay plan": (BODIES,),
+    "replay start": (BODIES, RUNNER),
+    "replay hold": (RUNNER,),
+    "replay resume": (RUNNER,),
+    "replay abort": (RUNNER,),
+    "replay rerun": (BODIES, RUNNER),
+    "replay edit": (BODIES, RUNNER),
+    "replay mend": (BODIES, RUNNER),
+    "replay try": (BODIES, RUNNER),
+    "parked release": (BODIES, RUNNER),
+    "replay approve": (APPROVER,),
+    "replay refuse": (APPROVER,),
+    "parked discard": (BODIES, DISCARDER),
 }
 NONE = {"init", "help", "rules lint"}
 """Commands that ask nothing of AWS, or that come before the app."""
@@ -42,8 +56,7 @@ def policies_of(command: str) -> tuple[str, ...]:
     """The policies that a command takes, by its words after `dlq`."""
     if command in NONE:
         return ()
-    beside = BESIDE_READER.get(command)
-    return (READER,) if beside is None else (READER, beside)
+    return (READER, *BESIDE_READER.get(command, ()))
 
 
 def help_after_refusal(command: str, app: str) -> str:

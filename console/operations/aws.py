@@ -246,7 +246,7 @@ _NOT_ACCEPTED = {
     "SignatureDoesNotMatch",
     "UnrecognizedClientException",
 }
-_REFUSED = {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation"}
+REFUSED = {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation"}
 _GONE = {
     "AWS.SimpleQueueService.NonExistentQueue",
     "QueueDoesNotExist",
@@ -288,7 +288,7 @@ def explain(error: Exception) -> Problem | None:
     if isinstance(error, Problem):
         return error
     if isinstance(error, exceptions.ClientError):
-        kind = Denied if error_code(error) in _REFUSED else Problem
+        kind = Denied if error_code(error) in REFUSED else Problem
         return kind(_answered(error), _ending(error_code(error)))
     says: str
     match error:
@@ -324,7 +324,7 @@ def _answered(error: Any) -> str:
         return f"The AWS credentials have expired: {_SIGN_IN}."
     if code in _NOT_ACCEPTED:
         return f"AWS does not accept these credentials ({code}): {_SIGN_IN}."
-    if code in _REFUSED:
+    if code in REFUSED:
         return f"AWS refuses {operation}: {message or code}; pass a --profile that is allowed to."
     if code in _THROTTLED:
         return f"AWS is throttling {operation}: try again in a minute."

@@ -135,7 +135,7 @@ def _waiting(
         names = [lane] if lane is not None else [each.name for each in room.lanes()]
     for name in names:
         with aws_errors():
-            waiting = room.look(name, limit) if limit > 0 else ()
+            waiting = room.look(name, limit, bodies=body) if limit > 0 else ()
         limit -= len(waiting)
         for letter in waiting:
             yield _held(letter, _content(room, letter) if body else None)

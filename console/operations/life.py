@@ -161,9 +161,6 @@ def _parking_queue(record: LetterRecord) -> str:
 
 def trace_of(record: LetterRecord) -> str:
     """The root of the letter's X-Ray trace; "" if none is on record."""
-    for waiting in record.waiting:
-        if waiting.letter is not None and waiting.letter.trace:
-            return waiting.letter.trace
     return record.row.about.trace if record.row else ""
 
 

@@ -15,6 +15,7 @@ from deadletter.routing.decision import DUE, encode
 from . import deployed
 from .adapter_errors import aws_errors
 from .app import App
+from .aws import REFUSED, error_code
 from .letter_walk import waiting_room
 from .life_record import LetterRecord, ledger_of
 from .session import Session
@@ -54,10 +55,22 @@ def decision_now(session: Session, app: App, record: LetterRecord) -> DecisionNo
     """The decision on a letter; None for one without anything to judge.
 
     A letter of the waiting room is judged as it waits. Any other is made up from the ledger: its
-    body is unknown. Raises Problem if the tables cannot be read.
+    body is unknown. So is that of a waiting letter to those who may not read bodies. Raises
+    Problem if the tables cannot be read.
     """
+    from botocore.exceptions import ClientError
+
     waiting = record.waiting[0] if record.waiting else None
-    question = _question_of(session, app, record, waiting) if waiting else _made_up(session, record)
+    question = None
+    if waiting is not None:
+        try:
+            question = _question_of(session, app, record, waiting)
+        except ClientError as error:
+            if error_code(error) not in REFUSED:
+                raise
+            waiting = None
+    if waiting is None:
+        question = _made_up(session, record)
     if question is None:
         return None
     with aws_errors():

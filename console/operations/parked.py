@@ -117,7 +117,7 @@ def rescued_letters(
     """The wanted letters in lane `parked`, the oldest first."""
     most = peeking.MOST if wanted.reason else wanted.limit
     with aws_errors():
-        waiting = lanes.look(PARKED_LANE, most)
+        waiting = lanes.look(PARKED_LANE, most, bodies=True)
     ids = {parking_source(id_): id_ for id_ in pipeline.parking}
     seen = (_rescued(letter, ids.get(letter.home, letter.home), wanted.body) for letter in waiting)
     return [letter for letter in seen if _matches(letter, wanted)][: wanted.limit]

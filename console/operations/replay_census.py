@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from deadletter.contract import CAUSES, MAIN_DLQ, PARKED_LANE, Partition
+from deadletter.contract import CAUSE_SHARDS, MAIN_DLQ, PARKED_LANE
 from deadletter.failure.failure import Failure
 from deadletter.message.letter import compact_json
 from deadletter.replay.plan import belongs_to
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 Progress = Callable[[str], object]
 """Called now and then with what is being counted, in words."""
 
-# Pages of a scan, 1 MB each: two minutes, and half a dollar at most.
-MOST_PAGES = 2_000
+# Pages of the index of causes, and letters of one: two hundred thousand letters, and two minutes.
+MOST_PAGES, _PAGE = 200, 1_000
 
 # Letters of a lane whose origins are compared with the ledger's.
 _MOST_WAITING = 20_000
@@ -336,13 +336,13 @@ def _by_ledger(
     taken: list[CountedLetter] = []
     others = 0
     is_whole = True
-    for scanned in _scanned(session, app, pipeline, progress):
-        if scanned is None:
+    for known in _failing(session, app, pipeline, progress):
+        if known is None:
             is_whole = False
             break
-        origin, row = scanned.origin, scanned.row
+        origin, row = known
         last = row.last
-        if last is None or scanned.has_left_index or _is_over(row, last) or origin in elsewhere:
+        if last is None or _is_over(row, last) or origin in elsewhere:
             continue
         if not _matches(selection, origin, last):
             others += 1
@@ -373,41 +373,31 @@ def _matches(selection: Selection, origin: str, last: Failure) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _ScannedRow:
-    """A row of the ledger. `has_left_index` says that its letter was in the index of causes and
-    is so no more: it was processed, parked or thrown away. A row of a version without the index
-    never was in it.
-    """
-
-    origin: str
-    row: LedgerRow
-    has_left_index: bool
-
-
-def _scanned(
+def _failing(
     session: Session, app: App, pipeline: DeployedPipeline, progress: Progress
-) -> Iterator[_ScannedRow | None]:
-    """Each row of the ledger; None at last if the scan ends before the table."""
-    from deadletter.aws.table import plain as plain_item
-    from deadletter.failure.ledger import row_from_item
+) -> Iterator[tuple[str, LedgerRow] | None]:
+    """Each letter in the index of causes, with its row; None at last if there are too many.
 
-    prefix = Partition.LEDGER.of(pipeline.name, "")
-    pages = session.aws.dynamodb.get_paginator("scan").paginate(
-        TableName=app.letters_table,
-        FilterExpression="begins_with(pk, :prefix)",
-        ExpressionAttributeValues={":prefix": {"S": prefix}},
-    )
-    read = 0
-    for number, page in enumerate(pages, start=1):
-        read += page["ScannedCount"]
-        for item in page["Items"]:
-            row = plain_item(item)
-            # Each failure sets both attributes; only the partition is removed.
-            has_left_index = str(CAUSES.sort) in row and CAUSES.partition not in row
-            yield _ScannedRow(row["pk"].removeprefix(prefix), row_from_item(row), has_left_index)
-        progress(f"{read:,} rows of the ledger's table read")
-        if number >= MOST_PAGES and page.get("LastEvaluatedKey"):
+    A letter leaves the index when it is processed, parked or thrown away. Rows that a version
+    without the index wrote are not in it.
+    """
+    from deadletter.aws.cause_entries import DynamoDBCauseEntries
+
+    entries = DynamoDBCauseEntries(session.aws.dynamodb, app.letters_table, pipeline.name)
+    pages = 0
+    for shard in range(CAUSE_SHARDS):
+        after: Mapping[str, Any] | None = None
+        while pages < MOST_PAGES:
+            with aws_errors():
+                page = entries.page(shard, _PAGE, (), after=after)
+            pages += 1
+            origins = [entry.origin for entry in page.entries]
+            yield from ledger_rows(session, app, pipeline, origins).items()
+            progress(f"{pages * _PAGE:,} letters of the index of causes read, at most")
+            after = page.last
+            if after is None:
+                break
+        else:
             yield None
             return
 

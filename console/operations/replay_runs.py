@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from deadletter.replay.plan import ReplayPlan
 from deadletter.replay.run import (
@@ -16,7 +16,6 @@ from deadletter.replay.run import (
     RunState,
     aborted,
     held,
-    moved_to,
     resumed,
 )
 from deadletter.replay.ticket import TERMINAL, ReplayOutcome
@@ -25,7 +24,7 @@ from .adapter_errors import aws_errors
 from .answer import Answer
 from .app import App, DeployedPipeline
 from .audit import Facts, IntendedChange, RecordedChange, recorded
-from .aws import error_code
+from .aws import REFUSED, error_code
 from .problem import Cause, Problem
 from .session import Session
 from .words import count, moment
@@ -330,19 +329,14 @@ class RunSwitch:
         """Let the canaries begin."""
         self.must_wait()
         with self._recorded("replay approve", because, {"state": RunState.CANARY}):
-            change = self._change(
-                lambda run, at, by: moved_to(run, RunState.CANARY, at=at, by=by, because=because),
-                "approved",
-            )
-            self._answer_approval(approved=True, because=because)
-        return change
+            return self._answer(approved=True, because=because)
 
     def refuse(self, because: str) -> ReplayChange:
         """End the run before it has sent anything."""
         self.must_wait()
         after = {"state": RunState.ABORTED, "letters go to": _PARKED}
         with self._recorded("replay refuse", because, after):
-            return self._abort(because, _PARKED)
+            return self._answer(approved=False, because=because)
 
     def _abort(self, because: str, leave_to: str) -> ReplayChange:
         change = self._change(
@@ -350,7 +344,7 @@ class RunSwitch:
             "aborted",
         )
         if change.before.state == RunState.WAITING_APPROVAL:
-            self._answer_approval(approved=False, because=because)
+            self._wake()
         return change
 
     def _recorded(
@@ -400,25 +394,49 @@ class RunSwitch:
         session = self.session
         return ReplayChange(**session.place, at=session.now, before=row(before), after=row(after))
 
-    def _answer_approval(self, *, approved: bool, because: str) -> None:
-        """Wakes the execution that waits for a person; the run's item has the answer by now."""
+    def _answer(self, *, approved: bool, because: str) -> ReplayChange:
+        """Puts the answer on record and wakes the execution; that writes it into the run's item.
+
+        A person who may approve need not be allowed to change the run. Returns the run as its
+        execution writes it within seconds.
+        """
+        from deadletter.replay.approval import ApprovalAnswer
+        from deadletter.replay.machine import answered
+
+        answer = ApprovalAnswer(approved, person(self.session), because)
+        after = answered(self.before, answer, self.session.now.timestamp())
+        with aws_errors():
+            self._plans.keep_answer(self.id, answer)
+            token = self._starts.approval_token(self.id)
+        if token is not None:
+            self._send(token, asdict(answer))
+        return self._changed(self.before, after)
+
+    def _wake(self) -> None:
+        """Wakes the execution of a run that was aborted while it waited for an approval.
+
+        Who may not answer approvals leaves that to the watch, which starts a new execution.
+        """
         from botocore.exceptions import ClientError
 
-        from deadletter.replay.machine import ApprovalAnswer
+        try:
+            with aws_errors():
+                token = self._starts.approval_token(self.id)
+            if token is not None:
+                self._send(token, {})
+        except ClientError as error:
+            if error_code(error) not in REFUSED:
+                raise
 
-        by = person(self.session)
-        with aws_errors():
-            self._plans.keep_answer(self.id, ApprovalAnswer(approved, by, because))
-            token = self._starts.approval_token(self.id)
-        if token is None:
-            return
-        answer = {"approved": approved, "by": by, "because": because}
+    def _send(self, token: str, answer: Mapping[str, Any]) -> None:
+        from botocore.exceptions import ClientError
+
         try:
             self.session.aws.stepfunctions.send_task_success(
                 taskToken=token, output=json.dumps(answer)
             )
         except ClientError as error:
-            # It waits no longer: it has read the item by itself.
+            # It waits no longer: it has read the answer by itself.
             if error_code(error) not in _NO_TASK:
                 raise
 

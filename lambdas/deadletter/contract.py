@@ -346,13 +346,25 @@ class Partition(StrEnum):
     RUNS = "runs"
     """`<pipeline>#runs`, sort key the run's id: the state and the pace of one replay run."""
     RUN = "run"
-    """What belongs to one replay run: `<pipeline>#run#<id>#plan`, `…#status` (what became of
-    the letters of a part of its manifest) and `…#<n>` (tickets, sort key
-    `<origin>#<copy>`)."""
+    """What belongs to one replay run: `<pipeline>#run#<id>#plan` (`…#discard` if the run throws
+    letters away), `…#approval` (the token of the task that waits for a person, and his answer),
+    `…#status` (what became of the letters of a part of its manifest) and `…#<n>` (tickets, sort
+    key `<origin>#<copy>`). Plans, discards and approvals are partitions of their own because IAM
+    tells who may write them by nothing else."""
 
     def of(self, pipeline: str, *ids: str) -> str:
         """The key of a partition of this kind."""
         return "#".join((pipeline, self.value, *ids))
+
+
+WAITING_FIGURES = ("pk", "sk", "copy", "home", "stamp", "lane", "due", "because")
+"""The attributes of a waiting letter's item that hold nothing of the letter itself: people who may
+not read bodies are granted these and no others."""
+
+
+EDITED_ATTRIBUTES = ("pk", "sk", "lane", "stamp", "edit", "edit_object", "edited")
+"""The attributes of a waiting letter's item that an edit names; the letter itself stays as it was,
+and so does when the item expires."""
 
 
 def every_partition(pipeline: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import boto3
@@ -14,8 +15,9 @@ from moto import mock_aws
 from deadletter.aws.replay_executions import StepFunctionsReplays
 from deadletter.aws.replay_plans import DynamoDBReplayPlans
 from deadletter.aws.replay_starts import DynamoDBReplayStarts
-from deadletter.replay.machine import ApprovalAnswer, ReplayUnavailable
-from deadletter.replay.plan import ReplayPlan
+from deadletter.replay.approval import ApprovalAnswer
+from deadletter.replay.machine import ReplayUnavailable
+from deadletter.replay.plan import DISCARD, ReplayPlan
 from deadletter.replay.run import ReplayRun, RunsUnavailable
 from tests.tables import LETTERS, create_letters_table
 
@@ -57,13 +59,49 @@ def test_a_later_token_takes_the_place_of_an_earlier_one(dynamodb: Any) -> None:
 def test_who_approved_stands_beside_the_token(dynamodb: Any) -> None:
     plans(dynamodb).keep_token("r", "t")
     plans(dynamodb).keep_answer("r", ApprovalAnswer(True, "grace", "checked"))
-    key = {"pk": {"S": "orders#run#r#plan"}, "sk": {"S": "approval"}}
+    key = {"pk": {"S": "orders#run#r#approval"}, "sk": {"S": "approval"}}
     item = dynamodb.get_item(TableName=LETTERS, Key=key)["Item"]
     assert (item["token"], item["by"], item["approved"]) == (
         {"S": "t"},
         {"S": "grace"},
         {"BOOL": True},
     )
+
+
+def test_an_approval_is_read_as_it_was_asked_and_answered(dynamodb: Any) -> None:
+    store = plans(dynamodb)
+    assert not store.approval("r").allows
+    store.keep_asked("r", asked=False)
+    assert store.approval("r").allows
+    store.keep_asked("r", asked=True)
+    store.keep_token("r", "t")
+    assert not store.approval("r").allows
+    store.keep_answer("r", ApprovalAnswer(False, "grace", "no"))
+    assert not store.approval("r").allows
+    store.keep_answer("r", ApprovalAnswer(True, "grace", "checked"))
+    assert store.approval("r").answer == ApprovalAnswer(True, "grace", "checked")
+    assert store.approval("r").allows
+    # A new snapshot of the same plan asks anew.
+    store.keep_asked("r", asked=True)
+    assert not store.approval("r").allows
+
+
+def put_plan(client: Any, run: str, place: str, text: str) -> None:
+    item = {"pk": f"orders#run#{run}#{place}", "sk": "plan", "plan": text}
+    stored = {name: {"S": value} for name, value in item.items()}
+    client.put_item(TableName=LETTERS, Item=stored)
+
+
+def test_letters_are_thrown_away_only_by_a_plan_in_the_place_of_discards(dynamodb: Any) -> None:
+    """IAM lets those write there who may discard, and no one else."""
+    discard = replace(PLAN, destination=DISCARD)
+    put_plan(dynamodb, discard.run_id, "plan", discard.to_text())
+    assert plans(dynamodb).plan(discard.run_id) is None
+    starts(dynamodb).store(discard, None)
+    assert plans(dynamodb).plan(discard.run_id) == discard
+    # Nor may those replay who may only discard.
+    put_plan(dynamodb, PLAN.run_id, "discard", PLAN.to_text())
+    assert plans(dynamodb).plan(PLAN.run_id) is None
 
 
 def test_a_table_that_refuses_names_itself() -> None:

@@ -29,7 +29,10 @@ from tests.e2e.deployed import Deployed, event
 from tests.e2e.receiver import Receiver
 from tests.infra.test_permissions import COMMANDS, needed
 
-POLICIES = ("DlqReader", "DlqOperator", "RuleEditor", "ReplayOperator")
+POLICIES = (
+    *("DlqReader", "BodyReader", "RuleEditor", "CircuitOperator"),
+    *("ReplayRunner", "ReplayApprover", "LetterDiscarder"),
+)
 
 # Needs no permission.
 WHO_AM_I = "sts:GetCallerIdentity"
@@ -124,7 +127,7 @@ def on_call(
     plan = str(folder / "run.json")
     chosen, runs = {}, {}
     # One after the other: a run takes along what it leaves out, and puts it into lane `parked`.
-    for run in ("run", "other"):
+    for run in ("run", "other", "third"):
         chosen[run] = _park(orders, tenant)
         runs[run] = _waiting_run(orders, aws, chosen[run], folder / f"{run}.json")
     words = {"tenant": tenant, "letter": letter, "folder": str(folder), "plan": plan}
@@ -300,7 +303,7 @@ def test_a_command_works_with_the_policies_of_the_table_and_takes_what_it_says(
 
 
 def test_a_mistyped_circuit_is_refused_and_the_known_ones_are_named(on_call: OnCall) -> None:
-    credentials = on_call.credentials(["DlqReader", "DlqOperator"], "mistyped")
+    credentials = on_call.credentials(["DlqReader", "CircuitOperator"], "mistyped")
     for command in ("open", "close"):
         done = on_call.type(("circuit", command, "brokn", *PIPELINE, *SAID), credentials)
         assert done.returncode == Exit.ABSENT, done.stderr
@@ -311,7 +314,7 @@ def test_a_mistyped_circuit_is_refused_and_the_known_ones_are_named(on_call: OnC
 def test_alarms_are_not_muted_where_cloudwatch_knows_no_mute_rules(
     sandbox: Sandbox, on_call: OnCall
 ) -> None:
-    credentials = on_call.credentials(["DlqReader", "DlqOperator"], "muted")
+    credentials = on_call.credentials(["DlqReader", "CircuitOperator"], "muted")
     for words in TYPED["dlq mute"][0], ("mute", "orders"), ("mute", "orders", "--end"):
         done = on_call.type(words, credentials)
         assert done.returncode == Exit.ATTENTION, done.stdout + done.stderr
@@ -356,12 +359,27 @@ REFUSED = [
     (("DlqReader",), "dlq redrive now"),
     (("DlqReader",), "dlq circuit open"),
     (("DlqReader",), "dlq endpoint add"),
-    (("DlqReader", "DlqOperator"), "dlq rules add"),
+    (("DlqReader", "CircuitOperator"), "dlq rules add"),
     (("DlqReader", "RuleEditor"), "dlq redrive now"),
     (("DlqReader", "RuleEditor"), "dlq circuit open"),
-    (("DlqReader",), "dlq replay start"),
-    (("DlqReader", "DlqOperator"), "dlq replay start"),
+    (("DlqReader", "BodyReader"), "dlq replay start"),
+    (("DlqReader", "BodyReader", "CircuitOperator"), "dlq replay start"),
+    # Who sees what happens sees no letter.
+    (("DlqReader",), "dlq parked show"),
+    (("DlqReader",), "dlq parked export"),
+    (("DlqReader",), "dlq search"),
+    (("DlqReader",), "dlq rules explain"),
+    # Who runs replays neither approves them nor throws letters away, and the other way round.
+    (("DlqReader", "BodyReader", "ReplayRunner"), "dlq replay approve"),
+    (("DlqReader", "BodyReader", "ReplayRunner"), "dlq replay refuse"),
+    (("DlqReader", "BodyReader", "ReplayRunner"), "dlq parked discard"),
+    (("DlqReader", "BodyReader", "LetterDiscarder"), "dlq parked release"),
+    (("DlqReader", "BodyReader", "ReplayApprover", "LetterDiscarder"), "dlq replay hold"),
 ]
+
+
+# What can be done only while its run waits: for an approval, or at all.
+ASKED_FIRST = {"dlq replay approve": "{third}", "dlq replay refuse": "{third}"}
 
 
 @pytest.mark.parametrize(("policies", "command"), REFUSED)
@@ -369,7 +387,10 @@ def test_a_command_is_refused_without_the_policy_that_it_takes(
     sandbox: Sandbox, on_call: OnCall, policies: tuple[str, ...], command: str
 ) -> None:
     session = f"{'-'.join(policies)}-{command.replace(' ', '-')}"
-    done = on_call.type(TYPED[command][0], on_call.credentials(policies, session))
+    words = TYPED[command][0]
+    if run := ASKED_FIRST.get(command):
+        words = (*words[:2], run, *words[3:])
+    done = on_call.type(words, on_call.credentials(policies, session))
     assert done.returncode == Exit.UNREACHABLE, done.stdout + done.stderr
     assert "AWS refuses " in done.stderr
     others = {
@@ -383,17 +404,98 @@ def test_a_command_is_refused_without_the_policy_that_it_takes(
     assert denied <= others
 
 
-@pytest.mark.parametrize("action", ["send", "delete", "purge"])
-def test_people_on_call_can_not_touch_a_message(
-    sandbox: Sandbox, on_call: OnCall, action: str
-) -> None:
-    credentials = on_call.credentials(POLICIES, f"everything-{action}")
-    sqs = boto3.Session(
+def client(on_call: OnCall, service: str, policies: Sequence[str], session: str) -> Any:
+    """A client of somebody who calls AWS himself."""
+    credentials, sandbox = on_call.credentials(policies, session), on_call.orders.sandbox
+    return boto3.Session(
         aws_access_key_id=credentials["AWS_ACCESS_KEY_ID"],
         aws_secret_access_key=credentials["AWS_SECRET_ACCESS_KEY"],
         aws_session_token=credentials["AWS_SESSION_TOKEN"],
         region_name=REGION,
-    ).client("sqs", endpoint_url=sandbox.endpoint, verify=sandbox.environment["AWS_CA_BUNDLE"])
+    ).client(service, endpoint_url=sandbox.endpoint, verify=sandbox.environment["AWS_CA_BUNDLE"])
+
+
+def test_who_runs_replays_writes_no_approval_and_no_plan_that_discards(on_call: OnCall) -> None:
+    """Nor by hand: the rows lie where IAM lets only others write."""
+    table = on_call.orders.outputs["LettersTableName"]
+    runner = client(on_call, "dynamodb", ("DlqReader", "BodyReader", "ReplayRunner"), "by-hand")
+    run = on_call.words["third"]
+
+    def approve() -> Any:
+        return runner.update_item(
+            TableName=table,
+            Key={"pk": {"S": f"orders#run#{run}#approval"}, "sk": {"S": "approval"}},
+            UpdateExpression="SET approved = :yes",
+            ExpressionAttributeValues={":yes": {"BOOL": True}},
+        )
+
+    def token() -> Any:
+        key = {"pk": {"S": f"orders#run#{run}#approval"}, "sk": {"S": "approval"}}
+        return runner.batch_get_item(RequestItems={table: {"Keys": [key]}})
+
+    def discard() -> Any:
+        item = {"pk": {"S": f"orders#run#{run}#discard"}, "sk": {"S": "plan"}, "plan": {"S": "x"}}
+        return runner.batch_write_item(RequestItems={table: [{"PutRequest": {"Item": item}}]})
+
+    def expire() -> Any:
+        """DynamoDB would delete the letter."""
+        return runner.update_item(
+            TableName=table,
+            Key={"pk": {"S": "orders#letter#any"}, "sk": {"S": "letter"}},
+            UpdateExpression="SET #ttl = :now",
+            ExpressionAttributeNames={"#ttl": "ttl"},
+            ExpressionAttributeValues={":now": {"N": "1"}},
+        )
+
+    for act in (approve, token, discard, expire):
+        with pytest.raises(runner.exceptions.ClientError, match="AccessDenied"):
+            act()
+
+
+def test_who_sees_no_bodies_reads_of_a_waiting_letter_what_holds_none(on_call: OnCall) -> None:
+    table = on_call.orders.outputs["LettersTableName"]
+    reader = client(on_call, "dynamodb", ("DlqReader",), "figures")
+    key = {"pk": {"S": "orders#letter#any"}, "sk": {"S": "letter"}}
+
+    def read(*names: str) -> Any:
+        asked = {
+            "ProjectionExpression": ", ".join(f"#{name}" for name in names),
+            "ExpressionAttributeNames": {f"#{name}": name for name in names},
+        }
+        request = {"Keys": [key], **(asked if names else {})}
+        return reader.batch_get_item(RequestItems={table: request})
+
+    assert read("pk", "sk", "stamp", "lane")["Responses"] == {table: []}
+    for names in ((), ("letter",), ("pk", "sk", "stamp", "letter")):
+        with pytest.raises(reader.exceptions.ClientError, match="AccessDenied"):
+            read(*names)
+    for call in (
+        lambda: reader.scan(TableName=table),
+        lambda: reader.get_item(TableName=table, Key=key),
+    ):
+        with pytest.raises(reader.exceptions.ClientError, match="AccessDenied"):
+            call()
+
+
+def test_a_letter_is_explained_to_who_sees_no_bodies_as_far_as_the_ledger_goes(
+    sandbox: Sandbox, on_call: OnCall
+) -> None:
+    credentials = on_call.credentials(["DlqReader"], "explained")
+    done = on_call.type(TYPED["dlq explain"][0], credentials)
+    assert done.returncode in (Exit.DONE, Exit.ATTENTION), done.stderr
+    assert asked(sandbox, "explained", allowed=False) == {"dynamodb:BatchGetItem"}
+
+
+def test_a_rule_is_added_by_who_sees_no_bodies(sandbox: Sandbox, on_call: OnCall) -> None:
+    credentials = on_call.credentials(["DlqReader", "RuleEditor"], "unseen")
+    done = on_call.type(TYPED["dlq rules add"][0], credentials)
+    assert done.returncode in (Exit.DONE, Exit.ATTENTION), done.stderr
+    assert asked(sandbox, "unseen", allowed=False) == {"sqs:ReceiveMessage"}
+
+
+@pytest.mark.parametrize("action", ["send", "delete", "purge"])
+def test_people_on_call_can_not_touch_a_message(on_call: OnCall, action: str) -> None:
+    sqs = client(on_call, "sqs", POLICIES, f"everything-{action}")
     url = on_call.orders.url("Dlq")
     calls: dict[str, Callable[[], Any]] = {
         "send": lambda: sqs.send_message(QueueUrl=url, MessageBody="{}"),

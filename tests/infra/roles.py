@@ -28,10 +28,13 @@ FUNCTIONS = {
     "first-heartbeat": "the deployment's first heartbeats",
 }
 POLICIES = {
-    "DlqReader": "on call: sees",
-    "DlqOperator": "on call: acts",
+    "DlqReader": "on call: sees all but letters themselves",
+    "BodyReader": "on call: sees letters",
     "RuleEditor": "on call: edits rules",
-    "ReplayOperator": "on call: replays letters, and edits them",
+    "CircuitOperator": "on call: acts in an outage",
+    "ReplayRunner": "on call: replays letters, and edits them",
+    "ReplayApprover": "on call: approves replay runs",
+    "LetterDiscarder": "on call: throws letters away",
 }
 
 

@@ -34,7 +34,8 @@ ACKNOWLEDGED = {
         f"AwsSolutions-IAM5[Resource::{folder}]"
         for folder in (
             *(f"{FOLDER}/*", f"{FOLDER}/*/*.edit"),
-            *(f"{REPLAYS}/*", f"{REPLAYS}/*/*/edits/*"),
+            *(f"{REPLAYS}/*/*/manifest/*", f"{REPLAYS}/*/*/report.json"),
+            f"{REPLAYS}/*/*/edits/*",
         )
     ),
     *(
@@ -42,6 +43,8 @@ ACKNOWLEDGED = {
         f":<AWS::AccountId>:{alarms}]"
         for alarms in ("alarm:deadletter-*", "alarm-mute-rule:deadletter-*-mute")
     ),
+    "AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:sqs:<AWS::Region>:<AWS::AccountId>"
+    ":deadletter-*]",
     "AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:ssm:<AWS::Region>:<AWS::AccountId>"
     ":parameter/deadletter/pipelines/*]",
     "AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:ssm:<AWS::Region>:<AWS::AccountId>"

@@ -302,11 +302,10 @@ THEIR_CONSUMER: dict[str, set[str]] = {
 
 SEE = {"registrations": {"ssm:GetParametersByPath"}}
 LOOK_INTO = {"dead letters": {"sqs:ReceiveMessage", "sqs:ChangeMessageVisibility"}}
-WEIGH = {"dead letters": {"sqs:GetQueueAttributes"}}
+WEIGH = {"weighed queues": {"sqs:GetQueueAttributes"}}
 LIST_RULES = {"table Rules": {"dynamodb:Scan"}}
 TRY_RULES = {
     **LIST_RULES,
-    **LOOK_INTO,
     "routers": {"lambda:GetFunctionConfiguration"},
     # Through the library's ledger.
     "table Letters": {"dynamodb:BatchGetItem"},
@@ -320,21 +319,28 @@ SEE_CIRCUITS = {
 HOLD_CIRCUIT = {
     "DlqReader": {**SEE, "table Circuits": {"dynamodb:BatchGetItem", "dynamodb:Query"}},
     # One that is UNREADABLE is put anew.
-    "DlqOperator": {"table Circuits": {"dynamodb:UpdateItem", "dynamodb:PutItem"}},
+    "CircuitOperator": {"table Circuits": {"dynamodb:UpdateItem", "dynamodb:PutItem"}},
 }
 
-# Letters that wait, with large bodies. To list: without it S3 calls a missing object a refusal.
-WAITING = {
+# Letters that wait: their stamps, lanes and times, and beside that the letters themselves.
+FIGURES = {
     "table Letters": {"dynamodb:BatchGetItem"},
     "table Letters/index/lanes": {"dynamodb:Query"},
-    "bucket letters/waiting/*": {"s3:GetObject"},
-    "bucket letters": {"s3:ListBucket"},
 }
-PARKED = {**SEE, **WAITING, "dead letters": LOOK_INTO["dead letters"] | WEIGH["dead letters"]}
+# Query: a FIFO group is read as its queue.
+WAITING = {
+    "table Letters": {"dynamodb:BatchGetItem", "dynamodb:Query"},
+    "bucket letters/waiting/*": {"s3:GetObject"},
+}
+BODIES = {"BodyReader": {**WAITING, **LOOK_INTO}}
+# Their figures, where the letters themselves are looked at.
+PARKED = {**SEE, **FIGURES, **WEIGH}
 # What a run would take: asked of the router, with the ledger, the lanes and the circuits.
 COUNT = {
     **PARKED,
     "table Letters": {"dynamodb:BatchGetItem", "dynamodb:Query"},
+    # A live DLQ is counted from the ledger.
+    "table Letters/index/causes": {"dynamodb:Query"},
     "table Circuits": {"dynamodb:BatchGetItem"},
     "table Circuits/index/troubled": {"dynamodb:Query"},
     "routers": {"lambda:InvokeFunction"},
@@ -342,35 +348,36 @@ COUNT = {
 }
 # 15 % of what the main queue usually has deleted.
 PACE = {"*": {"cloudwatch:GetMetricStatistics"}}
-# A DLQ is counted from the ledger, which has a partition a letter.
-COUNT_DLQ = {
-    **COUNT,
-    "table Letters": {"dynamodb:BatchGetItem", "dynamodb:Query", "dynamodb:Scan"},
-}
-
 FIND_RUN = {**SEE, "table Letters": {"dynamodb:BatchGetItem", "dynamodb:Query"}}
-LETTERS_OF_RUN = {**WAITING, **FIND_RUN, "bucket letters/replay/*": {"s3:GetObject"}}
+# By its manifest, which has no bodies. To list: without it S3 calls a missing object a refusal.
+LETTERS_OF_RUN = {
+    **FIND_RUN,
+    "bucket letters/replay/*/*/manifest/*": {"s3:GetObject"},
+    "bucket letters": {"s3:ListBucket"},
+}
 START_RUN = {
     "table Letters": {"dynamodb:PutItem", "dynamodb:BatchWriteItem"},
     "replay machines": {"states:StartExecution"},
 }
 STEER_RUN = {
     "DlqReader": FIND_RUN,
-    "ReplayOperator": {"table Letters": {"dynamodb:UpdateItem"}},
+    "ReplayRunner": {"table Letters": {"dynamodb:UpdateItem"}},
 }
 # Whether the execution of a run was lost.
 SEE_EXECUTIONS = {"every replay machine": {"states:ListExecutions"}}
-# An execution that waits for the answer is woken.
+# The answer goes beside the token, and the execution that waits for it is woken: the run's item
+# is its own to change.
 DECIDE_RUN = {
     "DlqReader": FIND_RUN,
-    "ReplayOperator": {
-        "table Letters": {"dynamodb:UpdateItem"},
+    "ReplayApprover": {
+        "table Letters": {"dynamodb:BatchGetItem", "dynamodb:UpdateItem"},
         "replay machines": {"states:SendTaskSuccess"},
     },
 }
 EDIT_LETTERS = {
     "DlqReader": {**LETTERS_OF_RUN, "routers": {"lambda:InvokeFunction"}},
-    "ReplayOperator": {
+    "BodyReader": WAITING,
+    "ReplayRunner": {
         # While the run stands still.
         "table Letters": {"dynamodb:UpdateItem", "dynamodb:ConditionCheckItem"},
         "bucket letters/replay/*/*/edits/*": {"s3:PutObject"},
@@ -380,7 +387,7 @@ EDIT_LETTERS = {
 
 DECIDE_CAUSE = {
     "DlqReader": {**SEE, "table Circuits": {"dynamodb:BatchGetItem"}},
-    "DlqOperator": {"table Circuits": {"dynamodb:UpdateItem"}},
+    "CircuitOperator": {"table Circuits": {"dynamodb:UpdateItem"}},
 }
 
 # Command -> policy -> what it reaches -> the actions it takes there.
@@ -405,7 +412,7 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
             **SEE,
             "*": {"cloudwatch:DescribeAlarms", "cloudwatch:GetAlarmMuteRule"},
         },
-        "DlqOperator": {
+        "CircuitOperator": {
             "mute rules": {"cloudwatch:PutAlarmMuteRule", "cloudwatch:DeleteAlarmMuteRule"},
             "alarms": {"cloudwatch:PutAlarmMuteRule"},
         },
@@ -421,26 +428,29 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
     "dlq groups": {
         "DlqReader": {
             **SEE,
-            # A sample is received where the index knows nothing.
-            "dead letters": LOOK_INTO["dead letters"] | WEIGH["dead letters"],
+            **WEIGH,
             "main queues": {"sqs:GetQueueAttributes"},
             "table Letters": {"dynamodb:Query", "dynamodb:BatchGetItem"},
             "table Letters/index/causes": {"dynamodb:Query"},
             "table Letters/index/lanes": {"dynamodb:Query"},
             "table Circuits": {"dynamodb:BatchGetItem"},
-        }
+        },
+        # A sample is received where the index knows nothing.
+        "BodyReader": LOOK_INTO,
     },
     # It judges as the router does, from what the router reads; empty queues hold no letter.
+    # Of a waiting letter the rules see the body: without that the ledger has to do.
     "dlq explain": {
         "DlqReader": {
             **SEE,
             **WEIGH,
             "main queues": {"sqs:GetQueueAttributes"},
-            **WAITING,
             "table Letters": {"dynamodb:BatchGetItem", "dynamodb:Query"},
+            "table Letters/index/lanes": {"dynamodb:Query"},
             "table Circuits": {"dynamodb:BatchGetItem"},
             "table Rules": {"dynamodb:Query"},
-        }
+        },
+        "BodyReader": WAITING,
     },
     # It comes before anything is deployed: see OF_THE_ACCOUNT.
     "dlq init": {},
@@ -449,7 +459,7 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
         "DlqReader": {
             **SEE,
             "main queues": {"sqs:GetQueueAttributes"},
-            "dead letters": {"sqs:GetQueueAttributes", "sqs:ListDeadLetterSourceQueues"},
+            "weighed queues": {"sqs:GetQueueAttributes", "sqs:ListDeadLetterSourceQueues"},
             # The dispatcher is our own: synth has checked it.
             "consumers": {"lambda:GetFunctionConfiguration"},
             "*": {"lambda:ListEventSourceMappings", "cloudwatch:DescribeAlarms"},
@@ -470,63 +480,54 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
             **PARKED,
             "table Letters": {"dynamodb:BatchGetItem", "dynamodb:Query"},
             "table Letters/index/causes": {"dynamodb:Query"},
-        }
+        },
+        **BODIES,
     },
     "dlq search": {
-        "DlqReader": {
-            **PARKED,
-            "table Letters": {"dynamodb:BatchGetItem", "dynamodb:Query"},
-            "bucket letters/replay/*": {"s3:GetObject"},
-        }
+        "DlqReader": {**PARKED, **LETTERS_OF_RUN},
+        **BODIES,
     },
     "dlq observe report": {"DlqReader": FIND_RUN},
     "dlq redrive now": {
         "DlqReader": {**SEE, **WEIGH},
-        "DlqOperator": {"redrivers": {"lambda:InvokeFunction"}},
+        "CircuitOperator": {"redrivers": {"lambda:InvokeFunction"}},
     },
-    "dlq parked list": {
-        "DlqReader": {
-            **SEE,
-            "dead letters": LOOK_INTO["dead letters"] | WEIGH["dead letters"],
-            # Those that were rescued from a parking queue.
-            "table Letters": {"dynamodb:BatchGetItem"},
-            "table Letters/index/lanes": {"dynamodb:Query"},
-        }
-    },
-    "dlq parked show": {"DlqReader": PARKED},
-    "dlq parked export": {"DlqReader": PARKED},
-    "dlq parked release": {"DlqReader": {**COUNT, **PACE}, "ReplayOperator": START_RUN},
-    "dlq parked discard": {"DlqReader": COUNT, "ReplayOperator": START_RUN},
-    "dlq replay plan": {"DlqReader": {**COUNT_DLQ, **PACE}},
-    "dlq replay start": {"DlqReader": COUNT_DLQ, "ReplayOperator": START_RUN},
+    # Those that were rescued from a parking queue, and those in it.
+    "dlq parked list": {"DlqReader": PARKED, **BODIES},
+    "dlq parked show": {"DlqReader": PARKED, **BODIES},
+    "dlq parked export": {"DlqReader": PARKED, **BODIES},
+    "dlq parked release": {"DlqReader": {**COUNT, **PACE}, **BODIES, "ReplayRunner": START_RUN},
+    "dlq parked discard": {"DlqReader": COUNT, **BODIES, "LetterDiscarder": START_RUN},
+    # Bodies: of a live DLQ with --look, of other sources always.
+    "dlq replay plan": {"DlqReader": {**COUNT, **PACE}, **BODIES},
+    "dlq replay start": {"DlqReader": COUNT, **BODIES, "ReplayRunner": START_RUN},
     "dlq replay list": {
         "DlqReader": {**SEE, "table Letters": {"dynamodb:Query"}, **SEE_EXECUTIONS}
     },
     "dlq replay show": {"DlqReader": {**FIND_RUN, **SEE_EXECUTIONS}},
     "dlq replay hold": STEER_RUN,
     "dlq replay resume": STEER_RUN,
-    # One that waits for an approval is answered.
-    "dlq replay abort": DECIDE_RUN,
+    "dlq replay abort": STEER_RUN,
     "dlq replay approve": DECIDE_RUN,
     "dlq replay refuse": DECIDE_RUN,
     "dlq replay report": {
         "DlqReader": {
-            **FIND_RUN,
-            "bucket letters/replay/*": {"s3:GetObject"},
-            "bucket letters": {"s3:ListBucket"},
+            **LETTERS_OF_RUN,
+            "bucket letters/replay/*/*/report.json": {"s3:GetObject"},
         }
     },
     "dlq replay rerun": {
-        # By the manifest of the run.
-        "DlqReader": {**COUNT, **PACE, "bucket letters/replay/*": {"s3:GetObject"}},
-        "ReplayOperator": START_RUN,
+        "DlqReader": {**COUNT, **PACE, **LETTERS_OF_RUN},
+        **BODIES,
+        "ReplayRunner": START_RUN,
     },
     "dlq replay edit": EDIT_LETTERS,
     "dlq replay mend": EDIT_LETTERS,
     "dlq replay try": {
-        "DlqReader": {**LETTERS_OF_RUN, **LOOK_INTO},
+        "DlqReader": LETTERS_OF_RUN,
+        "BodyReader": {**WAITING, **LOOK_INTO},
         # A function of yours is yours to grant.
-        "ReplayOperator": {"dispatchers": {"lambda:InvokeFunction"}},
+        "ReplayRunner": {"dispatchers": {"lambda:InvokeFunction"}},
     },
     "dlq audit": {"DlqReader": {**SEE, "table Audit/index/changes": {"dynamodb:Query"}}},
     "dlq circuit list": {"DlqReader": {**SEE, **SEE_CIRCUITS}},
@@ -548,32 +549,35 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
     "dlq endpoint check": {
         "DlqReader": {**SEE, "table Endpoints": {"dynamodb:GetItem"}},
         # With --post, signed: by the dispatcher's own code.
-        "DlqOperator": {"secrets webhooks/*": {"secretsmanager:GetSecretValue"}},
+        "CircuitOperator": {"secrets webhooks/*": {"secretsmanager:GetSecretValue"}},
     },
     "dlq endpoint add": {
         "DlqReader": {**SEE, "table Endpoints": {"dynamodb:GetItem"}},
-        "DlqOperator": {"table Endpoints": {"dynamodb:PutItem"}},
+        "CircuitOperator": {"table Endpoints": {"dynamodb:PutItem"}},
     },
     "dlq endpoint enable": {
         "DlqReader": {**SEE, "table Endpoints": {"dynamodb:GetItem"}},
-        "DlqOperator": {"table Endpoints": {"dynamodb:UpdateItem"}},
+        "CircuitOperator": {"table Endpoints": {"dynamodb:UpdateItem"}},
     },
     "dlq endpoint disable": {
         "DlqReader": {**SEE, "table Endpoints": {"dynamodb:GetItem"}},
-        "DlqOperator": {"table Endpoints": {"dynamodb:UpdateItem"}},
+        "CircuitOperator": {"table Endpoints": {"dynamodb:UpdateItem"}},
     },
     "dlq rules list": {
         "DlqReader": {**SEE, **LIST_RULES, "table Letters": {"dynamodb:Query"}},
     },
-    "dlq rules test": {"DlqReader": {**SEE, **TRY_RULES}},
+    "dlq rules test": {"DlqReader": {**SEE, **TRY_RULES}, "BodyReader": LOOK_INTO},
     "dlq rules explain": {
-        "DlqReader": {**SEE, **LOOK_INTO, "routers": {"lambda:InvokeFunction"}},
+        "DlqReader": {**SEE, "routers": {"lambda:InvokeFunction"}},
+        "BodyReader": LOOK_INTO,
     },
     "dlq rules lint": {},
     "dlq help": {},
     "dlq rules export": {"DlqReader": {**SEE, **LIST_RULES}},
     "dlq rules add": {
         "DlqReader": {**SEE, **TRY_RULES},
+        # Without it the rule is not tried on letters of the DLQ, and dlq says so.
+        "BodyReader": LOOK_INTO,
         "RuleEditor": {"table Rules": {"dynamodb:PutItem"}},
     },
     "dlq rules disable": {
@@ -591,7 +595,7 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
 }
 
 # Policies that change nothing.
-LOOKS = {"DlqReader"}
+LOOKS = {"DlqReader", "BodyReader"}
 
 # Who may change something records it first.
 COMMANDS = {
@@ -616,10 +620,8 @@ OF_THE_ACCOUNT = {
 # What the words of COMMANDS stand for, where it is more than one thing.
 REACHED = {
     "registrations": {"parameters ", "parameters *"},
-    "main queues": {
-        *("queue main", "queue order-events-main.fifo", "queue watched-main"),
-        "arn:aws:sqs:eu-west-1:111122223333:their-main",
-    },
+    "main queues": {"every queue of ours", "arn:aws:sqs:eu-west-1:111122223333:their-main"},
+    "weighed queues": {"every queue of ours", "arn:aws:sqs:eu-west-1:111122223333:their-dlq"},
     "dead letters": {
         *("queue dlq", "queue dlq_vip", "queue dlq_slow", "queue parking"),
         *("queue parking_quarantine", "queue order-events-dlq.fifo"),
@@ -652,22 +654,46 @@ REACHED = {
 # IAM puts the caller in: no one records a change in the name of another person.
 OWN_CHANGES = ["#by#${aws:userid}"]
 
-# Managed policies -> table -> the partitions that they keep to. To read, people are not confined.
+# Managed policies -> table -> the partitions that they keep to.
+LETTERS_THEMSELVES = ["*#letter#*", "*#group#*"]
 PEOPLE: dict[str, dict[str, list[str]]] = {
-    "DlqReader": {},
-    "DlqOperator": {"table Audit": OWN_CHANGES},
-    "RuleEditor": {"table Audit": OWN_CHANGES},
-    # Runs, their plans, and the letters that are edited.
-    "ReplayOperator": {
-        "table Audit": OWN_CHANGES,
-        "table Letters": ["*#runs", "*#run#*#plan", "*#letter#*", "*#group#*"],
+    "DlqReader": {
+        "table Letters": [
+            *("*#ledger#*", "*#matches", "*#lease", "*#observed", "*#lanes", "*#runs"),
+            *("*#run#*#plan", "*#run#*#discard", "*#run#*#status", "*#run#*#?"),
+            # These without their bodies.
+            *LETTERS_THEMSELVES,
+        ],
     },
+    "BodyReader": {"table Letters": LETTERS_THEMSELVES},
+    "RuleEditor": {"table Audit": OWN_CHANGES},
+    "CircuitOperator": {"table Audit": OWN_CHANGES},
+    # Runs, their plans, and the letters that are edited.
+    "ReplayRunner": {
+        "table Audit": OWN_CHANGES,
+        "table Letters": ["*#runs", "*#run#*#plan", *LETTERS_THEMSELVES],
+    },
+    "ReplayApprover": {
+        "table Audit": OWN_CHANGES,
+        "table Letters": ["*#run#*#approval"],
+    },
+    "LetterDiscarder": {
+        "table Audit": OWN_CHANGES,
+        "table Letters": ["*#runs", "*#run#*#discard"],
+    },
+}
+
+# Policies -> the attributes of waiting letters that they may name; nothing in them is of a letter.
+NAMED = {
+    "DlqReader": {"pk", "sk", "copy", "home", "stamp", "lane", "due", "because"},
+    "ReplayRunner": {"pk", "sk", "lane", "stamp", "edit", "edit_object", "edited"},
 }
 
 # Whatever is not listed here is in the stack of its pipeline.
 SHARED = {"check-rules", "first-heartbeat"}
 
 NOUNS = (
+    (r"arn:aws:sqs:eu-west-1:111122223333:deadletter-\*", "every queue of ours"),
     (r"arn:aws:sqs:eu-west-1:111122223333:deadletter-orders-(\w+)", r"queue \1"),
     (r"arn:aws:lambda:eu-west-1:111122223333:function:deadletter-orders-(\w+)", r"function \1"),
     (r"arn:aws:sqs:eu-west-1:111122223333:deadletter-([\w.-]+)", r"queue \1"),
@@ -761,8 +787,8 @@ def confined(said: list[dict[str, Any]]) -> dict[str, list[str]]:
     """To which partitions statements keep, by table."""
     found: dict[str, list[str]] = {}
     for statement in said:
-        for operator, partitions in statement.get("Condition", {}).items():
-            if operator.startswith("ForAllValues:String"):
+        for partitions in statement.get("Condition", {}).values():
+            if "dynamodb:LeadingKeys" in partitions:
                 for resource in listed(statement["Resource"]):
                     keys = found.setdefault(noun(filled(resource)), [])
                     keys += partitions["dynamodb:LeadingKeys"]
@@ -845,6 +871,60 @@ def test_people_on_call_may_do_what_the_commands_take_and_nothing_else(
     assert f"{policy}PolicyArn" in app["Deadletter-Shared"].outputs
 
 
+@pytest.mark.parametrize("policy", PEOPLE)
+def test_of_waiting_letters_people_name_the_attributes_that_hold_no_letter(
+    app: Synthesis, policy: str
+) -> None:
+    for statement in managed(app)[policy]:
+        keys = confined([statement]).get("table Letters", [])
+        if not set(keys) & set(LETTERS_THEMSELVES):
+            continue
+        condition = statement["Condition"]
+        if policy not in NAMED:
+            assert (policy, list(condition)) == ("BodyReader", ["ForAllValues:StringLike"])
+            continue
+        named = condition["ForAllValues:StringEquals"]["dynamodb:Attributes"]
+        assert set(named) == NAMED[policy]
+        assert "letter" not in named
+        if policy == "DlqReader":
+            # Who names none would be shown all.
+            assert listed(statement["Action"]) == ["dynamodb:BatchGetItem"]
+            assert condition["StringEquals"] == {"dynamodb:Select": "SPECIFIC_ATTRIBUTES"}
+
+
+def test_only_two_tables_without_letters_may_be_scanned(app: Synthesis) -> None:
+    """A scan names no partition: no condition keeps it from the bodies."""
+    scanned = {
+        reached
+        for policy in PEOPLE
+        for reached, actions in granted(managed(app)[policy]).items()
+        if "dynamodb:Scan" in actions
+    }
+    assert scanned == {"table Rules", "table Endpoints"}
+
+
+def test_what_one_policy_is_for_no_other_one_allows() -> None:
+    """Who runs replays can't approve them and can't throw letters away; who looks sees no body."""
+    sole = {
+        "sqs:ReceiveMessage": {"BodyReader"},
+        "states:SendTaskSuccess": {"ReplayApprover"},
+        "states:StartExecution": {"ReplayRunner", "LetterDiscarder"},
+    }
+    for action, policies_with_it in sole.items():
+        assert {
+            policy for policy in PEOPLE if action in set().union(*needed(policy).values())
+        } == policies_with_it, action
+    for part, allowed in (("approval", "ReplayApprover"), ("discard", "LetterDiscarder")):
+        partition = f"orders#run#0123456789abcdef#{part}"
+        writers = {
+            policy
+            for policy in PEOPLE.keys() - LOOKS
+            for pattern in PEOPLE[policy].get("table Letters", ())
+            if fnmatchcase(partition, pattern)
+        }
+        assert writers == {allowed}
+
+
 def test_every_command_is_in_the_table() -> None:
     titles = set(re.findall(r"^#+ `(dlq .+)`$", (ROOT / "docs" / "cli.md").read_text(), re.M))
     groups = {title.rpartition(" ")[0] for title in titles}
@@ -916,15 +996,15 @@ def test_managed_policies_are_for_people_and_for_consumers_of_yours_and_wait_to_
 
 def test_no_policy_is_larger_than_iam_takes(thirty: Synthesis) -> None:
     found = managed(thirty)
-    assert {"DlqReader", "DlqReader2", *PEOPLE} <= set(found)
+    assert {"DlqReader", "BodyReader2", *PEOPLE} <= set(found)
     for name, said in found.items():
         size = len(json.dumps(filled(said), separators=(",", ":")))
         assert size < 6144 - len('{"Version":"2012-10-17","Statement":}'), name
-    assert len(found) <= 8, "a role takes ten policies"
+    assert len(found) <= 10, "a role takes ten policies"
     looked = {
         filled(resource)
         for name, said in found.items()
-        if name.startswith("DlqReader")
+        if name.startswith("BodyReader")
         for statement in said
         if "sqs:ReceiveMessage" in listed(statement["Action"])
         for resource in listed(statement["Resource"])
@@ -976,10 +1056,10 @@ def test_people_on_call_can_neither_send_nor_delete_a_message() -> None:
 
 
 def test_letters_in_the_table_are_put_and_deleted_by_functions_only(app: Synthesis) -> None:
-    for policy in PEOPLE:
+    for policy in PEOPLE.keys() - LOOKS:
         for statement in managed(app)[policy]:
             keys = statement.get("Condition", {}).get("ForAllValues:StringLike", {})
-            if {"*#letter#*", "*#group#*"} & set(keys.get("dynamodb:LeadingKeys", [])):
+            if set(LETTERS_THEMSELVES) & set(keys.get("dynamodb:LeadingKeys", [])):
                 assert listed(statement["Action"]) == ["dynamodb:UpdateItem"]
 
 
@@ -1113,10 +1193,13 @@ def test_a_customers_key_may_be_used_through_the_services_that_hold_the_data(
     ("policy", "actions", "services"),
     [
         ("order-events-consumer", KEY_TO_WRITE, ["sqs", "dynamodb"]),
-        ("DlqReader", KEY, ["sqs", "dynamodb", "s3"]),
-        ("DlqOperator", KEY_TO_WRITE, ["dynamodb", "secretsmanager"]),
+        ("DlqReader", KEY, ["dynamodb", "s3"]),
+        ("BodyReader", KEY, ["sqs", "dynamodb", "s3"]),
+        ("CircuitOperator", KEY_TO_WRITE, ["dynamodb", "secretsmanager"]),
         ("RuleEditor", KEY_TO_WRITE, ["dynamodb"]),
-        ("ReplayOperator", KEY_TO_WRITE, ["dynamodb", "s3"]),
+        ("ReplayRunner", KEY_TO_WRITE, ["dynamodb", "s3"]),
+        ("ReplayApprover", KEY_TO_WRITE, ["dynamodb"]),
+        ("LetterDiscarder", KEY_TO_WRITE, ["dynamodb"]),
     ],
 )
 def test_managed_policies_hold_what_a_customers_key_takes(

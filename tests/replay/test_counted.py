@@ -43,11 +43,13 @@ def test_a_row_that_is_cut_off_is_refused() -> None:
         CountedOrigins([b"x" * 17])
 
 
-def stored(origins: list[str] | None) -> tuple[Any, ReplayPlan]:
+def stored(origins: list[str] | None, counted: int | None = None) -> tuple[Any, ReplayPlan]:
     clock = Clock()
+    if counted is None and origins is not None:
+        counted = len(origins)
     dynamodb: Any = MemoryDynamoDB(clock)
     create_letters_table(dynamodb)
-    plan = ReplayPlan(pipeline="orders", counted=None if origins is None else len(origins))
+    plan = ReplayPlan(pipeline="orders", counted=counted)
     DynamoDBReplayStarts(dynamodb, LETTERS, "orders", clock).store(plan, origins)
     return dynamodb, plan
 
@@ -56,17 +58,17 @@ def test_the_list_is_read_as_the_command_line_stores_it(monkeypatch: pytest.Monk
     monkeypatch.setattr(replay_starts, "MOST_COUNTED", 7)
     origins = [f"m{number}" for number in range(100)]
     dynamodb, plan = stored(origins)
-    counted = read_counted(dynamodb, LETTERS, "orders", plan.run_id, 100)
+    counted = read_counted(dynamodb, LETTERS, "orders", plan)
     assert all(origin in counted for origin in origins)
     assert "m100" not in counted
 
 
 def test_a_list_of_which_a_row_is_missing_is_no_list() -> None:
     """Read as it is, it would leave letters out of the run that the person has seen."""
-    dynamodb, plan = stored(["a", "b"])
+    dynamodb, plan = stored(["a", "b"], counted=3)
     with pytest.raises(RunsUnavailable, match="2 of 3 counted letters"):
-        read_counted(dynamodb, LETTERS, "orders", plan.run_id, 3)
+        read_counted(dynamodb, LETTERS, "orders", plan)
     key = {"pk": {"S": f"orders#run#{plan.run_id}#plan"}, "sk": {"S": "counted#000001"}}
     dynamodb.put_item(TableName=LETTERS, Item={**key, "keys": {"B": b"cut off"}})
     with pytest.raises(RunsUnavailable, match="malformed"):
-        read_counted(dynamodb, LETTERS, "orders", plan.run_id, 3)
+        read_counted(dynamodb, LETTERS, "orders", plan)

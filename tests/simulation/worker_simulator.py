@@ -27,6 +27,7 @@ from deadletter.redrive.mover import Mover
 from deadletter.redrive.order import MAIN
 from deadletter.redrive.report import Tally
 from deadletter.redrive.waiting_room import never
+from deadletter.replay.approval import RunApproval
 from deadletter.replay.delivering import Delivering, DirectAnswer, DirectFate
 from deadletter.replay.discarding import Discarding
 from deadletter.replay.judge import RunEvidence
@@ -906,6 +907,12 @@ class ProcessParts:
 
     def plan(self, run: str) -> ReplayPlan:
         return self._world.plan
+
+    def approval(self, run: str) -> RunApproval:
+        return RunApproval(asked=False)
+
+    def keep_asked(self, run: str, *, asked: bool) -> None:
+        assert not asked, "no run here waits for an approval"
 
     def clock(self) -> float:
         return self._world.scheduler.now + self._process.skew

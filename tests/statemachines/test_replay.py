@@ -22,11 +22,11 @@ from moto.stepfunctions.parser.utils import TMP_THREADS
 
 from deadletter.aws.replay_executions import StepFunctionsReplays
 from deadletter.contract import DAY
+from deadletter.replay.approval import ApprovalAnswer, RunApproval
 from deadletter.replay.care import START_SECONDS, STUCK_SECONDS, Care, RunsKeeper, is_stuck
 from deadletter.replay.judge import RunEvidence
 from deadletter.replay.machine import (
     APPROVAL_DAYS,
-    ApprovalAnswer,
     Frozen,
     Reconciled,
     ReplaySetup,
@@ -103,7 +103,8 @@ class Stage:
     lost: int = 0
     approve_above: int | None = None
     token: str = ""
-    approval: ApprovalAnswer | None = None
+    answer: ApprovalAnswer | None = None
+    asked: bool | None = None
     left: int = 0
     states: list[str] = field(default_factory=list)
 
@@ -167,7 +168,13 @@ class Stage:
         return self.replay if run in self.runs.items else None
 
     def keep_answer(self, _run: str, answer: ApprovalAnswer) -> None:
-        self.approval = answer
+        self.answer = answer
+
+    def keep_asked(self, _run: str, *, asked: bool) -> None:
+        self.asked, self.answer = asked, None
+
+    def approval(self, _run: str) -> RunApproval:
+        return RunApproval(self.asked, self.answer)
 
     def keep_token(self, _run: str, token: str) -> None:
         self.token = token
@@ -403,7 +410,7 @@ def test_an_approved_run_goes_on_and_remembers_who_and_why(stage: Stage) -> None
     asked(stage, lambda stage: answer(stage, **words))
     assert stage.execute() == "SUCCEEDED"
     assert stage.runs.states[1:3] == [RunState.WAITING_APPROVAL, RunState.CANARY]
-    assert stage.approval == ApprovalAnswer(True, "grace", "the fix is out")
+    assert stage.answer == ApprovalAnswer(True, "grace", "the fix is out")
     assert stage.run.state is RunState.DONE
 
 
@@ -413,7 +420,7 @@ def test_a_refused_run_sends_nothing(stage: Stage) -> None:
     assert stage.execute() == "SUCCEEDED"
     assert stage.run.state is RunState.ABORTED
     assert (stage.run.by, stage.run.because) == ("grace", "not today")
-    assert stage.approval == ApprovalAnswer(False, "grace", "not today")
+    assert stage.answer == ApprovalAnswer(False, "grace", "not today")
     assert "work" not in stage.took
     assert stage.left == 60
 
@@ -609,3 +616,67 @@ def test_an_execution_that_still_waits_for_a_decision_that_was_made_is_replaced(
     assert not is_stuck(replace(run, state=RunState.CANARY, step_began=1_000.0), late)
     assert not is_stuck(replace(run, state=RunState.ABORTED, left=True), late)
     assert not is_stuck(replace(run, state=RunState.WAITING_APPROVAL), late)
+
+
+# What a person who may write the run's item can't do.
+
+
+def test_a_run_that_was_never_approved_asks_although_its_item_says_that_it_may_send(
+    stage: Stage,
+) -> None:
+    """Who holds and resumes runs writes their items, and could give himself what he asked for."""
+    stage.approve_above = 59
+    stage.asked = True
+    now = stage.clock()
+    forged = replace(stage.run, state=RunState.CANARY, generation=4, letters=60, changed=now)
+    stage.store(forged)
+    asked(stage, lambda stage: answer(stage, approved=False, by="grace", because="who was that?"))
+    assert stage.execute() == "SUCCEEDED"
+    assert stage.runs.states == [RunState.WAITING_APPROVAL, RunState.ABORTED]
+    assert "work" not in stage.took
+    assert stage.run.by == "grace"
+
+
+def test_a_worker_sends_nothing_for_a_run_that_nobody_has_approved(stage: Stage) -> None:
+    stage.asked = True
+    stage.store(replace(stage.run, state=RunState.RUNNING, letters=60))
+    event = {"step": "work", "run": ID, "execution": stage.run.execution}
+    assert "approval" in stage.steps.take(replay_event(event), 900.0)["stopped"]
+    stage.keep_answer(ID, ApprovalAnswer(True, "grace", "checked"))
+    assert stage.steps.take(replay_event(event), 900.0) == {"sent": 25}
+
+
+@pytest.mark.parametrize("step", ["judge", "snapshot", "freeze", "work"])
+def test_a_run_whose_plan_is_another_one_meanwhile_sends_nothing_more(
+    stage: Stage, step: str
+) -> None:
+    stage.asked = False
+    stage.store(replace(stage.run, state=RunState.RUNNING, letters=60))
+    stage.plan = lambda _run: None  # type: ignore[method-assign] - as the store answers then
+    event = {"step": step, "run": ID, "execution": stage.run.execution}
+    stage.steps.take(replay_event(event), 900.0)
+    assert stage.outcomes[ReplayOutcome.OPEN] == 60
+    assert stage.run.state is (RunState.RUNNING if step == "work" else RunState.ABORTED)
+
+
+def test_who_approved_a_run_stands_in_its_item_to_the_end(stage: Stage) -> None:
+    stage.approve_above = 59
+    asked(stage, lambda stage: answer(stage, approved=True, by="grace", because="checked"))
+    stage.execute()
+    assert (stage.run.state, stage.run.approved_by, stage.run.by) == (
+        *(RunState.DONE, "grace", "replay"),
+    )
+
+
+def test_an_answer_that_came_before_its_question_is_found(stage: Stage) -> None:
+    stage.approve_above = 59
+    keep = stage.keep_asked
+
+    def answered_at_once(run: str, *, asked: bool) -> None:
+        keep(run, asked=asked)
+        stage.keep_answer(run, ApprovalAnswer(True, "grace", "checked"))
+
+    stage.keep_asked = answered_at_once  # type: ignore[method-assign] - a very fast person
+    assert stage.execute() == "SUCCEEDED"
+    assert stage.run.state is RunState.DONE
+    assert stage.run.approved_by == "grace"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from deadletter.aws.errors import AWS_ERRORS, refusal
-from deadletter.aws.replay_starts import COUNTED
+from deadletter.aws.replay_starts import COUNTED, plan_partition
 from deadletter.aws.table import DynamoDBTable
-from deadletter.contract import Partition
 from deadletter.replay.counted import CountedOrigins
+from deadletter.replay.plan import ReplayPlan
 from deadletter.replay.run import RunsUnavailable
 
 if TYPE_CHECKING:
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def read_counted(
-    client: DynamoDBClient, table: str, pipeline: str, run: str, letters: int
+    client: DynamoDBClient, table: str, pipeline: str, plan: ReplayPlan
 ) -> CountedOrigins:
-    """The counted letters of a run's plan, of which there are so many.
+    """The letters that the person of a plan has seen counted.
 
     Raises RunsUnavailable, also if some of the rows are missing: a list that is cut off would
     leave letters out of the run that the person has seen.
@@ -26,14 +26,17 @@ def read_counted(
     try:
         rows = DynamoDBTable(client, table).query(
             "pk = :plan AND begins_with(sk, :counted)",
-            {":plan": Partition.RUN.of(pipeline, run, "plan"), ":counted": COUNTED},
+            {
+                ":plan": plan_partition(pipeline, plan.run_id, discards=plan.discards),
+                ":counted": COUNTED,
+            },
             ConsistentRead=True,
         )
         counted = CountedOrigins([bytes(row["keys"]) for row in rows])
     except AWS_ERRORS as error:
         raise RunsUnavailable(refusal(error, "dynamodb", table)) from error
     except (KeyError, TypeError, ValueError) as error:
-        raise RunsUnavailable(f"the counted letters of run {run} are malformed") from error
-    if len(counted) != letters:
-        raise RunsUnavailable(f"{len(counted)} of {letters} counted letters are on record")
+        raise RunsUnavailable(f"the counted letters of run {plan.run_id} are malformed") from error
+    if len(counted) != plan.counted:
+        raise RunsUnavailable(f"{len(counted)} of {plan.counted} counted letters are on record")
     return counted

@@ -7,20 +7,16 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, refusal
-from deadletter.aws.replay_starts import APPROVAL_ROW, PLAN_ROW
+from deadletter.aws.replay_starts import PLAN_ROW, approval_key, plan_partition
 from deadletter.aws.table import DynamoDBTable, Key, stored_number
-from deadletter.contract import ROWS_KEPT, Partition
-from deadletter.replay.machine import ApprovalAnswer, ReplayPlans
+from deadletter.contract import ROWS_KEPT
+from deadletter.replay.approval import ApprovalAnswer, RunApproval
+from deadletter.replay.machine import ReplayPlans
 from deadletter.replay.plan import ReplayPlan, plan_from_text
 from deadletter.replay.run import RunsUnavailable
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
-
-
-def plan_key(pipeline: str, run: str, row: str) -> Key:
-    """The key of a row of a run's plan."""
-    return Partition.RUN.of(pipeline, run, "plan"), row
 
 
 class DynamoDBReplayPlans(ReplayPlans):
@@ -34,12 +30,40 @@ class DynamoDBReplayPlans(ReplayPlans):
         self._clock = clock
 
     def plan(self, run: str) -> ReplayPlan | None:
-        key = plan_key(self._pipeline, run, PLAN_ROW)
+        # IAM tells who may throw letters away by the partition: there, and only there, a plan may
+        # say so.
+        keys = {
+            discards: (plan_partition(self._pipeline, run, discards=discards), PLAN_ROW)
+            for discards in (False, True)
+        }
+        rows = self._rows(*keys.values())
+        for discards, key in keys.items():
+            text = str(rows.get(key, {}).get("plan", ""))
+            if text and (plan := plan_from_text(text)).discards is discards:
+                return plan
+        return None
+
+    def approval(self, run: str) -> RunApproval:
+        key = approval_key(self._pipeline, run)
+        row = self._rows(key).get(key, {})
+        approved, by, because = (row.get(name) for name in ("approved", "by", "because"))
+        answer = (
+            ApprovalAnswer(approved, str(by or ""), str(because or ""))
+            if isinstance(approved, bool)
+            else None
+        )
+        asked = row.get("asked")
+        return RunApproval(asked if isinstance(asked, bool) else None, answer)
+
+    def _rows(self, *keys: Key) -> Mapping[Key, Mapping[str, Any]]:
         try:
-            rows = self._table.get_many([key])
+            return self._table.get_many(keys)
         except (*AWS_ERRORS, StillUnprocessed) as error:
             raise self._unavailable(error) from error
-        return plan_from_text(str(rows[key]["plan"])) if key in rows else None
+
+    def keep_asked(self, run: str, *, asked: bool) -> None:
+        # Of an earlier snapshot of the same plan an answer may be left, which is none to this one.
+        self._keep(run, {"asked": asked, "approved": None})
 
     def keep_token(self, run: str, token: str) -> None:
         self._keep(run, {"token": token})
@@ -50,7 +74,7 @@ class DynamoDBReplayPlans(ReplayPlans):
     def _keep(self, run: str, values: Mapping[str, Any]) -> None:
         ttl = int(self._clock() + ROWS_KEPT)
         try:
-            self._table.change(plan_key(self._pipeline, run, APPROVAL_ROW), {**values, "ttl": ttl})
+            self._table.change(approval_key(self._pipeline, run), {**values, "ttl": ttl})
         except AWS_ERRORS as error:
             raise self._unavailable(error) from error
 

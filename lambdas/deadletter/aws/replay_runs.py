@@ -184,6 +184,8 @@ def run_from_item(item: Mapping[str, Any], pipeline: str) -> ReplayRun:
             left=bool(item["left"]),
             # A run of an older version has none.
             told=str(item.get("told", "")),
+            # Runs of earlier versions do not say it.
+            approved_by=str(item.get("approved_by", "")),
             **plain_fields,
         )
     except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
@@ -202,6 +204,7 @@ def _attributes(run: ReplayRun) -> dict[str, Any]:
     attributes["counts"] = dict(run.counts)
     attributes["because"] = _cut(run.because, _MOST_BECAUSE)
     attributes["by"] = _cut(run.by, _MOST_BY)
+    attributes["approved_by"] = _cut(run.approved_by, _MOST_BY)
     return attributes
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, code, refusal
-from deadletter.aws.table import PARTITION, SORT, DynamoDBTable, parts
+from deadletter.aws.table import PARTITION, SORT, DynamoDBTable, Key, parts
 from deadletter.contract import ROWS_KEPT, Partition
 from deadletter.redrive.journal import KEY_BYTES, key_of
 from deadletter.replay.plan import ReplayPlan
@@ -20,13 +20,27 @@ if TYPE_CHECKING:
 _ERRORS = (*AWS_ERRORS, StillUnprocessed)
 
 PLAN_ROW, APPROVAL_ROW = "plan", "approval"
-"""Sort keys in the partition of a run's plan."""
+"""Sort keys of a run's plan, and of its approval."""
 
 COUNTED = "counted#"
 """What the sort keys of the rows with counted letters begin with, beside the plan's."""
 
 MOST_COUNTED = 20_000
 """Origins of one row: at 16 bytes each they stay below the 400 KB of an item."""
+
+
+def plan_partition(pipeline: str, run: str, *, discards: bool) -> str:
+    """The partition of a run's plan.
+
+    That of a run that throws letters away is another one: who may only replay letters can't
+    write it, and no plan is believed that stands in the other's place.
+    """
+    return Partition.RUN.of(pipeline, run, "discard" if discards else "plan")
+
+
+def approval_key(pipeline: str, run: str) -> Key:
+    """The key of the row that a run's approval waits for: planners can't write it."""
+    return Partition.RUN.of(pipeline, run, "approval"), APPROVAL_ROW
 
 
 class DynamoDBReplayStarts:
@@ -44,7 +58,7 @@ class DynamoDBReplayStarts:
 
         Storing a plan twice has the effect of once: its text and its letters never change.
         """
-        partition = self._partition(plan.run_id)
+        partition = plan_partition(self._pipeline, plan.run_id, discards=plan.discards)
         ttl = int(self._clock() + ROWS_KEPT)
         rows: list[dict[str, Any]] = [{SORT: PLAN_ROW, "plan": plan.to_text()}]
         if origins is not None:
@@ -60,15 +74,12 @@ class DynamoDBReplayStarts:
 
     def approval_token(self, run: str) -> str | None:
         """The token with which the run waits for an approval; None if it does not wait."""
-        key = (self._partition(run), APPROVAL_ROW)
+        key = approval_key(self._pipeline, run)
         try:
             row = self._table.get_many([key]).get(key)
         except _ERRORS as error:
             raise self._unavailable(error) from error
         return str(row["token"]) if row and row.get("token") else None
-
-    def _partition(self, run: str) -> str:
-        return Partition.RUN.of(self._pipeline, run, "plan")
 
     def _unavailable(self, error: Exception) -> RunsUnavailable:
         return RunsUnavailable(refusal(error, "dynamodb", self._table.name))

@@ -25,6 +25,7 @@ from deadletter.aws.table import PARTITION, SORT, DynamoDBTable, Key, parts, sto
 from deadletter.contract import (
     LANES,
     PARKED_LANE,
+    WAITING_FIGURES,
     Partition,
     body_object,
     lane_partition,
@@ -78,8 +79,8 @@ _CLOSED = "a letter came back to a replay run that does not wait for it any more
 class WaitingLetter:
     """A letter of a lane, as people look at it: nothing is claimed and nothing is counted.
 
-    `letter` is None if it is too large for its item: then it is in S3. `due` is epoch seconds,
-    and `because` why it waits.
+    `letter` is None if it was not asked for, or is too large for its item: then it is in S3.
+    `due` is epoch seconds, and `because` why it waits.
     """
 
     copy: str
@@ -90,6 +91,12 @@ class WaitingLetter:
     due: float = 0.0
     because: str = ""
     key: Key | None = None
+
+
+_FIGURES = {
+    "ProjectionExpression": ", ".join(f"#{name}" for name in WAITING_FIGURES),
+    "ExpressionAttributeNames": {f"#{name}": name for name in WAITING_FIGURES},
+}
 
 
 class DynamoDBLanes:
@@ -127,11 +134,14 @@ class DynamoDBLanes:
     def _unavailable(self, error: Exception) -> RoomUnavailable:
         return RoomUnavailable(self._refusal(error))
 
-    def look(self, lane: str, most: int) -> Sequence[WaitingLetter]:
-        """At most so many letters of a lane, those that are due first."""
+    def look(self, lane: str, most: int, *, bodies: bool = False) -> Sequence[WaitingLetter]:
+        """At most so many letters of a lane, those that are due first.
+
+        Without `bodies` nothing is read of the letters themselves.
+        """
         keys = [(entry[PARTITION], entry[SORT]) for entry in self._first(lane, most)]
         try:
-            items = self._table.get_many(keys)
+            items = self._table.get_many(keys, **({} if bodies else _FIGURES))
         except _ERRORS as error:
             raise self._unavailable(error) from error
         found = [items[key] for key in keys if key in items]
@@ -139,10 +149,12 @@ class DynamoDBLanes:
         return [letter for letter in seen if letter.lane == lane]
 
     def waiting(self, copy: str) -> WaitingLetter | None:
-        """The letter that waits under the id of its copy; None for one of a FIFO group."""
+        """The letter that waits under the id of its copy, without the letter itself; None for
+        one of a FIFO group.
+        """
         key = (Partition.LETTER.of(self._pipeline, copy), _NO_GROUP)
         try:
-            item = self._table.get_many([key]).get(key)
+            item = self._table.get_many([key], **_FIGURES).get(key)
         except _ERRORS as error:
             raise self._unavailable(error) from error
         return None if item is None else self._seen(item)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from deadletter.replay.announcing import RunAnnouncer
+from deadletter.replay.approval import ApprovalAnswer, RunApproval
 from deadletter.replay.judge import BY, PENDING_WAIT, ReplayNext, RunEvidence, judged
 from deadletter.replay.plan import ReplayPlan
 from deadletter.replay.run import (
@@ -57,20 +58,18 @@ class ReplayUnavailable(Exception):
     """A store of the run gave no answer; Step Functions repeats the step."""
 
 
-@dataclass(frozen=True, slots=True)
-class ApprovalAnswer:
-    """What a person said to a run that waits for an approval, and why."""
-
-    approved: bool
-    by: str
-    because: str
-
-
 class ReplayPlans(Protocol):
     """The plans of runs, and what belongs to their approval. Raises RunsUnavailable."""
 
     def plan(self, run: str) -> ReplayPlan | None:
-        """The plan as it was started; None if there is none."""
+        """The plan of a run; None if there is none. Who may plan runs can write it: whether it is
+        the one that was started is seen by its id."""
+
+    def approval(self, run: str) -> RunApproval:
+        """What is on record about the run's approval."""
+
+    def keep_asked(self, run: str, *, asked: bool) -> None:
+        """Keep whether a person has to approve the run."""
 
     def keep_token(self, run: str, token: str) -> None:
         """Keep the token of the task that waits for the run's approval, in place of an older."""
@@ -243,15 +242,24 @@ class ReplaySteps:
         if run is None:
             # A run that was never stored, or whose rows have expired, has ended.
             return self._step(event, ReplayNext.DONE, None).to_json()
-        # A run without its plan is aborted: what it holds can leave without one.
-        plan = self._setup.plans.plan(event.run) or ReplayPlan(pipeline=run.pipeline)
+        plan = self._setup.plans.plan(event.run)
+        if plan is not None and plan.run_id != run.id:
+            plan = None
+        approval = self._setup.plans.approval(event.run) if run.may_send else RunApproval()
         if event.step == "work":
-            return self._work(event, run, plan, deadline)
+            return self._work(event, run, plan, approval, deadline)
         if event.execution != run.execution:
             if event.token:
                 self._setup.executions.answer(event.token)
             return self._step(event, ReplayNext.HAND_OVER, run).to_json()
         try:
+            if plan is None and run.is_live:
+                # What it holds can leave without a plan.
+                self._abort(run, "the stored plan is not the one that was started")
+                return self._step(event, ReplayNext.LEAVE, run).to_json()
+            if run.may_send and not approval.allows:
+                return self._ask(event, run).to_json()
+            plan = plan or ReplayPlan(pipeline=run.pipeline)
             return self._steps[event.step](event, run, plan, deadline).to_json()
         except RunRefused:
             # A person or another process has changed the run meanwhile.
@@ -287,13 +295,8 @@ class ReplaySteps:
         self, event: ReplayEvent, run: ReplayRun, plan: ReplayPlan, deadline: float
     ) -> ReplayStep:
         """Whether the run may begin at all; then it is judged."""
-        trouble = ""
-        if plan.run_id != run.id:
-            trouble = "the stored plan is not the one that was started"
-        elif not self._setup.moves:
-            trouble = "the pipeline's mode is observe: it moves no letters"
-        if trouble and run.is_live:
-            self._abort(run, trouble)
+        if not self._setup.moves and run.is_live:
+            self._abort(run, "the pipeline's mode is observe: it moves no letters")
             return self._step(event, ReplayNext.LEAVE, run)
         return self._judge(event, run, plan, deadline)
 
@@ -325,8 +328,17 @@ class ReplaySteps:
         after = moved_to(run, state, at=self._setup.clock(), by=BY)
         counts = {ReplayOutcome.OPEN.name: frozen.letters}
         after = replace(after, letters=frozen.letters, manifest=frozen.manifest, counts=counts)
+        self._setup.plans.keep_asked(run.id, asked=asks)
         self._change(run, after)
         return self._step(event, ReplayNext.APPROVAL if asks else ReplayNext.JUDGE, after)
+
+    def _ask(self, event: ReplayEvent, run: ReplayRun) -> ReplayStep:
+        """A run that may send, and whose approval is nowhere on record, has to wait for one."""
+        because = "it may send, and no approval of it is on record"
+        now, state = self._setup.clock(), RunState.WAITING_APPROVAL
+        after = moved_to(run, state, at=now, by=BY, because=because)
+        self._change(run, after)
+        return self._step(event, ReplayNext.APPROVAL, after)
 
     def _needs_approval(self, plan: ReplayPlan, frozen: Frozen) -> bool:
         above = self._setup.approve_above
@@ -340,30 +352,35 @@ class ReplaySteps:
         self, event: ReplayEvent, run: ReplayRun, _plan: ReplayPlan, _deadline: float
     ) -> ReplayStep:
         """Keep the token first: who approves after that finds it, who did before is seen."""
-        self._setup.plans.keep_token(run.id, event.token)
+        plans = self._setup.plans
+        plans.keep_token(run.id, event.token)
         now = self._setup.runs.read(run.id)
-        if now is None or now.state is not RunState.WAITING_APPROVAL:
+        waits = now is not None and now.state is RunState.WAITING_APPROVAL
+        if not waits or plans.approval(run.id).answer is not None:
             self._setup.executions.answer(event.token)
         return self._step(event, ReplayNext.JUDGE, run)
 
     def _approved(
         self, event: ReplayEvent, run: ReplayRun, _plan: ReplayPlan, _deadline: float
     ) -> ReplayStep:
-        """Write the answer into the run; an answer without a word leaves the run as it is."""
-        answer = event.approval
-        if run.state is RunState.WAITING_APPROVAL and answer is not None:
-            self._setup.plans.keep_answer(run.id, answer)
-            now, by, because = self._setup.clock(), answer.by, answer.because
-            if answer.approved:
-                after = moved_to(run, RunState.CANARY, at=now, by=by, because=because)
-            else:
-                after = aborted(run, at=now, by=by, because=because)
-            self._change(run, after)
+        """Write the answer into the run; without an answer on record the run stays as it is."""
+        plans, answer = self._setup.plans, event.approval
+        if run.state is not RunState.WAITING_APPROVAL:
+            return self._step(event, ReplayNext.JUDGE, run)
+        if answer is not None:
+            plans.keep_answer(run.id, answer)
+        else:
+            answer = plans.approval(run.id).answer
+        if answer is not None:
+            self._change(run, answered(run, answer, self._setup.clock()))
         return self._step(event, ReplayNext.JUDGE, run)
 
     def _lapse(
-        self, event: ReplayEvent, run: ReplayRun, _plan: ReplayPlan, _deadline: float
+        self, event: ReplayEvent, run: ReplayRun, plan: ReplayPlan, deadline: float
     ) -> ReplayStep:
+        if self._setup.plans.approval(run.id).answer is not None:
+            # The person's command ended before it could wake this execution.
+            return self._approved(event, run, plan, deadline)
         if run.state is RunState.WAITING_APPROVAL:
             self._abort(run, f"nobody approved it within {APPROVAL_DAYS} day")
         return self._step(event, ReplayNext.JUDGE, run)
@@ -398,11 +415,18 @@ class ReplaySteps:
         return self._step(event, ReplayNext.HAND_OVER, after)
 
     def _work(
-        self, event: ReplayEvent, run: ReplayRun, plan: ReplayPlan, deadline: float
+        self,
+        event: ReplayEvent,
+        run: ReplayRun,
+        plan: ReplayPlan | None,
+        approval: RunApproval,
+        deadline: float,
     ) -> Mapping[str, Any]:
         """A worker's step. One of an execution that has handed over does nothing."""
         if not run.may_send or event.execution != run.execution:
             return {"stopped": f"the run is {run.state}, and its execution {run.execution}"}
+        if plan is None or not approval.allows:
+            return {"stopped": "the run has no plan, or no approval of it is on record"}
         is_ramp = run.step < len(plan.canary) + len(plan.ramp) - 1
         seconds = min(RUNNING_STEP, plan.ramp_seconds) if is_ramp else RUNNING_STEP
         if run.state is RunState.CANARY:
@@ -456,6 +480,15 @@ def workers_for(plan: ReplayPlan) -> int:
     """Workers of a run: as many as the plan says, and as its rate needs."""
     needed = -(-plan.rate // WORKER_RATE)
     return max(1, min(MOST_WORKERS, max(plan.workers, int(needed))))
+
+
+def answered(run: ReplayRun, answer: ApprovalAnswer, now: float) -> ReplayRun:
+    """The run that a person has approved, at the beginning of its step, or refused."""
+    by, because = answer.by, answer.because
+    if not answer.approved:
+        return aborted(run, at=now, by=by, because=because)
+    after = moved_to(run, RunState.CANARY, at=now, by=by, because=because)
+    return replace(after, step_began=0.0, approved_by=by)
 
 
 def restarted(run: ReplayRun, now: float) -> ReplayRun:

@@ -89,6 +89,11 @@ class ReplayPlan:
         return hashlib.blake2b(self.to_text().encode(), digest_size=RUN_ID_LENGTH // 2).hexdigest()
 
     @property
+    def discards(self) -> bool:
+        """Whether its letters are thrown away."""
+        return self.destination == DISCARD
+
+    @property
     def lane(self) -> str | None:
         """The lane that is the source; None if the source is a queue."""
         return self.source.removeprefix(LANE) if self.source.startswith(LANE) else None

@@ -73,6 +73,7 @@ class ReplayRun:
     resumed_in   the generation that this began: tickets of earlier ones are of tries before it
     because      why it was held, aborted or broken
     by           the person or the function that changed it last
+    approved_by  who approved it; empty if nobody did
     left         whether nothing is in the run's lane any more, after its end
     told         the state that was announced last; empty if none was
     """
@@ -104,6 +105,7 @@ class ReplayRun:
     leave_to: str = "parked"
     because: str = ""
     by: str = ""
+    approved_by: str = ""
     left: bool = False
     told: str = ""
 
@@ -135,6 +137,7 @@ _NEXT: Mapping[RunState, frozenset[RunState]] = {
     RunState.WAITING_APPROVAL: frozenset({RunState.CANARY, RunState.ABORTED}),
     RunState.CANARY: frozenset(
         {
+            RunState.WAITING_APPROVAL,
             RunState.CANARY,
             RunState.RUNNING,
             RunState.HELD,
@@ -144,7 +147,14 @@ _NEXT: Mapping[RunState, frozenset[RunState]] = {
         }
     ),
     RunState.RUNNING: frozenset(
-        {RunState.RUNNING, RunState.HELD, RunState.ABORTED, RunState.DONE, RunState.BROKEN}
+        {
+            RunState.WAITING_APPROVAL,
+            RunState.RUNNING,
+            RunState.HELD,
+            RunState.ABORTED,
+            RunState.DONE,
+            RunState.BROKEN,
+        }
     ),
     RunState.HELD: frozenset(
         {RunState.MOVING, RunState.CANARY, RunState.RUNNING, RunState.ABORTED}

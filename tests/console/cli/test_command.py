@@ -166,7 +166,7 @@ def test_a_refusal_names_the_policies_of_the_app_that_the_command_takes(
     assert done.exit_code == Exit.UNREACHABLE
     assert (
         "dlq redrive now takes the app's managed policies deadletter-DlqReader-… and "
-        "deadletter-DlqOperator-…" in done.stderr
+        "deadletter-CircuitOperator-…" in done.stderr
     )
 
 

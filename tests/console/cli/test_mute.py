@@ -167,7 +167,7 @@ def test_a_refused_permission_is_no_unknown_call(cloudwatch: Stubber, dlq: Dlq) 
     refused = dlq("mute", "orders")
     assert refused.exit_code == Exit.UNREACHABLE
     assert "AWS refuses GetAlarmMuteRule" in refused.stderr
-    assert "deadletter-DlqOperator-" in refused.stderr
+    assert "deadletter-CircuitOperator-" in refused.stderr
 
 
 @pytest.mark.parametrize("length", ["0m", "59s", "90s", "16d", "15d1m", "soon", "-2h"])

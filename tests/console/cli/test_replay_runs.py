@@ -289,31 +289,50 @@ def test_an_abort_to_another_place_is_refused(orders: Any, dlq: Any) -> None:
 
 def _waiting(cloud: Any) -> None:
     cloud.replay(run(RunState.WAITING_APPROVAL))
-    cloud.put("letters", {"pk": {"S": f"orders#run#{RUN}#plan"}, "sk": {"S": "approval"},
+    cloud.put("letters", {"pk": {"S": f"orders#run#{RUN}#approval"}, "sk": {"S": "approval"},
                           "token": {"S": "the token"}})  # fmt: skip
 
 
-def test_an_approval_changes_the_run_then_wakes_its_execution(
+def test_an_approval_is_put_on_record_and_the_execution_woken_that_changes_the_run(
     orders: Any, functions: Any, dlq: Any
 ) -> None:
     _waiting(orders)
     done = dlq("replay", "approve", RUN, "--why", "checked", "--yes")
     assert done.exit_code == Exit.DONE, done.output
-    assert (stored(orders).state, stored(orders).because) == (RunState.CANARY, "checked")
     assert functions.machine.answered == ["the token"]
-    key = {"pk": {"S": f"orders#run#{RUN}#plan"}, "sk": {"S": "approval"}}
-    row = plain(orders.dynamodb.get_item(TableName="letters", Key=key)["Item"])
-    assert (row["approved"], row["because"], row["by"]) == (True, "checked", stored(orders).by)
+    row = approval(orders)
+    assert (row["approved"], row["because"]) == (True, "checked")
+    # A person who may approve need not be allowed to write the run's item.
+    assert stored(orders).state is RunState.WAITING_APPROVAL
 
 
-def test_a_refusal_aborts_the_run_and_wakes_its_execution(
+def test_a_refusal_is_put_on_record_and_the_execution_woken_that_aborts_the_run(
     orders: Any, functions: Any, dlq: Any
 ) -> None:
     _waiting(orders)
     done = dlq("replay", "refuse", RUN, "--why", "not on a Friday", "--yes")
     assert done.exit_code == Exit.DONE, done.output
-    assert (stored(orders).state, stored(orders).leave_to) == (RunState.ABORTED, "parked")
     assert functions.machine.answered == ["the token"]
+    assert (approval(orders)["approved"], approval(orders)["because"]) == (False, "not on a Friday")
+    assert stored(orders).state is RunState.WAITING_APPROVAL
+
+
+def test_who_may_abort_a_run_need_not_be_allowed_to_answer_its_approval(
+    orders: Any, functions: Any, dlq: Any
+) -> None:
+    _waiting(orders)
+    refused = ClientError({"Error": {"Code": "AccessDeniedException"}}, "SendTaskSuccess")
+    functions.machine.raises = refused
+    done = dlq("replay", "abort", RUN, "--why", "not today", "--yes")
+    assert done.exit_code == Exit.DONE, done.output
+    assert stored(orders).state is RunState.ABORTED
+    # Of an approval nothing is on record.
+    assert "approved" not in approval(orders)
+
+
+def approval(orders: Any) -> dict[str, Any]:
+    key = {"pk": {"S": f"orders#run#{RUN}#approval"}, "sk": {"S": "approval"}}
+    return plain(orders.dynamodb.get_item(TableName="letters", Key=key)["Item"])
 
 
 def test_an_approval_whose_execution_waits_no_longer_is_no_error(

@@ -48,9 +48,7 @@ def snapshot_for(
     """
     counted = None
     if plan.counted is not None:
-        counted = read_counted(
-            clients.dynamodb, resources.letters_table, pipeline.name, plan.run_id, plan.counted
-        )
+        counted = read_counted(clients.dynamodb, resources.letters_table, pipeline.name, plan)
     return Snapshot(
         redriver_setup_for(
             pipeline,
