@@ -246,8 +246,11 @@ class Storage(Construct):
                         *(Partition.LANES, Partition.RUNS),
                     )
                 ),
-                # Tickets lie in partitions of one digit. The approval is for who may approve.
-                *(Partition.RUN.of(ANY, ANY, part) for part in ("plan", "discard", "status", "?")),
+                # Tickets lie in sixteen partitions. The approval is for who may approve.
+                *(
+                    Partition.RUN.of(ANY, ANY, part)
+                    for part in ("plan", "discard", "status", "?", "1?")
+                ),
             ),
         )
         permissions.allow(

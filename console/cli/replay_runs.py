@@ -307,6 +307,7 @@ def _show_details(answer: ReplayDetails) -> Iterator[Block]:
     facts = {
         "from, to": f"{answer.source} to {answer.destination}",
         "planned by": f"{answer.who}: {answer.why}",
+        "approved by": run.approved_by,
         "step": f"{run.step + 1} of {answer.steps}, at {pace}",
         "pace so far": f"{answer.letters_per_second:g} letters/s",
         "changed": _changed(run, now),

@@ -75,6 +75,7 @@ class ReplayRow:
         bool | None,
         "whether its execution has ended before the run; null if it was not looked up",
     ] = None
+    approved_by: Annotated[str, "who approved it; empty if nobody did"] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +135,7 @@ def row(run: ReplayRun, lost: bool | None = None) -> ReplayRow:
         empty=run.left,
         restarts=run.restart,
         lost=lost,
+        approved_by=run.approved_by,
     )
 
 

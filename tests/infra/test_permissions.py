@@ -660,7 +660,7 @@ PEOPLE: dict[str, dict[str, list[str]]] = {
     "DlqReader": {
         "table Letters": [
             *("*#ledger#*", "*#matches", "*#lease", "*#observed", "*#lanes", "*#runs"),
-            *("*#run#*#plan", "*#run#*#discard", "*#run#*#status", "*#run#*#?"),
+            *("*#run#*#plan", "*#run#*#discard", "*#run#*#status", "*#run#*#?", "*#run#*#1?"),
             # These without their bodies.
             *LETTERS_THEMSELVES,
         ],

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sandbox.leading_keys import leading_keys
+from sandbox.leading_keys import leading_keys, named_attributes
 
 KEYS = {("letters", None): "pk", ("letters", "lanes"): "lane", ("rules", None): "pipeline"}
 
@@ -112,3 +112,32 @@ def test_a_scan_names_no_partition():
 @pytest.mark.parametrize("table", ["unknown", "letters"])
 def test_a_request_that_dynamodb_would_refuse_names_no_partition(table: str):
     assert touched("Query", TableName=table, KeyConditionExpression="pk = :missing") == {}
+
+
+NAMES = {"#stamp": "stamp", "#lane": "lane"}
+
+
+def named(action: str, **request: Any) -> dict[tuple[str, str], list[str]]:
+    return {
+        (asked.removeprefix("dynamodb:"), table): names
+        for (asked, table), names in named_attributes(f"dynamodb:{action}", request).items()
+    }
+
+
+def test_a_batch_names_the_attributes_of_its_projection_and_none_without_one():
+    keys = [{"pk": {"S": "a"}, "sk": {"S": "b"}}]
+    asked = {"Keys": keys, "ProjectionExpression": "#stamp", "ExpressionAttributeNames": NAMES}
+    assert named("BatchGetItem", RequestItems={"letters": asked, "others": {"Keys": keys}}) == {
+        ("BatchGetItem", "letters"): ["lane", "pk", "sk", "stamp"]
+    }
+
+
+def test_each_member_of_a_transaction_names_its_own_attributes():
+    key = {"pk": {"S": "a"}}
+    items = [
+        {"Update": {"TableName": "letters", "Key": key, "ExpressionAttributeNames": NAMES}},
+        {"ConditionCheck": {"TableName": "letters", "Key": key}},
+    ]
+    assert named("TransactWriteItems", TransactItems=items) == {
+        ("UpdateItem", "letters"): ["lane", "pk", "stamp"]
+    }

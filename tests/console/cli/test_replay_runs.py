@@ -306,6 +306,14 @@ def test_an_approval_is_put_on_record_and_the_execution_woken_that_changes_the_r
     assert stored(orders).state is RunState.WAITING_APPROVAL
 
 
+def test_a_run_shows_who_approved_it(orders: Any, dlq: Any) -> None:
+    orders.replay(run(approved_by="user/grace"))
+    assert "approved by  user/grace" in dlq("replay", "show", RUN).stdout
+    assert json.loads(dlq("replay", "show", RUN, "--json").stdout)["run"]["approved_by"] == (
+        "user/grace"
+    )
+
+
 def test_a_refusal_is_put_on_record_and_the_execution_woken_that_aborts_the_run(
     orders: Any, functions: Any, dlq: Any
 ) -> None:
