@@ -23,8 +23,9 @@ from deadletter.contract import EVERY_PIPELINE, Metric, pipeline_prefix
 from .alarm_table import app_rows, rows
 from .dashboard_body import body_of
 from .dashboard_costs import shared_costs, tables
+from .dashboard_graphs import COLUMNS, GRAPH, HEIGHT, Thresholds, alarm_called, graph
 from .dashboard_metrics import MAXIMUM, SUM, OurMetrics, of_function, of_queue, of_table
-from .dashboard_widgets import COLUMNS, GRAPH, HEIGHT, Thresholds, alarm_called, graph, widgets
+from .dashboard_widgets import widgets
 from .queues import Addresses
 from .refusal import Refused
 from .rule_check import RuleCheck

@@ -89,5 +89,6 @@ def test_the_table_has_every_metric_and_no_other() -> None:
     others = (
         *(RECOVERED, ALIASES[RECOVERED], Metric.POSSIBLE_DUPLICATE, MISCONFIGURED),
         *(Metric.SUDDENLY_PERMANENT, Metric.MANY_COLLISIONS),
+        *(Metric.ATTEMPTS_BEFORE_RECOVERY, Metric.FAILURES_BY_CATEGORY),
     )
     assert sorted(named) == sorted({*map(str, Fate), *map(str, Trouble), *others, *outcomes})
