@@ -9,20 +9,17 @@ from pathlib import Path
 
 from sandbox.server import ROOT
 
-# The later page wins.
-PAGES = (Path(__file__).parent / "commands.md", ROOT / "docs" / "runbook.md")
+RUNBOOK = ROOT / "docs" / "runbook.md"
 
 _FENCE = re.compile(r"^```sh drill=([a-z-]+)\n(.*?)^```$", re.M | re.S)
 
-# Beside the first command and those after it, a person reads and thinks.
+# More is a puzzle, not a runbook.
 MOST_COMMANDS = 5
 
 
-def fences(pages: Sequence[Path] = PAGES) -> Mapping[str, Sequence[str]]:
+def fences(page: Path = RUNBOOK) -> Mapping[str, Sequence[str]]:
     """The lines of each scene's fence, by the scene's name."""
-    return {
-        name: text.splitlines() for page in pages for name, text in _FENCE.findall(page.read_text())
-    }
+    return {name: text.splitlines() for name, text in _FENCE.findall(page.read_text())}
 
 
 def is_act(line: str) -> bool:

@@ -1,4 +1,4 @@
-"""The drill takes real minutes: `make nightly` runs it by its own marker."""
+"""The drill has a machine for itself: `make drill` and `make nightly` run it by its marker."""
 
 from pathlib import Path
 

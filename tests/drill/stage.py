@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from deadletter.contract import PARKED_LANE
+from deadletter.contract import MINUTE, PARKED_LANE
+from sandbox.progress import Standstill
 from sandbox.server import Sandbox
 from tests.e2e.deployed import Deployed
 from tests.e2e.receiver import Receiver
@@ -61,6 +62,16 @@ class Stage:
 
     def kept(self, name: str) -> Any:
         return self._kept[name]
+
+    def until(self, condition: Callable[[], object], what: str, minutes: float = 30) -> None:
+        """Wait for what the app does; raises Standstill after so many minutes of its clock."""
+        began = self.sandbox.time()
+        while not condition():
+            if self.sandbox.time() - began > minutes * MINUTE:
+                raise Standstill(
+                    f"waited {minutes:.0f} minutes for: {what}; seen: {self.letters()}"
+                )
+            threading.Event().wait(0.5)
 
     def send(self, count: int, queue: str = "MainQueue", **more: Any) -> None:
         for _ in range(count):

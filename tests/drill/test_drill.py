@@ -168,13 +168,17 @@ def warm_up(sandbox: Sandbox) -> None:
 def rung_before(drill: Drill) -> list[str]:
     """The alarms that rang since the deployment, the first one's included."""
     cloudwatch = drill.sandbox.client("cloudwatch")
-    history = cloudwatch.describe_alarm_history(HistoryItemType="StateUpdate", MaxRecords=100)
+    pages = cloudwatch.get_paginator("describe_alarm_history").paginate(
+        HistoryItemType="StateUpdate"
+    )
     said = [
         item["AlarmName"]
-        for item in history["AlarmHistoryItems"]
+        for page in pages
+        for item in page["AlarmHistoryItems"]
         if f"to {ALARM}" in item["HistorySummary"]
     ]
-    return said + [page.alarm for page in drill.pager.all() if page.state == ALARM]
+    heard = [page.alarm for page in drill.pager.all() if page.state == ALARM]
+    return sorted({*said, *heard})
 
 
 def keep_sending(stages: Mapping[str, Stage], stop: threading.Event) -> None:
