@@ -50,8 +50,11 @@ TRAFFIC = 4.0
 # Minutes of the template in which nothing else may ring after a scene's last OK.
 QUIET = 5
 
+# Minutes after which a page will not end, and letters will not come to rest.
+TOO_LONG = 25
+
 # How many times as long as it should take a page is waited for.
-PATIENCE = 2.0
+PATIENCE = 1.5
 
 # Seconds of the machine without any progress after which there will be none.
 STANDSTILL = 120.0
@@ -238,7 +241,7 @@ def play(drill: Drill, scene: Scene, lines: list[str], outcome: Outcome) -> None
             outcome.faults.append(f"{line} ended with {done.returncode}: {done.stderr}")
     outcome.told = scene.tells in outcome.typed[0][1]
 
-    too_long = drill.watched(stage, 60)
+    too_long = drill.watched(stage, TOO_LONG)
     drill.until(
         lambda: drill.is_quiet(stage, began) or too_long(), "the page ends", drill.sandbox.time
     )
@@ -280,7 +283,7 @@ def test_each_trouble_rings_its_alarms_and_ends_by_what_the_runbook_says(drill: 
     stop.set()
     traffic.join()
     quiet = drill.watched(any_stage, QUIET)
-    too_long = drill.watched(any_stage, 60)
+    too_long = drill.watched(any_stage, TOO_LONG)
     drill.until(
         lambda: quiet() and (too_long() or all(settled(drill.stages[s.name], s) for s in SCENES)),
         "the letters come to rest",

@@ -198,7 +198,7 @@ def test_a_queue_whose_retention_was_never_read_is_not_rescued() -> None:
     known = replace(unread, retention=4.0 * DAY)
     for row, is_due in ((unread, False), (known, True)):
         assert is_due is rescue_due(
-            row, mode=Mode.ENFORCE, sent_before=0.0, circuit_closed=False, now=BEGIN
+            row, mode=Mode.ENFORCE, sent_before=0.0, runs_drain=False, now=BEGIN
         )
 
 
@@ -207,7 +207,7 @@ def due_after(row: QueueRow, seconds: float) -> bool:
         replace(row, read_at=BEGIN + seconds),
         mode=Mode.ENFORCE,
         sent_before=0.0,
-        circuit_closed=False,
+        runs_drain=False,
         now=BEGIN + seconds,
     )
 
@@ -225,7 +225,7 @@ def test_a_queue_is_unreadable_once_a_reading_is_older_than_110_seconds() -> Non
     row = QueueRow(read_at=BEGIN, created=BEGIN - 365 * DAY, retention=4.0 * DAY)
     for seconds, is_due in ((110, False), (110.5, True)):
         assert is_due is rescue_due(
-            row, mode=Mode.ENFORCE, sent_before=0.0, circuit_closed=False, now=BEGIN + seconds
+            row, mode=Mode.ENFORCE, sent_before=0.0, runs_drain=False, now=BEGIN + seconds
         )
 
 
@@ -240,7 +240,7 @@ def test_an_empty_queue_that_cannot_be_read_is_rescued_again_after_a_quarter_of_
     )
     for seconds, is_due in ((889.0, False), (890.0, True)):
         assert is_due is rescue_due(
-            row, mode=Mode.ENFORCE, sent_before=0.0, circuit_closed=False, now=BEGIN + seconds
+            row, mode=Mode.ENFORCE, sent_before=0.0, runs_drain=False, now=BEGIN + seconds
         )
 
 
@@ -253,7 +253,7 @@ def test_a_queue_is_drained_for_an_hour_after_it_was_empty() -> None:
             replace(row, drained_at=drained_at),
             mode=Mode.ENFORCE,
             sent_before=4.0 * DAY,
-            circuit_closed=True,
+            runs_drain=True,
             now=BEGIN,
         )
 
@@ -270,3 +270,14 @@ def test_a_parked_letter_keeps_its_last_second_before_the_rescue() -> None:
         minutes = Minutes(letters={"parking:default": 1}, created=created)
         minutes.pass_minutes(1)
         assert minutes.rescues == rescued
+
+
+def test_parked_letters_whose_retention_is_cut_short_are_rescued_at_once() -> None:
+    minutes = Minutes()
+    filled(minutes, "parking:default")
+    minutes.pass_minutes(2)
+    assert not minutes.rescues
+    minutes.retention["parking:default"] = 4.0 * HOUR
+    minutes.pass_minutes(1)
+    # No run drains a parking queue, however lately it was empty.
+    assert minutes.rescued == {"parking:default"}

@@ -184,7 +184,8 @@ def _direction_points(row: WatchRow, now: float) -> Iterator[MetricPoint]:
 def _rescues(
     row: WatchRow, observation: Observation, settings: WatchSettings, now: float
 ) -> tuple[str, ...]:
-    closed = _circuit_closed(observation)
+    # No run drains a parking queue, or a dedicated DLQ without a schedule.
+    drained = settings.drained if _circuit_closed(observation) else ()
     main_retention = row.queues[MAIN].retention or LONGEST_RETENTION
     # On FIFO the time of the first send does not follow a letter into the DLQ, and nothing is
     # moved into a parking queue but by a send.
@@ -196,7 +197,7 @@ def _rescues(
             row.queues[source],
             mode=settings.mode,
             sent_before=main_retention if source in dlqs else 0.0,
-            circuit_closed=closed,
+            runs_drain=source in drained,
             now=now,
         )
     )

@@ -25,7 +25,7 @@ def rescue_due(
     *,
     mode: Mode,
     sent_before: float,
-    circuit_closed: bool,
+    runs_drain: bool,
     now: float,
 ) -> bool:
     """Whether everything has to be moved out of a queue now.
@@ -42,5 +42,5 @@ def rescue_due(
         return False
     near = oldest_possible(row, sent_before) + row.retention - MARGIN <= now
     always_near = row.retention - sent_before - MARGIN <= DRAINED_WITHIN
-    drained = circuit_closed and now - empty_at(row) <= DRAINED_WITHIN
+    drained = runs_drain and now - empty_at(row) <= DRAINED_WITHIN
     return near and not (always_near and drained)
