@@ -278,7 +278,7 @@ class Account:
         """Let `step` minutes pass: what is due runs once, in the last of them.
 
         With more than one minute, alarms see only that minute: for times in which nothing
-        is to be heard.
+        is to be heard. An alarm for which silence is trouble is not judged then.
         """
         begin = self._judged_until + (step - 1) * MINUTE
         end = begin + MINUTE
@@ -293,7 +293,7 @@ class Account:
         self._play(end)
         self.clock.now = max(self.clock.now, end - 1)
         self._publish_queues(end - 1)
-        self.cloudwatch.judge(end)
+        self.cloudwatch.judge(end, after_a_leap=step > 1)
         self._judged_until = end
 
     def _publish_queues(self, at: float) -> None:

@@ -92,10 +92,16 @@ class CloudWatch:
         series = self._series.get(_key(namespace, name, dimensions))
         return () if series is None else series.since(begin, end)
 
-    def judge(self, end: float) -> None:
-        """Judge every alarm by the periods that end at `end`, a full minute."""
+    def judge(self, end: float, *, after_a_leap: bool = False) -> None:
+        """Judge every alarm by the periods that end at `end`, a full minute.
+
+        After a leap in time the minutes before are empty because nothing was simulated: alarms
+        that take silence for trouble are left as they are.
+        """
         now = end - 0.001
         for name, (alarm, key) in self._alarms.items():
+            if after_a_leap and alarm["TreatMissingData"] == "breaching":
+                continue
             series = self._series.get(key)
             # A period more, because the range begins with a full one.
             begin = now - evaluation_range(alarm) - alarm["Period"]
