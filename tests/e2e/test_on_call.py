@@ -326,7 +326,7 @@ def test_alarms_are_not_muted_where_cloudwatch_knows_no_mute_rules(
 def test_a_change_is_read_back_with_its_author_and_nobody_can_record_one_for_another(
     sandbox: Sandbox, on_call: OnCall
 ) -> None:
-    credentials = on_call.credentials(["DlqReader", "DlqOperator"], "ann")
+    credentials = on_call.credentials(["DlqReader", "CircuitOperator"], "ann")
     done = on_call.type(("circuit", "open", *PIPELINE, *SAID), credentials)
     assert done.returncode == Exit.DONE, done.stderr
     asked = ("audit", "orders", "--by", "/ann", "--what", "circuit", "--json")
