@@ -121,7 +121,7 @@ def hold(
     abort ends it.
     """
     switch = RunSwitch(session, pipeline, run)
-    return Reply(switch.hold(why or "a person holds it"), _show_change)
+    return Reply(switch.hold(why or ""), _show_change)
 
 
 def resume(

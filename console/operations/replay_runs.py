@@ -305,7 +305,9 @@ class RunSwitch:
         """Send nothing from now on."""
         with self._recorded("replay hold", because, {"state": RunState.HELD}) as record:
             change = self._change(
-                lambda run, at, by: held(run, at=at, by=by, because=because), "held", RunState.HELD
+                lambda run, at, by: held(run, at=at, by=by, because=because or "a person holds it"),
+                "held",
+                RunState.HELD,
             )
             record.done(_facts(change.after))
         return change
