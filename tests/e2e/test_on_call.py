@@ -407,12 +407,14 @@ def test_a_command_is_refused_without_the_policy_that_it_takes(
 def client(on_call: OnCall, service: str, policies: Sequence[str], session: str) -> Any:
     """A client of somebody who calls AWS himself."""
     credentials, sandbox = on_call.credentials(policies, session), on_call.orders.sandbox
-    return boto3.Session(
+    person: Any = boto3.Session(
         aws_access_key_id=credentials["AWS_ACCESS_KEY_ID"],
         aws_secret_access_key=credentials["AWS_SECRET_ACCESS_KEY"],
         aws_session_token=credentials["AWS_SESSION_TOKEN"],
         region_name=REGION,
-    ).client(service, endpoint_url=sandbox.endpoint, verify=sandbox.environment["AWS_CA_BUNDLE"])
+    )
+    ca = sandbox.environment["AWS_CA_BUNDLE"]
+    return person.client(service, endpoint_url=sandbox.endpoint, verify=ca)
 
 
 def test_who_runs_replays_writes_no_approval_and_no_plan_that_discards(on_call: OnCall) -> None:
@@ -469,10 +471,11 @@ def test_who_sees_no_bodies_reads_of_a_waiting_letter_what_holds_none(on_call: O
     for names in ((), ("letter",), ("pk", "sk", "stamp", "letter")):
         with pytest.raises(reader.exceptions.ClientError, match="AccessDenied"):
             read(*names)
-    for call in (
+    calls: list[Callable[[], Any]] = [
         lambda: reader.scan(TableName=table),
         lambda: reader.get_item(TableName=table, Key=key),
-    ):
+    ]
+    for call in calls:
         with pytest.raises(reader.exceptions.ClientError, match="AccessDenied"):
             call()
 
