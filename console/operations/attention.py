@@ -126,6 +126,7 @@ def _source_needs(
     """The trouble of one queue of letters."""
     name = source_name(source.source)
     run_now = f"dlq redrive now --pipeline {pipeline.name}"
+    show = f"dlq show {pipeline.name}"
     if source.source in pipeline.dedicated:
         run_now = f"{run_now} --source {source.source}"
     left, holds = (
@@ -136,7 +137,7 @@ def _source_needs(
         yield (
             "EXPIRY",
             f"SQS deletes the oldest letter in {name} in {duration(left)}: {_rescue(pipeline)}; "
-            f"then type {run_now}",
+            f"then type {show if pipeline.mode == Mode.OBSERVE else run_now}",
         )
     ending = source.last_ending
     if ending is not None and not ending.ended_well:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from deadletter.contract import Alarm
+from deadletter.contract import Alarm, Mode
 
 from .words import clock, duration
 
@@ -27,8 +27,11 @@ _STEPS: Mapping[Alarm, str] = {
 """What to type after `dlq status`."""
 
 
-def step(alarm: Alarm, pipeline: str) -> str:
+def step(alarm: Alarm, pipeline: str, mode: str = Mode.ENFORCE) -> str:
     """The next command for one of the nine alarms of a pipeline."""
+    if alarm is Alarm.LETTER_EXPIRY and mode == Mode.OBSERVE:
+        # A run would move nothing; what helps is a longer retention.
+        return f"dlq show {pipeline}"
     return _STEPS[alarm].format(pipeline)
 
 
@@ -46,7 +49,10 @@ def ringing(pipeline: PipelineStatus, now: datetime) -> Iterator[tuple[str, str]
         text = f"{alarm.name} is in ALARM since {clock(alarm.since, now)}, {ago} ago"
         if name is not None and name in why:
             text = f"{text}: {why[name].why}"
-        yield "ALARM", text if name is None else f"{text}; type {step(name, pipeline.name)}"
+        yield (
+            "ALARM",
+            text if name is None else f"{text}; type {step(name, pipeline.name, pipeline.mode)}",
+        )
     for name, trouble in why.items():
         if name not in rings:
             since = f" since {clock(trouble.since, now)}" if trouble.since else ""

@@ -506,7 +506,8 @@ def test_letters_that_are_about_to_expire_need_attention(
     else:
         assert found is not None
         assert f"SQS deletes the oldest letter in the DLQ {says}" in found
-        assert found.endswith("; then type dlq redrive now --pipeline orders")
+        then = {"enforce": "dlq redrive now --pipeline orders", "observe": "dlq show orders"}
+        assert found.endswith(f"; then type {then[mode]}")
 
 
 def test_the_age_by_what_was_seen_is_shown_beside_that_of_sqs(cloud: Any, dlq: Any) -> None:
