@@ -102,8 +102,8 @@ pager: $(READY) ## Who is called when, measured: simulated weeks and months, jud
 scenarios: $(READY) ## Outages and poisonings, measured beside two baselines: OF="outage-3m poison-5" SEEDS=n
 	$(BIN)/python -m tests.scenario_bench $(OF) $(if $(SEEDS),--seeds $(SEEDS))
 
-drill: $(READY) ## Eleven troubles side by side, each until its page ends; build/drill.md
-	$(BIN)/python -m pytest -q -s -m drill tests/drill
+drill: $(READY) ## Eleven troubles side by side, each until its page ends; build/drill.md: OF="bad-rule big-backlog"
+	DRILL_OF="$(OF)" $(BIN)/python -m pytest -q -s -m drill tests/drill
 
 nightly: $(READY) ## The long runs: more schedules and faults, 2,000 letters replayed, the drill
 	@$(BIN)/python -m tests.e2e.browser

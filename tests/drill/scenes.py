@@ -233,8 +233,8 @@ SCENES = (
         repair="the endpoint accepts such messages",
         mend=accept_poison,
         within=25,
-        # One life of five receives is enough to know, and the drill is short.
-        settings={"poison_lives": 1},
+        # One life of one receive is enough to know, and the drill is short.
+        settings={"poison_lives": 1, "main_queue": {"max_receive_count": 1}},
     ),
     Scene(
         name="throttled-table",

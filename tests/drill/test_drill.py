@@ -14,6 +14,7 @@ What a person needs to read, to think and to decide is not measured.
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 import time
@@ -31,15 +32,20 @@ from sandbox.faults import Fault
 from sandbox.progress import Progress, Standstill
 from sandbox.queue_metrics import QueueMetrics
 from sandbox.server import ROOT, Sandbox
+from tests.drill import scenes
 from tests.drill.commands import MOST_COMMANDS, fences, is_act, words
 from tests.drill.pager import ALARM, OK, Page, Pager
 from tests.drill.report import Outcome, table, transcript
-from tests.drill.scenes import SCENES, Scene, a_week_later
+from tests.drill.scenes import Scene, a_week_later
 from tests.drill.stage import Stage
 from tests.e2e.deployed import Deployed
 from tests.e2e.receiver import Receiver
 
 SPEED = MINUTE / SHORT_MINUTE
+
+# The scenes to play, by their names: make drill OF="bad-rule big-backlog".
+CHOSEN = os.environ.get("DRILL_OF", "").split()
+SCENES = [scene for scene in scenes.SCENES if not CHOSEN or scene.name in CHOSEN]
 
 # Minutes of the template without trouble, after the deployment.
 HEALTHY = 12
