@@ -390,8 +390,8 @@ REFUSED = [
 
 # By now the run and the letters that were typed above are at their end: these are not.
 STILL_THERE = {
-    **{word: "{third}" for word in ("{run}", "{other}")},
-    **{word: "{parked}" for word in ("{released}", "{discarded}")},
+    **dict.fromkeys(("{run}", "{other}"), "{third}"),
+    **dict.fromkeys(("{released}", "{discarded}"), "{parked}"),
 }
 
 
