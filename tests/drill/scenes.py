@@ -229,12 +229,12 @@ SCENES = (
             Alarm.PARKED_UNATTENDED: "they are parked, which is no page; it is one after seven"
             " days without anybody (the watch's row is aged by a week)",
         },
-        tells="POISON",
+        tells="EXHAUSTED",
         repair="the endpoint accepts such messages",
         mend=accept_poison,
         within=25,
-        # One life of one receive is enough to know, and the drill is short.
-        settings={"poison_lives": 1, "main_queue": {"max_receive_count": 1}},
+        # A refused message is tried again by the pipeline's policy: here once, not six times.
+        settings={"main_queue": {"max_receive_count": 1}, "policy": {"max_attempts": 1}},
     ),
     Scene(
         name="throttled-table",
