@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from standardwebhooks.webhooks import Webhook
 
+from deadletter.events.schema import problems
 from deadletter.failure.failure import Category
 from tests.e2e import canaries
 from tests.e2e.deployed import Deployed, event
@@ -31,9 +32,11 @@ def secrets(orders: Deployed, tenant: str) -> dict[str, str]:
     return made
 
 
-def die(orders: Deployed, receiver: Receiver, tenant: str, **options: Any) -> str:
+def die(
+    orders: Deployed, receiver: Receiver, tenant: str, *, status: int = 503, **options: Any
+) -> str:
     """Send a message whose endpoint is down until it is a letter; its MessageId."""
-    receiver.statuses[tenant] = 503
+    receiver.statuses[tenant] = status
     message_id = orders.send(event(tenant), **options)
     orders.until(lambda: orders.dead(message_id), "the letter dies")
     receiver.statuses[tenant] = 200
@@ -67,6 +70,42 @@ def test_a_redriven_letter_that_is_processed_is_recovered_in_its_row(
     # Why it had died is not forgotten.
     assert [failure.http_status for failure in row.failures] == [503]
     orders.until(lambda: orders.counted("RedriveSuccess") == successes + 1, "it is counted, once")
+
+
+def test_a_cause_that_appears_is_announced(
+    orders: Deployed, receiver: Receiver, tenant: str
+) -> None:
+    """The watch runs by its schedule: an event comes at its next minute."""
+    sqs, events = orders.aws("sqs"), orders.aws("events")
+    name = f"news-{tenant}"
+    url = sqs.create_queue(QueueName=name)["QueueUrl"]
+    arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])
+    # Every event: each that the code emits has to be as the schema says.
+    events.put_rule(Name=name, EventPattern=json.dumps({"source": ["deadletter"]}))
+    target = {"Id": "queue", "Arn": arn["Attributes"]["QueueArn"]}
+    events.put_targets(Rule=name, Targets=[target])
+    news: list[dict[str, Any]] = []
+    # No other test answers so: the cause is new.
+    message_id = die(orders, receiver, tenant, status=507)
+    [failure, *_] = orders.row(message_id).failures
+
+    def announced() -> list[dict[str, Any]]:
+        orders.aws("lambda").invoke(FunctionName="deadletter-orders-watch")
+        answer = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10)
+        for message in answer.get("Messages", []):
+            came = json.loads(message["Body"])
+            assert problems(came["detail-type"], came["detail"]) == []
+            news.append(came["detail"] | {"type": came["detail-type"]})
+            sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+        return [each for each in news if each.get("cause") == failure.fingerprint]
+
+    [cause] = orders.until(announced, "the cause is announced")
+    events.remove_targets(Rule=name, Ids=["queue"])
+    events.delete_rule(Name=name)
+    assert (cause["type"], cause["http_status"]) == ("CauseAppeared", 507)
+    assert (cause["letters"], cause["sample"]) == (1, message_id)
+    assert not [secret for secret in (*canaries.ALL, tenant) if secret in json.dumps(cause)]
+    heal(orders, receiver, tenant)
 
 
 @pytest.mark.parametrize(
