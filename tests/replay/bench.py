@@ -12,7 +12,9 @@ from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.queue import SqsQueue
 from deadletter.aws.replay_objects import S3RunObjects
+from deadletter.aws.replay_plans import DynamoDBReplayPlans
 from deadletter.aws.replay_runs import DynamoDBReplayRuns
+from deadletter.aws.replay_starts import DynamoDBReplayStarts
 from deadletter.aws.replay_status import DynamoDBStatuses
 from deadletter.aws.replay_tickets import DynamoDBTickets
 from deadletter.aws.wiring.parts.breaker import breaker_for
@@ -72,6 +74,9 @@ class ReplayBench:
         self.dynamodb: Any = stage.dynamodb
         self.runs = DynamoDBReplayRuns(self.dynamodb, LETTERS, "orders", self.clock)
         self.run_id = self.plan.run_id
+        DynamoDBReplayStarts(self.dynamodb, LETTERS, "orders", self.clock).store(self.plan, None)
+        plans = DynamoDBReplayPlans(self.dynamodb, LETTERS, "orders", self.clock)
+        plans.keep_asked(self.run_id, asked=False)
         self.runs.create(
             ReplayRun(
                 id=self.run_id,

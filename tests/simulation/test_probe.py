@@ -163,7 +163,7 @@ def test_one_dead_letter_of_its_own_fault_does_not_keep_the_circuit_open(
 def lane(stage: Stage, key: str = "orders") -> list[str]:
     """The bodies of the letters in a circuit's lane."""
     room = waiting_room_for(stage.pipeline, stage.resources, stage.clients, stage.world)
-    waiting = room.look(f"circuit:{key}", 100)
+    waiting = room.look(f"circuit:{key}", 100, bodies=True)
     return sorted(letter.letter.body for letter in waiting if letter.letter is not None)
 
 
