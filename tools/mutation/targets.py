@@ -67,6 +67,7 @@ TARGETS = {
         Target("outage", ("tests/simulation/test_probe.py", "tests/simulation/test_post.py")),
         Target("rules"),
         Target("webhook"),
+        Target("events", ("tests/watch/test_news.py",)),
         Target("settings"),
     )
 }

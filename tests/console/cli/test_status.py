@@ -26,8 +26,6 @@ from deadletter.watch.row import LaneRow, LevelTrouble, QueueRow, Stalled
 from tests.console.command_lines import parse
 from tests.console.terminal import Terminal
 
-NOW = datetime.now(UTC)
-
 
 def answer(dlq: Any, *arguments: str) -> Any:
     done = dlq("status", "--json", *arguments)
@@ -96,7 +94,7 @@ def _age(cloud: Any, queue: str, seconds: float, minutes_ago: float) -> None:
             {
                 "MetricName": "ApproximateAgeOfOldestMessage",
                 "Dimensions": [{"Name": "QueueName", "Value": queue}],
-                "Timestamp": NOW - timedelta(minutes=minutes_ago),
+                "Timestamp": datetime.now(UTC) - timedelta(minutes=minutes_ago),
                 "Value": seconds,
             }
         ],
@@ -132,7 +130,7 @@ def test_an_empty_dlq_has_no_oldest_letter_despite_a_late_figure(cloud: Any, dlq
 def test_the_last_run_that_had_work_is_told_with_its_counters(cloud: Any, dlq: Any) -> None:
     cloud.deploy("orders")
     assert only_pipeline(dlq)["last_run"] is None
-    cloud.ran("orders", NOW.timestamp() - 42.5, {Metric.REDRIVEN: 12, Metric.LEFT_IN_PLACE: 3})
+    cloud.ran("orders", time.time() - 42.5, {Metric.REDRIVEN: 12, Metric.LEFT_IN_PLACE: 3})
     run = only_pipeline(dlq)["last_run"]
     assert (run["moved"], run["left"], run["failed"]) == (12, 3, 0)
     assert ", 12 moved, 0 failed; ended because the source is empty" in dlq("status").stdout
@@ -141,7 +139,7 @@ def test_the_last_run_that_had_work_is_told_with_its_counters(cloud: Any, dlq: A
 
 def test_a_run_that_failed_to_move_letters_needs_attention(cloud: Any, dlq: Any) -> None:
     cloud.deploy("orders")
-    cloud.ran("orders", NOW.timestamp() - 42.5, {Metric.REDRIVEN: 12, Metric.REDRIVE_FAILURE: 2})
+    cloud.ran("orders", time.time() - 42.5, {Metric.REDRIVEN: 12, Metric.REDRIVE_FAILURE: 2})
     (item,) = answer(dlq)["attention"]
     assert item == {
         "pipeline": "orders",
@@ -153,7 +151,7 @@ def test_a_run_that_failed_to_move_letters_needs_attention(cloud: Any, dlq: Any)
 
 def test_an_attribute_that_had_to_be_renamed_needs_attention(cloud: Any, dlq: Any) -> None:
     cloud.deploy("orders")
-    cloud.ran("orders", NOW.timestamp(), {Metric.REDRIVEN: 3, Metric.ATTRIBUTE_RENAMED: 2})
+    cloud.ran("orders", time.time(), {Metric.REDRIVEN: 3, Metric.ATTRIBUTE_RENAMED: 2})
     (item,) = answer(dlq)["attention"]
     assert item["says"] == (
         "the last busy run sent on 2 letters whose own attribute Redrive is now "
@@ -189,7 +187,7 @@ def test_a_circuit_that_is_not_closed_needs_attention(
     cloud: Any, dlq: Any, state: str, minutes: float | None, says: str
 ) -> None:
     cloud.deploy("orders")
-    until = NOW + timedelta(minutes=minutes) if minutes is not None else None
+    until = datetime.now(UTC) + timedelta(minutes=minutes) if minutes is not None else None
     _circuit(cloud, "orders", state, until)
     status_answer = answer(dlq)
     (item,) = status_answer["attention"]
@@ -245,7 +243,7 @@ REASON = "circuit orders has not been closed for 31 minutes"
 
 def test_the_watch_says_why_an_alarm_rings_or_is_about_to(cloud: Any, dlq: Any) -> None:
     cloud.deploy("orders")
-    cloud.watched("orders", troubles={"CircuitTrouble": LevelTrouble(NOW.timestamp(), REASON)})
+    cloud.watched("orders", troubles={"CircuitTrouble": LevelTrouble(time.time(), REASON)})
     (before,) = needs(dlq).items()
     assert before[0] == "TROUBLE"
     assert f": {REASON}; type dlq circuit list --pipeline orders" in before[1]
@@ -261,7 +259,7 @@ def test_the_watch_says_why_an_alarm_rings_or_is_about_to(cloud: Any, dlq: Any) 
 
 def test_a_metric_of_another_version_is_no_alarm(cloud: Any, dlq: Any) -> None:
     cloud.deploy("orders")
-    cloud.watched("orders", troubles={"Later": LevelTrouble(NOW.timestamp(), "x")})
+    cloud.watched("orders", troubles={"Later": LevelTrouble(time.time(), "x")})
     assert needs(dlq) == {}
 
 
@@ -431,10 +429,10 @@ def test_runs_that_cannot_do_their_work_are_named_with_what_was_denied(
 ) -> None:
     cloud.deploy("orders")
     why = "no run has ended well for 9 minutes"
-    cloud.watched("orders", stalled=Stalled(NOW.timestamp() - 540, why))
+    cloud.watched("orders", stalled=Stalled(time.time() - 540, why))
     denied = "AccessDeniedException for dynamodb:Query on deadletter-letters"
     cloud.remembers(
-        "orders", "dlq", ended_at=NOW.timestamp() - 30.0, ended_well_at=NOW.timestamp() - 570.0,
+        "orders", "dlq", ended_at=time.time() - 30.0, ended_well_at=time.time() - 570.0,
         stopped=f"the journal gave no answer: {denied}", trouble=denied,
     )  # fmt: skip
     found = needs(dlq)
@@ -448,7 +446,7 @@ def test_runs_that_cannot_do_their_work_are_named_with_what_was_denied(
 
 def test_a_run_that_received_letters_and_moved_none_is_named(cloud: Any, dlq: Any) -> None:
     cloud.deploy("orders", dedicated=["vip"])
-    cloud.remembers("orders", "vip", ended_at=NOW.timestamp(), stopped="the source is empty")
+    cloud.remembers("orders", "vip", ended_at=time.time(), stopped="the source is empty")
     assert needs(dlq)["LAST_RUN"].startswith(
         "the last run of dedicated DLQ vip did not end well: "
         "it received letters and moved none (the source is empty)"
@@ -457,7 +455,7 @@ def test_a_run_that_received_letters_and_moved_none_is_named(cloud: Any, dlq: An
 
 def test_a_run_that_ended_well_needs_no_attention(cloud: Any, dlq: Any) -> None:
     cloud.deploy("orders")
-    at = NOW.timestamp()
+    at = time.time()
     cloud.remembers("orders", "dlq", ended_at=at, ended_well_at=at, stopped="nothing to do")
     assert needs(dlq) == {}
 
@@ -528,7 +526,7 @@ def test_letters_that_were_only_looked_at_are_told_with_what_that_does(
     cloud: Any, dlq: Any
 ) -> None:
     cloud.deploy("orders", mode="observe")
-    cloud.remembers("orders", "dlq", looks=214, looked_at=NOW.timestamp())
+    cloud.remembers("orders", "dlq", looks=214, looked_at=time.time())
     assert needs(dlq) == {}
     cloud.letter("{}")
     assert needs(dlq) == {
@@ -620,7 +618,7 @@ def test_the_rate_and_the_time_to_drain_are_those_of_the_last_minutes(cloud: Any
                     {"Name": "app", "Value": "deadletter"},
                     {"Name": "pipeline", "Value": "orders"},
                 ],
-                "Timestamp": NOW - timedelta(minutes=5),
+                "Timestamp": datetime.now(UTC) - timedelta(minutes=5),
                 "Value": 9,
             }
         ],
