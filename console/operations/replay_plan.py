@@ -383,7 +383,10 @@ def _warnings(
             yield "No export is kept: the discarded letters can't be brought back."
         return
     if pipeline.mode == Mode.OBSERVE:
-        yield "The pipeline observes: automation moves nothing there, but this run does."
+        yield (
+            "The pipeline observes, so this run would be aborted before it takes a letter: set "
+            "mode enforce, deploy, and plan again."
+        )
     yield from _duplicate_warnings(session, settings, letters)
     yield from _order_warnings(pipeline, settings, plan)
     if not pipeline.consumer_function:

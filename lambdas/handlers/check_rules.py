@@ -24,7 +24,7 @@ def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
         logger.warning("rule refused", extra={"rule": asdict(refusal)})
         for name in refusal.refused_by:
             count_metric_of(name, Metric.RULE_INVALID, 1)
-        if EVERY_PIPELINE in refusal.refused_by:
+        if EVERY_PIPELINE in refusal.refused_by and not refusal.disabled:
             # No watch reads the rule of a pipeline that does not exist.
             count_metric_of(EVERY_PIPELINE, Metric.RULE_TROUBLE, 1)
     if checked.failed:

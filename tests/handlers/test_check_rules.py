@@ -19,21 +19,24 @@ CONTEXT = SimpleNamespace(
 
 
 @pytest.mark.parametrize(
-    ("refused_by", "counted"),
+    ("refused_by", "disabled", "counted"),
     [
         # The watches of these pipelines publish the level each minute.
-        (("orders", "refunds"), {("RuleInvalid", "orders"), ("RuleInvalid", "refunds")}),
+        (("orders", "refunds"), False, {("RuleInvalid", "orders"), ("RuleInvalid", "refunds")}),
         # No watch reads the rule of a pipeline that does not exist: this is the only page.
-        (("*",), {("RuleInvalid", "*"), ("RuleTrouble", "*")}),
+        (("*",), False, {("RuleInvalid", "*"), ("RuleTrouble", "*")}),
+        # A person has switched it off: nobody is called.
+        (("*",), True, {("RuleInvalid", "*")}),
     ],
 )
 def test_a_refused_rule_is_counted_where_it_matches_nothing(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     refused_by: tuple[str, ...],
+    disabled: bool,
     counted: set[tuple[str, str]],
 ) -> None:
-    refusal = RuleRefusal("orders", "stop", "unknown field 'tenant'", refused_by)
+    refusal = RuleRefusal("orders", "stop", "unknown field 'tenant'", refused_by, disabled=disabled)
     checked = CheckedBatch((refusal,))
     monkeypatch.setenv("APP", "shop")
     monkeypatch.setattr(

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from deadletter.contract import EVERY_PIPELINE
-from deadletter.rules.rule import COLUMNS, VERDICT, RuleRefused, read_rule
+from deadletter.rules.rule import COLUMNS, VERDICT, RuleRefused, is_disabled, read_rule
 from deadletter.settings.json_fields import BadSettings
 from deadletter.settings.pipeline import Pipeline, RetryPolicy
 
@@ -73,13 +73,15 @@ class RuleRefusal:
     """The public notice of a refused rule: the reason, without any of its values.
 
     `refused_by` are the pipelines in which it matches nothing; it is `*` alone for a rule
-    whose pipeline does not exist.
+    whose pipeline does not exist. `disabled` says that a person has switched it off, so that
+    nobody has to be called for it.
     """
 
     pipeline: str
     rule_id: str
     reason: str
     refused_by: tuple[str, ...]
+    disabled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +231,10 @@ def _judge(
     if edit.pipeline != EVERY_PIPELINE and edit.pipeline not in pipelines:
         names = ", ".join(sorted(pipelines)) or "none"
         why = _cut(f"no pipeline is named {edit.pipeline!r}; there are {names}")
-        return why, RuleRefusal(edit.pipeline, edit.rule_id, why, (EVERY_PIPELINE,))
+        notice = RuleRefusal(
+            edit.pipeline, edit.rule_id, why, (EVERY_PIPELINE,), disabled=is_disabled(item)
+        )
+        return why, notice
     concerned = _concerned(edit.pipeline, pipelines)
     refused: dict[str, RuleRefused] = {}
     for name, pipeline in sorted(concerned.items()):
@@ -245,7 +250,10 @@ def _judge(
     }
     where = "" if everywhere else f"in {', '.join(refused)}: "
     gist = _cut(f"{where}{first.gist}")
-    return _cut(f"{where}{first}"), RuleRefusal(edit.pipeline, edit.rule_id, gist, tuple(refused))
+    notice = RuleRefusal(
+        edit.pipeline, edit.rule_id, gist, tuple(refused), disabled=is_disabled(item)
+    )
+    return _cut(f"{where}{first}"), notice
 
 
 def _concerned(pipeline: str, pipelines: Mapping[str, Pipeline]) -> Mapping[str, Pipeline]:

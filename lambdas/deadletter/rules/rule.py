@@ -108,6 +108,11 @@ class RuleRefused(ValueError):
         self.gist = str(self) if gist is None else gist
 
 
+def is_disabled(item: Mapping[str, Any]) -> bool:
+    """True if a person has switched the stored rule off, whether it is valid or not."""
+    return item.get("enabled") in (False, "false")
+
+
 def read_rule(item: Mapping[str, Any], pipeline: Pipeline) -> Rule:
     """The rule in a stored item, read for this pipeline.
 

@@ -10,7 +10,7 @@ from deadletter.contract import EVERY_PIPELINE
 from deadletter.rules.index import RuleIndex
 from deadletter.rules.pattern import FieldFinding, compile_pattern
 from deadletter.rules.refused_rule import RefusedRule
-from deadletter.rules.rule import Action, Rule, RuleMode, RuleRefused, read_rule
+from deadletter.rules.rule import Action, Rule, RuleMode, RuleRefused, is_disabled, read_rule
 from deadletter.settings.pipeline import Pipeline
 
 
@@ -167,7 +167,7 @@ def read_rules(items: Iterable[Mapping[str, Any]], pipeline: Pipeline) -> RuleBo
                     str(item.get("rule_id", "?")),
                     str(error),
                     everywhere=item.get("pipeline") == EVERY_PIPELINE,
-                    disabled=item.get("enabled") in (False, "false"),
+                    disabled=is_disabled(item),
                 )
             )
             continue
