@@ -39,7 +39,7 @@ def test_a_newer_transcript_takes_the_place_of_an_older_one() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "$ dlq status\nError: /tmp/wt/build",
+        "$ dlq status\nError: /tmp/build",
         "$ dlq status\nsee /home/ann/.aws",
         "$ dlq status\nCan't reach https://127.0.0.1:4566",
         "$ dlq status\n```\n",
