@@ -31,10 +31,10 @@ RUNNING, OVER = "7f0c1b2a3d4e5f60", "6f0c1b2a3d4e5f60"
 SECRET = "deadletter/webhooks/acme"
 URL = "https://hooks.acme.example/in?token=hunter2"
 ORDERS, SAID, BECAUSE = ("--pipeline", "orders"), ("--reason", "a test"), ("--why", "a test")
-PATCH = '[{"op": "add", "path": "/mended", "value": "4111"}]'
+PATCH = '[{"op": "add", "path": "/mended", "value": "4111-x"}]'
 
 # What no row may say: contents of letters, and what may be a token.
-SECRETS = ("4111", "hunter2", "price", "whsec_")
+SECRETS = ("4111-x", "hunter2", "price", "whsec_")
 
 # What is typed of each command that changes something, and the reason that is kept. Words in
 # braces are filled in.
@@ -205,7 +205,7 @@ def stage(
     _endpoints(cloud, monkeypatch)
     _runs(cloud)
     for number in range(2):
-        cloud.park("orders", "POISON", '{"card": "4111"}', origin=f"poison-{number}")
+        cloud.park("orders", "POISON", '{"card": "4111-x"}', origin=f"poison-{number}")
     cloud.park("orders", "PERMANENT", origin="d")
     causes = DynamoDBCauses(cloud.dynamodb, "circuits", "orders", lambda: str(time.time_ns()))
     now = int(time.time())
@@ -218,7 +218,7 @@ def stage(
     rules = tmp_path / "rules.json"
     rule = {"pipeline": "orders", "tenantId": "c", "action": "QUARANTINE"}
     rules.write_text(json.dumps([{**rule, "rule_id": name} for name in ("one", "two")]))
-    cloud.failed("orders", cloud.letter('{"card": "4111"}'), fingerprint="f1")
+    cloud.failed("orders", cloud.letter('{"card": "4111-x"}'), fingerprint="f1")
     plan = str(tmp_path / "plan.json")
     done = dlq("replay", "plan", *ORDERS, "--out", plan, "--why", "planned")
     assert done.exit_code == Exit.DONE, done.output
@@ -374,12 +374,12 @@ def test_a_change_whose_end_can_not_be_recorded_is_made_all_the_same(
 
 
 def test_a_change_that_fails_is_recorded_with_the_name_of_its_error(stage: Stage) -> None:
-    denied = {"Error": {"Code": "AccessDeniedException", "Message": "may not: card 4111"}}
+    denied = {"Error": {"Code": "AccessDeniedException", "Message": "may not: card 4111-x"}}
     stage.functions.raises = ClientError(denied, "Invoke")  # type: ignore[arg-type]
     assert stage.type(TYPED["dlq redrive now"]).exit_code == Exit.UNREACHABLE
     _, end = stage.rows()
     assert (end["outcome"], end["error"]) == ("failed", "AccessDeniedException")
-    assert "4111" not in json.dumps(stage.rows())
+    assert "4111-x" not in json.dumps(stage.rows())
 
 
 def test_a_run_that_is_not_waited_for_is_recorded_as_such(stage: Stage) -> None:
