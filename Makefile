@@ -3,6 +3,8 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
+# What the demo, the sandbox and a deployment need; and with what the tests need.
+DEMO := build/.ready-demo
 READY := build/.ready
 # The scanners' own environment: checkov pins an older boto3 than the app's.
 SCAN := build/scan-venv/bin
@@ -17,44 +19,26 @@ export PATH := $(CURDIR)/$(BIN):$(CURDIR)/node_modules/.bin:$(PATH)
 # Each of the targets that follow on a core of its own; make 4 shows their output one by one.
 SIDE_BY_SIDE := $(MAKE) --no-print-directory -j $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
-.PHONY: python-packages scanners node-packages
 .PHONY: help setup demo demo-replay test check lint types unit scan audit simulation e2e pager scenarios drill nightly mutation sim bench synth deploy sandbox lock docs clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
-setup: $(READY) ## Install the Python packages, the CDK CLI and the functions' wheels
+setup: $(READY) ## Install everything: for the demo, the tests and the scanners
 
-# One stamp for all of it: it is as new as the newest lock file it was made from.
-$(READY): requirements.txt lambdas/requirements.txt tools/scan/requirements.txt package-lock.json pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12 setup")'
-	@command -v npm >/dev/null || { echo "Node 20 or newer, with npm, is needed"; exit 1; }
-	@mkdir -p build
-	@$(SIDE_BY_SIDE) python-packages scanners node-packages
+# A stamp is as new as the newest lock file that it was made from.
+$(DEMO): sandbox/requirements.txt lambdas/requirements.txt package-lock.json pyproject.toml
+	@$(PYTHON) tools/setup.py demo
 	@touch $@
 
-python-packages:
-	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --no-compile --require-hashes -r requirements.txt
-	@# All but the CDK, half of the bytes, of which an app imports a few modules. What does not
-	@# compile is for other Pythons; pip passes over it too.
-	@$(BIN)/python -m compileall -qq -j 0 -x /aws_cdk/ .venv/lib || true
-	$(BIN)/python -m pip install -qq --no-deps --no-build-isolation --editable .
-	$(BIN)/python -m pip download --quiet --require-hashes --no-deps --dest build/wheels \
-		--platform manylinux2014_aarch64 --only-binary=:all: --python-version 3.13 \
-		-r lambdas/requirements.txt
+$(READY): $(DEMO) requirements.txt tools/scan/requirements.txt
+	@$(PYTHON) tools/setup.py test
+	@touch $@
 
-scanners:
-	@test -x $(SCAN)/python || $(PYTHON) -m venv build/scan-venv
-	$(SCAN)/python -m pip install --quiet --require-hashes -r tools/scan/requirements.txt
-
-node-packages:
-	npm ci --silent
-
-demo: $(READY) ## Watch dead letters heal in an embedded AWS
+demo: $(DEMO) ## Watch dead letters heal in an embedded AWS
 	$(BIN)/python -m sandbox demo
 
-demo-replay: $(READY) ## Replay dead letters in an embedded AWS; its report is build/replay-report.html
+demo-replay: $(DEMO) ## Replay dead letters in an embedded AWS; its report is build/replay-report.html
 	$(BIN)/python -m sandbox replay
 
 # The sandbox mostly waits for its emulator: the simulation has the other core meanwhile.
@@ -79,7 +63,7 @@ scan: $(READY) ## The security scanners over the templates; build/scan-report.tx
 	$(BIN)/python -m tools.scan
 
 audit: $(READY) ## Known holes in the pinned packages (needs the network)
-	for lock in requirements.txt lambdas/requirements.txt tools/scan/requirements.txt \
+	for lock in requirements.txt sandbox/requirements.txt lambdas/requirements.txt tools/scan/requirements.txt \
 		tools/mutation/requirements.txt; do \
 		$(SCAN)/pip-audit --require-hashes --disable-pip -r $$lock || exit 1; done
 	npm audit
@@ -93,7 +77,7 @@ simulation: $(READY)
 e2e: $(READY)
 	$(BIN)/python -m pytest -q -m "sandbox and not nightly" tests/aws tests/e2e
 
-sandbox: $(READY) ## The embedded AWS with the app in it, until Ctrl-C
+sandbox: $(DEMO) ## The embedded AWS with the app in it, until Ctrl-C
 	$(BIN)/python -m sandbox up
 
 sim: $(READY) ## Crash simulation: SEED=n replays one schedule, RUNS=n runs many, OF=breaker, replay or replay-run
@@ -141,10 +125,10 @@ bench: $(READY) ## What rules, hostile messages, the consumer library, webhooks 
 	$(BIN)/python -m tools.bench.replay snapshot freezing
 	$(BIN)/python -m tests.replay.figures costs outage workers
 
-synth: $(READY) ## The CloudFormation templates, into cdk.out
+synth: $(DEMO) ## The CloudFormation templates, into cdk.out
 	cdk synth --quiet
 
-deploy: $(READY) ## Deploy into the AWS account your credentials name
+deploy: $(DEMO) ## Deploy into the AWS account your credentials name
 	cdk deploy --all
 
 docs: $(READY) ## Write the generated pages anew
@@ -159,6 +143,9 @@ lock: ## Resolve the pinned packages anew (needs pip-tools)
 		--no-emit-trusted-host --no-emit-find-links -o lambdas/requirements.txt lambdas/requirements.in
 	pip-compile --quiet --generate-hashes --strip-extras --no-header --no-emit-index-url \
 		--no-emit-trusted-host --no-emit-find-links --allow-unsafe -o requirements.txt requirements.in
+	pip-compile --quiet --generate-hashes --strip-extras --no-header --no-emit-index-url \
+		--no-emit-trusted-host --no-emit-find-links --allow-unsafe \
+		-c requirements.txt -o sandbox/requirements.txt sandbox/requirements.in
 	pip-compile --quiet --generate-hashes --strip-extras --no-header --no-emit-index-url \
 		--no-emit-trusted-host --no-emit-find-links --allow-unsafe -o tools/scan/requirements.txt tools/scan/requirements.in
 	pip-compile --quiet --generate-hashes --strip-extras --no-header --no-emit-index-url \

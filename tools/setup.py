@@ -1,0 +1,273 @@
+"""Install what a target needs, with progress on the screen: `python3 tools/setup.py demo`.
+
+    demo   what `make demo`, `make sandbox` and `make deploy` need
+    test   the rest: what tests, types and scanners need
+    sizes  what lies in this folder, and in caches outside it
+
+The standard library only, for nothing is installed yet. Each step writes to a log of its own,
+build/setup-<step>.log, and its last lines are shown if it fails. Packages come from the lock files,
+by hash: with uv where it is present, else with pip, and neither keeps a copy in a cache.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+VENV = ROOT / ".venv"
+SCANNERS = ROOT / "build" / "scan-venv"
+
+OLDEST_PYTHON = (3, 11)
+
+# Seconds between two lines where nothing can be drawn again, and between two drawings.
+LINE_EVERY = 10.0
+DRAW_EVERY = 0.2
+
+TAIL_LINES = 20
+
+# One pin of a lock file begins at the start of a line.
+PIN = re.compile(r"^[A-Za-z0-9][\w.\[\],-]*==", re.MULTILINE)
+
+# What pip says once for each package, whether it has to fetch it or not.
+COUNTED = re.compile(r"^\s*(Collecting|Requirement already satisfied:) ")
+
+
+class Refused(Exception):
+    """The set-up can't go on; the message says why, and what to do."""
+
+
+def pins(lock: Path) -> int:
+    """How many packages a lock file names."""
+    return len(PIN.findall(lock.read_text()))
+
+
+@dataclass
+class Step:
+    """Commands that follow one another, while other steps run beside them.
+
+    total    packages that it installs; 0 where they can't be counted
+    after    the step whose end this one waits for
+    """
+
+    name: str
+    commands: Sequence[Sequence[str]]
+    total: int = 0
+    after: Step | None = None
+    done: int = 0
+    seconds: float = 0.0
+    status: int | None = None
+    ended: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def log(self) -> Path:
+        return ROOT / "build" / f"setup-{self.name.replace(' ', '-')}.log"
+
+    @property
+    def state(self) -> str:
+        """What to show of it while it runs."""
+        return f"{self.name} {self.done} of {self.total}" if self.total else self.name
+
+    def run(self, clock: Callable[[], float]) -> None:
+        """Run the commands until one fails, and count what they say."""
+        if self.after:
+            self.after.ended.wait()
+            if self.after.status:
+                self.status = 0
+                self.ended.set()
+                return
+        began = clock()
+        try:
+            with self.log.open("w") as log:
+                self.status = next(filter(None, (self._one(one, log) for one in self.commands)), 0)
+        except OSError as error:
+            self.log.write_text(f"{error}\n")
+            self.status = 1
+        finally:
+            self.seconds = clock() - began
+            self.ended.set()
+
+    def _one(self, command: Sequence[str], log: object) -> int:
+        with subprocess.Popen(
+            command,
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        ) as process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                print(line, end="", file=log)  # type: ignore[call-overload]
+                self.done = min(self.total, self.done + bool(COUNTED.match(line)))
+        return process.returncode
+
+
+def python_packages(name: str, venv: Path, lock: Path, *, keep: bool = False) -> Step:
+    """Install a lock file into an environment, which is made first if it is missing.
+
+    *keep* leaves copies in the cache, which is worth its space where the machine is a CI's.
+    """
+    python = str(venv / "bin" / "python")
+    made = [] if Path(python).exists() else [[sys.executable, "-m", "venv", str(venv)]]
+    if uv := shutil.which("uv"):
+        cache = [] if keep else ["--no-cache"]
+        install = [uv, "pip", "install", *cache, "--python", python]
+    else:
+        cache = [] if keep else ["--no-cache-dir"]
+        install = [python, "-m", "pip", "install", *cache, "--no-compile", "--progress-bar=off"]
+    install += ["--require-hashes", "-r", str(lock)]
+    return Step(name, [*made, install], total=0 if shutil.which("uv") else pins(lock))
+
+
+def steps_for_demo() -> list[Step]:
+    python = str(VENV / "bin" / "python")
+    packages = python_packages("Python packages", VENV, ROOT / "sandbox" / "requirements.txt")
+    functions = ROOT / "lambdas" / "requirements.txt"
+    editable = [python, "-m", "pip", "install", "--no-deps", "--no-build-isolation", "--no-compile"]
+    download = [
+        *(python, "-m", "pip", "download", "--no-cache-dir", "--require-hashes", "--no-deps"),
+        *("--dest", "build/wheels", "--platform", "manylinux2014_aarch64"),
+        *("--only-binary=:all:", "--python-version", "3.13", "-r", str(functions)),
+    ]
+    # jsii unpacks the CDK into a cache in the home folder when it is first imported.
+    unpacked = [python, "-c", "import aws_cdk"]
+    return [
+        packages,
+        Step("CDK CLI", [["npm", "ci", "--silent", "--no-audit", "--no-fund"]]),
+        Step("dlq", [[*editable, "--editable", "."]], after=packages),
+        Step("wheels for functions", [download], total=pins(functions), after=packages),
+        Step("CDK library unpacked", [unpacked], after=packages),
+    ]
+
+
+def steps_for_test() -> list[Step]:
+    packages = python_packages("Python packages", VENV, ROOT / "requirements.txt", keep=True)
+    scanners = ROOT / "tools" / "scan" / "requirements.txt"
+    # Many tests start Python anew, and each would compile what it imports. Not the CDK: half of the
+    # bytes, of which an app imports a few modules. What does not compile is for other Pythons.
+    compiled = [str(VENV / "bin" / "python"), "-c", COMPILE]
+    return [
+        packages,
+        Step("packages compiled", [compiled], after=packages),
+        python_packages("scanners", SCANNERS, scanners, keep=True),
+    ]
+
+
+COMPILE = (
+    "import compileall, re; compileall.compile_dir("
+    "'.venv/lib', quiet=2, workers=0, rx=re.compile('/aws_cdk/'))"
+)
+
+TARGETS: Mapping[str, Callable[[], list[Step]]] = {"demo": steps_for_demo, "test": steps_for_test}
+
+
+def check(python: tuple[int, ...], found: Callable[[str], object]) -> None:
+    """Raise Refused if the machine lacks what can't be installed from here."""
+    if python < OLDEST_PYTHON:
+        raise Refused("Python 3.11 or newer is needed: make PYTHON=python3.12 demo")
+    if not found("npm"):
+        raise Refused("Node 20 or newer, with npm, is needed: https://nodejs.org")
+
+
+def install(target: str, clock: Callable[[], float]) -> None:
+    """Run the steps of *target* side by side; raises Refused with the last words of one that fails."""
+    (ROOT / "build").mkdir(exist_ok=True)
+    steps = TARGETS[target]()
+    began = clock()
+    counted = ", ".join(f"{step.total} {step.name}" if step.total else step.name for step in steps)
+    print(f"Set-up for `make {target}`, once: {counted}.", flush=True)
+    threads = [threading.Thread(target=step.run, args=(clock,), daemon=True) for step in steps]
+    for thread in threads:
+        thread.start()
+    with drawing(steps, lambda: clock() - began) as draw:
+        while any(not step.ended.wait(DRAW_EVERY) for step in steps):
+            draw()
+            if any(step.status for step in steps):
+                break
+    if failed := next((step for step in steps if step.status), None):
+        tail = "\n".join(failed.log.read_text().splitlines()[-TAIL_LINES:])
+        raise Refused(f"{failed.name} failed; the end of {failed.log.relative_to(ROOT)}:\n{tail}")
+    times = ", ".join(f"{step.name} {step.seconds:.0f} s" for step in steps)
+    print(f"Set up in {clock() - began:.0f} s: {times}.")
+    print(sizes())
+
+
+@contextmanager
+def drawing(steps: Sequence[Step], clock: Callable[[], float]) -> Iterator[Callable[[], None]]:
+    """Give a function that shows what runs: one line drawn anew on a terminal, else now and then."""
+    terminal = sys.stdout.isatty()
+    shown = 0.0
+
+    def draw() -> None:
+        nonlocal shown
+        running = ", ".join(step.state for step in steps if not step.ended.is_set())
+        if terminal:
+            width = shutil.get_terminal_size().columns - 1
+            print(f"\r\033[K{f'{clock():4.0f} s  {running}'[:width]}", end="", flush=True)
+        elif clock() - shown >= LINE_EVERY:
+            shown = clock()
+            print(f"{clock():4.0f} s  {running}", flush=True)
+
+    try:
+        yield draw
+    finally:
+        if terminal:
+            print("\r\033[K", end="")
+
+
+def sizes() -> str:
+    """What the set-up takes, in words."""
+    inside = sum(weight(ROOT / name) for name in (".venv", "node_modules", "build"))
+    home = Path(os.path.expanduser("~"))
+    outside = {
+        "jsii": home / ".cache" / "aws" / "jsii",
+        "npm": Path(os.environ.get("npm_config_cache") or home / ".npm") / "_cacache",
+    }
+    caches = {name: weight(folder) for name, folder in outside.items()}
+    each = ", ".join(f"{name}'s {bytes_ / 1e6:.0f}" for name, bytes_ in caches.items())
+    return (
+        f"In this folder {inside / 1e6:.0f} MB (`make clean` removes them); "
+        f"in caches outside it {sum(caches.values()) / 1e6:.0f} MB ({each})."
+    )
+
+
+def weight(folder: Path) -> int:
+    """Bytes of all files below *folder*, links not followed."""
+    return sum(
+        (Path(where) / name).lstat().st_size
+        for where, _, names in os.walk(folder)
+        for name in names
+    )
+
+
+def main(arguments: Sequence[str]) -> int:
+    if list(arguments) == ["sizes"]:
+        print(sizes())
+        return 0
+    if len(arguments) != 1 or arguments[0] not in TARGETS:
+        print(f"usage: python3 tools/setup.py {'|'.join([*TARGETS, 'sizes'])}", file=sys.stderr)
+        return 2
+    try:
+        check(sys.version_info[:2], shutil.which)
+        install(arguments[0], time.monotonic)
+    except Refused as refused:
+        print(refused, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nbroken off; the next call goes on", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
