@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TextIO
 
 ROOT = Path(__file__).resolve().parents[1]
 VENV = ROOT / ".venv"
@@ -38,8 +39,12 @@ TAIL_LINES = 20
 # One pin of a lock file begins at the start of a line.
 PIN = re.compile(r"^[A-Za-z0-9][\w.\[\],-]*==", re.MULTILINE)
 
-# What pip says once for each package, whether it has to fetch it or not.
+# What pip says once for each package, whether it has to fetch it or not; what it says of each file
+# that it fetches; and, like uv, when it has fetched all.
 COUNTED = re.compile(r"^\s*(Collecting|Requirement already satisfied:) ")
+FETCHED = re.compile(r"^\s*Downloading \S+ \(([\d.]+) (kB|MB)\)")
+ALL_FETCHED = re.compile(r"^(Installing collected packages|Prepared \d+ packages)")
+UNITS = {"kB": 1e3, "MB": 1e6}
 
 
 class Refused(Exception):
@@ -57,6 +62,8 @@ class Step:
 
     total    packages that it installs; 0 where they can't be counted
     after    the step whose end this one waits for
+    seconds  how long it took; `fetching` until all packages were there
+    fetched  bytes, as pip names them
     """
 
     name: str
@@ -65,12 +72,19 @@ class Step:
     after: Step | None = None
     done: int = 0
     seconds: float = 0.0
+    fetching: float = 0.0
+    fetched: float = 0.0
+    began: float | None = None
     status: int | None = None
     ended: threading.Event = field(default_factory=threading.Event)
 
     @property
     def log(self) -> Path:
         return ROOT / "build" / f"setup-{self.name.replace(' ', '-')}.log"
+
+    @property
+    def runs(self) -> bool:
+        return self.began is not None and not self.ended.is_set()
 
     @property
     def state(self) -> str:
@@ -85,18 +99,21 @@ class Step:
                 self.status = 0
                 self.ended.set()
                 return
-        began = clock()
+        self.began = clock()
         try:
             with self.log.open("w") as log:
-                self.status = next(filter(None, (self._one(one, log) for one in self.commands)), 0)
+                self.status = self._all(log, clock)
         except OSError as error:
             self.log.write_text(f"{error}\n")
             self.status = 1
         finally:
-            self.seconds = clock() - began
+            self.seconds = clock() - self.began
             self.ended.set()
 
-    def _one(self, command: Sequence[str], log: object) -> int:
+    def _all(self, log: TextIO, clock: Callable[[], float]) -> int:
+        return next(filter(None, (self._one(each, log, clock) for each in self.commands)), 0)
+
+    def _one(self, command: Sequence[str], log: TextIO, clock: Callable[[], float]) -> int:
         with subprocess.Popen(
             command,
             cwd=ROOT,
@@ -107,9 +124,16 @@ class Step:
         ) as process:
             assert process.stdout is not None
             for line in process.stdout:
-                print(line, end="", file=log)  # type: ignore[call-overload]
-                self.done = min(self.total, self.done + bool(COUNTED.match(line)))
+                log.write(line)
+                self._read(line, clock)
         return process.returncode
+
+    def _read(self, line: str, clock: Callable[[], float]) -> None:
+        self.done = min(self.total, self.done + bool(COUNTED.match(line)))
+        if size := FETCHED.match(line):
+            self.fetched += float(size[1]) * UNITS[size[2]]
+        if ALL_FETCHED.match(line) and self.began is not None:
+            self.fetching = clock() - self.began
 
 
 def python_packages(name: str, venv: Path, lock: Path, *, keep: bool = False) -> Step:
@@ -180,7 +204,10 @@ def check(python: tuple[int, ...], found: Callable[[str], object]) -> None:
 
 
 def install(target: str, clock: Callable[[], float]) -> None:
-    """Run the steps of *target* side by side; raises Refused with the last words of one that fails."""
+    """Run the steps of *target* side by side.
+
+    Raises Refused, with the last words of a step that failed.
+    """
     (ROOT / "build").mkdir(exist_ok=True)
     steps = TARGETS[target]()
     began = clock()
@@ -199,18 +226,22 @@ def install(target: str, clock: Callable[[], float]) -> None:
         raise Refused(f"{failed.name} failed; the end of {failed.log.relative_to(ROOT)}:\n{tail}")
     times = ", ".join(f"{step.name} {step.seconds:.0f} s" for step in steps)
     print(f"Set up in {clock() - began:.0f} s: {times}.")
+    if fetched := sum(step.fetched for step in steps):
+        # Steps that fetch do so one after another, but for npm's few megabytes.
+        fetching = max(step.fetching for step in steps)
+        print(f"Of it {fetching:.0f} s to fetch {fetched / 1e6:.0f} MB of Python packages.")
     print(sizes())
 
 
 @contextmanager
 def drawing(steps: Sequence[Step], clock: Callable[[], float]) -> Iterator[Callable[[], None]]:
-    """Give a function that shows what runs: one line drawn anew on a terminal, else now and then."""
+    """Give a function that shows what runs: drawn anew on a terminal, else a line now and then."""
     terminal = sys.stdout.isatty()
     shown = 0.0
 
     def draw() -> None:
         nonlocal shown
-        running = ", ".join(step.state for step in steps if not step.ended.is_set())
+        running = ", ".join(step.state for step in steps if step.runs)
         if terminal:
             width = shutil.get_terminal_size().columns - 1
             print(f"\r\033[K{f'{clock():4.0f} s  {running}'[:width]}", end="", flush=True)
@@ -231,7 +262,7 @@ def sizes() -> str:
     home = Path(os.path.expanduser("~"))
     outside = {
         "jsii": home / ".cache" / "aws" / "jsii",
-        "npm": Path(os.environ.get("npm_config_cache") or home / ".npm") / "_cacache",
+        "npm": home / ".npm" / "_cacache",
     }
     caches = {name: weight(folder) for name, folder in outside.items()}
     each = ", ".join(f"{name}'s {bytes_ / 1e6:.0f}" for name, bytes_ in caches.items())

@@ -14,6 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import pytest
+
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 
 # All texts and images as they are drawn, in CSS pixels.
@@ -39,9 +41,18 @@ _MEASURE = """(() => {
 })()"""
 
 
+REQUIRED = os.environ.get("CHROMIUM") == "required"
+"""Whether a machine without Chromium fails the tests of pages instead of skipping them."""
+
+
 def program() -> str:
     """The path of Chromium; empty if it is not installed."""
     return next((path for name in PROGRAMS if (path := shutil.which(name))), "")
+
+
+needs_chromium = pytest.mark.skipif(
+    not program() and not REQUIRED, reason="Chromium is missing: apt-get install chromium"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +84,8 @@ class Browser:
         self._events: list[dict[str, Any]] = []
 
     def __enter__(self) -> Self:
+        if not program():
+            raise FileNotFoundError(f"no Chromium: none of {', '.join(PROGRAMS)} is on the path")
         inbound, self._requests = os.pipe()
         self._answers, outbound = os.pipe()
         words = [

@@ -12,13 +12,7 @@ from console.operations.replay_page import page
 from console.operations.replay_report import MEANING, GroupAccount, RunAccount, RunMinute
 from console.operations.replay_runs import ReplayRow
 from sandbox.server import ROOT
-from tests.e2e import browser
-from tests.e2e.browser import Browser, Sight
-
-# `make nightly` does not begin without Chromium.
-needs_chromium = pytest.mark.skipif(
-    not browser.program(), reason="Chromium is missing: apt-get install chromium"
-)
+from tests.e2e.browser import Browser, Sight, needs_chromium
 
 PICTURES = ROOT / "build" / "replay-page"
 
