@@ -1,7 +1,8 @@
 """The real app, put into the sandbox by the real CDK CLI.
 
 The CLI is the pinned one in node_modules. It and the app see the sandbox's
-endpoint and credentials, and none of the developer's.
+endpoint and credentials, and none of the developer's. Templates that were made before from the very
+same sources and settings are used again.
 """
 
 import json
@@ -12,6 +13,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from sandbox import templates
 from sandbox.server import ACCOUNT, REGION, ROOT, Sandbox
 
 CDK = ROOT / "node_modules" / ".bin" / "cdk"
@@ -46,16 +48,7 @@ def deploy(
     outputs = folder / "outputs.json"
     # Away from the app: beside its cdk.json the CLI would synthesize it only to bootstrap.
     bootstrap = ["bootstrap", f"aws://{ACCOUNT}/{REGION}"]
-    everything = [
-        "deploy",
-        "--all",
-        f"--app={shlex.join([sys.executable, app.name])}",
-        f"--output={folder / 'cdk.out'}",
-        f"--outputs-file={outputs}",
-        "--require-approval=never",
-        "--progress=events",
-        *(f"--context={key}={value}" for key, value in {**CONTEXT, **context}.items()),
-    ]
+    said = [f"--context={key}={value}" for key, value in {**CONTEXT, **context}.items()]
     environment = _environment(sandbox, folder)
     with (folder / "deploy.log").open("w") as log:
 
@@ -64,7 +57,22 @@ def deploy(
             show(line)
 
         _run(bootstrap, cwd=folder, environment=environment, tell=tell)
-        _run(everything, cwd=app.parent, environment=environment, tell=tell)
+
+        def synthesize(into: Path) -> None:
+            made_by = f"--app={shlex.join([sys.executable, app.name])}"
+            synth = ["synth", "--quiet", made_by, f"--output={into}", *said]
+            _run(synth, cwd=app.parent, environment=environment, tell=tell)
+
+        name = templates.key(app, {**CONTEXT, **context}, _said(environment))
+        everything = [
+            "deploy",
+            "--all",
+            f"--app={templates.assembly(name, synthesize)}",
+            f"--outputs-file={outputs}",
+            "--require-approval=never",
+            "--progress=events",
+        ]
+        _run(everything, cwd=folder, environment=environment, tell=tell)
     deployed: Outputs = json.loads(outputs.read_text())
     return deployed
 
@@ -99,6 +107,11 @@ def _run(
     if cli.returncode != 0:
         tail = "\n".join(lines[-TAIL_LINES:])
         raise DeployError(f"cdk {arguments[0]} ended with status {cli.returncode}:\n{tail}")
+
+
+def _said(environment: Mapping[str, str]) -> Mapping[str, str]:
+    """What of it an app may read, but for where this sandbox lies."""
+    return {name: value for name, value in environment.items() if name != "CDK_HOME"}
 
 
 def _environment(sandbox: Sandbox, folder: Path) -> dict[str, str]:
