@@ -1,21 +1,26 @@
 """The app in an AWS on this machine: `up` until Ctrl-C; `demo` and `replay` heal dead letters."""
 
 import argparse
-import shlex
+import json
+import shutil
 import signal
 import sys
-import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from random import Random
+from typing import Any, TextIO
 
 from sandbox.demo import run as demo
 from sandbox.deploy import DeployError, deploy
+from sandbox.letters import CAUSES, fill, samples
 from sandbox.queue_metrics import QueueMetrics
 from sandbox.replay import run as replay
 from sandbox.replay.script import Sizes
 from sandbox.server import ROOT, Sandbox, SandboxError
-
-# What the shell may already say and what would win over, or contradict, ours.
-CONFLICTING = ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN")
+from sandbox.stay import stay
 
 
 def main(arguments: list[str]) -> int:
@@ -33,6 +38,21 @@ def main(arguments: list[str]) -> int:
         default=[],
         help="override the context of cdk.json; may be repeated",
     )
+    up.add_argument(
+        "--with-letters",
+        metavar="N",
+        type=int,
+        default=0,
+        help="put so many failed letters into the first pipeline's DLQ, which then only observes",
+    )
+    up.add_argument(
+        "--causes",
+        metavar="N",
+        type=int,
+        default=3,
+        choices=range(1, len(CAUSES) + 1),
+        help=f"causes that they failed for, 1 to {len(CAUSES)} (default: 3)",
+    )
     up.add_argument("--insecure", action="store_true", help="plain HTTP, no IAM")
     up.add_argument(
         "--folder",
@@ -48,7 +68,12 @@ def main(arguments: list[str]) -> int:
         if chosen.command == "replay":
             page = ROOT / "build" / "replay-report.html"
             return replay.main(ROOT / "build" / "replay", page, Sizes(letters=chosen.letters))
-        stay(Sandbox(chosen.folder, secure=not chosen.insecure), dict(chosen.context))
+        up_until_interrupted(
+            Sandbox(chosen.folder, secure=not chosen.insecure),
+            dict(chosen.context),
+            letters=chosen.with_letters,
+            causes=chosen.causes,
+        )
     except KeyboardInterrupt:
         pass
     except (SandboxError, DeployError) as error:
@@ -65,22 +90,76 @@ def pair(text: str) -> tuple[str, str]:
     return key, value
 
 
-def stay(sandbox: Sandbox, context: dict[str, str]) -> None:
-    """Start and deploy, say how to get in, and wait for a signal."""
-    with sandbox:
-        print(f"emulator at {sandbox.endpoint}, its log in {sandbox.log}")
-        outputs = deploy(sandbox, context=context, show=print)
+def up_until_interrupted(
+    sandbox: Sandbox, context: dict[str, str], *, letters: int = 0, causes: int = 3
+) -> None:
+    """Start, deploy, fill, say how to get in, and wait for Ctrl-C."""
+    began = time.monotonic()
+    pipelines = pipelines_of(context)
+    if letters:
+        # They are there to be looked at.
+        pipelines[0]["mode"] = "observe"
+        context = {**context, "pipelines": json.dumps(pipelines)}
+    with passing(sys.stdout) as tell, sandbox:
+        tell(f"an AWS is up at {sandbox.endpoint}")
+        deploy(sandbox, context=context, show=tell)
         with QueueMetrics(sandbox.queues, sandbox.client("cloudwatch")):
-            print()
-            for stack, values in outputs.items():
-                for name, value in values.items():
-                    print(f"{stack}.{name} = {value}")
-            print("\nUp until Ctrl-C. To point a shell at it:\n")
-            print(f"unset {' '.join(CONFLICTING)}")
-            for name, value in sandbox.environment.items():
-                print(f"export {name}={shlex.quote(value)}")
-            sys.stdout.flush()
-            threading.Event().wait()
+            pipeline = str(pipelines[0]["name"])
+            made = samples(letters, causes, Random(1)) if letters else []  # noqa: S311 - samples
+            for done in fill(sandbox, pipeline, made, time.time()):
+                tell(f"{done} of {letters} letters are in the DLQ of {pipeline}")
+            tell("")
+            seconds = time.monotonic() - began
+            print(f"The app is deployed into an AWS at {sandbox.endpoint} ({seconds:.0f} s).")
+            print(f"Pipelines: {', '.join(str(each['name']) for each in pipelines)}.", end=" ")
+            if letters:
+                print(f"{letters} letters failed in {pipeline}, for {causes} causes.", end=" ")
+            print(f"Logs: {shortest(sandbox.folder)}")
+            print("For dlq, boto3 and AWS CLI v2; v1 wants for SQS what the last line shows.")
+            stay(sandbox, tries(pipeline, letters=letters), show=partial(print, flush=True))
+
+
+def pipelines_of(context: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The pipelines that will be deployed: the context's, else those of cdk.json."""
+    written = context.get("pipelines")
+    own = json.loads((ROOT / "cdk.json").read_text())["context"]["pipelines"]
+    pipelines: list[dict[str, Any]] = json.loads(written) if written else own
+    return pipelines
+
+
+def tries(pipeline: str, *, letters: int) -> list[str]:
+    """Three commands that show something."""
+    if letters:
+        return [
+            "dlq status                 # what needs attention, first",
+            f"dlq groups {pipeline:<16}# why the letters failed, and what to type",
+            "dlq redrive now --dry-run  # which would go where, when and why",
+        ]
+    return [
+        "dlq status                 # what needs attention, first",
+        f"dlq show {pipeline:<18}# the policy in force",
+        'aws sqs list-queues --endpoint-url "$AWS_ENDPOINT_URL"',
+    ]
+
+
+@contextmanager
+def passing(stream: TextIO) -> Iterator[Callable[[str], None]]:
+    """Give a function that shows what goes on: on one line of a terminal, else nowhere."""
+
+    def tell(text: str) -> None:
+        if stream.isatty():
+            width = shutil.get_terminal_size().columns - 1
+            print(f"\r\033[K{text.strip()[:width]}", end="", file=stream, flush=True)
+
+    try:
+        yield tell
+    finally:
+        tell("")
+
+
+def shortest(path: Path) -> Path:
+    """A path as one would type it here."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 if __name__ == "__main__":

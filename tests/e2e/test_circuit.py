@@ -207,4 +207,10 @@ def test_the_kill_switch_stops_re_drives_and_a_mapping_disabled_by_hand_stays_so
     payments.until(ended, "its execution has ended")
     assert mapping(payments)["State"] == "Disabled"
     functions.update_event_source_mapping(UUID=uuid_of, Enabled=True)
-    payments.until(lambda: len(receiver.bodies[endpoint]) == 1, "the letter is delivered")
+
+    def delivered() -> bool:
+        # A circuit whose outage was over by the hold's end closes without its letter.
+        payments.redrive()
+        return len(receiver.bodies[endpoint]) == 1
+
+    payments.until(delivered, "the letter is delivered")

@@ -39,7 +39,7 @@ def heard(aws: Callable[[str], Any]) -> Callable[[str], list[dict[str, Any]]]:
         for message in answer.get("Messages", []):
             got.append(json.loads(message["Body"]))
             sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
-        return [event for event in got if event["detail"]["rule_id"] == rule_id]
+        return [event for event in got if event["detail"].get("rule_id") == rule_id]
 
     return look
 
