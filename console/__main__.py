@@ -1,5 +1,5 @@
 """`python -m console` is `dlq` from a checkout."""
 
-from .cli.main import main
+from .cli.entry import main
 
 main()

@@ -1,5 +1,5 @@
 """`python -m console.cli` is `dlq` from a checkout, as `python -m console` is."""
 
-from .main import main
+from .entry import main
 
 main()

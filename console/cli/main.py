@@ -20,10 +20,8 @@ from .command import (
     Shared,
     examples,
 )
+from .entry import DISTRIBUTION
 from .exit import MEANING
-
-DISTRIBUTION = "deadletter"
-"""The name under which pip installs `dlq`."""
 
 COMMANDS = {
     "status": (".status", "What needs attention, and how full each queue is."),
