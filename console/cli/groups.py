@@ -35,6 +35,7 @@ _WORDS = {
 """One group, and several."""
 
 _NONE = "No letter is failing"
+_EMPTY = "No message"
 
 Dimension = Annotated[By, typer.Option("--by", help="What the letters are grouped by.")]
 Queue = Annotated[
@@ -42,7 +43,7 @@ Queue = Annotated[
     typer.Option(
         "--queue",
         metavar="URL",
-        help="Any queue, by URL, name or ARN: a sample of its messages.",
+        help="Any queue, by URL, name or ARN: a sample of it; no app is needed.",
     ),
 ]
 Sample = Annotated[
@@ -92,11 +93,12 @@ def groups(
 
 def show(answer: GroupList) -> Iterator[Block]:
     """The groups for a person: how many letters and causes there are is the first line."""
+    says = headline(answer)
     where = f" in pipeline {answer.pipeline}" if answer.pipeline else ""
     if answer.queue:
         where = f" in a sample of queue {answer.queue}"
     yield line(
-        Styled(headline(answer), "good" if headline(answer) == _NONE else "strong"),
+        Styled(says, "good" if says in (_NONE, _EMPTY) else "strong"),
         f"{where}, account {answer.account}, {answer.region}, at {clock(answer.at, answer.at)}",
     )
     for group in answer.groups[:MOST_SHOWN]:
@@ -116,7 +118,9 @@ def headline(answer: GroupList) -> str:
     """Such as "4,000 letters, 3 causes"."""
     if not answer.letters:
         unknown = answer.in_queues or 0
-        return f"No cause is known of {count(unknown, 'letter')}" if unknown else _NONE
+        if unknown:
+            return f"No cause is known of {count(unknown, 'letter')}"
+        return _EMPTY if answer.queue else _NONE
     found, (one, several) = len(answer.groups), _WORDS[By(answer.by)]
     letters = count(answer.letters, "letter")
     kinds = f"{found:,} {one if found == 1 else several}"

@@ -110,7 +110,8 @@ def find(aws: Aws, name: str) -> App:
     if shared is None:
         raise Problem(
             f"No app {name!r} in account {aws.account}, {aws.region} (no SSM parameter "
-            f"{app_parameter(name)}): check --app, --region and --profile.",
+            f"{app_parameter(name)}): check --app, --region and --profile. Where no app is "
+            "deployed, dlq peek, dlq groups and dlq doctor look into any queue: --queue NAME.",
             Cause.ABSENT,
         )
     folder = f"{pipelines_folder(name)}/"

@@ -69,23 +69,34 @@ def peek(
     see: Callable[[MessageTypeDef], None],
     now: Callable[[], float],
     reach: Reach = SAMPLE,
+    visible: int | None = None,
 ) -> Peeked:
     """Calls `see` with each message of a queue once, and always gives all back.
 
     Before each receive `missing` says how many are still wanted. The look ends when it
     says 0, when the queue seems empty, or at the end of its reach. `now` is in epoch
-    seconds.
+    seconds. `visible` is SQS's estimate of the messages in the queue: once so many have been
+    seen, a single empty poll ends the look, and it does not wait.
     """
     hidden: dict[str, str] = {}
     until, empty = now() + reach.seconds, 0
+
+    def seen_all() -> bool:
+        return visible is not None and len(hidden) >= visible
+
+    def seems_empty() -> bool:
+        return empty >= (1 if seen_all() else _EMPTY_POLLS)
+
     try:
         while (
             (most := min(10, missing())) > 0
             and len(hidden) < reach.most
-            and empty < _EMPTY_POLLS
+            and not seems_empty()
             and now() < until
         ):
-            messages = _receive(sqs, url, most, reach.hidden)
+            # An estimate of 0 lags behind the first messages: that poll asks all servers.
+            wait = 0 if hidden and seen_all() else POLL_SECONDS
+            messages = _receive(sqs, url, most, reach.hidden, wait)
             empty = 0 if messages else empty + 1
             for message in messages:
                 new = message["MessageId"] not in hidden
@@ -94,15 +105,17 @@ def peek(
                     see(message)
     finally:
         kept = _give_back(sqs, url, list(hidden.values()))
-    return Peeked(len(hidden), kept, empty >= _EMPTY_POLLS)
+    return Peeked(len(hidden), kept, seems_empty())
 
 
-def _receive(sqs: SQSClient, url: str, most: int, hidden: int) -> Sequence[MessageTypeDef]:
+def _receive(
+    sqs: SQSClient, url: str, most: int, hidden: int, wait: int
+) -> Sequence[MessageTypeDef]:
     return sqs.receive_message(
         QueueUrl=url,
         MaxNumberOfMessages=most,
         VisibilityTimeout=hidden,
-        WaitTimeSeconds=POLL_SECONDS,
+        WaitTimeSeconds=wait,
         MessageAttributeNames=["All"],
         MessageSystemAttributeNames=["All"],
     ).get("Messages", [])

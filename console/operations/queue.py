@@ -112,13 +112,15 @@ def bare_queue(session: Session, url: str, *, most: int = MOST_OF_BARE_QUEUE) ->
         ) from error
     attributes = {str(name): value for name, value in answer["Attributes"].items()}
     letters: list[Letter] = []
-    look = _look(session, url, most, letters) if most else Peeked(0, 0, is_whole=False)
+    look = Peeked(0, 0, is_whole=False)
+    if most:
+        look = _look(session, url, most, letters, _depth(attributes).visible)
     return BareQueue(
         url, attributes, tuple(letters), look.looked_at, look.not_given_back, look.is_whole
     )
 
 
-def _look(session: Session, url: str, most: int, letters: list[Letter]) -> Peeked:
+def _look(session: Session, url: str, most: int, letters: list[Letter], visible: int) -> Peeked:
     looked_at = 0
 
     def missing() -> int:
@@ -133,7 +135,15 @@ def _look(session: Session, url: str, most: int, letters: list[Letter]) -> Peeke
             return
 
     reach = replace(SAMPLE, most=most)
-    return peek(session.aws.sqs, url, missing=missing, see=see, now=session.clock, reach=reach)
+    return peek(
+        session.aws.sqs,
+        url,
+        missing=missing,
+        see=see,
+        now=session.clock,
+        reach=reach,
+        visible=visible,
+    )
 
 
 def _url(sqs: SQSClient, text: str) -> str:

@@ -47,7 +47,8 @@ def test_a_missing_app_is_reported_with_account_and_region(cloud: Any, dlq: Any)
     assert done.exit_code == Exit.ABSENT
     assert done.output == (
         "Error: No app 'billing' in account 123456789012, eu-west-1 (no SSM parameter "
-        "/billing/app): check --app, --region and --profile.\n"
+        "/billing/app): check --app, --region and --profile. Where no app is deployed, dlq peek, "
+        "dlq groups and dlq doctor look into any queue: --queue NAME.\n"
     )
 
 

@@ -1,0 +1,287 @@
+"""`dlq` by itself: installed from the wheel into an empty environment, with nothing deployed.
+
+The environments get what the wheel asks for, and no more, as links to the packages here: no
+network. `make nightly` has pip install it from a clone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tomllib
+import venv
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from email.parser import Parser
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from console.cli.entry import NEEDED, requirement
+from console.cli.exit import Exit
+from console.cli.main import COMMANDS
+from sandbox.server import Sandbox
+
+ROOT = Path(__file__).parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+# Nothing of the person who runs the tests.
+CLEAN = {
+    "PATH": "/usr/bin:/bin",
+    "AWS_CONFIG_FILE": "/nonexistent",
+    "AWS_SHARED_CREDENTIALS_FILE": "/nonexistent",
+    "AWS_EC2_METADATA_DISABLED": "true",
+}
+
+QUEUE = "billing-dlq"
+
+
+def run(
+    command: Sequence[str | Path], folder: Path, environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(part) for part in command],
+        cwd=folder,
+        env={**CLEAN, **(environment or {})},
+        capture_output=True,
+        text=True,
+    )
+
+
+def closure(asked: list[Requirement], extra: str) -> set[str]:
+    """The packages that these requirements bring in, by the metadata of those installed here."""
+    names: set[str] = set()
+    waiting = [(each, extra) for each in asked]
+    while waiting:
+        wanted, extra = waiting.pop()
+        if wanted.marker and not wanted.marker.evaluate({"extra": extra}):
+            continue
+        name = canonicalize_name(wanted.name)
+        assert metadata.version(name) in wanted.specifier, wanted
+        if name in names and not wanted.extras:
+            continue
+        names.add(name)
+        further = [Requirement(text) for text in metadata.requires(name) or ()]
+        for each in further:
+            waiting += [(each, of) for of in wanted.extras or {""}]
+    return names
+
+
+def link(name: str, folder: Path) -> None:
+    """Put an installed package into the site-packages of another environment."""
+    for top in {file.parts[0] for file in metadata.files(name) or ()} - {"..", "__pycache__"}:
+        target = Path(str(metadata.distribution(name).locate_file(top)))
+        if not (folder / top).exists():
+            (folder / top).symlink_to(target)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    done = run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder], ROOT)
+    assert done.returncode == 0, done.stderr
+    [built] = folder.glob("*.whl")
+    return built
+
+
+def asked_by(wheel: Path) -> list[Requirement]:
+    with zipfile.ZipFile(wheel) as archive:
+        [name] = [each for each in archive.namelist() if each.endswith(".dist-info/METADATA")]
+        fields = Parser().parsestr(archive.read(name).decode())
+    return [Requirement(text) for text in fields.get_all("Requires-Dist") or ()]
+
+
+def installed(wheel: Path, extra: str, folder: Path) -> Path:
+    """The `bin` of an environment with the wheel, and with what it asks for with that extra."""
+    venv.create(folder, symlinks=True)
+    pip: list[str | Path] = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--isolated",
+        "--python",
+        folder / "bin" / "python",
+    ]
+    done = run([*pip, "install", "--quiet", "--no-deps", "--no-index", wheel], folder)
+    assert done.returncode == 0, done.stderr
+    [packages] = folder.glob("lib/python*/site-packages")
+    for name in closure(asked_by(wheel), extra):
+        link(name, packages)
+    return folder / "bin"
+
+
+@pytest.fixture(scope="module")
+def library(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment as after `pip install deadletter`."""
+    return installed(wheel, "", tmp_path_factory.mktemp("library"))
+
+
+@pytest.fixture(scope="module")
+def command_line(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment as after `pip install deadletter[cli]`."""
+    return installed(wheel, "cli", tmp_path_factory.mktemp("command-line"))
+
+
+@pytest.fixture(scope="module")
+def account(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, str]]:
+    """An account with a main queue, its DLQ of five messages, and nothing else."""
+    with Sandbox(tmp_path_factory.mktemp("emulator"), secure=False) as sandbox:
+        sqs = sandbox.client("sqs")
+        url = sqs.create_queue(QueueName=QUEUE)["QueueUrl"]
+        answer = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])
+        redrive = {"deadLetterTargetArn": answer["Attributes"]["QueueArn"], "maxReceiveCount": "3"}
+        main = {"RedrivePolicy": json.dumps(redrive)}
+        sqs.create_queue(QueueName="billing", Attributes=main)
+        for number in range(5):
+            sqs.send_message(QueueUrl=url, MessageBody=json.dumps({"orderId": number}))
+        yield sandbox.environment
+
+
+def test_the_packages_that_dlq_asks_for_are_those_of_the_extra() -> None:
+    extra = PROJECT["optional-dependencies"]["cli"]
+    assert sorted(Requirement(text).name for text in extra) == sorted(NEEDED)
+
+
+@pytest.mark.parametrize(
+    ("origin", "wanted"),
+    [
+        (None, "deadletter[cli]"),
+        ("{}", "deadletter[cli]"),
+        (
+            '{"url": "https://example.com/d.git", "vcs_info": {"vcs": "git", "commit_id": "1"}}',
+            "deadletter[cli] @ git+https://example.com/d.git",
+        ),
+        (
+            '{"url": "https://example.com/d.git",'
+            ' "vcs_info": {"vcs": "git", "commit_id": "1", "requested_revision": "v1"}}',
+            "deadletter[cli] @ git+https://example.com/d.git@v1",
+        ),
+        (
+            '{"url": "file:///tmp/d.whl", "archive_info": {}}',
+            "deadletter[cli] @ file:///tmp/d.whl",
+        ),
+    ],
+    ids=["from a checkout", "unknown", "git", "git at a tag", "wheel"],
+)
+def test_what_to_install_comes_from_where_this_was_installed_from(
+    origin: str | None, wanted: str
+) -> None:
+    assert requirement(origin) == wanted
+    assert Requirement(wanted).extras == {"cli"}
+
+
+@pytest.mark.long
+def test_the_library_alone_brings_one_package(wheel: Path, library: Path, tmp_path: Path) -> None:
+    assert closure(asked_by(wheel), "") == {"jmespath"}
+    done = run([library / "python", "-c", "import deadletter.routing, deadletter.rules"], tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("words", [["status"], ["--help"], ["peek", "--queue", "x"]])
+def test_without_the_extra_dlq_says_the_line_that_installs_it(
+    wheel: Path, library: Path, tmp_path: Path, words: list[str]
+) -> None:
+    done = run([library / "dlq", *words], tmp_path)
+
+    assert (done.returncode, done.stdout) == (Exit.USAGE, "")
+    says, pipx, pip = done.stderr.splitlines()
+    assert says.startswith("Error: dlq needs packages that are not installed (boto3, rich, typer)")
+    line = shlex.quote(f"deadletter[cli] @ {wheel.as_uri()}")
+    assert pipx == f"  pipx install --force {line}"
+    assert pip.startswith(f"  {library / 'python'}")
+    assert pip.endswith(f" -m pip install {line}")
+
+
+@pytest.mark.long
+def test_the_extra_brings_no_cdk_and_no_emulator(
+    wheel: Path, command_line: Path, tmp_path: Path
+) -> None:
+    names = closure(asked_by(wheel), "cli")
+    assert {"boto3", "rich", "typer"} < names
+    assert not names & {"aws-cdk-lib", "constructs", "jsii", "ministack", "moto", "greenlet"}
+    done = run([command_line / "dlq", "--version"], tmp_path)
+    assert done.stdout == f"dlq {PROJECT['version']}\n"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_command_loads_with_what_the_extra_brings(
+    command_line: Path, tmp_path: Path, name: str
+) -> None:
+    done = run([command_line / "dlq", name, "--help"], tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("Usage: dlq ") or name == "help"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("words", "status", "says"),
+    [
+        (["peek", "--show-body"], Exit.DONE, "5 letters, 5 received."),
+        (["groups"], Exit.DONE, "5 letters, 1 cause in a sample of queue billing-dlq"),
+        # The emulator does not know by which queues a DLQ is used.
+        (["doctor"], Exit.ATTENTION, "no alarm looks at its depth or age"),
+    ],
+    ids=["peek", "groups", "doctor"],
+)
+def test_a_queue_of_an_account_without_an_app_is_looked_into(
+    command_line: Path,
+    account: Mapping[str, str],
+    tmp_path: Path,
+    words: list[str],
+    status: Exit,
+    says: str,
+) -> None:
+    done = run([command_line / "dlq", *words, "--queue", QUEUE], tmp_path, account)
+
+    assert (done.returncode, done.stderr) == (status, "")
+    assert says in done.stdout
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("words", [["status"], ["peek"], ["groups"], ["explain", "some-id"]])
+def test_what_needs_an_app_says_so_and_what_does_not(
+    command_line: Path, account: Mapping[str, str], tmp_path: Path, words: list[str]
+) -> None:
+    done = run([command_line / "dlq", *words], tmp_path, account)
+
+    assert (done.returncode, done.stdout) == (Exit.ABSENT, "")
+    assert "No app 'deadletter' in account" in done.stderr
+    assert "dlq peek, dlq groups and dlq doctor look into any queue" in done.stderr
+
+
+@pytest.mark.nightly
+def test_the_line_that_dlq_says_installs_it_from_a_clone(tmp_path: Path) -> None:
+    """Needs the network, or an index of one's own in pip's settings."""
+    # Where the index is, and how it is reached.
+    network = {
+        name: value
+        for name, value in os.environ.items()
+        if name.startswith("PIP_") or name.upper().endswith("_PROXY")
+    }
+    clone, folder = tmp_path / "clone", tmp_path / "environment"
+    assert run(["git", "clone", "--quiet", ROOT, clone], tmp_path).returncode == 0
+    venv.create(folder, symlinks=True, with_pip=True)
+    # Not file:///: pip before 24.1 refuses such an address behind git+.
+    address = f"git+file://localhost{clone}"
+    pip: list[str | Path] = [folder / "bin" / "python", "-m", "pip", "install", "--quiet"]
+    done = run([*pip, f"deadletter @ {address}"], tmp_path, network)
+    assert done.returncode == 0, done.stderr
+    refused = run([folder / "bin" / "dlq", "--version"], tmp_path)
+    assert refused.returncode == Exit.USAGE
+
+    line = shlex.split(refused.stderr.splitlines()[-1])
+    done = run([*line], tmp_path, network)
+
+    assert done.returncode == 0, done.stderr
+    done = run([folder / "bin" / "dlq", "--version"], tmp_path)
+    assert done.stdout == f"dlq {PROJECT['version']}\n"
+    absent = "import importlib.util as u; print([n for n in ('aws_cdk', 'jsii') if u.find_spec(n)])"
+    assert run([folder / "bin" / "python", "-c", absent], tmp_path).stdout == "[]\n"
