@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 
 from deadletter.contract import Reason
 from deadletter.message.letter import MAX_ATTRIBUTES, MAX_BYTES, Attribute, size_of, utf8
@@ -80,6 +81,21 @@ def batches(events: Sequence[Event]) -> Iterator[list[Event]]:
         batch.append(event)
     if batch:
         yield batch
+
+
+def entry(place: int, event: Event) -> dict[str, Any]:
+    """Write an event as an entry of SendMessageBatch, its Id being *place*."""
+    return {
+        "Id": str(place),
+        "MessageBody": event.body,
+        "MessageAttributes": {
+            name: {
+                "DataType": item.data_type,
+                "BinaryValue" if isinstance(item.value, bytes) else "StringValue": item.value,
+            }
+            for name, item in event.attributes.items()
+        },
+    }
 
 
 def _plain(event_id: str, tenant: str, random: Random) -> Event:

@@ -22,7 +22,7 @@ from deadletter.contract import (
 from deadletter.message import stamp
 from deadletter.message.letter import Letter, from_api, utf8
 from deadletter.webhook.endpoint import DEFAULT_ENDPOINT
-from sandbox.demo.events import Event, batches, digest
+from sandbox.demo.events import Event, batches, digest, entry
 from sandbox.demo.reconcile import ParkedEvent
 from sandbox.server import Sandbox
 
@@ -92,7 +92,7 @@ class DemoPipeline:
         for batch in batches(events):
             answer = self._sqs.send_message_batch(
                 QueueUrl=self._own["main_url"],
-                Entries=[_entry(place, event) for place, event in enumerate(batch)],
+                Entries=[entry(place, event) for place, event in enumerate(batch)],
             )
             if failed := answer.get("Failed"):
                 raise NotSent(f"{batch[int(failed[0]['Id'])].event_id}: {failed[0]['Code']}")
@@ -213,17 +213,3 @@ def _seated(item: Mapping[str, Any], objects: Collection[str]) -> Seated:
     mark = stamp.parse(item["stamp"]["S"])
     assert mark is not None
     return Seated(mark.origin, in_bucket="object" in item and item["object"]["S"] in objects)
-
-
-def _entry(place: int, event: Event) -> dict[str, Any]:
-    return {
-        "Id": str(place),
-        "MessageBody": event.body,
-        "MessageAttributes": {
-            name: {
-                "DataType": item.data_type,
-                "BinaryValue" if isinstance(item.value, bytes) else "StringValue": item.value,
-            }
-            for name, item in event.attributes.items()
-        },
-    }

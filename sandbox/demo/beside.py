@@ -1,0 +1,212 @@
+"""The same events under what people do with a dead-letter queue otherwise: two models of it.
+
+A deterministic simulation: the queues of `deadletter.testing.fakes`, a clock of its own, a consumer
+that tries each message once, and endpoints that answer as the demo's do. Each way goes once a
+minute, as the redriver's schedule does, until some minutes after the outage:
+
+a shell loop     `aws sqs receive-message`, `send-message`, and `delete-message` if that went well.
+                 It copies the body only, and is interrupted once between the two, as by a closed
+                 laptop. Linux takes no argument of 128 KiB or more, so larger bodies stay.
+native redrive   StartMessageMoveTask as its documentation has it: all messages, no filter, up to
+                 500 a second, each as a new message
+                 (docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_StartMessageMoveTask.html)
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from deadletter.contract import Reason
+from deadletter.message.letter import utf8
+from deadletter.testing.clock import Clock
+from deadletter.testing.fakes.sqs import MemorySqs
+from sandbox.demo.events import RECOVERING, REFUSING, Event, batches, digest, entry
+from sandbox.demo.receiver import Visit
+from sandbox.demo.reconcile import Reconciliation
+
+MINUTE = 60.0
+
+# How long somebody goes on after the outage: the letters that can be healed are then healed.
+AFTERWARDS_MINUTES = 3
+
+# Bytes of one argument of a program, on Linux.
+LONGEST_ARGUMENT = 128 * 1024
+
+# Which letter the loop is interrupted at, between its send and its delete.
+INTERRUPTED_AT = 30
+
+MEASURED = "measured in this run"
+MODELLED = "modelled"
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How one way of emptying the DLQ did.
+
+    how             measured, or modelled
+    broken          requests to the endpoint that was down, while it was down
+    duplicates      deliveries beyond the first of an event
+    poison_rounds   times that a letter without hope was tried again
+    lost            events that are nowhere
+    changed         events that arrived without their attributes
+    left            events that still lie in the DLQ, beside those without hope
+    """
+
+    system: str
+    how: str
+    broken: int
+    duplicates: int
+    poison_rounds: int
+    lost: int
+    changed: int
+    left: int
+    note: str
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def measured(events: Sequence[Event], visits: Sequence[Visit], outcome: Reconciliation) -> Way:
+    """What the demo's own run came to, by what its endpoints saw."""
+    by_digest = {event.digest: event for event in events}
+    tries = Counter(visit.digest for visit in visits if not visit.accepted)
+    hopeless = [tries[key] for key, event in by_digest.items() if event.parked_as]
+    return Way(
+        "Deadletter",
+        MEASURED,
+        broken=sum(1 for visit in visits if visit.tenant == RECOVERING and not visit.accepted),
+        duplicates=outcome.duplicates,
+        poison_rounds=sum(max(0, number - 1) for number in hopeless),
+        lost=len(outcome.lost),
+        changed=outcome.strangers + len(outcome.altered),
+        left=outcome.waiting,
+        note="letters wait while their endpoint is down; those without hope are parked",
+    )
+
+
+def beside(events: Sequence[Event], *, outage_minutes: float) -> list[Way]:
+    """Play both models on *events*, with an outage of so many minutes from the beginning on."""
+    return [
+        _Model(events, outage_minutes * MINUTE).play(
+            "a shell loop",
+            _Model.loop,
+            "simple, and at hand everywhere; its first run after the outage heals most",
+        ),
+        _Model(events, outage_minutes * MINUTE).play(
+            "native redrive",
+            _Model.move,
+            "nothing to install, quick, loses nothing; it cannot choose, and does not know why",
+        ),
+    ]
+
+
+class _Model:
+    """One world: its queues, endpoints and consumer, and what they saw."""
+
+    def __init__(self, events: Sequence[Event], outage: float) -> None:
+        self._events = {event.digest: event for event in events}
+        self._outage = outage
+        self._clock = Clock(0.0)
+        ids = (f"m-{number}" for number in itertools.count())
+        self._sqs = MemorySqs(self._clock, ids.__next__)
+        self._dlq = self._sqs.create_queue(QueueName="dlq")["QueueUrl"]
+        arn = self._sqs.get_queue_attributes(QueueUrl=self._dlq, AttributeNames=["QueueArn"])
+        policy = (
+            f'{{"deadLetterTargetArn": "{arn["Attributes"]["QueueArn"]}", "maxReceiveCount": 1}}'
+        )
+        self._main = self._sqs.create_queue(QueueName="main", Attributes={"RedrivePolicy": policy})[
+            "QueueUrl"
+        ]
+        self._broken = 0
+        self._tries: Counter[str] = Counter()
+        self._delivered: Counter[str] = Counter()
+        self._changed: set[str] = set()
+        self._copied = 0
+
+    def play(self, system: str, way: Callable[[_Model], None], note: str) -> Way:
+        for batch in batches(list(self._events.values())):
+            self._sqs.send_message_batch(
+                QueueUrl=self._main,
+                Entries=[entry(place, event) for place, event in enumerate(batch)],
+            )
+        self._consume()
+        while self._clock.now < self._outage + AFTERWARDS_MINUTES * MINUTE:
+            self._clock.advance(MINUTE)
+            way(self)
+            self._consume()
+        left = {digest(utf8(message.body)) for message in self._sqs.snapshot()}
+        hopeless = {key for key, event in self._events.items() if event.parked_as}
+        return Way(
+            system,
+            MODELLED,
+            broken=self._broken,
+            duplicates=sum(number - 1 for number in self._delivered.values()),
+            poison_rounds=sum(max(0, self._tries[key] - 1) for key in hopeless),
+            lost=len(self._events.keys() - self._delivered.keys() - left),
+            changed=len(self._changed),
+            left=len(left - hopeless),
+            note=note,
+        )
+
+    def loop(self) -> None:
+        """Copy body by body; what was not sent is not deleted."""
+        while letters := self._received(self._dlq):
+            for letter in letters:
+                if len(utf8(letter["Body"])) >= LONGEST_ARGUMENT:
+                    continue
+                self._sqs.send_message(QueueUrl=self._main, MessageBody=letter["Body"])
+                self._copied += 1
+                if self._copied == INTERRUPTED_AT:
+                    return
+                self._sqs.delete_message(QueueUrl=self._dlq, ReceiptHandle=letter["ReceiptHandle"])
+
+    def move(self) -> None:
+        """Move everything that lies there now, with its attributes, as new messages."""
+        while letters := self._received(self._dlq):
+            for letter in letters:
+                self._sqs.send_message(
+                    QueueUrl=self._main,
+                    MessageBody=letter["Body"],
+                    MessageAttributes=letter.get("MessageAttributes", {}),
+                )
+                self._sqs.delete_message(QueueUrl=self._dlq, ReceiptHandle=letter["ReceiptHandle"])
+
+    def _consume(self) -> None:
+        """Try each message once; one that fails is in the DLQ afterwards."""
+        while letters := self._received(self._main):
+            for letter in letters:
+                handle = {"QueueUrl": self._main, "ReceiptHandle": letter["ReceiptHandle"]}
+                if self._taken(letter):
+                    self._sqs.delete_message(**handle)
+                else:
+                    self._sqs.change_message_visibility(**handle, VisibilityTimeout=0)
+
+    def _taken(self, letter: Mapping[str, Any]) -> bool:
+        key = digest(utf8(letter["Body"]))
+        event = self._events[key]
+        self._tries[key] += 1
+        if event.parked_as is Reason.PERMANENT:
+            # It can't be read, so no endpoint hears of it.
+            return False
+        down = event.tenant == RECOVERING and self._clock.now < self._outage
+        self._broken += down
+        if down or event.tenant == REFUSING:
+            return False
+        self._delivered[key] += 1
+        if len(letter.get("MessageAttributes", {})) < len(event.attributes):
+            self._changed.add(key)
+        return True
+
+    def _received(self, url: str) -> list[dict[str, Any]]:
+        answer = self._sqs.receive_message(
+            QueueUrl=url,
+            MaxNumberOfMessages=10,
+            VisibilityTimeout=30,
+            MessageAttributeNames=["All"],
+        )
+        letters: list[dict[str, Any]] = answer.get("Messages", [])
+        return letters

@@ -1,0 +1,119 @@
+"""What people do with a DLQ otherwise, modelled on the demo's own events."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from sandbox.demo import beside as module
+from sandbox.demo.beside import MEASURED, MODELLED, Way, beside, measured
+from sandbox.demo.events import RECOVERING, REFUSING, Event, plan
+from sandbox.demo.receiver import Visit
+from sandbox.demo.reconcile import DeliveredEvent, FoundLetters, ParkedEvent, reconcile
+
+EVENTS = plan(1)
+MINUTES = 5
+DOWN = [event for event in EVENTS if event.tenant == RECOVERING and not event.parked_as]
+HOPELESS = [event for event in EVENTS if event.parked_as]
+
+
+@pytest.fixture(scope="module")
+def ways() -> dict[str, Way]:
+    return {way.system: way for way in beside(EVENTS, outage_minutes=MINUTES)}
+
+
+def test_native_redrive_loses_nothing_and_asks_the_broken_endpoint_every_minute(
+    ways: dict[str, Way],
+) -> None:
+    native = ways["native redrive"]
+    assert native.broken == len(DOWN) * MINUTES
+    assert native.poison_rounds == len(HOPELESS) * (MINUTES + module.AFTERWARDS_MINUTES)
+    assert (native.duplicates, native.lost, native.changed, native.left) == (0, 0, 0, 0)
+
+
+def test_a_shell_loop_that_is_interrupted_sends_twice_and_copies_bodies_only(
+    ways: dict[str, Way],
+) -> None:
+    loop = ways["a shell loop"]
+    large = [event for event in DOWN if len(event.body.encode()) >= module.LONGEST_ARGUMENT]
+    assert loop.left == len(large) > 0
+    assert loop.changed == sum(1 for event in DOWN if event.attributes) > 0
+    assert loop.duplicates == 1
+    assert loop.lost == 0
+
+
+def test_both_are_modelled_and_say_so(ways: dict[str, Way]) -> None:
+    assert {way.how for way in ways.values()} == {MODELLED}
+    assert all(way.note for way in ways.values())
+
+
+def test_it_is_always_the_same(ways: dict[str, Way]) -> None:
+    assert {way.system: way for way in beside(EVENTS, outage_minutes=MINUTES)} == ways
+
+
+def test_a_longer_outage_costs_both_more(ways: dict[str, Way]) -> None:
+    for way in beside(EVENTS, outage_minutes=2 * MINUTES):
+        assert way.broken > ways[way.system].broken
+        assert way.poison_rounds > ways[way.system].poison_rounds
+
+
+def test_a_loop_that_deletes_before_it_sends_loses_letters(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The model tells a loss: a careless loop in the place of the careful one."""
+
+    def careless(world: module._Model) -> None:
+        while letters := world._received(world._dlq):
+            for letter in letters:
+                handle = letter["ReceiptHandle"]
+                world._sqs.delete_message(QueueUrl=world._dlq, ReceiptHandle=handle)
+                if len(letter["Body"]) < module.LONGEST_ARGUMENT:
+                    world._sqs.send_message(QueueUrl=world._main, MessageBody=letter["Body"])
+
+    monkeypatch.setattr(module._Model, "loop", careless)
+    [loop, _] = beside(EVENTS, outage_minutes=MINUTES)
+    assert loop.lost > 0
+
+
+def visit(event: Event, status: int, attempt: int = 1) -> Visit:
+    return Visit(event.tenant, event.digest, "id", attempt, status)
+
+
+def test_our_own_figures_are_what_the_endpoints_saw() -> None:
+    refused = next(event for event in EVENTS if event.tenant == REFUSING and not event.attributes)
+    healed = DOWN[0]
+    visits = [
+        visit(healed, 503),
+        visit(healed, 503, 2),
+        visit(healed, 200, 3),
+        visit(refused, 422),
+        visit(refused, 422, 2),
+    ]
+    found = FoundLetters(
+        delivered=[DeliveredEvent(healed.digest, redriven=True)],
+        parked=[ParkedEvent(refused.digest, "QUARANTINED", refused.attributes)],
+        recovered=[healed.digest],
+    )
+    outcome = reconcile([healed, refused], found)
+    ours = measured([healed, refused], visits, outcome)
+    assert (ours.how, ours.broken, ours.poison_rounds) == (MEASURED, 2, 1)
+    assert (ours.duplicates, ours.lost, ours.changed, ours.left) == (0, 0, 0, 0)
+
+
+WITHOUT_PYTEST = """
+import sys
+
+class Nothing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("pytest", "_pytest", "hypothesis", "moto"):
+            raise ModuleNotFoundError(name, name=name)
+
+sys.meta_path.insert(0, Nothing())
+import sandbox.__main__, sandbox.demo.beside
+"""
+
+
+def test_the_sandbox_needs_none_of_the_packages_of_the_tests() -> None:
+    subprocess.run([sys.executable, "-c", WITHOUT_PYTEST], check=True)
