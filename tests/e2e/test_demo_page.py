@@ -1,0 +1,44 @@
+"""The page of a demo as Chromium draws it; the pictures are in build/demo-page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sandbox.demo.page import write
+from sandbox.server import ROOT
+from tests.e2e.browser import Browser, needs_chromium
+from tests.e2e.test_replay_page import NARROW, WIDE, require_readable
+from tests.sandbox.demo_report import report
+
+PICTURES = ROOT / "build" / "demo-page"
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    with Browser(tmp_path_factory.mktemp("chromium")) as opened:
+        yield opened
+
+
+@needs_chromium
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [NARROW, WIDE])
+def test_the_page_of_a_demo_is_readable_and_asks_nobody(
+    chromium: Browser, tmp_path: Path, width: int, scheme: str
+) -> None:
+    file = tmp_path / "demo.html"
+    write(report(), file)
+    sight = chromium.look(
+        file, width=width, scheme=scheme, picture=PICTURES / f"{width}-{scheme}.png"
+    )
+    require_readable(sight, file, width)
+    texts = {text["text"] for text in sight.texts}
+    assert {"331", "279", "98", "100", "52", "0", "the outage"} <= texts
+    [chart] = sight.charts
+    # The outage, and the circuit while it was not closed.
+    assert chart["drawn"] == 2
+    is_dark = sum(map(int, sight.colour.strip("rgb()").split(","))) < 3 * 128
+    assert is_dark == (scheme == "dark")
