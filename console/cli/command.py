@@ -210,7 +210,8 @@ def command(
         def called(context: typer.Context, **given: Any) -> None:
             here = Shared(**{option.name: given.pop(option.name) for option in SHARED})
             shared = here.over(context.find_object(Shared) or Shared())
-            perform(shared, partial(run, **given), context.command_path.partition(" ")[2])
+            words = context.command_path.partition(" ")[2]
+            perform(shared, partial(run, **given), words, any_queue=given.get("queue") is not None)
 
         context = inspect.Parameter(
             "context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context
@@ -259,10 +260,16 @@ def lazy_group(says: str, commands: Mapping[str, tuple[str, Sequence[str]]]) -> 
     return typer_app
 
 
-def perform(shared: Shared, run: Callable[[Session], Reply[Any]], words: str) -> None:
+def perform(
+    shared: Shared,
+    run: Callable[[Session], Reply[Any]],
+    words: str,
+    *,
+    any_queue: bool = False,
+) -> None:
     """Runs a command, prints its reply or error, and ends the program with its exit status.
 
-    `words` are those of the command, after `dlq`.
+    `words` are those of the command, after `dlq`; `any_queue` says that it got --queue.
     """
     app = shared.app or os.environ.get("DLQ_APP") or DEFAULT_APP
     try:
@@ -276,7 +283,9 @@ def perform(shared: Shared, run: Callable[[Session], Reply[Any]], words: str) ->
         problem = clients.explain(error) or _bug(error)
         if shared.debug:
             traceback.print_exc()
-        more = help_after_refusal(words, app) if isinstance(problem, Denied) else ""
+        more = ""
+        if isinstance(problem, Denied):
+            more = help_after_refusal(words, app, any_queue=any_queue)
         sys.stderr.write(f"Error: {printable(problem.says + more)}\n")
         raise typer.Exit(exit_status(problem)) from error
     raise typer.Exit(reply.exit_status)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from importlib import metadata, util
+from importlib.util import find_spec
 
 from .exit import Exit
 
@@ -39,10 +39,13 @@ def requirement(origin: str | None) -> str:
 
 def _missing() -> list[str]:
     """The packages of the extra that are not installed."""
-    return [name for name in NEEDED if util.find_spec(name) is None]
+    return [name for name in NEEDED if find_spec(name) is None]
 
 
 def _origin() -> str | None:
+    # Slow to import, and only needed here.
+    from importlib import metadata
+
     try:
         return metadata.distribution(DISTRIBUTION).read_text("direct_url.json")
     except metadata.PackageNotFoundError:

@@ -52,6 +52,21 @@ NONE = {"init", "help", "rules lint"}
 """Commands that ask nothing of AWS, or that come before the app."""
 
 
+_LOOK = (
+    "sqs:GetQueueUrl",
+    "sqs:GetQueueAttributes",
+    "sqs:ReceiveMessage",
+    "sqs:ChangeMessageVisibility",
+)
+
+AT_ANY_QUEUE: Mapping[str, tuple[str, ...]] = {
+    "peek": _LOOK,
+    "groups": _LOOK,
+    "doctor": ("sqs:GetQueueUrl", "sqs:GetQueueAttributes"),
+}
+"""What a command takes with --queue: a queue of no app, for which the app has no policy."""
+
+
 def policies_of(command: str) -> tuple[str, ...]:
     """The policies that a command takes, by its words after `dlq`."""
     if command in NONE:
@@ -59,8 +74,18 @@ def policies_of(command: str) -> tuple[str, ...]:
     return (READER, *BESIDE_READER.get(command, ()))
 
 
-def help_after_refusal(command: str, app: str) -> str:
-    """What to do after AWS refused a call of this command; empty if no policy would help."""
+def help_after_refusal(command: str, app: str, *, any_queue: bool = False) -> str:
+    """What to do after AWS refused a call of this command; empty if no policy would help.
+
+    `any_queue` says that it was asked for a queue of its own, and needs no app.
+    """
+    if any_queue and command in AT_ANY_QUEUE:
+        *actions, last = AT_ANY_QUEUE[command]
+        key = ", and kms:Decrypt where it has a KMS key of yours" if last in _LOOK[2:] else ""
+        return (
+            f" dlq {command} --queue needs no app, but {', '.join(actions)} and {last} of that "
+            f"queue{key}."
+        )
     names = [f"{app}-{policy}-…" for policy in policies_of(command)]
     if not names:
         return ""

@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from deadletter.contract import CAUSE_SHARDS
 
-from . import deployed
 from .adapter_errors import aws_errors
 from .answer import Answer
 from .app import App, DeployedPipeline
-from .causes import read_causes
 from .deadline import Deadline, reads_until
 from .group_sample import PipelineContext, entry_of, stamp_of
 from .group_steps import step_for
@@ -370,6 +368,8 @@ class _Reading:
             return self._index.whole(origins)
 
     def _held(self) -> Collection[str]:
+        from .causes import read_causes
+
         rows = read_causes(self._session, self._app, self._pipeline)
         return frozenset(row.fingerprint for row in rows)
 
@@ -487,6 +487,9 @@ def _of_sample(
     rows: Mapping[str, LedgerRow] = {}
     context = None
     if app is not None and pipeline is not None:
+        # A queue of no app needs none of it.
+        from . import deployed
+
         context = PipelineContext(deployed.settings(pipeline))
         rows = _rows(session, app, pipeline, look)
     entries = [

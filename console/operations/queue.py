@@ -105,9 +105,9 @@ def bare_queue(session: Session, url: str, *, most: int = MOST_OF_BARE_QUEUE) ->
         if error_code(error) not in _ABSENT:
             raise
         raise Problem(
-            f"There is no queue {url!r} in account {session.aws.account}, {session.aws.region}: "
-            "give its URL, its name or its ARN, and check --region and --profile; "
-            "aws sqs list-queues names them.",
+            f"There is no queue {url!r} in account {session.aws.account}, {session.aws.region}, or "
+            "you have no access to it: give its URL, its name or its ARN, and check --region and "
+            "--profile; aws sqs list-queues names them.",
             Cause.ABSENT,
         ) from error
     attributes = {str(name): value for name, value in answer["Attributes"].items()}

@@ -1,8 +1,9 @@
 """How long `dlq` takes to say something: `python -m tools.bench.command_line`.
 
-Fresh processes, in turns, at a pseudo-terminal: `--help`, the first character of `status`, and
-the end of `status` on two dead networks, one that takes connections and never answers, and one that
-refuses them. Medians of the time on the clock, and of the CPU time of the process.
+Fresh processes, in turns, at a pseudo-terminal: `--help`, the first character of `status`, the
+end of `status` on two dead networks, one that takes connections and never answers, and one that
+refuses them, and a look into queues of an account where nothing is deployed. Medians of the time
+on the clock, and of the CPU time of the process.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-TURNS = 7
+from sandbox.server import Sandbox
+
+TURNS = 9
 ROOT = Path(__file__).parents[2]
 
 # Nothing listens on the port that is reserved for tcpmux.
@@ -29,7 +32,19 @@ HELPS: tuple[Sequence[str], ...] = (
     ("--help",),
     ("--version",),
     ("status", "--help"),
+    ("groups", "--help"),
+    ("peek", "--help"),
     ("rules", "list", "--help"),
+)
+
+
+# Queues of an account without an app, and the messages in each.
+QUEUES = {"full-dlq": 100, "short-dlq": 5, "empty-dlq": 0}
+
+LOOKS: tuple[Sequence[str], ...] = (
+    *(("peek", "--queue", name) for name in QUEUES),
+    ("groups", "--queue", "full-dlq"),
+    ("doctor", "--queue", "full-dlq"),
 )
 
 
@@ -71,6 +86,18 @@ def silent_server() -> Iterator[str]:
         yield f"http://127.0.0.1:{server.getsockname()[1]}"
 
 
+@contextmanager
+def bare_account() -> Iterator[Mapping[str, str]]:
+    """The environment of an account that has the queues, and nothing of ours."""
+    with tempfile.TemporaryDirectory() as folder, Sandbox(Path(folder), secure=False) as sandbox:
+        sqs = sandbox.client("sqs")
+        for name, letters in QUEUES.items():
+            url = sqs.create_queue(QueueName=name)["QueueUrl"]
+            for number in range(letters):
+                sqs.send_message(QueueUrl=url, MessageBody=f'{{"orderId": {number}}}')
+        yield sandbox.environment
+
+
 def _report(what: str, timings: Sequence[Timing]) -> None:
     first, end, cpu = (median(values) * 1000 for values in zip(*timings, strict=True))
     print(
@@ -103,6 +130,10 @@ def measure(environment: Mapping[str, str]) -> None:
         for what, url in (("never answers", address), ("refuses connections", REFUSES)):
             variables = {**environment, "AWS_ENDPOINT_URL": url}
             _report(f"dlq status, AWS {what}", [timed(["status"], variables) for _ in range(2)])
+    with bare_account() as account:
+        for arguments in LOOKS:
+            timings = [timed(arguments, {**environment, **account}) for _ in range(TURNS)]
+            _report(f"dlq {' '.join(arguments)}, {QUEUES[arguments[-1]]} messages", timings)
 
 
 if __name__ == "__main__":

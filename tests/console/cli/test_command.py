@@ -18,8 +18,8 @@ from botocore import exceptions
 
 from console.cli.command import lazy_group
 from console.cli.exit import Exit, exit_status
-from console.cli.policies import policies_of
-from console.operations import app, aws
+from console.cli.policies import AT_ANY_QUEUE, policies_of
+from console.operations import app, aws, queue
 from console.operations.problem import Cause, Problem
 from tests.infra.test_permissions import COMMANDS
 
@@ -168,6 +168,40 @@ def test_a_refusal_names_the_policies_of_the_app_that_the_command_takes(
         "dlq redrive now takes the app's managed policies deadletter-DlqReader-… and "
         "deadletter-CircuitOperator-…" in done.stderr
     )
+
+
+@pytest.mark.parametrize("command", AT_ANY_QUEUE)
+def test_a_refusal_at_a_queue_of_no_app_names_actions_and_no_policy_of_an_app(
+    cloud: Any, dlq: Any, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise _answer("AccessDenied", "who may not")
+
+    monkeypatch.setattr(queue, "_url", refuse)
+    done = dlq(command, "--queue", "billing-dlq")
+    assert done.exit_code == Exit.UNREACHABLE
+    assert f"dlq {command} --queue needs no app, but sqs:GetQueueUrl" in done.stderr
+    assert "managed polic" not in done.stderr
+
+
+@pytest.mark.parametrize("command", ["peek", "groups"])
+def test_the_actions_at_a_queue_of_no_app_are_those_that_are_called(
+    cloud: Any, dlq: Any, command: str
+) -> None:
+    cloud.queue("billing-dlq")
+    cloud.letter("{}", queue="billing-dlq")
+    called: set[str] = set()
+
+    def note(model: Any, **_: Any) -> None:
+        called.add(f"{model.service_model.service_name}:{model.name.removesuffix('Batch')}")
+
+    events = aws.connect(None, None).sqs.meta.events
+    events.register("before-call.sqs", note)
+    try:
+        assert dlq(command, "--queue", "billing-dlq").exit_code == Exit.DONE
+    finally:
+        events.unregister("before-call.sqs", note)
+    assert called == set(AT_ANY_QUEUE[command])
 
 
 @pytest.mark.parametrize("command", COMMANDS)
