@@ -36,7 +36,7 @@ $(READY): $(DEMO) requirements.txt tools/scan/requirements.txt
 	@touch $@
 
 demo: $(DEMO) ## Watch dead letters heal in an embedded AWS
-	$(BIN)/python -m sandbox demo
+	@$(BIN)/python -m sandbox demo
 
 demo-replay: $(DEMO) ## Replay dead letters in an embedded AWS; its report is build/replay-report.html
 	$(BIN)/python -m sandbox replay
@@ -77,8 +77,8 @@ simulation: $(READY)
 e2e: $(READY)
 	$(BIN)/python -m pytest -q -m "sandbox and not nightly" tests/aws tests/e2e
 
-sandbox: $(DEMO) ## The embedded AWS with the app in it, until Ctrl-C
-	$(BIN)/python -m sandbox up
+sandbox: $(DEMO) ## The embedded AWS with the app in it, until Ctrl-C: LETTERS=4000 CAUSES=3 MODE=enforce
+	@$(BIN)/python -m sandbox up $(if $(LETTERS),--with-letters $(LETTERS)) $(if $(CAUSES),--causes $(CAUSES)) $(if $(MODE),--mode $(MODE))
 
 sim: $(READY) ## Crash simulation: SEED=n replays one schedule, RUNS=n runs many, OF=breaker, replay or replay-run
 	$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)) $(if $(FROM),--from $(FROM)) $(if $(OF),--of $(OF))

@@ -20,7 +20,7 @@ from sandbox.queue_metrics import QueueMetrics
 from sandbox.replay import run as replay
 from sandbox.replay.script import Sizes
 from sandbox.server import ROOT, Sandbox, SandboxError
-from sandbox.stay import stay
+from sandbox.stay import ENV_FILE, stay
 
 
 def main(arguments: list[str]) -> int:
@@ -43,7 +43,19 @@ def main(arguments: list[str]) -> int:
         metavar="N",
         type=int,
         default=0,
-        help="put so many failed letters into the first pipeline's DLQ, which then only observes",
+        help="put so many failed letters into the first pipeline's DLQ",
+    )
+    up.add_argument(
+        "--mode",
+        choices=("observe", "enforce"),
+        default="observe",
+        help="that pipeline's mode with such letters (default: observe, so that they stay there)",
+    )
+    up.add_argument(
+        "--env-file",
+        type=Path,
+        default=ENV_FILE,
+        help="what a shell may source while it is up (default: build/sandbox.env)",
     )
     up.add_argument(
         "--causes",
@@ -73,6 +85,8 @@ def main(arguments: list[str]) -> int:
             dict(chosen.context),
             letters=chosen.with_letters,
             causes=chosen.causes,
+            mode=chosen.mode,
+            env_file=chosen.env_file,
         )
     except KeyboardInterrupt:
         pass
@@ -91,14 +105,19 @@ def pair(text: str) -> tuple[str, str]:
 
 
 def up_until_interrupted(
-    sandbox: Sandbox, context: dict[str, str], *, letters: int = 0, causes: int = 3
+    sandbox: Sandbox,
+    context: dict[str, str],
+    *,
+    letters: int,
+    causes: int,
+    mode: str,
+    env_file: Path,
 ) -> None:
     """Start, deploy, fill, say how to get in, and wait for Ctrl-C."""
     began = time.monotonic()
     pipelines = pipelines_of(context)
     if letters:
-        # They are there to be looked at.
-        pipelines[0]["mode"] = "observe"
+        pipelines[0]["mode"] = mode
         context = {**context, "pipelines": json.dumps(pipelines)}
     with passing(sys.stdout) as tell, sandbox:
         tell(f"an AWS is up at {sandbox.endpoint}")
@@ -116,7 +135,8 @@ def up_until_interrupted(
                 print(f"{letters} letters failed in {pipeline}, for {causes} causes.", end=" ")
             print(f"Logs: {shortest(sandbox.folder)}")
             print("For dlq, boto3 and AWS CLI v2; v1 wants for SQS what the last line shows.")
-            stay(sandbox, tries(pipeline, letters=letters), show=partial(print, flush=True))
+            show = partial(print, flush=True)
+            stay(sandbox, tries(pipeline, letters=letters), file=env_file, show=show)
 
 
 def pipelines_of(context: Mapping[str, str]) -> list[dict[str, Any]]:

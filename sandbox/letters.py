@@ -19,6 +19,7 @@ from deadletter.contract import DEFAULT_APP, LedgerContext, app_parameter, pipel
 from deadletter.failure.about_letter import about_letter
 from deadletter.failure.classify import diagnose
 from deadletter.failure.failure import Failure
+from deadletter.message.letter import Letter
 from deadletter.message.queue import MAX_BATCH
 from sandbox.server import Sandbox
 
@@ -147,7 +148,7 @@ def fill(
 def _record(
     ledger: DynamoDBLedger, origin: str, letter: SampleLetter, pipeline: str, when: float
 ) -> None:
-    diagnosis = diagnose(letter.error, None, now=when)
+    diagnosis = diagnose(letter.error, Letter(origin, json.dumps(letter.body)), now=when)
     failure = Failure(
         at=when,
         attempt=0,
