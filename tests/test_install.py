@@ -23,7 +23,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from console.cli.entry import NEEDED, requirement
+from console.cli.entry import NEEDED, lines, requirement
 from console.cli.exit import Exit
 from console.cli.main import COMMANDS
 from sandbox.server import Sandbox
@@ -174,6 +174,21 @@ def test_what_to_install_comes_from_where_this_was_installed_from(
 ) -> None:
     assert requirement(origin) == wanted
     assert Requirement(wanted).extras == {"cli"}
+
+
+def test_an_environment_of_uv_is_given_the_lines_of_uv() -> None:
+    assert lines(None, "uv", "/of uv/python") == (
+        "uv tool install --force 'deadletter[cli]'",
+        "uv pip install --python '/of uv/python' 'deadletter[cli]'",
+    )
+
+
+@pytest.mark.parametrize("installer", [None, "pip\n"])
+def test_any_other_environment_is_given_those_of_pipx_and_pip(installer: str | None) -> None:
+    assert lines(None, installer, "/python") == (
+        "pipx install --force 'deadletter[cli]'",
+        "/python -m pip install 'deadletter[cli]'",
+    )
 
 
 @pytest.mark.long

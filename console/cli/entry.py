@@ -37,32 +37,44 @@ def requirement(origin: str | None) -> str:
     return f"{_WITH_EXTRA} @ {control['vcs']}+{url}" + (f"@{revision}" if revision else "")
 
 
+def lines(origin: str | None, installer: str | None, python: str) -> tuple[str, str]:
+    """The commands that install `dlq`: as a tool of its own, and into this environment.
+
+    `installer` is what wrote this environment, as packages record it; `python` runs in it.
+    """
+    wanted, here = shlex.quote(requirement(origin)), shlex.quote(python)
+    if (installer or "").strip() == "uv":
+        return (f"uv tool install --force {wanted}", f"uv pip install --python {here} {wanted}")
+    return (f"pipx install --force {wanted}", f"{here} -m pip install {wanted}")
+
+
 def _missing() -> list[str]:
     """The packages of the extra that are not installed."""
     return [name for name in NEEDED if find_spec(name) is None]
 
 
-def _origin() -> str | None:
+def _recorded() -> tuple[str | None, str | None]:
+    """The address that this was installed from, and what installed it; None if not recorded."""
     # Slow to import, and only needed here.
     from importlib import metadata
 
     try:
-        return metadata.distribution(DISTRIBUTION).read_text("direct_url.json")
+        package = metadata.distribution(DISTRIBUTION)
     except metadata.PackageNotFoundError:
         # A checkout on the path.
-        return None
+        return None, None
+    return package.read_text("direct_url.json"), package.read_text("INSTALLER")
 
 
 def main() -> None:
-    """Runs `dlq`. Without the extra it prints the line that installs it, and exits with 2."""
+    """Runs `dlq`. Without the extra it prints the lines that install it, and exits with 2."""
     if absent := _missing():
-        wanted = shlex.quote(requirement(_origin()))
         sys.stderr.write(
             f"Error: dlq needs packages that are not installed ({', '.join(absent)}): "
             "install it with one of these lines.\n"
-            f"  pipx install --force {wanted}\n"
-            f"  {shlex.quote(sys.executable)} -m pip install {wanted}\n"
         )
+        for line in lines(*_recorded(), sys.executable):
+            sys.stderr.write(f"  {line}\n")
         raise SystemExit(Exit.USAGE)
     from .main import main as run
 
