@@ -167,7 +167,7 @@ def test_the_packages_that_dlq_asks_for_are_those_of_the_extra() -> None:
             "deadletter[cli] @ file:///tmp/d.whl",
         ),
     ],
-    ids=["from a checkout", "unknown", "git", "git at a tag", "wheel"],
+    ids=["from an index", "empty record", "git", "git at a tag", "wheel"],
 )
 def test_what_to_install_comes_from_where_this_was_installed_from(
     origin: str | None, wanted: str
@@ -212,6 +212,15 @@ def test_without_the_extra_dlq_says_the_line_that_installs_it(
     assert pipx == f"  pipx install --force {line}"
     assert pip.startswith(f"  {library / 'python'}")
     assert pip.endswith(f" -m pip install {line}")
+
+
+@pytest.mark.long
+def test_a_checkout_that_is_not_installed_says_its_own_folder(tmp_path: Path) -> None:
+    venv.create(tmp_path / "empty", symlinks=True)
+    done = run([tmp_path / "empty" / "bin" / "python", "-m", "console", "status"], ROOT)
+
+    assert done.returncode == Exit.USAGE
+    assert f"'deadletter[cli] @ {ROOT.as_uri()}'" in done.stderr
 
 
 @pytest.mark.long

@@ -10,6 +10,7 @@ import json
 import shlex
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 
 from .exit import Exit
 
@@ -18,6 +19,8 @@ DISTRIBUTION = "deadletter"
 
 NEEDED = ("boto3", "rich", "typer")
 """The packages of the extra `cli`, as pyproject.toml names them."""
+
+CHECKOUT = Path(__file__).resolve().parents[2]
 
 _WITH_EXTRA = f"{DISTRIBUTION}[cli]"
 
@@ -61,8 +64,8 @@ def _recorded() -> tuple[str | None, str | None]:
     try:
         package = metadata.distribution(DISTRIBUTION)
     except metadata.PackageNotFoundError:
-        # A checkout on the path.
-        return None, None
+        # A checkout on the path. An index may hold a stranger's package of that name.
+        return json.dumps({"url": CHECKOUT.as_uri()}), None
     return package.read_text("direct_url.json"), package.read_text("INSTALLER")
 
 
