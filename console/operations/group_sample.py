@@ -77,7 +77,7 @@ def entry_of(
             about=AboutLetter(about.context, row.endpoint, size),
             judged=last.blame,
         )
-    code, words = _said_by_aws(letter)
+    code, words = said_by_aws(letter)
     return CauseEntry(
         origin=stamp.origin,
         fingerprint="",
@@ -118,7 +118,7 @@ def _read(body: str) -> Any:
         return None
 
 
-def _said_by_aws(letter: Letter) -> tuple[str, str]:
+def said_by_aws(letter: Letter) -> tuple[str, str]:
     """The error's code, and its text without data, if the DLQ's owner is an AWS service."""
     from deadletter.failure.redaction import redact
 

@@ -15,6 +15,7 @@ from deadletter.message.stamp import Stamp
 from .adapter_errors import aws_errors
 from .answer import Answer
 from .app import App, DeployedPipeline
+from .group_sample import said_by_aws
 from .letter_walk import waiting_room
 from .peek import HIDDEN
 from .problem import Cause, Problem
@@ -222,6 +223,7 @@ def _failing(
 def _received(letter: Letter, place: str, *, body: bool) -> PeekedLetter:
     stamp = stamp_of(letter)
     received = letter.system.get("ApproximateReceiveCount", "")
+    error, words = said_by_aws(letter)
     return PeekedLetter(
         place=place,
         message_id=letter.message_id,
@@ -229,9 +231,9 @@ def _received(letter: Letter, place: str, *, body: bool) -> PeekedLetter:
         since=moment(letter.sent_ms / 1000) if letter.sent_ms else None,
         due=None,
         attempts=stamp.attempt if stamp else None,
-        because=(stamp.because or "") if stamp else "",
+        because=(stamp.because if stamp else None) or words,
         category="",
-        error_type="",
+        error_type=error,
         size=letter.size,
         received=int(received) if received.isdigit() else None,
         body=letter.body if body else None,

@@ -131,6 +131,15 @@ def test_a_bare_queue_needs_no_app(cloud: Cloud, dlq: Dlq) -> None:
     assert cloud.visible("billing-dlq") == 4
 
 
+def test_a_bare_queue_says_the_error_that_an_aws_service_attached(cloud: Cloud, dlq: Dlq) -> None:
+    cloud.queue("billing-dlq")
+    cloud.letter("{}", queue="billing-dlq", ERROR_CODE="NO_RESOURCE", ERROR_MESSAGE="no such queue")
+
+    shown = dlq("peek", "--queue", "billing-dlq").stdout
+
+    assert "    NO_RESOURCE: no such queue\n" in shown
+
+
 @pytest.mark.parametrize("more", [("--pipeline", "orders"), ("--lane", "due")])
 def test_a_bare_queue_is_named_by_itself(dlq: Dlq, more: tuple[str, str]) -> None:
     result = dlq("peek", "--queue", "billing-dlq", *more)
