@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from sandbox import templates
+from sandbox import sources, templates
 from sandbox.server import ACCOUNT, REGION, ROOT, Sandbox
 
 CDK = ROOT / "node_modules" / ".bin" / "cdk"
@@ -28,7 +28,7 @@ TAIL_LINES = 40
 
 
 class DeployError(Exception):
-    """The CDK CLI failed; the message ends with its last lines."""
+    """The CDK CLI failed (the message ends with its last lines), or the sources do not rest."""
 
 
 def deploy(
@@ -58,16 +58,23 @@ def deploy(
 
         _run(bootstrap, cwd=folder, environment=environment, tell=tell)
 
+        def read() -> sources.Sources:
+            return sources.read(app, {**CONTEXT, **context}, environment)
+
         def synthesize(into: Path) -> None:
+            sources.forget_bytecode(app)
             made_by = f"--app={shlex.join([sys.executable, app.name])}"
             synth = ["synth", "--quiet", made_by, f"--output={into}", *said]
             _run(synth, cwd=app.parent, environment=environment, tell=tell)
 
-        name = templates.key(app, {**CONTEXT, **context}, _said(environment))
+        try:
+            templates.assembly(folder / "cdk.out", read, synthesize)
+        except templates.SourcesChange as error:
+            raise DeployError(str(error)) from error
         everything = [
             "deploy",
             "--all",
-            f"--app={templates.assembly(name, synthesize)}",
+            f"--app={folder / 'cdk.out'}",
             f"--outputs-file={outputs}",
             "--require-approval=never",
             "--progress=events",
@@ -109,16 +116,10 @@ def _run(
         raise DeployError(f"cdk {arguments[0]} ended with status {cli.returncode}:\n{tail}")
 
 
-def _said(environment: Mapping[str, str]) -> Mapping[str, str]:
-    """What of it an app may read, but for where this sandbox lies."""
-    return {name: value for name, value in environment.items() if name != "CDK_HOME"}
-
-
 def _environment(sandbox: Sandbox, folder: Path) -> dict[str, str]:
-    """Say what the CLI and the app see: the shell's environment, but this AWS."""
-    shell = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
+    """Say what the CLI and the app see: little of the shell, and this AWS."""
     return {
-        **shell,
+        **sources.given(os.environ),
         **sandbox.environment,
         "NO_PROXY": "127.0.0.1",
         "no_proxy": "127.0.0.1",

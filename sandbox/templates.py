@@ -1,107 +1,141 @@
 """Synthesized apps, kept by the content of what they were made from, so that none is ever stale.
 
-A key covers every file that a synthesis reads, the context, what the environment says to the CDK,
-and the versions of what turns them into templates. One changed byte is another key.
+Kept are only those whose sources nobody touched while they were made. They are compared with the
+checksum that was taken then, and each deployment gets a copy: what a deployment or an editor writes
+never reaches the next one.
 """
 
 from __future__ import annotations
 
 import fcntl
 import hashlib
-import json
 import os
 import shutil
-import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib.metadata import version
 from pathlib import Path
 
 from sandbox.server import ROOT
+from sandbox.sources import Sources
 
 FOLDER = ROOT / "build" / "templates"
-
-# All that the app reads below this project's root; tests/sandbox/test_templates.py sees to it.
-SOURCES = ("app.py", "cdk.json", "infra", "lambdas", "statemachines", "build/wheels")
-
-# What the CDK CLI gives to an app beside cdk.json: what it has looked up, and its user's settings.
-LOOKED_UP = ROOT / "cdk.context.json"
-USERS = Path.home() / ".cdk.json"
-SAID_TO_THE_CDK = ("CDK_", "JSII_")
-
-PACKAGES = ("aws-cdk-lib", "constructs", "jsii", "pydantic")
-CLI = ROOT / "node_modules" / "aws-cdk" / "package.json"
 
 # The default's, the demo's, the tests', the drill's: 10 MB each, with its packages.
 KEPT = 4
 
-# Bytecode follows from its source.
-_PASSED_OVER = "__pycache__"
+# An app that looks something up in its account writes cdk.context.json the first time.
+TRIES = 3
 
-_MAKING = "making-"
-
-
-def key(app: Path, context: Mapping[str, str], environment: Mapping[str, str]) -> str:
-    """Name what a synthesis of *app* would be made from, 32 hexadecimal digits.
-
-    An app outside this project is read with everything beside it.
-    """
-    digest = hashlib.sha256()
-    beside = [*(ROOT / name for name in SOURCES), LOOKED_UP, USERS]
-    if app.parent != ROOT:
-        beside.append(app.parent)
-    for path in _files(beside):
-        # Lengths first, so that no two lists of files read the same.
-        _add(digest, str(path).encode())
-        _add(digest, path.read_bytes())
-    said = {name: text for name, text in environment.items() if name.startswith(SAID_TO_THE_CDK)}
-    made_by = [sys.version, *(f"{name} {version(name)}" for name in PACKAGES), CLI.read_text()]
-    _add(digest, json.dumps([str(app), dict(context), said, made_by], sort_keys=True).encode())
-    return digest.hexdigest()[:32]
+_ASSEMBLY, _SEAL, _MAKING = "cdk.out", "seal", "making-"
 
 
-def assembly(name: str, synthesize: Callable[[Path], None], *, folder: Path = FOLDER) -> Path:
-    """Give the folder of the templates called *name*, the synthesis being called if there is none.
+class SourcesChange(Exception):
+    """Somebody writes the sources while they are synthesized, again and again."""
 
-    *synthesize* writes them into the folder that it is given; what it leaves behind when it raises
-    is removed. Processes that want the same templates at once wait for the first.
+
+def assembly(
+    into: Path,
+    read: Callable[[], Sources],
+    synthesize: Callable[[Path], None],
+    *,
+    folder: Path = FOLDER,
+) -> None:
+    """Fill *into* with the templates of the sources as they are now.
+
+    *read* reads these. *synthesize* is called if there are no templates of them, and writes into
+    the folder that it is given; what it leaves behind when it raises is removed. Processes that
+    want the same templates at once wait for the first. Raises SourcesChange.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    made = folder / name
-    with _alone(folder / f"{name}.lock"):
-        if not made.exists():
-            with tempfile.TemporaryDirectory(dir=folder, prefix=_MAKING) as making:
-                synthesize(Path(making, "cdk.out"))
-                os.rename(Path(making, "cdk.out"), made)
-        os.utime(made)
+    for _ in range(TRIES):
+        before = read()
+        with _alone(folder, before.name):
+            if read() != before:
+                continue  # waited, and they were changed meanwhile
+            made = folder / before.name
+            if not made.exists():
+                _make(made, before, read, synthesize)
+            if _copied(made, into):
+                os.utime(made)
+                break
+    else:
+        raise SourcesChange(
+            f"the sources were changed during each of {TRIES} syntheses; try again when they rest"
+        )
     _forget(folder, keep=KEPT)
-    return made
+
+
+def _make(
+    made: Path, before: Sources, read: Callable[[], Sources], synthesize: Callable[[Path], None]
+) -> None:
+    """Make templates, and keep them unless the sources are others than *before* by now."""
+    prefix = f"{_MAKING}{made.name}-"
+    with tempfile.TemporaryDirectory(dir=made.parent, prefix=prefix) as making:
+        synthesize(Path(making, _ASSEMBLY))
+        # Equal names would not do: a change that was taken back is in the templates all the same.
+        if read() != before:
+            return
+        Path(making, _SEAL).write_text(_checksum(Path(making, _ASSEMBLY)))
+        # TemporaryDirectory has to find what it made.
+        (whole := Path(making, "whole")).mkdir()
+        for part in (_ASSEMBLY, _SEAL):
+            os.rename(Path(making, part), whole / part)
+        os.rename(whole, made)
+
+
+def _copied(made: Path, into: Path) -> bool:
+    """Copy templates; False, and they are removed, if they are not what they were when made."""
+    try:
+        intact = _checksum(made / _ASSEMBLY) == (made / _SEAL).read_text()
+    except FileNotFoundError:
+        intact = False
+    if not intact:
+        shutil.rmtree(made, ignore_errors=True)
+        return False
+    if into.exists():
+        shutil.rmtree(into)
+    shutil.copytree(made / _ASSEMBLY, into, symlinks=True)
+    return True
+
+
+def _checksum(folder: Path) -> str:
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            for part in (str(path.relative_to(folder)).encode(), path.read_bytes()):
+                digest.update(len(part).to_bytes(8, "big"))
+                digest.update(part)
+    return digest.hexdigest()
 
 
 def _forget(folder: Path, *, keep: int) -> None:
-    """Remove the templates that were not used for longest."""
-    kept = [path for path in folder.iterdir() if path.is_dir() and _MAKING not in path.name]
-    for old in sorted(kept, key=lambda path: path.stat().st_mtime, reverse=True)[keep:]:
-        shutil.rmtree(old, ignore_errors=True)
-        (folder / f"{old.name}.lock").unlink(missing_ok=True)
+    """Remove the templates that were not used for longest, and what killed processes left."""
+    here = [path for path in folder.iterdir() if path.is_dir()]
+    left = [path for path in here if path.name.startswith(_MAKING)]
+    kept = sorted((path for path in here if path not in left), key=_used, reverse=True)
+    for old in [*kept[keep:], *left]:
+        name = old.name.removeprefix(_MAKING).partition("-")[0]
+        try:
+            with _alone(folder, name, wait=False):
+                shutil.rmtree(old, ignore_errors=True)
+        except BlockingIOError:
+            continue  # in use: next time
+
+
+def _used(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
 
 
 @contextmanager
-def _alone(lock: Path) -> Iterator[None]:
-    with lock.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+def _alone(folder: Path, name: str, *, wait: bool = True) -> Iterator[None]:
+    """Hold the lock of all templates whose names begin alike: so there are sixteen, never removed.
+
+    A lock file that is removed could be held by two at once.
+    """
+    with (folder / f"{name[0]}.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         yield
-
-
-def _files(paths: Iterable[Path]) -> Iterator[Path]:
-    for path in paths:
-        if path.is_dir():
-            yield from _files(sorted(each for each in path.iterdir() if each.name != _PASSED_OVER))
-        elif path.is_file():
-            yield path
-
-
-def _add(digest: hashlib._Hash, content: bytes) -> None:
-    digest.update(len(content).to_bytes(8, "big"))
-    digest.update(content)

@@ -1,203 +1,195 @@
-"""Templates are used again for the very same source, and never for another."""
+"""Templates are used again for the very same sources, and never for others."""
 
 from __future__ import annotations
 
-import json
+import multiprocessing
 import os
-import shutil
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from sandbox import templates
-from sandbox.server import ROOT
-from sandbox.templates import KEPT, SOURCES, assembly, key
+from sandbox.sources import Sources
+from sandbox.templates import KEPT, TRIES, SourcesChange, assembly
 
-CONTEXT = {"ephemeral": "true"}
+
+class Project:
+    """Sources of one text, and an app that writes it into its template."""
+
+    def __init__(self, folder: Path, text: str = "one") -> None:
+        self.folder = folder / "templates"
+        self.into = folder / "cdk.out"
+        self.text, self.writes = text, 0
+        self.made: list[str] = []
+        self.meanwhile: Callable[[], None] = lambda: None
+
+    def write(self, text: str) -> None:
+        self.text = text
+        self.writes += 1
+
+    def read(self) -> Sources:
+        return Sources(self.text, ((self.writes,),))
+
+    def synthesize(self, into: Path) -> None:
+        self.made.append(self.text)
+        into.mkdir()
+        (into / "template.json").write_text(self.text)
+        self.meanwhile()
+
+    def deployed(self) -> str:
+        assembly(self.into, self.read, self.synthesize, folder=self.folder)
+        return (self.into / "template.json").read_text()
+
+    def kept(self) -> set[str]:
+        return {path.name for path in self.folder.iterdir() if path.is_dir()}
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of what a synthesis reads."""
-    root = tmp_path / "project"
-    for name in SOURCES:
-        source, target = ROOT / name, root / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if source.is_dir():
-            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copy(source, target)
-    monkeypatch.setattr(templates, "ROOT", root)
-    monkeypatch.setattr(templates, "LOOKED_UP", root / "cdk.context.json")
-    monkeypatch.setattr(templates, "USERS", tmp_path / "home" / ".cdk.json")
-    return root
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path)
 
 
-def append(path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as file:
-        file.write("\n# one line more\n")
+def test_templates_are_made_once(project: Project) -> None:
+    assert [project.deployed(), project.deployed()] == ["one", "one"]
+    assert project.made == ["one"]
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        "app.py",
-        "cdk.json",
-        "infra/stacks.py",
-        "infra/settings/app.py",
-        "lambdas/deadletter/contract.py",
-        "lambdas/requirements.txt",
-        "statemachines/replay.asl.json",
-        "infra/not_yet_in_git.py",
-        "build/wheels/another.whl",
-        "cdk.context.json",
-        "../home/.cdk.json",
-    ],
-)
-def test_one_line_more_in_what_a_synthesis_reads_is_another_key(project: Path, change: str) -> None:
-    before = key(project / "app.py", CONTEXT, {})
-    append(project / change)
-    assert key(project / "app.py", CONTEXT, {}) != before
+def test_other_sources_are_other_templates(project: Project) -> None:
+    seen = []
+    for text in ("one", "two", "one"):
+        project.write(text)
+        seen.append(project.deployed())
+    assert seen == ["one", "two", "one"]
+    assert project.made == ["one", "two"]
 
 
-def test_a_file_that_is_gone_or_renamed_is_another_key(project: Path) -> None:
-    before = key(project / "app.py", CONTEXT, {})
-    (project / "infra" / "app_table.py").write_text("")
-    with_it = key(project / "app.py", CONTEXT, {})
-    (project / "infra" / "app_table.py").rename(project / "infra" / "app_table_2.py")
-    assert len({before, with_it, key(project / "app.py", CONTEXT, {})}) == 3
-
-
-def test_a_linked_source_counts_by_its_content(project: Path, tmp_path: Path) -> None:
-    outside = tmp_path / "outside.py"
-    outside.write_text("x = 1\n")
-    (project / "infra" / "linked.py").symlink_to(outside)
-    before = key(project / "app.py", CONTEXT, {})
-    append(outside)
-    assert key(project / "app.py", CONTEXT, {}) != before
-
-
-def test_settings_and_what_the_cdk_is_told_are_a_part_of_the_key(project: Path) -> None:
-    app = project / "app.py"
-    keys = [
-        key(app, CONTEXT, {}),
-        key(app, {**CONTEXT, "app": "shop"}, {}),
-        key(app, {"ephemeral": "false"}, {}),
-        key(app, CONTEXT, {"CDK_DEFAULT_REGION": "eu-west-1"}),
-    ]
-    assert len(set(keys)) == len(keys)
-
-
-def test_nothing_changed_is_the_same_key_whatever_the_times_and_the_bytecode(project: Path) -> None:
-    before = key(project / "app.py", CONTEXT, {"HOME": "a"})
-    os.utime(project / "app.py", (1, 1))
-    append(project / "infra" / "__pycache__" / "stacks.cpython-311.pyc")
-    assert key(project / "app.py", CONTEXT, {"HOME": "b"}) == before
-
-
-def test_an_app_elsewhere_is_read_with_all_that_lies_beside_it(
-    project: Path, tmp_path: Path
+def test_what_is_written_during_a_synthesis_is_not_kept_under_the_old_name(
+    project: Project,
 ) -> None:
-    app = tmp_path / "planted" / "app.py"
-    append(app)
-    before = key(app, CONTEXT, {})
-    append(app.parent / "stacks.py")
-    assert key(app, CONTEXT, {}) != before
+    edits = ["two"]
+    project.meanwhile = lambda: project.write(edits.pop()) if edits else None
+    assert project.deployed() == "two"
+    assert project.kept() == {"two"}
+    project.write("one")
+    assert project.deployed() == "one"
+    assert project.made == ["one", "two", "one"]
 
 
-READS = """
-import json, os, runpy, sys
-opened = set()
-sys.addaudithook(lambda event, about: event in ("open", "os.listdir", "os.scandir")
-                 and isinstance(about[0], (str, os.PathLike)) and opened.add(os.fspath(about[0])))
-sys.argv = ["app.py"]
-runpy.run_path("app.py", run_name="__main__")
-print(json.dumps(sorted(opened)))
-"""
+def test_what_is_written_and_taken_back_during_a_synthesis_is_noticed(project: Project) -> None:
+    def there_and_back() -> None:
+        if len(project.made) == 1:
+            project.write("two")
+            project.write("one")
+
+    project.meanwhile = there_and_back
+    assert project.deployed() == "one"
+    assert project.made == ["one", "one"]
 
 
-def test_a_synthesis_reads_nothing_of_the_project_that_the_key_does_not_cover(
-    tmp_path: Path,
-) -> None:
-    environment = {**os.environ, "CDK_OUTDIR": str(tmp_path / "cdk.out"), "TMPDIR": str(tmp_path)}
-    environment["CDK_CONTEXT_JSON"] = '{"pipelines": [{"name": "orders"}]}'
-    ran = subprocess.run(
-        [sys.executable, "-c", READS],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    opened = [Path(ROOT, path) for path in json.loads(ran.stdout.splitlines()[-1])]
-    inside = {path for path in opened if path.is_relative_to(ROOT)}
-    own = [ROOT / name for name in (*SOURCES, ".venv", "node_modules")]
-    stray = {
-        path
-        for path in inside
-        if path != ROOT and not any(path.is_relative_to(each) for each in own)
-    }
-    assert any(path.name.startswith("stacks") for path in inside)
-    assert {path for path in stray if path.is_file()} == set()
+def test_sources_that_never_rest_are_refused_and_nothing_is_kept(project: Project) -> None:
+    project.meanwhile = lambda: project.write(f"{project.text}+")
+    with pytest.raises(SourcesChange, match=f"each of {TRIES} syntheses"):
+        project.deployed()
+    assert (project.kept(), len(project.made)) == (set(), TRIES)
 
 
-def writing(text: str, calls: list[str]) -> Callable[[Path], None]:
-    def synthesize(into: Path) -> None:
-        calls.append(text)
-        into.mkdir()
-        (into / "template.json").write_text(text)
-
-    return synthesize
-
-
-def test_templates_are_made_once(tmp_path: Path) -> None:
-    calls: list[str] = []
-    first = assembly("a", writing("one", calls), folder=tmp_path)
-    again = assembly("a", writing("two", calls), folder=tmp_path)
-    assert first == again
-    assert (calls, (again / "template.json").read_text()) == (["one"], "one")
-
-
-def test_a_synthesis_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
-    def fails(into: Path) -> None:
-        into.mkdir()
-        (into / "half.json").write_text("{")
+def test_a_synthesis_that_fails_leaves_nothing_behind(project: Project) -> None:
+    def fails() -> None:
         raise RuntimeError
 
+    project.meanwhile = fails
     with pytest.raises(RuntimeError):
-        assembly("a", fails, folder=tmp_path)
-    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == []
-    calls: list[str] = []
-    assembly("a", writing("whole", calls), folder=tmp_path)
-    assert calls == ["whole"]
+        project.deployed()
+    assert project.kept() == set()
+    project.meanwhile = lambda: None
+    assert project.deployed() == "one"
 
 
-def test_two_at_once_make_them_once(tmp_path: Path) -> None:
-    calls: list[str] = []
-    both = [
-        threading.Thread(
-            target=assembly, args=("a", writing(name, calls)), kwargs={"folder": tmp_path}
-        )
-        for name in ("one", "two")
-    ]
+def edited(file: Path) -> None:
+    file.write_text("edited")
+
+
+@pytest.mark.parametrize("spoil", [edited, Path.unlink])
+@pytest.mark.parametrize("part", ["cdk.out/template.json", "seal"])
+def test_kept_templates_that_somebody_changed_are_made_anew(
+    project: Project, spoil: Callable[[Path], None], part: str
+) -> None:
+    project.deployed()
+    spoil(project.folder / "one" / part)
+    assert project.deployed() == "one"
+    assert project.made == ["one", "one"]
+
+
+def test_a_file_more_in_kept_templates_is_noticed(project: Project) -> None:
+    project.deployed()
+    (project.folder / "one" / "cdk.out" / "more.json").write_text("{}")
+    project.deployed()
+    assert not (project.into / "more.json").exists()
+    assert project.made == ["one", "one"]
+
+
+def test_what_a_deployment_writes_into_its_copy_stays_there(project: Project) -> None:
+    project.deployed()
+    (project.into / "template.json").write_text("written by a deployment")
+    (project.into / "asset.zip").write_text("old code")
+    assert project.deployed() == "one"
+    assert not (project.into / "asset.zip").exists()
+    assert project.made == ["one"]
+
+
+def test_threads_that_want_the_same_make_it_once(project: Project) -> None:
+    second = Project(project.folder.parent)
+    second.into = project.folder.parent / "second"
+    both = [threading.Thread(target=each.deployed) for each in (project, second)]
     for thread in both:
         thread.start()
     for thread in both:
         thread.join()
-    assert len(calls) == 1
+    assert len(project.made) + len(second.made) == 1
+    assert second.deployed() == "one"
 
 
-def test_only_the_latest_are_kept(tmp_path: Path) -> None:
-    calls: list[str] = []
+def test_processes_that_want_different_ones_at_once_all_get_their_own(tmp_path: Path) -> None:
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        asked = [(tmp_path, number, f"{number % 7}") for number in range(60)]
+        assert pool.starmap(deployed_by_a_process, asked) == [text for _, _, text in asked]
+
+
+def deployed_by_a_process(folder: Path, number: int, text: str) -> str:
+    project = Project(folder, text)
+    project.into = folder / f"out-{number}"
+    return project.deployed()
+
+
+def test_templates_whose_lock_is_held_are_not_removed(project: Project) -> None:
+    project.deployed()
+    os.utime(project.folder / "one", (1, 1))
+    # "other" has the lock of "one": both begin with the same letter.
+    other = Project(project.folder.parent, "other")
+
+    def many_more() -> None:
+        for number in range(KEPT + 1):
+            Project(project.folder.parent, f"{number}").deployed()
+        assert "one" in project.kept()
+
+    other.meanwhile = many_more
+    other.deployed()
+    assert "one" not in project.kept()
+
+
+def test_only_the_latest_are_kept(project: Project) -> None:
     for number in range(KEPT):
-        made = assembly(f"t{number}", writing("x", calls), folder=tmp_path)
-        os.utime(made, (number, number))
-    assembly("t0", writing("x", calls), folder=tmp_path)
-    assembly("new", writing("x", calls), folder=tmp_path)
-    left = {path.name for path in tmp_path.iterdir() if path.is_dir()}
-    assert left == {"t0", "new", *(f"t{number}" for number in range(2, KEPT))}
+        project.write(f"t{number}")
+        project.deployed()
+        os.utime(project.folder / f"t{number}", (number, number))
+    for text in ("t0", "new"):
+        project.write(text)
+        project.deployed()
+    assert project.kept() == {"t0", "new", *(f"t{number}" for number in range(2, KEPT))}
+
+
+def test_what_a_killed_synthesis_left_is_removed(project: Project) -> None:
+    (project.folder / "making-one-x7").mkdir(parents=True)
+    project.deployed()
+    assert project.kept() == {"one"}
