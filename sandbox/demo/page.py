@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
 
+from sandbox.demo import chart
+from sandbox.demo.beside import ASSUMPTIONS, COUNTED
+
 Report = Mapping[str, Any]
-"""What `sandbox.demo.run.figures` writes."""
+"""What `sandbox.demo.run` writes."""
 
-_WIDTH, _HEIGHT = 720, 200
-_AXIS = 18
-
-# By place; seen on a light page and on a dark one.
-_LINES: Mapping[str, tuple[str, str]] = {
-    "delivered": ("delivered", "#2f9e44"),
-    "waiting_room": ("in the waiting room", "#1c7ed6"),
-    "dlq": ("in the DLQ", "#f08c00"),
-    "parking_lot": ("parked", "#c2255c"),
-}
-
-_COMPARED = {
-    "broken": "requests to the endpoint that was down",
-    "duplicates": "duplicates",
-    "poison_rounds": "tries of letters without hope",
-    "lost": "lost",
-    "changed": "arrived changed",
-    "left": "left in the DLQ",
-}
-
+# What has to be zero, with what it is called.
 _ZERO = {
     "waiting": "still on its way",
     "lost": "lost",
@@ -43,29 +27,45 @@ _STYLE = """
 :root { color-scheme: light dark; }
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
   background: Canvas; color: CanvasText; }
-h1 { font-size: 1.5rem; margin-bottom: .2rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
+h1 { font-size: 1.6rem; margin-bottom: .2rem; } h2 { font-size: 1.15rem; margin: 2.5rem 0 .5rem; }
+h1, td, th, li { overflow-wrap: anywhere; }
 .says { font-size: 1.15rem; font-weight: 600; }
+.good { color: #2b8a3e; color: light-dark(#2b8a3e, #69db7c); }
 .wrong { color: #e03131; color: light-dark(#c92a2a, #ff8787); }
 table { border-collapse: collapse; width: 100%; }
-th, td { text-align: left; padding: .3rem .6rem; border-bottom: 1px solid #8884;
-  vertical-align: top; overflow-wrap: break-word; }
-td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
-small { opacity: .8; }
-svg { width: 100%; height: 14rem; display: block; print-color-adjust: exact; }
-polyline { vector-effect: non-scaling-stroke; }
-.flow { display: flex; flex-wrap: wrap; gap: .5rem; align-items: stretch; list-style: none;
+th, td { text-align: left; padding: .35rem .6rem; border-bottom: 1px solid #8884;
+  vertical-align: top; }
+tbody th { font-weight: normal; } thead th { vertical-align: bottom; }
+.n { text-align: right; font-variant-numeric: tabular-nums; }
+.account { width: auto; } .account :is(th, td) { padding-right: 1.5rem; }
+.compare :is(th, td):first-child { width: 38%; }
+td:first-child.n { width: 3.5rem; white-space: nowrap; }
+small { font-size: .87em; opacity: .8; }
+.flow { display: grid; grid-template-columns: 1fr 1.4fr 1.4fr; gap: 2.5rem; list-style: none;
   padding: 0; }
-.flow li { flex: 1 1 8rem; border: 1px solid #8888; border-radius: .4rem; padding: .5rem .7rem; }
-.flow b { display: block; font-size: 1.4rem; font-variant-numeric: tabular-nums; }
-.legend { display: flex; flex-wrap: wrap; gap: 0 1.2em; }
-.swatch { display: inline-block; width: .8em; height: .8em; border-radius: 2px;
-  margin-right: .5em; border: 1px solid #8888; print-color-adjust: exact; }
-.wide { overflow-x: auto; } .wide table { min-width: 36rem; }
-td.n:first-child { width: 4rem; }
+.flow > li { display: flex; flex-direction: column; gap: .5rem; position: relative; }
+.flow > li + li::before { content: "→"; position: absolute; left: -1.9rem; top: 45%;
+  font-size: 1.3rem; }
+.box { border: 1px solid #8888; border-left: .45rem solid var(--edge, #868e96);
+  border-radius: .4rem; padding: .4rem .8rem; display: flex; flex-direction: column;
+  justify-content: center; }
+.box b { font-size: 1.4rem; line-height: 1.3; font-variant-numeric: tabular-nums; }
 pre { overflow-x: auto; border: 1px solid #8884; padding: .7rem;
-  border-radius: .4rem; font-size: .85rem; line-height: 1.4; }
-.ends { display: flex; justify-content: space-between; font-size: .85rem; }
-footer { margin-top: 2rem; opacity: .7; font-size: .85rem; }
+  border-radius: .4rem; font-size: .87rem; line-height: 1.45; }
+footer { margin-top: 2.5rem; opacity: .8; font-size: .87rem; }
+@media (max-width: 40rem) {
+  .flow { grid-template-columns: 1fr; gap: 2rem; }
+  .flow > li + li::before { content: "↓"; left: 50%; top: -1.9rem; }
+  .cards thead { position: absolute; clip-path: inset(50%); width: 1px; height: 1px;
+    overflow: hidden; }
+  .cards :is(tbody, tr, th) { display: block; } .cards tr { padding: .5rem 0;
+    border-bottom: 1px solid #8884; }
+  .cards th, .cards td { border: 0; padding: .1rem 0; }
+  .cards td { display: flex; justify-content: space-between; gap: 1.5rem; text-align: right; }
+  .cards td::before { content: attr(data-label); text-align: left; opacity: .8; flex: none;
+    max-width: 75%; }
+  .compare th:first-child { width: auto; }
+}
 """
 
 
@@ -75,7 +75,10 @@ def write(report: Report, file: Path) -> None:
 
 
 def page(report: Report) -> str:
-    """The page. All texts are escaped; bodies are not in it."""
+    """The page. All texts are escaped; bodies are not in it.
+
+    What a demo that was broken off or went wrong does not have is left out.
+    """
     return "\n".join(_page(report)) + "\n"
 
 
@@ -86,36 +89,40 @@ def _page(report: Report) -> Iterator[str]:
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
     policy = "default-src 'none'; style-src 'unsafe-inline'"
     yield f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
-    yield f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body>"
+    yield f"<title>{escape(title)}</title><style>{_STYLE}{chart.STYLE}</style></head><body><main>"
     yield f"<h1>{escape(title)}</h1>"
     yield from _verdict(report)
     yield from _flow(report)
     yield from _over_time(report)
-    yield from _tenants(report["tenants"])
-    yield from _causes(report["causes"])
+    yield from _told(report.get("timeline", ()))
+    yield from _tenants(report.get("tenants", ()))
+    yield from _causes(report.get("causes", ()))
     yield from _account(report)
-    yield from _life(report["letter"])
-    yield from _beside(report["beside"])
-    yield from _told(report["timeline"])
+    yield from _life(report.get("letter") or {})
+    yield from _beside(report.get("beside", ()))
     yield (
-        "<footer>Written by <code>make demo</code>: the app as it is deployed, in an AWS on this"
-        " machine. Its settings are compressed in time; its code is the code.</footer>"
+        "<footer>Written by <code>make demo</code>: the app as it is deployed, in an emulated AWS"
+        " on this machine. Its settings are compressed in time; its code is the code.</footer>"
     )
-    yield "</body></html>"
+    yield "</main></body></html>"
 
 
 def _verdict(report: Report) -> Iterator[str]:
     wrong = {name: report[name] for name in _ZERO if report[name]}
-    rang = report["alarms_that_rang"]
-    if wrong or rang:
-        words = [f"{number:,} {_ZERO[name]}" for name, number in wrong.items()]
-        words += [f"{len(rang)} alarms rang"] if rang else []
-        yield f'<p class="says wrong">Not well: {escape("; ".join(words))}.</p>'
-        return
-    yield (
-        f'<p class="says">All {report["sent"]:,} are accounted for: {report["delivered"]:,}'
-        f" delivered, {_parked(report):,} parked with a reason, none lost.</p>"
-    )
+    if wrong:
+        words = "; ".join(f"{number:,} {_ZERO[name]}" for name, number in wrong.items())
+        yield f'<p class="says wrong">Not well: {escape(words)}.</p>'
+    else:
+        yield (
+            f'<p class="says good">All {report["sent"]:,} are accounted for:'
+            f" {report['delivered']:,} delivered, {_parked(report):,} parked with a reason,"
+            " none lost.</p>"
+        )
+    rang = report.get("alarms_that_rang", ())
+    if rang:
+        yield f"<p>An alarm rang: {escape(', '.join(rang))}.</p>"
+    else:
+        yield "<p>No alarm rang: nobody was woken.</p>"
 
 
 def _parked(report: Report) -> int:
@@ -123,149 +130,162 @@ def _parked(report: Report) -> int:
 
 
 def _flow(report: Report) -> Iterator[str]:
+    """Three stages; the figures of each add up to what was sent."""
+    at_once = report["delivered"] - report["healed"]
+    failed = report["sent"] - at_once
+    held = f"failed, or not tried; {report['held']:,} waited in the waiting room"
+    stages = (
+        (("sent", report["sent"], "by one producer, for three tenants", "#868e96"),),
+        (
+            ("delivered at once", at_once, "in the first life", "#2f9e44"),
+            ("not at once", failed, held, "#f08c00"),
+        ),
+        (
+            ("healed", report["healed"], "re-driven, and delivered", "#2f9e44"),
+            ("parked", _parked(report), "for a person, with the reason", "#c2255c"),
+            ("still on its way", report["waiting"], "", "#1c7ed6"),
+            ("lost", report["lost"], "counted, not assumed", "#e03131"),
+        ),
+    )
     yield "<h2>Where they went</h2>"
     yield '<ol class="flow">'
-    for number, name, why in (
-        (report["sent"], "sent", "by one producer, for three tenants"),
-        (report["delivered"] - report["healed"], "delivered at once", "nobody noticed"),
-        (report["held"], "held in the waiting room", "while their endpoint was down"),
-        (report["healed"], "healed", "failed, were re-driven, and arrived"),
-        (_parked(report), "parked", "for a person, with the reason"),
-        (report["lost"], "lost", "by the account, not by assumption"),
-    ):
-        yield f"<li><b>{number:,}</b>{escape(name)}<br><small>{escape(why)}</small></li>"
+    for stage in stages:
+        yield "<li>"
+        for name, number, why, edge in stage:
+            # It is news only if there are any.
+            if name == "still on its way" and not number:
+                continue
+            share = f"--edge:{edge};flex:{max(number, 1)} 1 auto"
+            yield f'<div class="box" style="{share}"><b>{number:,}</b>{escape(name)}'
+            yield f"<small>{escape(why)}</small></div>"
+        yield "</li>"
     yield "</ol>"
 
 
 def _over_time(report: Report) -> Iterator[str]:
-    samples = report["samples"]
+    samples = report.get("samples", ())
     if len(samples) < 2:
         return
-    outage = report["outage"]
     yield "<h2>Over time</h2>"
-    yield _chart(samples, outage, report["circuit_open"])
-    yield (
-        f'<p class="ends"><span>{samples[0]["at"]:.0f} s</span>'
-        f"<span>{samples[-1]['at']:.0f} s</span></p>"
-    )
-    yield '<p class="legend">'
-    for name, colour in _LINES.values():
-        yield f'<span><span class="swatch" style="background:{colour}"></span>{name}</span>'
-    yield '<span><span class="swatch" style="background:#e0313155"></span>the outage</span>'
-    yield '<span><span class="swatch" style="background:#7048e8"></span>circuit not closed</span>'
-    yield "</p>"
+    names = {each["name"]: f"{each['name']} ({each['role']})" for each in report["tenants"]}
+    yield from chart.chart(samples, report.get("outage") or {}, names)
 
 
-def _chart(
-    samples: Sequence[Mapping[str, Any]],
-    outage: Mapping[str, float],
-    open_spells: Sequence[Mapping[str, float]],
-) -> str:
-    first, last = samples[0]["at"], samples[-1]["at"]
-    most = max(max(sample[name] for name in _LINES) for sample in samples) or 1
-
-    def across(at: float) -> float:
-        return (min(max(at, first), last) - first) / ((last - first) or 1) * _WIDTH
-
-    def up(number: float) -> float:
-        return _HEIGHT - number / most * (_HEIGHT - 14)
-
-    began, ended = across(outage["began"]), across(outage["ended"])
-    parts = [
-        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT + _AXIS}" preserveAspectRatio="none" role="img" '
-        f'aria-label="Letters by place over time; the outage from {outage["began"]:.0f} to'
-        f' {outage["ended"]:.0f} seconds">',
-        f'<rect x="{began:.1f}" y="0" width="{ended - began:.1f}" height="{_HEIGHT}"'
-        ' fill="#e03131" fill-opacity=".15"/>',
-    ]
-    for spell in open_spells:
-        left, right = across(spell["from"]), across(spell["to"])
-        parts.append(
-            f'<rect x="{left:.1f}" y="{_HEIGHT + 6}" width="{max(1, right - left):.1f}"'
-            ' height="8" fill="#7048e8"/>'
-        )
-    for name, (_, colour) in _LINES.items():
-        points = " ".join(f"{across(each['at']):.1f},{up(each[name]):.1f}" for each in samples)
-        parts.append(
-            f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>'
-        )
-    return "".join([*parts, "</svg>"])
+def _told(timeline: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    if not timeline:
+        return
+    yield "<h2>As it happened</h2><table><tbody>"
+    for moment in timeline:
+        yield f'<tr><td class="n">{moment["at"]:.0f} s</td><td>{escape(moment["text"])}</td></tr>'
+    yield "</tbody></table>"
 
 
 def _tenants(tenants: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    yield "<h2>Tenants: a circuit for each, so the healthy one goes on</h2>"
-    yield '<div class="wide"><table><tr><th>Tenant</th><th>Circuit at the end</th>'
-    yield '<th class="n">Delivered</th><th class="n">Parked</th><th>Answers</th></tr>'
-    for each in tenants:
-        answers = ", ".join(
-            f"{number:,} with {escape(str(status))}" for status, number in each["answers"].items()
+    if not tenants:
+        return
+    yield "<h2>Tenants: a circuit for each endpoint, so the healthy one goes on</h2>"
+    heads = ("Tenant", "Circuit at the end", "#Delivered", "#Parked", "Its endpoint answered")
+    rows = [
+        (
+            f"{escape(each['name'])} <small>({escape(each['role'])})</small>",
+            escape(each["circuit"]),
+            f"{each['delivered']:,}",
+            f"{each['parked']:,}",
+            ", ".join(
+                f"{escape(str(status))}: {number:,}" for status, number in each["answers"].items()
+            ),
         )
-        yield (
-            f"<tr><td>{escape(each['name'])} <small>({escape(each['role'])})</small></td>"
-            f'<td>{escape(each["circuit"])}</td><td class="n">{each["delivered"]:,}</td>'
-            f'<td class="n">{each["parked"]:,}</td><td>{answers}</td></tr>'
-        )
-    yield "</table></div>"
+        for each in tenants
+    ]
+    yield from _table(heads, rows)
 
 
 def _causes(causes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    if not causes:
+        return
     yield "<h2>Why they failed</h2>"
-    yield '<div class="wide"><table><tr><th>Cause</th><th>Tenant</th>'
-    yield '<th class="n">Letters</th><th>What became of them</th></tr>'
-    for each in causes:
-        yield (
-            f"<tr><td>{escape(each['cause'])}</td><td>{escape(each['tenant'])}</td>"
-            f'<td class="n">{each["failures"]:,}</td><td>{escape(each["ended"])}</td></tr>'
+    heads = ("Cause, by the ledger", "Tenant", "#Failures", "What became of the letters")
+    rows = [
+        (
+            escape(each["cause"]),
+            escape(each["tenant"]),
+            f"{each['failures']:,}",
+            escape(each["ended"]),
         )
-    yield "</table></div>"
+        for each in causes
+    ]
+    yield from _table(heads, rows)
 
 
 def _account(report: Report) -> Iterator[str]:
-    yield "<h2>The account</h2><table>"
-    rows: list[tuple[str, int]] = [
-        ("sent", report["sent"]),
-        ("delivered", report["delivered"]),
-        ("of them healed by a re-drive", report["healed"]),
-        ("of them recovered, by the ledger", report["recovered"]),
-        ("of them through the waiting room", report["held"]),
-        *((f"parked as {why}", number) for why, number in report["parked_by_reason"].items()),
-        *((name, report[key]) for key, name in _ZERO.items()),
-        ("duplicates", report["duplicates"]),
+    yield '<h2>The account</h2><table class="account"><tbody>'
+    rows: list[tuple[str, int, str]] = [
+        ("sent", report["sent"], ""),
+        ("delivered", report["delivered"], "their endpoint took them"),
+        ("of them healed", report["healed"], "failed at first, taken after a re-drive"),
+        ("of them recovered", report["recovered"], "failed at first, by the app's own ledger"),
+        ("through the waiting room", report["held"], "seen in it, by the demo's looks"),
+        *((f"parked as {why}", number, "") for why, number in report["parked_by_reason"].items()),
+        *((name, report[key], "has to be zero") for key, name in _ZERO.items()),
+        ("duplicates", report["duplicates"], "taken twice: SQS delivers at least once"),
     ]
-    for name, number in rows:
-        yield f'<tr><td>{escape(name)}</td><td class="n">{number:,}</td></tr>'
-    yield "</table>"
+    for name, number, meaning in rows:
+        wrong = ' class="wrong"' if number and name in _ZERO.values() else ""
+        yield f'<tr{wrong}><th scope="row">{escape(name)}</th><td class="n">{number:,}</td>'
+        yield f"<td><small>{escape(meaning)}</small></td></tr>"
+    yield "</tbody></table>"
 
 
 def _life(letter: Mapping[str, str]) -> Iterator[str]:
     if not letter:
         return
     yield "<h2>One letter's life</h2>"
-    yield f"<pre>$ {escape(letter['command'])}\n{escape(letter['output'])}</pre>"
+    told = f"$ {letter['command']}\n{letter['output']}"
+    yield f'<pre tabindex="0">{escape(told)}</pre>'
 
 
 def _beside(ways: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    if not ways:
+        return
     yield "<h2>The same events, otherwise</h2>"
     yield (
-        "<p>A shell loop and native redrive are <strong>modelled</strong>, not run: a simulation"
-        " of the same events and the same outage, each going once a minute like our schedule, until"
-        " three minutes after the outage. Native redrive as AWS documents StartMessageMoveTask: all"
-        " messages, no filter, at most 500 a second, new message ids.</p>"
+        "<p>The ways beside Deadletter are <strong>modelled, not run</strong>: a deterministic"
+        " simulation of the same events. The outage lasts as many rounds as our redriver made runs"
+        " in it, and each goes on for three rounds more.</p>"
     )
-    yield '<div class="wide"><table><tr><th></th>'
-    yield "".join(f'<th class="n">{escape(words)}</th>' for words in _COMPARED.values())
-    yield "</tr>"
-    for way in ways:
-        cells = "".join(f'<td class="n">{way[name]:,}</td>' for name in _COMPARED)
-        yield (
-            f"<tr><td>{escape(way['system'])} <small>({escape(way['how'])})</small><br>"
-            f"<small>{escape(way['note'])}</small></td>{cells}</tr>"
+    heads = ("Counted", *(f"#{way['system']} ({way['how']})" for way in ways))
+    rows = [
+        (
+            f"{escape(title)}<br><small>{escape(meaning)}</small>",
+            *(f"{way[name]:,}" for way in ways),
         )
-    yield "</table></div>"
+        for name, (title, meaning) in COUNTED.items()
+    ]
+    yield from _table(heads, rows, "cards compare")
+    yield "<ul>"
+    for way in ways:
+        assumed = ASSUMPTIONS.get(way["system"])
+        more = f"<br><small>As modelled: {escape(assumed)}</small>" if assumed else ""
+        yield f"<li><b>{escape(way['system'])}</b>: {escape(way['note'])}.{more}</li>"
+    yield "</ul>"
 
 
-def _told(timeline: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    yield "<h2>As it happened</h2><table>"
-    for moment in timeline:
-        yield f'<tr><td class="n">{moment["at"]:.0f} s</td><td>{escape(moment["text"])}</td></tr>'
-    yield "</table>"
+def _table(
+    heads: Sequence[str], rows: Iterable[Sequence[str]], classes: str = "cards"
+) -> Iterator[str]:
+    """A table that is a list of cards on a narrow page.
+
+    The heads of numbers begin with a #. Heads are escaped here, cells by the caller.
+    """
+    kinds = [' class="n"' if head.startswith("#") else "" for head in heads]
+    labels = [escape(head.removeprefix("#")) for head in heads]
+    yield f'<table class="{classes}"><thead><tr>'
+    for kind, label in zip(kinds, labels, strict=True):
+        yield f'<th scope="col"{kind}>{label}</th>'
+    yield "</tr></thead><tbody>"
+    for first, *others in rows:
+        yield f'<tr><th scope="row">{first}</th>'
+        for kind, label, cell in zip(kinds[1:], labels[1:], others, strict=True):
+            yield f'<td{kind} data-label="{label}">{cell}</td>'
+        yield "</tr>"
+    yield "</tbody></table>"

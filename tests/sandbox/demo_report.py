@@ -39,7 +39,15 @@ def report(**changes: Any) -> dict[str, Any]:
                 "waiting_room": min(100, 4 * at) if at < 40 else max(0, 100 - 20 * (at - 40)),
                 "parking_lot": min(52, 2 * at),
                 "delivered": min(179, 12 * at) if at < 40 else min(279, 179 + 20 * (at - 40)),
-                "circuits": {"birch": "OPEN" if 6 < at < 42 else "CLOSED"},
+                "circuits": {
+                    "aspen": "CLOSED",
+                    "birch": "CLOSED"
+                    if at < 6 or at >= 42
+                    else "HALF_OPEN"
+                    if at >= 38
+                    else "OPEN",
+                    "cedar": "CLOSED",
+                },
             }
             for at in range(60)
         ],
