@@ -31,7 +31,7 @@ _ASSEMBLY, _SEAL, _MAKING = "cdk.out", "seal", "making-"
 
 
 class SourcesChange(Exception):
-    """Somebody writes the sources while they are synthesized, again and again."""
+    """Sources that somebody writes while they are synthesized, again and again."""
 
 
 def assembly(

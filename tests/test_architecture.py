@@ -74,8 +74,10 @@ FLOORS = (
     {"deadletter.aws.wiring.world"},
     {"deadletter.aws.wiring.parts"},
     {"deadletter.aws.wiring"},
-    {"deadletter.consumer", "handlers", "console.operations", "sandbox"},
+    {"deadletter.consumer", "handlers", "console.operations"},
     {"console.cli", "deadletter.testing", "deadletter.powertools"},
+    # Its demo models other tools on the fakes.
+    {"sandbox"},
 )
 
 # What a package may not import although it stands on a lower floor.

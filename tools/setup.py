@@ -47,7 +47,7 @@ ALL_FETCHED = re.compile(r"^(Installing collected packages|Prepared \d+ packages
 UNITS = {"kB": 1e3, "MB": 1e6}
 
 
-class Refused(Exception):
+class SetupFailed(Exception):
     """The set-up can't go on; the message says why, and what to do."""
 
 
@@ -57,7 +57,7 @@ def pins(lock: Path) -> int:
 
 
 @dataclass
-class Step:
+class SetupStep:
     """Commands that follow one another, while other steps run beside them.
 
     total    packages that it installs; 0 where they can't be counted
@@ -69,7 +69,7 @@ class Step:
     name: str
     commands: Sequence[Sequence[str]]
     total: int = 0
-    after: Step | None = None
+    after: SetupStep | None = None
     done: int = 0
     seconds: float = 0.0
     fetching: float = 0.0
@@ -136,7 +136,7 @@ class Step:
             self.fetching = clock() - self.began
 
 
-def python_packages(name: str, venv: Path, lock: Path, *, keep: bool = False) -> Step:
+def python_packages(name: str, venv: Path, lock: Path, *, keep: bool = False) -> SetupStep:
     """Install a lock file into an environment, which is made first if it is missing.
 
     *keep* leaves copies in the cache, which is worth its space where the machine is a CI's.
@@ -150,10 +150,10 @@ def python_packages(name: str, venv: Path, lock: Path, *, keep: bool = False) ->
         cache = [] if keep else ["--no-cache-dir"]
         install = [python, "-m", "pip", "install", *cache, "--no-compile", "--progress-bar=off"]
     install += ["--require-hashes", "-r", str(lock)]
-    return Step(name, [*made, install], total=0 if shutil.which("uv") else pins(lock))
+    return SetupStep(name, [*made, install], total=0 if shutil.which("uv") else pins(lock))
 
 
-def steps_for_demo() -> list[Step]:
+def steps_for_demo() -> list[SetupStep]:
     python = str(VENV / "bin" / "python")
     packages = python_packages("Python packages", VENV, ROOT / "sandbox" / "requirements.txt")
     functions = ROOT / "lambdas" / "requirements.txt"
@@ -167,14 +167,14 @@ def steps_for_demo() -> list[Step]:
     unpacked = [python, "-c", "import aws_cdk"]
     return [
         packages,
-        Step("CDK CLI", [["npm", "ci", "--silent", "--no-audit", "--no-fund"]]),
-        Step("dlq", [[*editable, "--editable", "."]], after=packages),
-        Step("wheels for functions", [download], total=pins(functions), after=packages),
-        Step("CDK library unpacked", [unpacked], after=packages),
+        SetupStep("CDK CLI", [["npm", "ci", "--silent", "--no-audit", "--no-fund"]]),
+        SetupStep("dlq", [[*editable, "--editable", "."]], after=packages),
+        SetupStep("wheels for functions", [download], total=pins(functions), after=packages),
+        SetupStep("CDK library unpacked", [unpacked], after=packages),
     ]
 
 
-def steps_for_test() -> list[Step]:
+def steps_for_test() -> list[SetupStep]:
     packages = python_packages("Python packages", VENV, ROOT / "requirements.txt", keep=True)
     scanners = ROOT / "tools" / "scan" / "requirements.txt"
     # Many tests start Python anew, and each would compile what it imports. Not the CDK: half of the
@@ -182,7 +182,7 @@ def steps_for_test() -> list[Step]:
     compiled = [str(VENV / "bin" / "python"), "-c", COMPILE]
     return [
         packages,
-        Step("packages compiled", [compiled], after=packages),
+        SetupStep("packages compiled", [compiled], after=packages),
         python_packages("scanners", SCANNERS, scanners, keep=True),
     ]
 
@@ -192,21 +192,24 @@ COMPILE = (
     "'.venv/lib', quiet=2, workers=0, rx=re.compile('/aws_cdk/'))"
 )
 
-TARGETS: Mapping[str, Callable[[], list[Step]]] = {"demo": steps_for_demo, "test": steps_for_test}
+TARGETS: Mapping[str, Callable[[], list[SetupStep]]] = {
+    "demo": steps_for_demo,
+    "test": steps_for_test,
+}
 
 
 def check(python: tuple[int, ...], found: Callable[[str], object]) -> None:
-    """Raise Refused if the machine lacks what can't be installed from here."""
+    """Raise SetupFailed if the machine lacks what can't be installed from here."""
     if python < OLDEST_PYTHON:
-        raise Refused("Python 3.11 or newer is needed: make PYTHON=python3.12 demo")
+        raise SetupFailed("Python 3.11 or newer is needed: make PYTHON=python3.12 demo")
     if not found("npm"):
-        raise Refused("Node 20 or newer, with npm, is needed: https://nodejs.org")
+        raise SetupFailed("Node 20 or newer, with npm, is needed: https://nodejs.org")
 
 
 def install(target: str, clock: Callable[[], float]) -> None:
     """Run the steps of *target* side by side.
 
-    Raises Refused, with the last words of a step that failed.
+    Raises SetupFailed, with the last words of a step that failed.
     """
     (ROOT / "build").mkdir(exist_ok=True)
     steps = TARGETS[target]()
@@ -223,7 +226,9 @@ def install(target: str, clock: Callable[[], float]) -> None:
                 break
     if failed := next((step for step in steps if step.status), None):
         tail = "\n".join(failed.log.read_text().splitlines()[-TAIL_LINES:])
-        raise Refused(f"{failed.name} failed; the end of {failed.log.relative_to(ROOT)}:\n{tail}")
+        raise SetupFailed(
+            f"{failed.name} failed; the end of {failed.log.relative_to(ROOT)}:\n{tail}"
+        )
     times = ", ".join(f"{step.name} {step.seconds:.0f} s" for step in steps)
     print(f"Set up in {clock() - began:.0f} s: {times}.")
     if fetched := sum(step.fetched for step in steps):
@@ -234,7 +239,7 @@ def install(target: str, clock: Callable[[], float]) -> None:
 
 
 @contextmanager
-def drawing(steps: Sequence[Step], clock: Callable[[], float]) -> Iterator[Callable[[], None]]:
+def drawing(steps: Sequence[SetupStep], clock: Callable[[], float]) -> Iterator[Callable[[], None]]:
     """Give a function that shows what runs: drawn anew on a terminal, else a line now and then."""
     terminal = sys.stdout.isatty()
     shown = 0.0
@@ -291,7 +296,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         check(sys.version_info[:2], shutil.which)
         install(arguments[0], time.monotonic)
-    except Refused as refused:
+    except SetupFailed as refused:
         print(refused, file=sys.stderr)
         return 1
     except KeyboardInterrupt:

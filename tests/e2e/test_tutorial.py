@@ -34,7 +34,7 @@ END = "-- the end of a command --"
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TutorialStep:
     """A command, and what has to stand in its output.
 
     kind    `fails` if it has to be refused; `until` if it is typed again until the first of what
@@ -58,12 +58,12 @@ class Chapter:
     """What starts a sandbox, and what is typed beside it."""
 
     start: str
-    steps: Sequence[Step]
+    steps: Sequence[TutorialStep]
 
 
 def chapters(page: str) -> list[Chapter]:
     """Cut the page where a sandbox is started."""
-    found: list[tuple[str, list[Step]]] = []
+    found: list[tuple[str, list[TutorialStep]]] = []
     for block in BLOCK.finditer(page):
         if block["kind"] == "sandbox":
             found.append((block["lines"].strip(), []))
@@ -72,9 +72,9 @@ def chapters(page: str) -> list[Chapter]:
             steps = found[-1][1]
             if line.startswith("> "):
                 last = steps.pop()
-                steps.append(Step(last.command, [*last.expected, line[2:]], last.kind))
+                steps.append(TutorialStep(last.command, [*last.expected, line[2:]], last.kind))
             else:
-                steps.append(Step(line, kind=block["kind"]))
+                steps.append(TutorialStep(line, kind=block["kind"]))
     return [Chapter(start, steps) for start, steps in found]
 
 
@@ -124,7 +124,7 @@ def progress(folder: Path) -> object:
     return sorted((path.name, path.stat().st_size) for path in logs)
 
 
-def typed(steps: Sequence[Step], file: Path) -> list[tuple[str, int]]:
+def typed(steps: Sequence[TutorialStep], file: Path) -> list[tuple[str, int]]:
     """Type them all into one shell, whose variables stay; gives each output and exit status."""
     lines = [step.script.replace(ENV_FILE, str(file)) for step in steps]
     script = "".join(f'{line}\necho "{END}$?"\n' for line in lines)

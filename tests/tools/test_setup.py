@@ -12,7 +12,7 @@ import pytest
 
 from sandbox.server import ROOT
 from tools import setup
-from tools.setup import Refused, Step, check, install, main, pins, weight
+from tools.setup import SetupFailed, SetupStep, check, install, main, pins, weight
 
 WHOLE = ROOT / "requirements.txt"
 DEMO = ROOT / "sandbox" / "requirements.txt"
@@ -72,7 +72,7 @@ def test_a_step_counts_what_pip_says(folder: Path, clock: Iterator[float]) -> No
         "Requirement already satisfied: b==2 in y\nCollecting c==3\n"
         "  Downloading c-3.whl (500 kB)\nInstalling collected packages: a, c"
     )
-    step = Step("packages", [said(text)], total=4)
+    step = SetupStep("packages", [said(text)], total=4)
     step.run(clock.__next__)
     assert (step.state, step.status, step.fetched) == ("packages 3 of 4", 0, 3_000_000)
     assert step.fetching > 0
@@ -82,8 +82,8 @@ def test_a_step_counts_what_pip_says(folder: Path, clock: Iterator[float]) -> No
 def test_a_step_that_waits_is_not_shown_and_does_not_run_after_a_failure(
     folder: Path, clock: Iterator[float]
 ) -> None:
-    first = Step("first", [[sys.executable, "-c", "raise SystemExit(3)"]])
-    second = Step("second", [[sys.executable, "-c", "open('ran', 'w')"]], after=first)
+    first = SetupStep("first", [[sys.executable, "-c", "raise SystemExit(3)"]])
+    second = SetupStep("second", [[sys.executable, "-c", "open('ran', 'w')"]], after=first)
     assert not second.runs
     first.run(clock.__next__)
     second.run(clock.__next__)
@@ -94,7 +94,7 @@ def test_a_step_that_waits_is_not_shown_and_does_not_run_after_a_failure(
 def test_commands_of_a_step_end_with_the_first_that_fails(
     folder: Path, clock: Iterator[float]
 ) -> None:
-    step = Step("two", [[sys.executable, "-c", "raise SystemExit(2)"], said("unreached")])
+    step = SetupStep("two", [[sys.executable, "-c", "raise SystemExit(2)"], said("unreached")])
     step.run(clock.__next__)
     assert step.status == 2
     assert step.log.read_text() == ""
@@ -104,14 +104,14 @@ def test_a_set_up_that_fails_shows_the_last_words(
     folder: Path, clock: Iterator[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = [sys.executable, "-c", "print('no route to the index'); raise SystemExit(1)"]
-    steps = [Step("fine", [said("x")]), Step("packages", [words])]
+    steps = [SetupStep("fine", [said("x")]), SetupStep("packages", [words])]
     monkeypatch.setattr(setup, "TARGETS", {"demo": lambda: steps})
-    with pytest.raises(Refused, match=r"packages failed; .*setup-packages.log:\nno route"):
+    with pytest.raises(SetupFailed, match=r"packages failed; .*setup-packages.log:\nno route"):
         install("demo", clock.__next__)
 
 
 def test_a_command_that_is_not_there_is_a_failure(folder: Path, clock: Iterator[float]) -> None:
-    step = Step("npm", [["no-such-program"]])
+    step = SetupStep("npm", [["no-such-program"]])
     step.run(clock.__next__)
     assert step.status == 1
     assert "no-such-program" in step.log.read_text()
@@ -123,7 +123,7 @@ def test_a_set_up_says_what_it_does_how_long_it_took_and_what_it_takes(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    steps = [Step("Python packages", [said("  Downloading a-1.whl (7 MB)")], total=1)]
+    steps = [SetupStep("Python packages", [said("  Downloading a-1.whl (7 MB)")], total=1)]
     monkeypatch.setattr(setup, "TARGETS", {"demo": lambda: steps})
     install("demo", clock.__next__)
     printed = capsys.readouterr().out
@@ -139,7 +139,7 @@ def test_a_set_up_says_what_it_does_how_long_it_took_and_what_it_takes(
 def test_what_the_machine_lacks_is_said(
     python: tuple[int, int], tools: set[str], wanted: str
 ) -> None:
-    with pytest.raises(Refused, match=wanted):
+    with pytest.raises(SetupFailed, match=wanted):
         check(python, tools.__contains__)
 
 
