@@ -16,6 +16,12 @@ RECOVERING = "birch"
 REFUSING = "cedar"
 TENANTS = (HEALTHY, RECOVERING, REFUSING)
 
+# What a tenant's endpoint does, in a word that is shown beside its name.
+ROLES = {HEALTHY: "healthy", RECOVERING: "down", REFUSING: "refuses"}
+
+# So many events are sent only when the circuit is open, so that all can see who takes them then.
+SENT_LATER = 40
+
 ORDINARY_TYPE = "order.placed"
 SNAPSHOT_TYPE = "catalogue.snapshot"
 
@@ -43,6 +49,11 @@ class Event:
     def digest(self) -> str:
         """What tells its body, byte for byte, from all others."""
         return digest(utf8(self.body))
+
+
+def named(tenant: str) -> str:
+    """A tenant with its role, as it is always shown."""
+    return f"{tenant} ({ROLES[tenant]})"
 
 
 def digest(body: bytes) -> str:

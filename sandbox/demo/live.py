@@ -1,8 +1,8 @@
 """What the person at the terminal sees: a live display, or plain lines without a terminal."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -15,15 +15,47 @@ from rich.progress import (
     TextColumn,
     TimeElapsedColumn,
 )
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
-from sandbox.demo.events import RECOVERING, TENANTS
+from deadletter.circuit.state import State
+from sandbox.demo.events import TENANTS, named
 from sandbox.demo.look import Look
 from sandbox.demo.reconcile import Reconciliation
 
 # Seconds between two lines of figures where nothing can be drawn again.
 LINE_EVERY = 5.0
+
+# What a state of a circuit means for the letters, wherever one is shown.
+MEANINGS = {
+    State.CLOSED: "letters go",
+    State.OPEN: "letters wait",
+    State.HALF_OPEN: "one canary goes first",
+}
+
+# What the decisions mean; those that park are named after their reason.
+DECISIONS = {
+    "REDRIVE": "back to the queue",
+    "HOLD": "waits for its endpoint",
+    "DIVERT": "to a queue of its own",
+    "PARK": "for a person to look at",
+}
+
+# Why the demo's letters are parked.
+PARKED_BECAUSE = {
+    "PERMANENT": "its body cannot be read: no retry helps",
+    "QUARANTINED": "by the rule that was typed",
+}
+
+# The rows of the comparison, by their keys.
+COMPARED = {
+    "broken": "calls to the endpoint that was down",
+    "duplicates": "duplicates",
+    "poison_rounds": "tries of letters without hope",
+    "lost": "lost",
+    "changed": "arrived changed",
+    "left": "left in the DLQ",
+}
 
 
 class Screen(Protocol):
@@ -87,9 +119,8 @@ class PlainScreen:
         if self._clock() - self._shown_at >= LINE_EVERY:
             self._shown_at = self._clock()
             depths = ", ".join(f"{name} {number}" for name, number in places(look).items())
-            circuit = f"{RECOVERING}'s circuit {look.circuit.state}"
             settled = f"{min(look.settled, self._total)} of {self._total} settled"
-            self.tell(f"{settled}; {depths}; {circuit}")
+            self.tell(f"{settled}; {depths}; circuits: {', '.join(circuits(look))}")
 
 
 class LiveScreen:
@@ -149,55 +180,91 @@ def places(look: Look) -> Mapping[str, int]:
     }
 
 
+def circuits(look: Look) -> Iterator[str]:
+    """The state of each endpoint's circuit, and what a state means that holds letters back."""
+    for tenant in TENANTS:
+        circuit = look.circuit_of(tenant)
+        meaning = "" if circuit.is_closed else f": {MEANINGS[circuit.state]}"
+        yield f"{named(tenant)} {circuit.state}{meaning}"
+
+
 def figures(look: Look) -> RenderableType:
-    """Draw three small tables side by side: letters by place, decisions, answers by endpoint."""
-    answers = {
-        f"{tenant} {status}": number
-        for tenant in TENANTS
-        for status, number in sorted(look.answers(tenant).items())
-    }
+    """Draw the letters by place and by decision, and below them the endpoints."""
     row = Table.grid(padding=(0, 4))
-    row.add_row(
-        _table("letters", places(look)),
-        _table("decisions", look.decisions),
-        _state(look),
-        _table("endpoint answers", answers),
-    )
-    return Padding(row, (1, 0))
+    row.add_row(_letters(look), _decisions(look))
+    return Padding(Group(row, "", _endpoints(look)), (1, 0))
 
 
-def _state(look: Look) -> Table:
-    """The circuit of the endpoint that is down."""
-    closed = look.circuit.is_closed
-    table = Table("circuit", box=None, padding=(0, 1, 0, 0))
-    table.add_row(Text(look.circuit.state, style="green" if closed else "bold red"))
+def _letters(look: Look) -> Table:
+    table = _table("letters in", "")
+    for name, number in places(look).items():
+        table.add_row(name, f"{number:,}")
     return table
 
 
-def _table(title: str, numbers: Mapping[str, int]) -> Table:
-    table = Table(title, "", box=None, padding=(0, 1, 0, 0))
+def _decisions(look: Look) -> Table:
+    """What was decided how often, and what that means."""
+    table = _table("decisions", "", "")
+    for name, number in look.decisions.items():
+        table.add_row(name, f"{number:,}", Text(DECISIONS.get(name.split(":")[0], ""), "dim"))
+    return table
+
+
+def _endpoints(look: Look) -> Table:
+    """Each tenant's endpoint: its circuit, and what it answered how often."""
+    table = _table("endpoint", "answers", "circuit")
+    for tenant in TENANTS:
+        circuit = look.circuit_of(tenant)
+        answers = sorted(look.answers(tenant).items())
+        table.add_row(
+            named(tenant),
+            "  ".join(f"{status}: {number:,}" for status, number in answers),
+            Text.assemble(
+                (circuit.state, "green" if circuit.is_closed else "bold red"),
+                (f"  {MEANINGS[circuit.state]}", "dim"),
+            ),
+        )
+    return table
+
+
+def _table(*titles: str) -> Table:
+    """A plain table whose second column has numbers."""
+    table = Table(*titles, box=None, padding=(0, 2, 0, 0))
     table.columns[1].justify = "right"
-    for name, number in numbers.items():
-        table.add_row(name, f"{number:,}")
     return table
 
 
 def account(outcome: Reconciliation) -> Table:
     """Draw the reconciliation: every event once, then what has to be zero."""
-    table = Table("what became of the events", "")
+    table = Table("what became of the events", "", "")
     table.columns[1].justify = "right"
-    for name, number in (
-        ("sent", outcome.sent),
-        ("delivered", outcome.delivered),
-        ("  of them healed by a re-drive", outcome.healed),
-        ("  of them recovered, by the ledger", outcome.recovered),
-        ("  of them through the waiting room", outcome.held),
-        *((f"parked as {reason}", number) for reason, number in outcome.parked_by_reason.items()),
+    table.columns[2].style = "dim"
+    for name, number, meaning in (
+        ("sent", outcome.sent, ""),
+        ("delivered", outcome.delivered, "an endpoint took it"),
+        ("  of them healed", outcome.healed, "failed first, taken after a re-drive"),
+        ("  of them recovered", outcome.recovered, "failed first, by the app's own ledger"),
+        ("  of them held", outcome.held, "waited in the waiting room meanwhile"),
+        *(
+            (f"parked as {reason}", number, PARKED_BECAUSE.get(reason, ""))
+            for reason, number in outcome.parked_by_reason.items()
+        ),
     ):
-        table.add_row(name, f"{number:,}")
+        table.add_row(name, f"{number:,}", meaning)
     table.add_section()
     for name, number in outcome.must_be_zero.items():
-        table.add_row(name, Text(f"{number:,}", style="bold red" if number else "green"))
+        table.add_row(name, Text(f"{number:,}", style="bold red" if number else "green"), "")
     table.add_section()
-    table.add_row("duplicates", f"{outcome.duplicates:,}")
+    table.add_row("duplicates", f"{outcome.duplicates:,}", "taken twice: SQS may deliver again")
+    return table
+
+
+def comparison(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Draw what other ways of emptying a DLQ come to on the same events, a column each."""
+    table = Table(
+        "the same events under",
+        *(Column(f"{row['system']}\n{row['how']}", justify="right") for row in rows),
+    )
+    for key, title in COMPARED.items():
+        table.add_row(title, *(f"{row[key]:,}" for row in rows))
     return table

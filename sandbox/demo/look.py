@@ -2,11 +2,11 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from deadletter.circuit.state import Circuit
-from sandbox.demo.events import RECOVERING
+from sandbox.demo.events import RECOVERING, TENANTS
 from sandbox.demo.pipeline import DemoPipeline, Seated
 from sandbox.demo.receiver import Visit
 
@@ -16,9 +16,9 @@ CLOSED = Circuit("")
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What was seen *at* seconds after the watch began.
+    """What was seen *at* seconds after the demo began.
 
-    *reports* has one of each run so far; *circuit* is that of the endpoint that is down.
+    *reports* has one of each run so far; *circuits* are those of the endpoints, by tenant.
     """
 
     at: float
@@ -28,7 +28,12 @@ class Look:
     seated: Sequence[Seated] = ()
     visits: Sequence[Visit] = ()
     reports: Sequence[Mapping[str, Any]] = ()
-    circuit: Circuit = CLOSED
+    circuits: Mapping[str, Circuit] = field(default_factory=dict)
+
+    @property
+    def circuit(self) -> Circuit:
+        """The circuit of the endpoint that is down."""
+        return self.circuit_of(RECOVERING)
 
     @property
     def on_its_way(self) -> int:
@@ -38,12 +43,17 @@ class Look:
     @property
     def marks(self) -> object:
         """What moves while events are under way; the reports do not count, each run writes one."""
-        return self.dlq, self.main, self.parked, self.seated, len(self.visits), self.circuit
+        return self.dlq, self.main, self.parked, self.seated, len(self.visits), self.circuits
+
+    @property
+    def delivered(self) -> int:
+        """Events that an endpoint has taken."""
+        return len({visit.digest for visit in self.visits if visit.accepted})
 
     @property
     def settled(self) -> int:
         """Events that have; one that is both delivered and parked counts as two."""
-        return len({visit.digest for visit in self.visits if visit.accepted}) + self.parked
+        return self.delivered + self.parked
 
     @property
     def decisions(self) -> Mapping[str, int]:
@@ -52,6 +62,10 @@ class Look:
         for report in self.reports:
             total.update(report["decisions"])
         return dict(sorted(total.items()))
+
+    def circuit_of(self, tenant: str) -> Circuit:
+        """The circuit of a tenant's endpoint."""
+        return self.circuits.get(tenant, CLOSED)
 
     def answers(self, tenant: str) -> Mapping[int, int]:
         """How often the tenant's endpoint answered with each status."""
@@ -64,5 +78,5 @@ def look(pipeline: DemoPipeline, visits: Sequence[Visit], at: float) -> Look:
     # twice rather than never.
     seated = pipeline.seated()
     dlq, main, parked = pipeline.depths()
-    circuit = pipeline.circuit(RECOVERING)
-    return Look(at, dlq, main, parked, seated, visits, pipeline.reports(), circuit)
+    circuits = pipeline.circuits(TENANTS)
+    return Look(at, dlq, main, parked, seated, visits, pipeline.reports(), circuits)

@@ -1,8 +1,9 @@
 """Who would have been called: the alarms that rang while the demo ran.
 
-The demo's outage is short and heals by itself, and what is parked is parked today: no alarm is
-to ring in it, not even for a minute. So what counts is the history of all alarms, and not the
-state that they are left in.
+The demo's outage is short and heals by itself, and what is parked is parked today: on a machine
+that keeps up, no alarm rings in it, not even for a minute. So what counts is the history of all
+alarms, and not the state that they are left in. It is no part of the verdict: an alarm's minute
+lasts six seconds here, and a busy machine may take longer for what a minute is enough for.
 """
 
 import json
@@ -17,11 +18,6 @@ class Pages:
 
     alarms: int
     rang: tuple[str, ...]
-
-    @property
-    def passed(self) -> bool:
-        """Whether there were alarms, and none of them rang."""
-        return self.alarms > 0 and not self.rang
 
     @property
     def says(self) -> str:

@@ -19,6 +19,7 @@ from deadletter.contract import (
     app_parameter,
     pipeline_parameter,
 )
+from deadletter.failure.failure import Failure
 from deadletter.message import stamp
 from deadletter.message.letter import Letter, from_api, utf8
 from deadletter.webhook.endpoint import DEFAULT_ENDPOINT
@@ -134,10 +135,16 @@ class DemoPipeline:
         objects = {entry["Key"] for entry in listed.get("Contents", [])}
         return [_seated(item, objects) for item in items]
 
-    def circuit(self, tenant: str) -> Circuit:
-        """Look at the circuit of a tenant's endpoint."""
-        table, key = self._app["circuits_table"], f"{tenant}/{DEFAULT_ENDPOINT}"
-        return DynamoDBCircuits(self._dynamodb, table, self._name).read([key])[key]
+    def circuits(self, tenants: Sequence[str]) -> Mapping[str, Circuit]:
+        """Look at the circuits of the tenants' endpoints."""
+        table = self._app["circuits_table"]
+        keys = {tenant: f"{tenant}/{DEFAULT_ENDPOINT}" for tenant in tenants}
+        circuits = DynamoDBCircuits(self._dynamodb, table, self._name).read([*keys.values()])
+        return {tenant: circuits[key] for tenant, key in keys.items()}
+
+    def failures(self, origins: Collection[str]) -> Mapping[str, Sequence[Failure]]:
+        """The failures that the ledger keeps, by the first MessageIds of their letters."""
+        return {origin: row.failures for origin, row in self._ledger().rows([*origins]).items()}
 
     def recovered(self) -> list[str]:
         """The first MessageIds of the letters that were processed after all, by the ledger."""
@@ -189,13 +196,14 @@ class DemoPipeline:
         visible, in_flight, delayed = (int(answer["Attributes"][name]) for name in names)
         return visible, in_flight, delayed
 
+    def _ledger(self) -> DynamoDBLedger:
+        """The ledger. It is only read, so nothing is kept."""
+        table = self._app["letters_table"]
+        return DynamoDBLedger(self._dynamodb, table, self._name, time.time, keep_seconds=0)
+
     def _with_reasons(self, letters: Sequence[Letter]) -> list[ParkedEvent]:
         """Read why each letter was parked: off the letter, else out of the ledger."""
-        # It is only read, so nothing is kept.
-        ledger = DynamoDBLedger(
-            self._dynamodb, self._app["letters_table"], self._name, time.time, keep_seconds=0
-        )
-        rows = ledger.rows(
+        rows = self._ledger().rows(
             [copy.message_id for copy in letters if stamp.NAME not in copy.attributes]
         )
         parked = []

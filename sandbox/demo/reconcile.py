@@ -44,6 +44,11 @@ class FoundLetters:
     held: Sequence[str] = ()
     recovered: Sequence[str] = ()
 
+    @property
+    def healed(self) -> frozenset[str]:
+        """The bodies that an endpoint took after a re-drive."""
+        return frozenset(delivery.digest for delivery in self.delivered if delivery.redriven)
+
 
 @dataclass(frozen=True, slots=True)
 class Reconciliation:
@@ -98,20 +103,25 @@ class Reconciliation:
         return not any(self.must_be_zero.values())
 
 
+def ends_of(found: FoundLetters) -> Mapping[str, str]:
+    """The end that each body came to, the best of those where it was found."""
+    # From the worst end to the best: the last word on an event is the best it came to.
+    return {
+        **dict.fromkeys(found.waiting, WAITING),
+        **{letter.digest: letter.reason for letter in found.parked},
+        **{delivery.digest: DELIVERED for delivery in found.delivered},
+    }
+
+
 def reconcile(sent: Sequence[Event], found: FoundLetters) -> Reconciliation:
     """Account for every event of *sent*, whose bodies all differ."""
     by_digest = {event.digest: event for event in sent}
     delivered = [delivery.digest for delivery in found.delivered]
-    # From the worst end to the best: the last word on an event is the best it came to.
-    ends = {
-        **dict.fromkeys(found.waiting, WAITING),
-        **{letter.digest: letter.reason for letter in found.parked},
-        **dict.fromkeys(delivered, DELIVERED),
-    }
+    ends = ends_of(found)
     sightings = Counter([*found.waiting, *(letter.digest for letter in found.parked), *delivered])
     known = {item: end for item, end in ends.items() if item in by_digest}
     numbers = Counter(known.values())
-    healed = {delivery.digest for delivery in found.delivered if delivery.redriven} & known.keys()
+    healed = found.healed & known.keys()
     return Reconciliation(
         sent=len(sent),
         delivered=numbers.pop(DELIVERED, 0),

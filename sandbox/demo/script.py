@@ -1,15 +1,17 @@
-"""What happens in the demo besides the mail: rules are typed and deleted, an endpoint is mended."""
+"""What happens in the demo besides the mail: rules are typed and deleted, an endpoint is mended.
 
-from collections.abc import Callable, Iterator
+Nothing happens by the clock. Each step waits for what was seen, so a slow machine tells the same
+story, in the same order.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from sandbox.demo.events import HEALTHY, RECOVERING, REFUSING, SNAPSHOT_TYPE, TENANTS
+from sandbox.demo.events import HEALTHY, RECOVERING, REFUSING, SNAPSHOT_TYPE, TENANTS, named
 from sandbox.demo.look import Look
 from sandbox.demo.pipeline import DemoPipeline
 from sandbox.demo.receiver import Receiver
-
-# Long enough for letters to come back into the outage and fail again.
-OUTAGE_SECONDS = 40.0
+from sandbox.demo.settings import COOLDOWN_SECONDS
 
 HOLD_RULE = "hold-snapshots"
 QUARANTINE_RULE = f"quarantine-{REFUSING}"
@@ -28,19 +30,70 @@ def prepare(pipeline: DemoPipeline, receiver: Receiver) -> Iterator[str]:
     """Set the scene before the first event is sent, and tell of it."""
     for tenant in TENANTS:
         pipeline.register(tenant, receiver.url(tenant))
-    yield f"{HEALTHY}'s endpoint is well, {RECOVERING}'s answers 503, {REFUSING}'s always 422"
+    yield (
+        f"three tenants: {named(HEALTHY)} answers 200, {named(RECOVERING)} 503,"
+        f" {named(REFUSING)} always 422"
+    )
     pipeline.add_rule(
         HOLD_RULE,
         messageType=SNAPSHOT_TYPE,
         action="HOLD",
         reason="a megabyte each: not before the endpoint is back",
     )
-    yield f"rule {HOLD_RULE} typed: a snapshot that fails has to wait"
+    yield f"rule {HOLD_RULE} typed: a snapshot that fails has to wait (HOLD)"
 
 
-def steps(pipeline: DemoPipeline, receiver: Receiver) -> list[ScriptStep]:
-    """List what happens while the mail is on its way; each waits for its moment."""
-    return [
+def steps(
+    pipeline: DemoPipeline,
+    *,
+    later: Collection[str],
+    send_later: Callable[[], None],
+    mend: Callable[[], None],
+) -> Sequence[Sequence[ScriptStep]]:
+    """List what happens while the mail is on its way, in threads that do not wait for each other.
+
+    *later* are the digests of the events that *send_later* sends; *mend* ends the outage.
+    """
+
+    def healthy_goes_on(look: Look) -> bool:
+        """An event that was sent while the circuit was open has reached the healthy tenant."""
+        return any(
+            visit.tenant == HEALTHY and visit.accepted and visit.digest in later
+            for visit in look.visits
+        )
+
+    outage = [
+        ScriptStep(
+            circuit_opened,
+            send_later,
+            f"{named(RECOVERING)} takes nothing: its circuit opens, and its letters wait;"
+            f" {len(later)} more events are sent",
+        ),
+        ScriptStep(
+            healthy_goes_on,
+            _nothing,
+            f"{named(HEALTHY)} takes its events meanwhile: each endpoint has its own circuit",
+        ),
+        ScriptStep(
+            canary_failed,
+            _nothing,
+            f"one of {named(RECOVERING)}'s letters went first, the canary, and failed again:"
+            " all others go on waiting",
+        ),
+        ScriptStep(
+            only_waiting,
+            mend,
+            f"all others have settled; {named(RECOVERING)}'s wait, the snapshot with its megabyte"
+            " in S3; now the endpoint is up again",
+        ),
+        ScriptStep(
+            circuit_closed,
+            lambda: pipeline.remove_rule(HOLD_RULE),
+            "canaries came through: the circuit closes, the waiting letters go;"
+            f" rule {HOLD_RULE} deleted",
+        ),
+    ]
+    refusal = [
         ScriptStep(
             refused_again,
             lambda: pipeline.add_rule(
@@ -49,26 +102,11 @@ def steps(pipeline: DemoPipeline, receiver: Receiver) -> list[ScriptStep]:
                 action="QUARANTINE",
                 reason="answers 422 to whatever is sent again",
             ),
-            f"{REFUSING} refuses re-driven letters, too: rule {QUARANTINE_RULE} typed",
-        ),
-        ScriptStep(
-            circuit_opened,
-            _nothing,
-            f"{RECOVERING} takes nothing: its circuit opens, and only its letters wait",
-        ),
-        ScriptStep(
-            healthy_goes_on,
-            _nothing,
-            f"{HEALTHY} goes on taking events meanwhile",
-        ),
-        ScriptStep(outage_is_over, receiver.mend, f"{RECOVERING}'s endpoint is up again"),
-        ScriptStep(circuit_closed, _nothing, "canaries came through: the circuit closes"),
-        ScriptStep(
-            recovered,
-            lambda: pipeline.remove_rule(HOLD_RULE),
-            f"{RECOVERING} takes events: rule {HOLD_RULE} deleted",
+            f"{named(REFUSING)} refuses re-driven letters, too: rule {QUARANTINE_RULE} typed,"
+            " a person decides on them",
         ),
     ]
+    return [outage, refusal]
 
 
 def _nothing() -> None:
@@ -76,13 +114,19 @@ def _nothing() -> None:
 
 
 def circuit_opened(look: Look) -> bool:
-    return not look.circuit.is_closed
+    """It has been open, whatever it is by now."""
+    return look.circuit.outage > 0
 
 
-def healthy_goes_on(look: Look) -> bool:
-    """The latest event went to the healthy tenant, while another's circuit is open."""
-    latest = look.visits[-1] if look.visits else None
-    return not look.circuit.is_closed and latest is not None and latest.tenant == HEALTHY
+def canary_failed(look: Look) -> bool:
+    """A letter went into the outage again and failed, which makes the next cooldown longer."""
+    return look.circuit.cooldown > COOLDOWN_SECONDS
+
+
+def only_waiting(look: Look) -> bool:
+    """Nothing is on its way but what waits, the snapshot with it."""
+    snapshot_waits = any(letter.in_bucket for letter in look.seated)
+    return snapshot_waits and not look.main and not look.dlq
 
 
 def circuit_closed(look: Look) -> bool:
@@ -93,14 +137,3 @@ def circuit_closed(look: Look) -> bool:
 def refused_again(look: Look) -> bool:
     """A letter of the bad tenant came back, and is refused as before."""
     return any(visit.tenant == REFUSING and visit.attempt > 1 for visit in look.visits)
-
-
-def outage_is_over(look: Look) -> bool:
-    """It has lasted, the snapshot sits in the waiting room, and the circuit has opened."""
-    waits = any(letter.in_bucket for letter in look.seated)
-    return look.at >= OUTAGE_SECONDS and waits and look.circuit.outage > 0
-
-
-def recovered(look: Look) -> bool:
-    """The endpoint that was down has taken an event."""
-    return any(visit.tenant == RECOVERING and visit.accepted for visit in look.visits)

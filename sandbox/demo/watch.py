@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from sandbox.demo.look import Look
 from sandbox.demo.script import ScriptStep
-from sandbox.progress import Progress
+from sandbox.progress import STANDSTILL_SECONDS, Progress
 
 # The schedule starts a run a minute; an impatient engineer starts the next one soon
 # after the last has ended, or should have (its timeout is 55 seconds).
@@ -17,31 +17,36 @@ EMPTY_LOOKS = 2
 
 def watch(
     look: Callable[[], Look],
-    steps: Sequence[ScriptStep],
+    threads: Sequence[Sequence[ScriptStep]],
     *,
     start_run: Callable[[], None],
     tell: Callable[[str], None],
+    standstill: float = STANDSTILL_SECONDS,
 ) -> Iterator[Look]:
     """Yield look after look; do each step when its moment comes, start a run now and then.
 
-    It ends when nothing is on its way. It also ends when nothing has moved for long; what is
-    on its way then is reported as waiting. It never pauses: the caller does, between looks.
+    The steps of a thread are done in their order, whatever is seen sooner. It ends when nothing
+    is on its way. It also ends when nothing has moved for *standstill* seconds; what is on its
+    way then is reported as waiting. It never pauses: the caller does, between looks.
     """
     progress = Progress()
-    waiting = list(steps)
-    started_at = 0.0
+    waiting = [list(thread) for thread in threads]
+    started_at: float | None = None
     reports_when_ended = 0
     empty = 0
     while empty < EMPTY_LOOKS:
         seen = look()
+        if started_at is None:
+            started_at = seen.at
         yield seen
         progress.read(seen.marks, seen.at)
-        if progress.is_over():
+        if progress.is_over(standstill):
             return
-        for step in [letter for letter in waiting if letter.when(seen)]:
-            step.act()
-            tell(step.says)
-            waiting.remove(step)
+        for thread in waiting:
+            while thread and thread[0].when(seen):
+                step = thread.pop(0)
+                step.act()
+                tell(step.says)
         run_has_ended = len(seen.reports) >= reports_when_ended
         nothing_left = run_has_ended and not seen.on_its_way
         empty = empty + 1 if nothing_left else 0

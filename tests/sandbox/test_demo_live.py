@@ -2,20 +2,30 @@
 
 import io
 import json
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 from rich.console import Console
 
+from deadletter.circuit.state import Circuit, State
 from sandbox.demo.events import HEALTHY, RECOVERING, plan
-from sandbox.demo.live import LINE_EVERY, account, figures, screen
+from sandbox.demo.live import (
+    COMPARED,
+    LINE_EVERY,
+    MEANINGS,
+    account,
+    comparison,
+    figures,
+    screen,
+)
 from sandbox.demo.look import Look
 from sandbox.demo.pages import Pages
 from sandbox.demo.pipeline import Seated
+from sandbox.demo.play import deliveries
 from sandbox.demo.receiver import Visit
 from sandbox.demo.reconcile import DeliveredEvent, FoundLetters, reconcile
-from sandbox.demo.run import deliveries
-from sandbox.demo.run import figures as report_figures
+from sandbox.demo.report import figures as report_figures
 
 EVENTS = plan(seed=1)
 LOOK = Look(
@@ -49,10 +59,32 @@ def test_the_figures_show_every_place_every_decision_and_every_answer():
         ("lot", "12"),
         ("PARK:MALFORMED", "12"),
         ("REDRIVE", "64"),
-        ("200", "1"),
-        ("503", "1"),
+        ("200:", "1"),
+        ("503:", "1"),
     ):
         assert (name, number) in pairwise(words)
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_all_circuits_are_shown_with_the_tenants_role_and_what_holds_letters_back(terminal):
+    half_open = {RECOVERING: Circuit("birch/default", State.HALF_OPEN)}
+    where = console(terminal=terminal)
+    with screen(where, lambda: 0.0, total=331) as display:
+        display.show(replace(LOOK, circuits=half_open))
+    for text in ("aspen (healthy)", "birch (down)", "cedar (refuses)", "one canary goes first"):
+        assert text in printed(where)
+
+
+def test_every_state_of_a_circuit_is_explained():
+    assert MEANINGS.keys() == set(State)
+
+
+def test_the_comparison_has_a_column_for_each_way():
+    where = console(terminal=False)
+    way = {"system": "a loop", "how": "modelled", "note": "", **dict.fromkeys(COMPARED, 7)}
+    where.print(comparison([way, way | {"broken": 1234}]))
+    assert printed(where).count("modelled") == 2
+    assert "1,234" in printed(where)
 
 
 def test_a_log_gets_plain_lines_and_figures_only_now_and_then():

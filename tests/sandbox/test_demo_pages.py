@@ -1,8 +1,6 @@
-"""A demo passes only if no alarm was in ALARM at any time, and some were watching."""
+"""The demo names each alarm that was in ALARM at any time, and says how many were watching."""
 
 import json
-
-import pytest
 
 from sandbox.demo.pages import Pages, pages
 
@@ -46,21 +44,14 @@ class Paginator:
 def test_no_alarm_that_rang_is_the_demo_that_passes() -> None:
     called = pages(CloudWatch({STALLED: "OK", DEPTH: "INSUFFICIENT_DATA"}, [(STALLED, "OK")]))
     assert called == Pages(2, ())
-    assert called.passed
     assert called.says == "alarms that rang: 0 (of 2 that watched)"
 
 
 def test_an_alarm_that_is_over_has_rung_all_the_same() -> None:
     called = pages(CloudWatch({STALLED: "OK"}, [(STALLED, "ALARM"), (STALLED, "OK")]))
     assert called.rang == (STALLED,)
-    assert not called.passed
     assert STALLED in called.says
 
 
 def test_an_alarm_that_was_made_ringing_rings() -> None:
     assert pages(CloudWatch({DEPTH: "ALARM"}, [])).rang == (DEPTH,)
-
-
-@pytest.mark.parametrize("rang", [(), (DEPTH,)])
-def test_without_alarms_nothing_is_known(rang: tuple[str, ...]) -> None:
-    assert not Pages(0, rang).passed

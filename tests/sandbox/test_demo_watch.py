@@ -1,46 +1,52 @@
 """The demo acts at the right moment, and ends neither too early nor never."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from typing import cast
 
 import pytest
 
 from deadletter.circuit.state import Circuit, State
 from sandbox.demo.events import HEALTHY, RECOVERING, REFUSING
 from sandbox.demo.look import CLOSED, Look
-from sandbox.demo.pipeline import Seated
+from sandbox.demo.pipeline import DemoPipeline, Seated
 from sandbox.demo.receiver import Visit
 from sandbox.demo.script import (
-    OUTAGE_SECONDS,
     ScriptStep,
+    canary_failed,
     circuit_closed,
     circuit_opened,
-    healthy_goes_on,
-    outage_is_over,
-    recovered,
+    only_waiting,
     refused_again,
+    steps,
 )
+from sandbox.demo.settings import COOLDOWN_SECONDS
 from sandbox.demo.watch import RUN_EVERY_SECONDS, RUN_LASTS_SECONDS, watch
 from sandbox.progress import STANDSTILL_SECONDS
 
 OPENED = Circuit("birch/default", State.OPEN, generation=1, outage=1, opened_at=1.0)
-STAGES = (circuit_opened, healthy_goes_on, circuit_closed)
 REPORT = {"decisions": {"REDRIVE": 2, "HOLD": 1}}
 
 
 class Watched:
     """Plays looks to a watch, the last of them for ever, and records what it does."""
 
-    def __init__(self, looks: Sequence[Look], steps: Sequence[ScriptStep] = ()) -> None:
+    def __init__(
+        self,
+        looks: Sequence[Look],
+        threads: Sequence[Sequence[ScriptStep]] = (),
+        standstill: float = STANDSTILL_SECONDS,
+    ) -> None:
         self.runs: list[float] = []
         self.told: list[str] = []
         self.seen: list[Look] = []
         self._looks = list(looks)
         for look in watch(
             self._look,
-            steps,
+            threads,
             start_run=lambda: self.runs.append(self.seen[-1].at),
             tell=self.told.append,
+            standstill=standstill,
         ):
             assert look is self.seen[-1]
 
@@ -91,19 +97,25 @@ def test_it_goes_on_as_long_as_anything_moves():
     assert len(Watched([*looks, empty(802, 100), empty(803, 100)]).seen) == 11
 
 
+def test_a_slow_machine_is_waited_for_longer():
+    looks = [busy(0), busy(STANDSTILL_SECONDS), empty(200, 9), empty(201, 9)]
+    assert len(Watched(looks, standstill=4 * STANDSTILL_SECONDS).seen) == 4
+
+
 def test_a_run_is_started_only_when_the_last_has_ended_or_should_have():
-    first = RUN_EVERY_SECONDS
+    began = 30.0
+    first = began + RUN_EVERY_SECONDS
     late = first + RUN_LASTS_SECONDS
     watched = Watched(
         [
-            busy(0),
+            busy(began),
             busy(first),
             busy(first + RUN_EVERY_SECONDS),  # the first is still under way
             busy(late - 1),
             busy(late),  # it never said that it ended
             busy(late + 1, runs_ended=1),
             busy(late + RUN_EVERY_SECONDS, runs_ended=1),
-            busy(late + 1 + STANDSTILL_SECONDS),
+            busy(late + began + STANDSTILL_SECONDS),
         ]
     )
     assert watched.runs == [first, late, late + RUN_EVERY_SECONDS]
@@ -111,15 +123,22 @@ def test_a_run_is_started_only_when_the_last_has_ended_or_should_have():
 
 def test_it_waits_for_the_report_of_the_run_under_way():
     first = RUN_EVERY_SECONDS
-    looks = [busy(first), empty(first + 1), empty(first + 2), empty(first + 3, 1), empty(9, 1)]
-    assert len(Watched(looks).seen) == 5
+    looks = [
+        busy(0),
+        busy(first),
+        empty(first + 1),
+        empty(first + 2),
+        empty(first + 3, 1),
+        empty(9, 1),
+    ]
+    assert len(Watched(looks).seen) == 6
 
 
 def test_no_run_is_started_when_nothing_is_left():
     assert Watched([empty(0), empty(RUN_EVERY_SECONDS + 1)]).runs == []
 
 
-def test_a_step_is_done_once_and_told_when_its_moment_has_come():
+def test_the_steps_of_a_thread_are_done_once_and_told_in_their_order():
     done: list[str] = []
 
     def step(name: str, when: Callable[[Look], bool]) -> ScriptStep:
@@ -127,9 +146,12 @@ def test_a_step_is_done_once_and_told_when_its_moment_has_come():
 
     watched = Watched(
         [busy(0), busy(1), busy(2), busy(STANDSTILL_SECONDS)],
-        [step("never", lambda look: look.at > 1e6), step("at 1", lambda look: look.at >= 1)],
+        [
+            [step("never", lambda look: look.at > 1e6), step("after never", lambda look: True)],
+            [step("at 1", lambda look: look.at >= 1), step("after 1", lambda look: True)],
+        ],
     )
-    assert done == watched.told == ["at 1"]
+    assert done == watched.told == ["at 1", "after 1"]
 
 
 def test_the_bad_tenant_is_quarantined_once_it_refuses_a_redriven_letter():
@@ -143,46 +165,92 @@ WAITS = [Seated("id", in_bucket=True)]
 
 
 @pytest.mark.parametrize(
-    ("at", "seated", "circuit", "over"),
+    ("look", "over"),
     [
-        (OUTAGE_SECONDS, WAITS, OPENED, True),
-        (OUTAGE_SECONDS - 1, WAITS, OPENED, False),
-        (OUTAGE_SECONDS, [Seated("id", in_bucket=False)], OPENED, False),
-        (OUTAGE_SECONDS, [], OPENED, False),
-        (OUTAGE_SECONDS, WAITS, CLOSED, False),
+        (Look(1, seated=WAITS), True),
+        (Look(1, seated=WAITS, main=1), False),
+        (Look(1, seated=WAITS, dlq=1), False),
+        (Look(1, seated=[Seated("id", in_bucket=False)]), False),
+        (Look(1), False),
     ],
+    ids=["all wait", "main queue", "DLQ", "no snapshot", "nothing"],
 )
-def test_the_outage_is_not_over_before_the_snapshot_waits_and_the_circuit_has_opened(
-    at, seated, circuit, over
-):
-    assert outage_is_over(Look(at, seated=seated, circuit=circuit)) is over
+def test_the_outage_is_not_over_before_all_else_has_settled_and_the_snapshot_waits(look, over):
+    assert only_waiting(look) is over
+
+
+def seen_circuit(circuit: Circuit) -> Look:
+    return Look(1, circuits={RECOVERING: circuit})
 
 
 def test_the_circuit_is_told_of_as_it_goes():
-    back = replace(OPENED, state=State.CLOSED, closed_at=2.0)
-    told = [
-        [step(Look(1, visits=visits, circuit=circuit)) for step in STAGES]
-        for circuit, visits in (
-            (CLOSED, [visit(HEALTHY)]),
-            (OPENED, []),
-            (OPENED, [visit(HEALTHY), visit(RECOVERING, status=503)]),
-            (OPENED, [visit(RECOVERING, status=503), visit(HEALTHY)]),
-            (back, [visit(HEALTHY)]),
-        )
-    ]
-    assert told == [
+    failed = replace(OPENED, cooldown=COOLDOWN_SECONDS * 1.5)
+    back = replace(failed, state=State.CLOSED, closed_at=2.0)
+    stages = (circuit_opened, canary_failed, circuit_closed)
+    assert [
+        [stage(seen_circuit(circuit)) for stage in stages]
+        for circuit in (CLOSED, replace(OPENED, cooldown=COOLDOWN_SECONDS), failed, back)
+    ] == [
         [False, False, False],
         [True, False, False],
-        [True, False, False],
         [True, True, False],
-        [False, False, True],
+        [True, True, True],
     ]
 
 
-def test_the_hold_ends_when_the_endpoint_that_was_down_takes_an_event():
-    down = [visit(RECOVERING, status=503), visit(HEALTHY)]
-    assert not recovered(Look(9, visits=down))
-    assert recovered(Look(9, visits=[*down, visit(RECOVERING)]))
+@dataclass
+class Stage:
+    """Takes down what the script does to the pipeline and the endpoint."""
+
+    done: list[str] = field(default_factory=list)
+
+    def add_rule(self, rule_id: str, **_columns: str) -> None:
+        self.done.append(f"typed {rule_id}")
+
+    def remove_rule(self, rule_id: str) -> None:
+        self.done.append(f"deleted {rule_id}")
+
+    def play(self, looks: Sequence[Look]) -> Watched:
+        script = steps(
+            cast(DemoPipeline, self),
+            later={"later"},
+            send_later=lambda: self.done.append("sent more"),
+            mend=lambda: self.done.append("mended"),
+        )
+        return Watched(looks, script)
+
+
+OUTAGE = Look(
+    1,
+    seated=WAITS,
+    visits=[visit(HEALTHY), visit(RECOVERING, status=503)],
+    circuits={RECOVERING: replace(OPENED, cooldown=COOLDOWN_SECONDS * 1.5)},
+)
+GOES_ON = replace(OUTAGE, visits=[*OUTAGE.visits, visit(HEALTHY, digest="later")])
+
+
+def test_the_outage_goes_on_until_the_healthy_tenant_has_taken_an_event_sent_in_it():
+    stage = Stage()
+    stage.play([OUTAGE, OUTAGE, empty(2, 9), empty(3, 9)])
+    assert stage.done == ["sent more"]
+
+
+def test_a_story_seen_in_one_look_is_told_in_its_order():
+    stage = Stage()
+    refused = replace(GOES_ON, visits=[*GOES_ON.visits, visit(REFUSING, status=422, attempt=2)])
+    closed = replace(OPENED, state=State.CLOSED, cooldown=4.5, closed_at=2.0)
+    watched = stage.play(
+        [refused, replace(GOES_ON, circuits={RECOVERING: closed}), empty(2, 9), empty(3, 9)]
+    )
+    assert stage.done == [
+        "sent more",
+        "mended",
+        "typed quarantine-cedar",
+        "deleted hold-snapshots",
+    ]
+    assert len(watched.told) == 6
+    for tenant, role in (("aspen", "healthy"), ("birch", "down"), ("cedar", "refuses")):
+        assert any(f"{tenant} ({role})" in line for line in watched.told)
 
 
 def test_a_look_adds_up_the_decisions_of_all_runs():

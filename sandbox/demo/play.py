@@ -1,0 +1,129 @@
+"""The mail goes out, the story is played, and every end is looked at."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from deadletter.failure.failure import Failure
+from sandbox.demo.chronicle import Chronicle
+from sandbox.demo.events import SENT_LATER, Event
+from sandbox.demo.look import Look, look
+from sandbox.demo.pipeline import DemoPipeline
+from sandbox.demo.receiver import Receiver, Visit
+from sandbox.demo.reconcile import DeliveredEvent, FoundLetters
+from sandbox.demo.script import prepare, steps
+from sandbox.demo.watch import watch
+from sandbox.progress import STANDSTILL_SECONDS
+
+LOOK_EVERY_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What there was at the end.
+
+    found           what lay at every end
+    last            the last look
+    origins         the events by the MessageIds they were given
+    failures        those that the ledger keeps, by the same
+    runs_in_outage  runs of the redriver that ended during the outage
+    """
+
+    found: FoundLetters
+    last: Look
+    origins: Mapping[str, Event]
+    failures: Mapping[str, Sequence[Failure]]
+    runs_in_outage: int
+
+
+class Play:
+    """One performance; *clock* gives seconds since the demo began, *pace* is that of time-outs."""
+
+    def __init__(
+        self,
+        pipeline: DemoPipeline,
+        receiver: Receiver,
+        chronicle: Chronicle,
+        clock: Callable[[], float],
+        pace: int,
+    ) -> None:
+        self._pipeline = pipeline
+        self._receiver = receiver
+        self._chronicle = chronicle
+        self._clock = clock
+        self._pace = pace
+        self._origins: dict[str, Event] = {}
+        self._runs_in_outage = 0
+
+    def all_of(self, events: Sequence[Event]) -> Played:
+        """Send the events, watch until they have settled, then look at every end."""
+        pipeline, tell = self._pipeline, self._chronicle.tell
+        for scene in prepare(pipeline, self._receiver):
+            tell(scene)
+        first, later = events[:-SENT_LATER], events[-SENT_LATER:]
+        self._chronicle.outage_began()
+        self._send(first)
+        tell(f"{len(first)} events sent")
+        script = steps(
+            pipeline,
+            later=frozenset(event.digest for event in later),
+            send_later=lambda: self._send(later),
+            mend=self._mend,
+        )
+        held: set[str] = set()
+        for seen in watch(
+            self._look,
+            script,
+            start_run=pipeline.start_run,
+            tell=tell,
+            standstill=STANDSTILL_SECONDS * self._pace,
+        ):
+            self._chronicle.saw(seen)
+            held |= {letter.origin for letter in seen.seated}
+            time.sleep(LOOK_EVERY_SECONDS)
+        found = self._found(held)
+        last = self._look()
+        self._chronicle.saw(last)
+        failures = pipeline.failures(self._origins)
+        return Played(found, last, self._origins, failures, self._runs_in_outage)
+
+    def _look(self) -> Look:
+        return look(self._pipeline, self._receiver.visits, self._clock())
+
+    def _send(self, events: Sequence[Event]) -> None:
+        self._origins |= self._pipeline.send(events)
+
+    def _mend(self) -> None:
+        self._receiver.mend()
+        self._chronicle.outage_ended()
+        self._runs_in_outage = len(self._pipeline.reports())
+
+    def _found(self, held: set[str]) -> FoundLetters:
+        pipeline, origins = self._pipeline, self._origins
+        return FoundLetters(
+            delivered=deliveries(self._receiver.visits, origins),
+            parked=pipeline.parked(),
+            waiting=[
+                *pipeline.on_its_way(),
+                *(_digest(letter.origin, origins) for letter in pipeline.seated()),
+            ],
+            held=[_digest(message, origins) for message in held],
+            recovered=[_digest(origin, origins) for origin in pipeline.recovered()],
+        )
+
+
+def deliveries(visits: Sequence[Visit], origins: Mapping[str, Event]) -> list[DeliveredEvent]:
+    """List what endpoints accepted; *origins* are the events by the MessageIds they were given.
+
+    A letter that has no room for the Redrive attribute comes back under another
+    webhook-id, in what looks like a first life.
+    """
+    return [
+        DeliveredEvent(visit.digest, redriven=visit.attempt > 1 or visit.webhook_id not in origins)
+        for visit in visits
+        if visit.accepted
+    ]
+
+
+def _digest(origin: str, origins: Mapping[str, Event]) -> str:
+    return origins[origin].digest if origin in origins else origin

@@ -1,0 +1,55 @@
+"""The demo's pipeline: the settings, compressed in time; the code is the code."""
+
+from collections.abc import Mapping
+from typing import Any
+
+# Until the first canary goes; each that fails makes the next one wait longer.
+COOLDOWN_SECONDS = 3
+
+# Seconds on a quiet machine: of the consumer's function, of one of the five POSTs of its batch, of
+# the right to send a canary, which outlives the function by half a minute, and until a circuit that
+# has closed counts as closed for good. Nothing in the demo waits for them to pass.
+TIMEOUT = 30
+REQUEST_TIMEOUT = 5
+LEASE = 60
+SETTLE = 60
+
+
+def pipeline(scale: int) -> Mapping[str, Any]:
+    """The settings, with time-outs *scale* times as long as on a quiet machine.
+
+    What fails once is a letter a second later.
+    """
+    return {
+        "name": "orders",
+        "context": {"tenantId": "body.tenantId", "messageType": "body.type"},
+        "consumer": {
+            "kind": "webhook",
+            "timeout": TIMEOUT * scale,
+            "request_timeout": REQUEST_TIMEOUT * scale,
+            "batch_size": 5,
+            # Each is a process here, and a laptop has few cores.
+            "max_concurrency": 2,
+            "allow_loopback": True,
+        },
+        "main_queue": {"max_receive_count": 1},
+        "retry": {"base": 1, "cap": 1, "floor": 0},
+        "circuit": {
+            "window": 12,
+            "failure_rate": 0.95,
+            "minimum": 30,
+            "consecutive": 15,
+            "cooldown": COOLDOWN_SECONDS,
+            "cooldown_factor": 1.5,
+            "cooldown_cap": 8,
+            "settle": SETTLE * scale,
+            "lease": LEASE * scale,
+            "ramp": 5,
+        },
+        "workers": 2,
+        # A letter that its endpoint refuses waits for the rule that quarantines it: its circuit
+        # stays closed, and three lives take seconds here.
+        "poison_lives": 20,
+        # More attempts than patience lasts for.
+        "policy": {"max_attempts": 20, "backoff": {"base": 1, "cap": 4, "floor": 0}},
+    }
