@@ -1,0 +1,114 @@
+"""What a newcomer reads first names what exists: links, commands, settings, figures."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from infra.context import read
+from tests.console.command_lines import parse, takes_options
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+ADOPT = (ROOT / "docs" / "before-you-adopt.md").read_text()
+FIRST = ("README.md", *(f"docs/{name}.md" for name in ("before-you-adopt", "install", "tutorial")))
+
+FENCE = re.compile(r"^```(?P<kind>[^\n]*)\n(?P<text>.*?)^```$", re.M | re.S)
+
+
+def links() -> list[tuple[str, str]]:
+    """Each page with what it links to in this repository."""
+    found = []
+    for page in FIRST:
+        for target in re.findall(r"\]\(([^)\s]+)\)", (ROOT / page).read_text()):
+            if "://" not in target:
+                found.append((page, target))
+    return found
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors that a reader's browser finds in a page of Markdown."""
+    titles = re.findall(r"^#+ (.+)$", page.read_text(), re.M)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def typed(page: str) -> set[str]:
+    """The command lines of `dlq` in a page, in blocks and in sentences."""
+    blocks = [line for match in FENCE.finditer(page) for line in match["text"].splitlines()]
+    words = re.findall(r"`(dlq [^`]+)`", FENCE.sub("", page))
+    lines = [line.partition("#")[0].strip() for line in blocks if line.startswith("dlq ")]
+    return {" ".join(line.split()) for line in [*lines, *words]}
+
+
+@pytest.mark.parametrize(("page", "target"), links())
+def test_a_link_leads_to_something(page: str, target: str) -> None:
+    path, _, anchor = target.partition("#")
+    file = (ROOT / page).parent / path if path else ROOT / page
+    assert file.exists(), target
+    if anchor and file.suffix == ".md":
+        assert anchor in anchors(file), target
+
+
+@pytest.mark.parametrize("command", sorted(typed(README) | typed(ADOPT)))
+def test_a_command_is_one_that_dlq_takes(command: str) -> None:
+    if re.fullmatch(r"dlq [a-z ]+", command):
+        # Named and not typed: what it takes is left out.
+        assert takes_options(command)
+    else:
+        parse(command)
+
+
+def test_make_targets_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    for target in re.findall(r"\bmake ([a-z-]+)(?=[\s`])", README + ADOPT):
+        assert re.search(rf"^{target}:", makefile, re.M), target
+    assert "DEMO := build/.ready-demo" in makefile
+
+
+def test_the_entry_of_the_readme_is_one_that_the_settings_accept() -> None:
+    [text] = [match["text"] for match in FENCE.finditer(README) if match["kind"] == "json"]
+    settings = read({"pipelines": [json.loads(text)]})
+    assert [pipeline.mode for pipeline in settings.pipelines] == ["observe"]
+
+
+def test_the_readme_follows_the_order_of_doubts_and_is_short() -> None:
+    assert len(README.splitlines()) <= 200
+    titles = re.findall(r"^## (.+)$", README, re.M)
+    assert titles == [
+        "See it, without an account",
+        "Ask it about your queue, with nothing deployed",
+        "What it would do to your queue",
+        "On your account",
+        "What it never does",
+        "At three in the morning",
+        "How to get out again",
+        "Read on",
+    ]
+
+
+def test_the_page_before_adopting_is_read_in_two_minutes() -> None:
+    prose = [line for line in FENCE.sub("", ADOPT).splitlines() if not line.startswith("|")]
+    assert len(" ".join(prose).split()) <= 500
+
+
+def test_figures_stand_where_they_were_measured() -> None:
+    proof = (ROOT / "docs" / "proof.md").read_text()
+    assert "200,000 schedules" in README
+    assert "The 200,000 schedules" in proof
+    assert "65 planted bugs" in README
+    assert "65 planted bugs" in " ".join(proof.split())
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "nothing of yours is touched",
+        "a typo matches nothing, and says so",
+        "in an app of your own:",
+    ],
+)
+def test_what_turned_out_untrue_is_not_said_again(claim: str) -> None:
+    assert claim not in " ".join(README.split())
