@@ -78,7 +78,8 @@ def test_every_supported_python_is_tested_with_the_command_of_the_readme() -> No
     workflow = yaml.safe_load((ROOT / ".github/workflows/test.yml").read_text())
     job = workflow["jobs"]["test"]
     assert job["strategy"]["matrix"]["python"] == ["3.11", "3.12", "3.13"]
-    assert [one["run"] for one in job["steps"] if "run" in one] == ["make test"]
+    assert [one["run"] for one in job["steps"] if "run" in one] == ["bash .ci/run"]
+    assert (ROOT / ".ci" / "run").read_text().splitlines()[-1] == "make test"
 
 
 @pytest.mark.parametrize("name", LOCKS)
