@@ -19,12 +19,14 @@ export PATH := $(CURDIR)/$(BIN):$(CURDIR)/node_modules/.bin:$(PATH)
 # Each of the targets that follow on a core of its own; make 4 shows their output one by one.
 SIDE_BY_SIDE := $(MAKE) --no-print-directory -j $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
-.PHONY: help setup demo demo-replay test check lint types unit scan audit simulation e2e pager scenarios drill nightly mutation sim bench synth deploy sandbox lock docs clean
+.PHONY: help setup ready demo demo-replay test check lint types unit scan audit simulation e2e pager scenarios drill nightly mutation sim bench synth deploy sandbox lock docs clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
 setup: $(READY) ## Install everything: for the demo, the tests and the scanners
+
+ready: $(DEMO) ## Install what the demo, the sandbox and a deployment need
 
 # A stamp is as new as the newest lock file that it was made from.
 $(DEMO): sandbox/requirements.txt lambdas/requirements.txt package-lock.json pyproject.toml
