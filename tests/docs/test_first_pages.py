@@ -65,7 +65,6 @@ def test_make_targets_exist() -> None:
     makefile = (ROOT / "Makefile").read_text()
     for target in re.findall(r"\bmake ([a-z-]+)(?=[\s`])", README + ADOPT):
         assert re.search(rf"^{target}:", makefile, re.M), target
-    assert "DEMO := build/.ready-demo" in makefile
 
 
 def test_the_entry_of_the_readme_is_one_that_the_settings_accept() -> None:
