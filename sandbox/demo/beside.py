@@ -24,8 +24,8 @@ from sandbox.demo.reconcile import Reconciliation
 
 MINUTE = 60.0
 
-# How long somebody goes on after the outage: the letters that can be healed are then healed.
-AFTERWARDS_MINUTES = 3
+# How many rounds somebody goes on after the outage: the letters that can be healed are then healed.
+ROUNDS_AFTERWARDS = 3
 
 # Bytes of one argument of a program, on Linux.
 LONGEST_ARGUMENT = 128 * 1024
@@ -48,25 +48,25 @@ COUNTED: Mapping[str, tuple[str, str]] = {
     "lost": ("lost", "events that are nowhere any more"),
     "changed": ("changed", "events that arrived without their attributes, or not as sent"),
     "left": ("not healed", "letters that could be delivered, and still lie in the DLQ"),
-    "unsorted": ("unsorted", "letters without hope that still lie in the DLQ, no reason beside"),
+    "unsorted": ("unsorted", "letters without hope that still lie in the DLQ, with no word of why"),
 }
 
 # What the models take for granted, for the reader to judge; where AWS says so is named.
 ASSUMPTIONS: Mapping[str, str] = {
     LOOP: (
-        "receive-message, send-message, delete-message if that went well, until the DLQ is empty;"
-        " once a minute. It copies bodies and no attributes, passes a body as an argument (Linux"
-        " takes none of 128 KiB or more), and is interrupted once between send and delete, as by a"
-        " closed laptop. A more careful script does better; then it is a program to look after."
+        "receive-message, send-message, delete-message if that went well, until the DLQ is empty."
+        " It copies bodies and no attributes, passes a body as an argument (Linux takes none of"
+        " 128 KiB or more), and is interrupted once between send and delete, as by a closed laptop."
+        " A more careful script does better; then it is a program to look after."
     ),
     NATIVE: (
-        "StartMessageMoveTask once a minute, by schedule: all messages, no filter, each as a new"
-        " message with its attributes, at most 500 a second. As its API reference says"
+        "StartMessageMoveTask, again and again: all messages, no filter, each as a new message"
+        " with its attributes, at most 500 a second. Source: AWS's documentation"
         " (docs.aws.amazon.com: API_StartMessageMoveTask, sqs-configure-dead-letter-queue-redrive)."
     ),
     NATIVE_ONCE: (
-        "the best case: one task, started by a person who knows that the outage is over, and that"
-        " nothing else in the DLQ does harm when it is tried again."
+        "one task, started by a person who knows that the outage is over, and that nothing else"
+        " in the DLQ does harm when it is tried again."
     ),
 }
 
@@ -117,20 +117,18 @@ def beside(events: Sequence[Event], *, outage_minutes: float) -> list[Way]:
     """Play the models on *events*, with an outage of so many minutes from the beginning on.
 
     A minute is a round: the demo gives as many as its own redriver made runs while the endpoint was
-    down. There is at least one, for without an outage there is nothing to compare.
+    down, so each way goes as often into the outage as the redriver did, and at least once.
     """
-    outage = max(1.0, outage_minutes) * MINUTE
+    rounds = max(1, round(outage_minutes))
     return [
-        _Model(events, outage).play(
+        _Model(events, rounds).play(
             LOOP, _Model.loop, "at hand everywhere, and most is healed; large bodies stay"
         ),
-        _Model(events, outage).play(
+        _Model(events, rounds).play(
             NATIVE, _Model.move, "nothing to install, quick, loses nothing; it cannot choose"
         ),
-        _Model(events, outage).play(
-            NATIVE_ONCE,
-            _Model.move_once,
-            "the best case: somebody knows when it is over",
+        _Model(events, rounds).play(
+            NATIVE_ONCE, _Model.move_once, "the best case: somebody knows when it is over"
         ),
     ]
 
@@ -138,9 +136,11 @@ def beside(events: Sequence[Event], *, outage_minutes: float) -> list[Way]:
 class _Model:
     """One world: its queues, endpoints and consumer, and what they saw."""
 
-    def __init__(self, events: Sequence[Event], outage: float) -> None:
+    def __init__(self, events: Sequence[Event], rounds: int) -> None:
         self._events = {event.digest: event for event in events}
-        self._outage = outage
+        self._rounds = rounds
+        # It ends between two rounds.
+        self._outage = (rounds + 0.5) * MINUTE
         self._clock = Clock(0.0)
         ids = (f"m-{number}" for number in itertools.count())
         self._sqs = MemorySqs(self._clock, ids.__next__)
@@ -166,7 +166,7 @@ class _Model:
                 Entries=[entry(place, event) for place, event in enumerate(batch)],
             )
         self._consume()
-        while self._clock.now < self._outage + AFTERWARDS_MINUTES * MINUTE:
+        for _ in range(self._rounds + ROUNDS_AFTERWARDS):
             self._clock.advance(MINUTE)
             way(self)
             self._consume()

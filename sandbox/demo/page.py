@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sandbox.demo import chart
-from sandbox.demo.beside import ASSUMPTIONS, COUNTED
+from sandbox.demo.beside import ASSUMPTIONS, COUNTED, ROUNDS_AFTERWARDS
 
 Report = Mapping[str, Any]
 """What `sandbox.demo.run` writes."""
@@ -37,9 +37,10 @@ th, td { text-align: left; padding: .35rem .6rem; border-bottom: 1px solid #8884
   vertical-align: top; }
 tbody th { font-weight: normal; } thead th { vertical-align: bottom; }
 .n { text-align: right; font-variant-numeric: tabular-nums; }
+td.n { white-space: nowrap; }
 .account { width: auto; } .account :is(th, td) { padding-right: 1.5rem; }
 .compare :is(th, td):first-child { width: 38%; }
-td:first-child.n { width: 3.5rem; white-space: nowrap; }
+td:first-child.n { width: 3.5rem; }
 small { font-size: .87em; opacity: .8; }
 .flow { display: grid; grid-template-columns: 1fr 1.4fr 1.4fr; gap: 2.5rem; list-style: none;
   padding: 0; }
@@ -65,6 +66,7 @@ footer { margin-top: 2.5rem; opacity: .8; font-size: .87rem; }
   .cards td::before { content: attr(data-label); text-align: left; opacity: .8; flex: none;
     max-width: 75%; }
   .compare th:first-child { width: auto; }
+  .account :is(th, td) { padding: .35rem .5rem .35rem 0; }
 }
 """
 
@@ -250,8 +252,8 @@ def _beside(ways: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield "<h2>The same events, otherwise</h2>"
     yield (
         "<p>The ways beside Deadletter are <strong>modelled, not run</strong>: a deterministic"
-        " simulation of the same events. The outage lasts as many rounds as our redriver made runs"
-        " in it, and each goes on for three rounds more.</p>"
+        " simulation of the same events. They go as often as our redriver ran in the outage, at"
+        f" least once, and {ROUNDS_AFTERWARDS} times after it; the one that waits goes once.</p>"
     )
     heads = ("Counted", *(f"#{way['system']} ({way['how']})" for way in ways))
     rows = [

@@ -39,8 +39,8 @@ def test_native_redrive_loses_nothing_and_asks_the_broken_endpoint_every_minute(
     ways: dict[str, Way],
 ) -> None:
     native = ways[NATIVE]
-    assert native.broken == len(DOWN) * MINUTES
-    assert native.poison_rounds == len(HOPELESS) * (MINUTES + module.AFTERWARDS_MINUTES)
+    assert native.broken == len(DOWN) * (1 + MINUTES)
+    assert native.poison_rounds == len(HOPELESS) * (MINUTES + module.ROUNDS_AFTERWARDS)
     assert (native.duplicates, native.lost, native.changed, native.left) == (0, 0, 0, 0)
     assert native.unsorted == len(HOPELESS)
 
