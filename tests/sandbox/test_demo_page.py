@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import re
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 
 import pytest
 
-from sandbox.demo.beside import ASSUMPTIONS, COUNTED
+from deadletter.circuit.state import Circuit, State
+from sandbox.demo.beside import ASSUMPTIONS, COUNTED, measured
 from sandbox.demo.chart import spells
+from sandbox.demo.chronicle import Chronicle
+from sandbox.demo.events import RECOVERING, plan
+from sandbox.demo.look import Look
 from sandbox.demo.page import page, write
+from sandbox.demo.pages import Pages
+from sandbox.demo.play import Played
+from sandbox.demo.reconcile import FoundLetters, reconcile
+from sandbox.demo.report import figures, story
 from tests.sandbox.demo_report import report
 
 
@@ -108,6 +118,35 @@ def test_a_demo_that_went_wrong_has_a_page_all_the_same() -> None:
     assert shade is not None
     assert float(shade[1]) + float(shade[2]) == pytest.approx(720, abs=1)
     assert "One letter" not in html
+
+
+def test_what_the_demo_writes_is_what_the_page_reads() -> None:
+    """A demo that lost every event: its own functions write the report."""
+
+    class Nowhere:
+        def tell(self, text: str) -> None: ...
+
+        def show(self, look: Look) -> None: ...
+
+    events = plan(1)
+    look = Look(4.0, circuits={RECOVERING: Circuit("birch/default", State.OPEN)})
+    chronicle = Chronicle(Nowhere(), lambda: 3.0)  # type: ignore[arg-type]  # two of its methods
+    chronicle.outage_began()
+    chronicle.tell("everything is gone")
+    chronicle.saw(replace(look, at=2.0))
+    chronicle.saw(look)
+    played = Played(FoundLetters(), look, {}, {}, runs_in_outage=0)
+    outcome = reconcile(events, played.found)
+    written = {
+        **figures(outcome, look, Pages(0, ()), 4.0),
+        **story(events, played, chronicle),
+        "beside": [measured(events, [], outcome).as_json()],
+    }
+    assert report().keys() - written.keys() == {"letter"}
+    html = page(json.loads(json.dumps(written)))
+    assert "Not well: 331 lost." in text_of(html)
+    assert "birch (down): circuit open from 2 to 4 seconds" in html
+    assert "everything is gone" in html
 
 
 def test_the_outage_is_shaded_where_it_was() -> None:
