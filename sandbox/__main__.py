@@ -15,12 +15,16 @@ from typing import Any, TextIO
 
 from sandbox.demo import run as demo
 from sandbox.deploy import DeployError, deploy
+from sandbox.first_watch import watch_once
 from sandbox.letters import CAUSES, fill, samples
 from sandbox.queue_metrics import QueueMetrics
 from sandbox.replay import run as replay
 from sandbox.replay.script import Sizes
 from sandbox.server import ROOT, Sandbox, SandboxError
 from sandbox.stay import ENV_FILE, stay
+
+# AWS CLI v1 has an endpoint of its own for SQS, whatever the environment says.
+V1 = '--endpoint-url "$AWS_ENDPOINT_URL"'
 
 
 def main(arguments: list[str]) -> int:
@@ -73,7 +77,10 @@ def main(arguments: list[str]) -> int:
         help="where logs and outputs go (default: build/sandbox)",
     )
     chosen = parser.parse_args(arguments)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    # A closed terminal ends it, too, unless nohup says otherwise: nothing is left running.
+    for ending in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(ending) != signal.SIG_IGN:
+            signal.signal(ending, lambda *_: sys.exit(0))
     try:
         if chosen.command == "demo":
             return demo.main(ROOT / "build" / "demo", ROOT / "build" / "demo-report.json")
@@ -128,6 +135,8 @@ def up_until_interrupted(
             made = samples(letters, causes, random) if letters else []
             for done in fill(sandbox, pipeline, made, time.time()):
                 tell(f"{done} of {letters} letters are in the DLQ of {pipeline}")
+            tell("the watch looks for the first time")
+            watch_once(sandbox)
             tell("")
             seconds = time.monotonic() - began
             print(f"The app is deployed into an AWS at {sandbox.endpoint} ({seconds:.0f} s).")
@@ -135,7 +144,7 @@ def up_until_interrupted(
             if letters:
                 print(f"{letters} letters failed in {pipeline}, for {causes} causes.", end=" ")
             print(f"Logs: {shortest(sandbox.folder)}")
-            print("For dlq, boto3 and AWS CLI v2; v1 wants for SQS what the last line shows.")
+            print("For dlq, boto3, AWS CLI v2; v1: aws sqs … " + V1)
             show = partial(print, flush=True)
             stay(sandbox, tries(pipeline, letters=letters), file=env_file, show=show)
 
@@ -159,7 +168,7 @@ def tries(pipeline: str, *, letters: int) -> list[str]:
     return [
         "dlq status                 # what needs attention, first",
         f"dlq show {pipeline:<18}# the policy in force",
-        'aws sqs list-queues --endpoint-url "$AWS_ENDPOINT_URL"',
+        f"aws sqs list-queues {V1}",
     ]
 
 

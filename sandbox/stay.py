@@ -54,12 +54,15 @@ def sourced(sandbox: Sandbox, file: Path = ENV_FILE) -> Iterator[Path]:
     """Keep the file that points a shell at *sandbox*, for its owner alone, until it is left."""
     file.parent.mkdir(parents=True, exist_ok=True)
     file.unlink(missing_ok=True)
+    own = script(sandbox.environment)
     with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as written:
-        written.write(script(sandbox.environment))
+        written.write(own)
     try:
         yield file
     finally:
-        file.unlink(missing_ok=True)
+        # A sandbox that came up later has one of its own here.
+        if file.exists() and file.read_text() == own:
+            file.unlink()
 
 
 def stay(

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
+import os
+import pty
 import subprocess
+import sys
+import termios
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +17,7 @@ from typing import Any
 import pytest
 
 from sandbox.__main__ import pipelines_of, tries
+from sandbox.server import ROOT
 from sandbox.stay import script, sourced, stay, wanted
 from tests.console.command_lines import parse
 
@@ -82,6 +88,64 @@ def test_a_file_that_a_killed_sandbox_left_is_written_anew(tmp_path: Path) -> No
     with sourced(SANDBOX, file):
         assert "old" not in file.read_text()
         assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_the_file_of_a_sandbox_that_came_up_later_stays(tmp_path: Path) -> None:
+    file = tmp_path / "sandbox.env"
+    later: Any = SimpleNamespace(environment={"AWS_ENDPOINT_URL": "https://127.0.0.1:2"})
+    with sourced(later, file):
+        text = file.read_text()
+        file.unlink()
+        with sourced(SANDBOX, file):
+            file.write_text(text)
+        assert file.read_text() == text
+    assert not file.exists()
+
+
+IN_A_TERMINAL = """
+import os, sys
+from pathlib import Path
+from types import SimpleNamespace
+from sandbox.server import ROOT
+from sandbox.stay import stay, wanted
+assert wanted(sys.stdin, sys.stdout, {})
+sandbox = SimpleNamespace(environment={"AWS_ENDPOINT_URL": "https://127.0.0.1:1"})
+stay(sandbox, ["dlq status"], file=Path(sys.argv[1]), show=lambda text: print(text, flush=True))
+"""
+
+
+def test_at_a_terminal_it_stays_until_ctrl_c_and_a_second_shell_gets_in(tmp_path: Path) -> None:
+    file = tmp_path / "sandbox.env"
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-c", IN_A_TERMINAL, str(file)],
+        cwd=ROOT,
+        stdin=theirs,
+        stdout=theirs,
+        # The terminal that it is started from, so that Ctrl-C reaches it.
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    ) as process:
+        os.close(theirs)
+        said = b""
+        while b"dlq status" not in said:
+            said += os.read(ours, 1_000)
+        second = subprocess.run(
+            ["/bin/sh", "-c", f". {file} && command -v python && echo $AWS_ENDPOINT_URL"],
+            env={"PATH": "/usr/bin:/bin", "AWS_PROFILE": "production"},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert second.stdout.splitlines() == [
+            str(Path(sys.executable).parent / "python"),
+            "https://127.0.0.1:1",
+        ]
+        assert process.poll() is None
+        os.write(ours, b"\x03")
+        assert process.wait() == 0
+    os.close(ours)
+    assert not file.exists()
 
 
 def test_it_says_what_to_type_and_ends_with_ctrl_c(tmp_path: Path) -> None:
