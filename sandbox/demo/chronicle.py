@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from sandbox.alarms import SHORT_MINUTE
 from sandbox.demo.events import TENANTS
 from sandbox.demo.live import Screen
 from sandbox.demo.look import Look
@@ -38,6 +39,12 @@ class Chronicle:
 
     def outage_ended(self) -> None:
         self.outage["ended"] = round(self._clock(), 1)
+
+    @property
+    def outage_minutes(self) -> float:
+        """How long the outage was, in the minutes that the sandbox's alarms and its watch have."""
+        ended = self.outage.get("ended", self._clock())
+        return (ended - self.outage.get("began", ended)) / SHORT_MINUTE
 
 
 def sample(look: Look) -> Sample:

@@ -157,9 +157,10 @@ class DemoPipeline:
         return [item["pk"]["S"].removeprefix(prefix) for page in pages for item in page["Items"]]
 
     def parked(self) -> list[ParkedEvent]:
-        """Read the whole parking lot and delete nothing of it."""
+        """Read the whole parking lot, delete nothing of it, and show it again to who comes next."""
         url = self._own["parking_url"]
         letters: list[Letter] = []
+        handles: list[str] = []
         while True:
             messages = self._sqs.receive_message(
                 QueueUrl=url,
@@ -170,13 +171,19 @@ class DemoPipeline:
                 MessageSystemAttributeNames=["All"],
             ).get("Messages", [])
             letters += map(from_api, messages)
+            handles += (message["ReceiptHandle"] for message in messages)
             if messages:
                 continue
             visible, _seen, delayed = self._depth(url)
             # A letter without room for the Redrive attribute is kept back for a few
             # seconds, in a parking lot too.
             if not visible + delayed:
-                return self._with_reasons(letters)
+                break
+        for handle in handles:
+            self._sqs.change_message_visibility(
+                QueueUrl=url, ReceiptHandle=handle, VisibilityTimeout=0
+            )
+        return self._with_reasons(letters)
 
     def on_its_way(self) -> list[str]:
         """Digests of the bodies in the main queue and the DLQ, looked at without receiving."""

@@ -22,18 +22,16 @@ LOOK_EVERY_SECONDS = 0.5
 class Played:
     """What there was at the end.
 
-    found           what lay at every end
-    last            the last look
-    origins         the events by the MessageIds they were given
-    failures        those that the ledger keeps, by the same
-    runs_in_outage  runs of the redriver that ended during the outage
+    found     what lay at every end
+    last      the last look
+    origins   the events by the MessageIds they were given
+    failures  those that the ledger keeps, by the same
     """
 
     found: FoundLetters
     last: Look
     origins: Mapping[str, Event]
     failures: Mapping[str, Sequence[Failure]]
-    runs_in_outage: int
 
 
 class Play:
@@ -53,7 +51,6 @@ class Play:
         self._clock = clock
         self._pace = pace
         self._origins: dict[str, Event] = {}
-        self._runs_in_outage = 0
 
     def all_of(self, events: Sequence[Event]) -> Played:
         """Send the events, watch until they have settled, then look at every end."""
@@ -85,7 +82,7 @@ class Play:
         last = self._look()
         self._chronicle.saw(last)
         failures = pipeline.failures(self._origins)
-        return Played(found, last, self._origins, failures, self._runs_in_outage)
+        return Played(found, last, self._origins, failures)
 
     def _look(self) -> Look:
         return look(self._pipeline, self._receiver.visits, self._clock())
@@ -96,7 +93,6 @@ class Play:
     def _mend(self) -> None:
         self._receiver.mend()
         self._chronicle.outage_ended()
-        self._runs_in_outage = len(self._pipeline.reports())
 
     def _found(self, held: set[str]) -> FoundLetters:
         pipeline, origins = self._pipeline, self._origins

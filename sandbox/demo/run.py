@@ -92,7 +92,7 @@ def _demo(folder: Path, report: Path) -> int:
             show(f"\nOne letter's life: {told.command}\n\n{told.shown}\n")
         ways = [
             measured(events, played.last.visits, outcome).as_json(),
-            *(way.as_json() for way in beside(events, outage_minutes=played.runs_in_outage)),
+            *(way.as_json() for way in beside(events, outage_minutes=chronicle.outage_minutes)),
         ]
         written["beside"] = ways
         console.print(comparison(ways))

@@ -6,6 +6,7 @@ from dataclasses import replace
 from deadletter.circuit.state import Circuit, State
 from deadletter.failure.category import Category
 from deadletter.failure.failure import Failure
+from sandbox.alarms import SHORT_MINUTE
 from sandbox.demo.chronicle import Chronicle, open_times, sample, thinned
 from sandbox.demo.events import HEALTHY, RECOVERING, REFUSING, plan
 from sandbox.demo.letter import MOST_LINES, ToldLetter, choose, explained
@@ -45,6 +46,7 @@ def test_what_is_told_and_seen_is_passed_on_and_written_down_with_its_time():
     assert chronicle.timeline == [{"at": 7.0, "text": "rule typed"}]
     assert chronicle.samples == [sample(OPEN)]
     assert chronicle.outage == {"began": 0.0, "ended": 7.0}
+    assert chronicle.outage_minutes == 7.0 / SHORT_MINUTE
 
 
 def test_a_sample_has_the_state_of_each_tenants_circuit():
