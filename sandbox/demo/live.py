@@ -19,6 +19,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from deadletter.circuit.state import State
+from sandbox.demo.beside import COUNTED
 from sandbox.demo.events import TENANTS, named
 from sandbox.demo.look import Look
 from sandbox.demo.reconcile import Reconciliation
@@ -45,16 +46,6 @@ DECISIONS = {
 PARKED_BECAUSE = {
     "PERMANENT": "its body cannot be read: no retry helps",
     "QUARANTINED": "by the rule that was typed",
-}
-
-# The rows of the comparison, by their keys.
-COMPARED = {
-    "broken": "calls to the endpoint that was down",
-    "duplicates": "duplicates",
-    "poison_rounds": "tries of letters without hope",
-    "lost": "lost",
-    "changed": "arrived changed",
-    "left": "left in the DLQ",
 }
 
 
@@ -265,6 +256,6 @@ def comparison(rows: Sequence[Mapping[str, Any]]) -> Table:
         "the same events under",
         *(Column(f"{row['system']}\n{row['how']}", justify="right") for row in rows),
     )
-    for key, title in COMPARED.items():
+    for key, (title, _meaning) in COUNTED.items():
         table.add_row(title, *(f"{row[key]:,}" for row in rows))
     return table

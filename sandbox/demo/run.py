@@ -101,7 +101,8 @@ def _demo(folder: Path, report: Path) -> int:
         report.parent.mkdir(parents=True, exist_ok=True)
         report.write_text(json.dumps(written, indent=2) + "\n")
         page.write(written, report.with_name(PAGE))
-        show(f"All of it on a page: {report.with_name(PAGE)}; figures: {report}, logs: {folder}")
+        show(f"All of it, and what each figure means, on a page: {report.with_name(PAGE)}")
+        show(f"Figures: {report}, logs: {folder}")
         if stay.wanted(sys.stdin, sys.stdout, os.environ):
             stay.stay(sandbox, tries(letter), show=show)
         return 0 if outcome.passed else 1

@@ -9,9 +9,9 @@ import pytest
 from rich.console import Console
 
 from deadletter.circuit.state import Circuit, State
+from sandbox.demo.beside import COUNTED
 from sandbox.demo.events import HEALTHY, RECOVERING, plan
 from sandbox.demo.live import (
-    COMPARED,
     LINE_EVERY,
     MEANINGS,
     account,
@@ -81,7 +81,7 @@ def test_every_state_of_a_circuit_is_explained():
 
 def test_the_comparison_has_a_column_for_each_way():
     where = console(terminal=False)
-    way = {"system": "a loop", "how": "modelled", "note": "", **dict.fromkeys(COMPARED, 7)}
+    way = {"system": "a loop", "how": "modelled", "note": "", **dict.fromkeys(COUNTED, 7)}
     where.print(comparison([way, way | {"broken": 1234}]))
     assert printed(where).count("modelled") == 2
     assert "1,234" in printed(where)
