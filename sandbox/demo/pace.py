@@ -1,8 +1,4 @@
-"""How fast this machine is just now.
-
-Nothing in the demo waits for a time-out to pass: one that is longer than needed costs nothing, and
-one that is too short looks like a fault of the app. So on a slow or busy machine all are longer.
-"""
+"""How fast this machine is just now: a slow or busy one is waited for longer."""
 
 import time
 from collections.abc import Callable
@@ -10,8 +6,7 @@ from collections.abc import Callable
 # What `measure` takes on two quiet cores is half of it, in seconds.
 REFERENCE_SECONDS = 0.5
 
-# How many times as long a slow machine's time-outs are. One number, whatever it is slow for: the
-# time-outs are in the templates, and each further number would need a synth of its own.
+# How many times as long a slow machine may stand still before the demo gives up.
 SLOW = 4
 
 ROUNDS = 3_000_000
@@ -27,5 +22,5 @@ def measure(clock: Callable[[], float] = time.perf_counter) -> float:
 
 
 def scale(seconds: float) -> int:
-    """How many times as long time-outs have to be, by what `measure` took."""
+    """How many times as long to wait for something to move, by what `measure` took."""
     return 1 if seconds <= REFERENCE_SECONDS else SLOW

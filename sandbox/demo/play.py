@@ -35,7 +35,7 @@ class Played:
 
 
 class Play:
-    """One performance; *clock* gives seconds since the demo began, *pace* is that of time-outs."""
+    """One performance; *clock* gives seconds since the demo began, *pace* how patient to be."""
 
     def __init__(
         self,

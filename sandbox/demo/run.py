@@ -120,10 +120,8 @@ def tries(letter: str | None) -> list[str]:
 def _deployed(sandbox: Sandbox, chronicle: Chronicle, display: Screen, pace: int) -> DemoPipeline:
     chronicle.tell(f"an AWS of your own is up at {sandbox.endpoint}; the app is deployed into it")
     if pace > 1:
-        chronicle.tell(
-            f"this machine is slow or busy just now: all time-outs are {pace} times as long"
-        )
-    settings = pipeline_settings(pace)
+        chronicle.tell("this machine is slow or busy just now: it takes longer, and is waited for")
+    settings = pipeline_settings()
     deploy(sandbox, context={"pipelines": json.dumps([settings])}, show=display.note)
     chronicle.tell("the CDK CLI has deployed the app")
     return DemoPipeline(sandbox, str(settings["name"]))

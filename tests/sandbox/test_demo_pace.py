@@ -1,10 +1,10 @@
-"""A slow or busy machine has longer time-outs, and a quick one those of the settings."""
+"""A slow or busy machine is waited for longer, and no time-out is too short for it."""
 
 import json
 
 import pytest
 
-from infra.settings import PipelineSettings
+from infra.settings import CANARY_MARGIN, PipelineSettings
 from sandbox.demo.pace import REFERENCE_SECONDS, SLOW, measure, scale
 from sandbox.demo.settings import pipeline
 
@@ -18,23 +18,17 @@ def test_the_measure_is_the_time_that_the_work_took():
     ("seconds", "expected"),
     [(0.01, 1), (REFERENCE_SECONDS, 1), (REFERENCE_SECONDS * 1.01, SLOW), (60.0, SLOW)],
 )
-def test_time_outs_are_never_shorter_than_on_a_quick_machine(seconds, expected):
+def test_a_slow_machine_is_waited_for_longer(seconds, expected):
     assert scale(seconds) == expected
 
 
-def test_the_time_outs_grow_and_what_the_story_waits_for_does_not():
-    quick, slow = pipeline(1), pipeline(SLOW)
-    for part, name in (
-        ("consumer", "timeout"),
-        ("consumer", "request_timeout"),
-        ("circuit", "lease"),
-        ("circuit", "settle"),
-    ):
-        assert slow[part][name] == SLOW * quick[part][name]
-        slow[part][name] = quick[part][name]
-    assert slow == quick
+def test_the_settings_can_be_deployed():
+    assert PipelineSettings.model_validate_json(json.dumps(pipeline())).name == "orders"
 
 
-@pytest.mark.parametrize("by", [1, SLOW])
-def test_the_settings_can_be_deployed(by):
-    assert PipelineSettings.model_validate_json(json.dumps(pipeline(by))).name == "orders"
+def test_no_time_out_is_as_short_as_what_a_busy_machine_needs():
+    """Sixteen busy loops beside it made everything three times as long."""
+    settings = pipeline()
+    assert settings["consumer"]["timeout"] >= 4 * 30
+    assert settings["consumer"]["request_timeout"] >= 4 * 5
+    assert settings["circuit"]["lease"] >= settings["consumer"]["timeout"] + CANARY_MARGIN
