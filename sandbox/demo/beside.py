@@ -116,8 +116,8 @@ def measured(events: Sequence[Event], visits: Sequence[Visit], outcome: Reconcil
 def beside(events: Sequence[Event], *, outage_minutes: float) -> list[Way]:
     """Play the models on *events*, with an outage of so many minutes from the beginning on.
 
-    A minute is a round: the demo gives as many as its outage had of the sandbox's short minutes, and
-    at least one, for without an outage there is nothing to compare.
+    A minute is a round: the demo gives as many as its outage had of the sandbox's short minutes,
+    and at least one, for without an outage there is nothing to compare.
     """
     rounds = max(1, round(outage_minutes))
     return [

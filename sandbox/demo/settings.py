@@ -6,11 +6,11 @@ from typing import Any
 # Until the first canary goes; each that fails makes the next one wait longer.
 COOLDOWN_SECONDS = 3
 
-# Seconds that a busy machine may need, four times what a quiet one does: of the consumer's function,
-# of one of the five POSTs of its batch, of the right to send a canary, which outlives the function by
-# half a minute, and until a circuit that has closed counts as closed for good. Nothing in the demo
-# waits for them to pass, so a quiet machine has them, too: others would be other templates, and a
-# busy machine would have to make them just then.
+# Seconds that a busy machine may need, four times what a quiet one does: of the consumer's
+# function, of one of the five POSTs of its batch, of the right to send a canary, which outlives the
+# function by half a minute, and until a circuit that has closed counts as closed for good. Nothing
+# in the demo waits for them to pass, so a quiet machine has them, too: others would be other
+# templates, and a busy machine would have to make them just then.
 TIMEOUT = 120
 REQUEST_TIMEOUT = 20
 LEASE = 240
