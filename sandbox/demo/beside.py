@@ -77,6 +77,7 @@ class Way:
 
     how     measured, or modelled
     note    half a line: what it is good at, and what it is not
+    rounds  modelled ones: the outage has so many, and who goes again and again goes in each
     """
 
     system: str
@@ -89,6 +90,7 @@ class Way:
     left: int
     unsorted: int
     note: str
+    rounds: int = 0
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -116,8 +118,7 @@ def measured(events: Sequence[Event], visits: Sequence[Visit], outcome: Reconcil
 def beside(events: Sequence[Event], *, outage_minutes: float) -> list[Way]:
     """Play the models on *events*, with an outage of so many minutes from the beginning on.
 
-    A minute is a round: the demo gives as many as its outage had of the sandbox's short minutes,
-    and at least one, for without an outage there is nothing to compare.
+    A minute is a round. There is at least one, for without an outage there is nothing to compare.
     """
     rounds = max(1, round(outage_minutes))
     return [
@@ -183,6 +184,7 @@ class _Model:
             left=len(left - hopeless),
             unsorted=len(left & hopeless),
             note=note,
+            rounds=self._rounds,
         )
 
     def loop(self) -> None:

@@ -249,11 +249,12 @@ def _life(letter: Mapping[str, str]) -> Iterator[str]:
 def _beside(ways: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     if not ways:
         return
+    rounds = max(way.get("rounds", 0) for way in ways)
     yield "<h2>The same events, otherwise</h2>"
     yield (
         "<p>The ways beside Deadletter are <strong>modelled, not run</strong>: a deterministic"
-        " simulation of the same events. They go as often as our redriver ran in the outage, at"
-        f" least once, and {ROUNDS_AFTERWARDS} times after it; the one that waits goes once.</p>"
+        f" simulation of the same events. Who goes again and again goes {rounds:,} times while the"
+        f" endpoint is down, and {ROUNDS_AFTERWARDS} times after it.</p>"
     )
     heads = ("Counted", *(f"#{way['system']} ({way['how']})" for way in ways))
     rows = [

@@ -7,6 +7,8 @@ import re
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -93,6 +95,7 @@ def test_the_ways_beside_are_counted_and_explained() -> None:
         if title not in ("duplicates", "lost"):
             assert rows[title] == [f"{way[name]:,}" for way in told["beside"]]
         assert meaning in text_of(html)
+    assert "goes 3 times while the endpoint is down, and 3 times after it" in text_of(html)
     for assumed in ASSUMPTIONS.values():
         assert assumed in text_of(html)
 
@@ -135,7 +138,8 @@ def test_what_the_demo_writes_is_what_the_page_reads() -> None:
     chronicle.tell("everything is gone")
     chronicle.saw(replace(look, at=2.0))
     chronicle.saw(look)
-    played = Played(FoundLetters(), look, {}, {}, runs_in_outage=0)
+    nothing = SimpleNamespace(found=FoundLetters(), last=look, origins={}, failures={})
+    played = cast("Played", nothing)
     outcome = reconcile(events, played.found)
     written = {
         **figures(outcome, look, Pages(0, ()), 4.0),
