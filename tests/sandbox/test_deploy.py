@@ -32,7 +32,7 @@ if words[0] == "deploy":
 """
 
 
-class Project:
+class DeployedProject:
     """An app, and the sandbox that it is deployed into."""
 
     def __init__(self, folder: Path) -> None:
@@ -61,8 +61,8 @@ class Project:
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
-    made = Project(tmp_path)
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DeployedProject:
+    made = DeployedProject(tmp_path)
     monkeypatch.setattr(deployment, "CDK", made.cli)
     monkeypatch.setattr(sources, "ROOT", made.root)
     kept: Callable[..., None] = templates.assembly
@@ -77,14 +77,16 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
 WITH_SYNTH, WITHOUT = ["bootstrap", "synth", "deploy"], ["bootstrap", "deploy"]
 
 
-def test_nothing_changed_is_no_synthesis(project: Project) -> None:
+def test_nothing_changed_is_no_synthesis(project: DeployedProject) -> None:
     project.deployed()
     assert project.called() == WITH_SYNTH
     project.deployed()
     assert project.called() == WITHOUT
 
 
-def test_one_line_of_the_stacks_is_a_new_synthesis_and_what_is_deployed(project: Project) -> None:
+def test_one_line_of_the_stacks_is_a_new_synthesis_and_what_is_deployed(
+    project: DeployedProject,
+) -> None:
     assert project.deployed() == "one line\n"
     with project.stacks.open("a") as file:
         file.write("one more\n")
@@ -97,7 +99,7 @@ def test_one_line_of_the_stacks_is_a_new_synthesis_and_what_is_deployed(project:
 
 @pytest.mark.parametrize("changed", ["a function", "the settings", "the environment"])
 def test_whatever_else_is_changed_is_a_new_synthesis(
-    project: Project, monkeypatch: pytest.MonkeyPatch, changed: str
+    project: DeployedProject, monkeypatch: pytest.MonkeyPatch, changed: str
 ) -> None:
     project.deployed()
     settings = {}
@@ -112,7 +114,7 @@ def test_whatever_else_is_changed_is_a_new_synthesis(
 
 
 def test_the_cli_sees_little_of_the_shell(
-    project: Project, monkeypatch: pytest.MonkeyPatch
+    project: DeployedProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("AWS_PROFILE", "PYTHONPATH", "HTTPS_PROXY"):
         monkeypatch.setenv(name, "x")
@@ -123,7 +125,7 @@ def test_the_cli_sees_little_of_the_shell(
         assert "AWS_ENDPOINT_URL" in seen
 
 
-def test_a_cli_that_fails_is_reported_with_its_last_words(project: Project) -> None:
+def test_a_cli_that_fails_is_reported_with_its_last_words(project: DeployedProject) -> None:
     project.cli.write_text("#!/bin/sh\necho no such stack\nexit 3\n")
     with pytest.raises(DeployError, match="ended with status 3:\nno such stack"):
         project.deployed()

@@ -14,7 +14,7 @@ from sandbox.sources import Sources
 from sandbox.templates import KEPT, TRIES, SourcesChange, assembly
 
 
-class Project:
+class TemplateProject:
     """Sources of one text, and an app that writes it into its template."""
 
     def __init__(self, folder: Path, text: str = "one") -> None:
@@ -46,16 +46,16 @@ class Project:
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project(tmp_path)
+def project(tmp_path: Path) -> TemplateProject:
+    return TemplateProject(tmp_path)
 
 
-def test_templates_are_made_once(project: Project) -> None:
+def test_templates_are_made_once(project: TemplateProject) -> None:
     assert [project.deployed(), project.deployed()] == ["one", "one"]
     assert project.made == ["one"]
 
 
-def test_other_sources_are_other_templates(project: Project) -> None:
+def test_other_sources_are_other_templates(project: TemplateProject) -> None:
     seen = []
     for text in ("one", "two", "one"):
         project.write(text)
@@ -65,7 +65,7 @@ def test_other_sources_are_other_templates(project: Project) -> None:
 
 
 def test_what_is_written_during_a_synthesis_is_not_kept_under_the_old_name(
-    project: Project,
+    project: TemplateProject,
 ) -> None:
     edits = ["two"]
     project.meanwhile = lambda: project.write(edits.pop()) if edits else None
@@ -76,7 +76,9 @@ def test_what_is_written_during_a_synthesis_is_not_kept_under_the_old_name(
     assert project.made == ["one", "two", "one"]
 
 
-def test_what_is_written_and_taken_back_during_a_synthesis_is_noticed(project: Project) -> None:
+def test_what_is_written_and_taken_back_during_a_synthesis_is_noticed(
+    project: TemplateProject,
+) -> None:
     def there_and_back() -> None:
         if len(project.made) == 1:
             project.write("two")
@@ -87,14 +89,14 @@ def test_what_is_written_and_taken_back_during_a_synthesis_is_noticed(project: P
     assert project.made == ["one", "one"]
 
 
-def test_sources_that_never_rest_are_refused_and_nothing_is_kept(project: Project) -> None:
+def test_sources_that_never_rest_are_refused_and_nothing_is_kept(project: TemplateProject) -> None:
     project.meanwhile = lambda: project.write(f"{project.text}+")
     with pytest.raises(SourcesChange, match=f"each of {TRIES} syntheses"):
         project.deployed()
     assert (project.kept(), len(project.made)) == (set(), TRIES)
 
 
-def test_a_synthesis_that_fails_leaves_nothing_behind(project: Project) -> None:
+def test_a_synthesis_that_fails_leaves_nothing_behind(project: TemplateProject) -> None:
     def fails() -> None:
         raise RuntimeError
 
@@ -113,7 +115,7 @@ def edited(file: Path) -> None:
 @pytest.mark.parametrize("spoil", [edited, Path.unlink])
 @pytest.mark.parametrize("part", ["cdk.out/template.json", "seal"])
 def test_kept_templates_that_somebody_changed_are_made_anew(
-    project: Project, spoil: Callable[[Path], None], part: str
+    project: TemplateProject, spoil: Callable[[Path], None], part: str
 ) -> None:
     project.deployed()
     spoil(project.folder / "one" / part)
@@ -121,7 +123,7 @@ def test_kept_templates_that_somebody_changed_are_made_anew(
     assert project.made == ["one", "one"]
 
 
-def test_a_file_more_in_kept_templates_is_noticed(project: Project) -> None:
+def test_a_file_more_in_kept_templates_is_noticed(project: TemplateProject) -> None:
     project.deployed()
     (project.folder / "one" / "cdk.out" / "more.json").write_text("{}")
     project.deployed()
@@ -129,7 +131,7 @@ def test_a_file_more_in_kept_templates_is_noticed(project: Project) -> None:
     assert project.made == ["one", "one"]
 
 
-def test_what_a_deployment_writes_into_its_copy_stays_there(project: Project) -> None:
+def test_what_a_deployment_writes_into_its_copy_stays_there(project: TemplateProject) -> None:
     project.deployed()
     (project.into / "template.json").write_text("written by a deployment")
     (project.into / "asset.zip").write_text("old code")
@@ -138,8 +140,8 @@ def test_what_a_deployment_writes_into_its_copy_stays_there(project: Project) ->
     assert project.made == ["one"]
 
 
-def test_threads_that_want_the_same_make_it_once(project: Project) -> None:
-    second = Project(project.folder.parent)
+def test_threads_that_want_the_same_make_it_once(project: TemplateProject) -> None:
+    second = TemplateProject(project.folder.parent)
     second.into = project.folder.parent / "second"
     both = [threading.Thread(target=each.deployed) for each in (project, second)]
     for thread in both:
@@ -157,20 +159,20 @@ def test_processes_that_want_different_ones_at_once_all_get_their_own(tmp_path: 
 
 
 def deployed_by_a_process(folder: Path, number: int, text: str) -> str:
-    project = Project(folder, text)
+    project = TemplateProject(folder, text)
     project.into = folder / f"out-{number}"
     return project.deployed()
 
 
-def test_templates_whose_lock_is_held_are_not_removed(project: Project) -> None:
+def test_templates_whose_lock_is_held_are_not_removed(project: TemplateProject) -> None:
     project.deployed()
     os.utime(project.folder / "one", (1, 1))
     # "other" has the lock of "one": both begin with the same letter.
-    other = Project(project.folder.parent, "other")
+    other = TemplateProject(project.folder.parent, "other")
 
     def many_more() -> None:
         for number in range(KEPT + 1):
-            Project(project.folder.parent, f"{number}").deployed()
+            TemplateProject(project.folder.parent, f"{number}").deployed()
         assert "one" in project.kept()
 
     other.meanwhile = many_more
@@ -178,7 +180,7 @@ def test_templates_whose_lock_is_held_are_not_removed(project: Project) -> None:
     assert "one" not in project.kept()
 
 
-def test_only_the_latest_are_kept(project: Project) -> None:
+def test_only_the_latest_are_kept(project: TemplateProject) -> None:
     for number in range(KEPT):
         project.write(f"t{number}")
         project.deployed()
@@ -189,7 +191,7 @@ def test_only_the_latest_are_kept(project: Project) -> None:
     assert project.kept() == {"t0", "new", *(f"t{number}" for number in range(2, KEPT))}
 
 
-def test_what_a_killed_synthesis_left_is_removed(project: Project) -> None:
+def test_what_a_killed_synthesis_left_is_removed(project: TemplateProject) -> None:
     (project.folder / "making-one-x7").mkdir(parents=True)
     project.deployed()
     assert project.kept() == {"one"}
