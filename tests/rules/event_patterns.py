@@ -120,7 +120,7 @@ def counting(pattern: Pattern, calls: list[str]) -> Pattern:
             calls.append(field.name)
             return field.comparison.test(value)
 
-        return replace(field, comparison=replace(field.comparison, test=test, text=test))
+        return replace(field, comparison=replace(field.comparison, test=test))
 
     fields = {
         field: counted(field) for alternative in pattern.alternatives for field in alternative

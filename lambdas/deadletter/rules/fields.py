@@ -2,22 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Final
 
-ArrayPath = tuple[tuple["NameNode", int], ...]
-"""The array elements around a leaf, from the outermost array inwards."""
+Place = tuple["Place", int, int] | None
+"""Where a leaf stands: the innermost array element around it, with the element around that.
+
+An element is (the place of its array, the array, the element); arrays and elements are
+numbered within one document. None stands for a place outside of all arrays.
+"""
 
 
-class FieldValues(list[tuple[ArrayPath, Sequence[Any]]]):
-    """The values of one name below an array: pairs of (elements around them, values)."""
+class FieldValues:
+    """The values of one name below an array.
+
+    `deep` says that some of them stand in an object or an array that is an element.
+    """
+
+    __slots__ = ("_distinct", "characters", "count", "deep", "entries")
+
+    def __init__(self) -> None:
+        self.entries: list[tuple[Place, Sequence[Any]]] = []
+        self.deep = False
+        self.count = 0
+        self.characters = 0
+        self._distinct: dict[Hashable, tuple[Any, list[Place]]] | None = None
+
+    def add(self, place: Place, values: Sequence[Any]) -> None:
+        """Add values that stand in one place."""
+        self.entries.append((place, values))
+        self.count += len(values)
+        self.characters += sum(len(value) for value in values if value.__class__ is str)
+        if place is not None:
+            self.deep = True
+
+    @property
+    def distinct(self) -> Mapping[Hashable, tuple[Any, list[Place]]]:
+        """Each different value once, by its key, with its places."""
+        if self._distinct is None:
+            self._distinct = {}
+            for place, values in self.entries:
+                for value in values:
+                    key = exact_key(value)
+                    known = self._distinct.get(key)
+                    if known is None:
+                        self._distinct[key] = (value, [place])
+                    else:
+                        known[1].append(place)
+        return self._distinct
 
     def values(self) -> Iterator[Any]:
         """All values, in any order of elements."""
-        for _, values in self:
+        for _, values in self.entries:
             yield from values
+
+
+class Leaves(dict[str, Any]):
+    """The leaf of each name: a scalar, or FieldValues; `deep` if one of these is."""
+
+    deep = False
+    numbered = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -37,6 +83,10 @@ _SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 
 EXACT_IN_DOUBLE: Final = 2**53
 """A double represents every whole number up to here, and only some above."""
+
+
+# Arrays directly in arrays whose elements are told apart.
+_MAX_ARRAYS: Final = 5
 
 
 def plain_number(value: int | float | Decimal) -> int | float | Decimal:
@@ -62,6 +112,17 @@ def plain_number(value: int | float | Decimal) -> int | float | Decimal:
     return nearest if Decimal(repr(nearest)) == value else value
 
 
+def exact_key(value: Any) -> Hashable:
+    """A leaf as a look-up key: `1`, `1.0` and Decimal("1") are equal, `true` and 1 are not."""
+    if value.__class__ is str:
+        return value
+    if value is None or isinstance(value, bool):
+        return (value,)
+    if isinstance(value, int | float | Decimal):
+        return plain_number(value)
+    return value  # type: ignore[no-any-return]
+
+
 class Outline:
     """The dotted names of a set of patterns; reads only those places of a document.
 
@@ -83,20 +144,18 @@ class Outline:
                 nodes.append(node)
             nodes[-1].name = name
 
-    def read(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        """The leaf of each name: a scalar, or FieldValues. A name without a leaf is left out.
+    def read(self, document: Mapping[str, Any]) -> Leaves:
+        """The leaf of each name. A name without a leaf is left out.
 
         An object is not a leaf, an empty array has none, and `null` is a leaf. Numbers are
         in the form of `plain_number`. Values that are not JSON are ignored.
         """
-        leaves: dict[str, Any] = {}
-        _read_object(self._root, document, (), leaves)
+        leaves = Leaves()
+        _read_object(self._root, document, None, leaves)
         return leaves
 
 
-def _read_object(
-    node: NameNode, branch: Mapping[str, Any], chain: ArrayPath, leaves: dict[str, Any]
-) -> None:
+def _read_object(node: NameNode, branch: Mapping[str, Any], place: Place, leaves: Leaves) -> None:
     onward = node.onward
     fewer, other = (onward, branch) if len(onward) <= len(branch) else (branch, onward)
     for key in fewer:
@@ -106,50 +165,64 @@ def _read_object(
         if value.__class__ not in _SCALARS:
             if value.__class__ is dict or isinstance(value, Mapping):
                 if inner.onward:
-                    _read_object(inner, value, chain, leaves)
+                    _read_object(inner, value, place, leaves)
                 continue
             if isinstance(value, list | tuple):
-                _read_array(inner, value, chain, leaves)
+                _read_array(inner, value, place, leaves)
                 continue
             if not isinstance(value, Decimal):
                 continue
             value = plain_number(value)
         name = inner.name
         if name is not None:
-            if chain or name in leaves:
-                _add(leaves, name, chain, (value,))
+            if place is not None or name in leaves:
+                _add(leaves, name, place, (value,))
             else:
                 leaves[name] = value
 
 
-def _read_array(
-    node: NameNode, items: Sequence[Any], chain: ArrayPath, leaves: dict[str, Any]
-) -> None:
-    element = 0
-    values: list[Any] = []
-    unread = [iter(items)]
+def _read_array(node: NameNode, items: Sequence[Any], place: Place, leaves: Leaves) -> None:
+    """Reads an array and the arrays in it, each of which is an element of the one around it.
+
+    The elements of an array deeper than _MAX_ARRAYS belong to the array at that depth.
+    """
+    leaves.numbered += 1
+    unread: list[tuple[Iterator[Any], Place, int, list[Any]]] = [
+        (iter(items), place, leaves.numbered, [])
+    ]
     while unread:
-        for item in unread[-1]:
+        rest, place, array, values = unread[-1]
+        for item in rest:
             if item.__class__ in _SCALARS:
                 values.append(item)
             elif item.__class__ is dict or isinstance(item, Mapping):
                 if node.onward:
-                    element += 1
-                    _read_object(node, item, (*chain, (node, element)), leaves)
+                    leaves.numbered += 1
+                    _read_object(node, item, (place, array, leaves.numbered), leaves)
             elif isinstance(item, list | tuple):
-                unread.append(iter(item))
+                if len(unread) < _MAX_ARRAYS:
+                    leaves.numbered += 2
+                    inside = (place, array, leaves.numbered)
+                    unread.append((iter(item), inside, leaves.numbered - 1, []))
+                else:
+                    unread.append((iter(item), place, array, values))
                 break
             elif isinstance(item, Decimal):
                 values.append(plain_number(item))
         else:
             unread.pop()
-    if values and node.name is not None:
-        _add(leaves, node.name, chain, values)
+            of_outer = bool(unread) and unread[-1][3] is values
+            if values and node.name is not None and not of_outer:
+                _add(leaves, node.name, place, values)
 
 
-def _add(leaves: dict[str, Any], name: str, chain: ArrayPath, values: Sequence[Any]) -> None:
+def _add(leaves: Leaves, name: str, place: Place, values: Sequence[Any]) -> None:
     field_values = leaves.get(name)
-    if not isinstance(field_values, FieldValues):
-        scalar = [((), (field_values,))] if name in leaves else ()
-        field_values = leaves[name] = FieldValues(scalar)
-    field_values.append((chain, values))
+    if field_values.__class__ is not FieldValues:
+        scalar = (field_values,) if name in leaves else ()
+        field_values = leaves[name] = FieldValues()
+        if scalar:
+            field_values.add(None, scalar)
+    field_values.add(place, values)
+    if place is not None:
+        leaves.deep = True

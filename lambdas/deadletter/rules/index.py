@@ -2,151 +2,235 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import compress
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
-from deadletter.rules.fields import FieldValues, Outline
-from deadletter.rules.operators import Test, TextTest, exact_key
-from deadletter.rules.pattern import Alternative, Field, KnownAnswers, Pattern, all_hold
+from deadletter.rules import hooks
+from deadletter.rules.fields import FieldValues, Leaves, Outline, exact_key
+from deadletter.rules.hooks import Hook
+from deadletter.rules.lookups import Lookups, Numbers
+from deadletter.rules.pattern import (
+    Alternative,
+    KnownAnswers,
+    Pattern,
+    all_hold,
+    costs_too_much,
+)
+from deadletter.rules.work import CHARACTERS_PER_STEP, STEPS, TooCostly, Work
 
 K = TypeVar("K")
 
 # Up to this many candidates that share a value are tried one by one.
 _FEW = 4
 
-Entry = tuple[int, int, Any, Alternative]
-"""Rank of the rule, a unique number so that entries sort, the key, and one alternative."""
+# Names by which candidates are looked up one after the other.
+_MOST_NAMES = 8
 
-
-@dataclass(slots=True, eq=False)
-class _Tests:
-    """The fields of one name, their tests, and the entries that depend on each."""
-
-    of_text: list[TextTest] = field(default_factory=list)
-    of_any: list[Test] = field(default_factory=list)
-    fields: list[tuple[Field, list[Entry]]] = field(default_factory=list)
+# Rules that one value may find through a hook without a bucket, for the choice between fields.
+_WIDE: Final[Mapping[str, int]] = {
+    hooks.BETWEEN: 10**6,
+    hooks.ALL_BUT: 10**7,
+    hooks.ANY.kind: 10**8,
+}
 
 
 @dataclass(slots=True, eq=False)
 class _Branch:
-    """Entries looked up by the value of one name each, and by further names below.
+    """Entries looked up by the values of one name each, and by further names below.
 
-    An entry without exact values is tried by its narrowest field, once for all that share it.
+    `always` are the entries that nothing else finds.
     """
 
-    by_value: dict[str, dict[Hashable, _Branch | list[Entry]]] = field(default_factory=dict)
-    by_test: dict[str, _Tests] = field(default_factory=dict)
-    always: list[Entry] = field(default_factory=list)
+    by_name: dict[str, Lookups[_Branch | Numbers]] = field(default_factory=dict)
+    always: Numbers = field(default_factory=list)
 
 
 class RuleIndex(Generic[K]):
     """Finds the rules that match a document, in order.
 
-    Rules are looked up by their exact values, so their number hardly matters; a rule
-    without any (only wildcards, anything-but, ranges, exists, ...) costs one test of one
-    field. Keys may repeat: the result has an entry for each rule, not for each key.
+    Candidates are looked up by one field of each rule, so the number of rules hardly matters,
+    and each is then judged as its pattern alone would judge it. Keys may repeat: the result has
+    an entry for each rule, not for each key.
     """
 
     def __init__(self, rules: Iterable[tuple[K, Pattern]]) -> None:
-        entries: list[Entry] = []
-        for rank, (key, pattern) in enumerate(rules):
-            for fields in pattern.alternatives:
-                entries.append((rank, len(entries), key, fields))
-        self._outline = Outline({field.name for entry in entries for field in entry[3]})
-        self._root = _branch(entries, frozenset())
+        self._rules = list(rules)
+        # One entry for each alternative: the rank of its rule, and its fields.
+        self._entries: list[tuple[int, Alternative]] = [
+            (rank, fields)
+            for rank, (_, pattern) in enumerate(self._rules)
+            for fields in pattern.alternatives
+        ]
+        self._outline = Outline({field.name for _, fields in self._entries for field in fields})
+        self._root = self._branch(list(range(len(self._entries))), frozenset())
+        self._heavy = sorted(
+            (weight, rank)
+            for rank, (_, pattern) in enumerate(self._rules)
+            if (weight := pattern.weight) > 0
+        )
 
     def matching(self, document: Mapping[str, Any]) -> Iterator[K]:
-        """The keys of the matching rules, in the order given to the index.
+        """The keys of the matching rules, in the order given to the index. Lazy."""
+        return (key for key, too_costly in self.judged(document) if not too_costly)
+
+    def judged(self, document: Mapping[str, Any]) -> Iterator[tuple[K, bool]]:
+        """The keys of the rules that match or are too costly to judge (True), in order.
 
         Lazy: the candidates are collected at the first step, and each is checked completely
         only at its turn.
         """
         leaves = self._outline.read(document)
-        answers: KnownAnswers = {}
-        candidates: list[Entry] = []
-        _collect(self._root, leaves, answers, candidates)
+        candidates: Numbers = []
+        _collect(self._root, leaves, candidates)
         candidates.sort()
-        last = -1
-        for rank, _, key, fields in candidates:
-            if rank != last and all_hold(fields, leaves, answers):
-                last = rank
-                yield key
+        answers: KnownAnswers = {}
+        entries, rules, deep = self._entries, self._rules, leaves.deep
+        costly = self._too_costly(leaves) if self._heavy else []
+        costly.append(len(rules))
+        next_costly = costly[0]
+        judged, done = -1, -1
+        work: Work | None = None
+        for number in candidates:
+            rank, fields = entries[number]
+            while next_costly <= rank:
+                done = next_costly
+                yield rules[costly.pop(0)][0], True
+                next_costly = costly[0]
+            if rank == done:
+                continue
+            if deep and rank != judged:
+                judged, work = rank, Work()
+            try:
+                if all_hold(fields, leaves, answers, work):
+                    done = rank
+                    yield rules[rank][0], False
+            except TooCostly:
+                done = rank
+                yield rules[rank][0], True
+        for rank in costly[:-1]:
+            yield rules[rank][0], True
 
-
-def _branch(entries: list[Entry], used: frozenset[str]) -> _Branch:
-    branch = _Branch()
-    exact: list[tuple[Entry, list[Field]]] = []
-    tests: dict[Field, list[Entry]] = {}
-    for entry in entries:
-        fields = [field for field in entry[3] if field.comparison.keys and field.name not in used]
-        narrow = min(entry[3], key=_breadth)
-        if fields:
-            exact.append((entry, fields))
-        elif narrow.comparison.absent:
-            branch.always.append(entry)
-        else:
-            tests.setdefault(narrow, []).append(entry)
-    for tested, sharing in tests.items():
-        same_name = branch.by_test.setdefault(tested.name, _Tests())
-        same_name.of_text.append(tested.comparison.text)
-        same_name.of_any.append(tested.comparison.test)
-        same_name.fields.append((tested, sharing))
-    uses = Counter(key for _, fields in exact for field in fields for key in _keys(field))
-    rows: dict[str, dict[Hashable, list[Entry]]] = {}
-    for entry, fields in exact:
-        # The field whose values the fewest entries share leaves the fewest candidates.
-        best = min(fields, key=lambda field: sum(uses[key] for key in _keys(field)))
-        for name, key in _keys(best):
-            rows.setdefault(name, {}).setdefault(key, []).append(entry)
-    for name, row in rows.items():
-        branch.by_value[name] = {
-            key: sharing if len(sharing) <= _FEW else _branch(sharing, used | {name})
-            for key, sharing in row.items()
-        }
-    return branch
-
-
-def _keys(tested: Field) -> list[tuple[str, Hashable]]:
-    return [(tested.name, key) for key in tested.comparison.keys or ()]
-
-
-def _breadth(tested: Field) -> tuple[bool, bool]:
-    return (tested.comparison.absent, tested.comparison.broad)
-
-
-def _collect(
-    branch: _Branch, leaves: Mapping[str, Any], answers: KnownAnswers, candidates: list[Entry]
-) -> None:
-    candidates += branch.always
-    for name, leaf in leaves.items():
-        row = branch.by_value.get(name)
-        if row is not None:
-            for key in _looked_up(leaf, row):
-                hit = row.get(key)
-                if isinstance(hit, list):
-                    candidates += hit
-                elif hit is not None:
-                    _collect(hit, leaves, answers, candidates)
-        tests = branch.by_test.get(name)
-        if tests is not None:
+    def _too_costly(self, leaves: Leaves) -> Numbers:
+        """The ranks of the rules whose comparisons alone are too costly, in ascending order."""
+        size = 1.0
+        for leaf in leaves.values():
             if leaf.__class__ is str:
-                passed = [test(leaf) for test in tests.of_text]
+                if len(leaf) > size:
+                    size = max(size, 1 + len(leaf) / CHARACTERS_PER_STEP)
             elif leaf.__class__ is FieldValues:
-                passed = [any(map(test, leaf.values())) for test in tests.of_any]
-            else:
-                passed = [test(leaf) for test in tests.of_any]
-            for tested, entries in compress(tests.fields, passed):
-                answers[tested] = True
-                candidates += entries
+                size = max(size, leaf.count + leaf.characters / CHARACTERS_PER_STEP)
+        if self._heavy[-1][0] * size <= STEPS:
+            return []
+        suspects = self._heavy[bisect_left(self._heavy, (STEPS / size, -1)) :]
+        return sorted(rank for _, rank in suspects if costs_too_much(self._rules[rank][1], leaves))
+
+    def _branch(self, numbers: Numbers, used: frozenset[str]) -> _Branch:
+        fields = {
+            number: [
+                field
+                for field in self._entries[number][1]
+                if not field.comparison.absent and field.name not in used
+            ]
+            for number in numbers
+        }
+        uses = Counter(
+            (field.name, hook)
+            for number in numbers
+            for field in fields[number]
+            for options in field.comparison.hooks
+            for hook in options
+            if hook.kind not in _WIDE
+        )
+        branch = _Branch()
+        rows: dict[str, dict[Hook, Numbers]] = {}
+        for number in numbers:
+            best: tuple[int, str, list[Hook]] | None = None
+            for tried in fields[number]:
+                chosen = [_rarest(tried.name, options, uses) for options in tried.comparison.hooks]
+                found = sum(count for count, _ in chosen)
+                if best is None or found < best[0]:
+                    best = (found, tried.name, [hook for _, hook in chosen])
+            if best is None:
+                branch.always.append(number)
+                continue
+            row = rows.setdefault(best[1], {})
+            for hook in dict.fromkeys(best[2]):
+                row.setdefault(hook, []).append(number)
+        for name, row in rows.items():
+            branch.by_name[name] = Lookups(
+                {
+                    hook: sharing
+                    if len(sharing) <= _FEW or len(used) == _MOST_NAMES
+                    else self._branch(sharing, used | {name})
+                    for hook, sharing in row.items()
+                    if hook.kind not in _WIDE
+                },
+                {hook: sharing for hook, sharing in row.items() if hook.kind in _WIDE},
+            )
+        return branch
 
 
-def _looked_up(leaf: Any, row: Mapping[Hashable, object]) -> Iterable[Hashable]:
-    if leaf.__class__ is str:
-        return (leaf,)
-    if leaf.__class__ is FieldValues:
-        # Each value once, although an array may repeat it.
-        return {exact_key(value) for value in leaf.values()} & row.keys()
-    return (exact_key(leaf),)
+def _rarest(
+    name: str, options: tuple[Hook, ...], uses: Mapping[tuple[str, Hook], int]
+) -> tuple[int, Hook]:
+    if len(options) == 1:
+        hook = options[0]
+        return _WIDE.get(hook.kind) or uses[name, hook], hook
+    return min(
+        ((_WIDE.get(hook.kind) or uses[name, hook], hook) for hook in options),
+        key=lambda option: option[0],
+    )
+
+
+def _collect(branch: _Branch, leaves: Leaves, candidates: Numbers) -> None:
+    candidates += branch.always
+    by_name = branch.by_name
+    for name, leaf in leaves.items():
+        lookups = by_name.get(name)
+        if lookups is None:
+            continue
+        if leaf.__class__ is FieldValues:
+            _collect_values(lookups, leaf, leaves, candidates)
+            continue
+        bucket = lookups.exact.get(leaf if leaf.__class__ is str else exact_key(leaf))
+        if bucket is not None:
+            _follow(bucket, leaves, candidates)
+        if not lookups.only_exact:
+            candidates += lookups.any_value
+            for found in lookups.of_value(leaf, candidates):
+                _follow(found, leaves, candidates)
+
+
+def _collect_values(
+    lookups: Lookups[_Branch | Numbers], leaf: FieldValues, leaves: Leaves, candidates: Numbers
+) -> None:
+    """The same for each different value of an array; each bucket and each entry once."""
+    distinct = leaf.distinct
+    buckets = {id(bucket): bucket for bucket in _of_keys(lookups.exact, distinct)}
+    if not lookups.only_exact:
+        wide: set[int] = set(lookups.any_value)
+        for value, _ in distinct.values():
+            found: Numbers = []
+            for bucket in lookups.of_value(value, found):
+                buckets[id(bucket)] = bucket
+            wide.update(found)
+        candidates += wide
+    for bucket in buckets.values():
+        _follow(bucket, leaves, candidates)
+
+
+def _of_keys(
+    table: Mapping[Hashable, _Branch | Numbers], distinct: Mapping[Hashable, object]
+) -> Iterator[_Branch | Numbers]:
+    fewer, other = (table, distinct) if len(table) < len(distinct) else (distinct, table)
+    return (table[key] for key in fewer if key in other)
+
+
+def _follow(bucket: _Branch | Numbers, leaves: Leaves, candidates: Numbers) -> None:
+    if isinstance(bucket, list):
+        candidates += bucket
+    else:
+        _collect(bucket, leaves, candidates)

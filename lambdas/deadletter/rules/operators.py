@@ -10,8 +10,29 @@ from decimal import Decimal
 from typing import Any, Final, NoReturn
 
 from deadletter.rules.cidr import IPV6, read_address
-from deadletter.rules.fields import EXACT_IN_DOUBLE, plain_number
-from deadletter.rules.wildcard import matches_wildcard, read_wildcard
+from deadletter.rules.fields import EXACT_IN_DOUBLE, FieldValues, exact_key, plain_number
+from deadletter.rules.hooks import (
+    ANY,
+    Hook,
+    all_but,
+    between,
+    contains,
+    ends,
+    exact,
+    folded,
+    like,
+    network_of,
+    starts,
+)
+from deadletter.rules.wildcard import (
+    LONG_TEXT,
+    NO_SCAN,
+    Scan,
+    matches_wildcard,
+    read_wildcard,
+    scan_of,
+)
+from deadletter.rules.work import CHARACTERS_PER_STEP
 
 
 class PatternRefused(ValueError):
@@ -34,10 +55,28 @@ TextTest = Callable[[str], bool]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Text:
+    """Accepts the texts that pass a test; each of them is found by any one of `hooks`.
+
+    `steps` is what one test costs, and `scan` what the search of a text costs.
+    """
+
     test: TextTest
+    hooks: tuple[Hook, ...] = (ANY,)
+    steps: float = 1
+    scan: Scan = NO_SCAN
 
 
-Accepts = Test | _Text | frozenset[Hashable]
+@dataclass(frozen=True, slots=True, eq=False)
+class _Value:
+    """The same for values of any kind."""
+
+    test: Test
+    hooks: tuple[Hook, ...] = (ANY,)
+    steps: float = 1
+    scan: Scan = NO_SCAN
+
+
+Accepts = _Value | _Text | frozenset[Hashable]
 """What one operator accepts: the values that pass a test, or a set of exact values."""
 
 
@@ -45,18 +84,43 @@ Accepts = Test | _Text | frozenset[Hashable]
 class Comparison:
     """The list of one field: a value matches if any entry of the list accepts it.
 
-    `text` may be called instead of `test` for a string. `keys` are the exact values, in
-    the form of `exact_key`, if the list holds nothing else; only then can the field be
-    looked up instead of tried. `absent` is True if a missing field is accepted, `broad`
-    if almost any value is. `words` describes the list for a person.
+    `keys` are the exact values, in the form of `exact_key`, if the list holds nothing else.
+    Each accepted value is found by any one hook of any one tuple in `hooks`. `absent` is True if
+    a missing field is accepted. `steps` is what one value costs to try, `scan` what
+    the search of its text costs. `words` describes the list for a person.
     """
 
     test: Test
-    text: TextTest
     words: str
     keys: frozenset[Hashable] | None
     absent: bool
-    broad: bool
+    hooks: tuple[tuple[Hook, ...], ...]
+    steps: float
+    scan: Scan
+
+    def accepts(self, leaf: Any) -> bool:
+        """True if the leaf, or any value of an array, is accepted.
+
+        Also if the field may be missing from the element of an array that another field chooses.
+        """
+        if leaf.__class__ is not FieldValues:
+            return self.test(leaf)
+        if self.absent and leaf.deep:
+            return True
+        if self.keys is not None:
+            return not self.keys.isdisjoint(leaf.distinct)
+        return any(self.test(value) for value, _ in leaf.distinct.values())
+
+    def cost(self, leaf: Any) -> float:
+        """The most steps that it takes to try this leaf."""
+        if leaf.__class__ is str:
+            each = self.scan.of_long if len(leaf) > LONG_TEXT else self.scan.of_any
+            return self.steps + len(leaf) * each / CHARACTERS_PER_STEP
+        if leaf.__class__ is FieldValues:
+            return (
+                leaf.count * self.steps + leaf.characters * self.scan.of_any / CHARACTERS_PER_STEP
+            )
+        return self.steps
 
 
 def compare(where: str, values: Any) -> Comparison:
@@ -82,29 +146,19 @@ def compare(where: str, values: Any) -> Comparison:
                 # 2001:db8::1 has other spellings, which AWS accepts.
                 accepted.append(_same_address(value))
         words.append(text)
+    tried = [accepts for accepts in accepted if not isinstance(accepts, frozenset)]
     if keys:
         accepted.append(frozenset(keys))
     test = _any_of([_as_test(accepts) for accepts in accepted])
-    only = accepted[0] if len(accepted) == 1 else None
     return Comparison(
         test=test,
-        text=only.test if isinstance(only, _Text) else test,
         words=_listed(words),
-        keys=only if isinstance(only, frozenset) else None,
+        keys=frozenset(keys) if not tried else None,
         absent=test(ABSENT),
-        broad=any(isinstance(value, Mapping) and not _NARROW & value.keys() for value in values),
+        hooks=(*(exact(key) for key in keys), *(accepts.hooks for accepts in tried)),
+        steps=sum(accepts.steps for accepts in tried),
+        scan=sum((accepts.scan for accepts in tried), NO_SCAN),
     )
-
-
-def exact_key(value: Any) -> Hashable:
-    """A leaf as a look-up key: `1`, `1.0` and Decimal("1") are equal, `true` and 1 are not."""
-    if value.__class__ is str:
-        return value
-    if value is None or isinstance(value, bool):
-        return (value,)
-    if isinstance(value, int | float | Decimal):
-        return plain_number(value)
-    return value  # type: ignore[no-any-return]
 
 
 def refuse(where: str, why: str) -> NoReturn:
@@ -168,7 +222,7 @@ def _as_test(accepts: Accepts) -> Test:
         if all(isinstance(key, str) for key in keys):
             return keys.__contains__
         return lambda value: exact_key(value) in keys
-    return accepts
+    return accepts.test
 
 
 def _any_of(tests: list[Test]) -> Test:
@@ -186,8 +240,8 @@ def _exists(where: str, operand: Any) -> tuple[Accepts, str]:
     if not isinstance(operand, bool):
         refuse(where, f"exists takes true or false, not {quoted(operand)}")
     if operand:
-        return (lambda value: value is not ABSENT), "a value"
-    return (lambda value: value is ABSENT), "no value"
+        return _Value(lambda value: value is not ABSENT), "a value"
+    return _Value(lambda value: value is ABSENT), "no value"
 
 
 _NUMBERS: Final = frozenset({int, float})
@@ -228,14 +282,14 @@ def _numeric(where: str, operand: Any) -> tuple[Accepts, str]:
             )
 
 
-def _within(above: str, low: float, below: str, high: float) -> Test:
+def _within(above: str, low: float, below: str, high: float) -> _Value:
     ends = frozenset(end for sign, end in ((above, low), (below, high)) if sign in "<>")
 
     def test(value: Any) -> bool:
         kind = value.__class__
         return kind in _NUMBERS and low <= value <= high and value not in ends
 
-    return test
+    return _Value(test, (between(low, high),), steps=2)
 
 
 def _prefix(where: str, operand: Any) -> tuple[Accepts, str]:
@@ -243,7 +297,7 @@ def _prefix(where: str, operand: Any) -> tuple[Accepts, str]:
         text = _ignoring_case(where, "prefix", operand)
         return _folded_start(text), f"starts with {quoted(text)} in any case"
     start = _string(where, "prefix", operand)
-    return _Text(lambda value: value.startswith(start)), f"starts with {quoted(start)}"
+    return _starting(start), f"starts with {quoted(start)}"
 
 
 def _suffix(where: str, operand: Any) -> tuple[Accepts, str]:
@@ -251,7 +305,15 @@ def _suffix(where: str, operand: Any) -> tuple[Accepts, str]:
         text = _ignoring_case(where, "suffix", operand)
         return _folded_end(text), f"ends with {quoted(text)} in any case"
     end = _string(where, "suffix", operand)
-    return _Text(lambda value: value.endswith(end)), f"ends with {quoted(end)}"
+    return _ending(end), f"ends with {quoted(end)}"
+
+
+def _starting(start: str) -> _Text:
+    return _Text(lambda value: value.startswith(start), starts(start))
+
+
+def _ending(end: str) -> _Text:
+    return _Text(lambda value: value.endswith(end), ends(end))
 
 
 def _ignoring_case(where: str, name: str, operand: Mapping[Any, Any]) -> str:
@@ -266,24 +328,36 @@ def _equals_ignore_case(where: str, operand: Any) -> tuple[Accepts, str]:
     words = f"{quoted(text)} in any case"
     if text.isascii():
         length, same = len(text), _ascii_folded(text, slice(None))
-        return _Text(lambda value: len(value) == length and same(value)), words
+        return (
+            _Text(lambda value: len(value) == length and same(value), folded(text), steps=4),
+            words,
+        )
     cases = _cases(text)
-    return _Text(lambda value: len(value) in _end_positions(value, cases)), words
+    steps = _STEPS_OF_CASES * len(cases)
+    return _Text(lambda value: len(value) in _end_positions(value, cases), steps=steps), words
 
 
 def _folded_start(text: str) -> _Text:
     if text.isascii():
-        return _Text(_ascii_folded(text, slice(len(text))))
+        test = _ascii_folded(text, slice(len(text)))
+        return _Text(test, starts(text.lower(), any_case=True), steps=4)
     cases = _cases(text)
-    return _Text(lambda value: bool(_end_positions(value, cases)))
+    steps = _STEPS_OF_CASES * len(cases)
+    return _Text(lambda value: bool(_end_positions(value, cases)), steps=steps)
 
 
 def _folded_end(text: str) -> _Text:
     if text.isascii():
-        return _Text(_ascii_folded(text, slice(-len(text), None) if text else slice(0)))
+        test = _ascii_folded(text, slice(-len(text), None) if text else slice(0))
+        return _Text(test, ends(text.lower(), any_case=True), steps=4)
     cases = tuple(tuple(form[::-1] for form in forms) for forms in reversed(_cases(text)))
     longest = sum(max(map(len, forms)) for forms in cases)
-    return _Text(lambda value: bool(_end_positions(value[-longest:][::-1], cases)))
+    steps = _STEPS_OF_CASES * len(cases)
+    return _Text(lambda value: bool(_end_positions(value[-longest:][::-1], cases)), steps=steps)
+
+
+# Steps for each character that may have several cases, of one to three characters.
+_STEPS_OF_CASES: Final = 20
 
 
 def _ascii_folded(text: str, part: slice) -> TextTest:
@@ -318,17 +392,28 @@ def _wildcard(where: str, operand: Any) -> tuple[Accepts, str]:
         case [whole]:
             return frozenset({whole}), words
         case [start, ""]:
-            return _Text(lambda value: value.startswith(start)), words
+            return _starting(start), words
         case ["", end]:
-            return _Text(lambda value: value.endswith(end)), words
+            return _ending(end), words
         case ["", piece, ""]:
-            return _Text(lambda value: piece in value), words
+            return _Text(lambda value: piece in value, contains(piece), scan=_scan(pieces)), words
         case _:
             # Most values fail at the end, and this test is cheaper than the call.
             end = pieces[-1]
-            return _Text(
-                lambda value: value.endswith(end) and matches_wildcard(value, pieces)
-            ), words
+            return (
+                _Text(
+                    lambda value: value.endswith(end) and matches_wildcard(value, pieces),
+                    like(pieces),
+                    steps=2 + len(pieces),
+                    scan=_scan(pieces),
+                ),
+                words,
+            )
+
+
+def _scan(pieces: list[str]) -> Scan:
+    # The searches share the characters of the text, so the longest piece counts.
+    return scan_of(max(map(len, pieces[1:-1]), default=0))
 
 
 def _anything_but(where: str, operand: Any) -> tuple[Accepts, str]:
@@ -338,7 +423,7 @@ def _anything_but(where: str, operand: Any) -> tuple[Accepts, str]:
     words = f"anything but {_listed([quoted(value) for value in values])}"
     if values and all(isinstance(value, str) for value in values):
         unwanted = frozenset({*values, ABSENT})
-        return (lambda value: value not in unwanted), words
+        return _Value(lambda value: value not in unwanted, (all_but(unwanted),)), words
     numbers = [value for value in values if not isinstance(value, str | bool | Mapping | None)]
     if not values or len(numbers) != len(values):
         refuse(
@@ -349,7 +434,14 @@ def _anything_but(where: str, operand: Any) -> tuple[Accepts, str]:
     excluded = frozenset(
         exact_key(_comparable(where, "anything-but", number)) for number in numbers
     )
-    return (lambda value: value is not ABSENT and exact_key(value) not in excluded), words
+    return (
+        _Value(
+            lambda value: value is not ABSENT and exact_key(value) not in excluded,
+            (all_but(excluded),),
+            steps=4,
+        ),
+        words,
+    )
 
 
 def _anything_but_like(where: str, operand: Mapping[Any, Any]) -> tuple[Accepts, str]:
@@ -362,14 +454,19 @@ def _anything_but_like(where: str, operand: Mapping[Any, Any]) -> tuple[Accepts,
     if not texts:
         refuse(where, f"anything-but {name} of an empty list would match everything")
     tests: list[Test] = []
+    steps, scan = 0.0, NO_SCAN
     for text in texts:
         if _string(where, f"anything-but {name}", text) == "" and name in ("prefix", "suffix"):
             refuse(where, f"anything-but {name} of an empty string would match no string")
         accepts, _ = _OPERATORS[name](where, text)
         tests.append(_as_test(accepts))
+        steps += 1
+        if not isinstance(accepts, frozenset):
+            steps += accepts.steps
+            scan += accepts.scan
     unwanted = _any_of(tests)
     return (
-        lambda value: value is not ABSENT and not unwanted(value),
+        _Value(lambda value: value is not ABSENT and not unwanted(value), steps=steps, scan=scan),
         f"anything but {name} {_listed([quoted(text) for text in texts])}",
     )
 
@@ -394,12 +491,18 @@ def _cidr(where: str, operand: Any) -> tuple[Accepts, str]:
         candidate = read_address(value)
         return candidate is not None and candidate >> shift == network
 
-    return _Text(test), f"an address in {text}"
+    return _Text(test, (network_of(network, shift),), _STEPS_OF_ADDRESS), f"an address in {text}"
 
 
 def _same_address(text: str) -> _Text:
     wanted = read_address(text)
-    return _Text(lambda value: read_address(value) == wanted)
+    assert wanted is not None
+    hooks = (network_of(wanted, 0),)
+    return _Text(lambda value: read_address(value) == wanted, hooks, _STEPS_OF_ADDRESS)
+
+
+# Steps to read an address that is not in the cache.
+_STEPS_OF_ADDRESS: Final = 20
 
 
 _OPERATORS: Final[Mapping[str, Callable[[str, Any], tuple[Accepts, str]]]] = {
@@ -414,7 +517,6 @@ _OPERATORS: Final[Mapping[str, Callable[[str, Any], tuple[Accepts, str]]]] = {
     "exactly": _exactly,
 }
 _NEGATABLE: Final = ("prefix", "suffix", "equals-ignore-case", "wildcard")
-_NARROW: Final = _OPERATORS.keys() - {"anything-but", "exists"}
 
 RESERVED: Final = frozenset(
     {

@@ -7,12 +7,13 @@ would accept a typing mistake.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, Final
 
 from deadletter.message.strict_json import Unreadable, read_json
-from deadletter.rules.fields import ArrayPath, FieldValues, NameNode, Outline
+from deadletter.rules.fields import FieldValues, Leaves, Outline, Place
 from deadletter.rules.operators import (
     ABSENT,
     RESERVED,
@@ -22,16 +23,20 @@ from deadletter.rules.operators import (
     quoted,
     refuse,
 )
+from deadletter.rules.together import Part, hold_together, spot_of
+from deadletter.rules.work import STEPS, TooCostly, Work
 
 __all__ = [
     "Alternative",
     "Field",
     "FieldFinding",
     "KnownAnswers",
+    "Likeness",
     "Pattern",
     "PatternRefused",
     "all_hold",
     "compile_pattern",
+    "costs_too_much",
 ]
 
 # Levels of names. EventBridge states no limit; no letter is this deep.
@@ -63,8 +68,19 @@ class FieldFinding:
 Alternative = tuple[Field, ...]
 """Fields that have to match together, in the order of their names."""
 
-KnownAnswers = dict[Field, bool | list[tuple[ArrayPath, bool]]]
-"""The answers of fields on one document so far, so that no field is tried twice."""
+KnownAnswers = dict[Field, bool]
+"""The answers of fields on one document so far, so that no field is tried twice.
+
+For an array: whether any of its values is accepted, in whichever element.
+"""
+
+
+class Likeness(Enum):
+    """The result of one pattern on one document. TOO_COSTLY: its budget of steps is too small."""
+
+    MATCHES = "matches"
+    DIFFERS = "differs"
+    TOO_COSTLY = "too costly"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,27 +91,49 @@ class Pattern:
     """
 
     alternatives: tuple[Alternative, ...]
-    _fields: tuple[Field, ...]
+    fields: tuple[Field, ...]
     _outline: Outline
 
+    @property
+    def weight(self) -> float:
+        """No letter's fields cost more steps to compare than this for each unit of its size."""
+        return sum(
+            max(field.comparison.steps, field.comparison.scan.of_any) for field in self.fields
+        )
+
     def matches(self, document: Mapping[str, Any]) -> bool:
-        """True if the document matches the pattern."""
+        """True if the document matches the pattern; False if it is too costly to find out."""
+        return self.judge(document) is Likeness.MATCHES
+
+    def judge(self, document: Mapping[str, Any]) -> Likeness:
+        """Whether the document matches the pattern, as far as the budget of steps goes."""
         leaves = self._outline.read(document)
+        if costs_too_much(self, leaves):
+            return Likeness.TOO_COSTLY
         answers: KnownAnswers = {}
-        return any(all_hold(fields, leaves, answers) for fields in self.alternatives)
+        work = Work() if leaves.deep else None
+        try:
+            matched = any(all_hold(fields, leaves, answers, work) for fields in self.alternatives)
+        except TooCostly:
+            return Likeness.TOO_COSTLY
+        return Likeness.MATCHES if matched else Likeness.DIFFERS
 
     def explain(self, document: Mapping[str, Any]) -> list[FieldFinding]:
         """A finding for each field of the pattern, in the order of the pattern.
 
         Values of the document are named by kind only. If all fields match and the pattern
-        does not, a last finding says that they match in different elements of an array.
+        does not, a last finding says that they match in different elements of an array. None
+        if the document is too costly to judge.
         """
+        likeness = self.judge(document)
+        if likeness is Likeness.TOO_COSTLY:
+            return []
         leaves = self._outline.read(document)
-        findings = [_finding(field, leaves, document) for field in self._fields]
+        findings = [_finding(field, leaves, document) for field in self.fields]
         met = {
-            field for field, finding in zip(self._fields, findings, strict=True) if finding.matched
+            field for field, finding in zip(self.fields, findings, strict=True) if finding.matched
         }
-        if not self.matches(document):
+        if likeness is Likeness.DIFFERS:
             for fields in self.alternatives:
                 if met.issuperset(fields):
                     names = ", ".join(field.name for field in fields)
@@ -135,7 +173,7 @@ def compile_pattern(pattern: Mapping[str, Any] | str) -> Pattern:
         alternatives=tuple(
             tuple(fields[name] for name in sorted(fields)) for fields in alternatives
         ),
-        _fields=tuple(compiler.fields),
+        fields=tuple(compiler.fields),
         _outline=Outline({field.name for field in compiler.fields}),
     )
 
@@ -206,86 +244,82 @@ class _Compiler:
             draft[field.name] = field
 
 
-def all_hold(fields: Alternative, leaves: Mapping[str, Any], answers: KnownAnswers) -> bool:
+def costs_too_much(pattern: Pattern, leaves: Leaves) -> bool:
+    """True if the comparisons of the pattern may take more than STEPS steps on these leaves.
+
+    Decided before any of them is made, and from sizes alone. Exact values are free: fields
+    beside an exact value that the document does not have are not counted.
+    """
+    costly = {
+        field: cost
+        for field in pattern.fields
+        if field.name in leaves and (cost := field.comparison.cost(leaves[field.name]))
+    }
+    if sum(costly.values()) <= STEPS:
+        return False
+    exact: dict[Field, bool] = {}
+    counted: set[Field] = set()
+    for fields in pattern.alternatives:
+        for field in fields:
+            if field.comparison.keys is not None:
+                hit = exact.get(field)
+                if hit is None:
+                    hit = field.comparison.accepts(leaves.get(field.name, ABSENT))
+                    exact[field] = hit
+                if not hit:
+                    break
+        else:
+            counted.update(fields)
+    return sum(cost for field, cost in costly.items() if field in counted) > STEPS
+
+
+def all_hold(fields: Alternative, leaves: Leaves, answers: KnownAnswers, work: Work | None) -> bool:
     """True if all fields of one alternative match the leaves of a document.
 
     `leaves` were read by an Outline with the names of the fields; `answers` is empty for a
-    new document and shared by all alternatives tried on it.
+    new document and shared by all alternatives tried on it. `work` is that of the rule: it is
+    needed for deep leaves, and TooCostly is raised if it does not suffice.
     """
     for field in fields:
         hit = answers.get(field)
         if hit is None:
-            leaf = leaves.get(field.name, ABSENT)
-            if leaf.__class__ is FieldValues:
-                return _match_together(fields, leaves, answers)
-            hit = answers[field] = field.comparison.test(leaf)
-        elif hit.__class__ is list:
-            return _match_together(fields, leaves, answers)
+            hit = answers[field] = field.comparison.accepts(leaves.get(field.name, ABSENT))
         if not hit:
             return False
-    return True
+    return work is None or _hold_in_elements(fields, leaves, work)
 
 
-Part = tuple[bool, list[tuple[ArrayPath, bool]]]
-"""For one field: whether it may be missing, and the elements and the answer of each leaf."""
-
-
-def _match_together(fields: Alternative, leaves: Mapping[str, Any], answers: KnownAnswers) -> bool:
-    parts: list[Part] = []
+def _hold_in_elements(fields: Alternative, leaves: Leaves, work: Work) -> bool:
+    """True if fields that match on their own also match in one element of each array."""
+    work.spend(len(fields))
+    deep: list[tuple[Field, FieldValues]] = []
     for field in fields:
-        test, absent = field.comparison.test, field.comparison.absent
-        hits = answers.get(field)
-        if not isinstance(hits, list):
-            leaf = leaves.get(field.name, ABSENT)
-            if isinstance(leaf, FieldValues):
-                hits = [(chain, any(map(test, values))) for chain, values in leaf]
-                answers[field] = hits
-            else:
-                hits = [] if leaf is ABSENT else [((), test(leaf))]
-        if not absent and not any(hit for _, hit in hits):
-            return False
-        parts.append((absent, hits))
-    return _consistent(parts, 0)
+        leaf = leaves.get(field.name)
+        if leaf.__class__ is FieldValues and leaf.deep:
+            deep.append((field, leaf))
+    if len(deep) < 2 and not any(field.comparison.absent for field, _ in deep):
+        return True
+    parts: list[Part] = []
+    for field, leaf in deep:
+        spot = work.spots.get(field)
+        if spot is None:
+            spot = work.spots[field] = spot_of(_hits(field.comparison, leaf), work)
+        parts.append((field.comparison.absent, spot))
+    return hold_together(parts, work)
 
 
-def _consistent(parts: list[Part], depth: int) -> bool:
-    """True if each part has an accepted leaf, no two in different elements of one array.
-
-    The parts are in the order of their names, which decides what "missing" refers to, as
-    in event-ruler: the first name that has leaves in an array chooses the element, and for
-    the names after it only that element counts. Each leaf is read once for each array
-    around it.
-    """
-    inside: dict[NameNode, list[Part]] = {}
-    for part in parts:
-        absent, hits = part
-        if (not hits and absent) or any(hit and len(chain) == depth for chain, hit in hits):
-            continue
-        array = next((chain[depth][0] for chain, _ in hits if len(chain) > depth), None)
-        if array is None:
-            return False
-        inside.setdefault(array, []).append(part)
-    for members in inside.values():
-        if len(members) == 1:
-            if not any(hit for _, hit in members[0][1]):
-                return False
-        elif not any(_consistent(shares, depth + 1) for shares in _elements(members, depth)):
-            return False
-    return True
-
-
-def _elements(members: list[Part], depth: int) -> Iterable[list[Part]]:
-    """For each element of an array in which the first part has a leaf: the parts within it."""
-    elements: dict[tuple[NameNode, int], list[Part]] = {}
-    for number, (_, hits) in enumerate(members):
-        for chain, hit in hits:
-            if len(chain) > depth:
-                element = chain[depth]
-                if number == 0 and element not in elements:
-                    elements[element] = [(absent, []) for absent, _ in members]
-                if element in elements:
-                    elements[element][number][1].append((chain, hit))
-    return elements.values()
+def _hits(comparison: Comparison, leaf: FieldValues) -> Iterator[tuple[Place, bool]]:
+    """The places of the accepted values; if the field may be missing, those of all values."""
+    distinct = leaf.distinct
+    if comparison.keys is not None:
+        for key in comparison.keys:
+            if key in distinct:
+                yield from ((place, True) for place in distinct[key][1])
+        return
+    for value, places in distinct.values():
+        hit = comparison.test(value)
+        if hit or comparison.absent:
+            yield from ((place, hit) for place in places)
 
 
 _KINDS: Final[Mapping[type, str]] = {str: "string", bool: "boolean", type(None): "null"}

@@ -3,6 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+LONG_TEXT: Final = 30_000
+"""In texts with more characters, `str.find` is linear for every piece."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """The most comparisons that a search makes for each character of a text."""
+
+    of_any: float
+    of_long: float
+
+    def __add__(self, other: Scan) -> Scan:
+        return Scan(self.of_any + other.of_any, self.of_long + other.of_long)
+
+
+NO_SCAN: Final = Scan(0, 0)
+
+
+def scan_of(longest: int) -> Scan:
+    """What it costs to search pieces of at most this length; see `matches_wildcard`."""
+    if longest < 2:
+        # One character is found by memchr, many characters of the text at a time.
+        return Scan(longest / 10, longest / 10)
+    return Scan(min(longest, 100), min(longest, 4))
 
 
 def read_wildcard(text: str) -> list[str]:

@@ -1,0 +1,158 @@
+"""Look-ups of the values of one name: which buckets of rules a value leads to."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Any, Final, Generic, TypeVar
+
+from deadletter.rules import hooks
+from deadletter.rules.cidr import read_address
+from deadletter.rules.fields import exact_key
+from deadletter.rules.hooks import Hook
+
+B = TypeVar("B")
+
+Numbers = list[int]
+"""Numbers of entries of the index, in ascending order."""
+
+# A text this long with few pieces to look for is searched once for each instead.
+_LONG_TEXT: Final = 256
+_FEW_PIECES: Final = 200
+
+
+class Lookups(Generic[B]):
+    """The buckets of one name by their hooks, and the entries that need a comparison of each.
+
+    Two kinds of hooks have no bucket: ranges of numbers and "all but". `texts`, `values` and
+    `numbers` look into those of their kind; `any_value` are the entries that every value finds.
+    """
+
+    __slots__ = (
+        "_all_but",
+        "_excluded",
+        "_networks",
+        "_pieces",
+        "_ranges",
+        "_slices",
+        "any_value",
+        "exact",
+        "only_exact",
+    )
+
+    def __init__(self, buckets: Mapping[Hook, B], wide: Mapping[Hook, Numbers]) -> None:
+        tables: dict[tuple[str, int], dict[Any, B]] = {}
+        for hook, bucket in buckets.items():
+            tables.setdefault((hook.kind, hook.length), {})[hook.key] = bucket
+        self.exact: dict[Hashable, B] = tables.pop((hooks.EXACT, 0), {})
+        self._slices: list[tuple[slice, bool, dict[str, B]]] = []
+        self._pieces: list[tuple[int, dict[str, B]]] = []
+        self._networks: list[tuple[int, dict[int, B]]] = []
+        for (kind, length), table in tables.items():
+            if kind == hooks.CONTAINS:
+                self._pieces.append((length, table))
+            elif kind == hooks.NETWORK:
+                self._networks.append((length, table))
+            else:
+                self._slices.append((_PART[kind](length), kind in _FOLDED, table))
+        intervals: list[tuple[float, float, int]] = []
+        excluding: dict[int, frozenset[Hashable]] = {}
+        self.any_value: Numbers = []
+        for hook, numbers in wide.items():
+            for number in numbers:
+                if hook.kind == hooks.BETWEEN:
+                    intervals.append((*hook.key, number))
+                elif hook.kind == hooks.ALL_BUT:
+                    excluding[number] = excluding.get(number, hook.key) & hook.key
+                else:
+                    self.any_value.append(number)
+        self._ranges = Ranges(intervals) if intervals else None
+        self._all_but: Numbers = sorted(excluding)
+        self._excluded: dict[Hashable, set[int]] = {}
+        for number, keys in excluding.items():
+            for key in keys:
+                self._excluded.setdefault(key, set()).add(number)
+        self.only_exact = not (tables or wide)
+
+    def of_value(self, value: Any, found: Numbers) -> Iterable[B]:
+        """The buckets of a value, but for its exact one; entries without one go into `found`."""
+        if self._all_but:
+            excluded = self._excluded.get(exact_key(value))
+            if excluded is None:
+                found += self._all_but
+            else:
+                found += [number for number in self._all_but if number not in excluded]
+        if value.__class__ is str:
+            return self._of_text(value)
+        if self._ranges is not None and value.__class__ in (int, float):
+            self._ranges.containing(value, found)
+        return ()
+
+    def _of_text(self, text: str) -> list[B]:
+        buckets: list[B] = []
+        for part, folded, table in self._slices:
+            piece = text[part]
+            bucket = table.get(piece.lower() if folded else piece)
+            if bucket is not None:
+                buckets.append(bucket)
+        for length, table in self._pieces:
+            if len(text) > _LONG_TEXT and len(table) < _FEW_PIECES:
+                buckets += [bucket for piece, bucket in table.items() if piece in text]
+            else:
+                pieces = {text[at : at + length] for at in range(len(text) - length + 1)}
+                buckets += [table[piece] for piece in pieces & table.keys()]
+        if self._networks:
+            address = read_address(text)
+            if address is not None:
+                for shift, networks in self._networks:
+                    bucket = networks.get(address >> shift)
+                    if bucket is not None:
+                        buckets.append(bucket)
+        return buckets
+
+
+_PART: Final[Mapping[str, Callable[[int], slice]]] = {
+    hooks.STARTS: slice,
+    hooks.ENDS: lambda length: slice(-length, None),
+    hooks.FOLDED: lambda _: slice(None),
+    hooks.FOLDED_STARTS: slice,
+    hooks.FOLDED_ENDS: lambda length: slice(-length, None),
+}
+_FOLDED: Final = frozenset({hooks.FOLDED, hooks.FOLDED_STARTS, hooks.FOLDED_ENDS})
+
+
+class Ranges:
+    """Intervals of numbers: finds those around a number, as an interval tree.
+
+    Each node has the intervals around its centre, by both ends; the rest lie on one side.
+    """
+
+    __slots__ = ("_above", "_below", "_by_high", "_by_low", "_centre", "_highs", "_lows")
+
+    def __init__(self, intervals: list[tuple[float, float, int]]) -> None:
+        ends = sorted(
+            end for low, high, _ in intervals for end in (low, high) if abs(end) != float("inf")
+        )
+        self._centre = centre = ends[len(ends) // 2]
+        here = [one for one in intervals if one[0] <= centre <= one[1]]
+        below = [one for one in intervals if one[1] < centre]
+        above = [one for one in intervals if one[0] > centre]
+        by_low = sorted(here)
+        by_high = sorted(here, key=lambda one: one[1])
+        self._lows = [low for low, _, _ in by_low]
+        self._by_low = [number for _, _, number in by_low]
+        self._highs = [high for _, high, _ in by_high]
+        self._by_high = [number for _, _, number in by_high]
+        self._below = Ranges(below) if below else None
+        self._above = Ranges(above) if above else None
+
+    def containing(self, value: float, found: Numbers) -> None:
+        """Add the numbers of the intervals around the value, ends included."""
+        node: Ranges | None = self
+        while node is not None:
+            if value <= node._centre:
+                found += node._by_low[: bisect_right(node._lows, value)]
+                node = node._below if value < node._centre else None
+            else:
+                found += node._by_high[bisect_left(node._highs, value) :]
+                node = node._above

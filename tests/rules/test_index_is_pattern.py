@@ -1,0 +1,121 @@
+"""Production uses the index, `explain` the pattern: for each rule and letter both say the same.
+
+Both are compared with a slow matcher that tries every choice; `make nightly` with 200,000 pairs.
+The deviations that are planted here were or could be real ones, and the comparison finds each.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from deadletter.rules import fields as rule_fields
+from deadletter.rules import index as rule_index
+from deadletter.rules import pattern as rule_pattern
+from deadletter.rules.fields import FieldValues, Leaves
+from deadletter.rules.index import RuleIndex
+from deadletter.rules.lookups import Lookups
+from deadletter.rules.operators import Comparison
+from deadletter.rules.pattern import Alternative, KnownAnswers, all_hold, compile_pattern
+from deadletter.rules.together import Part
+from deadletter.rules.work import Work
+from tests.rules.book_pairs import Book, deviations
+
+PAIRS = 200_000 if os.environ.get("HYPOTHESIS_PROFILE") == "nightly" else 8_000
+
+# A planted deviation has to be found among as few pairs as every test run tries.
+PAIRS_TO_FIND_IT = 8_000
+
+
+def by_index(book: Book, document: Mapping[str, Any]) -> list[int]:
+    rules = RuleIndex((number, compile_pattern(rule)) for number, rule in enumerate(book))
+    return list(rules.matching(document))
+
+
+def by_pattern(book: Book, document: Mapping[str, Any]) -> list[int]:
+    return [number for number, rule in enumerate(book) if compile_pattern(rule).matches(document)]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("matcher", [by_index, by_pattern])
+def test_index_and_pattern_match_what_a_slow_matcher_matches(matcher: Any) -> None:
+    assert list(deviations(matcher, seed=20, pairs=PAIRS)) == []
+
+
+def _trusting_known_answers(
+    fields: Alternative, leaves: Leaves, answers: KnownAnswers, work: Work | None
+) -> bool:
+    """What the index once did: fields that other branches have tried need no common element."""
+    known = all(field in answers for field in fields)
+    return all_hold(fields, leaves, answers, None if known else work)
+
+
+def _one_element_is_like_another(parts: list[Part], work: Work) -> bool:
+    return all(spot.any_hit or (absent and not spot.within) for absent, spot in parts)
+
+
+def _without_missing_fields(comparison: Comparison, leaf: FieldValues) -> Any:
+    return (placed for placed in _HITS(comparison, leaf) if placed[1])
+
+
+def _first_bucket_only(lookups: Lookups[Any], text: str) -> list[Any]:
+    return _BUCKETS(lookups, text)[:1]
+
+
+_HITS = rule_pattern._hits
+_BUCKETS = Lookups._of_text
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("owner", "name", "planted", "matcher"),
+    [
+        pytest.param(rule_index, "all_hold", _trusting_known_answers, by_index, id="known answers"),
+        pytest.param(
+            rule_pattern, "hold_together", _one_element_is_like_another, by_pattern, id="elements"
+        ),
+        pytest.param(rule_pattern, "_hits", _without_missing_fields, by_pattern, id="missing"),
+        pytest.param(rule_fields, "_MAX_ARRAYS", 1, by_pattern, id="nested arrays"),
+        pytest.param(rule_fields, "_MAX_ARRAYS", 1, by_index, id="nested arrays in the index"),
+        pytest.param(Lookups, "_of_text", _first_bucket_only, by_index, id="look-ups"),
+    ],
+)
+def test_a_planted_deviation_is_found(
+    owner: Any, name: str, planted: Any, matcher: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owner, name, planted)
+    assert next(deviations(matcher, seed=20, pairs=PAIRS_TO_FIND_IT), None) is not None
+
+
+def test_branches_of_or_that_share_a_field_match_within_one_element_of_an_array() -> None:
+    branches = [{"code": [{"prefix": "c"}]}, {"note": [{"prefix": "n"}]}]
+    rule = {"lines": {"kind": [{"prefix": "k"}], "$or": branches}}
+    together = {"lines": [{"kind": "k", "code": "c"}]}
+    apart = {"lines": [{"code": "c"}, {"kind": "k"}]}
+    assert by_pattern([rule], together) == by_index([rule], together) == [0]
+    assert by_pattern([rule], apart) == by_index([rule], apart) == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "document", "matches"),
+    [
+        pytest.param(
+            {"a": [1], "a.b": [3]}, {"a": [[1, {"b": 2}], [{"b": 3}]]}, False, id="elsewhere"
+        ),
+        pytest.param({"a": [1], "a.b": [3]}, {"a": [[1, {"b": 3}]]}, True, id="same element"),
+        pytest.param({"a": [1], "a.b": [3]}, {"a": [1, [{"b": 3}]]}, True, id="no element"),
+        pytest.param(
+            {"a": {"b": [1], "c": [2]}},
+            {"a": [[{"b": 1}], [{"c": 2}]]},
+            False,
+            id="objects of two arrays",
+        ),
+    ],
+)
+def test_values_of_a_nested_array_belong_to_its_element(
+    rule: dict[str, Any], document: dict[str, Any], matches: bool
+) -> None:
+    assert by_pattern([rule], document) == by_index([rule], document) == [0] * matches
