@@ -375,6 +375,54 @@ def test_a_bad_rule_and_a_shadow_are_reported_and_change_nothing() -> None:
     assert all(isinstance(verdict.decision, Redrive) for verdict in answer.verdicts)
 
 
+# 300 wildcards of two pieces on a text of 600,000 characters.
+COSTLY = {"body": {"text": [{"wildcard": f"*a{n}b*c*"} for n in range(300)]}}
+
+
+@pytest.mark.parametrize("action", ["QUARANTINE", "DEDICATED_DLQ", "HOLD"])
+def test_a_stopping_rule_that_is_too_costly_to_judge_holds_the_letter(action: str) -> None:
+    queue = {"queue": "slow"} if action == "DEDICATED_DLQ" else {}
+    costly = rule("big", action, pattern=COSTLY, max_matches=1, **queue)
+    books = Books([costly, rule("small", "DEFAULT", tenantId="a", priority=200)])
+    long = json.dumps({"tenantId": "a", "text": "x" * 600_000})
+    answer = decide(books, letter(long, message_id="m1"), letter(long, message_id="m2"), letter())
+    held = [verdict.decision for verdict in answer.verdicts[:2]]
+    because = "rule big is too costly to judge on this letter"
+    assert [(d.lane, d.because, d.rule) for d in held if isinstance(d, Hold)] == [
+        ("rule:big", because, None)
+    ] * 2
+    assert isinstance(answer.verdicts[2].decision, Redrive)
+    assert answer.costly_rules == {"big": 2}
+    assert answer_from_json(answer_to_json(answer)) == answer
+    assert router(books).releasable_lanes(["rule:big"]) == []
+    _, [big, small] = router(books).explain(Question(letter(long)))
+    assert big.outcome == "is too costly to judge on this letter, and holds the letter"
+    assert small.outcome == "matches, but an earlier rule speaks"
+
+
+@pytest.mark.parametrize(
+    ("action", "more"),
+    [
+        ("DELAYED_REDRIVE", {"delay_seconds": 60}),
+        ("DEFAULT", {}),
+        ("QUARANTINE", {"mode": "shadow"}),
+    ],
+)
+def test_another_rule_that_is_too_costly_to_judge_does_not_match(
+    action: str, more: dict[str, Any]
+) -> None:
+    costly = rule("big", action, pattern=COSTLY, **more)
+    books = Books([costly, rule("small", "QUARANTINE", tenantId="a", priority=200)])
+    long = letter(json.dumps({"tenantId": "a", "text": "x" * 600_000}))
+    answer = decide(books, long)
+    assert answer.verdicts[0].decision == Park(
+        Reason.QUARANTINED, "rule small says QUARANTINE", "small"
+    )
+    assert (answer.costly_rules, answer.shadow_matches) == ({"big": 1}, {})
+    _, [big, _] = router(books).explain(Question(long))
+    assert big.outcome == "is too costly to judge on this letter, and does not match"
+
+
 def test_an_explanation_is_the_verdict_with_the_rules_that_led_to_it() -> None:
     books = Books([rule("d", "DEDICATED_DLQ", queue="slow"), rule("h", "HOLD", priority=200)])
     for question in (Question(letter()), Question(letter(), home="slow", served=True)):

@@ -116,12 +116,14 @@ class DirectRouter:
         with _router_unavailable():
             batch = self._read(questions)
         shadows: Counter[str] = Counter()
+        costly: Counter[str] = Counter()
         verdicts = []
         for question, case in zip(questions, batch.cases, strict=True):
             if case.row.unreadable:
                 continue
             matched = batch.matched(case)
             shadows.update(matched.match.shadows)
+            costly.update(matched.match.costly)
             decision = judge(matched)
             if decision.rule is not None:
                 # A limit holds within a batch too: the ledger counts these matches later.
@@ -137,6 +139,7 @@ class DirectRouter:
             limited,
             failures,
             batch.book.of_all_pipelines(limited),
+            dict(costly),
         )
 
     def explain(self, question: Question) -> tuple[Verdict, Sequence[Trial]]:

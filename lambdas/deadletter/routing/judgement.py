@@ -142,6 +142,10 @@ def stopped_by_rule(case: Case) -> Decision | None:
     rule = case.match.rule
     if rule is None:
         return None
+    if case.match.unjudged:
+        # Not counted as a match of the rule: whether it is one is not known.
+        because = f"rule {rule.rule_id} is too costly to judge on this letter"
+        return Hold(f"rule:{rule.rule_id}", _until(rule, case), because)
     because = f"rule {rule.rule_id} says {rule.action}"
     match rule.action:
         case Action.QUARANTINE:

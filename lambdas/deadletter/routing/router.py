@@ -76,7 +76,8 @@ class Verdict:
 class RouterAnswer:
     """Verdicts on letters, and what the router noticed of their rules and failures.
 
-    `shadow_matches` counts letters by rule in shadow mode; `limited_rules` have used up
+    `shadow_matches` counts letters by rule in shadow mode, `costly_rules` letters by rule that was
+    too costly to judge on them; `limited_rules` have used up
     their matches, `limited_everywhere` those of them that are rules of all pipelines;
     `failures` are the commonest last failures of these letters, not all, and without a
     cause that suddenly dominates.
@@ -88,6 +89,7 @@ class RouterAnswer:
     limited_rules: tuple[str, ...] = ()
     failures: tuple[FailureKind, ...] = ()
     limited_everywhere: tuple[str, ...] = ()
+    costly_rules: Mapping[str, int] = field(default_factory=dict)
 
 
 class Router(Protocol):

@@ -112,6 +112,7 @@ def answer_to_json(answer: RouterAnswer) -> dict[str, Any]:
             for rule in answer.refused_rules
         ],
         "shadow_matches": dict(answer.shadow_matches),
+        **({"costly_rules": dict(answer.costly_rules)} if answer.costly_rules else {}),
         "limited_rules": list(answer.limited_rules),
         "limited_everywhere": list(answer.limited_everywhere),
         "failures": [
@@ -134,7 +135,6 @@ def answer_from_json(data: object) -> RouterAnswer:
     if not isinstance(data, dict) or not isinstance(data.get("verdicts"), list):
         raise RouterUnavailable("the router's answer has no verdicts")
     verdicts = [_verdict(item) for item in data["verdicts"]]
-    shadows = data.get("shadow_matches")
     return RouterAnswer(
         tuple(verdict for verdict in verdicts if verdict is not None),
         tuple(
@@ -147,11 +147,7 @@ def answer_from_json(data: object) -> RouterAnswer:
             for rule in _list(data, "refused_rules")
             if isinstance(rule, dict)
         ),
-        {
-            str(rule): number
-            for rule, number in (shadows if isinstance(shadows, dict) else {}).items()
-            if isinstance(number, int)
-        },
+        _counts(data, "shadow_matches"),
         tuple(map(str, _list(data, "limited_rules"))),
         tuple(
             FailureKind(str(kind.get("fingerprint")), str(kind.get("error_type")), kind["letters"])
@@ -159,7 +155,14 @@ def answer_from_json(data: object) -> RouterAnswer:
             if isinstance(kind, dict) and isinstance(kind.get("letters"), int)
         ),
         tuple(map(str, _list(data, "limited_everywhere"))),
+        _counts(data, "costly_rules"),
     )
+
+
+def _counts(data: Mapping[str, Any], name: str) -> dict[str, int]:
+    value = data.get(name)
+    counts = value if isinstance(value, dict) else {}
+    return {str(rule): number for rule, number in counts.items() if isinstance(number, int)}
 
 
 def _list(data: Mapping[str, Any], name: str) -> list[Any]:

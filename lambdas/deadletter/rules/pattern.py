@@ -101,6 +101,14 @@ class Pattern:
             max(field.comparison.steps, field.comparison.scan.of_any) for field in self.fields
         )
 
+    @property
+    def may_be_too_costly(self) -> bool:
+        """False if no document is too costly to judge: exact values outside of arrays are free."""
+        return self.weight > 0 or any(
+            sum(field.name.startswith("body.") for field in fields) > 1
+            for fields in self.alternatives
+        )
+
     def matches(self, document: Mapping[str, Any]) -> bool:
         """True if the document matches the pattern; False if it is too costly to find out."""
         return self.judge(document) is Likeness.MATCHES

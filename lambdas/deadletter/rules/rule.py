@@ -47,6 +47,10 @@ class RuleMode(StrEnum):
     SHADOW = "shadow"
 
 
+STOPPING = frozenset({Action.QUARANTINE, Action.DEDICATED_DLQ, Action.HOLD})
+"""Actions that keep a letter from the schedule. One that is too costly to judge holds it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """One valid rule. `expires_at` is epoch seconds, `delay_seconds` is seconds."""

@@ -8,9 +8,17 @@ from typing import Any, Protocol
 
 from deadletter.contract import EVERY_PIPELINE
 from deadletter.rules.index import RuleIndex
-from deadletter.rules.pattern import FieldFinding, compile_pattern
+from deadletter.rules.pattern import FieldFinding, Likeness, compile_pattern
 from deadletter.rules.refused_rule import RefusedRule
-from deadletter.rules.rule import Action, Rule, RuleMode, RuleRefused, is_disabled, read_rule
+from deadletter.rules.rule import (
+    STOPPING,
+    Action,
+    Rule,
+    RuleMode,
+    RuleRefused,
+    is_disabled,
+    read_rule,
+)
 from deadletter.settings.pipeline import Pipeline
 
 
@@ -29,10 +37,16 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """The rule that applies to a letter, if any, and the shadow rules that match before it."""
+    """The rule that applies to a letter, if any, and the shadow rules that match before it.
+
+    `costly` are the rules so far that are too costly to judge on this letter; `unjudged` says that
+    the rule that applies is the last of them.
+    """
 
     rule: Rule | None = None
     shadows: tuple[str, ...] = ()
+    costly: tuple[str, ...] = ()
+    unjudged: bool = False
 
 
 NO_MATCH = Match()
@@ -52,6 +66,7 @@ class RuleBook:
     rules: Mapping[str, Rule]
     refused: tuple[RefusedRule, ...]
     _index: RuleIndex[str] = field(repr=False)
+    _may_be_too_costly: frozenset[str] = frozenset()
 
     def first(
         self,
@@ -65,18 +80,25 @@ class RuleBook:
 
         A rule is passed over if it is expired, or if it has matched `max_matches` times
         (`matches` says how often). For a letter in a dedicated DLQ (`diverted`) the
-        DEDICATED_DLQ rules are passed over too.
+        DEDICATED_DLQ rules are passed over too. A rule that is too costly to judge applies if it
+        would stop the letter, because no letter escapes such a rule by its size; any other
+        does not match.
         """
         shadows: list[str] = []
-        for rule_id in self._index.matching(document):
+        costly: list[str] = []
+        for rule_id, too_costly in self._index.judged(document):
             rule = self.rules[rule_id]
             if _barred(rule, now, matches, diverted) is not None:
                 continue
-            if rule.mode is RuleMode.SHADOW:
+            if too_costly:
+                costly.append(rule_id)
+                if not _stops(rule):
+                    continue
+            elif rule.mode is RuleMode.SHADOW:
                 shadows.append(rule_id)
                 continue
-            return Match(rule, tuple(shadows))
-        return Match(None, tuple(shadows)) if shadows else NO_MATCH
+            return Match(rule, tuple(shadows), tuple(costly), too_costly)
+        return Match(None, tuple(shadows), tuple(costly)) if shadows or costly else NO_MATCH
 
     def explain(
         self,
@@ -92,21 +114,24 @@ class RuleBook:
         for rule in self.rules.values():
             pattern = compile_pattern(rule.pattern)
             # A letter that matches the pattern may still miss a branch of `$or`.
-            matched = pattern.matches(document)
-            findings = [] if matched else pattern.explain(document)
+            likeness = pattern.judge(document)
+            findings = pattern.explain(document) if likeness is Likeness.DIFFERS else []
             missed = tuple(finding for finding in findings if not finding.matched)
             barred = _barred(rule, now, matches, diverted)
-            trials.append(Trial(rule.rule_id, barred or _outcome(rule, winner, matched), missed))
+            trials.append(Trial(rule.rule_id, barred or _outcome(rule, winner, likeness), missed))
         return trials
 
     def holding(self, now: float) -> tuple[str, ...]:
-        """The HOLD rules in force at `now`."""
+        """The rules in force at `now` that hold letters: HOLD those that they match.
+
+        Another stopping rule holds those on which it is too costly to judge, if there can be any.
+        """
         return tuple(
             rule.rule_id
             for rule in self.rules.values()
-            if rule.action is Action.HOLD
+            if _stops(rule)
+            and (rule.action is Action.HOLD or rule.rule_id in self._may_be_too_costly)
             and rule.enabled
-            and rule.mode is RuleMode.ENFORCE
             and (rule.expires_at is None or rule.expires_at > now)
         )
 
@@ -131,6 +156,10 @@ class RuleBook:
         return tuple(rule.rule_id for rule in self.rules.values() if rule.max_matches is not None)
 
 
+def _stops(rule: Rule) -> bool:
+    return rule.action in STOPPING and rule.mode is RuleMode.ENFORCE
+
+
 def _barred(rule: Rule, now: float, matches: Mapping[str, int], diverted: bool) -> str | None:
     """The reason why a rule is not tried, or None."""
     if not rule.enabled:
@@ -144,9 +173,12 @@ def _barred(rule: Rule, now: float, matches: Mapping[str, int], diverted: bool) 
     return None
 
 
-def _outcome(rule: Rule, winner: Rule | None, matched: bool) -> str:
-    if not matched:
+def _outcome(rule: Rule, winner: Rule | None, likeness: Likeness) -> str:
+    if likeness is Likeness.DIFFERS:
         return "does not match"
+    if likeness is Likeness.TOO_COSTLY:
+        effect = "holds the letter" if rule is winner else "does not match"
+        return f"is too costly to judge on this letter, and {effect}"
     if rule is winner:
         return "matches and speaks"
     if winner is not None and winner.order < rule.order:
@@ -183,4 +215,7 @@ def read_rules(items: Iterable[Mapping[str, Any]], pipeline: Pipeline) -> RuleBo
     enabled = [
         (rule.rule_id, compile_pattern(rule.pattern)) for rule in by_id.values() if rule.enabled
     ]
-    return RuleBook(by_id, tuple(refused), RuleIndex(enabled))
+    may_be_too_costly = frozenset(
+        rule_id for rule_id, pattern in enabled if pattern.may_be_too_costly
+    )
+    return RuleBook(by_id, tuple(refused), RuleIndex(enabled), may_be_too_costly)
