@@ -21,7 +21,7 @@ class FieldValues:
     `deep` says that some of them stand in an object or an array that is an element.
     """
 
-    __slots__ = ("_distinct", "characters", "count", "deep", "entries")
+    __slots__ = ("_distinct", "_joined", "characters", "count", "deep", "entries")
 
     def __init__(self) -> None:
         self.entries: list[tuple[Place, Sequence[Any]]] = []
@@ -29,6 +29,7 @@ class FieldValues:
         self.count = 0
         self.characters = 0
         self._distinct: dict[Hashable, tuple[Any, list[Place]]] | None = None
+        self._joined: str | None = None
 
     def add(self, place: Place, values: Sequence[Any]) -> None:
         """Add values that stand in one place."""
@@ -52,6 +53,13 @@ class FieldValues:
                     else:
                         known[1].append(place)
         return self._distinct
+
+    @property
+    def joined(self) -> str:
+        """All texts one after the other: what is not in it is in none of them."""
+        if self._joined is None:
+            self._joined = "\n".join(key for key in self.distinct if key.__class__ is str)
+        return self._joined
 
     def values(self) -> Iterator[Any]:
         """All values, in any order of elements."""

@@ -94,6 +94,11 @@ def between(low: float, high: float) -> Hook:
     return Hook(BETWEEN, 0, (low, high))
 
 
+def any_of(written: str) -> Hook:
+    """The hook of all values, for all comparisons that are written alike."""
+    return Hook(ANY.kind, 0, written)
+
+
 def all_but(keys: frozenset[Any]) -> Hook:
     """The hook of all values but these."""
     return Hook(ALL_BUT, 0, keys)

@@ -12,8 +12,10 @@ from deadletter.rules import hooks
 from deadletter.rules.fields import FieldValues, Leaves, Outline, exact_key
 from deadletter.rules.hooks import Hook
 from deadletter.rules.lookups import Lookups, Numbers
+from deadletter.rules.operators import Test
 from deadletter.rules.pattern import (
     Alternative,
+    Field,
     KnownAnswers,
     Pattern,
     all_hold,
@@ -25,6 +27,9 @@ K = TypeVar("K")
 
 # Up to this many candidates that share a value are tried one by one.
 _FEW = 4
+
+# Characters of a text on which a comparison may take long.
+_LONG = 1_000
 
 # Names by which candidates are looked up one after the other.
 _MOST_NAMES = 8
@@ -41,11 +46,14 @@ _WIDE: Final[Mapping[str, int]] = {
 class _Branch:
     """Entries looked up by the values of one name each, and by further names below.
 
-    `always` are the entries that nothing else finds.
+    `always` are the entries that nothing else finds; `all_but` those that name nothing narrower
+    than values that are unwanted, and `excluded` has those that a value of a name excludes.
     """
 
     by_name: dict[str, Lookups[_Branch | Numbers]] = field(default_factory=dict)
     always: Numbers = field(default_factory=list)
+    all_but: Numbers = field(default_factory=list)
+    excluded: dict[str, dict[Hashable, set[int]]] = field(default_factory=dict)
 
 
 class RuleIndex(Generic[K]):
@@ -146,19 +154,26 @@ class RuleIndex(Generic[K]):
         )
         branch = _Branch()
         rows: dict[str, dict[Hook, Numbers]] = {}
+        tests: dict[Hook, Test] = {}
         for number in numbers:
-            best: tuple[int, str, list[Hook]] | None = None
+            best: tuple[int, str, list[Hook], Test] | None = None
             for tried in fields[number]:
                 chosen = [_rarest(tried.name, options, uses) for options in tried.comparison.hooks]
                 found = sum(count for count, _ in chosen)
                 if best is None or found < best[0]:
-                    best = (found, tried.name, [hook for _, hook in chosen])
+                    best = (found, tried.name, [hook for _, hook in chosen], tried.comparison.test)
             if best is None:
                 branch.always.append(number)
+                continue
+            if any(hook.kind == hooks.ALL_BUT for hook in best[2]):
+                branch.all_but.append(number)
+                _exclude(branch.excluded, number, fields[number])
                 continue
             row = rows.setdefault(best[1], {})
             for hook in dict.fromkeys(best[2]):
                 row.setdefault(hook, []).append(number)
+                if hook.kind == hooks.ANY.kind:
+                    tests[hook] = best[3]
         for name, row in rows.items():
             branch.by_name[name] = Lookups(
                 {
@@ -169,8 +184,22 @@ class RuleIndex(Generic[K]):
                     if hook.kind not in _WIDE
                 },
                 {hook: sharing for hook, sharing in row.items() if hook.kind in _WIDE},
+                tests,
             )
         return branch
+
+
+def _exclude(
+    excluded: dict[str, dict[Hashable, set[int]]], number: int, fields: Iterable[Field]
+) -> None:
+    """Note the values that exclude an entry: those of each list that is one "anything-but"."""
+    for tried in fields:
+        if len(tried.comparison.hooks) == 1 and len(tried.comparison.hooks[0]) == 1:
+            [[hook]] = tried.comparison.hooks
+            if hook.kind == hooks.ALL_BUT:
+                by_value = excluded.setdefault(tried.name, {})
+                for key in hook.key:
+                    by_value.setdefault(key, set()).add(number)
 
 
 def _rarest(
@@ -187,6 +216,8 @@ def _rarest(
 
 def _collect(branch: _Branch, leaves: Leaves, candidates: Numbers) -> None:
     candidates += branch.always
+    if branch.all_but:
+        candidates += _not_excluded(branch, leaves)
     by_name = branch.by_name
     for name, leaf in leaves.items():
         lookups = by_name.get(name)
@@ -199,9 +230,28 @@ def _collect(branch: _Branch, leaves: Leaves, candidates: Numbers) -> None:
         if bucket is not None:
             _follow(bucket, leaves, candidates)
         if not lookups.only_exact:
-            candidates += lookups.any_value
+            for test, numbers in lookups.any_value:
+                # A test that many share is made now, unless it may take long.
+                if len(numbers) <= _FEW or _is_long(leaf) or test(leaf):
+                    candidates += numbers
             for found in lookups.of_value(leaf, candidates):
                 _follow(found, leaves, candidates)
+
+
+def _is_long(leaf: Any) -> bool:
+    return leaf.__class__ is str and len(leaf) > _LONG
+
+
+def _not_excluded(branch: _Branch, leaves: Leaves) -> Numbers:
+    """The entries that no value excludes; an array has other values too."""
+    excluded: set[int] = set()
+    for name, by_value in branch.excluded.items():
+        leaf = leaves.get(name)
+        if leaf.__class__ is not FieldValues and name in leaves:
+            excluded |= by_value.get(exact_key(leaf), frozenset())
+    if not excluded:
+        return branch.all_but
+    return [number for number in branch.all_but if number not in excluded]
 
 
 def _collect_values(
@@ -211,7 +261,7 @@ def _collect_values(
     distinct = leaf.distinct
     buckets = {id(bucket): bucket for bucket in _of_keys(lookups.exact, distinct)}
     if not lookups.only_exact:
-        wide: set[int] = set(lookups.any_value)
+        wide = {number for _, numbers in lookups.any_value for number in numbers}
         for value, _ in distinct.values():
             found: Numbers = []
             for bucket in lookups.of_value(value, found):

@@ -8,7 +8,6 @@ from typing import Any, Final, Generic, TypeVar
 
 from deadletter.rules import hooks
 from deadletter.rules.cidr import read_address
-from deadletter.rules.fields import exact_key
 from deadletter.rules.hooks import Hook
 
 B = TypeVar("B")
@@ -24,13 +23,11 @@ _FEW_PIECES: Final = 200
 class Lookups(Generic[B]):
     """The buckets of one name by their hooks, and the entries that need a comparison of each.
 
-    Two kinds of hooks have no bucket: ranges of numbers and "all but". `texts`, `values` and
-    `numbers` look into those of their kind; `any_value` are the entries that every value finds.
+    Ranges of numbers have no bucket. `any_value` are the entries that every value finds, with the
+    test that those of one group share.
     """
 
     __slots__ = (
-        "_all_but",
-        "_excluded",
         "_networks",
         "_pieces",
         "_ranges",
@@ -40,7 +37,12 @@ class Lookups(Generic[B]):
         "only_exact",
     )
 
-    def __init__(self, buckets: Mapping[Hook, B], wide: Mapping[Hook, Numbers]) -> None:
+    def __init__(
+        self,
+        buckets: Mapping[Hook, B],
+        wide: Mapping[Hook, Numbers],
+        tests: Mapping[Hook, Callable[[Any], bool]],
+    ) -> None:
         tables: dict[tuple[str, int], dict[Any, B]] = {}
         for hook, bucket in buckets.items():
             tables.setdefault((hook.kind, hook.length), {})[hook.key] = bucket
@@ -55,33 +57,20 @@ class Lookups(Generic[B]):
                 self._networks.append((length, table))
             else:
                 self._slices.append((_PART[kind](length), kind in _FOLDED, table))
-        intervals: list[tuple[float, float, int]] = []
-        excluding: dict[int, frozenset[Hashable]] = {}
-        self.any_value: Numbers = []
-        for hook, numbers in wide.items():
-            for number in numbers:
-                if hook.kind == hooks.BETWEEN:
-                    intervals.append((*hook.key, number))
-                elif hook.kind == hooks.ALL_BUT:
-                    excluding[number] = excluding.get(number, hook.key) & hook.key
-                else:
-                    self.any_value.append(number)
+        intervals = [
+            (*hook.key, number)
+            for hook, numbers in wide.items()
+            if hook.kind == hooks.BETWEEN
+            for number in numbers
+        ]
         self._ranges = Ranges(intervals) if intervals else None
-        self._all_but: Numbers = sorted(excluding)
-        self._excluded: dict[Hashable, set[int]] = {}
-        for number, keys in excluding.items():
-            for key in keys:
-                self._excluded.setdefault(key, set()).add(number)
+        self.any_value = [
+            (tests[hook], numbers) for hook, numbers in wide.items() if hook.kind == hooks.ANY.kind
+        ]
         self.only_exact = not (tables or wide)
 
     def of_value(self, value: Any, found: Numbers) -> Iterable[B]:
         """The buckets of a value, but for its exact one; entries without one go into `found`."""
-        if self._all_but:
-            excluded = self._excluded.get(exact_key(value))
-            if excluded is None:
-                found += self._all_but
-            else:
-                found += [number for number in self._all_but if number not in excluded]
         if value.__class__ is str:
             return self._of_text(value)
         if self._ranges is not None and value.__class__ in (int, float):

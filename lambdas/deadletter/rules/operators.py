@@ -15,6 +15,7 @@ from deadletter.rules.hooks import (
     ANY,
     Hook,
     all_but,
+    any_of,
     between,
     contains,
     ends,
@@ -57,13 +58,15 @@ TextTest = Callable[[str], bool]
 class _Text:
     """Accepts the texts that pass a test; each of them is found by any one of `hooks`.
 
-    `steps` is what one test costs, and `scan` what the search of a text costs.
+    `steps` is what one test costs, and `scan` what the search of a text costs. Each accepted text
+    contains each of `pieces`.
     """
 
     test: TextTest
     hooks: tuple[Hook, ...] = (ANY,)
     steps: float = 1
     scan: Scan = NO_SCAN
+    pieces: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,7 +89,8 @@ class Comparison:
 
     `keys` are the exact values, in the form of `exact_key`, if the list holds nothing else.
     Each accepted value is found by any one hook of any one tuple in `hooks`. `absent` is True if
-    a missing field is accepted. `steps` is what one value costs to try, `scan` what
+    a missing field is accepted. Each accepted value is a text that contains each of `pieces`.
+    `steps` is what one value costs to try, `scan` what
     the search of its text costs. `words` describes the list for a person.
     """
 
@@ -97,6 +101,7 @@ class Comparison:
     hooks: tuple[tuple[Hook, ...], ...]
     steps: float
     scan: Scan
+    pieces: tuple[str, ...] = ()
 
     def accepts(self, leaf: Any) -> bool:
         """True if the leaf, or any value of an array, is accepted.
@@ -109,6 +114,9 @@ class Comparison:
             return True
         if self.keys is not None:
             return not self.keys.isdisjoint(leaf.distinct)
+        # Most long arrays lack a piece, which one search finds out for all of their texts.
+        if self.pieces and not all(piece in leaf.joined for piece in self.pieces):
+            return False
         return any(self.test(value) for value, _ in leaf.distinct.values())
 
     def cost(self, leaf: Any) -> float:
@@ -146,6 +154,7 @@ def compare(where: str, values: Any) -> Comparison:
                 # 2001:db8::1 has other spellings, which AWS accepts.
                 accepted.append(_same_address(value))
         words.append(text)
+    only = accepted[0] if len(accepted) == 1 and not keys else None
     tried = [accepts for accepts in accepted if not isinstance(accepts, frozenset)]
     if keys:
         accepted.append(frozenset(keys))
@@ -155,10 +164,19 @@ def compare(where: str, values: Any) -> Comparison:
         words=_listed(words),
         keys=frozenset(keys) if not tried else None,
         absent=test(ABSENT),
-        hooks=(*(exact(key) for key in keys), *(accepts.hooks for accepts in tried)),
+        hooks=(
+            *(exact(key) for key in keys),
+            *(_named(accepts.hooks, values) for accepts in tried),
+        ),
         steps=sum(accepts.steps for accepts in tried),
         scan=sum((accepts.scan for accepts in tried), NO_SCAN),
+        pieces=only.pieces if isinstance(only, _Text) else (),
     )
+
+
+def _named(options: tuple[Hook, ...], values: Any) -> tuple[Hook, ...]:
+    """The hooks; one that fits every value is told apart by what is written in the list."""
+    return (any_of(repr(values)),) if options == (ANY,) else options
 
 
 def refuse(where: str, why: str) -> NoReturn:
@@ -309,11 +327,11 @@ def _suffix(where: str, operand: Any) -> tuple[Accepts, str]:
 
 
 def _starting(start: str) -> _Text:
-    return _Text(lambda value: value.startswith(start), starts(start))
+    return _Text(lambda value: value.startswith(start), starts(start), pieces=(start,))
 
 
 def _ending(end: str) -> _Text:
-    return _Text(lambda value: value.endswith(end), ends(end))
+    return _Text(lambda value: value.endswith(end), ends(end), pieces=(end,))
 
 
 def _ignoring_case(where: str, name: str, operand: Mapping[Any, Any]) -> str:
@@ -396,7 +414,9 @@ def _wildcard(where: str, operand: Any) -> tuple[Accepts, str]:
         case ["", end]:
             return _ending(end), words
         case ["", piece, ""]:
-            return _Text(lambda value: piece in value, contains(piece), scan=_scan(pieces)), words
+            return _Text(
+                lambda value: piece in value, contains(piece), 1, _scan(pieces), (piece,)
+            ), words
         case _:
             # Most values fail at the end, and this test is cheaper than the call.
             end = pieces[-1]
@@ -406,6 +426,7 @@ def _wildcard(where: str, operand: Any) -> tuple[Accepts, str]:
                     like(pieces),
                     steps=2 + len(pieces),
                     scan=_scan(pieces),
+                    pieces=tuple(pieces),
                 ),
                 words,
             )
