@@ -47,7 +47,8 @@ def of_troubles(band: Band) -> list[cloudwatch.IWidget]:
             [
                 *ours.all_of(Metric.RULE_TROUBLE, Metric.REPLAY_BROKEN, statistic=MAXIMUM),
                 *ours.all_of(
-                    *(Metric.RULE_INVALID, Metric.RULE_LIMIT_REACHED, Metric.REPLAY_RESTARTED),
+                    *(Metric.RULE_INVALID, Metric.RULE_LIMIT_REACHED, Metric.RULE_TOO_COSTLY),
+                    Metric.REPLAY_RESTARTED,
                     *(Metric.EVENT_REFUSED, Metric.NEWS_UNREAD),
                 ),
                 of_machine(

@@ -594,6 +594,7 @@ class Metric(StrEnum):
     QUEUE_UNAVAILABLE = "QueueUnavailable", "Runs that ended because a queue gave no answer."
     RULE_INVALID = "RuleInvalid", "Rules that are invalid and match nothing."
     RULE_LIMIT_REACHED = "RuleLimitReached", "Rules that matched max_matches letters and stopped."
+    RULE_TOO_COSTLY = "RuleTooCostly", "Letters on which a rule was too costly to judge."
     DOMINANT_FAILURE = (
         "DominantFailure",
         "Letters of a run that failed alike, if they are more than 10 and more than half of it.",

@@ -92,6 +92,7 @@ def test_what_is_unusual_about_verdicts_is_counted() -> None:
         ),
         refused_rules=(RefusedRule("typo", "why"),),
         shadow_matches={"dry": 2},
+        costly_rules={"big": 3},
         limited_rules=("spent",),
         failures=(FailureKind("f", "KeyError", 12),),
     )
@@ -105,11 +106,13 @@ def test_what_is_unusual_about_verdicts_is_counted() -> None:
         "ForgedStamp": 2,
         "RuleInvalid": 1,
         "RuleLimitReached": 1,
+        "RuleTooCostly": 3,
         "DominantFailure": 12,
     }
     assert report.decisions == {"HOLD": 3}
     assert report.refused_rules == {"typo": "why"}
     assert report.shadow_matches == {"dry": 2}
+    assert report.costly_rules == report.to_json()["costly_rules"] == {"big": 3}
     assert report.limited_rules == ("spent",)
 
 

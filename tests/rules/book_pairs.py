@@ -26,8 +26,8 @@ def deviations(matcher: Matcher, seed: int, pairs: int) -> Iterator[tuple[dict[s
     """Each rule and document on which the matcher and the slow matcher disagree."""
     random = Random(seed)
     for _ in range(-(-pairs // RULES_IN_BOOK)):
-        book = [_pattern(random) for _ in range(RULES_IN_BOOK)]
-        document = _document(random)
+        book = [pattern_for(random) for _ in range(RULES_IN_BOOK)]
+        document = document_for(random)
         matched = matcher(book, document)
         expected = [number for number, rule in enumerate(book) if slowly_matches(rule, document)]
         if matched != expected:
@@ -39,7 +39,7 @@ def _first_difference(matched: Iterable[int], expected: Iterable[int]) -> int:
     return min(set(matched) ^ set(expected), default=0)
 
 
-def _document(random: Random) -> dict[str, Any]:
+def document_for(random: Random) -> dict[str, Any]:
     """Arrays `a` and `b` with objects, values and arrays as elements; a name may be dotted."""
     document: dict[str, Any] = {"c": random.choice(_VALUES)}
     for name in ("a", "b"):
@@ -65,7 +65,7 @@ def _element(random: Random, depth: int) -> Any:
     return random.choice(_VALUES)
 
 
-def _pattern(random: Random) -> dict[str, Any]:
+def pattern_for(random: Random) -> dict[str, Any]:
     """A rule over `a`, `b` and `c`; a `$or` shares fields with what stands beside it."""
     pattern = {}
     if random.random() < 0.3:

@@ -151,11 +151,15 @@ def anything_but(number: int) -> dict[str, Any]:
         {
             "context": {
                 "messageType": [
-                    {"anything-but": {"wildcard": ["*.created", "*.changed", "*.sent"]}}
+                    {
+                        "anything-but": {
+                            "wildcard": ["*.created", "*.changed", "*.sent", f"*{number}"]
+                        }
+                    }
                 ]
             }
         },
-        {"context": {"region": [{"anything-but": {"prefix": ["eu-", "us-"]}}]}},
+        {"context": {"region": [{"anything-but": {"prefix": ["eu-", "us-", f"x{number}"]}}]}},
     )[number % 4]
 
 

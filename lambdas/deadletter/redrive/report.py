@@ -6,6 +6,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from deadletter.contract import Metric, with_aliases
@@ -48,6 +49,7 @@ class Tally:
         self._counts: Counter[str] = Counter()
         self._decisions: Counter[str] = Counter()
         self._shadows: Counter[str] = Counter()
+        self._costly_rules: Counter[str] = Counter()
         self._refused_rules: dict[str, str] = {}
         self._limited_rules: set[str] = set()
         self._failures: Counter[str] = Counter()
@@ -164,6 +166,7 @@ class Tally:
         refused_rules: Mapping[str, str],
         shadows: Mapping[str, int],
         limited_rules: Iterable[str] = (),
+        costly_rules: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         """Add what the router says of rules; a rule that several chunks name counts once."""
         with self._lock:
@@ -172,6 +175,8 @@ class Tally:
             self._limited_rules.update(limited_rules)
             self._counts[Metric.RULE_LIMIT_REACHED] = len(self._limited_rules)
             self._shadows.update(shadows)
+            self._costly_rules.update(costly_rules)
+            self._counts[Metric.RULE_TOO_COSTLY] += sum(costly_rules.values())
 
     def count_failures(self, kinds: Iterable[FailureKind], *, of: int) -> None:
         """Add how letters last failed, `of` so many that the router was asked about."""
@@ -210,6 +215,7 @@ class Tally:
                 published=dict(self._published),
                 letters=tuple(self._letters),
                 ages=tuple(self._ages),
+                costly_rules=dict(self._costly_rules),
             )
 
     def _why_not_well(self) -> str:
@@ -268,6 +274,7 @@ class Report:
     published: Mapping[str, int] = field(default_factory=dict)
     letters: Sequence[Mapping[str, Any]] = ()
     ages: Sequence[int] = ()
+    costly_rules: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def unpublished(self) -> dict[str, int]:
@@ -312,6 +319,7 @@ class Report:
             "shadow_matches": dict(self.shadow_matches),
             "refused_rules": dict(self.refused_rules),
             "limited_rules": list(self.limited_rules),
+            **({"costly_rules": dict(self.costly_rules)} if self.costly_rules else {}),
             **({"letters": list(self.letters)} if self.letters else {}),
             **({} if self.dominant is None else {"dominant_failure": asdict(self.dominant)}),
         }

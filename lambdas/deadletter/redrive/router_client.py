@@ -75,6 +75,7 @@ class RouterClient:
             {rule.rule_id: rule.why for rule in answer.refused_rules},
             answer.shadow_matches,
             answer.limited_rules,
+            answer.costly_rules,
         )
         self._tally.count_failures(answer.failures, of=asked)
         for verdict in verdicts:
