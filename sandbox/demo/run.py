@@ -47,7 +47,8 @@ def main(folder: Path, report: Path) -> int:
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     # A demo that is broken off leaves no figures, least of all yesterday's.
-    report.unlink(missing_ok=True)
+    for written in (report, report.with_name(PAGE)):
+        written.unlink(missing_ok=True)
     try:
         return _demo(folder, report)
     except KeyboardInterrupt:
