@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -97,5 +98,6 @@ def test_eventbridge_may_write_to_the_topic_and_the_channel_may_do_nothing(
 
 def test_the_example_is_in_no_wheel_and_no_function() -> None:
     root = README.parents[2]
-    assert '"examples' not in (root / "pyproject.toml").read_text()
+    hatch = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["hatch"]
+    assert "examples" not in json.dumps(hatch)
     assert not list((root / "lambdas").rglob("slack*"))
