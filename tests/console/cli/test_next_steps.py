@@ -32,7 +32,10 @@ def texts(path: Path) -> Iterator[str]:
             yield node.value
 
 
-OF_DLQ = {"asks", "changes", "does", "expects", "itself", "looks", "needs", "of", "refuses", "shows"}
+OF_DLQ = {
+    *("asks", "changes", "does", "expects", "itself", "looks", "needs", "of", "refuses"),
+    "shows",
+}
 """Words after "dlq" in a sentence about it."""
 
 
