@@ -15,10 +15,10 @@ import pytest
 from deadletter.rules import fields as rule_fields
 from deadletter.rules import index as rule_index
 from deadletter.rules import pattern as rule_pattern
+from deadletter.rules.comparison import Comparison
 from deadletter.rules.fields import FieldValues, Leaves
 from deadletter.rules.index import RuleIndex
 from deadletter.rules.lookups import Lookups
-from deadletter.rules.operators import Comparison
 from deadletter.rules.pattern import Alternative, KnownAnswers, all_hold, compile_pattern
 from deadletter.rules.together import Part
 from deadletter.rules.work import Work

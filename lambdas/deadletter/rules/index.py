@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar
 
 from deadletter.rules import hooks
+from deadletter.rules.accepted import Test
 from deadletter.rules.fields import FieldValues, Leaves, Outline, exact_key
 from deadletter.rules.hooks import Hook
 from deadletter.rules.lookups import Lookups, Numbers
-from deadletter.rules.operators import Test
 from deadletter.rules.pattern import (
     Alternative,
     Field,

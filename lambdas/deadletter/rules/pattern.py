@@ -13,16 +13,10 @@ from enum import Enum
 from typing import Any, Final
 
 from deadletter.message.strict_json import Unreadable, read_json
+from deadletter.rules.accepted import ABSENT, PatternRefused, quoted, refuse
+from deadletter.rules.comparison import Comparison, compare
 from deadletter.rules.fields import FieldValues, Leaves, Outline, Place
-from deadletter.rules.operators import (
-    ABSENT,
-    RESERVED,
-    Comparison,
-    PatternRefused,
-    compare,
-    quoted,
-    refuse,
-)
+from deadletter.rules.operators import RESERVED
 from deadletter.rules.together import Part, hold_together, spot_of
 from deadletter.rules.work import STEPS, TooCostly, Work
 
