@@ -375,8 +375,8 @@ def every_partition(pipeline: str) -> str:
 def lane_partition(pipeline: str, lane: str, shard: int | None = None) -> str:
     """The key of one shard of a lane in the index; without `shard`, what all its keys begin with.
 
-    A lane is `due`, `circuit:<key>`, `cause:<fingerprint>`, `rule:<id>`, `run:<id>`, `parked`
-    or `dedicated:<id>`.
+    A lane is `due`, `delay:<rule id>`, `rule:<id>`, `circuit:<key>`, `cause:<fingerprint>`,
+    `run:<id>`, `parked` or `dedicated:<id>`.
     """
     return f"{pipeline}|{lane}" if shard is None else f"{pipeline}|{lane}|{shard}"
 
@@ -448,7 +448,17 @@ def cause_lane(fingerprint: str) -> str:
     return f"cause:{fingerprint}"
 
 
-JUDGED_LANES = (circuit_lane(""), "rule:", cause_lane(""))
+def rule_lane(rule_id: str) -> str:
+    """The lane of the letters that a rule holds back for as long as it is in force."""
+    return f"rule:{rule_id}"
+
+
+def delay_lane(rule_id: str) -> str:
+    """The lane of the letters that wait for the delay which a rule gave them."""
+    return f"delay:{rule_id}"
+
+
+JUDGED_LANES = (circuit_lane(""), rule_lane(""), delay_lane(""), cause_lane(""))
 """What the names of lanes begin with whose letters leave when the router says so, whatever their
 due time."""
 

@@ -27,7 +27,7 @@ from deadletter.contract import DAY, HOUR, MINUTE, WATCH_ROW, Metric
 from deadletter.message.queue import Depth, QueueUnavailable
 from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.waiting_room import RoomUnavailable
-from deadletter.routing.router import RouterAnswer
+from deadletter.routing.router import LaneAnswer, RouterAnswer
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
 from deadletter.testing.clock import Clock
@@ -53,8 +53,8 @@ class Nobody:
     def decide(self, _questions: Any) -> RouterAnswer:
         return RouterAnswer(())
 
-    def releasable_lanes(self, _lanes: Sequence[str]) -> Sequence[str]:
-        return ()
+    def open_lanes(self, _lanes: Sequence[str]) -> LaneAnswer:
+        return LaneAnswer(())
 
 
 class Denied:

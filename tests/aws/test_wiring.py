@@ -21,8 +21,8 @@ MOST_MODULES = {
     # Diagnoses, ledger, parking, causes and trips are loaded when they are first used.
     # 1 for the paths of settings, with the function `json`.
     "deadletter.consumer": 40,
-    # 30, and 3 because the language of patterns is in modules of one purpose each.
-    "handlers.check_rules": 33,
+    # 30, and 3 because the language of patterns is in modules of one purpose each; 1 for versions.
+    "handlers.check_rules": 34,
     # The custom resource of a deployment: the answer, the figures, and their clients.
     "handlers.first_heartbeat": 15,
     # 35, and 2 because the router's port and a refused rule are apart from the router itself:
@@ -30,8 +30,9 @@ MOST_MODULES = {
     # 1 says which failures were tried at all, and 2 which causes suddenly dominate.
     # 1 makes the clients of a team's function, apart from those of ours, and 1 has the words for
     # failures, which a team's function loads without the failure itself. 1 loads what reads
-    # replay runs when the first letter of one comes. 3 for the language of patterns.
-    "handlers.route": 50,
+    # replay runs when the first letter of one comes. 4 for the language of patterns and versions of
+    # rules.
+    "handlers.route": 51,
     # The consumer library, 10 modules of its own, and metrics; failures' codes, because the
     # dispatcher names the status of an answer: what they load grows with what they know.
     # 1 runs the posts of a batch side by side, and 1 keeps their connections.

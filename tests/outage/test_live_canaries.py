@@ -17,7 +17,7 @@ from deadletter.message.stamp import initial_stamp
 from deadletter.outage.canary_sources import CanaryResult, NotInLaneYet
 from deadletter.outage.live_canaries import REST_SECONDS, MainQueueCanaries
 from deadletter.routing.decision import Decision, Hold, Redrive
-from deadletter.routing.router import Question, RouterAnswer, RouterUnavailable, Verdict
+from deadletter.routing.router import LaneAnswer, Question, RouterAnswer, RouterUnavailable, Verdict
 from tests.outage.test_canary_places import LetterQueue, handles
 from tests.samples import letter, received
 
@@ -71,8 +71,8 @@ class OneDecision:
             )
         )
 
-    def releasable_lanes(self, lanes: Sequence[str]) -> Sequence[str]:
-        return []
+    def open_lanes(self, lanes: Sequence[str]) -> LaneAnswer:
+        return LaneAnswer([])
 
 
 @dataclass

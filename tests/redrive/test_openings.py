@@ -18,6 +18,7 @@ from deadletter.redrive.order import Order
 from deadletter.redrive.redriver_setup import RedriverSetup
 from deadletter.redrive.waiting_room import END_OF_TIME, FOREVER, Lane, OpenShard, never
 from deadletter.routing.decision import DUE, Hold
+from deadletter.routing.router import LaneAnswer
 from deadletter.testing.clock import Clock
 from tests.samples import letter, verdict
 from tests.samples import received as taken
@@ -75,8 +76,8 @@ def test_a_lane_that_a_router_calls_releasable_stays_shut(stage: Stage) -> None:
         def decide(self, questions: object) -> object:
             raise AssertionError("no letter is judged")
 
-        def releasable_lanes(self, lanes: Sequence[str]) -> Sequence[str]:
-            return [*lanes, PARKED_LANE, SLOW_LANE]
+        def open_lanes(self, lanes: Sequence[str]) -> LaneAnswer:
+            return LaneAnswer([*lanes, PARKED_LANE, SLOW_LANE])
 
     redriver = redriver_for(
         stage.pipeline,
@@ -166,9 +167,9 @@ class Releases:
         self._releasable = releasable
         self.asked: list[Sequence[str]] = []
 
-    def releasable_lanes(self, lanes: Sequence[str]) -> Sequence[str]:
+    def open_lanes(self, lanes: Sequence[str]) -> LaneAnswer:
         self.asked.append(lanes)
-        return self._releasable
+        return LaneAnswer(self._releasable)
 
 
 def openings_of(

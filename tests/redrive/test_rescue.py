@@ -18,7 +18,7 @@ from deadletter.redrive.rescue import RescueVerdicts, rescue_of
 from deadletter.redrive.source_memory import SourceMemory
 from deadletter.redrive.waiting_room import END_OF_TIME
 from deadletter.routing.decision import DUE, Hold
-from deadletter.routing.router import Question, RouterAnswer, RouterUnavailable
+from deadletter.routing.router import LaneAnswer, Question, RouterAnswer, RouterUnavailable
 from tests.samples import NOW, REDRIVER, letter, received
 from tests.simulation.stage import DAY, Stage, attribute, prompt_policy
 
@@ -31,7 +31,7 @@ class NoRouter:
     def decide(self, questions: Sequence[Question]) -> RouterAnswer:
         raise RouterUnavailable("down")
 
-    def releasable_lanes(self, lanes: Sequence[str]) -> Sequence[str]:
+    def open_lanes(self, lanes: Sequence[str]) -> LaneAnswer:
         raise RouterUnavailable("down")
 
 

@@ -13,7 +13,7 @@ from deadletter.message.queue import ReceivedLetter
 from deadletter.redrive.report import Tally
 from deadletter.redrive.router_client import RouterClient, next_request, orders, request_bytes
 from deadletter.routing.decision import Hold, Redrive
-from deadletter.routing.router import Question, RouterAnswer, RouterUnavailable, Verdict
+from deadletter.routing.router import LaneAnswer, Question, RouterAnswer, RouterUnavailable, Verdict
 from deadletter.routing.wire import question_to_json
 from deadletter.rules.refused_rule import RefusedRule
 from tests.samples import letter, received, verdict
@@ -36,8 +36,8 @@ class Answering:
             raise RouterUnavailable("down")
         return self.answer
 
-    def releasable_lanes(self, lanes: Sequence[str]) -> Sequence[str]:
-        return lanes
+    def open_lanes(self, lanes: Sequence[str]) -> LaneAnswer:
+        return LaneAnswer(lanes)
 
 
 def mail(*names: str) -> list[ReceivedLetter]:

@@ -25,6 +25,7 @@ from deadletter.routing import direct_router
 from deadletter.routing.decision import Divert, Hold, Park, Redrive
 from deadletter.routing.direct_router import DirectRouter
 from deadletter.routing.router import (
+    LaneAnswer,
     Question,
     RouterAnswer,
     RouterUnavailable,
@@ -35,6 +36,7 @@ from deadletter.routing.wire import (
     answer_event,
     answer_from_json,
     answer_to_json,
+    lanes_from_json,
     question_from_json,
     question_to_json,
 )
@@ -394,7 +396,7 @@ def test_a_stopping_rule_that_is_too_costly_to_judge_holds_the_letter(action: st
     assert isinstance(answer.verdicts[2].decision, Redrive)
     assert answer.costly_rules == {"big": 2}
     assert answer_from_json(answer_to_json(answer)) == answer
-    assert router(books).releasable_lanes(["rule:big"]) == []
+    assert router(books).open_lanes(["rule:big"]).open == []
     _, [big, small] = router(books).explain(Question(letter(long)))
     assert big.outcome == "is too costly to judge on this letter, and holds the letter"
     assert small.outcome == "matches, but an earlier rule speaks"
@@ -481,7 +483,7 @@ def test_a_letter_is_held_by_the_circuit_of_its_key_or_of_the_pipeline() -> None
 def test_a_lane_is_releasable_when_its_circuit_is_closed_or_its_hold_rule_has_ended() -> None:
     books = Books([rule("holds", "HOLD"), rule("parks", "QUARANTINE")], open_={"down"})
     lanes = ["circuit:down", "circuit:up", "rule:holds", "rule:parks", "rule:gone", "due", "run:1"]
-    assert router(books).releasable_lanes(lanes) == ["circuit:up", "rule:parks", "rule:gone"]
+    assert router(books).open_lanes(lanes).open == ["circuit:up", "rule:parks", "rule:gone"]
 
 
 def test_a_letter_whose_cause_dominates_waits_and_its_life_is_spared() -> None:
@@ -510,8 +512,8 @@ def test_a_cause_that_is_held_is_named_among_no_failures_because_it_has_its_own_
 def test_the_lane_of_a_cause_opens_when_the_cause_is_not_held_any_more() -> None:
     books = Books(causes_=Causes(holds={"f1": CauseHold(NOW - 9, NOW + 9), "f2": CauseHold(1, 2)}))
     lanes = ["cause:f1", "cause:f2", "cause:f3", "due"]
-    assert router(books).releasable_lanes(lanes) == ["cause:f2", "cause:f3"]
-    assert router(replace(books, down="causes")).releasable_lanes(["due"]) == []
+    assert router(books).open_lanes(lanes).open == ["cause:f2", "cause:f3"]
+    assert router(replace(books, down="causes")).open_lanes(["due"]).open == []
 
 
 def test_causes_are_read_only_for_letters_that_may_have_one() -> None:
@@ -528,12 +530,12 @@ def test_nothing_is_decided_without_the_causes() -> None:
     with pytest.raises(RouterUnavailable):
         decide(books, letter(message_id="m1"))
     with pytest.raises(RouterUnavailable):
-        router(books).releasable_lanes(["cause:f1"])
+        router(books).open_lanes(["cause:f1"])
 
 
 def test_a_rule_that_became_invalid_does_not_release_the_letters_that_it_holds() -> None:
     books = Books([rule("typo", "HOLDD")])
-    assert router(books).releasable_lanes(["rule:typo", "rule:gone"]) == ["rule:gone"]
+    assert router(books).open_lanes(["rule:typo", "rule:gone"]).open == ["rule:gone"]
 
 
 @pytest.mark.parametrize(
@@ -576,7 +578,7 @@ def test_nothing_is_decided_without_rules_ledger_and_circuits(down: str) -> None
 @pytest.mark.parametrize("down", ["rules", "circuits"])
 def test_no_lane_is_releasable_without_rules_and_circuits(down: str) -> None:
     with pytest.raises(RouterUnavailable):
-        router(Books(down=down)).releasable_lanes(["circuit:orders"])
+        router(Books(down=down)).open_lanes(["circuit:orders"])
 
 
 @given(st.lists(letters, max_size=5, unique_by=lambda drawn: drawn.message_id))
@@ -690,7 +692,11 @@ def test_the_function_answers_about_letters_and_about_lanes() -> None:
     direct = router(Books([rule("holds", "HOLD")]))
     answer = answer_event(direct, {"letters": [question_to_json(Question(letter()))]})
     assert answer_from_json(answer).verdicts[0].message_id == "m1"
-    assert answer_event(direct, {"lanes": ["rule:holds", "rule:gone"]}) == {"open": ["rule:gone"]}
+    asked = ["rule:holds", "delay:holds", "rule:gone", "delay:gone", "due"]
+    lanes = answer_event(direct, {"lanes": asked})
+    assert lanes["open"] == ["delay:holds", "rule:gone", "delay:gone"]
+    assert lanes_from_json(lanes, asked) == direct.open_lanes(asked)
+    assert lanes["edition"]
     explained = answer_event(direct, {"explain": question_to_json(Question(letter()))})
     assert explained["verdict"] == answer["verdicts"][0]
     assert explained["tried"] == [{"rule": "holds", "outcome": "matches and speaks", "missed": []}]
@@ -701,6 +707,20 @@ def test_the_function_answers_about_letters_and_about_lanes() -> None:
     assert json.dumps(other)
     with pytest.raises(NotALetter):
         answer_event(direct, {"letters": [{"id": "m1"}]})
+
+
+@pytest.mark.parametrize("answer", [None, [], {}, {"open": "rule:a"}, {"edition": "e"}])
+def test_an_answer_that_does_not_say_which_lanes_are_open_is_none(answer: object) -> None:
+    with pytest.raises(RouterUnavailable, match="which lanes are open"):
+        lanes_from_json(answer, ["rule:a"])
+
+
+def test_what_the_router_says_of_lanes_that_it_was_not_asked_about_is_left_out() -> None:
+    rates = {"rule:a": 0, "rule:b": 2, "rule:c": "9", "rule:d": float("inf"), "rule:e": 3}
+    said = {"open": ["rule:x", "rule:a"], "edition": 7, "rates": rates}
+    assert lanes_from_json(said, [f"rule:{name}" for name in "abcd"]) == LaneAnswer(
+        ["rule:a"], "", {"rule:b": 2.0}
+    )
 
 
 def test_a_letter_with_an_unreadable_row_does_not_keep_the_others_from_their_verdicts() -> None:

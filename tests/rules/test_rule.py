@@ -16,6 +16,44 @@ from deadletter.settings.pipeline import Pipeline
 from tests.rules.rule_items import ACTIONS, GONE, PIPELINE, book, document, item, rule_of
 from tests.samples import NOW, json_values
 
+# The version of a rule.
+
+
+@pytest.mark.parametrize(
+    "edited",
+    [
+        {"action": "QUARANTINE"},
+        {"tenantId": "b"},
+        {"pattern": '{"body": {"x": [1]}}'},
+        {"policy": "gold"},
+        {"max_matches": 5},
+        {"action": "DELAYED_REDRIVE", "delay_seconds": 60},
+        {"action": "DEDICATED_DLQ", "queue": "slow"},
+    ],
+    ids=lambda edited: ", ".join(edited),
+)
+def test_an_edit_of_what_a_rule_does_gives_another_version(edited: dict[str, Any]) -> None:
+    assert read_rule(item(**edited), PIPELINE).version != read_rule(item(), PIPELINE).version
+
+
+@pytest.mark.parametrize(
+    "edited",
+    [
+        {"rule_id": "other"},
+        {"enabled": False},
+        {"mode": "shadow"},
+        {"priority": 7},
+        {"expires_at": NOW},
+        {"reason": "another", "ticket": "T-1", "created_by": "me"},
+        {"action": " hold "},
+        {"tenantId": GONE, "pattern": '{"context": {"tenantId": ["a"]}}'},
+    ],
+    ids=lambda edited: ", ".join(edited),
+)
+def test_another_edit_leaves_the_version_of_a_rule(edited: dict[str, Any]) -> None:
+    assert read_rule(item(**edited), PIPELINE).version == read_rule(item(), PIPELINE).version
+
+
 # Valid rules.
 
 

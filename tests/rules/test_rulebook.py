@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from itertools import permutations
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -202,5 +203,77 @@ def test_only_a_hold_rule_in_force_is_holding() -> None:
         item("dry", mode="shadow"),
         item("parks", action="QUARANTINE"),
     )
-    assert rules.holding(NOW) == ("ends", "holds")
-    assert rules.holding(NOW + 1) == ("holds",)
+    assert rules.holding(NOW, {}) == ("ends", "holds")
+    assert rules.holding(NOW + 1, {}) == ("holds",)
+
+
+def test_a_hold_rule_at_its_limit_is_not_holding_as_if_it_were_disabled() -> None:
+    rules = book(item("limited", max_matches=3))
+    assert rules.holding(NOW, {"limited": 2}) == ("limited",)
+    assert rules.holding(NOW, {"limited": 3}) == ()
+
+
+def test_only_a_delay_in_force_is_delaying() -> None:
+    delays = {"action": "DELAYED_REDRIVE", "delay_seconds": 3600}
+    rules = book(
+        item("delays", **delays),
+        item("ended", expires_at=NOW, **delays),
+        item("dry", mode="shadow", **delays),
+        item("holds"),
+    )
+    assert rules.delaying(NOW, {}) == ("delays",)
+    assert rules.holding(NOW, {}) == ("holds",)
+
+
+# The edition of the rules.
+
+_RULES = (
+    item("stop", expires_at=NOW + 60),
+    item("limited", tenantId="b", max_matches=2),
+    item("off", tenantId="c", enabled=False),
+    item("dry", tenantId="d", mode="shadow"),
+)
+
+
+def edition(*items: Mapping[str, Any], now: float = NOW, **matches: int) -> str:
+    return book(*items).edition(now, matches)
+
+
+@pytest.mark.parametrize(
+    "edited",
+    [
+        item("stop", tenantId="z", expires_at=NOW + 60),
+        item("stop", expires_at=NOW + 60, action="QUARANTINE"),
+        item("stop", expires_at=NOW + 60, priority=5),
+        item("stop", expires_at=NOW + 60, enabled=False),
+        item("stop", expires_at=NOW + 60, mode="shadow"),
+        item("stop", expires_at=NOW + 60, pipeline="*"),
+        item("stop", expires_at=NOW + 60, action="HOLDD"),
+        item("stop", expires_at=NOW),
+    ],
+    ids=["letters", "action", "order", "switched off", "shadow", "moved", "invalid", "ended"],
+)
+def test_another_edition_begins_with_each_edit_that_matters(edited: Mapping[str, Any]) -> None:
+    before = edition(*_RULES)
+    assert edition(edited, *_RULES[1:]) != before
+    assert edition(*_RULES[1:]) != before
+    assert edition(*_RULES, item("new", tenantId="e", action="DEFAULT")) != before
+    assert edition(*_RULES[::-1]) == before
+
+
+def test_another_edition_begins_when_a_rule_ends_or_has_used_up_its_matches() -> None:
+    rules = book(*_RULES)
+    now = rules.edition(NOW, {})
+    assert rules.edition(NOW + 59, {"limited": 1}) == now
+    later = {rules.edition(NOW + 60, {}), rules.edition(NOW, {"limited": 2})}
+    assert len(later | {now}) == 3
+    assert rules.edition(NOW, {}) == now
+
+
+def test_notes_and_rules_that_do_not_act_are_of_no_edition() -> None:
+    before = edition(*_RULES)
+    noted = [{**rule, "reason": "another", "created_by": "b"} for rule in _RULES]
+    assert edition(*noted) == before
+    dry = item("dry", tenantId="q", mode="shadow")
+    off = item("off", tenantId="q", enabled=False)
+    assert edition(*_RULES[:2], dry, off) == before

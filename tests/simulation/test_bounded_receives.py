@@ -12,7 +12,7 @@ import pytest
 from deadletter.aws.lease import read_memories
 from deadletter.redrive.report import Report
 from deadletter.redrive.source_memory import SourceMemory
-from deadletter.routing.router import Question, RouterAnswer, RouterUnavailable
+from deadletter.routing.router import LaneAnswer, Question, RouterAnswer, RouterUnavailable
 from deadletter.settings.pipeline import Pipeline
 from deadletter.testing.fakes import client_error
 from tests.simulation.stage import Stage, prompt_policy
@@ -237,8 +237,8 @@ class Flapping:
             raise RouterUnavailable("out of memory")
         return RouterAnswer(())
 
-    def releasable_lanes(self, lanes: Sequence[str]) -> Sequence[str]:
-        return []
+    def open_lanes(self, lanes: Sequence[str]) -> LaneAnswer:
+        return LaneAnswer([])
 
 
 def test_a_router_that_fails_only_with_letters_is_tried_less_and_less_often(
@@ -263,8 +263,8 @@ def test_runs_that_are_cut_off_before_their_end_are_tried_less_and_less_often(
                 raise OutOfMemory
             return RouterAnswer(())
 
-        def releasable_lanes(self, lanes: Sequence[str]) -> Sequence[str]:
-            return []
+        def open_lanes(self, lanes: Sequence[str]) -> LaneAnswer:
+            return LaneAnswer([])
 
     dead(stage, 30)
     with patch("deadletter.aws.lease.DynamoDBLease.give_back"):

@@ -13,7 +13,7 @@ from deadletter.contract import Mode
 from deadletter.message.letter import compact_json
 from deadletter.message.stamp import Stamp
 from deadletter.routing.decision import Redrive
-from deadletter.routing.router import Question, RouterAnswer, RouterUnavailable, Verdict
+from deadletter.routing.router import LaneAnswer, Question, RouterAnswer, RouterUnavailable, Verdict
 from deadletter.routing.wire import question_to_json
 from deadletter.settings.backoff import Backoff
 from deadletter.settings.pipeline import Pipeline, RetryPolicy
@@ -44,7 +44,7 @@ class NoRouter:
         self.asked += 1
         raise RouterUnavailable("down")
 
-    def releasable_lanes(self, lanes: Sequence[str]) -> Sequence[str]:
+    def open_lanes(self, lanes: Sequence[str]) -> LaneAnswer:
         raise RouterUnavailable("down")
 
 
@@ -283,8 +283,8 @@ def test_a_verdict_that_is_missing_or_doubled_leaves_its_letter(stage: Stage) ->
 
             return RouterAnswer((say(ids[0]), say(ids[1]), say(ids[1]), say("never-asked")))
 
-        def releasable_lanes(self, lanes: Sequence[str]) -> Sequence[str]:
-            return ()
+        def open_lanes(self, lanes: Sequence[str]) -> LaneAnswer:
+            return LaneAnswer(())
 
     report = stage.run(router=Careless())
     assert report.counts["Undecided"] == 2
@@ -357,8 +357,8 @@ def test_no_router_request_is_larger_than_lambda_takes(stage: Stage) -> None:
             assert sizes[-1] <= 6_000_000
             return inner.decide(questions)
 
-        def releasable_lanes(self, lanes: Sequence[str]) -> Sequence[str]:
-            return inner.releasable_lanes(lanes)
+        def open_lanes(self, lanes: Sequence[str]) -> LaneAnswer:
+            return inner.open_lanes(lanes)
 
     assert stage.run(router=Lambda()).counts["Redriven"] == 12
     assert len(sizes) > 1
@@ -666,8 +666,8 @@ def test_nothing_is_sent_that_the_function_cannot_live_to_mark(stage: Stage) -> 
             stage.clock.advance(53)
             return inner.decide(questions)
 
-        def releasable_lanes(self, lanes: Sequence[str]) -> Sequence[str]:
-            return inner.releasable_lanes(lanes)
+        def open_lanes(self, lanes: Sequence[str]) -> LaneAnswer:
+            return inner.open_lanes(lanes)
 
     report = stage.run(router=Slow())
     assert report.counts["TooLateToSend"] == 1

@@ -16,7 +16,7 @@ from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.source_memory import SourceMemory
 from deadletter.redrive.waiting_room import Lane, RoomUnavailable
 from deadletter.replay.care import Care
-from deadletter.routing.router import Question, RouterAnswer, RouterUnavailable
+from deadletter.routing.router import LaneAnswer, Question, RouterAnswer, RouterUnavailable
 from deadletter.rules.refused_rule import RefusedRule
 from deadletter.watch.minute import Minute
 from deadletter.watch.observation import OldestMessage, QueueState
@@ -121,7 +121,7 @@ class World:
         assert not questions
         return RouterAnswer((), (RefusedRule("typo", "unknown field"),))
 
-    def releasable_lanes(self, lanes: Sequence[str]) -> Sequence[str]:
+    def open_lanes(self, lanes: Sequence[str]) -> LaneAnswer:
         raise AssertionError("the watch releases nothing")
 
     def lanes(self) -> Sequence[Lane]:

@@ -48,7 +48,7 @@ from deadletter.replay.names import Name, key_hash, to_lines
 from deadletter.replay.objects import StoredObject
 from deadletter.replay.plan import ReplayPlan
 from deadletter.replay.snapshot import Snapshot
-from deadletter.routing.router import Question, RouterAnswer
+from deadletter.routing.router import LaneAnswer, Question, RouterAnswer
 from deadletter.routing.selection import Pick, Selection
 from deadletter.settings.resources import Resources
 from deadletter.testing.fakes import MemoryDynamoDB
@@ -246,8 +246,8 @@ class TakesAll:
     def decide(self, questions: Sequence[Question]) -> RouterAnswer:
         return RouterAnswer(())
 
-    def releasable_lanes(self, lanes: Sequence[str]) -> Sequence[str]:
-        return ()
+    def open_lanes(self, lanes: Sequence[str]) -> LaneAnswer:
+        return LaneAnswer(())
 
     def select(
         self, questions: Sequence[Question], selection: Selection, *, release: bool = False

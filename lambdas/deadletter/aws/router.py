@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.errors import AWS_ERRORS, refusal
 from deadletter.message.letter import compact_json
-from deadletter.routing.router import Question, RouterAnswer, RouterUnavailable
-from deadletter.routing.wire import answer_from_json, question_to_json
+from deadletter.routing.router import LaneAnswer, Question, RouterAnswer, RouterUnavailable
+from deadletter.routing.wire import answer_from_json, lanes_from_json, question_to_json
 
 if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
@@ -36,12 +36,8 @@ class LambdaRouter:
 
         return picks_from_json(self._ask(selection_request(questions, selection, release=release)))
 
-    def releasable_lanes(self, lanes: Sequence[str]) -> Sequence[str]:
-        answer = self._ask({"lanes": list(lanes)})
-        releasable = answer.get("open") if isinstance(answer, dict) else None
-        if not isinstance(releasable, list):
-            raise RouterUnavailable("the router did not say which lanes are releasable")
-        return [lane for lane in lanes if lane in releasable]
+    def open_lanes(self, lanes: Sequence[str]) -> LaneAnswer:
+        return lanes_from_json(self._ask({"lanes": list(lanes)}), lanes)
 
     def _ask(self, question: dict[str, Any]) -> Any:
         try:

@@ -15,6 +15,8 @@ from deadletter.contract import (
     JUDGED_LANES,
     MAIN_DLQ,
     cause_lane,
+    delay_lane,
+    rule_lane,
     with_config_keys,
 )
 from deadletter.failure.causes import (
@@ -31,7 +33,13 @@ from deadletter.message.letter import Letter
 from deadletter.message.stamp import Stamp, StampReading
 from deadletter.routing.decision import Decision, Divert, Hold, Park, Redrive
 from deadletter.routing.judgement import Case, judge
-from deadletter.routing.router import Question, RouterAnswer, RouterUnavailable, Verdict
+from deadletter.routing.router import (
+    LaneAnswer,
+    Question,
+    RouterAnswer,
+    RouterUnavailable,
+    Verdict,
+)
 from deadletter.rules.document import DocumentBuilder
 from deadletter.rules.rulebook import (
     RuleBook,
@@ -201,7 +209,7 @@ class DirectRouter:
             # A stamp kept in the ledger may name an origin that was not looked up yet.
             missing = {reading.stamp.origin for reading in readings} - looked_up
             rows = {**rows, **self._rows(missing)}
-        matches = Counter(self._ledger.matches(book.limited) if book.limited else {})
+        matches = Counter(self._matches(book))
         now = self._clock()
         cases = [
             self._case(question, reading, rows.get(reading.stamp.origin, NO_ROW), now)
@@ -292,26 +300,38 @@ class DirectRouter:
             replay=question.replay,
         )
 
-    def releasable_lanes(self, lanes: Sequence[str]) -> Sequence[str]:
-        """The lanes whose circuit is CLOSED, or whose HOLD rule or cause holds no letter now."""
+    def open_lanes(self, lanes: Sequence[str]) -> LaneAnswer:
+        """Which lanes are open: their circuit is CLOSED, or their rule or cause holds none now.
+
+        Raises RouterUnavailable as `decide` does.
+        """
         keys = [lane.removeprefix("circuit:") for lane in lanes if lane.startswith("circuit:")]
         has_cause = any(lane.startswith(cause_lane("")) for lane in lanes)
         with _router_unavailable():
             book = self._rule_book()
             circuits = self._circuits.read(keys) if keys else {}
             causes = self._read_causes() if has_cause else NO_CAUSES
+            matches = self._matches(book)
         now = self._clock()
         waiting = {
             *(f"circuit:{key}" for key, circuit in circuits.items() if not circuit.is_closed),
-            *(f"rule:{rule_id}" for rule_id in book.holding(now)),
+            *(rule_lane(rule_id) for rule_id in book.holding(now, matches)),
+            *(delay_lane(rule_id) for rule_id in book.delaying(now, matches)),
             # An edit that made a rule invalid must not release every letter it holds.
-            *(f"rule:{rule.rule_id}" for rule in book.refused),
+            *(lane(rule.rule_id) for rule in book.refused for lane in (rule_lane, delay_lane)),
             *map(cause_lane, causes.held(now)),
         }
-        return [lane for lane in lanes if lane.startswith(JUDGED_LANES) and lane not in waiting]
+        return LaneAnswer(
+            [lane for lane in lanes if lane.startswith(JUDGED_LANES) and lane not in waiting],
+            book.edition(now, matches),
+        )
 
     def _read_causes(self) -> Causes:
         return NO_CAUSES if self._causes is None else self._causes.read()
+
+    def _matches(self, book: RuleBook) -> Mapping[str, int]:
+        """How often each rule with a limit has matched so far."""
+        return self._ledger.matches(book.limited) if book.limited else {}
 
     def _rule_book(self) -> RuleBook:
         items = self._rules.items(self._pipeline.name)

@@ -92,18 +92,29 @@ class RouterAnswer:
     costly_rules: Mapping[str, int] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class LaneAnswer:
+    """What the router says of lanes whose letters wait for something else than their due time.
+
+    open     the lanes whose letters may leave before they are due: of a circuit that is CLOSED, of
+             a cause that is not held, of a rule that is not in force any more
+    edition  names the rules that are in force: with another edition they may decide otherwise about
+             the letters that wait. Empty: not known
+    rates    letters per second that may leave the lane of a rule in force, for rules with a rate
+    """
+
+    open: Sequence[str]
+    edition: str = ""
+    rates: Mapping[str, float] = field(default_factory=dict)
+
+
 class Router(Protocol):
     """Decides about letters. Raises RouterUnavailable for all letters at once if it cannot."""
 
     def decide(self, questions: Sequence[Question]) -> RouterAnswer: ...
 
-    def releasable_lanes(self, lanes: Sequence[str]) -> Sequence[str]:
-        """The lanes of `lanes` whose letters may leave before their due time.
-
-        A circuit's lane may when the circuit is CLOSED; a cause's lane when the cause is not
-        held; a rule's lane when the rule is valid or deleted, and no HOLD rule in force. Other
-        lanes are never among them.
-        """
+    def open_lanes(self, lanes: Sequence[str]) -> LaneAnswer:
+        """Which of these lanes are open; those of other kinds than JUDGED_LANES never are."""
 
     def select(
         self, questions: Sequence[Question], selection: Selection, *, release: bool = False

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from deadletter.contract import MAIN_DLQ
@@ -12,6 +13,7 @@ from deadletter.message.letter import NotALetter, from_json, to_json
 from deadletter.routing import decision as decisions
 from deadletter.routing.decision import NotADecision
 from deadletter.routing.router import (
+    LaneAnswer,
     Question,
     RouterAnswer,
     RouterUnavailable,
@@ -71,7 +73,7 @@ def answer_event(router: DirectRouter, event: Mapping[str, Any]) -> dict[str, An
             "tried": [_trial_to_json(trial) for trial in trials],
         }
     if "lanes" in event:
-        return {"open": list(router.releasable_lanes([str(lane) for lane in event["lanes"]]))}
+        return lanes_to_json(router.open_lanes([str(lane) for lane in event["lanes"]]))
     questions = [question_from_json(letter) for letter in event["letters"]]
     return answer_to_json(router.decide(questions))
 
@@ -96,6 +98,32 @@ def verdict_to_json(verdict: Verdict) -> dict[str, Any]:
         **({"forged": True} if verdict.forged else {}),
         **({"free": True} if verdict.free else {}),
     }
+
+
+def lanes_to_json(answer: LaneAnswer) -> dict[str, Any]:
+    """What the router says of lanes, as JSON-ready data; `lanes_from_json` is its inverse."""
+    return {"open": list(answer.open), "edition": answer.edition, "rates": dict(answer.rates)}
+
+
+def lanes_from_json(data: object, asked: Sequence[str]) -> LaneAnswer:
+    """What the router's function says of the lanes that it was asked about.
+
+    Raises RouterUnavailable if it does not say which are open. A rate that is no positive number
+    is left out: without one, no letter leaves such a lane before its rule ends.
+    """
+    is_open = data.get("open") if isinstance(data, dict) else None
+    if not isinstance(data, dict) or not isinstance(is_open, list):
+        raise RouterUnavailable("the router did not say which lanes are open")
+    edition, rates = data.get("edition"), data.get("rates")
+    return LaneAnswer(
+        [lane for lane in asked if lane in is_open],
+        edition if isinstance(edition, str) else "",
+        {
+            lane: float(rate)
+            for lane, rate in (rates if isinstance(rates, dict) else {}).items()
+            if lane in asked and isinstance(rate, int | float) and 0 < rate < math.inf
+        },
+    )
 
 
 def answer_to_json(answer: RouterAnswer) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
 from enum import StrEnum
@@ -15,6 +15,7 @@ from typing import Any
 from deadletter.contract import DAY, EVERY_PIPELINE, HOUR, MAIN_DLQ
 from deadletter.message.strict_json import Unreadable, read_json
 from deadletter.rules.pattern import PatternRefused, compile_pattern
+from deadletter.rules.version import version_of
 from deadletter.settings.pipeline import Pipeline
 
 DEFAULT_PRIORITY = 100
@@ -53,7 +54,10 @@ STOPPING = frozenset({Action.QUARANTINE, Action.DEDICATED_DLQ, Action.HOLD})
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One valid rule. `expires_at` is epoch seconds, `delay_seconds` is seconds."""
+    """One valid rule. `expires_at` is epoch seconds, `delay_seconds` is seconds.
+
+    `version` changes with what the rule does and to which letters.
+    """
 
     rule_id: str
     pipeline: str
@@ -67,12 +71,20 @@ class Rule:
     policy: str | None = None
     expires_at: float | None = None
     max_matches: int | None = None
+    version: str = field(init=False, default="")
+
+    def __post_init__(self) -> None:
+        decides = {name: getattr(self, name) for name in _DECIDES}
+        object.__setattr__(self, "version", version_of(decides))
 
     @property
     def order(self) -> tuple[int, bool, str]:
         """Priority, then the pipeline's own rules before those of `*`, then the id."""
         return (self.priority, self.pipeline == EVERY_PIPELINE, self.rule_id)
 
+
+# The columns that say what a rule does and to which letters.
+_DECIDES = ("action", "pattern", "delay_seconds", "queue", "policy", "max_matches")
 
 VERDICT = frozenset({"status", "status_reason", "checked_at"})
 """The columns that the check of a rule writes onto its item."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -20,6 +21,8 @@ from deadletter.rules.rule import (
     read_rule,
 )
 from deadletter.settings.pipeline import Pipeline
+
+_EDITION_DIGITS = 16
 
 
 class RulesUnavailable(Exception):
@@ -67,6 +70,7 @@ class RuleBook:
     refused: tuple[RefusedRule, ...]
     _index: RuleIndex[str] = field(repr=False)
     _may_be_too_costly: frozenset[str] = frozenset()
+    _editions: dict[str, object] = field(default_factory=dict, repr=False, compare=False)
 
     def first(
         self,
@@ -121,19 +125,49 @@ class RuleBook:
             trials.append(Trial(rule.rule_id, barred or _outcome(rule, winner, likeness), missed))
         return trials
 
-    def holding(self, now: float) -> tuple[str, ...]:
+    def holding(self, now: float, matches: Mapping[str, int]) -> tuple[str, ...]:
         """The rules in force at `now` that hold letters: HOLD those that they match.
 
         Another stopping rule holds those on which it is too costly to judge, if there can be any.
         """
         return tuple(
             rule.rule_id
-            for rule in self.rules.values()
-            if _stops(rule)
-            and (rule.action is Action.HOLD or rule.rule_id in self._may_be_too_costly)
-            and rule.enabled
-            and (rule.expires_at is None or rule.expires_at > now)
+            for rule in self._in_force(now, matches)
+            if rule.action is Action.HOLD
+            or (rule.action in STOPPING and rule.rule_id in self._may_be_too_costly)
         )
+
+    def delaying(self, now: float, matches: Mapping[str, int]) -> tuple[str, ...]:
+        """The rules in force at `now` that delay letters."""
+        return tuple(
+            rule.rule_id
+            for rule in self._in_force(now, matches)
+            if rule.action is Action.DELAYED_REDRIVE
+        )
+
+    def edition(self, now: float, matches: Mapping[str, int]) -> str:
+        """The name of the rules that are in force at `now`, and of what each of them does.
+
+        It is another one whenever a letter that waits may have to be judged otherwise: a rule was
+        edited, switched, added, removed or put in another order, has ended, or has used up its
+        matches. Rules that only count are left out.
+        """
+        in_force = tuple(rule.rule_id for rule in self._in_force(now, matches))
+        if self._editions.get("of") != in_force:
+            digest = hashlib.sha256()
+            for rule_id in in_force:
+                rule = self.rules[rule_id]
+                digest.update(repr((rule.order, rule.version)).encode())
+            for rule_id in sorted({refused.rule_id for refused in self.refused}):
+                digest.update(repr(rule_id).encode())
+            self._editions.update({"of": in_force, "is": digest.hexdigest()[:_EDITION_DIGITS]})
+        return str(self._editions["is"])
+
+    def _in_force(self, now: float, matches: Mapping[str, int]) -> Iterator[Rule]:
+        """The rules that act at `now`, in their order."""
+        for rule in self.rules.values():
+            if rule.mode is RuleMode.ENFORCE and _barred(rule, now, matches, False) is None:
+                yield rule
 
     def at_limit(self, now: float, matches: Mapping[str, int]) -> tuple[str, ...]:
         """The rules that would be in force at `now`, but have used up their matches."""
