@@ -371,3 +371,10 @@ def test_an_invalid_rule_says_whether_a_person_has_disabled_it(
     wrong = item("wrong", action="QUARANTENE", enabled=enabled)
     (refused,) = book(wrong).refused
     assert refused.disabled is disabled
+
+
+@pytest.mark.parametrize("number", ["Infinity", "-Infinity", "NaN", "sNaN"])
+def test_a_number_that_is_not_finite_is_refused(number: str) -> None:
+    for columns in ({"tenantId": Decimal(number)}, {"pattern": {"body": {"a": [Decimal(number)]}}}):
+        with pytest.raises(RuleRefused, match="finite numbers only"):
+            read_rule(item(**columns), PIPELINE)

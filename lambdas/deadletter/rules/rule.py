@@ -257,6 +257,8 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(member) for member in value]
     if isinstance(value, Decimal):
+        if not value.is_finite():
+            raise RuleRefused("a pattern holds finite numbers only")
         return int(value) if value == value.to_integral_value() else float(value)
     if value is None or isinstance(value, str | int | float | bool):
         return value
