@@ -118,7 +118,8 @@ misshapen_records = st.dictionaries(
 stored_values = st.one_of(
     json_values,
     bodies,
-    st.decimals(),
+    # Nothing that reads DynamoDB or JSON makes a number that raises when it is compared.
+    st.decimals().filter(lambda number: not number.is_snan()),
     st.sampled_from([Decimal("1E+125"), Decimal("NaN"), Decimal("-Infinity"), Decimal("0.5")]),
     st.binary(max_size=20),
     st.sets(any_text, max_size=3),
