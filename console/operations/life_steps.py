@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from deadletter.contract import cause_lane, circuit_lane
+from deadletter.contract import cause_lane, circuit_lane, delay_lane, rule_lane
 
 from .life_place import Place, Where
 from .life_record import LetterRecord
@@ -71,7 +71,12 @@ def _in_lane(place: Place, here: str) -> Iterator[Step]:
             f"dlq circuit close {name} {here} --reason {WHY} --expires 1h",
             "closes it by hand: its letters leave",
         )
-    elif lane.startswith("rule:"):
+    elif lane.startswith(delay_lane("")):
+        yield Step(
+            f"dlq rules disable {name} {here} --reason {WHY}",
+            "ends the delay of the rule's letters",
+        )
+    elif lane.startswith(rule_lane("")):
         yield Step(
             f"dlq rules disable {name} {here} --reason {WHY}", "ends the hold of the rule's letters"
         )

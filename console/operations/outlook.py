@@ -9,8 +9,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Annotated
 
 from deadletter.circuit.state import State
-from deadletter.contract import Mode
-from deadletter.routing.decision import DUE
+from deadletter.contract import Mode, is_of_delays
 
 from .attention import parked_letters, source_name
 from .words import clock, count, duration
@@ -76,7 +75,7 @@ def _to_send(pipeline: PipelineStatus) -> int | None:
     """Letters of the DLQ and of the lane of delays; None if one of them could not be counted."""
     if pipeline.dlq is None:
         return None
-    due = [lane.letters for lane in pipeline.waiting if lane.lane == DUE]
+    due = [lane.letters for lane in pipeline.waiting if is_of_delays(lane.lane)]
     if None in due:
         return None
     queue = pipeline.dlq
@@ -116,12 +115,12 @@ def _next(
 ) -> Iterator[str]:
     stops = _why_nothing_goes_back(pipeline, now)
     in_dlq = pipeline.dlq
-    waiting = {lane.lane: lane.letters or 0 for lane in pipeline.waiting}
+    delayed = sum(lane.letters or 0 for lane in pipeline.waiting if is_of_delays(lane.lane))
     if stops is not None:
         yield stops
     elif in_dlq is not None and in_dlq.visible:
         yield f"the next run judges {count(in_dlq.visible, 'letter')} of the DLQ"
-    if (delayed := waiting.get(DUE, 0)) and stops is None:
+    if delayed and stops is None:
         letters = count(delayed, "delayed letter")
         when = (
             "now"

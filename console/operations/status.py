@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from deadletter.circuit.state import State
-from deadletter.contract import MAIN_DLQ, PIPELINE, is_config_key
+from deadletter.contract import MAIN_DLQ, PIPELINE, is_config_key, is_of_delays
 from deadletter.routing.decision import DUE
 
 from . import deployed
@@ -349,7 +349,8 @@ class _PipelineReads:
             replays=self._replays.result(partial(lost, "the replay runs")) or (),
             main_oldest_seconds=figure.main_age,
         )
-        due = next((lane.first_due for lane in status.waiting if lane.lane == DUE), None)
+        dues = [lane.first_due for lane in status.waiting if is_of_delays(lane.lane)]
+        due = min((at for at in dues if at is not None), default=None)
         return replace(
             status,
             outlook=outlook(

@@ -458,7 +458,16 @@ def delay_lane(rule_id: str) -> str:
     return f"delay:{rule_id}"
 
 
-JUDGED_LANES = (circuit_lane(""), rule_lane(""), delay_lane(""), cause_lane(""))
+DUE_LANE = "due"
+"""The lane of the letters that wait for a delay which no rule gave."""
+
+
+def is_of_delays(lane: str) -> bool:
+    """Whether the letters of a lane wait for a delay: time alone lets them leave."""
+    return lane == DUE_LANE or lane.startswith(delay_lane(""))
+
+
+JUDGED_LANES = (circuit_lane(""), rule_lane(""), cause_lane(""))
 """What the names of lanes begin with whose letters leave when the router says so, whatever their
 due time."""
 

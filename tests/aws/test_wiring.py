@@ -43,7 +43,8 @@ MOST_MODULES = {
     # 1 for the connections that the HTTP client may keep, 1 makes clients of a team's function, 1
     # has the words for failures.
     "handlers.probe": 67,
-    "handlers.redrive": 70,
+    # 70, and 1 judges letters again when other rules are in force.
+    "handlers.redrive": 71,
     # The redriver's, and the steps of a replay run: snapshot, freeze, worker, judge and reconcile.
     # 4 announce changed runs on EventBridge.
     "handlers.replay": 129,

@@ -177,7 +177,7 @@ def openings_of(
 ) -> Openings:
     given: Any = {"room": room, "router": router or Releases(), "clock": clock}
     setup = replace(setup_of(Stage()), in_parallel=in_turn, **given)
-    return open_shards(setup, shares)
+    return open_shards(setup, shares=shares)
 
 
 def lanes(*names: str, touched: float = 1_000.0) -> list[Lane]:

@@ -417,6 +417,8 @@ def test_a_circuit_that_is_not_closed_holds_its_letters(state: State) -> None:
 
 # The delay.
 
+LATER = "delay:r1"
+
 
 @pytest.mark.parametrize(
     ("fifo", "seconds", "expected"),
@@ -425,11 +427,23 @@ def test_a_circuit_that_is_not_closed_holds_its_letters(state: State) -> None:
         (False, 0.4, Redrive(0, "attempt 2, delay of 0.4 s by rule r1", "r1")),
         (False, 899.6, Redrive(900, "attempt 2, delay of 899.6 s by rule r1", "r1")),
         (False, 900.0, Redrive(900, "attempt 2, delay of 900 s by rule r1", "r1")),
-        (False, 900.1, Hold("due", NOW + 900.1, "attempt 2, delay of 900.1 s by rule r1", "r1")),
-        (False, 5_000.0, Hold("due", NOW + 5_000, "attempt 2, delay of 5000 s by rule r1", "r1")),
-        (False, 50_000.0, Hold("due", EXPIRES, "attempt 2, delay of 50000 s by rule r1", "r1")),
+        (
+            False,
+            900.1,
+            Hold(LATER, NOW + 900.1, "attempt 2, delay of 900.1 s by rule r1", "r1"),
+        ),
+        (
+            False,
+            5_000.0,
+            Hold(LATER, NOW + 5_000, "attempt 2, delay of 5000 s by rule r1", "r1"),
+        ),
+        (
+            False,
+            50_000.0,
+            Hold(LATER, EXPIRES, "attempt 2, delay of 50000 s by rule r1", "r1"),
+        ),
         (True, 0.0, Redrive(0, "attempt 2, delay of 0 s by rule r1", "r1")),
-        (True, 1.0, Hold("due", NOW + 1, "attempt 2, delay of 1 s by rule r1", "r1")),
+        (True, 1.0, Hold(LATER, NOW + 1, "attempt 2, delay of 1 s by rule r1", "r1")),
     ],
 )
 def test_a_delay_is_spent_in_sqs_if_sqs_can_and_else_in_the_waiting_room(
@@ -437,6 +451,17 @@ def test_a_delay_is_spent_in_sqs_if_sqs_can_and_else_in_the_waiting_room(
 ) -> None:
     case = ruled(PLAIN_CASE, Action.DELAYED_REDRIVE, delay_seconds=seconds)
     assert judge(pipelined(case, fifo=fifo)) == expected
+
+
+def test_a_delay_is_shorter_by_what_the_letter_has_waited_of_it() -> None:
+    case = ruled(PLAIN_CASE, Action.DELAYED_REDRIVE, delay_seconds=5_000.0)
+    because = "attempt 2, delay of 5000 s by rule r1"
+    waited = {seconds: judge(replace(case, waited=seconds)) for seconds in (1e3, 4.9e3, 6e3)}
+    assert waited == {
+        1e3: Hold(LATER, NOW + 4_000, because, "r1"),
+        4.9e3: Redrive(100, because, "r1"),
+        6e3: Redrive(0, because, "r1"),
+    }
 
 
 @pytest.mark.parametrize("fifo", [False, True])

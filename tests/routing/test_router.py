@@ -535,7 +535,9 @@ def test_nothing_is_decided_without_the_causes() -> None:
 
 def test_a_rule_that_became_invalid_does_not_release_the_letters_that_it_holds() -> None:
     books = Books([rule("typo", "HOLDD")])
-    assert router(books).open_lanes(["rule:typo", "rule:gone"]).open == ["rule:gone"]
+    lanes = router(books).open_lanes(["rule:typo", "delay:typo", "rule:gone"])
+    assert lanes.open == ["rule:gone"]
+    assert lanes.invalid == ["rule:typo", "delay:typo"]
 
 
 @pytest.mark.parametrize(
@@ -694,7 +696,7 @@ def test_the_function_answers_about_letters_and_about_lanes() -> None:
     assert answer_from_json(answer).verdicts[0].message_id == "m1"
     asked = ["rule:holds", "delay:holds", "rule:gone", "delay:gone", "due"]
     lanes = answer_event(direct, {"lanes": asked})
-    assert lanes["open"] == ["delay:holds", "rule:gone", "delay:gone"]
+    assert lanes["open"] == ["rule:gone"]
     assert lanes_from_json(lanes, asked) == direct.open_lanes(asked)
     assert lanes["edition"]
     explained = answer_event(direct, {"explain": question_to_json(Question(letter()))})
@@ -717,9 +719,14 @@ def test_an_answer_that_does_not_say_which_lanes_are_open_is_none(answer: object
 
 def test_what_the_router_says_of_lanes_that_it_was_not_asked_about_is_left_out() -> None:
     rates = {"rule:a": 0, "rule:b": 2, "rule:c": "9", "rule:d": float("inf"), "rule:e": 3}
-    said = {"open": ["rule:x", "rule:a"], "edition": 7, "rates": rates}
+    said = {
+        "open": ["rule:x", "rule:a"],
+        "invalid": ["rule:c", "due"],
+        "edition": 7,
+        "rates": rates,
+    }
     assert lanes_from_json(said, [f"rule:{name}" for name in "abcd"]) == LaneAnswer(
-        ["rule:a"], "", {"rule:b": 2.0}
+        ["rule:a"], ["rule:c"], "", {"rule:b": 2.0}
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from deadletter.circuit.state import Circuit
+from deadletter.contract import delay_lane
 from deadletter.failure.ledger import LedgerRow
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Attribute, Letter
@@ -112,7 +113,7 @@ def words(decision: Decision) -> str:
             return "Redrive by backoff"
         case Redrive(delay=delay):
             return f"Redrive after {length(delay)}"
-        case Hold(lane="due", due=due):
+        case Hold(lane=lane, due=due) if lane.startswith(delay_lane("")):
             return f"Redrive after {length(due - NOW)}"
         case Hold(lane=lane):
             return f"Hold in {lane}"

@@ -213,18 +213,6 @@ def test_a_hold_rule_at_its_limit_is_not_holding_as_if_it_were_disabled() -> Non
     assert rules.holding(NOW, {"limited": 3}) == ()
 
 
-def test_only_a_delay_in_force_is_delaying() -> None:
-    delays = {"action": "DELAYED_REDRIVE", "delay_seconds": 3600}
-    rules = book(
-        item("delays", **delays),
-        item("ended", expires_at=NOW, **delays),
-        item("dry", mode="shadow", **delays),
-        item("holds"),
-    )
-    assert rules.delaying(NOW, {}) == ("delays",)
-    assert rules.holding(NOW, {}) == ("holds",)
-
-
 # The edition of the rules.
 
 _RULES = (

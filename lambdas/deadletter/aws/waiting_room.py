@@ -39,8 +39,10 @@ from deadletter.message.stamp import Stamp
 from deadletter.redrive.in_parallel import InParallel
 from deadletter.redrive.order import Order
 from deadletter.redrive.waiting_room import (
+    NOT_REVIEWED,
     SHARDS,
     Lane,
+    LaneReview,
     RoomContents,
     RoomUnavailable,
     Wait,
@@ -114,7 +116,7 @@ class DynamoDBLanes:
             items = self._table.query("pk = :p", {":p": Partition.LANES.of(self._pipeline)})
         except _ERRORS as error:
             raise self._unavailable(error) from error
-        return [Lane(item[SORT], _touched(item)) for item in items]
+        return [Lane(item[SORT], _touched(item), _review_of(item)) for item in items]
 
     def count(self, lane: str) -> int:
         """The number of letters in a lane, over all its shards. The index may lag by seconds."""
@@ -255,6 +257,51 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         except AWS_ERRORS as error:
             if not condition_failed(error):
                 raise self._unavailable(error) from error
+
+    def note_review(self, lane: str, before: LaneReview, after: LaneReview) -> None:
+        # A review that could not be read is replaced.
+        is_first = before == NOT_REVIEWED
+        try:
+            self._table.change(
+                (Partition.LANES.of(self._pipeline), lane),
+                {"review": _review_text(after)},
+                condition=_EXISTS if is_first else f"{_EXISTS} AND review = :known",
+                values={} if is_first else {":known": _review_text(before)},
+            )
+        except AWS_ERRORS as error:
+            if not condition_failed(error):
+                raise self._unavailable(error) from error
+
+    def reschedule(self, received: ReceivedLetter, lane: str, due: float) -> None:
+        key = _read_place(received.handle)[0]
+        try:
+            keys = self._keys_of_group(key[0], lane) if self._fifo else [key]
+            for each in keys:
+                self._reschedule(each, lane, due)
+        except _ERRORS as error:
+            raise self._unavailable(error) from error
+
+    def _keys_of_group(self, partition: str, lane: str) -> Sequence[Key]:
+        items = self._table.query(
+            "pk = :group",
+            {":group": partition, ":lane": f"{self._lane(lane)}|"},
+            FilterExpression="begins_with(lane, :lane)",
+            ConsistentRead=True,
+        )
+        return [(item[PARTITION], item[SORT]) for item in items]
+
+    def _reschedule(self, key: Key, lane: str, due: float) -> None:
+        """Change when an item is due, unless it has left its lane."""
+        try:
+            self._table.change(
+                key,
+                {"due": int(due)},
+                condition="begins_with(lane, :lane)",
+                values={":lane": f"{self._lane(lane)}|"},
+            )
+        except AWS_ERRORS as error:
+            if not condition_failed(error):
+                raise
 
     def store_bodies(
         self, orders: Sequence[Order], until: float, in_parallel: InParallel
@@ -589,6 +636,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
             is_rescued=_is_rescued(item),
             spared=_spared(item),
             stamp=_stamp_of(item) if self._is_given_up(item) else None,
+            **_wait_of(item),
         )
 
     def _read_letter(self, item: Mapping[str, Any]) -> Letter:
@@ -715,6 +763,52 @@ def _spared(item: Mapping[str, Any]) -> int:
     """The lives of a letter that failed for a cause which suddenly dominated."""
     stamp = _stamp_of(item)
     return 0 if stamp is None else stamp.spared
+
+
+def _wait_of(item: Mapping[str, Any]) -> dict[str, Any]:
+    """The rule that a letter waits for, and since when."""
+    stamp = _stamp_of(item)
+    if stamp is None or stamp.decision != "HOLD":
+        return {}
+    return {"held_by": stamp.rule, "held_since": stamp.at}
+
+
+def _review_text(review: LaneReview) -> str:
+    """The text of a review in the row of its lane; `_review_of` reads it."""
+    reached = {shard: [entry.place, entry.due] for shard, entry in review.reached.items()}
+    return json.dumps(
+        {
+            "edition": review.edition,
+            "since": review.since,
+            "began": review.began,
+            "finished": sorted(review.finished),
+            "reached": reached,
+            "is_done": review.is_done,
+            "at": review.at,
+        }
+    )
+
+
+def _review_of(item: Mapping[str, Any]) -> LaneReview:
+    """The review in a lane's row; with a malformed one the lane is reviewed anew."""
+    lane = str(item[SORT])
+    try:
+        data = json.loads(str(item["review"]))
+        reached = {
+            int(shard): WaitingRoomEntry("", str(place), lane, int(shard), float(due))
+            for shard, (place, due) in data.pop("reached").items()
+        }
+        return LaneReview(
+            edition=str(data["edition"]),
+            since=float(data["since"]),
+            began=float(data["began"]),
+            finished=frozenset(map(int, data["finished"])),
+            reached=reached,
+            is_done=data["is_done"] is True,
+            at=float(data["at"]),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return NOT_REVIEWED
 
 
 def _stamp_of(item: Mapping[str, Any]) -> Stamp | None:

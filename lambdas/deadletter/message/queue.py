@@ -32,7 +32,8 @@ class ReceivedLetter:
     "parking:<id>". `is_rescued` says that it went into the waiting room without a decision:
     it has served no delay there. `spared` is the stamp's of a letter that waited: an
     item of the room keeps the letter as it came, without the stamp of its decision. `stamp`
-    is the item's, for a letter in the custody of a replay run alone.
+    is the item's, for a letter in the custody of a replay run alone. `held_by` is the rule for
+    which a letter waits in the room, and `held_since` when its wait began (epoch seconds).
     """
 
     letter: Letter
@@ -42,6 +43,8 @@ class ReceivedLetter:
     is_rescued: bool = False
     spared: int = 0
     stamp: Stamp | None = None
+    held_by: str | None = None
+    held_since: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

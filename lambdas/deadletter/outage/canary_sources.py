@@ -11,7 +11,7 @@ from random import Random
 from typing import Protocol
 
 from deadletter.circuit.transitions import CanaryVerdict
-from deadletter.contract import RESPONSE, circuit_lane
+from deadletter.contract import RESPONSE, circuit_lane, is_of_delays
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.queue import LetterStore, Queue, ReceivedLetter
 from deadletter.redrive.journal import (
@@ -29,7 +29,7 @@ from deadletter.redrive.journal import (
 from deadletter.redrive.mover import Left, Mover
 from deadletter.redrive.order import MAIN, Order
 from deadletter.redrive.waiting_room import END_OF_TIME, SHARDS, OpenShard, WaitingRoom
-from deadletter.routing.decision import DUE, Hold
+from deadletter.routing.decision import Hold
 from deadletter.routing.router import Router, Verdict, question_about, usable_verdicts
 
 MOST_LETTERS_LOOKED_AT = 5
@@ -315,9 +315,12 @@ class LaneCanaries(CanarySource):
         return self._arn
 
     def take(self, key: str, lock_seconds: float) -> ReceivedLetter | None:
-        untils = {circuit_lane(key): END_OF_TIME, DUE: self._clock()}
-        names = {lane.name for lane in self._room.lanes()}
-        for lane in (lane for lane in untils if lane in names):
+        names = sorted(lane.name for lane in self._room.lanes())
+        now = self._clock()
+        untils = dict.fromkeys(filter(is_of_delays, names), now)
+        if circuit_lane(key) in names:
+            untils = {circuit_lane(key): END_OF_TIME, **untils}
+        for lane in untils:
             received = self._from_lane(lane, untils[lane], key, lock_seconds)
             if received is not None:
                 return received

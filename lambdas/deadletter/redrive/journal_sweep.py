@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from deadletter.contract import DAY, HOUR
+from deadletter.contract import DAY, HOUR, is_of_delays
 from deadletter.redrive.journal import (
     MAX_STANDING_PLANS,
     ClaimLost,
@@ -17,7 +17,6 @@ from deadletter.redrive.journal import (
 )
 from deadletter.redrive.known_intents import Reading
 from deadletter.redrive.waiting_room import FOREVER, OpenShard, WaitingRoom
-from deadletter.routing.decision import DUE
 
 LONG_AGO = 1.0 * HOUR
 """Seconds for which an intent has ended before an empty queue, or an empty shard of the waiting
@@ -182,8 +181,8 @@ def shards_to_look_at(reading: Reading, before: float) -> dict[str, OpenShard]:
         if match is None or intent.expires >= before:
             continue
         name, lane = shard_slot(intent.slot), match["lane"]
-        # In the lane of delays an intent is about letters that were due: others come later.
-        until = intent.expires if lane == DUE else FOREVER
+        # In a lane of delays an intent is about letters that were due: others come later.
+        until = intent.expires if is_of_delays(lane) else FOREVER
         if name in shards:
             until = max(until, shards[name].until)
         shards[name] = OpenShard(lane, int(match["shard"]), until)

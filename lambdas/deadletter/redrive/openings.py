@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from deadletter.contract import JUDGED_LANES, MAIN_DLQ, MINUTE, dedicated_lane
+from deadletter.contract import JUDGED_LANES, MAIN_DLQ, MINUTE, dedicated_lane, delay_lane
 from deadletter.redrive.fair_shares import NO_SHARES, Shares, after_turns, in_turn, without_lost
+from deadletter.redrive.lane_review import REVIEWED_LANES, review_lanes
 from deadletter.redrive.redriver_setup import RedriverSetup
 from deadletter.redrive.waiting_room import (
     END_OF_TIME,
@@ -19,6 +21,7 @@ from deadletter.redrive.waiting_room import (
     is_shut,
 )
 from deadletter.routing.decision import DUE
+from deadletter.routing.router import LaneAnswer
 
 LANE_TOUR_SECONDS = 10.0
 """Seconds of a run that go into looking for open shards; the next run goes on from there."""
@@ -52,16 +55,23 @@ CLOSED = Openings((), frozenset())
 """The waiting room of a run that takes no letter out of it."""
 
 
-def open_shards(setup: RedriverSetup, shares: Shares = NO_SHARES) -> Openings:
+def open_shards(
+    setup: RedriverSetup, deadline: float = math.inf, shares: Shares = NO_SHARES
+) -> Openings:
     """Looks into the lanes of the waiting room, in the order of their turns.
+
+    Before that, letters are judged again that wait for a rule, if other rules are in force than
+    when they were judged; that ends before `deadline` (epoch seconds).
 
     The run of a dedicated DLQ opens the lane of the letters that were rescued from it. The
     rest of the room belongs to the runs of the main DLQ.
     """
     all_lanes = setup.room.lanes()
     lanes = [lane for lane in all_lanes if _belongs_to(lane.name, setup.home)]
-    kept = [lane.name for lane in lanes if lane.name.startswith(JUDGED_LANES)]
-    releasable = set(setup.router.open_lanes(kept).open) if kept else set()
+    kept = [lane.name for lane in lanes if lane.name.startswith((*JUDGED_LANES, *REVIEWED_LANES))]
+    answer = setup.router.open_lanes(kept) if kept else LaneAnswer(())
+    review_lanes(setup, lanes, answer, deadline)
+    releasable = set(answer.open)
     now = setup.clock()
     shards: list[OpenShard] = []
     looked_upto, has_time = "", True
@@ -81,17 +91,22 @@ def open_shards(setup: RedriverSetup, shares: Shares = NO_SHARES) -> Openings:
         if until >= END_OF_TIME and not shards_of_lane and now - lane.touched > QUIET_LANE:
             setup.room.retire(lane)
     if setup.home == MAIN_DLQ and has_time:
-        _retire_lane_of_run(setup, all_lanes, now)
+        _retire_quiet_lane(setup, all_lanes, now)
     names = frozenset(lane.name for lane in lanes)
     return Openings(shards, names, None if has_time else looked_upto)
 
 
-def _retire_lane_of_run(setup: RedriverSetup, lanes: Sequence[Lane], now: float) -> None:
-    """Retire the lane of one replay run that has been empty for long: each run has its own.
+def _retire_quiet_lane(setup: RedriverSetup, lanes: Sequence[Lane], now: float) -> None:
+    """Retire the lane of one replay run or of a rule's delays that has been empty for long.
 
     One at each run: those that still hold letters are not looked into by all runs at once.
     """
-    quiet = [lane for lane in lanes if is_of_run(lane.name) and now - lane.touched > QUIET_LANE]
+    quiet = [
+        lane
+        for lane in lanes
+        if (is_of_run(lane.name) or lane.name.startswith(delay_lane("")))
+        and now - lane.touched > QUIET_LANE
+    ]
     if not quiet:
         return
     lane = quiet[int(now // MINUTE) % len(quiet)]

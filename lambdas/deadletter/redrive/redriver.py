@@ -213,7 +213,7 @@ class Redriver:
                 first_poll.extend(self._dlq.receive(MAX_BATCH, run.lock_seconds, 1))
                 sent_ms = [received.letter.sent_ms for received in first_poll]
                 self._tally.count_received(sent_ms, now)
-            openings = open_shards(self._setup, memory.shares)
+            openings = open_shards(self._setup, deadline - WIND_DOWN, memory.shares)
             if nothing_visible and not first_poll and not openings.shards:
                 self._shares = openings.next_shares(memory.shares)
                 self._end_pass(now, emptied=depth.total == 0)

@@ -13,7 +13,7 @@ from deadletter.redrive.journal import Journal
 from deadletter.redrive.lease import Lease
 from deadletter.redrive.mover import Mover
 from deadletter.redrive.report import Tally
-from deadletter.redrive.waiting_room import WaitingRoom
+from deadletter.redrive.waiting_room import ReviewableRoom
 from deadletter.routing.router import Router
 from deadletter.settings.pipeline import Pipeline
 
@@ -44,7 +44,7 @@ class RedriverSetup:
     mover: Mover
     router: Router
     journal: Journal
-    room: WaitingRoom
+    room: ReviewableRoom
     circuits: Circuits
     lease: Lease
     tally: Tally

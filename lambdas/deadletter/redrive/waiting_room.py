@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from deadletter.contract import PARKED_LANE, dedicated_lane, run_lane
@@ -48,11 +48,40 @@ class RoomContents:
 
 
 @dataclass(frozen=True, slots=True)
+class LaneReview:
+    """How far the letters of a lane were judged again by one edition of the rules.
+
+    All times are epoch seconds.
+
+    edition   the edition; empty before the first review
+    since     when a run first saw it
+    began     when the pass began that is under way; 0 between two passes
+    finished  the shards that this pass has been through
+    reached   the last entry that it has looked at in each of the others
+    is_done   whether no further pass is needed for this edition
+    at        when a run last worked on it
+    """
+
+    edition: str = ""
+    since: float = 0.0
+    began: float = 0.0
+    finished: frozenset[int] = frozenset()
+    reached: Mapping[int, WaitingRoomEntry] = field(default_factory=dict)
+    is_done: bool = False
+    at: float = 0.0
+
+
+NOT_REVIEWED = LaneReview()
+"""The review of a lane that no run has looked at."""
+
+
+@dataclass(frozen=True, slots=True)
 class Lane:
     """A lane that has held letters, and when the last one was put in (epoch seconds)."""
 
     name: str
     touched: float
+    review: LaneReview = NOT_REVIEWED
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +161,19 @@ class WaitingRoom(Protocol):
         self, letters: Sequence[tuple[ReceivedLetter, Confirmation]]
     ) -> Sequence[ReceivedLetter]:
         """Delete letters that are confirmed to be elsewhere; returns those that may be left."""
+
+
+class ReviewableRoom(WaitingRoom, Protocol):
+    """A waiting room whose letters may be judged again before they are due."""
+
+    def note_review(self, lane: str, before: LaneReview, after: LaneReview) -> None:
+        """Keep how far a lane is reviewed, unless another run has kept its own since `before`."""
+
+    def reschedule(self, received: ReceivedLetter, lane: str, due: float) -> None:
+        """Change when a letter that was read from a lane is due, if it is still in that lane.
+
+        On FIFO, all letters of its group in the lane get the same due time.
+        """
 
 
 def shard_of(letter: Letter, fifo: bool) -> int:

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from deadletter.contract import Reason
+from deadletter.contract import DUE_LANE, Reason
 
 LONGEST_DELAY = 900
 """Seconds that SQS can delay a message; a longer delay is spent in the waiting room."""
 
-DUE = "due"
+DUE = DUE_LANE
 """The lane of letters that wait for a delay to pass."""
 
 SHARDS = 8

@@ -133,7 +133,7 @@ class DirectRouter:
             shadows.update(matched.match.shadows)
             costly.update(matched.match.costly)
             decision = judge(matched)
-            if decision.rule is not None:
+            if decision.rule not in (None, question.held_by):
                 # A limit holds within a batch too: the ledger counts these matches later.
                 batch.matches[decision.rule] += 1
             verdicts.append(verdict(question.letter.message_id, matched, decision))
@@ -295,6 +295,7 @@ class DirectRouter:
             row=row,
             document=self._documents.build(question.letter, stamp, row.last, now),
             served=question.served,
+            waited=question.waited,
             diverted=question.home != MAIN_DLQ,
             forged=reading.forged,
             replay=question.replay,
@@ -313,16 +314,18 @@ class DirectRouter:
             causes = self._read_causes() if has_cause else NO_CAUSES
             matches = self._matches(book)
         now = self._clock()
+        refused = [rule.rule_id for rule in book.refused]
+        invalid = {lane(rule_id) for rule_id in refused for lane in (rule_lane, delay_lane)}
         waiting = {
             *(f"circuit:{key}" for key, circuit in circuits.items() if not circuit.is_closed),
             *(rule_lane(rule_id) for rule_id in book.holding(now, matches)),
-            *(delay_lane(rule_id) for rule_id in book.delaying(now, matches)),
             # An edit that made a rule invalid must not release every letter it holds.
-            *(lane(rule.rule_id) for rule in book.refused for lane in (rule_lane, delay_lane)),
+            *invalid,
             *map(cause_lane, causes.held(now)),
         }
         return LaneAnswer(
             [lane for lane in lanes if lane.startswith(JUDGED_LANES) and lane not in waiting],
+            [lane for lane in lanes if lane in invalid],
             book.edition(now, matches),
         )
 

@@ -7,7 +7,15 @@ from dataclasses import dataclass, field
 from random import Random
 
 from deadletter.circuit.state import Circuit
-from deadletter.contract import Body, Reason, cause_lane, circuit_lane, run_lane
+from deadletter.contract import (
+    Body,
+    Reason,
+    cause_lane,
+    circuit_lane,
+    delay_lane,
+    rule_lane,
+    run_lane,
+)
 from deadletter.failure.causes import NO_CAUSES, Causes, cause_of
 from deadletter.failure.failure import COLLIDED, PERMANENT, Category, Failure
 from deadletter.failure.ledger import NO_ROW, LedgerRow, is_free
@@ -48,6 +56,7 @@ class Case:
               the one that its last failure speaks of
     causes    the pipeline's causes of failure
     served    the letter has waited for its delay, which must not start over
+    waited    seconds that it has waited for a delay which is not over
     diverted  the letter lies in a dedicated DLQ
     forged    the letter had a Redrive attribute that none of our roles wrote
     replay    a replay run is about to send the letter
@@ -64,6 +73,7 @@ class Case:
     circuits: tuple[Circuit, ...] = ()
     causes: Causes = NO_CAUSES
     served: bool = False
+    waited: float = 0.0
     diverted: bool = False
     forged: bool = False
     replay: bool = False
@@ -145,7 +155,7 @@ def stopped_by_rule(case: Case) -> Decision | None:
     if case.match.unjudged:
         # Not counted as a match of the rule: whether it is one is not known.
         because = f"rule {rule.rule_id} is too costly to judge on this letter"
-        return Hold(f"rule:{rule.rule_id}", _until(rule, case), because)
+        return Hold(rule_lane(rule.rule_id), _until(rule, case), because)
     because = f"rule {rule.rule_id} says {rule.action}"
     match rule.action:
         case Action.QUARANTINE:
@@ -153,7 +163,7 @@ def stopped_by_rule(case: Case) -> Decision | None:
         case Action.DEDICATED_DLQ if rule.queue is not None:
             return Divert(rule.queue, because, rule.rule_id)
         case Action.HOLD:
-            return Hold(f"rule:{rule.rule_id}", _until(rule, case), because, rule.rule_id)
+            return Hold(rule_lane(rule.rule_id), _until(rule, case), because, rule.rule_id)
     return None
 
 
@@ -280,11 +290,14 @@ def delayed(case: Case) -> Decision:
         # Lives that use no attempt make the backoff longer too: it keeps the pace bearable.
         delay = case.policy.backoff.delay(case.stamp.attempt + 1, case.random)
         because = f"{what}, backoff of {delay:.0f} s"
+    delay = max(0.0, delay - case.waited)
     # FIFO queues have no delay per message: there any wait is outside SQS.
     fits_in_queue = delay <= LONGEST_DELAY and (not case.pipeline.fifo or delay == 0)
     if fits_in_queue:
         return Redrive(round(delay), because, rule_id)
-    return Hold(DUE, min(case.now + delay, case.expires), because, rule_id)
+    by_rule = rule is not None and rule.delay_seconds is not None
+    lane = delay_lane(rule.rule_id) if rule is not None and by_rule else DUE
+    return Hold(lane, min(case.now + delay, case.expires), because, rule_id)
 
 
 def replayed(case: Case) -> Decision:

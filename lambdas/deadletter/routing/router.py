@@ -31,7 +31,9 @@ class Question:
     lies in. The lives before `spared` failed for a cause that suddenly dominated. With
     `replay` the letter is judged as one that its replay run is about to send. `stamp` is the
     one that the run gave it: it counts instead of the letter's own, except for its attempts,
-    if the letter or the ledger has more.
+    if the letter or the ledger has more. `waited` are the seconds of a delay that it has waited
+    for so far, if it is not over. `held_by` is the rule that it has waited for: it is counted as
+    a match of that rule already.
     """
 
     letter: Letter
@@ -40,13 +42,18 @@ class Question:
     spared: int = 0
     replay: bool = False
     stamp: Stamp | None = None
+    waited: float = 0.0
+    held_by: str | None = None
 
 
-def question_about(received: ReceivedLetter, *, served: bool) -> Question:
+def question_about(received: ReceivedLetter, *, served: bool, now: float | None = None) -> Question:
     """The question what to do with a letter in hand.
 
-    A letter in the custody of a replay run is judged as one of that run.
+    A letter in the custody of a replay run is judged as one of that run. With `now` (epoch
+    seconds) the wait of one whose delay is not over counts as a part of the delay.
     """
+    since = received.held_since
+    waited = 0.0 if served or now is None or since is None else max(0.0, now - since)
     return Question(
         received.letter,
         served,
@@ -54,6 +61,8 @@ def question_about(received: ReceivedLetter, *, served: bool) -> Question:
         received.spared,
         replay=received.stamp is not None,
         stamp=received.stamp,
+        waited=waited,
+        held_by=received.held_by,
     )
 
 
@@ -97,13 +106,15 @@ class LaneAnswer:
     """What the router says of lanes whose letters wait for something else than their due time.
 
     open     the lanes whose letters may leave before they are due: of a circuit that is CLOSED, of
-             a cause that is not held, of a rule that is not in force any more
+             a cause that is not held, of a HOLD rule that is not in force any more
+    invalid  the lanes of rules that are INVALID
     edition  names the rules that are in force: with another edition they may decide otherwise about
              the letters that wait. Empty: not known
     rates    letters per second that may leave the lane of a rule in force, for rules with a rate
     """
 
     open: Sequence[str]
+    invalid: Sequence[str] = ()
     edition: str = ""
     rates: Mapping[str, float] = field(default_factory=dict)
 

@@ -35,12 +35,14 @@ def question_to_json(question: Question) -> dict[str, Any]:
         **({"spared": question.spared} if question.spared else {}),
         **({"replay": True} if question.replay else {}),
         **({"stamp": stamps.to_data(question.stamp)} if question.stamp is not None else {}),
+        **({"waited": question.waited} if question.waited else {}),
+        **({"held_by": question.held_by} if question.held_by is not None else {}),
     }
 
 
 def question_from_json(data: Mapping[str, Any]) -> Question:
     """The question in JSON. Raises NotALetter for anything else."""
-    spared = data.get("spared")
+    spared, waited, held_by = data.get("spared"), data.get("waited"), data.get("held_by")
     stamp = stamps.from_data(data["stamp"]) if "stamp" in data else None
     if "stamp" in data and stamp is None:
         raise NotALetter("a question whose stamp is malformed")
@@ -51,6 +53,8 @@ def question_from_json(data: Mapping[str, Any]) -> Question:
         spared if isinstance(spared, int) else 0,
         replay=data.get("replay") is True,
         stamp=stamp,
+        waited=max(0.0, float(waited)) if isinstance(waited, int | float) else 0.0,
+        held_by=held_by if isinstance(held_by, str) else None,
     )
 
 
@@ -102,7 +106,12 @@ def verdict_to_json(verdict: Verdict) -> dict[str, Any]:
 
 def lanes_to_json(answer: LaneAnswer) -> dict[str, Any]:
     """What the router says of lanes, as JSON-ready data; `lanes_from_json` is its inverse."""
-    return {"open": list(answer.open), "edition": answer.edition, "rates": dict(answer.rates)}
+    return {
+        "open": list(answer.open),
+        "invalid": list(answer.invalid),
+        "edition": answer.edition,
+        "rates": dict(answer.rates),
+    }
 
 
 def lanes_from_json(data: object, asked: Sequence[str]) -> LaneAnswer:
@@ -117,6 +126,7 @@ def lanes_from_json(data: object, asked: Sequence[str]) -> LaneAnswer:
     edition, rates = data.get("edition"), data.get("rates")
     return LaneAnswer(
         [lane for lane in asked if lane in is_open],
+        [lane for lane in asked if lane in _list(data, "invalid")],
         edition if isinstance(edition, str) else "",
         {
             lane: float(rate)

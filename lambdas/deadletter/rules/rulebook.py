@@ -137,14 +137,6 @@ class RuleBook:
             or (rule.action in STOPPING and rule.rule_id in self._may_be_too_costly)
         )
 
-    def delaying(self, now: float, matches: Mapping[str, int]) -> tuple[str, ...]:
-        """The rules in force at `now` that delay letters."""
-        return tuple(
-            rule.rule_id
-            for rule in self._in_force(now, matches)
-            if rule.action is Action.DELAYED_REDRIVE
-        )
-
     def edition(self, now: float, matches: Mapping[str, int]) -> str:
         """The name of the rules that are in force at `now`, and of what each of them does.
 

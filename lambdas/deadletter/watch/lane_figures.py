@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from deadletter.contract import MINUTE, Metric, dedicated_lane
+from deadletter.contract import MINUTE, Metric, dedicated_lane, is_of_delays
 from deadletter.redrive.waiting_room import is_of_run, is_shut
 from deadletter.routing.decision import DUE
 from deadletter.watch.observation import FirstDue, LaneState
@@ -29,7 +29,12 @@ the queue's letters are in there, and must not look gone."""
 
 
 def kind_of(lane: str) -> str:
-    """The first word of a lane's name; the whole name for the lane of a dedicated DLQ."""
+    """The first word of a lane's name; the whole name for the lane of a dedicated DLQ.
+
+    Delays that rules gave are counted with all others.
+    """
+    if is_of_delays(lane):
+        return DUE
     return lane if lane.startswith(dedicated_lane("")) else lane.partition(":")[0]
 
 
@@ -52,7 +57,7 @@ def _rank(lane: str) -> int:
 
     Those of queues and of delays are few. Letters of a run that has ended must not be overlooked.
     """
-    return 0 if _is_of_queue(lane) or lane == DUE else 1 if is_of_run(lane) else 2
+    return 0 if _is_of_queue(lane) or is_of_delays(lane) else 1 if is_of_run(lane) else 2
 
 
 def _is_of_queue(lane: str) -> bool:

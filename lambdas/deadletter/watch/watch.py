@@ -41,7 +41,7 @@ from functools import partial
 from typing import Protocol
 
 from deadletter.circuit.state import Circuit, CircuitsUnavailable
-from deadletter.contract import run_lane
+from deadletter.contract import is_of_delays, run_lane
 from deadletter.failure.causes import CausesReader, CausesUnavailable
 from deadletter.message.queue import QueueUnavailable
 from deadletter.outage.reconciler import Sweep
@@ -49,7 +49,6 @@ from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.source_memory import SourceMemory
 from deadletter.redrive.waiting_room import Lane, RoomUnavailable
 from deadletter.replay.care import Care
-from deadletter.routing.decision import DUE
 from deadletter.routing.router import Router, RouterUnavailable
 from deadletter.watch.lane_figures import lanes_to_count
 from deadletter.watch.main_queue import must_ask
@@ -140,6 +139,9 @@ class WatchSetup:
     news: Callable[[WatchRow, Sequence[MetricPoint], float], WatchRow] | None = None
     counts: Counter[str] = field(default_factory=Counter)
 
+
+MOST_LANES_OF_DELAYS = 5
+"""Lanes of delays whose first letter is looked at in each minute: those that were used last."""
 
 _UNAVAILABLE = (
     QueueUnavailable,
@@ -309,7 +311,9 @@ class _Look:
         lanes = self._setup.lanes
         listed = sorted(lanes.lanes(), key=lambda lane: lane.touched, reverse=True)
         names = [lane.name for lane in listed]
-        self._due = FirstDue(lanes.first_due(DUE) if DUE in names else None)
+        of_delays = list(filter(is_of_delays, names))[:MOST_LANES_OF_DELAYS]
+        due = [at for lane in of_delays if (at := lanes.first_due(lane)) is not None]
+        self._due = FirstDue(min(due, default=None))
         to_count, all_of_them = lanes_to_count(row, names, self._now)
         states: dict[str, LaneState] = {}
 

@@ -63,7 +63,7 @@ def test_every_rule_says_why_it_did_or_did_not_match(orders: Any, dlq: Any) -> N
         ({"action": "HOLD"}, "Decision: HOLD in lane rule:r, at the latest until "),
         ({"action": "DEDICATED_DLQ", "queue": "bulk"}, "Decision: DIVERT to dedicated DLQ bulk"),
         ({"action": "DELAYED_REDRIVE", "delay_seconds": 600}, "after 10 min\n"),
-        ({"action": "DELAYED_REDRIVE", "delay_seconds": 9_000}, "Decision: HOLD in lane due"),
+        ({"action": "DELAYED_REDRIVE", "delay_seconds": 9_000}, "Decision: HOLD in lane delay:r"),
     ],
 )
 def test_each_decision_is_told_in_words(orders: Any, dlq: Any, rule: Any, says: str) -> None:
