@@ -30,6 +30,7 @@ from deadletter.contract import (
     Partition,
     Table,
     body_object,
+    book_partition,
     cause_partition,
     change_partition,
     circuit_lane,
@@ -150,6 +151,8 @@ class Storage(Construct):
                 Partition.MATCHES.of(pipeline),
                 Partition.RUNS.of(pipeline),
                 Partition.RUN.of(pipeline, ANY),
+                book_partition(pipeline),
+                book_partition(EVERY_PIPELINE),
             ),
         )
 
@@ -408,6 +411,18 @@ class Storage(Construct):
         permissions.allow("Streams", ["dynamodb:ListStreams"], ["*"])
         permissions.allow("Rules", ["dynamodb:UpdateItem"], [self.rules.table_arn])
         permissions.allow("Audit", ["dynamodb:PutItem"], [self.audit.table_arn])
+        permissions.allow(
+            "Versions",
+            ["dynamodb:UpdateItem"],
+            [self.letters.table_arn],
+            partitions(Partition.BOOK.of(ANY)),
+        )
+        permissions.allow(
+            "Counts",
+            ["dynamodb:Query", "dynamodb:BatchWriteItem"],
+            [self.letters.table_arn],
+            partitions(Partition.MATCHES.of(ANY)),
+        )
 
     def grant_write_audit(self, permissions: Permissions) -> None:
         """Record a change under the caller's own identity, as people do before they make it.

@@ -90,12 +90,19 @@ def _effect(rule: ListedRule) -> str:
 def _state(rule: ListedRule, now: datetime) -> Iterator[Part]:
     yield Styled(rule.effect, _STYLES.get(rule.effect, "alarm" if rule.effect == "used up" else ""))
     of = f" of at most {rule.max_matches:,}" if rule.max_matches is not None else ""
-    yield f", matched {count(rule.matches, 'letter')}{of}"
+    yield f", matched {count(rule.matches, 'letter')}{of}{_ago(rule.last_matched, now)}"
+    if rule.effect == "shadow" or rule.shadow_matches:
+        counted = count(rule.shadow_matches, "letter")
+        yield f", would have matched {counted}{_ago(rule.last_shadow, now)}"
     yield f", priority {rule.priority}"
     if rule.expires_at is not None:
         left = (rule.expires_at - now).total_seconds()
         when = f"expires {clock(rule.expires_at, now)}, in {duration(left)}"
         yield f", {when if left > 0 else f'expired {duration(-left)} ago'}"
+
+
+def _ago(last: datetime | None, now: datetime) -> str:
+    return "" if last is None else f", last {duration((now - last).total_seconds())} ago"
 
 
 def _why(rule: ListedRule) -> Iterator[Block]:

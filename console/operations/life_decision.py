@@ -91,7 +91,7 @@ def _router(session: Session, app: App, record: LetterRecord) -> DirectRouter:
     client, name = session.aws.dynamodb, record.pipeline.name
     return DirectRouter(
         pipeline=deployed.settings(record.pipeline),
-        rules=DynamoDBRules(client, app.rules_table, session.clock),
+        rules=DynamoDBRules(client, app.rules_table, app.letters_table, session.clock),
         ledger=ledger_of(session, app, record.pipeline),
         circuits=DynamoDBCircuits(client, app.circuits_table, name),
         trusted_senders=frozenset({_OWN_ROLE}),

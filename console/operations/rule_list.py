@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from deadletter.contract import EVERY_PIPELINE
+from deadletter.failure.ledger import RuleCounts
 from deadletter.rules.rule import Rule, RuleMode
 from deadletter.rules.rulebook import RuleBook
 
@@ -38,7 +39,11 @@ class ListedRule:
     delay_seconds: Annotated[float | None, "delay of a DELAYED_REDRIVE"]
     queue: Annotated[str | None, "id of the dedicated DLQ of a DEDICATED_DLQ"]
     policy: Annotated[str | None, "the policy it puts in the place of the pipeline's own"]
-    matches: Annotated[int, "letters of this pipeline that it has acted on so far"]
+    version: Annotated[str | None, "of what it does and to which letters; counts belong to it"]
+    matches: Annotated[int, "letters of this pipeline that this version has acted on"]
+    last_matched: Annotated[datetime | None, "when it last acted on one"]
+    shadow_matches: Annotated[int, "letters that this version would have acted on as a shadow"]
+    last_shadow: Annotated[datetime | None, "when it last would have"]
     max_matches: Annotated[int | None, "after so many it behaves as if it were disabled"]
     expires_at: Annotated[datetime | None, "when it ends; null if never"]
     reason: Annotated[str | None, "why it exists"]
@@ -87,16 +92,16 @@ def _rules_of(
     session: Session, app: App, pipeline: DeployedPipeline, stored: Sequence[StoredRule]
 ) -> Sequence[ListedRule]:
     book = rule_table.book([rule.columns for rule in stored], deployed.terms(pipeline))
-    matches = _matches(session, app.letters_table, pipeline.name)
-    return listed(stored, pipeline.name, book, matches, session.clock())
+    counts = _counts(session, app.letters_table, pipeline.name)
+    return listed(stored, pipeline.name, book, counts, session.clock())
 
 
-def _matches(session: Session, table: str, pipeline: str) -> Mapping[str, int]:
+def _counts(session: Session, table: str, pipeline: str) -> Mapping[str, RuleCounts]:
     from deadletter.aws.ledger import DynamoDBLedger
 
     ledger = DynamoDBLedger(session.aws.dynamodb, table, pipeline, session.clock, keep_seconds=0)
     with aws_errors():
-        return ledger.all_matches()
+        return ledger.all_counts()
 
 
 def _strays(stored: Sequence[StoredRule], app: App) -> list[StoredRule]:
@@ -109,10 +114,13 @@ def listed(
     stored: Sequence[StoredRule],
     pipeline: str,
     book: RuleBook,
-    matches: Mapping[str, int],
+    counts: Mapping[str, RuleCounts],
     now: float,
 ) -> list[ListedRule]:
-    """The rules of a pipeline and of `*`: first the refused, then in order of trial."""
+    """The rules of a pipeline and of `*`: first the refused, then in order of trial.
+
+    `counts` are those of each version of a rule, by `rule_counts_key`.
+    """
     reasons: dict[str, list[str]] = {}
     for refusal in book.refused:
         reasons.setdefault(refusal.rule_id, []).append(refusal.why)
@@ -122,21 +130,21 @@ def listed(
         if row.pipeline not in (pipeline, EVERY_PIPELINE):
             continue
         rule = book.rules.get(row.rule_id)
-        number = matches.get(row.rule_id, 0)
         if rule is not None and rule.pipeline == row.pipeline:
-            tried.append((rule.order, _valid(row, rule, number, now)))
+            known = counts.get(rule.counts_key, RuleCounts())
+            tried.append((rule.order, _valid(row, rule, known, now)))
         else:
-            refused.append(_refused(row, reasons[row.rule_id].pop(0), number))
+            refused.append(_refused(row, reasons[row.rule_id].pop(0)))
     return refused + [rule for _, rule in sorted(tried, key=lambda pair: pair[0])]
 
 
-def _valid(stored: StoredRule, rule: Rule, matches: int, now: float) -> ListedRule:
+def _valid(stored: StoredRule, rule: Rule, counts: RuleCounts, now: float) -> ListedRule:
     return ListedRule(
         rule_id=rule.rule_id,
         pipeline=rule.pipeline,
         status="VALID",
         status_reason=None,
-        effect=_effect(rule, matches, now),
+        effect=_effect(rule, counts.matched, now),
         action=str(rule.action),
         about=rule_text.about(rule.pattern),
         pattern=rule.pattern,
@@ -144,7 +152,11 @@ def _valid(stored: StoredRule, rule: Rule, matches: int, now: float) -> ListedRu
         delay_seconds=rule.delay_seconds,
         queue=rule.queue,
         policy=rule.policy,
-        matches=matches,
+        version=rule.version,
+        matches=counts.matched,
+        last_matched=moment(counts.last_matched),
+        shadow_matches=counts.shadow_matched,
+        last_shadow=moment(counts.last_shadow),
         max_matches=rule.max_matches,
         expires_at=moment(rule.expires_at),
         **_notes(stored),
@@ -162,7 +174,7 @@ def _effect(rule: Rule, matches: int, now: float) -> str:
     return "shadow" if rule.mode is RuleMode.SHADOW else "enforced"
 
 
-def _refused(stored: StoredRule, why: str, matches: int) -> ListedRule:
+def _refused(stored: StoredRule, why: str) -> ListedRule:
     return ListedRule(
         rule_id=stored.rule_id,
         pipeline=stored.pipeline,
@@ -176,7 +188,11 @@ def _refused(stored: StoredRule, why: str, matches: int) -> ListedRule:
         delay_seconds=None,
         queue=None,
         policy=None,
-        matches=matches,
+        version=None,
+        matches=0,
+        last_matched=None,
+        shadow_matches=0,
+        last_shadow=None,
         max_matches=None,
         expires_at=None,
         **_notes(stored),

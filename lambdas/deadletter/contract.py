@@ -329,7 +329,9 @@ class Partition(StrEnum):
     CLAIM = "done"
     """`<pipeline>#done#<idempotency key>`: a message that is processed, or was."""
     MATCHES = "matches"
-    """`<pipeline>#matches`, sort key the rule's id: how often a rule has matched."""
+    """`<pipeline>#matches`, sort key `rule_counts_key`: how often a version of a rule matched."""
+    BOOK = "book"
+    """See `book_partition`."""
     JOURNAL = "journal"
     """`<pipeline>#journal`, sort key the slot: what is about to be sent."""
     LEASE = "lease"
@@ -382,6 +384,24 @@ def lane_partition(pipeline: str, lane: str, shard: int | None = None) -> str:
 
 
 CHANGED_BY = "#by#"
+
+
+def book_partition(pipeline: str) -> str:
+    """The partition with the version of a pipeline's rules, or of those of EVERY_PIPELINE.
+
+    The rule checker writes another version for each edit, so that a router has to read the rules
+    only when they have changed. It is `<pipeline>#book`; `#book` belongs to EVERY_PIPELINE.
+    """
+    return Partition.BOOK.of("" if pipeline == EVERY_PIPELINE else pipeline)
+
+
+BOOK_ROW = "version"
+"""The sort key of the version in a `book_partition`."""
+
+
+def rule_counts_key(rule_id: str, version: str) -> str:
+    """The sort key of the counts of one version of a rule."""
+    return f"{rule_id}#{version}"
 
 
 def change_partition(user_id: str) -> str:

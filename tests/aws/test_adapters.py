@@ -16,6 +16,7 @@ from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.queue import SqsQueue
 from deadletter.aws.waiting_room import DynamoDBLanes, DynamoDBWaitingRoom
 from deadletter.contract import DAY, PARKED_LANE, ROWS_KEPT, WATCH_ROW, Partition, run_lane
+from deadletter.failure.ledger import RuleCounts
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.envelope import Envelope, QueueTraits, seal
 from deadletter.message.letter import Attribute, Letter
@@ -450,9 +451,15 @@ def test_the_ledger_keeps_stamps_and_counts_matches(letters: Aws) -> None:
     ledger.store_stamps({"a": Stamp("origin", 2, 5)})
     assert ledger.rows(["a", "b"])["a"].stamp == Stamp("origin", 2, 5)
     ledger.count_matches({"r": 2})
-    ledger.count_matches({"r": 3, "q": 1})
-    assert ledger.matches(["r", "q", "never"]) == {"r": 5, "q": 1}
-    assert ledger.all_matches() == {"r": 5, "q": 1}
+    letters.clock.advance(60)
+    ledger.count_matches({"r": 3, "q": 1}, {"s": 4})
+    assert ledger.matches(["r", "q", "never", "s"]) == {"r": 5, "q": 1, "s": 0}
+    now = int(letters.clock())
+    assert ledger.all_counts() == {
+        "r": RuleCounts(5, now),
+        "q": RuleCounts(1, now),
+        "s": RuleCounts(shadow_matched=4, last_shadow=now),
+    }
 
 
 def test_one_run_at_a_time_has_the_lease_and_leaves_its_pace_to_the_next(letters: Aws) -> None:

@@ -128,7 +128,7 @@ REFUSED: list[tuple[Callable[[], object], type[Exception], str]] = [
         "dynamodb:UpdateItem on letters",
     ),
     (
-        lambda: DynamoDBRules(denied, "rules", clock).items("orders"),
+        lambda: DynamoDBRules(denied, "rules", "letters", clock).items("orders"),
         RulesUnavailable,
         "dynamodb:Query on rules",
     ),

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -21,6 +22,7 @@ from deadletter.aws.lease import DynamoDBLease, read_last_run, read_memories
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.queue import SqsQueue
 from deadletter.aws.registrations import SsmPipelines
+from deadletter.aws.rule_edits import DynamoDBBookVersions, DynamoDBVersionCounts
 from deadletter.aws.rules import DynamoDBRules
 from deadletter.aws.table import DynamoDBTable
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
@@ -61,7 +63,7 @@ class Account:
         self.clock = Clock()
         self.journal = DynamoDBJournal(self.dynamodb, LETTERS, "orders", ROWS_KEPT)
         self.ledger = DynamoDBLedger(self.dynamodb, LETTERS, "orders", self.clock, 100)
-        self.rules = DynamoDBRules(self.dynamodb, RULES, self.clock)
+        self.rules = DynamoDBRules(self.dynamodb, RULES, LETTERS, self.clock)
         self.watch = DynamoDBWatchStore(self.dynamodb, LETTERS, "orders")
         self.breaker = DynamoDBBreaker(
             client=self.dynamodb,
@@ -72,6 +74,10 @@ class Account:
             random=Random(1),
             new_id=lambda: "id",
         )
+
+    def add_rule(self, rule_id: str, pipeline: str) -> None:
+        key = {"pipeline": {"S": pipeline}, "rule_id": {"S": rule_id}}
+        self.dynamodb.put_item(TableName=RULES, Item=key)
 
     def room(self, *, fifo: bool = False, s3: Any = None) -> DynamoDBWaitingRoom:
         if s3 is None:
@@ -94,6 +100,10 @@ class Account:
 @pytest.fixture
 def account() -> Account:
     return Account()
+
+
+def denied(**_: Any) -> Any:
+    raise client_error("BatchGetItem", "AccessDeniedException", "")
 
 
 class FailingBodies:
@@ -229,7 +239,9 @@ def test_the_ledger_shows_every_row_at_once(account: Account) -> None:
     rows = account.ledger.rows(NAMES)
     assert [len(rows[name].failures) for name in NAMES] == [1, 1, 1]
     assert account.ledger.stored_stamp("new-a") == Stamp("a", 1, 5)
-    assert account.ledger.matches(NAMES) == account.ledger.all_matches() == dict.fromkeys(NAMES, 2)
+    counted = {key: counts.matched for key, counts in account.ledger.all_counts().items()}
+    assert counted == dict.fromkeys(NAMES, 2)
+    assert account.ledger.matches(NAMES) == dict.fromkeys(NAMES, 2)
 
 
 def test_the_rule_book_shows_every_rule_at_once(account: Account) -> None:
@@ -263,16 +275,71 @@ def test_rules_are_used_for_five_seconds_and_read_anew_by_a_clock_that_went_back
 
     assert rules() == []
     key = {"pipeline": {"S": "orders"}, "rule_id": {"S": "stop"}}
+    versions = DynamoDBBookVersions(account.dynamodb, LETTERS)
     account.dynamodb.put_item(TableName=RULES, Item=key)
+    versions.write("orders", "1")
     account.clock.advance(4.9)
     assert rules() == []
     account.clock.advance(0.1)
     assert rules() == ["stop"]
     account.dynamodb.delete_item(TableName=RULES, Key=key)
+    versions.write("*", "2")
     assert rules() == ["stop"]
     # Else a clock that was an hour ahead would keep the rules for an hour.
     account.clock.advance(-3_600)
     assert rules() == []
+
+
+@pytest.mark.parametrize("pipeline", ["orders", "*"])
+def test_rules_are_read_when_their_version_is_another_one_and_every_ten_minutes(
+    account: Account, pipeline: str
+) -> None:
+    reads = 0
+    query = account.dynamodb.query
+
+    def counted(**options: Any) -> Any:
+        nonlocal reads
+        reads += 1
+        return query(**options)
+
+    def items() -> list[str]:
+        return [item["rule_id"] for item in account.rules.items("orders")]
+
+    with patch.object(account.dynamodb, "query", counted):
+        for _ in range(119):
+            assert items() == []
+            account.clock.advance(5)
+        # One query for each of the two partitions, and one page of each.
+        assert reads == 2
+        account.add_rule("stop", pipeline)
+        assert items() == []
+        # The checker does not run: the edit is in force all the same.
+        account.clock.advance(5)
+        assert items() == ["stop"]
+        account.add_rule("more", pipeline)
+        DynamoDBBookVersions(account.dynamodb, LETTERS).write(pipeline, "1")
+        account.clock.advance(5)
+        assert items() == ["more", "stop"]
+        # Two of the table's pages hold one rule each.
+        assert reads == 7
+
+
+def test_the_counts_of_versions_that_are_gone_are_removed_and_no_others(account: Account) -> None:
+    kept = {"r#new": 1, "r2#old": 1, "r#x#old": 1}
+    account.ledger.count_matches({**kept, "r#old": 1, "r#older": 1, "r": 1})
+    counts = DynamoDBVersionCounts(account.dynamodb, LETTERS)
+    counts.forget(["orders", "refunds"], "r", "new")
+    assert set(account.ledger.all_counts()) == set(kept)
+    counts.forget(["orders"], "r", None)
+    assert set(account.ledger.all_counts()) == {"r2#old", "r#x#old"}
+
+
+def test_rules_whose_versions_cannot_be_read_are_read_themselves(account: Account) -> None:
+    account.rules.items("orders")
+    account.add_rule("stop", "orders")
+    account.clock.advance(5)
+    with patch.object(account.dynamodb, "batch_get_item", denied):
+        assert [item["rule_id"] for item in account.rules.items("orders")] == ["stop"]
 
 
 # Batches that are larger than one request.

@@ -215,6 +215,7 @@ GRANTED: dict[str, dict[str, set[str]]] = {
         },
         "table Rules": {"dynamodb:UpdateItem"},
         "table Audit": {"dynamodb:PutItem"},
+        "table Letters": {"dynamodb:UpdateItem", "dynamodb:Query", "dynamodb:BatchWriteItem"},
         # Read by path: IAM looks at the path, and may look at what is below it.
         "parameters pipelines": {"ssm:GetParametersByPath"},
         "parameters pipelines/*": {"ssm:GetParametersByPath"},
@@ -255,7 +256,11 @@ CONFINED: dict[str, dict[str, list[str]]] = {
         "table Circuits/index/troubled": ["orders"],
     },
     "route": {
-        "table Letters": ["orders#ledger#*", "orders#matches", "orders#runs", "orders#run#*"],
+        "table Letters": [
+            *("orders#ledger#*", "orders#matches", "orders#runs", "orders#run#*"),
+            # The versions of the pipeline's own rules, and of those of all pipelines.
+            *("orders#book", "#book"),
+        ],
         # A name here, not a pattern.
         "table Rules": ["orders", "*"],
         "table Circuits": ["orders"],
@@ -282,7 +287,8 @@ CONFINED: dict[str, dict[str, list[str]]] = {
     "replay-machine": {},
     "scheduler": {},
     "watch-scheduler": {},
-    "check-rules": {},
+    # The versions of the rules, and what versions of rules have matched.
+    "check-rules": {"table Letters": ["*#book", "*#matches"]},
     "first-heartbeat": {},
 }
 

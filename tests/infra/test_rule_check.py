@@ -60,7 +60,9 @@ def test_the_history_ends_after_its_days(shared: Stack, app: Synthesis) -> None:
 
 def test_the_checker_is_told_where_rules_history_and_terms_are(app: Synthesis) -> None:
     told = app.environment("deadletter-check-rules")
-    assert set(told) == {"APP", "RULES_TABLE", "AUDIT_TABLE", "AUDIT_DAYS", "REGISTRATIONS"}
+    assert set(told) == {
+        *("APP", "RULES_TABLE", "LETTERS_TABLE", "AUDIT_TABLE", "AUDIT_DAYS", "REGISTRATIONS")
+    }
     resources = resources_from_environment(told)
     assert "StorageRules" in resources.rules_table
     assert "StorageAudit" in resources.audit_table

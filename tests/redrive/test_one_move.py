@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from deadletter.contract import PARKED_LANE, Metric, Reason
-from deadletter.failure.ledger import RecordsConflict, RecordsUnavailable
+from deadletter.failure.ledger import NO_COUNTS, RecordsConflict, RecordsUnavailable
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.envelope import Envelope, QueueTraits
 from deadletter.message.letter import Attribute, Letter
@@ -111,6 +111,7 @@ class Facts:
     def __init__(self) -> None:
         self.stamps: dict[str, Stamp] = {}
         self.matches: dict[str, int] = {}
+        self.shadow_matches: dict[str, int] = {}
         self.parked: dict[str, tuple[float, str, str]] = {}
         self.error: Exception | None = None
         self.most = 0
@@ -122,10 +123,13 @@ class Facts:
             raise self.error
         self.stamps.update(stamps)
 
-    def count_matches(self, matches: Mapping[str, int]) -> None:
+    def count_matches(
+        self, matched: Mapping[str, int], shadow_matched: Mapping[str, int] = NO_COUNTS
+    ) -> None:
         if self.error is not None:
             raise self.error
-        self.matches.update(matches)
+        self.matches.update(matched)
+        self.shadow_matches.update(shadow_matched)
 
     def note_parked(self, origin: str, at: float, reason: str, rule: str) -> None:
         if self.error is not None:
@@ -684,15 +688,16 @@ def test_facts_that_cannot_be_written_are_counted_each() -> None:
 def test_matches_are_counted_for_each_rule_of_the_letters_that_moved() -> None:
     move = Move()
     move.main.result = fails("c")
-    again = Redrive(0, "again", "r1")
-    move.out_of_queue(order("a", again), order("b", again), order("c", again), order("d"))
-    assert move.records.matches == {"r1": 2}
+    orders = [replace(order(copy), matched="r1#v", shadow_matched=("dry#v",)) for copy in "abc"]
+    move.out_of_queue(*orders, order("d", Redrive(0, "again", "r2")))
+    assert move.records.matches == {"r1#v": 2}
+    assert move.records.shadow_matches == {"dry#v": 2}
 
 
 def test_matches_that_cannot_be_counted_are_one_trouble() -> None:
     move = Move()
     move.records.error = RecordsUnavailable("no ledger")
-    move.out_of_queue(order("a", Redrive(0, "again", "r1")))
+    move.out_of_queue(replace(order("a"), matched="r1#v"))
     assert move.counts == {"Redriven": 1, "RedriveUnrecorded": 1}
     assert move.trouble == "no ledger"
     unmatched = Move()

@@ -87,7 +87,8 @@ class Books:
     def matches(self, rules: Sequence[str]) -> Mapping[str, int]:
         if self.down == "matches":
             raise LedgerUnavailable
-        return {rule_id: self.matches_[rule_id] for rule_id in rules if rule_id in self.matches_}
+        by_id = {key.partition("#")[0]: key for key in rules}
+        return {key: self.matches_[id_] for id_, key in by_id.items() if id_ in self.matches_}
 
     def read(self, keys: Sequence[str]) -> Mapping[str, Circuit]:
         if self.down == "circuits":

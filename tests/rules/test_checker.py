@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from decimal import Decimal
 from typing import Any
@@ -25,7 +25,7 @@ from deadletter.rules.checker import (
     check,
     pipeline_from_terms,
 )
-from deadletter.rules.rule import COLUMNS, VERDICT
+from deadletter.rules.rule import COLUMNS, VERDICT, read_rule
 from deadletter.settings.json_fields import BadSettings
 from deadletter.settings.pipeline import Pipeline
 from tests.samples import NOW
@@ -356,6 +356,8 @@ class World:
     overtaken: bool = False
     down: set[str] = field(default_factory=set)
     done: list[Any] = field(default_factory=list)
+    versions: list[tuple[str, str]] = field(default_factory=list)
+    forgotten: list[tuple[list[str], str, str | None]] = field(default_factory=list)
 
     def pipelines(self, *, fresh: bool = False) -> Mapping[str, Pipeline]:
         self._ask("terms")
@@ -370,13 +372,23 @@ class World:
         self.done.append(verdict)
         return not self.overtaken
 
+    def forget(self, pipelines: Iterable[str], rule_id: str, keep: str | None) -> None:
+        self._ask("counts")
+        self.forgotten.append((list(pipelines), rule_id, keep))
+
     def announce(self, refusal: RuleRefusal) -> None:
         self._ask("bus")
         self.done.append(refusal)
 
     def check(self, *edits: RuleEdit) -> CheckedBatch:
         checker = RuleChecker(
-            terms=self, verdicts=self, history=self, announcer=self, clock=lambda: NOW
+            terms=self,
+            verdicts=self,
+            history=self,
+            announcer=self,
+            versions=Versions(self),
+            counts=self,
+            clock=lambda: NOW,
         )
         return checker.check(edits)
 
@@ -404,7 +416,65 @@ def test_a_rule_is_refused_only_against_fresh_terms() -> None:
     assert [action.status for action in world.done if isinstance(action, RuleVerdict)] == ["VALID"]
 
 
-@pytest.mark.parametrize("down", ["terms", "history", "table", "bus"])
+@dataclass
+class Versions:
+    """The port of versions of the same world."""
+
+    world: World
+
+    def write(self, pipeline: str, version: str) -> None:
+        self.world._ask("versions")
+        self.world.versions.append((pipeline, version))
+
+
+def test_each_edit_gives_the_rules_another_version_even_if_it_is_not_judged() -> None:
+    world = World()
+    made = edit(rule())
+    for down in ("history", "table", "bus"):
+        world.down = {down}
+        world.check(made)
+    assert world.versions == [("orders", made.event_id)] * 3
+    world.check(edit(rule(), old=None, pipeline="*", sequence="2"))
+    assert world.versions[-1][0] == "*"
+
+
+def test_a_verdict_that_the_checker_wrote_itself_gives_the_rules_no_other_version() -> None:
+    world = World()
+    judged = {**rule(), "status": "VALID", "checked_at": "now"}
+    world.check(edit(judged, old=rule()))
+    assert world.versions == []
+    assert world.forgotten == []
+
+
+VERSION = read_rule(rule(), PIPELINES["orders"]).version
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "forgotten"),
+    [
+        (None, rule(), []),
+        (rule(), None, [(["orders"], "r", None)]),
+        (rule(action="QUARANTINE"), rule(), [(["orders"], "r", VERSION)]),
+        # It may be corrected.
+        (rule(), rule(action="PURGE"), []),
+    ],
+    ids=["new", "removed", "edited", "mistyped"],
+)
+def test_the_counts_of_versions_that_are_gone_are_removed(
+    old: Any, new: Any, forgotten: Sequence[Any]
+) -> None:
+    world = World()
+    world.check(edit(new, old=old))
+    assert world.forgotten == forgotten
+
+
+def test_the_counts_of_a_rule_of_all_pipelines_are_removed_in_each() -> None:
+    world = World()
+    world.check(edit(None, old=rule(), pipeline="*"))
+    assert world.forgotten == [(sorted(PIPELINES), "r", None)]
+
+
+@pytest.mark.parametrize("down", ["terms", "versions", "history", "table", "bus"])
 def test_a_batch_stops_at_the_edit_that_could_not_be_finished(down: str) -> None:
     world = World()
     first, second = (edit(rule(action="PURGE"), sequence=number) for number in ("1", "2"))

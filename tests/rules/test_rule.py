@@ -208,7 +208,7 @@ NOT_PLAIN = "a pattern holds text, numbers, true, false, null, lists and maps on
         ({"priority": "nan"}, "priority must be a finite number"),
         ({"priority": Decimal("Infinity")}, "priority must be a finite number"),
         ({"priority": 10**400}, "priority must be a finite number"),
-        ({"max_matches": -1}, "max_matches must be at least 0"),
+        ({"max_matches": -1}, "max_matches must be at least 1"),
         ({"max_matches": "2.5"}, "max_matches must be a whole number"),
         ({"enabled": "yes"}, "enabled must be true or false"),
         ({"enabled": 1}, "enabled must be true or false"),

@@ -93,9 +93,8 @@ def test_letters_that_a_narrowed_rule_does_not_hold_any_more_leave_at_the_next_r
         {"stop": {**ACME, "expires_at": 1_000_000_001}},
         {"stop": {**ACME, "mode": "shadow"}},
         {"fine": {"tenantId": "acme", "action": "DEFAULT", "priority": 1}},
-        {"stop": {**ACME, "max_matches": 1}},
     ],
-    ids=["disabled", "removed", "ended", "shadow", "an exception before it", "at its limit"],
+    ids=["disabled", "removed", "ended", "shadow", "an exception before it"],
 )
 def test_letters_leave_whatever_the_edit_is_that_stops_holding_them(
     stage: Stage, edit: Mapping[str, Mapping[str, Any] | None]
@@ -144,7 +143,17 @@ def test_letters_that_are_held_still_are_not_written_and_not_counted_again(stage
     assert not report.decisions
 
 
-def test_a_rule_at_its_limit_does_not_lose_the_letters_that_it_has_counted(stage: Stage) -> None:
+def test_a_hold_that_reaches_its_limit_sets_its_letters_free_as_if_it_were_disabled(
+    stage: Stage,
+) -> None:
+    stage.add_rule("stop", **ACME, max_matches=3)
+    dead(stage, {"a": 5})
+    runs(stage, 3)
+    assert lanes(stage) == {}
+    assert len(stage.bodies(stage.main)) == 5
+
+
+def test_a_rule_below_its_limit_does_not_lose_the_letters_that_it_has_counted(stage: Stage) -> None:
     stage.add_rule("stop", **ACME, max_matches=12)
     dead(stage, {"a": 10})
     runs(stage, 2)

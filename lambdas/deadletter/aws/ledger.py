@@ -19,6 +19,7 @@ from deadletter.contract import CAUSES, Partition
 from deadletter.failure.failure import Failure
 from deadletter.failure.ledger import (
     LIVES,
+    NO_COUNTS,
     PARKED,
     AboutLetter,
     LedgerRow,
@@ -26,6 +27,7 @@ from deadletter.failure.ledger import (
     RecordsConflict,
     RecordsUnavailable,
     Recovery,
+    RuleCounts,
     row_from_item,
     slot,
     uses_attempt,
@@ -66,12 +68,12 @@ class DynamoDBLedger:
         keys = {self._key(origin): origin for origin in origins}
         return {keys[key]: row_from_item(item) for key, item in self._get(list(keys)).items()}
 
-    def matches(self, rules: Sequence[str]) -> Mapping[str, int]:
-        items = self._get([self._matches_key(rule) for rule in rules]).values()
-        return {item[SORT]: _count(item.get("matches", 0)) for item in items}
+    def matches(self, keys: Sequence[str]) -> Mapping[str, int]:
+        items = self._get([self._matches_key(key) for key in keys]).values()
+        return {item[SORT]: _count(item.get(_MATCHED, 0)) for item in items}
 
-    def all_matches(self) -> Mapping[str, int]:
-        """How many letters each rule has matched, for all rules with a match."""
+    def all_counts(self) -> Mapping[str, RuleCounts]:
+        """What each version of a rule has matched so far, by `rule_counts_key`."""
         try:
             items = self._table.query(
                 "pk = :matches",
@@ -80,7 +82,15 @@ class DynamoDBLedger:
             )
         except _ERRORS as error:
             raise LedgerUnavailable(self._refusal(error)) from error
-        return {item[SORT]: _count(item.get("matches", 0)) for item in items}
+        return {
+            item[SORT]: RuleCounts(
+                _count(item.get(_MATCHED, 0)),
+                _moment(item.get(_LAST[_MATCHED])),
+                _count(item.get(_SHADOW_MATCHED, 0)),
+                _moment(item.get(_LAST[_SHADOW_MATCHED])),
+            )
+            for item in items
+        }
 
     def store_stamps(self, stamps_by_id: Mapping[str, Stamp]) -> None:
         expires = self._expires()
@@ -195,12 +205,16 @@ class DynamoDBLedger:
             raise LedgerUnavailable("a row of the ledger is malformed")
         return row.stamp
 
-    def count_matches(self, matches: Mapping[str, int]) -> None:
-        for rule, count in matches.items():
-            try:
-                self._table.add(self._matches_key(rule), "matches", count)
-            except AWS_ERRORS as error:
-                raise RecordsUnavailable(self._refusal(error)) from error
+    def count_matches(
+        self, matched: Mapping[str, int], shadow_matched: Mapping[str, int] = NO_COUNTS
+    ) -> None:
+        for column, counts in ((_MATCHED, matched), (_SHADOW_MATCHED, shadow_matched)):
+            for key, count in counts.items():
+                at = {_LAST[column]: int(self._clock())}
+                try:
+                    self._table.add(self._matches_key(key), column, count, at)
+                except AWS_ERRORS as error:
+                    raise RecordsUnavailable(self._refusal(error)) from error
 
     def _get(self, keys: Sequence[Key]) -> dict[Key, dict[str, Any]]:
         try:
@@ -217,8 +231,16 @@ class DynamoDBLedger:
     def _key(self, origin: str) -> Key:
         return (Partition.LEDGER.of(self._pipeline, origin), _ROW)
 
-    def _matches_key(self, rule: str) -> Key:
-        return (Partition.MATCHES.of(self._pipeline), rule)
+    def _matches_key(self, counts_key: str) -> Key:
+        return (Partition.MATCHES.of(self._pipeline), counts_key)
+
+
+_MATCHED, _SHADOW_MATCHED = "matched", "shadow_matched"
+_LAST = {_MATCHED: "last_matched", _SHADOW_MATCHED: "last_shadow"}
+
+
+def _moment(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | Decimal) else None
 
 
 def _count(value: Any) -> int:

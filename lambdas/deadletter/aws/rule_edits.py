@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.errors import AWS_ERRORS, code, condition_failed
-from deadletter.aws.table import changes, plain, stored
-from deadletter.contract import AUDIT, CHANGES, RULES
+from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, code, condition_failed
+from deadletter.aws.table import SORT, DynamoDBTable, changes, parts, plain, stored
+from deadletter.contract import (
+    AUDIT,
+    BOOK_ROW,
+    CHANGES,
+    RULES,
+    Partition,
+    book_partition,
+    rule_counts_key,
+)
 from deadletter.rules.checker import (
     CheckedBatch,
     CheckUnavailable,
@@ -110,6 +118,49 @@ class DynamoDBVerdicts:
                 return False
             raise CheckUnavailable(f"the rules table: {code(error)}") from error
         return True
+
+
+class DynamoDBBookVersions:
+    """The versions of rules, in the letters table."""
+
+    def __init__(self, client: DynamoDBClient, letters_table: str) -> None:
+        self._table = DynamoDBTable(client, letters_table)
+
+    def write(self, pipeline: str, version: str) -> None:
+        try:
+            self._table.change((book_partition(pipeline), BOOK_ROW), {"version": version})
+        except AWS_ERRORS as error:
+            raise CheckUnavailable(f"the letters table: {code(error)}") from error
+
+
+class DynamoDBVersionCounts:
+    """What versions of rules have matched, in the letters table."""
+
+    def __init__(self, client: DynamoDBClient, letters_table: str) -> None:
+        self._table = DynamoDBTable(client, letters_table)
+
+    def forget(self, pipelines: Iterable[str], rule_id: str, keep: str | None) -> None:
+        kept = None if keep is None else rule_counts_key(rule_id, keep)
+        try:
+            for pipeline in pipelines:
+                partition = Partition.MATCHES.of(pipeline)
+                items = self._table.query(
+                    "pk = :pk AND begins_with(sk, :rule)",
+                    {":pk": partition, ":rule": rule_id},
+                    ProjectionExpression="pk, sk",
+                    ConsistentRead=True,
+                )
+                keys = [str(item[SORT]) for item in items]
+                # Before versions, the key was the rule's id alone.
+                gone = [key for key in keys if _rule_of(key) == rule_id or key == rule_id]
+                for part in parts([key for key in gone if key != kept], 25):
+                    self._table.write_many(deletes=[(partition, key) for key in part])
+        except (*AWS_ERRORS, StillUnprocessed) as error:
+            raise CheckUnavailable("the letters table: counts of a rule") from error
+
+
+def _rule_of(counts_key: str) -> str:
+    return counts_key.rpartition("#")[0]
 
 
 class DynamoDBHistory:

@@ -3,35 +3,78 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.errors import AWS_ERRORS, refusal
+from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, refusal
 from deadletter.aws.table import DynamoDBTable
-from deadletter.contract import EVERY_PIPELINE
+from deadletter.contract import BOOK_ROW, EVERY_PIPELINE, MINUTE, book_partition
 from deadletter.rules.rulebook import RulesUnavailable
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 REMEMBERED = 5.0
-"""Seconds that rules are used before the table is read again."""
+"""Seconds that rules are used before it is asked whether they have changed."""
+
+REMEMBERED_AT_MOST = 10 * MINUTE
+"""Seconds after which the rules are read anyway: the checker that notes changes may not run."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """Rules, when they were read and last found unchanged, and the versions before they were read.
+
+    `versions` is None if they could not be read.
+    """
+
+    items: Sequence[Mapping[str, Any]]
+    versions: tuple[str, ...] | None
+    read_at: float
+    asked_at: float
 
 
 class DynamoDBRules:
-    """The stored rules, read consistently, at most once in five seconds for each pipeline."""
+    """The stored rules, read consistently when they have changed.
 
-    def __init__(self, client: DynamoDBClient, table: str, clock: Callable[[], float]) -> None:
+    A book of ten thousand rules is megabytes, and routers need it all day: at most once in five
+    seconds they read its versions, two small rows that the rule checker writes in `letters_table`.
+    """
+
+    def __init__(
+        self,
+        client: DynamoDBClient,
+        table: str,
+        letters_table: str,
+        clock: Callable[[], float],
+    ) -> None:
         self._table = DynamoDBTable(client, table)
+        self._letters = DynamoDBTable(client, letters_table)
         self._clock = clock
-        self._read: dict[str, tuple[float, Sequence[Mapping[str, Any]]]] = {}
+        self._known: dict[str, _Known] = {}
 
     def items(self, pipeline: str) -> Sequence[Mapping[str, Any]]:
         now = self._clock()
-        read_at, items = self._read.get(pipeline, (float("-inf"), ()))
-        if not 0 <= now - read_at < REMEMBERED:
-            items = self._query(pipeline)
-            self._read[pipeline] = (now, items)
+        known = self._known.get(pipeline)
+        if known is not None and 0 <= now - known.asked_at < REMEMBERED:
+            return known.items
+        # Before the rules: an edit between the two is read now, and noted as unread.
+        versions = self._versions(pipeline)
+        if known is not None and _is_unchanged(known, versions, now):
+            self._known[pipeline] = replace(known, asked_at=now)
+            return known.items
+        items = self._query(pipeline)
+        self._known[pipeline] = _Known(items, versions, now, now)
         return items
+
+    def _versions(self, pipeline: str) -> tuple[str, ...] | None:
+        keys = [(book_partition(name), BOOK_ROW) for name in (pipeline, EVERY_PIPELINE)]
+        try:
+            rows = self._letters.get_many(keys)
+        except (*AWS_ERRORS, StillUnprocessed):
+            # Without them the rules are read as often as they would have been asked for.
+            return None
+        return tuple(str(rows.get(key, {}).get("version", "")) for key in keys)
 
     def _query(self, pipeline: str) -> Sequence[Mapping[str, Any]]:
         try:
@@ -42,3 +85,8 @@ class DynamoDBRules:
             ]
         except AWS_ERRORS as error:
             raise RulesUnavailable(refusal(error, "dynamodb", self._table.name)) from error
+
+
+def _is_unchanged(known: _Known, versions: tuple[str, ...] | None, now: float) -> bool:
+    is_recent = 0 <= now - known.read_at < REMEMBERED_AT_MOST
+    return is_recent and versions is not None and versions == known.versions

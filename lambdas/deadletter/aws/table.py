@@ -249,14 +249,18 @@ class DynamoDBTable:
             ]
         )
 
-    def add(self, key: Key, name: str, count: int) -> None:
-        """Add to a counter; one that is missing begins at 0."""
+    def add(self, key: Key, name: str, count: int, sets: Mapping[str, Any]) -> None:
+        """Add to a counter, which begins at 0, and set other attributes."""
+        change = changes(sets)
         self._client.update_item(
             TableName=self._name,
             Key=_key(key),
-            UpdateExpression="ADD #name :count",
-            ExpressionAttributeNames={"#name": name},
-            ExpressionAttributeValues=stored({":count": count}),
+            UpdateExpression=f"{change['UpdateExpression']} ADD #name :count",
+            ExpressionAttributeNames={**change["ExpressionAttributeNames"], "#name": name},
+            ExpressionAttributeValues={
+                **change["ExpressionAttributeValues"],
+                **stored({":count": count}),
+            },
         )
 
     def delete(self, key: Key, condition: str, values: Mapping[str, Any] = {}) -> None:

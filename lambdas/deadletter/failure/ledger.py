@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from deadletter.contract import CAUSES, Reason
@@ -194,14 +195,30 @@ def is_free(stamp: Stamp, row: LedgerRow) -> bool:
     return stamp.spared > stamp.attempt or not row.used_attempt(stamp.attempt)
 
 
+NO_COUNTS: Mapping[str, int] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class RuleCounts:
+    """How many letters one version of a rule has acted on, and would have acted on as a shadow.
+
+    The times of the last ones are epoch seconds; None before the first one.
+    """
+
+    matched: int = 0
+    last_matched: float | None = None
+    shadow_matched: int = 0
+    last_shadow: float | None = None
+
+
 class Ledger(Protocol):
     """The store of rows, for reading; raises LedgerUnavailable."""
 
     def rows(self, origins: Sequence[str]) -> Mapping[str, LedgerRow]:
         """The rows of these ids; an id without a row is absent."""
 
-    def matches(self, rules: Sequence[str]) -> Mapping[str, int]:
-        """The number of matches of each of these rules so far."""
+    def matches(self, keys: Sequence[str]) -> Mapping[str, int]:
+        """How many letters these versions of rules have acted on, by `rule_counts_key`."""
 
 
 def row_from_item(item: Mapping[str, Any]) -> LedgerRow:
@@ -294,8 +311,13 @@ class Records(Protocol):
         At most a hundred, all of them or none; raises RecordsConflict as well.
         """
 
-    def count_matches(self, matches: Mapping[str, int]) -> None:
-        """Add to the number of matches of each rule."""
+    def count_matches(
+        self, matched: Mapping[str, int], shadow_matched: Mapping[str, int] = NO_COUNTS
+    ) -> None:
+        """Add to the letters that versions of rules have acted on, or would have acted on.
+
+        By `rule_counts_key`.
+        """
 
     def note_parked(self, origin: str, at: float, reason: str, rule: str) -> None:
         """Record for people that the letter was parked at `at` (epoch seconds), and why."""

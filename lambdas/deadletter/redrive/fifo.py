@@ -128,4 +128,4 @@ def held_instead(verdict: Verdict, hold: Hold) -> Verdict:
     if isinstance(verdict.decision, Hold) and is_of_run(verdict.decision.lane):
         # It has not joined the run, which would have spared it what it failed of so far.
         stamp = replace(stamp, run=None, accept=None, spared=0)
-    return replace(verdict, decision=hold, stamp=stamp, free=False)
+    return replace(verdict, decision=hold, stamp=stamp, free=False, matched=None)

@@ -429,10 +429,11 @@ class Mover:
         sealed = (moves.envelopes.get(order.copy) for order in moved)
         renamed = sum(envelope is not None and envelope.kept_as is not None for envelope in sealed)
         self._tally.count(Metric.ATTRIBUTE_RENAMED, renamed)
-        matches = Counter(order.decision.rule for order in moved if order.decision.rule is not None)
-        if matches:
+        matched = Counter(order.matched for order in moved if order.matched is not None)
+        shadow_matched = Counter(key for order in moved for key in order.shadow_matched)
+        if matched or shadow_matched:
             try:
-                self._records.count_matches(matches)
+                self._records.count_matches(matched, shadow_matched)
             except RecordsUnavailable as error:
                 self._tally.note_trouble(str(error))
                 self._tally.count(Metric.REDRIVE_UNRECORDED)

@@ -18,12 +18,15 @@ class Order:
     """A letter under our lock, the decision on it, and the stamp that it carries from now on.
 
     `maybe_sent` says that an earlier run may have sent it: sending it now may make a duplicate.
+    `matched` and `shadow_matched` are the versions of rules that it counts for once it is moved.
     """
 
     received: ReceivedLetter
     decision: Decision
     stamp: Stamp
     maybe_sent: bool = False
+    matched: str | None = None
+    shadow_matched: tuple[str, ...] = ()
 
     @property
     def copy(self) -> str:

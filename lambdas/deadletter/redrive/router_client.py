@@ -98,7 +98,13 @@ def _came_back(verdict: Verdict) -> bool:
 def orders(letters: Sequence[ReceivedLetter], verdicts: Mapping[str, Verdict]) -> list[Order]:
     """An order for each letter that has a verdict, in the order of the letters."""
     return [
-        Order(received, verdict.decision, verdict.stamp)
+        Order(
+            received,
+            verdict.decision,
+            verdict.stamp,
+            matched=verdict.matched,
+            shadow_matched=verdict.shadow_matched,
+        )
         for received in letters
         if (verdict := verdicts.get(received.letter.message_id)) is not None
     ]

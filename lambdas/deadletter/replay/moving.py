@@ -380,7 +380,9 @@ class RunMoves:
                 work.lineup.stop(letter)
                 continue
             maybe_sent = letter.maybe_sent or outward.may_be_sent(letter.copy)
-            orders[letter] = Order(received, answer.decision, answer.stamp, maybe_sent)
+            orders[letter] = Order(
+                received, answer.decision, answer.stamp, maybe_sent, matched=verdict.matched
+            )
         return orders
 
     def _ticket_of(self, work: ShardWork, letter: RunLetter, order: Order) -> Ticket:

@@ -133,10 +133,10 @@ class DirectRouter:
             shadows.update(matched.match.shadows)
             costly.update(matched.match.costly)
             decision = judge(matched)
-            if decision.rule not in (None, question.held_by):
+            if _is_new_match(question, decision):
                 # A limit holds within a batch too: the ledger counts these matches later.
-                batch.matches[decision.rule] += 1
-            verdicts.append(verdict(question.letter.message_id, matched, decision))
+                batch.matches[str(decision.rule)] += 1
+            verdicts.append(_counted_verdict(question, matched, decision, batch.book))
         limited = batch.book.at_limit(batch.now, batch.matches)
         # A cause that is held has its own page.
         failures = _commonest(case.row.last for case in batch.cases if not case.has_sudden_cause)
@@ -164,7 +164,7 @@ class DirectRouter:
         trials = batch.book.explain(
             case.document.value, batch.now, batch.matches, diverted=case.diverted
         )
-        return verdict(question.letter.message_id, matched, judge(matched)), trials
+        return _counted_verdict(question, matched, judge(matched), batch.book), trials
 
     def select(
         self, questions: Sequence[Question], selection: Selection, *, release: bool = False
@@ -334,7 +334,9 @@ class DirectRouter:
 
     def _matches(self, book: RuleBook) -> Mapping[str, int]:
         """How often each rule with a limit has matched so far."""
-        return self._ledger.matches(book.limited) if book.limited else {}
+        limited = book.limited
+        counts = self._ledger.matches(list(limited.values())) if limited else {}
+        return {rule_id: counts.get(key, 0) for rule_id, key in limited.items()}
 
     def _rule_book(self) -> RuleBook:
         items = self._rules.items(self._pipeline.name)
@@ -376,6 +378,22 @@ def _router_unavailable() -> Iterator[None]:
         CausesUnavailable,
     ) as error:
         raise RouterUnavailable(str(error) or type(error).__name__) from error
+
+
+def _is_new_match(question: Question, decision: Decision) -> bool:
+    """Whether a letter counts for a rule: what it has waited for was counted when it began to."""
+    return decision.rule is not None and decision.rule != question.held_by
+
+
+def _counted_verdict(question: Question, case: Case, decision: Decision, book: RuleBook) -> Verdict:
+    """The verdict, with the versions of rules that the letter counts for once it is moved."""
+    is_match = _is_new_match(question, decision)
+    shadows = () if question.served else case.match.shadows
+    return replace(
+        verdict(question.letter.message_id, case, decision),
+        matched=book.counts_key(decision.rule) if is_match else None,
+        shadow_matched=tuple(book.rules[rule_id].counts_key for rule_id in shadows),
+    )
 
 
 def verdict(message_id: str, case: Case, decision: Decision) -> Verdict:

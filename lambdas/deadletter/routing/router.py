@@ -72,6 +72,8 @@ class Verdict:
 
     `forged` says that the letter had a Redrive attribute that none of our roles wrote,
     `free` that its re-drive uses no attempt: the stamp's `base` has grown with `attempt`.
+    `matched` and `shadow_matched` are the versions of rules, by `rule_counts_key`, that this letter
+    counts for once it is moved.
     """
 
     message_id: str
@@ -79,6 +81,8 @@ class Verdict:
     stamp: Stamp
     forged: bool = False
     free: bool = False
+    matched: str | None = None
+    shadow_matched: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

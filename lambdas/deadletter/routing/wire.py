@@ -101,6 +101,8 @@ def verdict_to_json(verdict: Verdict) -> dict[str, Any]:
         "stamp": stamps.to_data(verdict.stamp),
         **({"forged": True} if verdict.forged else {}),
         **({"free": True} if verdict.free else {}),
+        **({"matched": verdict.matched} if verdict.matched is not None else {}),
+        **({"shadow_matched": list(verdict.shadow_matched)} if verdict.shadow_matched else {}),
     }
 
 
@@ -219,6 +221,13 @@ def _verdict(data: object) -> Verdict | None:
         decision = decisions.decode(data.get("decision"))
     except NotADecision:
         return None
+    matched = data.get("matched")
     return Verdict(
-        data["id"], decision, stamp, data.get("forged") is True, data.get("free") is True
+        data["id"],
+        decision,
+        stamp,
+        data.get("forged") is True,
+        data.get("free") is True,
+        matched if isinstance(matched, str) else None,
+        tuple(map(str, _list(data, "shadow_matched"))),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -135,6 +136,20 @@ class RuleHistory(Protocol):
     def keep(self, change: RuleChange) -> None: ...
 
 
+class BookVersions(Protocol):
+    """The versions by which routers know that rules have changed; raises CheckUnavailable."""
+
+    def write(self, pipeline: str, version: str) -> None:
+        """Write the version of the rules of a pipeline, or of EVERY_PIPELINE."""
+
+
+class VersionCounts(Protocol):
+    """What versions of rules have matched; raises CheckUnavailable."""
+
+    def forget(self, pipelines: Iterable[str], rule_id: str, keep: str | None) -> None:
+        """Remove the counts of a rule in these pipelines, but for the version `keep`."""
+
+
 class RuleEvents(Protocol):
     """The channel on which refusals are announced; raises CheckUnavailable."""
 
@@ -154,12 +169,16 @@ class RuleChecker:
         verdicts: Verdicts,
         history: RuleHistory,
         announcer: RuleEvents,
+        versions: BookVersions,
+        counts: VersionCounts,
         clock: Callable[[], float],
     ) -> None:
         self._terms = terms
         self._verdicts = verdicts
         self._history = history
         self._announcer = announcer
+        self._versions = versions
+        self._counts = counts
         self._clock = clock
 
     def check(self, edits: Iterable[RuleEdit]) -> CheckedBatch:
@@ -180,13 +199,33 @@ class RuleChecker:
             # A deployment may just have created what the rule names.
             finding = check(edit, self._terms.pipelines(fresh=True), now)
         if finding.change is not None:
+            # First: whatever keeps the edit from being judged, routers have to read it.
+            self._versions.write(edit.pipeline, edit.event_id)
             self._history.keep(finding.change)
+            self._forget(edit)
         if finding.verdict is not None and not self._verdicts.write(finding.verdict):
             # The item was edited again: that edit is in the stream too.
             return None
         if finding.refusal is not None:
             self._announcer.announce(finding.refusal)
         return finding.refusal
+
+    def _forget(self, edit: RuleEdit) -> None:
+        """Remove the counts of versions that are gone: a rule that is edited or made again starts
+        anew. A mistake in an edit removes none, because it may be corrected.
+        """
+        concerned = _concerned(edit.pipeline, self._terms.pipelines())
+        version = version_in(edit.new, concerned.values())
+        if edit.old is not None and (edit.new is None or version is not None):
+            self._counts.forget(sorted(concerned), edit.rule_id, version)
+
+
+def version_in(item: Mapping[str, Any] | None, pipelines: Iterable[Pipeline]) -> str | None:
+    """The version of a stored rule; None if there is none, or it is valid in no pipeline."""
+    for pipeline in pipelines if item is not None else ():
+        with suppress(RuleRefused):
+            return read_rule(item or {}, pipeline).version
+    return None
 
 
 def check(edit: RuleEdit, pipelines: Mapping[str, Pipeline], now: float) -> RuleFinding:

@@ -12,7 +12,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
-from deadletter.contract import DAY, EVERY_PIPELINE, HOUR, MAIN_DLQ
+from deadletter.contract import DAY, EVERY_PIPELINE, HOUR, MAIN_DLQ, rule_counts_key
 from deadletter.message.strict_json import Unreadable, read_json
 from deadletter.rules.pattern import PatternRefused, compile_pattern
 from deadletter.rules.version import version_of
@@ -76,6 +76,11 @@ class Rule:
     def __post_init__(self) -> None:
         decides = {name: getattr(self, name) for name in _DECIDES}
         object.__setattr__(self, "version", version_of(decides))
+
+    @property
+    def counts_key(self) -> str:
+        """The key of what this version of the rule has matched."""
+        return rule_counts_key(self.rule_id, self.version)
 
     @property
     def order(self) -> tuple[int, bool, str]:
@@ -163,7 +168,7 @@ def read_rule(item: Mapping[str, Any], pipeline: Pipeline) -> Rule:
         queue=_queue(item.get("queue"), pipeline.dedicated),
         policy=_choice("policy", item.get("policy"), tuple(pipeline.policies)),
         expires_at=_epoch_seconds("expires_at", item.get("expires_at")),
-        max_matches=_whole_number("max_matches", item.get("max_matches"), None, low=0),
+        max_matches=_whole_number("max_matches", item.get("max_matches"), None, low=1),
     )
     needed = _NEEDS.get(action)
     if needed and getattr(rule, needed) is None:

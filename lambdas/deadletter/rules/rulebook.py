@@ -177,9 +177,17 @@ class RuleBook:
         return tuple(id_ for id_ in rule_ids if self.rules[id_].pipeline == EVERY_PIPELINE)
 
     @property
-    def limited(self) -> tuple[str, ...]:
-        """The rules with a limit of matches."""
-        return tuple(rule.rule_id for rule in self.rules.values() if rule.max_matches is not None)
+    def limited(self) -> Mapping[str, str]:
+        """The rules with a limit of matches, with the keys of their counts."""
+        return {
+            rule.rule_id: rule.counts_key
+            for rule in self.rules.values()
+            if rule.max_matches is not None
+        }
+
+    def counts_key(self, rule_id: str | None) -> str | None:
+        """The key of the counts of a rule; None for no rule."""
+        return None if rule_id is None else self.rules[rule_id].counts_key
 
 
 def _stops(rule: Rule) -> bool:

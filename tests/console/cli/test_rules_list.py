@@ -47,9 +47,16 @@ def test_a_rule_is_shown_with_all_details(orders: Any, dlq: Any) -> None:
         expires_at=ends, reason="half a body", ticket="INC-7", created_by="arn:aws:iam::1:user/a",
         pattern='{"body": {"amount": [{"numeric": [">", 100]}]}}',
     )  # fmt: skip
-    orders.put("letters", {"pk": {"S": "orders#matches"}, "sk": {"S": "isolate"},
-                           "matches": {"N": "37"}})  # fmt: skip
+    (unused,) = rules_of(dlq)
+    counts = {"matched": 37, "last_matched": int(time.time()) - 60, "shadow_matched": 5}
+    orders.put(
+        "letters",
+        {"pk": {"S": "orders#matches"}, "sk": {"S": f"isolate#{unused['version']}"}}
+        | {name: {"N": str(number)} for name, number in counts.items()},
+    )
     (rule,) = rules_of(dlq)
+    assert rule.pop("last_matched")
+    assert rule.pop("version") == unused["version"]
     assert rule | {"expires_at": ""} == {
         "rule_id": "isolate",
         "pipeline": "orders",
@@ -67,6 +74,8 @@ def test_a_rule_is_shown_with_all_details(orders: Any, dlq: Any) -> None:
         "queue": "bulk",
         "policy": None,
         "matches": 37,
+        "shadow_matches": 5,
+        "last_shadow": None,
         "max_matches": 50,
         "expires_at": "",
         "reason": "half a body",
@@ -75,7 +84,10 @@ def test_a_rule_is_shown_with_all_details(orders: Any, dlq: Any) -> None:
     }
     page = dlq("rules", "list").stdout
     assert "isolate  DEDICATED_DLQ to bulk  " in page
-    assert "\n    enforced, matched 37 letters of at most 50, priority 100, expires" in page
+    says = (
+        "enforced, matched 37 letters of at most 50, last 1 min ago, would have matched 5 letters"
+    )
+    assert says in " ".join(page.split())
     assert "half a body, INC-7, by arn:aws:iam::1:user/a" in page
 
 
@@ -102,7 +114,6 @@ def test_an_invalid_rule_comes_first_and_says_why(orders: Any, dlq: Any) -> None
         ({}, "enforced", "VALID"),
         ({"mode": "shadow"}, "shadow", "VALID"),
         ({"enabled": False}, "disabled", "VALID"),
-        ({"max_matches": 0}, "used up", "VALID"),
         ({"expires_at": "2026-01-01T00:00:00Z"}, "expired", "VALID"),
         ({"expires_at": "2026-01-01", "enabled": "false"}, "disabled", "VALID"),
     ],

@@ -70,7 +70,7 @@ def test_missed_fields_are_counted_and_never_quoted(
 def test_a_disabled_rule_of_the_table_is_tried_too(orders: Any, dlq: Any, three: list[str]) -> None:
     orders.rule(
         "r", "*", tenantId="a", action="DEDICATED_DLQ", queue="bulk", enabled=False,
-        max_matches=0, expires_at="2026-01-01",
+        max_matches=1, expires_at="2026-01-01",
     )  # fmt: skip
     orders.rule("before", tenantId="a", action="DEFAULT", priority=1)
     answer = trial(dlq, "r")

@@ -5,7 +5,14 @@ from __future__ import annotations
 from deadletter.aws.clients import CheckClients, check_clients
 from deadletter.aws.events import EventBus
 from deadletter.aws.registrations import SsmPipelines
-from deadletter.aws.rule_edits import DynamoDBHistory, DynamoDBVerdicts, edits, response
+from deadletter.aws.rule_edits import (
+    DynamoDBBookVersions,
+    DynamoDBHistory,
+    DynamoDBVerdicts,
+    DynamoDBVersionCounts,
+    edits,
+    response,
+)
 from deadletter.aws.rule_events import EventBridgeRuleEvents
 from deadletter.aws.wiring.world import World
 from deadletter.rules.checker import RuleChecker
@@ -22,5 +29,7 @@ def rule_checker_for(resources: Resources, clients: CheckClients, world: World) 
         verdicts=DynamoDBVerdicts(clients.dynamodb, resources.rules_table),
         history=DynamoDBHistory(clients.dynamodb, resources.audit_table, world.clock, keep_seconds),
         announcer=EventBridgeRuleEvents(EventBus(clients.events, resources.app, world.clock)),
+        versions=DynamoDBBookVersions(clients.dynamodb, resources.letters_table),
+        counts=DynamoDBVersionCounts(clients.dynamodb, resources.letters_table),
         clock=world.clock,
     )

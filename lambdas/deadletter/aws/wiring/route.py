@@ -29,7 +29,9 @@ def router_for(
     """The router of a pipeline, on the tables of `resources`."""
     return DirectRouter(
         pipeline=pipeline,
-        rules=DynamoDBRules(clients.dynamodb, resources.rules_table, world.clock),
+        rules=DynamoDBRules(
+            clients.dynamodb, resources.rules_table, resources.letters_table, world.clock
+        ),
         ledger=ledger_for(pipeline, resources, clients, world),
         circuits=DynamoDBCircuits(clients.dynamodb, resources.circuits_table, pipeline.name),
         trusted_senders=frozenset(resources.trusted_senders),
