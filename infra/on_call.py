@@ -261,6 +261,7 @@ def _operates(app: AppSettings, storage: Storage) -> Permissions:
     storage.grant_write_audit(permissions)
     grant_invoke(permissions, "Runs", *_functions(app, "redrive"))
     storage.grant_hold_circuits(permissions)
+    storage.grant_recall(permissions)
     _allow_mutes(permissions, app)
     storage.grant_edit_endpoints(permissions)
     # To post a signed check to an endpoint.

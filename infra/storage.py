@@ -22,6 +22,7 @@ from deadletter.contract import (
     EVERY_PIPELINE,
     LANES,
     LETTERS,
+    RECALLED_ATTRIBUTES,
     REPLAYS,
     RULES,
     TROUBLED,
@@ -292,6 +293,12 @@ class Storage(Construct):
         permissions.allow("EditedLetters", ["dynamodb:UpdateItem"], table, edits)
         objects = [f"{self._bucket_arn}/{objects}" for objects in _EDITS]
         permissions.allow("Edits", ["s3:PutObject"], objects)
+
+    def grant_recall(self, permissions: Permissions) -> None:
+        """Say that waiting letters of all pipelines are due now; nothing else of them."""
+        recalls = {**partitions(*_WAITING), **only_attributes(*RECALLED_ATTRIBUTES, reads=False)}
+        table = [self.letters.table_arn]
+        permissions.allow("RecalledLetters", ["dynamodb:UpdateItem"], table, recalls)
 
     def grant_discard(self, permissions: Permissions) -> None:
         """Store the plans of runs that throw letters away, and the runs themselves."""

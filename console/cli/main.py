@@ -42,6 +42,10 @@ COMMANDS = {
         ".redrive",
         "Start a re-drive run now, without waiting for the schedule.",
     ),
+    "waiting": (
+        ".waiting",
+        "Letters that wait outside SQS: what waits where, and for what.",
+    ),
     "parked": (".parked", "Letters that automation gave up and a person has to judge."),
     "replay": (".replay", "Replay runs: planned, rate-limited, abortable, and accounted for."),
     "circuit": (

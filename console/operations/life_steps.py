@@ -73,8 +73,8 @@ def _in_lane(place: Place, here: str) -> Iterator[Step]:
         )
     elif lane.startswith(delay_lane("")):
         yield Step(
-            f"dlq rules disable {name} {here} --reason {WHY}",
-            "ends the delay of the rule's letters",
+            f"dlq waiting recall {here} --rule {name} --reason {WHY}",
+            "has the letters judged now that the rule delays",
         )
     elif lane.startswith(rule_lane("")):
         yield Step(

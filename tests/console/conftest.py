@@ -204,14 +204,14 @@ class Cloud:
     def put(self, table: str, item: Mapping[str, Any]) -> None:
         self.dynamodb.put_item(TableName=table, Item=item)
 
-    def waiting(self, pipeline: str, lane: str, letters: int) -> None:
+    def waiting(self, pipeline: str, lane: str, letters: int, due: float = 1.0) -> None:
         """Letters that the redriver put into a lane of the waiting room."""
         room = self._room(pipeline)
         taken = [
             ReceivedLetter(Letter(f"{lane}-{number}", "{}"), handle="", locked_until=0.0)
             for number in range(letters)
         ]
-        admitted = [Order(letter, Hold(lane, 1.0, "test"), Stamp("first-life")) for letter in taken]
+        admitted = [Order(letter, Hold(lane, due, "test"), Stamp("first-life")) for letter in taken]
         assert len(room.admit(admitted)) == letters
 
     def rescued(

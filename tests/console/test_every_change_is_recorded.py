@@ -41,6 +41,7 @@ SECRETS = ("4111-x", "hunter2", "price", "whsec_")
 TYPED: dict[str, tuple[str, ...]] = {
     "dlq mute": ("mute", "orders", "--for", "2h", *SAID),
     "dlq redrive now": ("redrive", "now", "orders", *BECAUSE, "--yes"),
+    "dlq waiting recall": ("waiting", "recall", "orders", "--lane", "due", *SAID, "--yes"),
     "dlq parked release": ("parked", "release", "--reason", "poison", *BECAUSE, "--yes"),
     "dlq parked discard": ("parked", "discard", "--reason", "poison", *BECAUSE, "--yes"),
     "dlq replay start": ("replay", "start", "--plan", "{plan}", *BECAUSE, "--yes"),
@@ -79,6 +80,7 @@ TYPED: dict[str, tuple[str, ...]] = {
 # Looks, and trials that change nothing.
 LOOKS = [
     ("redrive", "now", "orders", "--dry-run"),
+    ("waiting", "list"),
     ("parked", "list"),
     ("replay", "list"),
     ("replay", "show", HELD),
@@ -207,6 +209,7 @@ def stage(
     for number in range(2):
         cloud.park("orders", "POISON", '{"card": "4111-x"}', origin=f"poison-{number}")
     cloud.park("orders", "PERMANENT", origin="d")
+    cloud.waiting("orders", "due", 1, due=4e9)
     causes = DynamoDBCauses(cloud.dynamodb, "circuits", "orders", lambda: str(time.time_ns()))
     now = int(time.time())
     causes.count([Second(now - 1_800, 100)], now - 1_800)

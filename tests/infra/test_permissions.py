@@ -423,6 +423,25 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
             "alarms": {"cloudwatch:PutAlarmMuteRule"},
         },
     },
+    "dlq waiting list": {
+        "DlqReader": {
+            **SEE,
+            "table Letters": {"dynamodb:Query", "dynamodb:BatchGetItem"},
+            "table Letters/index/lanes": {"dynamodb:Query"},
+        }
+    },
+    # A filter reads the letters themselves, as the router does.
+    "dlq waiting recall": {
+        "DlqReader": {
+            **SEE,
+            "table Letters": {"dynamodb:Query"},
+            "table Letters/index/lanes": {"dynamodb:Query"},
+            "table Rules": {"dynamodb:Scan"},
+            "routers": {"lambda:GetFunctionConfiguration"},
+        },
+        "BodyReader": WAITING,
+        "CircuitOperator": {"table Letters": {"dynamodb:UpdateItem"}},
+    },
     "dlq show": {
         "DlqReader": {
             **SEE,
@@ -673,7 +692,8 @@ PEOPLE: dict[str, dict[str, list[str]]] = {
     },
     "BodyReader": {"table Letters": LETTERS_THEMSELVES},
     "RuleEditor": {"table Audit": OWN_CHANGES},
-    "CircuitOperator": {"table Audit": OWN_CHANGES},
+    # Letters that are called back.
+    "CircuitOperator": {"table Audit": OWN_CHANGES, "table Letters": LETTERS_THEMSELVES},
     # Runs, their plans, and the letters that are edited.
     "ReplayRunner": {
         "table Audit": OWN_CHANGES,
@@ -693,6 +713,7 @@ PEOPLE: dict[str, dict[str, list[str]]] = {
 NAMED = {
     "DlqReader": {"pk", "sk", "copy", "home", "stamp", "lane", "due", "because"},
     "ReplayRunner": {"pk", "sk", "lane", "stamp", "edit", "edit_object", "edited"},
+    "CircuitOperator": {"pk", "sk", "lane", "due"},
 }
 
 # Whatever is not listed here is in the stack of its pipeline.

@@ -290,7 +290,14 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         )
         return [(item[PARTITION], item[SORT]) for item in items]
 
-    def _reschedule(self, key: Key, lane: str, due: float) -> None:
+    def recall(self, entry: WaitingRoomEntry, due: float) -> bool:
+        """Change when a letter is due, as a person does; False if it has left its lane."""
+        try:
+            return self._reschedule(_read_place(entry.place)[0], entry.lane, due)
+        except _ERRORS as error:
+            raise self._unavailable(error) from error
+
+    def _reschedule(self, key: Key, lane: str, due: float) -> bool:
         """Change when an item is due, unless it has left its lane."""
         try:
             self._table.change(
@@ -302,6 +309,8 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         except AWS_ERRORS as error:
             if not condition_failed(error):
                 raise
+            return False
+        return True
 
     def store_bodies(
         self, orders: Sequence[Order], until: float, in_parallel: InParallel

@@ -1,0 +1,324 @@
+"""Letters that wait outside SQS: what waits where and why, and calling them back."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+from deadletter.contract import (
+    DUE_LANE,
+    PARKED_LANE,
+    cause_lane,
+    circuit_lane,
+    dedicated_lane,
+    delay_lane,
+    rule_lane,
+    run_lane,
+)
+
+from . import deployed, rule_table
+from .adapter_errors import aws_errors
+from .answer import Answer
+from .audit import IntendedChange, recorded
+from .aws import side_by_side
+from .letter_walk import letters_of_lane, waiting_room
+from .problem import Cause, Problem
+from .session import Session
+from .words import count, moment
+
+if TYPE_CHECKING:
+    from deadletter.redrive.waiting_room import WaitingRoomEntry
+    from deadletter.routing.selection import Selection
+
+MOST_LISTED = 20
+"""Letters of one lane that are listed if no number is given."""
+
+# Entries that one question to the index answers, and letters between two reports of progress.
+_PAGE = 500
+
+Progress = Callable[[str], object]
+"""Told how far it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingLane:
+    """A lane of the waiting room, and what its letters wait for."""
+
+    lane: Annotated[str, "name of the lane"]
+    letters: Annotated[int, "letters in it; the count may lag by seconds"]
+    first_due: Annotated[datetime | None, "when the first is judged again; null if never"]
+    waits_for: Annotated[str, "what its letters wait for, in words"]
+    recall: Annotated[bool, "whether `dlq waiting recall` takes letters of it"]
+
+
+@dataclass(frozen=True, slots=True)
+class LetterThatWaits:
+    """One letter of a lane."""
+
+    message_id: Annotated[str, "MessageId of this copy"]
+    origin: Annotated[str | None, "MessageId of its first life"]
+    lane: Annotated[str, "the lane that it waits in"]
+    due: Annotated[datetime | None, "when it is judged again; null if no time opens its lane"]
+    since: Annotated[datetime | None, "when it was put there"]
+    rule: Annotated[str | None, "the rule that spoke, if one did"]
+    because: Annotated[str, "why it waits"]
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingPipeline:
+    """The waiting room of a pipeline."""
+
+    name: Annotated[str, "name of the pipeline"]
+    lanes: Annotated[Sequence[WaitingLane], "its lanes with letters, by name"]
+    letters: Annotated[Sequence[LetterThatWaits], "letters of one lane or rule, if asked for"]
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingList(Answer):
+    """What `dlq waiting list` answers."""
+
+    at: Annotated[datetime, "when it was read"]
+    pipelines: Annotated[Sequence[WaitingPipeline], "the pipelines, by name"]
+
+
+def waits_for(lane: str) -> str:
+    """What the letters of a lane wait for, in words."""
+    name = lane.partition(":")[2]
+    for prefix, words in (
+        (rule_lane(""), f"rule {name} to end, or to let them go"),
+        (delay_lane(""), f"the delay that rule {name} gave them"),
+        (circuit_lane(""), f"circuit {name} to close"),
+        (cause_lane(""), f"cause {name} to end, which suddenly failed most messages"),
+        (run_lane(""), f"replay run {name}"),
+        (dedicated_lane(""), f"the schedule of dedicated DLQ {name}, or a person"),
+    ):
+        if lane.startswith(prefix):
+            return words
+    return {
+        DUE_LANE: "their backoff",
+        PARKED_LANE: "a person: they are parked",
+    }.get(lane, "something that this version of dlq does not know")
+
+
+def way_out(lane: str, pipeline: str) -> str | None:
+    """The command that takes letters out of a lane that no recall opens; None for any other."""
+    name, here = lane.partition(":")[2], f"--pipeline {pipeline}"
+    if lane.startswith(run_lane("")):
+        return f"dlq replay abort {name} {here}"
+    if lane.startswith(dedicated_lane("")):
+        return f"dlq redrive now {here} --source {name}"
+    return f"dlq parked release {here}" if lane == PARKED_LANE else None
+
+
+def list_waiting(
+    session: Session,
+    pipelines: Sequence[str],
+    *,
+    lane: str | None = None,
+    rule: str | None = None,
+    limit: int = MOST_LISTED,
+) -> WaitingList:
+    """What waits in the pipelines, and letters of one lane or rule if one is named."""
+    app = session.app()
+    found = []
+    for pipeline in app.select(pipelines):
+        room = waiting_room(session, app, pipeline)
+        with aws_errors():
+            names = sorted(each.name for each in room.lanes())
+            counts = {name: room.count(name) for name in names}
+            lanes = tuple(
+                WaitingLane(
+                    name,
+                    counts[name],
+                    moment(room.first_due(name)) if _has_due(name) else None,
+                    waits_for(name),
+                    way_out(name, pipeline.name) is None,
+                )
+                for name in names
+                if counts[name]
+            )
+            seen = [
+                LetterThatWaits(
+                    letter.copy,
+                    letter.stamp.origin if letter.stamp else None,
+                    letter.lane,
+                    moment(letter.due) if _has_due(letter.lane) else None,
+                    moment(letter.stamp.at) if letter.stamp else None,
+                    letter.stamp.rule if letter.stamp else None,
+                    letter.because,
+                )
+                for name in _named(names, lane, rule)
+                for letter in room.look(name, limit)
+            ]
+        found.append(WaitingPipeline(pipeline.name, lanes, tuple(seen[:limit])))
+    return WaitingList(**session.place, at=session.now, pipelines=tuple(found))
+
+
+def _has_due(lane: str) -> bool:
+    return way_out(lane, "") is None
+
+
+def _named(names: Sequence[str], lane: str | None, rule: str | None) -> list[str]:
+    """The lanes among `names` that a person has named; none if nobody named one."""
+    wanted = {lane} if lane is not None else set()
+    if rule is not None:
+        wanted |= {rule_lane(rule), delay_lane(rule)}
+    return [name for name in names if name in wanted]
+
+
+@dataclass(frozen=True, slots=True)
+class RecallRequest:
+    """Which letters a person calls back: those that meet everything that is given."""
+
+    pipeline: str | None
+    lane: str | None = None
+    rule: str | None = None
+    selection: Selection | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled(Answer):
+    """What `dlq waiting recall` answers."""
+
+    at: Annotated[datetime, "when it was done"]
+    pipeline: Annotated[str, "name of the pipeline"]
+    letters: Annotated[int, "letters that are due now, and judged anew by the next run"]
+    gone: Annotated[int, "letters that had left their lane meanwhile"]
+    lanes: Annotated[dict[str, int], "the letters that were chosen, by lane"]
+
+
+class Recall:
+    """Letters that a person is about to call back: chosen, and not touched yet."""
+
+    def __init__(
+        self, session: Session, request: RecallRequest, progress: Progress = lambda _: None
+    ) -> None:
+        self._session = session
+        self._app = session.app()
+        self._pipeline = self._app.pipeline(request.pipeline)
+        self._room = waiting_room(session, self._app, self._pipeline)
+        self.pipeline = self._pipeline.name
+        self._chosen = tuple(self._choose(request, progress))
+        if not self._chosen:
+            raise Problem(
+                f"No waiting letter of {self.pipeline} matches: nothing was done. "
+                f"dlq waiting list --pipeline {self.pipeline} shows what waits where.",
+                Cause.ABSENT,
+            )
+
+    @property
+    def lanes(self) -> Counter[str]:
+        """The letters that were chosen, by lane."""
+        return Counter(entry.lane for entry in self._chosen)
+
+    def still_held(self) -> list[str]:
+        """The rules in force that hold letters of these lanes: what they match stays."""
+        rules = [lane.removeprefix(rule_lane("")) for lane in self.lanes if _is_of_rule(lane)]
+        if not rules:
+            return []
+        stored = rule_table.table(self._session.aws, self._app.rules_table).read()
+        book = rule_table.book([row.columns for row in stored], deployed.terms(self._pipeline))
+        return sorted(set(rules) & set(book.holding(self._session.clock(), {})))
+
+    def do(self, why: str, progress: Progress = lambda _: None) -> Recalled:
+        """Makes the letters due now; one that has left its lane is let alone."""
+        now = self._session.clock()
+        lanes = self.lanes
+        names = ", ".join(f"{letters:,} in {lane}" for lane, letters in sorted(lanes.items()))
+        change = IntendedChange("waiting recall", self.pipeline, f"letters that wait: {names}", why)
+        due = 0
+        with recorded(self._session, self._app, change) as record:
+            for start in range(0, len(self._chosen), _PAGE):
+                due += self._make_due(self._chosen[start : start + _PAGE], now)
+                done = min(start + _PAGE, len(self._chosen))
+                progress(f"{done:,} of {count(len(self._chosen), 'letter')} called back")
+            record.done({"due": due})
+        return Recalled(
+            **self._session.place,
+            at=self._session.now,
+            pipeline=self.pipeline,
+            letters=due,
+            gone=len(self._chosen) - due,
+            lanes=dict(sorted(lanes.items())),
+        )
+
+    def _make_due(self, entries: Sequence[WaitingRoomEntry], now: float) -> int:
+        with aws_errors(), side_by_side() as start:
+            calls = [start(partial(self._room.recall, entry, now)) for entry in entries]
+            return sum(call.answer("the waiting room") for call in calls)
+
+    def _choose(self, request: RecallRequest, progress: Progress) -> Iterator[WaitingRoomEntry]:
+        with aws_errors():
+            names = sorted(each.name for each in self._room.lanes())
+        if request.lane is not None or request.rule is not None:
+            names = _named(names, request.lane, request.rule)
+        if request.lane is not None and (way := way_out(request.lane, self.pipeline)) is not None:
+            raise Problem(
+                f"Letters of lane {request.lane} wait for {waits_for(request.lane)}: no recall "
+                f"takes them, but {way} does.",
+                Cause.INPUT,
+            )
+        if request.selection is not None and self._pipeline.fifo:
+            raise Problem(
+                f"{self.pipeline} is FIFO, where a group leaves whole: recall by --lane or --rule.",
+                Cause.INPUT,
+            )
+        seen = 0
+        for name in names:
+            if way_out(name, self.pipeline) is not None:
+                continue
+            wanted = None if request.selection is None else self._matching(name, request.selection)
+            for entry in self._entries(name):
+                seen += 1
+                if seen % _PAGE == 0:
+                    progress(f"{count(seen, 'letter')} looked at")
+                if wanted is None or entry.copy in wanted:
+                    yield entry
+
+    def _entries(self, lane: str) -> Iterator[WaitingRoomEntry]:
+        """All entries of a lane, page by page."""
+        from deadletter.redrive.waiting_room import FOREVER, SHARDS
+
+        for shard in range(SHARDS):
+            after = None
+            while True:
+                with aws_errors():
+                    page = self._room.due(lane, shard, FOREVER, _PAGE, after)
+                if not page:
+                    break
+                yield from page
+                after = page[-1]
+
+    def _matching(self, lane: str, selection: Selection) -> set[str]:
+        """The copies of a lane's letters that a selection matches, read whole."""
+        from deadletter.message import stamp as stamps
+        from deadletter.routing.selector import Selector
+        from deadletter.rules.document import DocumentBuilder
+
+        judge = deployed.judge(self._session.aws, self._pipeline)
+        selector, builder = Selector(selection), DocumentBuilder(judge.settings)
+        matching = set()
+        for found in letters_of_lane(self._session, self._app, self._pipeline, lane):
+            stamp = stamps.read(found.letter, judge.trusted_senders).stamp
+            document = builder.build(found.letter, stamp, None, self._session.clock())
+            if selector.matches(found.letter, stamp, None, document):
+                matching.add(found.letter.message_id)
+        return matching
+
+
+def _is_of_rule(lane: str) -> bool:
+    return lane.startswith(rule_lane(""))
+
+
+def describe(recall: Recall) -> list[str]:
+    """What a recall would do, for the question before it."""
+    lanes = ", ".join(f"{number:,} in {lane}" for lane, number in sorted(recall.lanes.items()))
+    total = count(sum(recall.lanes.values()), "letter")
+    lines = [f"Call back {total} of {recall.pipeline}: {lanes}.", "The next run judges them anew."]
+    for rule in recall.still_held():
+        lines.append(f"Rule {rule} is in force: what it matches still is held again.")
+    return lines

@@ -1,0 +1,143 @@
+"""`dlq waiting`: what waits outside SQS, and letters that are called back."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from console.cli.exit import Exit
+from console.operations.aws import connect
+from console.operations.session import Session
+from console.operations.waiting import Recall, RecallRequest
+
+LATER = 4_000_000_000
+
+
+@pytest.fixture
+def orders(cloud: Any) -> Any:
+    cloud.deploy("orders", context=["tenantId"])
+    for lane, letters in (("rule:stop", 3), ("delay:later", 2), ("due", 1), ("run:4f0c", 1)):
+        cloud.waiting("orders", lane, letters, due=LATER)
+    return cloud
+
+
+def due_of(orders: Any) -> dict[str, int]:
+    """How many letters of each lane are due now."""
+    now = time.time()
+    items = orders.dynamodb.scan(TableName="letters")["Items"]
+    waiting = [item for item in items if "copy" in item and int(item["due"]["N"]) <= now]
+    lanes = [item["lane"]["S"].split("|")[1] for item in waiting]
+    return {lane: lanes.count(lane) for lane in lanes}
+
+
+def test_each_lane_says_what_its_letters_wait_for(orders: Any, dlq: Any) -> None:
+    answer = json.loads(dlq("waiting", "list", "--json").stdout)
+    [pipeline] = answer["pipelines"]
+    assert [(lane["lane"], lane["letters"], lane["recall"]) for lane in pipeline["lanes"]] == [
+        ("delay:later", 2, True),
+        ("due", 1, True),
+        ("rule:stop", 3, True),
+        ("run:4f0c", 1, False),
+    ]
+    assert pipeline["letters"] == []
+    page = dlq("waiting", "list").stdout
+    assert "orders: 7 letters waiting" in page
+    for words in (
+        "the delay that rule later gave them",
+        "rule stop to end, or to let them go",
+        "their backoff",
+        "replay run 4f0c",
+    ):
+        assert words in page
+
+
+def test_the_letters_of_a_rule_are_listed_from_both_its_lanes(orders: Any, dlq: Any) -> None:
+    orders.waiting("orders", "delay:stop", 1, due=LATER)
+    [pipeline] = json.loads(dlq("waiting", "list", "orders", "--rule", "stop", "--json").stdout)[
+        "pipelines"
+    ]
+    assert [letter["lane"] for letter in pipeline["letters"]] == ["delay:stop", *["rule:stop"] * 3]
+    assert {letter["because"] for letter in pipeline["letters"]} == {"test"}
+    few = json.loads(dlq("waiting", "list", "--lane", "rule:stop", "--limit", "2", "--json").stdout)
+    assert len(few["pipelines"][0]["letters"]) == 2
+    assert "rule:stop" in dlq("waiting", "list", "--lane", "rule:stop").stdout
+
+
+RECALL = ("waiting", "recall", "orders", "--reason", "a slip", "--yes")
+
+
+@pytest.mark.parametrize(
+    ("chosen", "due"),
+    [
+        (("--rule", "later"), {"delay:later": 2}),
+        (("--lane", "rule:stop"), {"rule:stop": 3}),
+        (("--lane", "due"), {"due": 1}),
+        (("--id", "rule:stop-1"), {"rule:stop": 1}),
+        (("--pattern", '{"body": {"kind": ["none"]}}'), {}),
+    ],
+    ids=["rule", "lane", "due", "id", "pattern"],
+)
+def test_letters_are_due_once_they_are_called_back_and_no_others(
+    orders: Any, dlq: Any, functions: Any, chosen: tuple[str, ...], due: dict[str, int]
+) -> None:
+    functions.configure("orders")
+    done = dlq(*RECALL, *chosen, "--json")
+    assert due_of(orders) == due
+    if not due:
+        assert done.exit_code == Exit.ABSENT
+        return
+    answer = json.loads(done.stdout)
+    assert (answer["letters"], answer["gone"], answer["lanes"]) == (sum(due.values()), 0, due)
+
+
+def test_a_recall_says_which_rules_hold_its_letters_still(
+    orders: Any, dlq: Any, at_a_terminal: Any
+) -> None:
+    orders.rule("stop", tenantId="a", action="HOLD")
+    asked = dlq(*RECALL[:-1], "--rule", "stop", answers="n\n")
+    assert asked.exit_code == Exit.ATTENTION
+    assert "Call back 3 letters of orders: 3 in rule:stop." in asked.stderr
+    assert "Rule stop is in force: what it matches still is held again." in asked.stderr
+    assert due_of(orders) == {}
+
+
+@pytest.mark.parametrize(
+    ("lane", "instead"),
+    [
+        ("run:4f0c", "dlq replay abort 4f0c --pipeline orders"),
+        ("parked", "dlq parked release --pipeline orders"),
+        ("dedicated:slow", "dlq redrive now --pipeline orders --source slow"),
+    ],
+)
+def test_lanes_that_a_person_empties_otherwise_are_refused_with_the_way(
+    orders: Any, dlq: Any, lane: str, instead: str
+) -> None:
+    done = dlq(*RECALL, "--lane", lane)
+    assert done.exit_code == Exit.USAGE
+    assert instead in " ".join(done.stderr.split())
+    assert due_of(orders) == {}
+
+
+def test_a_recall_has_to_say_which_letters(orders: Any, dlq: Any) -> None:
+    done = dlq(*RECALL)
+    assert done.exit_code == Exit.USAGE
+    assert "--lane, --rule, --id or another filter" in done.stderr
+    gone = dlq(*RECALL, "--rule", "nobody")
+    assert gone.exit_code == Exit.ABSENT
+    assert "dlq waiting list --pipeline orders" in gone.stderr
+
+
+def test_a_letter_that_has_left_its_lane_is_let_alone(orders: Any, dlq: Any) -> None:
+    session = Session(lambda: connect(None, None), "deadletter")
+    recall = Recall(session, RecallRequest("orders", lane="rule:stop"))
+    items = orders.dynamodb.scan(TableName="letters")["Items"]
+    [item] = [each for each in items if each.get("copy") == {"S": "rule:stop-1"}]
+    orders.dynamodb.delete_item(
+        TableName="letters", Key={name: item[name] for name in ("pk", "sk")}
+    )
+    answer = recall.do("a slip")
+    assert (answer.letters, answer.gone) == (2, 1)
+    assert due_of(orders) == {"rule:stop": 2}
