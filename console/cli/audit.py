@@ -76,9 +76,9 @@ def audit(
     rule of '*', is always listed.
     """
     question = AuditQuestion(
-        since=_past(since, session.now),
+        since=past(since, session.now),
         # Another person's clock may be ahead.
-        until=session.now + timedelta(minutes=5) if until is None else _past(until, session.now),
+        until=session.now + timedelta(minutes=5) if until is None else past(until, session.now),
         pipelines=some_pipelines(pipelines, pipeline),
         by=by,
         what=what,
@@ -87,7 +87,8 @@ def audit(
     return Reply(read(session, question), _show)
 
 
-def _past(text: str, now: datetime) -> datetime:
+def past(text: str, now: datetime) -> datetime:
+    """The time of an option such as --since; Problem for any other text."""
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
@@ -103,20 +104,25 @@ def _show(answer: AuditTrail) -> Iterator[Block]:
     if not answer.changes:
         yield line(f"No such change since {since} in account {answer.account}, {answer.region}.")
     for change in answer.changes:
-        yield line(
-            f"{clock(change.at, answer.at)}  ",
-            Styled(f"{change.command}: {change.target}", "strong"),
-            "" if change.pipeline == "*" else f" of {change.pipeline}",
-            *_outcome(change),
-        )
-        yield line(_who(change), indent=2)
-        for text in _difference(change.before, change.after):
-            yield line(text, indent=4)
+        yield from show_change(change, answer.at)
     if answer.changes:
         shown = count(len(answer.changes), "change")
         yield line(f"{shown} since {since} in account {answer.account}, {answer.region}.")
     if answer.more is not None:
         yield line(f"For older ones add --until {answer.more.isoformat()}")
+
+
+def show_change(change: AuditLine, now: datetime) -> Iterator[Block]:
+    """One change for a person: what, who, why, and each column that differs."""
+    yield line(
+        f"{clock(change.at, now)}  ",
+        Styled(f"{change.command}: {change.target}", "strong"),
+        "" if change.pipeline == "*" else f" of {change.pipeline}",
+        *_outcome(change),
+    )
+    yield line(_who(change), indent=2)
+    for text in _difference(change.before, change.after):
+        yield line(text, indent=4)
 
 
 def _outcome(change: AuditLine) -> Iterator[Styled | str]:

@@ -47,10 +47,11 @@ def show(answer: RuleList) -> Iterator[Block]:
             yield line(Styled(stray, "strong"), indent=2)
     for pipeline in answer.pipelines:
         yield Line()
-        yield from _pipeline(pipeline, answer.at)
+        yield from show_rules(pipeline, answer.at)
 
 
-def _pipeline(pipeline: PipelineRules, now: datetime) -> Iterator[Block]:
+def show_rules(pipeline: PipelineRules, now: datetime) -> Iterator[Block]:
+    """The rules of one pipeline for a person."""
     refused = [rule for rule in pipeline.rules if rule.effect == "refused"]
     tried = [rule for rule in pipeline.rules if rule.effect != "refused"]
     yield line(Styled(pipeline.name, "strong"), f": {_number(pipeline.rules)}")

@@ -32,6 +32,22 @@ typer_app = lazy_group(
             ".rule_edit:enable",
             ['dlq rules enable stop-acme --reason "acme is broken again"'],
         ),
+        "remove": (
+            ".rule_undo:remove",
+            ['dlq rules remove stop-acme --reason "acme has mended it"'],
+        ),
+        "undo": (
+            ".rule_undo:undo",
+            [
+                'dlq rules undo slow-imports --reason "20h was a slip for 2h"',
+                'dlq rules undo stop-acme --to 2h --reason "as it was before the release"',
+            ],
+        ),
+        "show": (".rule_history:show", ["dlq rules show stop-acme --pipeline orders"]),
+        "history": (
+            ".rule_history:history",
+            ["dlq rules history", "dlq rules history stop-acme --since 7d --json"],
+        ),
         "test": (
             ".rule_trial:try_",
             [

@@ -44,7 +44,8 @@ class AuditTrail(Answer):
 
 @dataclass(frozen=True, slots=True)
 class AuditQuestion:
-    """Which changes are asked for: `by` is in the caller's ARN, `what` begins the command.
+    """Which changes are asked for: `by` is in the caller's ARN, `what` begins the command, and
+    `target` is what was changed.
 
     Without `pipelines` those of the app. What belongs to all pipelines is always among them.
     """
@@ -54,6 +55,7 @@ class AuditQuestion:
     pipelines: Sequence[str] = ()
     by: str = ""
     what: str = ""
+    target: str = ""
     limit: int = 50
 
     def wants(self, line: AuditLine) -> bool:
@@ -61,7 +63,9 @@ class AuditQuestion:
         of_time = self.since <= line.at < self.until
         of_caller = self.by.lower() in (line.who or "").lower()
         words = self.what.lower().split()
-        return of_time and of_caller and line.command.split()[: len(words)] == words
+        is_target = self.target in ("", line.target)
+        is_command = line.command.split()[: len(words)] == words
+        return of_time and of_caller and is_target and is_command
 
 
 def read(session: Session, question: AuditQuestion) -> AuditTrail:

@@ -86,7 +86,7 @@ class RuleEditor:
                 Cause.FAILED,
             )
         terms = [deployed.terms(pipeline) for pipeline in self._pipelines]
-        return PlannedRule(given, _checked(stored, before, given, terms), before)
+        return PlannedRule(given, checked(stored, before, given, terms), before)
 
     def forecast(self, plan: PlannedRule) -> Sequence[Forecast]:
         """What the rule would match now, for each pipeline, on a sample of its DLQ."""
@@ -154,7 +154,7 @@ class RuleEditor:
         stored = self._table.read()
         before = _find(stored, self.key, rule.rule_id)
         terms = [deployed.terms(pipeline) for pipeline in self._pipelines]
-        _checked(stored, before, {**rule.columns, "enabled": True}, terms)
+        checked(stored, before, {**rule.columns, "enabled": True}, terms)
 
     def enable(self, rule: StoredRule, reason: str) -> RuleRevision:
         """Enables the rule; the caller's identity and the old reason are added to the reason."""
@@ -186,7 +186,7 @@ class RuleEditor:
             try:
                 write()
             except RuleTableChange as error:
-                raise _raced(rule_id) from error
+                raise raced(rule_id) from error
         return RuleRevision(
             **self._session.place,
             pipeline=self.key,
@@ -215,7 +215,7 @@ def everywhere(key: str) -> str:
     return "every pipeline" if key == EVERY_PIPELINE else key
 
 
-def _checked(
+def checked(
     stored: Sequence[StoredRule],
     before: StoredRule | None,
     columns: Mapping[str, Any],
@@ -236,7 +236,8 @@ def _checked(
     return rule_table.book(new, pipelines[0]).rules[str(columns["rule_id"])]
 
 
-def _raced(rule_id: str) -> Problem:
+def raced(rule_id: str) -> Problem:
+    """The problem of a rule that was changed between a look and a write."""
     return Problem(
         f"Rule {rule_id} has just been changed by another person: nothing was written. Look again.",
         Cause.FAILED,

@@ -61,6 +61,19 @@ class RuleTable:
         rules = (StoredRule(item.plain(raw), raw) for page in pages for raw in page["Items"])
         return sorted(rules, key=lambda rule: (rule.pipeline, rule.rule_id))
 
+    def of_id(self, rule_id: str, keys: Sequence[str]) -> Sequence[StoredRule]:
+        """The rules with this id under these keys: pipelines, or `*`. Reads no other rule."""
+        found = []
+        for key in dict.fromkeys(keys):
+            answer = self._dynamodb.query(
+                TableName=self._name,
+                KeyConditionExpression="pipeline = :key AND rule_id = :id",
+                ExpressionAttributeValues={":key": {"S": key}, ":id": {"S": rule_id}},
+                ConsistentRead=True,
+            )
+            found += [StoredRule(item.plain(raw), raw) for raw in answer["Items"]]
+        return found
+
     def put(self, columns: Mapping[str, Any], over: StoredRule | None) -> None:
         """Writes a rule over `over`, or a new rule; raises RuleTableChange."""
         condition = _unchanged(over, columns) if over else _ABSENT

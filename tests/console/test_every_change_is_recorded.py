@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,8 @@ TYPED: dict[str, tuple[str, ...]] = {
     ),
     "dlq rules enable": ("rules", "enable", "off", *SAID, "--yes"),
     "dlq rules disable": ("rules", "disable", "on", *SAID, "--yes"),
+    "dlq rules remove": ("rules", "remove", "on", *SAID, "--yes"),
+    "dlq rules undo": ("rules", "undo", "edited", *SAID, "--yes"),
     "dlq rules import": ("rules", "import", "{rules}", *BECAUSE, "--yes"),
 }
 
@@ -176,7 +179,8 @@ class Stage:
 
     def rows(self) -> list[dict[str, Any]]:
         """The rows of the audit table, the first first."""
-        found = map(item.plain, self.cloud.dynamodb.scan(TableName="audit")["Items"])
+        every = map(item.plain, self.cloud.dynamodb.scan(TableName="audit")["Items"])
+        found = [row for row in every if "event_id" not in row]
         return sorted(found, key=lambda row: row["happened"])
 
     def everything(self) -> Any:
@@ -227,10 +231,22 @@ def stage(
     assert done.exit_code == Exit.DONE, done.output
     for row in cloud.dynamodb.scan(TableName="audit")["Items"]:
         cloud.dynamodb.delete_item(TableName="audit", Key={key: row[key] for key in ("pk", "sk")})
+    _edited(cloud)
     words = {"{plan}": plan, "{rules}": str(rules)}
     cloudwatch = Mutable(cloud.cloudwatch)
     connecting(monkeypatch, cloudwatch=lambda _client: cloudwatch)
     return Stage(cloud, functions, dlq, words, cloudwatch)
+
+
+def _edited(cloud: Any) -> None:
+    """A rule that was edited outside dlq, as the stream of the rules table tells it."""
+    keys = {"pipeline": "orders", "rule_id": "edited"}
+    old, new = ({**keys, "tenantId": tenant, "action": "HOLD"} for tenant in ("d", "e"))
+    cloud.put("rules", item.stored(new))
+    happened = int(time.time()) - 60
+    at = datetime.fromtimestamp(happened, UTC).isoformat()
+    told = {"pk": "orders#edited", "sk": f"{at}#1", "at": at, "happened": happened, **keys}
+    cloud.put("audit", item.stored({**told, "event_id": "1", "old": old, "new": new}))
 
 
 def _endpoints(cloud: Any, monkeypatch: pytest.MonkeyPatch) -> None:

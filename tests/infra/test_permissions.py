@@ -613,6 +613,29 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
         "DlqReader": {**SEE, **LIST_RULES},
         "RuleEditor": {"table Rules": {"dynamodb:UpdateItem"}},
     },
+    "dlq rules show": {
+        "DlqReader": {
+            **SEE,
+            "table Rules": {"dynamodb:Query"},
+            "table Letters": {"dynamodb:BatchGetItem"},
+            "table Audit/index/changes": {"dynamodb:Query"},
+        }
+    },
+    "dlq rules history": {
+        "DlqReader": {**SEE, "table Audit/index/changes": {"dynamodb:Query"}},
+    },
+    "dlq rules undo": {
+        "DlqReader": {
+            **SEE,
+            "table Rules": {"dynamodb:Query"},
+            "table Audit/index/changes": {"dynamodb:Query"},
+        },
+        "RuleEditor": {"table Rules": {"dynamodb:PutItem", "dynamodb:DeleteItem"}},
+    },
+    "dlq rules remove": {
+        "DlqReader": {**SEE, "table Rules": {"dynamodb:Query"}},
+        "RuleEditor": {"table Rules": {"dynamodb:DeleteItem"}},
+    },
     "dlq rules import": {
         "DlqReader": {**SEE, **LIST_RULES},
         "RuleEditor": {"table Rules": {"dynamodb:PutItem", "dynamodb:DeleteItem"}},

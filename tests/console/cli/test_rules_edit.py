@@ -287,8 +287,8 @@ def test_a_rule_that_another_person_writes_meanwhile_is_left_alone(
         orders.rule("r", tenantId="b", action="HOLD", max_matches=1)
         return real(*arguments)
 
-    real = rule_edit._checked
-    monkeypatch.setattr(rule_edit, "_checked", checked)
+    real = rule_edit.checked
+    monkeypatch.setattr(rule_edit, "checked", checked)
     done = add(dlq, *WRITTEN, *(["--replace"] if there else []))
     assert done.exit_code == Exit.ATTENTION
     assert "Rule r has just been changed by another person" in done.stderr
@@ -304,8 +304,8 @@ def test_a_verdict_that_is_written_back_meanwhile_is_no_change(
         orders.rule("r", tenantId="b", action="HOLD", status="VALID")
         return real(*arguments)
 
-    real = rule_edit._checked
-    monkeypatch.setattr(rule_edit, "_checked", checked)
+    real = rule_edit.checked
+    monkeypatch.setattr(rule_edit, "checked", checked)
     assert add(dlq, *WRITTEN, "--replace").exit_code == Exit.DONE
 
 

@@ -1,0 +1,120 @@
+"""One rule as it is, and how it came to be so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+
+from deadletter.contract import EVERY_PIPELINE
+from deadletter.failure.ledger import RuleCounts
+
+from . import deployed, rule_table
+from .adapter_errors import aws_errors
+from .answer import Answer
+from .app import App
+from .audit_lines import AuditLine
+from .audit_trail import AuditQuestion, read
+from .problem import Cause, Problem
+from .rule_list import PipelineRules, listed
+from .rule_table import table, target
+from .session import Session
+
+FIRST = datetime(2020, 1, 1, tzinfo=UTC)
+"""Before any change on record."""
+
+_MOST_SHOWN = 5  # changes of a rule that are shown beside it
+
+# Another person's clock may be ahead.
+_AHEAD = timedelta(minutes=5)
+
+
+@dataclass(frozen=True, slots=True)
+class ShownRule(Answer):
+    """What `dlq rules show` answers."""
+
+    at: Annotated[datetime, "when it was read"]
+    pipelines: Annotated[
+        Sequence[PipelineRules], "the rules with this id, as each pipeline judges them"
+    ]
+    changes: Annotated[Sequence[AuditLine], "the last changes, the newest first"]
+
+
+@dataclass(frozen=True, slots=True)
+class RuleChanges(Answer):
+    """What `dlq rules history` answers."""
+
+    at: Annotated[datetime, "when it was read"]
+    changes: Annotated[Sequence[AuditLine], "the newest first"]
+    more: Annotated[
+        datetime | None, "older changes may follow: ask again with this as --until; null if not"
+    ]
+
+
+def history(
+    session: Session,
+    pipeline: str | None,
+    rule_id: str | None,
+    *,
+    since: datetime = FIRST,
+    until: datetime | None = None,
+    limit: int = 50,
+) -> RuleChanges:
+    """The changes of the rules of a pipeline and of `*`, or of one rule."""
+    trail = read(
+        session,
+        AuditQuestion(
+            since=since,
+            until=until or session.now + _AHEAD,
+            pipelines=() if pipeline in (None, EVERY_PIPELINE) else (str(pipeline),),
+            what="rules",
+            target="" if rule_id is None else target(rule_id),
+            limit=limit,
+        ),
+    )
+    return RuleChanges(**session.place, at=session.now, changes=trail.changes, more=trail.more)
+
+
+def changes_of(session: Session, key: str, rule_id: str) -> Sequence[AuditLine]:
+    """The last changes of the rule that is stored under a key, the newest first."""
+    return [
+        line
+        for line in history(session, key, rule_id, limit=200).changes
+        if line.pipeline == key and line.outcome != "failed"
+    ]
+
+
+def show(session: Session, pipeline: str | None, rule_id: str) -> ShownRule:
+    """The rules with this id, what they do, what they have matched, and who changed them."""
+    app = session.app()
+    chosen = app.pipelines if pipeline in (None, EVERY_PIPELINE) else (app.pipeline(pipeline),)
+    keys = [EVERY_PIPELINE, *(each.name for each in chosen)]
+    stored = table(session.aws, app.rules_table).of_id(rule_id, keys)
+    if not stored:
+        raise Problem(f"There is no rule {rule_id!r}: see dlq rules list.", Cause.ABSENT)
+    now = session.clock()
+    pipelines = []
+    for each in chosen:
+        book = rule_table.book([row.columns for row in stored], deployed.terms(each))
+        counts = _counts(session, app, each.name, [r.counts_key for r in book.rules.values()])
+        if found := listed(stored, each.name, book, counts, now):
+            pipelines.append(PipelineRules(each.name, tuple(found)))
+    return ShownRule(
+        **session.place,
+        at=session.now,
+        pipelines=tuple(pipelines),
+        changes=history(session, pipeline, rule_id, limit=_MOST_SHOWN).changes,
+    )
+
+
+def _counts(
+    session: Session, app: App, pipeline: str, keys: Sequence[str]
+) -> Mapping[str, RuleCounts]:
+    from deadletter.aws.ledger import DynamoDBLedger
+
+    ledger = DynamoDBLedger(
+        session.aws.dynamodb, app.letters_table, pipeline, session.clock, keep_seconds=0
+    )
+    with aws_errors():
+        return ledger.counts(keys)

@@ -1,0 +1,164 @@
+"""`dlq rules show`, `history`, `undo` and `remove`."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from console.cli.exit import Exit
+from console.operations import item, rule_undo
+
+SAID = ("--reason", "a slip", "--yes")
+
+
+@pytest.fixture
+def orders(cloud: Any) -> Any:
+    cloud.deploy("orders", context=["tenantId"])
+    return cloud
+
+
+def add(dlq: Any, rule_id: str = "later", delay: str = "2h", *more: str) -> None:
+    done = dlq(
+        *("rules", "add", rule_id, "--tenant", "a", "--action", "delayed_redrive"),
+        *("--delay", delay, "--reason", "a batch", "--expires", "never", "--yes", *more),
+    )
+    assert done.exit_code == Exit.DONE, done.output
+
+
+def read(dlq: Any, *typed: str) -> Any:
+    done = dlq("rules", *typed, "--json")
+    assert done.exit_code == Exit.DONE, done.output
+    return json.loads(done.stdout)
+
+
+def test_a_mistyped_delay_is_taken_back_and_the_undo_too(orders: Any, dlq: Any) -> None:
+    add(dlq)
+    add(dlq, "later", "20h", "--replace")
+    answer = read(dlq, "undo", "later", *SAID)
+    assert orders.rules()["later"]["delay_seconds"] == 7_200
+    assert (answer["before"]["delay_seconds"], answer["rule"]["delay_seconds"]) == (72_000, 7_200)
+    read(dlq, "undo", "later", *SAID)
+    assert orders.rules()["later"]["delay_seconds"] == 72_000
+
+
+def test_a_rule_that_was_added_goes_and_one_that_was_removed_comes_back(
+    orders: Any, dlq: Any
+) -> None:
+    add(dlq)
+    before = orders.rules()["later"]
+    assert "removed" in dlq("rules", "remove", "later", *SAID).stdout
+    assert orders.rules() == {}
+    read(dlq, "undo", "later", *SAID)
+    assert orders.rules()["later"] == before
+    # The first change of all.
+    add(dlq, "new")
+    read(dlq, "undo", "new", *SAID)
+    assert set(orders.rules()) == {"later"}
+
+
+@pytest.mark.usefixtures("at_a_terminal")
+def test_an_undo_says_what_changes_and_asks(orders: Any, dlq: Any) -> None:
+    add(dlq)
+    add(dlq, "later", "20h", "--replace")
+    done = dlq("rules", "undo", "later", "--reason", "a slip", answers="n\n")
+    assert done.exit_code == Exit.ATTENTION
+    assert "Change rule later of orders back:" in done.stderr
+    assert "delay_seconds: 72000 -> 7200" in done.stderr
+    assert orders.rules()["later"]["delay_seconds"] == 72_000
+
+
+def test_a_rule_that_was_changed_elsewhere_is_left_alone_until_that_is_on_record(
+    orders: Any, dlq: Any
+) -> None:
+    add(dlq)
+    orders.rule("later", tenantId="b", action="HOLD")
+    done = dlq("rules", "undo", "later", *SAID)
+    assert done.exit_code == Exit.ATTENTION
+    assert "is not as its last change on record has left it" in done.stderr
+    assert orders.rules()["later"]["tenantId"] == "b"
+
+
+def test_a_rule_that_is_changed_between_the_look_and_the_undo_is_left_alone(
+    orders: Any, dlq: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add(dlq)
+    add(dlq, "later", "20h", "--replace")
+    real = rule_undo.checked
+
+    def checked(*arguments: Any) -> Any:
+        orders.rule("later", tenantId="b", action="HOLD")
+        return real(*arguments)
+
+    monkeypatch.setattr(rule_undo, "checked", checked)
+    done = dlq("rules", "undo", "later", *SAID)
+    assert done.exit_code == Exit.ATTENTION
+    assert "Rule later has just been changed by another person" in done.stderr
+    assert orders.rules()["later"]["tenantId"] == "b"
+
+
+def test_a_rule_that_would_be_invalid_again_stays_as_it_is(orders: Any, dlq: Any) -> None:
+    add(dlq)
+    add(dlq, "later", "20h", "--replace")
+    orders.deploy("orders", context=["customer"])
+    done = dlq("rules", "undo", "later", *SAID)
+    assert done.exit_code == Exit.ATTENTION
+    assert "would be INVALID in orders" in done.stderr
+
+
+def test_nothing_is_undone_of_a_rule_without_a_change_on_record(orders: Any, dlq: Any) -> None:
+    done = dlq("rules", "undo", "nobody", *SAID)
+    assert done.exit_code == Exit.ABSENT
+    assert "is on record" in done.stderr
+    gone = dlq("rules", "remove", "nobody", *SAID)
+    assert gone.exit_code == Exit.ABSENT
+
+
+def test_a_rule_goes_back_to_a_time(orders: Any, dlq: Any) -> None:
+    keys = {"pipeline": "orders", "rule_id": "later"}
+    columns = {**keys, "tenantId": "a", "action": "DELAYED_REDRIVE", "delay_seconds": 7_200}
+    happened = int(time.time()) - 7_200
+    at = datetime.fromtimestamp(happened, UTC).isoformat()
+    told = {"pk": "orders#later", "sk": f"{at}#1", "at": at, "happened": happened, **keys}
+    orders.put("audit", item.stored({**told, "event_id": "1", "new": columns}))
+    orders.put("rules", item.stored(columns))
+    add(dlq, "later", "20h", "--replace")
+    read(dlq, "undo", "later", "--to", "1h", *SAID)
+    assert orders.rules()["later"]["delay_seconds"] == 7_200
+    same = dlq("rules", "undo", "later", "--to", at, *SAID)
+    assert same.exit_code == Exit.ATTENTION
+    assert "nothing to do" in same.stderr
+    read(dlq, "undo", "later", "--to", "3h", *SAID)
+    assert orders.rules() == {}
+
+
+def test_the_history_has_the_changes_of_one_rule_or_of_all(orders: Any, dlq: Any) -> None:
+    add(dlq)
+    add(dlq, "other")
+    dlq("rules", "disable", "later", *SAID)
+    of_one = read(dlq, "history", "later")["changes"]
+    assert [change["command"] for change in of_one] == ["rules disable", "rules add"]
+    assert {change["target"] for change in of_one} == {"rule later"}
+    assert len(read(dlq, "history")["changes"]) == 3
+    page = dlq("rules", "history", "later").stdout
+    assert "rules disable: rule later of orders" in page
+    assert "enabled: none -> false" in page
+
+
+def test_a_rule_is_shown_with_what_it_matched_and_its_last_changes(orders: Any, dlq: Any) -> None:
+    add(dlq)
+    orders.rule("later", "*", tenantId="b", action="HOLD")
+    answer = read(dlq, "show", "later", "--pipeline", "orders")
+    [pipeline] = answer["pipelines"]
+    assert {(rule["pipeline"], rule["status"]) for rule in pipeline["rules"]} == {
+        ("orders", "VALID"),
+        ("*", "INVALID"),
+    }
+    page = dlq("rules", "show", "later").stdout
+    assert "DELAYED_REDRIVE by 2 h 00 min" in page
+    assert "Its last changes:" in page
+    assert "a batch" in page
+    assert dlq("rules", "show", "nobody").exit_code == Exit.ABSENT
