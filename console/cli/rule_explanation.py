@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -14,7 +15,7 @@ from deadletter.routing.decision import Decision, Divert, Hold, Park, Redrive, d
 
 from ..operations import rule_explanation as operation
 from ..operations.problem import Cause, Problem
-from ..operations.rule_explanation import Explanation
+from ..operations.rule_explanation import Explanation, TriedRule
 from ..operations.session import Session
 from ..operations.words import clock, count, duration, moment
 from .command import OnePipeline
@@ -34,6 +35,11 @@ ShowBody = Annotated[
 ]
 
 
+All = Annotated[
+    bool, typer.Option("--all", help="Every rule; else those that match, and the near misses.")
+]
+
+
 def explain(
     session: Session,
     message_id: MessageId = None,
@@ -42,11 +48,13 @@ def explain(
     body: Body = None,
     attribute: Attributes = None,
     show_body: ShowBody = False,
+    all_: All = False,
 ) -> Reply[Explanation]:
     """Why a letter is judged as it is.
 
-    The deployed router answers as it would answer the redriver: every rule with what the
-    letter lacks to match it, then the decision. Nothing is moved.
+    The deployed router answers as it would answer the redriver: the rules that match the
+    letter, those that nearly do with what it lacks, then the decision. --all and --json
+    have every rule. Nothing is moved.
 
     dlq looks for the letter among those that SQS hands out, 500 at most, and gives them
     back at once; or make up a letter with --body. A parked letter is judged as if it were
@@ -67,13 +75,26 @@ def explain(
         explanation = operation.explain(
             session, pipeline, letter, source=source, show_body=show_body
         )
-    return Reply(explanation, show)
+    return Reply(explanation, partial(show, everything=all_))
 
 
 _STYLES = {"matches and speaks": "good", "does not match": "faint", "disabled": "faint"}
 
 
-def show(explanation: Explanation) -> Iterator[Block]:
+MOST_NEAR_MISSES = 5
+"""Rules that do not match and are shown all the same: those that the letter lacks least for."""
+
+
+def worth_showing(tried: Sequence[TriedRule]) -> list[TriedRule]:
+    """The rules that say something about a letter, in their order, without what is far away."""
+    misses = [rule for rule in tried if rule.outcome == "does not match"]
+    near = sorted(misses, key=lambda rule: len(rule.missed))[:MOST_NEAR_MISSES]
+    near_ids = {id(rule) for rule in near}
+    silent = ("does not match", "disabled", "expired")
+    return [rule for rule in tried if rule.outcome not in silent or id(rule) in near_ids]
+
+
+def show(explanation: Explanation, *, everything: bool = True) -> Iterator[Block]:
     """The explanation for a person: rule by rule, then the decision."""
     yield line(
         Styled(f"Letter {explanation.message_id}", "strong"),
@@ -93,12 +114,16 @@ def show(explanation: Explanation) -> Iterator[Block]:
     yield line(
         "Rules, in the order they are tried:" if explanation.tried else "There are no rules."
     )
-    for rule in explanation.tried:
+    shown = list(explanation.tried) if everything else worth_showing(explanation.tried)
+    for rule in shown:
         invalid = rule.outcome.startswith("INVALID")
         style = "alarm" if invalid else _STYLES.get(rule.outcome, "")
         yield line(Styled(rule.rule_id, "strong"), "  ", Styled(rule.outcome, style), indent=2)
         for field in rule.missed:
             yield line(f"{field.path}: expected {field.expected}; found {field.found}", indent=6)
+    if more := len(explanation.tried) - len(shown):
+        rules = "1 more rule does" if more == 1 else f"{more:,} more rules do"
+        yield line(Styled(f"{rules} not match or are off: --all shows them", "faint"), indent=2)
     yield Line()
     decision = decode(explanation.decision)
     yield line("Decision: ", Styled(decision_text(decision, explanation.at), "strong"))

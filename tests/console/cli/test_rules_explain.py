@@ -166,3 +166,29 @@ def test_an_answer_without_an_explanation_is_refused(
     done = dlq("rules", "explain", "--body", "-", answers="{}")
     assert done.exit_code == Exit.ATTENTION
     assert "answered no explanation" in done.stderr
+
+
+def test_a_page_has_the_rules_that_match_and_the_near_misses(orders: Any, dlq: Any) -> None:
+    for number in range(12):
+        far = "" if number < 3 else f', "context": {{"region": ["r{number}"]}}'
+        orders.rule(
+            f"miss-{number:02}", action="HOLD",
+            pattern=f'{{"body": {{"tenantId": ["t{number}"]}}{far}}}',
+        )  # fmt: skip
+    orders.rule("off", tenantId="b", action="HOLD", enabled=False)
+    orders.rule("stop", tenantId="a", action="QUARANTINE", priority=900)
+    typed = ("rules", "explain", "--body", "-")
+    page = dlq(*typed, answers='{"tenantId": "a"}').stdout
+    assert "stop  matches and speaks" in page
+    assert [name for name in ("miss-00", "miss-01", "miss-02") if name in page] == [
+        "miss-00",
+        "miss-01",
+        "miss-02",
+    ]
+    assert page.count("miss-") == 5
+    assert "off  disabled" not in page
+    assert "8 more rules do not match or are off: --all shows them" in page
+    whole = dlq(*typed, "--all", answers='{"tenantId": "a"}').stdout
+    assert whole.count("miss-") == 12
+    assert "off  disabled" in whole
+    assert len(json.loads(dlq(*typed, "--json", answers="{}").stdout)["tried"]) == 14
