@@ -29,7 +29,11 @@ class ListedRule:
     pipeline: Annotated[str, "the key it is stored under: a pipeline, or `*` for all"]
     status: Annotated[str, "VALID, or INVALID: it can't be understood and matches nothing"]
     status_reason: Annotated[str | None, "why it is INVALID"]
-    effect: Annotated[str, "enforced, shadow, disabled, expired, used up or refused"]
+    effect: Annotated[
+        str,
+        "enforced, shadow, disabled, expired, not started, outside its active times, used up or "
+        "refused",
+    ]
     action: Annotated[str | None, "what it does; null if it was refused"]
     about: Annotated[str | None, "which letters it is about, in words; null if it was refused"]
     pattern: Annotated[
@@ -165,10 +169,9 @@ def _valid(stored: StoredRule, rule: Rule, counts: RuleCounts, now: float) -> Li
 
 def _effect(rule: Rule, matches: int, now: float) -> str:
     """What a rule does now."""
-    if not rule.enabled:
-        return "disabled"
-    if rule.expires_at is not None and rule.expires_at <= now:
-        return "expired"
+    idle = rule.idle(now)
+    if idle is not None:
+        return idle
     if rule.max_matches is not None and matches >= rule.max_matches:
         return "used up"
     return "shadow" if rule.mode is RuleMode.SHADOW else "enforced"

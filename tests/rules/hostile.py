@@ -148,6 +148,8 @@ _COLUMNS = [
     "queue",
     "policy",
     "expires_at",
+    "starts_at",
+    "active",
     "max_matches",
     "tenantId",
     "reason",

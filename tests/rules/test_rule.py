@@ -44,6 +44,8 @@ def test_an_edit_of_what_a_rule_does_gives_another_version(edited: dict[str, Any
         {"mode": "shadow"},
         {"priority": 7},
         {"expires_at": NOW},
+        {"starts_at": NOW},
+        {"active": "22:00-06:00 Europe/Berlin"},
         {"reason": "another", "ticket": "T-1", "created_by": "me"},
         {"action": " hold "},
         {"tenantId": GONE, "pattern": '{"context": {"tenantId": ["a"]}}'},
@@ -178,9 +180,9 @@ def test_a_pattern_may_be_a_dynamodb_map() -> None:
 # Invalid rules, and the sentence that says why.
 
 FIELDS = (
-    "action, checked_at, created_by, delay_seconds, enabled, expires_at, max_matches, "
-    "messageType, mode, pattern, pipeline, policy, priority, queue, reason, rule_id, status, "
-    "status_reason, tenantId, ticket"
+    "action, active, checked_at, created_by, delay_seconds, enabled, expires_at, max_matches, "
+    "messageType, mode, pattern, pipeline, policy, priority, queue, reason, rule_id, starts_at, "
+    "status, status_reason, tenantId, ticket"
 )
 NO_END = "expires_at must be epoch seconds or an ISO 8601 time"
 NO_PATTERN = "a rule needs a pattern or a context column, such as tenantId"

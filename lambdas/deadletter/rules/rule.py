@@ -16,6 +16,7 @@ from deadletter.contract import DAY, EVERY_PIPELINE, HOUR, MAIN_DLQ, rule_counts
 from deadletter.message.strict_json import Unreadable, read_json
 from deadletter.rules.pattern import PatternRefused, compile_pattern
 from deadletter.rules.version import version_of
+from deadletter.rules.windows import Window, WindowRefused, any_open, read_windows
 from deadletter.settings.pipeline import Pipeline
 
 DEFAULT_PRIORITY = 100
@@ -54,9 +55,10 @@ STOPPING = frozenset({Action.QUARANTINE, Action.DEDICATED_DLQ, Action.HOLD})
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One valid rule. `expires_at` is epoch seconds, `delay_seconds` is seconds.
+    """One valid rule. `starts_at` and `expires_at` are epoch seconds, `delay_seconds` is seconds.
 
-    `version` changes with what the rule does and to which letters.
+    `active` are the windows in which it acts; without any it acts at all times. `version` changes
+    with what the rule does and to which letters.
     """
 
     rule_id: str
@@ -71,6 +73,8 @@ class Rule:
     policy: str | None = None
     expires_at: float | None = None
     max_matches: int | None = None
+    starts_at: float | None = None
+    active: tuple[Window, ...] = ()
     version: str = field(init=False, default="")
 
     def __post_init__(self) -> None:
@@ -86,6 +90,18 @@ class Rule:
     def order(self) -> tuple[int, bool, str]:
         """Priority, then the pipeline's own rules before those of `*`, then the id."""
         return (self.priority, self.pipeline == EVERY_PIPELINE, self.rule_id)
+
+    def idle(self, now: float) -> str | None:
+        """Why the rule does nothing at `now` (epoch seconds), or None if it acts or counts."""
+        if not self.enabled:
+            return "disabled"
+        if self.expires_at is not None and self.expires_at <= now:
+            return "expired"
+        if self.starts_at is not None and now < self.starts_at:
+            return "not started"
+        if self.active and not any_open(self.active, now):
+            return "outside its active times"
+        return None
 
 
 # The columns that say what a rule does and to which letters.
@@ -110,6 +126,8 @@ _FIELDS = frozenset(
         "policy",
         "expires_at",
         "max_matches",
+        "starts_at",
+        "active",
     }
 )
 COLUMNS = _FIELDS | _NOTES
@@ -169,7 +187,11 @@ def read_rule(item: Mapping[str, Any], pipeline: Pipeline) -> Rule:
         policy=_choice("policy", item.get("policy"), tuple(pipeline.policies)),
         expires_at=_epoch_seconds("expires_at", item.get("expires_at")),
         max_matches=_whole_number("max_matches", item.get("max_matches"), None, low=1),
+        starts_at=_epoch_seconds("starts_at", item.get("starts_at")),
+        active=_windows(item.get("active")),
     )
+    if (rule.starts_at or -math.inf) >= (rule.expires_at or math.inf):
+        raise RuleRefused("starts_at must be before expires_at")
     needed = _NEEDS.get(action)
     if needed and getattr(rule, needed) is None:
         raise RuleRefused(f"{action} needs {needed}")
@@ -347,6 +369,15 @@ def _queue(value: object, allowed: tuple[str, ...]) -> str | None:
 def _unknown(name: str, value: object, allowed: Iterable[str]) -> RuleRefused:
     choices = f"is unknown; allowed are {', '.join(allowed) or 'none in this pipeline'}"
     return RuleRefused(f"{name} {_cut(repr(value), _MAX_QUOTE)} {choices}", f"{name} {choices}")
+
+
+def _windows(value: object) -> tuple[Window, ...]:
+    if value is None:
+        return ()
+    try:
+        return read_windows(value)
+    except WindowRefused as error:
+        raise RuleRefused(f"active {error}", f"active {error.gist}") from error
 
 
 def _epoch_seconds(name: str, value: object) -> float | None:

@@ -82,11 +82,11 @@ class RuleBook:
     ) -> Match:
         """The first enforced rule that matches, and the shadow rules that match before it.
 
-        A rule is passed over if it is expired, or if it has matched `max_matches` times
-        (`matches` says how often). For a letter in a dedicated DLQ (`diverted`) the
-        DEDICATED_DLQ rules are passed over too. A rule that is too costly to judge applies if it
-        would stop the letter, because no letter escapes such a rule by its size; any other
-        does not match.
+        A rule is passed over if it is expired, has not started or is outside its windows, or if it
+        has matched `max_matches` times (`matches` says how often). For a letter in a dedicated DLQ
+        (`diverted`) the DEDICATED_DLQ rules are passed over too. A rule that is too costly to judge
+        applies if it would stop the letter, because no letter escapes such a rule by its size; any
+        other does not match.
         """
         shadows: list[str] = []
         costly: list[str] = []
@@ -141,8 +141,8 @@ class RuleBook:
         """The name of the rules that are in force at `now`, and of what each of them does.
 
         It is another one whenever a letter that waits may have to be judged otherwise: a rule was
-        edited, switched, added, removed or put in another order, has ended, or has used up its
-        matches. Rules that only count are left out.
+        edited, switched, added, removed or put in another order, has begun or ended, has used up
+        its matches, or one of its windows has opened or closed. Rules that only count are left out.
         """
         in_force = tuple(rule.rule_id for rule in self._in_force(now, matches))
         if self._editions.get("of") != in_force:
@@ -166,10 +166,9 @@ class RuleBook:
         return tuple(
             rule.rule_id
             for rule in self.rules.values()
-            if rule.enabled
-            and (rule.expires_at is None or rule.expires_at > now)
-            and rule.max_matches is not None
+            if rule.max_matches is not None
             and matches.get(rule.rule_id, 0) >= rule.max_matches
+            and rule.idle(now) is None
         )
 
     def of_all_pipelines(self, rule_ids: Iterable[str]) -> tuple[str, ...]:
@@ -196,10 +195,9 @@ def _stops(rule: Rule) -> bool:
 
 def _barred(rule: Rule, now: float, matches: Mapping[str, int], diverted: bool) -> str | None:
     """The reason why a rule is not tried, or None."""
-    if not rule.enabled:
-        return "disabled"
-    if rule.expires_at is not None and rule.expires_at <= now:
-        return "expired"
+    idle = rule.idle(now)
+    if idle is not None:
+        return idle
     if rule.max_matches is not None and matches.get(rule.rule_id, 0) >= rule.max_matches:
         return "has reached its max_matches"
     if diverted and rule.action is Action.DEDICATED_DLQ:
