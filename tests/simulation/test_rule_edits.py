@@ -345,3 +345,46 @@ def test_the_review_of_a_lane_is_in_the_row_of_the_lane(stage: Stage) -> None:
     review = json.loads(row["review"]["S"])
     assert review["is_done"] is True
     assert len(review["edition"]) == 16
+
+
+class Writes:
+    """A table that counts the writes to letters in the waiting room."""
+
+    def __init__(self, inner: Any) -> None:
+        self.letters = 0
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        call = getattr(self._inner, name)
+        if name != "update_item":
+            return call
+
+        def update(**options: Any) -> Any:
+            self.letters += "#letter#" in options["Key"]["pk"]["S"]
+            return call(**options)
+
+        return update
+
+
+def test_of_a_thousand_letters_those_set_free_leave_at_the_next_run_and_no_other_is_written(
+    stage: Stage,
+) -> None:
+    stage.add_rule("stop", **ACME)
+    dead(stage, {"a": 600, "b": 400})
+    for _ in range(20):
+        if lanes(stage)["rule:stop"] == 1_000:
+            break
+        runs(stage, 1)
+    assert lanes(stage) == {"rule:stop": 1_000}
+    stage.add_rule("stop", **NARROW)
+    edit = stage.clock()
+    table: Any = Writes(stage.dynamodb)
+    stage.dynamodb = table
+    runs(stage, 1)
+    # The next run comes within a minute, and takes less than another.
+    assert stage.clock() - edit < 2 * MINUTE
+    assert kinds(stage.bodies(stage.main)) == {"a": 600}
+    assert lanes(stage) == {"rule:stop": 400}
+    runs(stage, 5)
+    # Each letter that is set free is written once; the others never.
+    assert table.letters == 600

@@ -574,11 +574,11 @@ class Witness:
 
     def in_room(self) -> set[str]:
         """The messages in the waiting room, each with its whole letter."""
-        return {
-            uid_of(self._letter_of(item))
-            for item in self._dynamodb.items(LETTERS)
-            if "copy" in item
-        }
+        return {self.uid_in(item) for item in self._dynamodb.items(LETTERS) if "copy" in item}
+
+    def uid_in(self, item: Mapping[str, Any]) -> str:
+        """The name of the message in an item of the waiting room."""
+        return uid_of(self._letter_of(item))
 
     def lanes(self) -> set[str]:
         """The lanes of the waiting room that have letters in them."""
