@@ -58,7 +58,7 @@ class RuleUndoing:
         if _image(changes[0].after) != is_now:
             raise Problem(
                 f"Rule {rule_id} is not as its last change on record has left it: changes made "
-                "outside dlq are on record seconds later. Look again: dlq rules history "
+                "by other means are on record seconds later. Look again: dlq rules history "
                 f"{rule_id}.",
                 Cause.FAILED,
             )
