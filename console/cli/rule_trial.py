@@ -12,6 +12,7 @@ from deadletter.contract import MAIN_DLQ
 from ..operations import rule_text
 from ..operations.peek import MOST
 from ..operations.problem import Cause, Problem
+from ..operations.rule_backtest import Against
 from ..operations.rule_trial import SAMPLE, RuleTrial, try_rule
 from ..operations.session import Session
 from ..operations.words import count
@@ -36,6 +37,14 @@ Limit = Annotated[
     int, typer.Option("--limit", metavar="N", min=1, max=MOST, help="Letters to sample.")
 ]
 
+Tried = Annotated[
+    Against,
+    typer.Option(
+        "--against",
+        help="Letters of a queue (see --source), parked ones, or those that wait in lanes.",
+    ),
+]
+
 
 def try_(
     session: Session,
@@ -48,12 +57,14 @@ def try_(
     limit: Limit = SAMPLE,
     body: Body = None,
     attribute: Attributes = None,
+    against: Tried = Against.SAMPLE,
 ) -> Reply[RuleTrial]:
     """How many letters a rule would match, and what the others lack.
 
     Name a rule of the table, or give its conditions as options. It is tried without other
     rules, also if it is disabled or expired, on a sample of the DLQ or on letters of
-    --body. Nothing is moved; sampled letters are given back at once.
+    --body, or on up to --limit parked or waiting letters. Nothing is moved; sampled letters
+    are given back at once.
 
     Values of messages are never shown, only their kind.
     """
@@ -62,6 +73,11 @@ def try_(
         raise Problem(
             "Name a rule, or say what it is about: --tenant, --where, --pattern.", Cause.INPUT
         )
+    if against is not Against.SAMPLE and (body is not None or source != MAIN_DLQ):
+        raise Problem(
+            f"--against {against} chooses the letters itself: leave out --body and --source.",
+            Cause.INPUT,
+        )
     trial = try_rule(
         session,
         pipeline,
@@ -69,6 +85,7 @@ def try_(
         source=source,
         limit=limit,
         pasted=None if body is None else letters_in_file(session, body, attribute or ()),
+        against=against,
     )
     return Reply(trial, show)
 

@@ -53,6 +53,7 @@ typer_app = lazy_group(
             [
                 "dlq rules test stop-acme --pipeline orders",
                 "dlq rules test --tenant acme --limit 200",
+                "dlq rules test --tenant acme --against waiting",
                 "dlq rules test --pattern @pattern.json --body letter.json",
             ],
         ),

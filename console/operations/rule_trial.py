@@ -19,6 +19,7 @@ from .aws import Aws
 from .letters import Sample
 from .peek import HIDDEN
 from .problem import Cause, Problem
+from .rule_backtest import Against, kept_letters
 from .session import Session
 
 if TYPE_CHECKING:
@@ -54,7 +55,9 @@ class RuleTrial(Answer):
     pipeline: Annotated[str, "the pipeline whose settings it was tried with"]
     rule_id: Annotated[str | None, "the rule; null if it is in no table"]
     pattern: Annotated[Mapping[str, Any], "its event pattern, shorthand included"]
-    source: Annotated[str, "where the letters come from: a queue's id, or a file"]
+    source: Annotated[
+        str, "where the letters come from: a queue's id, `parked`, `waiting`, or a file"
+    ]
     looked_at: Annotated[int, "letters it was tried on"]
     matched: Annotated[int, "of them, those it would match"]
     matching: Annotated[Sequence[str], "MessageIds of those"]
@@ -70,11 +73,12 @@ def try_rule(
     source: str = MAIN_DLQ,
     limit: int = SAMPLE,
     pasted: Sample | None = None,
+    against: Against = Against.SAMPLE,
 ) -> RuleTrial:
     """How many letters a rule would match, and what the others lack.
 
     `rule` is the id of a rule in the table, or columns that say which letters it matches.
-    The letters are those pasted, or else a sample of the source.
+    The letters are those pasted, or else a sample of the source, or those that are kept `against`.
     """
     app = session.app()
     chosen = app.pipeline(pipeline)
@@ -84,7 +88,10 @@ def try_rule(
         else {"rule_id": _UNNAMED, "action": Action.DEFAULT, **rule}
     )
     valid = _read(columns, chosen, deployed.terms(chosen))
-    sample = pasted or letters.sampled(session.aws.sqs, chosen, source, limit, session.clock)
+    if against is not Against.SAMPLE:
+        sample = kept_letters(session, app, chosen, against, limit)
+    else:
+        sample = pasted or letters.sampled(session.aws.sqs, chosen, source, limit, session.clock)
     outcome = tried(session, app, chosen, columns, sample)
     return RuleTrial(
         **session.place,

@@ -591,7 +591,8 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
     "dlq rules list": {
         "DlqReader": {**SEE, **LIST_RULES, "table Letters": {"dynamodb:Query"}},
     },
-    "dlq rules test": {"DlqReader": {**SEE, **TRY_RULES}, "BodyReader": LOOK_INTO},
+    # Beside a queue it is tried on parked letters, or on those that wait.
+    "dlq rules test": {"DlqReader": {**SEE, **FIGURES, **TRY_RULES}, **BODIES},
     "dlq rules explain": {
         "DlqReader": {**SEE, "routers": {"lambda:InvokeFunction"}},
         "BodyReader": LOOK_INTO,

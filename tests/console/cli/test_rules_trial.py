@@ -9,8 +9,12 @@ import pytest
 from botocore.exceptions import ClientError
 
 from console.cli.exit import Exit
+from deadletter.contract import PARKED_LANE
 from deadletter.message.letter import Letter, to_event
+from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp, attribute
+from deadletter.redrive.order import Order
+from deadletter.routing.decision import Hold
 from tests.console.conftest import TRUSTED
 
 
@@ -214,3 +218,44 @@ def test_a_function_of_another_version_is_refused(orders: Any, dlq: Any, functio
     done = dlq("rules", "test", "--tenant", "a")
     assert done.exit_code == Exit.ABSENT
     assert "use the dlq of the version that is deployed" in done.stderr
+
+
+def waits(orders: Any, lane: str, copy: str, tenant: str) -> None:
+    """A letter that waits in a lane."""
+    letter = Letter(copy, json.dumps({"tenantId": tenant}))
+    held = Order(ReceivedLetter(letter, "", 0.0), Hold(lane, 1.0, "test"), Stamp(copy))
+    assert orders._room("orders").admit([held])
+
+
+@pytest.fixture
+def elsewhere(orders: Any) -> Any:
+    """One letter waits as due, two are held by a rule, one is parked, one is in the DLQ."""
+    waits(orders, "due", "one", "a")
+    waits(orders, "rule:stop", "two", "a")
+    waits(orders, "rule:stop", "three", "b")
+    orders.park("orders", "POISON", body='{"tenantId": "a"}')
+    orders.letter('{"tenantId": "a"}')
+    return orders
+
+
+def test_a_rule_is_tried_on_the_letters_that_wait_in_every_lane(elsewhere: Any, dlq: Any) -> None:
+    answer = trial(dlq, "--tenant", "a", "--against", "waiting")
+    assert (answer["source"], answer["matched"], answer["looked_at"]) == ("waiting", 2, 3)
+    assert set(answer["matching"]) == {"one", "two"}
+    assert trial(dlq, "--tenant", "a", "--against", "waiting", "--limit", "1")["looked_at"] == 1
+
+
+def test_a_rule_is_tried_on_parked_letters(elsewhere: Any, dlq: Any) -> None:
+    answer = trial(dlq, "--tenant", "a", "--against", "parked")
+    assert (answer["source"], answer["matched"], answer["looked_at"]) == ("parked", 1, 1)
+    assert trial(dlq, "--tenant", "b", "--against", "parked")["matched"] == 0
+    waits(elsewhere, PARKED_LANE, "rescued", "b")
+    answer = trial(dlq, "--tenant", "b", "--against", "parked")
+    assert (answer["matching"], answer["looked_at"]) == (["rescued"], 2)
+
+
+def test_letters_are_chosen_in_one_way_only(orders: Any, dlq: Any) -> None:
+    for more in (["--source", "bulk"], ["--body", "-"]):
+        done = dlq("rules", "test", "--tenant", "a", "--against", "parked", *more)
+        assert done.exit_code == Exit.USAGE
+        assert "leave out --body and --source" in done.stderr
