@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
-from deadletter.contract import MAIN_DLQ, PARKED_LANE
+from deadletter.contract import MAIN_DLQ, PARKED_LANE, is_of_delays
 from deadletter.message.letter import Letter
 from deadletter.message.stamp import Stamp
-from deadletter.routing.decision import DUE, encode
+from deadletter.routing.decision import encode
 
 from . import deployed
 from .adapter_errors import aws_errors
@@ -116,7 +116,7 @@ def _question_of(
     stamp = waiting.stamp
     return Question(
         _sent_by_us(letter, stamp),
-        served=waiting.lane == DUE,
+        served=is_of_delays(waiting.lane),
         home=MAIN_DLQ if waiting.lane == PARKED_LANE else waiting.home,
         spared=stamp.spared if stamp else 0,
         replay=is_of_run(waiting.lane),
