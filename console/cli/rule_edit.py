@@ -71,6 +71,10 @@ MaxMatches = Annotated[
     int | None,
     typer.Option("--max-matches", metavar="N", help="Stop acting after so many letters."),
 ]
+Breadth = Annotated[
+    str | None,
+    typer.Option("--breadth", metavar="all", help="Say that it is meant to stop every letter."),
+]
 Ticket = Annotated[
     str | None, typer.Option("--ticket", metavar="TEXT", help="Where the rule is discussed.")
 ]
@@ -92,6 +96,7 @@ def add(
     mode: Mode = None,
     expires: Expires = None,
     max_matches: MaxMatches = None,
+    breadth: Breadth = None,
     reason: Reason = None,
     ticket: Ticket = None,
     replace: Replace = False,
@@ -119,6 +124,7 @@ def add(
         "mode": mode,
         "expires_at": _end(expires, session.now),
         "max_matches": max_matches,
+        "breadth": breadth,
         "reason": why,
         "ticket": ticket,
     }

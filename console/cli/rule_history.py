@@ -46,7 +46,7 @@ def history(
 ) -> Reply[RuleChanges]:
     """The changes of rules, the newest first: who, when, why, and each column that changed.
 
-    Changes that were made outside dlq, as in the DynamoDB console, are on record seconds
+    Changes that were made elsewhere, as in the DynamoDB console, are on record seconds
     later. `dlq rules undo` takes the last change of a rule back.
     """
     answer = operation.history(

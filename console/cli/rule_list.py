@@ -68,6 +68,8 @@ def show_rules(pipeline: PipelineRules, now: datetime) -> Iterator[Block]:
             indent=2,
         )  # fmt: skip
         yield line(*_state(rule, now), indent=4)
+        if rule.status_reason:
+            yield line(Styled(f"Note: {rule.status_reason}", "alarm"), indent=4)
         yield from _why(rule)
 
 

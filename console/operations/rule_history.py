@@ -96,9 +96,10 @@ def show(session: Session, pipeline: str | None, rule_id: str) -> ShownRule:
     now = session.clock()
     pipelines = []
     for each in chosen:
-        book = rule_table.book([row.columns for row in stored], deployed.terms(each))
+        terms = deployed.terms(each)
+        book = rule_table.book([row.columns for row in stored], terms)
         counts = _counts(session, app, each.name, [r.counts_key for r in book.rules.values()])
-        if found := listed(stored, each.name, book, counts, now):
+        if found := listed(stored, terms, book, counts, now):
             pipelines.append(PipelineRules(each.name, tuple(found)))
     return ShownRule(
         **session.place,

@@ -9,8 +9,9 @@ from typing import Annotated, Any
 
 from deadletter.contract import EVERY_PIPELINE
 from deadletter.failure.ledger import RuleCounts
-from deadletter.rules.rule import Rule, RuleMode
+from deadletter.rules.rule import Rule, RuleMode, notes_of
 from deadletter.rules.rulebook import RuleBook
+from deadletter.settings.pipeline import Pipeline
 
 from . import deployed, rule_table, rule_text
 from .adapter_errors import aws_errors
@@ -28,7 +29,7 @@ class ListedRule:
     rule_id: Annotated[str, "id of the rule"]
     pipeline: Annotated[str, "the key it is stored under: a pipeline, or `*` for all"]
     status: Annotated[str, "VALID, or INVALID: it can't be understood and matches nothing"]
-    status_reason: Annotated[str | None, "why it is INVALID"]
+    status_reason: Annotated[str | None, "why it is INVALID, or what to know of a VALID one"]
     effect: Annotated[
         str,
         "enforced, shadow, disabled, expired, not started, outside its active times, used up or "
@@ -95,9 +96,10 @@ def list_rules(session: Session, pipelines: Sequence[str]) -> RuleList:
 def _rules_of(
     session: Session, app: App, pipeline: DeployedPipeline, stored: Sequence[StoredRule]
 ) -> Sequence[ListedRule]:
-    book = rule_table.book([rule.columns for rule in stored], deployed.terms(pipeline))
+    terms = deployed.terms(pipeline)
+    book = rule_table.book([rule.columns for rule in stored], terms)
     counts = _counts(session, app.letters_table, pipeline.name)
-    return listed(stored, pipeline.name, book, counts, session.clock())
+    return listed(stored, terms, book, counts, session.clock())
 
 
 def _counts(session: Session, table: str, pipeline: str) -> Mapping[str, RuleCounts]:
@@ -116,7 +118,7 @@ def _strays(stored: Sequence[StoredRule], app: App) -> list[StoredRule]:
 
 def listed(
     stored: Sequence[StoredRule],
-    pipeline: str,
+    terms: Pipeline,
     book: RuleBook,
     counts: Mapping[str, RuleCounts],
     now: float,
@@ -131,23 +133,26 @@ def listed(
     tried: list[tuple[tuple[int, bool, str], ListedRule]] = []
     refused: list[ListedRule] = []
     for row in stored:
-        if row.pipeline not in (pipeline, EVERY_PIPELINE):
+        if row.pipeline not in (terms.name, EVERY_PIPELINE):
             continue
         rule = book.rules.get(row.rule_id)
         if rule is not None and rule.pipeline == row.pipeline:
             known = counts.get(rule.counts_key, RuleCounts())
-            tried.append((rule.order, _valid(row, rule, known, now)))
+            notes = notes_of(rule, row.columns, terms)
+            tried.append((rule.order, _valid(row, rule, known, now, notes)))
         else:
             refused.append(_refused(row, reasons[row.rule_id].pop(0)))
     return refused + [rule for _, rule in sorted(tried, key=lambda pair: pair[0])]
 
 
-def _valid(stored: StoredRule, rule: Rule, counts: RuleCounts, now: float) -> ListedRule:
+def _valid(
+    stored: StoredRule, rule: Rule, counts: RuleCounts, now: float, notes: Sequence[str]
+) -> ListedRule:
     return ListedRule(
         rule_id=rule.rule_id,
         pipeline=rule.pipeline,
         status="VALID",
-        status_reason=None,
+        status_reason="; ".join(notes) or None,
         effect=_effect(rule, counts.matched, now),
         action=str(rule.action),
         about=rule_text.about(rule.pattern),

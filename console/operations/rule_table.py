@@ -155,7 +155,8 @@ def canonical(columns: Mapping[str, Any]) -> dict[str, Any]:
     """
     first = ("pipeline", "rule_id", "action")
     context = sorted(columns.keys() - COLUMNS - VERDICT)
-    rest = (column.name for column in fields(Rule) if column.name not in first)
+    of_rule = (column.name for column in fields(Rule))
+    rest = (name for name in (*of_rule, "breadth") if name not in first and name not in VERDICT)
     names = (*first, *context, *rest, *NOTES)
     rule = {name: columns[name] for name in names if name in columns}
     if isinstance(pattern := rule.get("pattern"), str):

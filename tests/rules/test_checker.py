@@ -65,6 +65,8 @@ def written(finding: RuleFinding, item: Mapping[str, Any]) -> dict[str, Any]:
     columns = {"status": str(finding.verdict.status), "checked_at": finding.verdict.at}
     if finding.verdict.reason is not None:
         columns["status_reason"] = finding.verdict.reason
+    if finding.verdict.version is not None:
+        columns["version"] = finding.verdict.version
     return {**{name: value for name, value in item.items() if name not in VERDICT}, **columns}
 
 
@@ -81,8 +83,37 @@ def test_a_valid_rule_gets_its_verdict_and_no_announcement() -> None:
         RuleStatus.VALID,
         None,
         "2026-09-21T14:13:20+00:00",
+        read_rule(rule(), ORDERS).version,
     )
     assert finding.refusal is None
+
+
+BROAD = {
+    "pipeline": "orders",
+    "rule_id": "r",
+    "action": "HOLD",
+    "pattern": '{"pipeline": ["orders"]}',
+}
+
+
+def test_a_broad_rule_is_invalid_when_it_is_typed_and_valid_if_it_was() -> None:
+    assert verdict(judged(BROAD))[0] == "INVALID"
+    # Typed over a narrow one in the console, which keeps the verdict of before.
+    valid = {"status": "VALID", "checked_at": "before"}
+    assert verdict(judged({**BROAD, **valid}, {**rule(), **valid}))[0] == "INVALID"
+    # It was valid before the word was asked for: another reason is no edit of what it does.
+    edited = judged({**BROAD, **valid, "reason": "another"}, {**BROAD, **valid})
+    status, note = verdict(edited)
+    assert status == "VALID"
+    assert note is not None
+    assert "breadth = all" in note
+
+
+def test_what_the_author_of_a_valid_rule_should_know_is_on_its_row() -> None:
+    assert verdict(judged(rule(tenantId="acme*"))) == (
+        "VALID",
+        "* and ? are no wildcards in tenantId: use a pattern with wildcard",
+    )
 
 
 def test_an_invalid_rule_gets_the_reason_and_is_announced() -> None:

@@ -157,10 +157,27 @@ def test_an_expiry_is_epoch_seconds_or_iso_8601_in_utc_by_default(
     assert read_rule(item(expires_at=typed), PIPELINE).expires_at == moment
 
 
-@pytest.mark.parametrize("value", ["a", 5, Decimal(5), 1.5, True, ""])
-def test_shorthand_is_an_exact_match_on_the_context(value: Any) -> None:
-    rule = read_rule(item(tenantId=value, messageType="order"), PIPELINE)
-    assert rule.pattern == {"context": {"tenantId": [value], "messageType": ["order"]}}
+@pytest.mark.parametrize(
+    ("typed", "means"),
+    [
+        ("a", ["a"]),
+        (" a\n", ["a"]),
+        (True, [True]),
+        ("true", ["true"]),
+        ("", [""]),
+        # A number and its text are typed alike, and letters have either.
+        (5, [5, "5"]),
+        (Decimal(5), [5, "5"]),
+        (1.5, [1.5, "1.5"]),
+        ("42", ["42", 42]),
+        ("1.5", ["1.5", 1.5]),
+        ("007", ["007"]),
+        ("4e2000", ["4e2000"]),
+    ],
+)
+def test_shorthand_is_an_exact_match_on_the_context(typed: Any, means: list[Any]) -> None:
+    rule = read_rule(item(tenantId=typed, messageType="order"), PIPELINE)
+    assert rule.pattern == {"context": {"tenantId": means, "messageType": ["order"]}}
 
 
 def test_shorthand_joins_a_pattern_on_another_context() -> None:
@@ -180,10 +197,11 @@ def test_a_pattern_may_be_a_dynamodb_map() -> None:
 # Invalid rules, and the sentence that says why.
 
 FIELDS = (
-    "action, active, checked_at, created_by, delay_seconds, enabled, expires_at, max_matches, "
-    "messageType, mode, pattern, pipeline, policy, priority, queue, reason, rule_id, starts_at, "
-    "status, status_reason, tenantId, ticket"
+    "action, active, breadth, checked_at, created_by, delay_seconds, enabled, expires_at, "
+    "max_matches, messageType, mode, pattern, pipeline, policy, priority, queue, reason, rule_id, "
+    "starts_at, status, status_reason, tenantId, ticket, version"
 )
+NOT_AN_ID = "rule_id must be at most 200 bytes of printable characters without |"
 NO_END = "expires_at must be epoch seconds or an ISO 8601 time"
 NO_PATTERN = "a rule needs a pattern or a context column, such as tenantId"
 NOT_PLAIN = "a pattern holds text, numbers, true, false, null, lists and maps only"
@@ -195,6 +213,10 @@ NOT_PLAIN = "a pattern holds text, numbers, true, false, null, lists and maps on
         ({"rule_id": GONE}, "rule_id must be text"),
         ({"rule_id": ""}, "rule_id must be text"),
         ({"rule_id": Decimal(7)}, "rule_id must be text"),
+        ({"rule_id": "x" * 201}, NOT_AN_ID),
+        ({"rule_id": "\u00e9" * 101}, NOT_AN_ID),
+        ({"rule_id": "a|b"}, NOT_AN_ID),
+        ({"rule_id": "a\nb"}, NOT_AN_ID),
         ({"tenant": "a"}, f"unknown field 'tenant'; allowed are {FIELDS}"),
         ({"action": GONE}, f"action is missing; allowed are {ACTIONS}"),
         ({"action": "DELETE"}, f"action 'DELETE' is unknown; allowed are {ACTIONS}"),

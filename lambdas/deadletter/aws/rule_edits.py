@@ -100,6 +100,7 @@ class DynamoDBVerdicts:
             "status": str(verdict.status),
             "checked_at": verdict.at,
             "status_reason": verdict.reason,
+            "version": verdict.version,
         }
         try:
             self._client.update_item(

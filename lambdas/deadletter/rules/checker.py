@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from deadletter.contract import EVERY_PIPELINE
-from deadletter.rules.rule import COLUMNS, VERDICT, RuleRefused, is_disabled, read_rule
+from deadletter.rules.rule import COLUMNS, VERDICT, RuleRefused, is_disabled, notes_of, read_rule
 from deadletter.settings.json_fields import BadSettings
 from deadletter.settings.pipeline import Pipeline, RetryPolicy
 
@@ -57,7 +57,8 @@ class RuleEdit:
 class RuleVerdict:
     """The verdict that is written onto an item if the item is still the one that was judged.
 
-    `judged` are the judged columns, and `absent` the columns that it did not have.
+    `judged` are the judged columns, and `absent` the columns that it did not have. `version` is
+    that of a valid rule.
     """
 
     pipeline: str
@@ -67,6 +68,7 @@ class RuleVerdict:
     status: RuleStatus
     reason: str | None
     at: str
+    version: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,24 +251,46 @@ def check(edit: RuleEdit, pipelines: Mapping[str, Pipeline], now: float) -> Rule
         )
     if edit.new is None or new is None:
         return RuleFinding(change)
-    why, refusal = _judge(edit, new, pipelines)
+    concerned = _concerned(edit.pipeline, pipelines)
+    why, refusal = _judge(edit, _as_judged_before(edit, new, concerned.values()), pipelines)
     status = RuleStatus.VALID if refusal is None else RuleStatus.INVALID
     if (edit.new.get("status"), edit.new.get("status_reason")) == (status, why):
         return RuleFinding(change, None, refusal if change else None)
     judged = dict(sorted(new.items())[:_MOST_COMPARED])
     # With the keys in the condition, the write cannot create a deleted rule again.
     judged |= {"pipeline": edit.pipeline, "rule_id": edit.rule_id}
-    concerned = _concerned(edit.pipeline, pipelines).values()
-    columns = COLUMNS.union(*(pipeline.context for pipeline in concerned))
+    columns = COLUMNS.union(*(pipeline.context for pipeline in concerned.values()))
     absent = tuple(sorted(columns - new.keys())[:_MOST_COMPARED])
-    verdict = RuleVerdict(edit.pipeline, edit.rule_id, judged, absent, status, why, _iso(now))
+    version = None if refusal else version_in({**new, "status": "VALID"}, concerned.values())
+    verdict = RuleVerdict(
+        edit.pipeline, edit.rule_id, judged, absent, status, why, _iso(now), version
+    )
     return RuleFinding(change, verdict, refusal)
+
+
+def _as_judged_before(
+    edit: RuleEdit, new: Mapping[str, Any], pipelines: Iterable[Pipeline]
+) -> Mapping[str, Any]:
+    """The columns with the verdict on them, if the edit has not changed what the rule does.
+
+    What a person types has to be valid by the rules of today; a rule that was valid when it was
+    typed stays so.
+    """
+    known = {"status": "VALID"}
+    pipelines = tuple(pipelines)
+    old = None if edit.old is None else version_in({**edit.old, **known}, pipelines)
+    is_same = old is not None and old == version_in({**new, **known}, pipelines)
+    was_valid = edit.old is not None and edit.old.get("status") == RuleStatus.VALID
+    return {**new, **known} if is_same and was_valid else new
 
 
 def _judge(
     edit: RuleEdit, item: Mapping[str, Any], pipelines: Mapping[str, Pipeline]
 ) -> tuple[str | None, RuleRefusal | None]:
-    """Why the rule is refused, for its author, and the notice for others; None if it is valid."""
+    """Why the rule is refused, for its author, and the notice for others.
+
+    Of a valid rule, what its author should know of it, if anything, and no notice.
+    """
     if edit.pipeline != EVERY_PIPELINE and edit.pipeline not in pipelines:
         names = ", ".join(sorted(pipelines)) or "none"
         why = _cut(f"no pipeline is named {edit.pipeline!r}; there are {names}")
@@ -276,13 +300,16 @@ def _judge(
         return why, notice
     concerned = _concerned(edit.pipeline, pipelines)
     refused: dict[str, RuleRefused] = {}
+    notes: dict[str, None] = {}
     for name, pipeline in sorted(concerned.items()):
         try:
-            read_rule(item, pipeline)
+            rule = read_rule(item, pipeline)
         except RuleRefused as error:
             refused[name] = error
+        else:
+            notes.update(dict.fromkeys(notes_of(rule, item, pipeline)))
     if not refused:
-        return None, None
+        return _cut("; ".join(notes)) or None, None
     [first, *_] = refused.values()
     everywhere = len(refused) == len(concerned) and {str(error) for error in refused.values()} == {
         str(first)

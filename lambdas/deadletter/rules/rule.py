@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -15,6 +15,7 @@ from typing import Any
 from deadletter.contract import DAY, EVERY_PIPELINE, HOUR, MAIN_DLQ, rule_counts_key
 from deadletter.message.strict_json import Unreadable, read_json
 from deadletter.rules.pattern import PatternRefused, compile_pattern
+from deadletter.rules.reach import is_broad, reach_of
 from deadletter.rules.version import version_of
 from deadletter.rules.windows import Window, WindowRefused, any_open, read_windows
 from deadletter.settings.pipeline import Pipeline
@@ -22,6 +23,7 @@ from deadletter.settings.pipeline import Pipeline
 DEFAULT_PRIORITY = 100
 """The priority of a rule without one. Rules are tried from the lowest number to the highest."""
 
+_MAX_ID = 200  # bytes; the name of a lane is a partition key of 2,048, beside two others
 _MAX_TEXT = 1024  # characters of a reason or a ticket: more is a pasted log, not a reason
 _MAX_QUOTE = 80  # characters of what was typed that a refusal repeats
 _MAX_PATTERN = 16 * 1024  # characters; EventBridge allows 4,096 and a tenant list may be longer
@@ -107,7 +109,7 @@ class Rule:
 # The columns that say what a rule does and to which letters.
 _DECIDES = ("action", "pattern", "delay_seconds", "queue", "policy", "max_matches")
 
-VERDICT = frozenset({"status", "status_reason", "checked_at"})
+VERDICT = frozenset({"status", "status_reason", "checked_at", "version"})
 """The columns that the check of a rule writes onto its item."""
 
 # Columns without effect: notes of people for people.
@@ -128,6 +130,7 @@ _FIELDS = frozenset(
         "max_matches",
         "starts_at",
         "active",
+        "breadth",
     }
 )
 COLUMNS = _FIELDS | _NOTES
@@ -158,18 +161,16 @@ def read_rule(item: Mapping[str, Any], pipeline: Pipeline) -> Rule:
     A column with one of the pipeline's context names is shorthand for an exact match on
     it. Raises RuleRefused with the reason.
     """
-    rule_id = item.get("rule_id")
-    if not isinstance(rule_id, str) or not rule_id:
-        raise RuleRefused("rule_id must be text")
+    rule_id = _rule_id(item.get("rule_id"))
     shorthand = {
         key: value for key, value in item.items() if key not in COLUMNS and key not in VERDICT
     }
-    for key in shorthand:
+    for key in sorted(shorthand):
         if key not in pipeline.context:
             allowed = sorted(COLUMNS | VERDICT | set(pipeline.context))
             typed = _cut(repr(key), _MAX_QUOTE)
             raise RuleRefused(f"unknown field {typed}; allowed are {', '.join(allowed)}")
-    for key in _NOTES & item.keys():
+    for key in sorted(_NOTES & item.keys()):
         if isinstance(item[key], str) and len(item[key]) > _MAX_TEXT:
             raise RuleRefused(f"{key} is longer than {_MAX_TEXT} characters")
     _check_length(item)
@@ -198,7 +199,57 @@ def read_rule(item: Mapping[str, Any], pipeline: Pipeline) -> Rule:
     for owner, key in ((Action.DELAYED_REDRIVE, "delay_seconds"), (Action.DEDICATED_DLQ, "queue")):
         if action is not owner and getattr(rule, key) is not None:
             raise RuleRefused(f"{key} goes with {owner} only")
+    _check_reach(rule, item, pipeline)
     return rule
+
+
+def notes_of(rule: Rule, item: Mapping[str, Any], pipeline: Pipeline) -> list[str]:
+    """What the author of a valid rule should know of it, one sentence each."""
+    compiled = compile_pattern(rule.pattern)
+    notes = [f"a branch matches nothing: {why}" for why in reach_of(compiled, pipeline).misses]
+    for name in sorted(item.keys() & pipeline.context.keys()):
+        notes += _notes_of_shorthand(name, item[name])
+    if rule.action in STOPPING and item.get("breadth") is None and is_broad(compiled, pipeline):
+        notes.append("it matches every letter, or nearly: say so with breadth = all")
+    return notes
+
+
+def _notes_of_shorthand(name: str, value: Any) -> Iterator[str]:
+    if not isinstance(value, str):
+        return
+    if value != value.strip():
+        yield f"spaces around {name} are left out"
+    if "*" in value or "?" in value:
+        yield f"* and ? are no wildcards in {name}: use a pattern with wildcard"
+
+
+def _check_reach(rule: Rule, item: Mapping[str, Any], pipeline: Pipeline) -> None:
+    """Refuse a rule that can match nothing, and one that stops every letter by accident."""
+    compiled = compile_pattern(rule.pattern)
+    reach = reach_of(compiled, pipeline)
+    if reach.never:
+        why = "it matches nothing that this pipeline can produce"
+        raise RuleRefused(f"{why}: {'; '.join(reach.misses)}", why)
+    breadth = item.get("breadth")
+    if breadth is not None and (not isinstance(breadth, str) or breadth.strip().lower() != "all"):
+        raise _unknown("breadth", breadth, ("all",))
+    was_valid = item.get("status") == "VALID" and item.get("version") in (None, rule.version)
+    acts = rule.action in STOPPING and rule.mode is RuleMode.ENFORCE
+    if acts and breadth is None and not was_valid and is_broad(compiled, pipeline):
+        raise RuleRefused(
+            f"{rule.action} of every letter, or nearly, needs the column breadth = all"
+        )
+
+
+def _rule_id(value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise RuleRefused("rule_id must be text")
+    # It is a part of the names of lanes and of keys, which have an end and are split at these.
+    if len(value.encode(errors="replace")) > _MAX_ID or "|" in value or not value.isprintable():
+        raise RuleRefused(
+            f"rule_id must be at most {_MAX_ID} bytes of printable characters without |"
+        )
+    return value
 
 
 def _cut(text: str, most: int) -> str:
@@ -245,7 +296,7 @@ def _pattern(value: object, shorthand: Mapping[str, Any]) -> Mapping[str, Any]:
             raise RuleRefused("a column and the pattern name the same context")
         pattern["context"] = {
             **context,
-            **{name: [_scalar(name, value)] for name, value in shorthand.items()},
+            **{name: _exact_values(name, value) for name, value in shorthand.items()},
         }
     if not pattern:
         # An empty pattern would match every letter.
@@ -292,11 +343,21 @@ def _plain(value: Any) -> Any:
     raise RuleRefused("a pattern holds text, numbers, true, false, null, lists and maps only")
 
 
-def _scalar(name: str, value: Any) -> Any:
+def _exact_values(name: str, value: Any) -> list[Any]:
+    """The values that a shorthand column means: 42 and "42" are typed alike, and mean both."""
     plain = _plain(value)
-    if isinstance(plain, str | int | float | bool):
-        return plain
-    raise RuleRefused(f"{name} must be one text, number or boolean")
+    if not isinstance(plain, str | int | float | bool):
+        raise RuleRefused(f"{name} must be one text, number or boolean")
+    if isinstance(plain, bool):
+        return [plain]
+    if isinstance(plain, int | float):
+        return [plain, str(plain)]
+    text = plain.strip()
+    with suppress(Unreadable):
+        number = read_json(text)
+        if isinstance(number, int | float) and not isinstance(number, bool):
+            return [text, number]
+    return [text]
 
 
 def _number(name: str, value: object) -> float:

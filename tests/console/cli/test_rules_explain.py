@@ -170,7 +170,7 @@ def test_an_answer_without_an_explanation_is_refused(
 
 def test_a_page_has_the_rules_that_match_and_the_near_misses(orders: Any, dlq: Any) -> None:
     for number in range(12):
-        far = "" if number < 3 else f', "context": {{"region": ["r{number}"]}}'
+        far = "" if number < 3 else f', "attributes": {{"region": ["r{number}"]}}'
         orders.rule(
             f"miss-{number:02}", action="HOLD",
             pattern=f'{{"body": {{"tenantId": ["t{number}"]}}{far}}}',

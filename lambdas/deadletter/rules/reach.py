@@ -1,0 +1,176 @@
+"""What a rule can match at all in a pipeline: nothing, some letters, or every one.
+
+Body and attributes are the producers': anything may be in them. The rest of a letter's document is
+ours, so that its names, the types of its values and some values are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, Final
+
+from deadletter.failure.category import Blame, Category
+from deadletter.rules.accepted import ABSENT
+from deadletter.rules.comparison import Comparison
+from deadletter.rules.hooks import ALL_BUT, ANY, BETWEEN, EXACT
+from deadletter.rules.pattern import Alternative, Field, Pattern
+from deadletter.settings.pipeline import Pipeline
+
+_TEXT, _NUMBER = "text", "a number"
+
+FAILURE: Final[Mapping[str, Any]] = {
+    "category": tuple(map(str, Category)),
+    "blame": tuple(map(str, Blame)),
+    "error_type": _TEXT,
+    "fingerprint": _TEXT,
+    "http_status": _NUMBER,
+}
+"""The fields of `failure`: their type, or all their values. A letter may have none of them."""
+
+REDRIVE: Final[Mapping[str, Any]] = {"attempt": _NUMBER, "age_seconds": _NUMBER}
+"""The fields of `redrive`; every letter has them."""
+
+# Attributes of SQS; all of them are text, numbers and times too.
+_SYSTEM_ALWAYS = (
+    "ApproximateFirstReceiveTimestamp",
+    "ApproximateReceiveCount",
+    "SenderId",
+    "SentTimestamp",
+)
+_SYSTEM = (
+    *_SYSTEM_ALWAYS,
+    "AWSTraceHeader",
+    "DeadLetterQueueSourceArn",
+    "MessageDeduplicationId",
+    "MessageGroupId",
+    "SequenceNumber",
+)
+
+_OPEN = ("body", "attributes")
+_CLOSED = ("pipeline", "context", "failure", "redrive", "system")
+
+# Texts and numbers of every sort: what accepts all of them accepts any.
+_TEXTS = ("", "a", "Z~9", "\x01", "0", "\u00e9\u4e16", "x" * 70)
+_NUMBERS = (0, 1, 7.5, 10**9)
+
+
+@dataclass(frozen=True, slots=True)
+class PatternReach:
+    """What a pattern can match: `misses` says why some or all of its branches match nothing."""
+
+    never: bool
+    misses: tuple[str, ...]
+
+
+def reach_of(pattern: Pattern, pipeline: Pipeline) -> PatternReach:
+    """What a valid pattern can match of this pipeline's letters."""
+    misses: dict[str, None] = {}
+    dead = 0
+    for fields in pattern.alternatives:
+        found = [why for field in fields if (why := _why_never(field, pipeline)) is not None]
+        dead += bool(found)
+        misses.update(dict.fromkeys(found))
+    return PatternReach(dead == len(pattern.alternatives), tuple(misses))
+
+
+def is_broad(pattern: Pattern, pipeline: Pipeline) -> bool:
+    """Whether some branch of a pattern holds for every letter of the pipeline, or nearly."""
+    return any(_holds_always(fields, pipeline) for fields in pattern.alternatives)
+
+
+def _why_never(field: Field, pipeline: Pipeline) -> str | None:
+    """Why no letter of the pipeline has a value that the field accepts; None if one may."""
+    top, _, rest = field.name.partition(".")
+    comparison = field.comparison
+    if top in _OPEN or comparison.absent:
+        return None
+    match top:
+        case "pipeline" if not rest:
+            is_ours = comparison.test(pipeline.name)
+            return None if is_ours else f"{field.name} is {pipeline.name} here"
+        case "context":
+            return None if rest in pipeline.context else _unknown(field.name, pipeline.context, top)
+        case "failure" if rest in FAILURE:
+            return _of_wrong_kind(field, FAILURE[rest])
+        case "redrive" if rest in REDRIVE:
+            return _of_wrong_kind(field, REDRIVE[rest])
+        case "system" if rest in _SYSTEM:
+            return _of_wrong_kind(field, _TEXT)
+    names = {"failure": FAILURE, "redrive": REDRIVE, "system": _SYSTEM}.get(top)
+    if names is not None:
+        return _unknown(field.name, names, top)
+    return _unknown(field.name, (*_OPEN, *_CLOSED), "")
+
+
+def _unknown(name: str, known: Iterable[str], below: str) -> str:
+    """That no letter has the field, with the nearest name that there is."""
+    rest = name.removeprefix(f"{below}.") if below else name
+    names = sorted(known)
+    near = get_close_matches(rest, names, n=1)
+    if near:
+        hint = f"did you mean {near[0]}?"
+    else:
+        hint = f"there are {', '.join(names)}" if names else "this pipeline has none"
+    return f"no letter has {name}; {hint}"
+
+
+def _of_wrong_kind(field: Field, kind: Any) -> str | None:
+    """Why the values of a field are never accepted: of another type, or none of them."""
+    comparison = field.comparison
+    if isinstance(kind, tuple):
+        if any(map(comparison.test, kind)):
+            return None
+        return f"{field.name} is one of {', '.join(kind)}"
+    return None if kind in _kinds(comparison) else f"{field.name} is {kind} in every letter"
+
+
+def _kinds(comparison: Comparison) -> set[str]:
+    """The types of values that a comparison may accept."""
+    kinds = set()
+    for group in comparison.hooks:
+        for hook in group:
+            if hook.kind in (ANY.kind, ALL_BUT):
+                kinds |= {kind for kind in (_TEXT, _NUMBER) if _accepts_some(comparison, kind)}
+            elif hook.kind == BETWEEN:
+                kinds.add(_NUMBER)
+            elif hook.kind == EXACT:
+                is_number = isinstance(hook.key, int | float) and not isinstance(hook.key, bool)
+                kinds.add(_NUMBER if is_number else _TEXT if isinstance(hook.key, str) else "")
+            else:
+                kinds.add(_TEXT)
+    return kinds
+
+
+def _accepts_some(comparison: Comparison, kind: str) -> bool:
+    """Whether a comparison that is not bound to any value accepts a value of this type.
+
+    It is not known which ones a wildcard or a text in any case accepts: all of those are texts.
+    """
+    if kind == _NUMBER:
+        return any(map(comparison.test, _NUMBERS))
+    return True
+
+
+def _holds_always(fields: Alternative, pipeline: Pipeline) -> bool:
+    return all(_is_always_accepted(field, pipeline) for field in fields)
+
+
+def _is_always_accepted(field: Field, pipeline: Pipeline) -> bool:
+    """Whether every letter that has the field has a value that is accepted.
+
+    A field of the body that only has to be there tells letters apart; one of the context does not,
+    because the pipeline's settings take it from every letter.
+    """
+    accepts = field.comparison.test
+    top, _, rest = field.name.partition(".")
+    if top == "pipeline":
+        return accepts(pipeline.name)
+    if top == "redrive":
+        return all(map(accepts, _NUMBERS))
+    all_texts = all(map(accepts, _TEXTS))
+    if top == "context" or (top == "system" and rest in _SYSTEM_ALWAYS):
+        return all_texts
+    anything = all_texts and all(map(accepts, _NUMBERS))
+    return anything and accepts(ABSENT) if anything else all_texts
