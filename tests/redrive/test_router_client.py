@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from deadletter.contract import Metric
 from deadletter.failure.failure import FailureKind
 from deadletter.message.letter import compact_json
 from deadletter.message.queue import ReceivedLetter
@@ -191,3 +192,14 @@ def test_a_request_takes_the_first_letters_that_fit_into_four_and_a_half_megabyt
     letters = [filled(size, name) for size, name in zip(sizes, "abcd", strict=False)]
     request, rest = next_request(letters, most)
     assert (names_of(request), names_of(rest)) == (now, later)
+
+
+def test_rules_that_the_router_counts_and_does_not_name_are_counted() -> None:
+    tally = Tally()
+    for _ in range(2):
+        tally.add_rule_notes(
+            {"typo": "no such action"}, {}, ["spent"], unnamed_refused=19_951, unnamed_limited=10
+        )
+    counts = tally.report("orders", "dlq", "done").counts
+    assert counts[Metric.RULE_INVALID] == 19_952
+    assert counts[Metric.RULE_LIMIT_REACHED] == 11

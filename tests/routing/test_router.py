@@ -355,6 +355,20 @@ def test_rules_of_all_pipelines_that_do_nothing_are_named_as_such() -> None:
     ]
 
 
+def test_an_answer_is_small_however_many_rules_do_nothing() -> None:
+    typos = [rule(f"{'typo' * 40}-{n}", "HOLD THIS", tenantId="x" * 200) for n in range(20_000)]
+    spent = [rule(f"spent-{n}", "QUARANTINE", tenantId="b", max_matches=1) for n in range(60)]
+    off = [{**rule("off", "HOLD THIS"), "enabled": False}]
+    used = {f"spent-{n}": 1 for n in range(60)}
+    answer = decide(Books([*off, *typos, *spent], matches_=used), letter())
+    assert (len(answer.refused_rules), answer.unnamed_refused) == (50, 19_951)
+    assert not any(refused.disabled for refused in answer.refused_rules)
+    assert (len(answer.limited_rules), answer.unnamed_limited) == (50, 10)
+    data = answer_to_json(answer)
+    assert len(json.dumps(data)) <= 256 * 1024
+    assert answer_from_json(data) == answer
+
+
 def test_a_match_that_another_judgement_overrides_is_not_counted() -> None:
     delay = rule("d", "DELAYED_REDRIVE", delay_seconds=60, max_matches=1, tenantId="a")
     unreadable = letter('{"tenantId": "a", "tenantId": "a"}', message_id="bad")

@@ -167,13 +167,19 @@ class Tally:
         shadows: Mapping[str, int],
         limited_rules: Iterable[str] = (),
         costly_rules: Mapping[str, int] = MappingProxyType({}),
+        *,
+        unnamed_refused: int = 0,
+        unnamed_limited: int = 0,
     ) -> None:
-        """Add what the router says of rules; a rule that several chunks name counts once."""
+        """Add what the router says of rules; a rule that several chunks name counts once.
+
+        `unnamed_refused` and `unnamed_limited` are rules that it counts and does not name.
+        """
         with self._lock:
             self._refused_rules.update(refused_rules)
-            self._counts[Metric.RULE_INVALID] = len(self._refused_rules)
+            self._counts[Metric.RULE_INVALID] = len(self._refused_rules) + unnamed_refused
             self._limited_rules.update(limited_rules)
-            self._counts[Metric.RULE_LIMIT_REACHED] = len(self._limited_rules)
+            self._counts[Metric.RULE_LIMIT_REACHED] = len(self._limited_rules) + unnamed_limited
             self._shadows.update(shadows)
             self._costly_rules.update(costly_rules)
             self._counts[Metric.RULE_TOO_COSTLY] += sum(costly_rules.values())

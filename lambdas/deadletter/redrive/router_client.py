@@ -76,6 +76,8 @@ class RouterClient:
             answer.shadow_matches,
             answer.limited_rules,
             answer.costly_rules,
+            unnamed_refused=answer.unnamed_refused,
+            unnamed_limited=answer.unnamed_limited,
         )
         self._tally.count_failures(answer.failures, of=asked)
         for verdict in verdicts:

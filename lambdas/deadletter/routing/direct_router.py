@@ -34,6 +34,7 @@ from deadletter.message.stamp import Stamp, StampReading
 from deadletter.routing.decision import Decision, Divert, Hold, Park, Redrive
 from deadletter.routing.judgement import Case, judge
 from deadletter.routing.router import (
+    MOST_NAMED,
     LaneAnswer,
     Question,
     RouterAnswer,
@@ -140,14 +141,19 @@ class DirectRouter:
         limited = batch.book.at_limit(batch.now, batch.matches)
         # A cause that is held has its own page.
         failures = _commonest(case.row.last for case in batch.cases if not case.has_sudden_cause)
+        # A person who looks at few of them looks for those that are meant to act.
+        refused = sorted(batch.book.refused, key=lambda rule: rule.disabled)[:MOST_NAMED]
+        named = limited[:MOST_NAMED]
         return RouterAnswer(
             tuple(verdicts),
-            batch.book.refused,
+            tuple(refused),
             dict(shadows),
-            limited,
+            named,
             failures,
-            batch.book.of_all_pipelines(limited),
+            batch.book.of_all_pipelines(named),
             dict(costly),
+            len(batch.book.refused) - len(refused),
+            len(limited) - len(named),
         )
 
     def explain(self, question: Question) -> tuple[Verdict, Sequence[Trial]]:

@@ -85,6 +85,11 @@ class Verdict:
     shadow_matched: tuple[str, ...] = ()
 
 
+MOST_NAMED = 50
+"""Rules of one sort that an answer names: a table with thousands of them must not make an answer
+that Lambda refuses."""
+
+
 @dataclass(frozen=True, slots=True)
 class RouterAnswer:
     """Verdicts on letters, and what the router noticed of their rules and failures.
@@ -93,7 +98,8 @@ class RouterAnswer:
     too costly to judge on them; `limited_rules` have used up
     their matches, `limited_everywhere` those of them that are rules of all pipelines;
     `failures` are the commonest last failures of these letters, not all, and without a
-    cause that suddenly dominates.
+    cause that suddenly dominates. Of refused and limited rules at most MOST_NAMED are named;
+    `unnamed_refused` and `unnamed_limited` are how many more there are.
     """
 
     verdicts: tuple[Verdict, ...]
@@ -103,6 +109,8 @@ class RouterAnswer:
     failures: tuple[FailureKind, ...] = ()
     limited_everywhere: tuple[str, ...] = ()
     costly_rules: Mapping[str, int] = field(default_factory=dict)
+    unnamed_refused: int = 0
+    unnamed_limited: int = 0
 
 
 @dataclass(frozen=True, slots=True)

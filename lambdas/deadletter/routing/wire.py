@@ -155,6 +155,7 @@ def answer_to_json(answer: RouterAnswer) -> dict[str, Any]:
         **({"costly_rules": dict(answer.costly_rules)} if answer.costly_rules else {}),
         "limited_rules": list(answer.limited_rules),
         "limited_everywhere": list(answer.limited_everywhere),
+        "unnamed": {"refused": answer.unnamed_refused, "limited": answer.unnamed_limited},
         "failures": [
             {
                 "fingerprint": kind.fingerprint,
@@ -175,6 +176,7 @@ def answer_from_json(data: object) -> RouterAnswer:
     if not isinstance(data, dict) or not isinstance(data.get("verdicts"), list):
         raise RouterUnavailable("the router's answer has no verdicts")
     verdicts = [_verdict(item) for item in data["verdicts"]]
+    unnamed = _counts(data, "unnamed")
     return RouterAnswer(
         tuple(verdict for verdict in verdicts if verdict is not None),
         tuple(
@@ -196,6 +198,8 @@ def answer_from_json(data: object) -> RouterAnswer:
         ),
         tuple(map(str, _list(data, "limited_everywhere"))),
         _counts(data, "costly_rules"),
+        unnamed.get("refused", 0),
+        unnamed.get("limited", 0),
     )
 
 
