@@ -158,7 +158,8 @@ def test_a_rule_of_an_unknown_pipeline_is_announced_under_a_star() -> None:
     finding = judged(rule(pipeline="order"))
     why = "no pipeline is named 'order'; there are orders, refunds"
     assert verdict(finding) == ("INVALID", why)
-    assert finding.refusal == RuleRefusal("order", "r", why, ("*",))
+    gist = "no pipeline has this name; there are orders, refunds"
+    assert finding.refusal == RuleRefusal("order", "r", gist, ("*",))
     alone = check(edit(rule(), pipeline="orders"), {}, NOW)
     assert verdict(alone)[1] == "no pipeline is named 'orders'; there are none"
 

@@ -146,7 +146,7 @@ class DirectRouter:
         named = limited[:MOST_NAMED]
         return RouterAnswer(
             tuple(verdicts),
-            tuple(refused),
+            tuple(rule.without_values for rule in refused),
             dict(shadows),
             named,
             failures,

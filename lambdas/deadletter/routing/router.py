@@ -94,6 +94,7 @@ that Lambda refuses."""
 class RouterAnswer:
     """Verdicts on letters, and what the router noticed of their rules and failures.
 
+    What it says of `refused_rules` ends in logs: it holds no value that was typed.
     `shadow_matches` counts letters by rule in shadow mode, `costly_rules` letters by rule that was
     too costly to judge on them; `limited_rules` have used up
     their matches, `limited_everywhere` those of them that are rules of all pipelines;

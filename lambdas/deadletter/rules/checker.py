@@ -293,11 +293,12 @@ def _judge(
     """
     if edit.pipeline != EVERY_PIPELINE and edit.pipeline not in pipelines:
         names = ", ".join(sorted(pipelines)) or "none"
-        why = _cut(f"no pipeline is named {edit.pipeline!r}; there are {names}")
+        why = f"no pipeline is named {edit.pipeline!r}; there are {names}"
+        gist = _cut(f"no pipeline has this name; there are {names}")
         notice = RuleRefusal(
-            edit.pipeline, edit.rule_id, why, (EVERY_PIPELINE,), disabled=is_disabled(item)
+            edit.pipeline, edit.rule_id, gist, (EVERY_PIPELINE,), disabled=is_disabled(item)
         )
-        return why, notice
+        return _cut(why), notice
     concerned = _concerned(edit.pipeline, pipelines)
     refused: dict[str, RuleRefused] = {}
     notes: dict[str, None] = {}

@@ -169,7 +169,8 @@ def read_rule(item: Mapping[str, Any], pipeline: Pipeline) -> Rule:
         if key not in pipeline.context:
             allowed = sorted(COLUMNS | VERDICT | set(pipeline.context))
             typed = _cut(repr(key), _MAX_QUOTE)
-            raise RuleRefused(f"unknown field {typed}; allowed are {', '.join(allowed)}")
+            choices = f"allowed are {', '.join(allowed)}"
+            raise RuleRefused(f"unknown field {typed}; {choices}", f"unknown field; {choices}")
     for key in sorted(_NOTES & item.keys()):
         if isinstance(item[key], str) and len(item[key]) > _MAX_TEXT:
             raise RuleRefused(f"{key} is longer than {_MAX_TEXT} characters")

@@ -232,6 +232,7 @@ def read_rules(items: Iterable[Mapping[str, Any]], pipeline: Pipeline) -> RuleBo
                     str(error),
                     everywhere=item.get("pipeline") == EVERY_PIPELINE,
                     disabled=is_disabled(item),
+                    gist=error.gist,
                 )
             )
             continue
@@ -241,7 +242,8 @@ def read_rules(items: Iterable[Mapping[str, Any]], pipeline: Pipeline) -> RuleBo
     for rule in rules:
         # Metrics and stamps name a rule by its id alone, so the id has to be unique.
         if rule.rule_id in by_id:
-            refused.append(RefusedRule(rule.rule_id, "another rule with the same id comes first"))
+            why = "another rule with the same id comes first"
+            refused.append(RefusedRule(rule.rule_id, why, disabled=not rule.enabled, gist=why))
         else:
             by_id[rule.rule_id] = rule
     enabled = [
