@@ -111,7 +111,7 @@ def way_out(lane: str, pipeline: str) -> str | None:
         return f"dlq replay abort {name} {here}"
     if lane.startswith(dedicated_lane("")):
         return f"dlq redrive now {here} --source {name}"
-    return f"dlq parked release {here}" if lane == PARKED_LANE else None
+    return f"dlq parked release {here} --all" if lane == PARKED_LANE else None
 
 
 def list_waiting(
@@ -154,6 +154,7 @@ def list_waiting(
                 for name in _named(names, lane, rule)
                 for letter in room.look(name, limit)
             ]
+            seen.sort(key=lambda letter: letter.due or session.now)
         found.append(WaitingPipeline(pipeline.name, lanes, tuple(seen[:limit])))
     return WaitingList(**session.place, at=session.now, pipelines=tuple(found))
 
@@ -163,11 +164,11 @@ def _has_due(lane: str) -> bool:
 
 
 def _named(names: Sequence[str], lane: str | None, rule: str | None) -> list[str]:
-    """The lanes among `names` that a person has named; none if nobody named one."""
-    wanted = {lane} if lane is not None else set()
-    if rule is not None:
-        wanted |= {rule_lane(rule), delay_lane(rule)}
-    return [name for name in names if name in wanted]
+    """The lanes among `names` that meet what a person has named; none if nothing was."""
+    if lane is None and rule is None:
+        return []
+    of_rule = None if rule is None else (rule_lane(rule), delay_lane(rule))
+    return [name for name in names if lane in (None, name) and (of_rule is None or name in of_rule)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,15 @@ import pytest
 from console.cli.exit import Exit
 from deadletter.aws.causes import DynamoDBCauses
 from deadletter.aws.ledger import DynamoDBLedger
+from deadletter.aws.waiting_room import DynamoDBWaitingRoom
+from deadletter.contract import delay_lane
 from deadletter.failure.causes import CauseHold
 from deadletter.failure.failure import Category, Failure
+from deadletter.message.letter import Letter
+from deadletter.message.queue import ReceivedLetter
+from deadletter.message.stamp import Stamp
+from deadletter.redrive.order import Order
+from deadletter.routing.decision import Hold
 from sandbox.progress import until
 from sandbox.replay.pipeline import ReplayPipeline
 from sandbox.server import ACCOUNT, REGION, Sandbox
@@ -123,6 +130,7 @@ def on_call(
     orders.settle()
     orders.hold()
     letter = orders.send(event(tenant), "Dlq")
+    _delay(orders, tenant)
     parked = {name: _park(orders, tenant) for name in ("parked", "released", "discarded")}
     plan = str(folder / "run.json")
     chosen, runs = {}, {}
@@ -144,6 +152,24 @@ def on_call(
         return receiver.bodies[tenant]
 
     orders.until(delivered, "the letter is delivered")
+
+
+def _delay(orders: Deployed, tenant: str) -> None:
+    """Put a letter into the waiting room, as the delay of a rule does."""
+    room = DynamoDBWaitingRoom(
+        dynamodb=orders.aws("dynamodb"),
+        table=orders.outputs["LettersTableName"],
+        s3=orders.aws("s3"),
+        bucket=orders.app["letters_bucket"],
+        pipeline="orders",
+        fifo=False,
+        clock=time.time,
+    )
+    now, copy = time.time(), str(uuid.uuid4())
+    letter = Letter(copy, event(tenant), {}, {"SentTimestamp": str(int(now * 1000))})
+    hold = Hold(delay_lane("later"), now + 86_400, "a test", "later")
+    stamp = Stamp(copy, 0, int(now * 1000), decision="HOLD", rule="later", at=int(now))
+    assert room.admit([Order(ReceivedLetter(letter, "", 0.0), hold, stamp)])
 
 
 def _park(orders: Deployed, tenant: str) -> str:
@@ -208,6 +234,12 @@ TYPED: dict[str, list[tuple[str, ...]]] = {
     "dlq peek": [("peek", *PIPELINE, "--limit", "3"), ("peek", *PIPELINE, "--body")],
     "dlq search": [("search", "--tenant", "{tenant}", *PIPELINE)],
     "dlq observe report": [("observe", "report", *PIPELINE)],
+    "dlq waiting list": [("waiting", "list", *PIPELINE, "--rule", "later")],
+    # The open circuit keeps the letter where it is.
+    "dlq waiting recall": [
+        ("waiting", "recall", *PIPELINE, "--rule", "later", "--reason", "a test", "--yes"),
+        ("waiting", "recall", *PIPELINE, "--tenant", "{tenant}", "--reason", "a test", "--yes"),
+    ],
     "dlq parked list": [("parked", "list", *PIPELINE)],
     "dlq parked show": [("parked", "show", "{parked}", *PIPELINE)],
     "dlq parked export": [
@@ -253,6 +285,13 @@ TYPED: dict[str, list[tuple[str, ...]]] = {
     "dlq rules enable": [
         ("rules", "enable", "kept", "--pipeline", "*", "--reason", "a test", "--yes")
     ],
+    "dlq rules show": [("rules", "show", "kept", "--pipeline", "*")],
+    "dlq rules history": [("rules", "history", "kept", "--pipeline", "*")],
+    "dlq rules remove": [
+        ("rules", "remove", "kept", "--pipeline", "*", "--reason", "a test", "--yes")
+    ],
+    # It brings back what was removed.
+    "dlq rules undo": [("rules", "undo", "kept", "--pipeline", "*", "--reason", "a test", "--yes")],
     "dlq audit": [("audit", "orders"), ("audit", "--by", "dlq-circuit-auto", "--what", "circuit")],
     "dlq circuit list": [("circuit", "list")],
     "dlq circuit show": [("circuit", "show", *PIPELINE)],

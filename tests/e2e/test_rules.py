@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -11,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.deployed import Deployed
+from tests.e2e.deployed import Deployed, event
+from tests.e2e.receiver import Receiver
 
 Columns = dict[str, Any]
 
@@ -190,3 +192,57 @@ def test_a_rule_changed_by_dlq_is_one_change_and_one_changed_elsewhere_another(
     assert (edited["command"], edited["who"]) == ("rules edit", None)
     assert edited["before"]["action"] == "HOLD"
     assert edited["after"]["action"] == "DEFAULT"
+
+
+# 38 seconds: by day, simulated runs of the same functions say it.
+@pytest.mark.nightly
+def test_an_edit_reaches_letters_that_wait_and_a_slip_is_taken_back(
+    orders: Deployed, receiver: Receiver, rule_id: str
+) -> None:
+    """A HOLD that is narrowed lets its letters go; a mistyped delay is undone, or recalled."""
+    tenant = f"t-{uuid.uuid4().hex[:8]}"
+    orders.register(tenant, receiver.url(tenant))
+    said = ("--pipeline", "orders", "--reason", "a test", "--yes")
+    add = ("rules", "add", rule_id, "--tenant", tenant, *said, "--expires", "1h")
+
+    def lanes() -> list[str]:
+        """The lanes of this tenant's letters."""
+        waiting = [item["lane"]["S"].split("|")[1] for item in orders.waiting()]
+        return [lane for lane in waiting if lane.endswith(f":{rule_id}")]
+
+    def after_runs(expected: list[str], what: str) -> None:
+        orders.redrive_until(lambda _: lanes() == expected, what)
+
+    def ruled() -> None:
+        orders.until_ruled({rule_id: event(tenant, kind="kept")})
+
+    orders.dlq(*add, "--action", "hold")
+    ruled()
+    for kind in ("freed", "kept"):
+        orders.send(event(tenant, kind=kind), "Dlq")
+    after_runs([f"rule:{rule_id}"] * 2, "both letters are held")
+    kept = '{"body": {"kind": ["kept"]}}'
+    orders.dlq(*add, "--action", "hold", "--pattern", kept, "--replace")
+    ruled()
+    after_runs([f"rule:{rule_id}"], "the letter that is not held any more has left")
+
+    # A delay that was mistyped counts from when the letter began to wait, once it is undone.
+    delayed = (*add, "--action", "delayed_redrive", "--replace")
+    orders.dlq(*delayed, "--delay", "2h")
+    orders.dlq(*delayed, "--delay", "20h")
+    ruled()
+    orders.send(event(tenant, kind="kept"), "Dlq")
+    delay = f"delay:{rule_id}"
+    orders.redrive_until(lambda _: delay in lanes(), "the letter waits for twenty hours")
+    orders.dlq("rules", "undo", rule_id, *said)
+    ruled()
+
+    def hours() -> float:
+        [waiting] = [item for item in orders.waiting() if f"|{delay}|" in item["lane"]["S"]]
+        return (int(waiting["due"]["N"]) - time.time()) / 3_600
+
+    orders.redrive_until(lambda _: 1.5 < hours() < 2, "it waits for two hours")
+    recalled = orders.dlq("waiting", "recall", "--rule", rule_id, *said)
+    assert recalled["lanes"] == {delay: 1}
+    orders.redrive_until(lambda _: lanes() == [], "it has left")
+    orders.until(lambda: len(receiver.bodies[tenant]) == 3, "all three are delivered")

@@ -75,10 +75,11 @@ RECALL = ("waiting", "recall", "orders", "--reason", "a slip", "--yes")
         (("--rule", "later"), {"delay:later": 2}),
         (("--lane", "rule:stop"), {"rule:stop": 3}),
         (("--lane", "due"), {"due": 1}),
+        (("--lane", "due", "--rule", "stop"), {}),
         (("--id", "rule:stop-1"), {"rule:stop": 1}),
         (("--pattern", '{"body": {"kind": ["none"]}}'), {}),
     ],
-    ids=["rule", "lane", "due", "id", "pattern"],
+    ids=["rule", "lane", "due", "both", "id", "pattern"],
 )
 def test_letters_are_due_once_they_are_called_back_and_no_others(
     orders: Any, dlq: Any, functions: Any, chosen: tuple[str, ...], due: dict[str, int]
@@ -108,7 +109,7 @@ def test_a_recall_says_which_rules_hold_its_letters_still(
     ("lane", "instead"),
     [
         ("run:4f0c", "dlq replay abort 4f0c --pipeline orders"),
-        ("parked", "dlq parked release --pipeline orders"),
+        ("parked", "dlq parked release --pipeline orders --all"),
         ("dedicated:slow", "dlq redrive now --pipeline orders --source slow"),
     ],
 )
