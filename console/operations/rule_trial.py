@@ -31,7 +31,7 @@ SAMPLE = 100
 """Letters to sample if no number is given."""
 
 # Columns that decide whether a rule is tried at all. Here it always is.
-_WHEN = ("enabled", "mode", "expires_at", "max_matches", "starts_at", "active")
+_WHEN = ("enabled", "mode", "expires_at", "max_matches", "starts_at", "active", "sample")
 
 # The id of a rule that is in no table.
 _UNNAMED = "this rule"

@@ -32,8 +32,8 @@ MOST_MODULES = {
     # 1 makes the clients of a team's function, apart from those of ours, and 1 has the words for
     # failures, which a team's function loads without the failure itself. 1 loads what reads
     # replay runs when the first letter of one comes. 4 for the language of patterns and versions of
-    # rules, 1 for windows, 1 for what a rule can match at all.
-    "handlers.route": 53,
+    # rules, 1 for windows, 1 for what a rule can match at all, 1 for samples.
+    "handlers.route": 54,
     # The consumer library, 10 modules of its own, and metrics; failures' codes, because the
     # dispatcher names the status of an answer: what they load grows with what they know.
     # 1 runs the posts of a batch side by side, and 1 keeps their connections.
@@ -44,11 +44,11 @@ MOST_MODULES = {
     # 1 for the connections that the HTTP client may keep, 1 makes clients of a team's function, 1
     # has the words for failures.
     "handlers.probe": 67,
-    # 70, and 1 judges letters again when other rules are in force.
-    "handlers.redrive": 71,
+    # 70, 1 judges letters again when other rules are in force, and 1 keeps the rates of rules.
+    "handlers.redrive": 72,
     # The redriver's, and the steps of a replay run: snapshot, freeze, worker, judge and reconcile.
-    # 4 announce changed runs on EventBridge.
-    "handlers.replay": 129,
+    # 4 announce changed runs on EventBridge. 1 for the rates of rules.
+    "handlers.replay": 130,
     # 11 of the watch itself, the sweep's, and the ports of queues, leases, lanes and the router.
     # 10 for lost executions of replay runs: run, plan, approval, their stores, the steps' ports.
     # 13 for news: what was told, the index of causes, recovered letters, EventBridge, changed runs.

@@ -30,6 +30,7 @@ class Pile:
     turns: list[str]
     error: Exception | None = None
     taken: int = 0
+    rests_until: float = 0.0
     in_hand: threading.Lock = field(default_factory=threading.Lock)
 
     @property

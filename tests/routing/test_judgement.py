@@ -107,6 +107,10 @@ def replayed_before(case: Case) -> Case:
     return replace(case, stamp=replace(case.stamp, run="r9", ticket="c1"))
 
 
+def slowed(case: Case) -> Case:
+    return ruled(case, Action.THROTTLE, rate=5.0)
+
+
 def unchanged(case: Case) -> Case:
     return case
 
@@ -171,6 +175,11 @@ ORDER: list[tuple[Judgement, Callable[[Case], Case], Decision]] = [
         circuit_down,
         Hold("circuit:orders", EXPIRES, "circuit orders is OPEN"),
     ),
+    (
+        judgement.throttled,
+        slowed,
+        Hold("rule:r1", NOW + 100, "at most 5 letters a second by rule r1", "r1"),
+    ),
     (judgement.delayed, unchanged, Redrive(100, "attempt 2, backoff of 100 s")),
 ]
 
@@ -203,6 +212,8 @@ def pairs() -> list[Any]:
     exclusive = {(judgement.sudden, later) for later in of_failures}
     exclusive |= {(earlier, judgement.silent) for earlier in of_failures}
     exclusive.add((judgement.of_live_run, judgement.of_ended_run))
+    # A letter has one rule.
+    exclusive.add((judgement.stopped_by_rule, judgement.throttled))
     return [
         pytest.param(*pair, id=f"{name(pair[0][0])} before {name(pair[1][0])}")
         for pair in combinations(ORDER, 2)
@@ -221,6 +232,18 @@ def test_of_two_judgements_that_decide_the_earlier_wins(
     assert judge(case) == earlier[0](case)
 
 
+def test_a_letter_that_the_rate_lets_go_leaves() -> None:
+    case = replace(slowed(PLAIN_CASE), served=True)
+    assert judge(case) == Hold("rule:r1", NOW, "at most 5 letters a second by rule r1", "r1")
+    assert judge(replace(case, admitted="other")) == judge(case)
+    assert judge(replace(case, admitted="r1")) == Redrive(0, "attempt 2, its delay is served", "r1")
+
+
+def test_the_backoff_of_a_letter_counts_from_when_it_began_to_wait_for_its_turn() -> None:
+    decision = judge(replace(slowed(PLAIN_CASE), waited=40.0))
+    assert decision == Hold("rule:r1", NOW + 60, "at most 5 letters a second by rule r1", "r1")
+
+
 @pytest.mark.parametrize("served", [False, True])
 @pytest.mark.parametrize(
     "rule",
@@ -231,7 +254,7 @@ def test_of_two_judgements_that_decide_the_earlier_wins(
     ],
     ids=lambda rule: str(rule["action"]),
 )
-@pytest.mark.parametrize(("decides", "make", "decision"), [ORDER[0], *ORDER[2:-1]], ids=name)
+@pytest.mark.parametrize(("decides", "make", "decision"), [ORDER[0], *ORDER[2:-2]], ids=name)
 def test_no_rule_sends_a_letter_that_another_judgement_stops(
     decides: Judgement,
     make: Callable[[Case], Case],

@@ -150,6 +150,8 @@ _COLUMNS = [
     "expires_at",
     "starts_at",
     "active",
+    "sample",
+    "rate",
     "max_matches",
     "tenantId",
     "reason",

@@ -15,7 +15,7 @@ PIPELINE = Pipeline(
     policies={"gold": RetryPolicy()},
 )
 GONE: Any = object()
-ACTIONS = "QUARANTINE, DELAYED_REDRIVE, DEDICATED_DLQ, HOLD, DEFAULT"
+ACTIONS = "QUARANTINE, DELAYED_REDRIVE, DEDICATED_DLQ, HOLD, THROTTLE, DEFAULT"
 
 
 def item(rule_id: Any = "r", **columns: Any) -> dict[str, Any]:

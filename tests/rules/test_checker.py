@@ -28,12 +28,13 @@ from deadletter.rules.checker import (
 from deadletter.rules.rule import COLUMNS, VERDICT, read_rule
 from deadletter.settings.json_fields import BadSettings
 from deadletter.settings.pipeline import Pipeline
+from tests.rules.rule_items import ACTIONS
 from tests.samples import NOW
 
 ORDERS = Pipeline("orders", context={"tenantId": ""}, dedicated=("slow",), max_delay=60.0)
 REFUNDS = Pipeline("refunds", context={"customer": ""})
 PIPELINES = {"orders": ORDERS, "refunds": REFUNDS}
-UNKNOWN_ACTION = "is unknown; allowed are QUARANTINE, DELAYED_REDRIVE, DEDICATED_DLQ, HOLD, DEFAULT"
+UNKNOWN_ACTION = f"is unknown; allowed are {ACTIONS}"
 
 
 def rule(**columns: Any) -> dict[str, Any]:
@@ -135,6 +136,8 @@ def test_an_invalid_rule_gets_the_reason_and_is_announced() -> None:
         {"enabled": "s3cret"},
         {"expires_at": "s3cret"},
         {"starts_at": "s3cret"},
+        {"action": "THROTTLE", "rate": "s3cret"},
+        {"mode": "shadow", "sample": "s3cret"},
         {"active": "s3cret"},
         {"active": "06:00-08:00 s3cret/zone"},
         {"max_matches": "s3cret"},

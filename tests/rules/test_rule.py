@@ -29,6 +29,8 @@ from tests.samples import NOW, json_values
         {"max_matches": 5},
         {"action": "DELAYED_REDRIVE", "delay_seconds": 60},
         {"action": "DEDICATED_DLQ", "queue": "slow"},
+        {"mode": "shadow", "sample": 0.5},
+        {"action": "THROTTLE", "rate": 1},
     ],
     ids=lambda edited: ", ".join(edited),
 )
@@ -198,8 +200,8 @@ def test_a_pattern_may_be_a_dynamodb_map() -> None:
 
 FIELDS = (
     "action, active, breadth, checked_at, created_by, delay_seconds, enabled, expires_at, "
-    "max_matches, messageType, mode, pattern, pipeline, policy, priority, queue, reason, rule_id, "
-    "starts_at, status, status_reason, tenantId, ticket, version"
+    "max_matches, messageType, mode, pattern, pipeline, policy, priority, queue, rate, reason, "
+    "rule_id, sample, starts_at, status, status_reason, tenantId, ticket, version"
 )
 NOT_AN_ID = "rule_id must be at most 200 bytes of printable characters without |"
 NO_END = "expires_at must be epoch seconds or an ISO 8601 time"

@@ -41,6 +41,7 @@ from deadletter.redrive.order import Order
 from deadletter.redrive.waiting_room import (
     NOT_REVIEWED,
     SHARDS,
+    Allowance,
     Lane,
     LaneReview,
     RoomContents,
@@ -271,6 +272,29 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         except AWS_ERRORS as error:
             if not condition_failed(error):
                 raise self._unavailable(error) from error
+
+    def allowance(self, lane: str) -> Allowance | None:
+        try:
+            key = (Partition.LANES.of(self._pipeline), lane)
+            item = self._table.get_many([key], ConsistentRead=True).get(key)
+        except _ERRORS as error:
+            raise self._unavailable(error) from error
+        return _allowance_of(item or {})
+
+    def note_allowance(self, lane: str, before: Allowance | None, after: Allowance) -> bool:
+        known = "attribute_not_exists(allowance)" if before is None else "allowance = :known"
+        try:
+            self._table.change(
+                (Partition.LANES.of(self._pipeline), lane),
+                {"allowance": _allowance_text(after)},
+                condition=f"{_EXISTS} AND {known}",
+                values={} if before is None else {":known": _allowance_text(before)},
+            )
+        except AWS_ERRORS as error:
+            if not condition_failed(error):
+                raise self._unavailable(error) from error
+            return False
+        return True
 
     def reschedule(self, received: ReceivedLetter, lane: str, due: float) -> None:
         key = _read_place(received.handle)[0]
@@ -796,6 +820,25 @@ def _review_text(review: LaneReview) -> str:
             "at": review.at,
         }
     )
+
+
+# Letters: fewer than any rate saves up before a person looks.
+_NONE_LEFT = -1e15
+
+
+def _allowance_text(allowance: Allowance) -> str:
+    return json.dumps([*map(float, (allowance.saved, allowance.quick, allowance.at))])
+
+
+def _allowance_of(item: Mapping[str, Any]) -> Allowance | None:
+    """The allowance in a lane's row; a malformed one lets no letter go."""
+    if "allowance" not in item:
+        return None
+    try:
+        saved, quick, at = map(float, json.loads(str(item["allowance"])))
+    except (TypeError, ValueError):
+        return Allowance(_NONE_LEFT, _NONE_LEFT, 0.0)
+    return Allowance(saved, quick, at)
 
 
 def _review_of(item: Mapping[str, Any]) -> LaneReview:

@@ -60,7 +60,9 @@ def review_lanes(
             return
         share = (until - now) / (len(pending) - number)
         review = begin_review(lane.review, answer.edition, now)
-        stands = _pass_shards(setup, lane.name, review, now + share)
+        # The backoff of a letter goes on while it waits for its turn.
+        served = lane.name.startswith(rule_lane("")) and lane.name not in answer.rates
+        stands = _pass_shards(setup, lane.name, review, now + share, served=served)
         after = end_review(review, stands, setup.clock())
         setup.room.note_review(lane.name, lane.review, after)
 
@@ -109,31 +111,40 @@ def end_review(
 
 
 def _pass_shards(
-    setup: RedriverSetup, lane: str, review: LaneReview, until: float
+    setup: RedriverSetup, lane: str, review: LaneReview, until: float, *, served: bool
 ) -> dict[int, WaitingRoomEntry | None]:
     """Goes on in all shards side by side; returns where each stands, and None at its end."""
     left = [shard for shard in range(SHARDS) if shard not in review.finished]
     passes = [
-        partial(_pass_shard, setup, lane, shard, review.reached.get(shard), until) for shard in left
+        partial(_pass_shard, setup, lane, shard, review.reached.get(shard), until, served=served)
+        for shard in left
     ]
     return dict(zip(left, setup.in_parallel(passes), strict=True))
 
 
 def _pass_shard(
-    setup: RedriverSetup, lane: str, shard: int, after: WaitingRoomEntry | None, until: float
+    setup: RedriverSetup,
+    lane: str,
+    shard: int,
+    after: WaitingRoomEntry | None,
+    until: float,
+    *,
+    served: bool,
 ) -> WaitingRoomEntry | None:
     """Goes on in one shard behind an entry; returns the last one, or None at the shard's end."""
     while True:
         entries = setup.room.due(lane, shard, FOREVER, MOST_READ, after)
         if not entries:
             return None
-        _review(setup, lane, entries)
+        _review(setup, lane, entries, served=served)
         after = entries[-1]
         if setup.clock() >= until:
             return after
 
 
-def _review(setup: RedriverSetup, lane: str, entries: Sequence[WaitingRoomEntry]) -> None:
+def _review(
+    setup: RedriverSetup, lane: str, entries: Sequence[WaitingRoomEntry], *, served: bool
+) -> None:
     """Judge the letters of these entries, and change when they are due if that has changed."""
     now = setup.clock()
     due = {entry.copy: entry.due for entry in entries}
@@ -144,7 +155,6 @@ def _review(setup: RedriverSetup, lane: str, entries: Sequence[WaitingRoomEntry]
     while letters:
         part, letters = next_request(letters, len(letters))
         # The time in a lane of delays counts as a part of the delay that is judged now.
-        served = lane.startswith(rule_lane(""))
         questions = [question_about(received, served=served, now=now) for received in part]
         answer = setup.router.decide(questions)
         verdicts = usable_verdicts(answer, [received.letter.message_id for received in part])

@@ -11,6 +11,7 @@ from deadletter.contract import JUDGED_LANES, MAIN_DLQ, MINUTE, dedicated_lane, 
 from deadletter.redrive.fair_shares import NO_SHARES, Shares, after_turns, in_turn, without_lost
 from deadletter.redrive.lane_review import REVIEWED_LANES, review_lanes
 from deadletter.redrive.redriver_setup import RedriverSetup
+from deadletter.redrive.throttle import forget_savings
 from deadletter.redrive.waiting_room import (
     END_OF_TIME,
     FOREVER,
@@ -81,13 +82,16 @@ def open_shards(
             break
         looked_upto = lane.name
         until = _opens_until(lane.name, releasable, now)
+        rate = answer.rates.get(lane.name)
         looks = [partial(setup.room.due, lane.name, shard, until, 1) for shard in range(SHARDS)]
         shards_of_lane = [
-            OpenShard(lane.name, shard, until)
+            OpenShard(lane.name, shard, until, rate)
             for shard, entries in enumerate(setup.in_parallel(looks))
             if entries
         ]
         shards += shards_of_lane
+        if rate is not None and not shards_of_lane:
+            forget_savings(setup.room, lane.name, rate, now)
         if until >= END_OF_TIME and not shards_of_lane and now - lane.touched > QUIET_LANE:
             setup.room.retire(lane)
     if setup.home == MAIN_DLQ and has_time:

@@ -67,6 +67,10 @@ class QueueWorker:
         self._on_record: set[str] = set()
 
     @property
+    def rests_until(self) -> float:
+        return 0.0
+
+    @property
     def is_done(self) -> bool:
         """Whether the queue is empty, as far as polls can tell."""
         return self._empty_polls >= ENOUGH_EMPTY_POLLS

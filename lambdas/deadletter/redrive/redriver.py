@@ -37,6 +37,7 @@ from deadletter.redrive.source_memory import (
     with_lost_run,
 )
 from deadletter.redrive.stop_reason import ENDS_A_RUN, stop_reason
+from deadletter.redrive.throttle import Throttle
 from deadletter.redrive.token_bucket import RateLimiter, TokenBucket
 from deadletter.redrive.turns import TakesTurns, Turns
 from deadletter.redrive.waiting_room import FOREVER, SHARDS, OpenShard, RoomUnavailable
@@ -306,9 +307,19 @@ class Redriver:
             )
             for number, received in enumerate(polls)
         ]
+        throttles = {
+            shard.lane: Throttle(self._setup.room, shard.lane, shard.rate, self._clock)
+            for shard in openings.shards
+            if shard.rate is not None
+        }
         of_room = [
             WaitingRoomWorker(
-                self._setup, run, shard, known=self._known, verdict_source=verdict_source
+                self._setup,
+                run,
+                shard,
+                known=self._known,
+                verdict_source=verdict_source,
+                throttle=throttles.get(shard.lane),
             )
             for shard in openings.shards
         ]

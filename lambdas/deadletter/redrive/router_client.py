@@ -28,7 +28,7 @@ MAX_REQUEST = 4_500_000
 
 def request_bytes(received: ReceivedLetter) -> int:
     """Bytes that a letter adds to a router request, its comma included."""
-    question = question_about(received, served=True)
+    question = question_about(received, served=True, admitted=received.held_by)
     return len(compact_json(question_to_json(question))) + 1
 
 
@@ -44,9 +44,13 @@ class VerdictSource(Protocol):
 
 
 class RouterClient:
-    """Gets verdicts on letters from the router, and counts what is unusual about them."""
+    """Gets verdicts on letters from the router, and counts what is unusual about them.
 
-    def __init__(self, *, router: Router, tally: Tally) -> None:
+    `admitted` is the THROTTLE rule whose rate lets these letters go.
+    """
+
+    def __init__(self, *, router: Router, tally: Tally, admitted: str | None = None) -> None:
+        self._admitted = admitted
         self._router = router
         self._tally = tally
 
@@ -58,7 +62,9 @@ class RouterClient:
         if not letters:
             return {}
         questions = [
-            question_about(received, served=served and not received.is_rescued)
+            question_about(
+                received, served=served and not received.is_rescued, admitted=self._admitted
+            )
             for received in letters
         ]
         answer = self._ask(questions)

@@ -117,6 +117,13 @@ class RunLimits:
                 raise RunStopped("the pace allows no more before the deadline")
             self._wait(pause)
 
+    def rest(self, seconds: float) -> bool:
+        """Let seconds pass; False if the run would have no time left after them."""
+        if self.clock() + seconds >= self.deadline - WIND_DOWN:
+            return False
+        self._wait(seconds)
+        return True
+
     def _worth(self, most: int) -> int:
         """The letters that are worth a chunk: at most what the pace allows in two seconds."""
         bucket = self._rate_limiter.bucket

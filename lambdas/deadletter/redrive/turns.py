@@ -24,6 +24,10 @@ class TakesTurns(Protocol):
     def is_done(self) -> bool:
         """Whether it can find no more letters in this run."""
 
+    @property
+    def rests_until(self) -> float:
+        """Epoch seconds before which it may send no letter; 0 for one without a rate of its own."""
+
     def take_turn(self, letters: int) -> None:
         """Move up to so many letters. Raises the errors of ENDS_A_RUN."""
 
@@ -86,19 +90,34 @@ class Turns:
                 self._end(turn, used)
 
     def _take(self) -> Turn | None:
-        with self._lock:
-            if self._run.stopped is not None:
+        """The next turn. While the only letters left have to wait for their rate, so does this."""
+        while True:
+            with self._lock:
+                if self._run.stopped is not None:
+                    return None
+                now = self._run.clock()
+                rests = {
+                    source: min(worker.rests_until for worker in workers)
+                    for source, workers in self._idle.items()
+                    if workers
+                }
+                awake = [source for source, until in rests.items() if until <= now]
+                turn, self._shares = next_turn(self._shares, awake, self._letters)
+                if turn is not None:
+                    self._served.add(turn.source)
+                    return turn
+            if not rests or not self._run.rest(min(rests.values()) - now):
                 return None
-            sources = [source for source, workers in self._idle.items() if workers]
-            turn, self._shares = next_turn(self._shares, sources, self._letters)
-            if turn is not None:
-                self._served.add(turn.source)
-            return turn
 
     def _worker_of(self, source: str) -> TakesTurns | None:
         with self._lock:
             workers = self._idle.get(source)
-            return workers.popleft() if workers else None
+            now = self._run.clock()
+            if not workers or all(worker.rests_until > now for worker in workers):
+                return None
+            while workers[0].rests_until > now:
+                workers.rotate(-1)
+            return workers.popleft()
 
     def _give_back(self, source: str, worker: TakesTurns) -> None:
         with self._lock:

@@ -85,12 +85,29 @@ class Lane:
 
 
 @dataclass(frozen=True, slots=True)
+class Allowance:
+    """What a lane's rate allows at the moment `at` (epoch seconds).
+
+    saved  letters that may go, however fast
+    quick  letters that may go at once
+    """
+
+    saved: float
+    quick: float
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
 class OpenShard:
-    """A shard of a lane whose letters may leave if they are due at or before `until`."""
+    """A shard of a lane whose letters may leave if they are due at or before `until`.
+
+    `rate` is the rate of the whole lane in letters per second, if a rule gives it one.
+    """
 
     lane: str
     shard: int
     until: float
+    rate: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +181,16 @@ class WaitingRoom(Protocol):
 
 
 class ReviewableRoom(WaitingRoom, Protocol):
-    """A waiting room whose letters may be judged again before they are due."""
+    """A waiting room whose letters may be judged again before they are due.
+
+    Its lanes may have a rate that all workers and runs share.
+    """
+
+    def allowance(self, lane: str) -> Allowance | None:
+        """What a lane's rate allows, read consistently; None if it has had no rate so far."""
+
+    def note_allowance(self, lane: str, before: Allowance | None, after: Allowance) -> bool:
+        """Keep what a lane's rate allows; False if it has changed since `before`."""
 
     def note_review(self, lane: str, before: LaneReview, after: LaneReview) -> None:
         """Keep how far a lane is reviewed, unless another run has kept its own since `before`."""

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import takewhile
 
-from deadletter.contract import Metric
+from deadletter.contract import Metric, rule_lane
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.queue import ReceivedLetter
 from deadletter.redrive.fifo import as_groups
@@ -29,6 +29,7 @@ from deadletter.redrive.order import Order
 from deadletter.redrive.redriver_setup import RedriverSetup
 from deadletter.redrive.router_client import RouterClient, VerdictSource, next_request, orders
 from deadletter.redrive.run_limits import RunLimits, RunStopped
+from deadletter.redrive.throttle import Throttle
 from deadletter.redrive.waiting_room import OpenShard, WaitingRoomEntry
 from deadletter.routing.decision import Redrive
 from deadletter.routing.router import RouterUnavailable
@@ -56,8 +57,10 @@ class WaitingRoomWorker:
         *,
         known: KnownIntents,
         verdict_source: VerdictSource | None = None,
+        throttle: Throttle | None = None,
     ) -> None:
         self.taken = 0
+        self._throttle = throttle
         self._run = run
         self._shard = shard
         self._fifo = setup.pipeline.fifo
@@ -68,7 +71,9 @@ class WaitingRoomWorker:
         self._mover = setup.mover
         self._tally = setup.tally
         self._verdict_source = verdict_source or RouterClient(
-            router=setup.router, tally=setup.tally
+            router=setup.router,
+            tally=setup.tally,
+            admitted=shard.lane.removeprefix(rule_lane("")) if throttle is not None else None,
         )
         self._in_passing = verdict_source is not None
         self._last: WaitingRoomEntry | None = None
@@ -77,6 +82,7 @@ class WaitingRoomWorker:
         """Whether another run works in the shard."""
         self._seen: dict[str, float] = {}
         self._is_done = False
+        self._redriven = 0
 
     @property
     def lane(self) -> str:
@@ -87,8 +93,15 @@ class WaitingRoomWorker:
         """Whether no letter is due any more, or another run works in the shard."""
         return self._is_done
 
+    @property
+    def rests_until(self) -> float:
+        return 0.0 if self._throttle is None else self._throttle.rests_until
+
     def take_turn(self, letters: int) -> None:
         """Move up to so many letters. Raises the errors of ENDS_A_RUN."""
+        if self._throttle is not None:
+            self._take_throttled_turn(self._throttle, letters)
+            return
         end = self.taken + letters
         while not self._is_done and self.taken < end:
             entries = self._next_entries(min(MAX_PLANS, end - self.taken))
@@ -97,6 +110,22 @@ class WaitingRoomWorker:
             if not entries or self.is_elsewhere:
                 self._is_done = True
                 self.close()
+
+    def _take_throttled_turn(self, throttle: Throttle, letters: int) -> None:
+        """Move what the lane's rate allows now; the worker rests if that is nothing."""
+        entries = self._next_entries(min(MAX_PLANS, letters))
+        granted = throttle.take(len(entries)) if entries else 0
+        for entry in entries[granted:]:
+            self._seen.pop(entry.copy, None)
+        self.taken += granted
+        self._redriven = 0
+        try:
+            self.is_elsewhere = granted > 0 and not self._empty(entries[:granted])
+        finally:
+            throttle.give_back(granted - self._redriven)
+        if not entries or self.is_elsewhere:
+            self._is_done = True
+            self.close()
 
     def close(self) -> None:
         """Remove the last intent, unless it has to stay: all its letters are accounted for."""
@@ -199,6 +228,8 @@ class WaitingRoomWorker:
             part, unmoved = next_request(unmoved, granted)
             self._tally.count_tried(len(part))
             judged = self._judge(part, maybe_sent)
+            # Before the move: after an error they may have been sent.
+            self._redriven += sum(isinstance(order.decision, Redrive) for order in judged)
             left = self._mover.move_from_room(judged, slot)
             # A letter that was not confirmed may have been sent all the same.
             redriven = sum(isinstance(order.decision, Redrive) for order in judged)

@@ -76,7 +76,13 @@ class _CaseBatch:
 
     def matched(self, case: Case) -> Case:
         """The case with the rule that matches its letter now."""
-        match = self.book.first(case.document.value, self.now, self.matches, diverted=case.diverted)
+        match = self.book.first(
+            case.document.value,
+            self.now,
+            self.matches,
+            diverted=case.diverted,
+            origin=case.stamp.origin,
+        )
         return replace(case, match=match)
 
 
@@ -168,7 +174,11 @@ class DirectRouter:
             raise RouterUnavailable("the letter's ledger row cannot be understood")
         matched = batch.matched(case)
         trials = batch.book.explain(
-            case.document.value, batch.now, batch.matches, diverted=case.diverted
+            case.document.value,
+            batch.now,
+            batch.matches,
+            diverted=case.diverted,
+            origin=case.stamp.origin,
         )
         return _counted_verdict(question, matched, judge(matched), batch.book), trials
 
@@ -301,6 +311,7 @@ class DirectRouter:
             row=row,
             document=self._documents.build(question.letter, stamp, row.last, now),
             served=question.served,
+            admitted=question.admitted,
             waited=question.waited,
             diverted=question.home != MAIN_DLQ,
             forged=reading.forged,
@@ -333,6 +344,11 @@ class DirectRouter:
             [lane for lane in lanes if lane.startswith(JUDGED_LANES) and lane not in waiting],
             [lane for lane in lanes if lane in invalid],
             book.edition(now, matches),
+            {
+                rule_lane(rule_id): rate
+                for rule_id, rate in book.rates(now, matches).items()
+                if rule_lane(rule_id) in lanes
+            },
         )
 
     def _read_causes(self) -> Causes:

@@ -56,6 +56,7 @@ class Case:
               the one that its last failure speaks of
     causes    the pipeline's causes of failure
     served    the letter has waited for its delay, which must not start over
+    admitted  the rule whose rate lets the letter go now
     waited    seconds that it has waited for a delay which is not over
     diverted  the letter lies in a dedicated DLQ
     forged    the letter had a Redrive attribute that none of our roles wrote
@@ -73,6 +74,7 @@ class Case:
     circuits: tuple[Circuit, ...] = ()
     causes: Causes = NO_CAUSES
     served: bool = False
+    admitted: str | None = None
     waited: float = 0.0
     diverted: bool = False
     forged: bool = False
@@ -276,6 +278,23 @@ def circuit_open(case: Case) -> Decision | None:
     return None
 
 
+def throttled(case: Case) -> Decision | None:
+    """A letter that a THROTTLE rule matches waits in its lane until the rate lets it go."""
+    rule = case.match.rule
+    if rule is None or rule.action is not Action.THROTTLE or case.admitted == rule.rule_id:
+        return None
+    # The rate is no delay: a letter that has waited for its backoff may go at its turn.
+    delay = 0.0 if case.served else max(0.0, _backoff(case) - case.waited)
+    because = f"at most {rule.rate:g} letters a second by rule {rule.rule_id}"
+    due = min(case.now + delay, case.expires)
+    return Hold(rule_lane(rule.rule_id), due, because, rule.rule_id)
+
+
+def _backoff(case: Case) -> float:
+    # Lives that use no attempt make the backoff longer too: it keeps the pace bearable.
+    return case.policy.backoff.delay(case.stamp.attempt + 1, case.random)
+
+
 def delayed(case: Case) -> Decision:
     """Every other letter goes back, after a rule's delay or after backoff."""
     rule = case.match.rule
@@ -287,8 +306,7 @@ def delayed(case: Case) -> Decision:
         delay = rule.delay_seconds
         because = f"{what}, delay of {delay:g} s by rule {rule.rule_id}"
     else:
-        # Lives that use no attempt make the backoff longer too: it keeps the pace bearable.
-        delay = case.policy.backoff.delay(case.stamp.attempt + 1, case.random)
+        delay = _backoff(case)
         because = f"{what}, backoff of {delay:.0f} s"
     delay = max(0.0, delay - case.waited)
     # FIFO queues have no delay per message: there any wait is outside SQS.
@@ -323,6 +341,7 @@ JUDGEMENTS: tuple[Judgement, ...] = (
     silent,
     exhausted,
     circuit_open,
+    throttled,
     delayed,
 )
 """The policy. A rule that stops a letter comes first, one that delays it comes last: no rule can

@@ -33,7 +33,7 @@ class Question:
     one that the run gave it: it counts instead of the letter's own, except for its attempts,
     if the letter or the ledger has more. `waited` are the seconds of a delay that it has waited
     for so far, if it is not over. `held_by` is the rule that it has waited for: it is counted as
-    a match of that rule already.
+    a match of that rule already. `admitted` is the THROTTLE rule whose rate lets it go now.
     """
 
     letter: Letter
@@ -44,9 +44,16 @@ class Question:
     stamp: Stamp | None = None
     waited: float = 0.0
     held_by: str | None = None
+    admitted: str | None = None
 
 
-def question_about(received: ReceivedLetter, *, served: bool, now: float | None = None) -> Question:
+def question_about(
+    received: ReceivedLetter,
+    *,
+    served: bool,
+    now: float | None = None,
+    admitted: str | None = None,
+) -> Question:
     """The question what to do with a letter in hand.
 
     A letter in the custody of a replay run is judged as one of that run. With `now` (epoch
@@ -63,6 +70,7 @@ def question_about(received: ReceivedLetter, *, served: bool, now: float | None 
         stamp=received.stamp,
         waited=waited,
         held_by=received.held_by,
+        admitted=admitted,
     )
 
 

@@ -37,12 +37,14 @@ def question_to_json(question: Question) -> dict[str, Any]:
         **({"stamp": stamps.to_data(question.stamp)} if question.stamp is not None else {}),
         **({"waited": question.waited} if question.waited else {}),
         **({"held_by": question.held_by} if question.held_by is not None else {}),
+        **({"admitted": question.admitted} if question.admitted is not None else {}),
     }
 
 
 def question_from_json(data: Mapping[str, Any]) -> Question:
     """The question in JSON. Raises NotALetter for anything else."""
     spared, waited, held_by = data.get("spared"), data.get("waited"), data.get("held_by")
+    admitted = data.get("admitted")
     stamp = stamps.from_data(data["stamp"]) if "stamp" in data else None
     if "stamp" in data and stamp is None:
         raise NotALetter("a question whose stamp is malformed")
@@ -55,6 +57,7 @@ def question_from_json(data: Mapping[str, Any]) -> Question:
         stamp=stamp,
         waited=max(0.0, float(waited)) if isinstance(waited, int | float) else 0.0,
         held_by=held_by if isinstance(held_by, str) else None,
+        admitted=admitted if isinstance(admitted, str) else None,
     )
 
 

@@ -29,6 +29,8 @@ _MAX_QUOTE = 80  # characters of what was typed that a refusal repeats
 _MAX_PATTERN = 16 * 1024  # characters; EventBridge allows 4,096 and a tenant list may be longer
 _MAX_RULE = 2 * _MAX_PATTERN  # characters of all columns together
 
+_MAX_RATE = 1000  # letters per second: more than one pipeline sends
+
 # Epoch seconds from 2001 to 5138. A number outside is a date such as 20261120, whose rule would
 # have ended in 1970, or milliseconds, whose rule would never end.
 _EARLIEST, _LATEST = 1e9, 1e11
@@ -41,6 +43,7 @@ class Action(StrEnum):
     DELAYED_REDRIVE = "DELAYED_REDRIVE"
     DEDICATED_DLQ = "DEDICATED_DLQ"
     HOLD = "HOLD"
+    THROTTLE = "THROTTLE"
     DEFAULT = "DEFAULT"
 
 
@@ -59,8 +62,9 @@ STOPPING = frozenset({Action.QUARANTINE, Action.DEDICATED_DLQ, Action.HOLD})
 class Rule:
     """One valid rule. `starts_at` and `expires_at` are epoch seconds, `delay_seconds` is seconds.
 
-    `active` are the windows in which it acts; without any it acts at all times. `version` changes
-    with what the rule does and to which letters.
+    `active` are the windows in which it acts; without any it acts at all times. `sample` is the
+    share of the letters that it looks at (over 0, to 1). `rate` is letters per second. `version`
+    changes with what the rule does and to which letters.
     """
 
     rule_id: str
@@ -77,6 +81,8 @@ class Rule:
     max_matches: int | None = None
     starts_at: float | None = None
     active: tuple[Window, ...] = ()
+    sample: float | None = None
+    rate: float | None = None
     version: str = field(init=False, default="")
 
     def __post_init__(self) -> None:
@@ -107,7 +113,16 @@ class Rule:
 
 
 # The columns that say what a rule does and to which letters.
-_DECIDES = ("action", "pattern", "delay_seconds", "queue", "policy", "max_matches")
+_DECIDES = (
+    "action",
+    "pattern",
+    "delay_seconds",
+    "queue",
+    "policy",
+    "max_matches",
+    "sample",
+    "rate",
+)
 
 VERDICT = frozenset({"status", "status_reason", "checked_at", "version"})
 """The columns that the check of a rule writes onto its item."""
@@ -131,12 +146,18 @@ _FIELDS = frozenset(
         "starts_at",
         "active",
         "breadth",
+        "sample",
+        "rate",
     }
 )
 COLUMNS = _FIELDS | _NOTES
 """The columns of any rule that a person may set, beside its pipeline's context names."""
 
-_NEEDS = {Action.DELAYED_REDRIVE: "delay_seconds", Action.DEDICATED_DLQ: "queue"}
+_NEEDS = {
+    Action.DELAYED_REDRIVE: "delay_seconds",
+    Action.DEDICATED_DLQ: "queue",
+    Action.THROTTLE: "rate",
+}
 
 
 class RuleRefused(ValueError):
@@ -191,13 +212,17 @@ def read_rule(item: Mapping[str, Any], pipeline: Pipeline) -> Rule:
         max_matches=_whole_number("max_matches", item.get("max_matches"), None, low=1),
         starts_at=_epoch_seconds("starts_at", item.get("starts_at")),
         active=_windows(item.get("active")),
+        sample=_share(item.get("sample")),
+        rate=_rate(item.get("rate")),
     )
+    if rule.sample is not None and rule.mode is not RuleMode.SHADOW:
+        raise RuleRefused("sample goes with mode shadow only")
     if (rule.starts_at or -math.inf) >= (rule.expires_at or math.inf):
         raise RuleRefused("starts_at must be before expires_at")
     needed = _NEEDS.get(action)
     if needed and getattr(rule, needed) is None:
         raise RuleRefused(f"{action} needs {needed}")
-    for owner, key in ((Action.DELAYED_REDRIVE, "delay_seconds"), (Action.DEDICATED_DLQ, "queue")):
+    for owner, key in _NEEDS.items():
         if action is not owner and getattr(rule, key) is not None:
             raise RuleRefused(f"{key} goes with {owner} only")
     _check_reach(rule, item, pipeline)
@@ -431,6 +456,24 @@ def _queue(value: object, allowed: tuple[str, ...]) -> str | None:
 def _unknown(name: str, value: object, allowed: Iterable[str]) -> RuleRefused:
     choices = f"is unknown; allowed are {', '.join(allowed) or 'none in this pipeline'}"
     return RuleRefused(f"{name} {_cut(repr(value), _MAX_QUOTE)} {choices}", f"{name} {choices}")
+
+
+def _rate(value: object) -> float | None:
+    if value is None:
+        return None
+    rate = _number("rate", value)
+    if not 0 < rate <= _MAX_RATE:
+        raise RuleRefused(f"rate must be letters per second, more than 0 and at most {_MAX_RATE}")
+    return rate
+
+
+def _share(value: object) -> float | None:
+    if value is None:
+        return None
+    share = _number("sample", value)
+    if not 0 < share <= 1:
+        raise RuleRefused("sample must be more than 0, and at most 1 (all letters)")
+    return share
 
 
 def _windows(value: object) -> tuple[Window, ...]:

@@ -20,6 +20,7 @@ from deadletter.rules.rule import (
     is_disabled,
     read_rule,
 )
+from deadletter.rules.sampling import is_sampled
 from deadletter.settings.pipeline import Pipeline
 
 _EDITION_DIGITS = 16
@@ -79,6 +80,7 @@ class RuleBook:
         matches: Mapping[str, int],
         *,
         diverted: bool = False,
+        origin: str = "",
     ) -> Match:
         """The first enforced rule that matches, and the shadow rules that match before it.
 
@@ -86,7 +88,8 @@ class RuleBook:
         has matched `max_matches` times (`matches` says how often). For a letter in a dedicated DLQ
         (`diverted`) the DEDICATED_DLQ rules are passed over too. A rule that is too costly to judge
         applies if it would stop the letter, because no letter escapes such a rule by its size; any
-        other does not match.
+        other does not match. `origin` names the letter in all its lives: a rule in shadow mode may
+        look at a sample of the letters only.
         """
         shadows: list[str] = []
         costly: list[str] = []
@@ -99,7 +102,8 @@ class RuleBook:
                 if not _stops(rule):
                     continue
             elif rule.mode is RuleMode.SHADOW:
-                shadows.append(rule_id)
+                if _looks_at(rule, origin):
+                    shadows.append(rule_id)
                 continue
             return Match(rule, tuple(shadows), tuple(costly), too_costly)
         return Match(None, tuple(shadows), tuple(costly)) if shadows or costly else NO_MATCH
@@ -111,6 +115,7 @@ class RuleBook:
         matches: Mapping[str, int],
         *,
         diverted: bool,
+        origin: str = "",
     ) -> list[Trial]:
         """The result of every rule on a document, in their order, after the refused rules."""
         winner = self.first(document, now, matches, diverted=diverted).rule
@@ -122,20 +127,30 @@ class RuleBook:
             findings = pattern.explain(document) if likeness is Likeness.DIFFERS else []
             missed = tuple(finding for finding in findings if not finding.matched)
             barred = _barred(rule, now, matches, diverted)
+            if barred is None and not _looks_at(rule, origin):
+                barred = "is not in its sample (shadow)"
             trials.append(Trial(rule.rule_id, barred or _outcome(rule, winner, likeness), missed))
         return trials
 
     def holding(self, now: float, matches: Mapping[str, int]) -> tuple[str, ...]:
-        """The rules in force at `now` that hold letters: HOLD those that they match.
+        """The rules in force at `now` that hold letters: HOLD and THROTTLE those that they match.
 
         Another stopping rule holds those on which it is too costly to judge, if there can be any.
         """
         return tuple(
             rule.rule_id
             for rule in self._in_force(now, matches)
-            if rule.action is Action.HOLD
+            if rule.action in (Action.HOLD, Action.THROTTLE)
             or (rule.action in STOPPING and rule.rule_id in self._may_be_too_costly)
         )
+
+    def rates(self, now: float, matches: Mapping[str, int]) -> Mapping[str, float]:
+        """Letters per second that each THROTTLE rule in force at `now` lets go."""
+        return {
+            rule.rule_id: rule.rate
+            for rule in self._in_force(now, matches)
+            if rule.rate is not None
+        }
 
     def edition(self, now: float, matches: Mapping[str, int]) -> str:
         """The name of the rules that are in force at `now`, and of what each of them does.
@@ -191,6 +206,11 @@ class RuleBook:
 
 def _stops(rule: Rule) -> bool:
     return rule.action in STOPPING and rule.mode is RuleMode.ENFORCE
+
+
+def _looks_at(rule: Rule, origin: str) -> bool:
+    """Whether the letter belongs to the sample of a rule that has one."""
+    return rule.sample is None or is_sampled(origin, rule.rule_id, rule.sample)
 
 
 def _barred(rule: Rule, now: float, matches: Mapping[str, int], diverted: bool) -> str | None:
