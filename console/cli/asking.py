@@ -133,13 +133,14 @@ def _end(
     text = given.strip() or suggested
     if never and text.lower() == NEVER:
         return None
-    at = _moment(text, now)
+    at = moment(text, now)
     if at <= now:
         raise Problem(f"{subject.capitalize()} would have ended at {text} already.", Cause.INPUT)
     return at.astimezone(UTC)
 
 
-def _moment(text: str, now: datetime) -> datetime:
+def moment(text: str, now: datetime) -> datetime:
+    """The time in a text: a length of time from now, or ISO 8601 (UTC without a zone)."""
     try:
         at = datetime.fromisoformat(text)
     except ValueError:

@@ -67,6 +67,26 @@ Expires = Annotated[
         "--expires", metavar="WHEN", help="After 24h, 7d …; at an ISO 8601 time; or never."
     ),
 ]
+Rate = Annotated[
+    float | None,
+    typer.Option("--rate", metavar="N", help="For THROTTLE: letters a second, such as 5 or 0.1."),
+]
+Starts = Annotated[
+    str | None,
+    typer.Option("--starts", metavar="WHEN", help="Do nothing before: in 2h, 7d …; or ISO 8601."),
+]
+Active = Annotated[
+    str | None,
+    typer.Option(
+        "--active",
+        metavar="WINDOWS",
+        help="Act at these times only: '22:00-06:00 Europe/Berlin', 'Mon-Fri 08:00-18:00 UTC'.",
+    ),
+]
+Sample = Annotated[
+    float | None,
+    typer.Option("--sample", metavar="SHARE", help="With --mode shadow: 0.1 is each tenth letter."),
+]
 MaxMatches = Annotated[
     int | None,
     typer.Option("--max-matches", metavar="N", help="Stop acting after so many letters."),
@@ -91,9 +111,13 @@ def add(
     pattern: Pattern = None,
     delay: Delay = None,
     queue: Queue = None,
+    rate: Rate = None,
     policy: Policy = None,
     priority: Priority = None,
     mode: Mode = None,
+    sample: Sample = None,
+    starts: Starts = None,
+    active: Active = None,
     expires: Expires = None,
     max_matches: MaxMatches = None,
     breadth: Breadth = None,
@@ -119,9 +143,13 @@ def add(
         **matching_columns(tenant, where, pattern),
         "delay_seconds": None if delay is None else seconds(delay),
         "queue": queue,
+        "rate": _number(rate),
         "policy": policy,
         "priority": priority,
         "mode": mode,
+        "sample": _number(sample),
+        "starts_at": None if starts is None else _iso(asking.moment(starts, session.now)),
+        "active": active,
         "expires_at": _end(expires, session.now),
         "max_matches": max_matches,
         "breadth": breadth,
@@ -182,7 +210,18 @@ def enable(
 def _end(given: str | None, now: datetime) -> str | None:
     """When a rule ends, in ISO 8601; None for never."""
     at = asking.end_or_never(given, now, "the rule")
-    return None if at is None else at.isoformat(timespec="seconds").replace("+00:00", "Z")
+    return None if at is None else _iso(at)
+
+
+def _iso(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _number(given: float | None) -> str | int | None:
+    """The number as a table and an audit record keep it: a fraction is text."""
+    if given is None or given.is_integer():
+        return None if given is None else int(given)
+    return f"{given:.15g}"
 
 
 def _until(rule: Rule, now: datetime) -> str:

@@ -46,6 +46,8 @@ def effect(action: str | None, queue: str | None, delay: float | None, policy: s
 def sentence(rule: Rule) -> str:
     """What a valid rule does, and with which letters."""
     what = effect(rule.action, rule.queue, rule.delay_seconds, rule.policy)
+    if rule.rate is not None:
+        what += f" to {rule.rate:g} letters a second"
     return f"{what} for letters with {about(rule.pattern)}"
 
 

@@ -91,7 +91,7 @@ class CrowdedStage(Stage):
             results[number] = calls[number]()
 
         numbers = itertools.count()
-        waiting = []
+        waiting: list[Any] = []
         for number in range(len(calls)):
             worker = greenlet(carry_out, getcurrent())
             heapq.heappush(waiting, (self.clock(), next(numbers), worker, (number,)))
