@@ -416,7 +416,9 @@ class Storage(Construct):
         )
         # This action cannot be limited to a resource.
         permissions.allow("Streams", ["dynamodb:ListStreams"], ["*"])
-        permissions.allow("Rules", ["dynamodb:UpdateItem"], [self.rules.table_arn])
+        permissions.allow(
+            "Rules", ["dynamodb:BatchGetItem", "dynamodb:UpdateItem"], [self.rules.table_arn]
+        )
         permissions.allow("Audit", ["dynamodb:PutItem"], [self.audit.table_arn])
         permissions.allow(
             "Versions",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any
 
 from deadletter.contract import EVERY_PIPELINE
 from deadletter.failure.ledger import RuleCounts
+from deadletter.rules.namesakes import namesake_note
 from deadletter.rules.rule import Rule, RuleMode, notes_of
 from deadletter.rules.rulebook import RuleBook
 from deadletter.settings.pipeline import Pipeline
@@ -130,6 +131,9 @@ def listed(
     reasons: dict[str, list[str]] = {}
     for refusal in book.refused:
         reasons.setdefault(refusal.rule_id, []).append(refusal.why)
+    by_id: dict[str, dict[str, Mapping[str, Any]]] = {}
+    for row in stored:
+        by_id.setdefault(row.rule_id, {})[row.pipeline] = row.columns
     tried: list[tuple[tuple[int, bool, str], ListedRule]] = []
     refused: list[ListedRule] = []
     for row in stored:
@@ -138,11 +142,23 @@ def listed(
         rule = book.rules.get(row.rule_id)
         if rule is not None and rule.pipeline == row.pipeline:
             known = counts.get(rule.counts_key, RuleCounts())
-            notes = notes_of(rule, row.columns, terms)
+            notes = [
+                *_of_namesake(row, by_id[row.rule_id], terms),
+                *notes_of(rule, row.columns, terms),
+            ]
             tried.append((rule.order, _valid(row, rule, known, now, notes)))
         else:
             refused.append(_refused(row, reasons[row.rule_id].pop(0)))
     return refused + [rule for _, rule in sorted(tried, key=lambda pair: pair[0])]
+
+
+def _of_namesake(
+    row: StoredRule, namesakes: Mapping[str, Mapping[str, Any]], terms: Pipeline
+) -> Iterator[str]:
+    """What to know of the other rule of this pipeline or of `*` that has its id, if any."""
+    note = namesake_note(row.pipeline, row.columns, namesakes, {terms.name: terms})
+    if note is not None:
+        yield note
 
 
 def _valid(

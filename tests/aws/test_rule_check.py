@@ -14,7 +14,13 @@ from botocore.stub import Stubber
 
 from deadletter.aws.events import EventBus
 from deadletter.aws.registrations import FRESH, REMEMBERED, SsmPipelines
-from deadletter.aws.rule_edits import DynamoDBHistory, DynamoDBVerdicts, edits, response
+from deadletter.aws.rule_edits import (
+    DynamoDBHistory,
+    DynamoDBNamesakes,
+    DynamoDBVerdicts,
+    edits,
+    response,
+)
 from deadletter.aws.rule_events import EventBridgeRuleEvents
 from deadletter.aws.table import plain, stored
 from deadletter.rules.checker import (
@@ -102,6 +108,18 @@ def test_a_newer_edit_is_not_overwritten(aws: Aws, edited: dict[str, Any]) -> No
     item = put(aws, **edited)
     assert not write(aws, RULE, "because")
     assert read(aws) == item
+
+
+def test_rules_with_the_same_id_are_found_under_their_keys(aws: Aws) -> None:
+    put(aws)
+    put(aws, pipeline="*", priority=Decimal(5))
+    put(aws, rule_id="other")
+    namesakes = DynamoDBNamesakes(aws.dynamodb, "rules")
+    found = namesakes.of("r", ["*", "billing", "orders"])
+    assert found == {"*": {**RULE, "pipeline": "*", "priority": 5}, "orders": RULE}
+    assert namesakes.of("r", []) == {}
+    with pytest.raises(CheckUnavailable, match="the rules table"):
+        DynamoDBNamesakes(aws.dynamodb, "absent").of("r", ["*"])
 
 
 def test_a_rule_that_was_deleted_stays_deleted(aws: Aws) -> None:

@@ -23,7 +23,7 @@ MOST_MODULES = {
     "deadletter.consumer": 40,
     # 30, and 3 because the language of patterns is in modules of one purpose each; 1 for versions,
     # 1 for windows, 1 for what a rule can match at all.
-    "handlers.check_rules": 36,
+    "handlers.check_rules": 37,
     # The custom resource of a deployment: the answer, the figures, and their clients.
     "handlers.first_heartbeat": 15,
     # 35, and 2 because the router's port and a refused rule are apart from the router itself:

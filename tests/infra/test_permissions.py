@@ -213,7 +213,7 @@ GRANTED: dict[str, dict[str, set[str]]] = {
             "dynamodb:GetRecords",
             "dynamodb:GetShardIterator",
         },
-        "table Rules": {"dynamodb:UpdateItem"},
+        "table Rules": {"dynamodb:BatchGetItem", "dynamodb:UpdateItem"},
         "table Audit": {"dynamodb:PutItem"},
         "table Letters": {"dynamodb:UpdateItem", "dynamodb:Query", "dynamodb:BatchWriteItem"},
         # Read by path: IAM looks at the path, and may look at what is below it.

@@ -396,6 +396,7 @@ class World:
     done: list[Any] = field(default_factory=list)
     versions: list[tuple[str, str]] = field(default_factory=list)
     forgotten: list[tuple[list[str], str, str | None]] = field(default_factory=list)
+    stored: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def pipelines(self, *, fresh: bool = False) -> Mapping[str, Pipeline]:
         self._ask("terms")
@@ -414,6 +415,10 @@ class World:
         self._ask("counts")
         self.forgotten.append((list(pipelines), rule_id, keep))
 
+    def of(self, rule_id: str, keys: Iterable[str]) -> Mapping[str, Mapping[str, Any]]:
+        self._ask("table")
+        return {key: self.stored[key] for key in keys if key in self.stored and rule_id == "r"}
+
     def announce(self, refusal: RuleRefusal) -> None:
         self._ask("bus")
         self.done.append(refusal)
@@ -426,6 +431,7 @@ class World:
             announcer=self,
             versions=Versions(self),
             counts=self,
+            namesakes=self,
             clock=lambda: NOW,
         )
         return checker.check(edits)

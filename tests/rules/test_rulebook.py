@@ -49,7 +49,8 @@ def test_of_two_rules_with_one_id_the_first_in_order_counts() -> None:
     ours, shared = item(), item(pipeline="*", tenantId="b")
     for items in permutations((ours, shared)):
         rules = book(*items)
-        assert rules.refused == (RefusedRule("r", "another rule with the same id comes first"),)
+        why = "another rule with the same id comes first: that of the pipeline"
+        assert rules.refused == (RefusedRule("r", why),)
         assert rule_of(rules.first(document("a"), NOW, {})) == "r"
         assert rules.first(document("b"), NOW, {}) is NO_MATCH
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, code, condition_failed
-from deadletter.aws.table import SORT, DynamoDBTable, changes, parts, plain, stored
+from deadletter.aws.table import SORT, DynamoDBTable, batch_get, changes, parts, plain, stored
 from deadletter.contract import (
     AUDIT,
     BOOK_ROW,
@@ -119,6 +119,22 @@ class DynamoDBVerdicts:
                 return False
             raise CheckUnavailable(f"the rules table: {code(error)}") from error
         return True
+
+
+class DynamoDBNamesakes:
+    """Finds rules with the same id in the rules table."""
+
+    def __init__(self, client: DynamoDBClient, table: str) -> None:
+        self._client: Any = client
+        self._table = table
+
+    def of(self, rule_id: str, keys: Iterable[str]) -> Mapping[str, Mapping[str, Any]]:
+        wanted = [stored({RULES.partition: key, RULES.sort: rule_id}) for key in keys]
+        try:
+            items = batch_get(self._client, self._table, wanted)
+        except (*AWS_ERRORS, StillUnprocessed) as error:
+            raise CheckUnavailable("the rules table: rules with the same id") from error
+        return {str(item[RULES.partition]): item for item in items}
 
 
 class DynamoDBBookVersions:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from deadletter.contract import EVERY_PIPELINE
+from deadletter.rules.namesakes import namesake_note
 from deadletter.rules.rule import COLUMNS, VERDICT, RuleRefused, is_disabled, notes_of, read_rule
 from deadletter.settings.json_fields import BadSettings
 from deadletter.settings.pipeline import Pipeline, RetryPolicy
@@ -152,6 +154,13 @@ class VersionCounts(Protocol):
         """Remove the counts of a rule in these pipelines, but for the version `keep`."""
 
 
+class Namesakes(Protocol):
+    """The stored rules; raises CheckUnavailable."""
+
+    def of(self, rule_id: str, keys: Iterable[str]) -> Mapping[str, Mapping[str, Any]]:
+        """The rules with this id as they are now, by the pipeline or `*` they are stored under."""
+
+
 class RuleEvents(Protocol):
     """The channel on which refusals are announced; raises CheckUnavailable."""
 
@@ -173,6 +182,7 @@ class RuleChecker:
         announcer: RuleEvents,
         versions: BookVersions,
         counts: VersionCounts,
+        namesakes: Namesakes,
         clock: Callable[[], float],
     ) -> None:
         self._terms = terms
@@ -181,6 +191,7 @@ class RuleChecker:
         self._announcer = announcer
         self._versions = versions
         self._counts = counts
+        self._namesakes = namesakes
         self._clock = clock
 
     def check(self, edits: Iterable[RuleEdit]) -> CheckedBatch:
@@ -196,21 +207,50 @@ class RuleChecker:
 
     def _check(self, edit: RuleEdit) -> RuleRefusal | None:
         now = self._clock()
-        finding = check(edit, self._terms.pipelines(), now)
-        if finding.refusal is not None:
-            # A deployment may just have created what the rule names.
-            finding = check(edit, self._terms.pipelines(fresh=True), now)
-        if finding.change is not None:
+        if change_of(edit) is not None:
             # First: whatever keeps the edit from being judged, routers have to read it.
             self._versions.write(edit.pipeline, edit.event_id)
+        namesakes = self._namesakes_of(edit)
+        finding = check(edit, self._terms.pipelines(), now, namesakes)
+        if finding.refusal is not None:
+            # A deployment may just have created what the rule names.
+            finding = check(edit, self._terms.pipelines(fresh=True), now, namesakes)
+        if finding.change is not None:
             self._history.keep(finding.change)
             self._forget(edit)
         if finding.verdict is not None and not self._verdicts.write(finding.verdict):
             # The item was edited again: that edit is in the stream too.
             return None
+        if finding.change is not None:
+            self._tell_namesakes(edit, namesakes, now)
         if finding.refusal is not None:
             self._announcer.announce(finding.refusal)
         return finding.refusal
+
+    def _namesakes_of(self, edit: RuleEdit) -> Mapping[str, Mapping[str, Any]]:
+        if edit.pipeline != EVERY_PIPELINE:
+            return self._namesakes.of(edit.rule_id, [EVERY_PIPELINE])
+        return self._namesakes.of(edit.rule_id, sorted(self._terms.pipelines()))
+
+    def _tell_namesakes(
+        self, edit: RuleEdit, namesakes: Mapping[str, Mapping[str, Any]], now: float
+    ) -> None:
+        """Write onto the rules with the id of an edited one which of them counts now.
+
+        Two edits at a time: whichever is checked later finds both rules as they are.
+        """
+        if not namesakes:
+            return
+        pipelines = self._terms.pipelines()
+        rules = self._namesakes.of(edit.rule_id, sorted({EVERY_PIPELINE, *pipelines}))
+        for key in sorted(rules.keys() - {edit.pipeline}):
+            item = rules[key]
+            others = {name: other for name, other in rules.items() if name != key}
+            unedited = replace(edit, pipeline=key, old=item, new=item)
+            verdict = check(unedited, pipelines, now, others).verdict
+            # A rule that is refused meanwhile is announced when it is edited.
+            if verdict is not None and verdict.status is RuleStatus.VALID:
+                self._verdicts.write(verdict)
 
     def _forget(self, edit: RuleEdit) -> None:
         """Remove the counts of versions that are gone: a rule that is edited or made again starts
@@ -230,29 +270,40 @@ def version_in(item: Mapping[str, Any] | None, pipelines: Iterable[Pipeline]) ->
     return None
 
 
-def check(edit: RuleEdit, pipelines: Mapping[str, Pipeline], now: float) -> RuleFinding:
+def change_of(edit: RuleEdit) -> RuleChange | None:
+    """The change that an edit makes to what people write, for the history; None without any."""
+    old, new = _content(edit.old), _content(edit.new)
+    if old == new:
+        return None
+    return RuleChange(
+        edit.pipeline,
+        edit.rule_id,
+        _iso(edit.at),
+        edit.sequence,
+        edit.event_id,
+        _for_history(old),
+        _for_history(new),
+    )
+
+
+def check(
+    edit: RuleEdit,
+    pipelines: Mapping[str, Pipeline],
+    now: float,
+    namesakes: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
+) -> RuleFinding:
     """The actions that an edit needs; `now` is epoch seconds.
 
+    `namesakes` are the rules with the same id, by the pipeline or `*` they are stored under.
     The verdict is compared with the one on the item, so the record of our own write is
     checked like any other and needs no action.
     """
-    old, new = _content(edit.old), _content(edit.new)
-    change = None
-    if old != new:
-        moment = _iso(edit.at)
-        change = RuleChange(
-            edit.pipeline,
-            edit.rule_id,
-            moment,
-            edit.sequence,
-            edit.event_id,
-            _for_history(old),
-            _for_history(new),
-        )
+    change, new = change_of(edit), _content(edit.new)
     if edit.new is None or new is None:
         return RuleFinding(change)
     concerned = _concerned(edit.pipeline, pipelines)
-    why, refusal = _judge(edit, _as_judged_before(edit, new, concerned.values()), pipelines)
+    item = _as_judged_before(edit, new, concerned.values())
+    why, refusal = _judge(edit, item, pipelines, namesakes)
     status = RuleStatus.VALID if refusal is None else RuleStatus.INVALID
     if (edit.new.get("status"), edit.new.get("status_reason")) == (status, why):
         return RuleFinding(change, None, refusal if change else None)
@@ -285,7 +336,10 @@ def _as_judged_before(
 
 
 def _judge(
-    edit: RuleEdit, item: Mapping[str, Any], pipelines: Mapping[str, Pipeline]
+    edit: RuleEdit,
+    item: Mapping[str, Any],
+    pipelines: Mapping[str, Pipeline],
+    namesakes: Mapping[str, Mapping[str, Any]],
 ) -> tuple[str | None, RuleRefusal | None]:
     """Why the rule is refused, for its author, and the notice for others.
 
@@ -310,7 +364,8 @@ def _judge(
         else:
             notes.update(dict.fromkeys(notes_of(rule, item, pipeline)))
     if not refused:
-        return _cut("; ".join(notes)) or None, None
+        note = namesake_note(edit.pipeline, item, namesakes, pipelines)
+        return _cut("; ".join([note, *notes] if note else notes)) or None, None
     [first, *_] = refused.values()
     everywhere = len(refused) == len(concerned) and {str(error) for error in refused.values()} == {
         str(first)

@@ -262,7 +262,9 @@ def read_rules(items: Iterable[Mapping[str, Any]], pipeline: Pipeline) -> RuleBo
     for rule in rules:
         # Metrics and stamps name a rule by its id alone, so the id has to be unique.
         if rule.rule_id in by_id:
-            why = "another rule with the same id comes first"
+            is_shared = by_id[rule.rule_id].pipeline == EVERY_PIPELINE
+            whose = "all pipelines" if is_shared else "the pipeline"
+            why = f"another rule with the same id comes first: that of {whose}"
             refused.append(RefusedRule(rule.rule_id, why, disabled=not rule.enabled, gist=why))
         else:
             by_id[rule.rule_id] = rule

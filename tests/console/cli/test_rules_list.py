@@ -40,6 +40,21 @@ def test_rules_are_listed_in_the_order_they_are_tried(orders: Any, dlq: Any) -> 
     assert {rule["status"] for rule in rules} == {"VALID"}
 
 
+def test_of_two_rules_with_one_id_both_say_which_counts(orders: Any, dlq: Any) -> None:
+    orders.rule("twice", tenantId="a", action="HOLD")
+    orders.rule("twice", "*", tenantId="b", action="HOLD")
+    loser, winner = rules_of(dlq)
+    assert (loser["pipeline"], loser["status"]) == ("*", "INVALID")
+    why = "another rule with the same id comes first: that of the pipeline"
+    assert loser["status_reason"] == why
+    assert (winner["pipeline"], winner["status"]) == ("orders", "VALID")
+    note = "a rule of all pipelines has the same id, and this one counts in orders"
+    assert winner["status_reason"].startswith(note)
+    page = " ".join(dlq("rules", "list").stdout.split())
+    assert why in page
+    assert note in page
+
+
 def test_a_rule_is_shown_with_all_details(orders: Any, dlq: Any) -> None:
     ends = int(time.time()) + 7_200
     orders.rule(

@@ -8,6 +8,7 @@ from deadletter.aws.registrations import SsmPipelines
 from deadletter.aws.rule_edits import (
     DynamoDBBookVersions,
     DynamoDBHistory,
+    DynamoDBNamesakes,
     DynamoDBVerdicts,
     DynamoDBVersionCounts,
     edits,
@@ -31,5 +32,6 @@ def rule_checker_for(resources: Resources, clients: CheckClients, world: World) 
         announcer=EventBridgeRuleEvents(EventBus(clients.events, resources.app, world.clock)),
         versions=DynamoDBBookVersions(clients.dynamodb, resources.letters_table),
         counts=DynamoDBVersionCounts(clients.dynamodb, resources.letters_table),
+        namesakes=DynamoDBNamesakes(clients.dynamodb, resources.rules_table),
         clock=world.clock,
     )
