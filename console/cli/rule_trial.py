@@ -41,7 +41,8 @@ Tried = Annotated[
     Against,
     typer.Option(
         "--against",
-        help="Letters of a queue (see --source), parked ones, or those that wait in lanes.",
+        help="Letters of a queue (see --source), parked ones, those that wait in lanes, or what "
+        "the ledger keeps of those that failed in the last 7 days.",
     ),
 ]
 
@@ -97,6 +98,13 @@ def show(trial: RuleTrial) -> Iterator[Block]:
         f" in account {trial.account}, {trial.region}",
     )
     yield line(f"About: {rule_text.about(trial.pattern)}", indent=2)
+    if trial.tenants is not None:
+        yield line(f"They are of {count(trial.tenants, 'tenant')}.", indent=2)
+    if trial.untold:
+        why = "; ".join(trial.why_untold)
+        yield line(f"Can't be told for {count(trial.untold, 'letter')}: {why}.", indent=2)
+    if trial.is_at_least:
+        yield line("Not all letters of the ledger were read: there may be more.", indent=2)
     if trial.not_given_back:
         yield line(not_given_back(trial.not_given_back))
     if trial.missed:

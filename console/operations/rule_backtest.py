@@ -19,6 +19,7 @@ class Against(StrEnum):
     SAMPLE = "sample"
     PARKED = "parked"
     WAITING = "waiting"
+    LEDGER = "ledger"
 
 
 def kept_letters(

@@ -20,6 +20,7 @@ from .letters import Sample
 from .peek import HIDDEN
 from .problem import Cause, Problem
 from .rule_backtest import Against, kept_letters
+from .rule_on_ledger import DAYS, on_ledger
 from .session import Session
 
 if TYPE_CHECKING:
@@ -63,6 +64,10 @@ class RuleTrial(Answer):
     matching: Annotated[Sequence[str], "MessageIds of those"]
     missed: Annotated[Sequence[MissedPatternField], "what the others lack, the most frequent first"]
     not_given_back: Annotated[int, f"letters still hidden, for {HIDDEN} seconds at most"]
+    untold: Annotated[int, "letters of the ledger of which it can't be told"] = 0
+    why_untold: Annotated[Sequence[str], "what the rule reads that the ledger does not keep"] = ()
+    tenants: Annotated[int | None, "tenants of the matching; null unless the ledger tells"] = None
+    is_at_least: Annotated[bool, "whether the ledger has more letters than were read"] = False
 
 
 def try_rule(
@@ -88,6 +93,25 @@ def try_rule(
         else {"rule_id": _UNNAMED, "action": Action.DEFAULT, **rule}
     )
     valid = _read(columns, chosen, deployed.terms(chosen))
+    if against is Against.LEDGER:
+        known = on_ledger(session, chosen, valid.pattern, app.letters_table)
+        return RuleTrial(
+            **session.place,
+            at=session.now,
+            pipeline=chosen.name,
+            rule_id=rule if isinstance(rule, str) else None,
+            pattern=valid.pattern,
+            source=f"the ledger, failed in the last {DAYS} days",
+            looked_at=known.looked_at,
+            matched=len(known.matching),
+            matching=known.matching,
+            missed=(),
+            not_given_back=0,
+            untold=known.untold,
+            why_untold=known.why_untold,
+            tenants=known.tenants,
+            is_at_least=known.is_at_least,
+        )
     if against is not Against.SAMPLE:
         sample = kept_letters(session, app, chosen, against, limit)
     else:
