@@ -9,7 +9,6 @@ from typing import Any
 from deadletter.contract import CAUSE_SHARDS, DAY, LedgerContext
 from deadletter.failure.cause_index import CauseEntry
 from deadletter.rules.accepted import ABSENT
-from deadletter.rules.document import TENANT
 from deadletter.rules.fields import plain_number
 from deadletter.rules.pattern import Alternative, Field, Pattern, compile_pattern
 from deadletter.settings.pipeline import Pipeline
@@ -51,6 +50,8 @@ def on_ledger(
     session: Session, pipeline: DeployedPipeline, pattern: Mapping[str, Any], table: str
 ) -> LedgerOutcome:
     """What a valid pattern matches of the letters that failed within DAYS."""
+    from deadletter.rules.document import TENANT
+
     settings = deployed.judge(session.aws, pipeline).settings
     compiled = compile_pattern(pattern)
     since = session.clock() - DAYS * DAY

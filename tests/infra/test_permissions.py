@@ -592,7 +592,16 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
         "DlqReader": {**SEE, **LIST_RULES, "table Letters": {"dynamodb:Query"}},
     },
     # Beside a queue it is tried on parked letters, or on those that wait.
-    "dlq rules test": {"DlqReader": {**SEE, **FIGURES, **TRY_RULES}, **BODIES},
+    "dlq rules test": {
+        "DlqReader": {
+            **SEE,
+            **FIGURES,
+            **TRY_RULES,
+            # What the ledger knows of failing letters.
+            "table Letters/index/causes": {"dynamodb:Query"},
+        },
+        **BODIES,
+    },
     "dlq rules explain": {
         "DlqReader": {**SEE, "routers": {"lambda:InvokeFunction"}},
         "BodyReader": LOOK_INTO,

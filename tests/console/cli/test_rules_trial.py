@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from botocore.exceptions import ClientError
 
 from console.cli.exit import Exit
 from deadletter.contract import PARKED_LANE
+from deadletter.failure.ledger import AboutLetter
 from deadletter.message.letter import Letter, to_event
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp, attribute
@@ -259,3 +261,19 @@ def test_letters_are_chosen_in_one_way_only(orders: Any, dlq: Any) -> None:
         done = dlq("rules", "test", "--tenant", "a", "--against", "parked", *more)
         assert done.exit_code == Exit.USAGE
         assert "leave out --body and --source" in done.stderr
+
+
+def test_a_rule_is_tried_on_what_the_ledger_keeps_of_failing_letters(orders: Any, dlq: Any) -> None:
+    for number in range(5):
+        about = AboutLetter({"tenantId": "a" if number < 3 else "b"})
+        orders.failed("orders", f"m{number}", about, fingerprint=f"f{number % 2}")
+    orders.failed("orders", "old", AboutLetter({"tenantId": "a"}), at=time.time() - 8 * 86_400)
+    answer = trial(dlq, "--tenant", "a", "--against", "ledger")
+    assert (answer["looked_at"], answer["matched"], answer["tenants"]) == (5, 3, 1)
+    assert sorted(answer["matching"]) == ["m0", "m1", "m2"]
+    pattern = '{"body": {"amount": [5]}, "context": {"tenantId": ["b"]}}'
+    untold = trial(dlq, "--pattern", pattern, "--against", "ledger")
+    assert (untold["matched"], untold["untold"]) == (0, 2)
+    page = dlq("rules", "test", "--pattern", pattern, "--against", "ledger").stdout
+    assert "Would match 0 of 5 letters from the ledger, failed in the last 7 days" in page
+    assert "Can't be told for 2 letters: bodies and attributes are not kept." in page
