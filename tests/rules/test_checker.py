@@ -110,6 +110,15 @@ def test_a_broad_rule_is_invalid_when_it_is_typed_and_valid_if_it_was() -> None:
     assert "breadth = all" in note
 
 
+def test_a_broad_shadow_rule_is_judged_anew_when_it_is_enforced() -> None:
+    shadow = {**BROAD, "mode": " Shadow "}
+    row = written(judged(shadow), shadow)
+    assert row["status"] == "VALID"
+    assert verdict(judged({**row, "mode": "enforce"}, row))[0] == "INVALID"
+    # Back again: nothing of it acts.
+    assert check(edit({**row, "ticket": "T"}, row), PIPELINES, NOW).verdict is None
+
+
 def test_what_the_author_of_a_valid_rule_should_know_is_on_its_row() -> None:
     assert verdict(judged(rule(tenantId="acme*"))) == (
         "VALID",

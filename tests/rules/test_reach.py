@@ -87,6 +87,40 @@ def test_a_branch_that_matches_nothing_is_a_note() -> None:
     assert notes_of(rule, stored, PIPELINE) == [f"a branch matches nothing: {misses[0]}"]
 
 
+def test_a_condition_on_the_absence_of_what_no_letter_has_always_holds() -> None:
+    """A mistyped name stops every letter, not those without the right one."""
+    pattern = {"context": {"tenentId": [{"exists": False}]}}
+    assert is_broad(compile_pattern(pattern), PIPELINE)
+    assert reach(pattern) == (False, ())
+    stored = item(tenantId=GONE, pattern=pattern, breadth="all")
+    note = "a condition always holds: no letter has context.tenentId; did you mean tenantId?"
+    assert notes_of(read_rule(stored, PIPELINE), stored, PIPELINE) == [note]
+    beside = {"context": {"tenentId": [{"exists": False}], "tenantId": ["a"]}}
+    assert not is_broad(compile_pattern(beside), PIPELINE)
+
+
+@pytest.mark.parametrize(
+    ("redrive", "broad"),
+    [
+        ({"attempt": [{"numeric": ["<", 100]}]}, True),
+        ({"attempt": [{"numeric": [">=", 0]}]}, True),
+        ({"age_seconds": [{"numeric": [">", 0]}]}, True),
+        ({"attempt": [{"numeric": [">", 0]}]}, False),
+        ({"attempt": [{"numeric": ["<", 5]}]}, False),
+        ({"age_seconds": [{"numeric": [">", 3600]}]}, False),
+    ],
+)
+def test_a_bound_that_no_letter_comes_near_tells_none_apart(redrive: Any, broad: bool) -> None:
+    assert is_broad(compile_pattern({"redrive": redrive}), PIPELINE) is broad
+
+
+def test_the_words_of_a_rule_do_not_depend_on_the_order_of_its_columns() -> None:
+    one = item(messageType="m")
+    other = dict(reversed(one.items()))
+    patterns = [read_rule(columns, PIPELINE).pattern for columns in (one, other)]
+    assert json.dumps(patterns[0]) == json.dumps(patterns[1])
+
+
 def test_what_shorthand_does_not_mean_is_a_note() -> None:
     stored = item(tenantId=" acme* ")
     rule = read_rule(stored, PIPELINE)

@@ -12,7 +12,15 @@ from typing import Any, Protocol
 
 from deadletter.contract import EVERY_PIPELINE
 from deadletter.rules.namesakes import namesake_note
-from deadletter.rules.rule import COLUMNS, VERDICT, RuleRefused, is_disabled, notes_of, read_rule
+from deadletter.rules.rule import (
+    COLUMNS,
+    VERDICT,
+    RuleRefused,
+    is_disabled,
+    is_shadow,
+    notes_of,
+    read_rule,
+)
 from deadletter.settings.json_fields import BadSettings
 from deadletter.settings.pipeline import Pipeline, RetryPolicy
 
@@ -324,6 +332,8 @@ def _as_judged_before(
 ) -> Mapping[str, Any]:
     """The columns with the verdict on them, if the edit has not changed what the rule does.
 
+    A rule in shadow mode does nothing: when it is enforced, it is judged anew.
+
     What a person types has to be valid by the rules of today; a rule that was valid when it was
     typed stays so.
     """
@@ -332,7 +342,8 @@ def _as_judged_before(
     old = None if edit.old is None else version_in({**edit.old, **known}, pipelines)
     is_same = old is not None and old == version_in({**new, **known}, pipelines)
     was_valid = edit.old is not None and edit.old.get("status") == RuleStatus.VALID
-    return {**new, **known} if is_same and was_valid else new
+    was_shadow = edit.old is not None and is_shadow(edit.old) and not is_shadow(new)
+    return {**new, **known} if is_same and was_valid and not was_shadow else new
 
 
 def _judge(

@@ -55,24 +55,37 @@ _CLOSED = ("pipeline", "context", "failure", "redrive", "system")
 _TEXTS = ("", "a", "Z~9", "\x01", "0", "\u00e9\u4e16", "x" * 70)
 _NUMBERS = (0, 1, 7.5, 10**9)
 
+# Attempts and ages in seconds of nearly every letter: up to 20, and from a minute to 14 days.
+_REDRIVES: Final[Mapping[str, tuple[int, ...]]] = {
+    "attempt": (0, 1, 2, 5, 20),
+    "age_seconds": (60, 3_600, 86_400, 14 * 86_400),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class PatternReach:
-    """What a pattern can match: `misses` says why some or all of its branches match nothing."""
+    """What a pattern can match: `misses` says why some or all of its branches match nothing.
+
+    `empty` says of fields that no letter has, and that are asked to be absent: so they always are.
+    """
 
     never: bool
     misses: tuple[str, ...]
+    empty: tuple[str, ...] = ()
 
 
 def reach_of(pattern: Pattern, pipeline: Pipeline) -> PatternReach:
     """What a valid pattern can match of this pipeline's letters."""
     misses: dict[str, None] = {}
+    empty: dict[str, None] = {}
     dead = 0
     for fields in pattern.alternatives:
         found = [why for field in fields if (why := _why_never(field, pipeline)) is not None]
         dead += bool(found)
         misses.update(dict.fromkeys(found))
-    return PatternReach(dead == len(pattern.alternatives), tuple(misses))
+        unknown = (_why_unknown(field, pipeline) for field in fields if field.comparison.absent)
+        empty.update(dict.fromkeys(why for why in unknown if why is not None))
+    return PatternReach(dead == len(pattern.alternatives), tuple(misses), tuple(empty))
 
 
 def is_broad(pattern: Pattern, pipeline: Pipeline) -> bool:
@@ -86,22 +99,37 @@ def _why_never(field: Field, pipeline: Pipeline) -> str | None:
     comparison = field.comparison
     if top in _OPEN or comparison.absent:
         return None
+    unknown = _why_unknown(field, pipeline)
+    if unknown is not None:
+        return unknown
     match top:
-        case "pipeline" if not rest:
+        case "pipeline":
             is_ours = comparison.test(pipeline.name)
             return None if is_ours else f"{field.name} is {pipeline.name} here"
-        case "context":
-            return None if rest in pipeline.context else _unknown(field.name, pipeline.context, top)
-        case "failure" if rest in FAILURE:
+        case "failure":
             return _of_wrong_kind(field, FAILURE[rest])
-        case "redrive" if rest in REDRIVE:
+        case "redrive":
             return _of_wrong_kind(field, REDRIVE[rest])
-        case "system" if rest in _SYSTEM:
+        case "system":
             return _of_wrong_kind(field, _TEXT)
-    names = {"failure": FAILURE, "redrive": REDRIVE, "system": _SYSTEM}.get(top)
-    if names is not None:
-        return _unknown(field.name, names, top)
-    return _unknown(field.name, (*_OPEN, *_CLOSED), "")
+    return None
+
+
+def _why_unknown(field: Field, pipeline: Pipeline) -> str | None:
+    """Why no letter of the pipeline has the field; None if one may."""
+    top, _, rest = field.name.partition(".")
+    if top in _OPEN or field.name == "pipeline":
+        return None
+    below: Mapping[str, Iterable[str]] = {
+        "context": pipeline.context,
+        "failure": FAILURE,
+        "redrive": REDRIVE,
+        "system": _SYSTEM,
+    }
+    names = below.get(top)
+    if names is None:
+        return _unknown(field.name, (*_OPEN, *_CLOSED), "")
+    return None if rest in names else _unknown(field.name, names, top)
 
 
 def _unknown(name: str, known: Iterable[str], below: str) -> str:
@@ -165,10 +193,12 @@ def _is_always_accepted(field: Field, pipeline: Pipeline) -> bool:
     """
     accepts = field.comparison.test
     top, _, rest = field.name.partition(".")
+    if _why_unknown(field, pipeline) is not None:
+        return field.comparison.absent
     if top == "pipeline":
         return accepts(pipeline.name)
     if top == "redrive":
-        return all(map(accepts, _NUMBERS))
+        return all(map(accepts, _REDRIVES[rest]))
     all_texts = all(map(accepts, _TEXTS))
     if top == "context" or (top == "system" and rest in _SYSTEM_ALWAYS):
         return all_texts

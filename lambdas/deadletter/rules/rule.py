@@ -176,6 +176,11 @@ def is_disabled(item: Mapping[str, Any]) -> bool:
     return item.get("enabled") in (False, "false")
 
 
+def is_shadow(item: Mapping[str, Any]) -> bool:
+    """True if the stored rule is in shadow mode, whether it is valid or not."""
+    return str(item.get("mode")).strip().lower() == RuleMode.SHADOW
+
+
 def read_rule(item: Mapping[str, Any], pipeline: Pipeline) -> Rule:
     """The rule in a stored item, read for this pipeline.
 
@@ -232,7 +237,9 @@ def read_rule(item: Mapping[str, Any], pipeline: Pipeline) -> Rule:
 def notes_of(rule: Rule, item: Mapping[str, Any], pipeline: Pipeline) -> list[str]:
     """What the author of a valid rule should know of it, one sentence each."""
     compiled = compile_pattern(rule.pattern)
-    notes = [f"a branch matches nothing: {why}" for why in reach_of(compiled, pipeline).misses]
+    reach = reach_of(compiled, pipeline)
+    notes = [f"a branch matches nothing: {why}" for why in reach.misses]
+    notes += [f"a condition always holds: {why}" for why in reach.empty]
     for name in sorted(item.keys() & pipeline.context.keys()):
         notes += _notes_of_shorthand(name, item[name])
     if rule.action in STOPPING and item.get("breadth") is None and is_broad(compiled, pipeline):
@@ -322,7 +329,7 @@ def _pattern(value: object, shorthand: Mapping[str, Any]) -> Mapping[str, Any]:
             raise RuleRefused("a column and the pattern name the same context")
         pattern["context"] = {
             **context,
-            **{name: _exact_values(name, value) for name, value in shorthand.items()},
+            **{name: _exact_values(name, shorthand[name]) for name in sorted(shorthand)},
         }
     if not pattern:
         # An empty pattern would match every letter.
