@@ -87,7 +87,8 @@ def _where(rule: ListedRule) -> str:
 
 
 def _effect(rule: ListedRule) -> str:
-    return rule_text.effect(rule.action, rule.queue, rule.delay_seconds, rule.policy)
+    what = rule_text.effect(rule.action, rule.queue, rule.delay_seconds, rule.policy)
+    return what if rule.rate is None else f"{what} {rule_text.at_rate(rule.rate)}"
 
 
 def _state(rule: ListedRule, now: datetime) -> Iterator[Part]:
@@ -98,6 +99,12 @@ def _state(rule: ListedRule, now: datetime) -> Iterator[Part]:
         counted = count(rule.shadow_matches, "letter")
         yield f", would have matched {counted}{_ago(rule.last_shadow, now)}"
     yield f", priority {rule.priority}"
+    if rule.sample is not None:
+        yield f", of a sample of {rule.sample:.3g} of the letters"
+    if rule.active is not None:
+        yield f", active {rule.active}"
+    if rule.starts_at is not None and rule.starts_at > now:
+        yield f", starts {clock(rule.starts_at, now)}"
     if rule.expires_at is not None:
         left = (rule.expires_at - now).total_seconds()
         when = f"expires {clock(rule.expires_at, now)}, in {duration(left)}"

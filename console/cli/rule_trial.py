@@ -15,7 +15,7 @@ from ..operations.problem import Cause, Problem
 from ..operations.rule_backtest import Against
 from ..operations.rule_trial import SAMPLE, RuleTrial, try_rule
 from ..operations.session import Session
-from ..operations.words import count
+from ..operations.words import count, duration
 from . import completion
 from .command import OnePipeline
 from .letters import Attributes, Body, Source, letters_in_file, not_given_back
@@ -98,6 +98,9 @@ def show(trial: RuleTrial) -> Iterator[Block]:
         f" in account {trial.account}, {trial.region}",
     )
     yield line(f"About: {rule_text.about(trial.pattern)}", indent=2)
+    if trial.takes_seconds is not None:
+        late = f"; {count(trial.expire, 'letter')} would be too old by then" if trial.expire else ""
+        yield line(f"At its rate they take {duration(trial.takes_seconds)}{late}.", indent=2)
     if trial.tenants is not None:
         yield line(f"They are of {count(trial.tenants, 'tenant')}.", indent=2)
     if trial.untold:

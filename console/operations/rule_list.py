@@ -45,6 +45,10 @@ class ListedRule:
     delay_seconds: Annotated[float | None, "delay of a DELAYED_REDRIVE"]
     queue: Annotated[str | None, "id of the dedicated DLQ of a DEDICATED_DLQ"]
     policy: Annotated[str | None, "the policy it puts in the place of the pipeline's own"]
+    rate: Annotated[float | None, "letters per second that a THROTTLE lets go"]
+    sample: Annotated[float | None, "share of the letters that a shadow rule looks at"]
+    starts_at: Annotated[datetime | None, "when it begins; null if it has"]
+    active: Annotated[str | None, "the times of day at which it acts; null if at all times"]
     version: Annotated[str | None, "of what it does and to which letters; counts belong to it"]
     matches: Annotated[int, "letters of this pipeline that this version has acted on"]
     last_matched: Annotated[datetime | None, "when it last acted on one"]
@@ -177,6 +181,10 @@ def _valid(
         delay_seconds=rule.delay_seconds,
         queue=rule.queue,
         policy=rule.policy,
+        rate=rule.rate,
+        sample=rule.sample,
+        starts_at=moment(rule.starts_at),
+        active=_text(stored.columns.get("active")) if rule.active else None,
         version=rule.version,
         matches=counts.matched,
         last_matched=moment(counts.last_matched),
@@ -212,6 +220,10 @@ def _refused(stored: StoredRule, why: str) -> ListedRule:
         delay_seconds=None,
         queue=None,
         policy=None,
+        rate=None,
+        sample=None,
+        starts_at=None,
+        active=None,
         version=None,
         matches=0,
         last_matched=None,
@@ -221,6 +233,10 @@ def _refused(stored: StoredRule, why: str) -> ListedRule:
         expires_at=None,
         **_notes(stored),
     )
+
+
+def _text(value: object) -> str:
+    return " ".join(str(value).split())
 
 
 def _notes(stored: StoredRule) -> dict[str, Any]:

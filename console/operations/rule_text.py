@@ -43,11 +43,16 @@ def effect(action: str | None, queue: str | None, delay: float | None, policy: s
     return " ".join(part for part in parts if part)
 
 
+def at_rate(rate: float) -> str:
+    """The rate of a THROTTLE."""
+    return f"to {rate:g} letters a second"
+
+
 def sentence(rule: Rule) -> str:
     """What a valid rule does, and with which letters."""
     what = effect(rule.action, rule.queue, rule.delay_seconds, rule.policy)
     if rule.rate is not None:
-        what += f" to {rule.rate:g} letters a second"
+        what += f" {at_rate(rule.rate)}"
     return f"{what} for letters with {about(rule.pattern)}"
 
 

@@ -64,6 +64,12 @@ class RuleTrial(Answer):
     matching: Annotated[Sequence[str], "MessageIds of those"]
     missed: Annotated[Sequence[MissedPatternField], "what the others lack, the most frequent first"]
     not_given_back: Annotated[int, f"letters still hidden, for {HIDDEN} seconds at most"]
+    takes_seconds: Annotated[
+        float | None, "how long a THROTTLE takes to let the matching go; null for other rules"
+    ] = None
+    expire: Annotated[int | None, "of the matching, those that are too old before their turn"] = (
+        None
+    )
     untold: Annotated[int, "letters of the ledger of which it can't be told"] = 0
     why_untold: Annotated[Sequence[str], "what the rule reads that the ledger does not keep"] = ()
     tenants: Annotated[int | None, "tenants of the matching; null unless the ledger tells"] = None
@@ -117,6 +123,7 @@ def try_rule(
     else:
         sample = pasted or letters.sampled(session.aws.sqs, chosen, source, limit, session.clock)
     outcome = tried(session, app, chosen, columns, sample)
+    pace = None if valid.rate is None else _pace(session, chosen, valid.rate, outcome, sample)
     return RuleTrial(
         **session.place,
         at=session.now,
@@ -129,7 +136,30 @@ def try_rule(
         matching=outcome.matching,
         missed=outcome.missed,
         not_given_back=sample.not_given_back,
+        takes_seconds=None if pace is None else pace[0],
+        expire=None if pace is None else pace[1],
     )
+
+
+def _pace(
+    session: Session, chosen: DeployedPipeline, rate: float, outcome: TrialOutcome, sample: Sample
+) -> tuple[float, int]:
+    """The seconds until a THROTTLE has let the last letter go, and the letters too old by then.
+
+    The oldest goes first.
+    """
+    from deadletter.message import stamp as stamps
+
+    judge = deployed.judge(session.aws, chosen)
+    matching = set(outcome.matching)
+    sent = sorted(
+        stamps.read(letter, judge.trusted_senders).stamp.first_sent / 1000
+        for letter in sample.letters
+        if letter.message_id in matching
+    )
+    now, lives = session.clock(), judge.settings.message_ttl
+    late = sum(bool(at) and at + lives <= now + (n + 1) / rate for n, at in enumerate(sent))
+    return len(sent) / rate, late
 
 
 def _stored(aws: Aws, app: App, chosen: DeployedPipeline, rule_id: str) -> Mapping[str, Any]:

@@ -277,3 +277,18 @@ def test_a_rule_is_tried_on_what_the_ledger_keeps_of_failing_letters(orders: Any
     page = dlq("rules", "test", "--pattern", pattern, "--against", "ledger").stdout
     assert "Would match 0 of 5 letters from the ledger, failed in the last 7 days" in page
     assert "Can't be told for 2 letters: bodies and attributes are not kept." in page
+
+
+def test_a_throttle_says_how_long_its_letters_take_and_how_many_are_too_old_by_then(
+    orders: Any, dlq: Any, functions: Any
+) -> None:
+    functions.configure("orders", context={"tenantId": "body.tenantId"}, message_ttl=25)
+    for _ in range(4):
+        orders.letter('{"tenantId": "a"}')
+    orders.rule("slow", tenantId="a", action="THROTTLE", rate=0.1)
+    answer = trial(dlq, "slow")
+    assert (answer["matched"], answer["takes_seconds"]) == (4, 40.0)
+    assert answer["expire"] == 2
+    page = dlq("rules", "test", "slow").stdout
+    assert "At its rate they take 40 s; 2 letters would be too old by then." in page
+    assert trial(dlq, "--tenant", "a")["takes_seconds"] is None
