@@ -10,6 +10,7 @@ from typing import Any
 
 from deadletter.aws.breaker import DynamoDBBreaker
 from deadletter.aws.clients import Clients, ConsumerClients
+from deadletter.aws.rule_edits import DynamoDBBookVersions
 from deadletter.aws.wiring.consume import consumer_for
 from deadletter.aws.wiring.parts.breaker import breaker_for
 from deadletter.aws.wiring.world import World
@@ -213,11 +214,19 @@ class Stage:
             for name, value in columns.items()
         }
         self.account.dynamodb.put_item(TableName=f"{self.app}-rules", Item=item)
+        self._note_edit(item["pipeline"]["S"])
 
     def delete_rule(self, rule_id: str, *, pipeline: str = "") -> None:
         """Delete a rule from the table."""
         key = {"pipeline": {"S": pipeline or self.name}, "rule_id": {"S": rule_id}}
         self.account.dynamodb.delete_item(TableName=f"{self.app}-rules", Key=key)
+        self._note_edit(key["pipeline"]["S"])
+
+    def _note_edit(self, pipeline: str) -> None:
+        """Tell routers that rules have changed, as the rule checker does within seconds."""
+        client: Any = self.account.dynamodb
+        versions = DynamoDBBookVersions(client, self.resources.letters_table)
+        versions.write(pipeline, f"{self.account.elapsed}")
 
     # What the pager did.
 
