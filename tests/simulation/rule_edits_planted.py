@@ -62,8 +62,11 @@ def _() -> Iterator[None]:
 @bug("a delay begins anew when it is judged anew")
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
-        def question_about(received: Any, *, served: bool, now: Any = None) -> Any:
-            return replace(original(received, served=served, now=now), waited=0.0)
+        def question_about(
+            received: Any, *, served: bool, now: Any = None, admitted: Any = None
+        ) -> Any:
+            made = original(received, served=served, now=now, admitted=admitted)
+            return replace(made, waited=0.0)
 
         return question_about
 
