@@ -130,7 +130,7 @@ def test_a_long_delay_goes_through_the_waiting_room(
         return orders.waiting()
 
     [item] = orders.until(waiting, "the letter is in the waiting room")
-    assert item["lane"]["S"].startswith("orders|due|")
+    assert item["lane"]["S"].startswith(f"orders|delay:{tenant}|")
     orders.aws("dynamodb").update_item(
         TableName=orders.outputs["LettersTableName"],
         Key={"pk": item["pk"], "sk": item["sk"]},

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -178,7 +178,8 @@ class ReplayWitness(Witness):
             return True
         if self._is_in_lane(run, origin):
             return False
-        return not self._is_under_way(origin)
+        # One that the run took may still lie in the DLQ, because its delete failed.
+        return not self._is_under_way(origin, besides={copy for _, copy in self.joined})
 
     def _is_in_lane(self, run: WitnessedRun, origin: str) -> bool:
         lane = run_lane(run.id)
@@ -188,11 +189,11 @@ class ReplayWitness(Witness):
             if "copy" in item
         )
 
-    def _is_under_way(self, origin: str) -> bool:
-        """Whether a copy of a letter is in the main queue or in the DLQ."""
+    def _is_under_way(self, origin: str, besides: Collection[str] = ()) -> bool:
+        """Whether a copy of a letter is in the main queue or in the DLQ, `besides` these copies."""
         places = {self._main.rpartition("/")[2], self._dlq.rpartition("/")[2]}
         for message in self._sqs.snapshot():
-            if message.queue in places:
+            if message.queue in places and message.message_id not in besides:
                 mark = _mark_of(message.attributes)
                 if (mark.origin if mark else message.message_id) == origin:
                     return True

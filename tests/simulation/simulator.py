@@ -56,7 +56,7 @@ from tests.simulation.scheduler import (
 )
 from tests.simulation.stage import Stage, attribute, ids_from
 from tests.simulation.witness import FORGED, Broken, Entry, Witness, uid_of
-from tests.tables import CIRCUITS, LETTERS, RULES
+from tests.tables import CIRCUITS, LETTERS
 
 ATTEMPTS = 3
 KINDS = (
@@ -617,9 +617,7 @@ class Simulation:
             self._remove_rule()
 
     def _remove_rule(self) -> None:
-        self.stage.dynamodb.delete_item(
-            TableName=RULES, Key={"pipeline": {"S": "orders"}, "rule_id": {"S": "edited"}}
-        )
+        self.stage.remove_rule("edited")
 
     def _flip_circuit(self, random: Random) -> None:
         self.stage.set_circuit(random.choice(("OPEN", "CLOSED", "HALF_OPEN", "CLOSED")))
@@ -690,9 +688,7 @@ class Simulation:
                 Key={"pipeline": {"S": "orders"}, "circuit_key": {"S": "orders"}},
             )
         if self._shape.rule is not None:
-            stage.dynamodb.delete_item(
-                TableName=RULES, Key={"pipeline": {"S": "orders"}, "rule_id": {"S": "only"}}
-            )
+            stage.remove_rule("only")
         for turn in range(60):
             self.scheduler.now += 60 if turn % 6 else 2_500
             stage.dynamodb.settle()

@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 from deadletter.aws.clients import Clients
+from deadletter.aws.rule_edits import DynamoDBBookVersions
 from deadletter.aws.wiring.redrive import redriver_for
 from deadletter.aws.wiring.route import router_for
 from deadletter.aws.wiring.world import World
@@ -72,6 +73,7 @@ class Stage:
     sqs_type: type[MemorySqs] = MemorySqs
 
     def __post_init__(self) -> None:
+        self._edits = 0
         ids = ids_from(self.seed)
         self.sqs = self.sqs_type(
             self.clock,
@@ -214,6 +216,19 @@ class Stage:
         for name, value in columns.items():
             item[name] = {"N": str(value)} if isinstance(value, int | float) else {"S": value}
         self.dynamodb.put_item(TableName=RULES, Item=item)
+        self._note_edit()
+
+    def remove_rule(self, rule_id: str) -> None:
+        """Delete a rule from the table."""
+        key = {"pipeline": {"S": self.pipeline.name}, "rule_id": {"S": rule_id}}
+        self.dynamodb.delete_item(TableName=RULES, Key=key)
+        self._note_edit()
+
+    def _note_edit(self) -> None:
+        """Tell routers that rules have changed, as the rule checker does within seconds."""
+        self._edits += 1
+        client: Any = self.dynamodb
+        DynamoDBBookVersions(client, LETTERS).write(self.pipeline.name, f"edit {self._edits}")
 
     def set_circuit(self, state: str, key: str | None = None) -> None:
         self.dynamodb.put_item(

@@ -14,9 +14,11 @@ from typing import Any
 
 import pytest
 
+from deadletter.aws.waiting_room import DynamoDBWaitingRoom
+from deadletter.redrive.waiting_room import FOREVER, SHARDS, WaitingRoomEntry
 from deadletter.routing.router import Question, Router, RouterAnswer
 from tests.simulation.stage import Stage, with_
-from tests.tables import LETTERS, RULES
+from tests.tables import BUCKET, LETTERS
 
 HOUR = 3_600.0
 MINUTE = 60.0
@@ -61,11 +63,6 @@ def lanes(stage: Stage) -> Counter[str]:
     return Counter(item["lane"]["S"].split("|")[1] for item in stage.waiting())
 
 
-def remove_rule(stage: Stage, rule_id: str) -> None:
-    key = {"pipeline": {"S": stage.pipeline.name}, "rule_id": {"S": rule_id}}
-    stage.dynamodb.delete_item(TableName=RULES, Key=key)
-
-
 def held(stage: Stage, letters: Mapping[str, int]) -> None:
     """These letters of acme, held by the rule `stop`."""
     stage.add_rule("stop", **ACME)
@@ -103,7 +100,7 @@ def test_letters_leave_whatever_the_edit_is_that_stops_holding_them(
     held(stage, {"a": 5})
     for rule_id, columns in edit.items():
         if columns is None:
-            remove_rule(stage, rule_id)
+            stage.remove_rule(rule_id)
         else:
             stage.add_rule(rule_id, **columns)
     runs(stage, 2)
@@ -263,6 +260,26 @@ def due(stage: Stage) -> set[float]:
     return {float(item["due"]["N"]) for item in stage.waiting()}
 
 
+def room_of(stage: Stage) -> DynamoDBWaitingRoom:
+    client: Any = stage.dynamodb
+    s3: Any = stage.s3
+    return DynamoDBWaitingRoom(
+        dynamodb=client,
+        table=LETTERS,
+        s3=s3,
+        bucket=BUCKET,
+        pipeline=stage.pipeline.name,
+        fifo=False,
+        clock=stage.clock,
+    )
+
+
+def entries(room: DynamoDBWaitingRoom) -> list[WaitingRoomEntry]:
+    """The letters that the rule `later` delays."""
+    shards = (room.due("delay:later", shard, FOREVER, 10) for shard in range(SHARDS))
+    return [entry for shard in shards for entry in shard]
+
+
 def test_a_mistyped_delay_is_taken_back_and_counts_from_when_the_letters_began_to_wait(
     stage: Stage,
 ) -> None:
@@ -285,9 +302,31 @@ def test_a_delay_that_is_made_longer_holds_the_letters_that_wait(stage: Stage) -
     assert all(abs(at - (began + 3 * HOUR)) <= 2 for at in due(stage))
 
 
+def test_a_letter_that_is_due_already_is_not_made_to_wait_again(stage: Stage) -> None:
+    delayed(stage, 20 * HOUR)
+    room = room_of(stage)
+    for entry in entries(room):
+        assert room.recall(entry, stage.clock())
+    stage.add_rule("later", tenantId="acme", action="DELAYED_REDRIVE", delay_seconds=30 * HOUR)
+    runs(stage, 1)
+    assert lanes(stage) == {}
+    assert len(stage.bodies(stage.main)) == 6
+
+
+def test_a_letter_that_is_called_back_while_its_lane_is_reviewed_leaves(stage: Stage) -> None:
+    began = delayed(stage, 20 * HOUR)
+    room = room_of(stage)
+    called, *_ = entries(room)
+    [received] = room.read([called], stage.clock()).letters
+    assert room.recall(called, stage.clock())
+    room.reschedule(received, called.lane, began + 30 * HOUR)
+    runs(stage, 1)
+    assert lanes(stage) == {"delay:later": 5}
+
+
 def test_the_delay_of_a_rule_that_is_gone_is_over(stage: Stage) -> None:
     delayed(stage, 20 * HOUR)
-    remove_rule(stage, "later")
+    stage.remove_rule("later")
     runs(stage, 1)
     assert lanes(stage) == {}
     assert len(stage.bodies(stage.main)) == 6

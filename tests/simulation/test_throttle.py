@@ -25,7 +25,7 @@ from deadletter.settings.backoff import Backoff
 from deadletter.settings.pipeline import RetryPolicy
 from tests.simulation.scheduler import Crash
 from tests.simulation.stage import Stage
-from tests.simulation.test_rule_edits import ACME, MINUTE, dead, lanes, remove_rule
+from tests.simulation.test_rule_edits import ACME, MINUTE, dead, lanes
 
 SLOW = {**ACME, "action": "THROTTLE", "rate": 1}
 TEN_MINUTES = 600
@@ -207,7 +207,7 @@ def test_a_lane_without_letters_saves_nothing_up(stage: CrowdedStage) -> None:
 
 def test_letters_leave_at_once_when_the_rule_is_removed(stage: CrowdedStage) -> None:
     throttled(stage, 300)
-    remove_rule(stage, "slow")
+    stage.remove_rule("slow")
     stage.runs(stage.clock() + MINUTE)
     assert lanes(stage) == {}
     assert sent(stage) == 300

@@ -322,14 +322,16 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
             raise self._unavailable(error) from error
 
     def _reschedule(self, key: Key, lane: str, due: float) -> bool:
-        """Change when an item is due, unless it has left its lane."""
+        """Change when an item is due, unless it has left its lane.
+
+        One that is due already never waits again: a person may just have called it back.
+        """
+        now = self._clock()
+        condition, values = "begins_with(lane, :lane)", {":lane": f"{self._lane(lane)}|"}
+        if due > now:
+            condition, values = f"{condition} AND due > :now", {**values, ":now": int(now)}
         try:
-            self._table.change(
-                key,
-                {"due": int(due)},
-                condition="begins_with(lane, :lane)",
-                values={":lane": f"{self._lane(lane)}|"},
-            )
+            self._table.change(key, {"due": int(due)}, condition=condition, values=values)
         except AWS_ERRORS as error:
             if not condition_failed(error):
                 raise

@@ -170,11 +170,13 @@ def due_after(decision: Decision, lane: str, due: float, now: float) -> float | 
     """When a letter of a lane is due now that it was judged again; None if as before.
 
     One that its rule still holds may be due earlier, because the rule ends earlier; one that it
-    delays may be due later too. Any other is due now, or when its shorter delay ends.
+    delays may be due later too, unless it is due already: a person may have called it back. Any
+    other is due now, or when its shorter delay ends.
     """
     match decision:
         case Hold(lane=same, due=new) if same == lane:
-            is_later = lane.startswith(delay_lane("")) and new > due + SAME_DUE
+            may_wait = lane.startswith(delay_lane("")) and due > now
+            is_later = may_wait and new > due + SAME_DUE
             return new if is_later or new < due - SAME_DUE else None
         case Redrive(delay=delay):
             new = now + delay
