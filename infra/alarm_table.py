@@ -198,7 +198,7 @@ def rule_trouble(app: str, pipeline: str) -> Row:
     return Row(
         alarm=Alarm.RULE_TROUBLE,
         symptom="a rule is invalid and matches nothing, or has matched max_matches letters and"
-        " has stopped.",
+        " has stopped; or the rule checker does not see edits, which then may take 10 minutes.",
         likely_cause="a typing mistake, or a rule that matches more than intended: status_reason"
         " of the rule says which.",
         command="dlq rules list",

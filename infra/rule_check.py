@@ -11,7 +11,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from deadletter.contract import Variable, pipelines_folder
+from deadletter.contract import Variable, pipelines_folder, rule_checker
 
 from .alarm_table import app_rows
 from .alarms import add_alarms
@@ -50,7 +50,7 @@ class RuleCheck(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         self._app = app
-        name = f"{app.app}-check-rules"
+        name = rule_checker(app.app)
         self.failures = self._queue(f"{name}-failures")
         stream = storage.rules.table_stream_arn
         permissions = Permissions()

@@ -65,6 +65,8 @@ class WatchFunction(Construct):
         # SQS tells only CloudWatch how old a message is, and consumers how many letters they have
         # recovered; the action knows no resources.
         permissions.allow("Ages", ["cloudwatch:GetMetricData"], ["*"])
+        # Whether the rule checker is fed; the action knows no resources.
+        permissions.allow("RuleChecker", ["lambda:ListEventSourceMappings"], ["*"])
         if consumer:
             consumer.grant_mapping(permissions)
         grant_key(permissions, app, services=("dynamodb",), writes=True)

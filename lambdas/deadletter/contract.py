@@ -242,6 +242,11 @@ def app_parameter(app: str) -> str:
     return f"{app_folder(app)}/app"
 
 
+def rule_checker(app: str) -> str:
+    """The function that checks each edit of the rules table."""
+    return f"{app}-check-rules"
+
+
 def pipelines_folder(app: str) -> str:
     """The folder of the pipelines' parameters."""
     return f"{app_folder(app)}/pipelines"

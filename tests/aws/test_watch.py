@@ -18,6 +18,7 @@ from deadletter.aws.clients import WatchClients
 from deadletter.aws.events import EventBus
 from deadletter.aws.queue_states import queue_state
 from deadletter.aws.rescue_start import start_rescue
+from deadletter.aws.rule_check_state import why_edits_are_late
 from deadletter.aws.waiting_room import DynamoDBLanes
 from deadletter.aws.watch_oldest_message import oldest_message
 from deadletter.aws.watch_store import DynamoDBWatchStore
@@ -37,7 +38,7 @@ from deadletter.testing.fakes.lambda_ import MemoryLambda
 from deadletter.watch.observation import OldestMessage
 from deadletter.watch.point import MetricPoint
 from deadletter.watch.row import Stalled, WatchRow
-from deadletter.watch.watch import RescueUnavailable
+from deadletter.watch.watch import RescueUnavailable, RuleCheckUnavailable
 from tests.tables import CIRCUITS, LETTERS, create_tables
 
 T = TypeVar("T")
@@ -360,3 +361,42 @@ def test_the_thresholds_of_the_deployment_reach_the_watch(stage: Stage) -> None:
     stage.watch = stage.new_watch()
     stage.minute()
     assert stage.minute()[Metric.PARKED_UNATTENDED, None] == 1
+
+
+class CheckersMapping:
+    """Lambda as it describes what feeds the rule checker."""
+
+    def __init__(self, *mappings: dict[str, str]) -> None:
+        self.mappings = mappings
+
+    def list_event_source_mappings(self, **options: str) -> dict[str, Any]:
+        assert options == {"FunctionName": "shop-check-rules"}
+        return {"EventSourceMappings": list(self.mappings)}
+
+
+@pytest.mark.parametrize(
+    ("mappings", "why"),
+    [
+        ([{"State": "Enabled", "LastProcessingResult": "OK"}], ""),
+        ([{"State": "Enabled", "LastProcessingResult": "No records processed"}], ""),
+        ([{"State": "Creating"}], ""),
+        ([{"State": "Disabled"}], "the event source mapping of shop-check-rules is Disabled"),
+        ([{"State": "Disabling"}], "the event source mapping of shop-check-rules is Disabling"),
+        (
+            [{"State": "Enabled", "LastProcessingResult": "PROBLEM: Function call failed"}],
+            "shop-check-rules failed at its last batch of edits",
+        ),
+        ([], "no event source mapping feeds shop-check-rules"),
+    ],
+)
+def test_edits_are_late_while_the_rule_checker_is_not_fed_or_fails(
+    mappings: list[dict[str, str]], why: str
+) -> None:
+    client: Any = CheckersMapping(*mappings)
+    assert why_edits_are_late(client, "shop") == why
+
+
+def test_a_state_of_the_rule_checker_that_cannot_be_read_is_no_good_news() -> None:
+    denied: Any = Denied()
+    with pytest.raises(RuleCheckUnavailable):
+        why_edits_are_late(denied, "shop")

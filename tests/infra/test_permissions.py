@@ -105,6 +105,8 @@ GRANTED: dict[str, dict[str, set[str]]] = {
         "*": {
             *("xray:PutTraceSegments", "xray:PutTelemetryRecords"),
             "cloudwatch:GetMetricData",
+            # Whether the rule checker is fed.
+            "lambda:ListEventSourceMappings",
         },
     },
     "route": {

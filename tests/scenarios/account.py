@@ -135,6 +135,7 @@ class Account:
         self.taken: set[str] = set()
         self.probing = True
         self.mapping_enabled = True
+        self.rule_checker = {"State": "Enabled", "LastProcessingResult": "OK"}
         self.mapping_changed_at = BEGIN - DAY
         self.mapping_tags: dict[str, str] = {}
         self.each_minute: list[Callable[[], object]] = []
@@ -481,6 +482,10 @@ class _Lambda:
             else lambda event, _context: self._account.invoke(name, event),
         )
         return lambda_.invoke(**{**arguments, "FunctionName": name})
+
+    def list_event_source_mappings(self, **arguments: str) -> dict[str, Any]:
+        assert arguments["FunctionName"].endswith("-check-rules")
+        return {"EventSourceMappings": [{"UUID": "checker", **self._account.rule_checker}]}
 
     def get_event_source_mapping(self, **arguments: str) -> dict[str, Any]:
         enabled = self._account.mapping_enabled

@@ -46,6 +46,33 @@ def test_one_mistyped_rule_of_all_pipelines_is_one_page(deployed: MakeStage) -> 
     assert len(stage.account.cloudwatch.pages) == 1
 
 
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"State": "Disabled"},
+        {"State": "Enabled", "LastProcessingResult": "PROBLEM: Function call failed"},
+    ],
+    ids=["off", "failing"],
+)
+def test_a_rule_checker_that_sees_no_edits_is_one_page_of_the_app(
+    deployed: MakeStage, figures: Figures, state: dict[str, str]
+) -> None:
+    stage = deployed("enforce-1m")
+    stage.account.minutes(15)
+    began = stage.account.clock()
+    works, stage.account.rule_checker = stage.account.rule_checker, state
+    stage.account.minutes(20)
+    [page] = stage.account.cloudwatch.pages
+    assert page.alarm == "deadletter-RuleTrouble"
+    late = (page.at - began) / 60
+    figures.worst("a page after the trouble began", "the rule checker is off or fails", late, "min")
+    assert late <= 3
+    stage.account.rule_checker = works
+    stage.account.minutes(6)
+    assert stage.account.cloudwatch.alarming == []
+    assert len(stage.account.cloudwatch.pages) == 1
+
+
 def until_quiet(stage: Stage) -> int:
     """Minutes until no alarm rings any more: a few at most."""
     for waited in range(6):

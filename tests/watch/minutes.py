@@ -49,6 +49,7 @@ class Minutes:
     circuits: CircuitsState | None = field(default_factory=CircuitsState)
     causes: int | None = 0
     rules: RulesState | None = field(default_factory=RulesState)
+    late_edits: str | None = ""
     replays: ReplaysState | None = field(default_factory=ReplaysState)
     main_oldest: float | None = None
     asked: list[float] = field(default_factory=list)
@@ -81,6 +82,7 @@ class Minutes:
             circuits=self.circuits,
             causes=self.causes,
             rules=self.rules,
+            late_edits=self.late_edits,
             replays=self.replays,
             main=main,
             due=self.due,

@@ -448,6 +448,29 @@ def test_a_rule_of_all_pipelines_is_no_trouble_of_one() -> None:
     assert minutes.why(Metric.RULE_TROUBLE) is None
 
 
+def test_edits_that_are_noticed_late_are_trouble_of_all_pipelines_and_say_why() -> None:
+    minutes = Minutes(late_edits="the mapping is Disabled")
+    minutes.pass_minutes(1)
+    assert [point.everywhere for point in minutes.points(Metric.RULE_TROUBLE)] == [True]
+    why = "edits of rules may take 10 minutes: the mapping is Disabled"
+    assert minutes.why(Metric.RULE_TROUBLE) == why
+    # As it was, while neither the checker's state nor the rules can be read.
+    minutes.late_edits = minutes.rules = None
+    minutes.pass_minutes(2)
+    assert [point.value for point in minutes.points(Metric.RULE_TROUBLE)] == [1]
+    assert minutes.why(Metric.RULE_TROUBLE) == why
+    minutes.rules = RulesState(refused=("a",))
+    minutes.pass_minutes(1)
+    assert minutes.why(Metric.RULE_TROUBLE) == f"invalid, and matching nothing: a; {why}"
+    minutes.late_edits, minutes.rules = "", None
+    minutes.pass_minutes(1)
+    assert minutes.why(Metric.RULE_TROUBLE) == "invalid, and matching nothing: a"
+    minutes.rules = RulesState()
+    minutes.pass_minutes(1)
+    assert {point.value for point in minutes.points(Metric.RULE_TROUBLE)} == {0}
+    assert minutes.why(Metric.RULE_TROUBLE) is None
+
+
 def test_a_level_of_an_earlier_version_is_forgotten() -> None:
     minutes = Minutes()
     old = {"RulesRefused|*": Level(3, BEGIN), "CircuitHeldBefore": Level(1, BEGIN)}

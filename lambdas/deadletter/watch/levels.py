@@ -20,7 +20,7 @@ from deadletter.contract import Metric
 from deadletter.redrive.source_memory import LETTER_TROUBLES
 from deadletter.watch.attended import attention_reasons, unattended
 from deadletter.watch.circuit_trouble import circuit_reasons
-from deadletter.watch.observation import Observation, RulesState
+from deadletter.watch.observation import Observation
 from deadletter.watch.point import METRICS, MetricPoint
 from deadletter.watch.queue_figures import ZEROS_FOR
 from deadletter.watch.replay_trouble import broken_runs, replay_reasons
@@ -29,6 +29,11 @@ from deadletter.watch.watch_settings import WatchSettings
 
 _EVERYWHERE = "|*"
 """Behind the metric's name: the level of all pipelines."""
+
+_RULES_EVERYWHERE = f"{Metric.RULE_TROUBLE}{_EVERYWHERE}"
+
+_LATE_EDITS = "edits of rules may take 10 minutes: "
+"""What the reason begins with while the rule checker does not see edits."""
 
 _MOST_NAMES = 3
 """The most rules that a reason names."""
@@ -42,13 +47,14 @@ def with_levels(
     What could not be read stays as it was.
     """
     seen = {**_remembered(row), **_seen(row, observation, settings, now)}
+    rule_reasons = list(_rule_reasons(row, observation))
     reasons = {
         Metric.CIRCUIT_TROUBLE: circuit_reasons(
             row.circuits, row.held, seen.get(Metric.CAUSES_HELD, 0), settings.alarms, now
         ),
         Metric.PARKED_UNATTENDED: attention_reasons(_unattended(row, settings, now)),
         Metric.REPLAY_BROKEN: replay_reasons(row.replays),
-        Metric.RULE_TROUBLE: _rule_reasons(row, observation.rules),
+        Metric.RULE_TROUBLE: rule_reasons,
     }
     why = {str(metric): "; ".join(texts) for metric, texts in reasons.items()}
     values = {
@@ -66,7 +72,7 @@ def with_levels(
     troubles = {
         metric: LevelTrouble(row.troubles[metric].since if metric in row.troubles else now, text)
         for metric, text in why.items()
-        if values.get(metric)
+        if text and (values.get(metric) or values.get(f"{metric}{_EVERYWHERE}"))
     }
     return levels, troubles
 
@@ -104,7 +110,10 @@ def _seen(
         values[Metric.CAUSES_HELD] = observation.causes
     if rules is not None:
         values[Metric.RULE_TROUBLE] = len(rules.refused) + len(rules.limited)
-        values[f"{Metric.RULE_TROUBLE}{_EVERYWHERE}"] = rules.everywhere
+        values[_RULES_EVERYWHERE] = rules.everywhere
+    if _late_edits(row, observation):
+        known = values.get(_RULES_EVERYWHERE, _remembered(row).get(_RULES_EVERYWHERE, 0))
+        values[_RULES_EVERYWHERE] = max(known, 1)
     if observation.memories is not None:
         recent = {
             trouble
@@ -123,16 +132,30 @@ def _unattended(
     return unattended(row.attended, row.queues, row.lanes, settings.alarms.parked_after, now)
 
 
-def _rule_reasons(row: WatchRow, rules: RulesState | None) -> Iterator[str]:
-    """Which rules do nothing, or as they were if the router did not answer."""
+def _rule_reasons(row: WatchRow, observation: Observation) -> Iterator[str]:
+    """Which rules do nothing, and why edits are late; what could not be read is as it was."""
+    rules = observation.rules
     if rules is None:
-        if Metric.RULE_TROUBLE in row.troubles:
-            yield row.troubles[Metric.RULE_TROUBLE].why
-        return
-    if rules.refused:
+        yield from (text for text in _rule_reasons_before(row) if not text.startswith(_LATE_EDITS))
+    elif rules.refused:
         yield f"invalid, and matching nothing: {_names(rules.refused)}"
-    if rules.limited:
+    if rules is not None and rules.limited:
         yield f"stopped after max_matches letters: {_names(rules.limited)}"
+    if late := _late_edits(row, observation):
+        yield late
+
+
+def _late_edits(row: WatchRow, observation: Observation) -> str:
+    """Why edits are noticed late; empty if they are not."""
+    if observation.late_edits is None:
+        before = _rule_reasons_before(row)
+        return next((text for text in before if text.startswith(_LATE_EDITS)), "")
+    return f"{_LATE_EDITS}{observation.late_edits}" if observation.late_edits else ""
+
+
+def _rule_reasons_before(row: WatchRow) -> list[str]:
+    before = row.troubles.get(Metric.RULE_TROUBLE)
+    return [] if before is None else before.why.split("; ")
 
 
 def _names(rules: tuple[str, ...]) -> str:

@@ -104,6 +104,7 @@ class Observation:
     circuits  None if the circuits could not be read
     causes    how many causes of failure are held, None if they could not be read
     rules     None if the router did not answer
+    late_edits  why edits of rules are noticed late, empty if they are not, None if unknown
     replays   None if the replay runs could not be read
     main      the oldest message of the main queue, None if CloudWatch was not asked
     due       the lane of delays, None if it could not be read
@@ -117,6 +118,7 @@ class Observation:
     circuits: CircuitsState | None = None
     causes: int | None = None
     rules: RulesState | None = None
+    late_edits: str | None = None
     replays: ReplaysState | None = None
     main: OldestMessage | None = None
     due: FirstDue | None = None

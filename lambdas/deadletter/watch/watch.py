@@ -73,6 +73,7 @@ from deadletter.watch.watch_settings import WatchSettings
 
 CIRCUITS, REPAIRS, CAUSES, ROOM = "circuits", "repairs", "causes", "waiting room"
 REPLAYS, OLDEST = "replay runs", "age of the main queue"
+RULE_CHECKER = "rule checker"
 """Steps of the watch, beside LEASE, ROUTER, and one for each queue and each rescue."""
 
 
@@ -82,6 +83,10 @@ InParallel = Callable[[Sequence[Callable[[], None]]], object]
 
 class RescueUnavailable(Exception):
     """The redriver could not be started; the next minute tries again."""
+
+
+class RuleCheckUnavailable(Exception):
+    """Whether the rule checker works can't be told; the next minute asks again."""
 
 
 class WatchStore(Protocol):
@@ -116,6 +121,8 @@ class WatchSetup:
     circuits     reads circuits by their keys; raises CircuitsUnavailable
     oldest       asks CloudWatch for the oldest message of the main queue; raises QueueUnavailable
     replays      keeps replay runs going, by the ids of runs in whose lanes letters wait
+    late_edits   why edits of rules are noticed late, empty if they are not; raises
+                 RuleCheckUnavailable
     news         tells what is new in the row and the figures of a minute, and returns the row
                  that remembers it
     counts       what the sweep and the care for replays count, by metric; it is published and
@@ -136,6 +143,7 @@ class WatchSetup:
     oldest: Callable[[], OldestMessage]
     causes: CausesReader | None = None
     replays: Callable[[Iterable[str]], Care] | None = None
+    late_edits: Callable[[], str] | None = None
     news: Callable[[WatchRow, Sequence[MetricPoint], float], WatchRow] | None = None
     counts: Counter[str] = field(default_factory=Counter)
 
@@ -150,6 +158,7 @@ _UNAVAILABLE = (
     RescueUnavailable,
     CausesUnavailable,
     CircuitsUnavailable,
+    RuleCheckUnavailable,
 )
 
 
@@ -211,6 +220,7 @@ class _Look:
         self._main: OldestMessage | None = None
         self._causes: int | None = None
         self._rules: RulesState | None = None
+        self._late_edits: str | None = None
         self._due: FirstDue | None = None
         self._lanes: dict[str, LaneState] = {}
         self._counted = False
@@ -234,6 +244,7 @@ class _Look:
             *oldest,
             self._guarded(CAUSES, self._read_causes),
             self._guarded(ROUTER, self._ask_router),
+            self._guarded(RULE_CHECKER, self._ask_rule_checker),
             self._guarded(ROOM, partial(self._look_into_room, row)),
             *(self._guarded(f"queue {id_}", partial(self._read_queue, id_)) for id_ in queues),
         ]
@@ -245,6 +256,7 @@ class _Look:
             circuits=self._circuits,
             causes=self._causes,
             rules=self._rules,
+            late_edits=self._late_edits,
             replays=self._replays,
             main=self._main,
             due=self._due,
@@ -296,6 +308,10 @@ class _Look:
 
     def _ask_router(self) -> None:
         self._rules = rules_state(self._setup.router.decide([]))
+
+    def _ask_rule_checker(self) -> None:
+        late_edits = self._setup.late_edits
+        self._late_edits = "" if late_edits is None else late_edits()
 
     def _ask_for_oldest(self) -> None:
         self._main = self._setup.oldest()

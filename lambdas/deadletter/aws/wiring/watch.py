@@ -21,6 +21,7 @@ from deadletter.aws.replay_executions import StepFunctionsReplays
 from deadletter.aws.replay_runs import DynamoDBReplayRuns
 from deadletter.aws.rescue_start import start_rescue
 from deadletter.aws.router import LambdaRouter
+from deadletter.aws.rule_check_state import why_edits_are_late
 from deadletter.aws.waiting_room import DynamoDBLanes
 from deadletter.aws.watch_metrics import metric_lines
 from deadletter.aws.watch_oldest_message import oldest_message
@@ -145,6 +146,9 @@ def watch_for(
         if pipeline.consumer_library
         else None,
         replays=replays,
+        late_edits=partial(why_edits_are_late, clients.functions, resources.app)
+        if resources.app
+        else None,
         news=None if newsroom is None else newsroom.tell,
         counts=counts,
     )

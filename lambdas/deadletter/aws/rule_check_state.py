@@ -1,0 +1,37 @@
+"""Whether the rule checker sees edits of rules when they are made."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from deadletter.aws.errors import AWS_ERRORS, refusal
+from deadletter.contract import rule_checker
+from deadletter.watch.watch import RuleCheckUnavailable
+
+if TYPE_CHECKING:
+    from mypy_boto3_lambda import LambdaClient
+
+_READS = frozenset({"Enabled", "Enabling", "Creating", "Updating"})
+_FAILED = ("PROBLEM", "FAILED")
+"""What Lambda's word on the last batch of a stream begins with if the function failed."""
+
+
+def why_edits_are_late(client: LambdaClient, app: str) -> str:
+    """Why routers learn of an edit only with their next look; empty if they learn at once.
+
+    Lambda knows the state of what feeds the checker. Raises RuleCheckUnavailable.
+    """
+    function = rule_checker(app)
+    try:
+        answer = client.list_event_source_mappings(FunctionName=function)
+    except AWS_ERRORS as error:
+        raise RuleCheckUnavailable(refusal(error, "lambda", function)) from error
+    mappings = answer["EventSourceMappings"]
+    if not mappings:
+        return f"no event source mapping feeds {function}"
+    for mapping in mappings:
+        if mapping["State"] not in _READS:
+            return f"the event source mapping of {function} is {mapping['State']}"
+        if mapping.get("LastProcessingResult", "").startswith(_FAILED):
+            return f"{function} failed at its last batch of edits"
+    return ""
