@@ -327,7 +327,8 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         One that is due already never waits again: a person may just have called it back.
         """
         now = self._clock()
-        condition, values = "begins_with(lane, :lane)", {":lane": f"{self._lane(lane)}|"}
+        condition = "begins_with(lane, :lane)"
+        values: dict[str, str | int] = {":lane": f"{self._lane(lane)}|"}
         if due > now:
             condition, values = f"{condition} AND due > :now", {**values, ":now": int(now)}
         try:
