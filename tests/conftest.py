@@ -5,6 +5,7 @@ Moderately by day, hard with HYPOTHESIS_PROFILE=nightly.
 
 import gc
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,6 +31,11 @@ settings.register_profile(
     phases=(Phase.explicit, Phase.generate),
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # So it is in the background of a shell. Commands that tests start would inherit it, and a
+    # test that ends one by an interrupt would wait without an end.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 HERE = Path(__file__).parent
 # The folders that `make e2e` collects.

@@ -96,9 +96,6 @@ def running(start: str, folder: Path) -> Iterator[Path]:
     assert start.split()[:2] == ["make", "sandbox"]
     given = [part for word in words for part in (options[word.split("=")[0]], word.split("=")[1])]
     file, log = folder / "sandbox.env", folder / "sandbox.log"
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        # A process inherits it from a shell that has started these tests in the background.
-        signal.signal(signal.SIGINT, signal.default_int_handler)
     with log.open("w") as output:
         process = subprocess.Popen(
             [
