@@ -46,6 +46,7 @@ RUNTIME_KEYS = {
     "retry",
     "refuse_when_open",
     "rate",
+    "max_rate",
     "burst",
     "backlog_limit",
     "workers",

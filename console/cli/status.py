@@ -253,7 +253,9 @@ def _last_ending(pipeline: PipelineStatus, now: datetime) -> Part:
 
 
 def _outlook(outlook: Outlook) -> Iterator[Block]:
-    limit = "unknown" if outlook.rate_limit is None else f"{outlook.rate_limit:g} a second"
+    limit = "unknown" if outlook.rate_limit is None else f"{outlook.rate_limit:.3g} a second"
+    if outlook.rate_because is not None:
+        limit += f", {outlook.rate_because}"
     measured = (
         "none went back in 15 min"
         if outlook.rate_measured is None

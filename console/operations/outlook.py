@@ -15,6 +15,9 @@ from .attention import parked_letters, source_name
 from .words import clock, count, duration
 
 if TYPE_CHECKING:
+    from deadletter.redrive.source_memory import SourceMemory
+    from deadletter.settings.pipeline import Pipeline
+
     from .status import PipelineStatus
 
 
@@ -25,7 +28,10 @@ class Outlook:
     letters: Annotated[
         int | None, "letters in the DLQ and in lane `due`; null if they could not be counted"
     ]
-    rate_limit: Annotated[float | None, "letters a second that the settings allow back to main"]
+    rate_limit: Annotated[
+        float | None,
+        "letters a second that go back to main at most: the setting, or what the last run chose",
+    ]
     rate_measured: Annotated[
         float | None, "letters a second that went back in the last 15 minutes; null if none did"
     ]
@@ -39,6 +45,9 @@ class Outlook:
     ]
     expires_in: Annotated[str | None, "the source of that letter"]
     next: Annotated[Sequence[str], "what happens next, as sentences"]
+    rate_because: Annotated[
+        str | None, "what a rate that finds itself does, and why; null if it is fixed"
+    ] = None
 
 
 def outlook(
@@ -47,6 +56,7 @@ def outlook(
     *,
     rate_limit: float | None,
     rate_measured: float | None,
+    rate_because: str | None = None,
     first_due: datetime | None,
 ) -> Outlook:
     """The outlook of a pipeline. `first_due` is when its first delayed letter is due."""
@@ -68,7 +78,27 @@ def outlook(
         seconds,
         source,
         tuple(_next(pipeline, now, first_due, seconds, source)),
+        rate_because,
     )
+
+
+def rate_now(
+    settings: Pipeline | None, memory: SourceMemory | None, now: datetime
+) -> tuple[float | None, str | None]:
+    """The letters a second that may go back now, and what a rate that finds itself does and why."""
+    if settings is None:
+        return None, None
+    if not settings.is_auto_rate:
+        return settings.first_rate, None
+    from deadletter.redrive.auto_rate import Direction, is_forgotten
+
+    known = None if memory is None else memory.auto_rate
+    if known is None or is_forgotten(known, now.timestamp()):
+        return settings.first_rate, "auto: the next run starts with it"
+    does = str(known.direction)
+    if known.direction is Direction.FALLEN:
+        does += f" {duration(now.timestamp() - known.changed_at)} ago"
+    return known.rate, f"{does}: {known.because}"
 
 
 def _to_send(pipeline: PipelineStatus) -> int | None:

@@ -27,7 +27,7 @@ from .circuits import CircuitRow, circuit_row, opens_at
 from .collisions import ManyCollisions, many_collisions
 from .deadline import PATIENCE, Deadline, DeadlineMissed, reads_until
 from .item import jsonable
-from .outlook import Outlook, outlook
+from .outlook import Outlook, outlook, rate_now
 from .problem import Problem
 from .queue import QueueDepth, depth
 from .replay_runs import ReplayRow, lost_runs, row, runs_of
@@ -351,13 +351,16 @@ class _PipelineReads:
         )
         dues = [lane.first_due for lane in status.waiting if is_of_delays(lane.lane)]
         due = min((at for at in dues if at is not None), default=None)
+        memory = None if memories is None else memories.by_source.get(MAIN_DLQ)
+        rate_limit, rate_because = rate_now(self._settings, memory, self._now)
         return replace(
             status,
             outlook=outlook(
                 status,
                 self._now,
-                rate_limit=None if self._settings is None else self._settings.rate,
+                rate_limit=rate_limit,
                 rate_measured=figure.rate,
+                rate_because=rate_because,
                 first_due=due,
             ),
         )

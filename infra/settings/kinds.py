@@ -12,10 +12,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import jmespath
 from jmespath import functions
 from jmespath.exceptions import JMESPathError
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    WithJsonSchema,
+)
 from pydantic_core import PydanticCustomError
 
 from deadletter.contract import (
+    AUTO,
     EVERYTHING,
     NOTHING,
     PARKED_FOR,
@@ -99,6 +108,32 @@ def _called(tree: dict[str, Any]) -> Iterator[str]:
 
 def _compared(text: str) -> str:
     return text if text in (EVERYTHING, NOTHING) else _expression(text)
+
+
+# Letters a second.
+_HIGHEST_RATE = 10_000
+
+
+def _rate(value: object) -> float | Literal["auto"]:
+    if value == AUTO:
+        return AUTO
+    if isinstance(value, int | float) and value is not True and 0 < value <= _HIGHEST_RATE:
+        return float(value)
+    raise PydanticCustomError("rate", "not a rate")
+
+
+RateOrAuto = Annotated[
+    float | Literal["auto"],
+    PlainValidator(_rate),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "number", "exclusiveMinimum": 0, "maximum": _HIGHEST_RATE},
+                {"const": AUTO},
+            ]
+        }
+    ),
+]
 
 
 AppName = Annotated[str, _words(APP_LENGTH)]

@@ -37,6 +37,7 @@ from .kinds import (
     ParkedForText,
     Path,
     PipelineName,
+    RateOrAuto,
     Seconds,
     Settings,
 )
@@ -161,8 +162,13 @@ class PipelineSettings(Settings):
         description="whether the consumer library gives messages back unprocessed while their"
         " circuit is open, and admits a growing rate when it has closed",
     )
-    rate: float = Field(
-        default=PIPELINE.rate, gt=0, le=10_000, description="letters a second back to main"
+    rate: RateOrAuto = Field(
+        default=PIPELINE.rate,
+        description="letters a second back to main; auto starts with 50, rises while the consumer"
+        " keeps up and falls at the first sign of trouble",
+    )
+    max_rate: float = Field(
+        default=PIPELINE.max_rate, gt=0, le=10_000, description="the highest rate that auto chooses"
     )
     burst: int = Field(
         default=PIPELINE.burst, ge=1, le=100_000, description="letters that may go back at once"

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 MINUTE = 60
 HOUR = 60 * MINUTE
@@ -943,6 +943,13 @@ class CircuitDefaults(NamedTuple):
 CIRCUIT = CircuitDefaults()
 
 
+AUTO: Literal["auto"] = "auto"
+"""The rate of a pipeline that finds its own."""
+
+FIRST_RATE = 50.0
+"""Letters per second that `rate: auto` begins with: most consumers bear it."""
+
+
 class PipelineDefaults(NamedTuple):
     """See `deadletter.settings.pipeline.Pipeline` for what they mean."""
 
@@ -959,7 +966,8 @@ class PipelineDefaults(NamedTuple):
     ledger_context: LedgerContext = LedgerContext.PLAIN
     park_permanent: bool = True
     refuse_when_open: bool = True
-    rate: float = 50.0
+    rate: float | Literal["auto"] = AUTO
+    max_rate: float = 500.0
     burst: int = 500
     backlog_limit: int = 10_000
     workers: int = 4

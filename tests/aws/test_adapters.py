@@ -14,6 +14,7 @@ from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.lease import DynamoDBLease, read_last_run, read_memories
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.queue import SqsQueue
+from deadletter.aws.table import DynamoDBTable
 from deadletter.aws.waiting_room import DynamoDBLanes, DynamoDBWaitingRoom
 from deadletter.contract import DAY, PARKED_LANE, ROWS_KEPT, WATCH_ROW, Partition, run_lane
 from deadletter.failure.ledger import RuleCounts
@@ -22,6 +23,7 @@ from deadletter.message.envelope import Envelope, QueueTraits, seal
 from deadletter.message.letter import Attribute, Letter
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
+from deadletter.redrive.auto_rate import AutoRate, Direction
 from deadletter.redrive.fair_shares import Shares
 from deadletter.redrive.journal import (
     MAX_STANDING_PLANS,
@@ -482,11 +484,29 @@ def test_a_source_is_remembered_beside_its_lease(letters: Aws) -> None:
         stopped="the source is empty", trouble="denied", fruitless=2, fruitless_at=97,
         troubles={"Undecided": 96.5},
         shares=Shares("lanes", "circuit:a", {"due": -3, "queue": 7}, {"circuit:a": 40}),
+        auto_rate=AutoRate(
+            112.5, Direction.FALLEN, "failures 7%", changed_at=90, looked_at=98, waiting=12,
+            level=3.25, limit=225, limit_at=90,
+        ),
     )  # fmt: skip
     lease.record(known)
     assert lease.read() == known
     assert lease.acquire("one", 100, 200) == TokenBucket(10.0, 50.0, 50.0, 100)
     assert lease.acquire("two", 150, 250) is None
+
+
+@pytest.mark.parametrize(
+    "malformed",
+    [7, {}, {"rate": 0, "direction": "rising"}, {"rate": 5}, {"rate": 5, "direction": "up"},
+     {"rate": "5", "direction": "rising"}],
+)  # fmt: skip
+def test_a_malformed_rate_starts_again(letters: Aws, malformed: Any) -> None:
+    lease = DynamoDBLease(letters.dynamodb, LETTERS, "orders", "dlq", 10.0, 50.0)
+    lease.record(SourceMemory(looks=1))
+    DynamoDBTable(letters.dynamodb, LETTERS).change(
+        (Partition.LEASE.of("orders"), "dlq"), {"auto_rate": malformed}
+    )
+    assert lease.read() == SourceMemory(looks=1)
 
 
 def test_a_run_stores_only_what_it_has_changed(letters: Aws) -> None:

@@ -366,8 +366,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"parking": ["a", "B"]}, f'parking[1] is "B"; allowed: {WORDS.format(16)}'),
     ({"mode": "dry"}, 'mode is "dry"; allowed: enforce, observe'),
     ({"fifo": "yes"}, 'fifo is "yes"; allowed: true or false'),
-    ({"rate": 0}, "rate is 0; allowed: a number above 0, up to 10000"),
-    ({"rate": float("nan")}, "rate is NaN; allowed: a number above 0, up to 10000"),
+    ({"rate": 0}, 'rate is 0; allowed: a number above 0, up to 10000, or "auto"'),
+    ({"rate": float("nan")}, 'rate is NaN; allowed: a number above 0, up to 10000, or "auto"'),
     ({"burst": "many"}, 'burst is "many"; allowed: a whole number from 1 to 100000'),
     ({"backlog_limit": 0}, "backlog_limit is 0; allowed: a whole number, at least 1"),
     (

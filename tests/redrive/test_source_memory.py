@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from deadletter.redrive.auto_rate import AutoRate
 from deadletter.redrive.fair_shares import Shares
 from deadletter.redrive.source_memory import (
     REMEMBERED_TROUBLES,
@@ -44,6 +45,13 @@ def test_fruitless_runs_are_counted_until_a_letter_moves() -> None:
     memory = run(memory, 30, None)
     assert (memory.fruitless, memory.fruitless_at) == (2, 20)
     assert run(memory, 40, False).fruitless == 0
+
+
+def test_a_run_that_kept_no_rate_leaves_the_one_of_before() -> None:
+    memory = after_run(UNKNOWN, RunEnd(ended=70, stopped="x", auto_rate=AutoRate(80.0)))
+    assert memory.auto_rate == AutoRate(80.0)
+    memory = after_run(memory, RunEnd(ended=130, stopped="nothing to do"))
+    assert memory.auto_rate == AutoRate(80.0)
 
 
 def test_the_oldest_letter_is_the_least_until_a_pass_has_seen_all() -> None:

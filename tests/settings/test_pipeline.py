@@ -78,6 +78,8 @@ def test_every_field_of_a_pipeline_can_be_set() -> None:
         ("[]", "PIPELINE must be a JSON object"),
         ("{}", "PIPELINE: .*'name'"),
         ({"rates": 5}, "PIPELINE: unknown key 'rates'; known are .*rate"),
+        ({"rate": "fast"}, "PIPELINE: rate must be a number or auto"),
+        ({"rate": True}, "PIPELINE: rate must be a number or auto"),
         ({"mode": "dry"}, "PIPELINE: 'dry' is not a valid Mode"),
         ({"mode": []}, r"PIPELINE: \[\] is not a valid Mode"),
         ({"body": "xml"}, "PIPELINE: 'xml' is not a valid Body"),
@@ -105,6 +107,21 @@ def test_an_invalid_pipeline_is_refused_with_the_key(data: Any, why: str) -> Non
     text = data if isinstance(data, str) else json.dumps({"name": "orders", **data})
     with pytest.raises(BadSettings, match=why):
         pipeline_from_json(text)
+
+
+@pytest.mark.parametrize(
+    ("data", "is_auto", "first"),
+    [
+        ({}, True, 50.0),
+        ({"rate": "auto"}, True, 50.0),
+        ({"max_rate": 20}, True, 20.0),
+        ({"rate": 5}, False, 5.0),
+        ({"rate": 800, "max_rate": 20}, False, 800.0),
+    ],
+)
+def test_only_a_number_fixes_the_rate(data: Any, is_auto: bool, first: float) -> None:
+    pipeline = pipeline_from_json(json.dumps({"name": "orders", **data}))
+    assert (pipeline.is_auto_rate, pipeline.first_rate) == (is_auto, first)
 
 
 def test_a_pipeline_has_no_consumer_library_unless_it_says_so() -> None:

@@ -248,7 +248,7 @@ class FreeLease:
 
     def acquire(self, owner: str, now: float, until: float) -> TokenBucket | None:
         burst = float(self._pipeline.burst)
-        return TokenBucket(self._pipeline.rate, burst, burst, now)
+        return TokenBucket(self._pipeline.first_rate, burst, burst, now)
 
     def read(self) -> SourceMemory:
         return UNKNOWN

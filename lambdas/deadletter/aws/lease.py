@@ -18,6 +18,7 @@ from deadletter.aws.table import (
     stored_number,
 )
 from deadletter.contract import WATCH_ROW, Partition
+from deadletter.redrive.auto_rate import AutoRate, Direction
 from deadletter.redrive.fair_shares import NO_SHARES, Shares
 from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.report import Report
@@ -149,10 +150,12 @@ def _unavailable(error: Exception, table: str) -> LeaseUnavailable:
 
 def _stored(value: object) -> object:
     """A field of the memory as DynamoDB takes it; None is stored as such."""
-    if isinstance(value, Shares):
+    if isinstance(value, Shares | AutoRate):
         value = asdict(value)
     if isinstance(value, Mapping):
-        return {name: _stored(time) for name, time in value.items()}
+        return {name: _stored(part) for name, part in value.items()}
+    if isinstance(value, Direction):
+        return str(value)
     return stored_number(value) if isinstance(value, int | float) else value
 
 
@@ -174,6 +177,7 @@ def memory_of(item: Mapping[str, Any]) -> SourceMemory:
         fruitless_at=_number(item, "fruitless_at"),
         troubles={name: time for name in troubles if (time := _number(troubles, name)) is not None},
         shares=_shares(item.get("shares")),
+        auto_rate=_auto_rate(item.get("auto_rate")),
     )
 
 
@@ -186,6 +190,27 @@ def _shares(value: object) -> Shares:
         lane=_text(value, "lane"),
         credits=_letters(value.get("credits")),
         claims=_letters(value.get("claims")),
+    )
+
+
+def _auto_rate(value: object) -> AutoRate | None:
+    """The rate in a lease's item; None if it is malformed, so that it starts again."""
+    if not isinstance(value, dict):
+        return None
+    rate, waiting = _number(value, "rate"), _number(value, "waiting")
+    direction = _text(value, "direction")
+    if rate is None or rate <= 0 or direction not in list(Direction):
+        return None
+    times = {
+        name: _number(value, name) or 0.0
+        for name in ("changed_at", "looked_at", "level", "limit", "limit_at")
+    }
+    return AutoRate(
+        rate,
+        Direction(direction),
+        _text(value, "because"),
+        waiting=None if waiting is None else int(waiting),
+        **times,
     )
 
 

@@ -22,11 +22,12 @@ from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.letters_in_hand import LettersInHand
 from deadletter.redrive.openings import CLOSED, Openings, open_shards
 from deadletter.redrive.queue_worker import QueueWorker
+from deadletter.redrive.rate_keeper import RateKeeper
 from deadletter.redrive.redriver_setup import RedriverSetup
 from deadletter.redrive.report import Report
 from deadletter.redrive.rescue import LEASE_PAUSE, RescueVerdicts, is_parking
 from deadletter.redrive.router_client import RouterClient, VerdictSource
-from deadletter.redrive.run_limits import LOCK_PAST_DEADLINE, WIND_DOWN, RunLimits
+from deadletter.redrive.run_limits import LOCK_PAST_DEADLINE, WIND_DOWN, RunLimits, fixed_rate
 from deadletter.redrive.source_memory import (
     RunEnd,
     SourceMemory,
@@ -79,6 +80,7 @@ class Redriver:
         self._emptied = False
         self._fruitless_before = 0
         self._shares: Shares | None = None
+        self._rate_keeper: RateKeeper | None = None
 
     def run(self, deadline: float, *, dry_run: bool = False, asked: bool = False) -> Report:
         """Move what can be moved until `deadline` (epoch seconds) or until nothing is left.
@@ -178,6 +180,7 @@ class Redriver:
             emptied=self._emptied,
             troubles=report.troubles,
             shares=self._shares,
+            auto_rate=None if self._rate_keeper is None else self._rate_keeper.rate,
         )
 
     def _record(self, before: SourceMemory, after: SourceMemory) -> None:
@@ -201,7 +204,7 @@ class Redriver:
         if not memory.last_ended_well:
             self._ask_all()
         self._fruitless_before = memory.fruitless
-        rate, burst = self._pipeline.rate, float(self._pipeline.burst)
+        rate, burst = self._pipeline.first_rate, float(self._pipeline.burst)
         run = self._limits(deadline, TokenBucket(rate, burst, burst, now))
         if judge_only:
             return self._look(run, None if asked else memory.looks)
@@ -229,8 +232,20 @@ class Redriver:
             self._make_visible(first_poll)
             return LEASE_HELD
         # A circuit for configuration has no ramp.
-        share = circuits[self._pipeline.name].admitted_share(self._pipeline.circuit, now)
-        run = self._limits(deadline, bucket.slowed(share))
+        own = circuits[self._pipeline.name]
+        if self._pipeline.is_auto_rate:
+            self._rate_keeper = RateKeeper(
+                self._pipeline,
+                memory.auto_rate,
+                own,
+                self._setup.circuits,
+                self._tally,
+                self._clock,
+            )
+            run = self._limits(deadline, self._rate_keeper.paced(bucket))
+        else:
+            share = own.admitted_share(self._pipeline.circuit, now)
+            run = self._limits(deadline, bucket.slowed(share))
         return self._drain(run, first_poll, openings=openings, shares=memory.shares)
 
     def _left_alone(self, memory: SourceMemory, pause: float) -> str:
@@ -460,6 +475,7 @@ class Redriver:
             backlog_limit=self._pipeline.backlog_limit if paced else None,
             rate_limiter=RateLimiter(bucket, self._clock),
             paced=paced,
+            look=fixed_rate if self._rate_keeper is None else self._rate_keeper.look,
             trial=self._letters_to_try,
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from deadletter.message.queue import MAX_BATCH, Queue
+from deadletter.message.queue import MAX_BATCH, Depth, Queue
 from deadletter.redrive.token_bucket import RateLimiter, TokenBucket
 
 LOCK_PAST_DEADLINE = 60
@@ -36,6 +36,10 @@ class RunStopped(Exception):
     """The run ends here in good order; the text says why."""
 
 
+def fixed_rate(_main: Depth, _rate_limiter: RateLimiter) -> None:
+    """The rate is fixed."""
+
+
 def _no_trial() -> int | None:
     """Any number of letters may be tried."""
     return None
@@ -46,7 +50,8 @@ class RunLimits:
 
     `deadline` is epoch seconds; `clock` gives them; `wait` lets seconds pass; `owner` is a
     text that no other run has. A run that sends nothing to the main queue needs neither
-    `backlog_limit` (messages; None: any number) nor a pace. `trial` says how many more
+    `backlog_limit` (messages; None: any number) nor a pace. `look` is told the main queue's depth
+    every few seconds, and may change the pace. `trial` says how many more
     letters may be tried (None: any number). `left` collects the handles of letters that
     were received and not moved: handles alone, because the bodies of a whole DLQ would not
     fit into memory.
@@ -63,6 +68,7 @@ class RunLimits:
         backlog_limit: int | None,
         rate_limiter: RateLimiter,
         paced: bool = True,
+        look: Callable[[Depth, RateLimiter], None] = fixed_rate,
         trial: Callable[[], int | None] = _no_trial,
     ) -> None:
         self.owner = owner
@@ -75,6 +81,7 @@ class RunLimits:
         self._backlog_limit = backlog_limit
         self._rate_limiter = rate_limiter
         self._paced = paced
+        self._look = look
         self._trial = trial
         self._backlog_read_at = -math.inf
 
@@ -161,6 +168,8 @@ class RunLimits:
             return
         if now - self._backlog_read_at >= BACKLOG_CHECK_SECONDS:
             self._backlog_read_at = now
-            waiting = self._main.depth().visible
+            depth = self._main.depth()
+            self._look(depth, self._rate_limiter)
+            waiting = depth.visible
             if waiting > self._backlog_limit:
                 raise RunStopped(f"{waiting} messages wait in the main queue already")

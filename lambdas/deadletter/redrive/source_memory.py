@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from deadletter.contract import MINUTE, Metric
+from deadletter.redrive.auto_rate import AutoRate
 from deadletter.redrive.fair_shares import NO_SHARES, Shares
 
 LETTER_TROUBLES = (
@@ -38,6 +39,7 @@ class SourceMemory:
     fruitless_at   when the last of them ended
     troubles       when a run last counted a metric that needs a person, by its name
     shares         where the turns of the queue and the lanes go on
+    auto_rate      the rate that the last run kept, if it chose its own
     """
 
     emptied_at: float | None = None
@@ -53,6 +55,7 @@ class SourceMemory:
     fruitless_at: float | None = None
     troubles: Mapping[str, float] = field(default_factory=dict)
     shares: Shares = NO_SHARES
+    auto_rate: AutoRate | None = None
 
     @property
     def last_ended_well(self) -> bool:
@@ -112,6 +115,7 @@ class RunEnd:
     emptied     whether that pass left the queue without a letter of ours
     troubles    the metrics that need a person and that it counted
     shares      where the turns of the next run go on; None if it gave none
+    auto_rate   the rate that it kept; None if the rate is fixed, or nothing was sent
     """
 
     ended: float
@@ -125,6 +129,7 @@ class RunEnd:
     emptied: bool = False
     troubles: Collection[str] = ()
     shares: Shares | None = None
+    auto_rate: AutoRate | None = None
 
 
 def after_run(memory: SourceMemory, end: RunEnd) -> SourceMemory:
@@ -139,6 +144,7 @@ def after_run(memory: SourceMemory, end: RunEnd) -> SourceMemory:
         fruitless_at=end.ended if end.fruitless else memory.fruitless_at,
         troubles={**memory.troubles, **dict.fromkeys(end.troubles, end.ended)},
         shares=memory.shares if end.shares is None else end.shares,
+        auto_rate=memory.auto_rate if end.auto_rate is None else end.auto_rate,
     )
 
 

@@ -31,6 +31,10 @@ class TokenBucket:
         burst = max(1.0, self.burst * share)
         return replace(self, rate=self.rate * share, burst=burst, tokens=min(self.tokens, burst))
 
+    def paced(self, rate: float, burst: float) -> TokenBucket:
+        """The bucket at another rate and burst; what it holds beyond the burst is lost."""
+        return replace(self, rate=rate, burst=burst, tokens=min(self.tokens, burst))
+
     def less(self, tokens: float) -> TokenBucket:
         return replace(self, tokens=self.tokens - tokens)
 
@@ -60,6 +64,12 @@ class RateLimiter:
         """Return what was granted and not sent."""
         with self._lock:
             self._bucket = self._bucket.less(-unused)
+
+    def pace(self, paced: Callable[[TokenBucket], TokenBucket]) -> None:
+        """Go on with the bucket at another pace; what it has gained so far is kept."""
+        now = self._clock()
+        with self._lock:
+            self._bucket = paced(self._bucket.at_moment(now))
 
     @property
     def bucket(self) -> TokenBucket:

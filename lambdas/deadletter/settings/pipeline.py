@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from deadletter import contract
 from deadletter.circuit.state import CircuitPolicy
@@ -83,6 +83,8 @@ class Pipeline:
     `refuse_when_open` gives letters back unprocessed while their circuit is open.
     `ordering_key` and `sequence` are JMESPath expressions for what a letter is in order with, and
     for its place in that order (None: its FIFO group, and its first send).
+    `rate` is letters per second, or `auto`: then it rises and falls with the consumer, up to
+    `max_rate`.
     """
 
     name: str
@@ -107,7 +109,8 @@ class Pipeline:
     retry: Backoff = RETRY
     refuse_when_open: bool = contract.PIPELINE.refuse_when_open
     circuit: CircuitPolicy = field(default_factory=CircuitPolicy)
-    rate: float = contract.PIPELINE.rate
+    rate: float | Literal["auto"] = contract.PIPELINE.rate
+    max_rate: float = contract.PIPELINE.max_rate
     burst: int = contract.PIPELINE.burst
     backlog_limit: int = contract.PIPELINE.backlog_limit
     workers: int = contract.PIPELINE.workers
@@ -116,6 +119,15 @@ class Pipeline:
     ordering_key: str | None = None
     sequence: str | None = None
     replay: ReplayPolicy = field(default_factory=ReplayPolicy)
+
+    @property
+    def is_auto_rate(self) -> bool:
+        return self.rate == contract.AUTO
+
+    @property
+    def first_rate(self) -> float:
+        """Letters per second of a run that knows nothing of the runs before it."""
+        return min(contract.FIRST_RATE, self.max_rate) if self.rate == "auto" else self.rate
 
 
 def pipeline_from_json(text: str) -> Pipeline:
@@ -142,6 +154,9 @@ def pipeline_from_json(text: str) -> Pipeline:
                 replay[name] = KeyPolicy(replay[name])
     except ValueError as error:
         raise BadSettings(f"{Variable.PIPELINE}: {error}") from error
+    rate = data.get("rate", contract.PIPELINE.rate)
+    if rate != contract.AUTO and (isinstance(rate, bool) or not isinstance(rate, int | float)):
+        raise BadSettings(f"{Variable.PIPELINE}: rate must be a number or {contract.AUTO}")
     data["dedicated"] = texts("dedicated", data.get("dedicated", []))
     data["retry"] = _backoff("retry", data.get("retry", {}), RETRY)
     data["circuit"] = build(CircuitPolicy, "circuit", as_object("circuit", data.get("circuit", {})))

@@ -65,7 +65,7 @@ def redriver_setup_for(
         room=room,
         circuits=breaker_for(pipeline, resources, clients, world),
         lease=DynamoDBLease(
-            clients.dynamodb, letters, pipeline.name, home, pipeline.rate, pipeline.burst
+            clients.dynamodb, letters, pipeline.name, home, pipeline.first_rate, pipeline.burst
         ),
         tally=tally,
         owner=world.new_id(),

@@ -1,0 +1,110 @@
+"""Keeps the rate of one run: looks at the consumer while letters go back, and changes the pace."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from deadletter.circuit.state import Circuit, Circuits, CircuitsUnavailable, OutcomeCounts
+from deadletter.contract import Metric
+from deadletter.message.queue import Depth
+from deadletter.redrive.auto_rate import (
+    LOOK_SECONDS,
+    AutoRate,
+    RateBounds,
+    Signs,
+    at_start,
+    fresh_outcomes,
+    next_rate,
+)
+from deadletter.redrive.report import Tally
+from deadletter.redrive.token_bucket import RateLimiter, TokenBucket
+from deadletter.settings.pipeline import Pipeline
+
+BURST_SECONDS = 10.0
+"""Seconds of the rate that may go back at once, within the setting: a low rate has no large
+burst. With the first rate these are the 500 letters of the setting's default."""
+
+
+class RateKeeper:
+    """The rate of one run of a pipeline with `rate: auto`, shared by its workers.
+
+    `known` is what the run before has left, `circuit` the pipeline's own as the run has read it;
+    `clock` gives epoch seconds.
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        known: AutoRate | None,
+        circuit: Circuit,
+        circuits: Circuits,
+        tally: Tally,
+        clock: Callable[[], float],
+    ) -> None:
+        self._pipeline = pipeline
+        self._circuit = circuit
+        self._circuits = circuits
+        self._tally = tally
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._bounds = RateBounds(
+            first=pipeline.first_rate, most=pipeline.max_rate, backlog=pipeline.backlog_limit
+        )
+        self.rate = at_start(known, self._bounds, clock())
+        self._looked_at: float | None = None
+        self._since: tuple[float, int] | None = None
+
+    def paced(self, bucket: TokenBucket) -> TokenBucket:
+        """The bucket at the present rate; a circuit that has just closed admits a share of it."""
+        rate = self.rate.rate
+        burst = max(1.0, min(float(self._pipeline.burst), rate * BURST_SECONDS))
+        share = self._circuit.admitted_share(self._pipeline.circuit, self._clock())
+        return bucket.paced(rate, burst).slowed(share)
+
+    def look(self, main: Depth, rate_limiter: RateLimiter) -> None:
+        """Look at the consumer, given the main queue's depth, and pace what is sent from now on.
+
+        Nothing is changed if the circuit cannot be read, or if the last look was just now.
+        """
+        with self._lock:
+            now = self._clock()
+            is_first = self._looked_at is None
+            if self._looked_at is not None and now - self._looked_at < LOOK_SECONDS:
+                return
+            self._looked_at = now
+            if not is_first and not self._read_circuit():
+                return
+            before = self.rate
+            self.rate = next_rate(before, self._signs(main, now), self._bounds)
+            if self._since is None or self.rate.changed_at != before.changed_at:
+                self._since = (now, self._tally.count_of(Metric.REDRIVEN))
+            rate_limiter.pace(self.paced)
+
+    def _read_circuit(self) -> bool:
+        name = self._pipeline.name
+        try:
+            self._circuit = self._circuits.read([name])[name]
+        except CircuitsUnavailable as error:
+            self._tally.note_trouble(str(error))
+            return False
+        return True
+
+    def _signs(self, main: Depth, now: float) -> Signs:
+        circuit, redriven = self._circuit, self._tally.count_of(Metric.REDRIVEN)
+        since, sent_before = self._since or (now, 0)
+        outcomes = fresh_outcomes(circuit, self._pipeline.circuit, self.rate, now)
+        is_reported = self._pipeline.consumer_library and outcomes.total > 0
+        if not outcomes.total:
+            bounced = self._tally.count_of(Metric.REDRIVE_BOUNCED)
+            outcomes = OutcomeCounts(good=max(0, redriven - bounced), bad=bounced)
+        return Signs(
+            now=now,
+            waiting=main.visible,
+            delayed=main.delayed,
+            sent=None if self._since is None else redriven - sent_before,
+            seconds=now - since,
+            outcomes=outcomes,
+            letters_own=not is_reported,
+            opened=not circuit.is_closed or circuit.closed_at > self.rate.changed_at,
+        )

@@ -1,0 +1,154 @@
+"""What a run does with a rate that finds itself: it looks, paces, and remembers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from deadletter.circuit.state import Circuit, CircuitsUnavailable, OutcomeBucket, State
+from deadletter.contract import Metric
+from deadletter.message.queue import Depth
+from deadletter.redrive.auto_rate import LOOK_SECONDS, AutoRate, Direction
+from deadletter.redrive.rate_keeper import RateKeeper
+from deadletter.redrive.report import Tally
+from deadletter.redrive.token_bucket import RateLimiter, TokenBucket
+from deadletter.settings.pipeline import Pipeline
+from deadletter.testing.clock import Clock
+
+EMPTY = Depth(0, 0, 0)
+
+
+class Scene:
+    """A keeper of one run, beside a circuit that others change."""
+
+    def __init__(self, known: AutoRate | None = None, **settings: Any) -> None:
+        self.clock = Clock()
+        self.pipeline = Pipeline("orders", **{"consumer_library": True, **settings})
+        self.circuit = Circuit("orders")
+        self.unreadable = False
+        self.reads = 0
+        self.tally = Tally()
+        self.keeper = RateKeeper(self.pipeline, known, self.circuit, self, self.tally, self.clock)
+        bucket = TokenBucket(50.0, 500.0, 500.0, self.clock())
+        self.limiter = RateLimiter(self.keeper.paced(bucket), self.clock)
+
+    def read(self, keys: Any) -> dict[str, Circuit]:
+        self.reads += 1
+        if self.unreadable:
+            raise CircuitsUnavailable("denied")
+        return dict.fromkeys(keys, self.circuit)
+
+    def fails(self, good: int, bad: int) -> None:
+        number = self.pipeline.circuit.bucket_of(self.clock())
+        self.circuit = replace(self.circuit, buckets=(OutcomeBucket(number, good, bad),))
+
+    def send(self, seconds: float, main: Depth = EMPTY, *, share: float = 1.0) -> float:
+        """Letters go back at a share of the rate, then a look. Returns the rate of the bucket."""
+        self.tally.count(Metric.REDRIVEN, round(self.limiter.bucket.rate * seconds * share))
+        self.clock.advance(seconds)
+        self.keeper.look(main, self.limiter)
+        return self.limiter.bucket.rate
+
+
+def began(**settings: Any) -> Scene:
+    scene = Scene(**settings)
+    scene.keeper.look(EMPTY, scene.limiter)
+    return scene
+
+
+def test_the_pace_follows_the_rate() -> None:
+    scene = began()
+    assert scene.limiter.bucket.rate == 50.0
+    assert [scene.send(10) for _ in range(5)] == [100.0, 200.0, 400.0, 500.0, 500.0]
+    assert scene.keeper.rate.because == "it is the highest that is allowed"
+    assert began(max_rate=20.0).limiter.bucket.rate == 20.0
+
+
+def test_a_pace_that_is_not_used_does_not_rise() -> None:
+    scene = began()
+    assert scene.send(10, share=0.5) == 50.0
+    assert scene.keeper.rate.because == "fewer letters went back than it allows"
+
+
+def test_letters_of_before_a_change_do_not_count_for_it() -> None:
+    scene = began()
+    assert scene.send(10) == 100.0
+    assert scene.send(10, share=0.5) == 100.0
+
+
+def test_outcomes_of_the_consumer_lower_the_pace_and_the_burst() -> None:
+    scene = began()
+    scene.fails(80, 20)
+    assert scene.send(10) == 50.0
+    scene.fails(60, 40)
+    assert scene.send(10) == 25.0
+    assert scene.limiter.bucket.burst == 250.0
+    assert scene.keeper.rate.because == "failures 40%"
+
+
+def test_letters_that_come_back_lower_the_pace_no_further_than_to_its_start() -> None:
+    scene = began(consumer_library=False)
+    assert scene.send(10) == 100.0
+    scene.tally.count(Metric.REDRIVE_BOUNCED, 800)
+    assert scene.send(10) == 50.0
+    assert scene.keeper.rate.because == "letters that came back 53%"
+    assert scene.send(60) == 50.0
+
+
+def test_a_growing_main_queue_lowers_the_pace() -> None:
+    scene = began()
+    assert scene.send(10, Depth(501, 0, 0)) == 25.0
+    assert scene.keeper.rate.because == "the main queue grows"
+
+
+def test_delayed_letters_put_off_the_next_rise() -> None:
+    scene = began()
+    assert scene.send(10, Depth(0, 0, 500)) == 50.0
+    assert scene.send(25, Depth(0, 0, 500)) == 100.0
+
+
+def test_looks_are_seconds_apart_and_each_but_the_first_reads_the_circuit() -> None:
+    scene = began()
+    assert scene.reads == 0
+    scene.send(LOOK_SECONDS - 1)
+    assert (scene.reads, scene.keeper.rate.looked_at) == (0, scene.clock() - 4)
+    scene.send(1)
+    assert (scene.reads, scene.keeper.rate.looked_at) == (1, scene.clock())
+
+
+def test_without_the_circuit_nothing_changes() -> None:
+    scene = began()
+    scene.unreadable = True
+    assert scene.send(10, Depth(9_000, 0, 0)) == 50.0
+    assert scene.tally.report("orders", "dlq", "x").trouble == "denied"
+    scene.unreadable = False
+    assert scene.send(10) == 100.0
+
+
+def test_a_circuit_that_opened_lowers_the_pace_and_its_ramp_is_kept() -> None:
+    clock = Clock()
+    known = AutoRate(
+        400.0, Direction.RISING, "x", changed_at=clock() - 60, looked_at=clock() - 30, waiting=0
+    )
+    scene = Scene(known)
+    assert scene.limiter.bucket.rate == 400.0
+    scene.keeper.look(EMPTY, scene.limiter)
+    scene.circuit = Circuit("orders", State.CLOSED, closed_at=scene.clock() + 10)
+    # A fifth of 50 letters a second: the first step of the ramp.
+    assert scene.send(10) == pytest.approx(10.0)
+    assert scene.keeper.rate.because == "the circuit was open"
+    scene.clock.advance(60)
+    assert scene.send(LOOK_SECONDS, share=0.0) == 50.0
+
+
+def test_a_change_of_pace_gives_no_new_burst() -> None:
+    scene = began()
+    scene.limiter.take(500)
+    scene.send(10)
+    assert scene.limiter.bucket.tokens == 500.0
+    scene.limiter.take(500)
+    scene.keeper.rate = replace(scene.keeper.rate, rate=5.0)
+    scene.send(LOOK_SECONDS, share=0.0)
+    assert scene.limiter.bucket.tokens <= 500.0
