@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from random import Random
 from typing import TypeVar
@@ -24,13 +25,46 @@ class World:
     random: Random
 
 
-def in_threads(calls: Sequence[Callable[[], T]]) -> list[T]:
-    """Run calls in parallel; returns their results in order.
+class CallingThreads:
+    """Threads that run calls at the same time; they are started when needed, and kept.
 
-    An exception of a call is raised after all calls have ended.
+    The thread that asks runs calls too, and all of them if no other is free: calls may have
+    calls of their own run, however few threads there are. At most `most` threads help.
     """
-    if len(calls) == 1:
-        return [calls[0]()]
-    with ThreadPoolExecutor(max_workers=max(1, min(len(calls), 16))) as pool:
-        futures = [pool.submit(call) for call in calls]
-    return [future.result() for future in futures]
+
+    def __init__(self, most: int) -> None:
+        self._helpers = ThreadPoolExecutor(max_workers=most, thread_name_prefix="in-parallel")
+
+    def __call__(self, calls: Sequence[Callable[[], T]], /) -> list[T]:
+        """Run calls in parallel; returns their results in order.
+
+        An exception of a call is raised after all calls have ended.
+        """
+        wanted = [(call, Future[T]()) for call in calls]
+        unclaimed = deque(wanted)
+        for _ in range(len(wanted) - 1):
+            self._helpers.submit(_run_one, unclaimed)
+        while unclaimed:
+            _run_one(unclaimed)
+        futures = [future for _, future in wanted]
+        wait(futures)
+        return [future.result() for future in futures]
+
+
+def _run_one(unclaimed: deque[tuple[Callable[[], T], Future[T]]]) -> None:
+    """Run a call that no thread has claimed yet, if there is one."""
+    try:
+        call, future = unclaimed.popleft()
+    except IndexError:
+        return
+    try:
+        future.set_result(call())
+    except BaseException as error:
+        # Raised where the result is asked for.
+        future.set_exception(error)
+
+
+MOST_HELPERS = 31
+"""With the thread that asks, as many as a client has connections for."""
+
+in_threads = CallingThreads(MOST_HELPERS)
