@@ -600,3 +600,66 @@ def test_a_rescue_asks_for_the_lease_every_two_seconds_until_it_could_send_nothi
     assert report.stopped == "another run holds the lease"
     assert asked == [0, 2, 4, 6, 8]
     assert visible(stage) == 1
+
+
+# The rate that finds itself.
+
+
+def minutes(stage: Stage, number: int, consumed: Callable[[], None]) -> list[float]:
+    """Runs once a minute beside a consumer. Returns the rate that each of them left."""
+    rates = []
+    advance = stage.clock.advance
+
+    def advance_and_consume(seconds: float) -> None:
+        advance(seconds)
+        consumed()
+
+    stage.clock.advance = advance_and_consume  # type: ignore[method-assign]
+    for _ in range(number):
+        began = stage.clock()
+        run(stage)
+        stage.clock.advance(max(0.0, began + 60 - stage.clock()))
+        left = memory(stage).auto_rate
+        rates.append(0.0 if left is None else left.rate)
+    stage.clock.advance = advance  # type: ignore[method-assign]
+    return rates
+
+
+def work_off(stage: Stage) -> None:
+    """The consumer takes everything that is visible."""
+    for message in stage.take(stage.main):
+        stage.consumer_sqs.delete_message(
+            QueueUrl=stage.main, ReceiptHandle=message["ReceiptHandle"]
+        )
+
+
+def test_a_rate_that_finds_itself_goes_on_from_run_to_run(stage: Stage) -> None:
+    dead(stage, 9_000)
+    rates = minutes(stage, 2, lambda: work_off(stage))
+    # Without delays it doubles every ten seconds or so, from 50 a second.
+    assert rates[0] >= 200
+    assert visible(stage) == 0
+    # An hour later it starts again.
+    stage.clock.advance(HOUR)
+    dead(stage, 100)
+    assert minutes(stage, 1, lambda: work_off(stage)) == [50.0]
+
+
+def test_a_rate_that_finds_itself_falls_while_nobody_consumes(stage: Stage) -> None:
+    dead(stage, 4_000)
+    assert minutes(stage, 1, lambda: None) == [pytest.approx(5.0, abs=8)]
+    left = memory(stage).auto_rate
+    assert left is not None
+    assert left.because == "the main queue grows"
+
+
+def test_a_number_fixes_the_rate(stage: Stage) -> None:
+    stage.pipeline = replace(stage.pipeline, rate=50.0)
+    dead(stage, 4_000)
+    began = stage.clock()
+    minutes(stage, 1, lambda: work_off(stage))
+    # The burst, and 45 s of the rate.
+    sent = 4_000 - visible(stage)
+    assert 500 + 43 * 50 <= sent <= 500 + 45 * 50
+    assert memory(stage).auto_rate is None
+    assert stage.clock() == began + 60
