@@ -22,6 +22,7 @@ from console.operations.queue import QueueDepth
 from console.operations.session import Session
 from deadletter.aws.collisions import DynamoDBCollisions
 from deadletter.contract import DAY, HOUR, NAMESPACE, PIPELINE_ALARMS, Metric
+from deadletter.redrive.auto_rate import AutoRate, Direction
 from deadletter.watch.row import LaneRow, LevelTrouble, QueueRow, Stalled
 from tests.console.command_lines import parse
 from tests.console.terminal import Terminal
@@ -628,6 +629,43 @@ def test_the_rate_and_the_time_to_drain_are_those_of_the_last_minutes(cloud: Any
     shown = dlq("status").stdout
     assert "Rate: at most 20 a second; 0.01 a second went back in 15 min" in shown
     assert "Drained in: 16 min at that rate, and the delays of backoff (10 letters)" in shown
+
+
+@pytest.mark.parametrize(
+    ("direction", "because", "ago", "limit", "says"),
+    [
+        (Direction.RISING, "the consumer keeps up", 30, 112.5, "rising: the consumer keeps up"),
+        (Direction.FALLEN, "failures 7%", 30, 112.5, "lowered 3 min ago: failures 7%"),
+        (Direction.RISING, "the consumer keeps up", 660, 50.0, "auto: the next run starts with it"),
+    ],
+)
+def test_a_rate_that_finds_itself_says_what_it_does_and_why(
+    cloud: Any, dlq: Any, direction: Direction, because: str, ago: int, limit: float, says: str
+) -> None:
+    cloud.deploy("orders")
+    now = time.time()
+    rate = AutoRate(112.5, direction, because, changed_at=now - 190, looked_at=now - ago)
+    cloud.remembers("orders", "dlq", auto_rate=rate)
+    outlook = only_pipeline(dlq)["outlook"]
+    assert (outlook["rate_limit"], outlook["rate_because"]) == (limit, says)
+    assert f"Rate: at most {limit:.3g} a second, {says}; none went back" in dlq("status").stdout
+
+
+def test_a_rate_that_no_run_has_chosen_yet_is_the_first_one(cloud: Any, dlq: Any) -> None:
+    cloud.deploy("orders", settings={"max_rate": 20.0})
+    outlook = only_pipeline(dlq)["outlook"]
+    assert (outlook["rate_limit"], outlook["rate_because"]) == (
+        20.0,
+        "auto: the next run starts with it",
+    )
+    assert "Rate: at most 20 a second, auto: the next run starts with it;" in dlq("status").stdout
+
+
+def test_a_fixed_rate_gives_no_reason(cloud: Any, dlq: Any) -> None:
+    cloud.deploy("orders", settings={"rate": 20.0})
+    cloud.remembers("orders", "dlq", auto_rate=AutoRate(112.5, looked_at=time.time()))
+    outlook = only_pipeline(dlq)["outlook"]
+    assert (outlook["rate_limit"], outlook["rate_because"]) == (20.0, None)
 
 
 def test_the_first_letter_that_expires_is_told_with_its_queue(cloud: Any, dlq: Any) -> None:
