@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
@@ -39,7 +39,14 @@ from deadletter.redrive.order import Order
 from deadletter.redrive.report import Report
 from deadletter.redrive.source_memory import UNKNOWN, SourceMemory
 from deadletter.redrive.token_bucket import TokenBucket
-from deadletter.redrive.waiting_room import END_OF_TIME, FOREVER, SHARDS, Lane, never
+from deadletter.redrive.waiting_room import (
+    END_OF_TIME,
+    FOREVER,
+    SHARDS,
+    Lane,
+    WaitingRoomEntry,
+    never,
+)
 from deadletter.routing.decision import DUE, Hold
 from tests.aws.backends import Aws
 from tests.tables import LETTERS, create_letters_table
@@ -425,6 +432,64 @@ class TestWaitingRoom:
         assert [each.letter.message_id for each in room.read([second], 1e10).letters] == ["3"]
         both = room.read([first, second], 1e10).letters
         assert [each.letter.message_id for each in both] == ["2", "3"]
+
+    def test_large_letters_are_read_ten_at_a_time_side_by_side(
+        self, room: DynamoDBWaitingRoom
+    ) -> None:
+        """Each may have a mebibyte; small ones come along with them."""
+        large = [self.in_run(f"{number:02}", shard=5) for number in range(12)]
+        bodies = [
+            replace(each.received, letter=replace(each.received.letter, body="x" * 9_000))
+            for each in large
+        ]
+        room.admit([replace(each, received=body) for each, body in zip(large, bodies, strict=True)])
+        room.admit([self.in_run("small", shard=5)])
+        side_by_side: list[int] = []
+
+        def in_parallel(calls: Sequence[Callable[[], Any]]) -> list[Any]:
+            side_by_side.append(len(calls))
+            return [call() for call in calls]
+
+        entries = room.due("run:r", 5, FOREVER, 20)
+        parts = [*room.read_in_parts(entries, 1e10, in_parallel)]
+        copies = [received.letter.message_id for part in parts for received in part.letters]
+        assert sorted(copies) == sorted(entry.copy for entry in entries)
+        sizes = [
+            sum(len(received.letter.body) > 100 for received in part.letters) for part in parts
+        ]
+        assert (sizes, side_by_side) == ([10, 2], [10, 2])
+
+    def waiting_group(self, room: DynamoDBWaitingRoom, *bodies: str) -> list[WaitingRoomEntry]:
+        """Letters of one FIFO group, "01" the first, all due."""
+        orders = []
+        for number, body in enumerate(bodies, start=1):
+            system = {"MessageGroupId": "g", "SequenceNumber": f"{number:02}"}
+            mail = Letter(f"{number:02}", body, {}, system)
+            hold = Hold("due", 100.0, "waits")
+            orders.append(Order(ReceivedLetter(mail, "h", 0), hold, Stamp(mail.message_id)))
+        room.admit(orders)
+        entries = [entry for shard in range(SHARDS) for entry in room.due("due", shard, 100, 50)]
+        return sorted(entries, key=lambda entry: entry.copy)
+
+    def test_of_a_group_no_more_is_read_than_was_asked_for(
+        self, fifo_room: DynamoDBWaitingRoom
+    ) -> None:
+        entries = self.waiting_group(fifo_room, *["{}"] * 30)
+        for wanted in (entries[:1], entries[:12], entries):
+            found = fifo_room.read(wanted, 1e10).letters
+            assert [each.letter.message_id for each in found] == [each.copy for each in wanted]
+        assert fifo_room.read(entries[1:], 1e10).letters == []
+        with_a_gap = [*entries[:3], *entries[4:]]
+        assert len(fifo_room.read(with_a_gap, 1e10).letters) == 3
+
+    def test_a_broken_letter_stops_its_group_in_later_parts_too(
+        self, fifo_room: DynamoDBWaitingRoom, letters: Aws
+    ) -> None:
+        entries = self.waiting_group(fifo_room, *["x" * 9_000] * 12, "{}")
+        letters.s3.delete_object(Bucket=BUCKET, Key="waiting/orders/02")
+        parts = [*fifo_room.read_in_parts(entries, 1e10, lambda calls: [each() for each in calls])]
+        found = [received.letter.message_id for part in parts for received in part.letters]
+        assert (found, [part.broken for part in parts]) == (["01"], [1, 0])
 
     def test_a_lane_is_retired_unless_it_was_used_since(self, room: DynamoDBWaitingRoom) -> None:
         room.admit([self.admission("a")])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -65,12 +66,15 @@ class Bench:
     burst: float = 500.0
     intents: Sequence[Intent] = ()
     verdict_source: VerdictSource | None = None
+    part: int = 100
+    throttled: int = 0
 
     def __post_init__(self) -> None:
         self.clock = Clock()
         self.tally = Tally()
         self.listed: list[int] = []
         self.reads: list[int] = []
+        self.in_parallel = object()
         self.orders: list[Order] = []
         self.deleted: list[str] = []
         self.journal = SharedJournal()
@@ -95,10 +99,16 @@ class Bench:
             tally=self.tally,
             room=self,
             journal=self.journal,
+            in_parallel=self.in_parallel,
         )
         self.worker = WaitingRoomWorker(
             setup, self.run, SHARD, known=self.known, verdict_source=self.verdict_source
         )
+        if self.throttled:
+            rate: Any = SimpleNamespace(
+                take=partial(min, self.throttled), give_back=lambda _: None, rests_until=0.0
+            )
+            self.worker = WaitingRoomWorker(setup, self.run, SHARD, known=self.known, throttle=rate)
 
     def depth(self) -> Depth:
         return Depth(0, 0, 0)
@@ -121,15 +131,19 @@ class Bench:
             WaitingRoomEntry(copy, f"place of {copy}", lane, shard, START) for copy in ahead[:most]
         ]
 
-    def read(self, entries: Sequence[WaitingRoomEntry], locked_until: float) -> RoomContents:
+    def read_in_parts(
+        self, entries: Sequence[WaitingRoomEntry], locked_until: float, in_parallel: object
+    ) -> Iterator[RoomContents]:
         assert locked_until == START + 1_060
+        assert in_parallel is self.in_parallel
         self.reads.append(len(entries))
         letters = [
             received(letter("{}", entry.copy, None, **self._group_of(entry.copy)))
             for entry in entries
             if entry.copy not in self.deleted
         ]
-        return RoomContents(letters, self.broken)
+        for start in range(0, len(letters), self.part):
+            yield RoomContents(letters[start : start + self.part], self.broken)
 
     def _group_of(self, copy: str) -> dict[str, str]:
         return {"MessageGroupId": self.groups[copy]} if copy in self.groups else {}
@@ -240,20 +254,22 @@ def test_a_shard_that_another_run_claims_first_is_left_to_it() -> None:
     bench = Bench(many(1))
     bench.journal.next_claim_is_lost = True
     bench.worker.take_turn(10)
-    assert (bench.worker.is_done, bench.moved, bench.listed) == (True, [], [10])
+    assert (bench.worker.is_done, bench.moved, bench.listed) == (True, [], [100])
     assert bench.journal.intents[SLOT].owner == "another"
 
 
-def test_letters_are_read_ten_at_a_time() -> None:
-    """Each may have a mebibyte."""
-    bench = Bench(many(21))
-    bench.worker.take_turn(21)
-    assert bench.reads == [10, 10, 1]
+def test_the_letters_of_a_turn_are_read_together() -> None:
+    """One request reads a hundred items: ten of them would cost ten times the calls."""
+    bench = Bench(many(121))
+    bench.worker.take_turn(121)
+    assert bench.reads == [100, 21]
+    assert len(bench.moved) == 121
 
 
-def test_broken_items_are_counted() -> None:
-    bench = Bench(many(11), broken=2)
+def test_parts_are_moved_one_after_the_other_and_their_broken_items_counted() -> None:
+    bench = Bench(many(11), broken=2, part=10)
     bench.worker.take_turn(11)
+    assert (bench.reads, bench.moved) == ([11], many(11))
     assert bench.tally.count_of(Metric.BROKEN_IN_ROOM) == 4
 
 
@@ -279,7 +295,7 @@ def test_a_shard_is_gone_through_once_with_verdicts_of_another_source() -> None:
     bench = Bench([f"m{n:03}" for n in range(250)], verdict_source=OneOfTwo())
     bench.worker.take_turn(1_000)
     assert len(bench.moved) == len(bench.copies) == 125
-    assert (bench.worker.is_done, bench.listed) == (True, [100, 100, 100, 100])
+    assert (bench.worker.is_done, bench.listed) == (True, [100, 100, 100])
     assert not bench.worker.is_elsewhere
 
 
@@ -308,7 +324,7 @@ def test_an_entry_is_not_looked_at_again_for_a_minute() -> None:
     """The index still shows it; a letter that stays has its next try then."""
     bench = Bench(many(1), lags=True)
     bench.worker.take_turn(10)
-    assert (bench.moved, bench.worker.is_done, bench.listed) == (["m0"], True, [10, 10])
+    assert (bench.moved, bench.worker.is_done, bench.listed) == (["m0"], True, [100, 100])
 
 
 @pytest.mark.parametrize(("seconds", "is_read"), [(59.5, False), (60.0, False), (60.5, True)])
@@ -318,8 +334,7 @@ def test_an_entry_is_looked_at_again_after_a_minute(seconds: float, is_read: boo
     bench.clock.advance(seconds)
     bench.worker.take_turn(1)
     assert bench.moved == (["m0"] * 2 if is_read else ["m0"])
-    # Entries that were seen are asked for beside the new ones, and no longer than a minute.
-    assert bench.listed[1] == (1 if is_read else 2)
+    assert bench.worker.is_done is not is_read
 
 
 def test_the_pace_is_spent_on_letters_that_go_back_alone() -> None:
@@ -371,3 +386,39 @@ def test_a_letter_of_a_group_that_has_to_wait_takes_the_next_ones_along_on_fifo(
     bench.worker.take_turn(2)
     held = [order.copy for order in bench.orders if isinstance(order.decision, Hold)]
     assert held == (["m0", "m1"] if fifo else ["m0"])
+
+
+@pytest.mark.parametrize(("fifo", "moved"), [(True, ["m0"]), (False, ["m0", "m1"])])
+def test_a_letter_that_stays_stops_its_group_in_later_parts_too(
+    fifo: bool, moved: list[str]
+) -> None:
+    bench = Bench(many(2), groups={"m0": "g", "m1": "g"}, stays={"m0"}, fifo=fifo, part=1)
+    bench.worker.take_turn(2)
+    assert bench.moved == moved
+
+
+def test_a_shard_with_letters_that_stay_is_listed_page_by_page() -> None:
+    """A list that began anew with each page would grow with the square of the shard."""
+    copies = [f"m{n:03}" for n in range(450)]
+    bench = Bench(copies, stays=set(copies))
+    bench.worker.take_turn(1_000)
+    assert bench.moved == copies
+    # Two passes: the second one finds nothing that the first has not seen.
+    assert (bench.worker.is_done, bench.listed) == (True, [100] * 10)
+
+
+def test_letters_that_come_in_during_the_run_are_found_in_it() -> None:
+    bench = Bench(["m1", "m2"])
+    bench.worker.take_turn(2)
+    bench.copies.append("m0")
+    bench.worker.take_turn(2)
+    assert bench.moved == ["m1", "m2", "m0"]
+
+
+def test_entries_beyond_a_grant_are_taken_in_the_next_turn() -> None:
+    bench = Bench(many(5), throttled=2)
+    bench.worker.take_turn(100)
+    bench.worker.take_turn(100)
+    bench.worker.take_turn(100)
+    assert bench.moved == many(5)
+    assert (bench.listed, bench.worker.is_done) == ([100], False)

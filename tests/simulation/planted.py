@@ -236,8 +236,8 @@ def _() -> Iterator[None]:
 @bug("a body in S3 is deleted as soon as it is read")
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
-        def received_letter(self: Any, item: Any, locked_until: float) -> Any:
-            received = original(self, item, locked_until)
+        def received_letter(self: Any, item: Any, *arguments: Any) -> Any:
+            received = original(self, item, *arguments)
             if item.get("object"):
                 self._delete_body(item["object"])
             return received

@@ -21,7 +21,7 @@ from deadletter.aws.errors import (
     ignore,
     refusal,
 )
-from deadletter.aws.table import PARTITION, SORT, DynamoDBTable, Key, parts, stored
+from deadletter.aws.table import PARTITION, SORT, DynamoDBTable, Key, parts, plain, stored
 from deadletter.contract import (
     LANES,
     PARKED_LANE,
@@ -67,6 +67,12 @@ _NO_GROUP = "letter"
 
 INLINE_BYTES = 4096
 """Letters up to this size are kept in the item itself, larger ones in S3 under a name in it."""
+
+_FRONT = 10
+"""Items of a FIFO group read at once at least: parked ones may stand before the first."""
+
+MOST_BODIES = 10
+"""Large letters held in memory at once: each may have a mebibyte, and is encoded for the router."""
 
 MOST_BODIES_REFUSED = 2
 """Calls that S3 may refuse or leave unanswered in a run before it is not asked again."""
@@ -242,7 +248,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
             return None
         try:
             item = self._table.get_many([waiting.key]).get(waiting.key)
-            return None if item is None else self._read_letter(item)
+            return None if item is None else self._read_letter(item, self._bodies([item]))
         except (KeyError, TypeError, ValueError, NotALetter):
             return None
         except _ERRORS as error:
@@ -489,24 +495,47 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         ]
 
     def read(self, entries: Sequence[WaitingRoomEntry], locked_until: float) -> RoomContents:
+        contents = [*self.read_in_parts(entries, locked_until)]
+        letters = [received for part in contents for received in part.letters]
+        return RoomContents(letters, sum(part.broken for part in contents))
+
+    def read_in_parts(
+        self,
+        entries: Sequence[WaitingRoomEntry],
+        locked_until: float,
+        in_parallel: InParallel | None = None,
+    ) -> Iterator[RoomContents]:
         try:
             alone = [each for each in entries if not self._fifo or _is_read_alone(each.lane)]
             grouped = [each for each in entries if self._fifo and not _is_read_alone(each.lane)]
-            items = [*self._group_items(grouped), *self._single_items(alone)]
-            letters = []
+            items = [*self._group_items(grouped, in_parallel), *self._single_items(alone)]
             broken: set[str] = set()
-            for item in items:
-                partition = item[PARTITION]
-                if self._fifo and partition in broken and not self._is_given_up(item):
-                    continue
-                received = self._received_letter(item, locked_until)
-                if received is None:
-                    broken.add(partition)
-                else:
-                    letters.append(received)
-            return RoomContents(letters, len(broken))
+            for part in _parts_in_memory(items):
+                bodies = self._bodies(part, in_parallel)
+                yield self._contents(part, bodies, locked_until, broken)
         except _ERRORS as error:
             raise self._unavailable(error) from error
+
+    def _contents(
+        self,
+        items: Sequence[Mapping[str, Any]],
+        bodies: Mapping[str, bytes],
+        locked_until: float,
+        broken: set[str],
+    ) -> RoomContents:
+        """The letters of items; on FIFO without those behind a `broken` one of their group."""
+        letters = []
+        known = len(broken)
+        for item in items:
+            partition = item[PARTITION]
+            if self._fifo and partition in broken and not self._is_given_up(item):
+                continue
+            received = self._received_letter(item, locked_until, bodies)
+            if received is None:
+                broken.add(partition)
+            else:
+                letters.append(received)
+        return RoomContents(letters, len(broken) - known)
 
     def held(self, lane: str, places: Sequence[Key]) -> Mapping[Key, int]:
         """The shards of those items with these keys that are in a lane, read consistently."""
@@ -592,13 +621,22 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
                 self._delete_body(name)
         return remaining
 
-    def _read_body(self, object_key: str) -> bytes:
-        """The body in S3. Raises KeyError if it is missing."""
+    def _bodies(
+        self, items: Sequence[Mapping[str, Any]], in_parallel: InParallel | None = None
+    ) -> Mapping[str, bytes]:
+        """The bodies of these items that are in S3, by name; one that is missing is left out."""
+        names = [name for item in items if (name := _body_in_s3(item)) is not None]
+        reads = [partial(self._read_body, name) for name in names]
+        bodies = in_parallel(reads) if in_parallel and reads else [read() for read in reads]
+        return {name: body for name, body in zip(names, bodies, strict=True) if body is not None}
+
+    def _read_body(self, object_key: str) -> bytes | None:
+        """The body in S3; None if it is missing."""
         try:
             answer = self._s3.get_object(Bucket=self._bucket, Key=object_key)
         except AWS_ERRORS as error:
             if code(error) in _GONE:
-                raise KeyError(object_key) from error
+                return None
             raise RoomUnavailable(refusal(error, "s3", self._bucket)) from error
         return answer["Body"].read()
 
@@ -655,11 +693,11 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         return True
 
     def _received_letter(
-        self, item: Mapping[str, Any], locked_until: float
+        self, item: Mapping[str, Any], locked_until: float, bodies: Mapping[str, bytes]
     ) -> ReceivedLetter | None:
         """The letter of an item. None if it is incomplete: we never write such an item."""
         try:
-            letter = self._read_letter(item)
+            letter = self._read_letter(item, bodies)
         except (KeyError, TypeError, ValueError, NotALetter):
             return None
         key = (item[PARTITION], item[SORT])
@@ -675,22 +713,19 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
             **_wait_of(item),
         )
 
-    def _read_letter(self, item: Mapping[str, Any]) -> Letter:
+    def _read_letter(self, item: Mapping[str, Any], bodies: Mapping[str, bytes]) -> Letter:
         """The letter of an item, as a person has edited it.
 
         An edit that cannot be read is an error: the letter as it was must not be sent in its
         place.
         """
-        for inline, in_s3 in (("edit", "edit_object"), ("letter", "object")):
-            if inline in item:
-                data = bytes(item[inline])
-            elif in_s3 in item:
-                data = self._read_body(str(item[in_s3]))
-            else:
-                continue
-            letter, copy = from_json(json.loads(data)), str(item["copy"])
-            return letter if letter.message_id == copy else replace(letter, message_id=copy)
-        raise KeyError("letter")
+        name = _body_in_s3(item)
+        if name is not None:
+            data = bodies[name]
+        else:
+            data = bytes(item["edit"] if "edit" in item else item["letter"])
+        letter, copy = from_json(json.loads(data)), str(item["copy"])
+        return letter if letter.message_id == copy else replace(letter, message_id=copy)
 
     def _is_given_up(self, item: Mapping[str, Any]) -> bool:
         """Whether the schedule is done with an item: only a replay run takes it out."""
@@ -706,21 +741,36 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
                 items.append(item)
         return items
 
-    def _group_items(self, entries: Sequence[WaitingRoomEntry]) -> list[dict[str, Any]]:
+    def _group_items(
+        self, entries: Sequence[WaitingRoomEntry], in_parallel: InParallel | None
+    ) -> list[dict[str, Any]]:
         """The items of each group in order, up to the first without an entry.
 
         That item waits, and a later letter of its group must not overtake it. For a parked
         letter, left over from a replay run, its group does not wait.
         """
+        groups = groupby(sorted(entries, key=_partition_of), key=_partition_of)
+        reads = [partial(self._front_of, partition, [*group]) for partition, group in groups]
+        found = in_parallel(reads) if in_parallel and reads else [read() for read in reads]
+        return [item for items in found for item in items]
+
+    def _front_of(
+        self, partition: str, entries: Sequence[WaitingRoomEntry]
+    ) -> list[dict[str, Any]]:
+        """The items of these entries of one group; behind the last of them nothing is read."""
         wanted = {entry.copy for entry in entries}
+        lanes = {self._lane(entry.lane, entry.shard) for entry in entries}
         items: list[dict[str, Any]] = []
-        for partition, group in groupby(sorted(entries, key=_partition_of), key=_partition_of):
-            lanes = {self._lane(entry.lane, entry.shard) for entry in group}
-            for item in self._table.query("pk = :g", {":g": partition}, ConsistentRead=True):
-                if item["copy"] in wanted and item["lane"] in lanes:
-                    items.append(item)
-                elif not self._is_parked(item):
+        stored_items = self._table.stored_items(
+            "pk = :g", {":g": partition}, ConsistentRead=True, Limit=max(len(wanted), _FRONT)
+        )
+        for item in map(plain, stored_items):
+            if item["copy"] in wanted and item["lane"] in lanes:
+                items.append(item)
+                if len(items) == len(wanted):
                     break
+            elif not self._is_parked(item):
+                break
         return items
 
     def key(self, received: ReceivedLetter) -> Key:
@@ -736,6 +786,31 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
     def _group_partition(self, group: str, home: str) -> str:
         digest = hashlib.sha256(group.encode()).hexdigest()[:32]
         return Partition.GROUP.of(self._pipeline, home, digest)
+
+
+def _body_in_s3(item: Mapping[str, Any]) -> str | None:
+    """The name under which an item's letter is in S3, as a person has edited it; None if it is
+    in the item.
+    """
+    for inline, in_s3 in (("edit", "edit_object"), ("letter", "object")):
+        if inline in item or in_s3 in item:
+            return None if inline in item else str(item[in_s3])
+    return None
+
+
+def _parts_in_memory(items: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Mapping[str, Any]]]:
+    """The items in runs with at most MOST_BODIES whose letters are in S3."""
+    part: list[Mapping[str, Any]] = []
+    large = 0
+    for item in items:
+        is_large = _body_in_s3(item) is not None
+        if is_large and large == MOST_BODIES:
+            yield part
+            part, large = [], 0
+        part.append(item)
+        large += is_large
+    if part:
+        yield part
 
 
 def _inline(item: Mapping[str, Any]) -> Letter | None:

@@ -20,7 +20,7 @@ from deadletter.redrive.journal import ROOM, ClaimLost, JournalUnavailable, Plan
 from deadletter.redrive.order import MAIN, Order
 from deadletter.redrive.report import Tally
 from deadletter.redrive.sending import Moves, Sender, end_of_locks, last_moment
-from deadletter.redrive.waiting_room import RoomUnavailable, WaitingRoom
+from deadletter.redrive.waiting_room import DELETED_AT_ONCE, RoomUnavailable, WaitingRoom
 from deadletter.routing.decision import Decision, Divert, Hold, Park, Redrive
 
 MARGIN = 5.0
@@ -358,8 +358,8 @@ class Mover:
     def _delete(
         self, store: LetterStore, letters: Sequence[tuple[ReceivedLetter, Confirmation]]
     ) -> list[ReceivedLetter]:
-        """Delete letters; returns those that may be left. The batches of a queue go together."""
-        size = max(1, len(letters)) if store is self._room else MAX_BATCH
+        """Delete letters, all batches at once; returns those that may be left."""
+        size = DELETED_AT_ONCE if store is self._room else MAX_BATCH
         batches = [letters[at : at + size] for at in range(0, len(letters), size)]
         left = self._in_parallel([partial(store.delete, batch) for batch in batches])
         return [received for remaining in left for received in remaining]

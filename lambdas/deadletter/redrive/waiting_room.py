@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -14,6 +14,9 @@ from deadletter.message.queue import ReceivedLetter
 from deadletter.redrive.in_parallel import InParallel
 from deadletter.redrive.order import Order
 from deadletter.routing.decision import SHARDS as SHARDS
+
+DELETED_AT_ONCE = 25
+"""Letters that one request takes out of the room: as many as DynamoDB deletes in a batch."""
 
 
 class RoomUnavailable(Exception):
@@ -167,6 +170,14 @@ class WaitingRoom(Protocol):
 
     def read(self, entries: Sequence[WaitingRoomEntry], locked_until: float) -> RoomContents:
         """The letters of these entries that are still in their lane, read consistently."""
+
+    def read_in_parts(
+        self, entries: Sequence[WaitingRoomEntry], locked_until: float, in_parallel: InParallel
+    ) -> Iterable[RoomContents]:
+        """The same in parts, in order: no more large letters than fit into memory at once.
+
+        The items are read at once, and large bodies when their part's turn comes.
+        """
 
     def postpone(self, order: Order) -> None:
         """Give a letter in the room the lane and the due time of its new hold."""

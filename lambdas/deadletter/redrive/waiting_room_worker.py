@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import takewhile
@@ -38,9 +39,6 @@ SEEN_FOR = 60.0
 """Seconds for which an entry is not looked at again: longer than the index lags, and short
 enough for the memory of a run."""
 
-MOST_READ = 10
-"""Letters held in memory at once: each may have a mebibyte, and is encoded for the router."""
-
 
 class WaitingRoomWorker:
     """Empties one open shard; the intent in the shard's slot is the claim on it.
@@ -70,13 +68,18 @@ class WaitingRoomWorker:
         self._room = setup.room
         self._mover = setup.mover
         self._tally = setup.tally
+        self._in_parallel = setup.in_parallel
         self._verdict_source = verdict_source or RouterClient(
             router=setup.router,
             tally=setup.tally,
             admitted=shard.lane.removeprefix(rule_lane("")) if throttle is not None else None,
         )
         self._in_passing = verdict_source is not None
+        # What is listed and not taken yet, and where the next page of the index begins.
+        self._ahead: deque[WaitingRoomEntry] = deque()
         self._last: WaitingRoomEntry | None = None
+        self._pass_found_any = False
+        self._is_listed = False
         self._slot: Slot | None = None
         self.is_elsewhere = False
         """Whether another run works in the shard."""
@@ -115,8 +118,9 @@ class WaitingRoomWorker:
         """Move what the lane's rate allows now; the worker rests if that is nothing."""
         entries = self._next_entries(min(MAX_PLANS, letters))
         granted = throttle.take(len(entries)) if entries else 0
-        for entry in entries[granted:]:
+        for entry in reversed(entries[granted:]):
             self._seen.pop(entry.copy, None)
+            self._ahead.appendleft(entry)
         self.taken += granted
         self._redriven = 0
         try:
@@ -171,11 +175,12 @@ class WaitingRoomWorker:
         # only our mark will tell that it must not be moved again.
         slot.keep([entry.copy for entry in free if inward.may_be_in_room(entry.copy)])
         try:
-            for start in range(0, len(free), MOST_READ):
-                part = free[start : start + MOST_READ]
-                contents = self._room.read(part, self._run.locked_until)
+            stopped: set[str | None] = set()
+            for contents in self._room.read_in_parts(
+                free, self._run.locked_until, self._in_parallel
+            ):
                 self._tally.count(Metric.BROKEN_IN_ROOM, contents.broken)
-                self._move(contents.letters, outward, slot)
+                self._move(contents.letters, outward, slot, stopped)
         except (RunStopped, RouterUnavailable):
             self._close(slot)
             raise
@@ -184,17 +189,33 @@ class WaitingRoomWorker:
 
     def _next_entries(self, most: int) -> list[WaitingRoomEntry]:
         """The next entries, each once: the index may still show one that has left."""
-        shard, seen, now = self._shard, self._seen, self._run.clock()
-        if self._in_passing:
-            ahead = self._room.due(shard.lane, shard.shard, shard.until, most, self._last)
-            self._last = ahead[-1] if ahead else None
-            return list(ahead)
+        seen, now = self._seen, self._run.clock()
         for copy in [*takewhile(lambda copy: now - seen[copy] > SEEN_FOR, seen)]:
             del seen[copy]
-        due = self._room.due(shard.lane, shard.shard, shard.until, most + len(seen))
-        entries = [entry for entry in due if entry.copy not in seen][:most]
+        while not self._ahead and self._list_more():
+            pass
+        entries = [self._ahead.popleft() for _ in range(min(most, len(self._ahead)))]
         seen.update((entry.copy, now) for entry in entries)
         return entries
+
+    def _list_more(self) -> bool:
+        """List the next page of the shard; False if there is no page after it.
+
+        The shard is gone through until a pass finds no new entry: letters may come in meanwhile.
+        """
+        if self._is_listed:
+            return False
+        if self._last is None:
+            self._pass_found_any = False
+        shard = self._shard
+        page = self._room.due(shard.lane, shard.shard, shard.until, MAX_PLANS, self._last)
+        new = [entry for entry in page if entry.copy not in self._seen]
+        self._ahead.extend(new)
+        self._pass_found_any |= bool(new)
+        is_end = len(page) < MAX_PLANS
+        self._last = None if is_end else page[-1]
+        self._is_listed = is_end and (self._in_passing or not self._pass_found_any)
+        return not self._is_listed
 
     def _claim(self, name: str, intents: Sequence[Intent]) -> Slot | None:
         """The shard's slot; None while another run works in the shard."""
@@ -210,7 +231,14 @@ class WaitingRoomWorker:
             self._journal.write(kept, None)
         return Slot(self._journal, name, self._run.owner, abandoned)
 
-    def _move(self, letters: Sequence[ReceivedLetter], intents: OpenIntents, slot: Slot) -> None:
+    def _move(
+        self,
+        letters: Sequence[ReceivedLetter],
+        intents: OpenIntents,
+        slot: Slot,
+        stopped: set[str | None],
+    ) -> None:
+        """Move letters that were read; on FIFO none of the groups `stopped`, and adds to them."""
         sent: list[tuple[ReceivedLetter, Confirmation]] = []
         unmoved: list[ReceivedLetter] = []
         for received in letters:
@@ -218,7 +246,7 @@ class WaitingRoomWorker:
             confirmation = intents.confirmation_of(copy)
             if confirmation is not None:
                 sent.append((received, confirmation))
-            else:
+            elif not self._fifo or received.letter.group not in stopped:
                 unmoved.append(received)
         if sent:
             self._delete(sent, intents)
@@ -239,7 +267,7 @@ class WaitingRoomWorker:
             # Those that may still be in the room are kept on record.
             self._known.note_gone((copy for copy in gone if not slot.keeps(copy)), from_room=True)
             if self._fifo:
-                stopped = {r.letter.group for r in part if r.letter.message_id not in gone}
+                stopped |= {r.letter.group for r in part if r.letter.message_id not in gone}
                 unmoved = [r for r in unmoved if r.letter.group not in stopped]
 
     def _delete(
