@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 import ssl
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -15,11 +15,16 @@ import boto3
 import moto.sqs.models as moto_sqs
 import pytest
 from botocore import xform_name
+from botocore.compat import get_current_datetime
 from botocore.config import Config
+from botocore.credentials import Credentials
+from botocore.exceptions import ParamValidationError
 from botocore.model import ServiceModel
 from botocore.session import get_session
 from botocore.validate import ParamValidator
 
+from deadletter.aws.wire.hot_calls import HOT_CALLS
+from deadletter.aws.wire.thin_client import thin
 from deadletter.testing.clock import Clock
 from deadletter.testing.fakes import MemoryDynamoDB, MemoryS3, MemorySqs
 from sandbox.server import ROOT_KEY, Sandbox
@@ -156,6 +161,65 @@ def _client(service: Any) -> Any:
     return boto3.client(service, region_name=REGION)
 
 
+class Forced:
+    """A thin client that never leaves a hot call to boto3, not even the first of its kind."""
+
+    def __init__(self, client: Any, credentials: Any, bundle: str | None = None) -> None:
+        self._thin: Any = thin(
+            client, credentials=credentials, now=get_current_datetime, wait=no_wait, bundle=bundle
+        )
+        self._service = client.meta.service_model.service_id.hyphenize()
+
+    def __getattr__(self, name: str) -> Any:
+        call = HOT_CALLS[self._thin.meta.service_model.service_name].get(name)
+        if call is None:
+            return getattr(self._thin, name)
+
+        def forced(**arguments: Any) -> Any:
+            if (call.name, call.place(arguments)) not in self._thin._learned:
+                self._learn(call.name, lambda: getattr(self._thin, name)(**arguments))
+            return getattr(self._thin, name)(**arguments)
+
+        return forced
+
+    def _learn(self, operation: str, call: Callable[[], Any]) -> None:
+        """Let boto3 prepare a request that is not sent."""
+        event, events = f"before-send.{self._service}.{operation}", self._thin.meta.events
+        events.register(event, _not_sent)
+        try:
+            call()
+        # What boto3 refuses itself has no request.
+        except (_NotSentError, ParamValidationError):
+            pass
+        finally:
+            events.unregister(event, _not_sent)
+
+
+class _NotSentError(Exception):
+    """Ends a call before its request is sent."""
+
+
+def _not_sent(**_: Any) -> None:
+    raise _NotSentError
+
+
+def no_wait(seconds: float) -> None:
+    """Time does not pass between two tries."""
+
+
+@contextmanager
+def thin_moto(request: pytest.FixtureRequest) -> Iterator[Aws]:
+    """Moto as the thin client sees it."""
+    with moto(request) as account:
+        # boto3's default session, which has made the clients.
+        credentials = boto3.DEFAULT_SESSION.get_credentials() if boto3.DEFAULT_SESSION else None
+        sqs, dynamodb = (_forced(client, credentials) for client in (account.sqs, account.dynamodb))
+        yield replace(account, sqs=sqs, dynamodb=dynamodb)
+
+
+_forced = cache(Forced)
+
+
 class Emptied:
     """The session's embedded AWS: one process, one client a service, emptied for each test."""
 
@@ -192,3 +256,16 @@ def sandbox(request: pytest.FixtureRequest) -> Iterator[Aws]:
     clock = EmulatorClock(emptied.server)
     clients = map(emptied.client, ("sqs", "dynamodb", "s3"))
     yield Aws("sandbox", *clients, clock)
+
+
+@contextmanager
+def thin_sandbox(request: pytest.FixtureRequest) -> Iterator[Aws]:
+    """The embedded AWS, which checks signatures, as the thin client sees it."""
+    with sandbox(request) as account:
+        emptied: Emptied = request.getfixturevalue("emptied")
+        bundle = emptied.server.environment["AWS_CA_BUNDLE"]
+        credentials = Credentials(ROOT_KEY, ROOT_KEY)
+        sqs, dynamodb = (
+            _forced(client, credentials, bundle) for client in (account.sqs, account.dynamodb)
+        )
+        yield replace(account, sqs=sqs, dynamodb=dynamodb)

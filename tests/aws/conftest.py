@@ -9,14 +9,16 @@ import pytest
 from moto import mock_aws
 
 from sandbox.server import ROOT, Sandbox
-from tests.aws.backends import Aws, Emptied, memory, moto, sandbox
+from tests.aws.backends import Aws, Emptied, memory, moto, sandbox, thin_moto, thin_sandbox
 from tests.aws.differences import DIFFERENCES
 
 # A backend is a context manager that yields its clients.
 BACKENDS: list[Any] = [
     pytest.param(memory, id="memory"),
     pytest.param(moto, id="moto"),
+    pytest.param(thin_moto, id="thin"),
     pytest.param(sandbox, id="sandbox", marks=pytest.mark.sandbox),
+    pytest.param(thin_sandbox, id="thin-sandbox", marks=pytest.mark.sandbox),
 ]
 
 

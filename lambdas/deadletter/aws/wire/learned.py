@@ -1,0 +1,129 @@
+"""Where a call goes and with which headers, learned from a request that boto3 has made.
+
+So endpoints of partitions and FIPS, endpoints of one's own, and new headers are boto3's business.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import quote, urlsplit
+
+from botocore.utils import get_environ_proxies, normalize_url_path
+
+from deadletter.aws.wire.signature import UNSIGNED, Signer
+
+if TYPE_CHECKING:
+    from botocore.awsrequest import AWSPreparedRequest
+    from botocore.credentials import ReadOnlyCredentials
+
+_AUTHORIZATION = re.compile(
+    r"AWS4-HMAC-SHA256 Credential=[^/]+/\d{8}/(?P<region>[^/]+)/(?P<service>[^/]+)/aws4_request, "
+    r"SignedHeaders=(?P<signed>[^,]+), Signature="
+)
+_PORTS = {"http": 80, "https": 443}
+
+_OF_ONE_REQUEST = frozenset(
+    {
+        "amz-sdk-invocation-id",
+        "amz-sdk-request",
+        "authorization",
+        "content-length",
+        "expect",
+        "host",
+        "x-amz-date",
+        "x-amz-security-token",
+        "x-amzn-trace-id",
+    }
+)
+"""Headers that the next request does not repeat, in small letters."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallPlace:
+    """All of a call's requests but time, credentials and body."""
+
+    url: str
+    origin: str
+    target: str
+    path: str
+    host: str
+    headers: Mapping[str, str]
+    signer: Signer
+
+    def headers_for(
+        self, body: bytes, moment: str, credentials: ReadOnlyCredentials, added: Mapping[str, str]
+    ) -> dict[str, str]:
+        """The headers of one request; `added` may not be any that have to be signed."""
+        headers = {**self.headers, "host": self.host, "x-amz-date": moment}
+        if credentials.token:
+            headers["x-amz-security-token"] = credentials.token
+        signed = {name: value for name, value in headers.items() if name not in UNSIGNED}
+        headers["authorization"] = self.signer.authorization(
+            *_keys(credentials), moment, self.path, signed, body
+        )
+        headers["content-length"] = str(len(body))
+        return {**headers, **added}
+
+    def request(self, headers: Mapping[str, str], body: bytes) -> bytes:
+        """The request as it is sent."""
+        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        return f"POST {self.target} HTTP/1.1\r\n{lines}\r\n".encode() + body
+
+
+def learned(request: AWSPreparedRequest, credentials: ReadOnlyCredentials) -> CallPlace | None:
+    """What boto3's request teaches; None if its like cannot be made without boto3.
+
+    Our signature has to be the one that boto3 has made of the same request: otherwise boto3 signs
+    in another way, or with other credentials. Requests through a proxy are boto3's as well.
+    """
+    parts = urlsplit(request.url)
+    body = request.body.encode() if isinstance(request.body, str) else request.body
+    if request.method != "POST" or parts.query or parts.scheme not in _PORTS:
+        return None
+    if not isinstance(body, bytes) or get_environ_proxies(request.url):
+        return None
+    headers = {name.lower(): _text(value) for name, value in request.headers.items()}
+    headers.setdefault("host", _host(request.url))
+    authorization = headers.get("authorization", "")
+    scope = _AUTHORIZATION.match(authorization)
+    if scope is None:
+        return None
+    path = quote(normalize_url_path(parts.path), safe="/~")
+    signer = Signer(scope["region"], scope["service"])
+    ours = signer.authorization(
+        *_keys(credentials),
+        headers.get("x-amz-date", ""),
+        path,
+        {name: headers.get(name, "") for name in scope["signed"].split(";")},
+        body,
+    )
+    if ours != authorization:
+        return None
+    return CallPlace(
+        url=request.url,
+        origin=f"{parts.scheme}://{parts.netloc}",
+        target=parts.path or "/",
+        path=path,
+        host=headers["host"],
+        headers={name: value for name, value in headers.items() if name not in _OF_ONE_REQUEST},
+        signer=signer,
+    )
+
+
+def _keys(credentials: ReadOnlyCredentials) -> tuple[str, str]:
+    return str(credentials.access_key), str(credentials.secret_key)
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _host(url: str) -> str:
+    """The header Host: without the port that the scheme has anyway."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    name = f"[{host}]" if ":" in host else host
+    return name if parts.port in (None, _PORTS[parts.scheme]) else f"{name}:{parts.port}"
