@@ -29,6 +29,7 @@ from deadletter.testing.clock import START, Clock
 from tests.redrive.test_journal import MemoryJournal
 from tests.samples import letter, verdict
 from tests.samples import received as in_queue
+from tests.simulation.stage import in_turn
 
 BACK = Redrive(0, "again")
 BUSY_UNTIL, LONG_AGO = START + 1_000.0, START - 1_000.0
@@ -91,6 +92,7 @@ class Bench:
         )
         setup: Any = SimpleNamespace(
             dlq=self,
+            in_parallel=in_turn,
             main_arn="arn:main",
             pipeline=Pipeline("orders", fifo=self.fifo),
             router=None,
@@ -264,7 +266,7 @@ def test_a_chunk_is_filled_up_without_waiting_for_more() -> None:
     first, second = many(12)[:10], many(12)[10:]
     bench = Bench(polls=[first, second])
     bench.worker.take_turn(12)
-    assert [(most, wait) for most, _, wait in bench.asked] == [(10, 1), (2, 0)]
+    assert [(most, wait) for most, _, wait in bench.asked] == [(10, 1), (10, 0)]
     assert {lock for _, lock, _ in bench.asked} == {55 + 60}
 
 

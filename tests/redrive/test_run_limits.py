@@ -240,3 +240,27 @@ def test_a_slow_pace_still_allows_one_letter_at_a_time() -> None:
     clock = Clock()
     run = limits(clock, Backlog(), rate=0.4, burst=10.0, tokens=1.0)
     assert granted_after(run, clock) == (1, 0)
+
+
+def test_a_queue_is_empty_after_two_chunks_in_a_row_without_letters() -> None:
+    run = limits(Clock(), Backlog())
+    seen = []
+    for letters in (0, 3, 0, 0):
+        run.note_chunk(letters)
+        seen.append(run.queue_is_empty)
+    assert seen == [False, False, False, True]
+
+
+def test_an_empty_poll_and_one_under_way_are_enough() -> None:
+    """Workers whose polls end together end together."""
+    run = limits(Clock(), Backlog())
+    with run.long_poll():
+        assert not run.queue_is_empty
+        with run.long_poll():
+            assert not run.queue_is_empty
+        run.note_chunk(0)
+        assert run.queue_is_empty
+        run.note_chunk(5)
+        assert not run.queue_is_empty
+        run.note_chunk(0)
+    assert not run.queue_is_empty

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from deadletter.message.queue import ReceivedLetter
+from deadletter.message.queue import MAX_BATCH, ReceivedLetter
 from deadletter.redrive.router_client import MAX_REQUEST, request_bytes
 
 
@@ -19,6 +19,8 @@ class LettersInHand:
         self._letters: dict[str, ReceivedLetter] = {}
         self._bytes: dict[str, int] = {}
         self._total = 0
+        self._measured = 0
+        self._measured_bytes = 0
         self.add(letters)
 
     def add(self, letters: Iterable[ReceivedLetter]) -> None:
@@ -31,12 +33,25 @@ class LettersInHand:
             if copy not in self._letters:
                 self._bytes[copy] = request_bytes(received)
                 self._total += self._bytes[copy]
+                self._measured += 1
+                self._measured_bytes += self._bytes[copy]
             self._letters[copy] = received
 
     @property
     def fill_a_request(self) -> bool:
         """Whether one router request can hold no more than these."""
         return self._total >= MAX_REQUEST
+
+    @property
+    def receives_to_fill_a_request(self) -> int:
+        """How many whole receives fit into the rest of a router request, at least one.
+
+        Letters are taken to be as large as those before: their bodies are all in memory.
+        """
+        if not self._measured:
+            return 1
+        of_a_receive = MAX_BATCH * self._measured_bytes / self._measured
+        return max(1, int((MAX_REQUEST - self._total) / of_a_receive))
 
     def take(self, most: int) -> list[ReceivedLetter]:
         """At most `most` letters that fit into one router request; they are in hand no more."""

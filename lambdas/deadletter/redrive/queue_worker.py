@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from deadletter.contract import Metric
 from deadletter.message.confirmation import Confirmation
-from deadletter.message.queue import MAX_BATCH, ReceivedLetter, TooManyInFlight
+from deadletter.message.queue import MAX_BATCH, ReceivedLetter
 from deadletter.redrive.fifo import as_groups
 from deadletter.redrive.journal import MAX_PLANS, JournalUnavailable, Slot
 from deadletter.redrive.known_intents import MOMENT, KnownIntents, Reading
@@ -15,13 +15,11 @@ from deadletter.redrive.letters_in_hand import LettersInHand
 from deadletter.redrive.missing_facts import MissingFacts
 from deadletter.redrive.mover import MARGIN
 from deadletter.redrive.order import Order
+from deadletter.redrive.receiving import ChunkReceiver
 from deadletter.redrive.redriver_setup import RedriverSetup
 from deadletter.redrive.router_client import RouterClient, VerdictSource, orders
 from deadletter.redrive.run_limits import RunLimits, RunStopped
 from deadletter.routing.decision import Redrive
-
-ENOUGH_EMPTY_POLLS = 2
-"""A poll may return nothing from a queue that is not empty."""
 
 MOST_LEFT = 20_000
 """Letters that a run leaves in place before it ends: their handles are kept in memory, and
@@ -47,12 +45,14 @@ class QueueWorker:
         verdict_source: VerdictSource | None = None,
     ) -> None:
         self.taken = 0
-        self._empty_polls = 0
         self._in_hand = LettersInHand(received)
         self._run = run
         self._dlq = setup.dlq
         self._main_arn = setup.main_arn
         self._fifo = setup.pipeline.fifo
+        self._receiver = ChunkReceiver(
+            setup.dlq, run, setup.tally, setup.in_parallel, fifo=setup.pipeline.fifo
+        )
         self._known = known
         self._missing_facts = MissingFacts(setup.router, setup.mover, setup.tally)
         self._room = setup.room
@@ -72,8 +72,8 @@ class QueueWorker:
 
     @property
     def is_done(self) -> bool:
-        """Whether the queue is empty, as far as polls can tell."""
-        return self._empty_polls >= ENOUGH_EMPTY_POLLS
+        """Whether the queue is empty, as far as the polls of the run's workers can tell."""
+        return self._run.queue_is_empty and not self._in_hand
 
     def take_turn(self, letters: int) -> None:
         """Receive and move up to so many letters. Raises the errors of ENDS_A_RUN."""
@@ -86,7 +86,8 @@ class QueueWorker:
             self.taken += len(chunk)
             sent = self._move(chunk) if chunk else 0
             self._run.give_back(granted - sent)
-            self._empty_polls = 0 if chunk else self._empty_polls + 1
+            # After the move: the next letters of its FIFO groups may only be visible now.
+            self._run.note_chunk(len(chunk))
 
     def release(self) -> None:
         """Give back the letters in hand."""
@@ -103,21 +104,9 @@ class QueueWorker:
 
     def receive_chunk(self, most: int, in_hand: LettersInHand) -> list[ReceivedLetter]:
         """Up to `most` letters that fit into one router request; the rest stays in `in_hand`."""
-        while len(in_hand) < most and not in_hand.fill_a_request:
-            wanted = min(MAX_BATCH, most - len(in_hand))
-            # Long polling only with an empty hand: otherwise letters wait to be moved.
-            wait_seconds = 0 if in_hand else 1
-            try:
-                polled = self._dlq.receive(wanted, self._run.lock_seconds, wait_seconds)
-            except TooManyInFlight:
-                if not in_hand:
-                    raise
-                break
-            sent_ms = [received.letter.sent_ms for received in polled]
-            self._tally.count_received(sent_ms, self._run.clock())
-            in_hand.add(polled)
-            if not polled:
-                break
+        self._receiver.fill(
+            in_hand, most, whole_receives=in_hand is self._in_hand and most > MAX_BATCH
+        )
         return in_hand.take(most)
 
     def _move(self, chunk: Sequence[ReceivedLetter]) -> int:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from deadletter.message.queue import MAX_BATCH, Depth, Queue
+from deadletter.redrive.concurrency import Concurrency
 from deadletter.redrive.token_bucket import RateLimiter, TokenBucket
 
 LOCK_PAST_DEADLINE = 60
@@ -25,6 +28,13 @@ letters would go in bursts; with less, each chunk costs its calls for a few lett
 
 BACKLOG_CHECK_SECONDS = 5.0
 """Seconds between two reads of the main queue's backlog."""
+
+ENOUGH_EMPTY_POLLS = 2
+"""A poll may return nothing from a queue that is not empty."""
+
+MOST_RECEIVES = 5
+"""Receives of a worker at the same time: twice as many fill a chunk, and when a queue runs empty
+those of all workers may be for nothing."""
 
 
 def _whole_batches(letters: int) -> int:
@@ -75,6 +85,7 @@ class RunLimits:
         self.deadline = deadline
         self.clock = clock
         self.left: list[str] = []
+        self.receives = Concurrency(MOST_RECEIVES)
         self.stopped: str | None = None
         self._wait = wait
         self._main = main
@@ -84,6 +95,9 @@ class RunLimits:
         self._look = look
         self._trial = trial
         self._backlog_read_at = -math.inf
+        self._lock = threading.Lock()
+        self._empty_polls = 0
+        self._long_polls = 0
 
     @property
     def lock_seconds(self) -> int:
@@ -147,6 +161,31 @@ class RunLimits:
         """Return what was permitted and not sent."""
         if unused > 0 and self._paced:
             self._rate_limiter.give_back(unused)
+
+    def note_chunk(self, letters: int) -> None:
+        """A worker has received so many letters, and is done with them."""
+        with self._lock:
+            self._empty_polls = 0 if letters else self._empty_polls + 1
+
+    @property
+    def queue_is_empty(self) -> bool:
+        """Whether the last polls of all workers together found nothing.
+
+        Those under way count: the worker that makes one goes on if it finds letters.
+        """
+        empty_polls = self._empty_polls
+        return empty_polls > 0 and empty_polls + self._long_polls >= ENOUGH_EMPTY_POLLS
+
+    @contextmanager
+    def long_poll(self) -> Iterator[None]:
+        """A worker without letters waits for some meanwhile."""
+        with self._lock:
+            self._long_polls += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._long_polls -= 1
 
     def stop(self, reason: str) -> None:
         """End the run for all its workers; the first reason is the one reported."""
