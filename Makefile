@@ -19,7 +19,7 @@ export PATH := $(CURDIR)/$(BIN):$(CURDIR)/node_modules/.bin:$(PATH)
 # Each of the targets that follow on a core of its own; make 4 shows their output one by one.
 SIDE_BY_SIDE := $(MAKE) --no-print-directory -j $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
-.PHONY: help setup ready demo demo-replay test check lint types unit scan audit simulation e2e pager scenarios drill nightly mutation sim bench synth deploy sandbox lock docs clean
+.PHONY: help setup ready demo demo-replay test check lint types unit scan audit simulation e2e pager scenarios drill nightly mutation sim bench bench-long synth deploy sandbox lock docs clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -115,7 +115,10 @@ $(MUTATION)/.ready: tools/mutation/requirements.txt
 	$(MUTATION)/bin/python -m pip install --quiet --require-hashes -r tools/mutation/requirements.txt
 	@touch $@
 
-bench: $(READY) ## What rules, hostile messages, the consumer library, webhooks and moving letters cost
+bench: $(READY) ## What moving letters costs beside other ways: build/bench.json, build/bench.svg; 6 minutes
+	$(BIN)/python -m tools.bench.moving $(OF)
+
+bench-long: $(READY) ## All benchmarks: rules, hostile messages, the library, long queues; MANY=1000000 takes a million
 	$(BIN)/python -m tools.bench.rules
 	$(BIN)/python -m tools.bench.hostile
 	$(BIN)/python -m tools.bench.consumer
@@ -126,6 +129,7 @@ bench: $(READY) ## What rules, hostile messages, the consumer library, webhooks 
 	$(BIN)/python -m tools.bench.redriver
 	$(BIN)/python -m tools.bench.replay snapshot freezing
 	$(BIN)/python -m tests.replay.figures costs outage workers
+	$(BIN)/python -m tools.bench.moving --long
 
 synth: $(DEMO) ## The CloudFormation templates, into cdk.out
 	cdk synth --quiet

@@ -1,0 +1,217 @@
+"""The benchmark of moving letters runs each way, counts what it did, and says what is wrong."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from botocore.config import Config
+from botocore.exceptions import ClientError
+
+from infra import dashboard_costs
+from tools.bench import moving, prices
+from tools.bench.chart import Chart, Line, charts
+from tools.bench.lean_queue import Audited, Letters
+from tools.bench.lean_stub import MAIN, SOURCE, Conditions, LeanStub
+from tools.bench.moving import Drained, Figures, Goal
+
+FEW = Conditions(letters=Letters(number=40, body_bytes=200), latency=0.0)
+CLEAN = Audited(arrived=40, unfinished=0, lost=0, duplicated=0, changed=0)
+
+
+@pytest.fixture(scope="module")
+def ours() -> Drained:
+    return moving.drained("ways", "deadletter", FEW)
+
+
+@pytest.fixture
+def stub() -> Iterator[LeanStub]:
+    with LeanStub(FEW) as process:
+        yield process
+
+
+def client(stub: LeanStub, service: Any) -> Any:
+    return boto3.client(
+        service,
+        endpoint_url=stub.endpoint,
+        region_name="us-east-1",
+        aws_access_key_id="AKIA",
+        aws_secret_access_key="unused",
+        config=Config(retries={"total_max_attempts": 1}),
+    )
+
+
+def test_our_own_handlers_bring_every_letter_and_are_counted(ours: Drained) -> None:
+    assert ours.audit == CLEAN
+    assert ours.trouble == ""
+    assert ours.requests["SendMessageBatch"] >= 4
+    assert ours.invocations > 0
+    assert ours.write_requests > 0
+    assert ours.read_units > 0
+    assert ours.cpu > 0
+    assert ours.dollars > 0
+    assert moving.faults([ours]) == []
+
+
+@pytest.mark.parametrize("way", ["messages", "batches", "threads"])
+def test_the_naive_ways_bring_every_letter_too(way: str) -> None:
+    row = moving.drained("ways", way, FEW)
+    assert row.audit == CLEAN
+    assert row.invocations == row.write_requests == 0
+
+
+def test_what_the_naive_threads_lose_is_found() -> None:
+    conditions = replace(FEW, failing_entries={"SendMessageBatch": 0.5})
+    row = moving.drained("failing", "threads", conditions)
+    assert row.audit.lost > 0
+    assert row.audit.lost + row.audit.arrived == 40
+
+
+def test_three_matching_rules_and_four_destinations_are_really_used() -> None:
+    conditions = replace(FEW, letters=Letters(number=40, body_bytes=200, tenants=4))
+    row = moving.drained(
+        "uneven",
+        "deadletter",
+        conditions,
+        pipeline={**moving.UNPACED, "dedicated": moving.DEDICATED},
+        rules=moving.DIVERTING_RULES,
+    )
+    assert row.audit == CLEAN
+    # One letter in four has no rule: a batch for each of four destinations, at least.
+    assert row.requests["SendMessageBatch"] >= 4
+
+
+def test_intents_on_record_are_there_when_the_run_begins() -> None:
+    assert len(moving.old_intents(3, 1e9)) == 3
+    assert moving.old_intents(0, 1e9) == []
+    row = moving.drained("standing", "deadletter", FEW, intents=3)
+    assert row.audit == CLEAN
+    assert row.intents_left > 0
+
+
+def test_the_stubs_clock_runs_as_fast_as_asked_and_seconds_are_its_own() -> None:
+    conditions = replace(FEW, pace=20.0)
+    pipeline = {**moving.UNPACED, "rate": 10.0, "burst": 10}
+    row = moving.drained(
+        "pace", "deadletter", conditions, pipeline=pipeline, scheduled=True, run_seconds=55.0
+    )
+    assert row.audit == CLEAN
+    assert row.seconds >= 2.5
+
+
+def test_the_stub_throttles_fails_and_bills_as_asked() -> None:
+    conditions = Conditions(
+        letters=Letters(number=10, body_bytes=100_000),
+        latency=0.0,
+        throttles={"DeleteMessage": 1.0},
+    )
+    with LeanStub(conditions) as stub:
+        sqs = client(stub, "sqs")
+        received = sqs.receive_message(QueueUrl=stub.url(SOURCE), MaxNumberOfMessages=2)
+        (first, _) = received["Messages"]
+        assert len(first["Body"]) == 100_000
+        with pytest.raises(ClientError) as refused:
+            sqs.delete_message(QueueUrl=stub.url(SOURCE), ReceiptHandle=first["ReceiptHandle"])
+        assert refused.value.response["Error"]["Code"] == "ThrottlingException"
+        spent = stub.spent()
+        # 200 KB are four times 64 KB.
+        assert spent.billed == 4 + 1
+        assert spent.sqs == {"ReceiveMessage": 1, "DeleteMessage": 1}
+        depth = sqs.get_queue_attributes(QueueUrl=stub.url(SOURCE), AttributeNames=["All"])
+        assert depth["Attributes"]["ApproximateNumberOfMessages"] == "8"
+        assert sqs.list_queues()["QueueUrls"] == [stub.url(SOURCE), stub.url(MAIN)]
+
+
+def test_a_row_of_the_ledger_is_there_for_each_letter_and_can_be_written(stub: LeanStub) -> None:
+    dynamodb = client(stub, "dynamodb")
+    name = f"orders#ledger#{Letters(number=40).id(7)}"
+    keys = [{"pk": {"S": name}, "sk": {"S": "row"}}, {"pk": {"S": "none"}, "sk": {"S": "row"}}]
+
+    def read() -> Any:
+        return dynamodb.batch_get_item(RequestItems={"letters": {"Keys": keys}})["Responses"]
+
+    (row,) = read()["letters"]
+    assert row["pk"] == {"S": name}
+    key = {"pk": row["pk"], "sk": row["sk"]}
+    keys[0] = key
+    dynamodb.update_item(
+        TableName="letters",
+        Key=key,
+        UpdateExpression="SET extra = :b",
+        ExpressionAttributeValues={":b": {"B": b"\x00\xff"}},
+    )
+    (changed,) = read()["letters"]
+    assert changed == {**row, "extra": {"B": b"\x00\xff"}}
+    spent = stub.spent()
+    assert spent.write_requests == 1
+    assert spent.dynamodb == {"BatchGetItem": 2, "UpdateItem": 1}
+    with pytest.raises(dynamodb.exceptions.ConditionalCheckFailedException):
+        dynamodb.put_item(
+            TableName="letters", Item=key, ConditionExpression="attribute_not_exists(pk)"
+        )
+
+
+def test_a_goal_is_reached_or_not_and_says_so(ours: Drained) -> None:
+    assert Goal("calls", "≤", 0.305, 0.3049).is_reached
+    assert not Goal("calls", "≤", 0.305, 0.306).is_reached
+    assert Goal("speed", "≥", 0.7, 0.7).is_reached
+    assert not Goal("speed", "≥", 0.7, None).is_reached
+    assert "NO" in str(Goal("calls", "≤", 0.305, 0.4))
+    threads = replace(ours, way="threads", cpu=ours.cpu / 3)
+    figures = Figures([ours, replace(ours, cpu=ours.cpu * 3), threads])
+    ratio = figures.ratio("cpu", ("ways", "deadletter boto3"), ("ways", "threads"))
+    assert ratio == pytest.approx(6.0)
+    measured = {goal.what: goal.measured for goal in moving.goals([ours, threads])}
+    assert measured["CPU against naive threads, boto3"] == pytest.approx(3.0)
+    assert measured["letters/s against lumigo-cli, boto3"] is None
+
+
+def test_figures_and_picture_are_written_and_a_lost_letter_fails(
+    ours: Drained, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Any
+) -> None:
+    monkeypatch.setattr(moving, "BUILD", tmp_path)
+    rows = [ours]
+    monkeypatch.setattr(moving, "SHORT", {"ways": lambda: rows})
+    monkeypatch.setattr(moving, "CASES", moving.SHORT)
+    assert moving.main([]) == 0
+    data = json.loads((tmp_path / "bench.json").read_text())
+    assert data["rows"][0]["audit"]["arrived"] == 40
+    assert (tmp_path / "bench.svg").read_text().startswith("<svg")
+    rows[0] = replace(ours, audit=replace(CLEAN, lost=1))
+    assert moving.main([]) == 1
+    assert "lost=1" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        moving.main(["speed"])
+
+
+def test_a_chart_without_points_says_so_and_names_are_escaped() -> None:
+    text = charts([Chart("a & b", []), Chart("c", [Line("x < y", [(1, 2), (10, 20)])])])
+    assert "a &amp; b" in text
+    assert "not measured" in text
+    assert "x &lt; y" in text
+
+
+def test_prices_are_those_of_the_dashboard() -> None:
+    assert prices.SQS_REQUEST == dashboard_costs.SQS_REQUEST
+    assert prices.INVOCATION == dashboard_costs.LAMBDA_REQUEST
+    assert prices.GB_SECOND == dashboard_costs.LAMBDA_GB_SECOND
+    assert (prices.READ_UNIT, prices.WRITE_UNIT) == (
+        dashboard_costs.READ_UNIT,
+        dashboard_costs.WRITE_UNIT,
+    )
+
+
+def test_dollars_follow_the_counts() -> None:
+    cost = prices.dollars_per_million(
+        1_000, billed=300, read_units=80, write_units=50, invocations=11, seconds=20
+    )
+    assert cost.sqs == pytest.approx(0.12)
+    assert cost.dynamodb == pytest.approx(0.01 + 0.03125)
+    assert cost.invocations == pytest.approx(0.0022)
+    assert cost.duration == pytest.approx(0.133334)
+    assert cost.total == pytest.approx(0.12 + 0.04125 + 0.0022 + 0.133334)

@@ -1,0 +1,427 @@
+"""One way to empty a DLQ, in a process of its own: `python -m tools.bench.drain <job as JSON>`.
+
+messages    boto3, one thread: receive ten, then send and delete message by message
+batches     boto3, one thread, batches of ten; looks at no answer for a single entry
+threads     the same in 16 threads
+deadletter  the handlers of `redrive` and `route` as they are deployed, with their clients; the
+            router runs in a process of its own behind Lambda's HTTP interface
+lumigo      `lumigo-cli replay-sqs-dlq` with 32 pollers, if `make bench-peers` has installed it
+
+A job prints one line of JSON: CPU seconds, peak of resident memory, runs. The start of a process,
+its imports and its clients are not in the CPU seconds; `tools.bench.imports` has those.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "lambdas"))
+
+from tools.bench.lean_stub import MAIN, PIPELINE, SOURCE, ask
+
+ROOT = Path(__file__).parents[2]
+PEERS = ROOT / "build" / "peers"
+LUMIGO = PEERS / "node_modules" / "lumigo-cli"
+
+NAIVE_THREADS = 16
+POLLERS = 32
+MOST_RUNS = 60
+
+MINUTE = 60.0
+"""Seconds between two runs at a pace."""
+
+SERVE_ROUTER = "router"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What a process is to do. `pipeline` and `environment` are for deadletter only.
+
+    `run_seconds` is how long one run may take; with `scheduled` a run begins each minute of the
+    stub's clock, otherwise at once.
+    """
+
+    way: str
+    endpoint: str
+    began: float = 0.0
+    pace: float = 1.0
+    pipeline: Mapping[str, Any] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    router: str = ""
+    run_seconds: float = 840.0
+    scheduled: bool = False
+    most_runs: int = MOST_RUNS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effort:
+    """What a way took: CPU of its processes, the peak of the first one's memory.
+
+    `busy_seconds` is how long the functions ran by the stub's clock, redrive and route.
+    """
+
+    cpu: float
+    router_cpu: float = 0.0
+    peak_mb: float = 0.0
+    runs: int = 1
+    invocations: int = 0
+    busy_seconds: tuple[float, float] = (0.0, 0.0)
+    counts: Mapping[str, int] = field(default_factory=dict)
+    trouble: str = ""
+
+
+def effort(job: Job) -> Effort:
+    """Do the job in a process of its own."""
+    if job.way == "lumigo":
+        return _lumigo(job)
+    if job.way != "deadletter":
+        return _in_process(job)
+    with RouterProcess(job) as router:
+        before = router.spent()
+        made = _in_process(_with(job, router=router.endpoint))
+        after = router.spent()
+    cpu = after["cpu"] - before["cpu"]
+    return Effort(
+        **{
+            **asdict(made),
+            "router_cpu": cpu,
+            "invocations": int(after["invocations"]),
+            "busy_seconds": (made.busy_seconds[0], after["seconds"] * job.pace),
+        }
+    )
+
+
+class RouterProcess:
+    """The function `route` behind Lambda's HTTP interface."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self.endpoint = ""
+
+    def __enter__(self) -> RouterProcess:
+        self._process = subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "tools.bench.drain",
+                json.dumps(asdict(self._job)),
+                SERVE_ROUTER,
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+            env=environment_of(self._job),
+        )
+        assert self._process.stdout is not None
+        self.endpoint = f"http://127.0.0.1:{int(self._process.stdout.readline())}"
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.terminate()
+        self._process.communicate()
+
+    def spent(self) -> dict[str, float]:
+        """CPU seconds, invocations and their seconds so far."""
+        answer: dict[str, float] = ask(self.endpoint, "spent")
+        return answer
+
+
+def environment_of(job: Job) -> dict[str, str]:
+    """The environment of our functions, on the stub."""
+    url = f"{job.endpoint}/000000000000/"
+    return {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": f"{ROOT}:{ROOT / 'lambdas'}",
+        "AWS_ENDPOINT_URL_SQS": job.endpoint,
+        "AWS_ENDPOINT_URL_DYNAMODB": job.endpoint,
+        "AWS_ENDPOINT_URL_LAMBDA": job.router or job.endpoint,
+        "AWS_ENDPOINT_URL_S3": job.endpoint,
+        "AWS_ACCESS_KEY_ID": "AKIABENCH",
+        "AWS_SECRET_ACCESS_KEY": "bench",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_REGION": "us-east-1",
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "AWS_LAMBDA_FUNCTION_NAME": "redrive",
+        "POWERTOOLS_SERVICE_NAME": "bench",
+        "APP": "deadletter",
+        "PIPELINE": json.dumps({"name": PIPELINE, **job.pipeline}),
+        "MAIN_URL": url + MAIN,
+        "MAIN_ARN": f"arn:aws:sqs:us-east-1:000000000000:{MAIN}",
+        "DLQ_URL": url + SOURCE,
+        "DLQ_ARN": f"arn:aws:sqs:us-east-1:000000000000:{SOURCE}",
+        "PARKING": json.dumps({"default": url + "parking"}),
+        "DEDICATED": json.dumps({name: url + name for name in job.pipeline.get("dedicated", ())}),
+        "LETTERS_TABLE": "letters",
+        "LETTERS_BUCKET": "bodies",
+        "RULES_TABLE": "rules",
+        "CIRCUITS_TABLE": "circuits",
+        "ROUTER_FUNCTION": "router",
+        "TRUSTED_SENDERS": '["AROAREDRIVER"]',
+        **job.environment,
+    }
+
+
+def _with(job: Job, **changes: Any) -> Job:
+    return Job(**{**asdict(job), **changes})
+
+
+def _in_process(job: Job) -> Effort:
+    done = subprocess.run(
+        [sys.executable, "-m", "tools.bench.drain", json.dumps(asdict(job))],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env=environment_of(job),
+        check=True,
+    )
+    data = json.loads(done.stdout.splitlines()[-1])
+    return Effort(**{**data, "busy_seconds": tuple(data["busy_seconds"])})
+
+
+# Not ours: the command writes to its maker's servers, and looks for a newer version of itself.
+_LUMIGO = """
+const path = require("path"), root = process.argv[2];
+const silence = (file, names) => {
+  const full = require.resolve(path.join(root, "src/lib", file));
+  require.cache[full] = {id: full, filename: full, loaded: true, exports: names};
+};
+silence("version-check", {checkVersion: () => {}});
+silence("analytics", {track: () => {}});
+const sdk = require(require.resolve("aws-sdk", {paths: [root]}));
+sdk.config.update({endpoint: process.argv[3], sslEnabled: false});
+const Command = require(path.join(root, "src/commands/replay-sqs-dlq.js"));
+Command.run(["-d", process.argv[4], "-n", process.argv[5], "-r", "us-east-1",
+             "-c", process.argv[6]]).then(() => process.exit(0), error => {
+  console.error(error); process.exit(1);
+});
+"""
+
+
+def _lumigo(job: Job) -> Effort:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    command = ["node", "-e", _LUMIGO, "-", str(LUMIGO), job.endpoint, SOURCE, MAIN, str(POLLERS)]
+    done = subprocess.run(
+        command, env=environment_of(job), capture_output=True, text=True, check=False
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return Effort(
+        cpu=after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
+        trouble="" if done.returncode == 0 else done.stderr[-300:],
+    )
+
+
+# What follows runs in the job's own process.
+
+
+def _naive(job: Job, threads: int, each: bool) -> None:
+    import boto3
+    from botocore.config import Config
+
+    sqs = boto3.client(
+        "sqs", endpoint_url=job.endpoint, config=Config(max_pool_connections=threads)
+    )
+    source, main = (f"{job.endpoint}/000000000000/{name}" for name in (SOURCE, MAIN))
+
+    def poll() -> None:
+        while messages := sqs.receive_message(
+            QueueUrl=source, MaxNumberOfMessages=10, MessageAttributeNames=["All"]
+        ).get("Messages"):
+            if each:
+                for message in messages:
+                    sqs.send_message(
+                        QueueUrl=main,
+                        MessageBody=message["Body"],
+                        MessageAttributes=message.get("MessageAttributes", {}),
+                    )
+                    sqs.delete_message(QueueUrl=source, ReceiptHandle=message["ReceiptHandle"])
+                continue
+            sqs.send_message_batch(
+                QueueUrl=main,
+                Entries=[
+                    {
+                        "Id": message["MessageId"],
+                        "MessageBody": message["Body"],
+                        "MessageAttributes": message.get("MessageAttributes", {}),
+                    }
+                    for message in messages
+                ],
+            )
+            sqs.delete_message_batch(
+                QueueUrl=source,
+                Entries=[
+                    {"Id": message["MessageId"], "ReceiptHandle": message["ReceiptHandle"]}
+                    for message in messages
+                ],
+            )
+
+    pollers = [threading.Thread(target=poll) for _ in range(threads)]
+    for poller in pollers:
+        poller.start()
+    for poller in pollers:
+        poller.join()
+
+
+class StubTime:
+    """The stub's clock in another process."""
+
+    def __init__(self, began: float, pace: float) -> None:
+        self._began = began or time.time()
+        self._pace = pace
+
+    def time(self) -> float:
+        return self._began + (time.time() - self._began) * self._pace
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds / self._pace)
+
+
+class LambdaContext:
+    """What the handlers and their decorators ask a Lambda context for."""
+
+    function_name = "redrive"
+    function_version = "$LATEST"
+    memory_limit_in_mb = 512
+    invoked_function_arn = "arn:aws:lambda:us-east-1:000000000000:function:redrive"
+    aws_request_id = "44444444-4444-4444-8444-444444444444"
+    client_context = None
+    identity = None
+
+    def __init__(self, clock: Callable[[], float], ends: float) -> None:
+        self._clock = clock
+        self._ends = ends
+
+    def get_remaining_time_in_millis(self) -> int:
+        return max(0, int((self._ends - self._clock()) * 1000))
+
+
+def _deadletter(job: Job) -> dict[str, Any]:
+    stub_time = _on_stub_time(job)
+    from handlers import redrive
+
+    report: Mapping[str, Any] = {}
+    counts: Counter[str] = Counter()
+    busy, runs, trouble = 0.0, 0, ""
+    event = {} if job.scheduled else {"asked": True}
+    while runs < job.most_runs and ask(job.endpoint, "left")["left"]:
+        began = stub_time.time()
+        context: Any = LambdaContext(stub_time.time, began + job.run_seconds)
+        report = redrive.handler(dict(event), context)
+        runs += 1
+        counts.update(
+            {name: int(n) for name, n in report.get("counts", {}).items() if isinstance(n, int)}
+        )
+        trouble = trouble or str(report.get("trouble") or "")
+        took = stub_time.time() - began
+        busy += took
+        if job.scheduled and ask(job.endpoint, "left")["left"]:
+            stub_time.sleep(max(0.0, MINUTE - took))
+    return {"runs": runs, "busy_seconds": (busy, 0.0), "counts": dict(counts), "trouble": trouble}
+
+
+def _on_stub_time(job: Job) -> StubTime:
+    """Let the handlers' world have the stub's clock."""
+    from handlers import runtime
+
+    stub_time = StubTime(job.began, job.pace)
+    if job.pace != 1.0:
+        vars(runtime)["time"] = SimpleNamespace(time=stub_time.time, sleep=stub_time.sleep)
+    return stub_time
+
+
+def _serve_router(job: Job) -> None:
+    stub_time = _on_stub_time(job)
+    from handlers import route
+
+    spent = {"invocations": 0, "seconds": 0.0}
+    counting = threading.Lock()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["content-length"]))
+            if self.path.startswith("/control/"):
+                usage = resource.getrusage(resource.RUSAGE_SELF)
+                self._answer(json.dumps({**spent, "cpu": usage.ru_utime + usage.ru_stime}))
+                return
+            began = time.monotonic()
+            context: Any = LambdaContext(stub_time.time, stub_time.time() + 30)
+            answer = json.dumps(route.handler(json.loads(body), context), separators=(",", ":"))
+            with counting:
+                spent["invocations"] += 1
+                spent["seconds"] += time.monotonic() - began
+            self._answer(answer)
+
+        def _answer(self, text: str) -> None:
+            data = text.encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *_: Any) -> None:
+            """Requests are counted, not listed."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    # What the functions log does not belong to the answer.
+    output = _apart()
+    output.write(f"{server.server_address[1]}\n")
+    output.flush()
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    sys.stdin.read()
+
+
+def _apart() -> Any:
+    """A file on the standard output; what anything else prints there goes nowhere from now on."""
+    output = os.fdopen(os.dup(1), "w")
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    return output
+
+
+def _do(job: Job) -> None:
+    output = _apart()
+    if job.way == "deadletter":
+        # Its imports and clients belong to the start.
+        import handlers.redrive  # noqa: F401 - loaded before the clock starts
+        from deadletter.aws.clients import clients
+
+        clients()
+        before = resource.getrusage(resource.RUSAGE_SELF)
+        result = _deadletter(job)
+    else:
+        import boto3
+
+        boto3.client("sqs", endpoint_url=job.endpoint)
+        before = resource.getrusage(resource.RUSAGE_SELF)
+        _naive(job, NAIVE_THREADS if job.way == "threads" else 1, job.way == "messages")
+        result = {}
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    output.write(json.dumps(asdict(Effort(cpu=cpu, peak_mb=after.ru_maxrss / 1024, **result))))
+    output.write("\n")
+    output.flush()
+
+
+if __name__ == "__main__":
+    asked = Job(**json.loads(sys.argv[1]))
+    if sys.argv[2:] == [SERVE_ROUTER]:
+        _serve_router(asked)
+    else:
+        _do(asked)

@@ -1,0 +1,51 @@
+"""What a million letters cost on AWS, from what was counted: us-east-1, without the free tier.
+
+The prices are those of the dashboard (`infra.dashboard_costs`), where their pages are named; a
+test holds them equal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MILLION = 1_000_000
+SQS_REQUEST = 0.40 / MILLION
+READ_UNIT, WRITE_UNIT = 0.125 / MILLION, 0.625 / MILLION
+INVOCATION = 0.20 / MILLION
+GB_SECOND = 0.0000133334
+
+MEMORY_GB = 512 / 1024
+"""Of each of our functions, as deployed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dollars:
+    """Dollars for a million letters, by what is paid for."""
+
+    sqs: float
+    dynamodb: float
+    invocations: float
+    duration: float
+
+    @property
+    def total(self) -> float:
+        return self.sqs + self.dynamodb + self.invocations + self.duration
+
+
+def dollars_per_million(
+    letters: int,
+    *,
+    billed: int,
+    read_units: float,
+    write_units: float,
+    invocations: int,
+    seconds: float,
+) -> Dollars:
+    """The price of a million letters. `seconds` are those of all functions together."""
+    times = MILLION / letters
+    return Dollars(
+        sqs=billed * SQS_REQUEST * times,
+        dynamodb=(read_units * READ_UNIT + write_units * WRITE_UNIT) * times,
+        invocations=invocations * INVOCATION * times,
+        duration=seconds * MEMORY_GB * GB_SECOND * times,
+    )
