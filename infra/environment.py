@@ -50,6 +50,7 @@ RUNTIME_KEYS = {
     "burst",
     "backlog_limit",
     "workers",
+    "drain",
     "parking_for",
     "ordering_key",
     "sequence",

@@ -57,6 +57,9 @@ class RedriverFunction(Construct):
         storage.grant_circuits(permissions, settings.name, writes=True)
         storage.grant_bodies(permissions, settings.name, writes=True)
         grant_invoke(permissions, "Router", function_arn(app, settings.name, "route"))
+        if settings.drain.shards != 1:
+            # The other shards of a drain are runs of this function, and so is the next one.
+            grant_invoke(permissions, "Drain", function_arn(app, settings.name, "redrive"))
         grant_start_outages(permissions, app, settings.name)
         grant_key(permissions, app, services=("sqs", "dynamodb", "s3"), writes=True)
         function = PythonFunction(
@@ -78,6 +81,7 @@ class RedriverFunction(Construct):
                 Variable.LETTERS_BUCKET: storage.bucket_name,
                 Variable.CIRCUITS_TABLE: storage.circuits.table_name,
                 Variable.ROUTER_FUNCTION: names.function("route"),
+                Variable.REDRIVE_FUNCTION: names.function("redrive"),
                 Variable.CIRCUIT_MACHINE: state_machine_arn(app, settings.name),
             }
         )

@@ -78,6 +78,7 @@ SECTIONS = (
     ("`consumer` of kind `function`", "FunctionConsumerSettings"),
     ("`consumer` of kind `none`", "NoConsumer"),
     ("`redrive`", "ScheduleSettings"),
+    ("`drain`", "DrainSettings"),
     ("`circuit`", "CircuitSettings"),
     ("`retry`", "RetrySettings"),
     ("`policy`, and each value of `policies`", "PolicySettings"),

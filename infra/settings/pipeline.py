@@ -44,7 +44,7 @@ from .kinds import (
 from .policy import PolicySettings, RetrySettings
 from .queues import VISIBILITY_PER_TIMEOUT, DeadLetterQueue, DedicatedQueue, MainQueue
 from .replay import ReplaySettings
-from .schedule import ScheduleSettings
+from .schedule import DrainSettings, ScheduleSettings
 
 # What SQS sets anew when a letter is re-driven: with such a key it would be processed twice.
 _OF_ONE_COPY = re.compile(
@@ -180,6 +180,9 @@ class PipelineSettings(Settings):
     )
     workers: int = Field(
         default=PIPELINE.workers, ge=1, le=32, description="chunks of letters moved side by side"
+    )
+    drain: DrainSettings = Field(
+        default=DrainSettings(), description="how a queue of thousands of letters is drained"
     )
     dedicated: dict[Id, DedicatedQueue] = Field(
         default_factory=dict, description="DLQs for isolated tenants, by the id that rules use"

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Literal
+
 from pydantic import Field, model_validator
+
+from deadletter.contract import MOST_SHARDS
 
 from ..duration import DAY, MINUTE, written
 from ..refusal import refuse
@@ -24,3 +28,15 @@ class ScheduleSettings(Settings):
         if self.timeout >= self.every:
             raise refuse("timeout", self.timeout, f"less than redrive.every, {written(self.every)}")
         return self
+
+
+class DrainSettings(Settings):
+    """How a queue of thousands of letters is drained."""
+
+    shards: Literal["auto"] | Annotated[int, Field(ge=1, le=MOST_SHARDS)] = Field(
+        default="auto",
+        description="runs that drain it at the same time, from 5,000 letters on, each with its"
+        " share of `rate` and `burst`: at most so many. `auto`: one for each 200 letters a second"
+        " of `rate`, and one if the queue is FIFO. With `auto` and from 2 on, a run also starts the"
+        " next one as long as so many letters are left; 1 is one run at a time, by the schedule",
+    )

@@ -949,6 +949,9 @@ AUTO: Literal["auto"] = "auto"
 FIRST_RATE = 50.0
 """Letters per second that `rate: auto` begins with: most consumers bear it."""
 
+MOST_SHARDS = 8
+"""Runs that drain one queue at the same time, at most."""
+
 
 class PipelineDefaults(NamedTuple):
     """See `deadletter.settings.pipeline.Pipeline` for what they mean."""

@@ -1,6 +1,5 @@
 """The redriver: one run per minute, and one for each request of a person."""
 
-from functools import partial
 from typing import Any
 
 from aws_lambda_powertools import Logger, Metrics
@@ -8,6 +7,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from deadletter.aws.wiring.redrive import clients, redriver_for
 from deadletter.contract import MAIN_DLQ, NAMESPACE
+from deadletter.redrive.redriver import run_as_asked
 from handlers.metrics import count_metric, dimensions, unit
 from handlers.runtime import settings, world
 
@@ -20,14 +20,13 @@ metrics = Metrics(namespace=NAMESPACE)
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Drain `source` (default: the DLQ) or `rescue` it; with `dry_run`, move nothing.
 
-    `asked` says that a person started the run: it does not wait.
+    `asked` says that a person started the run: it does not wait. A run may start others as
+    shards of its drain, and the next one.
     """
     home = event.get("source", MAIN_DLQ)
     deadline = world().clock() + context.get_remaining_time_in_millis() / 1000
     redriver = redriver_for(*settings(), clients(), world(), home=home, count_metric=count_metric)
-    rescue, dry_run, asked = (event.get(name) is True for name in ("rescue", "dry_run", "asked"))
-    run = partial(redriver.run, dry_run=dry_run, asked=asked)
-    report = redriver.rescue(deadline) if rescue else run(deadline)
+    report = run_as_asked(redriver, event, deadline)
     for dimension, value in dimensions(report.pipeline).items():
         metrics.add_dimension(dimension, value)
     for name, number in (*report.samples(), *report.metrics().items()):

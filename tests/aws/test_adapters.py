@@ -11,11 +11,12 @@ from uuid import UUID
 import pytest
 
 from deadletter.aws.journal import DynamoDBJournal
-from deadletter.aws.lease import DynamoDBLease, read_last_run, read_memories
+from deadletter.aws.lease import DynamoDBLease, memory_of, read_last_run, read_memories
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.queue import SqsQueue
 from deadletter.aws.table import DynamoDBTable
 from deadletter.aws.waiting_room import DynamoDBLanes, DynamoDBWaitingRoom
+from deadletter.aws.watch_store import DynamoDBWatchStore
 from deadletter.contract import DAY, PARKED_LANE, ROWS_KEPT, WATCH_ROW, Partition, run_lane
 from deadletter.failure.ledger import RuleCounts
 from deadletter.message.confirmation import Confirmation
@@ -24,6 +25,7 @@ from deadletter.message.letter import Attribute, Letter
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.auto_rate import AutoRate, Direction
+from deadletter.redrive.drain import NO_DRAIN, Drain
 from deadletter.redrive.fair_shares import Shares
 from deadletter.redrive.journal import (
     MAX_STANDING_PLANS,
@@ -553,6 +555,7 @@ def test_a_source_is_remembered_beside_its_lease(letters: Aws) -> None:
             112.5, Direction.FALLEN, "failures 7%", changed_at=90, looked_at=98, waiting=12,
             level=3.25, limit=225, limit_at=90,
         ),
+        drain=Drain("run7", 4, 145.5, 12.5, 100.0), wanted_until=300.25,
     )  # fmt: skip
     lease.record(known)
     assert lease.read() == known
@@ -618,6 +621,33 @@ def test_a_lease_that_is_denied_names_the_action_and_the_table(letters: Aws) -> 
         lease.record(SourceMemory(looks=1))
     with pytest.raises(LeaseUnavailable, match=r"for dynamodb:Query on elsewhere$"):
         read_memories(letters.dynamodb, "elsewhere", "orders")
+
+
+def test_each_shard_of_a_drain_has_a_lease_of_its_own(letters: Aws) -> None:
+    owner = DynamoDBLease(letters.dynamodb, LETTERS, "orders", "dlq", 10.0, 50.0)
+    assert owner.acquire("owner", 100, 200)
+    assert owner.of_shard(2).acquire("second", 100, 200)
+    assert owner.of_shard(3).acquire("third", 100, 200)
+    assert owner.of_shard(2).acquire("again", 150, 250) is None
+    assert owner.of_shard(2).acquire("after it", 200, 300)
+
+
+def test_what_shards_have_counted_is_remembered_of_their_source(letters: Aws) -> None:
+    owner = DynamoDBLease(letters.dynamodb, LETTERS, "orders", "dlq", 10.0, 50.0)
+    owner.record(SourceMemory(looks=4, troubles={"Undecided": 50.0, "Unsendable": 70.0}))
+    shard = SourceMemory(looks=9, troubles={"Undecided": 60.0, "Unsendable": 65.0})
+    owner.of_shard(2).record(shard)
+    owner.of_shard(3).record(SourceMemory(troubles={"BrokenInRoom": 55.0}))
+    known = SourceMemory(
+        looks=4, troubles={"Undecided": 60.0, "Unsendable": 70.0, "BrokenInRoom": 55.0}
+    )
+    assert read_memories(letters.dynamodb, LETTERS, "orders") == {"dlq": known}
+    assert DynamoDBWatchStore(letters.dynamodb, LETTERS, "orders").read() == (None, {"dlq": known})
+
+
+@pytest.mark.parametrize("drain", [7, {}, {"of": "4"}, {"of": 0, "until": 1, "rate": 1}])
+def test_a_drain_that_cannot_be_read_counts_as_never_recorded(drain: object) -> None:
+    assert memory_of({"drain": drain}).drain == NO_DRAIN
 
 
 def test_the_report_of_the_last_run_is_read_from_the_lease(letters: Aws) -> None:

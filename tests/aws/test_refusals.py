@@ -20,6 +20,7 @@ from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.queue import SqsQueue
 from deadletter.aws.router import LambdaRouter
 from deadletter.aws.rules import DynamoDBRules
+from deadletter.aws.run_start import LambdaRunStarter
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.circuit.state import CircuitPolicy, CircuitsUnavailable
 from deadletter.failure.ledger import LedgerUnavailable, RecordsUnavailable
@@ -30,6 +31,7 @@ from deadletter.message.queue import QueueUnavailable, ReceivedLetter
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.journal import Intent, JournalUnavailable
 from deadletter.redrive.lease import LeaseUnavailable
+from deadletter.redrive.shards import RunNotStarted
 from deadletter.redrive.waiting_room import RoomUnavailable, WaitingRoomEntry
 from deadletter.routing.router import RouterUnavailable
 from deadletter.rules.rulebook import RulesUnavailable
@@ -136,6 +138,11 @@ REFUSED: list[tuple[Callable[[], object], type[Exception], str]] = [
         lambda: LambdaRouter(denied, "orders-route").decide([]),
         RouterUnavailable,
         "lambda:InvokeFunction on orders-route",
+    ),
+    (
+        lambda: LambdaRunStarter(lambda: denied, "orders-redrive").start({"shard": 2}),
+        RunNotStarted,
+        "lambda:InvokeFunction on orders-redrive",
     ),
 ]
 

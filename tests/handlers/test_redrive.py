@@ -11,6 +11,7 @@ import pytest
 import handlers.metrics
 import handlers.redrive
 from deadletter.redrive.report import Report
+from deadletter.redrive.shards import DrainShard
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
 
@@ -32,6 +33,10 @@ class Runs:
     def run(self, _deadline: float, **options: bool) -> Report:
         self.asked.append(("run", {name: True for name, on in options.items() if on}))
         return Report("orders", "dlq", "down", ended_well=False, trouble="denied")
+
+    def take_part(self, _deadline: float, shard: DrainShard) -> Report:
+        self.asked.append((f"shard {shard.number} of {shard.drain}", {}))
+        return Report("orders", "dlq", "the source is empty", shard="2 of 4")
 
     def rescue(self, _deadline: float) -> Report:
         self.asked.append(("rescue", {}))
@@ -55,6 +60,8 @@ EVENTS: list[tuple[dict[str, Any], tuple[str, dict[str, bool]]]] = [
     ({"asked": True}, ("run", {"asked": True})),
     ({"asked": "yes", "dry_run": 1}, ("run", {})),
     ({"source": "parking:default", "rescue": True}, ("rescue", {})),
+    ({"source": "dlq", "drain": "run7", "shard": 2}, ("shard 2 of run7", {})),
+    ({"source": "dlq", "hop": 3}, ("run", {"hop": True})),
 ]
 
 

@@ -21,6 +21,7 @@ from deadletter.contract import (
 from deadletter.settings import registration
 from deadletter.settings.backoff import Backoff
 from deadletter.settings.pipeline import (
+    DrainPolicy,
     Pipeline,
     ReplayPolicy,
     RetryPolicy,
@@ -71,6 +72,7 @@ EVERYTHING: dict[str, Any] = {
     "burst": 9,
     "backlog_limit": 11,
     "workers": 2,
+    "drain": {"shards": 4},
     "dedicated": {"vip": {}},
     "parking": ["later"],
     "parking_for": {"POISON": "later", "PERMANENT:schema": "later"},
@@ -129,6 +131,7 @@ def test_a_pipeline_that_says_everything_is_understood() -> None:
         burst=9,
         backlog_limit=11,
         workers=2,
+        drain=DrainPolicy(shards=4),
         dedicated=("vip",),
         parking_for={"POISON": "later", "PERMANENT:schema": "later"},
         ordering_key="body.customer",
@@ -263,6 +266,7 @@ def test_the_redriver_is_told_what_it_works_on(app: Synthesis) -> None:
         letters_bucket="deadletter-letters-111122223333-eu-west-1",
         circuits_table=resources.circuits_table,
         router_function="deadletter-orders-route",
+        redrive_function="deadletter-orders-redrive",
         trusted_senders=resources.trusted_senders,
         circuit_machine=MACHINE,
     )

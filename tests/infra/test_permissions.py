@@ -74,6 +74,8 @@ GRANTED: dict[str, dict[str, set[str]]] = {
         # One object a letter.
         "bucket letters/waiting/orders/*": {"s3:GetObject", "s3:PutObject", "s3:DeleteObject"},
         "function route": {"lambda:InvokeFunction"},
+        # The other shards of a drain, and the next run.
+        "function redrive": {"lambda:InvokeFunction"},
         # Letters that come back are failures of a dependency, and can open its circuit.
         "circuit breaker": {"states:StartExecution"},
         "logs redrive": {"logs:CreateLogStream", "logs:PutLogEvents"},

@@ -11,11 +11,13 @@ from deadletter.circuit.state import Circuit, CircuitsUnavailable, OutcomeBucket
 from deadletter.contract import Metric
 from deadletter.message.queue import Depth
 from deadletter.redrive.auto_rate import LOOK_SECONDS, AutoRate, Direction
+from deadletter.redrive.drain_owner import DrainOwner
 from deadletter.redrive.rate_keeper import RateKeeper
 from deadletter.redrive.report import Tally
 from deadletter.redrive.token_bucket import RateLimiter, TokenBucket
 from deadletter.settings.pipeline import Pipeline
 from deadletter.testing.clock import Clock
+from tests.simulation.stage import Stage
 
 EMPTY = Depth(0, 0, 0)
 
@@ -30,7 +32,10 @@ class Scene:
         self.unreadable = False
         self.reads = 0
         self.tally = Tally()
-        self.keeper = RateKeeper(self.pipeline, known, self.circuit, self, self.tally, self.clock)
+        self.owner = DrainOwner(Stage().redriver()._setup)
+        self.keeper = RateKeeper(
+            self.pipeline, known, self.circuit, self, self.tally, self.clock, self.owner
+        )
         bucket = TokenBucket(50.0, 500.0, 500.0, self.clock())
         self.limiter = RateLimiter(self.keeper.paced(bucket), self.clock)
 

@@ -36,6 +36,7 @@ from deadletter.message.letter import Letter, from_api, to_event
 from deadletter.processing.batch import Consumer
 from deadletter.processing.delivery import Delivery
 from deadletter.redrive import openings, waiting_room
+from deadletter.redrive.drain import Drain
 from deadletter.redrive.redriver import Redriver
 from deadletter.redrive.report import Report
 from deadletter.redrive.source_memory import UNKNOWN, SourceMemory
@@ -255,6 +256,12 @@ class FreeLease:
 
     def record(self, memory: SourceMemory, before: SourceMemory = UNKNOWN) -> None:
         return
+
+    def record_drain(self, drain: Drain) -> None:
+        return
+
+    def of_shard(self, number: int) -> FreeLease:
+        return self
 
     def give_back(self, owner: str, bucket: TokenBucket, report: Report, now: float) -> None:
         return

@@ -150,6 +150,12 @@ def brief_cloudwatch() -> CloudWatchClient:
 
 
 @cache
+def start_client() -> LambdaClient:
+    """The client of the redriver that starts further runs of it. Made when one is started."""
+    return boto3.client("lambda", config=BRIEF)
+
+
+@cache
 def consumer_call(answer_seconds: int) -> LambdaClient:
     """A client that waits so many seconds for a consumer's answer. No retry: one canary, once."""
     config = Config(

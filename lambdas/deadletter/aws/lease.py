@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, fields, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from deadletter.aws.table import (
 )
 from deadletter.contract import WATCH_ROW, Partition
 from deadletter.redrive.auto_rate import AutoRate, Direction
+from deadletter.redrive.drain import NO_DRAIN, Drain
 from deadletter.redrive.fair_shares import NO_SHARES, Shares
 from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.report import Report
@@ -56,7 +57,30 @@ def read_memories(client: DynamoDBClient, table: str, pipeline: str) -> Mapping[
         )
     except AWS_ERRORS as error:
         raise _unavailable(error, table) from error
-    return {item[SORT]: memory_of(item) for item in items if item[SORT] != WATCH_ROW}
+    return memories_by_source(item for item in items if item[SORT] != WATCH_ROW)
+
+
+_OF_SHARD = "~"
+"""Between a source's id and the number of a shard, in the key of that shard's lease."""
+
+
+def memories_by_source(items: Iterable[Mapping[str, Any]]) -> dict[str, SourceMemory]:
+    """The memories in the items of leases, by source; a shard's troubles are its source's."""
+    memories: dict[str, SourceMemory] = {}
+    of_shards: list[tuple[str, SourceMemory]] = []
+    for item in items:
+        source, is_shard, _ = item[SORT].partition(_OF_SHARD)
+        if is_shard:
+            of_shards.append((source, memory_of(item)))
+        else:
+            memories[source] = memory_of(item)
+    for source, of_shard in of_shards:
+        memory = memories.get(source, UNKNOWN)
+        troubles = dict(memory.troubles)
+        for name, time in of_shard.troubles.items():
+            troubles[name] = max(time, troubles.get(name, time))
+        memories[source] = replace(memory, troubles=troubles)
+    return memories
 
 
 class DynamoDBLease:
@@ -75,9 +99,15 @@ class DynamoDBLease:
         burst: float,
     ) -> None:
         self._table = DynamoDBTable(client, table)
+        self._place = (client, table, pipeline, home)
         self._key = _key(pipeline, home)
         self._rate = rate
         self._burst = burst
+
+    def of_shard(self, number: int) -> DynamoDBLease:
+        client, table, pipeline, home = self._place
+        of_shard = f"{home}{_OF_SHARD}{number}"
+        return DynamoDBLease(client, table, pipeline, of_shard, self._rate, self._burst)
 
     def read(self) -> SourceMemory:
         try:
@@ -135,6 +165,9 @@ class DynamoDBLease:
         except AWS_ERRORS as error:
             raise _unavailable(error, self._table.name) from error
 
+    def record_drain(self, drain: Drain) -> None:
+        self.record(SourceMemory(drain=drain))
+
     def _bucket(self, item: Mapping[str, Any], now: float) -> TokenBucket:
         tokens = min(float(item.get("tokens", self._burst)), self._burst)
         return TokenBucket(self._rate, self._burst, tokens, float(item.get("at", now)))
@@ -150,7 +183,7 @@ def _unavailable(error: Exception, table: str) -> LeaseUnavailable:
 
 def _stored(value: object) -> object:
     """A field of the memory as DynamoDB takes it; None is stored as such."""
-    if isinstance(value, Shares | AutoRate):
+    if isinstance(value, Shares | AutoRate | Drain):
         value = asdict(value)
     if isinstance(value, Mapping):
         return {name: _stored(part) for name, part in value.items()}
@@ -178,7 +211,18 @@ def memory_of(item: Mapping[str, Any]) -> SourceMemory:
         troubles={name: time for name in troubles if (time := _number(troubles, name)) is not None},
         shares=_shares(item.get("shares")),
         auto_rate=_auto_rate(item.get("auto_rate")),
+        drain=_drain(item.get("drain")),
+        wanted_until=_number(item, "wanted_until") or 0.0,
     )
+
+
+def _drain(value: object) -> Drain:
+    """The drain in a lease's item; a malformed one counts as never written."""
+    if not isinstance(value, dict):
+        return NO_DRAIN
+    numbers = [_number(value, name) or 0.0 for name in ("of", "until", "rate", "burst")]
+    of, until, rate, burst = numbers
+    return Drain(_text(value, "id"), int(of), until, rate, burst) if of > 0 else NO_DRAIN
 
 
 def _shares(value: object) -> Shares:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.errors import AWS_ERRORS, refusal
-from deadletter.aws.lease import memory_of
+from deadletter.aws.lease import memories_by_source
 from deadletter.aws.table import PARTITION, SORT, DynamoDBTable, stored_number
 from deadletter.contract import WATCH_ROW, Partition
 from deadletter.redrive.lease import LeaseUnavailable
@@ -37,7 +37,7 @@ class DynamoDBWatchStore:
         by_source = {item[SORT]: item for item in items}
         state = by_source.pop(WATCH_ROW, {}).get("state")
         row = row_from_json(state) if isinstance(state, str) else None
-        return row, {source: memory_of(item) for source, item in by_source.items()}
+        return row, memories_by_source(by_source.values())
 
     def write(self, row: WatchRow) -> None:
         stalled = row.stalled

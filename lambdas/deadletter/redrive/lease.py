@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from deadletter.redrive.drain import Drain
 from deadletter.redrive.report import Report
 from deadletter.redrive.source_memory import UNKNOWN, SourceMemory
 from deadletter.redrive.token_bucket import TokenBucket
@@ -27,6 +28,12 @@ class Lease(Protocol):
 
         A first run gets a full bucket.
         """
+
+    def record_drain(self, drain: Drain) -> None:
+        """Store the drain of which this run is the owner."""
+
+    def of_shard(self, number: int) -> Lease:
+        """The lease of one shard of a drain of the same queue."""
 
     def give_back(self, owner: str, bucket: TokenBucket, report: Report, now: float) -> None:
         """End the lease and keep bucket and report. Does nothing if another run holds it now."""

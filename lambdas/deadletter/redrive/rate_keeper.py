@@ -17,6 +17,7 @@ from deadletter.redrive.auto_rate import (
     fresh_outcomes,
     next_rate,
 )
+from deadletter.redrive.drain_owner import DrainOwner
 from deadletter.redrive.report import Tally
 from deadletter.redrive.token_bucket import RateLimiter, TokenBucket
 from deadletter.settings.pipeline import Pipeline
@@ -30,7 +31,8 @@ class RateKeeper:
     """The rate of one run of a pipeline with `rate: auto`, shared by its workers.
 
     `known` is what the run before has left, `circuit` the pipeline's own as the run has read it;
-    `clock` gives epoch seconds.
+    `clock` gives epoch seconds. The run is the `owner` of a drain: what it sends is its part, and
+    the other shards go on at its pace.
     """
 
     def __init__(
@@ -41,6 +43,7 @@ class RateKeeper:
         circuits: Circuits,
         tally: Tally,
         clock: Callable[[], float],
+        owner: DrainOwner,
     ) -> None:
         self._pipeline = pipeline
         self._circuit = circuit
@@ -54,6 +57,7 @@ class RateKeeper:
         self.rate = at_start(known, self._bounds, clock())
         self._looked_at: float | None = None
         self._since: tuple[float, int] | None = None
+        self._owner = owner
 
     def paced(self, bucket: TokenBucket) -> TokenBucket:
         """The bucket at the present rate; a circuit that has just closed admits a share of it."""
@@ -61,6 +65,10 @@ class RateKeeper:
         burst = max(1.0, min(float(self._pipeline.burst), rate * BURST_SECONDS))
         share = self._circuit.admitted_share(self._pipeline.circuit, self._clock())
         return bucket.paced(rate, burst).slowed(share)
+
+    def _own(self, bucket: TokenBucket) -> TokenBucket:
+        """The part of this run of the bucket at the present rate."""
+        return self.paced(bucket).slowed(1 / self._owner.of)
 
     def look(self, main: Depth, rate_limiter: RateLimiter) -> None:
         """Look at the consumer, given the main queue's depth, and pace what is sent from now on.
@@ -79,7 +87,8 @@ class RateKeeper:
             self.rate = next_rate(before, self._signs(main, now), self._bounds)
             if self._since is None or self.rate.changed_at != before.changed_at:
                 self._since = (now, self._tally.count_of(Metric.REDRIVEN))
-            rate_limiter.pace(self.paced)
+            rate_limiter.pace(self._own)
+            self._owner.keep_pace(rate_limiter.bucket)
 
     def _read_circuit(self) -> bool:
         name = self._pipeline.name
@@ -102,7 +111,8 @@ class RateKeeper:
             now=now,
             waiting=main.visible,
             delayed=main.delayed,
-            sent=None if self._since is None else redriven - sent_before,
+            # The other shards send as much.
+            sent=None if self._since is None else (redriven - sent_before) * self._owner.of,
             seconds=now - since,
             outcomes=outcomes,
             letters_own=not is_reported,

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
-from deadletter.circuit.state import OutcomeCounts
+from deadletter.circuit.state import Circuit, OutcomeCounts
 from deadletter.contract import HOUR, MINUTE, Metric, Mode, with_config_keys
-from deadletter.message.queue import MAX_BATCH, QueueUnavailable, ReceivedLetter
+from deadletter.message.queue import MAX_BATCH, Depth, QueueUnavailable, ReceivedLetter
+from deadletter.redrive.drain import OWNER, Drain
+from deadletter.redrive.drain_owner import DrainOwner, following, start_run
 from deadletter.redrive.fair_shares import NO_SHARES, QUEUE, Shares, quantum
 from deadletter.redrive.journal import MAX_PLANS, JournalUnavailable
 from deadletter.redrive.journal_sweep import (
@@ -27,7 +31,21 @@ from deadletter.redrive.redriver_setup import RedriverSetup
 from deadletter.redrive.report import Report
 from deadletter.redrive.rescue import LEASE_PAUSE, RescueVerdicts, is_parking
 from deadletter.redrive.router_client import RouterClient, VerdictSource
-from deadletter.redrive.run_limits import LOCK_PAST_DEADLINE, WIND_DOWN, RunLimits, fixed_rate
+from deadletter.redrive.run_limits import (
+    LOCK_PAST_DEADLINE,
+    OUT_OF_TIME,
+    WIND_DOWN,
+    RunLimits,
+    fixed_rate,
+)
+from deadletter.redrive.shards import (
+    ENOUGH_LETTERS,
+    MOST_HOPS,
+    DrainShard,
+    hop_in,
+    next_event,
+    shard_in,
+)
 from deadletter.redrive.source_memory import (
     RunEnd,
     SourceMemory,
@@ -60,6 +78,9 @@ SOURCE_EMPTY = "the source is empty"
 LEASE_HELD = "another run holds the lease"
 """Why a run ended before it began."""
 
+DRAIN_ENDED = "the drain that it was started for has ended"
+"""Why the run of a shard ended before it began: its start came late, or twice."""
+
 LOOKED_ENOUGH = (
     "looked twice at what is there, because each look hides a letter from its queue's age;"
     " `dlq redrive now` looks again"
@@ -81,13 +102,21 @@ class Redriver:
         self._fruitless_before = 0
         self._shares: Shares | None = None
         self._rate_keeper: RateKeeper | None = None
+        self._look_at_main: Callable[[Depth, RateLimiter], None] = fixed_rate
+        self._owner = DrainOwner(setup)
+        self._shard = ""
 
-    def run(self, deadline: float, *, dry_run: bool = False, asked: bool = False) -> Report:
+    def run(
+        self, deadline: float, *, dry_run: bool = False, asked: bool = False, hop: int = 0
+    ) -> Report:
         """Move what can be moved until `deadline` (epoch seconds) or until nothing is left.
 
         With `dry_run`, and in a pipeline whose mode is observe, a sample of letters is
         judged, counted and made visible again. A run that a person `asked` for does not
         wait although earlier runs could move nothing.
+
+        Of a deep queue it may be the owner of a drain in shards, and it starts the next run if
+        its time is too short: `hop` says how many did so before.
         """
         began, memory = self._clock(), None
         try:
@@ -100,7 +129,45 @@ class Redriver:
         if memory is not None:
             end = self._end(self._report(stopped))
             self._record(memory, (after_look if dry_run else after_run)(known, end))
+        if stopped in OUT_OF_TIME:
+            self._go_on(deadline, hop)
         return self._report(stopped)
+
+    def take_part(self, deadline: float, shard: DrainShard) -> Report:
+        """Move letters of the queue as one shard of a drain, until the drain ends.
+
+        It leaves the waiting room to the owner. A start that comes late or twice moves nothing.
+        """
+        try:
+            drain = self._setup.lease.read().drain
+        except LeaseUnavailable as error:
+            return self._report(stop_reason(error, self._tally))
+        if not shard.belongs_to(drain, self._clock()):
+            return self._report(DRAIN_ENDED)
+        lease = self._setup.lease.of_shard(shard.number)
+        redriver = Redriver(replace(self._setup, lease=lease))
+        redriver._shard = f"{shard.number} of {drain.of}"
+        if self._pipeline.is_auto_rate:
+            redriver._look_at_main = following(self._setup.lease, self._tally)
+        return redriver._take_part(min(deadline, drain.until), drain)
+
+    def _take_part(self, deadline: float, drain: Drain) -> Report:
+        memory: SourceMemory | None = None
+        try:
+            memory = self._setup.lease.read()
+            circuits = self._setup.circuits.read(with_config_keys([self._pipeline.name]))
+            stopped = _not_closed(circuits) or self._drain_part(deadline, drain)
+        except ENDS_A_RUN as error:
+            stopped = stop_reason(error, self._tally)
+        if memory is not None:
+            self._record(memory, after_run(memory, self._end(self._report(stopped))))
+        return self._report(stopped)
+
+    def _drain_part(self, deadline: float, drain: Drain) -> str:
+        # The shard before this one with its number may be ending: both end with their owners.
+        if self._lease_in_time(deadline, until=deadline) is None:
+            return LEASE_HELD
+        return self._drain(self._limits(deadline, drain.bucket(self._clock())))
 
     def rescue(self, deadline: float) -> Report:
         """Move every letter of ours into the waiting room before its queue drops it.
@@ -153,19 +220,47 @@ class Redriver:
         self, deadline: float, verdict_source: VerdictSource, lane: str | None = None
     ) -> str:
         self._ask_stores()
-        lease, owner = self._setup.lease, self._setup.owner
-        until = deadline + LOCK_PAST_DEADLINE
         # Ordinary runs may follow one another closely: only waiting finds the gap.
-        while (bucket := lease.acquire(owner, self._clock(), until)) is None:
-            if self._clock() + LEASE_PAUSE >= deadline - WIND_DOWN:
-                return LEASE_HELD
-            self._setup.wait(LEASE_PAUSE)
+        bucket = self._lease_in_time(deadline, until=deadline + LOCK_PAST_DEADLINE, wanted=True)
+        if bucket is None or not self._shards_have_ended(deadline, bucket):
+            return LEASE_HELD
         run = self._limits(deadline, bucket, paced=False)
         if lane is None:
             return self._drain(run, verdict_source=verdict_source)
         shards = [OpenShard(lane, shard, FOREVER) for shard in range(SHARDS)]
         openings = Openings(shards, frozenset({lane}))
         return self._drain(run, None, openings=openings, verdict_source=verdict_source)
+
+    def _lease_in_time(
+        self, deadline: float, *, until: float, wanted: bool = False
+    ) -> TokenBucket | None:
+        """The lease, until that time, or None if others hold it until `deadline` is near.
+
+        If it is `wanted`, no run goes on without a gap as long as this one waits.
+        """
+        lease, owner = self._setup.lease, self._setup.owner
+        while (bucket := lease.acquire(owner, self._clock(), until)) is None:
+            if self._clock() + LEASE_PAUSE >= deadline - WIND_DOWN:
+                return None
+            if wanted:
+                lease.record(SourceMemory(wanted_until=deadline))
+                wanted = False
+            self._setup.wait(LEASE_PAUSE)
+        return bucket
+
+    def _shards_have_ended(self, deadline: float, bucket: TokenBucket) -> bool:
+        """Wait for the shards of a drain whose owner has ended; False if there is no time."""
+        lease, clock = self._setup.lease, self._clock
+        ended = False
+        try:
+            drain = lease.read().drain
+            while drain.is_on(clock()) and clock() + LEASE_PAUSE < deadline - WIND_DOWN:
+                self._setup.wait(LEASE_PAUSE)
+            ended = not drain.is_on(clock())
+        finally:
+            if not ended:
+                lease.give_back(self._setup.owner, bucket, self._report(LEASE_HELD), clock())
+        return ended
 
     def _end(self, report: Report) -> RunEnd:
         return RunEnd(
@@ -194,9 +289,8 @@ class Redriver:
         if is_parking(self._setup.home):
             return "parked letters wait for a person; a run can only rescue them"
         circuits = self._setup.circuits.read(with_config_keys([self._pipeline.name]))
-        for circuit in circuits.values():
-            if not circuit.is_closed:
-                return f"circuit {circuit.key} is {circuit.state}"
+        if not_closed := _not_closed(circuits):
+            return not_closed
         now = self._clock()
         pause = 0.0 if asked or judge_only else seconds_until_next_try(memory, now)
         if pause:
@@ -220,33 +314,63 @@ class Redriver:
             openings = open_shards(self._setup, deadline - WIND_DOWN, memory.shares)
             if nothing_visible and not first_poll and not openings.shards:
                 self._shares = openings.next_shares(memory.shares)
-                self._end_pass(now, emptied=depth.total == 0)
+                # Shards of the last drain may have letters in hand.
+                emptied = depth.total == 0 and not memory.drain.is_on(now)
+                self._end_pass(now, emptied=emptied)
                 if now // HOUR != (memory.ended_at or 0.0) // HOUR:
                     self._sweep_journal(deadline, reads=True)
                 return "nothing to do"
             bucket = self._setup.lease.acquire(self._setup.owner, now, run.locked_until)
+            if bucket is not None:
+                whole = self._paced(bucket, circuits[self._pipeline.name], memory)
+                more = not self._fruitless_before
+                bucket = self._owner.part(whole, depth.visible, deadline, more=more)
         except BaseException:
             self._make_visible(first_poll)
             raise
         if bucket is None:
             self._make_visible(first_poll)
             return LEASE_HELD
-        # A circuit for configuration has no ramp.
-        own = circuits[self._pipeline.name]
-        if self._pipeline.is_auto_rate:
-            self._rate_keeper = RateKeeper(
-                self._pipeline,
-                memory.auto_rate,
-                own,
-                self._setup.circuits,
-                self._tally,
-                self._clock,
-            )
-            run = self._limits(deadline, self._rate_keeper.paced(bucket))
-        else:
-            share = own.admitted_share(self._pipeline.circuit, now)
-            run = self._limits(deadline, bucket.slowed(share))
+        if self._owner.of > OWNER:
+            self._shard = f"{OWNER} of {self._owner.of}"
+        run = self._limits(deadline, bucket)
         return self._drain(run, first_poll, openings=openings, shares=memory.shares)
+
+    def _paced(self, bucket: TokenBucket, circuit: Circuit, memory: SourceMemory) -> TokenBucket:
+        """The bucket at the rate of this run, and of all shards of its drain together.
+
+        `circuit` is the pipeline's own: one for configuration has no ramp.
+        """
+        if not self._pipeline.is_auto_rate:
+            return bucket.slowed(circuit.admitted_share(self._pipeline.circuit, self._clock()))
+        keeper = RateKeeper(
+            self._pipeline,
+            memory.auto_rate,
+            circuit,
+            self._setup.circuits,
+            self._tally,
+            self._clock,
+            self._owner,
+        )
+        self._look_at_main, self._rate_keeper = keeper.look, keeper
+        return keeper.paced(bucket)
+
+    def _go_on(self, deadline: float, hop: int) -> None:
+        """Start the next run at once if the queue is still deep, and nobody waits for it."""
+        report = self._report("")
+        can_start = self._setup.starter is not None and hop < MOST_HOPS
+        if not can_start or not report.moved or not report.ended_well:
+            return
+        try:
+            # Later, what this run has to report might be lost with its process.
+            has_time = self._clock() < deadline - WIND_DOWN / 2
+            if not has_time or self._dlq.depth().visible < ENOUGH_LETTERS:
+                return
+            if self._setup.lease.read().wanted_until <= self._clock():
+                start_run(self._setup, next_event(self._setup.home, hop + 1))
+        except (QueueUnavailable, LeaseUnavailable) as error:
+            # The schedule starts the next run in any case.
+            self._tally.note_trouble(str(error))
 
     def _left_alone(self, memory: SourceMemory, pause: float) -> str:
         """The reason of a run that does not try yet, and is no better than the last one."""
@@ -352,7 +476,8 @@ class Redriver:
                 worker.close()
             if first_poll is None and any(worker.is_elsewhere for worker in of_room):
                 run.stop("another run works in the lane")
-            if run.stopped is None and first_poll is not None:
+            if run.stopped is None and first_poll is not None and not self._shard:
+                # What other shards have in hand this one has not seen.
                 self._end_pass(began, emptied=self._has_only_foreign_letters(len(run.left)))
             self._sweep_journal(run.deadline)
         except QueueUnavailable as error:
@@ -475,7 +600,7 @@ class Redriver:
             backlog_limit=self._pipeline.backlog_limit if paced else None,
             rate_limiter=RateLimiter(bucket, self._clock),
             paced=paced,
-            look=fixed_rate if self._rate_keeper is None else self._rate_keeper.look,
+            look=self._look_at_main,
             trial=self._letters_to_try,
         )
 
@@ -484,7 +609,29 @@ class Redriver:
         self._dlq.make_visible([received.handle for received in letters])
 
     def _report(self, stopped: str) -> Report:
-        return self._tally.report(self._pipeline.name, self._setup.home, stopped)
+        report = self._tally.report(self._pipeline.name, self._setup.home, stopped)
+        return replace(report, shard=self._shard)
+
+
+def run_as_asked(redriver: Redriver, event: Mapping[str, Any], deadline: float) -> Report:
+    """The run that the event of an invocation asks for, until `deadline` (epoch seconds).
+
+    A flag counts only if it is true: what is mistyped is an ordinary run.
+    """
+    if event.get("rescue") is True:
+        return redriver.rescue(deadline)
+    if shard := shard_in(event):
+        return redriver.take_part(deadline, shard)
+    dry_run, asked = (event.get(name) is True for name in ("dry_run", "asked"))
+    return redriver.run(deadline, dry_run=dry_run, asked=asked, hop=hop_in(event))
+
+
+def _not_closed(circuits: Mapping[str, Circuit]) -> str:
+    """The reason of a run that a circuit keeps from its work; empty if none does."""
+    for circuit in circuits.values():
+        if not circuit.is_closed:
+            return f"circuit {circuit.key} is {circuit.state}"
+    return ""
 
 
 def _by_lane(workers: Sequence[WaitingRoomWorker]) -> Mapping[str, Sequence[WaitingRoomWorker]]:

@@ -13,6 +13,7 @@ from deadletter.redrive.journal import Journal
 from deadletter.redrive.lease import Lease
 from deadletter.redrive.mover import Mover
 from deadletter.redrive.report import Tally
+from deadletter.redrive.shards import RunStarter
 from deadletter.redrive.waiting_room import ReviewableRoom
 from deadletter.routing.router import Router
 from deadletter.settings.pipeline import Pipeline
@@ -34,6 +35,7 @@ class RedriverSetup:
     in_parallel  runs the workers at the same time
     outcomes     are told of letters that came back, where the consumer reports none itself
     observed     keeps what mode observe would have done with each letter
+    starter      starts runs beside this one; without it a run works alone, until its time is up
     """
 
     pipeline: Pipeline
@@ -55,3 +57,4 @@ class RedriverSetup:
     trusted_senders: frozenset[str] = frozenset()
     outcomes: Outcomes | None = None
     observed: Observations | None = None
+    starter: RunStarter | None = None

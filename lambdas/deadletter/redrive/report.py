@@ -263,7 +263,7 @@ class Report:
     `AccessDeniedException for dynamodb:Query on deadletter-letters`; `published` are the
     numbers among `counts` that were published during the run. `letters` are the message ids and
     decisions of a dry run that a person asked for, `ages` the ages in seconds of the letters that
-    it received.
+    it received. `shard` says which part of a drain it was, as `2 of 4`; empty for a run alone.
     """
 
     pipeline: str
@@ -281,6 +281,7 @@ class Report:
     letters: Sequence[Mapping[str, Any]] = ()
     ages: Sequence[int] = ()
     costly_rules: Mapping[str, int] = field(default_factory=dict)
+    shard: str = ""
 
     @property
     def unpublished(self) -> dict[str, int]:
@@ -312,6 +313,7 @@ class Report:
         return {
             "pipeline": self.pipeline,
             "source": self.home,
+            **({"shard": self.shard} if self.shard else {}),
             "stopped": self.stopped,
             "ended_well": self.ended_well,
             **({"trouble": self.trouble} if self.trouble else {}),

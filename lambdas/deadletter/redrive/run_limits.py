@@ -26,6 +26,15 @@ WORTH_SECONDS = 2.0
 """Seconds of the pace that a worker waits for at most before it begins a chunk: with more, the
 letters would go in bursts; with less, each chunk costs its calls for a few letters."""
 
+DEADLINE_NEAR = "the deadline is near"
+"""Why a run ended that had more to do."""
+
+PACE_USED_UP = "the pace allows no more before the deadline"
+"""Why a run ended that had more to do, and not the pace for it."""
+
+OUT_OF_TIME = (DEADLINE_NEAR, PACE_USED_UP)
+"""Why runs ended whose time was too short for what there was to do."""
+
 BACKLOG_CHECK_SECONDS = 5.0
 """Seconds between two reads of the main queue's backlog."""
 
@@ -135,7 +144,7 @@ class RunLimits:
                 granted = self._take(most, min(worth, MAX_BATCH))
                 if granted:
                     return granted
-                raise RunStopped("the pace allows no more before the deadline")
+                raise RunStopped(PACE_USED_UP)
             self._wait(pause)
 
     def rest(self, seconds: float) -> bool:
@@ -202,7 +211,7 @@ class RunLimits:
         if self.stopped is not None:
             raise RunStopped(self.stopped)
         if now >= self.deadline - WIND_DOWN:
-            raise RunStopped("the deadline is near")
+            raise RunStopped(DEADLINE_NEAR)
         if self._backlog_limit is None:
             return
         if now - self._backlog_read_at >= BACKLOG_CHECK_SECONDS:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from deadletter.contract import MINUTE, Metric
 from deadletter.redrive.auto_rate import AutoRate
+from deadletter.redrive.drain import NO_DRAIN, Drain
 from deadletter.redrive.fair_shares import NO_SHARES, Shares
 
 LETTER_TROUBLES = (
@@ -40,6 +41,8 @@ class SourceMemory:
     troubles       when a run last counted a metric that needs a person, by its name
     shares         where the turns of the queue and the lanes go on
     auto_rate      the rate that the last run kept, if it chose its own
+    drain          the last drain in shards
+    wanted_until   until when a rescue or a replay waits for the lease; 0 if none has
     """
 
     emptied_at: float | None = None
@@ -56,6 +59,8 @@ class SourceMemory:
     troubles: Mapping[str, float] = field(default_factory=dict)
     shares: Shares = NO_SHARES
     auto_rate: AutoRate | None = None
+    drain: Drain = NO_DRAIN
+    wanted_until: float = 0.0
 
     @property
     def last_ended_well(self) -> bool:

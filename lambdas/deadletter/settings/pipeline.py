@@ -66,6 +66,14 @@ class ReplayPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class DrainPolicy:
+    """How a deep queue is drained: in so many shards, as many as help (None), or by one run a
+    minute (1)."""
+
+    shards: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Pipeline:
     """One main queue, its DLQ and parking lot, and the policies for the letters between them.
 
@@ -114,6 +122,7 @@ class Pipeline:
     burst: int = contract.PIPELINE.burst
     backlog_limit: int = contract.PIPELINE.backlog_limit
     workers: int = contract.PIPELINE.workers
+    drain: DrainPolicy = field(default_factory=DrainPolicy)
     dedicated: tuple[str, ...] = ()
     parking_for: Mapping[str, str] = field(default_factory=dict)
     ordering_key: str | None = None
@@ -163,6 +172,7 @@ def pipeline_from_json(text: str) -> Pipeline:
     if "approve_causes" in replay:
         replay["approve_causes"] = texts("replay.approve_causes", replay["approve_causes"])
     data["replay"] = build(ReplayPolicy, "replay", replay)
+    data["drain"] = build(DrainPolicy, "drain", as_object("drain", data.get("drain", {})))
     return build(Pipeline, Variable.PIPELINE, {**data, "policy": policy, "policies": policies})
 
 

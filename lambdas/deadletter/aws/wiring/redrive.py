@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from deadletter.aws.clients import Clients, stepfunctions
+from deadletter.aws.clients import Clients, start_client, stepfunctions
 from deadletter.aws.clients import clients as clients_of_process
 from deadletter.aws.executions import StepFunctionsExecutions
 from deadletter.aws.outcomes import DynamoDBOutcomes
+from deadletter.aws.run_start import LambdaRunStarter
 from deadletter.aws.wiring.parts.breaker import breaker_for
 from deadletter.aws.wiring.parts.redriver_setup import redriver_setup_for
 from deadletter.aws.wiring.world import World, in_threads
 from deadletter.contract import MAIN_DLQ
 from deadletter.outage.executions import OutageExecutions
+from deadletter.redrive.drain import OWNER
 from deadletter.redrive.in_parallel import InParallel
 from deadletter.redrive.redriver import Redriver
 from deadletter.redrive.report import Tally, nothing
+from deadletter.redrive.shards import RunStarter
 from deadletter.routing.router import Router
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
@@ -45,12 +48,14 @@ def redriver_for(
     router: Router | None = None,
     in_parallel: InParallel = in_threads,
     outages: OutageExecutions | None = None,
+    starter: RunStarter | None = None,
     count_metric: Callable[[str, int], None] = nothing,
 ) -> Redriver:
     """One run of a pipeline's redriver on the queue `home`.
 
     `home` is the DLQ, the id of a dedicated DLQ, or "parking:<id>", which can only be
-    rescued. `count_metric` publishes a metric at once, which must not be lost with the run.
+    rescued. `starter` starts runs beside this one, where the settings allow it.
+    `count_metric` publishes a metric at once, which must not be lost with the run.
     Raises BadSettings if the pipeline has no such queue.
     """
     tally = Tally(count_metric)
@@ -64,6 +69,10 @@ def redriver_for(
         in_parallel=in_parallel,
         tally=tally,
     )
+    if starter is None and resources.redrive_function:
+        starter = LambdaRunStarter(start_client, resources.redrive_function)
+    if pipeline.drain.shards != OWNER:
+        setup = replace(setup, starter=starter)
     if outages is None and resources.circuit_machine:
         outages = StepFunctionsExecutions(stepfunctions(), resources.circuit_machine, pipeline.name)
     if outages is None or home != MAIN_DLQ:

@@ -1,0 +1,119 @@
+"""The owner of a drain in shards: it records the drain, starts other runs, and sets the pace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from deadletter.message.queue import Depth
+from deadletter.redrive.drain import NO_DRAIN, OWNER, Drain
+from deadletter.redrive.lease import Lease, LeaseUnavailable
+from deadletter.redrive.redriver_setup import RedriverSetup
+from deadletter.redrive.report import Tally
+from deadletter.redrive.shards import RunNotStarted, saved, shard_event, shards_for
+from deadletter.redrive.token_bucket import RateLimiter, TokenBucket
+
+
+class DrainOwner:
+    """The part of one run in a drain; a run alone owns a drain of one shard."""
+
+    def __init__(self, setup: RedriverSetup) -> None:
+        self._setup = setup
+        self._drain = NO_DRAIN
+
+    @property
+    def of(self) -> int:
+        """How many shards there are, this run among them."""
+        return self._drain.of
+
+    def part(self, whole: TokenBucket, letters: int, deadline: float, *, more: bool) -> TokenBucket:
+        """What this run may send of the `whole` bucket; starts other shards for a deep queue.
+
+        `letters` are visible. Without `more` no shard is started; but as long as those of the
+        last drain may be sending, this run leaves them their part. The run has the lease: if
+        an error ends it here, the lease is given back.
+        """
+        if self._setup.starter is None:
+            return whole
+        try:
+            return self._part(whole, letters, deadline, more=more)
+        except BaseException:
+            setup = self._setup
+            report = setup.tally.report(setup.pipeline.name, setup.home, "")
+            setup.lease.give_back(setup.owner, whole, report, setup.clock())
+            raise
+
+    def _part(
+        self, whole: TokenBucket, letters: int, deadline: float, *, more: bool
+    ) -> TokenBucket:
+        pipeline, now = self._setup.pipeline, self._setup.clock()
+        # Read under the lease: an owner may have begun and ended since this run began.
+        before = self._setup.lease.read().drain
+        whole = saved(whole, before, now)
+        of = OWNER
+        if more:
+            of = shards_for(
+                pipeline.drain.shards,
+                letters=letters,
+                rate=whole.rate,
+                burst=whole.burst,
+                fifo=pipeline.fifo,
+            )
+        starts = of > OWNER
+        if before.is_on(now):
+            of = before.of
+        if of == OWNER:
+            return whole
+        part = whole.slowed(1 / of)
+        self._drain = Drain(self._setup.owner, of, deadline, part.rate, part.burst)
+        if starts:
+            self._start()
+        return part
+
+    def keep_pace(self, part: TokenBucket) -> None:
+        """Have the other shards go on at the rate and burst of this run."""
+        if self.of == OWNER or (part.rate, part.burst) == (self._drain.rate, self._drain.burst):
+            return
+        before = self._drain
+        self._drain = replace(before, rate=part.rate, burst=part.burst)
+        try:
+            self._setup.lease.record_drain(self._drain)
+        except LeaseUnavailable as error:
+            # They end with this run, at the rate that they had.
+            self._setup.tally.note_trouble(str(error))
+            self._drain = before
+
+    def _start(self) -> None:
+        # A shard that finds no drain in the lease moves nothing.
+        self._setup.lease.record_drain(self._drain)
+        events = [
+            shard_event(self._setup.home, self._drain, number)
+            for number in range(OWNER + 1, self.of + 1)
+        ]
+        self._setup.in_parallel([partial(start_run, self._setup, event) for event in events])
+
+
+def start_run(setup: RedriverSetup, event: Mapping[str, Any]) -> None:
+    """Start a run beside this one. Without it the rest of the drain is slower, no more."""
+    assert setup.starter is not None, "only a run that can start others asks for one"
+    try:
+        setup.starter.start(event)
+    except RunNotStarted as error:
+        setup.tally.note_trouble(str(error))
+
+
+def following(lease: Lease, tally: Tally) -> Callable[[Depth, RateLimiter], None]:
+    """Keeps the pace of a shard as the owner sets it; `lease` is the owner's."""
+
+    def look(_main: Depth, rate_limiter: RateLimiter) -> None:
+        try:
+            drain = lease.read().drain
+        except LeaseUnavailable as error:
+            tally.note_trouble(str(error))
+            return
+        if drain.rate > 0:
+            rate_limiter.pace(lambda bucket: bucket.paced(drain.rate, drain.burst))
+
+    return look

@@ -1,0 +1,111 @@
+"""A drain in several shards: runs that empty one queue at the same time, each with a share of
+the rate.
+
+One run, the owner, holds the lease of the queue, records the drain there, and starts the others.
+What makes two runs safe beside each other is not here: SQS hides a letter that one of them has
+received, and all of them read the same journal.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from deadletter.contract import MOST_SHARDS
+from deadletter.redrive.drain import OWNER, Drain
+from deadletter.redrive.journal import MAX_PLANS
+from deadletter.redrive.token_bucket import TokenBucket
+
+ENOUGH_LETTERS = 5_000
+"""Visible letters from which a drain has shards, and goes on without waiting for the schedule:
+one run moves as many within minutes."""
+
+LETTERS_A_SHARD = 2_500
+"""Visible letters that are worth a start of a function."""
+
+RATE_A_SHARD = 200.0
+"""Letters a second that one run surely moves where the dependency is not the limit (ADR 30)."""
+
+MOST_HOPS = 12
+"""Runs in a row of which each starts the next. Lambda ends a chain of 16, because it could be a
+loop; the schedule begins a new one within a minute."""
+
+
+class RunNotStarted(Exception):
+    """Another run could not be started, or gave no answer to its start."""
+
+
+class RunStarter(Protocol):
+    """Starts runs of the redriver beside this one."""
+
+    def start(self, event: Mapping[str, Any]) -> None:
+        """Start a run with this event; its end is not waited for. Raises RunNotStarted.
+
+        A start may be repeated, late, or lost.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class DrainShard:
+    """The shard that a run was started for: its number, from 2, and the id of its drain."""
+
+    drain: str
+    number: int
+
+    def belongs_to(self, drain: Drain, now: float) -> bool:
+        """Whether the drain is still on, and has this shard."""
+        return self.drain == drain.id and self.number <= drain.of and drain.is_on(now)
+
+
+def shards_for(
+    wanted: int | None, *, letters: int, rate: float, burst: float, fifo: bool = False
+) -> int:
+    """How many shards a drain has, from 1 to 8.
+
+    `wanted` is the setting, None for auto; `letters` are visible, `rate` (letters a second) and
+    `burst` (letters) are the pipeline's. More shards than the rate needs would only wait for it;
+    and with less than a chunk of the burst each, they would send chunks that are not full.
+    """
+    if letters < ENOUGH_LETTERS:
+        return OWNER
+    if wanted is None:
+        wanted = min(math.ceil(rate / RATE_A_SHARD), int(burst // MAX_PLANS))
+        # Each shard keeps the order of a group; a person may say that this is enough.
+        wanted = OWNER if fifo else wanted
+    return max(OWNER, min(wanted, MOST_SHARDS, letters // LETTERS_A_SHARD))
+
+
+def saved(bucket: TokenBucket, drain: Drain, now: float) -> TokenBucket:
+    """What an owner finds saved at `now` after a drain: while its shards may still be sending,
+    only the last owner's part of the rate was free.
+    """
+    if drain.of == OWNER or drain.until <= bucket.at:
+        return bucket
+    part = bucket.slowed(1 / drain.of).at_moment(min(drain.until, now))
+    return replace(bucket, tokens=part.tokens, at=part.at)
+
+
+def shard_event(home: str, drain: Drain, number: int) -> dict[str, Any]:
+    """The event of a run that is to work on the queue `home` as this shard of a drain."""
+    return {"source": home, "drain": drain.id, "shard": number}
+
+
+def next_event(home: str, hop: int) -> dict[str, Any]:
+    """The event of a run that goes on with the queue `home`, the so-manieth of its chain."""
+    return {"source": home, "hop": hop}
+
+
+def shard_in(event: Mapping[str, Any]) -> DrainShard | None:
+    """The shard that an event asks for; None for any other run."""
+    drain, number = event.get("drain"), event.get("shard")
+    if not isinstance(drain, str) or not isinstance(number, int) or number <= OWNER:
+        return None
+    return DrainShard(drain, number)
+
+
+def hop_in(event: Mapping[str, Any]) -> int:
+    """How many runs started one another before this one; 0 for a run of the schedule."""
+    hop = event.get("hop")
+    return hop if isinstance(hop, int) and hop > 0 else 0

@@ -1,0 +1,51 @@
+"""Drains in shards: thousands of schedules in which runs and their starts go wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.effects import Broken
+from tests.simulation.shards_planted import BUGS
+from tests.simulation.shards_simulator import SORTS, crossed, paced, sharded
+
+CAUGHT_AT = {
+    "two shards send one letter: each reads its own part of the journal alone": (crossed, 80),
+    "a shard deletes what another one has in hand": (crossed, 30),
+    "each shard begins with a burst of its own": (paced, 10),
+}
+"""A schedule that hit a bug when it was planted, tried first: the others take minutes."""
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_drains_in_shards_lose_nothing_and_keep_the_rate(seed: int) -> None:
+    for sort in SORTS:
+        sort(seed)
+
+
+def test_shards_of_these_schedules_do_take_part() -> None:
+    assert sum(paced(seed).took_part for seed in range(5)) >= 10
+    assert sum(sharded(seed).took_part for seed in range(5)) >= 5
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seeds", [range(at, at + 25) for at in range(0, 300, 25)])
+def test_many_drains_in_shards(seeds: range) -> None:
+    for seed in seeds:
+        for sort in SORTS:
+            sort(seed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", BUGS)
+def test_a_bug_planted_in_a_drain_is_caught(name: str) -> None:
+    with BUGS[name](), pytest.raises(Broken):
+        search(name)
+
+
+def search(name: str) -> None:
+    """Schedules, until one is broken."""
+    first, at = CAUGHT_AT.get(name, (paced, 0))
+    first(at)
+    for seed in range(200):
+        for sort in SORTS:
+            sort(seed)
