@@ -12,7 +12,7 @@ COLOURS = ("#1f6feb", "#d29922", "#2da44e", "#cf222e", "#8250df", "#57606a")
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class Curve:
     """A name, and points from left to right."""
 
     name: str
@@ -24,7 +24,7 @@ class Chart:
     """A title, and lines; points that are not above zero are left out."""
 
     title: str
-    lines: Sequence[Line]
+    lines: Sequence[Curve]
 
 
 def charts(drawn: Sequence[Chart]) -> str:
@@ -43,7 +43,7 @@ def charts(drawn: Sequence[Chart]) -> str:
 def _chart(chart: Chart) -> list[str]:
     parts = [f'<text x="{MARGIN}" y="18" font-size="13">{escape(chart.title)}</text>']
     lines = [
-        Line(line.name, [point for point in line.points if min(point) > 0]) for line in chart.lines
+        Curve(line.name, [point for point in line.points if min(point) > 0]) for line in chart.lines
     ]
     points = [point for line in lines for point in line.points]
     if not points:

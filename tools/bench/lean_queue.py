@@ -33,7 +33,7 @@ class OverLimit(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Letters:
+class LetterSeries:
     """What the letters look like.
 
     `tenants` is how many different values `tenantId` has; `groups` is the number of FIFO groups
@@ -98,7 +98,7 @@ class Audited:
 class LeanQueue:
     """The source queue, and the books of what was sent and deleted."""
 
-    def __init__(self, letters: Letters, source_arn: str, began: float) -> None:
+    def __init__(self, letters: LetterSeries, source_arn: str, began: float) -> None:
         self._letters = letters
         self._source_arn = source_arn
         self._sent_at = str(int((began - 3600) * 1000))

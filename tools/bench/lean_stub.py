@@ -45,7 +45,7 @@ from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.contract import ROWS_KEPT, Partition
 from deadletter.failure.failure import Category, Failure
 from deadletter.testing.fakes import Consumed, MemoryDynamoDB
-from tools.bench.lean_queue import Audited, LeanQueue, Letters, OverLimit, number_of
+from tools.bench.lean_queue import Audited, LeanQueue, LetterSeries, OverLimit, number_of
 from tools.bench.redriver import create_tables
 
 PIPELINE = "orders"
@@ -67,7 +67,7 @@ _READS = ("BatchGetItem", "GetItem", "Query", "Scan", "DescribeTable")
 class Conditions:
     """What the stub is asked to be; rates are shares from 0 to 1, by action."""
 
-    letters: Letters
+    letters: LetterSeries
     latency: float = 0.010
     uneven: bool = False
     failing_entries: Mapping[str, float] = field(default_factory=dict)
@@ -175,10 +175,10 @@ def ask(endpoint: str, command: str, **options: Any) -> dict[str, Any]:
         connection.close()
 
 
-class _Ledger:
+class _LetterLedger:
     """A row for each letter, made when it is read; a row that is written becomes a stored one."""
 
-    def __init__(self, letters: Letters, began: float) -> None:
+    def __init__(self, letters: LetterSeries, began: float) -> None:
         store = MemoryDynamoDB(lambda: began)
         create_tables(store)
         client: Any = store
@@ -220,7 +220,7 @@ class _Ledger:
         return item
 
 
-class _Server:
+class _LeanServer:
     """The stub's state, and its answers."""
 
     def __init__(self, conditions: Conditions) -> None:
@@ -240,7 +240,7 @@ class _Server:
         self._last = 0.0
         self._store = MemoryDynamoDB(self.now)
         create_tables(self._store)
-        self._ledger = _Ledger(conditions.letters, self.began) if conditions.ledger else None
+        self._ledger = _LetterLedger(conditions.letters, self.began) if conditions.ledger else None
         self._consumed = self._store.consumed
         self._sent = 0
         self.latency = conditions.latency / conditions.pace
@@ -391,7 +391,7 @@ class _Server:
         answer.pop("ResponseMetadata", None)
         return json.dumps(to_wire(answer))
 
-    def _batch_get(self, request: dict[str, Any], ledger: _Ledger) -> str:
+    def _batch_get(self, request: dict[str, Any], ledger: _LetterLedger) -> str:
         found: dict[str, list[str]] = {}
         rest: dict[str, Any] = {}
         for table, wanted in request["RequestItems"].items():
@@ -409,7 +409,7 @@ class _Server:
         responses = ", ".join(f'"{table}": [{", ".join(rows)}]' for table, rows in found.items())
         return '{"Responses": {' + responses + '}, "UnprocessedKeys": {}}'
 
-    def _store_rows(self, request: Any, ledger: _Ledger) -> None:
+    def _store_rows(self, request: Any, ledger: _LetterLedger) -> None:
         """Store the rows of the ledger that a request is about to change."""
         if isinstance(request, dict):
             key = request.get("Key", request.get("Item"))
@@ -470,10 +470,10 @@ class _Server:
         return {"items": sum(attribute in item for item in self._store.items(table))}
 
 
-class _Connection(asyncio.Protocol):
+class _LeanConnection(asyncio.Protocol):
     """One connection: requests are answered one after the other."""
 
-    def __init__(self, server: _Server) -> None:
+    def __init__(self, server: _LeanServer) -> None:
         self._server = server
         self._received = bytearray()
         self._transport: asyncio.Transport | None = None
@@ -556,10 +556,10 @@ def to_wire(value: Any) -> Any:
 
 
 async def _serve(options: dict[str, Any]) -> None:
-    letters = Letters(**options.pop("letters"))
-    server = _Server(Conditions(letters=letters, **options))
+    letters = LetterSeries(**options.pop("letters"))
+    server = _LeanServer(Conditions(letters=letters, **options))
     loop = asyncio.get_running_loop()
-    listener = await loop.create_server(lambda: _Connection(server), "127.0.0.1", 0)
+    listener = await loop.create_server(lambda: _LeanConnection(server), "127.0.0.1", 0)
     port = listener.sockets[0].getsockname()[1]
     server.endpoint = f"http://127.0.0.1:{port}"
     print(port, server.began, flush=True)

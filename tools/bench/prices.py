@@ -17,6 +17,9 @@ GB_SECOND = 0.0000133334
 MEMORY_GB = 512 / 1024
 """Of each of our functions, as deployed."""
 
+CPU_SHARE = 512 / 1769
+"""The part of a core that Lambda gives a function of this memory (1,769 MB are a whole one)."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dollars:
@@ -30,6 +33,14 @@ class Dollars:
     @property
     def total(self) -> float:
         return self.sqs + self.dynamodb + self.invocations + self.duration
+
+
+def billed_seconds(*, cpu: float, waits: float = 0.0, at_least: float = 0.0) -> float:
+    """How long a function runs on Lambda: its CPU at its share of a core, and what it waits for.
+
+    Never less than `at_least`: a run that keeps to a pace takes its time.
+    """
+    return max(at_least, cpu / CPU_SHARE + waits)
 
 
 def dollars_per_million(

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from tools.bench.lean_queue import LeanQueue, Letters, OverLimit, number_of
+from tools.bench.lean_queue import LeanQueue, LetterSeries, OverLimit, number_of
 
-LETTERS = Letters(number=25, body_bytes=200)
+LETTERS = LetterSeries(number=25, body_bytes=200)
 NOW = 1_000_000.0
 
 
-def queue(letters: Letters = LETTERS) -> LeanQueue:
+def queue(letters: LetterSeries = LETTERS) -> LeanQueue:
     return LeanQueue(letters, "arn:source", NOW)
 
 
@@ -61,7 +61,7 @@ def test_a_deleted_letter_does_not_come_back() -> None:
 
 
 def test_a_group_is_under_one_lock_at_a_time_and_keeps_its_order() -> None:
-    source = queue(Letters(number=6, groups=2))
+    source = queue(LetterSeries(number=6, groups=2))
     received = source.receive(2, 30.0, NOW)
     assert [number for number, _ in received] == [0, 2]
     assert [number for number, _ in source.receive(10, 10.0, NOW)] == [1, 3, 5]

@@ -15,12 +15,12 @@ from botocore.exceptions import ClientError
 
 from infra import dashboard_costs
 from tools.bench import moving, prices
-from tools.bench.chart import Chart, Line, charts
-from tools.bench.lean_queue import Audited, Letters
+from tools.bench.chart import Chart, Curve, charts
+from tools.bench.lean_queue import Audited, LetterSeries
 from tools.bench.lean_stub import MAIN, SOURCE, Conditions, LeanStub
-from tools.bench.moving import Drained, Figures, Goal
+from tools.bench.moving import Drained, FigureGoal, Medians
 
-FEW = Conditions(letters=Letters(number=40, body_bytes=200), latency=0.0)
+FEW = Conditions(letters=LetterSeries(number=40, body_bytes=200), latency=0.0)
 CLEAN = Audited(arrived=40, unfinished=0, lost=0, duplicated=0, changed=0)
 
 
@@ -73,7 +73,7 @@ def test_what_the_naive_threads_lose_is_found() -> None:
 
 
 def test_three_matching_rules_and_four_destinations_are_really_used() -> None:
-    conditions = replace(FEW, letters=Letters(number=40, body_bytes=200, tenants=4))
+    conditions = replace(FEW, letters=LetterSeries(number=40, body_bytes=200, tenants=4))
     row = moving.drained(
         "uneven",
         "deadletter",
@@ -106,7 +106,7 @@ def test_the_stubs_clock_runs_as_fast_as_asked_and_seconds_are_its_own() -> None
 
 def test_the_stub_throttles_fails_and_bills_as_asked() -> None:
     conditions = Conditions(
-        letters=Letters(number=10, body_bytes=100_000),
+        letters=LetterSeries(number=10, body_bytes=100_000),
         latency=0.0,
         throttles={"DeleteMessage": 1.0},
     )
@@ -129,7 +129,7 @@ def test_the_stub_throttles_fails_and_bills_as_asked() -> None:
 
 def test_a_row_of_the_ledger_is_there_for_each_letter_and_can_be_written(stub: LeanStub) -> None:
     dynamodb = client(stub, "dynamodb")
-    name = f"orders#ledger#{Letters(number=40).id(7)}"
+    name = f"orders#ledger#{LetterSeries(number=40).id(7)}"
     keys = [{"pk": {"S": name}, "sk": {"S": "row"}}, {"pk": {"S": "none"}, "sk": {"S": "row"}}]
 
     def read() -> Any:
@@ -157,13 +157,13 @@ def test_a_row_of_the_ledger_is_there_for_each_letter_and_can_be_written(stub: L
 
 
 def test_a_goal_is_reached_or_not_and_says_so(ours: Drained) -> None:
-    assert Goal("calls", "≤", 0.305, 0.3049).is_reached
-    assert not Goal("calls", "≤", 0.305, 0.306).is_reached
-    assert Goal("speed", "≥", 0.7, 0.7).is_reached
-    assert not Goal("speed", "≥", 0.7, None).is_reached
-    assert "NO" in str(Goal("calls", "≤", 0.305, 0.4))
+    assert FigureGoal("calls", "≤", 0.305, 0.3049).is_reached
+    assert not FigureGoal("calls", "≤", 0.305, 0.306).is_reached
+    assert FigureGoal("speed", "≥", 0.7, 0.7).is_reached
+    assert not FigureGoal("speed", "≥", 0.7, None).is_reached
+    assert "NO" in str(FigureGoal("calls", "≤", 0.305, 0.4))
     threads = replace(ours, way="threads", cpu=ours.cpu / 3)
-    figures = Figures([ours, replace(ours, cpu=ours.cpu * 3), threads])
+    figures = Medians([ours, replace(ours, cpu=ours.cpu * 3), threads])
     ratio = figures.ratio("cpu", ("ways", "deadletter boto3"), ("ways", "threads"))
     assert ratio == pytest.approx(6.0)
     measured = {goal.what: goal.measured for goal in moving.goals([ours, threads])}
@@ -190,7 +190,7 @@ def test_figures_and_picture_are_written_and_a_lost_letter_fails(
 
 
 def test_a_chart_without_points_says_so_and_names_are_escaped() -> None:
-    text = charts([Chart("a & b", []), Chart("c", [Line("x < y", [(1, 2), (10, 20)])])])
+    text = charts([Chart("a & b", []), Chart("c", [Curve("x < y", [(1, 2), (10, 20)])])])
     assert "a &amp; b" in text
     assert "not measured" in text
     assert "x &lt; y" in text
