@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -198,3 +199,14 @@ def test_a_binary_value_is_strict_base64(text: str) -> None:
 )
 def test_the_region_of_a_record_is_that_of_its_queue(arn: str, region: str) -> None:
     assert to_event(letter(), receipt_handle="h", source_arn=arn)["awsRegion"] == region
+
+
+def test_a_letters_json_is_kept_until_it_is_taken() -> None:
+    letter = Letter("m", "é \ud800")
+    first = letter.encoded
+    assert letter.encoded is first
+    assert letter.take_encoded() is first
+    assert letter.encoded is not first
+    assert json.loads(letter.encoded) == to_json(letter)
+    assert letter == Letter("m", "é \ud800")
+    assert json.loads(replace(letter, body="other").encoded)["body"] == "other"

@@ -12,12 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deadletter.aws.router import LambdaRouter
-from deadletter.message.letter import Letter
+from deadletter.message.letter import Letter, to_json
 from deadletter.message.queue import ReceivedLetter
-from deadletter.redrive import letters_in_hand, router_client
+from deadletter.redrive import letters_in_hand
 from deadletter.redrive.letters_in_hand import LettersInHand
 from deadletter.redrive.router_client import MAX_REQUEST, request_bytes
-from deadletter.routing import wire
 from deadletter.routing.wire import answer_event
 from deadletter.testing.clock import START
 from deadletter.testing.fakes import MemoryLambda
@@ -104,22 +103,27 @@ def test_a_request_fits_and_none_is_smaller_than_it_must_be(sizes: list[int], mo
             assert sum(map(request_bytes, [*request, after[0]])) > MAX_REQUEST
 
 
-def test_a_run_encodes_each_letter_once_to_measure_it_and_once_to_ask(
+def test_a_run_encodes_each_letter_once_to_measure_it_and_to_ask(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     stage = Stage()
     copies = {stage.put(json.dumps({"n": n}), stage.dlq) for n in range(35)}
     encoded: Counter[str] = Counter()
+    asked: list[Any] = []
 
-    def counted(question: Any) -> dict[str, Any]:
-        encoded[question.letter.message_id] += 1
-        return wire.question_to_json(question)
+    def counted(letter: Letter) -> dict[str, Any]:
+        encoded[letter.message_id] += 1
+        return to_json(letter)
 
-    monkeypatch.setattr(router_client, "question_to_json", counted)
-    monkeypatch.setattr("deadletter.aws.router.question_to_json", counted)
+    def answer(event: Any, _: Any) -> Any:
+        asked.extend(event.get("letters", []))
+        return answer_event(router, event)
+
+    monkeypatch.setattr("deadletter.message.letter.to_json", counted)
     functions: Any = MemoryLambda(stage.clock, lambda: "request")
     router: Any = stage.router
-    functions.register("router", lambda event, _: answer_event(router, event))
+    functions.register("router", answer)
     report = stage.run(router=LambdaRouter(functions, "router"))
     assert report.counts["Redriven"] == 35
-    assert encoded == dict.fromkeys(copies, 2)
+    assert encoded == dict.fromkeys(copies, 1)
+    assert {letter["id"] for letter in asked} == copies

@@ -36,7 +36,9 @@ from deadletter.routing.wire import (
     answer_event,
     answer_from_json,
     answer_to_json,
+    encoded_question,
     lanes_from_json,
+    question_bytes,
     question_from_json,
     question_to_json,
 )
@@ -621,6 +623,8 @@ def test_only_a_single_verdict_on_a_letter_of_the_question_is_usable() -> None:
 def test_a_question_comes_over_the_wire_as_it_was(questions: list[Question]) -> None:
     for question in questions:
         in_json = json.loads(json.dumps(question_to_json(question)))
+        assert question_bytes(question) == len(encoded := encoded_question(question))
+        assert json.loads(encoded) == in_json
         assert question_from_json(in_json) == question
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from deadletter.aws.errors import AWS_ERRORS, refusal
 from deadletter.message.letter import compact_json
 from deadletter.routing.router import LaneAnswer, Question, RouterAnswer, RouterUnavailable
-from deadletter.routing.wire import answer_from_json, lanes_from_json, question_to_json
+from deadletter.routing.wire import answer_from_json, encoded_question, lanes_from_json
 
 if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
@@ -25,8 +25,8 @@ class LambdaRouter:
         self._function = function
 
     def decide(self, questions: Sequence[Question]) -> RouterAnswer:
-        letters = [question_to_json(question) for question in questions]
-        return answer_from_json(self._ask({"letters": letters}))
+        letters = b",".join(encoded_question(question) for question in questions)
+        return answer_from_json(self._ask(b'{"letters":[%b]}' % letters))
 
     def select(
         self, questions: Sequence[Question], selection: Selection, *, release: bool = False
@@ -34,16 +34,16 @@ class LambdaRouter:
         # Only replay runs select: the other functions load fewer modules.
         from deadletter.routing.picks_wire import picks_from_json, selection_request
 
-        return picks_from_json(self._ask(selection_request(questions, selection, release=release)))
+        return picks_from_json(
+            self._ask(compact_json(selection_request(questions, selection, release=release)))
+        )
 
     def open_lanes(self, lanes: Sequence[str]) -> LaneAnswer:
-        return lanes_from_json(self._ask({"lanes": list(lanes)}), lanes)
+        return lanes_from_json(self._ask(compact_json({"lanes": list(lanes)})), lanes)
 
-    def _ask(self, question: dict[str, Any]) -> Any:
+    def _ask(self, question: bytes) -> Any:
         try:
-            answer = self._client.invoke(
-                FunctionName=self._function, Payload=compact_json(question)
-            )
+            answer = self._client.invoke(FunctionName=self._function, Payload=question)
             payload = answer["Payload"].read()
         except AWS_ERRORS as error:
             raise RouterUnavailable(refusal(error, "lambda", self._function)) from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import MAX_ATTRIBUTES, MAX_BYTES, Attribute, Letter, size_of
@@ -50,11 +50,11 @@ class Envelope:
     deduplication_id: str | None = None
     delay: int | None = None
     kept_as: str | None = None
+    size: int = field(init=False, repr=False, compare=False)
+    """Bytes as SQS counts them."""
 
-    @property
-    def size(self) -> int:
-        """Bytes as SQS counts them."""
-        return size_of(self.body, self.attributes)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "size", size_of(self.body, self.attributes))
 
 
 def seal(
@@ -75,25 +75,23 @@ def seal(
     """
     kept_as = stamps.kept_name(letter, stamp, queue.max_bytes)
     original = stamps.producer_attributes(letter, kept_as)
-    attributes = {**original, stamps.NAME: stamps.attribute(stamp)}
-    marked = (
-        len(attributes) <= MAX_ATTRIBUTES and size_of(letter.body, attributes) <= queue.max_bytes
-    )
-    if not marked:
-        attributes = original
-        delay = max(delay, UNMARKED_DELAY) if consumed else delay
-    return Envelope(
+    marked = Envelope(
         copy=letter.message_id,
         body=letter.body,
-        attributes=attributes,
+        attributes={**original, stamps.NAME: stamps.attribute(stamp)},
         stamp=stamp,
-        marked=marked,
+        marked=True,
         trace_header=trace_without_lineage(letter.system.get("AWSTraceHeader")),
         group=letter.group if queue.fifo else _fair_group(letter.group, stamp, consumed),
         deduplication_id=deduplication_id(letter.message_id) if queue.fifo else None,
         delay=None if queue.fifo else delay,
         kept_as=kept_as,
     )
+    if len(marked.attributes) <= MAX_ATTRIBUTES and marked.size <= queue.max_bytes:
+        return marked
+    if consumed and not queue.fifo:
+        delay = max(delay, UNMARKED_DELAY)
+    return replace(marked, attributes=original, marked=False, delay=None if queue.fifo else delay)
 
 
 def _fair_group(group: str | None, stamp: Stamp, consumed: bool) -> str | None:

@@ -50,6 +50,7 @@ class Letter:
     body: str
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
     system: Mapping[str, str] = field(default_factory=dict)
+    _encoded: bytes | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def size(self) -> int:
@@ -83,6 +84,20 @@ class Letter:
     def sent_ms(self) -> int | None:
         """When this copy was sent, in epoch milliseconds; None if SQS did not say."""
         return whole_number(self.system.get("SentTimestamp"))
+
+    @property
+    def encoded(self) -> bytes:
+        """Its JSON, which is kept until it is taken: it is measured first, and sent later."""
+        if self._encoded is None:
+            object.__setattr__(self, "_encoded", compact_json(to_json(self)))
+            assert self._encoded is not None
+        return self._encoded
+
+    def take_encoded(self) -> bytes:
+        """Its JSON, to be sent now; it is kept no longer, because it may be large."""
+        encoded = self.encoded
+        object.__setattr__(self, "_encoded", None)
+        return encoded
 
 
 def utf8(text: str) -> bytes:

@@ -163,24 +163,26 @@ class QueueWorker:
         sent: list[tuple[ReceivedLetter, Confirmation]] = []
         for received in chunk:
             copy = received.letter.message_id
+            # Most letters are in no intent: one question for all that follow.
+            stands = copy in self._on_record or later.stands(copy)
             confirmation = (
-                later.confirmation_of(copy)
+                (later.confirmation_of(copy) if stands else None)
                 or in_room.get(copy)
                 or self._mover.confirmation_of(copy)
             )
-            if confirmation is not None:
-                sent.append((received, confirmation))
-            elif (
+            is_busy = stands and (
                 intents.is_busy(copy)
                 or later.is_busy(copy)
-                or self._mover.is_unknown(copy)
                 or (later.may_be_in_room(copy) and not intents.may_be_in_room(copy))
-            ):
+            )
+            if confirmation is not None:
+                sent.append((received, confirmation))
+            elif is_busy or self._mover.is_unknown(copy):
                 self._keep_locked([received])
             elif self._is_foreign(received) or self._group_of(received) in self._stopped_groups:
                 self._leave([received])
             else:
-                if intents.may_be_sent(copy) or later.may_be_sent(copy):
+                if stands and (intents.may_be_sent(copy) or later.may_be_sent(copy)):
                     maybe_sent.add(copy)
                 unmoved.append(received)
         self._tally.count_tried(len(sent) + len(unmoved))

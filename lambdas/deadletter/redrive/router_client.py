@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from deadletter.contract import Metric
-from deadletter.message.letter import compact_json
 from deadletter.message.queue import ReceivedLetter
 from deadletter.redrive.order import Order
 from deadletter.redrive.report import Tally
@@ -20,7 +19,7 @@ from deadletter.routing.router import (
     question_about,
     usable_verdicts,
 )
-from deadletter.routing.wire import question_to_json
+from deadletter.routing.wire import question_bytes
 
 MAX_REQUEST = 4_500_000
 """Bytes of one router request: Lambda refuses more than 6 MB, and one letter always fits."""
@@ -29,7 +28,7 @@ MAX_REQUEST = 4_500_000
 def request_bytes(received: ReceivedLetter) -> int:
     """Bytes that a letter adds to a router request, its comma included."""
     question = question_about(received, served=True, admitted=received.held_by)
-    return len(compact_json(question_to_json(question))) + 1
+    return question_bytes(question) + 1
 
 
 class VerdictSource(Protocol):

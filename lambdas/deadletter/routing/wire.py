@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from deadletter.contract import MAIN_DLQ
 from deadletter.failure.failure import FailureKind
 from deadletter.message import stamp as stamps
-from deadletter.message.letter import NotALetter, from_json, to_json
+from deadletter.message.letter import NotALetter, compact_json, from_json, to_json
 from deadletter.routing import decision as decisions
 from deadletter.routing.decision import NotADecision
 from deadletter.routing.router import (
@@ -28,8 +28,22 @@ if TYPE_CHECKING:
 
 def question_to_json(question: Question) -> dict[str, Any]:
     """The question as it is sent to the router's function; `question_from_json` is its inverse."""
+    return {**to_json(question.letter), **_besides_letter(question)}
+
+
+def question_bytes(question: Question) -> int:
+    """The length of the question's encoded JSON."""
+    return len(question.letter.encoded) + len(compact_json(_besides_letter(question))) - 1
+
+
+def encoded_question(question: Question) -> bytes:
+    """The question's JSON; it takes the JSON that its letter was measured by."""
+    besides = compact_json(_besides_letter(question))
+    return b"%b,%b" % (question.letter.take_encoded()[:-1], besides[1:])
+
+
+def _besides_letter(question: Question) -> dict[str, Any]:
     return {
-        **to_json(question.letter),
         "home": question.home,
         **({"served": True} if question.served else {}),
         **({"spared": question.spared} if question.spared else {}),
