@@ -634,7 +634,7 @@ def work_off(stage: Stage) -> None:
 
 
 def test_a_rate_that_finds_itself_goes_on_from_run_to_run(stage: Stage) -> None:
-    dead(stage, 9_000)
+    dead(stage, 5_000)
     rates = minutes(stage, 2, lambda: work_off(stage))
     # Without delays it doubles every ten seconds or so, from 50 a second.
     assert rates[0] >= 200
