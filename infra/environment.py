@@ -51,6 +51,7 @@ RUNTIME_KEYS = {
     "backlog_limit",
     "workers",
     "drain",
+    "transport",
     "parking_for",
     "ordering_key",
     "sequence",

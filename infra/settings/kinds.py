@@ -35,6 +35,7 @@ from deadletter.contract import (
     LedgerContext,
     LedgerMessage,
     Mode,
+    Transport,
 )
 
 from ..arn import Arn, NotAnArn
@@ -260,6 +261,7 @@ if TYPE_CHECKING:
     LedgerContextText = LedgerContext
     CollisionText = Collision
     KeyPolicyText = KeyPolicy
+    TransportText = Transport
     ParkedForText = str
 else:
     # Of an enum, pydantic takes only members; of a Literal also the text that a person types.
@@ -269,6 +271,7 @@ else:
     LedgerContextText = Literal[tuple(LedgerContext)]
     CollisionText = Literal[tuple(Collision)]
     KeyPolicyText = Literal[tuple(KeyPolicy)]
+    TransportText = Literal[tuple(Transport)]
     ParkedForText = Literal[tuple(str(key) for key in PARKED_FOR)]
 
 

@@ -40,6 +40,7 @@ from .kinds import (
     RateOrAuto,
     Seconds,
     Settings,
+    TransportText,
 )
 from .policy import PolicySettings, RetrySettings
 from .queues import VISIBILITY_PER_TIMEOUT, DeadLetterQueue, DedicatedQueue, MainQueue
@@ -183,6 +184,11 @@ class PipelineSettings(Settings):
     )
     drain: DrainSettings = Field(
         default=DrainSettings(), description="how a queue of thousands of letters is drained"
+    )
+    transport: TransportText = Field(
+        default=PIPELINE.transport,
+        description="how the calls that every letter needs go to AWS: thin needs less CPU time,"
+        " boto3 makes all of them by boto3",
     )
     dedicated: dict[Id, DedicatedQueue] = Field(
         default_factory=dict, description="DLQs for isolated tenants, by the id that rules use"

@@ -73,6 +73,13 @@ class LedgerContext(StrEnum):
     NONE = "none"
 
 
+class Transport(StrEnum):
+    """How the calls that every letter needs go to AWS: with little CPU time, or all by boto3."""
+
+    THIN = "thin"
+    BOTO3 = "boto3"
+
+
 class Collision(StrEnum):
     """What becomes of a message whose idempotency key belongs to a processed message with
     another payload: parked, or processed and counted."""
@@ -974,6 +981,7 @@ class PipelineDefaults(NamedTuple):
     burst: int = 500
     backlog_limit: int = 10_000
     workers: int = 4
+    transport: Transport = Transport.THIN
 
 
 PIPELINE = PipelineDefaults()

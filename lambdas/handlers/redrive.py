@@ -9,7 +9,7 @@ from deadletter.aws.wiring.redrive import clients, redriver_for
 from deadletter.contract import MAIN_DLQ, NAMESPACE
 from deadletter.redrive.redriver import run_as_asked
 from handlers.metrics import count_metric, dimensions, unit
-from handlers.runtime import settings, world
+from handlers.runtime import settings, transport, world
 
 logger = Logger(service="redrive")
 metrics = Metrics(namespace=NAMESPACE)
@@ -25,7 +25,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """
     home = event.get("source", MAIN_DLQ)
     deadline = world().clock() + context.get_remaining_time_in_millis() / 1000
-    redriver = redriver_for(*settings(), clients(), world(), home=home, count_metric=count_metric)
+    made = clients(transport())
+    redriver = redriver_for(*settings(), made, world(), home=home, count_metric=count_metric)
     report = run_as_asked(redriver, event, deadline)
     for dimension, value in dimensions(report.pipeline).items():
         metrics.add_dimension(dimension, value)

@@ -9,10 +9,12 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from deadletter.aws.wiring.replay import replay_clients, replay_steps_for
 from deadletter.replay.machine import replay_event
 from handlers.metrics import count_metric
-from handlers.runtime import settings, world
+from handlers.runtime import settings, transport, world
 
 logger = Logger(service="replay")
-steps = cache(lambda: replay_steps_for(*settings(), replay_clients(), world(), count_metric))
+steps = cache(
+    lambda: replay_steps_for(*settings(), replay_clients(transport()), world(), count_metric)
+)
 
 
 @logger.inject_lambda_context

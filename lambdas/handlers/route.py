@@ -9,10 +9,10 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from deadletter.aws.wiring.route import clients, router_for
 from deadletter.routing.direct_router import DirectRouter
 from deadletter.routing.wire import answer_event
-from handlers.runtime import settings, world
+from handlers.runtime import settings, transport, world
 
 logger = Logger(service="route")
-router = cache(lambda: router_for(*settings(), clients(), world()))
+router = cache(lambda: router_for(*settings(), clients(transport()), world()))
 
 
 @logger.inject_lambda_context

@@ -10,6 +10,7 @@ import pytest
 
 import handlers.metrics
 import handlers.redrive
+from deadletter.contract import Transport
 from deadletter.redrive.report import Report
 from deadletter.redrive.shards import DrainShard
 from deadletter.settings.pipeline import Pipeline
@@ -48,7 +49,8 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
     runs = Runs()
     monkeypatch.setenv("APP", "shop")
     monkeypatch.setattr(handlers.redrive, "settings", lambda: (Pipeline("orders"), Resources()))
-    monkeypatch.setattr(handlers.redrive, "clients", lambda: None)
+    monkeypatch.setattr(handlers.redrive, "transport", lambda: Transport.BOTO3)
+    monkeypatch.setattr(handlers.redrive, "clients", lambda _transport: None)
     monkeypatch.setattr(handlers.redrive, "redriver_for", lambda *_, **__: runs)
     return runs
 

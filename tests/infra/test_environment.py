@@ -17,6 +17,7 @@ from deadletter.contract import (
     LedgerContext,
     LedgerMessage,
     Mode,
+    Transport,
 )
 from deadletter.settings import registration
 from deadletter.settings.backoff import Backoff
@@ -73,6 +74,7 @@ EVERYTHING: dict[str, Any] = {
     "backlog_limit": 11,
     "workers": 2,
     "drain": {"shards": 4},
+    "transport": "boto3",
     "dedicated": {"vip": {}},
     "parking": ["later"],
     "parking_for": {"POISON": "later", "PERMANENT:schema": "later"},
@@ -132,6 +134,7 @@ def test_a_pipeline_that_says_everything_is_understood() -> None:
         backlog_limit=11,
         workers=2,
         drain=DrainPolicy(shards=4),
+        transport=Transport.BOTO3,
         dedicated=("vip",),
         parking_for={"POISON": "later", "PERMANENT:schema": "later"},
         ordering_key="body.customer",

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from deadletter.circuit.state import CircuitPolicy
-from deadletter.contract import Body, KeyPolicy, LedgerContext, LedgerMessage, Mode
+from deadletter.contract import Body, KeyPolicy, LedgerContext, LedgerMessage, Mode, Transport
 from deadletter.settings.backoff import Backoff
 from deadletter.settings.json_fields import BadSettings
 from deadletter.settings.pipeline import Pipeline, ReplayPolicy, RetryPolicy, pipeline_from_json
@@ -39,6 +39,7 @@ def test_every_field_of_a_pipeline_can_be_set() -> None:
                 "park_permanent": False,
                 "retry": {"cap": 60},
                 "refuse_when_open": True,
+                "transport": "boto3",
                 "rate": 5,
                 "ordering_key": "body.customer",
                 "sequence": "body.version",
@@ -64,6 +65,7 @@ def test_every_field_of_a_pipeline_can_be_set() -> None:
         park_permanent=False,
         retry=Backoff(base=10, factor=2, cap=60, floor=1),
         refuse_when_open=True,
+        transport=Transport.BOTO3,
         rate=5,
         ordering_key="body.customer",
         sequence="body.version",
@@ -85,6 +87,7 @@ def test_every_field_of_a_pipeline_can_be_set() -> None:
         ({"body": "xml"}, "PIPELINE: 'xml' is not a valid Body"),
         ({"ledger_message": "all"}, "PIPELINE: 'all' is not a valid LedgerMessage"),
         ({"ledger_context": "all"}, "PIPELINE: 'all' is not a valid LedgerContext"),
+        ({"transport": "fast"}, "PIPELINE: 'fast' is not a valid Transport"),
         ({"policy": 5}, "policy must be a JSON object"),
         ({"policy": {"attempts": 5}}, "policy: unknown key 'attempts'"),
         ({"policy": {"backoff": {"base_seconds": 5}}}, "policy.backoff: unknown key"),

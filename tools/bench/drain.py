@@ -401,8 +401,9 @@ def _do(job: Job) -> None:
         # Its imports and clients belong to the start.
         import handlers.redrive  # noqa: F401 - loaded before the clock starts
         from deadletter.aws.clients import clients
+        from deadletter.contract import Transport
 
-        clients()
+        clients(Transport(job.pipeline.get("transport", Transport.THIN)))
         before = resource.getrusage(resource.RUSAGE_SELF)
         result = _deadletter(job)
     else:

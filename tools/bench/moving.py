@@ -38,7 +38,6 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "lambdas"))
 
-from deadletter import contract
 from deadletter.aws.journal import DynamoDBJournal
 from deadletter.contract import MAIN_DLQ, ROWS_KEPT, Metric
 from deadletter.redrive.journal import Intent, Plan
@@ -79,11 +78,8 @@ BATCHED = ("SendMessageBatch", "DeleteMessageBatch", "ChangeMessageVisibilityBat
 
 
 def transports() -> Mapping[str, Mapping[str, str]]:
-    """Environment of our functions by transport; thin only where the product has it."""
-    variable = getattr(contract.Variable, "TRANSPORT", None)
-    if variable is None:
-        return {"boto3": {}}
-    return {"boto3": {variable: "boto3"}, "thin": {variable: "thin"}}
+    """What our settings say, by transport."""
+    return {name: {"transport": name} for name in ("boto3", "thin")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,8 +131,7 @@ def drained(
             endpoint=stub.endpoint,
             began=stub.began,
             pace=conditions.pace,
-            pipeline=pipeline,
-            environment=transports().get(transport, {}),
+            pipeline={**pipeline, **transports()[transport]},
             scheduled=scheduled,
             most_runs=most_runs,
             run_seconds=run_seconds,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from threading import Event
+from typing import TYPE_CHECKING, TypeVar
 
 import boto3
+from botocore.compat import get_current_datetime
 from botocore.config import Config
 from botocore.session import get_session
 
@@ -18,6 +20,7 @@ from deadletter.aws.consumer_clients import brief_stepfunctions as brief_stepfun
 from deadletter.aws.consumer_clients import consumer_clients as consumer_clients
 from deadletter.aws.consumer_clients import polling as polling
 from deadletter.aws.consumer_clients import ssm as ssm
+from deadletter.contract import PIPELINE, Transport
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
     from mypy_boto3_ssm import SSMClient
     from mypy_boto3_stepfunctions import SFNClient
+
+C = TypeVar("C")
 
 # A call that hangs keeps letters locked: give up early, retry, and leave the rest to the next
 # run.
@@ -95,15 +100,34 @@ class WatchClients:
 
 
 @cache
-def clients() -> Clients:
+def clients(transport: Transport = PIPELINE.transport) -> Clients:
     """The clients of router, redriver and probe; boto3 finds credentials and region."""
     return Clients(
-        sqs=boto3.client("sqs", config=_CONFIG),
-        sending=boto3.client("sqs", config=SENDING),
-        dynamodb=boto3.client("dynamodb", config=_TABLES),
-        journal=boto3.client("dynamodb", config=_JOURNAL),
+        sqs=_hot(boto3.client("sqs", config=_CONFIG), transport),
+        sending=_hot(boto3.client("sqs", config=SENDING), transport),
+        dynamodb=_hot(boto3.client("dynamodb", config=_TABLES), transport),
+        journal=_hot(boto3.client("dynamodb", config=_JOURNAL), transport),
         s3=boto3.client("s3", config=_BODIES),
-        functions=boto3.client("lambda", config=_PATIENT),
+        functions=_hot(boto3.client("lambda", config=_PATIENT), transport),
+    )
+
+
+def _hot(client: C, transport: Transport) -> C:
+    """The client for calls that every letter needs."""
+    # It has made the client, with these credentials. Accounts in memory have no session.
+    session = getattr(boto3, "DEFAULT_SESSION", None)
+    if transport is Transport.BOTO3 or session is None:
+        return client
+    # With boto3 alone, none of it is loaded.
+    from deadletter.aws.wire.thin_client import thin
+
+    return thin(
+        client,
+        credentials=session.get_credentials(),
+        now=get_current_datetime,
+        # An event that never comes.
+        wait=Event().wait,
+        bundle=ca_bundle(),
     )
 
 
@@ -182,6 +206,7 @@ def heartbeat_client() -> CloudWatchClient:
     return boto3.client("cloudwatch", config=_CONFIG)
 
 
+@cache
 def ca_bundle() -> str | None:
     """The file of the certificates that boto3 trusts; None if those of the system."""
     bundle = get_session().get_config_variable("ca_bundle")

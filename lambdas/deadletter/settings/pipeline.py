@@ -15,6 +15,7 @@ from deadletter.contract import (
     LedgerContext,
     LedgerMessage,
     Mode,
+    Transport,
     Variable,
 )
 from deadletter.settings.backoff import Backoff
@@ -123,6 +124,7 @@ class Pipeline:
     backlog_limit: int = contract.PIPELINE.backlog_limit
     workers: int = contract.PIPELINE.workers
     drain: DrainPolicy = field(default_factory=DrainPolicy)
+    transport: Transport = contract.PIPELINE.transport
     dedicated: tuple[str, ...] = ()
     parking_for: Mapping[str, str] = field(default_factory=dict)
     ordering_key: str | None = None
@@ -157,6 +159,7 @@ def pipeline_from_json(text: str) -> Pipeline:
             data["collision"] = Collision(data["collision"])
         data["ledger_message"] = LedgerMessage(data.get("ledger_message", LedgerMessage.REDACTED))
         data["ledger_context"] = LedgerContext(data.get("ledger_context", LedgerContext.PLAIN))
+        data["transport"] = Transport(data.get("transport", contract.PIPELINE.transport))
         replay = as_object("replay", data.get("replay", {}))
         for name in ("on_failure", "on_unknown"):
             if name in replay:

@@ -13,7 +13,7 @@ from deadletter.aws.run_start import LambdaRunStarter
 from deadletter.aws.wiring.parts.breaker import breaker_for
 from deadletter.aws.wiring.parts.redriver_setup import redriver_setup_for
 from deadletter.aws.wiring.world import World, in_threads
-from deadletter.contract import MAIN_DLQ
+from deadletter.contract import MAIN_DLQ, PIPELINE, Transport
 from deadletter.outage.executions import OutageExecutions
 from deadletter.redrive.drain import OWNER
 from deadletter.redrive.in_parallel import InParallel
@@ -27,13 +27,13 @@ from deadletter.settings.resources import Resources
 __all__ = ["clients", "redriver_for"]
 
 
-def clients() -> Clients:
+def clients(transport: Transport = PIPELINE.transport) -> Clients:
     """The clients of one run, whose sends begin on new connections.
 
     SQS closes a connection that is idle between two runs, and a function that sleeps may not
     notice: a send on it, which has one try, would be a send without an answer.
     """
-    made = clients_of_process()
+    made = clients_of_process(transport)
     made.sending.close()
     return made
 
