@@ -7,7 +7,10 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from boto3.dynamodb.types import DYNAMODB_CONTEXT, Binary, TypeDeserializer
 from botocore.exceptions import ClientError, ReadTimeoutError
+from hypothesis import given
+from hypothesis import strategies as st
 
 from deadletter.aws.errors import StillUnprocessed
 from deadletter.aws.table import (
@@ -17,6 +20,8 @@ from deadletter.aws.table import (
     changes,
     conditional,
     conflicting_item,
+    plain,
+    stored,
     stored_number,
 )
 
@@ -120,3 +125,66 @@ def test_a_query_with_a_limit_ends_at_it() -> None:
     client: Any = Client({"Items": [KEY, KEY], "LastEvaluatedKey": KEY})
     assert len(DynamoDBTable(client, "letters").query("pk = :p", {":p": "x"}, Limit=1)) == 1
     assert len(client.requests) == 1
+
+
+_numbers = st.decimals(allow_nan=False, allow_infinity=False, places=3).map(
+    lambda number: DYNAMODB_CONTEXT.create_decimal(str(number % 10**9))
+)
+_plain_values: Any = st.recursive(
+    st.one_of(
+        st.text(max_size=5),
+        st.booleans(),
+        st.none(),
+        _numbers,
+        st.binary(max_size=4),
+        st.sets(st.text(max_size=3), min_size=1, max_size=3),
+        st.sets(_numbers, min_size=1, max_size=3),
+        st.sets(st.binary(max_size=3), min_size=1, max_size=3),
+    ),
+    # Names that are types too.
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["S", "N", "M", "x"]), inner, max_size=3)
+    ),
+    max_leaves=10,
+)
+
+
+@given(item=st.dictionaries(st.sampled_from(["pk", "S", "x"]), _plain_values, max_size=3))
+def test_an_item_becomes_the_plain_data_that_it_was_made_of(item: dict[str, Any]) -> None:
+    made = stored(item)
+    assert plain(made) == item
+    deserialize = TypeDeserializer().deserialize
+    assert plain(made) == {name: _unwrapped(deserialize(value)) for name, value in made.items()}
+    assert _types(plain(made)) == _types(item)
+
+
+def _unwrapped(value: Any) -> Any:
+    """boto3 has a class of its own for bytes."""
+    match value:
+        case Binary():
+            return value.value
+        case dict():
+            return {name: _unwrapped(member) for name, member in value.items()}
+        case list():
+            return [_unwrapped(member) for member in value]
+        case set():
+            return {_unwrapped(member) for member in value}
+    return value
+
+
+def _types(value: Any) -> Any:
+    match value:
+        case dict():
+            return {name: _types(member) for name, member in value.items()}
+        case list():
+            return [_types(member) for member in value]
+        case set():
+            return {type(member) for member in value}
+    return type(value)
+
+
+@pytest.mark.parametrize("value", [{}, {"X": "1"}])
+def test_a_value_of_no_known_type_is_an_error(value: dict[str, str]) -> None:
+    with pytest.raises((KeyError, TypeError)):
+        plain({"name": value})
