@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from deadletter.aws.outcomes import DynamoDBOutcomes
+from deadletter.aws.wiring.parts.breaker import breaker_for
 from deadletter.circuit.state import OutcomeCounts
 from deadletter.contract import Metric, Mode
 from deadletter.message.queue import Depth, QueueUnavailable
@@ -651,6 +653,36 @@ def test_a_rate_that_finds_itself_falls_while_nobody_consumes(stage: Stage) -> N
     left = memory(stage).auto_rate
     assert left is not None
     assert left.because == "the main queue grows"
+
+
+@pytest.mark.parametrize(
+    ("bad", "rate", "because"), [(1, 200.0, "the consumer keeps up"), (30, 5.0, "failures 30%")]
+)
+def test_a_rate_that_finds_itself_minds_what_the_consumer_reports(
+    stage: Stage, bad: int, rate: float, because: str
+) -> None:
+    stage.pipeline = replace(stage.pipeline, consumer_library=True)
+    dynamodb: Any = stage.dynamodb
+    outcomes = DynamoDBOutcomes(
+        client=dynamodb,
+        table=stage.resources.circuits_table,
+        pipeline="orders",
+        policy=stage.pipeline.circuit,
+        breaker=breaker_for(stage.pipeline, stage.resources, stage.clients, stage.world),
+        outages=None,
+        clock=stage.clock,
+        count_metric=lambda *_: None,
+    )
+    dead(stage, 3_000)
+
+    def consumed() -> None:
+        work_off(stage)
+        outcomes.report("orders", OutcomeCounts(good=100 - bad, bad=bad, last_bad=0))
+
+    [left] = minutes(stage, 1, consumed)
+    known = memory(stage).auto_rate
+    assert known is not None
+    assert (left, known.because) == (rate, because)
 
 
 def test_a_number_fixes_the_rate(stage: Stage) -> None:
