@@ -19,7 +19,7 @@ export PATH := $(CURDIR)/$(BIN):$(CURDIR)/node_modules/.bin:$(PATH)
 # Each of the targets that follow on a core of its own; make 4 shows their output one by one.
 SIDE_BY_SIDE := $(MAKE) --no-print-directory -j $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
-.PHONY: help setup ready demo demo-replay test check lint types unit scan audit simulation e2e pager scenarios drill nightly mutation sim bench bench-long synth deploy sandbox lock docs clean
+.PHONY: help setup ready demo demo-replay test check lint types unit scan audit simulation e2e pager scenarios drill nightly mutation sim bench bench-long bench-peers synth deploy sandbox lock docs clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -127,9 +127,14 @@ bench-long: $(READY) ## All benchmarks: rules, hostile messages, the library, lo
 	$(BIN)/python -m tools.bench.groups
 	$(BIN)/python -m tools.bench.webhooks
 	$(BIN)/python -m tools.bench.redriver
+	$(BIN)/python -m tools.bench.waiting_room
 	$(BIN)/python -m tools.bench.replay snapshot freezing
 	$(BIN)/python -m tests.replay.figures costs outage workers
 	$(BIN)/python -m tools.bench.moving --long
+
+bench-peers: $(READY) ## Install other tools that move messages into build/peers, and run them beside ours
+	$(BIN)/python -m tools.bench.peers
+	$(BIN)/python -m tools.bench.moving peers
 
 synth: $(DEMO) ## The CloudFormation templates, into cdk.out
 	cdk synth --quiet

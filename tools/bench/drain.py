@@ -5,7 +5,7 @@ batches     boto3, one thread, batches of ten; looks at no answer for a single e
 threads     the same in 16 threads
 deadletter  the handlers of `redrive` and `route` as they are deployed, with their clients; the
             router runs in a process of its own behind Lambda's HTTP interface
-lumigo      `lumigo-cli replay-sqs-dlq` with 32 pollers, if `make bench-peers` has installed it
+others      tools that `make bench-peers` has installed (`tools.bench.peers`)
 
 A job prints one line of JSON: CPU seconds, peak of resident memory, runs. The start of a process,
 its imports and its clients are not in the CPU seconds; `tools.bench.imports` has those.
@@ -31,19 +31,17 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2] / "lambdas"))
 
 from tools.bench.lean_stub import MAIN, PIPELINE, SOURCE, ask
+from tools.bench.peers import PEERS
 
 ROOT = Path(__file__).parents[2]
-PEERS = ROOT / "build" / "peers"
-LUMIGO = PEERS / "node_modules" / "lumigo-cli"
-
 NAIVE_THREADS = 16
-POLLERS = 32
 MOST_RUNS = 60
 
 MINUTE = 60.0
 """Seconds between two runs at a pace."""
 
 SERVE_ROUTER = "router"
+_START_RUN = "/2015-03-31/functions/redrive/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +49,8 @@ class Job:
     """What a process is to do. `pipeline` and `environment` are for deadletter only.
 
     `run_seconds` is how long one run may take; with `scheduled` a run begins each minute of the
-    stub's clock, otherwise at once.
+    stub's clock, otherwise at once. With `shards` a run may start others, each in a process of its
+    own; `event` is what such a run is started with.
     """
 
     way: str
@@ -63,6 +62,8 @@ class Job:
     router: str = ""
     run_seconds: float = 840.0
     scheduled: bool = False
+    shards: bool = False
+    event: Mapping[str, Any] = field(default_factory=dict)
     most_runs: int = MOST_RUNS
 
 
@@ -70,7 +71,8 @@ class Job:
 class Effort:
     """What a way took: CPU of its processes, the peak of the first one's memory.
 
-    `busy_seconds` is how long the functions ran by the stub's clock, redrive and route.
+    `busy_seconds` is how long the functions ran by the stub's clock, redrive and route; `shards` is
+    how many runs others have started, whose CPU is in that of the router.
     """
 
     cpu: float
@@ -78,6 +80,7 @@ class Effort:
     peak_mb: float = 0.0
     runs: int = 1
     invocations: int = 0
+    shards: int = 0
     busy_seconds: tuple[float, float] = (0.0, 0.0)
     counts: Mapping[str, int] = field(default_factory=dict)
     trouble: str = ""
@@ -85,8 +88,8 @@ class Effort:
 
 def effort(job: Job) -> Effort:
     """Do the job in a process of its own."""
-    if job.way == "lumigo":
-        return _lumigo(job)
+    if job.way in PEERS:
+        return _peer(job)
     if job.way != "deadletter":
         return _in_process(job)
     with RouterProcess(job) as router:
@@ -99,6 +102,7 @@ def effort(job: Job) -> Effort:
             **asdict(made),
             "router_cpu": cpu,
             "invocations": int(after["invocations"]),
+            "shards": int(after["shards"]),
             "busy_seconds": (made.busy_seconds[0], after["seconds"] * job.pace),
         }
     )
@@ -170,6 +174,7 @@ def environment_of(job: Job) -> dict[str, str]:
         "RULES_TABLE": "rules",
         "CIRCUITS_TABLE": "circuits",
         "ROUTER_FUNCTION": "router",
+        **({"REDRIVE_FUNCTION": "redrive"} if job.shards else {}),
         "TRUSTED_SENDERS": '["AROAREDRIVER"]',
         **job.environment,
     }
@@ -192,30 +197,14 @@ def _in_process(job: Job) -> Effort:
     return Effort(**{**data, "busy_seconds": tuple(data["busy_seconds"])})
 
 
-# Not ours: the command writes to its maker's servers, and looks for a newer version of itself.
-_LUMIGO = """
-const path = require("path"), root = process.argv[2];
-const silence = (file, names) => {
-  const full = require.resolve(path.join(root, "src/lib", file));
-  require.cache[full] = {id: full, filename: full, loaded: true, exports: names};
-};
-silence("version-check", {checkVersion: () => {}});
-silence("analytics", {track: () => {}});
-const sdk = require(require.resolve("aws-sdk", {paths: [root]}));
-sdk.config.update({endpoint: process.argv[3], sslEnabled: false});
-const Command = require(path.join(root, "src/commands/replay-sqs-dlq.js"));
-Command.run(["-d", process.argv[4], "-n", process.argv[5], "-r", "us-east-1",
-             "-c", process.argv[6]]).then(() => process.exit(0), error => {
-  console.error(error); process.exit(1);
-});
-"""
-
-
-def _lumigo(job: Job) -> Effort:
+def _peer(job: Job) -> Effort:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    command = ["node", "-e", _LUMIGO, "-", str(LUMIGO), job.endpoint, SOURCE, MAIN, str(POLLERS)]
     done = subprocess.run(
-        command, env=environment_of(job), capture_output=True, text=True, check=False
+        PEERS[job.way].command(job.endpoint, SOURCE, MAIN),
+        env=environment_of(job),
+        capture_output=True,
+        text=True,
+        check=False,
     )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return Effort(
@@ -315,8 +304,8 @@ def _deadletter(job: Job) -> dict[str, Any]:
     report: Mapping[str, Any] = {}
     counts: Counter[str] = Counter()
     busy, runs, trouble = 0.0, 0, ""
-    event = {} if job.scheduled else {"asked": True}
-    while runs < job.most_runs and ask(job.endpoint, "left")["left"]:
+    event = job.event or ({} if job.scheduled or job.shards else {"asked": True})
+    while runs < (1 if job.event else job.most_runs) and ask(job.endpoint, "left")["left"]:
         began = stub_time.time()
         context: Any = LambdaContext(stub_time.time, began + job.run_seconds)
         report = redrive.handler(dict(event), context)
@@ -348,6 +337,7 @@ def _serve_router(job: Job) -> None:
 
     spent = {"invocations": 0, "seconds": 0.0}
     counting = threading.Lock()
+    started: list[subprocess.Popen[bytes]] = []
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -355,8 +345,16 @@ def _serve_router(job: Job) -> None:
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"]))
             if self.path.startswith("/control/"):
-                usage = resource.getrusage(resource.RUSAGE_SELF)
-                self._answer(json.dumps({**spent, "cpu": usage.ru_utime + usage.ru_stime}))
+                for run in started:
+                    run.wait()
+                cpu = _cpu(resource.RUSAGE_SELF) + _cpu(resource.RUSAGE_CHILDREN)
+                self._answer(json.dumps({**spent, "cpu": cpu, "shards": len(started)}))
+                return
+            if self.path.startswith(_START_RUN):
+                router = f"http://127.0.0.1:{server.server_address[1]}"
+                event = _with(job, router=router, event=json.loads(body))
+                started.append(_start(event))
+                self._answer("", 202)
                 return
             began = time.monotonic()
             context: Any = LambdaContext(stub_time.time, stub_time.time() + 30)
@@ -366,9 +364,9 @@ def _serve_router(job: Job) -> None:
                 spent["seconds"] += time.monotonic() - began
             self._answer(answer)
 
-        def _answer(self, text: str) -> None:
+        def _answer(self, text: str, status: int = 200) -> None:
             data = text.encode()
-            self.send_response(200)
+            self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()
@@ -385,6 +383,22 @@ def _serve_router(job: Job) -> None:
     output.flush()
     threading.Thread(target=server.serve_forever, daemon=True).start()
     sys.stdin.read()
+
+
+def _start(job: Job) -> subprocess.Popen[bytes]:
+    """One more run of the redriver in a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "tools.bench.drain", json.dumps(asdict(job))],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        cwd=ROOT,
+        env=environment_of(job),
+    )
+
+
+def _cpu(whose: int) -> float:
+    usage = resource.getrusage(whose)
+    return usage.ru_utime + usage.ru_stime
 
 
 def _apart() -> Any:

@@ -18,8 +18,11 @@ standing   4,000 letters on record as intents of runs that were killed
 groups     a FIFO queue with 200 groups
 large      1,000 letters of 200 KB
 latency    letters a second at 2, 10 and 40 ms
+shards     1, 2 and 4 shards at 100 ms, so that latency is the limit and not this machine
+peers      other tools that `make bench-peers` has installed, by their names
 
-Without cases: the first six. `--long`: all. Figures: build/bench.json, build/bench.svg.
+Without cases: the first six. `--long`: all. Figures: build/bench.json, build/bench.svg. LETTERS,
+MANY and TURNS of the environment are other numbers of letters and turns.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -39,27 +42,31 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2] / "lambdas"))
 
 from deadletter.aws.journal import DynamoDBJournal
-from deadletter.contract import MAIN_DLQ, ROWS_KEPT, Metric
+from deadletter.contract import MAIN_DLQ, ROWS_KEPT, Metric, Transport
 from deadletter.redrive.journal import Intent, Plan
 from deadletter.testing.fakes import MemoryDynamoDB
 from tools.bench.chart import Chart, Curve, charts
-from tools.bench.drain import LUMIGO, Effort, Job, effort
+from tools.bench.drain import Effort, Job, effort
 from tools.bench.lean_queue import Audited, LetterSeries
 from tools.bench.lean_stub import PIPELINE, Conditions, LeanStub, Spent, to_wire
+from tools.bench.peers import PEERS
 from tools.bench.prices import billed_seconds, dollars_per_million
 from tools.bench.redriver import create_tables
 
 BUILD = Path(__file__).parents[2] / "build"
 
-LETTERS = 10_000
+LETTERS = int(os.environ.get("LETTERS", "10000"))
 MANY = int(os.environ.get("MANY", "100000"))
-TURNS = 3
+TURNS = int(os.environ.get("TURNS", "3"))
 
 FEWER = {"messages": 300, "batches": 1500}
 """Letters of the ways that are so slow that more would only take longer."""
 
 PACE = 4.0
 """How much faster the stub's clock runs at the default pace: 50 letters a second are 200."""
+
+SHARD_LETTERS = 20_000
+SHARD_LATENCY = 0.100
 
 INTENTS = 4_000
 OLD_SECONDS = 600.0
@@ -77,9 +84,9 @@ DEFAULT_PACE: Mapping[str, Any] = {**UNPACED, "rate": 50.0, "burst": 500}
 BATCHED = ("SendMessageBatch", "DeleteMessageBatch", "ChangeMessageVisibilityBatch")
 
 
-def transports() -> Mapping[str, Mapping[str, str]]:
-    """What our settings say, by transport."""
-    return {name: {"transport": name} for name in ("boto3", "thin")}
+def transports() -> Sequence[str]:
+    """The transports of our functions, by their names in the settings."""
+    return tuple(Transport)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +108,7 @@ class Drained:
     invocations: float
     dollars: float
     runs: int
+    shards: int
     possible_duplicates: int
     intents_left: int
     audit: Audited
@@ -119,6 +127,7 @@ def drained(
     intents: int = 0,
     transport: str = "boto3",
     scheduled: bool = False,
+    shards: bool = False,
     most_runs: int = 60,
     run_seconds: float = 840.0,
 ) -> Drained:
@@ -131,7 +140,8 @@ def drained(
             endpoint=stub.endpoint,
             began=stub.began,
             pace=conditions.pace,
-            pipeline={**pipeline, **transports()[transport]},
+            pipeline={**pipeline, "transport": transport},
+            shards=shards,
             scheduled=scheduled,
             most_runs=most_runs,
             run_seconds=run_seconds,
@@ -185,6 +195,7 @@ def _drained(
         invocations=made.invocations / letters,
         dollars=dollars.total,
         runs=made.runs,
+        shards=made.shards,
         possible_duplicates=made.counts.get(Metric.POSSIBLE_DUPLICATE, 0),
         intents_left=intents_left,
         audit=audit,
@@ -242,97 +253,107 @@ def _conditions(letters: int = LETTERS, **more: Any) -> Conditions:
     return Conditions(letters=LetterSeries(number=letters, **looks), **more)
 
 
-def _ours(case: str, conditions: Conditions, **more: Any) -> list[Drained]:
+def _ours(case: str, conditions: Conditions, **more: Any) -> Iterator[Drained]:
     """Our own, by each transport."""
-    return [
-        drained(case, "deadletter", conditions, transport=transport, **more)
-        for transport in transports()
-    ]
+    for transport in transports():
+        yield drained(case, "deadletter", conditions, transport=transport, **more)
 
 
-def _has_lumigo() -> bool:
-    return LUMIGO.exists()
+def _peers() -> list[str]:
+    """The other tools that are installed."""
+    return [name for name, peer in PEERS.items() if peer.is_installed()]
 
 
-def ways() -> list[Drained]:
-    others = ["messages", "batches", "threads", *(["lumigo"] if _has_lumigo() else [])]
-    figures: list[Drained] = []
+def _beside(case: str, conditions: Conditions) -> Iterator[Drained]:
+    """The fastest other ways."""
+    for way in ("threads", *(["lumigo"] if "lumigo" in _peers() else [])):
+        yield drained(case, way, conditions)
+
+
+def ways() -> Iterator[Drained]:
+    others = ["messages", "batches", "threads", *(["lumigo"] if "lumigo" in _peers() else [])]
     for turn in range(TURNS):
         for way in others:
-            figures.append(drained("ways", way, _conditions(FEWER.get(way, LETTERS), seed=turn)))
-        figures += _ours("ways", _conditions(seed=turn))
-    return figures
+            yield drained("ways", way, _conditions(FEWER.get(way, LETTERS), seed=turn))
+        yield from _ours("ways", _conditions(seed=turn))
 
 
-def pace() -> list[Drained]:
-    return _ours(
+def pace() -> Iterator[Drained]:
+    yield from _ours(
         "pace", _conditions(pace=PACE), pipeline=DEFAULT_PACE, scheduled=True, run_seconds=55.0
     )
 
 
-def uneven() -> list[Drained]:
+def uneven() -> Iterator[Drained]:
     pipeline = {**UNPACED, "dedicated": DEDICATED}
     conditions = _conditions(uneven=True)
-    return _ours("uneven", conditions, pipeline=pipeline, rules=[*IDLE_RULES, *DIVERTING_RULES])
+    yield from _ours("uneven", conditions, pipeline=pipeline, rules=[*IDLE_RULES, *DIVERTING_RULES])
 
 
-def rules() -> list[Drained]:
-    return _ours("rules", _conditions(tenants=3), rules=[*IDLE_RULES, *MATCHING_RULES])
+def rules() -> Iterator[Drained]:
+    yield from _ours("rules", _conditions(tenants=3), rules=[*IDLE_RULES, *MATCHING_RULES])
 
 
-def failing() -> list[Drained]:
+def failing() -> Iterator[Drained]:
     conditions = _conditions(failing_entries=dict.fromkeys(BATCHED, 0.02))
-    others = ["threads", *(["lumigo"] if _has_lumigo() else [])]
-    return [
-        *(drained("failing", way, conditions) for way in others),
-        *_ours("failing", conditions, most_runs=1),
-    ]
+    yield from _beside("failing", conditions)
+    yield from _ours("failing", conditions, most_runs=1)
 
 
-def memory() -> list[Drained]:
-    return [row for letters in (1_000, LETTERS) for row in _ours("memory", _conditions(letters))]
+def memory() -> Iterator[Drained]:
+    for letters in (1_000, LETTERS):
+        yield from _ours("memory", _conditions(letters))
 
 
-def many() -> list[Drained]:
-    return [row for letters in (LETTERS, MANY) for row in _ours("many", _conditions(letters))]
+def many() -> Iterator[Drained]:
+    for letters in (LETTERS, MANY):
+        yield from _ours("many", _conditions(letters))
 
 
-def standing() -> list[Drained]:
-    return [
-        replace(row, case=f"standing {intents}")
-        for _ in range(TURNS)
-        for intents in (0, INTENTS)
-        for row in _ours("standing", _conditions(), intents=intents)
-    ]
+def standing() -> Iterator[Drained]:
+    for _ in range(TURNS):
+        for intents in (0, INTENTS):
+            for row in _ours("standing", _conditions(), intents=intents):
+                yield replace(row, case=f"standing {intents}")
 
 
-def groups() -> list[Drained]:
-    pipeline = {**UNPACED, "fifo": True}
-    return _ours("groups", _conditions(groups=200), pipeline=pipeline)
+def groups() -> Iterator[Drained]:
+    yield from _ours("groups", _conditions(groups=200), pipeline={**UNPACED, "fifo": True})
 
 
-def large() -> list[Drained]:
-    return _ours("large", _conditions(1_000, body_bytes=200_000))
+def large() -> Iterator[Drained]:
+    yield from _ours("large", _conditions(1_000, body_bytes=200_000))
 
 
-def latency() -> list[Drained]:
-    others = ["threads", *(["lumigo"] if _has_lumigo() else [])]
-    return [
-        replace(row, case=f"latency {milliseconds} ms")
-        for milliseconds in (2, 10, 40)
-        for row in (
-            *(drained("latency", way, _conditions(latency=milliseconds / 1e3)) for way in others),
-            *_ours("latency", _conditions(latency=milliseconds / 1e3)),
-        )
-    ]
+def latency() -> Iterator[Drained]:
+    for milliseconds in (2, 10, 40):
+        conditions = _conditions(latency=milliseconds / 1e3)
+        for rows in (_beside("latency", conditions), _ours("latency", conditions)):
+            for row in rows:
+                yield replace(row, case=f"latency {milliseconds} ms")
 
 
-SHORT: Mapping[str, Callable[[], list[Drained]]] = {
+def shards() -> Iterator[Drained]:
+    for number in (1, 2, 4):
+        pipeline = {**UNPACED, "drain": {"shards": number}}
+        conditions = _conditions(SHARD_LETTERS, latency=SHARD_LATENCY)
+        for row in _ours("shards", conditions, pipeline=pipeline, shards=True):
+            yield replace(row, case=f"shards {number}")
+
+
+def peers() -> Iterator[Drained]:
+    for name in _peers():
+        conditions = _conditions(LETTERS if name == "lumigo" else FEWER["messages"])
+        yield drained("peers", name, conditions)
+    yield from _ours("peers", _conditions())
+
+
+SHORT: Mapping[str, Callable[[], Iterable[Drained]]] = {
     case.__name__: case for case in (ways, pace, uneven, rules, failing, memory)
 }
-CASES: Mapping[str, Callable[[], list[Drained]]] = {
+CASES: Mapping[str, Callable[[], Iterable[Drained]]] = {
     **SHORT,
-    **{case.__name__: case for case in (many, standing, groups, large, latency)},
+    **{case.__name__: case for case in (many, standing, groups, large, latency, shards, peers)},
 }
 
 
@@ -429,6 +450,10 @@ def goals(rows: Sequence[Drained]) -> list[FigureGoal]:
             ("false PossibleDuplicate", lambda row: row.possible_duplicates),
         ):
             at_most(f"2 % failing entries: {what}", 0, figures.worst("failing", ours, figure))
+        for number in (2, 4):
+            linear = figures.ratio("rate", (f"shards {number}", ours), ("shards 1", ours))
+            linear = linear / number if linear is not None else None
+            made.append(FigureGoal(f"{number} shards, of linear, {transport}", "≥", 0.9, linear))
         at_most("dollars per million, default pace", 0.40, figures.median("pace", ours, "dollars"))
     return made
 
@@ -507,7 +532,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     machine = f"{os.cpu_count()} cores, Python {platform.python_version()}, {platform.machine()}"
     started = datetime.now(UTC).isoformat(timespec="seconds")
     print(f"{started}, {machine}, load {os.getloadavg()[0]:.1f}")
-    for name, is_there in (("thin", "thin" in transports()), ("lumigo-cli", _has_lumigo())):
+    for name, is_there in (("lumigo-cli", "lumigo" in _peers()),):
         if not is_there:
             print(f"skipped: {name} is not here")
     print(_HEAD, flush=True)

@@ -19,6 +19,7 @@ from tools.bench.chart import Chart, Curve, charts
 from tools.bench.lean_queue import Audited, LetterSeries
 from tools.bench.lean_stub import MAIN, SOURCE, Conditions, LeanStub
 from tools.bench.moving import Drained, FigureGoal, Medians
+from tools.bench.peers import Peer
 
 FEW = Conditions(letters=LetterSeries(number=40, body_bytes=200), latency=0.0)
 CLEAN = Audited(arrived=40, unfinished=0, lost=0, duplicated=0, changed=0)
@@ -176,7 +177,7 @@ def test_figures_and_picture_are_written_and_a_lost_letter_fails(
 ) -> None:
     monkeypatch.setattr(moving, "BUILD", tmp_path)
     rows = [ours]
-    monkeypatch.setattr(moving, "SHORT", {"ways": lambda: rows})
+    monkeypatch.setattr(moving, "SHORT", {"ways": lambda: iter(rows)})
     monkeypatch.setattr(moving, "CASES", moving.SHORT)
     assert moving.main([]) == 0
     data = json.loads((tmp_path / "bench.json").read_text())
@@ -215,3 +216,26 @@ def test_dollars_follow_the_counts() -> None:
     assert cost.invocations == pytest.approx(0.0022)
     assert cost.duration == pytest.approx(0.133334)
     assert cost.total == pytest.approx(0.12 + 0.04125 + 0.0022 + 0.133334)
+
+
+def test_shards_are_started_and_their_effort_is_counted() -> None:
+    letters = LetterSeries(number=6_000, body_bytes=200)
+    row = moving.drained(
+        "shards 2",
+        "deadletter",
+        replace(FEW, letters=letters, latency=0.02),
+        pipeline={**moving.UNPACED, "drain": {"shards": 2}},
+        shards=True,
+    )
+    assert row.audit == Audited(arrived=6_000, unfinished=0, lost=0, duplicated=0, changed=0)
+    assert row.shards == 1
+
+
+def test_a_peer_is_told_the_queues_and_knows_whether_it_is_installed(tmp_path: Path) -> None:
+    peer = Peer(("run",), tmp_path / "tool", ("7",))
+    assert not peer.is_installed()
+    (tmp_path / "tool").mkdir()
+    assert peer.is_installed()
+    assert peer.command("http://stub", "a", "b") == [
+        *("run", str(tmp_path / "tool"), "http://stub", "a", "b", "7"),
+    ]
