@@ -47,9 +47,9 @@ MOST_MODULES = {
     # 1 for the drain that stands in a lease.
     "handlers.probe": 70,
     # 70, 1 judges letters again when other rules are in force, and 1 keeps the rates of rules.
-    # 2 for the rate that finds itself: the rule, and what keeps it in a run. 2 receive side by side,
-    # as many at once as does good. 4 for drains in shards: what stands in the lease, its owner, how
-    # many, and the start of another run.
+    # 2 for the rate that finds itself: the rule, and what keeps it in a run. 2 receive side by
+    # side, as many at once as does good. 4 for drains in shards: what stands in the lease, its
+    # owner, how many, and the start of another run.
     "handlers.redrive": 80,
     # The redriver's, and the steps of a replay run: snapshot, freeze, worker, judge and reconcile.
     # 4 announce changed runs on EventBridge. 1 for the rates of rules.

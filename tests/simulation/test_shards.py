@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.simulation.effects import Broken
+from tests.simulation.shards_measured import speed_of
 from tests.simulation.shards_planted import BUGS
 from tests.simulation.shards_simulator import SORTS, crossed, paced, sharded
 
@@ -33,6 +34,12 @@ def test_many_drains_in_shards(seeds: range) -> None:
     for seed in seeds:
         for sort in SORTS:
             sort(seed)
+
+
+@pytest.mark.long
+def test_four_shards_are_almost_four_times_as_fast_as_one() -> None:
+    """Where only the latency of calls costs time; the rest is the start of their functions."""
+    assert speed_of(4, 3_000) > 3.2 * speed_of(1, 3_000)
 
 
 @pytest.mark.long
