@@ -158,6 +158,41 @@ def test_a_connection_that_has_ended_is_not_used_again(servers: list[Server], la
     assert servers[0].requests == [b"one", b"two"]
 
 
+def test_a_connection_that_is_announced_to_end_is_not_used_again(servers: list[Server]) -> None:
+    ending = OK.replace(b"\r\n\r\n", b"\r\nConnection: Close\r\n\r\n")
+    servers.append(Server([ending, OK], [OK]))
+    ours = connections(servers[0])
+    ours.ask(b"one")
+    assert ours.ask(b"two").status == 200
+    assert servers[0].requests == [b"one", b"", b"two"]
+
+
+def test_a_request_that_is_broken_off_ends_its_connection(
+    servers: list[Server],
+) -> None:
+    """Its answer may still come, and is no answer to the next request."""
+    servers.append(Server([OK]))
+    ours = connections(servers[0])
+    ended = []
+
+    class BreaksOff:
+        def is_quiet(self) -> bool:
+            return True
+
+        def ask(self, request: bytes) -> None:
+            raise KeyboardInterrupt
+
+        def close(self) -> None:
+            ended.append(True)
+
+    broken: Any = BreaksOff()
+    ours._idle.append(broken)
+    with pytest.raises(KeyboardInterrupt):
+        ours.ask(b"one")
+    assert ended
+    assert ours.ask(b"two").status == 200
+
+
 def test_what_comes_after_an_answer_is_no_answer_to_the_next_request(
     servers: list[Server],
 ) -> None:

@@ -83,3 +83,4 @@ def test_another_secret_and_another_day_have_keys_of_their_own() -> None:
         again = Signer("eu-west-1", "sqs")
         arguments = ("AKID", secret, f"{day}T000000Z", "/", {"host": "aws.test"}, b"{}")
         assert signer.authorization(*arguments) == again.authorization(*arguments)
+        assert list(signer._keys) == [(secret, day)]

@@ -273,6 +273,17 @@ def test_the_trace_of_a_function_is_passed_on(monkeypatch: pytest.MonkeyPatch) -
         assert "x-amzn-trace-id" not in aws.header("authorization")
 
 
+def test_a_trace_is_not_learned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "redrive")
+    monkeypatch.setenv("_X_AMZN_TRACE_ID", "Root=1-a")
+    aws = taught()
+    assert aws.header("x-amzn-trace-id") == "Root=1-a"
+    monkeypatch.delenv("_X_AMZN_TRACE_ID")
+    aws.answers = [OK]
+    delete(aws.thin)
+    assert not aws.header("x-amzn-trace-id")
+
+
 @pytest.mark.parametrize(
     "options",
     [
