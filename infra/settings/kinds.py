@@ -26,6 +26,7 @@ from pydantic_core import PydanticCustomError
 from deadletter.contract import (
     AUTO,
     EVERYTHING,
+    MOST_SHARDS,
     NOTHING,
     PARKED_FOR,
     PATH_FUNCTIONS,
@@ -133,6 +134,23 @@ RateOrAuto = Annotated[
                 {"const": AUTO},
             ]
         }
+    ),
+]
+
+
+def _shards(value: object) -> int | Literal["auto"]:
+    if value == AUTO:
+        return AUTO
+    if isinstance(value, int) and value is not True and 1 <= value <= MOST_SHARDS:
+        return value
+    raise PydanticCustomError("shards", "not a number of shards")
+
+
+ShardsOrAuto = Annotated[
+    int | Literal["auto"],
+    PlainValidator(_shards),
+    WithJsonSchema(
+        {"anyOf": [{"type": "integer", "minimum": 1, "maximum": MOST_SHARDS}, {"const": AUTO}]}
     ),
 ]
 

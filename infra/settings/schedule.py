@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
-
 from pydantic import Field, model_validator
-
-from deadletter.contract import MOST_SHARDS
 
 from ..duration import DAY, MINUTE, written
 from ..refusal import refuse
-from .kinds import Seconds, Settings
+from .kinds import Seconds, Settings, ShardsOrAuto
 
 
 class ScheduleSettings(Settings):
@@ -33,7 +29,7 @@ class ScheduleSettings(Settings):
 class DrainSettings(Settings):
     """How a queue of thousands of letters is drained."""
 
-    shards: Literal["auto"] | Annotated[int, Field(ge=1, le=MOST_SHARDS)] = Field(
+    shards: ShardsOrAuto = Field(
         default="auto",
         description="runs that drain it at the same time, from 5,000 letters on, each with its"
         " share of `rate` and `burst`: at most so many. `auto`: one for each 200 letters a second"

@@ -27,6 +27,8 @@ DURATION = "a duration from {}, in seconds or written like 90s, 15m, 4d"
 A_QUEUE = "an ARN like arn:aws:sqs:eu-west-1:111122223333:orders"
 
 # What is said about a pipeline called orders, and the rest of the sentence.
+SHARDS = 'a whole number from 1 to 8, or "auto"'
+
 REFUSED: list[tuple[dict[str, Any], str]] = [
     (
         {"redrive": {"evry": 60}},
@@ -366,6 +368,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"parking": ["a", "B"]}, f'parking[1] is "B"; allowed: {WORDS.format(16)}'),
     ({"mode": "dry"}, 'mode is "dry"; allowed: enforce, observe'),
     ({"fifo": "yes"}, 'fifo is "yes"; allowed: true or false'),
+    *(
+        ({"drain": {"shards": shards}}, f"drain.shards is {json.dumps(shards)}; allowed: {SHARDS}")
+        for shards in (0, 9, "many", "4", True, 2.5)
+    ),
     ({"rate": 0}, 'rate is 0; allowed: a number above 0, up to 10000, or "auto"'),
     ({"rate": float("nan")}, 'rate is NaN; allowed: a number above 0, up to 10000, or "auto"'),
     ({"burst": "many"}, 'burst is "many"; allowed: a whole number from 1 to 100000'),
