@@ -5,6 +5,8 @@ from __future__ import annotations
 import socket
 import ssl
 from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
@@ -18,6 +20,7 @@ from botocore.exceptions import (
 from botocore.httpsession import where
 
 from deadletter.aws.wire.connections import Connections, Received, trusting
+from sandbox import certificate
 
 HANG = b"hang"
 """Instead of an answer: the server keeps the connection and says nothing."""
@@ -26,7 +29,8 @@ HANG = b"hang"
 class Server:
     """Answers the requests of each connection by the next of `answers`, then closes it."""
 
-    def __init__(self, *connections: list[bytes]) -> None:
+    def __init__(self, *connections: list[bytes], tls: ssl.SSLContext | None = None) -> None:
+        self._tls = tls
         self._connections = connections
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.requests: list[bytes] = []
@@ -43,6 +47,8 @@ class Server:
         for answers in self._connections:
             try:
                 connection, _ = self._listener.accept()
+                if self._tls:
+                    connection = self._tls.wrap_socket(connection, server_side=True)
             except OSError:
                 return
             self._open.append(connection)
@@ -235,6 +241,21 @@ def test_a_port_that_nothing_listens_at_is_an_error_of_the_connection(
 
 def test_a_server_without_a_certificate_is_refused(servers: list[Server]) -> None:
     servers.append(Server([b"HTTP/1.1 400 No\r\n\r\n"]))
+    with pytest.raises(SSLError):
+        connections(servers[0], "https").ask(b"x")
+
+
+def test_a_server_whose_certificate_is_trusted_is_asked(
+    servers: list[Server], tmp_path: Path
+) -> None:
+    issued = certificate.issue(tmp_path, now=datetime.now(UTC))
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(issued.trust, issued.key)
+    servers.append(Server([OK, OK], [OK], tls=tls))
+    ours = connections(servers[0], "https", bundle=str(issued.trust))
+    assert [ours.ask(b"x").body for _ in range(2)] == [b"{}", b"{}"]
+    # What TLS itself sends after its handshake does not look like an end.
+    assert len(servers[0]._open) == 1
     with pytest.raises(SSLError):
         connections(servers[0], "https").ask(b"x")
 
