@@ -22,7 +22,8 @@ shards     1, 2 and 4 shards at 100 ms, so that latency is the limit and not thi
 peers      other tools that `make bench-peers` has installed, by their names
 
 Without cases: the first six. `--long`: all. Figures: build/bench.json, build/bench.svg. LETTERS,
-MANY and TURNS of the environment are other numbers of letters and turns.
+MANY, TURNS and PACE of the environment are other numbers of letters and turns, and another pace of
+the stub's clock: a busy machine needs a slower one.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ TURNS = int(os.environ.get("TURNS", "3"))
 FEWER = {"messages": 300, "batches": 1500}
 """Letters of the ways that are so slow that more would only take longer."""
 
-PACE = 4.0
+PACE = float(os.environ.get("PACE", "4"))
 """How much faster the stub's clock runs at the default pace: 50 letters a second are 200."""
 
 SHARD_LETTERS = 20_000
