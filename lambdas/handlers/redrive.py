@@ -8,11 +8,13 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from deadletter.aws.wiring.redrive import clients, redriver_for
 from deadletter.contract import MAIN_DLQ, NAMESPACE
 from deadletter.redrive.redriver import run_as_asked
+from handlers.init import in_init
 from handlers.metrics import count_metric, dimensions, unit
 from handlers.runtime import settings, transport, world
 
 logger = Logger(service="redrive")
 metrics = Metrics(namespace=NAMESPACE)
+in_init(lambda: clients(transport()))
 
 
 @logger.inject_lambda_context
@@ -23,9 +25,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     `asked` says that a person started the run: it does not wait. A run may start others as
     shards of its drain, and the next one.
     """
-    home = event.get("source", MAIN_DLQ)
     deadline = world().clock() + context.get_remaining_time_in_millis() / 1000
-    made = clients(transport())
+    made, home = clients(transport()), event.get("source", MAIN_DLQ)
     redriver = redriver_for(*settings(), made, world(), home=home, count_metric=count_metric)
     report = run_as_asked(redriver, event, deadline)
     for dimension, value in dimensions(report.pipeline).items():

@@ -9,9 +9,11 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from deadletter.aws.wiring.route import clients, router_for
 from deadletter.routing.direct_router import DirectRouter
 from deadletter.routing.wire import answer_event
+from handlers.init import in_init
 from handlers.runtime import settings, transport, world
 
 logger = Logger(service="route")
+in_init(lambda: clients(transport()))
 router = cache(lambda: router_for(*settings(), clients(transport()), world()))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from deadletter.aws.wiring.lazily import lazily
+from deadletter.aws.lazily import lazily
 
 
 class Adapter:

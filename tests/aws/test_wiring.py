@@ -16,6 +16,8 @@ ROOT = Path(__file__).parents[2]
 
 # The most modules of ours that a function may load, without `__init__` and `contract`.
 # A larger number needs its reason beside it.
+# Of each function of ours 1 makes clients without boto3, 1 makes some of them at their first use,
+# and 1 reads DynamoDB's values. 1 makes clients of redriver and router before the first event.
 MOST_MODULES = {
     # What a batch needs that succeeds: settings, letters, claims, circuits and their adapters.
     # Diagnoses, ledger, parking, causes and trips are loaded when they are first used.
@@ -23,9 +25,9 @@ MOST_MODULES = {
     "deadletter.consumer": 40,
     # 30, and 3 because the language of patterns is in modules of one purpose each; 1 for versions,
     # 1 for windows, 1 for what a rule can match at all.
-    "handlers.check_rules": 37,
+    "handlers.check_rules": 40,
     # The custom resource of a deployment: the answer, the figures, and their clients.
-    "handlers.first_heartbeat": 15,
+    "handlers.first_heartbeat": 17,
     # 35, and 2 because the router's port and a refused rule are apart from the router itself:
     # probe and redriver ask the router, and so load neither the rules nor the judgement.
     # 1 says which failures were tried at all, and 2 which causes suddenly dominate.
@@ -33,11 +35,11 @@ MOST_MODULES = {
     # failures, which a team's function loads without the failure itself. 1 loads what reads
     # replay runs when the first letter of one comes. 4 for the language of patterns and versions of
     # rules, 1 for windows, 1 for what a rule can match at all, 1 for samples.
-    "handlers.route": 54,
+    "handlers.route": 57,
     # The consumer library, 10 modules of its own, and metrics; failures' codes, because the
     # dispatcher names the status of an answer: what they load grows with what they know.
     # 1 runs the posts of a batch side by side, and 1 keeps their connections.
-    "handlers.dispatch": 65,
+    "handlers.dispatch": 66,
     "handlers.circuit": 60,
     # 60, and 3 for which letters may be canaries: the ledger's word on them, the moves into the
     # circuit's lane, and the main queue's messages. 1 changes circuits, apart from reading them.
@@ -45,12 +47,12 @@ MOST_MODULES = {
     # has the words for failures.
     # 1 for the rate that finds itself, which a source's memory holds, 1 for concurrency.
     # 1 for the drain that stands in a lease.
-    "handlers.probe": 70,
+    "handlers.probe": 73,
     # 70, 1 judges letters again when other rules are in force, and 1 keeps the rates of rules.
     # 2 for the rate that finds itself: the rule, and what keeps it in a run. 2 receive side by
     # side, as many at once as does good. 4 for drains in shards: what stands in the lease, its
     # owner, how many, and the start of another run.
-    "handlers.redrive": 80,
+    "handlers.redrive": 77,
     # The redriver's, and the steps of a replay run: snapshot, freeze, worker, judge and reconcile.
     # 4 announce changed runs on EventBridge. 1 for the rates of rules.
     # 2 for the rate that finds itself, 2 receive side by side, 3 for drains in shards.
@@ -60,7 +62,7 @@ MOST_MODULES = {
     # 13 for news: what was told, the index of causes, recovered letters, EventBridge, changed runs.
     # 1 for the state of the rule checker.
     # 2 for what a source's memory holds: the rate that finds itself, and a drain.
-    "handlers.watch": 100,
+    "handlers.watch": 103,
 }
 
 # What is for tests alone, and never in a function.
@@ -124,5 +126,5 @@ def test_a_teams_function_loads_nothing_that_its_first_message_does_not_need() -
 
 def test_every_function_is_counted() -> None:
     handlers = {path.stem for path in (ROOT / "lambdas" / "handlers").glob("*.py")}
-    functions = handlers - {"__init__", "metrics", "runtime"}
+    functions = handlers - {"__init__", "init", "metrics", "runtime"}
     assert {f"handlers.{name}" for name in functions} | {"deadletter.consumer"} == set(MOST_MODULES)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from types import SimpleNamespace
 from typing import Any
 
+import boto3
 import pytest
 
 from deadletter.aws import clients as aws_clients
-from deadletter.aws import consumer_clients
+from deadletter.aws import consumer_clients, sdk
 from deadletter.aws.wiring import world
 from tests.infra.conftest import Synthesize, synthesize
 from tests.infra.templates import Synthesis
@@ -98,9 +98,12 @@ def redrive_policy(arn: str, receives: int) -> str:
 @pytest.fixture(autouse=True)
 def in_memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The clients of boto3 are those of the account in memory, and no call is parallel."""
-    boto3 = SimpleNamespace(client=lambda service, **_options: Client(service))
-    for module in CLIENT_MODULES:
-        monkeypatch.setattr(module, "boto3", boto3)
+
+    def client(service: str, **_options: object) -> Client:
+        return Client(service)
+
+    monkeypatch.setattr(sdk, "client", client)
+    monkeypatch.setattr(boto3, "client", client)
     monkeypatch.setattr(world, "ThreadPoolExecutor", InTurn)
     _forget_clients()
     yield

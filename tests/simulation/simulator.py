@@ -115,7 +115,7 @@ def configured() -> Mapping[str, Configured]:
         tries = settings.retries["total_max_attempts"]
         return Configured(service, Patience(settings.connect_timeout, settings.read_timeout, tries))
 
-    with patch.object(production_clients.boto3, "client", client):
+    with patch.object(production_clients.sdk, "client", client):
         made = production_clients.clients.__wrapped__()
     return {field.name: getattr(made, field.name) for field in fields(Clients)}
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from threading import Event
 from typing import TYPE_CHECKING, TypeVar
 
-import boto3
+from botocore.client import BaseClient
 from botocore.compat import get_current_datetime
 from botocore.config import Config
 from botocore.session import get_session
 
+from deadletter.aws import sdk
 from deadletter.aws.consumer_clients import BRIEF, SENDING, brisk
 
 # The same names in one place for our own functions.
@@ -20,6 +21,7 @@ from deadletter.aws.consumer_clients import brief_stepfunctions as brief_stepfun
 from deadletter.aws.consumer_clients import consumer_clients as consumer_clients
 from deadletter.aws.consumer_clients import polling as polling
 from deadletter.aws.consumer_clients import ssm as ssm
+from deadletter.aws.lazily import lazily
 from deadletter.contract import PIPELINE, Transport
 
 if TYPE_CHECKING:
@@ -72,6 +74,13 @@ class Clients:
     functions: LambdaClient
 
 
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class RouterClients:
+    """The client of the router, which reads tables and nothing else."""
+
+    dynamodb: DynamoDBClient
+
+
 @dataclass(frozen=True, slots=True)
 class CheckClients:
     """The clients of the rule checker."""
@@ -101,29 +110,29 @@ class WatchClients:
 
 @cache
 def clients(transport: Transport = PIPELINE.transport) -> Clients:
-    """The clients of router, redriver and probe; boto3 finds credentials and region."""
+    """The clients of redriver, probe and replay runs; botocore finds credentials and region."""
     return Clients(
-        sqs=_hot(boto3.client("sqs", config=_CONFIG), transport),
-        sending=_hot(boto3.client("sqs", config=SENDING), transport),
-        dynamodb=_hot(boto3.client("dynamodb", config=_TABLES), transport),
-        journal=_hot(boto3.client("dynamodb", config=_JOURNAL), transport),
-        s3=boto3.client("s3", config=_BODIES),
-        functions=_hot(boto3.client("lambda", config=_PATIENT), transport),
+        sqs=_hot(sdk.client("sqs", config=_CONFIG), transport),
+        sending=_hot(sdk.client("sqs", config=SENDING), transport),
+        dynamodb=_hot(sdk.client("dynamodb", config=_TABLES), transport),
+        journal=_hot(sdk.client("dynamodb", config=_JOURNAL), transport),
+        # Few letters are large, and the client of S3 takes longest to make.
+        s3=lazily(partial(sdk.client, "s3", config=_BODIES)),
+        functions=_hot(sdk.client("lambda", config=_PATIENT), transport),
     )
 
 
 def _hot(client: C, transport: Transport) -> C:
     """The client for calls that every letter needs."""
-    # It has made the client, with these credentials. Accounts in memory have no session.
-    session = getattr(boto3, "DEFAULT_SESSION", None)
-    if transport is Transport.BOTO3 or session is None:
+    # Accounts in memory have clients of their own.
+    if transport is Transport.BOTO3 or not isinstance(client, BaseClient):
         return client
-    # With boto3 alone, none of it is loaded.
+    # With botocore's alone, none of it is loaded.
     from deadletter.aws.wire.thin_client import thin
 
     return thin(
         client,
-        credentials=session.get_credentials(),
+        credentials=sdk.session().get_credentials(),
         now=get_current_datetime,
         # An event that never comes.
         wait=Event().wait,
@@ -132,12 +141,18 @@ def _hot(client: C, transport: Transport) -> C:
 
 
 @cache
+def router_clients(transport: Transport = PIPELINE.transport) -> RouterClients:
+    """The router's client, with the time-outs of `clients`."""
+    return RouterClients(dynamodb=_hot(sdk.client("dynamodb", config=_TABLES), transport))
+
+
+@cache
 def check_clients() -> CheckClients:
     """The rule checker's clients, with the time-outs of `clients`."""
     return CheckClients(
-        dynamodb=boto3.client("dynamodb", config=_CONFIG),
-        ssm=boto3.client("ssm", config=_CONFIG),
-        events=boto3.client("events", config=_CONFIG),
+        dynamodb=sdk.client("dynamodb", config=_CONFIG),
+        ssm=sdk.client("ssm", config=_CONFIG),
+        events=sdk.client("events", config=_CONFIG),
     )
 
 
@@ -145,9 +160,9 @@ def check_clients() -> CheckClients:
 def outage_clients() -> OutageClients:
     """The clients of an outage's steps, with the time-outs of `clients`."""
     return OutageClients(
-        dynamodb=boto3.client("dynamodb", config=_CONFIG),
-        events=boto3.client("events", config=_CONFIG),
-        functions=boto3.client("lambda", config=_CONFIG),
+        dynamodb=sdk.client("dynamodb", config=_CONFIG),
+        events=sdk.client("events", config=_CONFIG),
+        functions=sdk.client("lambda", config=_CONFIG),
     )
 
 
@@ -155,28 +170,28 @@ def outage_clients() -> OutageClients:
 def watch_clients() -> WatchClients:
     """The clients of the watch, which never wait long: what hangs is trouble, and is shown."""
     return WatchClients(
-        sqs=boto3.client("sqs", config=BRIEF),
-        dynamodb=boto3.client("dynamodb", config=BRIEF),
-        functions=boto3.client("lambda", config=_ONCE),
+        sqs=sdk.client("sqs", config=BRIEF),
+        dynamodb=sdk.client("dynamodb", config=BRIEF),
+        functions=sdk.client("lambda", config=_ONCE),
     )
 
 
 @cache
 def brief_events() -> EventBridgeClient:
     """The client for news, of the watch and of replay runs: neither waits long for the bus."""
-    return boto3.client("events", config=BRIEF)
+    return sdk.client("events", config=BRIEF)
 
 
 @cache
 def brief_cloudwatch() -> CloudWatchClient:
     """The watch's client for the main queue's age and recovered letters, made when asked for."""
-    return boto3.client("cloudwatch", config=BRIEF)
+    return sdk.client("cloudwatch", config=BRIEF)
 
 
 @cache
 def start_client() -> LambdaClient:
     """The client of the redriver that starts further runs of it. Made when one is started."""
-    return boto3.client("lambda", config=BRIEF)
+    return sdk.client("lambda", config=BRIEF)
 
 
 @cache
@@ -185,25 +200,25 @@ def consumer_call(answer_seconds: int) -> LambdaClient:
     config = Config(
         connect_timeout=3, read_timeout=answer_seconds, retries={"total_max_attempts": 1}
     )
-    return boto3.client("lambda", config=config)
+    return sdk.client("lambda", config=config)
 
 
 @cache
 def stepfunctions() -> SFNClient:
     """The redriver's client to start outages. Made only where outages can start."""
-    return boto3.client("stepfunctions", config=_CONFIG)
+    return sdk.client("stepfunctions", config=_CONFIG)
 
 
 @cache
 def secretsmanager() -> SecretsManagerClient:
     """The client that reads signing secrets. Made only where a request is signed."""
-    return boto3.client("secretsmanager", config=BRIEF)
+    return sdk.client("secretsmanager", config=BRIEF)
 
 
 @cache
 def heartbeat_client() -> CloudWatchClient:
     """The client of the first heartbeat, with the time-outs of `clients`."""
-    return boto3.client("cloudwatch", config=_CONFIG)
+    return sdk.client("cloudwatch", config=_CONFIG)
 
 
 @cache

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import boto3
 from botocore.config import Config
 
 if TYPE_CHECKING:
@@ -57,20 +56,33 @@ class ConsumerClients:
     dynamodb: DynamoDBClient
 
 
+if TYPE_CHECKING:
+    # It has the types of the services' clients.
+    from boto3 import client as _client
+else:
+
+    def _client(service: str, *, config: Config) -> Any:
+        """A client of the team's own boto3, set up as they have done."""
+        # Our own functions have these time-outs too, and no boto3.
+        import boto3
+
+        return boto3.client(service, config=config)
+
+
 @cache
 def consumer_clients() -> ConsumerClients:
     """The consumer library's clients, with shorter time-outs than `clients`."""
     return ConsumerClients(
-        sqs=boto3.client("sqs", config=BRIEF),
-        sending=boto3.client("sqs", config=SENDING),
-        dynamodb=boto3.client("dynamodb", config=BRIEF),
+        sqs=_client("sqs", config=BRIEF),
+        sending=_client("sqs", config=SENDING),
+        dynamodb=_client("dynamodb", config=BRIEF),
     )
 
 
 @cache
 def ssm() -> SSMClient:
     """The client that looks up registrations. Made only where a pipeline is looked up."""
-    return boto3.client("ssm", config=BRIEF)
+    return _client("ssm", config=BRIEF)
 
 
 @cache
@@ -80,7 +92,7 @@ def polling() -> SQSClient:
     One try a call: after a lost answer a second receive would hide more messages, and the poller
     itself repeats what failed, less and less often.
     """
-    return boto3.client("sqs", config=_PATIENT_ONCE)
+    return _client("sqs", config=_PATIENT_ONCE)
 
 
 @cache
@@ -89,4 +101,4 @@ def brief_stepfunctions() -> SFNClient:
 
     If it times out, the watch starts them later.
     """
-    return boto3.client("stepfunctions", config=BRIEF)
+    return _client("stepfunctions", config=BRIEF)

@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from boto3.dynamodb.types import TypeSerializer
 from botocore.exceptions import BotoCoreError, ClientError
 
+# The same names in one place for all adapters.
+from deadletter.aws.attribute_values import plain as plain
+from deadletter.aws.attribute_values import stored as stored
 from deadletter.aws.errors import StillUnprocessed, condition_failed
 from deadletter.contract import LETTERS
 
@@ -24,43 +26,8 @@ MOST_TRIES = 5
 
 _PLACEHOLDER = re.compile(r"#(\w+)")
 
-_serializer = TypeSerializer()
-
-
-_CONVERTED: Mapping[str, Callable[[Any], Any]] = {
-    "S": lambda content: content,
-    "N": Decimal,
-    "B": bytes,
-    "BOOL": lambda content: content,
-    "NULL": lambda _: None,
-    "M": lambda content: plain(content),
-    "L": lambda content: [_plain_value(value) for value in content],
-    "SS": set,
-    "NS": lambda content: {Decimal(number) for number in content},
-    "BS": lambda content: {bytes(binary) for binary in content},
-}
-"""By a value's type, how its content becomes plain data."""
-
 Key = tuple[str, str]
 T = TypeVar("T")
-
-
-def stored(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Plain data as DynamoDB attribute values."""
-    return {name: _serializer.serialize(value) for name, value in item.items()}
-
-
-def plain(item: Mapping[str, Any]) -> dict[str, Any]:
-    """DynamoDB attribute values as plain data; numbers are Decimal, binaries bytes."""
-    # One pass over the types that most values have. boto3 looks up a method for each value by its
-    # name, which takes most of a router's time.
-    return {name: _plain_value(value) for name, value in item.items()}
-
-
-def _plain_value(value: Mapping[str, Any]) -> Any:
-    for kind, content in value.items():
-        return content if kind == "S" else _CONVERTED[kind](content)
-    raise TypeError("a value without a type")
 
 
 def stored_number(value: float) -> Decimal | int:

@@ -171,14 +171,6 @@ class WaitingRoom(Protocol):
     def read(self, entries: Sequence[WaitingRoomEntry], locked_until: float) -> RoomContents:
         """The letters of these entries that are still in their lane, read consistently."""
 
-    def read_in_parts(
-        self, entries: Sequence[WaitingRoomEntry], locked_until: float, in_parallel: InParallel
-    ) -> Iterable[RoomContents]:
-        """The same in parts, in order: no more large letters than fit into memory at once.
-
-        The items are read at once, and large bodies when their part's turn comes.
-        """
-
     def postpone(self, order: Order) -> None:
         """Give a letter in the room the lane and the due time of its new hold."""
 
@@ -196,6 +188,14 @@ class ReviewableRoom(WaitingRoom, Protocol):
 
     Its lanes may have a rate that all workers and runs share.
     """
+
+    def read_in_parts(
+        self, entries: Sequence[WaitingRoomEntry], locked_until: float, in_parallel: InParallel
+    ) -> Iterable[RoomContents]:
+        """What `read` returns in parts, in order: no more large letters than memory can take.
+
+        The items are read at once, and large bodies when their part's turn comes.
+        """
 
     def allowance(self, lane: str) -> Allowance | None:
         """What a lane's rate allows, read consistently; None if it has had no rate so far."""

@@ -16,7 +16,7 @@ from deadletter.aws.consumer_clients import (
     brief_stepfunctions,
     consumer_clients,
 )
-from deadletter.aws.wiring.lazily import lazily
+from deadletter.aws.lazily import lazily
 from deadletter.aws.wiring.world import World
 from deadletter.contract import NOTHING
 from deadletter.processing.batch import Consumer, Handle, unhandled

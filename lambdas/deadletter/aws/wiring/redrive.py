@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
 
 from deadletter.aws.clients import Clients, start_client, stepfunctions
 from deadletter.aws.clients import clients as clients_of_process
-from deadletter.aws.executions import StepFunctionsExecutions
-from deadletter.aws.outcomes import DynamoDBOutcomes
+from deadletter.aws.lazily import lazily
 from deadletter.aws.run_start import LambdaRunStarter
-from deadletter.aws.wiring.parts.breaker import breaker_for
 from deadletter.aws.wiring.parts.redriver_setup import redriver_setup_for
 from deadletter.aws.wiring.world import World, in_threads
 from deadletter.contract import MAIN_DLQ, PIPELINE, Transport
-from deadletter.outage.executions import OutageExecutions
 from deadletter.redrive.drain import OWNER
 from deadletter.redrive.in_parallel import InParallel
 from deadletter.redrive.redriver import Redriver
@@ -23,6 +22,10 @@ from deadletter.redrive.shards import RunStarter
 from deadletter.routing.router import Router
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
+
+if TYPE_CHECKING:
+    from deadletter.aws.outcomes import DynamoDBOutcomes
+    from deadletter.outage.executions import OutageExecutions
 
 __all__ = ["clients", "redriver_for"]
 
@@ -73,18 +76,34 @@ def redriver_for(
         starter = LambdaRunStarter(start_client, resources.redrive_function)
     if pipeline.drain.shards != OWNER:
         setup = replace(setup, starter=starter)
-    if outages is None and resources.circuit_machine:
-        outages = StepFunctionsExecutions(stepfunctions(), resources.circuit_machine, pipeline.name)
-    if outages is None or home != MAIN_DLQ:
+    can_trip = outages is not None or bool(resources.circuit_machine)
+    if not can_trip or home != MAIN_DLQ:
         return Redriver(setup)
-    outcomes = DynamoDBOutcomes(
+    # Told of letters that came back alone: most runs do without it, and its client.
+    make = partial(_outcomes, pipeline, resources, clients, world, outages, tally.count)
+    return Redriver(replace(setup, outcomes=lazily(make)))
+
+
+def _outcomes(
+    pipeline: Pipeline,
+    resources: Resources,
+    clients: Clients,
+    world: World,
+    outages: OutageExecutions | None,
+    count_metric: Callable[[str, int], None],
+) -> DynamoDBOutcomes:
+    from deadletter.aws.executions import StepFunctionsExecutions
+    from deadletter.aws.outcomes import DynamoDBOutcomes
+    from deadletter.aws.wiring.parts.breaker import breaker_for
+
+    machine = resources.circuit_machine
+    return DynamoDBOutcomes(
         client=clients.dynamodb,
         table=resources.circuits_table,
         pipeline=pipeline.name,
         policy=pipeline.circuit,
         breaker=breaker_for(pipeline, resources, clients, world),
-        outages=outages,
+        outages=outages or StepFunctionsExecutions(stepfunctions(), machine, pipeline.name),
         clock=world.clock,
-        count_metric=tally.count,
+        count_metric=count_metric,
     )
-    return Redriver(replace(setup, outcomes=outcomes))

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from deadletter.aws.causes import DynamoDBCauses
 from deadletter.aws.circuits import DynamoDBCircuits
-from deadletter.aws.clients import Clients, clients
+from deadletter.aws.clients import Clients, RouterClients
+from deadletter.aws.clients import router_clients as clients
+from deadletter.aws.lazily import lazily
 from deadletter.aws.rules import DynamoDBRules
-from deadletter.aws.wiring.lazily import lazily
 from deadletter.aws.wiring.parts.ledger import ledger_for
 from deadletter.aws.wiring.world import World
 from deadletter.routing.direct_router import DirectRouter
@@ -24,7 +25,7 @@ __all__ = ["clients", "router_for"]
 
 
 def router_for(
-    pipeline: Pipeline, resources: Resources, clients: Clients, world: World
+    pipeline: Pipeline, resources: Resources, clients: Clients | RouterClients, world: World
 ) -> DirectRouter:
     """The router of a pipeline, on the tables of `resources`."""
     return DirectRouter(
@@ -51,7 +52,9 @@ def _schema(resources: Resources) -> JsonSchema:
     return unpacked(resources.replay_schema)
 
 
-def _live_runs(pipeline: Pipeline, resources: Resources, clients: Clients) -> DynamoDBLiveRuns:
+def _live_runs(
+    pipeline: Pipeline, resources: Resources, clients: Clients | RouterClients
+) -> DynamoDBLiveRuns:
     from deadletter.aws.live_runs import DynamoDBLiveRuns
 
     return DynamoDBLiveRuns(clients.dynamodb, resources.letters_table, pipeline.name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deadletter.aws.clients import Clients, ConsumerClients
+from deadletter.aws.clients import Clients, ConsumerClients, RouterClients
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.wiring.world import World
 from deadletter.contract import ROWS_KEPT
@@ -12,7 +12,10 @@ from deadletter.settings.resources import Resources
 
 
 def ledger_for(
-    pipeline: Pipeline, resources: Resources, clients: Clients | ConsumerClients, world: World
+    pipeline: Pipeline,
+    resources: Resources,
+    clients: Clients | ConsumerClients | RouterClients,
+    world: World,
 ) -> DynamoDBLedger:
     """The ledger of a pipeline, which keeps at least as many lives as make a letter poison."""
     return DynamoDBLedger(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from deadletter.aws.circuits import DynamoDBCircuits
 from deadletter.aws.clients import Clients
 from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.lease import DynamoDBLease
 from deadletter.aws.queue import SqsQueue
 from deadletter.aws.router import LambdaRouter
-from deadletter.aws.wiring.parts.breaker import breaker_for
 from deadletter.aws.wiring.parts.ledger import ledger_for
 from deadletter.aws.wiring.parts.waiting_room import waiting_room_for
 from deadletter.aws.wiring.world import World
@@ -63,7 +63,7 @@ def redriver_setup_for(
         router=router or LambdaRouter(clients.functions, resources.router_function),
         journal=DynamoDBJournal(clients.journal, letters, pipeline.name, ROWS_KEPT),
         room=room,
-        circuits=breaker_for(pipeline, resources, clients, world),
+        circuits=DynamoDBCircuits(clients.dynamodb, resources.circuits_table, pipeline.name),
         lease=DynamoDBLease(
             clients.dynamodb, letters, pipeline.name, home, pipeline.first_rate, pipeline.burst
         ),

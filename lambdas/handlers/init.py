@@ -1,0 +1,14 @@
+"""What a function makes while Lambda starts it, before its first event."""
+
+import os
+from collections.abc import Callable
+
+
+def in_init(make: Callable[[], object]) -> None:
+    """Make what the first event needs; its settings are in the environment by then.
+
+    Anywhere else than in Lambda it is made at the first event: a test that imports a handler has
+    neither region nor settings.
+    """
+    if "AWS_LAMBDA_INITIALIZATION_TYPE" in os.environ:
+        make()
