@@ -553,7 +553,7 @@ def test_a_lane_that_could_not_be_read_to_its_end_is_read_again(stage: Stage) ->
     end()
     # Neither its lease nor its claims were given back.
     stage.clock.advance(2_000)
-    end = refusing(stage, "batch_get_item", 8, "#letter#")
+    end = refusing(stage, "batch_get_item", 2, "#letter#")
     report = run.snapshot()
     assert (report.done, report.stopped[:30]) == (False, "the waiting room gave no answe")
     end()

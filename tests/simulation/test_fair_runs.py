@@ -113,7 +113,7 @@ def test_a_room_that_gives_no_answer_does_not_keep_the_dlq_from_its_turns(
     def refuse(self: Any, *arguments: Any) -> Any:
         raise RoomUnavailable("ThrottlingException for dynamodb:BatchGetItem on letters")
 
-    monkeypatch.setattr(type(stage.redriver()._setup.room), "read", refuse)
+    monkeypatch.setattr(type(stage.redriver()._setup.room), "read_in_parts", refuse)
     report = stage.run()
     assert report.counts[Metric.ROOM_UNAVAILABLE] == 1
     assert report.trouble == "ThrottlingException for dynamodb:BatchGetItem on letters"

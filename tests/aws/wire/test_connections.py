@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 import ssl
 from collections.abc import Iterator
@@ -215,6 +216,17 @@ def test_closed_connections_are_made_anew(servers: list[Server]) -> None:
     ours.ask(b"one")
     ours.close()
     assert ours.ask(b"two").status == 200
+
+
+def test_a_client_that_nobody_has_any_more_closes_its_connections(servers: list[Server]) -> None:
+    servers.append(Server([OK]))
+    ours = connections(servers[0])
+    ours.ask(b"one")
+    [kept] = ours._idle
+    servers[0].clients.clear()
+    del ours
+    gc.collect()
+    assert kept._socket.fileno() == -1
 
 
 def test_no_more_connections_are_kept_than_allowed(servers: list[Server]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import select
 import socket
 import ssl
+import weakref
 from collections.abc import Mapping
 from functools import cache
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
@@ -59,6 +60,8 @@ class Connections:
         self._bundle = bundle
         # Last in, first out, so that few stay in use; append and pop are atomic.
         self._idle: list[_Connection] = []
+        # A client that nobody has any more leaves no open connection behind.
+        weakref.finalize(self, _close_all, self._idle)
 
     def ask(self, request: bytes) -> Received:
         """The answer to a whole request, head and body."""
@@ -86,8 +89,7 @@ class Connections:
 
     def close(self) -> None:
         """Close the idle connections."""
-        while self._idle:
-            self._idle.pop().close()
+        _close_all(self._idle)
 
     def _connection(self) -> _Connection:
         while True:
@@ -145,6 +147,11 @@ class _Connection:
 
     def close(self) -> None:
         self._connection.close()
+
+
+def _close_all(connections: list[_Connection]) -> None:
+    while connections:
+        connections.pop().close()
 
 
 def _answer(reader: IO[bytes]) -> tuple[Received, bool]:
