@@ -73,6 +73,7 @@ def test_what_the_naive_threads_lose_is_found() -> None:
     assert row.audit.lost + row.audit.arrived == 40
 
 
+@pytest.mark.nightly
 def test_three_matching_rules_and_four_destinations_are_really_used() -> None:
     conditions = replace(FEW, letters=LetterSeries(number=40, body_bytes=200, tenants=4))
     row = moving.drained(
@@ -87,6 +88,7 @@ def test_three_matching_rules_and_four_destinations_are_really_used() -> None:
     assert row.requests["SendMessageBatch"] >= 4
 
 
+@pytest.mark.nightly
 def test_intents_on_record_are_there_when_the_run_begins() -> None:
     assert len(moving.old_intents(3, 1e9)) == 3
     assert moving.old_intents(0, 1e9) == []
@@ -95,6 +97,7 @@ def test_intents_on_record_are_there_when_the_run_begins() -> None:
     assert row.intents_left > 0
 
 
+@pytest.mark.nightly
 def test_the_stubs_clock_runs_as_fast_as_asked_and_seconds_are_its_own() -> None:
     conditions = replace(FEW, pace=20.0)
     pipeline = {**moving.UNPACED, "rate": 10.0, "burst": 10}
@@ -218,6 +221,7 @@ def test_dollars_follow_the_counts() -> None:
     assert cost.total == pytest.approx(0.12 + 0.04125 + 0.0022 + 0.133334)
 
 
+@pytest.mark.nightly
 def test_shards_are_started_and_their_effort_is_counted() -> None:
     letters = LetterSeries(number=6_000, body_bytes=200)
     row = moving.drained(

@@ -8,6 +8,7 @@ from tools.bench import waiting_room
 from tools.bench.sqs_stub import Audit, Behaviour
 
 
+@pytest.mark.nightly
 def test_full_chunks_come_out_of_the_room_at_few_calls_a_letter(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
