@@ -156,17 +156,9 @@ def free_port() -> str:
         return str(probe.getsockname()[1])
 
 
-def daily(chapter: Chapter) -> bool:
-    """Whether it acts: the other one, which looks, has its turn at night."""
-    return "MODE=enforce" in chapter.start
-
-
+@pytest.mark.nightly
 @pytest.mark.parametrize(
-    "chapter",
-    [
-        pytest.param(chapter, id=chapter.start, marks=() if daily(chapter) else pytest.mark.nightly)
-        for chapter in chapters(PAGE)
-    ],
+    "chapter", [pytest.param(chapter, id=chapter.start) for chapter in chapters(PAGE)]
 )
 def test_each_command_of_the_tutorial_says_what_the_page_says(
     chapter: Chapter, tmp_path: Path

@@ -177,6 +177,7 @@ def test_the_rate_is_for_all_runs_together_and_never_exceeded_by_more_than_what_
             assert more - fewer <= 3 * (end - start) + 6 + 4
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("rate", "letters"), [(0.1, 60), (5, 3_000)])
 def test_other_rates_are_kept_too(stage: CrowdedStage, rate: float, letters: int) -> None:
     throttled(stage, letters + 700, rate=rate)
