@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from random import Random
 from typing import Any
 
 import pytest
@@ -30,7 +31,8 @@ def test_the_index_agrees_with_trying_the_rules_one_by_one(
     expected = [
         number for number, pattern in enumerate(rules) if compile_pattern(pattern).matches(document)
     ]
-    assert list(index(*rules).matching(document)) == expected
+    ours = index(*rules)
+    assert [list(ours.matching(document)) for _ in range(3)] == [expected] * 3
 
 
 _VALUES = st.sampled_from(["p", "q", 1, True, None])
@@ -61,6 +63,33 @@ def test_rules_come_in_the_order_given_and_each_once() -> None:
         {"a": ["y"]},
     )
     assert list(rules.matching({"a": ["x", "y"]})) == [0, 1, 2, 3, 5]
+
+
+def test_what_is_remembered_of_a_value_is_what_the_patterns_say() -> None:
+    rules = [
+        {"a": [{"anything-but": {"wildcard": [f"*{letter}*", "*z*"]}}], "b": [number % 2]}
+        for number, letter in enumerate("abcdef" * 3)
+    ]
+    ours = index(*rules)
+    random = Random(3)
+    texts = ["".join(random.choices("abcdefgz", k=3)) for _ in range(2_000)]
+    for text in [*texts, *(["gag"] * 3), *(["x" * 300] * 3), *texts]:
+        document = {"a": text, "b": random.randrange(2)}
+        expected = [
+            number for number, rule in enumerate(rules) if compile_pattern(rule).matches(document)
+        ]
+        assert list(ours.matching(document)) == expected
+
+
+def test_a_value_that_has_come_before_is_tested_no_more() -> None:
+    calls: list[str] = []
+    pattern = compile_pattern({"a": [{"anything-but": {"wildcard": ["*x*", "*y*"]}}]})
+    rules = RuleIndex([("a", counting(pattern, calls))])
+    for _ in range(2):
+        assert list(rules.matching({"a": "x"})) == []
+    asked = len(calls)
+    assert list(rules.matching({"a": "x"})) == []
+    assert len(calls) == asked
 
 
 def test_keys_may_repeat() -> None:

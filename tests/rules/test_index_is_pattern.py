@@ -32,7 +32,10 @@ PAIRS_TO_FIND_IT = 8_000
 
 def by_index(book: Book, document: Mapping[str, Any]) -> list[int]:
     rules = RuleIndex((number, compile_pattern(rule)) for number, rule in enumerate(book))
-    return list(rules.matching(document))
+    first, *others = (list(rules.matching(document)) for _ in range(3))
+    # From the second time on, the answers of some tests are remembered.
+    assert others == [first, first]
+    return first
 
 
 def by_pattern(book: Book, document: Mapping[str, Any]) -> list[int]:

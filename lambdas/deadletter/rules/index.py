@@ -230,12 +230,21 @@ def _collect(branch: _Branch, leaves: Leaves, candidates: Numbers) -> None:
         if bucket is not None:
             _follow(bucket, leaves, candidates)
         if not lookups.only_exact:
-            for test, numbers in lookups.any_value:
-                # A test that many share is made now, unless it may take long.
-                if len(numbers) <= _FEW or _is_long(leaf) or test(leaf):
-                    candidates += numbers
+            if lookups.any_value:
+                _collect_tested(lookups, leaf, candidates)
             for found in lookups.of_value(leaf, candidates):
                 _follow(found, leaves, candidates)
+
+
+def _collect_tested(lookups: Lookups[_Branch | Numbers], leaf: Any, candidates: Numbers) -> None:
+    known = lookups.known_of_any_value(leaf) if leaf.__class__ is str else None
+    if known is not None:
+        candidates += known
+        return
+    for test, numbers in lookups.any_value:
+        # A test that many share is made now, unless it may take long.
+        if len(numbers) <= _FEW or _is_long(leaf) or test(leaf):
+            candidates += numbers
 
 
 def _is_long(leaf: Any) -> bool:

@@ -20,6 +20,14 @@ _LONG_TEXT: Final = 256
 _FEW_PIECES: Final = 200
 
 
+_SHORT: Final = 200
+"""Characters of a text for which tests are remembered: longer ones hardly come twice."""
+
+_MOST_SEEN: Final = 500
+_MOST_REMEMBERED: Final = 50
+"""Texts of one name: of 10,000 rules each, 4 MB."""
+
+
 class Lookups(Generic[B]):
     """The buckets of one name by their hooks, and the entries that need a comparison of each.
 
@@ -31,6 +39,8 @@ class Lookups(Generic[B]):
         "_networks",
         "_pieces",
         "_ranges",
+        "_remembered",
+        "_seen",
         "_slices",
         "any_value",
         "exact",
@@ -68,6 +78,28 @@ class Lookups(Generic[B]):
             (tests[hook], numbers) for hook, numbers in wide.items() if hook.kind == hooks.ANY.kind
         ]
         self.only_exact = not (tables or wide)
+        self._seen: set[str] = set()
+        self._remembered: dict[str, Numbers] = {}
+
+    def known_of_any_value(self, text: str) -> Numbers | None:
+        """Those of `any_value` whose tests a text passes; None the first time it is seen.
+
+        Many letters have the same region or type, and a test costs more than a look-up. A text
+        that comes once only, such as an order's id, is neither tested early nor kept.
+        """
+        known = self._remembered.get(text)
+        if known is not None or len(text) > _SHORT:
+            return known
+        if text not in self._seen:
+            if len(self._seen) >= _MOST_SEEN:
+                self._seen.clear()
+            self._seen.add(text)
+            return None
+        if len(self._remembered) >= _MOST_REMEMBERED:
+            self._remembered.clear()
+        known = [number for test, numbers in self.any_value if test(text) for number in numbers]
+        self._remembered[text] = known
+        return known
 
     def of_value(self, value: Any, found: Numbers) -> Iterable[B]:
         """The buckets of a value, but for its exact one; entries without one go into `found`."""
