@@ -78,7 +78,7 @@ def test_every_supported_python_is_tested_with_the_command_of_the_readme() -> No
     workflow = yaml.safe_load((ROOT / ".github/workflows/test.yml").read_text())
     job = workflow["jobs"]["test"]
     assert job["strategy"]["matrix"]["python"] == ["3.11", "3.12", "3.13"]
-    assert [one["run"] for one in job["steps"] if "run" in one] == ["bash .ci/run"]
+    assert [step["run"] for step in job["steps"] if "run" in step] == ["bash .ci/run"]
     assert (ROOT / ".ci" / "run").read_text().splitlines()[-1] == "make test"
 
 
@@ -98,11 +98,11 @@ def test_the_command_line_interface_of_the_cdk_is_pinned_by_its_hash() -> None:
     packages = json.loads((ROOT / "package-lock.json").read_text())["packages"]
     others = {key: one for key, one in packages.items() if key}
     assert others
-    assert all(one["integrity"].startswith("sha512-") for one in others.values())
+    assert all(other["integrity"].startswith("sha512-") for other in others.values())
 
 
 def test_everything_that_is_asked_for_has_an_exact_version() -> None:
     for name in LOCKS:
         asked = (ROOT / name).with_suffix(".in").read_text()
-        for line in (one.split("#")[0].strip() for one in asked.splitlines()):
+        for line in (asked_for.split("#")[0].strip() for asked_for in asked.splitlines()):
             assert not line or line.startswith("-r ") or "==" in line, f"{name}: {line}"

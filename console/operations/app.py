@@ -27,7 +27,7 @@ class DeployedPipeline:
 
     `parking` and `dedicated` map queue ids, as the settings name them, to queue URLs;
     `terms` is what the pipeline allows in a rule, `pipeline` all its settings. `replay_machine`
-    and `consumer_function` are ARNs, empty if there is none.
+    and `consumer_function` are ARNs, empty without one.
     """
 
     name: str

@@ -307,6 +307,6 @@ def _depth_of(pipeline: PipelineStatus, source: str) -> QueueDepth | None:
 
 
 def counter(run: Mapping[str, Any] | None, name: str) -> int:
-    """A number in the report of a run; 0 if there is none."""
+    """A number in the report of a run; 0 if it is missing."""
     number = (run or {}).get(name)
     return number if isinstance(number, int) else 0

@@ -107,7 +107,7 @@ def _sums(
     start: datetime,
     end: datetime,
 ) -> Mapping[str, float]:
-    """The sum of each metric over the minutes, by its name; 0 where there is none."""
+    """The sum of each metric over the minutes, by its name; 0 for a metric without data."""
     queries: list[MetricDataQueryTypeDef] = [
         {
             "Id": f"q{number}",

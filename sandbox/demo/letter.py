@@ -40,7 +40,7 @@ def choose(
 ) -> str | None:
     """Pick a letter that failed while its endpoint was down and was healed by a re-drive.
 
-    *healed* are digests. A letter with most failures has most to tell; None if there is none.
+    *healed* are digests. A letter with most failures has most to tell; None without such a letter.
     """
     letters = [
         origin

@@ -507,7 +507,7 @@ class ReplayWitness(Witness):
         return outcomes
 
     def report_counts(self, run: str) -> Mapping[str, int] | None:
-        """The counts of a run's report; None if there is none."""
+        """The counts of a run's report; None before it has a report."""
         keys = self.objects(run_object("orders", run, "report.json"))
         if not keys:
             return None

@@ -144,7 +144,7 @@ def note_literals(error: BaseException) -> None:
     """Keep with the exception the literals of the code that makes it.
 
     An exception that was made and not yet raised has no traceback. To be called by `__init__`;
-    the initialisers of subclasses count, and the first function that is none.
+    the initialisers of subclasses count, and the first function that is no initialiser.
     """
     frame = sys._getframe(2) if hasattr(sys, "_getframe") else None
     literals: list[str] = []

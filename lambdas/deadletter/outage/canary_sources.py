@@ -126,7 +126,7 @@ class CanarySource(Protocol):
         """The ARN of the queue that is named to the consumer as the letter's source."""
 
     def take(self, key: str, lock_seconds: float) -> ReceivedLetter | None:
-        """A letter of this circuit, locked for `lock_seconds`; None if there is none."""
+        """A letter of this circuit, locked for `lock_seconds`; None without a letter."""
 
     def record(self, received: ReceivedLetter) -> bool:
         """Put on record that the consumer is about to receive the letter.

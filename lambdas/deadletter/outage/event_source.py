@@ -67,7 +67,7 @@ class Mappings(Protocol):
     """
 
     def find(self) -> ConsumerMapping | None:
-        """The mapping from the main queue to the consumer; None if there is none."""
+        """The mapping from the main queue to the consumer; None if it is missing."""
 
     def change(
         self, mapping: ConsumerMapping, *, enabled: bool | None, limits: Limits

@@ -106,7 +106,7 @@ class CanarySender(Protocol):
     """
 
     def take(self, key: str, owner: str, lock_seconds: float) -> QueueCanary | None:
-        """A letter of this circuit as the canary of the permit's owner; None if there is none.
+        """A letter of this circuit as the canary of the permit's owner; None without a letter.
 
         Raises the errors of a CanarySource, and LedgerUnavailable.
         """

@@ -98,7 +98,7 @@ HIDDEN_AT_ONCE = 10
 _RESERVED = f"the attribute {stamps.NAME} is reserved: give yours another name"
 
 Reading = Delivery | Exception
-"""What was read from a record: its delivery, or why there is none."""
+"""What was read from a record: its delivery, or why it has no delivery."""
 
 Lane = Callable[[Delivery], object]
 """What a message is handled in order with: the messages whose values are equal form one lane."""

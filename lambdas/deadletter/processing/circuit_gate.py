@@ -137,7 +137,7 @@ class CircuitGate:
         return None
 
     def _takes_place(self, circuit: Circuit, wanted: int, now: float) -> bool:
-        """Take one of the places that the circuit has granted, and ask for more if there is none.
+        """Take one of the places that the circuit has granted, and ask for more if all are taken.
 
         Asks at most once a second: in between there is nothing new to have.
         """

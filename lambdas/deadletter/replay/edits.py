@@ -166,7 +166,7 @@ def _pointer(pointer: object) -> Sequence[str]:
 
 
 def _at(document: Any, path: Sequence[str]) -> Any:
-    """The value at a path. Raises LookupError if there is none."""
+    """The value at a path. Raises LookupError if the path leads nowhere."""
     for part in path:
         if isinstance(document, list):
             document = document[_index(part, len(document) - 1)]

@@ -62,8 +62,8 @@ class ReplayPlans(Protocol):
     """The plans of runs, and what belongs to their approval. Raises RunsUnavailable."""
 
     def plan(self, run: str) -> ReplayPlan | None:
-        """The plan of a run; None if there is none. Who may plan runs can write it: whether it is
-        the one that was started is seen by its id."""
+        """The stored plan of a run, or None. Who may plan runs can write it: whether it is
+        the plan that was started is seen by its id."""
 
     def approval(self, run: str) -> RunApproval:
         """What is on record about the run's approval."""

@@ -89,7 +89,7 @@ def is_own_circuit(decision: Decision, pipeline: str) -> bool:
 
 
 class Fates:
-    """What the tickets of a run say: where an outcome is looked up, and where there is none."""
+    """What the tickets of a run say: where an outcome is looked up, and where nothing is known."""
 
     def __init__(self, plan: ReplayPlan, consumer_library: bool) -> None:
         self._plan = plan

@@ -271,7 +271,7 @@ class RuleChecker:
 
 
 def version_in(item: Mapping[str, Any] | None, pipelines: Iterable[Pipeline]) -> str | None:
-    """The version of a stored rule; None if there is none, or it is valid in no pipeline."""
+    """The version of a stored rule; None without a rule, or if it is valid in no pipeline."""
     for pipeline in pipelines if item is not None else ():
         with suppress(RuleRefused):
             return read_rule(item or {}, pipeline).version

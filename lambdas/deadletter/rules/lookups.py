@@ -155,9 +155,9 @@ class Ranges:
             end for low, high, _ in intervals for end in (low, high) if abs(end) != float("inf")
         )
         self._centre = centre = ends[len(ends) // 2]
-        here = [one for one in intervals if one[0] <= centre <= one[1]]
-        below = [one for one in intervals if one[1] < centre]
-        above = [one for one in intervals if one[0] > centre]
+        here = [interval for interval in intervals if interval[0] <= centre <= interval[1]]
+        below = [interval for interval in intervals if interval[1] < centre]
+        above = [interval for interval in intervals if interval[0] > centre]
         by_low = sorted(here)
         by_high = sorted(here, key=lambda one: one[1])
         self._lows = [low for low, _, _ in by_low]

@@ -89,7 +89,7 @@ def _opened(row: CircuitOpenings | None, circuit: Circuit, now: float) -> Circui
     """The outages after a look. A circuit may open more than once between two looks.
 
     Its trips say how often, as long as it has not settled in between. An outage that a person
-    began is none.
+    began does not count.
     """
     known = row or NO_OPENINGS
     if circuit.unreadable:

@@ -59,7 +59,7 @@ class Registry(Protocol):
     """Stores the endpoints; raises RegistryUnavailable if it gives no answer."""
 
     def find(self, tenant: str, endpoint: str) -> Endpoint | None:
-        """The endpoint, or None if there is none. Raises BadEndpoint if its row is invalid."""
+        """The endpoint, or None without its row. Raises BadEndpoint if the row is invalid."""
 
     def disable(self, endpoint: Endpoint, because: str, at: float) -> bool:
         """Disable it at `at` (epoch seconds).

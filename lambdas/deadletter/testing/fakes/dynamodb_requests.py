@@ -80,7 +80,7 @@ class Write:
     values: Mapping[str, Value]
     shows_old: bool
     put: StoredRow | None = None
-    # An update, which makes an item of its key where there is none.
+    # An update, which makes an item of its key if it is missing.
     key: Mapping[str, Value] | None = None
     update: Update | None = None
     # A ConditionCheck of a transaction.
