@@ -9,7 +9,7 @@ from deadletter.aws.wiring.redrive import clients, redriver_for
 from deadletter.contract import MAIN_DLQ, NAMESPACE
 from deadletter.redrive.redriver import run_as_asked
 from handlers.init import in_init
-from handlers.metrics import count_metric, dimensions, unit
+from handlers.metrics import count_metric, dimensions, unit, write_samples
 from handlers.runtime import settings, transport, world
 
 logger = Logger(service="redrive")
@@ -31,7 +31,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     report = run_as_asked(redriver, event, deadline)
     for dimension, value in dimensions(report.pipeline).items():
         metrics.add_dimension(dimension, value)
-    for name, number in (*report.samples(), *report.metrics().items()):
+    for name, number in report.metrics().items():
         metrics.add_metric(name, unit(name), number)
+    write_samples(report.pipeline, report.samples())
     logger.info("run ended", extra={"report": report.to_json()})
     return report.to_json()

@@ -292,7 +292,7 @@ def test_each_received_letter_is_published_with_its_age_if_that_is_known() -> No
     tally.count_received([1_000_900], 1000.4)
     report = tally.report("orders", "dlq", "done")
     assert report.metrics()["Received"] == 4
-    assert list(report.samples()) == [("AgeWhenReceived", 60), ("AgeWhenReceived", 0)]
+    assert report.samples() == {"AgeWhenReceived": (60, 0)}
     assert "ages" not in report.to_json()
 
 

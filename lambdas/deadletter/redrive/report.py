@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -303,10 +303,9 @@ class Report:
         always = dict.fromkeys(map(str, ALWAYS_COUNTED), 0)
         return {**always, **with_aliases(self.unpublished)}
 
-    def samples(self) -> Iterator[tuple[str, int]]:
-        """The metrics with one value for each letter: a name and a value, letter by letter."""
-        for age in self.ages:
-            yield Metric.AGE_WHEN_RECEIVED, age
+    def samples(self) -> dict[str, Sequence[int]]:
+        """The metrics with one value for each letter."""
+        return {str(Metric.AGE_WHEN_RECEIVED): self.ages}
 
     def to_json(self) -> dict[str, Any]:
         """The report as the function returns and logs it."""
