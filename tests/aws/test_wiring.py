@@ -46,17 +46,19 @@ MOST_MODULES = {
     # 1 for the connections that the HTTP client may keep, 1 makes clients of a team's function, 1
     # has the words for failures.
     # 1 for the rate that finds itself, which a source's memory holds, 1 for concurrency.
-    # 1 for the drain that stands in a lease.
-    "handlers.probe": 73,
+    # 1 for the drain that stands in a lease, 1 for the counts of rules.
+    "handlers.probe": 74,
     # 70, 1 judges letters again when other rules are in force, and 1 keeps the rates of rules.
     # 2 for the rate that finds itself: the rule, and what keeps it in a run. 2 receive side by
     # side, as many at once as does good. 4 for drains in shards: what stands in the lease, its
     # owner, how many, and the start of another run.
-    "handlers.redrive": 77,
+    # 1 for the counts of rules.
+    "handlers.redrive": 78,
     # The redriver's, and the steps of a replay run: snapshot, freeze, worker, judge and reconcile.
     # 4 announce changed runs on EventBridge. 1 for the rates of rules.
     # 2 for the rate that finds itself, 2 receive side by side, 3 for drains in shards.
-    "handlers.replay": 137,
+    # 1 for the counts of rules.
+    "handlers.replay": 138,
     # 11 of the watch itself, the sweep's, and the ports of queues, leases, lanes and the router.
     # 10 for lost executions of replay runs: run, plan, approval, their stores, the steps' ports.
     # 13 for news: what was told, the index of causes, recovered letters, EventBridge, changed runs.

@@ -383,15 +383,15 @@ def fails(*copies: str, times: int = 99) -> Callable[[Sequence[Envelope]], SendR
     return result
 
 
-@pytest.mark.parametrize(("lot", "waits"), [(0, [0.2, 0.4]), (1, [0.4, 0.8])])
-def test_a_failed_letter_is_sent_three_times_with_longer_pauses(
+@pytest.mark.parametrize(("lot", "waits"), [(0, [0.2, 0.4, 0.8]), (1, [0.4, 0.8, 1.6])])
+def test_a_failed_letter_is_sent_four_times_with_longer_pauses(
     lot: int, waits: list[float]
 ) -> None:
     move = Move(lot=lot)
     move.main.result = fails("b")
     left = move.out_of_queue(order("a"), order("b"))
     assert ids(left.stayed) == ["b"]
-    assert move.main.copies == ["a", "b", "b", "b"]
+    assert move.main.copies == ["a", "b", "b", "b", "b"]
     assert move.waits == pytest.approx(waits)
     assert move.counts == {"Redriven": 1, "RedriveFailure": 1}
     assert (move.tally.futile, move.kept) == (1, set())
@@ -692,6 +692,29 @@ def test_matches_are_counted_for_each_rule_of_the_letters_that_moved() -> None:
     move.out_of_queue(*orders, order("d", Redrive(0, "again", "r2")))
     assert move.records.matches == {"r1#v": 2}
     assert move.records.shadow_matches == {"dry#v": 2}
+
+
+def move_and_fail(move: Move, *copies: str) -> None:
+    with move.mover.counts_gathered():
+        for copy in copies:
+            move.out_of_queue(replace(order(copy), matched="r1#v"))
+        assert move.records.matches == {}
+        raise QueueUnavailable("no queue")
+
+
+def test_gathered_matches_are_written_at_the_end_even_after_an_error() -> None:
+    move = Move()
+    with pytest.raises(QueueUnavailable):
+        move_and_fail(move, "a", "b", "c")
+    assert move.records.matches == {"r1#v": 3}
+
+
+def test_gathered_matches_that_cannot_be_written_hide_no_other_error() -> None:
+    move = Move()
+    move.records.error = RecordsUnavailable("no ledger")
+    with pytest.raises(QueueUnavailable):
+        move_and_fail(move, "a")
+    assert move.counts == {"Redriven": 1, "RedriveUnrecorded": 1}
 
 
 def test_matches_that_cannot_be_counted_are_one_trouble() -> None:

@@ -470,10 +470,11 @@ class Redriver:
             tally=self._tally,
         )
         try:
-            self._setup.in_parallel([turns.work] * self._workers)
             workers: Sequence[TakesTurns] = (*of_queue, *of_room)
-            for worker in workers:
-                worker.close()
+            with self._setup.mover.counts_gathered():
+                self._setup.in_parallel([turns.work] * self._workers)
+                for worker in workers:
+                    worker.close()
             if first_poll is None and any(worker.is_elsewhere for worker in of_room):
                 run.stop("another run works in the lane")
             if run.stopped is None and first_poll is not None and not self._shard:
