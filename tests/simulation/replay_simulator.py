@@ -8,7 +8,7 @@ import contextlib
 import hashlib
 import itertools
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
 from typing import Any
@@ -62,7 +62,7 @@ from tests.simulation.simulator import (
     NO_WAIT,
     Shape,
     Simulation,
-    configured,
+    clients_of,
     spells_from,
 )
 from tests.simulation.stage import PRODUCER, attribute, ids_from
@@ -551,14 +551,7 @@ class ReplaySimulation(Simulation):
         )
 
     def _clients(self, process: Process) -> Clients:
-        stage = self.stage
-        real = {"sqs": stage.redriver_sqs, "dynamodb": stage.dynamodb, "s3": stage.s3}
-
-        def client(name: str) -> Any:
-            service, patience = configured()[name].service, configured()[name].patience
-            return Client(self.scheduler, process, service, real.get(service), patience)
-
-        return Clients(**{field.name: client(field.name) for field in fields(Clients)})
+        return clients_of(self.scheduler, process, self.stage)
 
     def _world(self, process: Process) -> World:
         return World(

@@ -267,7 +267,13 @@ class Scheduler:
         if self.before_call is not None:
             self.before_call(process, service, name, options)
         self.log.append((round(self.now, 3), process.name, name, fault))
-        call = _Call(self, process, service, name, act, options)
+        return self._made(
+            SimulatedCall(self, process, service, name, act, options), fault, patience
+        )
+
+    def _made(self, call: SimulatedCall, fault: Fault | None, patience: Patience) -> Any:
+        """The answer of a call that this fault strikes, if any."""
+        process, name = call.process, call.name
         if fault is None or fault is Fault.HANG or fault is Fault.SLOW or fault is Fault.PAUSE:
             if fault is not None:
                 process.faults += 1
@@ -297,7 +303,7 @@ class Scheduler:
         call.take_effect()
         return call.retried()
 
-    def _in_time(self, call: _Call, fault: Fault | None, patience: Patience) -> Any:
+    def _in_time(self, call: SimulatedCall, fault: Fault | None, patience: Patience) -> Any:
         """The tries of a call, each of which is answered, slowly or not, or hangs."""
         process, random = call.process, self.random
         hanging = random.randint(1, patience.tries) if fault is Fault.HANG else 0
@@ -327,7 +333,7 @@ class Scheduler:
             raise ReadTimeoutError(endpoint_url=call.service)
         raise ConnectTimeoutError(endpoint_url=call.service)
 
-    def _hang(self, call: _Call, patience: Patience) -> None:
+    def _hang(self, call: SimulatedCall, patience: Patience) -> None:
         """A try without an answer: it takes effect, late, or not at all."""
         call.process.faults += 1
         arrives = self.random.random()
@@ -338,7 +344,9 @@ class Scheduler:
         else:
             self._pass(call.process, patience.read if arrives < 0.75 else patience.connect)
 
-    def _pass(self, process: Process, seconds: float, under_way: _Call | None = None) -> None:
+    def _pass(
+        self, process: Process, seconds: float, under_way: SimulatedCall | None = None
+    ) -> None:
         """Let a process's time pass. If it is killed meanwhile, the call that is under way takes
         effect or not."""
         if self.now + seconds < process.ends:
@@ -353,7 +361,7 @@ class Scheduler:
             under_way.take_effect()
         raise Crash
 
-    def _partly(self, call: _Call) -> Any:
+    def _partly(self, call: SimulatedCall) -> Any:
         """A batch of which some entries are left undone, as its answer says."""
         going, undone, entries = divided(call.options, self.random)
         if self.on_strike is not None and entries:
@@ -378,7 +386,7 @@ class Scheduler:
 
 
 @dataclass(frozen=True, slots=True)
-class _Call:
+class SimulatedCall:
     """One call, and what may become of it."""
 
     scheduler: Scheduler

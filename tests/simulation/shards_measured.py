@@ -6,15 +6,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from random import Random
 from typing import Any
 from unittest.mock import patch
 
-from deadletter.aws.clients import Clients
 from deadletter.aws.wiring.redrive import redriver_for
 from deadletter.aws.wiring.route import router_for
 from deadletter.aws.wiring.world import World
@@ -23,9 +22,9 @@ from deadletter.redrive import shards
 from deadletter.redrive.redriver import run_as_asked
 from deadletter.settings.pipeline import DrainPolicy, Pipeline
 from deadletter.testing.clock import START
-from tests.simulation.scheduler import BRIEF, Client, Patience, Process, Scheduler, TurnLock
+from tests.simulation.scheduler import Fault, Patience, Process, Scheduler, SimulatedCall, TurnLock
 from tests.simulation.shards_simulator import quiet
-from tests.simulation.simulator import configured
+from tests.simulation.simulator import clients_of
 from tests.simulation.stage import Stage, ids_from, prompt_policy
 
 COLD_START = 0.2
@@ -41,18 +40,10 @@ LATENCY = 0.01
 class SteadyScheduler(Scheduler):
     """Each call takes as long, whoever else is calling: no processor and no wire is shared."""
 
-    def call(
-        self,
-        process: Process,
-        service: str,
-        name: str,
-        act: Callable[..., Any],
-        options: Any,
-        patience: Patience = BRIEF,
-    ) -> Any:
-        self.wait(process, LATENCY)
-        answer = act(**options)
-        if name == "delete_message_batch":
+    def _made(self, call: SimulatedCall, _fault: Fault | None, _patience: Patience) -> Any:
+        self.wait(call.process, LATENCY)
+        answer = call.answer()
+        if call.name == "delete_message_batch":
             self.last_delete = self.now
         return answer
 
@@ -96,13 +87,7 @@ class MeasuredDrain:
         self.scheduler.sleep(seconds)
         scheduler, stage = self.scheduler, self.stage
         process = Process(str(event))
-        real = {"sqs": stage.redriver_sqs, "dynamodb": stage.dynamodb, "s3": stage.s3}
-
-        def client(name: str) -> Any:
-            made = configured()[name]
-            return Client(scheduler, process, made.service, real.get(made.service), made.patience)
-
-        clients = Clients(**{field.name: client(field.name) for field in fields(Clients)})
+        clients = clients_of(scheduler, process, stage)
         world = World(scheduler.clock, partial(scheduler.wait, process), self._ids, Random(1))
         redriver = redriver_for(
             stage.pipeline,

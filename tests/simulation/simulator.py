@@ -470,13 +470,7 @@ class Simulation:
         def clock() -> float:
             return scheduler.now + process.skew
 
-        real = {"sqs": stage.redriver_sqs, "dynamodb": stage.dynamodb, "s3": stage.s3}
-
-        def client(name: str) -> Any:
-            service, patience = configured()[name].service, configured()[name].patience
-            return Client(scheduler, process, service, real.get(service), patience)
-
-        clients = Clients(**{field.name: client(field.name) for field in fields(Clients)})
+        clients = clients_of(scheduler, process, stage)
         world = World(
             clock=clock,
             wait=partial(scheduler.wait, process),
@@ -736,6 +730,17 @@ class Simulation:
         return not self.witness.lanes() - {PARKED_LANE} and all(
             message.queue == parking for message in self.stage.sqs.snapshot()
         )
+
+
+def clients_of(scheduler: Scheduler, process: Process, stage: Stage) -> Clients:
+    """The clients of a redriver's process, as production configures them."""
+    real = {"sqs": stage.redriver_sqs, "dynamodb": stage.dynamodb, "s3": stage.s3}
+
+    def client(name: str) -> Any:
+        made = configured()[name]
+        return Client(scheduler, process, made.service, real.get(made.service), made.patience)
+
+    return Clients(**{field.name: client(field.name) for field in fields(Clients)})
 
 
 def _remembering(make: Callable[..., Any]) -> Callable[..., Entry]:

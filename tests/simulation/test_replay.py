@@ -26,6 +26,13 @@ def test_no_promise_is_broken_in_the_first_schedules() -> None:
         replay_simulator.replay(seed)
 
 
+def test_an_intent_that_runs_out_while_its_process_is_held_up_is_a_possible_duplicate() -> None:
+    """Another process takes over after the end of the intent, and cannot know what was sent."""
+    simulation = replay_simulator.schedule(113)
+    simulation.run()
+    assert simulation.witness.counts[PUBLISHED] > simulation.witness.counts[EXTRA] == 0
+
+
 @pytest.mark.long
 def test_no_random_schedule_of_a_run_breaks_a_promise() -> None:
     """Each seed is one schedule: `make sim OF=replay-run SEED=n` replays it with its log."""

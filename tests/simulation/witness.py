@@ -371,9 +371,17 @@ class Witness:
             expires, owner = float(item["expires"]["N"]), item["own"]["S"]
             for position, key in enumerate(_keys(item["plans"]["B"])):
                 reading = Reading(bool(sent >> position & 1), expires, owner)
+                self._is_troubled |= self._has_run_out(reading)
                 known = process.journal.get((key, of_room))
                 if known is None or not known.is_sent:
                     process.journal[key, of_room] = reading
+
+    def _has_run_out(self, reading: Reading) -> bool:
+        """Whether an intent ended unmarked while its process was held up: nothing says whether it
+        has sent the letter."""
+        owner = self._owners.get(reading.owner)
+        is_over = self._scheduler.now >= reading.expires + GRACE
+        return is_over and not reading.is_sent and owner is not None and owner.pauses > 0
 
     def _sent(
         self, process: Process, options: Mapping[str, Any], answer: Mapping[str, Any]
