@@ -22,7 +22,7 @@ from deadletter.replay.plan import KeyPolicy, ReplayPlan
 from deadletter.replay.run import SENDING, RunState
 from deadletter.replay.ticket import TERMINAL, ReplayOutcome, ticket_partition
 from deadletter.routing.decision import DUE
-from tests.simulation.scheduler import Process
+from tests.simulation.scheduler import Process, Strike
 from tests.simulation.witness import Broken, Held, Witness, lane_of, uid_of, written
 from tests.tables import BUCKET, LETTERS
 
@@ -90,6 +90,8 @@ class ReplayWitness(Witness):
         self.joined: set[tuple[str, str]] = set()
         self.last_handled: dict[tuple[str, str], int] = {}
         self._pages: dict[str, set[str]] = {}
+        # A consumer does not know whether it has parked these: they may be in two queues.
+        self._maybe_parked: set[str] = set()
 
     def begin(self, plan: ReplayPlan, counted: Iterable[str]) -> None:
         """A person has started the run of a plan."""
@@ -201,6 +203,15 @@ class ReplayWitness(Witness):
 
     # What took effect
 
+    def _struck(
+        self, process: Process, strike: Strike, name: str, options: Mapping[str, Any]
+    ) -> None:
+        super()._struck(process, strike, name, options)
+        is_parking = process.name.startswith("consumer") and name == "send_message_batch"
+        if is_parking and strike is Strike.NO_ANSWER:
+            marks = map(stamp_of_entry, options["Entries"])
+            self._maybe_parked.update(mark.origin for mark in marks if mark is not None)
+
     def _after(
         self,
         process: Process,
@@ -310,7 +321,10 @@ class ReplayWitness(Witness):
         if run is None:
             raise Broken(f"{process.name} puts {uid} into the lane of no run")
         before = self.custody.get(mark.origin)
-        if before not in (None, run_id) and self._is_in_custody(self.runs[before], mark.origin):
+        if before not in (None, run_id) and (
+            mark.origin not in self._maybe_parked
+            and self._is_in_custody(self.runs[before], mark.origin)
+        ):
             raise Broken(f"{process.name} gives {uid} of run {before} to run {run_id}")
         if run.counted and mark.origin not in run.counted:
             raise Broken(f"{process.name} takes {uid}, which the person did not see counted")

@@ -7,12 +7,23 @@ from typing import Any
 
 import pytest
 
-from deadletter.redrive.journal import key_of
+from deadletter.redrive.journal import GRACE, key_of
 from tests.simulation.effects import Broken
-from tests.simulation.scheduler import Process
-from tests.simulation.witness import BY_SQS, EXTRA, LOST_ANSWER, Chunk, Delivery, Witness
+from tests.simulation.scheduler import Process, Scheduler
+from tests.simulation.witness import (
+    BY_SQS,
+    EXTRA,
+    HELD_UP,
+    KILLED,
+    LOST_ANSWER,
+    Chunk,
+    Delivery,
+    Witness,
+)
 
 COPY = "copy"
+ENDS = 100.0
+"""When each intent ends."""
 
 
 class Book:
@@ -22,17 +33,23 @@ class Book:
         self.witness: Any = object.__new__(Witness)
         self.witness.counts = Counter()
         self.witness.revived = Counter({COPY: revived})
+        self.witness._scheduler = Scheduler(1, 0.0, lambda *_: None)
         self.witness._payers = lambda process, *_: (process if process.published else None, None)
         self.deliveries: list[Delivery] = []
 
-    def deliver(self, name: str, *, answered: bool, published: int = 0) -> None:
-        """One more delivery, by a process that has counted so many possible duplicates."""
-        process = Process(name, published=published)
-        chunk = Chunk(process, frozenset({key_of(COPY)}))
-        if answered:
-            chunk.marked.add(key_of(COPY))
-        else:
+    def deliver(
+        self, name: str, *, answered: bool, published: int = 0, pauses: int | None = None
+    ) -> None:
+        """One more delivery, by a process that has counted so many possible duplicates.
+
+        With `pauses` its answer comes, and its mark does not.
+        """
+        process = Process(name, published=published, pauses=pauses or 0)
+        chunk = Chunk(process, frozenset({key_of(COPY)}), ENDS, is_sending=True)
+        if not answered:
             chunk.unanswered.add(COPY)
+        elif pauses is None:
+            chunk.marked.add(key_of(COPY))
         if self.deliveries:
             held: Any = type("Held", (), {"copy": COPY})
             self.witness._explain(process, "letter", held, None, self.deliveries)
@@ -46,6 +63,24 @@ def test_a_lost_answer_explains_one_more_delivery_and_no_second() -> None:
     assert book.witness.counts == {EXTRA: 1, f"  {LOST_ANSWER}": 1}
     with pytest.raises(Broken, match="marked as sent"):
         book.deliver("third", answered=True, published=1)
+
+
+@pytest.mark.parametrize(
+    ("pauses", "seconds", "explained"),
+    [(1, ENDS + GRACE, True), (1, ENDS + GRACE - 1, False), (0, ENDS + GRACE, False)],
+)
+def test_a_process_that_slept_past_the_end_of_its_intent_explains_one_more_delivery(
+    pauses: int, seconds: float, explained: bool
+) -> None:
+    book = Book()
+    book.deliver("first", answered=True, pauses=pauses)
+    book.witness._scheduler.now = seconds
+    if explained:
+        book.deliver("second", answered=True, published=1)
+        assert book.witness.counts == {EXTRA: 1, f"  {HELD_UP}": 1}
+    else:
+        with pytest.raises(Broken, match="no fault explains it"):
+            book.deliver("second", answered=True, published=1)
 
 
 def test_a_delivery_that_was_not_counted_before_is_not_explained() -> None:
@@ -72,10 +107,10 @@ def test_a_count_of_the_sender_is_free_again_when_another_one_counted_the_same_l
     witness: Any = object.__new__(Witness)
     witness.counts = Counter()
     admitter, sender = Process("admitter", published=1), Process("sender", published=1)
-    witness._spend(Chunk(sender, frozenset()), COPY, sender, admitter)
+    witness._spend(Chunk(sender, frozenset(), ENDS), COPY, KILLED, sender, admitter)
     assert (sender.used, admitter.used) == (1, 0)
     assert sender.can_pay(1)
     assert (sender.used, admitter.used) == (0, 1)
-    witness._spend(Chunk(sender, frozenset()), COPY, sender, admitter)
+    witness._spend(Chunk(sender, frozenset(), ENDS), COPY, KILLED, sender, admitter)
     assert not sender.can_pay(1)
     assert not admitter.can_pay(1)

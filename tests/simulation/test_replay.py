@@ -12,7 +12,7 @@ from tests.simulation import replay_simulator
 from tests.simulation.replay_planted import RUN_BUGS
 from tests.simulation.replay_simulator import SORTS, ReplaySimulation, cut_at
 from tests.simulation.scheduler import Fault
-from tests.simulation.witness import EXTRA, PUBLISHED, Broken
+from tests.simulation.witness import EXTRA, HELD_UP, PUBLISHED, Broken
 
 SCHEDULES = int(os.environ.get("SIM_SCHEDULES", "1500"))
 RANDOM = SCHEDULES // 50
@@ -31,6 +31,17 @@ def test_an_intent_that_runs_out_while_its_process_is_held_up_is_a_possible_dupl
     simulation = replay_simulator.schedule(113)
     simulation.run()
     assert simulation.witness.counts[PUBLISHED] > simulation.witness.counts[EXTRA] == 0
+
+
+def test_a_run_may_take_a_letter_that_a_consumer_has_parked_without_an_answer() -> None:
+    """It lies in the parking lot, and still in the main queue: for the consumer it has failed."""
+    replay_simulator.schedule(1013).run()
+
+
+def test_a_process_that_sleeps_past_the_end_of_its_intent_explains_a_second_send() -> None:
+    simulation = replay_simulator.schedule(1010)
+    simulation.run()
+    assert simulation.witness.counts[f"  {HELD_UP}"] == 1
 
 
 @pytest.mark.long

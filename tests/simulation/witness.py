@@ -40,10 +40,11 @@ Production keeps ten from the end of a lock, which is asked for in whole seconds
 
 
 # Why a copy may be delivered once more.
-CAUSES = LOST_ANSWER, KILLED, NEITHER = (
+CAUSES = LOST_ANSWER, KILLED, NEITHER, HELD_UP = (
     "its send had no answer",
     "its process was killed before the mark",
     "neither the mark nor the delete succeeded",
+    "its process was held up until its intent had ended",
 )
 
 # What is counted of a schedule.
@@ -78,11 +79,13 @@ class Held:
 class Chunk:
     """The letters of one intent, and what befell their process between their sends and the mark.
 
-    Keys are of copies, as in the journal. A cause explains one more delivery of each copy.
+    Keys are of copies, as in the journal; the intent ends at `ends`. A cause explains one more
+    delivery of each copy.
     """
 
     process: Process
     keys: frozenset[bytes]
+    ends: float
     is_sending: bool = False
     was_killed: bool = False
     is_mark_struck: bool = False
@@ -90,8 +93,9 @@ class Chunk:
     marked: set[bytes] = field(default_factory=set)
     spent: set[str] = field(default_factory=set)
 
-    def cause(self, copy: str) -> str | None:
-        """Why a copy that was sent with this chunk may be sent once more; None if it may not."""
+    def cause(self, copy: str, now: float) -> str | None:
+        """Why a copy that was sent with this chunk may be sent once more by a process on whose
+        clock it is `now`; None if it may not."""
         if copy in self.spent or key_of(copy) in self.marked:
             return None
         if copy in self.unanswered:
@@ -100,6 +104,9 @@ class Chunk:
             return KILLED
         if self.is_mark_struck and copy in self.process.undeleted:
             return NEITHER
+        # A process that is not killed in time may sleep until others take its letters over.
+        if self.is_sending and self.process.pauses and now >= self.ends + GRACE:
+            return HELD_UP
         return None
 
 
@@ -418,16 +425,18 @@ class Witness:
         If SQS explained the delivery before, the cause of an earlier one may still be unspent.
         """
         copy, chunk = held.copy, before[-1].chunk
-        cause = chunk.cause(copy)
+        now = self._scheduler.now + process.skew
+        cause = chunk.cause(copy, now)
         payer, other = self._payers(process, entry, held)
-        unspent = [delivery.chunk for delivery in before if delivery.chunk.cause(copy)]
+        unspent = [delivery.chunk for delivery in before if delivery.chunk.cause(copy, now)]
         if cause is not None and payer is not None:
-            self._spend(chunk, copy, payer, other)
+            self._spend(chunk, copy, cause, payer, other)
         elif self.revived[copy] > 0:
             self.revived[copy] -= 1
             self.counts[BY_SQS] += 1
         elif unspent and payer is not None:
-            self._spend(unspent[-1], copy, payer, other)
+            last = unspent[-1]
+            self._spend(last, copy, last.cause(copy, now), payer, other)
         elif key_of(copy) in chunk.marked:
             raise Broken(f"{process.name} sends {uid} though its copy is marked as sent")
         elif cause is None:
@@ -435,10 +444,12 @@ class Witness:
         else:
             raise Broken(f"{process.name} sends {uid} again and has not said so before ({cause})")
 
-    def _spend(self, chunk: Chunk, copy: str, payer: Process, other: Process | None) -> None:
+    def _spend(
+        self, chunk: Chunk, copy: str, cause: str | None, payer: Process, other: Process | None
+    ) -> None:
         """A cause explains one delivery, and so does a count; `other` could have paid as well."""
         self.counts[EXTRA] += 1
-        self.counts[f"  {chunk.cause(copy)}"] += 1
+        self.counts[f"  {cause}"] += 1
         chunk.spent.add(copy)
         payer.pay(payer.asked or payer.published)
         if other is not None:
@@ -556,7 +567,7 @@ class Witness:
         self._owners.setdefault(item["own"]["S"], process)
         is_standing = "~" in item["sk"]["S"]
         if not sent and not is_standing:
-            chunk = Chunk(process, frozenset(keys))
+            chunk = Chunk(process, frozenset(keys), float(item["expires"]["N"]))
             process.open[self._scheduler.worker()] = chunk
             self._chunks.update(((process, key), chunk) for key in keys)
         for position, key in enumerate(keys):
