@@ -25,7 +25,17 @@ def stored(item: Mapping[str, Any]) -> dict[str, Any]:
 
 def plain(item: Mapping[str, Any]) -> dict[str, Any]:
     """DynamoDB attribute values as plain data; numbers are Decimal, binaries bytes."""
-    return {name: _plain_value(value) for name, value in item.items()}
+    plain_item = {}
+    for name, value in item.items():
+        # Most values are texts and numbers: they are not worth a call each.
+        kind = next(iter(value), None)
+        if kind == "S":
+            plain_item[name] = value["S"]
+        elif kind == "N":
+            plain_item[name] = Decimal(value["N"])
+        else:
+            plain_item[name] = _plain_value(value)
+    return plain_item
 
 
 def _plain_value(value: Mapping[str, Any]) -> Any:

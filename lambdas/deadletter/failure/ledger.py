@@ -27,6 +27,8 @@ lives are one more than the default policy allows; of a life the last receives a
 mostly fail as the ones before them.
 """
 
+_NUMBERS = (int, float, Decimal)
+
 _SLOT = re.compile(r"f\d+_\d+")
 
 
@@ -151,6 +153,8 @@ class LedgerRow:
 
     @property
     def since_release(self) -> tuple[Failure, ...]:
+        if not self.released_at:
+            return self.failures
         return tuple(failure for failure in self.failures if failure.at >= self.released_at)
 
     @property
@@ -224,7 +228,11 @@ class Ledger(Protocol):
 def row_from_item(item: Mapping[str, Any]) -> LedgerRow:
     """The row in a stored item, given as plain Python data; UNREADABLE if it is malformed."""
     try:
-        failures = [from_data(data) for name, data in item.items() if _SLOT.fullmatch(name)]
+        failures = [
+            from_data(data)
+            for name, data in item.items()
+            if name[:1] == "f" and _SLOT.fullmatch(name)
+        ]
         released_at = float(item.get("released_at", 0))
         attempts = [failure.attempt for failure in failures if failure.at >= released_at]
         recovered_at, recovered_attempt = item.get("recovered_at"), item.get("recovered_attempt")
@@ -268,9 +276,10 @@ def _was_unasked(item: Mapping[str, Any]) -> bool:
 def about_from_item(item: Mapping[str, Any]) -> AboutLetter:
     """What an item says once of its letter, as plain data."""
     context, size = item.get("context"), _number(item.get("size"))
-    values = context if isinstance(context, Mapping) else {}
     return AboutLetter(
-        context={str(name): str(value) for name, value in values.items()},
+        context={str(name): str(value) for name, value in context.items()}
+        if isinstance(context, dict)
+        else {},
         endpoint=str(item.get("endpoint", "")),
         size=None if size is None else int(size),
         trace=str(item.get("trace", "")),
@@ -278,7 +287,7 @@ def about_from_item(item: Mapping[str, Any]) -> AboutLetter:
 
 
 def _number(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float | Decimal) else None
+    return float(value) if isinstance(value, _NUMBERS) else None
 
 
 def _reason(value: Any) -> Reason | None:

@@ -16,6 +16,9 @@ MAX_BYTES = 1024 * 1024
 """The SQS limit: body, attribute names, types and values together, 1 MiB since August 2025."""
 
 
+_VALUES = (str, bytes)
+
+
 class NotALetter(ValueError):
     """The data does not have the shape of an SQS message."""
 
@@ -230,10 +233,13 @@ def from_json(data: Mapping[str, Any]) -> Letter:
         raise NotALetter("not the JSON of a letter") from error
 
 
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
 def compact_json(data: object) -> bytes:
     """The data as JSON without spaces. Text with a lone surrogate is escaped as ASCII."""
     try:
-        return json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()
+        return _encode(data).encode()
     except UnicodeEncodeError:
         return json.dumps(data, separators=(",", ":")).encode()
 
@@ -246,8 +252,8 @@ def _letter(
     if not isinstance(body, str):
         raise NotALetter("a message whose body is not text")
     for attribute in attributes.values():
-        if not isinstance(attribute.data_type, str) or not isinstance(attribute.value, str | bytes):
+        if not isinstance(attribute.data_type, str) or not isinstance(attribute.value, _VALUES):
             raise NotALetter("a message attribute that is neither text nor bytes")
-    if not isinstance(system, Mapping):
+    if not isinstance(system, dict):
         raise NotALetter("a message whose system attributes are not an object")
     return Letter(message_id, body, attributes, dict(system))

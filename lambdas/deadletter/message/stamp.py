@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
+from operator import attrgetter
 from typing import Any
 
 from deadletter.message.letter import MAX_ATTRIBUTES, MAX_BYTES, Attribute, Letter
@@ -80,6 +81,9 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     "accept": (str, type(None)),
     "ticket": (str, type(None)),
 }
+
+_NAMES = tuple(item.name for item in fields(Stamp))
+_values_of = attrgetter(*_NAMES)
 
 _LEFT_OUT_AT_ZERO = frozenset({"base", "spared"})
 
@@ -188,7 +192,11 @@ def from_data(data: object) -> Stamp | None:
         return None
     values = {key: value for key, value in data.items() if key in _TYPES}
     for key, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, _TYPES[key]):
+        types = _TYPES[key]
+        # The exact type is the common case, and bool is no exact int.
+        if value.__class__ not in types and (
+            isinstance(value, bool) or not isinstance(value, types)
+        ):
             return None
     stamp = Stamp(**values)
     is_valid = stamp.attempt >= 0 and stamp.first_sent >= 0 and stamp.origin
@@ -200,11 +208,20 @@ def from_data(data: object) -> Stamp | None:
 def to_data(stamp: Stamp) -> dict[str, Any]:
     """The stamp as JSON-ready data, without empty fields."""
     return {
-        item.name: value
-        for item in fields(stamp)
-        if (value := getattr(stamp, item.name)) not in (None, "")
-        and (value or item.name not in _LEFT_OUT_AT_ZERO)
+        name: value
+        for name, value in zip(_NAMES, _values_of(stamp), strict=True)
+        if value or (value == 0 and name not in _LEFT_OUT_AT_ZERO)
     }
+
+
+def changed(stamp: Stamp, **changes: Any) -> Stamp:
+    """The stamp with other values. `replace` of dataclasses does the same in twice the time."""
+    values = dict(zip(_NAMES, _values_of(stamp), strict=True))
+    values.update(changes)
+    return Stamp(**values)
+
+
+_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 
 def attribute(stamp: Stamp) -> Attribute:
@@ -212,6 +229,7 @@ def attribute(stamp: Stamp) -> Attribute:
 
     ASCII-only JSON: every character is in the set that SQS accepts.
     """
-    because = stamp.because[:_MAX_BECAUSE] if stamp.because else None
-    short = replace(stamp, because=because)
-    return Attribute("String", json.dumps(to_data(short), separators=(",", ":")))
+    data = to_data(stamp)
+    if stamp.because:
+        data["because"] = stamp.because[:_MAX_BECAUSE]
+    return Attribute("String", _encode(data))

@@ -33,12 +33,7 @@ def read_json(text: str, *, exact: bool = False) -> Any:
     be encoded again. The reason never quotes the text.
     """
     try:
-        value = json.loads(
-            text,
-            object_pairs_hook=_object,
-            parse_constant=_constant,
-            parse_float=_exact_float if exact else _float,
-        )
+        value = (_EXACT if exact else _STRICT).decode(text)
     except RecursionError as error:
         raise Unreadable("nested too deep") from error
     except Unreadable:
@@ -74,6 +69,15 @@ def _float(text: str) -> float:
 def _exact_float(text: str) -> ExactFloat:
     _float(text)
     return ExactFloat(text)
+
+
+# Made once: a decoder takes longer to make than a small body to read.
+_STRICT, _EXACT = (
+    json.JSONDecoder(
+        object_pairs_hook=_object, parse_constant=_constant, parse_float=number_with_fraction
+    )
+    for number_with_fraction in (_float, _exact_float)
+)
 
 
 def _refuse_lone_surrogates(text: str, value: Any) -> None:

@@ -9,14 +9,12 @@ from hashlib import sha256
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
 
-from jmespath.parser import ParsedResult
-
 from deadletter.contract import EVERYTHING, NOTHING
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Attribute, Letter, utf8
 from deadletter.message.stamp import Stamp
 from deadletter.rules.document import attribute_value
-from deadletter.rules.paths import compiled, value_at
+from deadletter.rules.paths import Path, compiled, value_at
 from deadletter.settings.pipeline import Pipeline
 
 if TYPE_CHECKING:
@@ -244,7 +242,7 @@ def _documents(document: Mapping[str, Any], message: Opened) -> Iterator[Mapping
         yield {**document, "body": body, "attributes": attributes}
 
 
-def _text_at(path: ParsedResult, document: Mapping[str, Any]) -> str | None:
+def _text_at(path: Path, document: Mapping[str, Any]) -> str | None:
     value = value_at(path, document)
     # A boolean identifies no message: the path is wrong.
     if isinstance(value, bool) or not isinstance(value, str | int | float):

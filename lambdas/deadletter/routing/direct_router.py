@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from deadletter.circuit.state import Circuit, Circuits, CircuitsUnavailable
+from deadletter.circuit.state import Circuits, CircuitsUnavailable
 from deadletter.contract import (
     CONFIG_SUFFIX,
     JUDGED_LANES,
@@ -41,7 +41,7 @@ from deadletter.routing.router import (
     RouterUnavailable,
     Verdict,
 )
-from deadletter.rules.document import DocumentBuilder
+from deadletter.rules.document import Document, DocumentBuilder
 from deadletter.rules.rulebook import (
     RuleBook,
     Rules,
@@ -83,7 +83,17 @@ class _CaseBatch:
             diverted=case.diverted,
             origin=case.stamp.origin,
         )
-        return replace(case, match=match)
+        return case if match is case.match else replace(case, match=match)
+
+
+@dataclass(frozen=True, slots=True)
+class _History:
+    """What the router finds out about one letter before it looks at the circuits."""
+
+    stamp: Stamp
+    row: LedgerRow
+    document: Document
+    circuit_keys: Sequence[str]
 
 
 class DirectRouter:
@@ -227,25 +237,37 @@ class DirectRouter:
             rows = {**rows, **self._rows(missing)}
         matches = Counter(self._matches(book))
         now = self._clock()
-        cases = [
-            self._case(question, reading, rows.get(reading.stamp.origin, NO_ROW), now)
+        histories = [
+            self._history(question, reading.stamp, rows.get(reading.stamp.origin, NO_ROW), now)
             for question, reading in zip(questions, readings, strict=True)
         ]
-        cases = [
-            self._awaited_case(question.letter, case)
-            if question.letter.message_id in awaited
-            else case
-            for question, case in zip(questions, cases, strict=True)
-        ]
-        keys = {key for case in cases for key in self._circuit_keys(case)}
+        keys = {key for history in histories for key in history.circuit_keys}
         circuits = self._circuits.read(sorted(keys | {self._pipeline.name}))
-        has_cause = any(cause_of(case.row.last) for case in cases)
+        has_cause = any(cause_of(history.row.last) for history in histories)
         causes = self._read_causes() if has_cause else NO_CAUSES
-        judgeable = tuple(
-            replace(case, circuits=self._circuits_of(case, circuits), causes=causes)
-            for case in cases
+        cases = tuple(
+            Case(
+                pipeline=self._pipeline,
+                stamp=history.stamp,
+                now=now,
+                random=self._random,
+                row=history.row,
+                document=history.document,
+                circuits=tuple(circuits[key] for key in history.circuit_keys if key in circuits),
+                causes=causes,
+                served=question.served,
+                admitted=question.admitted,
+                waited=question.waited,
+                diverted=question.home != MAIN_DLQ,
+                forged=reading.forged,
+                replay=question.replay,
+                run_shard=self._run_shard(question.letter, history)
+                if question.letter.message_id in awaited
+                else None,
+            )
+            for question, reading, history in zip(questions, readings, histories, strict=True)
         )
-        return _CaseBatch(book, matches, now, judgeable)
+        return _CaseBatch(book, matches, now, cases)
 
     def _of_runs(
         self,
@@ -274,12 +296,12 @@ class DirectRouter:
             for question, reading in zip(questions, readings, strict=True)
         ], awaited
 
-    def _awaited_case(self, letter: Letter, case: Case) -> Case:
+    def _run_shard(self, letter: Letter, history: _History) -> int:
         # Few letters come back to a run: a cold start of the schedule does without.
         from deadletter.routing.ordering import Ordering, shard_of_key
 
-        key = Ordering(self._pipeline).key(letter, case.document)
-        return replace(case, run_shard=shard_of_key(key or case.stamp.origin))
+        key = Ordering(self._pipeline).key(letter, history.document)
+        return shard_of_key(key or history.stamp.origin)
 
     def _ids_in_ledger(
         self, questions: Sequence[Question], readings: Sequence[StampReading]
@@ -301,22 +323,11 @@ class DirectRouter:
     def _rows(self, ids: Collection[str]) -> Mapping[str, LedgerRow]:
         return self._ledger.rows(sorted(ids)) if ids else {}
 
-    def _case(self, question: Question, reading: StampReading, row: LedgerRow, now: float) -> Case:
-        stamp = _counted(reading.stamp, row, question.spared)
-        return Case(
-            pipeline=self._pipeline,
-            stamp=stamp,
-            now=now,
-            random=self._random,
-            row=row,
-            document=self._documents.build(question.letter, stamp, row.last, now),
-            served=question.served,
-            admitted=question.admitted,
-            waited=question.waited,
-            diverted=question.home != MAIN_DLQ,
-            forged=reading.forged,
-            replay=question.replay,
-        )
+    def _history(self, question: Question, stamp: Stamp, row: LedgerRow, now: float) -> _History:
+        counted = _counted(stamp, row, question.spared)
+        last = row.last
+        document = self._documents.build(question.letter, counted, last, now)
+        return _History(counted, row, document, self._circuit_keys(document, last))
 
     def open_lanes(self, lanes: Sequence[str]) -> LaneAnswer:
         """Which lanes are open: their circuit is CLOSED, or their rule or cause holds none now.
@@ -366,17 +377,13 @@ class DirectRouter:
             self._book = (items, read_rules(items, self._pipeline))
         return self._book[1]
 
-    def _circuits_of(self, case: Case, circuits: Mapping[str, Circuit]) -> tuple[Circuit, ...]:
-        return tuple(circuits[key] for key in self._circuit_keys(case) if key in circuits)
-
-    def _circuit_keys(self, case: Case) -> list[str]:
+    def _circuit_keys(self, document: Document, last: Failure | None) -> list[str]:
         """The keys of the circuits that a letter waits for, each kind beside its dependency.
 
         The dependencies that a handler names are known only from the failures of their calls.
         """
-        last = case.row.last
         named = last.circuit.removesuffix(CONFIG_SUFFIX) if last is not None else ""
-        keys = (self._pipeline.name, case.document.circuit_key, named)
+        keys = (self._pipeline.name, document.circuit_key, named)
         return with_config_keys(dict.fromkeys(key for key in keys if key))
 
 
@@ -411,20 +418,29 @@ def _counted_verdict(question: Question, case: Case, decision: Decision, book: R
     """The verdict, with the versions of rules that the letter counts for once it is moved."""
     is_match = _is_new_match(question, decision)
     shadows = () if question.served else case.match.shadows
-    return replace(
-        verdict(question.letter.message_id, case, decision),
+    return verdict(
+        question.letter.message_id,
+        case,
+        decision,
         matched=book.counts_key(decision.rule) if is_match else None,
         shadow_matched=tuple(book.rules[rule_id].counts_key for rule_id in shadows),
     )
 
 
-def verdict(message_id: str, case: Case, decision: Decision) -> Verdict:
+def verdict(
+    message_id: str,
+    case: Case,
+    decision: Decision,
+    *,
+    matched: str | None = None,
+    shadow_matched: tuple[str, ...] = (),
+) -> Verdict:
     """The decision with the stamp that records it; only a re-drive counts as an attempt."""
     is_redriven = isinstance(decision, Redrive)
     is_free = is_redriven and case.is_free
     # A life that failed while its cause dominated is not held against the letter later.
     is_spared = case.is_excused and isinstance(decision, Hold | Redrive)
-    stamp = replace(
+    stamp = stamps.changed(
         case.stamp,
         attempt=case.stamp.attempt + int(is_redriven),
         base=case.stamp.base + int(is_free),
@@ -442,7 +458,7 @@ def verdict(message_id: str, case: Case, decision: Decision) -> Verdict:
     if case.replay and isinstance(decision, Divert):
         # It has left the run: the dedicated DLQ has a schedule of its own.
         stamp = replace(stamp, run=None, ticket=None)
-    return Verdict(message_id, decision, stamp, case.forged, is_free)
+    return Verdict(message_id, decision, stamp, case.forged, is_free, matched, shadow_matched)
 
 
 def _with_ledger(
@@ -471,5 +487,7 @@ def _counted(stamp: Stamp, row: LedgerRow, spared: int) -> Stamp:
 
     `spared` is known of a letter that waits, whose own stamp is older.
     """
+    if stamp.attempt >= row.attempt and stamp.spared >= spared:
+        return stamp
     attempt = max(stamp.attempt, row.attempt)
     return replace(stamp, attempt=attempt, spared=max(stamp.spared, spared))

@@ -6,13 +6,11 @@ from hashlib import blake2b
 from math import inf, isfinite
 from struct import pack, unpack
 
-from jmespath.parser import ParsedResult
-
 from deadletter.message.letter import Letter, utf8
 from deadletter.message.stamp import Stamp
 from deadletter.routing.decision import SHARDS
 from deadletter.rules.document import Document
-from deadletter.rules.paths import compiled, value_at
+from deadletter.rules.paths import Path, compiled, value_at
 from deadletter.settings.pipeline import Pipeline
 
 # Digits of SQS's SequenceNumber, which has 128 bits, and of a time in milliseconds.
@@ -84,7 +82,7 @@ class Ordering:
         return f"{_TIME}{stamp.first_sent:0{_TIME_DIGITS}d}.{number:0>{_SEQUENCE_DIGITS}}"
 
 
-def _scalar(path: ParsedResult | None, document: Document) -> str | int | float | None:
+def _scalar(path: Path | None, document: Document) -> str | int | float | None:
     value = None if path is None else value_at(path, document.value)
     return value if isinstance(value, str | int | float) and not isinstance(value, bool) else None
 

@@ -6,14 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from jmespath.parser import ParsedResult
-
 from deadletter.contract import is_reserved_key
 from deadletter.message import stamp
 from deadletter.message.letter import Attribute, Letter, utf8
 from deadletter.message.stamp import Stamp
 from deadletter.message.strict_json import Unreadable, read_json
-from deadletter.rules.paths import compiled, value_at
+from deadletter.rules.paths import Path, compiled, value_at
 from deadletter.settings.pipeline import Pipeline
 
 if TYPE_CHECKING:
@@ -22,6 +20,8 @@ if TYPE_CHECKING:
 # Bytes; a DynamoDB sort key holds 1,024, and the key is part of the name of a lane too. One
 # message with a longer key would make the circuits unreadable for all messages.
 _MAX_KEY = 512
+
+_SCALARS = (str, int, float, bool)
 
 TENANT = "tenantId"
 """The name in `context` of the customer whom a message is about."""
@@ -60,7 +60,9 @@ class DocumentBuilder:
         except Unreadable as error:
             unreadable = str(error)
         # Under the same names in all lives of the letter.
-        producers = stamp.producer_attributes(letter, stamp.kept_name(letter, mark))
+        producers = letter.attributes
+        if stamp.NAME in producers:
+            producers = stamp.producer_attributes(letter, stamp.kept_name(letter, mark))
         value: dict[str, Any] = {
             "pipeline": self._name,
             "attributes": {
@@ -86,9 +88,9 @@ class DocumentBuilder:
         return Document(value, unreadable, None if key is None else _as_key(str(key)))
 
 
-def _scalar(path: ParsedResult, value: Mapping[str, Any]) -> str | int | float | bool | None:
+def _scalar(path: Path, value: Mapping[str, Any]) -> str | int | float | bool | None:
     result = value_at(path, value)
-    return result if isinstance(result, str | int | float | bool) else None
+    return result if isinstance(result, _SCALARS) else None
 
 
 def _as_key(text: str) -> str | None:
