@@ -19,7 +19,7 @@ export PATH := $(CURDIR)/$(BIN):$(CURDIR)/node_modules/.bin:$(PATH)
 # Each of the targets that follow on a core of its own; make 4 shows their output one by one.
 SIDE_BY_SIDE := $(MAKE) --no-print-directory -j $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
-.PHONY: help setup ready demo demo-replay test check lint types unit scan audit simulation e2e pager scenarios drill nightly mutation sim bench bench-long bench-peers synth deploy sandbox lock docs clean
+.PHONY: help setup ready demo demo-replay test check lint types unit scan audit simulation e2e pager scenarios drill nightly mutation sim bench bench-long bench-peers synth deploy verify-aws sandbox lock docs clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -143,11 +143,15 @@ synth: $(DEMO) ## The CloudFormation templates, into cdk.out
 deploy: $(DEMO) ## Deploy into the AWS account your credentials name
 	cdk deploy --all
 
+verify-aws: $(READY) ## Ask a real account what no emulator can show; it asks first: ARGS="--list"
+	@$(BIN)/python -m tools.verify_aws $(ARGS)
+
 docs: $(READY) ## Write the generated pages anew
 	$(BIN)/python -m console.cli.reference > docs/cli.md
 	$(BIN)/python -m infra.reference
 	$(BIN)/python -m tests.infra.roles
 	$(BIN)/python -m tools.architecture
+	$(BIN)/python -m tools.verify_aws --page
 	$(BIN)/python -m tools.events_page
 
 lock: ## Resolve the pinned packages anew (needs pip-tools)

@@ -1,0 +1,363 @@
+"""What we claim about AWS: page, list and checks agree, and each check sees moto's differences."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError
+from moto import mock_aws
+from rich.console import Console
+
+from tests.aws.differences import DIFFERENCES
+from tools.verify_aws import __main__ as command
+from tools.verify_aws import page
+from tools.verify_aws.account import PREFIX, AskedAccount, expect, refused
+from tools.verify_aws.check import CHECKS, Check, Differs, Unclear, check
+from tools.verify_aws.claims import SERVICES, claims
+from tools.verify_aws.report import DIFFERS, HOLDS, UNCLEAR, AwsAnswer, VerifyReport
+from tools.verify_aws.run import ask
+from tools.verify_aws.sweep import sweep
+
+# An account number of AWS's documentation, which moto takes for its own.
+NUMBER = "123456789012"
+
+# What moto does otherwise than AWS, or cannot be asked. Everything else holds there.
+MOTO: Mapping[str, str] = {
+    "ten-attributes": DIFFERS,
+    "message-size": DIFFERS,
+    "body": DIFFERS,
+    "delay": DIFFERS,
+    "deduplication-memory": DIFFERS,
+    "move-keeps": DIFFERS,
+    "move-task": UNCLEAR,
+    "redrive-type": DIFFERS,
+    "redrive-allow": DIFFERS,
+    "queue-limits": DIFFERS,
+    "sender": DIFFERS,
+    "deduplication-id-on-standard": DIFFERS,
+    "trace-header-in-a-batch": DIFFERS,
+    "customer-key": DIFFERS,
+}
+
+
+# moto's CloudFormation needs packages that we do not install.
+MOCKED = (
+    "cloudwatch",
+    "dynamodb",
+    "iam",
+    "lambda",
+    "logs",
+    "s3",
+    "sqs",
+    "ssm",
+    "stepfunctions",
+)
+
+
+def leftovers(account: AskedAccount) -> tuple[list[str], list[str]]:
+    """What is swept up, and what cannot be."""
+    return sweep(account, MOCKED)
+
+
+class Waiting:
+    """Time that passes only while a check waits."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def pause(self, seconds: float) -> None:
+        self.now += seconds
+
+    def clock(self) -> float:
+        return self.now
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Callable[[str], Any]]:
+    """The clients of one mocked account."""
+    with pytest.MonkeyPatch.context() as patch, mock_aws(config={"lambda": {"use_docker": False}}):
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            patch.setenv(name, "testing")
+        made: dict[str, Any] = {}
+
+        def client(service: str) -> Any:
+            if service not in made:
+                made[service] = boto3.client(service, region_name="us-east-1")
+            return made[service]
+
+        yield client
+
+
+@pytest.fixture
+def account(client: Callable[[str], Any]) -> AskedAccount:
+    waiting = Waiting()
+    return AskedAccount(
+        client, run="test", pause=waiting.pause, clock=waiting.clock, poll_seconds=0
+    )
+
+
+@pytest.mark.parametrize("name", list(CHECKS))
+def test_a_check_says_of_moto_what_is_known_of_it(name: str, account: AskedAccount) -> None:
+    left: list[str] = []
+    finding = ask(CHECKS[name], account, left)
+    assert finding.verdict == MOTO.get(name, HOLDS), finding.seen
+    assert left == []
+    assert leftovers(account) == ([], []), "the check left something behind"
+
+
+def test_no_check_is_excused_that_does_not_exist() -> None:
+    assert MOTO.keys() <= CHECKS.keys()
+
+
+def test_every_claim_is_asked_or_tested_or_can_be_watched() -> None:
+    asked = {claim for each in CHECKS.values() for claim in each.claims}
+    known = claims()
+    assert asked <= known.keys(), "a check decides a claim that is not in claims.toml"
+    open_ends = [
+        claim.id
+        for claim in known.values()
+        if not (claim.id in asked or claim.watch or claim.tested)
+    ]
+    assert open_ends == []
+
+
+def test_every_claim_names_a_page_of_aws_and_a_service() -> None:
+    for claim in claims().values():
+        assert claim.source.startswith("https://docs.aws.amazon.com/"), claim.id
+        assert claim.service in SERVICES.values()
+        assert claim.says.endswith(".")
+        assert claim.relies.endswith(".")
+
+
+def test_a_test_that_a_claim_names_exists() -> None:
+    root = Path(__file__).parents[2]
+    assert [c.id for c in claims().values() if c.tested and not (root / c.tested).exists()] == []
+
+
+def test_claims_and_known_differences_of_the_emulators_have_the_same_names() -> None:
+    """An id of both lists is one claim: the contract suite knows which emulators differ."""
+    shared = claims().keys() & DIFFERENCES.keys()
+    assert len(shared) >= 10
+    for each in CHECKS.values():
+        moto = [c for c in each.claims if c in shared and DIFFERENCES[c].moto]
+        # The stale handle is no promise of AWS's either, so there is nothing to differ from.
+        if moto and each.name not in ("stale-handle", "twelve-hours"):
+            assert MOTO.get(each.name) == DIFFERS, f"{each.name}: moto differs in {moto}"
+
+
+def test_the_page_is_up_to_date() -> None:
+    assert page.PAGE.read_text() == page.text(), "run `python -m tools.verify_aws --page`"
+
+
+def test_a_run_costs_less_than_a_dollar_and_an_hour() -> None:
+    assert sum(each.dollars for each in CHECKS.values()) < 1
+    assert sum(each.seconds for each in CHECKS.values()) < 3600
+
+
+def test_every_check_asks_a_question() -> None:
+    assert [each.name for each in CHECKS.values() if not each.question.endswith("?")] == []
+
+
+def asking(answer: Callable[[AskedAccount], str]) -> Check:
+    return Check("this", ("sqs-delay",), "nothing", 0, 1, answer)
+
+
+def test_what_a_check_made_is_removed_when_it_fails(account: AskedAccount) -> None:
+    def fails(account: AskedAccount) -> str:
+        account.queue()
+        account.table()
+        raise Differs("the sky is green")
+
+    left: list[str] = []
+    finding = ask(asking(fails), account, left)
+    assert (finding.verdict, finding.seen, left) == (DIFFERS, "the sky is green", [])
+    assert leftovers(account) == ([], [])
+
+
+def test_what_a_check_made_is_removed_when_a_person_interrupts(account: AskedAccount) -> None:
+    def interrupted(account: AskedAccount) -> str:
+        account.queue()
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ask(asking(interrupted), account, [])
+    assert leftovers(account) == ([], [])
+
+
+def test_a_check_that_breaks_is_unclear_and_stops_no_other(account: AskedAccount) -> None:
+    def broken(_account: AskedAccount) -> str:
+        raise KeyError("Attributes")
+
+    assert ask(asking(broken), account, []).verdict == UNCLEAR
+
+
+def test_what_cannot_be_removed_is_reported(account: AskedAccount) -> None:
+    def stuck(account: AskedAccount) -> str:
+        def refuse() -> None:
+            raise ClientError({"Error": {"Code": "Busy", "Message": "later"}}, "DeleteThing")
+
+        account.remove("the thing", refuse)
+        return "made"
+
+    left: list[str] = []
+    assert ask(asking(stuck), account, left).verdict == HOLDS
+    assert [what.partition(":")[0] for what in left] == ["the thing"]
+    assert not VerifyReport("us-east-1", "now", [], left).clean
+
+
+def test_the_last_made_is_removed_first(account: AskedAccount) -> None:
+    order: list[str] = []
+    with account.opened([]):
+        for name in ("first", "second"):
+            account.remove(name, lambda name=name: order.append(name))  # type: ignore[misc]
+    assert order == ["second", "first"]
+
+
+def answering(code: str) -> Callable[..., object]:
+    def call(**_arguments: object) -> None:
+        if code:
+            raise ClientError({"Error": {"Code": code, "Message": "no"}}, "Call")
+
+    return call
+
+
+def test_a_refusal_counts_only_with_the_right_code() -> None:
+    assert refused(answering("TooLong"), "TooLong") == "TooLong"
+    assert refused(answering("Anything")) == "Anything"
+    with pytest.raises(Differs, match="was taken"):
+        refused(answering(""))
+    with pytest.raises(Differs, match="not with TooLong"):
+        refused(answering("TooShort"), "TooLong")
+
+
+def test_a_missing_permission_says_nothing_about_a_claim() -> None:
+    with pytest.raises(Unclear):
+        refused(answering("AccessDenied"))
+    assert refused(answering("AccessDenied"), "AccessDenied") == "AccessDenied"
+
+
+def test_waiting_ends(account: AskedAccount) -> None:
+    answers = iter([None, None, "there"])
+    assert account.until(lambda: next(answers), 10, "it") == "there"
+    with pytest.raises(Unclear, match="it: not within 5 s"):
+        account.until(lambda: None, 5, "it")
+
+
+def test_two_checks_cannot_share_a_name() -> None:
+    with pytest.raises(ValueError, match="two checks are called delay"):
+
+        @check("sqs-delay", creates="nothing")
+        def delay(_account: AskedAccount) -> str:
+            return ""
+
+
+def test_the_sweep_finds_what_a_killed_run_left(account: AskedAccount) -> None:
+    account.queue()
+    account.table()
+    account.role("lambda.amazonaws.com", [{"Effect": "Allow", "Action": "s3:*", "Resource": "*"}])
+    account.client("sqs").create_queue(QueueName="theirs")
+    removed, left = leftovers(account)
+    assert sorted(what.split()[0] for what in removed) == ["queue", "role", "table"]
+    assert left == []
+    theirs = account.client("sqs").list_queues()["QueueUrls"]
+    assert [url.rpartition("/")[2] for url in theirs] == ["theirs"]
+
+
+class Person:
+    """What a person types, and what the command prints."""
+
+    def __init__(self, client: Callable[[str], Any], folder: Path) -> None:
+        self._client = client
+        self._screen = io.StringIO()
+        self.asked: list[str] = []
+        self.answer = ""
+
+    def runs(self, *arguments: str) -> int:
+        def answer(question: str) -> str:
+            self.asked.append(question)
+            return self.answer
+
+        return command.main(
+            arguments,
+            client=self._client,
+            answer=answer,
+            console=Console(file=self._screen, width=200),
+            account={"pause": Waiting().pause, "poll_seconds": 0},
+        )
+
+    @property
+    def reads(self) -> str:
+        return self._screen.getvalue()
+
+
+@pytest.fixture
+def person(client: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Person:
+    monkeypatch.setattr(command, "REPORT", tmp_path / "build" / "verify-aws.json")
+    return Person(client, tmp_path)
+
+
+def test_nothing_is_asked_until_the_account_s_number_is_typed(person: Person) -> None:
+    person.answer = "111122223333"
+    assert person.runs("--only", "fifo-delay") == command.USAGE
+    assert f"Account {NUMBER}" in person.reads
+    assert "nothing was asked" in person.reads
+    assert not command.REPORT.exists()
+
+
+def test_the_account_s_number_starts_a_run(person: Person) -> None:
+    person.answer = NUMBER
+    assert person.runs("--only", "fifo-delay") == command.OK
+    assert "fifo-delay: holds" in person.reads
+    assert json.loads(command.REPORT.read_text())["counts"] == {HOLDS: 1, DIFFERS: 0, UNCLEAR: 0}
+
+
+def test_a_claim_that_differs_fails_the_run(
+    person: Person, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert person.runs("--yes", "--json", "--only", "ten-attributes", "fifo-delay") == 1
+    assert person.asked == []
+    report = json.loads(capsys.readouterr().out)
+    assert report["counts"] == {HOLDS: 1, DIFFERS: 1, UNCLEAR: 0}
+    assert report["findings"][0]["claims"] == ["sqs-ten-attributes"]
+
+
+def test_an_unknown_check_is_named(person: Person) -> None:
+    assert person.runs("--only", "fifo-dealy") == command.USAGE
+    assert "fifo-dealy" in person.reads
+
+
+def test_the_list_asks_nobody(person: Person) -> None:
+    assert person.runs("--list") == command.OK
+    assert re.search(r"All: at most \$0\.\d\d and \d+ minutes", person.reads)
+    assert "fifo-delay" in person.reads
+    assert person.asked == []
+
+
+def test_a_sweep_asks_first_and_says_what_it_removed(
+    person: Person, account: AskedAccount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    account.queue("left")
+    monkeypatch.setattr(command, "sweep", leftovers)
+    assert person.runs("--sweep") == command.USAGE
+    assert person.runs("--sweep", "--yes") == command.OK
+    assert f"{PREFIX}-test-left" in person.reads
+
+
+def test_the_report_shows_what_aws_said_as_text() -> None:
+    screen = io.StringIO()
+    finding = AwsAnswer("delay", ("sqs-delay",), DIFFERS, "it said [bold]no[/]", 1.0)
+    VerifyReport("us-east-1", "now", [finding]).show(Console(file=screen, width=120))
+    assert "[bold]no[/]" in screen.getvalue()
+
+
+def test_expecting_says_what_was_seen() -> None:
+    expect(True, "fine")
+    with pytest.raises(Differs, match="eleven"):
+        expect(False, "eleven")

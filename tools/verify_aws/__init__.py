@@ -1,0 +1,1 @@
+"""What we believe about AWS and no emulator can show: the list, and a script that asks AWS."""

@@ -1,0 +1,284 @@
+"""The account that is asked: what a check makes there has our prefix and is removed again."""
+
+from __future__ import annotations
+
+import io
+import json
+import secrets
+import time
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from itertools import count
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from tools.verify_aws.check import Differs, Unclear
+
+PREFIX = "dlq-verify"
+"""What every name begins with that a run makes: `--sweep` finds leftovers by it."""
+
+# Refusals that speak of the person who runs the checks, not of the claim.
+NOT_ALLOWED = {
+    "AccessDenied",
+    "AccessDeniedException",
+    "AuthorizationError",
+    "AuthorizationErrorException",
+    "ExpiredToken",
+    "UnauthorizedOperation",
+    "UnrecognizedClientException",
+}
+
+# IAM tells the other services of a new role within seconds, sometimes half a minute.
+ROLE_SECONDS = 60
+
+
+class AskedAccount:
+    """Makes ephemeral resources and remembers how each is removed.
+
+    `pause` waits for so many seconds; `clock` gives monotonic seconds;
+    a poll of an empty queue waits for `poll_seconds`, 20 at most.
+    """
+
+    def __init__(
+        self,
+        client: Callable[[str], Any],
+        *,
+        run: str,
+        pause: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
+        poll_seconds: int = 1,
+    ) -> None:
+        self.client = client
+        self.pause = pause
+        self.clock = clock
+        self.poll_seconds = poll_seconds
+        self._run = run
+        self._numbers = count(1)
+        self._removals: list[tuple[str, Callable[[], object]]] = []
+
+    @property
+    def region(self) -> str:
+        """The region whose endpoints are asked."""
+        return str(self.client("sqs").meta.region_name)
+
+    def name(self, kind: str = "x") -> str:
+        """A name that nothing in the account has, in letters that every service takes."""
+        return f"{PREFIX}-{self._run}-{kind}-{next(self._numbers)}"
+
+    def remove(self, what: str, removal: Callable[[], object]) -> None:
+        """Call `removal` when the check has ended, however it ends; last made, first removed."""
+        self._removals.append((what, removal))
+
+    @contextmanager
+    def opened(self, left: list[str]) -> Iterator[AskedAccount]:
+        """The account for one check. What could not be removed is added to `left`."""
+        try:
+            yield self
+        finally:
+            while self._removals:
+                what, removal = self._removals.pop()
+                try:
+                    removal()
+                except (ClientError, BotoCoreError) as error:
+                    if code_of(error) not in GONE:
+                        left.append(f"{what}: {error}")
+
+    def until(self, look: Callable[[], Any], seconds: float, what: str, every: float = 1) -> Any:
+        """The first true answer of `look`; raises Unclear if none comes in `seconds`."""
+        end = self.clock() + seconds
+        while True:
+            answer = look()
+            if answer:
+                return answer
+            if self.clock() >= end:
+                raise Unclear(f"{what}: not within {seconds:g} s")
+            self.pause(every)
+
+    def queue(self, kind: str = "queue", **attributes: str) -> str:
+        """The URL of a new queue."""
+        sqs = self.client("sqs")
+        suffix = ".fifo" if attributes.get("FifoQueue") == "true" else ""
+        url = str(
+            sqs.create_queue(QueueName=self.name(kind) + suffix, Attributes=attributes)["QueueUrl"]
+        )
+        self.remove(f"queue {url}", lambda: sqs.delete_queue(QueueUrl=url))
+        return url
+
+    def queue_arn(self, url: str) -> str:
+        """The ARN of a queue."""
+        answer = self.client("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])
+        return str(answer["Attributes"]["QueueArn"])
+
+    def table(self, index: bool = False) -> str:
+        """The name of a new table with the keys `pk` and `sk`; with an index named `other`."""
+        dynamodb, name = self.client("dynamodb"), self.name("table")
+        letters = ["pk", "sk", *(["other"] if index else [])]
+        more: dict[str, Any] = {}
+        if index:
+            more["GlobalSecondaryIndexes"] = [
+                {
+                    "IndexName": "other",
+                    "KeySchema": [{"AttributeName": "other", "KeyType": "HASH"}],
+                    "Projection": {"ProjectionType": "ALL"},
+                }
+            ]
+        dynamodb.create_table(
+            TableName=name,
+            KeySchema=[
+                {"AttributeName": "pk", "KeyType": "HASH"},
+                {"AttributeName": "sk", "KeyType": "RANGE"},
+            ],
+            AttributeDefinitions=[{"AttributeName": n, "AttributeType": "S"} for n in letters],
+            BillingMode="PAY_PER_REQUEST",
+            **more,
+        )
+        self.remove(f"table {name}", lambda: dynamodb.delete_table(TableName=name))
+        self.until(
+            lambda: dynamodb.describe_table(TableName=name)["Table"]["TableStatus"] == "ACTIVE",
+            120,
+            f"table {name} is active",
+        )
+        return name
+
+    def role(self, service: str | None, statements: list[Mapping[str, Any]]) -> str:
+        """The ARN of a new role for a service; without one, for the person who runs this."""
+        iam, name = self.client("iam"), self.name("role")
+        mine = self.client("sts").get_caller_identity()["Account"]
+        who = {"Service": service} if service else {"AWS": f"arn:aws:iam::{mine}:root"}
+        trust = {
+            "Version": "2012-10-17",
+            "Statement": [{"Effect": "Allow", "Principal": who, "Action": "sts:AssumeRole"}],
+        }
+        role = iam.create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(trust))["Role"]
+        self.remove(f"role {name}", lambda: iam.delete_role(RoleName=name))
+        if statements:
+            policy = {"Version": "2012-10-17", "Statement": statements}
+            iam.put_role_policy(RoleName=name, PolicyName="this", PolicyDocument=json.dumps(policy))
+            self.remove(
+                f"policy of {name}",
+                lambda: iam.delete_role_policy(RoleName=name, PolicyName="this"),
+            )
+        return str(role["Arn"])
+
+    def acting_as(self, role: str) -> Callable[[str], Any]:
+        """Clients with the rights of a role, as soon as it may be assumed."""
+        import boto3
+
+        def assume() -> Any:
+            try:
+                return self.client("sts").assume_role(RoleArn=role, RoleSessionName=PREFIX)
+            except ClientError as error:
+                if code_of(error) == "AccessDenied":
+                    return None
+                raise
+
+        answer = self.until(assume, ROLE_SECONDS, f"{role} may be assumed", every=3)
+        keys = answer["Credentials"]
+        session: Any = boto3.Session(
+            keys["AccessKeyId"],
+            keys["SecretAccessKey"],
+            keys["SessionToken"],
+            region_name=self.region,
+        )
+        return lambda service: session.client(service)
+
+    def function(self, code: str, statements: list[Mapping[str, Any]], **settings: Any) -> str:
+        """The name of a new function: `code` is a module with a function `handler`."""
+        function, name = self.client("lambda"), self.name("function")
+        role = self.role("lambda.amazonaws.com", statements)
+        self.remove(f"function {name}", lambda: function.delete_function(FunctionName=name))
+
+        def create() -> bool:
+            try:
+                function.create_function(
+                    **{
+                        "FunctionName": name,
+                        "Runtime": "python3.13",
+                        "Architectures": ["arm64"],
+                        "Role": role,
+                        "Handler": "index.handler",
+                        "Code": {"ZipFile": zipped(code)},
+                        **settings,
+                    }
+                )
+            except ClientError as error:
+                # The role is too new.
+                if "assumed" in str(error):
+                    return False
+                raise
+            return True
+
+        self.until(create, ROLE_SECONDS, f"{name} is created", every=3)
+        self.until(
+            lambda: (
+                function.get_function(FunctionName=name)["Configuration"].get("State", "Active")
+                == "Active"
+            ),
+            120,
+            f"{name} is active",
+        )
+        return name
+
+
+GONE = {
+    "AWS.SimpleQueueService.NonExistentQueue",
+    "NoSuchEntity",
+    "NotFoundException",
+    "ParameterNotFound",
+    "QueueDoesNotExist",
+    "ResourceNotFound",
+    "ResourceNotFoundException",
+    "StateMachineDoesNotExist",
+}
+"""Codes that mean: there is nothing to remove."""
+
+
+def zipped(code: str) -> bytes:
+    """A function's archive with one module, `index`."""
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("index.py", code)
+    return archive.getvalue()
+
+
+def code_of(error: Exception) -> str:
+    """The code of a refusal; "" if AWS never answered."""
+    return str(error.response["Error"]["Code"]) if isinstance(error, ClientError) else ""
+
+
+def refused(call: Callable[..., object], *codes: str, **arguments: Any) -> str:
+    """The code with which a call is refused; raises Differs if it is taken or has another code.
+
+    Without `codes` any refusal will do that is not about permissions.
+    """
+    try:
+        call(**arguments)
+    except ClientError as error:
+        code = code_of(error)
+        if code in codes:
+            return code
+        if code in NOT_ALLOWED:
+            raise Unclear(f"not allowed to ask: {error}") from error
+        if codes:
+            raise Differs(f"refused with {code}, not with {' or '.join(codes)}") from error
+        return code
+    raise Differs(f"{call.__name__} was taken, not refused")
+
+
+def new_run() -> str:
+    """An id for one run: six letters and digits."""
+    return secrets.token_hex(3)
+
+
+def expect(holds: bool, seen: str) -> None:
+    """Raise Differs with what was seen unless the claim holds."""
+    if not holds:
+        raise Differs(seen)
+
+
+def quietly(call: Callable[..., object], **arguments: Any) -> None:
+    """Make a call whose refusal does not matter."""
+    with suppress(ClientError):
+        call(**arguments)

@@ -1,0 +1,95 @@
+"""Writes docs/aws-differences.md from the claims and the checks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from tools.verify_aws import checks as _checks
+from tools.verify_aws.check import CHECKS
+from tools.verify_aws.claims import SERVICES, AwsClaim, claims
+
+__all__ = ["_checks", "text", "write"]
+
+PAGE = Path(__file__).parents[2] / "docs" / "aws-differences.md"
+
+BEGIN = """\
+# What we believe about AWS
+
+Nothing here has run in a real account yet. The tests run on [emulators and on strict models in
+memory](proof.md), and those are only as right as our reading of AWS's documentation. This page
+lists what the product relies on and an emulator leaves out or does otherwise, each with its source
+and with how it can be found out. `python -m tools.verify_aws --page` writes it.
+
+## Ask an account
+
+```
+make verify-aws                       # says what it will do, and asks for the account's number
+make verify-aws ARGS="--list"         # each check, what it makes, the most that it costs
+make verify-aws ARGS="--only body"    # one check
+make verify-aws ARGS="--sweep"        # remove what a killed run left
+```
+
+It takes the credentials that the AWS command line would take (`--profile`, `--region`), from an
+account for experiments: it makes queues, tables, functions, roles, alarms and small stacks, all
+named `dlq-verify-*`, and removes them after each check, also after Ctrl-C. It touches nothing else.
+A KMS key has no name; it is told to delete itself after seven days.
+{count} checks take at most {minutes} minutes and ${dollars:.2f} by list prices of us-east-1: the
+sum of each check's own limits, no measured run. The report is printed, and written to
+`build/verify-aws.json`. The exit code is 1 if a claim differs, could not be decided, or something
+is left.
+
+- **holds**: AWS does what we claim.
+- **differs**: it does not. The row below says what relies on it; please open an issue with the
+  report.
+- **unclear**: a permission was missing or an answer took too long. The claim stays open.
+
+Each day the checks themselves run on moto, and a test knows what each must find there
+(`tests/tools/test_verify_aws.py`).
+
+## The claims
+
+The last column names the check of `make verify-aws`, or how to watch what does not show within an
+hour.
+"""
+
+
+def text() -> str:
+    """The page."""
+    chosen = CHECKS.values()
+    head = BEGIN.format(
+        count=len(chosen),
+        minutes=-(-sum(check.seconds for check in chosen) // 60),
+        dollars=sum(check.dollars for check in chosen),
+    )
+    return head + "".join(_tables())
+
+
+def _tables() -> Iterator[str]:
+    known = claims().values()
+    for service in SERVICES.values():
+        rows = [claim for claim in known if claim.service == service]
+        if rows:
+            yield f"\n### {service}\n\n"
+            yield "| AWS | what relies on it | how to find out |\n|---|---|---|\n"
+            yield from map(_row, rows)
+
+
+def _row(claim: AwsClaim) -> str:
+    says = f'<a id="{claim.id}"></a>{claim.says} ([source]({claim.source}))'
+    return f"| {says} | {claim.relies} | {'; '.join(_ways(claim))} |\n"
+
+
+def _ways(claim: AwsClaim) -> Iterator[str]:
+    for check in CHECKS.values():
+        if claim.id in check.claims:
+            yield f"`{check.name}`"
+    if claim.tested:
+        yield f"[tested](../{claim.tested})"
+    if claim.watch:
+        yield f"watch: {claim.watch}"
+
+
+def write() -> None:
+    """Write the page anew."""
+    PAGE.write_text(text())

@@ -1,0 +1,172 @@
+"""Finds by their names what a killed run left in the account, and removes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from tools.verify_aws.account import GONE, PREFIX, AskedAccount, code_of
+
+Leftover = tuple[str, Callable[[], object]]
+
+
+def sweep(
+    account: AskedAccount, services: Collection[str] | None = None
+) -> tuple[list[str], list[str]]:
+    """What was removed, and what could not be; of these services only, if any are given."""
+    removed: list[str] = []
+    left: list[str] = []
+    for service, find in _FINDERS:
+        if services is not None and service not in services:
+            continue
+        try:
+            for what, removal in list(find(account)):
+                try:
+                    removal()
+                    removed.append(what)
+                except (ClientError, BotoCoreError) as error:
+                    if code_of(error) not in GONE:
+                        left.append(f"{what}: {error}")
+        except (ClientError, BotoCoreError) as error:
+            left.append(f"{find.__name__.strip('_')}: {error}")
+    return removed, left
+
+
+def _pages(client: Any, operation: str, member: str, **arguments: Any) -> Iterator[Any]:
+    for answer in client.get_paginator(operation).paginate(**arguments):
+        yield from answer.get(member, [])
+
+
+def _queues(account: AskedAccount) -> Iterator[Leftover]:
+    sqs = account.client("sqs")
+    for url in _pages(sqs, "list_queues", "QueueUrls", QueueNamePrefix=PREFIX):
+        yield f"queue {url}", lambda url=url: sqs.delete_queue(QueueUrl=url)  # type: ignore[misc]
+
+
+def _tables(account: AskedAccount) -> Iterator[Leftover]:
+    dynamodb = account.client("dynamodb")
+    for name in _pages(dynamodb, "list_tables", "TableNames"):
+        if name.startswith(PREFIX):
+            yield f"table {name}", lambda name=name: dynamodb.delete_table(TableName=name)  # type: ignore[misc]
+
+
+def _mappings(account: AskedAccount) -> Iterator[Leftover]:
+    function = account.client("lambda")
+    for mapping in _pages(function, "list_event_source_mappings", "EventSourceMappings"):
+        if f":{PREFIX}-" in mapping.get("FunctionArn", ""):
+            yield (
+                f"mapping {mapping['UUID']}",
+                lambda uuid=mapping["UUID"]: function.delete_event_source_mapping(UUID=uuid),  # type: ignore[misc]
+            )
+
+
+def _functions(account: AskedAccount) -> Iterator[Leftover]:
+    function = account.client("lambda")
+    for found in _pages(function, "list_functions", "Functions"):
+        name = found["FunctionName"]
+        if name.startswith(PREFIX):
+            yield (
+                f"function {name}",
+                lambda name=name: function.delete_function(FunctionName=name),  # type: ignore[misc]
+            )
+
+
+def _machines(account: AskedAccount) -> Iterator[Leftover]:
+    states = account.client("stepfunctions")
+    for found in _pages(states, "list_state_machines", "stateMachines"):
+        if found["name"].startswith(PREFIX):
+            yield (
+                f"state machine {found['name']}",
+                lambda arn=found["stateMachineArn"]: states.delete_state_machine(  # type: ignore[misc]
+                    stateMachineArn=arn
+                ),
+            )
+
+
+def _log_groups(account: AskedAccount) -> Iterator[Leftover]:
+    logs = account.client("logs")
+    for prefix in (PREFIX, f"/aws/lambda/{PREFIX}"):
+        for group in _pages(logs, "describe_log_groups", "logGroups", logGroupNamePrefix=prefix):
+            name = group["logGroupName"]
+            yield f"log group {name}", lambda name=name: logs.delete_log_group(logGroupName=name)  # type: ignore[misc]
+
+
+def _alarms(account: AskedAccount) -> Iterator[Leftover]:
+    watch = account.client("cloudwatch")
+    for alarm in _pages(watch, "describe_alarms", "MetricAlarms", AlarmNamePrefix=PREFIX):
+        name = alarm["AlarmName"]
+        yield f"alarm {name}", lambda name=name: watch.delete_alarms(AlarmNames=[name])  # type: ignore[misc]
+
+
+def _dashboards(account: AskedAccount) -> Iterator[Leftover]:
+    watch = account.client("cloudwatch")
+    for board in _pages(watch, "list_dashboards", "DashboardEntries", DashboardNamePrefix=PREFIX):
+        name = board["DashboardName"]
+        yield (
+            f"dashboard {name}",
+            lambda name=name: watch.delete_dashboards(DashboardNames=[name]),  # type: ignore[misc]
+        )
+
+
+def _parameters(account: AskedAccount) -> Iterator[Leftover]:
+    ssm = account.client("ssm")
+    chosen = [{"Key": "Name", "Option": "BeginsWith", "Values": [f"/{PREFIX}", PREFIX]}]
+    for found in _pages(ssm, "describe_parameters", "Parameters", ParameterFilters=chosen):
+        name = found["Name"]
+        yield f"parameter {name}", lambda name=name: ssm.delete_parameter(Name=name)  # type: ignore[misc]
+
+
+def _stacks(account: AskedAccount) -> Iterator[Leftover]:
+    formation = account.client("cloudformation")
+    # The newest first: a stack that imports goes before the one that exports.
+    for stack in _pages(formation, "describe_stacks", "Stacks"):
+        name = stack["StackName"]
+        if name.startswith(PREFIX):
+            yield f"stack {name}", lambda name=name: formation.delete_stack(StackName=name)  # type: ignore[misc]
+
+
+def _roles(account: AskedAccount) -> Iterator[Leftover]:
+    iam = account.client("iam")
+
+    def remove(name: str) -> None:
+        for policy in list(_pages(iam, "list_role_policies", "PolicyNames", RoleName=name)):
+            iam.delete_role_policy(RoleName=name, PolicyName=policy)
+        iam.delete_role(RoleName=name)
+
+    for role in _pages(iam, "list_roles", "Roles"):
+        name = role["RoleName"]
+        if name.startswith(PREFIX):
+            yield f"role {name}", lambda name=name: remove(name)  # type: ignore[misc]
+
+
+def _buckets(account: AskedAccount) -> Iterator[Leftover]:
+    s3 = account.client("s3")
+
+    def remove(name: str) -> None:
+        for found in list(_pages(s3, "list_objects_v2", "Contents", Bucket=name)):
+            s3.delete_object(Bucket=name, Key=found["Key"])
+        s3.delete_bucket(Bucket=name)
+
+    for bucket in s3.list_buckets().get("Buckets", []):
+        name = bucket["Name"]
+        if name.startswith(PREFIX):
+            yield f"bucket {name}", lambda name=name: remove(name)  # type: ignore[misc]
+
+
+# Stacks first, for they own some of the rest; a role goes when nothing acts with it any more.
+_FINDERS = (
+    ("cloudformation", _stacks),
+    ("lambda", _mappings),
+    ("lambda", _functions),
+    ("stepfunctions", _machines),
+    ("sqs", _queues),
+    ("dynamodb", _tables),
+    ("logs", _log_groups),
+    ("cloudwatch", _alarms),
+    ("cloudwatch", _dashboards),
+    ("ssm", _parameters),
+    ("s3", _buckets),
+    ("iam", _roles),
+)
