@@ -2,14 +2,13 @@
 
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from threading import Lock
 
 from aws_lambda_powertools.metrics import MetricUnit, single_metric
 
-from deadletter.aws import emf
 from deadletter.contract import APP_DIMENSION, DIMENSION, METRIC_UNITS, NAMESPACE, Variable
-from handlers.runtime import settings, world
+from handlers.runtime import settings
 
 # Two threads must not write into each other's lines.
 _writing = Lock()
@@ -20,15 +19,6 @@ def write(lines: Iterable[str]) -> None:
     with _writing:
         for line in lines:
             sys.stdout.write(f"{line}\n")
-
-
-def write_samples(pipeline: str, samples: Mapping[str, Sequence[int]]) -> None:
-    """Write metrics that have one value for each letter.
-
-    Powertools would format all values of a line for its log with each one that it adds.
-    """
-    app, now = os.environ[Variable.APP], world().clock()
-    write(emf.lines_of_batch({}, samples, {}, app=app, pipeline=pipeline, at=now))
 
 
 def dimensions(pipeline: str) -> Mapping[str, str]:

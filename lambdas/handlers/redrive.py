@@ -2,23 +2,21 @@
 
 from typing import Any
 
-from aws_lambda_powertools import Logger, Metrics
+from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from deadletter.aws.wiring.redrive import clients, redriver_for
-from deadletter.contract import MAIN_DLQ, NAMESPACE
+from deadletter.aws.wiring.redrive import clients, redriver_for, report_lines
+from deadletter.contract import APP_DIMENSION, MAIN_DLQ
 from deadletter.redrive.redriver import run_as_asked
 from handlers.init import in_init
-from handlers.metrics import count_metric, dimensions, unit, write_samples
+from handlers.metrics import count_metric, dimensions, write
 from handlers.runtime import settings, transport, world
 
 logger = Logger(service="redrive")
-metrics = Metrics(namespace=NAMESPACE)
 in_init(lambda: clients(transport()))
 
 
 @logger.inject_lambda_context
-@metrics.log_metrics
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Drain `source` (default: the DLQ) or `rescue` it; with `dry_run`, move nothing.
 
@@ -29,10 +27,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     made, home = clients(transport()), event.get("source", MAIN_DLQ)
     redriver = redriver_for(*settings(), made, world(), home=home, count_metric=count_metric)
     report = run_as_asked(redriver, event, deadline)
-    for dimension, value in dimensions(report.pipeline).items():
-        metrics.add_dimension(dimension, value)
-    for name, number in report.metrics().items():
-        metrics.add_metric(name, unit(name), number)
-    write_samples(report.pipeline, report.samples())
+    app = dimensions(report.pipeline)[APP_DIMENSION]
+    write(report_lines(report, app, world().clock()))
     logger.info("run ended", extra={"report": report.to_json()})
     return report.to_json()

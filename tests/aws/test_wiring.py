@@ -52,8 +52,8 @@ MOST_MODULES = {
     # 2 for the rate that finds itself: the rule, and what keeps it in a run. 2 receive side by
     # side, as many at once as does good. 4 for drains in shards: what stands in the lease, its
     # owner, how many, and the start of another run.
-    # 1 for the counts of rules.
-    "handlers.redrive": 78,
+    # 1 for the counts of rules, and 1 for the lines with each letter's age.
+    "handlers.redrive": 79,
     # The redriver's, and the steps of a replay run: snapshot, freeze, worker, judge and reconcile.
     # 4 announce changed runs on EventBridge. 1 for the rates of rules.
     # 2 for the rate that finds itself, 2 receive side by side, 3 for drains in shards.

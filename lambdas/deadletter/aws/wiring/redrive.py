@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from deadletter.aws.clients import Clients, start_client, stepfunctions
 from deadletter.aws.clients import clients as clients_of_process
+from deadletter.aws.emf import lines_of_batch
 from deadletter.aws.lazily import lazily
 from deadletter.aws.run_start import LambdaRunStarter
 from deadletter.aws.wiring.parts.redriver_setup import redriver_setup_for
@@ -17,7 +18,7 @@ from deadletter.contract import MAIN_DLQ, PIPELINE, Transport
 from deadletter.redrive.drain import OWNER
 from deadletter.redrive.in_parallel import InParallel
 from deadletter.redrive.redriver import Redriver
-from deadletter.redrive.report import Tally, nothing
+from deadletter.redrive.report import Report, Tally, nothing
 from deadletter.redrive.shards import RunStarter
 from deadletter.routing.router import Router
 from deadletter.settings.pipeline import Pipeline
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from deadletter.aws.outcomes import DynamoDBOutcomes
     from deadletter.outage.executions import OutageExecutions
 
-__all__ = ["clients", "redriver_for"]
+__all__ = ["clients", "redriver_for", "report_lines"]
 
 
 def clients(transport: Transport = PIPELINE.transport) -> Clients:
@@ -82,6 +83,16 @@ def redriver_for(
     # Told of letters that came back alone: most runs do without it, and its client.
     make = partial(_outcomes, pipeline, resources, clients, world, outages, tally.count)
     return Redriver(replace(setup, outcomes=lazily(make)))
+
+
+def report_lines(report: Report, app: str, now: float) -> Iterator[str]:
+    """The lines of embedded metrics for a run: its numbers, and the values of each letter.
+
+    Powertools formats all values of a line for its log with each value that it adds: a tenth of
+    what a letter takes.
+    """
+    counts, samples = report.metrics(), report.samples()
+    return lines_of_batch(counts, samples, {}, app=app, pipeline=report.pipeline, at=now)
 
 
 def _outcomes(
