@@ -1,7 +1,17 @@
 """What a function makes while Lambda starts it, before its first event."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING
+
+from deadletter.aws.wiring import world as wiring
+from handlers.runtime import world
+
+if TYPE_CHECKING:
+    from deadletter.aws.wiring.world import Whereabouts
 
 
 def in_init(make: Callable[[], object]) -> None:
@@ -12,3 +22,9 @@ def in_init(make: Callable[[], object]) -> None:
     """
     if "AWS_LAMBDA_INITIALIZATION_TYPE" in os.environ:
         make()
+
+
+@cache
+def whereabouts() -> Whereabouts | None:
+    """Where this function runs; None unless its environment is as Lambda sets it."""
+    return wiring.whereabouts(os.environ, world().clock)

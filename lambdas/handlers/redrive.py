@@ -8,12 +8,12 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from deadletter.aws.wiring.redrive import clients, redriver_for, report_lines
 from deadletter.contract import APP_DIMENSION, MAIN_DLQ
 from deadletter.redrive.redriver import run_as_asked
-from handlers.init import in_init
+from handlers.init import in_init, whereabouts
 from handlers.metrics import count_metric, dimensions, write
 from handlers.runtime import settings, transport, world
 
 logger = Logger(service="redrive")
-in_init(lambda: clients(transport()))
+in_init(lambda: clients(transport(), whereabouts()))
 
 
 @logger.inject_lambda_context
@@ -24,7 +24,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     shards of its drain, and the next one.
     """
     deadline = world().clock() + context.get_remaining_time_in_millis() / 1000
-    made, home = clients(transport()), event.get("source", MAIN_DLQ)
+    made, home = clients(transport(), whereabouts()), event.get("source", MAIN_DLQ)
     redriver = redriver_for(*settings(), made, world(), home=home, count_metric=count_metric)
     report = run_as_asked(redriver, event, deadline)
     app = dimensions(report.pipeline)[APP_DIMENSION]

@@ -9,12 +9,12 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from deadletter.aws.wiring.route import clients, router_for
 from deadletter.routing.direct_router import DirectRouter
 from deadletter.routing.wire import answer_event
-from handlers.init import in_init
+from handlers.init import in_init, whereabouts
 from handlers.runtime import settings, transport, world
 
 logger = Logger(service="route")
-in_init(lambda: clients(transport()))
-router = cache(lambda: router_for(*settings(), clients(transport()), world()))
+in_init(lambda: clients(transport(), whereabouts()))
+router = cache(lambda: router_for(*settings(), clients(transport(), whereabouts()), world()))
 
 
 @logger.inject_lambda_context

@@ -16,6 +16,7 @@ from botocore.exceptions import UnknownServiceError
 
 from deadletter.aws import sdk
 from deadletter.aws.clients import _CONFIG
+from deadletter.aws.quick_loader import QuickLoader
 
 SERVICES = ("sqs", "dynamodb", "s3", "lambda", "stepfunctions")
 NEVER_LOADED = ("boto3", "s3transfer", "multiprocessing", "jsonschema", "moto", "asyncio")
@@ -103,9 +104,9 @@ def test_clients_have_the_endpoints_and_the_calls_of_boto3s(
     sdk.session.cache_clear()
     session = boto3.Session()
     for service in SERVICES:
-        ours = sdk.client(service, config=_CONFIG)
+        ours = sdk.client(service, config=_CONFIG.config())
         make: Any = session.client
-        theirs = make(service, config=_CONFIG)
+        theirs = make(service, config=_CONFIG.config())
         assert ours.meta.endpoint_url == theirs.meta.endpoint_url
         assert ours.meta.region_name == theirs.meta.region_name
         assert ours.meta.method_to_api_mapping == theirs.meta.method_to_api_mapping
@@ -114,7 +115,7 @@ def test_clients_have_the_endpoints_and_the_calls_of_boto3s(
 
 def test_the_loader_knows_the_services_that_botocore_knows(tmp_path: Path) -> None:
     usual = botocore.session.get_session().get_component("data_loader")
-    quick = sdk.QuickLoader([*usual.search_paths, str(tmp_path / "missing")])
+    quick = QuickLoader([*usual.search_paths, str(tmp_path / "missing")])
     assert set(usual.list_available_services("service-2")) <= set(
         quick.list_available_services("service-2")
     )

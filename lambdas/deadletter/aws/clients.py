@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
 from threading import Event
 from typing import TYPE_CHECKING, TypeVar
 
-from botocore.client import BaseClient
-from botocore.compat import get_current_datetime
-from botocore.config import Config
-from botocore.session import get_session
-
 from deadletter.aws import sdk
-from deadletter.aws.consumer_clients import BRIEF, SENDING, brisk
+from deadletter.aws.consumer_clients import BRIEF, SENDING, CallLimits, brisk
 
 # The same names in one place for our own functions.
 from deadletter.aws.consumer_clients import ConsumerClients as ConsumerClients
@@ -25,6 +21,7 @@ from deadletter.aws.lazily import lazily
 from deadletter.contract import PIPELINE, Transport
 
 if TYPE_CHECKING:
+    from botocore.config import Config
     from mypy_boto3_cloudwatch import CloudWatchClient
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_events import EventBridgeClient
@@ -35,17 +32,13 @@ if TYPE_CHECKING:
     from mypy_boto3_ssm import SSMClient
     from mypy_boto3_stepfunctions import SFNClient
 
+    from deadletter.aws.wire.whereabouts import Whereabouts
+
 C = TypeVar("C")
 
 # A call that hangs keeps letters locked: give up early, retry, and leave the rest to the next
 # run.
-_CONFIG = Config(
-    connect_timeout=3,
-    read_timeout=15,
-    retries={"total_max_attempts": 3, "mode": "standard"},
-    max_pool_connections=32,
-)
-
+_CONFIG = CallLimits(3, 15, tries=3, connections=32)
 
 # A call ends within 12 seconds.
 _TABLES = brisk(tries=3)
@@ -54,9 +47,9 @@ _JOURNAL = brisk(tries=2, read_timeout=1.5)
 # Bodies that S3 does not take in time leave their letters in the queue.
 _BODIES = brisk(tries=2)
 # The router may take 20 seconds. The redriver itself asks again, and counts it.
-_PATIENT = Config(connect_timeout=3, read_timeout=25, retries={"total_max_attempts": 1})
+_PATIENT = CallLimits(3, 25, tries=1)
 # The watch has 30 seconds for everything, and asks again a minute later.
-_ONCE = Config(connect_timeout=2, read_timeout=12, retries={"total_max_attempts": 1})
+_ONCE = CallLimits(2, 12, tries=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,25 +102,64 @@ class WatchClients:
 
 
 @cache
-def clients(transport: Transport = PIPELINE.transport) -> Clients:
-    """The clients of redriver, probe and replay runs; botocore finds credentials and region."""
+def clients(
+    transport: Transport = PIPELINE.transport, whereabouts: Whereabouts | None = None
+) -> Clients:
+    """The clients of redriver, probe and replay runs.
+
+    With `whereabouts`, the hot calls of the thin transport begin without botocore; else it finds
+    credentials and region, and makes each client now.
+    """
     return Clients(
-        sqs=_hot(sdk.client("sqs", config=_CONFIG), transport),
-        sending=_hot(sdk.client("sqs", config=SENDING), transport),
-        dynamodb=_hot(sdk.client("dynamodb", config=_TABLES), transport),
-        journal=_hot(sdk.client("dynamodb", config=_JOURNAL), transport),
+        sqs=_hot("sqs", _CONFIG, _sqs, transport, whereabouts),
+        sending=_hot("sqs", SENDING, _sqs, transport, whereabouts),
+        dynamodb=_hot("dynamodb", _TABLES, _dynamodb, transport, whereabouts),
+        journal=_hot("dynamodb", _JOURNAL, _dynamodb, transport, whereabouts),
         # Few letters are large, and the client of S3 takes longest to make.
-        s3=lazily(partial(sdk.client, "s3", config=_BODIES)),
-        functions=_hot(sdk.client("lambda", config=_PATIENT), transport),
+        s3=lazily(lambda: sdk.client("s3", config=_BODIES.config())),
+        functions=_hot("lambda", _PATIENT, _functions, transport, whereabouts),
     )
 
 
-def _hot(client: C, transport: Transport) -> C:
+def _sqs(config: Config) -> SQSClient:
+    return sdk.client("sqs", config=config)
+
+
+def _dynamodb(config: Config) -> DynamoDBClient:
+    return sdk.client("dynamodb", config=config)
+
+
+def _functions(config: Config) -> LambdaClient:
+    return sdk.client("lambda", config=config)
+
+
+def _hot(
+    service: str,
+    limits: CallLimits,
+    make: Callable[[Config], C],
+    transport: Transport,
+    whereabouts: Whereabouts | None,
+) -> C:
     """The client for calls that every letter needs."""
+    if transport is Transport.BOTO3:
+        return make(limits.config())
+    if whereabouts is None:
+        return _thin(make, limits)
+    from deadletter.aws.wire.quick_client import quick
+
+    return quick(service, whereabouts, limits, partial(_thin, make, limits))
+
+
+def _thin(make: Callable[[Config], C], limits: CallLimits) -> C:
+    client = make(limits.config())
+    # With boto3's clients alone, none of it is loaded.
+    from botocore.client import BaseClient
+
     # Accounts in memory have clients of their own.
-    if transport is Transport.BOTO3 or not isinstance(client, BaseClient):
+    if not isinstance(client, BaseClient):
         return client
-    # With botocore's alone, none of it is loaded.
+    from botocore.compat import get_current_datetime
+
     from deadletter.aws.wire.thin_client import thin
 
     return thin(
@@ -141,18 +173,20 @@ def _hot(client: C, transport: Transport) -> C:
 
 
 @cache
-def router_clients(transport: Transport = PIPELINE.transport) -> RouterClients:
+def router_clients(
+    transport: Transport = PIPELINE.transport, whereabouts: Whereabouts | None = None
+) -> RouterClients:
     """The router's client, with the time-outs of `clients`."""
-    return RouterClients(dynamodb=_hot(sdk.client("dynamodb", config=_TABLES), transport))
+    return RouterClients(dynamodb=_hot("dynamodb", _TABLES, _dynamodb, transport, whereabouts))
 
 
 @cache
 def check_clients() -> CheckClients:
     """The rule checker's clients, with the time-outs of `clients`."""
     return CheckClients(
-        dynamodb=sdk.client("dynamodb", config=_CONFIG),
-        ssm=sdk.client("ssm", config=_CONFIG),
-        events=sdk.client("events", config=_CONFIG),
+        dynamodb=sdk.client("dynamodb", config=_CONFIG.config()),
+        ssm=sdk.client("ssm", config=_CONFIG.config()),
+        events=sdk.client("events", config=_CONFIG.config()),
     )
 
 
@@ -160,9 +194,9 @@ def check_clients() -> CheckClients:
 def outage_clients() -> OutageClients:
     """The clients of an outage's steps, with the time-outs of `clients`."""
     return OutageClients(
-        dynamodb=sdk.client("dynamodb", config=_CONFIG),
-        events=sdk.client("events", config=_CONFIG),
-        functions=sdk.client("lambda", config=_CONFIG),
+        dynamodb=sdk.client("dynamodb", config=_CONFIG.config()),
+        events=sdk.client("events", config=_CONFIG.config()),
+        functions=sdk.client("lambda", config=_CONFIG.config()),
     )
 
 
@@ -170,59 +204,58 @@ def outage_clients() -> OutageClients:
 def watch_clients() -> WatchClients:
     """The clients of the watch, which never wait long: what hangs is trouble, and is shown."""
     return WatchClients(
-        sqs=sdk.client("sqs", config=BRIEF),
-        dynamodb=sdk.client("dynamodb", config=BRIEF),
-        functions=sdk.client("lambda", config=_ONCE),
+        sqs=sdk.client("sqs", config=BRIEF.config()),
+        dynamodb=sdk.client("dynamodb", config=BRIEF.config()),
+        functions=sdk.client("lambda", config=_ONCE.config()),
     )
 
 
 @cache
 def brief_events() -> EventBridgeClient:
     """The client for news, of the watch and of replay runs: neither waits long for the bus."""
-    return sdk.client("events", config=BRIEF)
+    return sdk.client("events", config=BRIEF.config())
 
 
 @cache
 def brief_cloudwatch() -> CloudWatchClient:
     """The watch's client for the main queue's age and recovered letters, made when asked for."""
-    return sdk.client("cloudwatch", config=BRIEF)
+    return sdk.client("cloudwatch", config=BRIEF.config())
 
 
 @cache
 def start_client() -> LambdaClient:
     """The client of the redriver that starts further runs of it. Made when one is started."""
-    return sdk.client("lambda", config=BRIEF)
+    return sdk.client("lambda", config=BRIEF.config())
 
 
 @cache
 def consumer_call(answer_seconds: int) -> LambdaClient:
     """A client that waits so many seconds for a consumer's answer. No retry: one canary, once."""
-    config = Config(
-        connect_timeout=3, read_timeout=answer_seconds, retries={"total_max_attempts": 1}
-    )
-    return sdk.client("lambda", config=config)
+    return sdk.client("lambda", config=CallLimits(3, answer_seconds, tries=1).config())
 
 
 @cache
 def stepfunctions() -> SFNClient:
     """The redriver's client to start outages. Made only where outages can start."""
-    return sdk.client("stepfunctions", config=_CONFIG)
+    return sdk.client("stepfunctions", config=_CONFIG.config())
 
 
 @cache
 def secretsmanager() -> SecretsManagerClient:
     """The client that reads signing secrets. Made only where a request is signed."""
-    return sdk.client("secretsmanager", config=BRIEF)
+    return sdk.client("secretsmanager", config=BRIEF.config())
 
 
 @cache
 def heartbeat_client() -> CloudWatchClient:
     """The client of the first heartbeat, with the time-outs of `clients`."""
-    return sdk.client("cloudwatch", config=_CONFIG)
+    return sdk.client("cloudwatch", config=_CONFIG.config())
 
 
 @cache
 def ca_bundle() -> str | None:
     """The file of the certificates that boto3 trusts; None if those of the system."""
+    from botocore.session import get_session
+
     bundle = get_session().get_config_variable("ca_bundle")
     return str(bundle) if bundle else None

@@ -6,42 +6,50 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from botocore.config import Config
-
 if TYPE_CHECKING:
+    from botocore.config import Config
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_sqs import SQSClient
     from mypy_boto3_ssm import SSMClient
     from mypy_boto3_stepfunctions import SFNClient
 
 
-def brisk(*, tries: int, read_timeout: float = 3) -> Config:
+@dataclass(frozen=True, slots=True)
+class CallLimits:
+    """How long a call may take, in seconds, how often it is tried, and with how many connections.
+
+    Known without botocore, which takes 0.2 s to load.
+    """
+
+    connect_timeout: float
+    read_timeout: float
+    tries: int
+    connections: int = 10
+
+    def config(self) -> Config:
+        """As botocore's clients are told."""
+        from botocore.config import Config
+
+        return Config(
+            connect_timeout=self.connect_timeout,
+            read_timeout=self.read_timeout,
+            retries={"total_max_attempts": self.tries, "mode": "standard"},
+            max_pool_connections=self.connections,
+        )
+
+
+def brisk(*, tries: int, read_timeout: float = 3) -> CallLimits:
     """For calls that a run or a decision waits for: it has to end in time, whatever hangs."""
-    return Config(
-        connect_timeout=1,
-        read_timeout=read_timeout,
-        retries={"total_max_attempts": tries, "mode": "standard"},
-        max_pool_connections=32,
-    )
+    return CallLimits(1, read_timeout, tries, connections=32)
 
 
 # Sends have one try: after a lost answer a second one would make a copy that is never counted.
 SENDING = brisk(tries=1)
 # For a team's own function, whose time a ledger that hangs must not use up; and for secrets,
 # because the one read before is good enough.
-BRIEF = Config(
-    connect_timeout=1.5,
-    read_timeout=3,
-    retries={"total_max_attempts": 2, "mode": "standard"},
-    # As many messages of a batch may be handled at the same time.
-    max_pool_connections=64,
-)
-_PATIENT_ONCE = Config(
-    connect_timeout=3,
-    read_timeout=25,
-    retries={"total_max_attempts": 1},
-    max_pool_connections=32,
-)
+# As many messages of a batch may be handled at the same time.
+BRIEF = CallLimits(1.5, 3, tries=2, connections=64)
+_PATIENT_ONCE = CallLimits(3, 25, tries=1, connections=32)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -73,16 +81,16 @@ else:
 def consumer_clients() -> ConsumerClients:
     """The consumer library's clients, with shorter time-outs than `clients`."""
     return ConsumerClients(
-        sqs=_client("sqs", config=BRIEF),
-        sending=_client("sqs", config=SENDING),
-        dynamodb=_client("dynamodb", config=BRIEF),
+        sqs=_client("sqs", config=BRIEF.config()),
+        sending=_client("sqs", config=SENDING.config()),
+        dynamodb=_client("dynamodb", config=BRIEF.config()),
     )
 
 
 @cache
 def ssm() -> SSMClient:
     """The client that looks up registrations. Made only where a pipeline is looked up."""
-    return _client("ssm", config=BRIEF)
+    return _client("ssm", config=BRIEF.config())
 
 
 @cache
@@ -92,7 +100,7 @@ def polling() -> SQSClient:
     One try a call: after a lost answer a second receive would hide more messages, and the poller
     itself repeats what failed, less and less often.
     """
-    return _client("sqs", config=_PATIENT_ONCE)
+    return _client("sqs", config=_PATIENT_ONCE.config())
 
 
 @cache
@@ -101,4 +109,4 @@ def brief_stepfunctions() -> SFNClient:
 
     If it times out, the watch starts them later.
     """
-    return _client("stepfunctions", config=BRIEF)
+    return _client("stepfunctions", config=BRIEF.config())

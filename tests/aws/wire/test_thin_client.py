@@ -138,6 +138,7 @@ MANY: Sequence[tuple[str, str, dict[str, Any]]] = (
         "change_message_visibility_batch",
         {"QueueUrl": URL, "Entries": [{**ENTRIES[0], "VisibilityTimeout": 0}]},
     ),
+    ("sqs", "get_queue_attributes", {"QueueUrl": URL, "AttributeNames": ["All"]}),
     ("dynamodb", "get_item", {"TableName": "t", "Key": {"pk": {"S": "ü"}}, "ConsistentRead": True}),
     (
         "dynamodb",

@@ -13,8 +13,6 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from botocore.response import StreamingBody
-
 from deadletter.aws.wire.connections import Received
 from deadletter.message.letter import utf8
 
@@ -140,8 +138,7 @@ def _invoked(received: Received) -> Answer:
         for member, header in _INVOCATION_HEADERS.items()
         if header in received.headers
     }
-    stream = StreamingBody(io.BytesIO(received.body), len(received.body))
-    return {"StatusCode": received.status, "Payload": stream, **headers}
+    return {"StatusCode": received.status, "Payload": io.BytesIO(received.body), **headers}
 
 
 def _queue(arguments: Arguments) -> Hashable:
@@ -169,6 +166,7 @@ HOT_CALLS: Mapping[str, Mapping[str, HotCall]] = {
         "change_message_visibility_batch": HotCall(
             "ChangeMessageVisibilityBatch", _queue, _json, _plain
         ),
+        "get_queue_attributes": HotCall("GetQueueAttributes", _queue, _json, _plain),
     },
     "dynamodb": {
         "get_item": HotCall("GetItem", _table, _json, _items),

@@ -6,14 +6,13 @@ So endpoints of partitions and FIPS, endpoints of one's own, and new headers are
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
 from botocore.utils import get_environ_proxies, normalize_url_path
 
-from deadletter.aws.wire.signature import UNSIGNED, Signer
+from deadletter.aws.wire.call_place import PORTS, CallPlace, host_of, keys_of
+from deadletter.aws.wire.signature import Signer
 
 if TYPE_CHECKING:
     from botocore.awsrequest import AWSPreparedRequest
@@ -23,7 +22,6 @@ _AUTHORIZATION = re.compile(
     r"AWS4-HMAC-SHA256 Credential=[^/]+/\d{8}/(?P<region>[^/]+)/(?P<service>[^/]+)/aws4_request, "
     r"SignedHeaders=(?P<signed>[^,]+), Signature="
 )
-_PORTS = {"http": 80, "https": 443}
 
 _OF_ONE_REQUEST = frozenset(
     {
@@ -41,38 +39,6 @@ _OF_ONE_REQUEST = frozenset(
 """Headers that the next request does not repeat, in small letters."""
 
 
-@dataclass(frozen=True, slots=True)
-class CallPlace:
-    """All of a call's requests but time, credentials and body."""
-
-    url: str
-    origin: str
-    target: str
-    path: str
-    host: str
-    headers: Mapping[str, str]
-    signer: Signer
-
-    def headers_for(
-        self, body: bytes, moment: str, credentials: ReadOnlyCredentials, added: Mapping[str, str]
-    ) -> dict[str, str]:
-        """The headers of one request; `added` may not be any that have to be signed."""
-        headers = {**self.headers, "host": self.host, "x-amz-date": moment}
-        if credentials.token:
-            headers["x-amz-security-token"] = credentials.token
-        signed = {name: value for name, value in headers.items() if name not in UNSIGNED}
-        headers["authorization"] = self.signer.authorization(
-            *_keys(credentials), moment, self.path, signed, body
-        )
-        headers["content-length"] = str(len(body))
-        return {**headers, **added}
-
-    def request(self, headers: Mapping[str, str], body: bytes) -> bytes:
-        """The request as it is sent."""
-        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-        return f"POST {self.target} HTTP/1.1\r\n{lines}\r\n".encode() + body
-
-
 def learned(request: AWSPreparedRequest, credentials: ReadOnlyCredentials) -> CallPlace | None:
     """What boto3's request teaches; None if its like cannot be made without boto3.
 
@@ -81,12 +47,12 @@ def learned(request: AWSPreparedRequest, credentials: ReadOnlyCredentials) -> Ca
     """
     parts = urlsplit(request.url)
     body = request.body.encode() if isinstance(request.body, str) else request.body
-    if request.method != "POST" or parts.query or parts.scheme not in _PORTS:
+    if request.method != "POST" or parts.query or parts.scheme not in PORTS:
         return None
     if not isinstance(body, bytes) or get_environ_proxies(request.url):
         return None
     headers = {name.lower(): _text(value) for name, value in request.headers.items()}
-    headers.setdefault("host", _host(request.url))
+    headers.setdefault("host", host_of(request.url))
     authorization = headers.get("authorization", "")
     scope = _AUTHORIZATION.match(authorization)
     if scope is None:
@@ -94,7 +60,7 @@ def learned(request: AWSPreparedRequest, credentials: ReadOnlyCredentials) -> Ca
     path = quote(normalize_url_path(parts.path), safe="/~")
     signer = Signer(scope["region"], scope["service"])
     ours = signer.authorization(
-        *_keys(credentials),
+        *keys_of(credentials),
         headers.get("x-amz-date", ""),
         path,
         {name: headers.get(name, "") for name in scope["signed"].split(";")},
@@ -113,17 +79,5 @@ def learned(request: AWSPreparedRequest, credentials: ReadOnlyCredentials) -> Ca
     )
 
 
-def _keys(credentials: ReadOnlyCredentials) -> tuple[str, str]:
-    return str(credentials.access_key), str(credentials.secret_key)
-
-
 def _text(value: str | bytes) -> str:
     return value.decode() if isinstance(value, bytes) else value
-
-
-def _host(url: str) -> str:
-    """The header Host: without the port that the scheme has anyway."""
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    name = f"[{host}]" if ":" in host else host
-    return name if parts.port in (None, _PORTS[parts.scheme]) else f"{name}:{parts.port}"

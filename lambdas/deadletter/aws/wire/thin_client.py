@@ -7,23 +7,22 @@ from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
 from functools import partial
 from threading import local
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse, HeadersDict
 from botocore.endpoint import convert_to_response_dict
-from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
+from botocore.exceptions import ClientError, HTTPClientError
 from botocore.handlers import add_recursion_detection_header
 from botocore.httpsession import where
 from botocore.parsers import create_parser
 
+from deadletter.aws.wire.call_place import CallPlace
 from deadletter.aws.wire.connections import Connections, Received
 from deadletter.aws.wire.hot_calls import HOT_CALLS, Answer, HotCall
-from deadletter.aws.wire.learned import CallPlace, learned
+from deadletter.aws.wire.learned import learned
+from deadletter.aws.wire.outcome import RequestOutcome, metadata, outcome
 
 C = TypeVar("C")
-
-_REFUSED = 300
-"""The first HTTP status that is no success."""
 
 _MOST_LEARNED = 1_000
 _REPAID_BY = 500
@@ -58,14 +57,6 @@ def thin(
     """
     made = ThinClient(client, credentials, now, wait, bundle or where())
     return cast(C, made)
-
-
-class _Outcome(NamedTuple):
-    """What came of one request: an answer that reads well, a refusal, or an error."""
-
-    received: Received | None
-    answer: Answer | None
-    error: Exception | None
 
 
 class ThinClient:
@@ -139,15 +130,23 @@ class ThinClient:
                 self._learned.clear()
             self._learned[place] = lesson
 
-    def _ask(self, call: HotCall, place: CallPlace, body: bytes) -> Answer:
+    def go_on(self, call: HotCall, place: CallPlace, body: bytes, begun: RequestOutcome) -> Answer:
+        """The answer to a call whose first try has been made already, and came to `begun`."""
+        return self._ask(call, place, body, begun)
+
+    def _ask(
+        self, call: HotCall, place: CallPlace, body: bytes, begun: RequestOutcome | None = None
+    ) -> Answer:
         context = {"client_config": self.meta.config}
         tries = 0
         corrected = False
         while True:
             tries += 1
-            received, answer, error = self._try(call, place, body)
+            tried = begun or outcome(call, partial(self._send, call, place, body))
+            begun = None
+            received, answer, error = tried
             if received is not None and answer is not None:
-                answer["ResponseMetadata"] = _metadata(received, tries)
+                answer["ResponseMetadata"] = metadata(received, tries)
                 self._repay(call, received, answer, context)
                 return answer
             response = None if received is None else self._refusal(call, place, received)
@@ -162,19 +161,6 @@ class ThinClient:
                 self._fail(call, tries, response, error, context)
             elif delay:
                 self._wait(delay)
-
-    def _try(self, call: HotCall, place: CallPlace, body: bytes) -> _Outcome:
-        try:
-            received = self._send(call, place, body)
-        except BotoCoreError as error:
-            return _Outcome(None, None, error)
-        if received.status >= _REFUSED:
-            return _Outcome(received, None, None)
-        try:
-            return _Outcome(received, call.read(received), None)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            # An answer that cannot be read says as little as a lost one.
-            return _Outcome(None, None, HTTPClientError(error=error))
 
     def _send(self, call: HotCall, place: CallPlace, body: bytes) -> Received:
         moment = (self._now() + self._skew).strftime("%Y%m%dT%H%M%SZ")
@@ -282,16 +268,6 @@ class ThinClient:
 
     def _model(self, call: HotCall) -> Any:
         return self.meta.service_model.operation_model(call.name)
-
-
-def _metadata(received: Received, tries: int) -> dict[str, Any]:
-    metadata = {
-        "HTTPStatusCode": received.status,
-        "HTTPHeaders": received.headers,
-        "RetryAttempts": tries - 1,
-    }
-    request_id = received.headers.get("x-amzn-requestid")
-    return metadata if request_id is None else {"RequestId": request_id, **metadata}
 
 
 def _dictionary(headers: Mapping[str, str]) -> Any:

@@ -26,18 +26,21 @@ from deadletter.settings.resources import Resources
 
 if TYPE_CHECKING:
     from deadletter.aws.outcomes import DynamoDBOutcomes
+    from deadletter.aws.wire.whereabouts import Whereabouts
     from deadletter.outage.executions import OutageExecutions
 
 __all__ = ["clients", "redriver_for", "report_lines"]
 
 
-def clients(transport: Transport = PIPELINE.transport) -> Clients:
+def clients(
+    transport: Transport = PIPELINE.transport, whereabouts: Whereabouts | None = None
+) -> Clients:
     """The clients of one run, whose sends begin on new connections.
 
     SQS closes a connection that is idle between two runs, and a function that sleeps may not
     notice: a send on it, which has one try, would be a send without an answer.
     """
-    made = clients_of_process(transport)
+    made = clients_of_process(transport, whereabouts)
     made.sending.close()
     return made
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from random import Random
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from deadletter.aws.wire.whereabouts import Whereabouts as Whereabouts
 
 T = TypeVar("T")
 
@@ -23,6 +26,14 @@ class World:
     wait: Callable[[float], None]
     new_id: Callable[[], str]
     random: Random
+
+
+def whereabouts(environment: Mapping[str, str], clock: Callable[[], float]) -> Whereabouts | None:
+    """Where the function of this environment runs; None unless all is as Lambda sets it."""
+    # Most functions do without.
+    from deadletter.aws.wire.whereabouts import whereabouts_from
+
+    return whereabouts_from(environment, clock)
 
 
 class CallingThreads:

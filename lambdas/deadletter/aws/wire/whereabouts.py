@@ -1,0 +1,120 @@
+"""Where a function runs and as whom, as Lambda says it in the environment."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import NamedTuple
+from urllib.parse import quote, urlsplit
+
+# What Lambda itself sets. Anything else of AWS may change where calls go, or how.
+# https://docs.aws.amazon.com/lambda/latest/dg/configuration-envvars.html
+_OF_LAMBDA = frozenset(
+    {
+        "AWS_ACCESS_KEY",
+        "AWS_ACCESS_KEY_ID",
+        "AWS_DEFAULT_REGION",
+        "AWS_EC2_METADATA_DISABLED",
+        "AWS_ENDPOINT_URL",
+        "AWS_EXECUTION_ENV",
+        "AWS_REGION",
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_SECRET_KEY",
+        "AWS_SECURITY_TOKEN",
+        "AWS_SESSION_TOKEN",
+        "AWS_XRAY_CONTEXT_MISSING",
+        "AWS_XRAY_DAEMON_ADDRESS",
+    }
+)
+_OF_LAMBDA_BEGIN = "AWS_LAMBDA_"
+# botocore heeds these, and those that end with _PROXY.
+_READ_BY_BOTOCORE = ("AWS_", "BOTO", "REQUESTS_CA_BUNDLE")
+
+# The credentials of other starts change while the function lives.
+_STARTS = frozenset({"on-demand", "provisioned-concurrency"})
+
+_SUFFIXES = (
+    (re.compile(r"cn-\w+-\d+"), "amazonaws.com.cn"),
+    (re.compile(r"(us-gov|us|eu|ap|sa|ca|me|af|il|mx)-\w+-\d+"), "amazonaws.com"),
+)
+"""The partitions whose endpoints have the same form for all services that we call often."""
+
+
+class Keys(NamedTuple):
+    """Credentials, with botocore's names."""
+
+    access_key: str
+    secret_key: str
+    token: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Whereabouts:
+    """Where a function runs, as whom, and when.
+
+    `suffix` ends the names of the region's endpoints; `endpoint` is the URL of all services, if
+    they have one of their own. `now` is the time in UTC, without a zone. `trace` is the header
+    by which Lambda finds loops, empty if there is none.
+    """
+
+    region: str
+    suffix: str
+    keys: Keys = field(repr=False)
+    endpoint: str
+    now: Callable[[], datetime] = field(repr=False)
+    trace: Callable[[], str] = field(repr=False)
+
+    def origin(self, service: str) -> str:
+        """The beginning of a service's URLs."""
+        return self.endpoint or f"https://{service}.{self.region}.{self.suffix}"
+
+
+def whereabouts_from(
+    environment: Mapping[str, str], clock: Callable[[], float]
+) -> Whereabouts | None:
+    """Where the function of this environment runs. `clock` returns epoch seconds.
+
+    None unless the environment says all, and nothing out of the ordinary: with other settings,
+    proxies or credentials, botocore knows the way.
+    """
+    keys = Keys(
+        environment.get("AWS_ACCESS_KEY_ID", ""),
+        environment.get("AWS_SECRET_ACCESS_KEY", ""),
+        environment.get("AWS_SESSION_TOKEN", ""),
+    )
+    region = environment.get("AWS_DEFAULT_REGION", "")
+    suffix = next((suffix for form, suffix in _SUFFIXES if form.fullmatch(region)), "")
+    endpoint = environment.get("AWS_ENDPOINT_URL", "").removesuffix("/")
+    in_lambda = environment.get("AWS_LAMBDA_INITIALIZATION_TYPE") in _STARTS
+    if not (in_lambda and all(keys) and suffix and _is_plain(endpoint)):
+        return None
+    if any(map(_says_otherwise, environment)):
+        return None
+
+    def trace() -> str:
+        named = "AWS_LAMBDA_FUNCTION_NAME" in environment
+        text = environment.get("_X_AMZN_TRACE_ID", "") if named else ""
+        return quote(text, safe="-=;:+&[]{}\"',")
+
+    def now() -> datetime:
+        return datetime.fromtimestamp(clock(), UTC).replace(tzinfo=None)
+
+    return Whereabouts(region, suffix, keys, endpoint, now, trace)
+
+
+def _says_otherwise(name: str) -> bool:
+    """True if a variable may send requests another way."""
+    name = name.upper()
+    ordinary = name in _OF_LAMBDA or name.startswith(_OF_LAMBDA_BEGIN)
+    read = name.startswith(_READ_BY_BOTOCORE) or name.endswith("_PROXY")
+    return read and not ordinary
+
+
+def _is_plain(endpoint: str) -> bool:
+    """True for no URL, and for one of a scheme and a host alone."""
+    if not endpoint:
+        return True
+    parts = urlsplit(endpoint)
+    return parts.scheme in ("http", "https") and endpoint == f"{parts.scheme}://{parts.netloc}"
