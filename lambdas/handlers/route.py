@@ -1,10 +1,12 @@
-"""The router: reads rules, ledger and circuits, and decides. It cannot move letters."""
+"""The router: reads rules, ledger and circuits, and decides. It cannot move letters.
+
+It logs nothing: its answer says all. So it loads no logger, a fourth of its cold start.
+"""
+
+from __future__ import annotations
 
 from functools import cache
-from typing import Any
-
-from aws_lambda_powertools import Logger
-from aws_lambda_powertools.utilities.typing import LambdaContext
+from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.wiring.route import clients, router_for
 from deadletter.routing.direct_router import DirectRouter
@@ -12,12 +14,13 @@ from deadletter.routing.wire import answer_event
 from handlers.init import in_init, whereabouts
 from handlers.runtime import settings, transport, world
 
-logger = Logger(service="route")
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.typing import LambdaContext
+
 in_init(lambda: clients(transport(), whereabouts()))
 router = cache(lambda: router_for(*settings(), clients(transport(), whereabouts()), world()))
 
 
-@logger.inject_lambda_context
 def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     """Verdicts on the event's `letters`, or those of its `lanes` that may be released."""
     direct_router: DirectRouter = router()

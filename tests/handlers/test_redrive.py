@@ -50,7 +50,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
     monkeypatch.setenv("APP", "shop")
     monkeypatch.setattr(handlers.redrive, "settings", lambda: (Pipeline("orders"), Resources()))
     monkeypatch.setattr(handlers.redrive, "transport", lambda: Transport.BOTO3)
-    monkeypatch.setattr(handlers.redrive, "clients", lambda _transport: None)
+    monkeypatch.setattr(handlers.redrive, "clients", lambda *_: None)
     monkeypatch.setattr(handlers.redrive, "redriver_for", lambda *_, **__: runs)
     return runs
 

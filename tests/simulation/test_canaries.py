@@ -47,10 +47,9 @@ def stage() -> Stage:
 
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
-    """What the handlers' loggers write; they hold on to the output of when they were made."""
+    """What the redriver's logger writes, which holds on to the output of when it was made."""
     written = io.StringIO()
-    for module in (handlers.redrive, handlers.route):
-        monkeypatch.setattr(module.logger.registered_handler, "stream", written)
+    monkeypatch.setattr(handlers.redrive.logger.registered_handler, "stream", written)
     return written
 
 
@@ -61,7 +60,7 @@ def redrive(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Handler:
     monkeypatch.setenv("APP", "deadletter")
     monkeypatch.setattr(module, "settings", lambda: (stage.pipeline, stage.resources))
     monkeypatch.setattr(module, "transport", lambda: Transport.BOTO3)
-    monkeypatch.setattr(module, "clients", lambda _transport: stage.clients)
+    monkeypatch.setattr(module, "clients", lambda *_: stage.clients)
     monkeypatch.setattr(module, "world", lambda: stage.world)
     composed = module.redriver_for
 

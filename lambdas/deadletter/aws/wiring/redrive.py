@@ -40,7 +40,9 @@ def clients(
     SQS closes a connection that is idle between two runs, and a function that sleeps may not
     notice: a send on it, which has one try, would be a send without an answer.
     """
-    made = clients_of_process(transport, whereabouts)
+    # As others of this process ask for them, which are to get the same.
+    asked = (transport,) if whereabouts is None else (transport, whereabouts)
+    made = clients_of_process(*asked)
     made.sending.close()
     return made
 
