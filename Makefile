@@ -82,7 +82,7 @@ e2e: $(READY)
 sandbox: $(DEMO) ## The embedded AWS with the app in it, until Ctrl-C: LETTERS=4000 CAUSES=3 MODE=enforce
 	@$(BIN)/python -m sandbox up $(if $(LETTERS),--with-letters $(LETTERS)) $(if $(CAUSES),--causes $(CAUSES)) $(if $(MODE),--mode $(MODE))
 
-sim: $(READY) ## Crash simulation: SEED=n replays one schedule, RUNS=n runs many, OF=breaker, replay or replay-run
+sim: $(READY) ## Crash simulation: SEED=n replays one schedule, RUNS=n runs many, OF=shards, long-queue, breaker, replay or replay-run
 	$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)) $(if $(FROM),--from $(FROM)) $(if $(OF),--of $(OF))
 
 pager: $(READY) ## Who is called when, measured: simulated weeks and months, judged by the real alarms
@@ -101,6 +101,8 @@ nightly: $(READY) ## The long runs: more schedules and faults, 2,000 letters rep
 	$(BIN)/python -m pytest -q -m nightly tests/tools/bench
 	$(BIN)/python -m pytest -q -m "sandbox and nightly" tests/aws tests/e2e
 	$(BIN)/python -m tests.simulation --runs 200000
+	$(BIN)/python -m tests.simulation --of shards --runs 20000
+	$(BIN)/python -m tests.simulation --of long-queue --runs 5000
 	$(BIN)/python -m tests.simulation --of replay --runs 50000
 	$(BIN)/python -m tests.simulation --of replay-run --runs 5000
 	$(BIN)/python -m tests.scenario_bench --seeds 20

@@ -1,8 +1,9 @@
 """`make sim`: replay one schedule with its log (SEED=n), or run many (RUNS=n, FROM=n).
 
-With OF=breaker the schedules are those of the circuit breaker instead of the redriver's, with
-OF=replay those of the workers of replay runs and of their pace, with OF=replay-run those of whole
-replay runs.
+With OF=shards the schedules are those of drains in shards instead of single runs, with
+OF=long-queue those of queues with hundreds of letters, with OF=breaker those of the circuit
+breaker, with OF=replay those of the workers of replay runs and of their pace, with OF=replay-run
+those of whole replay runs.
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from typing import Any
 
 from deadletter.testing.clock import START
-from tests.simulation import breaker_simulator, replay_simulator
+from tests.simulation import breaker_simulator, long_queue, replay_simulator, shards_simulator
+from tests.simulation.long_queue import LongQueueSimulation
 from tests.simulation.replay_pace import paced
+from tests.simulation.shards_simulator import ShardsSimulation
 from tests.simulation.simulator import Simulation, random_plan, shape_of, simulate
 from tests.simulation.witness import BY_SQS, CAUSES, EXTRA, PUBLISHED, Broken
 from tests.simulation.worker_simulator import WorkerSimulation, worker_shape
@@ -32,9 +36,8 @@ PRINTED = ("deliveries", EXTRA, *(f"  {cause}" for cause in CAUSES), PUBLISHED, 
 
 def replay(seed: int) -> int:
     """Print one schedule call by call."""
-    simulation = Simulation(seed, shape_of(seed), random_plan(seed))
     print(f"seed {seed}: {shape_of(seed)}")
-    return shown(simulation, simulation.scheduler.log, simulation.reports)
+    return _show(Simulation(seed, shape_of(seed), random_plan(seed)))
 
 
 def shown(simulation: Any, log: Sequence[tuple[Any, ...]], reports: Sequence[Any] = ()) -> int:
@@ -52,7 +55,9 @@ def shown(simulation: Any, log: Sequence[tuple[Any, ...]], reports: Sequence[Any
     return 1 if broken else 0
 
 
-def some(first: int) -> tuple[Counter[str], list[str]]:
+def some(
+    first: int, simulate: Callable[[int], Simulation] = simulate
+) -> tuple[Counter[str], list[str]]:
     """One chunk of seeds: what happened, and what broke."""
     counts: Counter[str] = Counter()
     broken = []
@@ -66,7 +71,26 @@ def some(first: int) -> tuple[Counter[str], list[str]]:
         counts["calls"] += len(simulation.scheduler.log)
         counts["faults"] += sum(1 for line in simulation.scheduler.log if line[3])
         counts.update({name: simulation.witness.counts[name] for name in PRINTED})
+        if isinstance(simulation, ShardsSimulation):
+            counts["shards that took part"] += simulation.took_part
+        if isinstance(simulation, LongQueueSimulation):
+            counts.update(simulation.seen)
     return counts, broken
+
+
+def show_shards(seed: int) -> int:
+    """Print the drain in shards with this seed call by call."""
+    return _show(shards_simulator.shards_schedule(seed))
+
+
+def show_long_queue(seed: int) -> int:
+    """Print the schedule of a long queue with this seed call by call."""
+    print(f"seed {seed}: {long_queue.long_shape(seed)}")
+    return _show(long_queue.long_schedule(seed))
+
+
+def _show(simulation: Simulation) -> int:
+    return shown(simulation, simulation.scheduler.log, simulation.reports)
 
 
 def replay_of_breaker(seed: int) -> int:
@@ -192,6 +216,8 @@ def main() -> int:
 
 
 PLAYED: Mapping[str, tuple[Callable[[int], int], Some]] = {
+    "shards": (show_shards, partial(some, simulate=shards_simulator.simulate_shards)),
+    "long-queue": (show_long_queue, partial(some, simulate=long_queue.simulate_long_queue)),
     "breaker": (replay_of_breaker, some_of_breaker),
     "replay": (show_worker, some_of_workers),
     "replay-run": (show_replay, some_of_replay),

@@ -50,6 +50,9 @@ class Crash(BaseException):
 PAUSES = ((20.0, 100.0), (120.0, 400.0), (120.0, 400.0))
 """Seconds: some end within a run and its locks, some outlast both."""
 
+LATENCY = (0.001, 0.05)
+"""Seconds that a call takes at least, and how many more at most."""
+
 SLOWEST = 10.0
 """Seconds that a slow answer takes at most; a client gives up earlier if its time-out is less."""
 
@@ -138,6 +141,7 @@ class Scheduler:
     """Runs actors as greenlets, switching at every call; `now` is the true time.
 
     `delays` are the seconds that a service takes longer now; infinity is a service that hangs.
+    `latency` is the shortest time of a call, and how much longer it may take.
     """
 
     def __init__(self, seed: int, start: float, plan: Plan) -> None:
@@ -147,6 +151,7 @@ class Scheduler:
         self.calls = 0
         self.log: list[tuple[Any, ...]] = []
         self.delays: Callable[[str], float] | None = None
+        self.latency = LATENCY
         # Each is told of process, service, call and options, and at the end of the answer.
         self.before_call: Callable[[Process, str, str, Mapping[str, Any]], None] | None = None
         self.after_call: Callable[[Process, str, str, Mapping[str, Any], Any], None] | None = None
@@ -279,7 +284,7 @@ class Scheduler:
                 process.faults += 1
                 process.pauses += 1
             return self._in_time(call, fault, patience)
-        self._pass(process, 0.001 + self.random.random() * 0.05, call)
+        self._pass(process, self._latency(), call)
         process.faults += 1
         match fault:
             case Fault.CRASH_BEFORE:
@@ -303,6 +308,11 @@ class Scheduler:
         call.take_effect()
         return call.retried()
 
+    def _latency(self) -> float:
+        """The seconds of a call that nothing odd happens to."""
+        shortest, more = self.latency
+        return shortest + self.random.random() * more
+
     def _in_time(self, call: SimulatedCall, fault: Fault | None, patience: Patience) -> Any:
         """The tries of a call, each of which is answered, slowly or not, or hangs."""
         process, random = call.process, self.random
@@ -312,7 +322,7 @@ class Scheduler:
             # Before the request leaves: it is not under way when the process is killed.
             self._pass(process, shortest + (longest - shortest) * random.random())
         for number in range(patience.tries):
-            seconds = 0.001 + random.random() * 0.05
+            seconds = self._latency()
             if self.delays is not None and (delay := self.delays(call.service)):
                 process.pauses += 1
                 seconds += delay * random.random() if delay < math.inf else delay

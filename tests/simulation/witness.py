@@ -181,6 +181,7 @@ class Witness:
         self._is_troubled = False
         self._chunks: dict[tuple[Process, bytes], Chunk] = {}
         self._unmarked: dict[tuple[Process, object], set[str]] = {}
+        self._marking: dict[tuple[Process, object], set[str]] = {}
         self._owners: dict[str, Process] = {}
         self._admitted_by: dict[str, Process] = {}
         self._places: dict[tuple[str, str], str] = {}
@@ -225,10 +226,9 @@ class Witness:
                 self._intended(process, entry)
             return
         worker = (process, self._scheduler.worker())
-        if self._unmarked.get(worker):
-            if not any(_is_of_journal(key) for key in written(name, options)):
-                raise Broken(f"{process.name} does {name} between its sends and their mark")
-            del self._unmarked[worker]
+        self._marking[worker] = unmarked = self._unmarked.pop(worker, set())
+        if unmarked and not any(_is_of_journal(key) for key in written(name, options)):
+            raise Broken(f"{process.name} does {name} between its sends and their mark")
 
     def _intended(self, process: Process, entry: Entry) -> None:
         uid = uid_of(entry["MessageBody"])
@@ -570,9 +570,13 @@ class Witness:
             chunk = Chunk(process, frozenset(keys), float(item["expires"]["N"]))
             process.open[self._scheduler.worker()] = chunk
             self._chunks.update(((process, key), chunk) for key in keys)
-        for position, key in enumerate(keys):
-            if sent >> position & 1 and (process, key) in self._chunks:
+        marked = {key for position, key in enumerate(keys) if sent >> position & 1}
+        for key in marked:
+            if (process, key) in self._chunks:
                 self._chunks[process, key].marked.add(key)
+        to_mark = self._marking.pop((process, self._scheduler.worker()), set())
+        if not marked.issuperset(map(key_of, to_mark)):
+            raise Broken(f"{process.name} marks fewer letters than it has sent")
 
     # The promises that hold at every moment, and at the end.
 

@@ -1,0 +1,70 @@
+"""The promise where a queue is long: several receives at once, and several chunks in flight."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+
+import pytest
+
+from tests.simulation.long_queue import (
+    CHUNKS_AT_ONCE,
+    SEVERAL_RECEIVES,
+    simulate_long_queue,
+)
+from tests.simulation.long_queue_planted import BUGS
+from tests.simulation.witness import EXTRA, PUBLISHED, Broken
+
+SCHEDULES = min(5_000, int(os.environ.get("SIM_SCHEDULES", "1000")) // 20)
+"""Long queues: fifty by day, 2,500 at night."""
+
+PARTS = 2
+
+CAUGHT_AT = {
+    "all workers of a run write their intents into one slot": 39,
+    "a batch without an answer is deleted with the others of its chunk": 141,
+}
+"""A schedule that hit a bug when it was planted, tried first: the others take minutes."""
+
+
+def all_of(seeds: range) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for seed in seeds:
+        try:
+            simulation = simulate_long_queue(seed)
+        except Broken as broken:
+            pytest.fail(f"seed {seed}: {broken}")
+        counts.update(simulation.seen)
+        counts.update(simulation.witness.counts)
+        counts["took part"] += simulation.took_part
+    return counts
+
+
+def test_a_long_queue_is_emptied_by_several_receives_and_chunks_at_once() -> None:
+    counts = all_of(range(10))
+    assert counts[SEVERAL_RECEIVES] > 10
+    assert counts[CHUNKS_AT_ONCE] > 10
+    assert counts["took part"] > 0
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("part", range(PARTS))
+def test_no_long_queue_breaks_a_promise(part: int) -> None:
+    """Each seed is one schedule: `make sim OF=long-queue SEED=n` replays it with its log."""
+    counts = all_of(range(part, SCHEDULES, PARTS))
+    # The proof is not of easy weather: letters were delivered twice, each was published before.
+    assert counts[PUBLISHED] >= counts[EXTRA] > 0
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", BUGS)
+def test_a_bug_planted_in_a_long_queue_is_caught(name: str) -> None:
+    with BUGS[name](), pytest.raises(Broken):
+        search(name)
+
+
+def search(name: str) -> None:
+    """Schedules, until one is broken."""
+    simulate_long_queue(CAUGHT_AT.get(name, 0))
+    for seed in range(500):
+        simulate_long_queue(seed)
