@@ -1,10 +1,14 @@
-"""The Lambda asset: the folder `lambdas` with its dependencies, one zip for all functions."""
+"""The Lambda asset: library, handlers and their dependencies, one zip for all functions.
+
+Everything it holds is on this machine: no pip runs, and nothing is fetched.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import shutil
-import subprocess
-import sys
+from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 
 import aws_cdk as cdk
@@ -12,67 +16,99 @@ import jsii
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
+from . import files, lock
 from .refusal import Refused
 
-ROOT = Path(__file__).parents[1]
-LAMBDAS = ROOT / "lambdas"
-
-# Filled by `make`, so that a synthesis needs no network.
-WHEELS = ROOT / "build" / "wheels"
-
-# The packages of the functions; the rest of the folder describes them.
-PACKAGES = ("deadletter", "handlers")
-
-# Of the three, `architecture` and `runtime` also choose the wheels.
+# The wheels are chosen for these: see lock.PLATFORM.
 RUNTIME = lambda_.Runtime.PYTHON_3_13
 ARCHITECTURE = lambda_.Architecture.ARM_64
-PLATFORM = ("--platform", "manylinux2014_aarch64", "--python-version", "3.13")
 
 # Compiled files contain times and paths: the hash would differ for the same source.
-COMPILED = ("__pycache__", "*.pyc")
+COMPILED = "__pycache__"
 
 # Fakes and pytest fixtures, for the tests of teams: no function imports them.
-TESTING = "deadletter/testing"
+TESTING = "deadletter/testing/"
 
 
 @jsii.implements(cdk.ILocalBundling)
 class Bundle:
-    """Fills the folder of the zip with pip on this machine, without Docker."""
+    """Fills the folder of a zip on this machine, without Docker.
+
+    `contents` maps paths in the zip to files; `wheels` are unpacked beside them. With a `prefix`
+    all of it lies below that folder of the zip.
+    """
+
+    def __init__(
+        self, contents: Mapping[str, Path], wheels: Iterable[Path], prefix: str = ""
+    ) -> None:
+        self._contents = contents
+        self._wheels = wheels
+        self._prefix = prefix
 
     def try_bundle(self, output_dir: str, *_: object, **__: object) -> bool:
         """Fill `output_dir`. Always True: False would send the CDK to Docker."""
-        target = Path(output_dir)
-        subprocess.run(
-            [
-                *(sys.executable, "-m", "pip", "--isolated", "install", "--quiet"),
-                *("--disable-pip-version-check", "--no-compile", "--only-binary=:all:"),
-                *("--no-index", "--find-links", str(WHEELS), "--require-hashes"),
-                *("--requirement", str(LAMBDAS / "requirements.txt")),
-                *("--target", str(target), *PLATFORM),
-            ],
-            check=True,
-            # The output of an app is what the CDK CLI reads.
-            stdout=sys.stderr,
-        )
-        # Command line scripts of the dependencies, with this machine's interpreter in them.
-        shutil.rmtree(target / "bin", ignore_errors=True)
-        for package in PACKAGES:
-            ignored = shutil.ignore_patterns(*COMPILED)
-            shutil.copytree(LAMBDAS / package, target / package, ignore=ignored)
-        shutil.rmtree(target / TESTING)
+        target = Path(output_dir) / self._prefix
+        for wheel in self._wheels:
+            lock.unpack(wheel, target)
+        for path, file in self._contents.items():
+            copy = target / path
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, copy)
         return True
 
 
+@cache
+def contents(*packages: Path) -> Mapping[str, Path]:
+    """The files of these packages that go into a zip, by their paths there."""
+    listed = {}
+    for package in packages:
+        for file in sorted(package.rglob("*")):
+            path = file.relative_to(package.parent).as_posix()
+            if file.is_file() and COMPILED not in file.parts and not path.startswith(TESTING):
+                listed[path] = file
+    return listed
+
+
+@cache
+def fingerprint(*packages: Path) -> str:
+    """A hash of these packages and of the lock file: it names the zip that is made of them.
+
+    Read once in a process: a hundred pipelines are a thousand functions.
+    """
+    return digest_of(contents(*packages))
+
+
+def digest_of(listed: Mapping[str, Path]) -> str:
+    """A hash of these files and of the lock file."""
+    digest = hashlib.sha256(files.LOCK.read_bytes())
+    for path, file in sorted(listed.items()):
+        content = file.read_bytes()
+        digest.update(f"\n{path} {len(content)}\n".encode() + content)
+    return digest.hexdigest()
+
+
+def wheels() -> dict[str, Path]:
+    """The wheels of the functions' dependencies. Raises Refused if one has not been fetched."""
+    try:
+        return lock.wheels(files.LOCK, files.WHEELS)
+    except lock.WheelMissing as missing:
+        raise Refused(f"{missing}; allowed: the wheels that `make synth` puts there.") from missing
+
+
 def code(scope: Construct) -> lambda_.Code:
-    """The asset, for a function in the stack of `scope`; hashed by its source.
+    """The asset, for a function in the stack of `scope`; named by a hash of its source.
 
     Raises Refused if the wheels have not been fetched.
     """
-    if cdk.Stack.of(scope).bundling_required and not WHEELS.is_dir():
-        raise Refused(f"{WHEELS} is missing; allowed: the wheels that `make synth` puts there.")
+    bundled = cdk.Stack.of(scope).bundling_required
+    packages = (files.LIBRARY, files.HANDLERS)
     return lambda_.Code.from_asset(
-        str(LAMBDAS),
-        exclude=[*COMPILED, TESTING],
-        ignore_mode=cdk.IgnoreMode.GIT,
-        bundling=cdk.BundlingOptions(image=RUNTIME.bundling_image, local=Bundle()),
+        # The CDK wants a folder that exists; the bundle copies from others, too.
+        str(files.HANDLERS),
+        asset_hash_type=cdk.AssetHashType.CUSTOM,
+        asset_hash=fingerprint(*packages),
+        bundling=cdk.BundlingOptions(
+            image=RUNTIME.bundling_image,
+            local=Bundle(contents(*packages), wheels().values() if bundled else ()),
+        ),
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 
 import aws_cdk as cdk
 from aws_cdk import Aws
@@ -13,13 +12,12 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
+from . import files
 from .encryption import customer_key
 from .findings import acknowledge
 from .function import RETENTION
 from .permissions import Permissions, grant_traces
 from .settings import AppSettings
-
-DEFINITIONS = Path(__file__).parents[1] / "statemachines"
 
 # Log groups with this prefix do not count towards a limit of 5,120 characters of CloudWatch
 # Logs' resource policy, which all state machines of a region share.
@@ -95,5 +93,5 @@ def add_state_machine(
 
 def definition_in(file: str) -> str:
     """The definition in a file, compact, for the partition of the deployment."""
-    text = json.dumps(json.loads((DEFINITIONS / file).read_text()), separators=(",", ":"))
+    text = json.dumps(json.loads((files.STATE_MACHINES / file).read_text()), separators=(",", ":"))
     return text.replace('"arn:aws:states:::', '"arn:${Partition}:states:::')

@@ -1,6 +1,7 @@
-"""`dlq` by itself: installed from the wheel into an empty environment, with nothing deployed.
+"""The wheel: built in several ways, and installed into empty environments.
 
-The environments get what the wheel asks for, and no more, as links to the packages here: no
+`dlq` runs there by itself, with nothing deployed; a stranger's CDK app is synthesized. The
+environments get what the wheel asks for, and no more, as links to the packages here: no
 network. `make nightly` has pip install it from a clone.
 """
 
@@ -9,8 +10,10 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
+import tarfile
 import tomllib
 import venv
 import zipfile
@@ -26,6 +29,7 @@ from packaging.utils import canonicalize_name
 from console.cli.entry import NEEDED, lines, requirement
 from console.cli.exit import Exit
 from console.cli.main import COMMANDS
+from infra import asset, files
 from sandbox.server import Sandbox
 
 ROOT = Path(__file__).parent.parent
@@ -40,6 +44,9 @@ CLEAN = {
 }
 
 QUEUE = "billing-dlq"
+
+# Bytes; the four wheels of the functions are 1.4 million of them.
+LARGEST_WHEEL = 4_000_000
 
 
 def run(
@@ -83,11 +90,7 @@ def link(name: str, folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    done = run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder], ROOT)
-    assert done.returncode == 0, done.stderr
-    [built] = folder.glob("*.whl")
-    return built
+    return built(ROOT, "wheel", tmp_path_factory.mktemp("wheel"))
 
 
 def asked_by(wheel: Path) -> list[Requirement]:
@@ -114,6 +117,45 @@ def installed(wheel: Path, extra: str, folder: Path) -> Path:
     for name in closure(asked_by(wheel), extra):
         link(name, packages)
     return folder / "bin"
+
+
+def built(sources: Path, target: str, folder: Path, pip: Mapping[str, str] = {}) -> Path:
+    """What hatchling builds from `sources` without a network; `pip` are variables for pip."""
+    hatchling = [sys.executable, "-m", "hatchling", "build", "-t", target, "-d", folder]
+    done = run(hatchling, sources, {"PIP_NO_INDEX": "1", **pip})
+    assert done.returncode == 0, done.stderr
+    [file] = folder.glob("*.whl" if target == "wheel" else "*.tar.gz")
+    return file
+
+
+def content(wheel: Path) -> str:
+    """The names of all files of a wheel, with their hashes."""
+    with zipfile.ZipFile(wheel) as archive:
+        [record] = [name for name in archive.namelist() if name.endswith(".dist-info/RECORD")]
+        return archive.read(record).decode()
+
+
+@pytest.fixture(scope="module")
+def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sdist of this checkout, unpacked."""
+    folder = tmp_path_factory.mktemp("sdist")
+    sdist = built(ROOT, "sdist", folder)
+    with tarfile.open(sdist) as archive:
+        archive.extractall(folder, filter="data")
+    return folder / sdist.name.removesuffix(".tar.gz")
+
+
+@pytest.fixture(scope="module")
+def without_wheels(unpacked: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """These sources without build/wheels, as in a clean clone."""
+    folder = tmp_path_factory.mktemp("clone") / "clone"
+    shutil.copytree(unpacked, folder, ignore=shutil.ignore_patterns("build"))
+    return folder
+
+
+def index(folder: Path) -> dict[str, str]:
+    """What makes pip find packages in a folder, in place of an index."""
+    return {"PIP_FIND_LINKS": str(folder)}
 
 
 @pytest.fixture(scope="module")
@@ -191,11 +233,148 @@ def test_any_other_environment_is_given_those_of_pipx_and_pip(installer: str | N
     )
 
 
+def test_the_wheel_asks_for_ranges(wheel: Path) -> None:
+    asked = asked_by(wheel)
+    pinned = [str(each) for each in asked if "==" in str(each.specifier)]
+    open_ended = [str(each) for each in asked if not {"<", ">="} & set(operators(each))]
+    assert (pinned, open_ended) == ([], [])
+    extras = {str(each.marker).split()[-1].strip("'\"") for each in asked if each.marker}
+    assert extras == {"cdk", "cli", "powertools", "testing"}
+
+
+def operators(asked: Requirement) -> list[str]:
+    return [each.operator for each in asked.specifier]
+
+
+def test_the_wheel_is_small(wheel: Path) -> None:
+    assert wheel.stat().st_size <= LARGEST_WHEEL
+
+
+def test_the_sdist_builds_the_same_wheel_offline(
+    wheel: Path, unpacked: Path, tmp_path: Path
+) -> None:
+    assert content(built(unpacked, "wheel", tmp_path)) == content(wheel)
+
+
 @pytest.mark.long
-def test_the_library_alone_brings_one_package(wheel: Path, library: Path, tmp_path: Path) -> None:
-    assert closure(asked_by(wheel), "") == {"jmespath"}
-    done = run([library / "python", "-c", "import deadletter.routing, deadletter.rules"], tmp_path)
+def test_what_is_missing_comes_from_the_index(
+    wheel: Path, without_wheels: Path, tmp_path: Path
+) -> None:
+    fetched = built(without_wheels, "wheel", tmp_path, index(files.WHEELS))
+    assert content(fetched) == content(wheel)
+
+
+@pytest.mark.long
+def test_another_file_of_the_index_under_the_same_name_is_refused(
+    without_wheels: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(files.WHEELS, tmp_path / "index")
+    for file in (tmp_path / "index").glob("jmespath*"):
+        with zipfile.ZipFile(file, "a") as changed:
+            changed.writestr("jmespath/more.py", "")
+    with pytest.raises(AssertionError, match="DO NOT MATCH THE HASHES"):
+        built(without_wheels, "wheel", tmp_path, index(tmp_path / "index"))
+
+
+@pytest.mark.long
+def test_pip_is_asked_for_only_where_something_has_to_be_fetched(
+    unpacked: Path, without_wheels: Path
+) -> None:
+    program = "import hatchling.build as b; print(b.get_requires_for_build_wheel())"
+    for sources, needed in ((unpacked, "[]\n"), (without_wheels, "['pip>=23']\n")):
+        assert run([sys.executable, "-c", program], sources).stdout == needed
+
+
+@pytest.mark.long
+def test_an_import_of_the_library_loads_no_other_package_but_jmespath(
+    library: Path, tmp_path: Path
+) -> None:
+    program = (
+        "import sys, deadletter.routing, deadletter.rules\n"
+        "there = {name.partition('.')[0] for name, module in list(sys.modules.items())\n"
+        "         if 'site-packages' in str(getattr(module, '__file__', ''))}\n"
+        "print(sorted(there - {'jmespath'}))"
+    )
+    done = run([library / "python", "-c", program], tmp_path)
+    assert (done.stdout, done.stderr) == ("['deadletter']\n", "")
+
+
+STRANGERS_APP = """
+import aws_cdk as cdk
+from aws_cdk import aws_lambda as lambda_
+from deadletter_cdk.layer import ConsumerLayer
+from deadletter_cdk.pipeline import RedrivePipeline
+from deadletter_cdk.settings import PipelineSettings
+
+app = cdk.App(outdir="out")
+stack = cdk.Stack(app, "Shop")
+RedrivePipeline(stack, "Orders", settings=PipelineSettings(name="orders", consumer="none"))
+lambda_.Function(
+    stack, "Consumer", runtime=lambda_.Runtime.PYTHON_3_13, handler="app.handler",
+    code=lambda_.Code.from_inline("pass"), layers=[ConsumerLayer(stack, "Deadletter")],
+)
+app.synth()
+"""
+
+# The CDK itself runs in Node; nothing else is started, and nobody is called.
+NO_NETWORK = """
+import os, sys
+
+def refuse(event, about):
+    if event in ("socket.connect", "socket.getaddrinfo"):
+        raise RuntimeError(f"{event}: {about[1:]}")
+    if event == "subprocess.Popen" and os.path.basename(os.fsdecode(about[0])) != "node":
+        raise RuntimeError(f"{event}: {about[:2]}")
+
+sys.addaudithook(refuse)
+"""
+
+
+@pytest.mark.long
+def test_a_strangers_app_is_synthesized_from_the_wheel_without_pip_or_network(
+    wheel: Path, tmp_path: Path
+) -> None:
+    node = shutil.which("node")
+    assert node is not None
+    python = installed(wheel, "cdk", tmp_path / "environment") / "python"
+    [packages] = (tmp_path / "environment").glob("lib/python*/site-packages")
+    (packages / "sitecustomize.py").write_text(NO_NETWORK)
+    shop = tmp_path / "shop"
+    shop.mkdir()
+    (shop / "app.py").write_text(STRANGERS_APP)
+
+    environment = {
+        "PATH": f"{Path(node).parent}:{CLEAN['PATH']}",
+        "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "20",
+    }
+    done = run([python, "app.py"], shop, environment)
+
     assert done.returncode == 0, done.stderr
+    assert (shop / "out" / "Shop.template.json").is_file()
+    functions, layer = sorted(
+        (laid_out(folder) for folder in (shop / "out").glob("asset.*") if folder.is_dir()),
+        key=lambda asset: any(path.startswith("python/") for path in asset),
+    )
+    # What a checkout deploys, byte for byte.
+    asset.Bundle(asset.contents(files.LIBRARY, files.HANDLERS), asset.wheels().values()).try_bundle(
+        str(tmp_path / "checkout")
+    )
+    assert functions == laid_out(tmp_path / "checkout")
+    assert "python/deadletter/consumer/__init__.py" in layer
+
+
+def laid_out(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder, with its content."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+@pytest.mark.long
+def test_the_library_alone_brings_one_package(wheel: Path) -> None:
+    assert closure(asked_by(wheel), "") == {"jmespath"}
 
 
 @pytest.mark.long
@@ -298,6 +477,8 @@ def test_the_line_that_dlq_says_installs_it_from_a_clone(tmp_path: Path) -> None
     pip: list[str | Path] = [folder / "bin" / "python", "-m", "pip", "install", "--quiet"]
     done = run([*pip, f"deadletter @ {address}"], tmp_path, network)
     assert done.returncode == 0, done.stderr
+    # A clone has no build/wheels: they came from the index.
+    assert len([*folder.glob("lib/*/site-packages/deadletter_cdk/packaged/wheels/*.whl")]) == 4
     refused = run([folder / "bin" / "dlq", "--version"], tmp_path)
     assert refused.returncode == Exit.USAGE
 

@@ -1,4 +1,4 @@
-"""The zip is laid out by pip and a copy, the same each time."""
+"""The zip is filled from unpacked wheels and copied files, the same each time."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from infra import asset
+from infra import asset, files, lock
 from infra.refusal import Refused
+from tools.setup import steps_for_demo
 
 
 def laid_out(folder: Path) -> dict[str, str]:
@@ -20,11 +21,15 @@ def laid_out(folder: Path) -> dict[str, str]:
     }
 
 
+def bundle() -> asset.Bundle:
+    return asset.Bundle(asset.contents(files.LIBRARY, files.HANDLERS), asset.wheels().values())
+
+
 @pytest.fixture(scope="module")
 def bundled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The content of the zip."""
     folder = tmp_path_factory.mktemp("asset")
-    assert asset.Bundle().try_bundle(str(folder)) is True
+    assert bundle().try_bundle(str(folder)) is True
     return laid_out(folder)
 
 
@@ -38,20 +43,20 @@ def test_it_holds_the_library_the_handlers_and_what_they_import(bundled: dict[st
 
 
 def test_it_holds_no_fakes_and_no_fixtures(bundled: dict[str, str]) -> None:
-    assert (asset.LAMBDAS / asset.TESTING).is_dir()
-    assert [path for path in bundled if path.startswith(f"{asset.TESTING}/")] == []
+    assert (files.LIBRARY.parent / asset.TESTING).is_dir()
+    assert [path for path in bundled if path.startswith(asset.TESTING)] == []
 
 
 def test_a_change_of_a_fake_is_no_new_zip(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     import aws_cdk as cdk
 
     def zip_with(name: str, *, fake: str = "", library: str = "") -> str:
-        # The CDK remembers the hash of a folder, so each content is in one of its own.
-        lambdas = tmp_path / name
-        (lambdas / asset.TESTING).mkdir(parents=True)
-        (lambdas / asset.TESTING / "sqs.py").write_text(fake)
-        (lambdas / "deadletter" / "stamp.py").write_text(library)
-        monkeypatch.setattr(asset, "LAMBDAS", lambdas)
+        # A folder is read once in a process, so each content is in one of its own.
+        testing = tmp_path / name / asset.TESTING
+        testing.mkdir(parents=True)
+        (testing / "sqs.py").write_text(fake)
+        (testing.parent / "stamp.py").write_text(library)
+        monkeypatch.setattr(files, "LIBRARY", testing.parent)
         stack = cdk.Stack(cdk.App(context={"aws:cdk:bundling-stacks": []}), "Stack")
         code = asset.code(stack).bind(stack).s3_location
         assert code is not None
@@ -71,8 +76,28 @@ def test_it_holds_nothing_compiled_and_nothing_for_one_machine_only(
 
 
 def test_it_is_the_same_each_time(bundled: dict[str, str], tmp_path: Path) -> None:
-    asset.Bundle().try_bundle(str(tmp_path))
+    bundle().try_bundle(str(tmp_path))
     assert laid_out(tmp_path) == bundled
+
+
+def test_another_pin_is_another_zip(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    listed = asset.contents(files.LIBRARY, files.HANDLERS)
+    before = asset.digest_of(listed)
+    other = tmp_path / "requirements.txt"
+    other.write_text(files.LOCK.read_text().replace("3.37.0", "3.37.1"))
+    monkeypatch.setattr(files, "LOCK", other)
+    assert asset.digest_of(listed) != before
+
+
+def test_the_wheels_are_those_of_the_runtime_and_its_processor() -> None:
+    version = asset.RUNTIME.name.removeprefix("python")
+    processor = {"arm64": "aarch64"}[asset.ARCHITECTURE.name]
+    assert (
+        *("--platform", f"manylinux2014_{processor}", "--python-version", version),
+        "--only-binary=:all:",
+    ) == lock.PLATFORM
+    setup = {part for step in steps_for_demo() for each in step.commands for part in each}
+    assert set(lock.PLATFORM) <= setup
 
 
 def test_what_can_not_be_bundled_is_refused_before_the_cdk_asks_for_docker(
@@ -80,6 +105,6 @@ def test_what_can_not_be_bundled_is_refused_before_the_cdk_asks_for_docker(
 ) -> None:
     import aws_cdk as cdk
 
-    monkeypatch.setattr(asset, "WHEELS", tmp_path / "nothing")
-    with pytest.raises(Refused, match="nothing is missing; allowed: the wheels that `make synth`"):
+    monkeypatch.setattr(files, "WHEELS", tmp_path / "nothing")
+    with pytest.raises(Refused, match=r"nothing has no wheel of \S+ with.*`make synth` puts there"):
         asset.code(cdk.Stack())

@@ -219,7 +219,7 @@ def test_a_synthesis_reads_nothing_that_its_name_does_not_cover(tmp_path: Path) 
     own.mkdir()
     pipelines = [{"name": "orders", "replay": {"schema": str(schema)}}]
     environment = {**given(os.environ), "CDK_OUTDIR": str(own / "cdk.out"), "TMPDIR": str(own)}
-    # pip, which fills the asset, is a process of its own that is not listened to.
+    # What fills the asset, build/wheels and lambdas, is covered: Node need not stage it.
     told = {"pipelines": pipelines, "aws:cdk:bundling-stacks": []}
     environment["CDK_CONTEXT_JSON"] = json.dumps(told)
     ran = subprocess.run(

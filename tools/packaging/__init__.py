@@ -1,0 +1,1 @@
+"""How the wheel is built: what hatchling runs."""
