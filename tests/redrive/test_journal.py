@@ -49,6 +49,15 @@ def test_the_key_of_a_uuid_is_its_bytes_and_of_any_other_id_a_digest() -> None:
     assert len(key_of("not a uuid")) == len(key_of("")) == 16
 
 
+@pytest.mark.parametrize(
+    "form",
+    [str.upper, lambda text: text.replace("-", ""), "{{{}}}".format, "urn:uuid:{}".format],
+)
+def test_a_uuid_in_another_form_has_the_same_key(form: Callable[[str], str]) -> None:
+    message_id = uuid.UUID("0e7ea9ae-9b17-4a3e-8c5a-4f4e4f1bb1a1")
+    assert key_of(form(str(message_id))) == message_id.bytes
+
+
 @given(st.sets(st.uuids().map(str) | st.text(max_size=10), max_size=8))
 def test_no_two_copies_share_a_key(copies: set[str]) -> None:
     assert len({key_of(copy) for copy in copies}) == len(copies)

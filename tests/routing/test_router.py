@@ -619,7 +619,21 @@ def test_only_a_single_verdict_on_a_letter_of_the_question_is_usable() -> None:
 # Over the wire.
 
 
-@given(st.lists(st.builds(Question, letters, st.booleans(), st.text()), max_size=3))
+few_rules = st.none() | st.sampled_from(["r1", "r2"])
+questions = st.builds(
+    Question,
+    letters,
+    st.booleans(),
+    st.text(),
+    st.sampled_from([0, 0, 2]),
+    replay=st.booleans(),
+    waited=st.sampled_from([0.0, 0.0, 1.5]),
+    held_by=few_rules,
+    admitted=few_rules,
+)
+
+
+@given(st.lists(questions, max_size=5))
 def test_a_question_comes_over_the_wire_as_it_was(questions: list[Question]) -> None:
     for question in questions:
         in_json = json.loads(json.dumps(question_to_json(question)))

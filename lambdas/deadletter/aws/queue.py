@@ -223,6 +223,9 @@ class SqsQueue:
         return {name: values[name] for name in names if name in values}
 
 
+_VALUE = {str: "StringValue", bytes: "BinaryValue"}
+
+
 def _entry(entry_id: str, envelope: Envelope) -> Any:
     entry: dict[str, Any] = {
         "Id": entry_id,
@@ -230,11 +233,7 @@ def _entry(entry_id: str, envelope: Envelope) -> Any:
         "MessageAttributes": {
             name: {
                 "DataType": attribute.data_type,
-                **(
-                    {"BinaryValue": attribute.value}
-                    if isinstance(attribute.value, bytes)
-                    else {"StringValue": attribute.value}
-                ),
+                _VALUE[attribute.value.__class__]: attribute.value,
             }
             for name, attribute in envelope.attributes.items()
         },

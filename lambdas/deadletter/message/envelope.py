@@ -74,7 +74,9 @@ def seal(
     together: SQS's fair queues then serve live messages first.
     """
     kept_as = stamps.kept_name(letter, stamp, queue.max_bytes)
-    original = stamps.producer_attributes(letter, kept_as)
+    original = letter.attributes
+    if stamps.NAME in original:
+        original = stamps.producer_attributes(letter, kept_as)
     marked = Envelope(
         copy=letter.message_id,
         body=letter.body,

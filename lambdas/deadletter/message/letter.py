@@ -37,8 +37,9 @@ class Attribute:
     @property
     def size(self) -> int:
         """Bytes that SQS counts for type and value; the name counts besides."""
-        value = self.value if isinstance(self.value, bytes) else utf8(self.value)
-        return len(utf8(self.data_type)) + len(value)
+        value = self.value
+        in_value = len(value) if isinstance(value, bytes) else utf8_size(value)
+        return utf8_size(self.data_type) + in_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +109,17 @@ def utf8(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
+def utf8_size(text: str) -> int:
+    """The length of the text in UTF-8; Python knows whether a text is ASCII."""
+    return len(text) if text.isascii() else len(utf8(text))
+
+
 def size_of(body: str, attributes: Mapping[str, Attribute]) -> int:
     """Bytes that SQS counts against its limit: body plus attribute names, types and values."""
-    return len(utf8(body)) + sum(
-        len(utf8(name)) + attribute.size for name, attribute in attributes.items()
-    )
+    size = utf8_size(body)
+    for name, attribute in attributes.items():
+        size += utf8_size(name) + attribute.size
+    return size
 
 
 def whole_number(text: object) -> int | None:
@@ -200,13 +207,11 @@ def to_json(letter: Letter) -> dict[str, Any]:
         "id": letter.message_id,
         "body": letter.body,
         "attributes": {
-            name: {
+            name: {"type": attribute.data_type, "text": attribute.value}
+            if isinstance(attribute.value, str)
+            else {
                 "type": attribute.data_type,
-                **(
-                    {"binary": base64.b64encode(attribute.value).decode()}
-                    if isinstance(attribute.value, bytes)
-                    else {"text": attribute.value}
-                ),
+                "binary": base64.b64encode(attribute.value).decode(),
             }
             for name, attribute in letter.attributes.items()
         },

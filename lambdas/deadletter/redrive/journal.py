@@ -49,7 +49,11 @@ class ClaimLost(Exception):
 @lru_cache(maxsize=1024)
 def key_of(copy: str) -> bytes:
     """Sixteen bytes for a copy's id: the UUID itself, or a digest if the id is no UUID."""
+    digits = copy.replace("-", "")
     try:
+        # As SQS writes them. Most of the time that UUID takes, it looks for other forms.
+        if len(digits) == 2 * KEY_BYTES and digits.isascii() and digits.isalnum():
+            return bytes.fromhex(digits)
         return uuid.UUID(copy).bytes
     except ValueError:
         return hashlib.blake2b(copy.encode(), digest_size=KEY_BYTES).digest()

@@ -436,13 +436,18 @@ class Mover:
 
     def _count(self, orders: Sequence[Order], moves: Moves, undeleted: Collection[str]) -> None:
         moved = [order for order in orders if order.copy in moves.confirmed]
+        tried, gone = Counter[str](), Counter[str]()
         for order in orders:
-            if order.copy in moves.attempted:
-                gone = order.copy in moves.confirmed and order.copy not in undeleted
-                self._tally.count_target(self._target(order), 1, int(gone))
+            copy = order.copy
+            if copy in moves.attempted:
+                target = self._target(order)
+                tried[target] += 1
+                gone[target] += copy in moves.confirmed and copy not in undeleted
+        for target, letters in tried.items():
+            self._tally.count_target(target, letters, gone[target])
         self._tally.count(Metric.REDRIVE_FAILURE, len(orders) - len(moved))
-        for order in moved:
-            self._tally.count(_METRICS[type(order.decision)])
+        for metric, letters in Counter(_METRICS[type(order.decision)] for order in moved).items():
+            self._tally.count(metric, letters)
         # Sent with their own attribute `Redrive` under another name.
         sealed = (moves.envelopes.get(order.copy) for order in moved)
         renamed = sum(envelope is not None and envelope.kept_as is not None for envelope in sealed)

@@ -158,8 +158,12 @@ class Tally:
             return self._is_fruitless()
 
     def count_decision(self, decision: Decision) -> None:
+        self.count_decisions([decision])
+
+    def count_decisions(self, decisions: Iterable[Decision]) -> None:
+        names = Counter(map(decision_name, decisions))
         with self._lock:
-            self._decisions[decision_name(decision)] += 1
+            self._decisions.update(names)
 
     def add_rule_notes(
         self,

@@ -85,8 +85,7 @@ class RouterClient:
             unnamed_limited=answer.unnamed_limited,
         )
         self._tally.count_failures(answer.failures, of=asked)
-        for verdict in verdicts:
-            self._tally.count_decision(verdict.decision)
+        self._tally.count_decisions(verdict.decision for verdict in verdicts)
 
     def _ask(self, questions: Sequence[Question]) -> RouterAnswer:
         try:
