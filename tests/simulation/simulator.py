@@ -116,8 +116,10 @@ def configured() -> Mapping[str, Configured]:
         return Configured(service, Patience(settings.connect_timeout, settings.read_timeout, tries))
 
     with patch.object(production_clients.sdk, "client", client):
-        made = production_clients.clients.__wrapped__()
-    return {field.name: getattr(made, field.name) for field in fields(Clients)}
+        clients = production_clients.clients.__wrapped__()
+        made = {field.name: getattr(clients, field.name) for field in fields(Clients)}
+        # Some are only made when they are asked for something.
+        return {name: Configured(each.service, each.patience) for name, each in made.items()}
 
 
 @dataclass(frozen=True, slots=True)
