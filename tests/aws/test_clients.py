@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from deadletter.aws import clients as made
+from deadletter.aws.wiring.world import MOST_HELPERS
 from deadletter.redrive.run_limits import SEND_AND_MARK
 from infra.router import TIMEOUT as ROUTER_TIMEOUT
 from infra.watch import TIMEOUT as WATCH_TIMEOUT
@@ -59,6 +60,12 @@ def test_what_may_not_happen_twice_has_one_try() -> None:
 
 def test_a_send_and_its_mark_end_within_the_time_that_is_kept_for_them() -> None:
     assert longest(made.clients().sending) + longest(made.clients().journal) <= SEND_AND_MARK
+
+
+@pytest.mark.parametrize("name", ["sqs", "sending", "dynamodb", "journal", "functions"])
+def test_each_thread_of_a_run_keeps_its_connection(name: str) -> None:
+    config = getattr(made.clients(), name).meta.config
+    assert config.max_pool_connections > MOST_HELPERS
 
 
 def test_a_canary_is_waited_for_as_long_as_its_consumer_may_take() -> None:

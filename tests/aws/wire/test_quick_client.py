@@ -54,6 +54,7 @@ class Wire:
                 "amazonaws.com",
                 Keys("AKID", "secret", "token"),
                 "",
+                "",
                 lambda: self.now,
                 lambda: trace,
             ),

@@ -50,16 +50,14 @@ def test_secrets_are_not_shown() -> None:
         {"AWS_LAMBDA_INITIALIZATION_TYPE": "snap-start"},
         {"AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://169.254.170.2/"},
         {"AWS_CREDENTIAL_EXPIRATION": "2026-11-23T20:00:00Z"},
-        {"AWS_SESSION_TOKEN": ""},
+        {"AWS_SECRET_ACCESS_KEY": ""},
         {"AWS_USE_FIPS_ENDPOINT": "true"},
         {"AWS_USE_DUALSTACK_ENDPOINT": "true"},
         {"AWS_ENDPOINT_URL_SQS": "http://127.0.0.1:4566"},
         {"AWS_ENDPOINT_URL": "http://127.0.0.1:4566/prefix"},
         {"AWS_ACCOUNT_ID": "111122223333"},
-        {"AWS_CA_BUNDLE": "/certificates.pem"},
         {"AWS_PROFILE": "team"},
         {"AWS_MAX_ATTEMPTS": "7"},
-        {"REQUESTS_CA_BUNDLE": "/certificates.pem"},
         {"HTTPS_PROXY": "http://proxy:3128"},
         {"https_proxy": "http://proxy:3128"},
         {"AWS_DEFAULT_REGION": "us-iso-east-1"},
@@ -70,6 +68,12 @@ def test_secrets_are_not_shown() -> None:
 )
 def test_another_environment_is_botocores_business(changed: dict[str, str]) -> None:
     assert whereabouts(**changed) is None
+
+
+def test_certificates_are_those_that_botocore_would_trust() -> None:
+    usual, own = whereabouts(), whereabouts(AWS_CA_BUNDLE="/own", REQUESTS_CA_BUNDLE="/other")
+    other = whereabouts(REQUESTS_CA_BUNDLE="/other")
+    assert [found and found.bundle for found in (usual, own, other)] == ["", "/own", "/other"]
 
 
 def test_an_endpoint_of_ones_own_is_that_of_all_services() -> None:

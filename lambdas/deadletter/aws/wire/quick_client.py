@@ -50,7 +50,7 @@ class QuickClient:
             connect_timeout=limits.connect_timeout,
             read_timeout=limits.read_timeout,
             idle=limits.connections,
-            bundle=trusted_certificates(),
+            bundle=whereabouts.bundle or trusted_certificates(),
         )
         for name, call in HOT_CALLS[service].items():
             setattr(self, name, partial(self._call, name, call))

@@ -9,12 +9,14 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 from urllib.parse import quote, urlsplit
 
-# What Lambda itself sets. Anything else of AWS may change where calls go, or how.
+# What Lambda itself sets, and what is understood here. Anything else of AWS may change where calls
+# go, or how.
 # https://docs.aws.amazon.com/lambda/latest/dg/configuration-envvars.html
 _OF_LAMBDA = frozenset(
     {
         "AWS_ACCESS_KEY",
         "AWS_ACCESS_KEY_ID",
+        "AWS_CA_BUNDLE",
         "AWS_DEFAULT_REGION",
         "AWS_EC2_METADATA_DISABLED",
         "AWS_ENDPOINT_URL",
@@ -30,7 +32,7 @@ _OF_LAMBDA = frozenset(
 )
 _OF_LAMBDA_BEGIN = "AWS_LAMBDA_"
 # botocore heeds these, and those that end with _PROXY.
-_READ_BY_BOTOCORE = ("AWS_", "BOTO", "REQUESTS_CA_BUNDLE")
+_READ_BY_BOTOCORE = ("AWS_", "BOTO")
 
 # The credentials of other starts change while the function lives.
 _STARTS = frozenset({"on-demand", "provisioned-concurrency"})
@@ -55,14 +57,16 @@ class Whereabouts:
     """Where a function runs, as whom, and when.
 
     `suffix` ends the names of the region's endpoints; `endpoint` is the URL of all services, if
-    they have one of their own. `now` is the time in UTC, without a zone. `trace` is the header
-    by which Lambda finds loops, empty if there is none.
+    they have one of their own, and `bundle` the file of the certificates to trust, if not the usual
+    ones. `now` is the time in UTC, without a zone. `trace` is the header by which Lambda finds
+    loops, empty if there is none.
     """
 
     region: str
     suffix: str
     keys: Keys = field(repr=False)
     endpoint: str
+    bundle: str
     now: Callable[[], datetime] = field(repr=False)
     trace: Callable[[], str] = field(repr=False)
 
@@ -87,8 +91,9 @@ def whereabouts_from(
     region = environment.get("AWS_DEFAULT_REGION", "")
     suffix = next((suffix for form, suffix in _SUFFIXES if form.fullmatch(region)), "")
     endpoint = environment.get("AWS_ENDPOINT_URL", "").removesuffix("/")
+    bundle = environment.get("AWS_CA_BUNDLE") or environment.get("REQUESTS_CA_BUNDLE") or ""
     in_lambda = environment.get("AWS_LAMBDA_INITIALIZATION_TYPE") in _STARTS
-    if not (in_lambda and all(keys) and suffix and _is_plain(endpoint)):
+    if not (in_lambda and keys.access_key and keys.secret_key and suffix and _is_plain(endpoint)):
         return None
     if any(map(_says_otherwise, environment)):
         return None
@@ -101,7 +106,7 @@ def whereabouts_from(
     def now() -> datetime:
         return datetime.fromtimestamp(clock(), UTC).replace(tzinfo=None)
 
-    return Whereabouts(region, suffix, keys, endpoint, now, trace)
+    return Whereabouts(region, suffix, keys, endpoint, bundle, now, trace)
 
 
 def _says_otherwise(name: str) -> bool:
