@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import Event, Lock
 from typing import Any
 
 import boto3
@@ -19,7 +21,7 @@ from rich.table import Table
 from tools.verify_aws import checks as _checks
 from tools.verify_aws import page
 from tools.verify_aws.account import PREFIX, AskedAccount, new_run
-from tools.verify_aws.check import CHECKS, Check
+from tools.verify_aws.check import CHECKS, Check, longest
 from tools.verify_aws.report import AwsAnswer, VerifyReport
 from tools.verify_aws.run import ask_all
 from tools.verify_aws.sweep import sweep
@@ -62,7 +64,8 @@ def main(
     except (ClientError, BotoCoreError) as error:
         console.print(f"No account to ask: {error}", markup=False)
         return USAGE
-    asked = AskedAccount(client, run=new_run(), **(account or {}))
+    stop = Event()
+    asked = AskedAccount(client, run=new_run(), stopped=stop.is_set, **(account or {}))
     what = (
         f"remove everything named {PREFIX}-*"
         if options.sweep
@@ -73,7 +76,7 @@ def main(
         return USAGE
     if options.sweep:
         return _sweep(asked, console)
-    return _run(asked, chosen, options, console)
+    return _run(asked, chosen, options, console, stop)
 
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
@@ -93,11 +96,14 @@ def _clients(options: argparse.Namespace) -> Callable[[str], Any]:
     """One client for each service, made when it is first asked for."""
     session: Any = boto3.Session(profile_name=options.profile, region_name=options.region)
     made: dict[str, Any] = {}
+    # A session makes one client at a time; the clients themselves may be shared by threads.
+    lock = Lock()
 
     def client(service: str) -> Any:
-        if service not in made:
-            made[service] = session.client(service)
-        return made[service]
+        with lock:
+            if service not in made:
+                made[service] = session.client(service)
+            return made[service]
 
     return client
 
@@ -127,7 +133,7 @@ def _dollars(checks: Sequence[Check]) -> float:
 
 
 def _minutes(checks: Sequence[Check]) -> int:
-    return -(-sum(check.seconds for check in checks) // 60)
+    return math.ceil(longest(checks) / 60)
 
 
 def _list(console: Console, chosen: Sequence[Check]) -> None:
@@ -157,6 +163,7 @@ def _run(
     chosen: Sequence[Check],
     options: argparse.Namespace,
     console: Console,
+    stop: Event,
 ) -> int:
     """Ask, write the report, print it."""
     began = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
@@ -171,9 +178,9 @@ def _run(
             )
 
     try:
-        ask_all(chosen, asked, left, say)
+        ask_all(chosen, asked, left, say, stop.set)
     except KeyboardInterrupt:
-        # What the check had made is removed by now; the answers so far are worth a report.
+        # What the checks had made is removed by now; the answers so far are worth a report.
         console.print("Interrupted; the checks that follow were not asked.")
         left.append("the run was interrupted; --sweep looks for what it may have left")
     report = VerifyReport(asked.region, began, findings, left)

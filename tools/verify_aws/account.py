@@ -12,9 +12,9 @@ from contextlib import contextmanager, suppress
 from itertools import count
 from typing import Any
 
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import ClientError
 
-from tools.verify_aws.check import Differs, Unclear
+from tools.verify_aws.check import Differs, Stopped, Unclear
 
 PREFIX = "dlq-verify"
 """What every name begins with that a run makes: `--sweep` finds leftovers by it."""
@@ -49,14 +49,34 @@ class AskedAccount:
         pause: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
         poll_seconds: int = 1,
+        stopped: Callable[[], bool] = lambda: False,
     ) -> None:
         self.client = client
-        self.pause = pause
+        self._wait = pause
+        self._stopped = stopped
+        self._removing = False
         self.clock = clock
         self.poll_seconds = poll_seconds
         self._run = run
         self._numbers = count(1)
         self._removals: list[tuple[str, Callable[[], object]]] = []
+
+    def another(self) -> AskedAccount:
+        """The same account for another check; its names differ from those of this one."""
+        return AskedAccount(
+            self.client,
+            run=f"{self._run}-{next(self._numbers)}",
+            pause=self._wait,
+            clock=self.clock,
+            poll_seconds=self.poll_seconds,
+            stopped=self._stopped,
+        )
+
+    def pause(self, seconds: float) -> None:
+        """Wait; raises Stopped if a person ended the run, unless it is for a removal."""
+        if self._stopped() and not self._removing:
+            raise Stopped
+        self._wait(seconds)
 
     @property
     def region(self) -> str:
@@ -77,13 +97,16 @@ class AskedAccount:
         try:
             yield self
         finally:
+            self._removing = True
             while self._removals:
                 what, removal = self._removals.pop()
                 try:
                     removal()
-                except (ClientError, BotoCoreError) as error:
+                except Exception as error:
+                    # Whatever it is, the others are removed all the same.
                     if code_of(error) not in GONE:
                         left.append(f"{what}: {error}")
+            self._removing = False
 
     def until(self, look: Callable[[], Any], seconds: float, what: str, every: float = 1) -> Any:
         """The first true answer of `look`; raises Unclear if none comes in `seconds`."""
@@ -265,6 +288,16 @@ def refused(call: Callable[..., object], *codes: str, **arguments: Any) -> str:
             raise Differs(f"refused with {code}, not with {' or '.join(codes)}") from error
         return code
     raise Differs(f"{call.__name__} was taken, not refused")
+
+
+def taken(call: Callable[..., Any], **arguments: Any) -> Any:
+    """The answer to a call; raises Differs if it is refused, but for a missing permission."""
+    try:
+        return call(**arguments)
+    except ClientError as error:
+        if code_of(error) in NOT_ALLOWED:
+            raise Unclear(f"not allowed to ask: {error}") from error
+        raise Differs(f"{call.__name__} was refused: {error}") from error
 
 
 def new_run() -> str:

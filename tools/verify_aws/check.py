@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,10 @@ class Differs(Exception):
 
 class Unclear(Exception):
     """AWS's answer says nothing about the claim: a missing permission, a time-out."""
+
+
+class Stopped(Exception):
+    """A person ended the run: the check gives up and removes what it made."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,20 @@ class Check:
 
 CHECKS: dict[str, Check] = {}
 """Every check by its name, in the order in which they are run."""
+
+
+AT_ONCE = 4
+"""How many checks are under way at a time: most of a check is waiting."""
+
+
+def longest(checks: Collection[Check], at_once: int = AT_ONCE) -> float:
+    """The most seconds that a run of these checks takes.
+
+    No worker is idle before the last check has begun: Graham's bound for list scheduling.
+    """
+    if not checks:
+        return 0
+    return sum(each.seconds for each in checks) / at_once + max(each.seconds for each in checks)
 
 
 def check(

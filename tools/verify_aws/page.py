@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
 from tools.verify_aws import checks as _checks
-from tools.verify_aws.check import CHECKS
+from tools.verify_aws.check import CHECKS, longest
 from tools.verify_aws.claims import SERVICES, AwsClaim, claims
 
 __all__ = ["_checks", "text", "write"]
@@ -34,18 +35,18 @@ It takes the credentials that the AWS command line would take (`--profile`, `--r
 account for experiments: it makes queues, tables, functions, roles, alarms and small stacks, all
 named `dlq-verify-*`, and removes them after each check, also after Ctrl-C. It touches nothing else.
 A KMS key has no name; it is told to delete itself after seven days.
-{count} checks take at most {minutes} minutes and ${dollars:.2f} by list prices of us-east-1: the
-sum of each check's own limits, no measured run. The report is printed, and written to
-`build/verify-aws.json`. The exit code is 1 if a claim differs, could not be decided, or something
-is left.
+{count} checks, four at a time, take at most {minutes} minutes and ${dollars:.2f} by list prices of
+us-east-1: that follows from each check's own limits, and is no measured run. The report is
+printed, and written to `build/verify-aws.json`. The exit code is 1 if a claim differs, could not be
+decided, or something is left.
 
 - **holds**: AWS does what we claim.
 - **differs**: it does not. The row below says what relies on it; please open an issue with the
   report.
 - **unclear**: a permission was missing or an answer took too long. The claim stays open.
 
-Each day the checks themselves run on moto, and a test knows what each must find there
-(`tests/tools/test_verify_aws.py`).
+A test runs the checks on moto, and knows what each must find there; and those of SQS and DynamoDB
+on our strict models, where they must hold (`tests/tools/test_verify_aws.py`).
 
 ## The claims
 
@@ -59,7 +60,7 @@ def text() -> str:
     chosen = CHECKS.values()
     head = BEGIN.format(
         count=len(chosen),
-        minutes=-(-sum(check.seconds for check in chosen) // 60),
+        minutes=math.ceil(longest(chosen) / 60),
         dollars=sum(check.dollars for check in chosen),
     )
     return head + "".join(_tables())

@@ -1,11 +1,12 @@
-"""Ask the checks one after the other, and clean up after each."""
+"""Ask the checks, a few at a time, and clean up after each."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor, as_completed
 
 from tools.verify_aws.account import AskedAccount
-from tools.verify_aws.check import Check, Differs, Unclear
+from tools.verify_aws.check import AT_ONCE, Check, Differs, Stopped, Unclear
 from tools.verify_aws.report import DIFFERS, HOLDS, UNCLEAR, AwsAnswer
 
 
@@ -20,6 +21,8 @@ def ask(check: Check, account: AskedAccount, left: list[str]) -> AwsAnswer:
         verdict, seen = DIFFERS, str(difference)
     except Unclear as unclear:
         verdict, seen = UNCLEAR, str(unclear)
+    except Stopped:
+        verdict, seen = UNCLEAR, "interrupted"
     except Exception as error:
         # A call that the check needs was refused, or the check itself is wrong: either says
         # nothing about the claim, and the other checks go on.
@@ -31,11 +34,20 @@ def ask_all(
     checks: Iterable[Check],
     account: AskedAccount,
     left: list[str],
-    say: Callable[[AwsAnswer], None] = lambda _finding: None,
-) -> list[AwsAnswer]:
-    """The answers to all checks; `say` hears each as it comes."""
-    findings = []
-    for check in checks:
-        findings.append(ask(check, account, left))
-        say(findings[-1])
-    return findings
+    say: Callable[[AwsAnswer], None],
+    stop: Callable[[], None] = lambda: None,
+) -> None:
+    """Ask the checks; `say` hears each answer as it comes.
+
+    After Ctrl-C it calls `stop`, begins no other check, and goes on when those under way have
+    removed what they made.
+    """
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        asked = [pool.submit(ask, check, account.another(), left) for check in checks]
+        try:
+            for answer in as_completed(asked):
+                say(answer.result())
+        except KeyboardInterrupt:
+            stop()
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise

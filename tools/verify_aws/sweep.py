@@ -100,6 +100,32 @@ def _alarms(account: AskedAccount) -> Iterator[Leftover]:
         yield f"alarm {name}", lambda name=name: watch.delete_alarms(AlarmNames=[name])  # type: ignore[misc]
 
 
+def _mute_rules(account: AskedAccount) -> Iterator[Leftover]:
+    watch = account.client("cloudwatch")
+    for rule in _pages(watch, "list_alarm_mute_rules", "AlarmMuteRuleSummaries"):
+        name = rule["AlarmMuteRuleArn"].rpartition(":")[2]
+        if name.startswith(PREFIX):
+            yield (
+                f"mute rule {name}",
+                lambda name=name: watch.delete_alarm_mute_rule(AlarmMuteRuleName=name),  # type: ignore[misc]
+            )
+
+
+def _topics(account: AskedAccount) -> Iterator[Leftover]:
+    sns = account.client("sns")
+    for found in _pages(sns, "list_topics", "Topics"):
+        arn = found["TopicArn"]
+        if f":{PREFIX}-" in arn:
+            yield f"topic {arn}", lambda arn=arn: sns.delete_topic(TopicArn=arn)  # type: ignore[misc]
+
+
+def _schedules(account: AskedAccount) -> Iterator[Leftover]:
+    scheduler = account.client("scheduler")
+    for found in _pages(scheduler, "list_schedules", "Schedules", NamePrefix=PREFIX):
+        name = found["Name"]
+        yield f"schedule {name}", lambda name=name: scheduler.delete_schedule(Name=name)  # type: ignore[misc]
+
+
 def _dashboards(account: AskedAccount) -> Iterator[Leftover]:
     watch = account.client("cloudwatch")
     for board in _pages(watch, "list_dashboards", "DashboardEntries", DashboardNamePrefix=PREFIX):
@@ -165,7 +191,10 @@ _FINDERS = (
     ("dynamodb", _tables),
     ("logs", _log_groups),
     ("cloudwatch", _alarms),
+    ("cloudwatch mute rules", _mute_rules),
     ("cloudwatch", _dashboards),
+    ("sns", _topics),
+    ("scheduler", _schedules),
     ("ssm", _parameters),
     ("s3", _buckets),
     ("iam", _roles),

@@ -1,5 +1,5 @@
 """The checks, a module for each service; importing this package enters them all."""
 
-from tools.verify_aws.checks import queues
+from tools.verify_aws.checks import alarms, events, functions, machines, queues, stores, tables
 
-__all__ = ["queues"]
+__all__ = ["alarms", "events", "functions", "machines", "queues", "stores", "tables"]
