@@ -10,7 +10,7 @@ import pytest
 from deadletter.circuit.state import Circuit, CircuitsUnavailable, OutcomeBucket, State
 from deadletter.contract import Metric
 from deadletter.message.queue import Depth
-from deadletter.redrive.auto_rate import LOOK_SECONDS, AutoRate, Direction
+from deadletter.redrive.auto_rate import LOOK_SECONDS, QUICK_LOOK_SECONDS, AutoRate, Direction
 from deadletter.redrive.drain_owner import DrainOwner
 from deadletter.redrive.rate_keeper import RateKeeper
 from deadletter.redrive.report import Tally
@@ -25,7 +25,9 @@ EMPTY = Depth(0, 0, 0)
 class Scene:
     """A keeper of one run, beside a circuit that others change."""
 
-    def __init__(self, known: AutoRate | None = None, **settings: Any) -> None:
+    def __init__(
+        self, known: AutoRate | None = None, *, deep: bool = False, **settings: Any
+    ) -> None:
         self.clock = Clock()
         self.pipeline = Pipeline("orders", **{"consumer_library": True, **settings})
         self.circuit = Circuit("orders")
@@ -34,7 +36,14 @@ class Scene:
         self.tally = Tally()
         self.owner = DrainOwner(Stage().redriver()._setup)
         self.keeper = RateKeeper(
-            self.pipeline, known, self.circuit, self, self.tally, self.clock, self.owner
+            self.pipeline,
+            known,
+            self.circuit,
+            self,
+            self.tally,
+            self.clock,
+            self.owner,
+            deep=deep,
         )
         bucket = TokenBucket(50.0, 500.0, 500.0, self.clock())
         self.limiter = RateLimiter(self.keeper.paced(bucket), self.clock)
@@ -87,10 +96,11 @@ def test_outcomes_of_the_consumer_lower_the_pace_and_the_burst() -> None:
     scene = began()
     scene.fails(80, 20)
     assert scene.send(10) == 50.0
-    scene.fails(60, 40)
+    scene.fails(140, 80)
     assert scene.send(10) == 25.0
-    assert scene.limiter.bucket.burst == 250.0
-    assert scene.keeper.rate.because == "failures 40%"
+    assert scene.limiter.bucket.burst == 100.0
+    # Since the last look; it were 36 % of all.
+    assert scene.keeper.rate.because == "failures 50%"
 
 
 def test_letters_that_come_back_lower_the_pace_no_further_than_to_its_start() -> None:
@@ -104,7 +114,7 @@ def test_letters_that_come_back_lower_the_pace_no_further_than_to_its_start() ->
 
 def test_a_growing_main_queue_lowers_the_pace() -> None:
     scene = began()
-    assert scene.send(10, Depth(501, 0, 0)) == 25.0
+    assert scene.send(10, Depth(501, 0, 0)) == 35.0
     assert scene.keeper.rate.because == "the main queue grows"
 
 
@@ -150,10 +160,43 @@ def test_a_circuit_that_opened_lowers_the_pace_and_its_ramp_is_kept() -> None:
 
 def test_a_change_of_pace_gives_no_new_burst() -> None:
     scene = began()
-    scene.limiter.take(500)
+    scene.limiter.take(200)
     scene.send(10)
-    assert scene.limiter.bucket.tokens == 500.0
-    scene.limiter.take(500)
+    assert scene.limiter.bucket.tokens == 200.0
+    scene.limiter.take(200)
     scene.keeper.rate = replace(scene.keeper.rate, rate=5.0)
     scene.send(LOOK_SECONDS, share=0.0)
-    assert scene.limiter.bucket.tokens <= 500.0
+    assert scene.limiter.bucket.tokens <= 20.0
+
+
+def test_above_the_first_rate_the_looks_are_closer() -> None:
+    scene = began()
+    assert scene.keeper.look(EMPTY, scene.limiter) == LOOK_SECONDS
+    assert scene.send(10) == 100.0
+    assert scene.keeper.look(EMPTY, scene.limiter) == QUICK_LOOK_SECONDS
+    scene.send(QUICK_LOOK_SECONDS)
+    assert scene.reads == 2
+    scene.send(QUICK_LOOK_SECONDS - 1)
+    assert scene.reads == 2
+
+
+def test_a_dependency_that_breaks_down_between_two_looks_is_seen_at_the_next() -> None:
+    scene = began()
+    scene.fails(1_000, 0)
+    assert scene.send(10) == 100.0
+    scene.clock.advance(QUICK_LOOK_SECONDS)
+    # Of all outcomes 5 % failed, of the latest 50 %.
+    scene.fails(1_060, 60)
+    scene.keeper.look(EMPTY, scene.limiter)
+    assert scene.keeper.rate.because == "failures 50%"
+    assert scene.limiter.bucket.rate == 50.0
+
+
+def test_letters_of_a_deep_queue_are_delayed_less_the_faster_they_go() -> None:
+    scene = began(deep=True)
+    assert scene.limiter.delay_share == pytest.approx(1 / 3)
+    scene.send(10)
+    assert scene.limiter.delay_share == pytest.approx(1 / 6)
+    shallow = began()
+    shallow.send(10)
+    assert shallow.limiter.delay_share == 1.0

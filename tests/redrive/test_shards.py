@@ -385,12 +385,19 @@ def test_the_shards_go_on_at_the_pace_that_the_owner_has_come_to(
     owner = redriver(stage, starts)
     owner.run(stage.clock() + 55)
     began = memory(stage).drain
-    assert (began.of, began.rate, began.burst) == (4, 12.5, 10.0)
+    known = memory(stage).auto_rate
+    assert known is not None
+    assert (began.of, began.rate, began.burst) == (4, known.rate / 4, 10.0)
     owner._owner.keep_pace(TokenBucket(6.25, 10.0, 3.0, stage.clock()))
     assert memory(stage).drain == replace(began, rate=6.25)
     limiter = RateLimiter(began.bucket(stage.clock()), stage.clock)
-    drain_owner.following(owner._setup.lease, owner._tally)(Depth(0, 0, 0), limiter)
+    look = drain_owner.following(owner._setup.lease, owner._tally, 50.0)
+    assert look(Depth(0, 0, 0), limiter) == 5.0
     assert (limiter.bucket.rate, limiter.bucket.burst) == (6.25, 10.0)
+    # 25 a second together: letters of a deep queue are delayed less.
+    assert limiter.delay_share == pytest.approx(2 / 3)
+    owner._owner.keep_pace(TokenBucket(100.0, 10.0, 3.0, stage.clock()))
+    assert look(Depth(0, 0, 0), limiter) == 2.0
 
 
 def test_a_shard_follows_the_owner_while_it_works(stage: Stage) -> None:

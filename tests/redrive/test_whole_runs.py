@@ -21,6 +21,7 @@ from deadletter.redrive.report import Report
 from deadletter.redrive.source_memory import SourceMemory
 from deadletter.redrive.waiting_room import RoomUnavailable
 from deadletter.routing.router import RouterAnswer, RouterUnavailable
+from deadletter.settings.pipeline import RetryPolicy
 from deadletter.testing.fakes import client_error
 from tests.simulation.stage import Stage, in_turn
 
@@ -649,14 +650,14 @@ def test_a_rate_that_finds_itself_goes_on_from_run_to_run(stage: Stage) -> None:
 
 def test_a_rate_that_finds_itself_falls_while_nobody_consumes(stage: Stage) -> None:
     dead(stage, 4_000)
-    assert minutes(stage, 1, lambda: None) == [pytest.approx(5.0, abs=8)]
+    assert minutes(stage, 1, lambda: None) == [pytest.approx(5.0, abs=15)]
     left = memory(stage).auto_rate
     assert left is not None
     assert left.because == "the main queue grows"
 
 
 @pytest.mark.parametrize(
-    ("bad", "rate", "because"), [(1, 200.0, "the consumer keeps up"), (30, 5.0, "failures 30%")]
+    ("bad", "rate", "because"), [(1, 400.0, "the consumer keeps up"), (30, 5.0, "failures 30%")]
 )
 def test_a_rate_that_finds_itself_minds_what_the_consumer_reports(
     stage: Stage, bad: int, rate: float, because: str
@@ -695,3 +696,21 @@ def test_a_number_fixes_the_rate(stage: Stage) -> None:
     assert 500 + 43 * 50 <= sent <= 500 + 45 * 50
     assert memory(stage).auto_rate is None
     assert stage.clock() == began + 60
+
+
+@pytest.mark.parametrize(
+    ("letters", "rate", "longest"), [(1_000, "auto", 20), (900, "auto", 60), (1_000, 50.0, 60)]
+)
+def test_letters_of_a_deep_queue_are_delayed_less_by_a_rate_that_finds_itself(
+    stage: Stage, letters: int, rate: Any, longest: int
+) -> None:
+    """Their first backoff is up to a minute; at 50 a second it is a third of that."""
+    stage.pipeline = replace(stage.pipeline, policy=RetryPolicy(), rate=rate)
+    dead(stage, letters)
+    run(stage)
+    assert visible(stage) == 0
+    main = redriver(stage)._setup.main
+    stage.clock.advance(21)
+    assert (main.depth().delayed == 0) == (longest < 21)
+    stage.clock.advance(40)
+    assert main.depth().delayed == 0

@@ -14,19 +14,25 @@ from random import Random
 
 from deadletter.circuit.state import Circuit, CircuitPolicy, State
 from deadletter.redrive.auto_rate import (
-    LOOK_SECONDS,
+    DEEP,
     AutoRate,
     RateBounds,
     Signs,
     at_start,
+    delay_share,
     fresh_outcomes,
+    latest_outcomes,
     next_rate,
+    seconds_to_next_look,
 )
+from deadletter.redrive.rate_keeper import BURST_SECONDS
+from deadletter.redrive.shards import ENOUGH_LETTERS
 from deadletter.redrive.token_bucket import TokenBucket
 from deadletter.settings.backoff import Backoff
 from deadletter.settings.pipeline import RETRY
 
-# A run of 55 s begins no chunk in its last ten; it starts once a minute.
+# A run of 55 s begins no chunk in its last ten. It starts once a minute, or when the one before
+# has ended and the queue is still deep.
 RUN_SENDS = 45
 FIRST, MOST, BURST, BACKLOG = 50.0, 500.0, 500.0, 10_000
 RECEIVES = 5
@@ -85,6 +91,9 @@ class _Model:
         self.visible: Counter[int] = Counter()
         self.in_dlq = self.letters
         self.sent = 0
+        self.ends = 0
+        self.deep = False
+        self.seen = self.circuit
         self.looked: int | None = None
         self.since: tuple[int, int] | None = None
         self.credit = 0.0
@@ -94,9 +103,11 @@ class _Model:
         for second in range(DAY):
             self._arrive(second)
             self._consume(second)
-            if second % 60 == 0:
+            if self._begins(second):
+                self.ends = second + RUN_SENDS
+                self.deep = self.is_auto and self.in_dlq >= DEEP
                 self.looked = self.since = None
-            if second % 60 < RUN_SENDS and self.circuit.is_closed and self.in_dlq:
+            if second < self.ends and self.circuit.is_closed and self.in_dlq:
                 self._send(second, backoff)
             self._break(second)
             ours = self.in_dlq + self.delayed + sum(self.visible.values())
@@ -104,6 +115,10 @@ class _Model:
                 self.drain.seconds = second
                 return self.drain
         raise AssertionError("the drain did not end within a day")
+
+    def _begins(self, second: int) -> bool:
+        goes_on = self.circuit.is_closed and self.in_dlq >= ENOUGH_LETTERS
+        return second >= self.ends and (second % 60 == 0 or (second == self.ends and goes_on))
 
     def _only_live_is_left(self, second: int) -> bool:
         return not self.delayed and sum(self.visible.values()) <= 2 * self.downstream.live(second)
@@ -163,12 +178,14 @@ class _Model:
         self.in_dlq -= letters
         self.delayed += letters
         self.sent += letters
+        share = delay_share(self.rate.rate) if self.deep else 1.0
         for _ in range(letters):
-            delay = max(1, round(backoff.delay(1, self.random)))
+            delay = max(1, round(backoff.delay(1, self.random) * share))
             self.later.setdefault(second + delay, Counter())[0] += 1
 
     def _look(self, second: int, waiting: int) -> None:
-        if self.looked is not None and second - self.looked < LOOK_SECONDS:
+        pause = seconds_to_next_look(self.rate.rate, FIRST)
+        if self.looked is not None and second - self.looked < pause:
             return
         sent, seconds = None, 0.0
         if self.since is not None:
@@ -176,6 +193,7 @@ class _Model:
             sent = self.sent - self.since[1]
         self.looked = second
         now = float(second)
+        seen, self.seen = self.seen, self.circuit
         signs = Signs(
             now=now,
             waiting=waiting,
@@ -183,13 +201,15 @@ class _Model:
             sent=sent,
             seconds=seconds,
             outcomes=fresh_outcomes(self.circuit, self.policy, self.rate, now),
+            latest=latest_outcomes(self.circuit, seen, self.policy, now),
             opened=self.circuit.closed_at > self.rate.changed_at,
         )
         before, self.rate = self.rate, next_rate(self.rate, signs, self.bounds)
         if self.since is None or self.rate.changed_at != before.changed_at:
             self.since = (second, self.sent)
         self.drain.rates.append(self.rate)
-        self.bucket = self.bucket.paced(self.rate.rate, min(BURST, 10 * self.rate.rate))
+        burst = min(BURST, BURST_SECONDS * self.rate.rate)
+        self.bucket = self.bucket.paced(self.rate.rate, burst)
 
     def _break(self, second: int) -> None:
         """The circuit opens as the policy says, and closes when a canary a cooldown later works."""

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from deadletter.message.queue import Depth
+from deadletter.redrive.auto_rate import LOOK_SECONDS, delay_share, seconds_to_next_look
 from deadletter.redrive.drain import NO_DRAIN, OWNER, Drain
 from deadletter.redrive.lease import Lease, LeaseUnavailable
 from deadletter.redrive.redriver_setup import RedriverSetup
@@ -104,16 +105,25 @@ def start_run(setup: RedriverSetup, event: Mapping[str, Any]) -> None:
         setup.tally.note_trouble(str(error))
 
 
-def following(lease: Lease, tally: Tally) -> Callable[[Depth, RateLimiter], None]:
-    """Keeps the pace of a shard as the owner sets it; `lease` is the owner's."""
+def following(
+    lease: Lease, tally: Tally, first_rate: float
+) -> Callable[[Depth, RateLimiter], float]:
+    """Keeps the pace of a shard as the owner sets it; `lease` is the owner's.
 
-    def look(_main: Depth, rate_limiter: RateLimiter) -> None:
+    The owner began at `first_rate`, that of all shards together, if no run had sent of late.
+    """
+
+    def look(_main: Depth, rate_limiter: RateLimiter) -> float:
         try:
             drain = lease.read().drain
         except LeaseUnavailable as error:
             tally.note_trouble(str(error))
-            return
-        if drain.rate > 0:
+            return LOOK_SECONDS
+        whole = drain.rate * drain.of
+        if whole > 0:
             rate_limiter.pace(lambda bucket: bucket.paced(drain.rate, drain.burst))
+            # Only a deep queue has shards.
+            rate_limiter.delay_share = delay_share(whole)
+        return seconds_to_next_look(whole, first_rate)
 
     return look

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from deadletter.contract import PARKED_LANE
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
-from deadletter.routing.decision import Decision, Hold, Park
+from deadletter.routing.decision import Decision, Hold, Park, Redrive
 
 MAIN = "main"
 """The name of the main queue among the targets of orders."""
@@ -48,6 +48,14 @@ class Order:
             case Hold(lane=lane) if lane == PARKED_LANE:
                 return self.stamp.reason or ""
         return None
+
+    def shortened(self, share: float) -> Decision:
+        """The decision with this share (0 to 1) of its delay, if it is the backoff of a letter that
+        goes back for the first time. The delay of a rule or of a later attempt stays."""
+        match self.decision:
+            case Redrive(delay=delay, rule=None) if share < 1 and self.stamp.attempt <= 1:
+                return replace(self.decision, delay=round(delay * share))
+        return self.decision
 
     @property
     def hold(self) -> Hold:

@@ -233,8 +233,9 @@ class QueueWorker:
         self._leave(
             [received for received in letters if received.letter.message_id not in verdicts]
         )
+        share = self._run.delay_share
         return [
-            replace(order, maybe_sent=order.copy in maybe_sent)
+            replace(order, decision=order.shortened(share), maybe_sent=order.copy in maybe_sent)
             for order in orders(letters, verdicts)
         ]
 

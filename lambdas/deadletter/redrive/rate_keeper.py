@@ -9,22 +9,24 @@ from deadletter.circuit.state import Circuit, Circuits, CircuitsUnavailable, Out
 from deadletter.contract import Metric
 from deadletter.message.queue import Depth
 from deadletter.redrive.auto_rate import (
-    LOOK_SECONDS,
     AutoRate,
     RateBounds,
     Signs,
     at_start,
+    delay_share,
     fresh_outcomes,
+    latest_outcomes,
     next_rate,
+    seconds_to_next_look,
 )
 from deadletter.redrive.drain_owner import DrainOwner
 from deadletter.redrive.report import Tally
 from deadletter.redrive.token_bucket import RateLimiter, TokenBucket
 from deadletter.settings.pipeline import Pipeline
 
-BURST_SECONDS = 10.0
-"""Seconds of the rate that may go back at once, within the setting: a low rate has no large
-burst. With the first rate these are the 500 letters of the setting's default."""
+BURST_SECONDS = 4.0
+"""Seconds of the rate that may go back at once, within the setting: letters of a deep queue are
+hardly delayed, and a burst arrives as one. It is worth two chunks of a worker."""
 
 
 class RateKeeper:
@@ -32,7 +34,8 @@ class RateKeeper:
 
     `known` is what the run before has left, `circuit` the pipeline's own as the run has read it;
     `clock` gives epoch seconds. The run is the `owner` of a drain: what it sends is its part, and
-    the other shards go on at its pace.
+    the other shards go on at its pace. Of a `deep` queue letters are delayed less, the higher the
+    rate is.
     """
 
     def __init__(
@@ -44,6 +47,8 @@ class RateKeeper:
         tally: Tally,
         clock: Callable[[], float],
         owner: DrainOwner,
+        *,
+        deep: bool = False,
     ) -> None:
         self._pipeline = pipeline
         self._circuit = circuit
@@ -58,6 +63,7 @@ class RateKeeper:
         self._looked_at: float | None = None
         self._since: tuple[float, int] | None = None
         self._owner = owner
+        self._deep = deep
 
     def paced(self, bucket: TokenBucket) -> TokenBucket:
         """The bucket at the present rate; a circuit that has just closed admits a share of it."""
@@ -70,25 +76,35 @@ class RateKeeper:
         """The part of this run of the bucket at the present rate."""
         return self.paced(bucket).slowed(1 / self._owner.of)
 
-    def look(self, main: Depth, rate_limiter: RateLimiter) -> None:
+    def look(self, main: Depth, rate_limiter: RateLimiter) -> float:
         """Look at the consumer, given the main queue's depth, and pace what is sent from now on.
 
         Nothing is changed if the circuit cannot be read, or if the last look was just now.
+        Returns the seconds until the next look.
         """
         with self._lock:
-            now = self._clock()
-            is_first = self._looked_at is None
-            if self._looked_at is not None and now - self._looked_at < LOOK_SECONDS:
-                return
-            self._looked_at = now
-            if not is_first and not self._read_circuit():
-                return
-            before = self.rate
-            self.rate = next_rate(before, self._signs(main, now), self._bounds)
-            if self._since is None or self.rate.changed_at != before.changed_at:
-                self._since = (now, self._tally.count_of(Metric.REDRIVEN))
-            rate_limiter.pace(self._own)
-            self._owner.keep_pace(rate_limiter.bucket)
+            self._look(main, rate_limiter, self._clock())
+            return self._pause
+
+    @property
+    def _pause(self) -> float:
+        return seconds_to_next_look(self.rate.rate, self._bounds.first)
+
+    def _look(self, main: Depth, rate_limiter: RateLimiter, now: float) -> None:
+        if self._looked_at is not None and now - self._looked_at < self._pause:
+            return
+        is_first, self._looked_at = self._looked_at is None, now
+        seen = self._circuit
+        if not is_first and not self._read_circuit():
+            return
+        before = self.rate
+        self.rate = next_rate(before, self._signs(main, seen, now), self._bounds)
+        if self._since is None or self.rate.changed_at != before.changed_at:
+            self._since = (now, self._tally.count_of(Metric.REDRIVEN))
+        rate_limiter.pace(self._own)
+        if self._deep:
+            rate_limiter.delay_share = delay_share(self.rate.rate)
+        self._owner.keep_pace(rate_limiter.bucket)
 
     def _read_circuit(self) -> bool:
         name = self._pipeline.name
@@ -99,7 +115,8 @@ class RateKeeper:
             return False
         return True
 
-    def _signs(self, main: Depth, now: float) -> Signs:
+    def _signs(self, main: Depth, seen: Circuit, now: float) -> Signs:
+        """What is seen now, where the circuit was as `seen` at the last look."""
         circuit, redriven = self._circuit, self._tally.count_of(Metric.REDRIVEN)
         since, sent_before = self._since or (now, 0)
         outcomes = fresh_outcomes(circuit, self._pipeline.circuit, self.rate, now)
@@ -115,6 +132,7 @@ class RateKeeper:
             sent=None if self._since is None else (redriven - sent_before) * self._owner.of,
             seconds=now - since,
             outcomes=outcomes,
+            latest=latest_outcomes(circuit, seen, self._pipeline.circuit, now),
             letters_own=not is_reported,
             opened=not circuit.is_closed or circuit.closed_at > self.rate.changed_at,
         )

@@ -10,6 +10,7 @@ from typing import Any
 from deadletter.circuit.state import Circuit, OutcomeCounts
 from deadletter.contract import HOUR, MINUTE, Metric, Mode, with_config_keys
 from deadletter.message.queue import MAX_BATCH, Depth, QueueUnavailable, ReceivedLetter
+from deadletter.redrive.auto_rate import DEEP
 from deadletter.redrive.drain import OWNER, Drain
 from deadletter.redrive.drain_owner import DrainOwner, following, start_run
 from deadletter.redrive.fair_shares import NO_SHARES, QUEUE, Shares, quantum
@@ -102,7 +103,7 @@ class Redriver:
         self._fruitless_before = 0
         self._shares: Shares | None = None
         self._rate_keeper: RateKeeper | None = None
-        self._look_at_main: Callable[[Depth, RateLimiter], None] = fixed_rate
+        self._look_at_main: Callable[[Depth, RateLimiter], float] = fixed_rate
         self._owner = DrainOwner(setup)
         self._shard = ""
 
@@ -148,7 +149,9 @@ class Redriver:
         redriver = Redriver(replace(self._setup, lease=lease))
         redriver._shard = f"{shard.number} of {drain.of}"
         if self._pipeline.is_auto_rate:
-            redriver._look_at_main = following(self._setup.lease, self._tally)
+            redriver._look_at_main = following(
+                self._setup.lease, self._tally, self._pipeline.first_rate
+            )
         return redriver._take_part(min(deadline, drain.until), drain)
 
     def _take_part(self, deadline: float, drain: Drain) -> Report:
@@ -322,7 +325,8 @@ class Redriver:
                 return "nothing to do"
             bucket = self._setup.lease.acquire(self._setup.owner, now, run.locked_until)
             if bucket is not None:
-                whole = self._paced(bucket, circuits[self._pipeline.name], memory)
+                deep = depth.visible >= DEEP
+                whole = self._paced(bucket, circuits[self._pipeline.name], memory, deep=deep)
                 more = not self._fruitless_before
                 bucket = self._owner.part(whole, depth.visible, deadline, more=more)
         except BaseException:
@@ -336,10 +340,13 @@ class Redriver:
         run = self._limits(deadline, bucket)
         return self._drain(run, first_poll, openings=openings, shares=memory.shares)
 
-    def _paced(self, bucket: TokenBucket, circuit: Circuit, memory: SourceMemory) -> TokenBucket:
+    def _paced(
+        self, bucket: TokenBucket, circuit: Circuit, memory: SourceMemory, *, deep: bool
+    ) -> TokenBucket:
         """The bucket at the rate of this run, and of all shards of its drain together.
 
-        `circuit` is the pipeline's own: one for configuration has no ramp.
+        `circuit` is the pipeline's own: one for configuration has no ramp. Letters of a `deep`
+        queue are delayed less.
         """
         if not self._pipeline.is_auto_rate:
             return bucket.slowed(circuit.admitted_share(self._pipeline.circuit, self._clock()))
@@ -351,6 +358,7 @@ class Redriver:
             self._tally,
             self._clock,
             self._owner,
+            deep=deep,
         )
         self._look_at_main, self._rate_keeper = keeper.look, keeper
         return keeper.paced(bucket)

@@ -55,8 +55,9 @@ class RunStopped(Exception):
     """The run ends here in good order; the text says why."""
 
 
-def fixed_rate(_main: Depth, _rate_limiter: RateLimiter) -> None:
+def fixed_rate(_main: Depth, _rate_limiter: RateLimiter) -> float:
     """The rate is fixed."""
+    return BACKLOG_CHECK_SECONDS
 
 
 def _no_trial() -> int | None:
@@ -70,7 +71,8 @@ class RunLimits:
     `deadline` is epoch seconds; `clock` gives them; `wait` lets seconds pass; `owner` is a
     text that no other run has. A run that sends nothing to the main queue needs neither
     `backlog_limit` (messages; None: any number) nor a pace. `look` is told the main queue's depth
-    every few seconds, and may change the pace. `trial` says how many more
+    every few seconds, may change the pace, and says in how many seconds it looks again. `trial`
+    says how many more
     letters may be tried (None: any number). `left` collects the handles of letters that
     were received and not moved: handles alone, because the bodies of a whole DLQ would not
     fit into memory.
@@ -87,7 +89,7 @@ class RunLimits:
         backlog_limit: int | None,
         rate_limiter: RateLimiter,
         paced: bool = True,
-        look: Callable[[Depth, RateLimiter], None] = fixed_rate,
+        look: Callable[[Depth, RateLimiter], float] = fixed_rate,
         trial: Callable[[], int | None] = _no_trial,
     ) -> None:
         self.owner = owner
@@ -103,7 +105,7 @@ class RunLimits:
         self._paced = paced
         self._look = look
         self._trial = trial
-        self._backlog_read_at = -math.inf
+        self._read_backlog_at = -math.inf
         self._lock = threading.Lock()
         self._empty_polls = 0
         self._long_polls = 0
@@ -122,6 +124,11 @@ class RunLimits:
     def bucket(self) -> TokenBucket:
         """What this run leaves of its rate to the next one."""
         return self._rate_limiter.bucket
+
+    @property
+    def delay_share(self) -> float:
+        """The part of their first backoff that letters are delayed."""
+        return self._rate_limiter.delay_share
 
     def permission(self, most: int) -> int:
         """How many letters may be sent now, at least one; waits until they are worth a chunk.
@@ -214,10 +221,10 @@ class RunLimits:
             raise RunStopped(DEADLINE_NEAR)
         if self._backlog_limit is None:
             return
-        if now - self._backlog_read_at >= BACKLOG_CHECK_SECONDS:
-            self._backlog_read_at = now
+        if now >= self._read_backlog_at:
+            self._read_backlog_at = now + BACKLOG_CHECK_SECONDS
             depth = self._main.depth()
-            self._look(depth, self._rate_limiter)
+            self._read_backlog_at = now + self._look(depth, self._rate_limiter)
             waiting = depth.visible
             if waiting > self._backlog_limit:
                 raise RunStopped(f"{waiting} messages wait in the main queue already")

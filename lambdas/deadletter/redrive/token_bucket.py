@@ -40,9 +40,13 @@ class TokenBucket:
 
 
 class RateLimiter:
-    """A token bucket that several workers take from."""
+    """A token bucket that several workers take from.
+
+    `delay_share` (0 to 1) is the part of their first backoff that letters are delayed.
+    """
 
     def __init__(self, bucket: TokenBucket, clock: Callable[[], float]) -> None:
+        self.delay_share = 1.0
         self._bucket = bucket
         self._clock = clock
         self._lock = threading.Lock()
