@@ -19,7 +19,7 @@ export PATH := $(CURDIR)/$(BIN):$(CURDIR)/node_modules/.bin:$(PATH)
 # Each of the targets that follow on a core of its own; make 4 shows their output one by one.
 SIDE_BY_SIDE := $(MAKE) --no-print-directory -j $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
-.PHONY: help setup ready demo demo-replay test check lint types unit scan audit simulation e2e pager scenarios drill nightly mutation sim bench bench-long bench-peers synth deploy verify-aws sandbox lock docs clean
+.PHONY: help setup ready demo demo-replay test check lint types unit scan audit simulation e2e pager scenarios drill nightly mutation sim bench bench-long bench-parts bench-peers synth deploy verify-aws sandbox lock docs clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -107,6 +107,7 @@ nightly: $(READY) ## The long runs: more schedules and faults, 2,000 letters rep
 	$(BIN)/python -m tests.simulation --of replay-run --runs 5000
 	$(BIN)/python -m tests.scenario_bench --seeds 20
 	$(BIN)/python -m pytest -q -s -m drill tests/drill
+	$(MAKE) bench-parts
 	$(MAKE) mutation
 
 mutation: $(READY) $(MUTATION)/.ready ## Mutants of the pure modules that the tests notice: OF="redrive/turns circuit" SAMPLE=n
@@ -121,7 +122,10 @@ $(MUTATION)/.ready: tools/mutation/requirements.txt
 bench: $(READY) ## What moving letters costs beside other ways: build/bench.json, build/bench.svg; 6 minutes
 	$(BIN)/python -m tools.bench.moving $(OF)
 
-bench-long: $(READY) ## All benchmarks: rules, hostile messages, the library, long queues; MANY=1000000 takes a million
+bench-long: $(READY) ## The same with all cases, half an hour: long queues, shards, FIFO, peers; MANY=1000000 takes a million
+	$(BIN)/python -m tools.bench.moving --long
+
+bench-parts: $(READY) ## What single parts cost: rules, hostile messages, the library, imports, the dlq command, replay
 	$(BIN)/python -m tools.bench.rules
 	$(BIN)/python -m tools.bench.hostile
 	$(BIN)/python -m tools.bench.consumer
@@ -133,7 +137,6 @@ bench-long: $(READY) ## All benchmarks: rules, hostile messages, the library, lo
 	$(BIN)/python -m tools.bench.waiting_room
 	$(BIN)/python -m tools.bench.replay snapshot freezing
 	$(BIN)/python -m tests.replay.figures costs outage workers
-	$(BIN)/python -m tools.bench.moving --long
 
 bench-peers: $(READY) ## Install other tools that move messages into build/peers, and run them beside ours
 	$(BIN)/python -m tools.bench.peers

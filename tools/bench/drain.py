@@ -30,12 +30,15 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "lambdas"))
 
-from tools.bench.lean_stub import MAIN, PIPELINE, SOURCE, ask
+from tools.bench.lean_stub import FIFO, MAIN, PIPELINE, SOURCE, ask
 from tools.bench.peers import PEERS
 
 ROOT = Path(__file__).parents[2]
 NAIVE_THREADS = 16
 MOST_RUNS = 60
+
+FRUITLESS_RUNS = 3
+"""Runs after which a job ends, if none of them moved anything."""
 
 MINUTE = 60.0
 """Seconds between two runs at a pace."""
@@ -50,7 +53,8 @@ class Job:
 
     `run_seconds` is how long one run may take; with `scheduled` a run begins each minute of the
     stub's clock, otherwise at once. With `shards` a run may start others, each in a process of its
-    own; `event` is what such a run is started with.
+    own; `event` is what such a run is started with. Runs go on `until` no letter is "left" in the
+    source queue, or "unsent"; `skipped` is how much later than by its pace the stub's clock is.
     """
 
     way: str
@@ -65,6 +69,8 @@ class Job:
     shards: bool = False
     event: Mapping[str, Any] = field(default_factory=dict)
     most_runs: int = MOST_RUNS
+    until: str = "left"
+    skipped: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +90,23 @@ class Effort:
     busy_seconds: tuple[float, float] = (0.0, 0.0)
     counts: Mapping[str, int] = field(default_factory=dict)
     trouble: str = ""
+
+    def and_then(self, later: Effort) -> Effort:
+        """Both, one after the other."""
+        return Effort(
+            cpu=self.cpu + later.cpu,
+            router_cpu=self.router_cpu + later.router_cpu,
+            peak_mb=max(self.peak_mb, later.peak_mb),
+            runs=self.runs + later.runs,
+            invocations=self.invocations + later.invocations,
+            shards=self.shards + later.shards,
+            busy_seconds=(
+                self.busy_seconds[0] + later.busy_seconds[0],
+                self.busy_seconds[1] + later.busy_seconds[1],
+            ),
+            counts=Counter(self.counts) + Counter(later.counts),
+            trouble=self.trouble or later.trouble,
+        )
 
 
 def effort(job: Job) -> Effort:
@@ -147,6 +170,7 @@ class RouterProcess:
 def environment_of(job: Job) -> dict[str, str]:
     """The environment of our functions, on the stub."""
     url = f"{job.endpoint}/000000000000/"
+    fifo = FIFO if job.pipeline.get("fifo") else ""
     return {
         "PATH": os.environ["PATH"],
         "PYTHONPATH": f"{ROOT}:{ROOT / 'lambdas'}",
@@ -163,11 +187,11 @@ def environment_of(job: Job) -> dict[str, str]:
         "POWERTOOLS_SERVICE_NAME": "bench",
         "APP": "deadletter",
         "PIPELINE": json.dumps({"name": PIPELINE, **job.pipeline}),
-        "MAIN_URL": url + MAIN,
-        "MAIN_ARN": f"arn:aws:sqs:us-east-1:000000000000:{MAIN}",
-        "DLQ_URL": url + SOURCE,
-        "DLQ_ARN": f"arn:aws:sqs:us-east-1:000000000000:{SOURCE}",
-        "PARKING": json.dumps({"default": url + "parking"}),
+        "MAIN_URL": url + MAIN + fifo,
+        "MAIN_ARN": f"arn:aws:sqs:us-east-1:000000000000:{MAIN}{fifo}",
+        "DLQ_URL": url + SOURCE + fifo,
+        "DLQ_ARN": f"arn:aws:sqs:us-east-1:000000000000:{SOURCE}{fifo}",
+        "PARKING": json.dumps({"default": url + "parking" + fifo}),
         "DEDICATED": json.dumps({name: url + name for name in job.pipeline.get("dedicated", ())}),
         "LETTERS_TABLE": "letters",
         "LETTERS_BUCKET": "bodies",
@@ -267,12 +291,13 @@ def _naive(job: Job, threads: int, each: bool) -> None:
 class StubTime:
     """The stub's clock in another process."""
 
-    def __init__(self, began: float, pace: float) -> None:
+    def __init__(self, began: float, pace: float, skipped: float = 0.0) -> None:
         self._began = began or time.time()
         self._pace = pace
+        self._skipped = skipped
 
     def time(self) -> float:
-        return self._began + (time.time() - self._began) * self._pace
+        return self._began + (time.time() - self._began) * self._pace + self._skipped
 
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds / self._pace)
@@ -305,7 +330,8 @@ def _deadletter(job: Job) -> dict[str, Any]:
     counts: Counter[str] = Counter()
     busy, runs, trouble = 0.0, 0, ""
     event = job.event or ({} if job.scheduled or job.shards else {"asked": True})
-    while runs < (1 if job.event else job.most_runs) and ask(job.endpoint, "left")["left"]:
+    lasting = [_waiting(job)]
+    while lasting[-1] and runs < (1 if job.event else job.most_runs):
         began = stub_time.time()
         context: Any = LambdaContext(stub_time.time, began + job.run_seconds)
         report = redrive.handler(dict(event), context)
@@ -316,17 +342,25 @@ def _deadletter(job: Job) -> dict[str, Any]:
         trouble = trouble or str(report.get("trouble") or "")
         took = stub_time.time() - began
         busy += took
-        if job.scheduled and ask(job.endpoint, "left")["left"]:
+        lasting.append(_waiting(job))
+        if lasting[-1] == lasting[-FRUITLESS_RUNS - 1 :][0] and runs >= FRUITLESS_RUNS:
+            break
+        if job.scheduled and lasting[-1]:
             stub_time.sleep(max(0.0, MINUTE - took))
     return {"runs": runs, "busy_seconds": (busy, 0.0), "counts": dict(counts), "trouble": trouble}
+
+
+def _waiting(job: Job) -> int:
+    """Letters that the job still has to move."""
+    return int(ask(job.endpoint, "left")[job.until])
 
 
 def _on_stub_time(job: Job) -> StubTime:
     """Let the handlers' world have the stub's clock."""
     from handlers import runtime
 
-    stub_time = StubTime(job.began, job.pace)
-    if job.pace != 1.0:
+    stub_time = StubTime(job.began, job.pace, job.skipped)
+    if job.pace != 1.0 or job.skipped:
         vars(runtime)["time"] = SimpleNamespace(time=stub_time.time, sleep=stub_time.sleep)
     return stub_time
 

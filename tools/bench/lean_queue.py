@@ -81,7 +81,8 @@ class Audited:
     lost        were deleted and never sent
     duplicated  sends of a letter after its first
     changed     sends with a body that is no letter's, or with other attributes; our own attribute
-                does not count
+                does not count, a FIFO letter's group does
+    disordered  FIFO letters that were sent after a later one of their group
     """
 
     arrived: int
@@ -89,10 +90,16 @@ class Audited:
     lost: int
     duplicated: int
     changed: int
+    disordered: int = 0
+
+    @property
+    def is_safe(self) -> bool:
+        """Whether letters that are left are the only thing wrong."""
+        return not (self.lost or self.duplicated or self.changed or self.disordered)
 
     @property
     def is_clean(self) -> bool:
-        return not (self.unfinished or self.lost or self.duplicated or self.changed)
+        return self.is_safe and not self.unfinished
 
 
 class LeanQueue:
@@ -111,8 +118,10 @@ class LeanQueue:
         self._receives: dict[int, int] = {}
         self._deleted = bytearray(letters.number)
         self._sends = bytearray(letters.number)
-        self._left = letters.number
-        self._changed = 0
+        self._left = self._unsent = letters.number
+        self._changed = self._disordered = 0
+        # By group: the highest number that was sent.
+        self._highest: dict[int, int] = {}
         self._groups = [
             deque(range(group, letters.number, letters.groups)) for group in range(letters.groups)
         ]
@@ -131,6 +140,11 @@ class LeanQueue:
     def left(self) -> int:
         """Letters that are not deleted."""
         return self._left
+
+    @property
+    def unsent(self) -> int:
+        """Letters that no other queue has got."""
+        return self._unsent
 
     def receive(self, wanted: int, visibility: float, now: float) -> list[tuple[int, str]]:
         """Numbers and receipt handles of so many letters at most; they are locked."""
@@ -185,15 +199,33 @@ class LeanQueue:
         else:
             self._release(number)
 
-    def sent(self, body: str, attributes: Mapping[str, Mapping[str, Any]]) -> None:
+    def sent(
+        self, body: str, attributes: Mapping[str, Mapping[str, Any]], group: str | None = None
+    ) -> None:
         """Record a message that was sent to another queue."""
         number = self._letters.number_in(body)
         ours = {name: value for name, value in attributes.items() if name != OUR_ATTRIBUTE}
-        if number is None or ours != self._letters.attributes(number):
+        if number is None or not self._is_as_it_was(number, ours, group):
             self._changed += 1
             number = self._order_in(body) if number is None else number
-        if number is not None:
-            self._sends[number] = min(255, self._sends[number] + 1)
+        if number is None:
+            return
+        if not self._sends[number]:
+            self._unsent -= 1
+            self._note_order(number)
+        self._sends[number] = min(255, self._sends[number] + 1)
+
+    def _is_as_it_was(self, number: int, attributes: Mapping[str, Any], group: str | None) -> bool:
+        expected = f"g{number % self._letters.groups}" if self._letters.groups else None
+        return attributes == self._letters.attributes(number) and group == expected
+
+    def _note_order(self, number: int) -> None:
+        if not self._letters.groups:
+            return
+        group = number % self._letters.groups
+        highest = self._highest.get(group, -1)
+        self._disordered += number < highest
+        self._highest[group] = max(number, highest)
 
     def audit(self) -> dict[str, Any]:
         pairs = list(zip(self._deleted, self._sends, strict=True))
@@ -204,6 +236,7 @@ class LeanQueue:
                 lost=sum(1 for deleted, sends in pairs if deleted and not sends),
                 duplicated=sum(sends - 1 for _, sends in pairs if sends > 1),
                 changed=self._changed,
+                disordered=self._disordered,
             )
         )
 

@@ -11,8 +11,9 @@ faults    by action: `failing_entries` of a batch, each alone (not carried out);
           call as a whole (ThrottlingException, not carried out)
 pace      the stub's clock runs `pace` times as fast as ours, and its latency shrinks with it: a
           run that waits for a rate takes a part of its time. Counts stay what they are
+time      can be skipped, for letters that wait for it
 counts    requests by action; SQS requests as billed, by 64 KB; DynamoDB requests and units
-audit     of each letter: lost, duplicated, changed, unfinished
+audit     of each letter: lost, duplicated, changed, unfinished, out of order
 
 Nothing checks signatures.
 """
@@ -46,13 +47,16 @@ from deadletter.contract import ROWS_KEPT, Partition
 from deadletter.failure.failure import Category, Failure
 from deadletter.testing.fakes import Consumed, MemoryDynamoDB
 from tools.bench.lean_queue import Audited, LeanQueue, LetterSeries, OverLimit, number_of
-from tools.bench.redriver import create_tables
+from tools.bench.tables import create_tables
 
 PIPELINE = "orders"
 """The pipeline whose ledger the stub has."""
 
 SOURCE, MAIN = "source", "main"
 """The names of the queue with the letters, and of the one where they belong."""
+
+FIFO = ".fifo"
+"""What the names of both end in, if the letters have groups."""
 
 LONG_POLL_PAUSE = 0.01
 """Seconds between two looks of a long poll into its queue."""
@@ -149,6 +153,14 @@ class LeanStub:
         """Letters that are still in the source queue."""
         return int(self._ask("left")["left"])
 
+    def skip(self, seconds: float) -> None:
+        """Let the stub's clock be so much later; the time does not count as spent."""
+        self._ask("skip", seconds=seconds)
+
+    def reset(self) -> None:
+        """Count from now on."""
+        self._ask("reset")
+
     def put_items(self, table: str, items: Sequence[Mapping[str, Any]]) -> None:
         """Store items (attribute values as JSON); they are not counted."""
         self._ask("put_items", table=table, items=items)
@@ -229,7 +241,8 @@ class _LeanServer:
         self.endpoint = ""
         self._monotonic = time.monotonic()
         self._random = Random(conditions.seed)  # noqa: S311 - repeatable, not secret
-        arn = f"arn:aws:sqs:us-east-1:000000000000:{MAIN}"
+        fifo = FIFO if conditions.letters.groups else ""
+        arn = f"arn:aws:sqs:us-east-1:000000000000:{MAIN}{fifo}"
         self._queue = LeanQueue(conditions.letters, arn, self.began)
         self._others: Counter[str] = Counter()
         self._sqs: Counter[str] = Counter()
@@ -237,7 +250,7 @@ class _LeanServer:
         self._billed = self._empty = 0
         self._ledger_units = 0.0
         self._first: float | None = None
-        self._last = 0.0
+        self._last = self._skipped = 0.0
         self._store = MemoryDynamoDB(self.now)
         create_tables(self._store)
         self._ledger = _LetterLedger(conditions.letters, self.began) if conditions.ledger else None
@@ -247,6 +260,9 @@ class _LeanServer:
 
     def now(self) -> float:
         """The stub's clock: epoch seconds."""
+        return self._unskipped() + self._skipped
+
+    def _unskipped(self) -> float:
         return self.began + (time.monotonic() - self._monotonic) * self._conditions.pace
 
     def half_way(self) -> float:
@@ -329,7 +345,9 @@ class _LeanServer:
     def _send(self, entry: dict[str, Any]) -> dict[str, Any]:
         body = entry["MessageBody"]
         self._sent += 1
-        self._queue.sent(body, entry.get("MessageAttributes", {}))
+        group = entry.get("MessageGroupId")
+        self._queue.sent(body, entry.get("MessageAttributes", {}), group)
+        self._last = self._unskipped()
         return {
             "MessageId": f"{self._sent:08x}-2222-4222-8222-222222222222",
             "MD5OfMessageBody": hashlib.md5(body.encode(), usedforsecurity=False).hexdigest(),
@@ -337,7 +355,7 @@ class _LeanServer:
 
     def _delete(self, entry: dict[str, Any]) -> dict[str, Any]:
         self._queue.delete(entry["ReceiptHandle"])
-        self._last = self.now()
+        self._last = self._unskipped()
         return {}
 
     def _hide(self, entry: dict[str, Any]) -> dict[str, Any]:
@@ -345,7 +363,7 @@ class _LeanServer:
         return {}
 
     def _attributes(self, name: str) -> dict[str, str]:
-        is_source = name == SOURCE
+        is_source = name.removesuffix(FIFO) == SOURCE
         visible = self._queue.visible(self.now()) if is_source else 0
         return {
             "ApproximateNumberOfMessages": str(visible),
@@ -359,8 +377,8 @@ class _LeanServer:
 
     async def _receive(self, name: str, request: dict[str, Any]) -> str:
         if self._first is None:
-            self._first = self.now()
-        if name != SOURCE:
+            self._first = self._unskipped()
+        if name.removesuffix(FIFO) != SOURCE:
             return "{}"
         wanted = int(request.get("MaxNumberOfMessages", 1))
         if self._conditions.uneven:
@@ -457,7 +475,20 @@ class _LeanServer:
         return self._queue.audit()
 
     def _control_left(self) -> dict[str, Any]:
-        return {"left": self._queue.left}
+        return {"left": self._queue.left, "unsent": self._queue.unsent}
+
+    def _control_skip(self, seconds: float) -> dict[str, Any]:
+        self._skipped += seconds
+        return {}
+
+    def _control_reset(self) -> dict[str, Any]:
+        self._sqs.clear()
+        self._dynamodb.clear()
+        self._billed = self._empty = 0
+        self._ledger_units = 0.0
+        self._consumed = self._store.consumed
+        self._first = self._unskipped()
+        return {}
 
     def _control_put_items(self, table: str, items: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         before = self._store.consumed

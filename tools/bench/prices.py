@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 MILLION = 1_000_000
-SQS_REQUEST = 0.40 / MILLION
+SQS_REQUEST, SQS_FIFO_REQUEST = 0.40 / MILLION, 0.50 / MILLION
 READ_UNIT, WRITE_UNIT = 0.125 / MILLION, 0.625 / MILLION
 INVOCATION = 0.20 / MILLION
 GB_SECOND = 0.0000133334
@@ -26,13 +26,14 @@ class Dollars:
     """Dollars for a million letters, by what is paid for."""
 
     sqs: float
-    dynamodb: float
+    reads: float
+    writes: float
     invocations: float
     duration: float
 
     @property
     def total(self) -> float:
-        return self.sqs + self.dynamodb + self.invocations + self.duration
+        return self.sqs + self.reads + self.writes + self.invocations + self.duration
 
 
 def billed_seconds(*, cpu: float, waits: float = 0.0, at_least: float = 0.0) -> float:
@@ -51,12 +52,14 @@ def dollars_per_million(
     write_units: float,
     invocations: int,
     seconds: float,
+    fifo: bool = False,
 ) -> Dollars:
     """The price of a million letters. `seconds` are those of all functions together."""
     times = MILLION / letters
     return Dollars(
-        sqs=billed * SQS_REQUEST * times,
-        dynamodb=(read_units * READ_UNIT + write_units * WRITE_UNIT) * times,
+        sqs=billed * (SQS_FIFO_REQUEST if fifo else SQS_REQUEST) * times,
+        reads=read_units * READ_UNIT * times,
+        writes=write_units * WRITE_UNIT * times,
         invocations=invocations * INVOCATION * times,
         duration=seconds * MEMORY_GB * GB_SECOND * times,
     )

@@ -59,6 +59,7 @@ from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
 from deadletter.testing.fakes import MemoryDynamoDB, MemoryLambda, MemoryS3
 from tools.bench.sqs_stub import Audit, Behaviour, SqsStub
+from tools.bench.tables import create_tables
 
 LETTERS = 3_000
 MANY_LETTERS = 30_000
@@ -293,44 +294,6 @@ def _clients(endpoint: str) -> Clients:
         made = clients()
         clients.cache_clear()
         return made
-
-
-def create_tables(dynamodb: MemoryDynamoDB) -> None:
-    for name, keys, index in (
-        ("letters", ("pk", "sk"), ("lanes", "lane", "due")),
-        ("rules", ("pipeline", "rule_id"), None),
-        ("circuits", ("pipeline", "circuit_key"), ("troubled", "troubled")),
-    ):
-        attributes = (*keys, *(index or ())[1:])
-        indexes = (
-            {
-                "GlobalSecondaryIndexes": [
-                    {
-                        "IndexName": index[0],
-                        "KeySchema": _schema(index[1:]),
-                        "Projection": {"ProjectionType": "KEYS_ONLY"},
-                    }
-                ]
-            }
-            if index
-            else {}
-        )
-        described: dict[str, Any] = {
-            "KeySchema": _schema(keys),
-            "AttributeDefinitions": [
-                {"AttributeName": key, "AttributeType": "N" if key == "due" else "S"}
-                for key in attributes
-            ],
-            **indexes,
-        }
-        dynamodb.create_table(TableName=name, BillingMode="PAY_PER_REQUEST", **described)
-
-
-def _schema(keys: Sequence[str]) -> list[dict[str, str]]:
-    return [
-        {"AttributeName": key, "KeyType": kind}
-        for key, kind in zip(keys, ("HASH", "RANGE"), strict=False)
-    ]
 
 
 DEFAULT = Pipeline("orders")

@@ -52,8 +52,9 @@ from deadletter.routing.router import LaneAnswer, Question, RouterAnswer
 from deadletter.routing.selection import Pick, Selection
 from deadletter.settings.resources import Resources
 from deadletter.testing.fakes import MemoryDynamoDB
-from tools.bench.redriver import UNPACED, Bench, create_tables
+from tools.bench.redriver import UNPACED, Bench
 from tools.bench.sqs_stub import SqsStub
+from tools.bench.tables import create_tables
 
 LETTERS = 10_000
 MOST_SECONDS = 40.0

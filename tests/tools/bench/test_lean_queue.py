@@ -82,7 +82,14 @@ def test_the_audit_tells_lost_duplicated_changed_and_unfinished_apart() -> None:
     send(books, 2, tenant={"DataType": "String", "StringValue": "other"})
     send(books, 3, Redrive={"DataType": "String", "StringValue": "ours"})
     audit = books.audit()
-    assert audit == {"arrived": 4, "unfinished": 1, "lost": 20, "duplicated": 2, "changed": 1}
+    assert audit == {
+        "arrived": 4,
+        "unfinished": 1,
+        "lost": 20,
+        "duplicated": 2,
+        "changed": 1,
+        "disordered": 0,
+    }
 
 
 def test_a_queue_with_too_many_in_flight_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,3 +98,15 @@ def test_a_queue_with_too_many_in_flight_refuses(monkeypatch: pytest.MonkeyPatch
     source.receive(10, 30.0, NOW)
     with pytest.raises(OverLimit):
         source.receive(1, 30.0, NOW)
+
+
+def test_a_letter_of_a_group_that_comes_after_a_later_one_is_out_of_order() -> None:
+    letters = LetterSeries(number=8, body_bytes=200, groups=2)
+    books = queue(letters)
+    for number in (0, 4, 2, 3, 1, 2):
+        books.sent(letters.body(number), letters.attributes(number), f"g{number % 2}")
+    assert books.audit()["disordered"] == 2
+    assert books.audit()["duplicated"] == 1
+    assert books.unsent == 3
+    books.sent(letters.body(6), letters.attributes(6), "g1")
+    assert books.audit()["changed"] == 1
