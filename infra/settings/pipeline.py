@@ -180,7 +180,10 @@ class PipelineSettings(Settings):
         description="nothing goes back while main holds more than this",
     )
     workers: int = Field(
-        default=PIPELINE.workers, ge=1, le=32, description="chunks of letters moved side by side"
+        default=PIPELINE.workers,
+        ge=1,
+        le=32,
+        description="chunks of letters moved side by side; where a run waits for calls, up to 16",
     )
     drain: DrainSettings = Field(
         default=DrainSettings(), description="how a queue of thousands of letters is drained"

@@ -12,12 +12,13 @@ import pytest
 from deadletter.contract import Metric, Reason
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.queue import Depth, ReceivedLetter, TooManyInFlight
+from deadletter.redrive.concurrency import WINDOW, ChunksInFlight
 from deadletter.redrive.journal import ROOM, Intent, Plan, key_of
 from deadletter.redrive.known_intents import KnownIntents
 from deadletter.redrive.letters_in_hand import LettersInHand
 from deadletter.redrive.mover import Left
 from deadletter.redrive.order import Order
-from deadletter.redrive.queue_worker import QueueWorker
+from deadletter.redrive.queue_worker import MOST_BYTES, QueueWorker
 from deadletter.redrive.report import Tally
 from deadletter.redrive.run_limits import RunLimits, RunStopped
 from deadletter.redrive.token_bucket import RateLimiter, TokenBucket
@@ -399,3 +400,26 @@ def test_a_chunk_without_a_letter_to_judge_asks_for_no_waits() -> None:
     bench = Bench(polls=[many(1)], fifo=True, unknown={"m0"})
     bench.worker.take_turn(1)
     assert bench.waits_asked == []
+
+
+def under_way_after(turns: int, body: str = "{}", most: int = 8) -> int:
+    """The chunks that may be under way at once after so many full ones of such letters."""
+    letters = [in_queue(letter(body, f"m{at}")) for at in range(100 * turns)]
+    bench = Bench(tokens=500.0)
+    bench.run.chunks = ChunksInFlight(4, most)
+    bench.polls = [letters[at : at + 10] for at in range(0, len(letters), 10)]
+    for _ in range(turns):
+        bench.run.give_back(100)
+        bench.worker.take_turn(100)
+    return bench.run.chunks.chunks
+
+
+def test_full_chunks_after_the_first_say_how_many_may_be_under_way() -> None:
+    assert under_way_after(WINDOW) == 4
+    assert under_way_after(WINDOW + 1) == 8
+
+
+def test_letters_too_large_for_more_chunks_get_no_more() -> None:
+    of_a_chunk = MOST_BYTES // 8 // 100
+    assert under_way_after(WINDOW + 1, "x" * (of_a_chunk - 1000)) == 8
+    assert under_way_after(WINDOW + 1, "x" * (of_a_chunk + 1000)) == 4

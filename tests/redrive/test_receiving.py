@@ -96,6 +96,25 @@ def test_the_workers_of_a_run_learn_from_one_another() -> None:
     assert {wait for _, wait in shelf.asked} == {0}
 
 
+def test_no_more_calls_are_made_at_once_than_letters_are_expected_for() -> None:
+    shelf = Shelf(100)
+    shelf.run.expect(100)
+    assert len(shelf.fill(100)) == 100
+    assert shelf.waves == [1, 2, 4, 3]
+    shelf.fill(10)
+    assert shelf.waves[4:] == [1], "beyond what was expected it is one call that waits"
+    assert shelf.asked[-1] == (10, 1)
+
+
+def test_letters_that_did_not_come_are_expected_still() -> None:
+    shelf = Shelf(20)
+    shelf.run.expect(20)
+    shelf.most_brought = 5
+    shelf.fill(20)
+    assert shelf.waves == [1, 2, 1]
+    assert shelf.letters == []
+
+
 def test_a_queue_that_runs_empty_gets_one_call_at_a_time() -> None:
     shelf = Shelf(70)
     assert len(shelf.fill(200)) == 70

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from deadletter.message.queue import Depth, QueueUnavailable
+from deadletter.redrive.concurrency import ChunksInFlight
 from deadletter.redrive.run_limits import WIND_DOWN, RunLimits, RunStopped
 from deadletter.redrive.token_bucket import RateLimiter, TokenBucket
 from deadletter.testing.clock import Clock
@@ -264,3 +265,27 @@ def test_an_empty_poll_and_one_under_way_are_enough() -> None:
         assert not run.queue_is_empty
         run.note_chunk(0)
     assert not run.queue_is_empty
+
+
+def test_the_letters_that_are_expected_say_what_is_worth_doing_at_once() -> None:
+    run = limits(Clock(), Backlog(), chunks=ChunksInFlight(4, 16))
+    assert (run.receives_worth, run.chunks_worth) == (5, 4), "not known is enough"
+    run.expect(250)
+    assert (run.receives_worth, run.chunks_worth) == (5, 3)
+    run.note_asked(230)
+    assert (run.receives_worth, run.chunks_worth) == (2, 1)
+    run.note_not_received(15)
+    assert run.receives_worth == 4
+    run.note_asked(100)
+    assert (run.receives_worth, run.chunks_worth) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("letters", "tokens", "enough"), [(800, 100, True), (799, 100, False), (800, 99, False)]
+)
+def test_more_chunks_need_letters_and_pace_for_twice_as_many(
+    letters: int, tokens: float, enough: bool
+) -> None:
+    run = limits(Clock(), Backlog(), burst=500.0, tokens=tokens, chunks=ChunksInFlight(4, 16))
+    run.expect(letters)
+    assert run.has_enough_for_more == enough

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from botocore.exceptions import ConnectTimeoutError, ReadTimeoutError
 from greenlet import getcurrent, greenlet
 
+from deadletter.redrive.turns import Turns
 from deadletter.testing.clock import Clock
 from deadletter.testing.fakes.errors import client_error
 
@@ -225,8 +226,11 @@ class Scheduler:
             if len(results) + len(errors) == len(calls):
                 self.wake(parent)
 
-        for number in range(len(calls)):
-            self.add(partial(act, number)).worker = worker or object()
+        for number, call in enumerate(calls):
+            # A worker of a run may start more of them.
+            is_worker = isinstance(getattr(call, "__self__", None), Turns)
+            actor = self.add(partial(act, number))
+            actor.worker = object() if is_worker else worker or object()
         if calls:
             self.park()
         for number in sorted(errors):

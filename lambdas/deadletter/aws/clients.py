@@ -38,7 +38,7 @@ C = TypeVar("C")
 
 # A call that hangs keeps letters locked: give up early, retry, and leave the rest to the next
 # run.
-_CONFIG = CallLimits(3, 15, tries=3, connections=32)
+_CONFIG = CallLimits(3, 15, tries=3, connections=64)
 
 # A call ends within 12 seconds.
 _TABLES = brisk(tries=3)

@@ -40,7 +40,7 @@ class CallLimits:
 
 def brisk(*, tries: int, read_timeout: float = 3) -> CallLimits:
     """For calls that a run or a decision waits for: it has to end in time, whatever hangs."""
-    return CallLimits(1, read_timeout, tries, connections=32)
+    return CallLimits(1, read_timeout, tries, connections=64)
 
 
 # Sends have one try: after a lost answer a second one would make a copy that is never counted.
@@ -49,7 +49,7 @@ SENDING = brisk(tries=1)
 # because the one read before is good enough.
 # As many messages of a batch may be handled at the same time.
 BRIEF = CallLimits(1.5, 3, tries=2, connections=64)
-_PATIENT_ONCE = CallLimits(3, 25, tries=1, connections=32)
+_PATIENT_ONCE = CallLimits(3, 25, tries=1, connections=64)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

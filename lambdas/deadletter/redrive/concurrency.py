@@ -1,9 +1,10 @@
-"""How many calls are made at the same time: more while they stay quick, fewer when they don't."""
+"""How much is done at the same time: more while it stays quick, less when it doesn't."""
 
 from __future__ import annotations
 
 import math
 import threading
+from statistics import median
 
 SLOWER = 3.0
 """Calls that take so many times as long as the quickest wait for one another: in SQS, or for the
@@ -43,3 +44,85 @@ class Concurrency:
             elif worth >= WORTH_MORE:
                 self._calls = min(2 * self._calls, self._most)
             self._quickest = min(self._quickest, seconds)
+
+
+WINDOW = 4
+"""Chunks whose median says how long one takes."""
+
+WORTH_IT = 0.5
+"""The share of what twice as many chunks could bring at best from which they are kept up."""
+
+TOO_SLOW = 0.5
+"""The share of the chunks a second that were measured before, below which there are fewer."""
+
+SETTLED_FOR = 16
+"""Windows after which twice as many chunks are tried again: what slowed them may be over."""
+
+
+class ChunksInFlight:
+    """How many chunks a run has under way: between `first` and `most`.
+
+    Twice as many are tried once the time of a chunk is known. They are kept up if they bring
+    more letters a second, which they do while calls are waited for, and do not once the processor
+    or a throttled service is what they wait for. Then it stays there, and tries again later.
+    """
+
+    def __init__(self, first: int, most: int) -> None:
+        self._first = first
+        self._most = max(first, most)
+        self._lock = threading.Lock()
+        self._chunks = first
+        self._took: list[float] = []
+        # Chunks a second, before there were twice as many.
+        self._before: tuple[int, float] | None = None
+        self._settled = 0
+
+    @property
+    def chunks(self) -> int:
+        return self._chunks
+
+    def note(self, seconds: float, *, of: int, may_grow: bool) -> None:
+        """A full chunk took so long; `of` so many were under way when it began.
+
+        It `may_grow` while the pace, the queue and the memory have enough for twice as many.
+        """
+        with self._lock:
+            if of != self._chunks:
+                return
+            self._took.append(max(seconds, 1e-9))
+            if len(self._took) < WINDOW:
+                return
+            speed = self._chunks / median(self._took)
+            self._took.clear()
+            self._judge(speed, may_grow=may_grow)
+
+    def fall_back(self) -> None:
+        """There is no memory for so many."""
+        with self._lock:
+            self._change_to(self._first)
+
+    def _judge(self, speed: float, *, may_grow: bool) -> None:
+        chunks, before = self._chunks, self._before
+        if before is None:
+            self._before = chunks, speed
+            self._settled = 0
+        elif before[0] < chunks:
+            gain = 1 + WORTH_IT * (chunks / before[0] - 1)
+            if speed < gain * before[1]:
+                self._change_to(before[0])
+                self._before, self._settled = before, SETTLED_FOR
+                return
+            self._before = chunks, speed
+        elif speed < TOO_SLOW * before[1]:
+            self._change_to(max(self._first, chunks // 2))
+            return
+        if self._settled:
+            self._settled -= 1
+        elif may_grow and chunks < self._most:
+            self._before = chunks, speed
+            self._chunks = min(2 * chunks, self._most)
+
+    def _change_to(self, chunks: int) -> None:
+        self._chunks = chunks
+        self._took.clear()
+        self._before, self._settled = None, 0

@@ -21,6 +21,8 @@ class LettersInHand:
         self._total = 0
         self._measured = 0
         self._measured_bytes = 0
+        self.taken_bytes = 0
+        """Bytes of the letters that were taken last."""
         self.add(letters)
 
     def add(self, letters: Iterable[ReceivedLetter]) -> None:
@@ -56,13 +58,14 @@ class LettersInHand:
     def take(self, most: int) -> list[ReceivedLetter]:
         """At most `most` letters that fit into one router request; they are in hand no more."""
         taken: list[ReceivedLetter] = []
-        size = 0
+        size = self.taken_bytes = 0
         for copy in list(islice(self._letters, most)):
             size += self._bytes[copy]
             if taken and size > MAX_REQUEST:
                 break
             taken.append(self._letters.pop(copy))
-            self._total -= self._bytes.pop(copy)
+            self._total -= self._bytes[copy]
+            self.taken_bytes += self._bytes.pop(copy)
         return taken
 
     def clear(self) -> None:

@@ -17,13 +17,18 @@ from deadletter.redrive.mover import MARGIN
 from deadletter.redrive.order import Order
 from deadletter.redrive.receiving import ChunkReceiver
 from deadletter.redrive.redriver_setup import RedriverSetup
-from deadletter.redrive.router_client import RouterClient, VerdictSource, orders
+from deadletter.redrive.router_client import MAX_REQUEST, RouterClient, VerdictSource, orders
 from deadletter.redrive.run_limits import RunLimits, RunStopped
 from deadletter.routing.decision import Redrive
 
 MOST_LEFT = 20_000
 """Letters that a run leaves in place before it ends: their handles are kept in memory, and
 all of them are made visible at its end."""
+
+
+MOST_BYTES = 4 * MAX_REQUEST
+"""Bytes of the letters of all chunks under way, beyond which there are no more than at first: each
+is in memory several times, as it came, in a request, and as it goes."""
 
 
 class QueueWorker:
@@ -65,6 +70,7 @@ class QueueWorker:
         self._stopped_groups: set[str] = set()
         # The letters of the present chunk that intents of earlier runs name.
         self._on_record: set[str] = set()
+        self._is_warm = False
 
     @property
     def rests_until(self) -> float:
@@ -82,12 +88,26 @@ class QueueWorker:
             if len(self._run.left) >= MOST_LEFT:
                 raise RunStopped(f"{len(self._run.left)} letters had to be left in place")
             granted = self._run.permission(min(MAX_PLANS, end - self.taken))
+            began, under_way = self._run.clock(), self._run.chunks.chunks
             chunk = self.receive_chunk(granted, self._in_hand)
             self.taken += len(chunk)
             sent = self._move(chunk) if chunk else 0
             self._run.give_back(granted - sent)
             # After the move: the next letters of its FIFO groups may only be visible now.
             self._run.note_chunk(len(chunk))
+            if len(chunk) == MAX_PLANS:
+                self._note_full_chunk(self._run.clock() - began, under_way)
+
+    def _note_full_chunk(self, seconds: float, under_way: int) -> None:
+        chunks, size = self._run.chunks, self._in_hand.taken_bytes
+        if under_way * size > MOST_BYTES:
+            chunks.fall_back()
+        elif self._is_warm:
+            fits = 2 * under_way * size <= MOST_BYTES
+            may_grow = fits and self._run.has_enough_for_more
+            chunks.note(seconds, of=under_way, may_grow=may_grow)
+        # The first chunk of a worker pays for connections.
+        self._is_warm = True
 
     def release(self) -> None:
         """Give back the letters in hand."""

@@ -38,7 +38,11 @@ class ChunkReceiver:
         """
         while len(in_hand) < most and not in_hand.fill_a_request:
             sizes = _sizes(most - len(in_hand), whole_receives=whole_receives)
-            at_once = min(self._concurrency.calls, in_hand.receives_to_fill_a_request)
+            at_once = min(
+                self._concurrency.calls,
+                in_hand.receives_to_fill_a_request,
+                self._run.receives_worth,
+            )
             # Long polling only with an empty hand: otherwise letters wait to be moved. A queue
             # that had letters for all calls needs none.
             is_long = not in_hand and at_once == 1
@@ -58,6 +62,7 @@ class ChunkReceiver:
     ) -> Sequence[_Poll]:
         """Make calls at once, and take what they bring in hand."""
         polls = [_Poll(size) for size in sizes]
+        self._run.note_asked(sum(sizes))
         calls = [partial(self._poll, poll, int(is_long)) for poll in polls]
         try:
             if is_long:
@@ -66,6 +71,8 @@ class ChunkReceiver:
             else:
                 self._in_parallel(calls)
         finally:
+            received = sum(len(poll.letters) for poll in polls)
+            self._run.note_not_received(sum(sizes) - received)
             for poll in polls:
                 sent_ms = [received.letter.sent_ms for received in poll.letters]
                 self._tally.count_received(sent_ms, self._run.clock())

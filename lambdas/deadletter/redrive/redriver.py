@@ -11,6 +11,7 @@ from deadletter.circuit.state import Circuit, OutcomeCounts
 from deadletter.contract import HOUR, MINUTE, Metric, Mode, with_config_keys
 from deadletter.message.queue import MAX_BATCH, Depth, QueueUnavailable, ReceivedLetter
 from deadletter.redrive.auto_rate import DEEP
+from deadletter.redrive.concurrency import ChunksInFlight
 from deadletter.redrive.drain import OWNER, Drain
 from deadletter.redrive.drain_owner import DrainOwner, following, start_run
 from deadletter.redrive.fair_shares import NO_SHARES, QUEUE, Shares, quantum
@@ -66,6 +67,12 @@ from deadletter.routing.router import Verdict
 
 ENOUGH_BOUNCES = 5
 """Letters of one run that were re-driven and came back: fewer may be the letters' own fault."""
+
+MORE_CHUNKS = 4
+"""How many times `workers` chunks a run has under way at most, at a standard queue."""
+
+MOST_CHUNKS = 16
+"""Chunks that a run has under way at most, if it has not more `workers`: each needs a megabyte."""
 
 LETTERS_TO_TRY = 10
 """Letters that a run tries after fruitless ones, until one of them leaves its place."""
@@ -338,6 +345,8 @@ class Redriver:
         if self._owner.of > OWNER:
             self._shard = f"{OWNER} of {self._owner.of}"
         run = self._limits(deadline, bucket)
+        if depth.visible:
+            run.expect(depth.visible)
         return self._drain(run, first_poll, openings=openings, shares=memory.shares)
 
     def _paced(
@@ -443,17 +452,22 @@ class Redriver:
         """
         began = self._clock()
         polls = [] if first_poll is None else [first_poll, *([()] * (self._workers - 1))]
-        of_queue = [
-            QueueWorker(
+        of_queue: list[QueueWorker] = []
+
+        def new_worker(received: Sequence[ReceivedLetter] = ()) -> QueueWorker:
+            worker = QueueWorker(
                 self._setup,
                 run,
-                number,
+                len(of_queue),
                 received,
                 known=self._known,
                 verdict_source=verdict_source,
             )
-            for number, received in enumerate(polls)
-        ]
+            of_queue.append(worker)
+            return worker
+
+        for received in polls:
+            new_worker(received)
         throttles = {
             shard.lane: Throttle(self._setup.room, shard.lane, shard.rate, self._clock)
             for shard in openings.shards
@@ -476,13 +490,14 @@ class Redriver:
             workers={QUEUE: of_queue, **_by_lane(of_room)},
             run=run,
             tally=self._tally,
+            in_parallel=self._setup.in_parallel,
+            new_worker=None if first_poll is None else new_worker,
         )
         try:
-            workers: Sequence[TakesTurns] = (*of_queue, *of_room)
             with self._setup.mover.counts_gathered():
                 self._setup.in_parallel([turns.work] * self._workers)
-                for worker in workers:
-                    worker.close()
+                workers: Sequence[TakesTurns] = (*of_queue, *of_room)
+                self._setup.in_parallel([worker.close for worker in workers])
             if first_poll is None and any(worker.is_elsewhere for worker in of_room):
                 run.stop("another run works in the lane")
             if run.stopped is None and first_poll is not None and not self._shard:
@@ -600,6 +615,8 @@ class Redriver:
         return 1 if self._fruitless_before else self._pipeline.workers
 
     def _limits(self, deadline: float, bucket: TokenBucket, *, paced: bool = True) -> RunLimits:
+        most = min(MORE_CHUNKS * self._workers, MOST_CHUNKS)
+        grows = paced and not self._pipeline.fifo and not self._fruitless_before
         return RunLimits(
             owner=self._setup.owner,
             deadline=deadline,
@@ -611,6 +628,7 @@ class Redriver:
             paced=paced,
             look=self._look_at_main,
             trial=self._letters_to_try,
+            chunks=ChunksInFlight(self._workers, most if grows else 0),
         )
 
     def _make_visible(self, letters: Sequence[ReceivedLetter]) -> None:

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from deadletter.message.queue import MAX_BATCH, Depth, Queue
-from deadletter.redrive.concurrency import Concurrency
+from deadletter.redrive.concurrency import ChunksInFlight, Concurrency
+from deadletter.redrive.journal import MAX_PLANS
 from deadletter.redrive.token_bucket import RateLimiter, TokenBucket
 
 LOCK_PAST_DEADLINE = 60
@@ -72,8 +73,8 @@ class RunLimits:
     text that no other run has. A run that sends nothing to the main queue needs neither
     `backlog_limit` (messages; None: any number) nor a pace. `look` is told the main queue's depth
     every few seconds, may change the pace, and says in how many seconds it looks again. `trial`
-    says how many more
-    letters may be tried (None: any number). `left` collects the handles of letters that
+    says how many more letters may be tried (None: any number). `chunks` says how many are under way
+    at once. `left` collects the handles of letters that
     were received and not moved: handles alone, because the bodies of a whole DLQ would not
     fit into memory.
     """
@@ -91,12 +92,14 @@ class RunLimits:
         paced: bool = True,
         look: Callable[[Depth, RateLimiter], float] = fixed_rate,
         trial: Callable[[], int | None] = _no_trial,
+        chunks: ChunksInFlight | None = None,
     ) -> None:
         self.owner = owner
         self.deadline = deadline
         self.clock = clock
         self.left: list[str] = []
         self.receives = Concurrency(MOST_RECEIVES)
+        self.chunks = chunks or ChunksInFlight(1, 1)
         self.stopped: str | None = None
         self._wait = wait
         self._main = main
@@ -109,6 +112,7 @@ class RunLimits:
         self._lock = threading.Lock()
         self._empty_polls = 0
         self._long_polls = 0
+        self._expected = math.inf
 
     @property
     def lock_seconds(self) -> int:
@@ -202,6 +206,36 @@ class RunLimits:
         finally:
             with self._lock:
                 self._long_polls -= 1
+
+    def expect(self, letters: int) -> None:
+        """About so many letters are in the queue; until this is known, any number may be."""
+        self._expected = letters
+
+    def note_asked(self, letters: int) -> None:
+        """So many letters were asked for; they are not expected any more."""
+        with self._lock:
+            self._expected -= letters
+
+    def note_not_received(self, letters: int) -> None:
+        """So many that were asked for did not come: they are expected still."""
+        self.note_asked(-letters)
+
+    @property
+    def receives_worth(self) -> int:
+        """Receives at the same time that the letters are enough for which are still expected."""
+        return max(1, math.ceil(min(self._expected / MAX_BATCH, MOST_RECEIVES)))
+
+    @property
+    def chunks_worth(self) -> int:
+        """Chunks at the same time that the letters are enough for which are still expected."""
+        expected = min(max(0, self._expected), self.chunks.chunks * MAX_PLANS)
+        return math.ceil(expected / MAX_PLANS)
+
+    @property
+    def has_enough_for_more(self) -> bool:
+        """Whether pace and queue have enough for twice as many chunks as are under way."""
+        is_short = self._paced and self._rate_limiter.now.tokens < MAX_PLANS
+        return not is_short and self._expected >= 2 * self.chunks.chunks * MAX_PLANS
 
     def stop(self, reason: str) -> None:
         """End the run for all its workers; the first reason is the one reported."""

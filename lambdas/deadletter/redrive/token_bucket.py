@@ -80,8 +80,13 @@ class RateLimiter:
         with self._lock:
             return self._bucket
 
+    @property
+    def now(self) -> TokenBucket:
+        """The bucket as it is at this moment."""
+        return self.bucket.at_moment(self._clock())
+
     def seconds_until(self, letters: int) -> float:
         """Seconds until so many letters may go, or as many as the burst allows."""
-        bucket = self.bucket.at_moment(self._clock())
+        bucket = self.now
         missing = min(letters, bucket.burst) - bucket.tokens
         return max(0.0, missing / bucket.rate)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from deadletter.redrive.fair_shares import QUEUE, Shares, Turn, end_turn, next_turn
+from deadletter.redrive.in_parallel import InParallel
 from deadletter.redrive.report import Tally
 from deadletter.redrive.run_limits import RunLimits
 from deadletter.redrive.stop_reason import ENDS_A_RUN, stop_reason
@@ -39,7 +40,8 @@ class Turns:
     """The turns of one run, given to several threads at once.
 
     `workers` are those of the queue and of each lane, by the name of their source;
-    `letters` is the quantum of a turn.
+    `letters` is the quantum of a turn. When more chunks are worth it than there are threads,
+    `in_parallel` starts more, each with a `new_worker` of the queue.
     """
 
     def __init__(
@@ -50,7 +52,13 @@ class Turns:
         workers: Mapping[str, Sequence[TakesTurns]],
         run: RunLimits,
         tally: Tally,
+        in_parallel: InParallel | None = None,
+        new_worker: Callable[[], TakesTurns] | None = None,
     ) -> None:
+        self._in_parallel = in_parallel
+        self._new_worker = new_worker
+        self._first = self._working = 0
+        self._of_queue = len(workers.get(QUEUE, ()))
         self._lock = threading.Lock()
         self._shares = shares
         self._letters = letters
@@ -72,22 +80,58 @@ class Turns:
 
     def work(self) -> None:
         """Take turns until no source has letters left or the run has to end."""
-        while (turn := self._take()) is not None:
-            used = 0
-            try:
-                while used < turn.letters and (worker := self._worker_of(turn.source)) is not None:
-                    before = worker.taken
-                    try:
-                        worker.take_turn(turn.letters - used)
-                    finally:
-                        used += worker.taken - before
-                        self._give_back(turn.source, worker)
-            except RoomUnavailable as error:
-                self._end_room(turn.source, stop_reason(error, self._tally))
-            except ENDS_A_RUN as error:
-                self._run.stop(stop_reason(error, self._tally))
-            finally:
-                self._end(turn, used)
+        with self._lock:
+            self._first += 1
+            self._working += 1
+        self._work()
+
+    def _work(self) -> None:
+        while not self._leaves_as_surplus():
+            turn = self._take()
+            if turn is None:
+                with self._lock:
+                    self._working -= 1
+                return
+            self._use(turn)
+            if self._in_parallel is not None and self._has_room_for_one_more():
+                self._in_parallel([self._work, self._work])
+                return
+
+    def _use(self, turn: Turn) -> None:
+        used = 0
+        try:
+            while used < turn.letters and (worker := self._worker_of(turn.source)) is not None:
+                before = worker.taken
+                try:
+                    worker.take_turn(turn.letters - used)
+                finally:
+                    used += worker.taken - before
+                    self._give_back(turn.source, worker)
+        except RoomUnavailable as error:
+            self._end_room(turn.source, stop_reason(error, self._tally))
+        except ENDS_A_RUN as error:
+            self._run.stop(stop_reason(error, self._tally))
+        finally:
+            self._end(turn, used)
+
+    def _leaves_as_surplus(self) -> bool:
+        """Whether this thread ends because fewer are worth it now; never one of the first."""
+        with self._lock:
+            is_surplus = self._working > max(self._first, self._run.chunks_worth)
+            self._working -= is_surplus
+            return is_surplus
+
+    def _has_room_for_one_more(self) -> bool:
+        """Whether one more thread is worth it; it is counted then, and a worker waits for it."""
+        with self._lock:
+            is_over = self._run.stopped is not None or self._run.queue_is_empty
+            if is_over or self._new_worker is None or self._working >= self._run.chunks_worth:
+                return False
+            self._working += 1
+            if self._working > self._of_queue:
+                self._idle[QUEUE].append(self._new_worker())
+                self._of_queue += 1
+            return True
 
     def _take(self) -> Turn | None:
         """The next turn. While the only letters left have to wait for their rate, so does this."""

@@ -128,7 +128,7 @@ class _Calls(Generic[T]):
         return [self._results[number] for number in range(len(self._calls))]
 
 
-MOST_HELPERS = 31
+MOST_HELPERS = 63
 """With the thread that asks, as many as a client has connections for."""
 
 in_threads = CallingThreads(MOST_HELPERS)
