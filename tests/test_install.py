@@ -507,11 +507,11 @@ def test_the_adapters_work_with_an_old_boto3(tmp_path: Path) -> None:
     adapters = ["wire", "test_sdk.py", "test_clients.py", "test_adapters.py", "test_refusals.py"]
     adapters += ["test_sqs_contract.py", "test_dynamodb_contract.py"]
     # It compares with today's list, which has grown by headers that our calls do not have.
-    grown = "tests/aws/wire/test_signature.py::test_the_headers_that_are_not_signed_are_those_of_botocore"
+    grown = "test_the_headers_that_are_not_signed_are_those_of_botocore"
     ran = run(
         [
             *(sys.executable, "-m", "pytest", "-q", "-m", "not sandbox and not nightly"),
-            *("--deselect", grown, *(f"tests/aws/{name}" for name in adapters)),
+            *("-k", f"not {grown}", *(f"tests/aws/{name}" for name in adapters)),
         ],
         ROOT,
         {"PYTHONPATH": f"{old}:{ROOT}:{ROOT / 'lambdas'}"},
