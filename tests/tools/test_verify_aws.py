@@ -24,7 +24,7 @@ from deadletter.testing.fakes.sqs import MemorySqs
 from tests.aws.backends import Checked
 from tests.aws.differences import DIFFERENCES
 from tools.verify_aws import __main__ as command
-from tools.verify_aws import page
+from tools.verify_aws import page, templates
 from tools.verify_aws.account import PREFIX, AskedAccount, expect, refused
 from tools.verify_aws.check import CHECKS, Check, Differs, Unclear, check, longest
 from tools.verify_aws.checks.events import CASES, ENVELOPE
@@ -151,6 +151,74 @@ def account(client: Callable[[str], Any]) -> AskedAccount:
     )
 
 
+# Synthesizing the apps takes longer than all checks; tests/infra reads their templates.
+TEMPLATE: Mapping[str, Any] = {
+    "Resources": {
+        "Rings": {
+            "Type": "AWS::CloudWatch::Alarm",
+            "Properties": {
+                "AlarmActions": [{"Ref": "Topic"}],
+                "ComparisonOperator": "GreaterThanThreshold",
+                "Dimensions": [
+                    {"Name": "QueueName", "Value": {"Fn::GetAtt": ["Queue", "QueueName"]}}
+                ],
+                "EvaluationPeriods": 1,
+                "MetricName": "ApproximateNumberOfMessagesVisible",
+                "Namespace": "AWS/SQS",
+                "Period": 60,
+                "Statistic": "Maximum",
+                "Threshold": 0,
+            },
+        },
+        "Board": {
+            "Type": "AWS::CloudWatch::Dashboard",
+            "Properties": {
+                "DashboardBody": {
+                    "Fn::Join": [
+                        "",
+                        [
+                            '{"widgets":[{"type":"alarm","width":6,"height":6,"properties":'
+                            '{"title":"',
+                            {"Ref": "AWS::Region"},
+                            {"Fn::Sub": '","alarms":["${Rings.Arn}"]}}]}'},
+                        ],
+                    ]
+                }
+            },
+        },
+    }
+}
+
+
+@pytest.fixture
+def deployed(monkeypatch: pytest.MonkeyPatch) -> list[Mapping[str, Any]]:
+    """The templates that a check finds."""
+    found = [templates.filled(TEMPLATE, "eu-west-1")]
+    monkeypatch.setattr(templates, "synthesized", lambda _region: found)
+    return found
+
+
+def test_a_template_s_references_become_texts(deployed: list[Mapping[str, Any]]) -> None:
+    ((_, board),) = templates.resources(deployed, "AWS::CloudWatch::Dashboard")
+    (widget,) = json.loads(board["DashboardBody"])["widgets"]
+    assert widget["properties"] == {
+        "title": "eu-west-1",
+        "alarms": ["arn:aws:cloudwatch:eu-west-1:111122223333:alarm:Rings"],
+    }
+    ((_, alarm),) = templates.resources(deployed, "AWS::CloudWatch::Alarm")
+    assert alarm["AlarmActions"] == ["Topic"]
+    assert alarm["Dimensions"] == [{"Name": "QueueName", "Value": "Queue"}]
+
+
+@pytest.mark.parametrize("name", ["dashboards", "alarms-of-ours"])
+def test_templates_without_anything_to_ask_prove_nothing(
+    name: str, account: AskedAccount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(templates, "synthesized", lambda _region: [])
+    assert ask(CHECKS[name], account, []).verdict == DIFFERS
+
+
+@pytest.mark.usefixtures("deployed")
 @pytest.mark.parametrize("name", list(CHECKS))
 def test_a_check_says_of_moto_what_is_known_of_it(name: str, account: AskedAccount) -> None:
     left: list[str] = []

@@ -1,5 +1,14 @@
 """The checks, a module for each service; importing this package enters them all."""
 
-from tools.verify_aws.checks import alarms, events, functions, machines, queues, stores, tables
+from tools.verify_aws.checks import (
+    alarms,
+    deployed,
+    events,
+    functions,
+    machines,
+    queues,
+    stores,
+    tables,
+)
 
-__all__ = ["alarms", "events", "functions", "machines", "queues", "stores", "tables"]
+__all__ = ["alarms", "deployed", "events", "functions", "machines", "queues", "stores", "tables"]
