@@ -47,7 +47,7 @@ _JOURNAL = brisk(tries=2, read_timeout=1.5)
 # Bodies that S3 does not take in time leave their letters in the queue.
 _BODIES = brisk(tries=2)
 # The router may take 20 seconds. The redriver itself asks again, and counts it.
-_PATIENT = CallLimits(3, 25, tries=1, connections=32)
+_PATIENT = CallLimits(3, 25, tries=1, connections=64)
 # The watch has 30 seconds for everything, and asks again a minute later.
 _ONCE = CallLimits(2, 12, tries=1)
 
