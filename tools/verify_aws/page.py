@@ -48,8 +48,8 @@ decided, or something is left.
 A test runs the checks on moto, and knows what each must find there; and those of SQS and DynamoDB
 on our strict models, where they must hold (`tests/tools/test_verify_aws.py`). The list of smaller
 differences between AWS's documentation and the emulators is
-[tests/aws/differences.py](../tests/aws/differences.py); the models do what AWS's pages say there, and
-a name in both lists means one claim. What is in that list alone was never asked of AWS.
+[tests/aws/differences.py](../tests/aws/differences.py); the models do what AWS's pages say there,
+and a name in both lists means one claim. What is in that list alone was never asked of AWS.
 
 ## The claims
 
