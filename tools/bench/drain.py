@@ -180,6 +180,9 @@ def environment_of(job: Job) -> dict[str, str]:
         "AWS_ENDPOINT_URL_S3": job.endpoint,
         "AWS_ACCESS_KEY_ID": "AKIABENCH",
         "AWS_SECRET_ACCESS_KEY": "bench",
+        "AWS_SESSION_TOKEN": "bench",
+        # As in Lambda: clients are made while a function starts.
+        "AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand",
         "AWS_DEFAULT_REGION": "us-east-1",
         "AWS_REGION": "us-east-1",
         "AWS_EC2_METADATA_DISABLED": "true",
@@ -449,11 +452,9 @@ def _do(job: Job) -> None:
     output = _apart()
     if job.way == "deadletter":
         # Its imports and clients belong to the start.
+        _on_stub_time(job)
         import handlers.redrive  # noqa: F401 - loaded before the clock starts
-        from deadletter.aws.clients import clients
-        from deadletter.contract import Transport
 
-        clients(Transport(job.pipeline.get("transport", Transport.THIN)))
         before = resource.getrusage(resource.RUSAGE_SELF)
         result = _deadletter(job)
     else:

@@ -53,7 +53,7 @@ class Wire:
                 "eu-west-1",
                 "amazonaws.com",
                 Keys("AKID", "secret", "token"),
-                "",
+                {},
                 "",
                 lambda: self.now,
                 lambda: trace,

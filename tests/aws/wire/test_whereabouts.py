@@ -53,7 +53,8 @@ def test_secrets_are_not_shown() -> None:
         {"AWS_SECRET_ACCESS_KEY": ""},
         {"AWS_USE_FIPS_ENDPOINT": "true"},
         {"AWS_USE_DUALSTACK_ENDPOINT": "true"},
-        {"AWS_ENDPOINT_URL_SQS": "http://127.0.0.1:4566"},
+        {"AWS_ENDPOINT_URL_SQS": "http://127.0.0.1:4566/prefix"},
+        {"AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "true"},
         {"AWS_ENDPOINT_URL": "http://127.0.0.1:4566/prefix"},
         {"AWS_ACCOUNT_ID": "111122223333"},
         {"AWS_PROFILE": "team"},
@@ -80,6 +81,16 @@ def test_an_endpoint_of_ones_own_is_that_of_all_services() -> None:
     found = whereabouts(AWS_ENDPOINT_URL="http://127.0.0.1:4566/")
     assert found is not None
     assert found.origin("lambda") == "http://127.0.0.1:4566"
+
+
+def test_the_endpoint_of_one_service_comes_before_that_of_all() -> None:
+    found = whereabouts(AWS_ENDPOINT_URL="http://all", AWS_ENDPOINT_URL_SQS="http://sqs:4566/")
+    assert found is not None
+    assert found.origin("sqs") == "http://sqs:4566"
+    assert found.origin("lambda") == "http://all"
+    alone = whereabouts(AWS_ENDPOINT_URL_SQS="http://sqs:4566")
+    assert alone is not None
+    assert alone.origin("dynamodb") == "https://dynamodb.eu-west-1.amazonaws.com"
 
 
 def test_the_trace_is_the_one_of_the_moment() -> None:

@@ -19,7 +19,6 @@ _OF_LAMBDA = frozenset(
         "AWS_CA_BUNDLE",
         "AWS_DEFAULT_REGION",
         "AWS_EC2_METADATA_DISABLED",
-        "AWS_ENDPOINT_URL",
         "AWS_EXECUTION_ENV",
         "AWS_REGION",
         "AWS_SECRET_ACCESS_KEY",
@@ -31,6 +30,7 @@ _OF_LAMBDA = frozenset(
     }
 )
 _OF_LAMBDA_BEGIN = "AWS_LAMBDA_"
+_ENDPOINT = "AWS_ENDPOINT_URL"
 # botocore heeds these, and those that end with _PROXY.
 _READ_BY_BOTOCORE = ("AWS_", "BOTO")
 
@@ -56,23 +56,24 @@ class Keys(NamedTuple):
 class Whereabouts:
     """Where a function runs, as whom, and when.
 
-    `suffix` ends the names of the region's endpoints; `endpoint` is the URL of all services, if
-    they have one of their own, and `bundle` the file of the certificates to trust, if not the usual
-    ones. `now` is the time in UTC, without a zone. `trace` is the header by which Lambda finds
-    loops, empty if there is none.
+    `suffix` ends the names of the region's endpoints; `endpoints` are URLs of one's own, by
+    service, and by "" for all services. `bundle` is the file of the certificates to trust, if not
+    the usual ones. `now` is the time in UTC, without a zone. `trace` is the header by which Lambda
+    finds loops, empty if there is none.
     """
 
     region: str
     suffix: str
     keys: Keys = field(repr=False)
-    endpoint: str
+    endpoints: Mapping[str, str]
     bundle: str
     now: Callable[[], datetime] = field(repr=False)
     trace: Callable[[], str] = field(repr=False)
 
     def origin(self, service: str) -> str:
         """The beginning of a service's URLs."""
-        return self.endpoint or f"https://{service}.{self.region}.{self.suffix}"
+        own = self.endpoints.get(service) or self.endpoints.get("")
+        return own or f"https://{service}.{self.region}.{self.suffix}"
 
 
 def whereabouts_from(
@@ -90,10 +91,15 @@ def whereabouts_from(
     )
     region = environment.get("AWS_DEFAULT_REGION", "")
     suffix = next((suffix for form, suffix in _SUFFIXES if form.fullmatch(region)), "")
-    endpoint = environment.get("AWS_ENDPOINT_URL", "").removesuffix("/")
+    endpoints = {
+        name.removeprefix(_ENDPOINT).removeprefix("_").lower(): url.removesuffix("/")
+        for name, url in environment.items()
+        if name.startswith(_ENDPOINT)
+    }
     bundle = environment.get("AWS_CA_BUNDLE") or environment.get("REQUESTS_CA_BUNDLE") or ""
     in_lambda = environment.get("AWS_LAMBDA_INITIALIZATION_TYPE") in _STARTS
-    if not (in_lambda and keys.access_key and keys.secret_key and suffix and _is_plain(endpoint)):
+    has_keys = bool(keys.access_key and keys.secret_key)
+    if not (in_lambda and has_keys and suffix and all(map(_is_plain, endpoints.values()))):
         return None
     if any(map(_says_otherwise, environment)):
         return None
@@ -106,13 +112,13 @@ def whereabouts_from(
     def now() -> datetime:
         return datetime.fromtimestamp(clock(), UTC).replace(tzinfo=None)
 
-    return Whereabouts(region, suffix, keys, endpoint, bundle, now, trace)
+    return Whereabouts(region, suffix, keys, endpoints, bundle, now, trace)
 
 
 def _says_otherwise(name: str) -> bool:
     """True if a variable may send requests another way."""
     name = name.upper()
-    ordinary = name in _OF_LAMBDA or name.startswith(_OF_LAMBDA_BEGIN)
+    ordinary = name in _OF_LAMBDA or name.startswith((_OF_LAMBDA_BEGIN, _ENDPOINT))
     read = name.startswith(_READ_BY_BOTOCORE) or name.endswith("_PROXY")
     return read and not ordinary
 
