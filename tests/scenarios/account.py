@@ -20,7 +20,7 @@ import traceback
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -611,32 +611,6 @@ class Client:
             return attribute(**arguments)
 
         return call
-
-
-@dataclass
-class InTurn:
-    """A thread pool without threads."""
-
-    max_workers: int = 1
-    results: list[Any] = field(default_factory=list)
-
-    def __enter__(self) -> InTurn:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        return None
-
-    def submit(self, call: Callable[..., Any], *arguments: Any) -> Any:
-        try:
-            result = call(*arguments)
-        except Exception as error:
-            failed = error
-            return SimpleNamespace(result=lambda: _raise(failed))
-        return SimpleNamespace(result=lambda: result)
-
-
-def _raise(error: Exception) -> None:
-    raise error
 
 
 def _tag(resource: Mapping[str, Any], key: str) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import boto3
@@ -13,7 +13,7 @@ from deadletter.aws import consumer_clients, sdk
 from deadletter.aws.wiring import world
 from tests.infra.conftest import Synthesize, synthesize
 from tests.infra.templates import Synthesis
-from tests.scenarios.account import Account, Client, InTurn
+from tests.scenarios.account import Account, Client
 from tests.scenarios.figures import FIGURES, Figures
 from tests.scenarios.stage import Stage
 
@@ -104,10 +104,14 @@ def in_memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     monkeypatch.setattr(sdk, "client", client)
     monkeypatch.setattr(boto3, "client", client)
-    monkeypatch.setattr(world, "ThreadPoolExecutor", InTurn)
+    monkeypatch.setattr(world.CallingThreads, "__call__", _in_turn)
     _forget_clients()
     yield
     _forget_clients()
+
+
+def _in_turn(_threads: object, calls: Sequence[Callable[[], Any]], /) -> list[Any]:
+    return [call() for call in calls]
 
 
 def _forget_clients() -> None:
