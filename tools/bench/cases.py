@@ -59,6 +59,11 @@ UNPACED: Mapping[str, Any] = {
 }
 DEFAULT_PACE: Mapping[str, Any] = {**UNPACED, "rate": 50.0, "burst": 500}
 
+HOUR_OF_BACKOFF: Mapping[str, Any] = {
+    **UNPACED,
+    "policy": {"backoff": {"base": 3600, "floor": 3600, "cap": 3600}},
+}
+
 BATCHED = ("SendMessageBatch", "DeleteMessageBatch", "ChangeMessageVisibilityBatch")
 
 
@@ -186,7 +191,6 @@ def rule(name: str, tenant: str, action: str, **more: Any) -> dict[str, Any]:
     }
 
 
-WAITING_RULES = [rule("later", "t0", "DELAYED_REDRIVE", delay_seconds=3600)]
 IDLE_RULES = [rule(f"idle-{n}", f"no-such-tenant-{n}", "QUARANTINE") for n in range(20)]
 MATCHING_RULES = [rule(f"slow-{n}", f"t{n}", "DELAYED_REDRIVE", delay_seconds=60) for n in range(3)]
 DEDICATED = ("d1", "d2", "d3")
@@ -291,9 +295,13 @@ def standing() -> Iterator[Drained]:
 
 
 def room() -> Iterator[Drained]:
-    conditions = _conditions(COUNTED, tenants=1)
-    rules = [*IDLE_RULES, *WAITING_RULES]
-    yield from _ours("room", conditions, rules=rules, waits=True, is_counted_from_wait=True)
+    yield from _ours(
+        "room",
+        _conditions(COUNTED),
+        pipeline=HOUR_OF_BACKOFF,
+        waits=True,
+        is_counted_from_wait=True,
+    )
 
 
 def groups() -> Iterator[Drained]:

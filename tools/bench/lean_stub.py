@@ -86,7 +86,7 @@ class Spent:
     """What was asked of the stub. Seconds are those of its clock.
 
     `sqs` and `dynamodb` are requests by action, `billed` SQS requests by 64 KB; `seconds` are
-    those from the first receive to the last delete.
+    those from the first receive to the last send or delete.
     """
 
     sqs: Mapping[str, int]
@@ -158,7 +158,7 @@ class LeanStub:
         self._ask("skip", seconds=seconds)
 
     def reset(self) -> None:
-        """Count from now on."""
+        """Count from now on; the time begins with the next request, whatever it is."""
         self._ask("reset")
 
     def put_items(self, table: str, items: Sequence[Mapping[str, Any]]) -> None:
@@ -250,6 +250,7 @@ class _LeanServer:
         self._billed = self._empty = 0
         self._ledger_units = 0.0
         self._first: float | None = None
+        self._begins_with_any = False
         self._last = self._skipped = 0.0
         self._store = MemoryDynamoDB(self.now)
         create_tables(self._store)
@@ -281,6 +282,8 @@ class _LeanServer:
         await asyncio.sleep(self.half_way())
         counter = self._sqs if service == "AmazonSQS" else self._dynamodb
         counter[action] += 1
+        if self._first is None and (self._begins_with_any or action == "ReceiveMessage"):
+            self._first = self._unskipped()
         if self._random.random() < self._conditions.throttles.get(action, 0.0):
             text = _error("ThrottlingException", "Rate exceeded")
             status = 400
@@ -376,8 +379,6 @@ class _LeanServer:
         }
 
     async def _receive(self, name: str, request: dict[str, Any]) -> str:
-        if self._first is None:
-            self._first = self._unskipped()
         if name.removesuffix(FIFO) != SOURCE:
             return "{}"
         wanted = int(request.get("MaxNumberOfMessages", 1))
@@ -487,7 +488,7 @@ class _LeanServer:
         self._billed = self._empty = 0
         self._ledger_units = 0.0
         self._consumed = self._store.consumed
-        self._first = self._unskipped()
+        self._first, self._begins_with_any = None, True
         return {}
 
     def _control_put_items(self, table: str, items: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -50,7 +50,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "lambdas"))
 from tools.bench import cases
 from tools.bench.chart import Chart, Curve, charts
 from tools.bench.figures import Drained, Started, goals, transports
-from tools.bench.record import Occasion, read_record
+from tools.bench.record import Occasion, Record, read_record
 
 ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build"
@@ -140,21 +140,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(_HEAD, flush=True)
     began = time.monotonic()
     path = BUILD / "bench.json"
-    record, rows = read_record(path), []
+    record, now = read_record(path), Record()
     BUILD.mkdir(exist_ok=True)
     for name in names:
         found, of_case = measured(name, began)
-        record = record.with_case(name, of_case, found)
+        record, now = (kept.with_case(name, of_case, found) for kept in (record, now))
         path.write_text(record.to_json())
-        rows += [row for row in found if isinstance(row, Drained)]
     print(
         f"\n{'figure to reach':<52} {'goal':<12} " + " ".join(f"{t:>9}    " for t in transports())
     )
-    for goal in goals(record.rows, record.starts):
+    for goal in goals(now.rows, now.starts):
         if goal.measured:
             print(goal)
     (BUILD / "bench.svg").write_text(picture(record.rows))
-    wrong = faults(rows)
+    wrong = faults(now.rows)
     for fault in wrong:
         print(fault, file=sys.stderr)
     return 1 if wrong else 0

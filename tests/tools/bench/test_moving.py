@@ -325,7 +325,7 @@ def test_fifo_letters_and_letters_that_wait_arrive_in_order_when_time_has_passed
         "room",
         "deadletter",
         replace(FEW, letters=LetterSeries(number=40, body_bytes=200, tenants=1)),
-        rules=cases.WAITING_RULES,
+        pipeline=cases.HOUR_OF_BACKOFF,
         waits=True,
         is_counted_from_wait=True,
     )
