@@ -101,6 +101,15 @@ ANSWERS = {
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n1;a=b\r\n}\r\n0\r\n\r\n",
         Received(200, {"transfer-encoding": "chunked"}, b"{}"),
     ),
+    "more than comes at once": (
+        b"HTTP/1.1 200 OK\r\nContent-Length: 200000\r\n\r\n" + b"x" * 200_000,
+        Received(200, {"content-length": "200000"}, b"x" * 200_000),
+    ),
+    "a long head": (
+        b"HTTP/1.1 200 OK\r\na: %b\r\nb: %b\r\nContent-Length: 2\r\n\r\n{}"
+        % (b"x" * 60_000, b"y" * 60_000),
+        Received(200, {"a": "x" * 60_000, "b": "y" * 60_000, "content-length": "2"}, b"{}"),
+    ),
     "until the end": (b"HTTP/1.1 500 Oh\r\n\r\n{}", Received(500, {}, b"{}")),
     "no content": (b"HTTP/1.1 204 None\r\n\r\n", Received(204, {}, b"")),
     "continue": (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import select
 import socket
 import ssl
@@ -9,7 +10,7 @@ import weakref
 from collections.abc import Mapping
 from functools import cache
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from botocore.exceptions import (
@@ -22,6 +23,9 @@ from botocore.exceptions import (
 
 _LONGEST_LINE = 65_536
 _MOST_HEADERS = 100
+_MOST_AT_ONCE = 65_536
+_OK = b"HTTP/1.1 200 "
+_END_OF_HEAD = b"\r\n\r\n"
 _FIRST_FINAL = 200
 _BODILESS = frozenset({204, 304})
 
@@ -142,11 +146,72 @@ class _Connection:
         """The answer, and whether the connection stays open."""
         self._socket.sendall(request)
         # What one answer has too much must not begin the next one.
-        with self._socket.makefile("rb") as reader:
+        first = self._socket.recv(_MOST_AT_ONCE)
+        ordinary = _ordinary_answer(first, self._socket)
+        if ordinary is not None:
+            return ordinary
+        with io.BufferedReader(_Begun(first, self._socket)) as reader:
             return _answer(reader)
 
     def close(self) -> None:
         self._connection.close()
+
+
+class _Begun(io.RawIOBase):
+    """What a socket brings, after what it has brought already."""
+
+    def __init__(self, first: bytes, rest: socket.socket) -> None:
+        self._first = first
+        self._rest = rest
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        if not self._first:
+            return self._rest.recv_into(buffer)
+        size = min(len(buffer), len(self._first))
+        buffer[:size] = self._first[:size]
+        self._first = self._first[size:]
+        return size
+
+
+def _ordinary_answer(first: bytes, rest: socket.socket) -> tuple[Received, bool] | None:
+    """An answer as AWS gives nearly all, which begins with `first`; None for any other.
+
+    Its head has come whole, and says how long the body is. Nothing is taken from `rest` for
+    another one.
+    """
+    end = first.find(_END_OF_HEAD)
+    if end < 0 or not first.startswith(_OK):
+        return None
+    [_, *lines] = first[:end].decode("latin-1").split("\r\n")
+    if len(lines) > _MOST_HEADERS or first.count(b"\n", 0, end) != len(lines):
+        return None
+    headers = {}
+    for line in lines:
+        name, _, value = line.partition(":")
+        headers[name.lower()] = value.strip()
+    length = headers.get("content-length", "")
+    if not length.isdecimal() or "transfer-encoding" in headers:
+        return None
+    start = end + len(_END_OF_HEAD)
+    body = first[start : start + int(length)]
+    missing = int(length) - len(body)
+    if missing:
+        body += _from(rest, missing)
+    return Received(200, headers, body), headers.get("connection", "").lower() != "close"
+
+
+def _from(connection: socket.socket, size: int) -> bytes:
+    data = bytearray(size)
+    view = memoryview(data)
+    while view:
+        received = connection.recv_into(view)
+        if not received:
+            raise HTTPException("the answer is cut off")
+        view = view[received:]
+    return bytes(data)
 
 
 def _close_all(connections: list[_Connection]) -> None:

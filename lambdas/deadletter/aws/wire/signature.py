@@ -55,9 +55,19 @@ class Signer:
         `moment` is like 20261123T193000Z, `path` is encoded as in the signature, and `headers`
         are those to sign, with names in small letters.
         """
-        names = sorted(headers)
-        lines = "".join(f"{name}:{' '.join(headers[name].split())}\n" for name in names)
-        signed = ";".join(names)
+        return self.of_lines(access_key, secret_key, moment, path, *lines_of(headers), body)
+
+    def of_lines(
+        self,
+        access_key: str,
+        secret_key: str,
+        moment: str,
+        path: str,
+        signed: str,
+        lines: str,
+        body: bytes,
+    ) -> str:
+        """The same for headers in the form of `lines_of`."""
         request = f"POST\n{path}\n\n{lines}\n{signed}\n{sha256(body).hexdigest()}"
         scope = f"{moment[:8]}/{self.region}/{self.service}/{_END}"
         text = f"{ALGORITHM}\n{moment}\n{scope}\n{sha256(request.encode()).hexdigest()}"
@@ -77,6 +87,13 @@ class Signer:
             self._keys.clear()
             self._keys[secret_key, day] = key
         return key
+
+
+def lines_of(headers: Mapping[str, str]) -> tuple[str, str]:
+    """The names of headers, and their lines as they are signed."""
+    names = sorted(headers)
+    lines = "".join(f"{name}:{' '.join(headers[name].split())}\n" for name in names)
+    return ";".join(names), lines
 
 
 def _digest(key: bytes, text: str) -> bytes:
