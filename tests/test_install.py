@@ -246,6 +246,21 @@ def operators(asked: Requirement) -> list[str]:
     return [each.operator for each in asked.specifier]
 
 
+def test_the_wheel_holds_what_zips_and_templates_are_made_of(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        there = {Path(name) for name in archive.namelist()}
+    packaged = Path("deadletter_cdk", "packaged")
+    schemas = [packaged / f"{name}.schema.json" for name in ("settings", "events")]
+    machines = [packaged / "statemachines" / file.name for file in files.STATE_MACHINES.iterdir()]
+    handlers = [packaged / "handlers" / file.name for file in files.HANDLERS.glob("*.py")]
+    others = [packaged / "wheels" / file.name for file in asset.wheels().values()]
+    assert {*schemas, *machines, *handlers, *others} <= there
+    assert {path.parts[0] for path in there} == {
+        *("deadletter", "deadletter_cdk", "deadletter_console"),
+        f"deadletter-{PROJECT['version']}.dist-info",
+    }
+
+
 def test_the_wheel_is_small(wheel: Path) -> None:
     assert wheel.stat().st_size <= LARGEST_WHEEL
 
@@ -283,6 +298,16 @@ def test_pip_is_asked_for_only_where_something_has_to_be_fetched(
     program = "import hatchling.build as b; print(b.get_requires_for_build_wheel())"
     for sources, needed in ((unpacked, "[]\n"), (without_wheels, "['pip>=23']\n")):
         assert run([sys.executable, "-c", program], sources).stdout == needed
+
+
+def test_an_editable_install_uses_the_checkout_alone(tmp_path: Path) -> None:
+    program = "import sys, hatchling.build as b; print(b.build_editable(sys.argv[1]))"
+    done = run([sys.executable, "-c", program, tmp_path], ROOT)
+    with zipfile.ZipFile(tmp_path / done.stdout.strip()) as archive:
+        tops = {name.partition("/")[0] for name in archive.namelist()}
+        paths = archive.read("_deadletter.pth").decode().split()
+    assert tops == {"_deadletter.pth", f"deadletter-{PROJECT['version']}.dist-info"}
+    assert paths == [str(ROOT), str(ROOT / "lambdas"), str(ROOT / "tools" / "editable")]
 
 
 @pytest.mark.long

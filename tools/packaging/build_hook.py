@@ -15,8 +15,11 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-# The folder of the wheel that infra/files.py knows.
-INSIDE = "deadletter_cdk/packaged/wheels"
+# The folder of our wheel that infra/files.py knows.
+PACKAGED = "deadletter_cdk/packaged"
+
+# What else goes there beside the folders that pyproject.toml names.
+FILES = ("lambdas/requirements.txt", "docs/events.schema.json", "docs/settings.schema.json")
 
 
 class FunctionsWheels(BuildHookInterface[Any]):
@@ -33,12 +36,14 @@ class FunctionsWheels(BuildHookInterface[Any]):
         # An editable install uses the checkout as it is.
         if version == "editable":
             return
-        found = self._present()
         if self.target_name == "sdist":
-            folder = "build/wheels"
+            included = {str(wheel): f"build/wheels/{wheel.name}" for wheel in self._present()}
         else:
-            folder, found = INSIDE, found or self._fetched()
-        build_data["force_include"] |= {str(wheel): f"{folder}/{wheel.name}" for wheel in found}
+            wheels = self._present() or self._fetched()
+            included = {str(wheel): f"{PACKAGED}/wheels/{wheel.name}" for wheel in wheels}
+            for file in map(Path, FILES):
+                included[str(Path(self.root) / file)] = f"{PACKAGED}/{file.name}"
+        build_data["force_include"] |= included
 
     def finalize(self, *_: object) -> None:
         if self._fetching:
