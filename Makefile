@@ -133,8 +133,6 @@ bench-parts: $(READY) ## What single parts cost: rules, hostile messages, the li
 	$(BIN)/python -m tools.bench.command_line
 	$(BIN)/python -m tools.bench.groups
 	$(BIN)/python -m tools.bench.webhooks
-	$(BIN)/python -m tools.bench.redriver
-	$(BIN)/python -m tools.bench.waiting_room
 	$(BIN)/python -m tools.bench.replay snapshot freezing
 	$(BIN)/python -m tests.replay.figures costs outage workers
 

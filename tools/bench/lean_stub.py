@@ -1,9 +1,9 @@
 """SQS and DynamoDB over HTTP in one cheap process: `python -m tools.bench.lean_stub`.
 
-`tools.bench.sqs_stub` is strict, this one is fast: on two shared cores a stub that is slow
-measures itself. SQS is one source queue of numbered letters (`tools.bench.lean_queue`) and any
-other queues, whose messages are only checked and counted. DynamoDB is the strict fake in memory,
-and before it a ledger that has a row for each letter without keeping one.
+It is fast rather than strict: on two shared cores a stub that is slow measures itself. SQS is one
+source queue of numbered letters (`tools.bench.lean_queue`) and any other queues, whose messages are
+only checked and counted. DynamoDB is the strict fake in memory, and before it a ledger that has a
+row for each letter without keeping one.
 
 latency   each answer takes `latency` seconds times 0.5 to 1.5, drawn from a seeded random
 receives  ten from a full queue; with `uneven` 1 to 10, drawn evenly

@@ -1,9 +1,9 @@
 """What the snapshot of a replay run costs: `python -m tools.bench.replay [case ...] [--json]`.
 
-The production snapshot and freeze with their production clients; SQS is the stub of the redriver's
-bench (10 ms latency with jitter, in a process of its own), DynamoDB and S3 are the strict fakes
-in memory, and the router is a function in memory. Each letter is in the manifest at the end, or
-the bench fails.
+The production snapshot and freeze with their production clients; SQS is the stub
+(`tools.bench.lean_stub`: 10 ms latency with jitter, in a process of its own), DynamoDB and S3 are
+the strict fakes in memory, and the router is a function in memory. Each letter is in the manifest
+at the end, or the bench fails.
 
 case      letters, settings                              figure to reach
 snapshot  10,000 of a DLQ, one thread and then four      40 s with one thread, freeze included
@@ -52,8 +52,9 @@ from deadletter.routing.router import LaneAnswer, Question, RouterAnswer
 from deadletter.routing.selection import Pick, Selection
 from deadletter.settings.resources import Resources
 from deadletter.testing.fakes import MemoryDynamoDB
-from tools.bench.redriver import UNPACED, Bench
-from tools.bench.sqs_stub import SqsStub
+from tools.bench.lean_queue import LetterSeries
+from tools.bench.lean_stub import Conditions, LeanStub
+from tools.bench.memory_pipeline import UNPACED, PipelineInMemory
 from tools.bench.tables import create_tables
 
 LETTERS = 10_000
@@ -98,13 +99,12 @@ class CaseFigures:
     wrong: Sequence[str] = ()
 
 
-class SnapshotBench(Bench):
+class SnapshotBench(PipelineInMemory):
     """One pipeline with its own queues and tables, and the snapshot of its DLQ."""
 
     def take(self, case: str, letters: int) -> SnapshotCosts:
-        """Fill the DLQ and take all of it into a run's custody."""
-        self._stub.fill(self.dlq, letters)
-        self._stub.reset_counts()
+        """Take all letters of the DLQ into a run's custody."""
+        self._stub.reset()
         plan = ReplayPlan(pipeline=self._pipeline.name)
         parts = (self._pipeline, self._resources, self._clients, self._world)
         began = time.monotonic()
@@ -123,7 +123,7 @@ class SnapshotBench(Bench):
             letters=letters,
             seconds=moved - began,
             freeze_seconds=frozen - moved,
-            sqs_calls=self._stub.counts().total / letters,
+            sqs_calls=self._stub.spent().sqs_calls / letters,
             writes=self._dynamodb.writes / letters,
         )
 
@@ -131,7 +131,7 @@ class SnapshotBench(Bench):
 def snapshot() -> CaseFigures:
     figures = []
     for workers in (1, 4):
-        with SqsStub() as stub:
+        with LeanStub(Conditions(letters=LetterSeries(number=LETTERS))) as stub:
             bench = SnapshotBench(stub, replace(UNPACED, workers=workers))
             figures.append(bench.take(f"snapshot, {workers} threads", LETTERS))
     seconds = figures[0].seconds + figures[0].freeze_seconds

@@ -14,7 +14,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from infra import dashboard_costs
-from tools.bench import cases, moving, page, prices
+from tools.bench import cases, moving, page, prices, replay
 from tools.bench.chart import Chart, Curve, charts
 from tools.bench.figures import Drained, FigureGoal, Medians, Started, goals
 from tools.bench.lean_queue import Audited, LetterSeries
@@ -357,3 +357,11 @@ def test_a_peer_is_told_the_queues_and_knows_whether_it_is_installed(tmp_path: P
     assert peer.command("http://stub", "a", "b") == [
         *("run", str(tmp_path / "tool"), "http://stub", "a", "b", "7"),
     ]
+
+
+def test_a_snapshot_of_the_stubs_queue_has_every_letter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replay, "LETTERS", 30)
+    alone, in_threads = replay.snapshot().figures
+    assert alone.letters == in_threads.letters == 30
+    assert alone.sqs_calls >= 0.2
+    assert alone.writes >= 1.0
