@@ -17,13 +17,13 @@ from deadletter.redrive.journal import ROOM, Intent, Plan, key_of
 from deadletter.redrive.known_intents import KnownIntents
 from deadletter.redrive.letters_in_hand import LettersInHand
 from deadletter.redrive.mover import Left
-from deadletter.redrive.order import Order
+from deadletter.redrive.order import MAIN, Order
 from deadletter.redrive.queue_worker import MOST_BYTES, QueueWorker
 from deadletter.redrive.report import Tally
 from deadletter.redrive.run_limits import RunLimits, RunStopped
 from deadletter.redrive.token_bucket import RateLimiter, TokenBucket
 from deadletter.redrive.waiting_room import Wait
-from deadletter.routing.decision import Decision, Hold, Park, Redrive
+from deadletter.routing.decision import Decision, Divert, Hold, Park, Redrive
 from deadletter.routing.router import Verdict
 from deadletter.settings.pipeline import Pipeline
 from deadletter.testing.clock import START, Clock
@@ -134,6 +134,9 @@ class Bench:
             [order.received for order in orders if order.copy in self.stays],
             [order.received for order in orders if order.copy in self.unanswered],
         )
+
+    def target_of(self, decision: Decision) -> str:
+        return f"dedicated:{decision.queue}" if isinstance(decision, Divert) else MAIN
 
     def confirmation_of(self, copy: str) -> Confirmation | None:
         return Confirmation(copy, "this run") if copy in self.sent_by_run else None
@@ -423,3 +426,65 @@ def test_letters_too_large_for_more_chunks_get_no_more() -> None:
     of_a_chunk = MOST_BYTES // 8 // 100
     assert under_way_after(WINDOW + 1, "x" * (of_a_chunk - 1000)) == 8
     assert under_way_after(WINDOW + 1, "x" * (of_a_chunk + 1000)) == 4
+
+
+def turn_of(bench: Bench, *letters: str) -> None:
+    bench.polls.append([received(copy) for copy in letters])
+    bench.run.expect(10_000)
+    bench.worker.take_turn(len(letters))
+
+
+def test_letters_that_wait_for_their_batch_stay_in_hand_and_go_with_the_next_chunk() -> None:
+    bench = Bench()
+    turn_of(bench, *"abc")
+    assert bench.moved == []
+    assert bench.known.take("abc") == set(), "another worker must not get one of them"
+    assert not bench.worker.is_done
+    turn_of(bench, *"defghijk")
+    assert bench.moved == list("abcdefghij")
+    assert bench.known.take("abcdefghijk") == set("abcdefghij")
+
+
+def test_letters_that_wait_for_their_batch_are_given_back_at_the_end_of_a_run() -> None:
+    bench = Bench()
+    turn_of(bench, *"abc")
+    bench.worker.release()
+    assert (bench.moved, bench.left) == ([], list("abc"))
+    bench.worker.release()
+    assert bench.left == list("abc")
+
+
+def test_an_empty_queue_ends_the_wait_without_another_poll() -> None:
+    bench = Bench()
+    turn_of(bench, *"abc")
+    polls = len(bench.asked)
+    bench.run.note_chunk(0)
+    bench.run.note_chunk(0)
+    bench.worker.take_turn(100)
+    assert bench.moved == list("abc")
+    assert bench.worker.is_done
+    assert len(bench.asked) == polls
+
+
+def test_letters_that_wait_for_their_batch_are_paid_for_once() -> None:
+    bench = Bench()
+    turn_of(bench, *"abc")
+    assert bench.spent == 3
+    turn_of(bench, *"defghij")
+    assert (len(bench.moved), bench.spent) == (10, 10)
+
+
+@pytest.mark.parametrize("why", ["fifo", "pace", "unknown depth", "short queue"])
+def test_no_letter_waits_where_no_full_chunk_follows(why: str) -> None:
+    bench = Bench(fifo=why == "fifo", tokens=50.0 if why == "pace" else 500.0)
+    bench.polls.append([received(copy) for copy in "abc"])
+    if why != "unknown depth":
+        bench.run.expect(50 if why == "short queue" else 10_000)
+    bench.worker.take_turn(3)
+    assert bench.moved == list("abc")
+
+
+def test_a_letter_that_may_have_been_sent_does_not_wait_for_its_batch() -> None:
+    bench = Bench(journal=ReadJournal([planned("a")]))
+    turn_of(bench, *"a")
+    assert bench.moved == ["a"]

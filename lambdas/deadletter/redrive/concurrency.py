@@ -68,7 +68,7 @@ class ChunksInFlight:
     """
 
     def __init__(self, first: int, most: int) -> None:
-        self._first = first
+        self.first = first
         self._most = max(first, most)
         self._lock = threading.Lock()
         self._chunks = first
@@ -99,7 +99,7 @@ class ChunksInFlight:
     def fall_back(self) -> None:
         """There is no memory for so many."""
         with self._lock:
-            self._change_to(self._first)
+            self._change_to(self.first)
 
     def _judge(self, speed: float, *, may_grow: bool) -> None:
         chunks, before = self._chunks, self._before
@@ -114,7 +114,7 @@ class ChunksInFlight:
                 return
             self._before = chunks, speed
         elif speed < TOO_SLOW * before[1]:
-            self._change_to(max(self._first, chunks // 2))
+            self._change_to(max(self.first, chunks // 2))
             return
         if self._settled:
             self._settled -= 1

@@ -19,6 +19,7 @@ from deadletter.redrive.receiving import ChunkReceiver
 from deadletter.redrive.redriver_setup import RedriverSetup
 from deadletter.redrive.router_client import MAX_REQUEST, RouterClient, VerdictSource, orders
 from deadletter.redrive.run_limits import RunLimits, RunStopped
+from deadletter.redrive.sending import UnfilledBatches
 from deadletter.routing.decision import Redrive
 
 MOST_LEFT = 20_000
@@ -70,6 +71,8 @@ class QueueWorker:
         self._stopped_groups: set[str] = set()
         # The letters of the present chunk that intents of earlier runs name.
         self._on_record: set[str] = set()
+        self._unfilled = UnfilledBatches(run.clock, setup.mover.target_of)
+        self._letters_come = False
         self._is_warm = False
 
     @property
@@ -79,7 +82,7 @@ class QueueWorker:
     @property
     def is_done(self) -> bool:
         """Whether the queue is empty, as far as the polls of the run's workers can tell."""
-        return self._run.queue_is_empty and not self._in_hand
+        return self._run.queue_is_empty and not self._in_hand and not self._unfilled
 
     def take_turn(self, letters: int) -> None:
         """Receive and move up to so many letters. Raises the errors of ENDS_A_RUN."""
@@ -87,12 +90,17 @@ class QueueWorker:
         while not self.is_done and self.taken < end:
             if len(self._run.left) >= MOST_LEFT:
                 raise RunStopped(f"{len(self._run.left)} letters had to be left in place")
+            if self._run.queue_is_empty and not self._in_hand:
+                self._move(())
+                continue
             granted = self._run.permission(min(MAX_PLANS, end - self.taken))
             began, under_way = self._run.clock(), self._run.chunks.chunks
             chunk = self.receive_chunk(granted, self._in_hand)
             self.taken += len(chunk)
-            sent = self._move(chunk) if chunk else 0
-            self._run.give_back(granted - sent)
+            paid_before = self._paid
+            sent = self._move(chunk) if chunk or self._unfilled else 0
+            # What waits for its batch keeps its permission.
+            self._run.give_back(granted - sent - self._paid + paid_before)
             # After the move: the next letters of its FIFO groups may only be visible now.
             self._run.note_chunk(len(chunk))
             if len(chunk) == MAX_PLANS:
@@ -111,8 +119,20 @@ class QueueWorker:
 
     def release(self) -> None:
         """Give back the letters in hand."""
-        self._release(list(self._in_hand))
+        waiting = [order.received for order in self._unfilled.orders]
+        self._release([*self._in_hand, *waiting])
         self._in_hand.clear()
+        self._unfilled.clear()
+
+    @property
+    def _paid(self) -> int:
+        """The letters that wait for their batch, and that the pace has permitted."""
+        return sum(isinstance(order.decision, Redrive) for order in self._unfilled.orders)
+
+    def _may_wait(self, order: Order) -> bool:
+        """Whether a letter may wait for its batch: more come soon, and it has no past."""
+        copy = order.copy
+        return self._letters_come and not order.maybe_sent and copy not in self._on_record
 
     def close(self) -> None:
         """Remove the last intent, unless it has to stay: all its letters are accounted for."""
@@ -133,12 +153,14 @@ class QueueWorker:
         """Move one chunk; returns how many letters went back to the main queue."""
         # SQS may show a letter to two workers of the run at once.
         mine = self._known.take(received.letter.message_id for received in chunk)
+        in_hand = mine | {order.copy for order in self._unfilled.orders}
+        self._letters_come = not self._fifo and bool(chunk) and self._run.has_enough_to_wait
         try:
             return self._move_taken(
                 [received for received in chunk if received.letter.message_id in mine]
             )
         finally:
-            self._known.put_back(mine)
+            self._known.put_back(in_hand - {order.copy for order in self._unfilled.orders})
 
     def _move_taken(self, chunk: Sequence[ReceivedLetter]) -> int:
         try:
@@ -147,6 +169,7 @@ class QueueWorker:
         except BaseException:
             self._release(chunk)
             raise
+        judged = self._unfilled.take(judged, self._may_wait, MAX_PLANS)
         left = self._mover.move_from_queue(self._dlq, judged, self._slot)
         stayed = {received.letter.message_id for received in (*left.stayed, *left.unknown)}
         self._leave(left.stayed)

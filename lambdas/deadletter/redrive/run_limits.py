@@ -232,6 +232,12 @@ class RunLimits:
         return math.ceil(expected / MAX_PLANS)
 
     @property
+    def has_enough_to_wait(self) -> bool:
+        """Whether each worker will soon have another chunk, and a full one."""
+        is_short = self._paced and self._rate_limiter.now.tokens < MAX_PLANS
+        return not is_short and MAX_PLANS * self.chunks.first <= self._expected < math.inf
+
+    @property
     def has_enough_for_more(self) -> bool:
         """Whether pace and queue have enough for twice as many chunks as are under way."""
         is_short = self._paced and self._rate_limiter.now.tokens < MAX_PLANS
