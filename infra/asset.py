@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
@@ -23,8 +25,11 @@ from .refusal import Refused
 RUNTIME = lambda_.Runtime.PYTHON_3_13
 ARCHITECTURE = lambda_.Architecture.ARM_64
 
-# Compiled files contain times and paths: the hash would differ for the same source.
+# Compiled files of this machine contain times and paths: the hash would differ for the same source.
 COMPILED = "__pycache__"
+
+# Where Lambda unpacks the zip: tracebacks name files by it.
+IN_LAMBDA = "/var/task"
 
 # Fakes and pytest fixtures, for the tests of teams: no function imports them.
 TESTING = "deadletter/testing/"
@@ -35,15 +40,21 @@ class Bundle:
     """Fills the folder of a zip on this machine, without Docker.
 
     `contents` maps paths in the zip to files; `wheels` are unpacked beside them. With a `prefix`
-    all of it lies below that folder of the zip.
+    all of it lies below that folder of the zip. `compiled`: Python's compiled files are added.
     """
 
     def __init__(
-        self, contents: Mapping[str, Path], wheels: Iterable[Path], prefix: str = ""
+        self,
+        contents: Mapping[str, Path],
+        wheels: Iterable[Path],
+        prefix: str = "",
+        *,
+        compiled: bool = False,
     ) -> None:
         self._contents = contents
         self._wheels = wheels
         self._prefix = prefix
+        self._compiled = compiled
 
     def try_bundle(self, output_dir: str, *_: object, **__: object) -> bool:
         """Fill `output_dir`. Always True: False would send the CDK to Docker."""
@@ -54,7 +65,25 @@ class Bundle:
             copy = target / path
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, copy)
+        if self._compiled:
+            compile_all(target)
         return True
+
+
+def compile_all(folder: Path) -> None:
+    """Compile the modules in a folder, for a function that starts there.
+
+    A function cannot keep what it compiles: without these files each cold start compiles anew.
+    """
+    options = ("-q", "--invalidation-mode", "unchecked-hash", "-s", str(folder), "-p", IN_LAMBDA)
+    command = [sys.executable, "-m", "compileall", *options, str(folder)]
+    # The order of sets in a file depends on the seed: the same source is to be the same zip.
+    subprocess.run(command, env={"PYTHONHASHSEED": "0"}, check=True)
+
+
+def compiles() -> bool:
+    """True if this Python compiles for the functions': another version's files are not read."""
+    return f"python{sys.version_info.major}.{sys.version_info.minor}" == RUNTIME.name
 
 
 @cache
@@ -102,13 +131,16 @@ def code(scope: Construct) -> lambda_.Code:
     """
     bundled = cdk.Stack.of(scope).bundling_required
     packages = (files.LIBRARY, files.HANDLERS)
+    source = fingerprint(*packages)
     return lambda_.Code.from_asset(
         # The CDK wants a folder that exists; the bundle copies from others, too.
         str(files.HANDLERS),
         asset_hash_type=cdk.AssetHashType.CUSTOM,
-        asset_hash=fingerprint(*packages),
+        asset_hash=f"{source}-compiled" if compiles() else source,
         bundling=cdk.BundlingOptions(
             image=RUNTIME.bundling_image,
-            local=Bundle(contents(*packages), wheels().values() if bundled else ()),
+            local=Bundle(
+                contents(*packages), wheels().values() if bundled else (), compiled=compiles()
+            ),
         ),
     )

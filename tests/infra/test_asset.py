@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -67,7 +69,7 @@ def test_a_change_of_a_fake_is_no_new_zip(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert zip_with("library", library="x = 1") != before
 
 
-def test_it_holds_nothing_compiled_and_nothing_for_one_machine_only(
+def test_it_holds_nothing_compiled_by_this_machine_and_nothing_for_one_machine_only(
     bundled: dict[str, str],
 ) -> None:
     assert [
@@ -78,6 +80,48 @@ def test_it_holds_nothing_compiled_and_nothing_for_one_machine_only(
 def test_it_is_the_same_each_time(bundled: dict[str, str], tmp_path: Path) -> None:
     bundle().try_bundle(str(tmp_path))
     assert laid_out(tmp_path) == bundled
+
+
+def test_a_function_starts_with_compiled_files(tmp_path: Path) -> None:
+    """Compiled for the place where Lambda unpacks them, the same each time, and then used."""
+    listed = {
+        path: file
+        for path, file in asset.contents(files.LIBRARY, files.HANDLERS).items()
+        if path.startswith("deadletter/rules/")
+    }
+    folders = [tmp_path / "one", tmp_path / "two"]
+    for folder in folders:
+        asset.Bundle(listed, (), compiled=True).try_bundle(str(folder))
+    one, two = map(laid_out, folders)
+    assert one == two
+    modules = [path for path in one if path.endswith(".py")]
+    assert len([path for path in one if path.endswith(".pyc")]) == len(modules) > 20
+    # A file that differs is not compiled again: nothing can be written there.
+    wildcard = folders[0] / "deadletter/rules/wildcard.py"
+    [compiled] = wildcard.parent.glob("__pycache__/wildcard.*.pyc")
+    assert b"/var/task/deadletter/rules/wildcard.py" in compiled.read_bytes()
+    assert compiled.read_bytes()[4:8] == (0b01).to_bytes(4, "little")
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_a_zip_is_compiled_by_the_version_that_runs_it(
+    monkeypatch: pytest.MonkeyPatch, same: bool
+) -> None:
+    import aws_cdk as cdk
+
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    runtime = SimpleNamespace(name=version if same else "python2.7")
+    monkeypatch.setattr(asset, "RUNTIME", runtime)
+    assert asset.compiles() is same
+    monkeypatch.undo()
+    keys = set()
+    for compiles in (True, False):
+        monkeypatch.setattr(asset, "compiles", lambda answer=compiles: answer)
+        stack = cdk.Stack(cdk.App(context={"aws:cdk:bundling-stacks": []}), "Stack")
+        location = asset.code(stack).bind(stack).s3_location
+        assert location is not None
+        keys.add(str(stack.resolve(location.object_key)))
+    assert len(keys) == 2
 
 
 def test_another_pin_is_another_zip(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
