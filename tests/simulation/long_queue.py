@@ -15,7 +15,7 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
-from deadletter.redrive import queue_worker
+from deadletter.redrive import concurrency, fair_shares, queue_worker, run_limits
 from deadletter.redrive.mover import Mover
 from deadletter.redrive.receiving import ChunkReceiver
 from deadletter.settings.backoff import Backoff
@@ -33,6 +33,7 @@ ENOUGH_RATE = 1_000.0
 
 SEVERAL_RECEIVES = "waves of several receives"
 CHUNKS_AT_ONCE = "chunks moved beside another one"
+MORE_CHUNKS = "chunks beside those of the first workers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,15 @@ class LongQueueSimulation(ShardsSimulation):
         )
 
     def run(self) -> str:
-        with patch.object(queue_worker, "MAX_PLANS", self._long.chunk), self._watched():
+        with (
+            patch.object(queue_worker, "MAX_PLANS", self._long.chunk),
+            patch.object(run_limits, "MAX_PLANS", self._long.chunk),
+            # A run looks after each chunk whether more of them at once are faster.
+            patch.object(concurrency, "WINDOW", 1),
+            # And takes a turn as often.
+            patch.object(fair_shares, "LARGEST_TURN", self._long.chunk),
+            self._watched(),
+        ):
             return super().run()
 
     # Actors
@@ -122,6 +131,7 @@ class LongQueueSimulation(ShardsSimulation):
         def moved(mover: Any, *rest: Any) -> Any:
             moving[id(mover)] += 1
             self.seen[CHUNKS_AT_ONCE] += moving[id(mover)] > 1
+            self.seen[MORE_CHUNKS] += moving[id(mover)] > self._long.workers
             try:
                 return move(mover, *rest)
             finally:
@@ -187,7 +197,7 @@ def long_shape(seed: int) -> LongShape:
         kinds=random.choice(KINDS),
         letters=random.choice((60, 150, 300)),
         groups=random.choice((3, 40)),
-        chunk=random.choice((20, 30, 100)),
+        chunk=random.choice((20, 20, 30, 100)),
         shards=random.choice((1, 1, 2, 3, 4)),
         backoff=random.choice((NO_WAIT, NO_WAIT, Backoff(base=100, factor=1, cap=100, floor=0))),
         rule=random.choice((None, "DEDICATED_DLQ")),

@@ -10,6 +10,7 @@ from deadletter.redrive.journal import Slot
 from deadletter.redrive.mover import Mover
 from deadletter.redrive.queue_worker import QueueWorker
 from deadletter.redrive.sending import Sender
+from deadletter.redrive.turns import Turns
 from tests.simulation.planting import Bugs, replaced
 
 BUGS = Bugs()
@@ -85,4 +86,19 @@ def _() -> Iterator[None]:
         replaced(QueueWorker, "receive_chunk", make),
         replaced(Mover, "confirmation_of", forgetting),
     ):
+        yield
+
+
+@bug("two threads of a run use one worker")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def worker_of(self: Any, source: str) -> Any:
+            worker = original(self, source)
+            if worker is not None and not worker.is_done:
+                self._idle[source].append(worker)
+            return worker
+
+        return worker_of
+
+    with replaced(Turns, "_worker_of", make):
         yield
