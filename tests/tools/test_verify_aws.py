@@ -25,9 +25,10 @@ from tests.aws.backends import Checked
 from tests.aws.differences import DIFFERENCES
 from tools.verify_aws import __main__ as command
 from tools.verify_aws import page, templates
-from tools.verify_aws.account import PREFIX, AskedAccount, expect, refused
+from tools.verify_aws.account import PREFIX, AskedAccount, expect, refused, zipped
 from tools.verify_aws.check import CHECKS, Check, Differs, Unclear, check, longest
 from tools.verify_aws.checks.events import CASES, ENVELOPE
+from tools.verify_aws.checks.machines import NOTHING
 from tools.verify_aws.claims import SERVICES, claims
 from tools.verify_aws.report import DIFFERS, HOLDS, UNCLEAR, AwsAnswer, VerifyReport
 from tools.verify_aws.run import ask, ask_all
@@ -103,6 +104,8 @@ MOCKED = (
     "lambda",
     "logs",
     "s3",
+    "scheduler",
+    "sns",
     "sqs",
     "ssm",
     "stepfunctions",
@@ -147,7 +150,7 @@ def client() -> Iterator[Callable[[str], Any]]:
 def account(client: Callable[[str], Any]) -> AskedAccount:
     waiting = Waiting()
     return AskedAccount(
-        client, run="test", pause=waiting.pause, clock=waiting.clock, poll_seconds=0
+        client, run="0a1b2c", pause=waiting.pause, clock=waiting.clock, poll_seconds=0
     )
 
 
@@ -243,7 +246,7 @@ def modelled() -> AskedAccount:
     }
     return AskedAccount(
         models.__getitem__,
-        run="test",
+        run="0a1b2c",
         pause=clock.advance,
         clock=lambda: clock.now,
         poll_seconds=0,
@@ -363,7 +366,7 @@ def test_what_a_check_made_is_removed_when_a_person_interrupts(account: AskedAcc
 
 def test_a_stopped_check_gives_up_and_removes_what_it_made(client: Callable[[str], Any]) -> None:
     waited: list[float] = []
-    account = AskedAccount(client, run="test", pause=waited.append, stopped=lambda: True)
+    account = AskedAccount(client, run="0a1b2c", pause=waited.append, stopped=lambda: True)
 
     def waits(account: AskedAccount) -> str:
         account.queue()
@@ -476,16 +479,77 @@ def test_two_checks_cannot_share_a_name() -> None:
             return ""
 
 
-def test_the_sweep_finds_what_a_killed_run_left(account: AskedAccount) -> None:
-    account.queue()
-    account.table()
-    account.role("lambda.amazonaws.com", [{"Effect": "Allow", "Action": "s3:*", "Resource": "*"}])
-    account.client("sqs").create_queue(QueueName="theirs")
+def made(client: Callable[[str], Any], name: str) -> set[str]:
+    """One resource of each kind under a name; the kinds."""
+    client("sqs").create_queue(QueueName=name)
+    client("dynamodb").create_table(
+        TableName=name,
+        KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    allowed = {"Effect": "Allow", "Action": "s3:*", "Resource": "*"}
+    policy = json.dumps({"Version": "2012-10-17", "Statement": [allowed]})
+    role = client("iam").create_role(RoleName=name, AssumeRolePolicyDocument="{}")["Role"]["Arn"]
+    client("iam").put_role_policy(RoleName=name, PolicyName="this", PolicyDocument=policy)
+    client("lambda").create_function(
+        FunctionName=name,
+        Runtime="python3.13",
+        Role=role,
+        Handler="index.handler",
+        Code={"ZipFile": zipped("")},
+    )
+    client("stepfunctions").create_state_machine(
+        name=name, definition=json.dumps(NOTHING), roleArn=role
+    )
+    client("logs").create_log_group(logGroupName=f"/aws/lambda/{name}")
+    client("cloudwatch").put_dashboard(DashboardName=name, DashboardBody='{"widgets":[]}')
+    client("cloudwatch").put_metric_alarm(
+        AlarmName=name,
+        Namespace="x",
+        MetricName="x",
+        Statistic="Sum",
+        Period=60,
+        EvaluationPeriods=1,
+        Threshold=1,
+        ComparisonOperator="GreaterThanThreshold",
+    )
+    client("ssm").put_parameter(Name=name, Value="x", Type="String")
+    client("s3").create_bucket(Bucket=name)
+    client("s3").put_object(Bucket=name, Key="page", Body=b"x")
+    client("sns").create_topic(Name=name)
+    client("scheduler").create_schedule(
+        Name=name,
+        ScheduleExpression="rate(1 minute)",
+        FlexibleTimeWindow={"Mode": "OFF"},
+        Target={"Arn": "arn:aws:lambda:us-east-1:123456789012:function:x", "RoleArn": role},
+    )
+    return {
+        "alarm",
+        "bucket",
+        "dashboard",
+        "function",
+        "log",
+        "parameter",
+        "queue",
+        "role",
+        "schedule",
+        "state",
+        "table",
+        "topic",
+    }
+
+
+def test_the_sweep_removes_what_a_killed_run_left_and_nothing_else(
+    account: AskedAccount, client: Callable[[str], Any]
+) -> None:
+    theirs = f"{PREFIX}-orders"
+    kinds = made(client, account.name())
+    made(client, theirs)
     removed, left = leftovers(account)
-    assert sorted(what.split()[0] for what in removed) == ["queue", "role", "table"]
+    assert {what.split()[0] for what in removed} == kinds
+    assert len(removed) == len(kinds)
     assert left == []
-    theirs = account.client("sqs").list_queues()["QueueUrls"]
-    assert [url.rpartition("/")[2] for url in theirs] == ["theirs"]
 
 
 class Person:
@@ -565,7 +629,7 @@ def test_a_sweep_asks_first_and_says_what_it_removed(
     monkeypatch.setattr(command, "sweep", leftovers)
     assert person.runs("--sweep") == command.USAGE
     assert person.runs("--sweep", "--yes") == command.OK
-    assert f"{PREFIX}-test-left" in person.reads
+    assert f"{PREFIX}-0a1b2c-left" in person.reads
 
 
 def test_the_report_shows_what_aws_said_as_text() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import secrets
 import time
 import zipfile
@@ -17,7 +18,9 @@ from botocore.exceptions import ClientError
 from tools.verify_aws.check import Differs, Stopped, Unclear
 
 PREFIX = "dlq-verify"
-"""What every name begins with that a run makes: `--sweep` finds leftovers by it."""
+"""What every name begins with that a run makes; the run's six letters and digits follow."""
+
+_OURS = re.compile(rf"{PREFIX}-[0-9a-f]{{6}}-")
 
 # Refusals that speak of the person who runs the checks, not of the claim.
 NOT_ALLOWED = {
@@ -298,6 +301,11 @@ def taken(call: Callable[..., Any], **arguments: Any) -> Any:
         if code_of(error) in NOT_ALLOWED:
             raise Unclear(f"not allowed to ask: {error}") from error
         raise Differs(f"{call.__name__} was refused: {error}") from error
+
+
+def is_ours(name: str) -> bool:
+    """True if a run gave this name: a queue `dlq-verify-orders` is somebody else's."""
+    return _OURS.match(name) is not None
 
 
 def new_run() -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from tools.verify_aws.account import GONE, PREFIX, AskedAccount, code_of
+from tools.verify_aws.account import GONE, PREFIX, AskedAccount, code_of, is_ours
 
 Leftover = tuple[str, Callable[[], object]]
 
@@ -42,20 +42,21 @@ def _pages(client: Any, operation: str, member: str, **arguments: Any) -> Iterat
 def _queues(account: AskedAccount) -> Iterator[Leftover]:
     sqs = account.client("sqs")
     for url in _pages(sqs, "list_queues", "QueueUrls", QueueNamePrefix=PREFIX):
-        yield f"queue {url}", lambda url=url: sqs.delete_queue(QueueUrl=url)  # type: ignore[misc]
+        if is_ours(url.rpartition("/")[2]):
+            yield f"queue {url}", lambda url=url: sqs.delete_queue(QueueUrl=url)  # type: ignore[misc]
 
 
 def _tables(account: AskedAccount) -> Iterator[Leftover]:
     dynamodb = account.client("dynamodb")
     for name in _pages(dynamodb, "list_tables", "TableNames"):
-        if name.startswith(PREFIX):
+        if is_ours(name):
             yield f"table {name}", lambda name=name: dynamodb.delete_table(TableName=name)  # type: ignore[misc]
 
 
 def _mappings(account: AskedAccount) -> Iterator[Leftover]:
     function = account.client("lambda")
     for mapping in _pages(function, "list_event_source_mappings", "EventSourceMappings"):
-        if f":{PREFIX}-" in mapping.get("FunctionArn", ""):
+        if is_ours(mapping.get("FunctionArn", "").rpartition(":")[2]):
             yield (
                 f"mapping {mapping['UUID']}",
                 lambda uuid=mapping["UUID"]: function.delete_event_source_mapping(UUID=uuid),  # type: ignore[misc]
@@ -66,7 +67,7 @@ def _functions(account: AskedAccount) -> Iterator[Leftover]:
     function = account.client("lambda")
     for found in _pages(function, "list_functions", "Functions"):
         name = found["FunctionName"]
-        if name.startswith(PREFIX):
+        if is_ours(name):
             yield (
                 f"function {name}",
                 lambda name=name: function.delete_function(FunctionName=name),  # type: ignore[misc]
@@ -76,7 +77,7 @@ def _functions(account: AskedAccount) -> Iterator[Leftover]:
 def _machines(account: AskedAccount) -> Iterator[Leftover]:
     states = account.client("stepfunctions")
     for found in _pages(states, "list_state_machines", "stateMachines"):
-        if found["name"].startswith(PREFIX):
+        if is_ours(found["name"]):
             yield (
                 f"state machine {found['name']}",
                 lambda arn=found["stateMachineArn"]: states.delete_state_machine(  # type: ignore[misc]
@@ -90,21 +91,26 @@ def _log_groups(account: AskedAccount) -> Iterator[Leftover]:
     for prefix in (PREFIX, f"/aws/lambda/{PREFIX}"):
         for group in _pages(logs, "describe_log_groups", "logGroups", logGroupNamePrefix=prefix):
             name = group["logGroupName"]
-            yield f"log group {name}", lambda name=name: logs.delete_log_group(logGroupName=name)  # type: ignore[misc]
+            if is_ours(name.rpartition("/")[2]):
+                yield (
+                    f"log group {name}",
+                    lambda name=name: logs.delete_log_group(logGroupName=name),  # type: ignore[misc]
+                )
 
 
 def _alarms(account: AskedAccount) -> Iterator[Leftover]:
     watch = account.client("cloudwatch")
     for alarm in _pages(watch, "describe_alarms", "MetricAlarms", AlarmNamePrefix=PREFIX):
         name = alarm["AlarmName"]
-        yield f"alarm {name}", lambda name=name: watch.delete_alarms(AlarmNames=[name])  # type: ignore[misc]
+        if is_ours(name):
+            yield f"alarm {name}", lambda name=name: watch.delete_alarms(AlarmNames=[name])  # type: ignore[misc]
 
 
 def _mute_rules(account: AskedAccount) -> Iterator[Leftover]:
     watch = account.client("cloudwatch")
     for rule in _pages(watch, "list_alarm_mute_rules", "AlarmMuteRuleSummaries"):
         name = rule["AlarmMuteRuleArn"].rpartition(":")[2]
-        if name.startswith(PREFIX):
+        if is_ours(name):
             yield (
                 f"mute rule {name}",
                 lambda name=name: watch.delete_alarm_mute_rule(AlarmMuteRuleName=name),  # type: ignore[misc]
@@ -115,7 +121,7 @@ def _topics(account: AskedAccount) -> Iterator[Leftover]:
     sns = account.client("sns")
     for found in _pages(sns, "list_topics", "Topics"):
         arn = found["TopicArn"]
-        if f":{PREFIX}-" in arn:
+        if is_ours(arn.rpartition(":")[2]):
             yield f"topic {arn}", lambda arn=arn: sns.delete_topic(TopicArn=arn)  # type: ignore[misc]
 
 
@@ -123,25 +129,28 @@ def _schedules(account: AskedAccount) -> Iterator[Leftover]:
     scheduler = account.client("scheduler")
     for found in _pages(scheduler, "list_schedules", "Schedules", NamePrefix=PREFIX):
         name = found["Name"]
-        yield f"schedule {name}", lambda name=name: scheduler.delete_schedule(Name=name)  # type: ignore[misc]
+        if is_ours(name):
+            yield f"schedule {name}", lambda name=name: scheduler.delete_schedule(Name=name)  # type: ignore[misc]
 
 
 def _dashboards(account: AskedAccount) -> Iterator[Leftover]:
     watch = account.client("cloudwatch")
     for board in _pages(watch, "list_dashboards", "DashboardEntries", DashboardNamePrefix=PREFIX):
         name = board["DashboardName"]
-        yield (
-            f"dashboard {name}",
-            lambda name=name: watch.delete_dashboards(DashboardNames=[name]),  # type: ignore[misc]
-        )
+        if is_ours(name):
+            yield (
+                f"dashboard {name}",
+                lambda name=name: watch.delete_dashboards(DashboardNames=[name]),  # type: ignore[misc]
+            )
 
 
 def _parameters(account: AskedAccount) -> Iterator[Leftover]:
     ssm = account.client("ssm")
-    chosen = [{"Key": "Name", "Option": "BeginsWith", "Values": [f"/{PREFIX}", PREFIX]}]
+    chosen = [{"Key": "Name", "Option": "BeginsWith", "Values": [PREFIX]}]
     for found in _pages(ssm, "describe_parameters", "Parameters", ParameterFilters=chosen):
         name = found["Name"]
-        yield f"parameter {name}", lambda name=name: ssm.delete_parameter(Name=name)  # type: ignore[misc]
+        if is_ours(name):
+            yield f"parameter {name}", lambda name=name: ssm.delete_parameter(Name=name)  # type: ignore[misc]
 
 
 def _stacks(account: AskedAccount) -> Iterator[Leftover]:
@@ -149,7 +158,7 @@ def _stacks(account: AskedAccount) -> Iterator[Leftover]:
     # The newest first: a stack that imports goes before the one that exports.
     for stack in _pages(formation, "describe_stacks", "Stacks"):
         name = stack["StackName"]
-        if name.startswith(PREFIX):
+        if is_ours(name):
             yield f"stack {name}", lambda name=name: formation.delete_stack(StackName=name)  # type: ignore[misc]
 
 
@@ -163,7 +172,7 @@ def _roles(account: AskedAccount) -> Iterator[Leftover]:
 
     for role in _pages(iam, "list_roles", "Roles"):
         name = role["RoleName"]
-        if name.startswith(PREFIX):
+        if is_ours(name):
             yield f"role {name}", lambda name=name: remove(name)  # type: ignore[misc]
 
 
@@ -177,7 +186,7 @@ def _buckets(account: AskedAccount) -> Iterator[Leftover]:
 
     for bucket in s3.list_buckets().get("Buckets", []):
         name = bucket["Name"]
-        if name.startswith(PREFIX):
+        if is_ours(name):
             yield f"bucket {name}", lambda name=name: remove(name)  # type: ignore[misc]
 
 
