@@ -13,6 +13,8 @@
     registration  how the command line finds all of it
     on_call       the policies of people on call
     permissions   grants to a role: the nouns above offer them as `grant_...`
+    layer         ConsumerLayer, the consumer library for functions of teams
+    asset         the zip of our own functions
 
     settings      the settings, by noun (context reads them, refusal explains a wrong one)
     stacks        the app itself
