@@ -550,6 +550,7 @@ def test_the_sweep_removes_what_a_killed_run_left_and_nothing_else(
     assert {what.split()[0] for what in removed} == kinds
     assert len(removed) == len(kinds)
     assert left == []
+    assert leftovers(account) == ([], []), "what counts as removed is still there"
 
 
 class Person:

@@ -54,7 +54,7 @@ and a name in both lists means one claim. What is in that list alone was never a
 ## The claims
 
 The last column names the check of `make verify-aws`, or how to watch what does not show within an
-hour.
+hour. The sources are AWS's pages; not every address was opened anew for this list (November 2026).
 """
 
 
