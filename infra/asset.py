@@ -6,6 +6,7 @@ Everything it holds is on this machine: no pip runs, and nothing is fetched.
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
@@ -77,8 +78,9 @@ def compile_all(folder: Path) -> None:
     """
     options = ("-q", "--invalidation-mode", "unchecked-hash", "-s", str(folder), "-p", IN_LAMBDA)
     command = [sys.executable, "-m", "compileall", *options, str(folder)]
+    shell = {name: text for name, text in os.environ.items() if not name.startswith("PYTHON")}
     # The order of sets in a file depends on the seed: the same source is to be the same zip.
-    subprocess.run(command, env={"PYTHONHASHSEED": "0"}, check=True)
+    subprocess.run(command, env={**shell, "PYTHONHASHSEED": "0"}, check=True)
 
 
 def compiles() -> bool:

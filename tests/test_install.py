@@ -381,9 +381,11 @@ def test_a_strangers_app_is_synthesized_from_the_wheel_without_pip_or_network(
         key=lambda asset: any(path.startswith("python/") for path in asset),
     )
     # What a checkout deploys, byte for byte.
-    asset.Bundle(asset.contents(files.LIBRARY, files.HANDLERS), asset.wheels().values()).try_bundle(
-        str(tmp_path / "checkout")
-    )
+    asset.Bundle(
+        asset.contents(files.LIBRARY, files.HANDLERS),
+        asset.wheels().values(),
+        compiled=asset.compiles(),
+    ).try_bundle(str(tmp_path / "checkout"))
     assert functions == laid_out(tmp_path / "checkout")
     assert "python/deadletter/consumer/__init__.py" in layer
 
