@@ -163,12 +163,9 @@ class SqsQueue:
         refused = {
             int(failure["Id"]) for failure in answer.get("Failed", []) if failure["SenderFault"]
         }
+        answered = deleted | refused
         return (
-            [
-                received
-                for position, received in enumerate(batch)
-                if position not in deleted | refused
-            ],
+            [received for position, received in enumerate(batch) if position not in answered],
             [batch[position] for position in sorted(refused)],
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from deadletter.contract import PARKED_LANE
 from deadletter.message.queue import ReceivedLetter
@@ -27,10 +27,11 @@ class Order:
     maybe_sent: bool = False
     matched: str | None = None
     shadow_matched: tuple[str, ...] = ()
+    copy: str = field(init=False)
+    """The id of the copy under our lock. It is asked for a dozen times in a move."""
 
-    @property
-    def copy(self) -> str:
-        return self.received.letter.message_id
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "copy", self.received.letter.message_id)
 
     @property
     def group(self) -> str | None:

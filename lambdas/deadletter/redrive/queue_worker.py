@@ -262,7 +262,8 @@ class QueueWorker:
         """Whether SQS says that this letter died in another queue than this pipeline's."""
         died_in = received.letter.source_arn
         foreign = bool(died_in and self._main_arn and died_in != self._main_arn)
-        self._tally.count(Metric.FOREIGN_LETTER, int(foreign))
+        if foreign:
+            self._tally.count(Metric.FOREIGN_LETTER)
         return foreign
 
     def _judge(self, letters: Sequence[ReceivedLetter], maybe_sent: Collection[str]) -> list[Order]:
@@ -279,6 +280,8 @@ class QueueWorker:
         share = self._run.delay_share
         return [
             replace(order, decision=order.shortened(share), maybe_sent=order.copy in maybe_sent)
+            if share < 1 or order.copy in maybe_sent
+            else order
             for order in orders(letters, verdicts)
         ]
 

@@ -229,6 +229,8 @@ def poison(case: Case) -> Decision | None:
     Failures while the dependency was down, while their cause suddenly dominated, or of category
     integration are not counted: what somebody else can repair ends as EXHAUSTED.
     """
+    if len(case.row.since_release) < case.pipeline.poison_lives:
+        return None
     lives = case.row.lives_by_fingerprint(
         lambda failure: failure.category is not Category.INTEGRATION and case.counts(failure)
     )
@@ -299,7 +301,7 @@ def delayed(case: Case) -> Decision:
     """Every other letter goes back, after a rule's delay or after backoff."""
     rule = case.match.rule
     rule_id = rule.rule_id if rule else None
-    what = "no attempt used" if case.is_free else f"attempt {case.attempts_used}"
+    what = "no attempt used" if case.is_free else f"attempt {case.stamp.attempts_used + 1}"
     if case.served:
         return Redrive(0, f"{what}, its delay is served", rule_id)
     if rule is not None and rule.delay_seconds is not None:
