@@ -7,7 +7,7 @@ a circuit opens and closes by the product's policy. The time is virtual, and one
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
@@ -76,6 +76,7 @@ class _Model:
     seed: int
     is_auto: bool
     engine: float = 2_000.0
+    outcomes_age: int = 0
 
     def __post_init__(self) -> None:
         self.random = Random(self.seed)
@@ -94,6 +95,8 @@ class _Model:
         self.ends = 0
         self.deep = False
         self.seen = self.circuit
+        # The first one is what the redriver can read now.
+        self.circuits = deque([self.circuit], self.outcomes_age + 1)
         self.looked: int | None = None
         self.since: tuple[int, int] | None = None
         self.credit = 0.0
@@ -110,6 +113,7 @@ class _Model:
             if second < self.ends and self.circuit.is_closed and self.in_dlq:
                 self._send(second, backoff)
             self._break(second)
+            self.circuits.append(self.circuit)
             ours = self.in_dlq + self.delayed + sum(self.visible.values())
             if not ours or (not self.in_dlq and self._only_live_is_left(second)):
                 self.drain.seconds = second
@@ -193,15 +197,18 @@ class _Model:
             sent = self.sent - self.since[1]
         self.looked = second
         now = float(second)
-        seen, self.seen = self.seen, self.circuit
+        circuit = self.circuits[0] if self.outcomes_age else self.circuit
+        if circuit.closed_at != self.circuit.closed_at:
+            circuit = self.circuit
+        seen, self.seen = self.seen, circuit
         signs = Signs(
             now=now,
             waiting=waiting,
             delayed=self.delayed,
             sent=sent,
             seconds=seconds,
-            outcomes=fresh_outcomes(self.circuit, self.policy, self.rate, now),
-            latest=latest_outcomes(self.circuit, seen, self.policy, now),
+            outcomes=fresh_outcomes(circuit, self.policy, self.rate, now),
+            latest=latest_outcomes(circuit, seen, self.policy, now),
             opened=self.circuit.closed_at > self.rate.changed_at,
         )
         before, self.rate = self.rate, next_rate(self.rate, signs, self.bounds)
@@ -230,7 +237,16 @@ class _Model:
 
 
 def drained(
-    downstream: Downstream, letters: int, *, auto: bool, seed: int = 1, engine: float = 2_000.0
+    downstream: Downstream,
+    letters: int,
+    *,
+    auto: bool,
+    seed: int = 1,
+    engine: float = 2_000.0,
+    outcomes_age: int = 0,
 ) -> Drain:
-    """Drain so many letters; `engine` is the letters a second that runs can send at most."""
-    return _Model(downstream, letters, seed, auto, engine).run()
+    """Drain so many letters; `engine` is the letters a second that runs can send at most.
+
+    `outcomes_age` are the seconds until an outcome can be read in the circuit's row.
+    """
+    return _Model(downstream, letters, seed, auto, engine, outcomes_age).run()

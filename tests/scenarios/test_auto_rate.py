@@ -139,6 +139,17 @@ def test_a_dependency_that_breaks_down_in_mid_drain_fails_no_more_than_two_point
     assert fixed.seconds / auto.seconds >= 2
 
 
+@pytest.mark.parametrize(("age", "points"), [(1, 4), (2, 5)])
+def test_outcomes_that_are_read_late_cost_more_failures(
+    figures: Figures, age: int, points: int
+) -> None:
+    """At 500 a second, each second in which nobody knows is 440 failures, and those of retries."""
+    fixed = drained(breaks_down(60, 300), LETTERS, auto=False)
+    auto = drained(breaks_down(60, 300), LETTERS, auto=True, outcomes_age=age)
+    note(figures, f"breaks down to 60 a second, outcomes {age} s old", fixed, auto)
+    assert 100 * (auto.failure_share - fixed.failure_share) <= points
+
+
 def test_in_an_outage_the_circuit_stops_both_alike(figures: Figures) -> None:
     fixed, auto = both(brown_out(1.0, 5, 5))
     note(figures, "outage of 5 min", fixed, auto)
