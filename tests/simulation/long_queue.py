@@ -18,6 +18,7 @@ from unittest.mock import patch
 from deadletter.redrive import concurrency, fair_shares, queue_worker, run_limits
 from deadletter.redrive.mover import Mover
 from deadletter.redrive.receiving import ChunkReceiver
+from deadletter.redrive.sending import UnfilledBatches
 from deadletter.settings.backoff import Backoff
 from deadletter.settings.pipeline import DrainPolicy, Pipeline
 from tests.simulation.scheduler import Fault, Plan, Process
@@ -33,6 +34,7 @@ ENOUGH_RATE = 1_000.0
 
 SEVERAL_RECEIVES = "waves of several receives"
 CHUNKS_AT_ONCE = "chunks moved beside another one"
+CARRIED = "letters that waited for the next chunk"
 MORE_CHUNKS = "chunks beside those of the first workers"
 
 
@@ -122,6 +124,7 @@ class LongQueueSimulation(ShardsSimulation):
     def _watched(self) -> Iterator[None]:
         """Counts what a schedule with a short queue has none of."""
         receive, move = ChunkReceiver._receive, Mover.move_from_queue
+        take = UnfilledBatches.take
         moving: Counter[int] = Counter()
 
         def receiving(receiver: Any, in_hand: Any, sizes: Sequence[int], **options: Any) -> Any:
@@ -137,7 +140,13 @@ class LongQueueSimulation(ShardsSimulation):
             finally:
                 moving[id(mover)] -= 1
 
+        def taking(unfilled: Any, *rest: Any) -> Any:
+            going = take(unfilled, *rest)
+            self.seen[CARRIED] += len(unfilled)
+            return going
+
         with (
+            patch.object(UnfilledBatches, "take", taking),
             patch.object(ChunkReceiver, "_receive", receiving),
             patch.object(Mover, "move_from_queue", moved),
         ):

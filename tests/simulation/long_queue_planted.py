@@ -9,7 +9,7 @@ from deadletter.message.confirmation import Confirmation
 from deadletter.redrive.journal import Slot
 from deadletter.redrive.mover import Mover
 from deadletter.redrive.queue_worker import QueueWorker
-from deadletter.redrive.sending import Sender
+from deadletter.redrive.sending import Sender, UnfilledBatches
 from deadletter.redrive.turns import Turns
 from tests.simulation.planting import Bugs, replaced
 
@@ -101,4 +101,55 @@ def _() -> Iterator[None]:
         return worker_of
 
     with replaced(Turns, "_worker_of", make):
+        yield
+
+
+# Of letters that wait for the next chunk, because their batch is not full.
+
+
+@bug("a letter that waited for its batch waits on when it is sent")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def take(self: Any, *rest: Any) -> Any:
+            waited = list(self._waiting)
+            going = original(self, *rest)
+            self._waiting = [*waited, *self._waiting]
+            return going
+
+        return take
+
+    def forgetting(original: Any) -> Any:
+        return lambda self, copy: None
+
+    with replaced(UnfilledBatches, "take", make), replaced(Mover, "confirmation_of", forgetting):
+        yield
+
+
+@bug("a letter that waits for its batch is deleted with its chunk")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def move(self: Any, chunk: Any) -> int:
+            sent: int = original(self, chunk)
+            waiting = self._unfilled.orders
+            self._dlq.delete([(each.received, Confirmation(each.copy, "hope")) for each in waiting])
+            return sent
+
+        return move
+
+    with replaced(QueueWorker, "_move", make):
+        yield
+
+
+@bug("a letter that waits for its batch is visible to other runs")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def move(self: Any, chunk: Any) -> int:
+            sent: int = original(self, chunk)
+            waiting = [each.received.handle for each in self._unfilled.orders]
+            self._dlq.make_visible(waiting)
+            return sent
+
+        return move
+
+    with replaced(QueueWorker, "_move", make):
         yield
