@@ -440,6 +440,16 @@ def _cpu(whose: int) -> float:
     return usage.ru_utime + usage.ru_stime
 
 
+def _peak_mb() -> float:
+    """The peak of this process's resident memory."""
+    # What getrusage reports is at least the memory of the process that started this one.
+    status = Path("/proc/self/status")
+    if status.exists():
+        lines = dict(line.split(":", 1) for line in status.read_text().splitlines())
+        return int(lines["VmHWM"].split()[0]) / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
 def _apart() -> Any:
     """A file on the standard output; what anything else prints there goes nowhere from now on."""
     output = os.fdopen(os.dup(1), "w")
@@ -466,7 +476,7 @@ def _do(job: Job) -> None:
         result = {}
     after = resource.getrusage(resource.RUSAGE_SELF)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    output.write(json.dumps(asdict(Effort(cpu=cpu, peak_mb=after.ru_maxrss / 1024, **result))))
+    output.write(json.dumps(asdict(Effort(cpu=cpu, peak_mb=_peak_mb(), **result))))
     output.write("\n")
     output.flush()
 

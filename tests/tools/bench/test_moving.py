@@ -60,7 +60,15 @@ def test_our_own_handlers_bring_every_letter_and_are_counted(ours: Drained) -> N
     assert moving.faults([ours]) == []
 
 
-@pytest.mark.parametrize("way", ["messages", "batches", "threads"])
+def test_the_peak_of_memory_is_not_that_of_the_process_that_measures(ours: Drained) -> None:
+    ballast = bytearray(b"x" * 200_000_000)
+    row = cases.drained("ways", "threads", FEW)
+    assert len(ballast) > 0
+    assert row.audit == CLEAN
+    assert 10 < row.peak_mb < 150
+
+
+@pytest.mark.parametrize("way", ["messages", "batches"])
 def test_the_naive_ways_bring_every_letter_too(way: str) -> None:
     row = cases.drained("ways", way, FEW)
     assert row.audit == CLEAN
