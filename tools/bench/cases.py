@@ -36,7 +36,7 @@ PACE = float(os.environ.get("PACE", "4"))
 """How much faster the stub's clock runs at the default pace: 50 letters a second are 200."""
 
 COUNTED = LETTERS // 2
-"""Letters of the cases of which only counts matter."""
+"""Letters of cases that take long, and of which counts matter more than speed."""
 
 SHARD_LETTERS = 2 * LETTERS
 SHARD_LATENCY = 0.100
@@ -258,12 +258,12 @@ def pace() -> Iterator[Drained]:
 
 def uneven() -> Iterator[Drained]:
     pipeline = {**UNPACED, "dedicated": DEDICATED}
-    conditions = _conditions(COUNTED, uneven=True)
+    conditions = _conditions(uneven=True)
     yield from _ours("uneven", conditions, pipeline=pipeline, rules=[*IDLE_RULES, *DIVERTING_RULES])
 
 
 def rules() -> Iterator[Drained]:
-    yield from _ours("rules", _conditions(COUNTED, tenants=3), rules=[*IDLE_RULES, *MATCHING_RULES])
+    yield from _ours("rules", _conditions(tenants=3), rules=[*IDLE_RULES, *MATCHING_RULES])
 
 
 def failing() -> Iterator[Drained]:
