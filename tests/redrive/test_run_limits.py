@@ -111,6 +111,24 @@ def test_a_run_stops_before_a_full_main_queue() -> None:
         limits(Clock(), Backlog(6)).permission(1)
 
 
+@pytest.mark.parametrize(("again", "looks"), [(2.0, [0, 2, 4, 6, 8]), (5.0, [0, 5])])
+def test_the_main_queue_is_looked_at_as_often_as_the_pace_asks_for(
+    again: float, looks: list[float]
+) -> None:
+    clock = Clock()
+    began, seen = clock(), []
+
+    def look(_main: Depth, _rate_limiter: RateLimiter) -> float:
+        seen.append(clock() - began)
+        return again
+
+    run = limits(clock, Backlog(), rate=100.0, burst=500.0, tokens=500.0, look=look)
+    for _ in range(10):
+        run.permission(1)
+        clock.advance(1)
+    assert seen == looks
+
+
 def test_a_run_that_sends_nothing_there_asks_neither_for_pace_nor_for_backlog() -> None:
     clock = Clock()
     run = limits(clock, Backlog(None), backlog_limit=None, paced=False)
