@@ -499,6 +499,20 @@ def pass_the_client_context() -> None:
     lambda_runtime.Worker.invoke = run_with_context
 
 
+def start_functions_as_lambda_does() -> None:
+    """Tell Python functions how they were started; by that ours know that they run in Lambda.
+
+    MiniStack also turns off host prefixes, which no call of ours has. On AWS nothing does, and
+    with such a variable botocore finds the way for our functions.
+    """
+    started = (
+        "import os\n"
+        "os.environ['AWS_LAMBDA_INITIALIZATION_TYPE'] = 'on-demand'\n"
+        f"os.environ.pop({lambda_runtime.HOST_PREFIX_ENV!r}, None)\n"
+    )
+    lambda_runtime._PYTHON_WORKER_SCRIPT = f"{started}{lambda_runtime._PYTHON_WORKER_SCRIPT}"
+
+
 def record_calls() -> None:
     """Write down who calls what, where `sandbox.calls` reads it."""
     recorder = calls.Recorder(Path(os.environ["TMPDIR"]) / calls.FILE)
@@ -630,6 +644,7 @@ def main(*arguments: str) -> None:
     fill_in_the_caller()
     name_the_sender()
     pass_the_client_context()
+    start_functions_as_lambda_does()
     unpack_packages_once()
     record_calls()
     fail_as_told()

@@ -60,7 +60,8 @@ def cold_start(handler: str, **environment: str) -> tuple[set[str], set[str]]:
     done = subprocess.run(
         [sys.executable, "-c", COLD_START, handler],
         env={
-            **os.environ,
+            # With keys in its environment, as Lambda has them, it would begin without botocore.
+            **{name: value for name, value in os.environ.items() if not name.startswith("AWS_")},
             "PYTHONPATH": str(root / "lambdas"),
             "AWS_DEFAULT_REGION": "eu-west-1",
             **environment,

@@ -59,6 +59,11 @@ UNPACED: Mapping[str, Any] = {
 }
 DEFAULT_PACE: Mapping[str, Any] = {**UNPACED, "rate": 50.0, "burst": 500}
 
+DEFAULT_RATE: Mapping[str, Any] = {
+    name: value for name, value in UNPACED.items() if name not in ("rate", "burst")
+}
+"""The rate finds itself; messages are gone from the stub's main queue at once."""
+
 HOUR_OF_BACKOFF: Mapping[str, Any] = {
     **UNPACED,
     "policy": {"backoff": {"base": 3600, "floor": 3600, "cap": 3600}},
@@ -256,6 +261,17 @@ def pace() -> Iterator[Drained]:
     )
 
 
+def auto() -> Iterator[Drained]:
+    yield from _ours(
+        "auto",
+        # At the highest rate this machine has to keep up with the stub's clock.
+        _conditions(2 * LETTERS, pace=PACE / 2),
+        pipeline=DEFAULT_RATE,
+        scheduled=True,
+        run_seconds=55.0,
+    )
+
+
 def uneven() -> Iterator[Drained]:
     pipeline = {**UNPACED, "dedicated": DEDICATED}
     conditions = _conditions(uneven=True)
@@ -366,6 +382,6 @@ CASES: Mapping[str, Callable[[], Iterable[Measured]]] = {
     **SHORT,
     **{
         case.__name__: case
-        for case in (many, standing, room, groups, large, latency, shards, beside, peers)
+        for case in (auto, many, standing, room, groups, large, latency, shards, beside, peers)
     },
 }

@@ -227,6 +227,7 @@ def goals(rows: Sequence[Drained], starts: Sequence[Started] = ()) -> list[Figur
     figure("waiting room out: SQS and DynamoDB calls a letter", 0.40, of("room", "all_calls"))
     figure("… letters/s", 1_000, of("room", "rate"), "≥")
     figure("dollars a million, default pace", 0.40, of("pace", "dollars"))
+    figure("… rate: auto, if the consumer keeps up", 0.40, of("auto", "dollars"))
     for function, limit in GOALS.items():
         figure(
             f"CPU of import and clients, {function}, ms",
