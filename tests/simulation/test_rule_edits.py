@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
-from deadletter.redrive.waiting_room import FOREVER, SHARDS, WaitingRoomEntry
+from deadletter.redrive.waiting_room import FOREVER, SHARDS, RoomUnavailable, WaitingRoomEntry
 from deadletter.routing.router import Question, Router, RouterAnswer
+from deadletter.testing.fakes import client_error
 from tests.simulation.stage import Stage, with_
 from tests.tables import BUCKET, LETTERS
 
@@ -269,7 +270,7 @@ def room_of(stage: Stage) -> DynamoDBWaitingRoom:
         s3=s3,
         bucket=BUCKET,
         pipeline=stage.pipeline.name,
-        fifo=False,
+        fifo=stage.pipeline.fifo,
         clock=stage.clock,
     )
 
@@ -427,3 +428,29 @@ def test_of_a_thousand_letters_those_set_free_leave_at_the_next_run_and_no_other
     runs(stage, 5)
     # Each letter that is set free is written once; the others never.
     assert table.letters == 600
+
+
+@pytest.mark.parametrize("answered", [0, 1, 3])
+def test_a_review_that_is_cut_off_in_a_group_is_done_again(
+    answered: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = fifo_stage()
+    delayed(stage, 20 * HOUR, letters=4)
+    room = room_of(stage)
+    first = entries(room)[0]
+    [received] = room.read([first], stage.clock()).letters[:1]
+    update, calls = stage.dynamodb.update_item, 0
+
+    def throttled(**request: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls > answered:
+            raise client_error("UpdateItem", "ThrottlingException", "slow down", status=400)
+        return update(**request)
+
+    monkeypatch.setattr(stage.dynamodb, "update_item", throttled)
+    with pytest.raises(RoomUnavailable):
+        room.reschedule(received, first.lane, stage.clock())
+    # Reviews look at the first letter of a group: as long as it is not due, they come back.
+    in_order = sorted(stage.waiting(), key=lambda item: item["sk"]["S"])
+    assert float(in_order[0]["due"]["N"]) > stage.clock()

@@ -14,7 +14,7 @@ rules      three rules, one of which matches each letter
 failing    2 % of all entries of batches fail; ours, lumigo-cli and threads, one run each
 memory     1,000 letters, for the memory of the others to grow from
 start      what redrive and route take until their first event
-auto       `rate: auto`, twice the letters, a consumer that takes all at once; half the pace of the clock
+auto       `rate: auto` and a consumer that takes all at once, on a clock of half that pace
 many       10,000 letters and 100,000 (MANY=1000000 takes a million)
 standing   4,000 letters on record as intents of runs that were killed, and none
 room       all letters are in the waiting room; counted is what it takes to bring them back
