@@ -380,6 +380,10 @@ def _serve_router(job: Job) -> None:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        # Head and body of an answer go together: the second of two small writes would wait for
+        # the acknowledgement of the first, up to 40 ms.
+        disable_nagle_algorithm = True
+        wbufsize = -1
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"]))

@@ -49,7 +49,7 @@ class Concurrency:
 WINDOW = 4
 """Chunks whose median says how long one takes."""
 
-WORTH_IT = 0.5
+WORTH_IT = 0.2
 """The share of what twice as many chunks could bring at best from which they are kept up."""
 
 TOO_SLOW = 0.5
