@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -43,14 +44,14 @@ def _queues(account: AskedAccount) -> Iterator[Leftover]:
     sqs = account.client("sqs")
     for url in _pages(sqs, "list_queues", "QueueUrls", QueueNamePrefix=PREFIX):
         if is_ours(url.rpartition("/")[2]):
-            yield f"queue {url}", lambda url=url: sqs.delete_queue(QueueUrl=url)  # type: ignore[misc]
+            yield f"queue {url}", partial(sqs.delete_queue, QueueUrl=url)
 
 
 def _tables(account: AskedAccount) -> Iterator[Leftover]:
     dynamodb = account.client("dynamodb")
     for name in _pages(dynamodb, "list_tables", "TableNames"):
         if is_ours(name):
-            yield f"table {name}", lambda name=name: dynamodb.delete_table(TableName=name)  # type: ignore[misc]
+            yield f"table {name}", partial(dynamodb.delete_table, TableName=name)
 
 
 def _mappings(account: AskedAccount) -> Iterator[Leftover]:
@@ -59,7 +60,7 @@ def _mappings(account: AskedAccount) -> Iterator[Leftover]:
         if is_ours(mapping.get("FunctionArn", "").rpartition(":")[2]):
             yield (
                 f"mapping {mapping['UUID']}",
-                lambda uuid=mapping["UUID"]: function.delete_event_source_mapping(UUID=uuid),  # type: ignore[misc]
+                partial(function.delete_event_source_mapping, UUID=mapping["UUID"]),
             )
 
 
@@ -70,7 +71,7 @@ def _functions(account: AskedAccount) -> Iterator[Leftover]:
         if is_ours(name):
             yield (
                 f"function {name}",
-                lambda name=name: function.delete_function(FunctionName=name),  # type: ignore[misc]
+                partial(function.delete_function, FunctionName=name),
             )
 
 
@@ -80,9 +81,7 @@ def _machines(account: AskedAccount) -> Iterator[Leftover]:
         if is_ours(found["name"]):
             yield (
                 f"state machine {found['name']}",
-                lambda arn=found["stateMachineArn"]: states.delete_state_machine(  # type: ignore[misc]
-                    stateMachineArn=arn
-                ),
+                partial(states.delete_state_machine, stateMachineArn=found["stateMachineArn"]),
             )
 
 
@@ -94,7 +93,7 @@ def _log_groups(account: AskedAccount) -> Iterator[Leftover]:
             if is_ours(name.rpartition("/")[2]):
                 yield (
                     f"log group {name}",
-                    lambda name=name: logs.delete_log_group(logGroupName=name),  # type: ignore[misc]
+                    partial(logs.delete_log_group, logGroupName=name),
                 )
 
 
@@ -103,7 +102,7 @@ def _alarms(account: AskedAccount) -> Iterator[Leftover]:
     for alarm in _pages(watch, "describe_alarms", "MetricAlarms", AlarmNamePrefix=PREFIX):
         name = alarm["AlarmName"]
         if is_ours(name):
-            yield f"alarm {name}", lambda name=name: watch.delete_alarms(AlarmNames=[name])  # type: ignore[misc]
+            yield f"alarm {name}", partial(watch.delete_alarms, AlarmNames=[name])
 
 
 def _mute_rules(account: AskedAccount) -> Iterator[Leftover]:
@@ -113,7 +112,7 @@ def _mute_rules(account: AskedAccount) -> Iterator[Leftover]:
         if is_ours(name):
             yield (
                 f"mute rule {name}",
-                lambda name=name: watch.delete_alarm_mute_rule(AlarmMuteRuleName=name),  # type: ignore[misc]
+                partial(watch.delete_alarm_mute_rule, AlarmMuteRuleName=name),
             )
 
 
@@ -122,7 +121,7 @@ def _topics(account: AskedAccount) -> Iterator[Leftover]:
     for found in _pages(sns, "list_topics", "Topics"):
         arn = found["TopicArn"]
         if is_ours(arn.rpartition(":")[2]):
-            yield f"topic {arn}", lambda arn=arn: sns.delete_topic(TopicArn=arn)  # type: ignore[misc]
+            yield f"topic {arn}", partial(sns.delete_topic, TopicArn=arn)
 
 
 def _schedules(account: AskedAccount) -> Iterator[Leftover]:
@@ -130,7 +129,7 @@ def _schedules(account: AskedAccount) -> Iterator[Leftover]:
     for found in _pages(scheduler, "list_schedules", "Schedules", NamePrefix=PREFIX):
         name = found["Name"]
         if is_ours(name):
-            yield f"schedule {name}", lambda name=name: scheduler.delete_schedule(Name=name)  # type: ignore[misc]
+            yield f"schedule {name}", partial(scheduler.delete_schedule, Name=name)
 
 
 def _dashboards(account: AskedAccount) -> Iterator[Leftover]:
@@ -140,7 +139,7 @@ def _dashboards(account: AskedAccount) -> Iterator[Leftover]:
         if is_ours(name):
             yield (
                 f"dashboard {name}",
-                lambda name=name: watch.delete_dashboards(DashboardNames=[name]),  # type: ignore[misc]
+                partial(watch.delete_dashboards, DashboardNames=[name]),
             )
 
 
@@ -150,7 +149,7 @@ def _parameters(account: AskedAccount) -> Iterator[Leftover]:
     for found in _pages(ssm, "describe_parameters", "Parameters", ParameterFilters=chosen):
         name = found["Name"]
         if is_ours(name):
-            yield f"parameter {name}", lambda name=name: ssm.delete_parameter(Name=name)  # type: ignore[misc]
+            yield f"parameter {name}", partial(ssm.delete_parameter, Name=name)
 
 
 def _stacks(account: AskedAccount) -> Iterator[Leftover]:
@@ -159,7 +158,7 @@ def _stacks(account: AskedAccount) -> Iterator[Leftover]:
     for stack in _pages(formation, "describe_stacks", "Stacks"):
         name = stack["StackName"]
         if is_ours(name):
-            yield f"stack {name}", lambda name=name: formation.delete_stack(StackName=name)  # type: ignore[misc]
+            yield f"stack {name}", partial(formation.delete_stack, StackName=name)
 
 
 def _roles(account: AskedAccount) -> Iterator[Leftover]:
@@ -173,7 +172,7 @@ def _roles(account: AskedAccount) -> Iterator[Leftover]:
     for role in _pages(iam, "list_roles", "Roles"):
         name = role["RoleName"]
         if is_ours(name):
-            yield f"role {name}", lambda name=name: remove(name)  # type: ignore[misc]
+            yield f"role {name}", partial(remove, name)
 
 
 def _buckets(account: AskedAccount) -> Iterator[Leftover]:
@@ -187,7 +186,7 @@ def _buckets(account: AskedAccount) -> Iterator[Leftover]:
     for bucket in s3.list_buckets().get("Buckets", []):
         name = bucket["Name"]
         if is_ours(name):
-            yield f"bucket {name}", lambda name=name: remove(name)  # type: ignore[misc]
+            yield f"bucket {name}", partial(remove, name)
 
 
 # Stacks first, for they own some of the rest; a role goes when nothing acts with it any more.

@@ -220,7 +220,8 @@ class SqsQueue:
         return {name: values[name] for name in names if name in values}
 
 
-_VALUE = {str: "StringValue", bytes: "BinaryValue"}
+def _value_name(value: str | bytes) -> str:
+    return "BinaryValue" if isinstance(value, bytes) else "StringValue"
 
 
 def _entry(entry_id: str, envelope: Envelope) -> Any:
@@ -230,7 +231,7 @@ def _entry(entry_id: str, envelope: Envelope) -> Any:
         "MessageAttributes": {
             name: {
                 "DataType": attribute.data_type,
-                _VALUE[attribute.value.__class__]: attribute.value,
+                _value_name(attribute.value): attribute.value,
             }
             for name, attribute in envelope.attributes.items()
         },

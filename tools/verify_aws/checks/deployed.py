@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from botocore.exceptions import ClientError
 
 from tools.verify_aws import templates
@@ -26,7 +28,7 @@ def dashboards(account: AskedAccount) -> str:
         board, count = account.name("board"), count + 1
         account.remove(
             f"dashboard {board}",
-            lambda board=board: watch.delete_dashboards(DashboardNames=[board]),  # type: ignore[misc]
+            partial(watch.delete_dashboards, DashboardNames=[board]),
         )
         try:
             answer = watch.put_dashboard(
@@ -62,7 +64,7 @@ def alarms_of_ours(account: AskedAccount) -> str:
         settings["AlarmName"] = alarm
         account.remove(
             f"alarm {alarm}",
-            lambda alarm=alarm: watch.delete_alarms(AlarmNames=[alarm]),  # type: ignore[misc]
+            partial(watch.delete_alarms, AlarmNames=[alarm]),
         )
         # CloudWatch takes three a second.
         account.pause(0.4)
