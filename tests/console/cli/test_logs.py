@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -70,7 +71,7 @@ def insights(functions: FakeLambda, monkeypatch: pytest.MonkeyPatch) -> FakeLogs
         return clients
 
     monkeypatch.setattr(aws, "connect", connect)
-    monkeypatch.setattr(command.time, "sleep", lambda _: None)
+    monkeypatch.setattr(command, "time", SimpleNamespace(sleep=lambda _: None))
     return fake
 
 
@@ -160,7 +161,7 @@ def test_ctrl_c_stops_the_queries(
 ) -> None:
     cloud.deploy("orders")
     cloud.failed("orders", ORIGIN, request_id="req-1")
-    monkeypatch.setattr(command.time, "sleep", interrupt)
+    monkeypatch.setattr(command, "time", SimpleNamespace(sleep=interrupt))
 
     assert dlq("logs", ORIGIN).exit_code == 130
     assert insights.stopped == ["q0"]

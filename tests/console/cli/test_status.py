@@ -7,6 +7,7 @@ import re
 import sys
 import time
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -763,7 +764,7 @@ def test_watch_paints_until_ctrl_c_and_keeps_the_last_picture(
         return given
 
     monkeypatch.setattr(status, "read", read)
-    monkeypatch.setattr("console.cli.status.time.sleep", lambda _: None)
+    monkeypatch.setattr(cli, "time", SimpleNamespace(sleep=lambda _: None))
     reply = cli.status(session, watch=True)
     assert reply.exit_status == Exit.DONE
     assert list(reply.show(reply.answer)) == []
