@@ -488,3 +488,18 @@ def test_a_letter_that_may_have_been_sent_does_not_wait_for_its_batch() -> None:
     bench = Bench(journal=ReadJournal([planned("a")]))
     turn_of(bench, *"a")
     assert bench.moved == ["a"]
+
+
+def test_a_letter_of_an_earlier_intent_does_not_wait_for_its_batch() -> None:
+    bench = Bench(journal=ReadJournal([planned("a", ROOM)]))
+    turn_of(bench, *"a")
+    assert [(order.copy, order.maybe_sent) for order in bench.orders] == [("a", False)]
+
+
+def test_a_letter_that_a_second_reading_calls_unknown_does_not_wait_for_its_batch() -> None:
+    asked_for = planned("b", ROOM)
+    later = [asked_for, replace(planned("a"), slot="other.1")]
+    elsewhere = Divert("quarantine", "for a test", "rule")
+    bench = Bench(decisions={"b": elsewhere}, journal=ReadJournal([asked_for], later))
+    turn_of(bench, *"ab")
+    assert bench.moved == ["a", "b"]
