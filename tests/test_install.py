@@ -89,8 +89,23 @@ def link(name: str, folder: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built(ROOT, "wheel", tmp_path_factory.mktemp("wheel"))
+def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `python -m build` makes of this checkout: an sdist, and the wheel of that sdist.
+
+    The build's requirements are those of this environment, so it needs no network.
+    """
+    folder = tmp_path_factory.mktemp("release")
+    # In the checkout its own folder `build` would hide the package.
+    build = [sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, ROOT]
+    done = run(build, folder, {"PIP_NO_INDEX": "1"})
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(release: Path) -> Path:
+    [file] = release.glob("*.whl")
+    return file
 
 
 def asked_by(wheel: Path) -> list[Requirement]:
@@ -119,12 +134,12 @@ def installed(wheel: Path, extra: str, folder: Path) -> Path:
     return folder / "bin"
 
 
-def built(sources: Path, target: str, folder: Path, pip: Mapping[str, str] = {}) -> Path:
-    """What hatchling builds from `sources` without a network; `pip` are variables for pip."""
-    hatchling = [sys.executable, "-m", "hatchling", "build", "-t", target, "-d", folder]
+def built(sources: Path, folder: Path, pip: Mapping[str, str] = {}) -> Path:
+    """The wheel that hatchling builds from `sources` without a network; `pip` are variables."""
+    hatchling = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder]
     done = run(hatchling, sources, {"PIP_NO_INDEX": "1", **pip})
     assert done.returncode == 0, done.stderr
-    [file] = folder.glob("*.whl" if target == "wheel" else "*.tar.gz")
+    [file] = folder.glob("*.whl")
     return file
 
 
@@ -136,10 +151,10 @@ def content(wheel: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def unpacked(release: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The sdist of this checkout, unpacked."""
     folder = tmp_path_factory.mktemp("sdist")
-    sdist = built(ROOT, "sdist", folder)
+    [sdist] = release.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         archive.extractall(folder, filter="data")
     return folder / sdist.name.removesuffix(".tar.gz")
@@ -265,17 +280,15 @@ def test_the_wheel_is_small(wheel: Path) -> None:
     assert wheel.stat().st_size <= LARGEST_WHEEL
 
 
-def test_the_sdist_builds_the_same_wheel_offline(
-    wheel: Path, unpacked: Path, tmp_path: Path
-) -> None:
-    assert content(built(unpacked, "wheel", tmp_path)) == content(wheel)
+def test_the_sdist_builds_the_same_wheel_offline(wheel: Path, tmp_path: Path) -> None:
+    assert content(built(ROOT, tmp_path)) == content(wheel)
 
 
 @pytest.mark.long
 def test_what_is_missing_comes_from_the_index(
     wheel: Path, without_wheels: Path, tmp_path: Path
 ) -> None:
-    fetched = built(without_wheels, "wheel", tmp_path, index(files.WHEELS))
+    fetched = built(without_wheels, tmp_path, index(files.WHEELS))
     assert content(fetched) == content(wheel)
 
 
@@ -288,7 +301,7 @@ def test_another_file_of_the_index_under_the_same_name_is_refused(
         with zipfile.ZipFile(file, "a") as changed:
             changed.writestr("jmespath/more.py", "")
     with pytest.raises(AssertionError, match="DO NOT MATCH THE HASHES"):
-        built(without_wheels, "wheel", tmp_path, index(tmp_path / "index"))
+        built(without_wheels, tmp_path, index(tmp_path / "index"))
 
 
 @pytest.mark.long
