@@ -52,7 +52,6 @@ class RuleCheck(Construct):
         self._app = app
         name = rule_checker(app.app)
         self.failures = self._queue(f"{name}-failures")
-        stream = storage.rules.table_stream_arn
         permissions = Permissions()
         storage.grant_check_rules(permissions)
         registrations = pipelines_folder(app.app)
@@ -90,7 +89,7 @@ class RuleCheck(Construct):
             self,
             "Mapping",
             function_name=function.function.function_name,
-            event_source_arn=stream,
+            event_source_arn=storage.rules_stream,
             # Edits between the creation of the table and of the mapping are judged too.
             starting_position="TRIM_HORIZON",
             batch_size=BATCH,

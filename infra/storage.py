@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import aws_cdk as cdk
 from aws_cdk import Aws
 from aws_cdk import aws_dynamodb as dynamodb
@@ -55,16 +57,37 @@ _OF_RUNS = (run_object(ANY, ANY, "manifest/*"), run_object(ANY, ANY, "report.jso
 _WAITING = (Partition.LETTER.of(ANY, ANY), Partition.GROUP.of(ANY, ANY))
 
 
+@dataclass(frozen=True, slots=True)
+class TableReference:
+    """A table by its name.
+
+    A reference to the table itself would be an export of its stack, which CloudFormation does
+    not let go while another stack imports it: the last pipeline that delivers to endpoints
+    could not be taken away.
+    """
+
+    table_name: str
+
+    @property
+    def table_arn(self) -> str:
+        """The table of this name in the account and region of the deployment."""
+        home = f"arn:{Aws.PARTITION}:dynamodb:{Aws.REGION}:{Aws.ACCOUNT_ID}"
+        return f"{home}:table/{self.table_name}"
+
+
 class Storage(Construct):
     """Ledger, waiting room and journal; rules and their history; circuits; webhook endpoints;
     large bodies.
+
+    `rules_stream` is the ARN of the stream of changes to the rules, for the stack of the tables.
     """
 
-    letters: dynamodb.Table
-    rules: dynamodb.Table
-    audit: dynamodb.Table
-    circuits: dynamodb.Table
-    endpoints: dynamodb.Table
+    letters: TableReference
+    rules: TableReference
+    rules_stream: str
+    audit: TableReference
+    circuits: TableReference
+    endpoints: TableReference
     bucket: s3.Bucket
     bucket_name: str
 
@@ -72,36 +95,41 @@ class Storage(Construct):
         super().__init__(scope, construct_id)
         self._app = app
         self._key = customer_key(self, app)
-        self.letters = self._table("Letters", LETTERS)
-        self.letters.add_global_secondary_index(
+        letters = self._table("Letters", LETTERS)
+        letters.add_global_secondary_index(
             index_name=LANES.name,
             partition_key=_text(LANES.partition),
             sort_key=dynamodb.Attribute(name=str(LANES.sort), type=dynamodb.AttributeType.NUMBER),
             projection_type=dynamodb.ProjectionType.KEYS_ONLY,
         )
-        self.letters.add_global_secondary_index(
+        letters.add_global_secondary_index(
             index_name=CAUSES.name,
             partition_key=_text(CAUSES.partition),
             sort_key=_text(str(CAUSES.sort)),
             projection_type=dynamodb.ProjectionType.INCLUDE,
             non_key_attributes=list(CAUSES.projected),
         )
-        self.rules = self._table("Rules", RULES, stream=dynamodb.StreamViewType.NEW_AND_OLD_IMAGES)
-        self.audit = self._table("Audit", AUDIT)
-        self.audit.add_global_secondary_index(
+        changed = dynamodb.StreamViewType.NEW_AND_OLD_IMAGES
+        rules = self._table("Rules", RULES, stream=changed)
+        audit = self._table("Audit", AUDIT)
+        audit.add_global_secondary_index(
             index_name=CHANGES.name,
             partition_key=_text(CHANGES.partition),
             sort_key=dynamodb.Attribute(name=str(CHANGES.sort), type=dynamodb.AttributeType.NUMBER),
             # Changes are few, and one query shows them whole.
             projection_type=dynamodb.ProjectionType.ALL,
         )
-        self.circuits = self._table("Circuits", CIRCUITS)
-        self.circuits.add_global_secondary_index(
+        circuits = self._table("Circuits", CIRCUITS)
+        circuits.add_global_secondary_index(
             index_name=TROUBLED.name,
             partition_key=_text(TROUBLED.partition),
             projection_type=dynamodb.ProjectionType.KEYS_ONLY,
         )
-        self.endpoints = self._table("Endpoints", ENDPOINTS)
+        self._table("Endpoints", ENDPOINTS)
+        self.letters, self.rules = self._called("Letters"), self._called("Rules")
+        self.audit, self.circuits = self._called("Audit"), self._called("Circuits")
+        self.endpoints = self._called("Endpoints")
+        self.rules_stream = str(rules.table_stream_arn)
         # By its name, as the queues: so that a person can read a role's permission.
         self.bucket_name = f"{app.app}-letters-{Aws.ACCOUNT_ID}-{Aws.REGION}"
         self.bucket = self._bucket()
@@ -412,7 +440,7 @@ class Storage(Construct):
         permissions.allow(
             "Edits",
             ["dynamodb:DescribeStream", "dynamodb:GetRecords", "dynamodb:GetShardIterator"],
-            [str(self.rules.table_stream_arn)],
+            [self.rules_stream],
         )
         # This action cannot be limited to a resource.
         permissions.allow("Streams", ["dynamodb:ListStreams"], ["*"])
@@ -465,6 +493,9 @@ class Storage(Construct):
         actions = ["dynamodb:PutItem", "dynamodb:UpdateItem"]
         permissions.allow("Endpoints", actions, [self.endpoints.table_arn])
 
+    def _called(self, construct_id: str) -> TableReference:
+        return TableReference(f"{self._app.app}-{construct_id.lower()}")
+
     def _table(
         self,
         construct_id: str,
@@ -476,6 +507,7 @@ class Storage(Construct):
         return dynamodb.Table(
             self,
             construct_id,
+            table_name=self._called(construct_id).table_name,
             partition_key=_text(table.partition),
             sort_key=_text(table.sort),
             time_to_live_attribute=table.expiry,
@@ -487,6 +519,8 @@ class Storage(Construct):
                 point_in_time_recovery_enabled=True
             ),
             deletion_protection=not self._app.ephemeral,
+            # Not except on creation, as the queues: a protected table can't be deleted even then.
+            # A deployment that finds it takes it over with --import-existing-resources.
             removal_policy=cdk.RemovalPolicy.DESTROY
             if self._app.ephemeral
             else cdk.RemovalPolicy.RETAIN,
@@ -523,7 +557,7 @@ class Storage(Construct):
         )
 
 
-def _index(table: dynamodb.Table, index: Index) -> str:
+def _index(table: TableReference, index: Index) -> str:
     return f"{table.table_arn}/index/{index.name}"
 
 

@@ -176,7 +176,7 @@ def test_the_metrics_of_aws_are_about_what_the_app_has(app: Synthesis, drawn: li
     [failures] = app["Deadletter-Shared"].of("AWS::SQS::Queue")
     assert names["QueueName"] - queues == {"their-main", "their-dlq", f"<{failures}.QueueName>"}
     tables = app["Deadletter-Shared"].of("AWS::DynamoDB::Table")
-    assert names["TableName"] == {f"<{key}>" for key in tables}
+    assert names["TableName"] == {table["Properties"]["TableName"] for table in tables.values()}
     indexes = {
         index["IndexName"]
         for table in tables.values()

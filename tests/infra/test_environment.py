@@ -273,8 +273,8 @@ def test_the_redriver_is_told_what_it_works_on(app: Synthesis) -> None:
         trusted_senders=resources.trusted_senders,
         circuit_machine=MACHINE,
     )
-    assert "StorageLetters" in resources.letters_table
-    assert "StorageCircuits" in resources.circuits_table
+    assert resources.letters_table == "deadletter-letters"
+    assert resources.circuits_table == "deadletter-circuits"
     assert app.function(resources.router_function)
     pipeline = pipeline_from_json(told["PIPELINE"])
     assert pipeline.name == "orders"
@@ -297,8 +297,8 @@ def test_the_watch_is_told_what_it_looks_at_and_starts(app: Synthesis) -> None:
         watch='{"scheduled":["slow"]}',
     )
     assert "DispatcherMapping" in resources.consumer_mapping
-    assert "StorageLetters" in resources.letters_table
-    assert "StorageCircuits" in resources.circuits_table
+    assert resources.letters_table == "deadletter-letters"
+    assert resources.circuits_table == "deadletter-circuits"
     for function in (resources.router_function, resources.redrive_function):
         assert app.function(function)
     assert pipeline_from_json(told["PIPELINE"]).name == "orders"
@@ -311,9 +311,9 @@ def test_the_router_is_told_what_it_reads(app: Synthesis) -> None:
         *("APP", "PIPELINE", "LETTERS_TABLE", "RULES_TABLE", "CIRCUITS_TABLE", "TRUSTED_SENDERS")
     }
     resources = resources_from_environment(told)
-    assert "StorageLetters" in resources.letters_table
-    assert "StorageRules" in resources.rules_table
-    assert "StorageCircuits" in resources.circuits_table
+    assert resources.letters_table == "deadletter-letters"
+    assert resources.rules_table == "deadletter-rules"
+    assert resources.circuits_table == "deadletter-circuits"
     assert pipeline_from_json(told["PIPELINE"]).name == "orders"
 
 
@@ -333,9 +333,9 @@ def test_the_dispatcher_is_told_where_endpoints_are_registered_and_what_the_libr
         trusted_senders=resources.trusted_senders,
         circuit_machine=MACHINE,
     )
-    assert "StorageLetters" in resources.letters_table
-    assert "StorageCircuits" in resources.circuits_table
-    assert "StorageEndpoints" in resources.endpoints_table
+    assert resources.letters_table == "deadletter-letters"
+    assert resources.circuits_table == "deadletter-circuits"
+    assert resources.endpoints_table == "deadletter-endpoints"
     assert pipeline_from_json(told["PIPELINE"]).consumer_library
     assert webhook_from_json(told["WEBHOOK"]) == Webhook(secret_prefix="deadletter/webhooks/")
 
@@ -346,7 +346,7 @@ def test_the_circuit_function_is_told_what_it_may_pause(app: Synthesis) -> None:
     resources = resources_from_environment(told)
     watch = resources_from_environment(app.environment("deadletter-orders-watch"))
     assert resources.consumer_mapping == watch.consumer_mapping
-    assert "StorageCircuits" in resources.circuits_table
+    assert resources.circuits_table == "deadletter-circuits"
 
 
 def test_the_probe_is_told_where_canaries_come_from_and_who_takes_them(app: Synthesis) -> None:
@@ -467,8 +467,8 @@ def test_a_function_of_yours_finds_what_ours_are_told(app: Synthesis, pipeline: 
     assert settings == pipeline_from_json(told["PIPELINE"])
     assert resources.parking == ours.parking
     assert resources.circuit_machine == ours.circuit_machine
-    assert "StorageLetters" in resources.letters_table
-    assert "StorageCircuits" in resources.circuits_table
+    assert resources.letters_table == "deadletter-letters"
+    assert resources.circuits_table == "deadletter-circuits"
 
 
 def test_a_pipeline_of_existing_queues_is_told_their_addresses(app: Synthesis) -> None:

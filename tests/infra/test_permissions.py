@@ -764,8 +764,13 @@ NOUNS = (
     (r"arn:aws:lambda:eu-west-1:111122223333:function:deadletter-([\w-]+)", r"function \1"),
     (r"arn:aws:secretsmanager:eu-west-1:111122223333:secret:deadletter/(.*)", r"secrets \1"),
     (r"arn:aws:s3:::deadletter-letters-111122223333-eu-west-1/(.*)", r"bucket letters/\1"),
-    (r"<Deadletter-Shared:\w*?Storage([A-Z][a-z]+)[0-9A-F]{8}Arn[0-9A-F]{8}>(.*)", r"table \1\2"),
-    (r"<Storage([A-Z][a-z]+)[0-9A-F]{8}\.Arn>(.*)", r"table \1\2"),
+    *(
+        (
+            rf"arn:aws:dynamodb:eu-west-1:111122223333:table/deadletter-{name.lower()}(.*)",
+            rf"table {name}\1",
+        )
+        for name in ("Letters", "Rules", "Audit", "Circuits", "Endpoints")
+    ),
     (r"<StorageRules[0-9A-F]{8}\.StreamArn>", "stream of Rules"),
     (r"arn:aws:cloudwatch:eu-west-1:111122223333:alarm:deadletter-\*", "alarms"),
     (

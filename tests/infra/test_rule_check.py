@@ -64,8 +64,8 @@ def test_the_checker_is_told_where_rules_history_and_terms_are(app: Synthesis) -
         *("APP", "RULES_TABLE", "LETTERS_TABLE", "AUDIT_TABLE", "AUDIT_DAYS", "REGISTRATIONS")
     }
     resources = resources_from_environment(told)
-    assert "StorageRules" in resources.rules_table
-    assert "StorageAudit" in resources.audit_table
+    assert resources.rules_table == "deadletter-rules"
+    assert resources.audit_table == "deadletter-audit"
     assert (resources.audit_days, resources.registrations) == (400, "/deadletter/pipelines")
 
 

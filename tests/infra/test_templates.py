@@ -63,7 +63,7 @@ def test_the_outputs_name_queues_and_tables(app: Synthesis) -> None:
     }
     tables = app["Deadletter-Shared"].outputs
     for name in ("Letters", "Rules", "Circuits"):
-        assert tables[f"{name}TableName"].startswith(f"<Storage{name}")
+        assert tables[f"{name}TableName"] == f"deadletter-{name.lower()}"
 
 
 def test_the_tables_have_the_keys_that_the_library_reads(app: Synthesis) -> None:

@@ -48,7 +48,6 @@ FURTHEST_STAMP = 2 * HOUR
 
 RATE = re.compile(r"rate\((\d+) (minute|hour|day)s?\)")
 MINUTES = {"minute": 1, "hour": 60, "day": 1_440}
-TABLE = re.compile(r"<[^<>]*Storage(Letters|Rules|Circuits|Audit|Endpoints)[0-9A-F]*>")
 MACHINE = Path(__file__).parents[2] / "statemachines" / "circuit_breaker.asl.json"
 ALARM = "AWS::CloudWatch::Alarm"
 FIRST_HEARTBEAT = "Custom::FirstHeartbeat"
@@ -149,8 +148,8 @@ class Account:
     def deploy(self, synthesis: Synthesis) -> None:
         """Create what the templates describe; the queues that they bring must exist."""
         app = next(_tag(queue, "app") for _, queue in synthesis.of("AWS::SQS::Queue"))
-        for key, table in synthesis.of("AWS::DynamoDB::Table"):
-            self._create_table(app, key.rpartition("/")[2], table["Properties"])
+        for _, table in synthesis.of("AWS::DynamoDB::Table"):
+            self._create_table(table["Properties"])
         wanted = {None, *self.pipelines}
         for stack in synthesis.stacks.values():
             tagged = [*stack.of("AWS::SQS::Queue").values(), *stack.of(ALARM).values()]
@@ -168,7 +167,7 @@ class Account:
                 for key, function in stack.of("AWS::Lambda::Function").items()
             }
             for function in stack.of("AWS::Lambda::Function").values():
-                self._create_function(app, function["Properties"])
+                self._create_function(function["Properties"])
             for schedule in stack.of("AWS::Scheduler::Schedule").values():
                 self._create_schedule(filled(schedule["Properties"]), names)
             for alarm in stack.of(ALARM).values():
@@ -180,12 +179,15 @@ class Account:
         bucket = f"{app}-letters-{PSEUDO['AWS::AccountId']}-{PSEUDO['AWS::Region']}"
         self.s3.create_bucket(Bucket=bucket)
 
-    def _create_table(self, app: str, key: str, properties: Mapping[str, Any]) -> None:
-        kind = re.match(r"Storage([A-Z][a-z]+)", key)
-        assert kind is not None, key
-        wanted = ("AttributeDefinitions", "KeySchema", "BillingMode", "GlobalSecondaryIndexes")
+    def _create_table(self, properties: Mapping[str, Any]) -> None:
+        wanted = (
+            "TableName",
+            "AttributeDefinitions",
+            "KeySchema",
+            "BillingMode",
+            "GlobalSecondaryIndexes",
+        )
         self.dynamodb.create_table(
-            TableName=f"{app}-{kind[1].lower()}",
             **{name: properties[name] for name in wanted if name in properties},
         )
 
@@ -200,12 +202,9 @@ class Account:
             attributes[key] = text
         self.sqs.create_queue(QueueName=name, Attributes=attributes)
 
-    def _create_function(self, app: str, properties: Mapping[str, Any]) -> None:
+    def _create_function(self, properties: Mapping[str, Any]) -> None:
         variables = properties.get("Environment", {}).get("Variables", {})
-        environment = {
-            key: TABLE.sub(lambda match: f"{app}-{match[1].lower()}", filled(value))
-            for key, value in variables.items()
-        }
+        environment = {key: filled(value) for key, value in variables.items()}
         name = filled(properties["FunctionName"])
         role = filled(properties["Role"]).replace(".Arn>", ".RoleId>")
         self.functions[name] = Function(
