@@ -36,11 +36,7 @@ class ConsumerPolicy(Construct):
         queues: Queues,
     ) -> None:
         super().__init__(scope, construct_id)
-        permissions = Permissions()
-        grant_find_pipeline(permissions, app, settings.name)
-        queues.grant_consume(permissions)
-        grant_library(permissions, app, settings.name, storage=storage, queues=queues)
-        grant_key(permissions, app, services=("sqs", "dynamodb"), writes=True)
+        permissions = consumer_permissions(app, settings, storage=storage, queues=queues)
         policy = iam.ManagedPolicy(
             self,
             "Policy",
@@ -49,6 +45,18 @@ class ConsumerPolicy(Construct):
             statements=permissions.statements(),
         )
         self.arn = policy.managed_policy_arn
+
+
+def consumer_permissions(
+    app: AppSettings, settings: PipelineSettings, *, storage: Storage, queues: Queues
+) -> Permissions:
+    """What a consumer of yours needs besides its logs: the library, and its main queue."""
+    permissions = Permissions()
+    grant_find_pipeline(permissions, app, settings.name)
+    queues.grant_consume(permissions)
+    grant_library(permissions, app, settings.name, storage=storage, queues=queues)
+    grant_key(permissions, app, services=("sqs", "dynamodb"), writes=True)
+    return permissions
 
 
 def grant_library(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import aws_cdk as cdk
+from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from deadletter.contract import Alarm
@@ -9,8 +11,9 @@ from deadletter.contract import Alarm
 from .alarms import PipelineAlarms
 from .circuit import CircuitBreaker
 from .consumer import DispatcherFunction
+from .consumer_access import ConsumerAccess
 from .consumer_function import ConsumerFunction
-from .consumer_policy import ConsumerPolicy
+from .consumer_policy import ConsumerPolicy, consumer_permissions
 from .first_heartbeat import FirstHeartbeat, FirstHeartbeatFunction
 from .pager import Pager
 from .queues import Queues
@@ -64,6 +67,9 @@ class RedrivePipeline(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         app = app or AppSettings()
+        self._settings = settings
+        self._app = app
+        self._consumers: dict[str, ConsumerAccess] = {}
         self.pager = pager or Pager(self, "Pager", app=app)
         self.storage = storage or Storage(self, "Storage", app=app)
         heartbeats = None
@@ -142,9 +148,8 @@ class RedrivePipeline(Construct):
         if self.dispatcher:
             senders.insert(len(redrivers), self.dispatcher.sender)
             self.dispatcher.trust(redrivers)
-        self.redriver.trust(senders)
-        self.replay.trust(senders)
-        self.router.trust(senders)
+        self._senders = senders
+        self._trust()
         heartbeat = FirstHeartbeat(self, "FirstHeartbeat", app=app, settings=settings)
         # Its minutes begin when all is there that the watch needs to run.
         heartbeat.node.add_dependency(self.watch)
@@ -163,3 +168,43 @@ class RedrivePipeline(Construct):
             queues=self.queues,
             trusted_senders=redrivers,
         )
+
+    def grant_consume(
+        self, function: lambda_.IFunction, *, role_id: str | None = None
+    ) -> ConsumerAccess:
+        """Let a function of yours consume the main queue by the consumer library.
+
+            pipeline.grant_consume(ship_orders)
+
+        Its role gets a policy, its variable DEADLETTER is set, and the pipeline trusts what it
+        parks. The function holds no reference to the pipeline. It may stand in another stack of the
+        app, which is deployed first: until the pipeline's stack is deployed too, its batches come
+        back. If its stack uses a queue of the pipeline's stack, make its role in the latter.
+
+        `role_id` is the unique id of the role, for a function that another app makes. What cannot
+        be done from here for such a function, a warning says. Raises Refused if the pipeline has
+        another consumer, or `consumer_library` is false.
+        """
+        name = cdk.Names.unique_id(function)
+        if name not in self._consumers:
+            access = ConsumerAccess(
+                self,
+                f"Consumer{name}",
+                function=function,
+                settings=self._settings,
+                app=self._app,
+                permissions=consumer_permissions(
+                    self._app, self._settings, storage=self.storage, queues=self.queues
+                ),
+                role_id=role_id,
+            )
+            self._consumers[name] = access
+            if access.sender:
+                self._senders.append(access.sender)
+                self._trust()
+        return self._consumers[name]
+
+    def _trust(self) -> None:
+        """Have the functions that read stamps believe those of all senders."""
+        for reader in (self.redriver, self.replay, self.router):
+            reader.trust(self._senders)
