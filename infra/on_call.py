@@ -18,6 +18,7 @@ from .endpoint_secrets import acknowledge_secrets, grant_read_secrets
 from .environment import longest
 from .findings import acknowledge
 from .function import function_arn, grant_invoke
+from .pager import Pager
 from .permissions import Grant, Permissions
 from .queues import Addresses, grant_look, grant_weigh, queues_of
 from .registration import acknowledge_folder, grant_list_parameters
@@ -40,10 +41,10 @@ class OnCall(Construct):
 
     `DlqReader` reads all that holds no bodies; the others are attached beside it. `BodyReader`
     reads letters themselves, `RuleEditor` writes rules, `CircuitOperator` holds circuits, starts
-    runs of the redriver, mutes alarms and keeps endpoints, `ReplayRunner` plans, starts and steers
-    replay runs and edits letters that a run holds, `ReplayApprover` approves or refuses runs, and
-    `LetterDiscarder` throws parked letters away. Who may run replays may neither approve them nor
-    throw letters away.
+    runs of the redriver, mutes alarms, tests the pager and keeps endpoints, `ReplayRunner` plans,
+    starts and steers replay runs and edits letters that a run holds, `ReplayApprover` approves or
+    refuses runs, and `LetterDiscarder` throws parked letters away. Who may run replays may neither
+    approve them nor throw letters away.
     Who may change something may record it, and `dlq` changes nothing that it can't record.
     No policy allows to send or delete a message, or to purge a queue: only our functions
     move letters.
@@ -54,7 +55,13 @@ class OnCall(Construct):
     arns: Mapping[str, str]
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, app: AppSettings, storage: Storage
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        app: AppSettings,
+        storage: Storage,
+        pager: Pager,
     ) -> None:
         super().__init__(scope, construct_id)
         self._app = app
@@ -67,7 +74,7 @@ class OnCall(Construct):
                 "CircuitOperator",
                 "beside DlqReader: holds circuits, starts the redriver, mutes alarms, keeps "
                 "endpoints",
-                _operates(app, storage),
+                _operates(app, storage, pager),
             ),
             (
                 "ReplayRunner",
@@ -256,17 +263,18 @@ def _as_in_findings(arn: str) -> str:
     return arn
 
 
-def _operates(app: AppSettings, storage: Storage) -> Permissions:
+def _operates(app: AppSettings, storage: Storage, pager: Pager) -> Permissions:
     permissions = Permissions()
     storage.grant_write_audit(permissions)
     grant_invoke(permissions, "Runs", *_functions(app, "redrive"))
     storage.grant_hold_circuits(permissions)
     storage.grant_recall(permissions)
     _allow_mutes(permissions, app)
+    pager.grant_test(permissions)
     storage.grant_edit_endpoints(permissions)
     # To post a signed check to an endpoint.
     grant_read_secrets(permissions, app)
-    grant_key(permissions, app, services=("dynamodb", "secretsmanager"), writes=True)
+    grant_key(permissions, app, services=("dynamodb", "secretsmanager", "sns"), writes=True)
     return permissions
 
 

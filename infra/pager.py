@@ -10,6 +10,7 @@ from aws_cdk import aws_sns as sns
 from constructs import Construct
 
 from .encryption import customer_key
+from .permissions import Permissions
 from .settings import AppSettings
 
 # Actions on the key that IAM policies of the account may allow: CloudFormation creates, changes
@@ -24,6 +25,10 @@ MANAGEMENT = (
 )
 
 
+# The key is used by requests to SNS only, never directly.
+_THROUGH_SNS = {"StringEquals": {"kms:ViaService": f"sns.{Aws.REGION}.{Aws.URL_SUFFIX}"}}
+
+
 class Pager(Construct):
     """An SNS topic for alarms, yours or ours.
 
@@ -35,6 +40,7 @@ class Pager(Construct):
 
     def __init__(self, scope: Construct, construct_id: str, *, app: AppSettings) -> None:
         super().__init__(scope, construct_id)
+        self._own_key: kms.Key | None = None
         if app.alarm_topic_arn:
             self.topic_arn = app.alarm_topic_arn
             return
@@ -58,12 +64,28 @@ class Pager(Construct):
         # By its name, as the queues: so that the app can change to another topic.
         self.topic_arn = f"arn:{Aws.PARTITION}:sns:{Aws.REGION}:{Aws.ACCOUNT_ID}:{name}"
 
+    def grant_test(self, permissions: Permissions) -> None:
+        """Publish a test page, and see whether anybody has subscribed.
+
+        Under a customer's key it takes the use of that key too; the key of a topic of yours is
+        yours to grant.
+        """
+        actions = ["sns:Publish", "sns:ListSubscriptionsByTopic"]
+        permissions.allow("TestPages", actions, [self.topic_arn])
+        if self._own_key is not None:
+            permissions.allow(
+                "PagerKey",
+                ["kms:Decrypt", "kms:GenerateDataKey"],
+                [self._own_key.key_arn],
+                _THROUGH_SNS,
+            )
+
     def _key(self, app: AppSettings) -> kms.Key:
-        """A key that only CloudWatch may use, for alarms of this account.
+        """A key for alarms of this account, and for test pages of people who may publish them.
 
         In the policy of a key, the resource `*` is the key itself.
         """
-        return kms.Key(
+        self._own_key = kms.Key(
             self,
             "Key",
             description=f"The alarms of {app.app}",
@@ -85,6 +107,16 @@ class Pager(Construct):
                         resources=["*"],
                         conditions={"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}},
                     ),
+                    # SNS uses the key of an encrypted topic in the name of who publishes. This
+                    # allows nobody anything yet: it takes an IAM policy that does too.
+                    iam.PolicyStatement(
+                        sid="TestPages",
+                        principals=[iam.AccountRootPrincipal()],
+                        actions=["kms:Decrypt", "kms:GenerateDataKey"],
+                        resources=["*"],
+                        conditions=_THROUGH_SNS,
+                    ),
                 ]
             ),
         )
+        return self._own_key

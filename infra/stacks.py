@@ -44,7 +44,7 @@ class SharedStack(cdk.Stack):
         if app.dashboard:
             AppDashboard(self, "Dashboard", app=app, storage=self.storage, rule_check=check)
         FirstHeartbeatFunction(self, "FirstHeartbeats", app=app)
-        on_call = OnCall(self, "OnCall", app=app, storage=self.storage)
+        on_call = OnCall(self, "OnCall", app=app, storage=self.storage, pager=self.pager)
         cdk.CfnOutput(self, "LettersTableName", value=self.storage.letters.table_name)
         cdk.CfnOutput(self, "RulesTableName", value=self.storage.rules.table_name)
         cdk.CfnOutput(self, "CircuitsTableName", value=self.storage.circuits.table_name)

@@ -38,6 +38,7 @@ COMMANDS = {
     "search": (".search", "Find letters by text, field, tenant or id, wherever we hold them."),
     "observe": (".observe", "Mode observe: what would have been done, without doing it."),
     "mute": (".mute", "Mute a pipeline's alarms for a while; it ends by itself."),
+    "page": (".page", "Publish a test page: do alarms reach a person?"),
     "redrive": (
         ".redrive",
         "Start a re-drive run now, without waiting for the schedule.",

@@ -28,6 +28,7 @@ BESIDE_READER: Mapping[str, tuple[str, ...]] = {
     "waiting recall": (BODIES, OPERATOR),
     "redrive now": (OPERATOR,),
     "mute": (OPERATOR,),
+    "page": (OPERATOR,),
     "circuit open": (OPERATOR,),
     "circuit close": (OPERATOR,),
     "circuit auto": (OPERATOR,),

@@ -41,6 +41,7 @@ SECRETS = ("4111-x", "hunter2", "price", "whsec_")
 # braces are filled in.
 TYPED: dict[str, tuple[str, ...]] = {
     "dlq mute": ("mute", "orders", "--for", "2h", *SAID),
+    "dlq page": ("page", "--test", *SAID),
     "dlq redrive now": ("redrive", "now", "orders", *BECAUSE, "--yes"),
     "dlq waiting recall": ("waiting", "recall", "orders", "--lane", "due", *SAID, "--yes"),
     "dlq parked release": ("parked", "release", "--reason", "poison", *BECAUSE, "--yes"),
@@ -97,7 +98,18 @@ LOOKS = [
     ("audit",),
 ]
 
-_CHANGING = ("Put", "Update", "Delete", "Create", "Set", "Start", "Send", "BatchWrite", "Invoke")
+_CHANGING = (
+    "Put",
+    "Update",
+    "Delete",
+    "Create",
+    "Set",
+    "Start",
+    "Send",
+    "BatchWrite",
+    "Invoke",
+    "Publish",
+)
 
 
 def changes(reached: Mapping[str, set[str]]) -> Iterator[str]:
@@ -251,7 +263,8 @@ def _edited(cloud: Any) -> None:
 
 def _endpoints(cloud: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     shared = json.loads(cloud.ssm.get_parameter(Name="/deadletter/app")["Parameter"]["Value"])
-    cloud.parameter("/deadletter/app", json.dumps({**shared, "endpoints_table": "endpoints"}))
+    added = {"endpoints_table": "endpoints", "alarm_topic": subscribed_topic()}
+    cloud.parameter("/deadletter/app", json.dumps({**shared, **added}))
     keys = ("tenant", "endpoint")
     cloud.dynamodb.create_table(
         TableName="endpoints",
@@ -267,6 +280,14 @@ def _endpoints(cloud: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     secrets = boto3.client("secretsmanager", REGION)
     secrets.create_secret(Name=SECRET, SecretString="whsec_" + "c2VjcmV0" * 6)
     monkeypatch.setattr(endpoint_check, "http_client", NoClient)
+
+
+def subscribed_topic() -> str:
+    """A topic that one mailbox has subscribed to; its ARN."""
+    sns = boto3.client("sns", REGION)
+    topic: str = sns.create_topic(Name="deadletter-alarms")["TopicArn"]
+    sns.subscribe(TopicArn=topic, Protocol="email", Endpoint="ann@example.com")
+    return topic
 
 
 def _runs(cloud: Any) -> None:
@@ -340,7 +361,7 @@ def test_a_change_is_recorded_with_who_what_and_why_and_how_it_ended_or_is_not_m
         assert row["pk"] == f"#by#{caller['UserId']}"
         assert (row["who"], row["why"]) == (caller["Arn"], "a test")
         assert f"dlq {row['command']}" == command
-        everywhere = command.startswith("dlq endpoint")
+        everywhere = command.startswith(("dlq endpoint", "dlq page"))
         assert row["pipeline"] == ("*" if everywhere else "orders")
         assert row["target"].partition(" ")[2]
         assert before - 1 <= row["happened"] <= time.time()

@@ -48,6 +48,11 @@ WHO_AM_I = "sts:GetCallerIdentity"
 NOT_TYPED: dict[str, str] = {
     "cloudwatch:PutAlarmMuteRule": "the emulator knows no mute rules, and dlq asks for one first",
     "cloudwatch:DeleteAlarmMuteRule": "the emulator knows no mute rules",
+    "sns:Publish": "nobody has subscribed to the topic of the sandbox, and dlq says so",
+    **dict.fromkeys(
+        ("kms:Decrypt", "kms:GenerateDataKey"),
+        "SNS asks for the topic's key; the emulator does not",
+    ),
     "logs:StopQuery": "queries are stopped only if they take too long",
     "s3:ListBucket": "S3 itself asks for it where an object is missing; the emulator does not",
 }
@@ -229,6 +234,8 @@ TYPED: dict[str, list[tuple[str, ...]]] = {
     "dlq explain": [("explain", "{kept}")],
     # It asks whether there is a rule, and the emulator knows none: see the test of its refusal.
     "dlq mute": [("mute", "orders", "--for", "2h", "--reason", "a test")],
+    # Nobody has subscribed to the topic here: it says so, and publishes nothing.
+    "dlq page": [("page", "--test", "--reason", "a test")],
     "dlq doctor": [("doctor", "orders")],
     "dlq logs": [("logs", "{failed}", *PIPELINE)],
     "dlq peek": [("peek", *PIPELINE, "--limit", "3"), ("peek", *PIPELINE, "--body")],

@@ -92,8 +92,12 @@ def test_the_topic_takes_alarms_of_this_account_over_tls_and_avoids_the_key_that
     [used] = app["Deadletter-Shared"].of("AWS::KMS::Key")
     assert filled(topic["Properties"]["KmsMasterKeyId"]) == f"<{used}.Arn>"
     assert key["Properties"]["EnableKeyRotation"] is True
-    administration, alarms = key["Properties"]["KeyPolicy"]["Statement"]
-    assert filled(administration["Principal"]) == {"AWS": "arn:aws:iam::111122223333:root"}
+    administration, alarms, tests = key["Properties"]["KeyPolicy"]["Statement"]
+    account = {"AWS": "arn:aws:iam::111122223333:root"}
+    assert filled(administration["Principal"]) == filled(tests["Principal"]) == account
+    assert set(tests["Action"]) == {"kms:Decrypt", "kms:GenerateDataKey"}
+    through = {"StringEquals": {"kms:ViaService": "sns.eu-west-1.amazonaws.com"}}
+    assert filled(tests["Condition"]) == through
     assert not {"kms:Decrypt", "kms:GenerateDataKey", "kms:*"} & set(administration["Action"])
     assert alarms["Principal"] == {"Service": "cloudwatch.amazonaws.com"}
     assert set(alarms["Action"]) == {"kms:Decrypt", "kms:GenerateDataKey"}
@@ -104,8 +108,8 @@ def test_the_topic_takes_alarms_of_this_account_over_tls_and_avoids_the_key_that
     [publish] = [statement for statement in document["Statement"] if statement["Effect"] == "Allow"]
     assert publish["Principal"] == {"Service": "cloudwatch.amazonaws.com"}
     assert publish["Action"] == "sns:Publish"
-    account = publish["Condition"]["StringEquals"]["aws:SourceAccount"]
-    assert filled(account) == "111122223333"
+    source = publish["Condition"]["StringEquals"]["aws:SourceAccount"]
+    assert filled(source) == "111122223333"
 
 
 def test_logs_are_kept_for_as_long_as_is_said(app: Synthesis, sandboxed: Synthesis) -> None:

@@ -1,0 +1,128 @@
+"""A test page: whether an alarm would reach a person, tried before one has to."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated
+
+from deadletter.contract import EVERY_PIPELINE
+
+from .answer import Answer
+from .audit import IntendedChange, recorded
+from .aws import explain
+from .problem import Cause, Problem
+from .reason import optional_reason
+from .session import Session
+from .words import count
+
+SUBJECT = "TEST of the pager: nothing is wrong"
+"""What the page begins with wherever it arrives; SNS takes at most 100 ASCII characters."""
+
+CONFIRMED, PENDING = "confirmed", "pending"
+
+
+@dataclass(frozen=True, slots=True)
+class PagerTest(Answer):
+    """What `dlq page --test` answers."""
+
+    at: Annotated[datetime, "when it was published"]
+    topic: Annotated[str, "ARN of the topic that the alarms publish to"]
+    message_id: Annotated[str | None, "id that SNS gave the page; null if none was published"]
+    subscriptions: Annotated[
+        int | None, "confirmed subscriptions of the topic; null if SNS does not say it"
+    ]
+    pending: Annotated[
+        int | None, "subscriptions that nobody has confirmed yet; null if SNS does not say it"
+    ]
+    notes: Annotated[Sequence[str], "what keeps pages from arriving, and what to do"]
+
+    @property
+    def reaches_nobody(self) -> bool:
+        """Whether the topic has no subscription that would get a page."""
+        return self.subscriptions == 0
+
+
+def publish(session: Session, why: str | None = None) -> PagerTest:
+    """Publish a test page to the topic of the app's alarms, unless nobody has subscribed to it.
+
+    Raises Problem if the app has no topic, or SNS refuses the page.
+    """
+    app = session.app()
+    reason = optional_reason(why)
+    if not app.alarm_topic:
+        raise Problem("This app has no topic for alarms: deploy it again.", Cause.ABSENT)
+    notes: list[str] = []
+    numbers = _subscriptions(session, app.alarm_topic, notes)
+    subscriptions, pending = numbers.get(CONFIRMED), numbers.get(PENDING)
+    message_id = None
+    if subscriptions != 0:
+        change = IntendedChange("page", EVERY_PIPELINE, "test page", reason)
+        with recorded(session, app, change):
+            message_id = session.aws.sns.publish(
+                TopicArn=app.alarm_topic, Subject=SUBJECT, Message=_text(session, reason)
+            )["MessageId"]
+    return PagerTest(
+        **session.place,
+        at=session.now,
+        topic=app.alarm_topic,
+        message_id=message_id,
+        subscriptions=subscriptions,
+        pending=pending,
+        notes=(*_troubles(subscriptions, pending, app.alarm_topic), *notes),
+    )
+
+
+def _subscriptions(session: Session, topic: str, notes: list[str]) -> Counter[str]:
+    """The number of the topic's subscriptions by their state; empty if SNS does not say them."""
+    numbers = Counter({CONFIRMED: 0, PENDING: 0})
+    try:
+        pages = session.aws.sns.get_paginator("list_subscriptions_by_topic")
+        for page in pages.paginate(TopicArn=topic):
+            # In place of an ARN, one that waits for its confirmation says so in a word.
+            for subscription in page["Subscriptions"]:
+                is_confirmed = subscription["SubscriptionArn"].startswith("arn:")
+                numbers[CONFIRMED if is_confirmed else PENDING] += 1
+    except Exception as error:
+        problem = explain(error)
+        if problem is None:
+            raise
+        notes.append(f"How many have subscribed to the topic is not known: {problem.says}")
+        return Counter()
+    return numbers
+
+
+def _troubles(subscriptions: int | None, pending: int | None, topic: str) -> Iterator[str]:
+    if subscriptions == 0:
+        yield (
+            "Nobody gets pages: the topic has no confirmed subscription, so nothing was "
+            f"published. Subscribe: aws sns subscribe --topic-arn {topic} --protocol email "
+            "--notification-endpoint you@example.com"
+        )
+    if pending:
+        yield (
+            f"{count(pending, 'subscription')} not confirmed yet: an e-mail with a link waits, "
+            "and SNS forgets it after 48 hours."
+        )
+
+
+def _text(session: Session, reason: str) -> str:
+    """The page as JSON, as an alarm's page is: what reads those finds a name and a state."""
+    place = session.place
+    return json.dumps(
+        {
+            "AlarmName": f"{session.app_name}-TEST",
+            "AlarmDescription": f"{SUBJECT}. dlq page --test was typed, to see whether pages "
+            "arrive. Nothing is to be done.",
+            "AWSAccountId": place["account"],
+            "Region": place["region"],
+            "NewStateValue": "TEST",
+            "NewStateReason": reason or "a test page",
+            "StateChangeTime": session.now.isoformat(timespec="seconds"),
+            "SentBy": session.aws.caller,
+        },
+        indent=2,
+    )

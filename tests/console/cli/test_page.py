@@ -1,0 +1,117 @@
+"""`dlq page`: a test page to whom alarms would reach, and a word where they reach nobody."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from botocore.stub import Stubber
+
+from console.cli.exit import Exit
+from console.operations import aws
+from tests.console.conftest import ACCOUNT, REGION, Cloud, Dlq
+
+TOPIC = f"arn:aws:sns:{REGION}:{ACCOUNT}:deadletter-alarms"
+
+
+@pytest.fixture
+def sns(cloud: Cloud) -> Iterator[Stubber]:
+    """SNS that takes the calls of a test, in their order, and no other."""
+    cloud.deploy("orders")
+    shared = json.loads(cloud.ssm.get_parameter(Name="/deadletter/app")["Parameter"]["Value"])
+    cloud.parameter("/deadletter/app", json.dumps({**shared, "alarm_topic": TOPIC}))
+    with Stubber(aws.connect(None, REGION).sns) as stubber:
+        yield stubber
+        stubber.assert_no_pending_responses()
+
+
+def subscribed(sns: Stubber, confirmed: int, pending: int = 0) -> None:
+    """Subscriptions on two pages, as SNS lists them."""
+    every = [
+        *[f"{TOPIC}:{number}" for number in range(confirmed)],
+        *["PendingConfirmation"] * pending,
+    ]
+    listed = [{"SubscriptionArn": arn, "Protocol": "email"} for arn in every]
+    first = {"Subscriptions": listed[:1], "NextToken": "more"}
+    sns.add_response("list_subscriptions_by_topic", first, {"TopicArn": TOPIC})
+    rest = {"TopicArn": TOPIC, "NextToken": "more"}
+    sns.add_response("list_subscriptions_by_topic", {"Subscriptions": listed[1:]}, rest)
+
+
+class _Page:
+    """Equals a page that says in its first words that it is a test, and names the app."""
+
+    def __eq__(self, message: object) -> bool:
+        page = json.loads(str(message))
+        assert page["AlarmName"] == "deadletter-TEST"
+        assert page["AlarmDescription"].startswith("TEST of the pager: nothing is wrong")
+        assert page["AWSAccountId"] == ACCOUNT
+        assert page["NewStateReason"] in ("the rota has changed", "a test page")
+        # What reads alarms must not open an incident for it.
+        assert page["NewStateValue"] not in ("ALARM", "OK", "INSUFFICIENT_DATA")
+        return True
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def publishes(sns: Stubber) -> None:
+    request: dict[str, Any] = {
+        "TopicArn": TOPIC,
+        "Subject": "TEST of the pager: nothing is wrong",
+        "Message": _Page(),
+    }
+    sns.add_response("publish", {"MessageId": "m-1"}, request)
+
+
+def test_a_page_that_says_that_it_is_a_test_goes_to_those_who_have_subscribed(
+    sns: Stubber, dlq: Dlq, cloud: Cloud
+) -> None:
+    subscribed(sns, 2)
+    publishes(sns)
+    done = dlq("page", "--test", "--why", "the rota has changed")
+    assert done.exit_code == Exit.DONE, done.output
+    assert "a test page is on its way to 2 subscriptions." in done.stdout
+    assert "SNS does not say whether it did" in done.stdout
+    rows = cloud.dynamodb.scan(TableName="audit")["Items"]
+    assert {row["command"]["S"] for row in rows if "command" in row} == {"page"}
+
+
+def test_where_nobody_has_subscribed_nothing_is_published_and_the_exit_status_is_1(
+    sns: Stubber, dlq: Dlq, cloud: Cloud
+) -> None:
+    subscribed(sns, 0, pending=1)
+    done = dlq("page", "--test", "--json")
+    assert done.exit_code == Exit.ATTENTION
+    answer = json.loads(done.stdout)
+    assert (answer["message_id"], answer["subscriptions"], answer["pending"]) == (None, 0, 1)
+    nobody, waiting = answer["notes"]
+    assert nobody.startswith("Nobody gets pages")
+    assert f"aws sns subscribe --topic-arn {TOPIC}" in nobody
+    assert waiting.startswith("1 subscription not confirmed yet")
+    assert cloud.dynamodb.scan(TableName="audit")["Count"] == 0
+
+
+def test_a_page_goes_out_although_sns_does_not_say_who_has_subscribed(
+    sns: Stubber, dlq: Dlq
+) -> None:
+    sns.add_client_error("list_subscriptions_by_topic", "AuthorizationError", "not allowed", 403)
+    publishes(sns)
+    done = dlq("page", "--test")
+    assert done.exit_code == Exit.DONE, done.output
+    assert "on its way to an unknown number of subscriptions" in done.stdout
+    assert "How many have subscribed to the topic is not known" in done.stdout
+
+
+def test_without_test_nothing_is_published(dlq: Dlq) -> None:
+    done = dlq("page")
+    assert done.exit_code == Exit.USAGE
+    assert "add --test" in done.stderr
+
+
+def test_an_app_without_a_topic_says_so(cloud: Cloud, dlq: Dlq) -> None:
+    cloud.deploy("orders")
+    done = dlq("page", "--test")
+    assert done.exit_code == Exit.ABSENT
+    assert "no topic for alarms" in done.stderr
