@@ -11,6 +11,7 @@ import pytest
 
 from deadletter.contract import CAUSES
 from tests.infra.conftest import ROOT
+from tests.infra.edits import refusals
 from tests.infra.templates import Stack, Synthesis, filled, parameter
 
 URL = "https://sqs.eu-west-1.amazonaws.com/111122223333/"
@@ -371,3 +372,10 @@ def test_no_resource_waits_for_itself(app: Synthesis) -> None:
 
 def listed(value: str | list[str]) -> list[str]:
     return [value] if isinstance(value, str) else value
+
+
+def test_all_pipelines_can_be_removed_and_others_added_at_once(
+    app: Synthesis, thirty: Synthesis
+) -> None:
+    assert refusals(app.stacks, thirty.stacks) == []
+    assert refusals(thirty.stacks, app.stacks) == []
