@@ -11,8 +11,9 @@ from aws_cdk import Aws
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from deadletter.contract import app_folder
+from deadletter.contract import ANY, app_folder
 
+from . import brought
 from .encryption import grant_key
 from .endpoint_secrets import acknowledge_secrets, grant_read_secrets
 from .environment import longest
@@ -20,10 +21,10 @@ from .findings import acknowledge
 from .function import function_arn, grant_invoke
 from .pager import Pager
 from .permissions import Grant, Permissions
-from .queues import Addresses, grant_look, grant_weigh, queues_of
+from .queues import letter_queues_of, queues_of
 from .registration import acknowledge_folder, grant_list_parameters
 from .replay_start import replay_machine_arn
-from .settings import AppSettings, FunctionConsumerSettings, WebhookConsumer
+from .settings import AppSettings
 from .storage import Storage
 
 # IAM's limit for a managed policy, in characters.
@@ -49,7 +50,9 @@ class OnCall(Construct):
     No policy allows to send or delete a message, or to purge a queue: only our functions
     move letters.
 
-    A policy that would be too large for IAM continues in a second policy, `<name>2`, and so on.
+    No policy grows with the pipelines: what the app makes is a pattern of names, and of what you
+    bring ten of a kind are named, and all by a tag. A policy that is too large for IAM continues
+    in a second one, `<name>2`.
     """
 
     arns: Mapping[str, str]
@@ -119,26 +122,30 @@ class OnCall(Construct):
         )
         acknowledge(
             self,
-            f"AwsSolutions::AwsSolutions-IAM5[Resource::{_as_in_findings(queues_of(app))}]",
-            because="figures of six queues a pipeline, and a role takes ten policies",
+            *(
+                f"AwsSolutions::AwsSolutions-IAM5[Resource::{_as_in_findings(pattern)}]"
+                for pattern in (
+                    queues_of(app),
+                    *letter_queues_of(app),
+                    _machines(app),
+                    *(_functions(app, role) for role in ("route", "redrive", "consumer")),
+                )
+            ),
+            because="what the app makes for its pipelines, by the names that it gives: a policy"
+            " that names each grows with the pipelines, and a role takes ten",
         )
+        brought.acknowledge_tagged(self)
+        brought.warn_of_unnamed(self, app)
         acknowledge_folder(
             self, app_folder(app.app), because="one parameter a pipeline, read as a folder"
         )
         acknowledge_secrets(self, app)
-        acknowledge(
-            self,
-            *(
-                f"AwsSolutions::AwsSolutions-IAM5[Resource::{_as_in_findings(machine)}]"
-                for machine in _replay_machines(app)
-            ),
-            because="one state machine a pipeline, and a role takes ten policies",
-        )
+        groups = [_group(arn) for arn in (_functions(app, "consumer"), *brought.consumers(app))]
         acknowledge(
             self,
             *(
                 f"AwsSolutions::AwsSolutions-IAM5[Resource::{_as_in_findings(group)}]"
-                for group in _log_groups(app)
+                for group in groups
             ),
             because="a log group's ARN ends with :*, for its streams, whose names Lambda makes up",
         )
@@ -192,16 +199,16 @@ def _reads(app: AppSettings, storage: Storage) -> Permissions:
     permissions.allow(
         "Routers",
         ["lambda:GetFunctionConfiguration", "lambda:InvokeFunction"],
-        _functions(app, "route"),
+        [_functions(app, "route")],
     )
     # A plan says when the consumer was last changed.
-    consumers = [
-        pipeline.consumer.function_arn
-        for pipeline in app.pipelines
-        if isinstance(pipeline.consumer, FunctionConsumerSettings)
-    ]
-    permissions.allow(
-        "Consumers", ["lambda:GetFunctionConfiguration"], list(dict.fromkeys(consumers))
+    brought.allow_brought(
+        permissions,
+        "Consumers",
+        ["lambda:GetFunctionConfiguration"],
+        brought.consumers(app),
+        kind=brought.FUNCTIONS,
+        app=app,
     )
     # `dlq doctor` compares queue, mapping and function.
     permissions.allow("Mappings", ["lambda:ListEventSourceMappings"], ["*"])
@@ -209,8 +216,8 @@ def _reads(app: AppSettings, storage: Storage) -> Permissions:
         permissions.allow("KeyPolicy", ["kms:DescribeKey", "kms:GetKeyPolicy"], [app.kms_key_arn])
     _allow_logs(permissions, app)
     # A run whose execution was lost is shown as such.
-    permissions.allow("Replays", ["states:ListExecutions"], _replay_machines(app))
-    grant_weigh(permissions, app)
+    permissions.allow("Replays", ["states:ListExecutions"], [_machines(app)])
+    _allow_weighing(permissions, app)
     return permissions
 
 
@@ -218,38 +225,50 @@ def _reads_bodies(app: AppSettings, storage: Storage) -> Permissions:
     permissions = Permissions()
     storage.grant_read_bodies(permissions)
     grant_key(permissions, app, services=("sqs", "dynamodb", "s3"), writes=False)
-    grant_look(permissions, (Addresses.of(app, pipeline) for pipeline in app.pipelines))
+    # To look at letters without taking them: SQS shows them whole.
+    looks = ["sqs:ReceiveMessage", "sqs:ChangeMessageVisibility"]
+    permissions.allow("Looks", looks, letter_queues_of(app))
+    brought.allow_brought(
+        permissions,
+        "LooksIntoYours",
+        looks,
+        brought.dead_letter_queues(app),
+        kind=brought.QUEUES,
+        app=app,
+        tags={brought.HOLDS: brought.LETTERS},
+    )
     return permissions
 
 
-def _replay_machines(app: AppSettings) -> list[str]:
-    """The state machines of all pipelines' replay runs, as one pattern: a role has ten policies."""
-    return [replay_machine_arn(app, "*")] if app.pipelines else []
+def _allow_weighing(permissions: Permissions, app: AppSettings) -> None:
+    """See how many messages each queue holds, and which queues a DLQ serves."""
+    weighs = ["sqs:GetQueueAttributes", "sqs:ListDeadLetterSourceQueues"]
+    permissions.allow("Depths", weighs, [queues_of(app)])
+    yours = list(dict.fromkeys((*brought.main_queues(app), *brought.dead_letter_queues(app))))
+    brought.allow_brought(permissions, "DepthsOfYours", weighs, yours, kind=brought.QUEUES, app=app)
 
 
 def _allow_logs(permissions: Permissions, app: AppSettings) -> None:
-    """Search what the consumers logged; queries know no resources once they run."""
-    permissions.allow("ConsumerLogs", ["logs:StartQuery"], _log_groups(app))
+    """Search what the consumers logged; queries know no resources once they run.
+
+    A function of yours logs under its own name, unless you have chosen another log group: that
+    one takes the tag.
+    """
+    permissions.allow("DispatcherLogs", ["logs:StartQuery"], [_group(_functions(app, "consumer"))])
+    brought.allow_brought(
+        permissions,
+        "ConsumerLogs",
+        ["logs:StartQuery"],
+        [_group(arn) for arn in brought.consumers(app)],
+        kind=brought.LOG_GROUPS,
+        app=app,
+    )
     permissions.allow("Queries", ["logs:GetQueryResults", "logs:StopQuery"], ["*"])
 
 
-def _log_groups(app: AppSettings) -> list[str]:
-    """The log groups of the consumers.
-
-    A function of yours logs under its own name, unless you have chosen another log group: that
-    one is yours to grant.
-    """
-    functions = [
-        function_arn(app, pipeline.name, "consumer")
-        if isinstance(pipeline.consumer, WebhookConsumer)
-        else pipeline.consumer.function_arn
-        for pipeline in app.pipelines
-        if isinstance(pipeline.consumer, WebhookConsumer | FunctionConsumerSettings)
-    ]
-    groups = (
-        f"{arn.replace(':lambda:', ':logs:').replace(FUNCTION, GROUP)}:*" for arn in functions
-    )
-    return list(dict.fromkeys(groups))
+def _group(function: str) -> str:
+    """The log group with a function's name, and its streams."""
+    return f"{function.replace(':lambda:', ':logs:').replace(FUNCTION, GROUP)}:*"
 
 
 def _as_in_findings(arn: str) -> str:
@@ -266,7 +285,7 @@ def _as_in_findings(arn: str) -> str:
 def _operates(app: AppSettings, storage: Storage, pager: Pager) -> Permissions:
     permissions = Permissions()
     storage.grant_write_audit(permissions)
-    grant_invoke(permissions, "Runs", *_functions(app, "redrive"))
+    grant_invoke(permissions, "Runs", _functions(app, "redrive"))
     storage.grant_hold_circuits(permissions)
     storage.grant_recall(permissions)
     _allow_mutes(permissions, app)
@@ -314,9 +333,9 @@ def _replays(app: AppSettings, storage: Storage) -> Permissions:
     permissions = Permissions()
     storage.grant_write_audit(permissions)
     storage.grant_run_replays(permissions)
-    permissions.allow("Replays", ["states:StartExecution"], _machines(app))
+    permissions.allow("Replays", ["states:StartExecution"], [_machines(app)])
     # `dlq replay try` hands letters to a consumer. A function of yours is yours to grant.
-    grant_invoke(permissions, "Dispatchers", *_dispatchers(app))
+    grant_invoke(permissions, "Dispatchers", _functions(app, "consumer"))
     grant_key(permissions, app, services=("dynamodb", "s3"), writes=True)
     return permissions
 
@@ -326,7 +345,7 @@ def _approves(app: AppSettings, storage: Storage) -> Permissions:
     storage.grant_write_audit(permissions)
     storage.grant_approve(permissions)
     # To answer an approval is a matter of the machine whose execution waits for it.
-    permissions.allow("Replays", ["states:SendTaskSuccess"], _machines(app))
+    permissions.allow("Replays", ["states:SendTaskSuccess"], [_machines(app)])
     grant_key(permissions, app, services=("dynamodb",), writes=True)
     return permissions
 
@@ -335,22 +354,16 @@ def _discards(app: AppSettings, storage: Storage) -> Permissions:
     permissions = Permissions()
     storage.grant_write_audit(permissions)
     storage.grant_discard(permissions)
-    permissions.allow("Replays", ["states:StartExecution"], _machines(app))
+    permissions.allow("Replays", ["states:StartExecution"], [_machines(app)])
     grant_key(permissions, app, services=("dynamodb",), writes=True)
     return permissions
 
 
-def _machines(app: AppSettings) -> list[str]:
-    return [replay_machine_arn(app, pipeline.name) for pipeline in app.pipelines]
+def _machines(app: AppSettings) -> str:
+    """The state machines of all pipelines' replay runs, as one pattern."""
+    return replay_machine_arn(app, ANY)
 
 
-def _dispatchers(app: AppSettings) -> list[str]:
-    return [
-        function_arn(app, pipeline.name, "consumer")
-        for pipeline in app.pipelines
-        if isinstance(pipeline.consumer, WebhookConsumer)
-    ]
-
-
-def _functions(app: AppSettings, role: str) -> list[str]:
-    return [function_arn(app, pipeline.name, role) for pipeline in app.pipelines]
+def _functions(app: AppSettings, role: str) -> str:
+    """The functions of all pipelines that play `role`, as one pattern."""
+    return function_arn(app, ANY, role)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import aws_cdk as cdk
@@ -10,7 +10,7 @@ from aws_cdk import Aws
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from deadletter.contract import DEFAULT_PARKING, Variable
+from deadletter.contract import ANY, DEFAULT_PARKING, Variable
 
 from .arn import Arn
 from .encryption import customer_key
@@ -166,7 +166,7 @@ class Queues(Construct):
     def grant_depths(self, permissions: Permissions) -> None:
         """See how many messages each queue holds, and for how long it keeps them."""
         queues = (self.main, self.dlq, *self.dedicated.values(), *self.parking.values())
-        permissions.allow("Depths", ["sqs:GetQueueAttributes"], _once(queues))
+        permissions.allow("Depths", ["sqs:GetQueueAttributes"], [queue.arn for queue in queues])
 
     def grant_take_canary(self, permissions: Permissions, *, sends: bool) -> None:
         """Take one letter out of the DLQ. If it `sends`, also send it to the main queue; else
@@ -260,46 +260,16 @@ class Queues(Construct):
 
 def queues_of(app: AppSettings) -> str:
     """The queues that we make for all pipelines, as one pattern of ARNs."""
-    return f"arn:{Aws.PARTITION}:sqs:{Aws.REGION}:{Aws.ACCOUNT_ID}:{app.app}-*"
+    return QueueReference.called(f"{app.app}-*").arn
 
 
-def grant_weigh(permissions: Permissions, app: AppSettings) -> None:
-    """See how many messages each queue holds.
+def letter_queues_of(app: AppSettings) -> list[str]:
+    """The queues with letters that we make for all pipelines, as patterns of ARNs.
 
-    Our queues are one pattern: thirty pipelines have 180 of them, and a role takes ten policies.
+    No main queue is among them, however its pipeline is called: its name ends in `-main`, and
+    only an id follows an underscore.
     """
-    pipelines = tuple(Addresses.of(app, pipeline) for pipeline in app.pipelines)
-    for sid, actions, arns in (
-        ("Depths", ["sqs:GetQueueAttributes"], _once(queues.main for queues in pipelines)),
-        (
-            "DeadLetters",
-            ["sqs:GetQueueAttributes", "sqs:ListDeadLetterSourceQueues"],
-            _dead_letters(pipelines),
-        ),
-    ):
-        theirs = [arn for arn in arns if not arn.rpartition(":")[2].startswith(f"{app.app}-")]
-        ours = [queues_of(app)] if len(theirs) < len(arns) else []
-        permissions.allow(sid, actions, [*ours, *theirs])
-
-
-def grant_look(permissions: Permissions, pipelines: Iterable[Addresses]) -> None:
-    """Look at letters without taking them: SQS shows them whole."""
-    permissions.allow(
-        "Looks",
-        ["sqs:ReceiveMessage", "sqs:ChangeMessageVisibility"],
-        _dead_letters(pipelines),
-    )
-
-
-def _dead_letters(pipelines: Iterable[Addresses]) -> list[str]:
-    """The DLQs and parking queues of the pipelines."""
-    return _once(
-        queue
-        for queues in pipelines
-        for queue in (queues.dlq, *queues.dedicated.values(), *queues.parking.values())
-    )
-
-
-def _once(queues: Iterable[QueueReference]) -> list[str]:
-    """Each queue's ARN once; pipelines may share a DLQ."""
-    return list(dict.fromkeys(queue.arn for queue in queues))
+    names = Names(app.app, ANY), Names(app.app, ANY, fifo=True)
+    ends = [end for each in names for end in (each.dlq(), each.parking())]
+    with_ids = [names[0].dlq(ANY), names[0].parking(ANY)]
+    return [QueueReference.called(name).arn for name in (*ends, *with_ids)]

@@ -12,6 +12,7 @@ from constructs import Construct
 
 from deadletter.contract import DEFAULT_PARKING
 
+from .brought import TAG
 from .dashboard import AppDashboard
 from .first_heartbeat import FirstHeartbeatFunction
 from .names import pascal_case
@@ -119,5 +120,5 @@ def build(scope: cdk.App, app: AppSettings) -> None:
         )
         for tagged in (own, stack):
             cdk.Tags.of(tagged).add("pipeline", settings.name)
-    for key, value in {"app": app.app, **app.tags}.items():
+    for key, value in {"app": app.app, TAG: app.app, **app.tags}.items():
         cdk.Tags.of(scope).add(key, value)

@@ -82,7 +82,11 @@ def synthesize(tmp_path_factory: pytest.TempPathFactory) -> Synthesize:
 
     def run(context: dict[str, Any], *, scanned: bool = False) -> Synthesis:
         folder = tmp_path_factory.mktemp("cdk")
-        app = cdk.App(outdir=str(folder), context={**flags, "aws:cdk:bundling-stacks": []})
+        app = cdk.App(
+            outdir=str(folder),
+            context={**flags, "aws:cdk:bundling-stacks": []},
+            builtin_cloud_formation_validation=scanned,
+        )
         if scanned:
             cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app), ServerlessChecks(app))
         build(app, read_context(context))

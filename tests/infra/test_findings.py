@@ -7,6 +7,9 @@ from tests.infra.templates import Synthesis
 FOLDER = "arn:<AWS::Partition>:s3:::deadletter-letters-<AWS::AccountId>-<AWS::Region>/waiting"
 REPLAYS = FOLDER.replace("/waiting", "/replay")
 
+# How the names of queues with letters end.
+ENDS = ("", ".fifo", "_*")
+
 # What is acknowledged, each with its reason where it is made.
 ACKNOWLEDGED = {
     "AwsSolutions-L1",
@@ -43,8 +46,22 @@ ACKNOWLEDGED = {
         f":<AWS::AccountId>:{alarms}]"
         for alarms in ("alarm:deadletter-*", "alarm-mute-rule:deadletter-*-mute")
     ),
-    "AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:sqs:<AWS::Region>:<AWS::AccountId>"
-    ":deadletter-*]",
+    *(
+        "AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:sqs:<AWS::Region>:<AWS::AccountId>"
+        f":deadletter-*{end}]"
+        for end in ("", *(f"-{kind}{id_}" for kind in ("dlq", "parking") for id_ in ENDS))
+    ),
+    *(
+        "AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:lambda:<AWS::Region>:<AWS::AccountId>"
+        f":function:deadletter-*-{role}]"
+        for role in ("route", "redrive", "consumer")
+    ),
+    # What is brought, by its tag.
+    *(
+        f"AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:{service}:<AWS::Region>"
+        f":<AWS::AccountId>:{type_}*]"
+        for service, type_ in (("sqs", ""), ("lambda", "function:"), ("logs", "log-group:"))
+    ),
     "AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:ssm:<AWS::Region>:<AWS::AccountId>"
     ":parameter/deadletter/pipelines/*]",
     "AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:ssm:<AWS::Region>:<AWS::AccountId>"
@@ -54,7 +71,7 @@ ACKNOWLEDGED = {
     *(
         f"AwsSolutions-IAM5[Resource::arn:{home}:log-group:/aws/lambda/{consumer}:*]"
         for home, consumer in (
-            ("<AWS::Partition>:logs:<AWS::Region>:<AWS::AccountId>", "deadletter-orders-consumer"),
+            ("<AWS::Partition>:logs:<AWS::Region>:<AWS::AccountId>", "deadletter-*-consumer"),
             ("aws:logs:eu-west-1:111122223333", "their-consumer"),
         )
     ),

@@ -1,0 +1,116 @@
+"""What you bring, and people on call reach: queues, consumer functions, and their logs.
+
+Policies for people don't grow with the number of pipelines. What the app makes is one pattern of
+names. What you bring has names of your own: the first few are named, and all are found by a tag.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import aws_cdk as cdk
+from aws_cdk import Aws
+from constructs import Construct, IConstruct
+
+from .findings import acknowledge
+from .permissions import Permissions
+from .settings import AppSettings, FunctionConsumerSettings
+
+# Its value is the app's name. Everything that the app makes carries it too.
+TAG = "deadletter:app"
+
+# A DLQ carries this one beside it: who may look at letters may look into no main queue.
+HOLDS, LETTERS = "deadletter:holds", "letters"
+
+# Of each kind: a policy holds 6,144 characters, and a role takes ten policies.
+NAMED = 10
+
+# Everything of a service in the account and region: the tag chooses.
+QUEUES, FUNCTIONS, LOG_GROUPS = "sqs", "lambda:function", "logs:log-group"
+
+
+def tag_queue(queue: IConstruct, app: AppSettings, *, holds_letters: bool) -> None:
+    """Tag a queue of yours, if it is made in the same app; one that is imported is yours to tag."""
+    cdk.Tags.of(queue).add(TAG, app.app)
+    if holds_letters:
+        cdk.Tags.of(queue).add(HOLDS, LETTERS)
+
+
+def main_queues(app: AppSettings) -> list[str]:
+    """The ARNs of the main queues that the settings name."""
+    return _once(pipeline.main_queue.arn for pipeline in app.pipelines)
+
+
+def dead_letter_queues(app: AppSettings) -> list[str]:
+    """The ARNs of the DLQs that the settings name."""
+    return _once(pipeline.dlq.arn for pipeline in app.pipelines)
+
+
+def consumers(app: AppSettings) -> list[str]:
+    """The ARNs of the functions that the settings name as consumers."""
+    return _once(
+        pipeline.consumer.function_arn
+        for pipeline in app.pipelines
+        if isinstance(pipeline.consumer, FunctionConsumerSettings)
+    )
+
+
+def allow_brought(
+    permissions: Permissions,
+    sid: str,
+    actions: Iterable[str],
+    arns: Iterable[str],
+    *,
+    kind: str,
+    app: AppSettings,
+    tags: Mapping[str, str] | None = None,
+) -> None:
+    """Allow `actions` on the first of `arns`, and on everything of a kind that has the tag.
+
+    `tags` are asked for beside it.
+    """
+    tagged = {
+        f"aws:ResourceTag/{key}": value for key, value in {TAG: app.app, **(tags or {})}.items()
+    }
+    permissions.allow(sid, list(actions), list(arns)[:NAMED])
+    permissions.allow(f"{sid}ByTag", list(actions), [_all(kind)], {"StringEquals": tagged})
+
+
+def warn_of_unnamed(scope: Construct, app: AppSettings) -> None:
+    """Say at synth what no policy names, because it is one too many: that needs the tag."""
+    for arns, tags in (
+        (main_queues(app), f"{TAG}={app.app}"),
+        (dead_letter_queues(app), f"{TAG}={app.app} and {HOLDS}={LETTERS}"),
+        (consumers(app), f"{TAG}={app.app}, as its log group"),
+    ):
+        for arn in arns[NAMED:]:
+            cdk.Annotations.of(scope).add_warning_v2(
+                f"deadletter:tag-{arn.rpartition(':')[2]}",
+                f"The policies for people on call name {NAMED} of a kind, and not {arn}: "
+                f"tag it {tags}.",
+            )
+
+
+def acknowledge_tagged(construct: IConstruct) -> None:
+    """Say why a policy names everything of a service: a condition asks for the tag."""
+    home = "<AWS::Region>:<AWS::AccountId>"
+    patterns = (f"sqs:{home}:*", f"lambda:{home}:function:*", f"logs:{home}:log-group:*")
+    acknowledge(
+        construct,
+        *(
+            f"AwsSolutions::AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:{pattern}]"
+            for pattern in patterns
+        ),
+        because=f"only what has the tag {TAG} with the app's name: policies that name each queue"
+        " grow with the pipelines, and a role takes ten",
+    )
+
+
+def _all(kind: str) -> str:
+    service, _, type_ = kind.partition(":")
+    home = f"arn:{Aws.PARTITION}:{service}:{Aws.REGION}:{Aws.ACCOUNT_ID}"
+    return f"{home}:{type_}:*" if type_ else f"{home}:*"
+
+
+def _once(arns: Iterable[str | None]) -> list[str]:
+    return list(dict.fromkeys(arn for arn in arns if arn))
