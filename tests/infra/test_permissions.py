@@ -1292,7 +1292,7 @@ def test_a_customers_key_may_be_used_through_the_services_that_hold_the_data(
         ("order-events-consumer", KEY_TO_WRITE, ["sqs", "dynamodb"]),
         ("DlqReader", KEY, ["dynamodb", "s3"]),
         ("BodyReader", KEY, ["sqs", "dynamodb", "s3"]),
-        ("CircuitOperator", KEY_TO_WRITE, ["dynamodb", "secretsmanager"]),
+        ("CircuitOperator", KEY_TO_WRITE, ["dynamodb", "secretsmanager", "sns"]),
         ("RuleEditor", KEY_TO_WRITE, ["dynamodb"]),
         ("ReplayRunner", KEY_TO_WRITE, ["dynamodb", "s3"]),
         ("ReplayApprover", KEY_TO_WRITE, ["dynamodb"]),
