@@ -13,7 +13,7 @@ from constructs import Construct
 
 from deadletter.contract import ANY, app_folder
 
-from . import brought
+from . import tagged
 from .encryption import grant_key
 from .endpoint_secrets import acknowledge_secrets, grant_read_secrets
 from .environment import longest
@@ -134,13 +134,13 @@ class OnCall(Construct):
             because="what the app makes for its pipelines, by the names that it gives: a policy"
             " that names each grows with the pipelines, and a role takes ten",
         )
-        brought.acknowledge_tagged(self)
-        brought.warn_of_unnamed(self, app)
+        tagged.acknowledge_tagged(self)
+        tagged.warn_of_unnamed(self, app)
         acknowledge_folder(
             self, app_folder(app.app), because="one parameter a pipeline, read as a folder"
         )
         acknowledge_secrets(self, app)
-        groups = [_group(arn) for arn in (_functions(app, "consumer"), *brought.consumers(app))]
+        groups = [_group(arn) for arn in (_functions(app, "consumer"), *tagged.consumers(app))]
         acknowledge(
             self,
             *(
@@ -202,12 +202,12 @@ def _reads(app: AppSettings, storage: Storage) -> Permissions:
         [_functions(app, "route")],
     )
     # A plan says when the consumer was last changed.
-    brought.allow_brought(
+    tagged.allow_brought(
         permissions,
         "Consumers",
         ["lambda:GetFunctionConfiguration"],
-        brought.consumers(app),
-        kind=brought.FUNCTIONS,
+        tagged.consumers(app),
+        kind=tagged.FUNCTIONS,
         app=app,
     )
     # `dlq doctor` compares queue, mapping and function.
@@ -228,14 +228,14 @@ def _reads_bodies(app: AppSettings, storage: Storage) -> Permissions:
     # To look at letters without taking them: SQS shows them whole.
     looks = ["sqs:ReceiveMessage", "sqs:ChangeMessageVisibility"]
     permissions.allow("Looks", looks, letter_queues_of(app))
-    brought.allow_brought(
+    tagged.allow_brought(
         permissions,
         "LooksIntoYours",
         looks,
-        brought.dead_letter_queues(app),
-        kind=brought.QUEUES,
+        tagged.dead_letter_queues(app),
+        kind=tagged.QUEUES,
         app=app,
-        tags={brought.HOLDS: brought.LETTERS},
+        tags={tagged.HOLDS: tagged.LETTERS},
     )
     return permissions
 
@@ -244,8 +244,8 @@ def _allow_weighing(permissions: Permissions, app: AppSettings) -> None:
     """See how many messages each queue holds, and which queues a DLQ serves."""
     weighs = ["sqs:GetQueueAttributes", "sqs:ListDeadLetterSourceQueues"]
     permissions.allow("Depths", weighs, [queues_of(app)])
-    yours = list(dict.fromkeys((*brought.main_queues(app), *brought.dead_letter_queues(app))))
-    brought.allow_brought(permissions, "DepthsOfYours", weighs, yours, kind=brought.QUEUES, app=app)
+    yours = list(dict.fromkeys((*tagged.main_queues(app), *tagged.dead_letter_queues(app))))
+    tagged.allow_brought(permissions, "DepthsOfYours", weighs, yours, kind=tagged.QUEUES, app=app)
 
 
 def _allow_logs(permissions: Permissions, app: AppSettings) -> None:
@@ -255,12 +255,12 @@ def _allow_logs(permissions: Permissions, app: AppSettings) -> None:
     one takes the tag.
     """
     permissions.allow("DispatcherLogs", ["logs:StartQuery"], [_group(_functions(app, "consumer"))])
-    brought.allow_brought(
+    tagged.allow_brought(
         permissions,
         "ConsumerLogs",
         ["logs:StartQuery"],
-        [_group(arn) for arn in brought.consumers(app)],
-        kind=brought.LOG_GROUPS,
+        [_group(arn) for arn in tagged.consumers(app)],
+        kind=tagged.LOG_GROUPS,
         app=app,
     )
     permissions.allow("Queries", ["logs:GetQueryResults", "logs:StopQuery"], ["*"])

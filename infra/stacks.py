@@ -12,7 +12,6 @@ from constructs import Construct
 
 from deadletter.contract import DEFAULT_PARKING
 
-from .brought import TAG
 from .dashboard import AppDashboard
 from .first_heartbeat import FirstHeartbeatFunction
 from .names import pascal_case
@@ -24,6 +23,7 @@ from .registration import AppRegistration
 from .rule_check import RuleCheck
 from .settings import AppSettings, PipelineSettings
 from .storage import Storage
+from .tagged import TAG
 
 
 class SharedStack(cdk.Stack):

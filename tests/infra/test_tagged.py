@@ -8,10 +8,10 @@ from fnmatch import fnmatchcase
 
 import aws_cdk as cdk
 
-from infra.brought import QUEUES, allow_brought, dead_letter_queues, warn_of_unnamed
 from infra.context import read
 from infra.names import Names
 from infra.permissions import Permissions
+from infra.tagged import QUEUES, allow_brought, dead_letter_queues, warn_of_unnamed
 from tests.infra.templates import Synthesis, filled
 from tests.infra.test_permissions import PEOPLE, listed, managed, noun
 
