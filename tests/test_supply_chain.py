@@ -65,11 +65,25 @@ def test_one_action_has_one_version_everywhere() -> None:
     assert len({action.partition("@")[0] for action in used}) == len(used)
 
 
+# A job that attests or publishes says who it is; it runs nothing of this checkout.
+MORE = {
+    "release.yml": {
+        "attest": {"id-token": "write", "attestations": "write"},
+        "publish": {"id-token": "write"},
+    }
+}
+
+
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
 def test_a_workflow_may_read_and_nothing_else(path: Path) -> None:
     workflow: dict[Any, Any] = yaml.safe_load(path.read_text())
     assert workflow["permissions"] == {"contents": "read"}
-    assert all("permissions" not in job for job in workflow["jobs"].values())
+    jobs = workflow["jobs"]
+    more = {name: job["permissions"] for name, job in jobs.items() if "permissions" in job}
+    assert more == MORE.get(path.name, {})
+    for name in more:
+        steps = jobs[name]["steps"]
+        assert not any("run" in step or "checkout" in step["uses"] for step in steps)
     # Called by the words of a pull request, a workflow would run them with our token.
     assert "pull_request_target" not in path.read_text()
 
@@ -80,6 +94,15 @@ def test_every_supported_python_is_tested_with_the_command_of_the_readme() -> No
     assert job["strategy"]["matrix"]["python"] == ["3.11", "3.12", "3.13"]
     assert [step["run"] for step in job["steps"] if "run" in step] == ["bash .ci/run"]
     assert (ROOT / ".ci" / "run").read_text().splitlines()[-1] == "make test"
+
+
+def test_a_release_is_tested_and_attested_and_published_only_where_somebody_says_so() -> None:
+    jobs = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text())["jobs"]
+    commands = [step["run"] for step in jobs["build"]["steps"] if "run" in step]
+    assert commands[:2] == ['python -m tools.release "$GITHUB_REF_NAME"', "bash .ci/run"]
+    assert " -m build --no-isolation " in commands[2]
+    assert (jobs["attest"]["needs"], jobs["publish"]["needs"]) == ("build", "attest")
+    assert jobs["publish"]["if"] == "vars.PUBLISH == 'true'"
 
 
 @pytest.mark.parametrize("name", LOCKS)
