@@ -178,7 +178,9 @@ def test_the_rate_is_for_all_runs_together_and_never_exceeded_by_more_than_what_
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("rate", "letters"), [(0.1, 60), (5, 3_000)])
+@pytest.mark.parametrize(
+    ("rate", "letters"), [(0.1, 60), pytest.param(5, 3_000, marks=pytest.mark.nightly)]
+)
 def test_other_rates_are_kept_too(stage: CrowdedStage, rate: float, letters: int) -> None:
     throttled(stage, letters + 700, rate=rate)
     before = sent(stage)
