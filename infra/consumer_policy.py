@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from aws_cdk import Aws
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
+from deadletter.contract import consumer_policy_parameter
+
 from .encryption import grant_key
-from .names import Names
 from .outage import grant_start_outages
 from .permissions import Permissions
 from .queues import Queues
@@ -20,7 +21,8 @@ class ConsumerPolicy(Construct):
     """A managed policy for the role of your own consumer, which uses the consumer library.
 
     It allows what the library needs, and what its event source mapping or its poller needs
-    of the main queue. Beside it the role needs logs only.
+    of the main queue. Beside it the role needs logs only. A parameter names it to those whose
+    template is not of this app. Its own name is generated, so that it can be replaced.
     """
 
     arn: str
@@ -40,11 +42,17 @@ class ConsumerPolicy(Construct):
         policy = iam.ManagedPolicy(
             self,
             "Policy",
-            managed_policy_name=Names(app.app, settings.name).policy("consumer", Aws.REGION),
             description=f"What the consumer library needs in {settings.name}",
             statements=permissions.statements(),
         )
         self.arn = policy.managed_policy_arn
+        ssm.StringParameter(
+            self,
+            "Arn",
+            parameter_name=consumer_policy_parameter(app.app, settings.name),
+            description=f"The policy for the role of a consumer of {settings.name}",
+            string_value=self.arn,
+        )
 
 
 def consumer_permissions(

@@ -32,10 +32,6 @@ class Names:
         """The alarm `name`."""
         return f"{self._prefix}{name}"
 
-    def policy(self, role: str, region: str) -> str:
-        """The managed policy for `role`; all regions of an account share their names in IAM."""
-        return f"{self._prefix}{role}-{region}"
-
     def schedule(self, dedicated: str = "") -> str:
         """The schedule that drains the DLQ, or a dedicated one."""
         return f"{self._prefix}{MAIN_DLQ}{_suffix(dedicated)}"

@@ -249,6 +249,11 @@ def app_parameter(app: str) -> str:
     return f"{app_folder(app)}/app"
 
 
+def consumer_policy_parameter(app: str, pipeline: str) -> str:
+    """The parameter with the ARN of the managed policy for a team's own consumer."""
+    return f"{app_folder(app)}/policies/{pipeline}/consumer"
+
+
 def rule_checker(app: str) -> str:
     """The function that checks each edit of the rules table."""
     return f"{app}-check-rules"

@@ -279,7 +279,7 @@ def test_a_missing_parameter_and_a_missing_permission_are_named() -> None:
     with pytest.raises(NotRegistered, match="no parameter /shop/pipelines/orders"):
         look_up(nothing, "shop", "orders")
     denied: Any = Ssm({}, "AccessDeniedException")
-    with pytest.raises(NotRegistered, match=r"AccessDeniedException.*policy shop-orders-consumer-"):
+    with pytest.raises(NotRegistered, match=r"AccessDeniedException.*/policies/orders/consumer"):
         look_up(denied, "shop", "orders")
 
 

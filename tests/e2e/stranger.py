@@ -205,7 +205,8 @@ def template_before() -> dict[str, Any]:
     """Their stack before: a role and a function, which know nothing of the library."""
     made = documented_template()
     resources = made["Resources"]
-    del resources["Mapping"], resources["Consumer"]["Properties"]["Environment"]
+    del made["Parameters"], resources["Mapping"]
+    del resources["Consumer"]["Properties"]["Environment"]
     resources["Role"]["Properties"]["ManagedPolicyArns"].pop()
     resources["Consumer"]["Properties"]["Code"]["S3Key"] = BEFORE_ZIP
     return made

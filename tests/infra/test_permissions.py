@@ -893,13 +893,25 @@ def managed(synthesis: Synthesis) -> dict[str, list[dict[str, Any]]]:
 
 
 def managed_policies(synthesis: Synthesis) -> dict[str, list[dict[str, Any]]]:
-    """The statements of each managed policy, by its name without app and region."""
-    return {
-        filled(policy["Properties"]["ManagedPolicyName"])
-        .partition("-")[2]
-        .removesuffix("-eu-west-1"): policy["Properties"]["PolicyDocument"]["Statement"]
-        for _, policy in synthesis.of("AWS::IAM::ManagedPolicy")
-    }
+    """The statements of each managed policy, by its name without app and region.
+
+    Those of consumers have no name: a parameter says which is whose.
+    """
+    found = {}
+    for stack in synthesis.stacks.values():
+        told = {
+            parameter["Properties"]["Value"]["Ref"]: parameter["Properties"]["Name"]
+            for parameter in stack.of("AWS::SSM::Parameter").values()
+            if "/policies/" in parameter["Properties"]["Name"]
+        }
+        for key, policy in stack.of("AWS::IAM::ManagedPolicy").items():
+            if key in told:
+                name = told[key].partition("/policies/")[2].replace("/", "-")
+            else:
+                full = filled(policy["Properties"]["ManagedPolicyName"])
+                name = full.partition("-")[2].removesuffix("-eu-west-1")
+            found[name] = policy["Properties"]["PolicyDocument"]["Statement"]
+    return found
 
 
 def needed(policy: str) -> dict[str, set[str]]:

@@ -46,7 +46,11 @@ def test_what_is_not_given_is_made_once(theirs: Stack) -> None:
     assert len(theirs.of("AWS::SQS::Queue")) == 7
     assert {
         parameter["Properties"]["Name"] for parameter in theirs.of("AWS::SSM::Parameter").values()
-    } == {*("/deadletter/app", "/deadletter/pipelines/orders", "/deadletter/pipelines/refunds")}
+    } == {
+        *("/deadletter/app", "/deadletter/pipelines/orders", "/deadletter/pipelines/refunds"),
+        # Orders has a dispatcher.
+        "/deadletter/policies/refunds/consumer",
+    }
 
 
 def test_its_nouns_can_be_used(theirs: Stack) -> None:

@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from deadletter.aws.errors import AWS_ERRORS, code
-from deadletter.contract import app_parameter, pipeline_parameter
+from deadletter.contract import (
+    app_parameter,
+    consumer_policy_parameter,
+    pipeline_parameter,
+)
 from deadletter.settings import registration
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
@@ -26,7 +30,7 @@ def look_up(client: SSMClient, app: str, pipeline: str) -> tuple[Pipeline, Resou
     except AWS_ERRORS as error:
         raise NotRegistered(
             f"{' and '.join(names)} could not be read ({code(error)}); the function's role "
-            f"needs the managed policy {app}-{pipeline}-consumer-<region>"
+            f"needs the managed policy that {consumer_policy_parameter(app, pipeline)} names"
         ) from error
     values = {parameter["Name"]: parameter["Value"] for parameter in answer.get("Parameters", [])}
     for name in names:
