@@ -13,6 +13,20 @@ URL_SUFFIXES = {
 }
 
 
+# How the CDK writes what only the deployment knows into a text.
+_UNKNOWN = "${Token["
+
+
+def is_token(text: str) -> bool:
+    """Whether only the deployment knows all of the text: a token of the CDK is in it."""
+    return _UNKNOWN in text
+
+
+def last_part(arn: str) -> str:
+    """The name in an ARN; of an ARN that is one token, all of it."""
+    return arn.rpartition(":")[2]
+
+
 class NotAnArn(ValueError):
     """The text is not an ARN of one of the partitions in URL_SUFFIXES."""
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pydantic import ValidationError
 
-from .arn import Arn
+from .arn import Arn, is_token
 from .names import Names, pascal_case
 from .refusal import Refused, sentence, value_refused
 from .settings import AppSettings, PipelineSettings
@@ -33,18 +33,36 @@ def read(
     listed = settings_of_app.pop("pipelines", None)
     if not isinstance(listed, list) or not listed:
         raise Refused(f"{app}: {value_refused('pipelines', listed, PIPELINES)}.")
-    pipelines = tuple(_pipeline(number, raw) for number, raw in enumerate(listed, start=1))
+    pipelines = tuple(pipeline(number, raw) for number, raw in enumerate(listed, start=1))
     try:
         settings = AppSettings.model_validate({**settings_of_app, "pipelines": pipelines})
     except ValidationError as error:
         reason = sentence(error, AppSettings.model_json_schema(), settings_of_app)
         raise Refused(f"{app}: {reason}.") from error
-    _check_names(settings)
-    _check_stacks(pipelines)
-    _check_queues(pipelines)
-    _check_home(pipelines, account, region)
-    _check_region(settings, region)
+    check(settings, account=account, region=region)
     return settings
+
+
+def check(app: AppSettings, *, account: str | None = None, region: str | None = None) -> None:
+    """Refuse what does not fit together between the pipelines of an app.
+
+    What is a token of the CDK is not looked at. Raises Refused.
+    """
+    _check_names(app)
+    _check_stacks(app.pipelines)
+    _check_queues(app.pipelines)
+    _check_home(app.pipelines, account, region)
+    _check_region(app, region)
+
+
+def pipeline(number: int, raw: Any) -> PipelineSettings:
+    """The settings of the `number`th pipeline. Raises Refused."""
+    name = raw.get("name", f"number {number}") if isinstance(raw, dict) else f"number {number}"
+    try:
+        return PipelineSettings.model_validate(raw)
+    except ValidationError as error:
+        reason = sentence(error, PipelineSettings.model_json_schema(), raw)
+        raise Refused(f"Pipeline {name}: {reason}.") from error
 
 
 def _unpacked(value: Any) -> Any:
@@ -54,15 +72,6 @@ def _unpacked(value: Any) -> Any:
         return json.loads(value)
     except (ValueError, RecursionError):
         return value
-
-
-def _pipeline(number: int, raw: Any) -> PipelineSettings:
-    name = raw.get("name", f"number {number}") if isinstance(raw, dict) else f"number {number}"
-    try:
-        return PipelineSettings.model_validate(raw)
-    except ValidationError as error:
-        reason = sentence(error, PipelineSettings.model_json_schema(), raw)
-        raise Refused(f"Pipeline {name}: {reason}.") from error
 
 
 def _refusal(pipeline: PipelineSettings, key: str, value: str, allowed: str) -> Refused:
@@ -115,9 +124,11 @@ def _check_queues(pipelines: Iterable[PipelineSettings]) -> None:
 
 def _check_region(app: AppSettings, region: str | None) -> None:
     """Refuse a topic or a key in another region: neither alarms nor encryption reach there."""
-    regions = [Arn.parse(text).region for pipeline in app.pipelines for _, text in pipeline.arns]
+    regions = [
+        Arn.parse(text).region for pipeline in app.pipelines for _, text in _known(pipeline.arns)
+    ]
     region = region or next(iter(regions), None)
-    for key, text in app.arns:
+    for key, text in _known(app.arns):
         region = region or Arn.parse(text).region
         if Arn.parse(text).region != region:
             allowed = f"an ARN in region {region}"
@@ -129,9 +140,14 @@ def _check_home(
 ) -> None:
     """Refuse an ARN outside the app's account and region, or if unknown, those of the first ARN."""
     for pipeline in pipelines:
-        for key, text in pipeline.arns:
+        for key, text in _known(pipeline.arns):
             arn = Arn.parse(text)
             account, region = account or arn.account, region or arn.region
             if (arn.account, arn.region) != (account, region):
                 allowed = f"an ARN in account {account}, region {region}"
                 raise _refusal(pipeline, key, text, allowed)
+
+
+def _known(arns: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """The ARNs that are no tokens."""
+    return ((key, text) for key, text in arns if not is_token(text))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -82,6 +83,15 @@ class Names:
 
 def _suffix(id_: str) -> str:
     return "" if id_ in ("", DEFAULT_PARKING) else f"_{id_}"
+
+
+# Where a word of PascalCase begins: OrderEvents, SQSOrders.
+_WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[^A-Za-z0-9]+")
+
+
+def kebab_case(construct_id: str) -> str:
+    """The name of a pipeline whose construct has this id: OrderEvents is order-events."""
+    return "-".join(word.lower() for word in _WORD.split(construct_id) if word)
 
 
 def pascal_case(name: str) -> str:

@@ -2,46 +2,63 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import aws_cdk as cdk
+from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from deadletter.contract import Alarm
 
+from . import brought
 from .alarms import PipelineAlarms
 from .circuit import CircuitBreaker
 from .consumer import DispatcherFunction
 from .consumer_access import ConsumerAccess
 from .consumer_function import ConsumerFunction
 from .consumer_policy import ConsumerPolicy, consumer_permissions
-from .first_heartbeat import FirstHeartbeat, FirstHeartbeatFunction
+from .dashboard_widgets import widgets
+from .first_heartbeat import FirstHeartbeat
 from .pager import Pager
 from .queues import Queues
 from .redriver import RedriverFunction
-from .registration import AppRegistration, PipelineRegistration
+from .registration import PipelineRegistration
 from .replay import ReplayMachine
 from .router import RouterFunction
-from .rule_check import RuleCheck
-from .settings import AppSettings, PipelineSettings, WebhookConsumer
+from .settings import NoConsumer, PipelineSettings, WebhookConsumer
+from .shared import DeadletterApp
 from .storage import Storage
+from .tagged import TAG, tag_queue
 from .watch import WatchFunction
 
 
 class RedrivePipeline(Construct):
     """A pipeline: the redriver and the router, the queues and tables they need, the alarms.
 
-        RedrivePipeline(self, "Orders", settings=PipelineSettings(name="orders"))
+        RedrivePipeline(self, "Orders", main_queue=queue, dlq=dlq, consumer=function)
 
-    Resources that are not given are created. A second pipeline of the same app shares those
-    of the first:
+    main_queue        your queue; without it one is made, called <app>-<pipeline>-main. Without a
+                      `consumer` the pipeline then knows none
+    dlq               your DLQ; else that of your main queue if the CDK knows it, else one is made
+    consumer          your function, or the webhook dispatcher with its settings
+    consumer_mapping  the mapping of your function from the main queue, which an outage pauses
+    settings          everything else. Without a name, that of the construct id: OrderEvents is
+                      order-events
+    shared            what pipelines share: else that of this stack, made on first use (see
+                      DeadletterApp)
+    queues            the queues if they are made in another stack
 
-        RedrivePipeline(self, "Refunds", settings=PipelineSettings(name="refunds"),
-                        storage=orders.storage, pager=orders.pager)
+    Your queues and functions are not changed, but for the tag deadletter:app on queues of this CDK
+    app. Raises Refused, with one sentence, if something does not fit together.
 
     `dispatcher` is None if the settings name another consumer; else `consumer_policy`, which
     another consumer needs to use the consumer library, is None.
     """
 
+    settings: PipelineSettings
+    shared: DeadletterApp
     storage: Storage
     queues: Queues
     pager: Pager
@@ -52,34 +69,47 @@ class RedrivePipeline(Construct):
     consumer_policy: ConsumerPolicy | None
     circuit_breaker: CircuitBreaker
     replay: ReplayMachine
-    alarms: PipelineAlarms
+    alarms: Mapping[str, cloudwatch.Alarm]
 
     def __init__(
         self,
         scope: Construct,
         construct_id: str,
         *,
-        settings: PipelineSettings,
-        app: AppSettings | None = None,
-        storage: Storage | None = None,
+        settings: PipelineSettings | None = None,
+        main_queue: sqs.IQueue | None = None,
+        dlq: sqs.IQueue | None = None,
+        consumer: lambda_.IFunction | WebhookConsumer | NoConsumer | None = None,
+        consumer_mapping: lambda_.IEventSourceMapping | None = None,
+        shared: DeadletterApp | None = None,
         queues: Queues | None = None,
-        pager: Pager | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
-        app = app or AppSettings()
-        self._settings = settings
-        self._app = app
+        settings = brought.settings(
+            construct_id,
+            settings,
+            main_queue=main_queue,
+            dlq=dlq,
+            consumer=consumer,
+            consumer_mapping=consumer_mapping,
+        )
+        self.settings = settings
+        self.shared = shared or DeadletterApp.of(self)
+        self.shared.add(settings)
+        app = self._app = self.shared.settings
+        self.storage, self.pager = self.shared.storage, self.shared.pager
+        cdk.Tags.of(self).add(TAG, app.app)
+        if main_queue is not None:
+            tag_queue(main_queue, app, holds_letters=False)
+        if dlq is not None:
+            tag_queue(dlq, app, holds_letters=True)
         self._consumers: dict[str, ConsumerAccess] = {}
-        self.pager = pager or Pager(self, "Pager", app=app)
-        self.storage = storage or Storage(self, "Storage", app=app)
-        heartbeats = None
-        if storage is None:
-            AppRegistration(
-                self, "AppRegistration", app=app, storage=self.storage, pager=self.pager
-            )
-            RuleCheck(self, "RuleCheck", app=app, storage=self.storage, pager=self.pager)
-            heartbeats = FirstHeartbeatFunction(self, "FirstHeartbeats", app=app)
         self.queues = queues or Queues(self, "Queues", settings=settings, app=app)
+        # What is known by its name gives CloudFormation no order.
+        stack = cdk.Stack.of(self)
+        for other in (self.shared, self.queues, main_queue, dlq):
+            if other is not None and brought.is_made_in_another_stack(other, stack):
+                stack.add_dependency(cdk.Stack.of(other))
         self.router = RouterFunction(
             self, "Router", settings=settings, app=app, storage=self.storage
         )
@@ -103,7 +133,7 @@ class RedrivePipeline(Construct):
                 storage=self.storage,
                 queues=self.queues,
             )
-        consumer = ConsumerFunction.of(app, settings, self.dispatcher)
+        tried_by = ConsumerFunction.of(app, settings, self.dispatcher)
         self.redriver = RedriverFunction(
             self,
             "Redriver",
@@ -119,7 +149,7 @@ class RedrivePipeline(Construct):
             app=app,
             storage=self.storage,
             queues=self.queues,
-            consumer=consumer,
+            consumer=tried_by,
         )
         self.circuit_breaker = CircuitBreaker(
             self,
@@ -128,7 +158,7 @@ class RedrivePipeline(Construct):
             app=app,
             storage=self.storage,
             queues=self.queues,
-            consumer=consumer,
+            consumer=tried_by,
         )
         self.replay = ReplayMachine(
             self,
@@ -137,29 +167,28 @@ class RedrivePipeline(Construct):
             app=app,
             storage=self.storage,
             queues=self.queues,
-            consumer=consumer,
+            consumer=tried_by,
         )
         # A consumer does not trust the stamp of a consumer: a handler that sends a message to
         # its own queue again sends a new message, not a duplicate of the old one.
         redrivers = [self.redriver.sender, self.replay.sender]
         if self.circuit_breaker.sender:
             redrivers.append(self.circuit_breaker.sender)
-        senders = [*redrivers, *settings.trusted_senders]
+        self._senders = [*redrivers, *settings.trusted_senders]
         if self.dispatcher:
-            senders.insert(len(redrivers), self.dispatcher.sender)
+            self._senders.insert(len(redrivers), self.dispatcher.sender)
             self.dispatcher.trust(redrivers)
-        self._senders = senders
         self._trust()
         heartbeat = FirstHeartbeat(self, "FirstHeartbeat", app=app, settings=settings)
         # Its minutes begin when all is there that the watch needs to run.
         heartbeat.node.add_dependency(self.watch)
-        if heartbeats:
-            heartbeat.node.add_dependency(heartbeats)
+        if cdk.Stack.of(self.shared) is stack:
+            heartbeat.node.add_dependency(self.shared.heartbeats)
         self.alarms = PipelineAlarms(
             self, "Alarms", settings=settings, app=app, queues=self.queues, pager=self.pager
-        )
+        ).alarms
         # Without data the alarm would ring at once.
-        self.alarms.alarms[Alarm.REDRIVE_STALLED].node.add_dependency(heartbeat)
+        self.alarms[Alarm.REDRIVE_STALLED].node.add_dependency(heartbeat)
         PipelineRegistration(
             self,
             "Registration",
@@ -168,6 +197,15 @@ class RedrivePipeline(Construct):
             queues=self.queues,
             trusted_senders=redrivers,
         )
+
+    @property
+    def parking_lot(self) -> sqs.IQueue:
+        """The queue in which letters wait for a person."""
+        return self.queues.parking_lot
+
+    def widgets(self) -> list[list[cloudwatch.IWidget]]:
+        """The rows of this pipeline, for `Dashboard.add_widgets(*row)` of a dashboard of yours."""
+        return widgets(self, settings=self.settings, app=self._app)
 
     def grant_consume(
         self, function: lambda_.IFunction, *, role_id: str | None = None
@@ -191,10 +229,10 @@ class RedrivePipeline(Construct):
                 self,
                 f"Consumer{name}",
                 function=function,
-                settings=self._settings,
+                settings=self.settings,
                 app=self._app,
                 permissions=consumer_permissions(
-                    self._app, self._settings, storage=self.storage, queues=self.queues
+                    self._app, self.settings, storage=self.storage, queues=self.queues
                 ),
                 role_id=role_id,
             )

@@ -12,7 +12,7 @@ from constructs import Construct
 
 from deadletter.contract import ANY, DEFAULT_PARKING, Variable
 
-from .arn import Arn
+from .arn import Arn, is_token
 from .encryption import customer_key
 from .findings import acknowledge
 from .names import Names, pascal_case
@@ -53,9 +53,23 @@ class QueueReference:
 
     @classmethod
     def at(cls, arn: str) -> QueueReference:
-        """The queue that `arn` names."""
+        """The queue that `arn` names, a text or a token."""
+        if is_token(arn):
+            # The five colons of an ARN, if only some of its parts are tokens.
+            parts = arn.split(":") if ":" in arn else cdk.Fn.split(":", arn, 6)
+            _, _, _, region, account, name = parts
+            url = f"https://sqs.{region}.{Aws.URL_SUFFIX}/{account}/{name}"
+            return cls(name=name, arn=arn, url=url)
         parsed = Arn.parse(arn)
         return cls(name=parsed.resource, arn=arn, url=parsed.queue_url)
+
+    @classmethod
+    def of_queue(cls, queue: sqs.IQueue) -> QueueReference:
+        """A queue of the CDK: by its name if that is a text, else by a reference."""
+        made = queue.node.default_child
+        if isinstance(made, sqs.CfnQueue) and made.queue_name and not is_token(made.queue_name):
+            return cls.called(made.queue_name)
+        return cls.at(queue.queue_arn)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +119,7 @@ class Queues(Construct):
         super().__init__(scope, construct_id)
         self._app = app or AppSettings()
         self._settings = settings
+        self._made: dict[str, sqs.Queue] = {}
         self._key = customer_key(self, self._app)
         at = Addresses.of(self._app, settings)
         self.main, self.dlq = at.main, at.dlq
@@ -117,6 +132,11 @@ class Queues(Construct):
             self._make_end(f"Dedicated{pascal_case(id_)}", queue)
         for id_, queue in self.parking.items():
             self._make_end(f"Parking{pascal_case(id_)}", queue)
+
+    @property
+    def parking_lot(self) -> sqs.IQueue:
+        """The default queue of the parking lot."""
+        return self._made[self.parking[DEFAULT_PARKING].name]
 
     def variables(self, stack: cdk.Stack) -> dict[str, str]:
         """The variables of a function in `stack` that works on all of these queues."""
@@ -235,7 +255,7 @@ class Queues(Construct):
         managed = sqs.QueueEncryption.SQS_MANAGED
         # A queue that a failed first deployment left behind would block the name for the second.
         kept = cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
-        return sqs.Queue(
+        made = self._made[queue.name] = sqs.Queue(
             self,
             construct_id,
             queue_name=queue.name,
@@ -251,6 +271,7 @@ class Queues(Construct):
             enforce_ssl=True,
             removal_policy=cdk.RemovalPolicy.DESTROY if self._app.ephemeral else kept,
         )
+        return made
 
     def _existing(self, construct_id: str, queue: QueueReference) -> sqs.IQueue:
         return sqs.Queue.from_queue_attributes(

@@ -12,24 +12,16 @@ from constructs import Construct
 
 from deadletter.contract import DEFAULT_PARKING
 
-from .dashboard import AppDashboard
-from .first_heartbeat import FirstHeartbeatFunction
 from .names import pascal_case
-from .on_call import OnCall
-from .pager import Pager
 from .pipeline import RedrivePipeline
 from .queues import Queues
-from .registration import AppRegistration
-from .rule_check import RuleCheck
 from .settings import AppSettings, PipelineSettings
-from .storage import Storage
+from .shared import DeadletterApp
 from .tagged import TAG
 
 
 class SharedStack(cdk.Stack):
-    """Tables, bucket, alarm topic, the parameter that names them, the rule checker, the function
-    of first heartbeats, and the policies of people on call.
-    """
+    """What all pipelines share, in a stack of its own."""
 
     def __init__(self, scope: Construct, construct_id: str, *, app: AppSettings) -> None:
         super().__init__(
@@ -38,19 +30,12 @@ class SharedStack(cdk.Stack):
             description=f"What the pipelines of {app.app} share",
             termination_protection=not app.ephemeral,
         )
-        self.storage = Storage(self, "Storage", app=app)
-        self.pager = Pager(self, "Pager", app=app)
-        AppRegistration(self, "Registration", app=app, storage=self.storage, pager=self.pager)
-        check = RuleCheck(self, "RuleCheck", app=app, storage=self.storage, pager=self.pager)
-        if app.dashboard:
-            AppDashboard(self, "Dashboard", app=app, storage=self.storage, rule_check=check)
-        FirstHeartbeatFunction(self, "FirstHeartbeats", app=app)
-        on_call = OnCall(self, "OnCall", app=app, storage=self.storage, pager=self.pager)
-        cdk.CfnOutput(self, "LettersTableName", value=self.storage.letters.table_name)
-        cdk.CfnOutput(self, "RulesTableName", value=self.storage.rules.table_name)
-        cdk.CfnOutput(self, "CircuitsTableName", value=self.storage.circuits.table_name)
-        for role, arn in on_call.arns.items():
-            cdk.CfnOutput(self, f"{role}PolicyArn", value=arn)
+        # The CDK leaves an id of this name out of logical ids.
+        self.shared = DeadletterApp(self, "Default", settings=app)
+        storage = self.shared.storage
+        cdk.CfnOutput(self, "LettersTableName", value=storage.letters.table_name)
+        cdk.CfnOutput(self, "RulesTableName", value=storage.rules.table_name)
+        cdk.CfnOutput(self, "CircuitsTableName", value=storage.circuits.table_name)
 
 
 class QueuesStack(cdk.Stack):
@@ -81,23 +66,13 @@ class PipelineStack(cdk.Stack):
         scope: Construct,
         construct_id: str,
         *,
-        app: AppSettings,
         settings: PipelineSettings,
-        shared: SharedStack,
-        own: QueuesStack,
+        shared: DeadletterApp,
+        queues: Queues,
     ) -> None:
         super().__init__(scope, construct_id, description=f"Heals the pipeline {settings.name}")
-        # A reference by name gives CloudFormation no order.
-        self.add_stack_dependency(own)
-        self.add_stack_dependency(shared)
         self.pipeline = RedrivePipeline(
-            self,
-            "Pipeline",
-            settings=settings,
-            app=app,
-            storage=shared.storage,
-            queues=own.queues,
-            pager=shared.pager,
+            self, "Pipeline", settings=settings, shared=shared, queues=queues
         )
         name = pascal_case(settings.name)
         breaker = self.pipeline.circuit_breaker.state_machine
@@ -116,9 +91,14 @@ def build(scope: cdk.App, app: AppSettings) -> None:
         name = pascal_case(settings.name)
         own = QueuesStack(scope, f"{first}-{name}-Queues", app=app, settings=settings)
         stack = PipelineStack(
-            scope, f"{first}-{name}", app=app, settings=settings, shared=shared, own=own
+            scope,
+            f"{first}-{name}",
+            settings=settings,
+            shared=shared.shared,
+            queues=own.queues,
         )
         for tagged in (own, stack):
             cdk.Tags.of(tagged).add("pipeline", settings.name)
+    shared.shared.complete()
     for key, value in {"app": app.app, TAG: app.app, **app.tags}.items():
         cdk.Tags.of(scope).add(key, value)

@@ -12,6 +12,7 @@ import aws_cdk as cdk
 from aws_cdk import Aws
 from constructs import Construct, IConstruct
 
+from .arn import is_token, last_part
 from .findings import acknowledge
 from .permissions import Permissions
 from .settings import AppSettings, FunctionConsumerSettings
@@ -113,4 +114,7 @@ def _all(kind: str) -> str:
 
 
 def _once(arns: Iterable[str | None]) -> list[str]:
-    return list(dict.fromkeys(arn for arn in arns if arn))
+    """Each ARN once. A name that only the deployment knows may stand in a stack that waits for
+    this one: such a thing is found by its tag.
+    """
+    return list(dict.fromkeys(arn for arn in arns if arn and not is_token(last_part(arn))))

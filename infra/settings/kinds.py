@@ -39,7 +39,7 @@ from deadletter.contract import (
     Transport,
 )
 
-from ..arn import Arn, NotAnArn
+from ..arn import Arn, NotAnArn, is_token
 from ..duration import DAY, HOUR, MINUTE, seconds
 
 # SQS keeps a message at most this long.
@@ -73,6 +73,8 @@ def _arn(kind: str, pattern: str, example: str) -> Any:
     shape = re.compile(pattern)
 
     def check(text: str) -> str:
+        if is_token(text):
+            return text
         try:
             arn = Arn.parse(text)
         except NotAnArn:
@@ -82,6 +84,15 @@ def _arn(kind: str, pattern: str, example: str) -> Any:
         return text
 
     return AfterValidator(check), Field(json_schema_extra={"allowed": f"an ARN like {example}"})
+
+
+UUID = r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"
+
+
+def _uuid(text: str) -> str:
+    if not is_token(text) and not re.match(UUID, text):
+        raise PydanticCustomError("not_a_uuid", "not a UUID")
+    return text
 
 
 # JMESPath itself notices an unknown function only when it meets a message, and finds nothing.
@@ -213,9 +224,12 @@ TopicArn = Annotated[
 
 MappingId = Annotated[
     str,
+    AfterValidator(_uuid),
     Field(
-        pattern=r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$",
-        json_schema_extra={"allowed": "a UUID such as 1a2b3c4d-0000-4000-8000-1a2b3c4d5e6f"},
+        json_schema_extra={
+            "pattern": UUID,
+            "allowed": "a UUID such as 1a2b3c4d-0000-4000-8000-1a2b3c4d5e6f",
+        }
     ),
 ]
 

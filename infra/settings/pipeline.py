@@ -18,6 +18,7 @@ from deadletter.contract import (
     Mode,
 )
 
+from ..arn import is_token, last_part
 from ..duration import DAY, HOUR, MINUTE, written
 from ..refusal import refuse
 from .alarms import LATE, AlarmsSettings
@@ -319,7 +320,8 @@ class PipelineSettings(Settings):
 
     def _check_queues(self) -> None:
         for key, queue in (("main_queue.arn", self.main_queue), ("dlq.arn", self.dlq)):
-            if queue.arn and queue.arn.endswith(".fifo") != self.fifo:
+            name = last_part(queue.arn or "")
+            if name and not is_token(name) and name.endswith(".fifo") != self.fifo:
                 kind = "a FIFO queue" if self.fifo else "a standard queue"
                 raise refuse(key, queue.arn, f"{kind}, because fifo is {str(self.fifo).lower()}")
         if self.main_queue.arn and self.main_queue.arn == self.dlq.arn:

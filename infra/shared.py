@@ -1,0 +1,131 @@
+"""What the pipelines of an app share, as one construct."""
+
+from __future__ import annotations
+
+import aws_cdk as cdk
+import jsii
+from constructs import Construct, IConstruct
+
+from . import context
+from .dashboard import AppDashboard
+from .first_heartbeat import FirstHeartbeatFunction
+from .on_call import OnCall
+from .pager import Pager
+from .refusal import Refused, value_refused
+from .registration import AppRegistration
+from .rule_check import RuleCheck
+from .settings import AppSettings, PipelineSettings
+from .storage import Storage
+from .tagged import TAG
+
+# The construct id by which a pipeline finds the app of its stack.
+DEADLETTER = "Deadletter"
+
+
+class DeadletterApp(Construct):
+    """Tables, bucket, alarm topic, the parameter that names them, the rule checker, the function
+    of first heartbeats, the policies of people on call, and the dashboard.
+
+        shared = DeadletterApp(self, "Deadletter", settings=AppSettings(app="shop"))
+        RedrivePipeline(self, "Orders", shared=shared)
+
+    `settings.app` is the first word of every name, and what `dlq --app` takes. The pipelines come
+    by themselves: `settings.pipelines` is not read. What is about all of them, the policies and the
+    dashboard, is made when the CDK synthesizes.
+    """
+
+    storage: Storage
+    pager: Pager
+    rule_check: RuleCheck
+    heartbeats: FirstHeartbeatFunction
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, settings: AppSettings | None = None
+    ) -> None:
+        super().__init__(scope, construct_id)
+        app = (settings or AppSettings()).model_copy(update={"pipelines": ()})
+        self._settings = app
+        self._complete = False
+        _claim_name(self, app)
+        self.storage = Storage(self, "Storage", app=app)
+        self.pager = Pager(self, "Pager", app=app)
+        AppRegistration(self, "Registration", app=app, storage=self.storage, pager=self.pager)
+        self.rule_check = RuleCheck(
+            self, "RuleCheck", app=app, storage=self.storage, pager=self.pager
+        )
+        self.heartbeats = FirstHeartbeatFunction(self, "FirstHeartbeats", app=app)
+        cdk.Tags.of(self).add(TAG, app.app)
+        cdk.Aspects.of(self).add(_Completion(self))
+
+    @classmethod
+    def of(cls, scope: Construct) -> DeadletterApp:
+        """The app in the stack of `scope` with the construct id Deadletter, made on first use."""
+        stack = cdk.Stack.of(scope)
+        found = stack.node.try_find_child(DEADLETTER)
+        if found is None:
+            return cls(stack, DEADLETTER)
+        if not isinstance(found, cls):
+            raise Refused(
+                f"Stack {stack.stack_name}: its construct {DEADLETTER} is no DeadletterApp, so give"
+                " each RedrivePipeline its `shared`."
+            )
+        return found
+
+    @property
+    def settings(self) -> AppSettings:
+        """The settings of the app, with the pipelines that were added so far."""
+        return self._settings
+
+    def add(self, pipeline: PipelineSettings) -> None:
+        """Add a pipeline, as each RedrivePipeline does. Raises Refused if two do not fit."""
+        before = self._settings.pipelines
+        if any(other.name == pipeline.name for other in before):
+            refusal = value_refused("name", pipeline.name, "a name that no other pipeline has")
+            raise Refused(f"Pipeline {pipeline.name}: {refusal}.")
+        self._settings = self._settings.model_copy(update={"pipelines": (*before, pipeline)})
+        context.check(self._settings)
+
+    def complete(self) -> None:
+        """Make what is about all pipelines. The CDK calls this when it synthesizes.
+
+        Raises Refused; from within the CDK it is a RuntimeError with that sentence.
+        """
+        if self._complete:
+            return
+        self._complete = True
+        app = self._settings
+        if app.dashboard:
+            AppDashboard(
+                self, "Dashboard", app=app, storage=self.storage, rule_check=self.rule_check
+            )
+        on_call = OnCall(self, "OnCall", app=app, storage=self.storage, pager=self.pager)
+        for role, arn in on_call.arns.items():
+            cdk.CfnOutput(self, f"{role}PolicyArn", value=arn)
+
+
+@jsii.implements(cdk.IAspect)
+class _Completion:
+    """Completes an app when the CDK prepares the tree: all pipelines are there then."""
+
+    def __init__(self, shared: DeadletterApp) -> None:
+        self._shared = shared
+
+    def visit(self, node: IConstruct) -> None:
+        self._shared.complete()
+
+
+def _claim_name(scope: Construct, app: AppSettings) -> None:
+    """Refuse a second app of the same name in one account and region."""
+    stack = cdk.Stack.of(scope)
+    account, region = (
+        "of-the-deployment" if cdk.Token.is_unresolved(part) else part
+        for part in (stack.account, stack.region)
+    )
+    stage = cdk.Stage.of(scope)
+    if stage is None:
+        return
+    claim = f"{DEADLETTER}-{app.app}-{account}-{region}"
+    if stage.node.try_find_child(claim):
+        allowed = "a name that no other DeadletterApp has; or give the pipelines one `shared`"
+        raise Refused(f"App {app.app}: {value_refused('app', app.app, allowed)}.")
+    Construct(stage, claim)
