@@ -32,8 +32,8 @@ COMPILED = "__pycache__"
 # Where Lambda unpacks the zip: tracebacks name files by it.
 IN_LAMBDA = "/var/task"
 
-# Fakes and pytest fixtures, for the tests of teams: no function imports them.
-TESTING = "deadletter/testing/"
+# Fakes and pytest fixtures for the tests of teams, and prices: no function imports them.
+TESTING, COSTS = "deadletter/testing/", "deadletter/costs/"
 
 
 @jsii.implements(cdk.ILocalBundling)
@@ -95,7 +95,8 @@ def contents(*packages: Path) -> Mapping[str, Path]:
     for package in packages:
         for file in sorted(package.rglob("*")):
             path = file.relative_to(package.parent).as_posix()
-            if file.is_file() and COMPILED not in file.parts and not path.startswith(TESTING):
+            left_out = COMPILED in file.parts or path.startswith((TESTING, COSTS))
+            if file.is_file() and not left_out:
                 listed[path] = file
     return listed
 

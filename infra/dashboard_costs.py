@@ -1,14 +1,6 @@
 """What a pipeline costs, estimated from the metrics of AWS: no bill, and no prediction.
 
-Prices are those that AWS lists for us-east-1 without a free tier, in USD:
-
-    Lambda          aws.amazon.com/lambda/pricing (arm64)        $0.20 per million requests
-                                                                 $0.0000133334 per GB-second
-    SQS             aws.amazon.com/sqs/pricing                   $0.40 per million requests
-                                                                 $0.50 for a FIFO queue
-    DynamoDB        aws.amazon.com/dynamodb/pricing (on demand)  $0.125 per million reads
-                                                                 $0.625 per million writes
-    Step Functions  aws.amazon.com/step-functions/pricing        $0.025 per thousand transitions
+Prices are the list prices of `deadletter.costs.prices`: us-east-1, without a free tier.
 
 What it does not count: the start of an execution environment, retries of calls, storage, logs,
 traces, metrics, alarms, and the dashboard itself. SQS publishes messages, not requests: a request
@@ -23,6 +15,7 @@ from collections.abc import Iterator
 from aws_cdk import aws_cloudwatch as cloudwatch
 
 from deadletter.contract import CAUSES, CHANGES, LANES, TROUBLED
+from deadletter.costs.prices import Price
 
 from .dashboard_functions import functions
 from .dashboard_metrics import (
@@ -37,14 +30,6 @@ from .duration import HOUR
 from .queues import Addresses
 from .settings import AppSettings, PipelineSettings
 from .storage import Storage
-
-MILLION = 1_000_000
-
-LAMBDA_REQUEST = 0.20 / MILLION
-LAMBDA_GB_SECOND = 0.0000133334
-SQS_REQUEST, SQS_FIFO_REQUEST = 0.40 / MILLION, 0.50 / MILLION
-READ_UNIT, WRITE_UNIT = 0.125 / MILLION, 0.625 / MILLION
-TRANSITION = 0.025 / 1_000
 
 # What SQS counts of a queue, each of which takes a request, or a part of one.
 _OF_QUEUES = (
@@ -72,7 +57,7 @@ def pipeline_costs(
 
 def shared_costs(storage: Storage) -> list[cloudwatch.IMetric]:
     """USD an hour of what all pipelines of an app share, and of the account's transitions."""
-    transitions = [(TRANSITION, state_transitions("transitions"))]
+    transitions = [(Price.TRANSITION.dollars, state_transitions("transitions"))]
     return [
         weighted_sum(_of_tables(storage), "DynamoDB", first_id="d", period=_PERIOD),
         weighted_sum(
@@ -101,12 +86,12 @@ def _of_functions(app: AppSettings, settings: PipelineSettings) -> Terms:
             continue
         # Lambda publishes milliseconds.
         milliseconds = of_function(function.name, "Duration", SUM)
-        yield LAMBDA_GB_SECOND * function.memory / 1024 / 1000, milliseconds
-        yield LAMBDA_REQUEST, of_function(function.name, "Invocations", SUM)
+        yield Price.GB_SECOND.dollars * function.memory / 1024 / 1000, milliseconds
+        yield Price.INVOCATION.dollars, of_function(function.name, "Invocations", SUM)
 
 
 def _of_queues(queues: Addresses, *, fifo: bool) -> Terms:
-    price = SQS_FIFO_REQUEST if fifo else SQS_REQUEST
+    price = (Price.SQS_FIFO_REQUEST if fifo else Price.SQS_REQUEST).dollars
     ours = (queues.main, queues.dlq, *queues.dedicated.values(), *queues.parking.values())
     for queue in ours:
         for metric in _OF_QUEUES:
@@ -116,7 +101,7 @@ def _of_queues(queues: Addresses, *, fifo: bool) -> Terms:
 def _of_tables(storage: Storage) -> Terms:
     for label, table, index in tables(storage):
         for metric, price in (
-            ("ConsumedReadCapacityUnits", READ_UNIT),
-            ("ConsumedWriteCapacityUnits", WRITE_UNIT),
+            ("ConsumedReadCapacityUnits", Price.READ_UNIT.dollars),
+            ("ConsumedWriteCapacityUnits", Price.WRITE_UNIT.dollars),
         ):
             yield price, of_table(table, metric, label, index)

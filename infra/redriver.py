@@ -73,6 +73,7 @@ class RedriverFunction(Construct):
             settings=settings,
             app=app,
             permissions=permissions,
+            begins_traces=False,
         )
         function.add_variables(
             {

@@ -58,6 +58,7 @@ class RouterFunction(Construct):
             settings=settings,
             app=app,
             permissions=permissions,
+            begins_traces=False,
         )
         function.add_variables(
             {

@@ -81,6 +81,7 @@ class WatchFunction(Construct):
             settings=settings,
             app=app,
             permissions=permissions,
+            begins_traces=False,
         )
         function.add_variables(
             {

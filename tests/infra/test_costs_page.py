@@ -1,41 +1,32 @@
-"""The monthly costs in README.md and docs/before-you-adopt.md, from what is counted here."""
+"""What a pipeline with nothing to do costs: counted, added up, and as the pages say it."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from deadletter.aws.wiring.redrive import report_lines
 from deadletter.contract import Mode
+from deadletter.costs import estimates
+from deadletter.costs.estimates import MONTH, PipelineShape, app_month, idle_month, together
+from deadletter.costs.prices import Price
+from deadletter.costs.usage import NOTHING, Usage
 from deadletter.watch import watch
-from tests.infra.templates import Stack, Synthesis
+from tests.infra.templates import Stack, Synthesis, filled
 from tests.simulation.stage import Stage
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 PAGE = (ROOT / "docs" / "before-you-adopt.md").read_text()
 
-MINUTES = 43_200  # of 30 days
-
-# us-east-1, on demand; the sources stand in infra/dashboard_costs.py.
-SQS_REQUEST = 0.40e-6
-READ_UNIT = 0.125e-6
-WRITE_UNIT = 0.625e-6
-GB_SECOND = 0.0000133334
-LAMBDA_REQUEST = 0.20e-6
-SCHEDULED_START = 1.00e-6
-LOG_GB = 0.50
-ALARM = 0.10
-KEY = 1.00
-TRACE = 5.00e-6
-
-# Assumed, as in the watch's own table: what a run takes beside its long poll, and its log.
-RUN_SECONDS = 0.3
-LOG_BYTES = 1_000
+MOST_DOLLARS = 2.00
+"""A month, for a pipeline with nothing to do."""
 
 
 def row(what: str) -> float:
@@ -55,7 +46,7 @@ def count(client: Any, name: str, calls: Counter[str]) -> None:
     setattr(client, name, call)
 
 
-def idle_run(mode: Mode) -> tuple[float, float, float, float]:
+def idle_hour(mode: Mode) -> tuple[float, float, float, float]:
     """SQS requests, read units, write units and seconds of a run with nothing to do."""
     stage, calls, runs = Stage(), Counter[str](), 60
     stage.pipeline = replace(stage.pipeline, mode=mode)
@@ -64,11 +55,11 @@ def idle_run(mode: Mode) -> tuple[float, float, float, float]:
     before, lasted = stage.dynamodb.consumed, 0.0
     for _ in range(runs):
         began = stage.clock()
-        stage.run()
+        report = stage.run()
+        assert list(report_lines(report, "app", stage.clock())) == []
         lasted += stage.clock() - began
         stage.clock.advance(60 - (stage.clock() - began))
     after = stage.dynamodb.consumed
-    assert calls["receive_message"] >= runs
     return (
         calls.total() / runs,
         (after.read_units - before.read_units) / runs,
@@ -77,47 +68,130 @@ def idle_run(mode: Mode) -> tuple[float, float, float, float]:
     )
 
 
-@pytest.mark.parametrize("mode", Mode)
-def test_a_redriver_with_nothing_to_do_costs_what_the_page_says(mode: Mode) -> None:
-    requests, reads, writes, seconds = idle_run(mode)
-    memory_gb = 0.5
-    run = (
-        requests * SQS_REQUEST
-        + reads * READ_UNIT
-        + writes * WRITE_UNIT
-        + (seconds + RUN_SECONDS) * memory_gb * GB_SECOND
-        + LAMBDA_REQUEST
-        + SCHEDULED_START
-        + LOG_BYTES / 1e9 * LOG_GB
-    )
-    assert run * MINUTES == pytest.approx(row("its redriver, each minute"), abs=0.02)
+def test_an_idle_run_uses_what_the_estimate_says_and_publishes_nothing() -> None:
+    requests, reads, writes, seconds = idle_hour(Mode.ENFORCE)
+    assert requests == estimates.RUN_REQUESTS
+    assert reads == pytest.approx(estimates.RUN_READS, abs=0.01)
+    assert writes == estimates.RUN_WRITES
+    assert seconds == pytest.approx(estimates.RUN_WAITS, abs=0.01)
+
+
+def test_observing_an_empty_queue_costs_no_more() -> None:
+    enforce, observe = idle_hour(Mode.ENFORCE), idle_hour(Mode.OBSERVE)
+    assert all(less <= more for less, more in zip(observe, enforce, strict=True))
 
 
 def test_the_watch_costs_what_its_module_says() -> None:
-    assert f"That is ${row('the watch of a pipeline')}" in str(watch.__doc__)
+    of_watch = idle_month()["watch"] + idle_month()["heartbeat metric"]
+    assert f"That is ${of_watch.dollars:.2f}" in str(watch.__doc__)
 
 
-def alarmed(stack: Stack) -> float:
-    """What the alarms of a stack cost: each metric that one looks at counts."""
-    metrics = 0
-    for alarm in stack.of("AWS::CloudWatch::Alarm").values():
-        looked_at = alarm["Properties"].get("Metrics", [{"MetricStat": {}}])
-        metrics += sum("MetricStat" in each for each in looked_at)
-    return metrics * ALARM
+# Added up over the templates: whatever is deployed and has a price by the month.
 
 
-def test_alarms_and_keys_cost_what_the_page_says(app: Synthesis) -> None:
-    assert alarmed(app["Deadletter-Watched"]) == pytest.approx(row("its nine alarms"))
+def month_of(stack: Stack, shape: PipelineShape) -> Usage:
+    """What a pipeline's stack uses in a month with nothing to do, by its own template."""
+    functions, arns = dict[str, Any](), dict[str, str]()
+    for key, function in stack.of("AWS::Lambda::Function").items():
+        name = filled(function["Properties"]["FunctionName"])
+        functions[name], arns[f"<{key}.Arn>"] = function["Properties"], name
+    used = NOTHING
+    for schedule in stack.of("AWS::Scheduler::Schedule").values():
+        properties = schedule["Properties"]
+        if properties["State"] != "ENABLED":
+            continue
+        arn = filled(properties["Target"]["Arn"])
+        name = arns.get(arn, arn.rpartition(":")[2])
+        starts = MONTH / seconds_of(properties["ScheduleExpression"])
+        each = of_run(name, functions, shape)
+        used += each * starts
+    return used + Usage(
+        {
+            Price.METRIC: estimates.IDLE_METRICS,
+            Price.ALARM: looked_at(stack),
+            Price.KEY: len(stack.of("AWS::KMS::Key")),
+            Price.DASHBOARD: len(stack.of("AWS::CloudWatch::Dashboard")),
+        }
+    )
+
+
+def of_run(name: str, functions: Mapping[str, Any], shape: PipelineShape) -> Usage:
+    """What one scheduled start of a function uses; a watch asks the router too."""
+    role = name.rpartition("-")[2]
+    minutely = replace(shape, every={"dlq": 60}, memory=functions[name]["MemorySize"])
+    part = {"redrive": "redriver", "watch": "watch"}[role]
+    used = idle_month(minutely)[part] * (60 / MONTH)
+    invoked = [name] if role == "redrive" else [name, name.removesuffix("watch") + "route"]
+    traced = sum(functions[each]["TracingConfig"]["Mode"] == "Active" for each in invoked)
+    return used + Usage({Price.TRACE: traced})
+
+
+def seconds_of(rate: str) -> int:
+    """The seconds of a rate such as `rate(5 minutes)`."""
+    [minutes] = re.findall(r"^rate\((\d+) minutes?\)$", rate)
+    return int(minutes) * 60
+
+
+def looked_at(stack: Stack) -> int:
+    """The metrics that a stack's alarms look at: each is paid for."""
+    alarms = [alarm["Properties"] for alarm in stack.of("AWS::CloudWatch::Alarm").values()]
+    listed = (alarm.get("Metrics", [{"MetricStat": {}}]) for alarm in alarms)
+    return sum(sum("MetricStat" in metric for metric in metrics) for metrics in listed)
+
+
+SHAPES = {
+    "Deadletter-Watched": PipelineShape(),
+    "Deadletter-OrderEvents": PipelineShape(fifo=True, queues=4),
+    "Deadletter-Theirs": PipelineShape(),
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_deployed_pipeline_with_nothing_to_do_costs_at_most_two_dollars(
+    app: Synthesis, name: str
+) -> None:
+    used, estimated = month_of(app[name], SHAPES[name]), together(idle_month(SHAPES[name]))
+    assert used.dollars <= MOST_DOLLARS, used.by_service
+    assert used.by_service == pytest.approx(estimated.by_service)
+
+
+def test_a_dlq_with_a_schedule_of_its_own_costs_its_runs(app: Synthesis) -> None:
+    shape = PipelineShape(queues=6, every={"dlq": 60, "slow": 600})
+    used = month_of(app["Deadletter-Orders"], shape)
+    assert used.by_service == pytest.approx(together(idle_month(shape)).by_service)
+
+
+def test_the_app_costs_its_alarms_its_key_and_its_dashboard(app: Synthesis) -> None:
     shared = app["Deadletter-Shared"]
-    keys = len(shared.of("AWS::KMS::Key")) * KEY
-    assert alarmed(shared) + keys == pytest.approx(row("the app"))
+    used = month_of(shared, PipelineShape()).dollars - Price.METRIC.dollars
+    assert used == pytest.approx(together(app_month()).dollars)
 
 
-def test_the_sums_are_right_and_the_readme_rounds_them() -> None:
-    parts = ("the watch of a pipeline", "its redriver, each minute", "its nine alarms")
-    total = row("a pipeline with nothing to do")
-    assert sum(map(row, parts)) == pytest.approx(total)
-    assert row("X-Ray") == pytest.approx(2 * MINUTES * TRACE, abs=0.005)
-    [said, of_app] = re.findall(r"\*\*Cost\*\*: about \$([0-9.]+) .*? and \$([0-9.]+)", README)[0]
-    assert float(said) == pytest.approx(total, abs=0.1)
-    assert float(of_app) == row("the app")
+def test_a_metric_each_minute_or_a_trace_each_run_is_too_much() -> None:
+    """What the limit is for: each of these was once deployed."""
+    idle = together(idle_month())
+    for wasteful in (
+        Usage({Price.METRIC: 1}),
+        Usage({Price.TRACE: 2 * MONTH / 60}),
+        Usage({Price.ALARM: 4}),
+    ):
+        assert (idle + wasteful).dollars > MOST_DOLLARS
+
+
+# The pages.
+
+
+def test_the_pages_say_what_is_added_up() -> None:
+    parts, total = idle_month(), together(idle_month()).dollars
+    assert row("its redriver, each minute") == pytest.approx(parts["redriver"].dollars, abs=0.005)
+    of_watch = parts["watch"] + parts["heartbeat metric"]
+    assert row("the watch of a pipeline") == pytest.approx(of_watch.dollars, abs=0.005)
+    assert row("its nine alarms") == pytest.approx(parts["alarms"].dollars)
+    assert row("a pipeline with nothing to do") == pytest.approx(total, abs=0.005)
+    of_app = together(app_month(dashboard=False)).dollars
+    assert row("the app") == pytest.approx(of_app)
+    [said, said_of_app] = re.findall(
+        r"\*\*Cost\*\*: about \$([0-9.]+) .*? and \$([0-9.]+)", README
+    )[0]
+    assert float(said) == pytest.approx(total, abs=0.05)
+    assert float(said_of_app) == pytest.approx(of_app)

@@ -7,6 +7,7 @@ import pytest
 from deadletter.redrive.auto_rate import AutoRate
 from deadletter.redrive.fair_shares import Shares
 from deadletter.redrive.source_memory import (
+    BRIEF_FOR,
     REMEMBERED_TROUBLES,
     UNKNOWN,
     RunEnd,
@@ -15,6 +16,7 @@ from deadletter.redrive.source_memory import (
     after_rescue,
     after_run,
     seconds_until_next_try,
+    was_just_empty,
     with_lost_run,
 )
 
@@ -196,3 +198,20 @@ def test_a_page_about_a_letter_is_remembered_for_each_metric_that_has_one() -> N
         "BrokenInWaitingRoom",
         "DominantFailure",
     }
+
+
+@pytest.mark.parametrize(
+    ("memory", "brief"),
+    [
+        (SourceMemory(), False),
+        (SourceMemory(emptied_at=1_000.0), True),
+        (SourceMemory(emptied_at=1_000.0 - BRIEF_FOR), False),
+        (SourceMemory(emptied_at=1_000.0, oldest=900.0), False),
+        # Another clock is ahead.
+        (SourceMemory(emptied_at=1_001.0), False),
+    ],
+)
+def test_a_queue_was_just_empty_for_ten_minutes_after_a_pass_that_emptied_it(
+    memory: SourceMemory, brief: bool
+) -> None:
+    assert was_just_empty(memory, 1_000.0) is brief

@@ -91,3 +91,50 @@ def test_a_dry_run_is_no_run_of_the_schedule(stage: Stage) -> None:
     known = memory(stage)
     assert (known.ended_at, known.ended_well_at) == (None, None)
     assert known.oldest == sent
+
+
+class Waits:
+    """The queue's client, which notes for how many seconds each poll waits."""
+
+    def __init__(self, client: Any) -> None:
+        self._client, self.seconds = client, list[int]()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def receive_message(self, **request: Any) -> Any:
+        self.seconds.append(request["WaitTimeSeconds"])
+        return self._client.receive_message(**request)
+
+
+def test_runs_of_an_empty_queue_wait_a_second_once_in_ten_minutes(stage: Stage) -> None:
+    stage.redriver_sqs = waits = Waits(stage.redriver_sqs)  # type: ignore[assignment]
+    for _ in range(30):
+        began = stage.clock()
+        assert stage.run().stopped == "nothing to do"
+        stage.clock.advance(60 - (stage.clock() - began))
+    assert waits.seconds.count(1) in (3, 4)
+    assert waits.seconds.count(0) == 30 - waits.seconds.count(1)
+
+
+def test_a_letter_that_came_since_the_queue_was_empty_is_found_by_the_next_run(
+    stage: Stage,
+) -> None:
+    stage.run()
+    stage.clock.advance(60)
+    stage.put(url=stage.dlq)
+    assert stage.run().moved == 1
+
+
+def test_the_queue_is_waited_for_if_another_receiver_holds_a_letter_or_a_person_asks(
+    stage: Stage,
+) -> None:
+    stage.run()
+    stage.redriver_sqs = waits = Waits(stage.redriver_sqs)  # type: ignore[assignment]
+    stage.clock.advance(60)
+    stage.run(asked=True)
+    stage.put(url=stage.dlq)
+    stage.take(stage.dlq, hide=600)
+    stage.clock.advance(60)
+    stage.run()
+    assert waits.seconds == [1, 1]

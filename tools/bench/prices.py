@@ -1,18 +1,10 @@
-"""What a million letters cost on AWS, from what was counted: us-east-1, without the free tier.
-
-The prices are those of the dashboard (`infra.dashboard_costs`), where their pages are named; a
-test holds them equal.
-"""
+"""What a million letters cost on AWS, from what was counted: us-east-1, without the free tier."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-MILLION = 1_000_000
-SQS_REQUEST, SQS_FIFO_REQUEST = 0.40 / MILLION, 0.50 / MILLION
-READ_UNIT, WRITE_UNIT = 0.125 / MILLION, 0.625 / MILLION
-INVOCATION = 0.20 / MILLION
-GB_SECOND = 0.0000133334
+from deadletter.costs.prices import MILLION, Price
 
 MEMORY_GB = 512 / 1024
 """Of each of our functions, as deployed."""
@@ -56,10 +48,11 @@ def dollars_per_million(
 ) -> Dollars:
     """The price of a million letters. `seconds` are those of all functions together."""
     times = MILLION / letters
+    request = Price.SQS_FIFO_REQUEST if fifo else Price.SQS_REQUEST
     return Dollars(
-        sqs=billed * (SQS_FIFO_REQUEST if fifo else SQS_REQUEST) * times,
-        reads=read_units * READ_UNIT * times,
-        writes=write_units * WRITE_UNIT * times,
-        invocations=invocations * INVOCATION * times,
-        duration=seconds * MEMORY_GB * GB_SECOND * times,
+        sqs=billed * request.dollars * times,
+        reads=read_units * Price.READ_UNIT.dollars * times,
+        writes=write_units * Price.WRITE_UNIT.dollars * times,
+        invocations=invocations * Price.INVOCATION.dollars * times,
+        duration=seconds * MEMORY_GB * Price.GB_SECOND.dollars * times,
     )

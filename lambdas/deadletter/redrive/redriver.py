@@ -55,6 +55,7 @@ from deadletter.redrive.source_memory import (
     after_rescue,
     after_run,
     seconds_until_next_try,
+    was_just_empty,
     with_lost_run,
 )
 from deadletter.redrive.stop_reason import ENDS_A_RUN, stop_reason
@@ -88,6 +89,8 @@ LEASE_HELD = "another run holds the lease"
 
 DRAIN_ENDED = "the drain that it was started for has ended"
 """Why the run of a shard ended before it began: its start came late, or twice."""
+
+NOTHING_TO_DO = "nothing to do"
 
 LOOKED_ENOUGH = (
     "looked twice at what is there, because each look hides a letter from its queue's age;"
@@ -311,25 +314,31 @@ class Redriver:
         rate, burst = self._pipeline.first_rate, float(self._pipeline.burst)
         run = self._limits(deadline, TokenBucket(rate, burst, burst, now))
         if judge_only:
-            return self._look(run, None if asked else memory.looks)
+            was_empty = not asked and was_just_empty(memory, now)
+            return self._look(run, None if asked else memory.looks, was_empty=was_empty)
         first_poll: list[ReceivedLetter] = []
         try:
             depth = self._dlq.depth()
             nothing_visible = depth.visible == 0
             if nothing_visible:
                 # The depth is approximate: one poll before calling the queue empty.
-                first_poll.extend(self._dlq.receive(MAX_BATCH, run.lock_seconds, 1))
+                is_first = now // HOUR != (memory.ended_at or 0.0) // HOUR
+                brief = not (asked or is_first or depth.total) and was_just_empty(memory, now)
+                wait = 0 if brief else 1
+                first_poll.extend(self._dlq.receive(MAX_BATCH, run.lock_seconds, wait))
                 sent_ms = [received.letter.sent_ms for received in first_poll]
                 self._tally.count_received(sent_ms, now)
             openings = open_shards(self._setup, deadline - WIND_DOWN, memory.shares)
             if nothing_visible and not first_poll and not openings.shards:
                 self._shares = openings.next_shares(memory.shares)
+                if brief:
+                    return NOTHING_TO_DO
                 # Shards of the last drain may have letters in hand.
                 emptied = depth.total == 0 and not memory.drain.is_on(now)
                 self._end_pass(now, emptied=emptied)
-                if now // HOUR != (memory.ended_at or 0.0) // HOUR:
+                if is_first:
                     self._sweep_journal(deadline, reads=True)
-                return "nothing to do"
+                return NOTHING_TO_DO
             bucket = self._setup.lease.acquire(self._setup.owner, now, run.locked_until)
             if bucket is not None:
                 deep = depth.visible >= DEEP
@@ -560,13 +569,15 @@ class Redriver:
         foreign = self._tally.count_of(Metric.FOREIGN_LETTER)
         return left <= foreign and self._dlq.depth().total <= left
 
-    def _look(self, run: RunLimits, looks: int | None) -> str:
+    def _look(self, run: RunLimits, looks: int | None, *, was_empty: bool = False) -> str:
         """Judge a sample of letters and make them visible again.
 
         `looks` are the letters that were looked at so far: unless it is None, each letter of
         the queue is looked at twice, and no more.
         """
         began, depth = self._clock(), self._dlq.depth()
+        if was_empty and not depth.total:
+            return NOTHING_TO_DO
         most = MAX_PLANS
         if looks is not None and depth.visible:
             most = min(most, LOOKS_AT_A_LETTER * depth.visible - looks)

@@ -21,9 +21,8 @@ What an idle pipeline pays for it a month, in us-east-1, at 43,200 minutes:
     Scheduler  43,200 starts                              at $1.00/M                       $0.04
     Logs       about 1.5 KB a minute of both functions, 65 MB at $0.50/GB                  $0.03
     Metrics    RedriveStalled                              at $0.30                         $0.30
-    Traces     43,200, the first 100,000 of an account are free; then at $5.00/M           $0.22
 
-That is $0.61 and perhaps the traces, half of it for the metric. Everything else is published only
+That is $0.61, half of it for the metric: it begins no traces. Everything else is published only
 while there is something to say: a figure of a queue, a lane or a level costs $0.0004 an hour. A
 main queue that is never seen empty costs 4,320 questions to CloudWatch a month, $0.04. While
 letters are dead, and for a quarter of an hour after, news cost 8 reads of the index of causes a

@@ -13,7 +13,6 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from infra import dashboard_costs
 from tools.bench import cases, moving, page, prices, replay
 from tools.bench.chart import Chart, Curve, charts
 from tools.bench.figures import Drained, FigureGoal, Medians, Started, goals
@@ -288,17 +287,6 @@ def test_a_chart_without_points_says_so_and_names_are_escaped() -> None:
     assert "a &amp; b" in text
     assert "not measured" in text
     assert "x &lt; y" in text
-
-
-def test_prices_are_those_of_the_dashboard() -> None:
-    assert prices.SQS_REQUEST == dashboard_costs.SQS_REQUEST
-    assert prices.SQS_FIFO_REQUEST == dashboard_costs.SQS_FIFO_REQUEST
-    assert prices.INVOCATION == dashboard_costs.LAMBDA_REQUEST
-    assert prices.GB_SECOND == dashboard_costs.LAMBDA_GB_SECOND
-    assert (prices.READ_UNIT, prices.WRITE_UNIT) == (
-        dashboard_costs.READ_UNIT,
-        dashboard_costs.WRITE_UNIT,
-    )
 
 
 def test_dollars_follow_the_counts() -> None:

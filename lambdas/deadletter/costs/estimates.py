@@ -1,0 +1,171 @@
+"""What a month, a million letters and an outage use, from what was counted.
+
+The counts of requests and units are those of tests that count them on the clients in memory; a
+count that changes fails there. Seconds and bytes of logs are assumed, each below with its reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from deadletter.contract import CIRCUIT, HOUR, MAIN_DLQ, MINUTE, PIPELINE_ALARMS
+from deadletter.costs.prices import MILLION, Price
+from deadletter.costs.usage import NOTHING, Usage, function_run
+
+MONTH = 30 * 24 * HOUR
+
+# Assumed: no function was timed in a real account.
+RUN_SECONDS = 0.3
+"""What a run of the redriver, the watch or a circuit step takes beside what it waits for."""
+ROUTER_SECONDS = 0.1
+RUN_LOG_BYTES = 1_000
+"""A run's report and what Lambda writes about it."""
+WATCH_LOG_BYTES = 1_500
+"""What Lambda writes about the watch and the router, and the watch's metric."""
+
+SMALL, LARGE = 256, 512
+"""MB of the watch and the outage's functions; of router and, by default, redriver."""
+
+# Counted.
+RUN_REQUESTS, RUN_READS, RUN_WRITES = 2.0, 3.53, 1.0
+"""SQS requests, read and write units of a run of the redriver that finds nothing."""
+RUN_WAITS = 0.12
+"""Seconds of such a run that SQS takes: a long poll of a second, once in ten minutes."""
+WATCH_READS, WATCH_WRITES, ROUTER_READS = 9.4, 1.0, 2.0
+"""Read and write units of a look of the watch with nothing to see, and of the router it asks."""
+IDLE_METRICS = 1
+"""Metrics that a pipeline with nothing to do publishes: RedriveStalled, its heartbeat."""
+APP_ALARMS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineShape:
+    """What decides the price of a pipeline with nothing to do.
+
+    `every` are the seconds between two runs of each DLQ with a schedule, by its id; `queues` are
+    main queue, DLQs and parking queues together; `memory` are the redriver's MB.
+    """
+
+    fifo: bool = False
+    queues: int = 3
+    every: Mapping[str, int] = field(default_factory=lambda: {MAIN_DLQ: MINUTE})
+    memory: int = LARGE
+
+
+PLAIN = PipelineShape()
+
+
+def idle_month(shape: PipelineShape = PLAIN) -> Mapping[str, Usage]:
+    """What a pipeline with nothing to do uses in a month of 30 days, by what uses it."""
+    request = Price.SQS_FIFO_REQUEST if shape.fifo else Price.SQS_REQUEST
+    run = function_run(seconds=RUN_WAITS + RUN_SECONDS, memory=shape.memory) + Usage(
+        {
+            request: RUN_REQUESTS,
+            Price.READ_UNIT: RUN_READS,
+            Price.WRITE_UNIT: RUN_WRITES,
+            Price.SCHEDULED_START: 1,
+            Price.LOG_GB: RUN_LOG_BYTES / 1e9,
+        }
+    )
+    look = (
+        function_run(seconds=RUN_SECONDS, memory=SMALL)
+        + function_run(seconds=ROUTER_SECONDS, memory=LARGE)
+        + Usage(
+            {
+                request: shape.queues,
+                Price.READ_UNIT: WATCH_READS + ROUTER_READS,
+                Price.WRITE_UNIT: WATCH_WRITES,
+                Price.SCHEDULED_START: 1,
+                Price.LOG_GB: WATCH_LOG_BYTES / 1e9,
+            }
+        )
+    )
+    return {
+        "redriver": sum((run * (MONTH / every) for every in shape.every.values()), NOTHING),
+        "watch": look * (MONTH / MINUTE),
+        "heartbeat metric": Usage({Price.METRIC: IDLE_METRICS}),
+        "alarms": Usage({Price.ALARM: len(PIPELINE_ALARMS)}),
+    }
+
+
+def together(parts: Mapping[str, Usage]) -> Usage:
+    """The sum of the parts."""
+    return sum(parts.values(), NOTHING)
+
+
+def app_month(*, key: bool = True, dashboard: bool = True) -> Mapping[str, Usage]:
+    """What an app uses in a month beside its pipelines; `key` if the pager's key is its own."""
+    return {
+        "alarms": Usage({Price.ALARM: APP_ALARMS}),
+        **({"KMS key": Usage({Price.KEY: 1})} if key else {}),
+        **({"dashboard": Usage({Price.DASHBOARD: 1})} if dashboard else {}),
+    }
+
+
+# Of a letter, counted by `make bench` (full pace, thin transport): docs/performance.md.
+MOVED = Usage(
+    {
+        Price.SQS_REQUEST: 0.301,
+        Price.READ_UNIT: 1.03,
+        Price.WRITE_UNIT: 0.044,
+        Price.INVOCATION: 0.010,
+        Price.GB_SECOND: 0.00075,
+    }
+)
+LEDGER_READS = 1.0
+"""Read units of a letter's ledger row, of those above; without the library there is none."""
+
+RECEIVES = 5
+"""Receives of a message before it dies, by default."""
+CLAIMED_WRITES = 2.0
+"""Write units for a message that succeeds at once: it is claimed, and done."""
+FAILURE_WRITES, FAILURE_CLAIM_WRITES = 2.0, 2.0
+"""Write units of one failure: its row with the entry of the index; the claim, and its end."""
+RECOVERY_WRITES = 2.0
+"""Write units of a letter that was processed: its row says so and leaves the index."""
+REPLAYED_WRITES, REPLAYED_REQUESTS = 7.5, 0.45
+"""Write units and SQS requests of a letter in a replay run, at most: docs/replay.md."""
+
+
+def million_letters() -> Mapping[str, Usage]:
+    """What a million letters use, by what happens to them."""
+    dead = RECEIVES * (FAILURE_WRITES + FAILURE_CLAIM_WRITES)
+    back = RECOVERY_WRITES + CLAIMED_WRITES
+    without_ledger = Usage({Price.READ_UNIT: -LEDGER_READS})
+    each = {
+        "brought back, consumer without the library": MOVED + without_ledger,
+        "brought back, consumer with the library": MOVED,
+        "the library: messages that succeed at once": Usage({Price.WRITE_UNIT: CLAIMED_WRITES}),
+        "the library: messages that die after five receives": Usage({Price.WRITE_UNIT: dead}),
+        "the library: letters that succeed once brought back": Usage({Price.WRITE_UNIT: back}),
+        "replayed by a run": Usage(
+            {Price.WRITE_UNIT: REPLAYED_WRITES, Price.SQS_REQUEST: REPLAYED_REQUESTS}
+        ),
+    }
+    return {what: usage * MILLION for what, usage in each.items()}
+
+
+OUTAGE_TRANSITIONS, PROBE_TRANSITIONS = 18, 3
+"""State transitions of an outage beside its probes, and of a probe: the wait, the probe, and
+what is made of it."""
+PROBE_UNITS = 4.0
+"""Read units and write units of a probe; assumed, twice what it was seen to need."""
+TROUBLE_METRICS = 12
+"""Metrics that are published beside the heartbeat in an hour with letters and an open circuit."""
+
+
+def outage(hours: float) -> Mapping[str, Usage]:
+    """What an outage of a dependency uses beside the idle pipeline, at most."""
+    probes = hours * HOUR / CIRCUIT.cooldown_cap
+    steps = OUTAGE_TRANSITIONS + PROBE_TRANSITIONS * probes
+    month = MONTH / HOUR
+    return {
+        "state transitions": Usage({Price.TRANSITION: steps}),
+        "probes": (
+            function_run(seconds=RUN_SECONDS, memory=SMALL)
+            + Usage({Price.READ_UNIT: PROBE_UNITS, Price.WRITE_UNIT: PROBE_UNITS})
+        )
+        * probes,
+        "metrics": Usage({Price.METRIC: TROUBLE_METRICS * hours / month}),
+    }

@@ -1,0 +1,48 @@
+"""AWS's list prices, in one table: us-east-1, on demand, without free tiers, in USD.
+
+Everything that speaks of dollars takes them from here: `dlq cost`, docs/cost.md, the dashboard's
+estimate and `make bench`.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+REGION = "us-east-1"
+
+CHECKED = "24 November 2026"
+"""When the table was last compared with copies of the pages that it names. Nobody compared it
+with a bill."""
+
+MILLION = 1_000_000
+
+
+class Price(Enum):
+    """A price: dollars, the unit that is sold, how many are sold for that, and AWS's page."""
+
+    SQS_REQUEST = (0.40, "requests to standard queues", MILLION, "sqs")
+    SQS_FIFO_REQUEST = (0.50, "requests to FIFO queues", MILLION, "sqs")
+    READ_UNIT = (0.125, "read units", MILLION, "dynamodb")
+    WRITE_UNIT = (0.625, "write units", MILLION, "dynamodb")
+    INVOCATION = (0.20, "invocations", MILLION, "lambda")
+    GB_SECOND = (13.3334, "GB-seconds (arm64)", MILLION, "lambda")
+    TRANSITION = (25.00, "state transitions", MILLION, "step-functions")
+    SCHEDULED_START = (1.00, "starts of schedules", MILLION, "eventbridge")
+    EVENT = (1.00, "events of ours", MILLION, "eventbridge")
+    LOG_GB = (0.50, "GB of logs taken in", 1, "cloudwatch")
+    METRIC = (0.30, "metric of ours, a month", 1, "cloudwatch")
+    ALARM = (0.10, "metric that an alarm looks at, a month", 1, "cloudwatch")
+    DASHBOARD = (3.00, "dashboard, a month", 1, "cloudwatch")
+    TRACE = (5.00, "traces", MILLION, "xray")
+    KEY = (1.00, "KMS key, a month", 1, "kms")
+
+    def __init__(self, dollars: float, unit: str, number: int, page: str) -> None:
+        self.listed = dollars
+        self.unit = unit
+        self.number = number
+        self.page = f"https://aws.amazon.com/{page}/pricing/"
+
+    @property
+    def dollars(self) -> float:
+        """The price of one."""
+        return self.listed / self.number

@@ -1,0 +1,144 @@
+"""The estimates are made of what was counted: each count is counted here again."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deadletter.consumer import consumer, runtime
+from deadletter.contract import CIRCUIT
+from deadletter.costs import estimates
+from deadletter.costs.estimates import MOVED, idle_month, million_letters, outage, together
+from deadletter.costs.prices import Price
+from deadletter.costs.usage import NOTHING, Usage
+from deadletter.settings.pipeline import Pipeline
+from deadletter.testing.fakes import MemoryDynamoDB
+from deadletter.testing.letterbox import Letterbox
+from tests.tables import create_tables
+from tools import cost_page
+
+ROOT = Path(__file__).parents[2]
+
+LETTERS = 20
+
+
+def test_a_usage_adds_up_and_costs_what_its_parts_cost() -> None:
+    used = Usage({Price.METRIC: 2, Price.KEY: 1}) + Usage({Price.METRIC: 1}) * 2
+    assert used.of == {Price.METRIC: 4, Price.KEY: 1}
+    assert used.dollars == pytest.approx(4 * 0.30 + 1.00)
+    assert used.by_service == pytest.approx({"metrics": 1.20, "KMS keys": 1.00})
+    assert NOTHING.dollars == 0
+    assert Price.READ_UNIT.dollars == 0.125e-6
+
+
+def test_the_page_has_these_tables() -> None:
+    text = cost_page.PAGE.read_text()
+    assert cost_page.written(text) == text, "python -m tools.cost_page"
+
+
+def test_a_page_that_lacks_a_table_is_refused() -> None:
+    text = cost_page.PAGE.read_text().replace("<!-- cost: outage -->", "")
+    with pytest.raises(SystemExit, match="0 places for the table outage"):
+        cost_page.written(text)
+
+
+def test_a_run_less_often_costs_less_and_a_fifo_queue_more() -> None:
+    plain = together(idle_month()).dollars
+    slow = together(idle_month(estimates.PipelineShape(every={"dlq": 300}))).dollars
+    fifo = together(idle_month(estimates.PipelineShape(fifo=True))).dollars
+    assert slow < plain < fifo
+
+
+def test_moving_a_letter_uses_what_the_bench_counted() -> None:
+    page = (ROOT / "docs" / "performance.md").read_text()
+    [row] = re.findall(r"^\| full pace, thin \|(.*)\|$", page, re.MULTILINE)
+    *parts, whole = map(float, row.split("|"))
+    million = {price: MOVED.of[price] * price.dollars * 1e6 for price in MOVED.of}
+    assert list(million.values()) == pytest.approx(parts, abs=0.0015)
+    assert sum(million.values()) == pytest.approx(whole, abs=0.01)
+
+
+def test_a_probe_takes_the_transitions_of_its_round() -> None:
+    states = json.loads((ROOT / "statemachines" / "circuit_breaker.asl.json").read_text())["States"]
+    [again] = [
+        choice["Next"] for choice in states["Judge"]["Choices"] if choice["StringEquals"] == "probe"
+    ]
+    round_ = [again]
+    while (following := states[round_[-1]].get("Next")) is not None:
+        round_.append(following)
+    assert (round_[0], round_[-1]) == ("Cooldown", "Judge")
+    assert len(round_) == estimates.PROBE_TRANSITIONS
+    hour = outage(1)["state transitions"].of[Price.TRANSITION]
+    assert hour == 18 + 3 * 3600 / CIRCUIT.cooldown_cap
+
+
+# What the consumer library writes.
+
+
+class Costs:
+    """Messages of a pipeline with a ledger and its indexes, and the write units that they take."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.box = Letterbox(Pipeline("orders", context={"tenantId": "body.tenantId"}))
+        self.dynamodb = MemoryDynamoDB(self.box.clock)
+        create_tables(self.dynamodb)
+        self.box.dynamodb = self.dynamodb
+        monkeypatch.setattr(runtime, "current_runtime", lambda: self.box.runtime)
+        self.fails = False
+        self.handler = consumer(self._handle)
+
+    def _handle(self, _record: Any) -> None:
+        if self.fails:
+            raise LookupError("the order has no account at the bank yet: it may come later")
+
+    def units(self, act: Callable[[], object]) -> float:
+        """The write units of each letter while `act` happens."""
+        before = self.dynamodb.consumed.write_units
+        act()
+        return (self.dynamodb.consumed.write_units - before) / LETTERS
+
+    def work(self) -> None:
+        """Consume until nothing comes back any more."""
+        quiet = 0
+        while quiet < 100:
+            quiet = 0 if self.box.run(self.handler).received else quiet + 1
+            self.box.clock.advance(10 if quiet else 0)
+
+
+BODY = {"tenantId": "t1", "order": 12_345, "lines": ["x" * 40] * 8}
+
+
+@pytest.fixture
+def costs(monkeypatch: pytest.MonkeyPatch) -> Costs:
+    return Costs(monkeypatch)
+
+
+def test_a_message_that_succeeds_takes_two_writes(costs: Costs) -> None:
+    for _ in range(LETTERS):
+        costs.box.send(BODY)
+    assert costs.units(costs.work) == pytest.approx(estimates.CLAIMED_WRITES, abs=0.2)
+
+
+def test_a_message_that_dies_and_comes_back_takes_what_is_said(costs: Costs) -> None:
+    costs.fails = True
+    ids = [costs.box.send(BODY) for _ in range(LETTERS)]
+    died = costs.units(costs.work)
+    assert len(costs.box.dead) == LETTERS
+    failure = estimates.FAILURE_WRITES + estimates.FAILURE_CLAIM_WRITES
+    assert died == pytest.approx(estimates.RECEIVES * failure, abs=0.3)
+    costs.fails = False
+    for origin in ids:
+        costs.box.redrive(BODY, origin=origin)
+    back = estimates.RECOVERY_WRITES + estimates.CLAIMED_WRITES
+    assert costs.units(costs.work) == pytest.approx(back, abs=0.3)
+
+
+def test_a_million_letters_cost_more_with_the_library_and_most_in_a_replay() -> None:
+    dollars = {what: usage.dollars for what, usage in million_letters().items()}
+    without, with_, *_, replayed = dollars.values()
+    assert without < with_ < 0.4 < replayed < 5
