@@ -58,7 +58,7 @@ MOST_MODULES = {
     # 4 announce changed runs on EventBridge. 1 for the rates of rules.
     # 2 for the rate that finds itself, 2 receive side by side, 3 for drains in shards.
     # 1 for the counts of rules.
-    "handlers.replay": 138,
+    "handlers.replay": 139,
     # 11 of the watch itself, the sweep's, and the ports of queues, leases, lanes and the router.
     # 10 for lost executions of replay runs: run, plan, approval, their stores, the steps' ports.
     # 13 for news: what was told, the index of causes, recovered letters, EventBridge, changed runs.

@@ -430,6 +430,14 @@ def test_a_body_that_does_not_conform_to_the_schema_is_left_out(release: bool) -
     assert left_out('{"tenant": "a"}', parked) == ("SCHEMA" if release else "PERMANENT")
 
 
+@pytest.mark.parametrize("body", ['{"tenant": "a"}', "{"])
+def test_where_every_reason_is_included_no_letter_is_left_out(body: str) -> None:
+    """As for letters that are to be forgotten, whatever they look like."""
+    asked = router(Books(), schema=JsonSchema({"required": ["tenantId"]}))
+    [pick] = asked.select([Question(letter(body))], Selection(include=tuple(Reason)), release=False)
+    assert (pick.chosen, pick.left_out) == (True, "")
+
+
 def test_letters_that_automation_parks_are_left_out_with_the_reason() -> None:
     books = Books(rows_={"m1": PERMANENTLY})
     assert picks(letter(), ALL, books).left_out == "PERMANENT"

@@ -68,6 +68,13 @@ class DynamoDBLedger:
         keys = {self._key(origin): origin for origin in origins}
         return {keys[key]: row_from_item(item) for key, item in self._get(list(keys)).items()}
 
+    def erase(self, ids: Sequence[str]) -> None:
+        """Delete the rows of these ids, of first lives or of copies; a missing one is no error."""
+        try:
+            self._table.write_many(deletes=[self._key(each) for each in ids])
+        except _ERRORS as error:
+            raise LedgerUnavailable(refusal(error, "dynamodb", self._table.name)) from error
+
     def matches(self, keys: Sequence[str]) -> Mapping[str, int]:
         items = self._get([self._matches_key(key) for key in keys]).values()
         return {item[SORT]: _count(item.get(_MATCHED, 0)) for item in items}

@@ -90,3 +90,23 @@ class S3RunObjects:
 
     def _unavailable(self, error: Exception) -> ObjectsUnavailable:
         return ObjectsUnavailable(refusal(error, "s3", self._bucket))
+
+
+def runs_with_objects(s3: S3Client, bucket: str, pipeline: str) -> Iterator[str]:
+    """The ids of a pipeline's runs that have objects; they outlive the rows of their runs.
+
+    Raises ObjectsUnavailable.
+    """
+    folder = run_object(pipeline, "")
+    after = folder
+    while True:
+        try:
+            answer = s3.list_objects_v2(Bucket=bucket, Prefix=folder, StartAfter=after, MaxKeys=1)
+        except AWS_ERRORS as error:
+            raise ObjectsUnavailable(refusal(error, "s3", bucket)) from error
+        if not answer.get("Contents"):
+            return
+        run = answer["Contents"][0]["Key"].removeprefix(folder).partition("/")[0]
+        yield run
+        # Behind all names of this run: 0 follows the slash.
+        after = f"{folder}{run}0"

@@ -128,6 +128,8 @@ class ReplaySetup:
     work          one worker's step, of so many workers: what it did, for the log
     leave         empties the run's lane; whether nothing is left in it
     reconcile     adds up the outcomes and stores the report
+    forget        erases all else that is kept of the letters of a run that forgets; whether
+                  nothing is left
     announcer     announces each change of the run's state; None if nobody is told
     approve_above, approve_causes  when a person has to approve, whatever the plan says
     """
@@ -143,6 +145,7 @@ class ReplaySetup:
     leave: Callable[[ReplayRun, ReplayPlan, float], bool]
     reconcile: Callable[[ReplayRun, ReplayPlan, float], Reconciled]
     clock: Callable[[], float]
+    forget: Callable[[ReplayRun, ReplayPlan, float], bool] = lambda _run, _plan, _deadline: True
     approve_above: int | None = None
     approve_causes: tuple[str, ...] = ()
     announcer: RunAnnouncer | None = None
@@ -454,6 +457,9 @@ class ReplaySteps:
             # A person who aborts a broken run has seen its sum.
             after = replace(run, left=True, generation=run.generation + 1)
         else:
+            # The letters are gone. What this erases is erased before the run says that it is done.
+            if plan.forgets and not self._setup.forget(run, plan, deadline):
+                return self._step(event, ReplayNext.WAIT, run, wait_seconds=1)
             after = moved_to(run, RunState.DONE, at=now, by=BY)
         self._change(run, replace(after, counts=counts))
         return self._step(event, ReplayNext.JUDGE, after)

@@ -51,6 +51,7 @@ class ReplayPlan:
     outcome_timeout  seconds after a send until its outcome counts as unknown
     approve      whether a person has to approve the snapshot
     keep_export  whether discarded letters are kept in the bucket
+    forget       whether a run that throws letters away erases all else that is kept of them
     accept       what the person accepts of the letters: "collision"
     expires      epoch seconds at which an unfinished run is aborted
     who, why     the person, and the reason given
@@ -77,6 +78,7 @@ class ReplayPlan:
     workers: int = 1
     approve: bool = False
     keep_export: bool = True
+    forget: bool = False
     accept: str | None = None
     created: float = 0.0
     expires: float = 0.0
@@ -92,6 +94,11 @@ class ReplayPlan:
     def discards(self) -> bool:
         """Whether its letters are thrown away."""
         return self.destination == DISCARD
+
+    @property
+    def forgets(self) -> bool:
+        """Whether it leaves nothing of its letters, neither here nor from earlier runs."""
+        return self.discards and self.forget
 
     @property
     def lane(self) -> str | None:
@@ -114,7 +121,11 @@ class ReplayPlan:
 
     def to_text(self) -> str:
         """The plan as JSON, the same text for the same plan; `plan_from_text` is its inverse."""
-        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+        data = asdict(self)
+        if not self.forget:
+            # The text of a plan is its run's id: it stays what it was before there was this word.
+            del data["forget"]
+        return json.dumps(data, sort_keys=True, separators=(",", ":"))
 
 
 def plan_from_text(text: str) -> ReplayPlan:

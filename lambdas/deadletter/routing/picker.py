@@ -29,7 +29,8 @@ class Picker:
         self._included = frozenset(selection.include)
         self._selector = Selector(selection)
         self._ordering = Ordering(pipeline)
-        self._schema = schema
+        # Where every reason is included, nothing keeps a letter out.
+        self._schema = None if self._included >= frozenset(Reason) else schema
 
     def pick(self, letter: Letter, case: Case, *, release: bool) -> Pick:
         """The pick of one letter; with `release` no reason to park it leaves it out."""

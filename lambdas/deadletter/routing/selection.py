@@ -24,7 +24,7 @@ class Selection:
     where         a JMESPath expression over the body that must be true
     groups        FIFO groups: the run takes them wholly, and no other (None: not FIFO)
     include       reasons for which automation would park a letter of the DLQ, and which do not
-                  keep it out of this run
+                  keep it out of this run; with all reasons the pipeline's schema does not either
     """
 
     pattern: Mapping[str, Any] = field(default_factory=dict)

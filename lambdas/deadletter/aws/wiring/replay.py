@@ -18,7 +18,7 @@ from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.replay_delivery import LambdaDelivery
 from deadletter.aws.replay_evidence import Surroundings
 from deadletter.aws.replay_executions import StepFunctionsReplays
-from deadletter.aws.replay_objects import S3RunObjects
+from deadletter.aws.replay_objects import S3RunObjects, runs_with_objects
 from deadletter.aws.replay_plans import DynamoDBReplayPlans
 from deadletter.aws.replay_runs import DynamoDBReplayRuns
 from deadletter.aws.replay_status import DynamoDBStatuses
@@ -40,6 +40,7 @@ from deadletter.redrive.report import Tally
 from deadletter.replay.carried import DirectCarrier
 from deadletter.replay.delivering import Delivering
 from deadletter.replay.discarding import Discarding
+from deadletter.replay.forgetting import ForgetSetup, forget
 from deadletter.replay.judge import RunEvidence
 from deadletter.replay.leaving import LeavingSetup, RunLeaving
 from deadletter.replay.machine import (
@@ -118,6 +119,7 @@ def replay_steps_for(
             work=parts.work,
             leave=parts.leave,
             reconcile=parts.reconcile,
+            forget=parts.forget,
             clock=world.clock,
             approve_above=pipeline.replay.approve_above,
             approve_causes=pipeline.replay.approve_causes,
@@ -152,7 +154,10 @@ class _Parts:
         return self.clients.dynamodb, self.resources.letters_table, self.pipeline.name
 
     def _objects(self, run: ReplayRun) -> S3RunObjects:
-        return run_objects_for(self.pipeline, self.resources, self.clients, run.id)
+        return self._objects_of(run.id)
+
+    def _objects_of(self, run: str) -> S3RunObjects:
+        return run_objects_for(self.pipeline, self.resources, self.clients, run)
 
     def _statuses(self, run: ReplayRun) -> DynamoDBStatuses:
         client, table, pipeline = self._letters()
@@ -161,12 +166,15 @@ class _Parts:
         )
 
     def _tickets(self, run: ReplayRun) -> DynamoDBTickets:
+        return self._tickets_of(run.id)
+
+    def _tickets_of(self, run: str) -> DynamoDBTickets:
         client, table, pipeline = self._letters()
         return DynamoDBTickets(
             client,
             table,
             pipeline=pipeline,
-            run=run.id,
+            run=run,
             clock=self.world.clock,
             in_parallel=self.in_parallel,
         )
@@ -394,3 +402,18 @@ class _Parts:
             deadline - IDLE_SECONDS,
         )
         return Reconciled(sums.counts, sums.unaccounted)
+
+    def forget(self, run: ReplayRun, plan: ReplayPlan, deadline: float) -> bool:
+        """Whether nothing is left of the letters that the run has thrown away."""
+        manifest = Manifest(self._objects(run))
+        setup = ForgetSetup(
+            names=lambda: manifest.names(self._index(manifest)),
+            folders=lambda: runs_with_objects(
+                self.clients.s3, self.resources.letters_bucket, self.pipeline.name
+            ),
+            objects=self._objects_of,
+            tickets=lambda of: self._tickets_of(of).all(),
+            erase=self._ledger().erase,
+            clock=self.world.clock,
+        )
+        return forget(setup, plan, deadline - IDLE_SECONDS)

@@ -1,0 +1,108 @@
+"""Erases what is kept of letters that a run was told to forget, once the letters are gone.
+
+    their rows in the ledger          values of the context, texts of their failures
+    their copies in every run's folder that discards or edits have left
+
+The letters themselves are gone by then: the run has thrown them away. Names stay (ids, tenants)
+in the lists and reports of runs, until those expire.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from deadletter.contract import EDITS
+from deadletter.replay.discarding import DISCARDED
+from deadletter.replay.names import Name
+from deadletter.replay.objects import RunObjects
+from deadletter.replay.plan import ReplayPlan
+from deadletter.replay.ticket import Ticket
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForgetSetup:
+    """Everything that forgetting is given.
+
+    names     the letters of the run's manifest
+    folders   the runs of the pipeline that have objects
+    objects   the objects of one run
+    tickets   what one run has noted of its letters; none if that has expired
+    erase     deletes the ledger's rows of these ids; a row that is missing is no error
+    """
+
+    names: Callable[[], Iterable[Name]]
+    folders: Callable[[], Iterable[str]]
+    objects: Callable[[str], RunObjects]
+    tickets: Callable[[str], Iterable[Ticket]]
+    erase: Callable[[Sequence[str]], None]
+    clock: Callable[[], float]
+
+
+def forget(setup: ForgetSetup, plan: ReplayPlan, deadline: float) -> bool:
+    """Erase what is kept, until `deadline` (epoch seconds); returns whether nothing is left.
+
+    What is erased stays so: the next call goes on with the rest. Raises the errors of the stores.
+    """
+    # The ids that a person gives are of copies or of first lives.
+    origins, copies = set(plan.selection.ids), set(plan.selection.ids)
+    for name in setup.names():
+        origins.add(name.origin)
+        copies.add(name.copy)
+    for run in setup.folders():
+        if setup.clock() >= deadline:
+            return False
+        copies |= _forget_in(setup, run, origins, copies)
+    # Last, and in one go: of a step that was cut off, the next one is told the same ids.
+    setup.erase(sorted(origins | copies))
+    return True
+
+
+def _forget_in(setup: ForgetSetup, run: str, origins: set[str], copies: set[str]) -> set[str]:
+    """Delete the copies in one run's folder. Returns the ids under which the run knew the letters.
+
+    Most runs have left no copies: of them nothing more is read.
+    """
+    objects = setup.objects(run)
+    stored = [entry.name for folder in (DISCARDED, EDITS) for entry in objects.listed(folder)]
+    if not stored:
+        return set()
+    known: set[str] = set()
+    has_tickets = False
+    for ticket in setup.tickets(run):
+        has_tickets = True
+        if ticket.origin in origins:
+            known |= {ticket.copy, ticket.returned or ticket.copy}
+    theirs = copies | known
+    objects.delete(
+        [
+            name
+            for name in stored
+            # Where the tickets have expired, the object itself says whose it is.
+            if _copy_in(name) in theirs or (not has_tickets and _origins(objects, name) & origins)
+        ]
+    )
+    return known
+
+
+def _copy_in(name: str) -> str:
+    """The copy in the name of an object: `discarded/<copy>.json` or `edits/<copy>-<ms>.json`."""
+    folder, _, file = name.partition("/")
+    copy = file.removesuffix(".json")
+    return copy.rpartition("-")[0] if f"{folder}/" == EDITS else copy
+
+
+def _origins(objects: RunObjects, name: str) -> set[str]:
+    """The first life of the letter in an object; empty if the object does not say it."""
+    try:
+        data = json.loads(objects.get(name) or b"")
+    except ValueError:
+        return set()
+    return set(_said(data))
+
+
+def _said(data: object) -> Iterator[str]:
+    match data:
+        case {"stamp": {"origin": str(origin)}} | {"origin": str(origin)}:
+            yield origin
