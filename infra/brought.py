@@ -44,11 +44,13 @@ def settings(
     dlq = dlq or (None if "dlq" in typed else known)
     if main_queue is not None:
         _once(name, typed, "main_queue")
-        typed["main_queue"] = MainQueue(arn=QueueReference.of_queue(main_queue).arn)
+        typed["main_queue"] = MainQueue(
+            arn=QueueReference.of_queue(main_queue).arn, kms_key_arn=_key(main_queue)
+        )
         typed.setdefault("fifo", main_queue.fifo)
     if dlq is not None:
         _once(name, typed, "dlq")
-        typed["dlq"] = DeadLetterQueue(arn=QueueReference.of_queue(dlq).arn)
+        typed["dlq"] = DeadLetterQueue(arn=QueueReference.of_queue(dlq).arn, kms_key_arn=_key(dlq))
         typed.setdefault("fifo", dlq.fifo)
     for key, queue in (("main_queue", main_queue), ("dlq", dlq)):
         if isinstance(queue, sqs.Queue) and queue.fifo != typed["fifo"]:
@@ -89,6 +91,11 @@ def _consumer(
         mapping_id=mapping.event_source_mapping_id if mapping else None,
         **timeout,
     )
+
+
+def _key(queue: sqs.IQueue) -> str | None:
+    """The customer managed key of a queue; of one that is imported, if the import names it."""
+    return queue.encryption_master_key.key_arn if queue.encryption_master_key else None
 
 
 def _known_dlq(queue: sqs.IQueue | None) -> sqs.IQueue | None:

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from .arn import Arn, is_token
+from .keys import check_keys
 from .names import Names, pascal_case
 from .refusal import Refused, sentence, value_refused
 from .settings import AppSettings, PipelineSettings
@@ -53,6 +54,8 @@ def check(app: AppSettings, *, account: str | None = None, region: str | None = 
     _check_queues(app.pipelines)
     _check_home(app.pipelines, account, region)
     _check_region(app, region)
+    for pipeline in app.pipelines:
+        check_keys(app, pipeline)
 
 
 def pipeline(number: int, raw: Any) -> PipelineSettings:
@@ -128,6 +131,11 @@ def _check_region(app: AppSettings, region: str | None) -> None:
         Arn.parse(text).region for pipeline in app.pipelines for _, text in _known(pipeline.arns)
     ]
     region = region or next(iter(regions), None)
+    for pipeline in app.pipelines:
+        for key, text in _known(pipeline.key_arns):
+            region = region or Arn.parse(text).region
+            if Arn.parse(text).region != region:
+                raise _refusal(pipeline, key, text, f"an ARN in region {region}")
     for key, text in _known(app.arns):
         region = region or Arn.parse(text).region
         if Arn.parse(text).region != region:

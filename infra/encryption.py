@@ -1,6 +1,11 @@
-"""Encryption with the customer's key, if the settings name one; else with keys of AWS."""
+"""Encryption with customers' keys, if the settings name any; else with keys of AWS.
+
+The app has one key, for everything that it makes. A queue of yours may have another.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from aws_cdk import Aws
 from aws_cdk import aws_kms as kms
@@ -19,6 +24,13 @@ WRITE = (
     "kms:ReEncryptFrom",
     "kms:ReEncryptTo",
 )
+
+# The condition key: which service calls KMS.
+VIA = "kms:ViaService"
+
+# What SQS asks KMS for, in the name of a role that receives or sends.
+TO_RECEIVE = ("kms:Decrypt",)
+TO_SEND = ("kms:GenerateDataKey", "kms:Decrypt")
 
 
 def customer_key(scope: Construct, app: AppSettings) -> kms.IKey | None:
@@ -39,10 +51,23 @@ def grant_key(
     """Use the customer's key through `services` only; without such a key, nothing."""
     if app.kms_key_arn is None:
         return
-    via = [f"{service}.{Aws.REGION}.{Aws.URL_SUFFIX}" for service in services]
     permissions.allow(
-        "Key",
-        [*READ, *(WRITE if writes else ())],
-        [app.kms_key_arn],
-        {"StringEquals": {"kms:ViaService": via}},
+        "Key", [*READ, *(WRITE if writes else ())], [app.kms_key_arn], _through(*services)
     )
+
+
+def grant_queue_keys(
+    permissions: Permissions, sid: str, keys: Sequence[str], *, sends: bool = False
+) -> None:
+    """Receive from queues under these keys, or if it `sends`, send to them; through SQS only."""
+    permissions.allow(sid, TO_SEND if sends else TO_RECEIVE, keys, _through("sqs"))
+
+
+def _through(*services: str) -> dict[str, dict[str, list[str]]]:
+    """The condition that KMS is called by one of these services, for the role."""
+    return {"StringEquals": {VIA: [calling(service) for service in services]}}
+
+
+def calling(service: str) -> str:
+    """The name that a service calls KMS by."""
+    return f"{service}.{Aws.REGION}.{Aws.URL_SUFFIX}"

@@ -14,7 +14,7 @@ from constructs import Construct
 from deadletter.contract import ANY, app_folder
 
 from . import tagged
-from .encryption import grant_key
+from .encryption import TO_RECEIVE, VIA, calling, grant_key
 from .endpoint_secrets import acknowledge_secrets, grant_read_secrets
 from .environment import longest
 from .findings import acknowledge
@@ -213,7 +213,12 @@ def _reads(app: AppSettings, storage: Storage) -> Permissions:
     # `dlq doctor` compares queue, mapping and function.
     permissions.allow("Mappings", ["lambda:ListEventSourceMappings"], ["*"])
     if app.kms_key_arn is not None:
-        permissions.allow("KeyPolicy", ["kms:DescribeKey", "kms:GetKeyPolicy"], [app.kms_key_arn])
+        describes = ["kms:DescribeKey", "kms:GetKeyPolicy"]
+        permissions.allow("KeyPolicy", describes, [app.kms_key_arn])
+        yours = tagged.keys(app)
+        tagged.allow_brought(
+            permissions, "KeyPoliciesOfYours", describes, yours, kind=tagged.KEYS, app=app
+        )
     _allow_logs(permissions, app)
     # A run whose execution was lost is shown as such.
     permissions.allow("Replays", ["states:ListExecutions"], [_machines(app)])
@@ -237,6 +242,17 @@ def _reads_bodies(app: AppSettings, storage: Storage) -> Permissions:
         app=app,
         tags={tagged.HOLDS: tagged.LETTERS},
     )
+    if app.kms_key_arn is not None:
+        # An app without a key has no queue with one.
+        tagged.allow_brought(
+            permissions,
+            "LetterKeys",
+            TO_RECEIVE,
+            tagged.keys(app),
+            kind=tagged.KEYS,
+            app=app,
+            via={VIA: calling("sqs")},
+        )
     return permissions
 
 

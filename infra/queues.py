@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import aws_cdk as cdk
 from aws_cdk import Aws
@@ -13,14 +13,16 @@ from constructs import Construct
 from deadletter.contract import ANY, DEFAULT_PARKING, Variable
 
 from .arn import Arn, is_token
-from .encryption import customer_key
+from .encryption import customer_key, grant_queue_keys
 from .findings import acknowledge
+from .keys import check_keys, keys_beside
 from .names import Names, pascal_case
 from .permissions import Permissions
 from .settings import (
     LONGEST_RETENTION,
     AppSettings,
     PipelineSettings,
+    QueueSettings,
 )
 
 # A long poll: fewer calls, and an empty answer means empty.
@@ -36,11 +38,13 @@ class QueueReference:
 
     It is known by its name, never by a reference: a reference from the stack that
     uses a queue would keep CloudFormation from ever removing that queue again.
+    `key_arn` is the customer key of a queue of yours; None if it has none, or the app's.
     """
 
     name: str
     arn: str
     url: str
+    key_arn: str | None = None
 
     @classmethod
     def called(cls, name: str) -> QueueReference:
@@ -77,27 +81,42 @@ class Addresses:
     """The queues of a pipeline.
 
     `dedicated` and `parking` are keyed by id; the parking lot always has "default".
+    `letter_keys` are the keys beside the app's that a letter in the DLQ can be under. SQS does
+    not encrypt anew what it moves there: the letter stays under the key of the main queue.
     """
 
     main: QueueReference
     dlq: QueueReference
     dedicated: Mapping[str, QueueReference]
     parking: Mapping[str, QueueReference]
+    letter_keys: Sequence[str] = ()
 
     @classmethod
     def of(cls, app: AppSettings, settings: PipelineSettings) -> Addresses:
         """The queues that the settings name, and those that are made for them."""
         names = Names(app.app, settings.name, settings.fifo)
-        main, dlq = settings.main_queue.arn, settings.dlq.arn
+        # Letters of all pipelines that share a DLQ come in one batch.
+        dlq = settings.dlq.arn
+        sharing = [other for other in app.pipelines if dlq and other.dlq.arn == dlq]
+        keys = [key for pipeline in (settings, *sharing) for _, key in pipeline.key_arns]
         return cls(
-            main=QueueReference.at(main) if main else QueueReference.called(names.main),
-            dlq=QueueReference.at(dlq) if dlq else QueueReference.called(names.dlq()),
+            main=_yours_or_ours(app, settings.main_queue, names.main),
+            dlq=_yours_or_ours(app, settings.dlq, names.dlq()),
             dedicated={id_: QueueReference.called(names.dlq(id_)) for id_ in settings.dedicated},
             parking={
                 id_: QueueReference.called(names.parking(id_))
                 for id_ in (DEFAULT_PARKING, *settings.parking)
             },
+            letter_keys=keys_beside(app, keys),
         )
+
+
+def _yours_or_ours(app: AppSettings, queue: QueueSettings, name: str) -> QueueReference:
+    """The queue that the settings name, or the one of this name that is made."""
+    if not queue.arn:
+        return QueueReference.called(name)
+    [*keys] = keys_beside(app, [queue.kms_key_arn])
+    return replace(QueueReference.at(queue.arn), key_arn=keys[0] if keys else None)
 
 
 class Queues(Construct):
@@ -120,9 +139,12 @@ class Queues(Construct):
         self._app = app or AppSettings()
         self._settings = settings
         self._made: dict[str, sqs.Queue] = {}
+        check_keys(self._app, settings)
         self._key = customer_key(self, self._app)
         at = Addresses.of(self._app, settings)
         self.main, self.dlq = at.main, at.dlq
+        self._main_keys = [self.main.key_arn] if self.main.key_arn else []
+        self._letter_keys = at.letter_keys
         self.dedicated, self.parking = at.dedicated, at.parking
         exists = bool(settings.dlq.arn)
         dead_letters = self._existing("TheirDlq", self.dlq) if exists else self._make_dlq()
@@ -166,15 +188,18 @@ class Queues(Construct):
             ],
             [self.main.arn],
         )
+        grant_queue_keys(permissions, "MainKey", self._main_keys)
 
     def grant_send(self, permissions: Permissions) -> None:
         """Send to the main queue."""
         permissions.allow("Main", SEND, [self.main.arn])
+        grant_queue_keys(permissions, "MainKey", self._main_keys, sends=True)
 
     def grant_drain(self, permissions: Permissions) -> None:
         """Move letters out of the DLQ, and out of and into dedicated DLQs."""
         drain = [*TAKE, "sqs:GetQueueAttributes"]
         permissions.allow("Dlq", drain, [self.dlq.arn])
+        grant_queue_keys(permissions, "LetterKeys", self._letter_keys)
         dedicated = [queue.arn for queue in self.dedicated.values()]
         permissions.allow("Dedicated", [*drain, "sqs:SendMessage"], dedicated)
 
@@ -192,6 +217,8 @@ class Queues(Construct):
         """Take one letter out of the DLQ. If it `sends`, also send it to the main queue; else
         take it out of the main queue too.
         """
+        # The key of the main queue is among them.
+        grant_queue_keys(permissions, "LetterKeys", self._letter_keys)
         if sends:
             permissions.allow("Dlq", TAKE, [self.dlq.arn])
             self.grant_send(permissions)

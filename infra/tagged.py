@@ -1,4 +1,4 @@
-"""What you bring, and people on call reach: queues, consumer functions, and their logs.
+"""What you bring, and people on call reach: queues, their keys, consumer functions and their logs.
 
 Policies for people don't grow with the number of pipelines. What the app makes is one pattern of
 names. What you bring has names of your own: the first few are named, and all are found by a tag.
@@ -10,10 +10,12 @@ from collections.abc import Iterable, Mapping
 
 import aws_cdk as cdk
 from aws_cdk import Aws
+from aws_cdk import aws_sqs as sqs
 from constructs import Construct, IConstruct
 
 from .arn import is_token, last_part
 from .findings import acknowledge
+from .keys import keys_beside
 from .permissions import Permissions
 from .settings import AppSettings, FunctionConsumerSettings
 
@@ -27,12 +29,17 @@ HOLDS, LETTERS = "deadletter:holds", "letters"
 NAMED = 10
 
 # Everything of a service in the account and region: the tag chooses.
-QUEUES, FUNCTIONS, LOG_GROUPS = "sqs", "lambda:function", "logs:log-group"
+QUEUES, KEYS = "sqs:*", "kms:key/*"
+FUNCTIONS, LOG_GROUPS = "lambda:function:*", "logs:log-group:*"
 
 
-def tag_queue(queue: IConstruct, app: AppSettings, *, holds_letters: bool) -> None:
-    """Tag a queue of yours, if it is made in the same app; one that is imported is yours to tag."""
+def tag_queue(queue: sqs.IQueue, app: AppSettings, *, holds_letters: bool) -> None:
+    """Tag a queue of yours and its key, if they are made in the same app; what is imported is
+    yours to tag.
+    """
     cdk.Tags.of(queue).add(TAG, app.app)
+    if queue.encryption_master_key is not None:
+        cdk.Tags.of(queue.encryption_master_key).add(TAG, app.app)
     if holds_letters:
         cdk.Tags.of(queue).add(HOLDS, LETTERS)
 
@@ -45,6 +52,12 @@ def main_queues(app: AppSettings) -> list[str]:
 def dead_letter_queues(app: AppSettings) -> list[str]:
     """The ARNs of the DLQs that the settings name."""
     return _once(pipeline.dlq.arn for pipeline in app.pipelines)
+
+
+def keys(app: AppSettings) -> list[str]:
+    """The ARNs of the keys of these queues, without the app's own."""
+    named = (key for pipeline in app.pipelines for _, key in pipeline.key_arns)
+    return _once(keys_beside(app, named))
 
 
 def consumers(app: AppSettings) -> list[str]:
@@ -65,16 +78,20 @@ def allow_brought(
     kind: str,
     app: AppSettings,
     tags: Mapping[str, str] | None = None,
+    via: Mapping[str, str] | None = None,
 ) -> None:
     """Allow `actions` on the first of `arns`, and on everything of a kind that has the tag.
 
-    `tags` are asked for beside it.
+    `tags` are asked for beside it, and `via` (condition key and value) of both.
     """
+    condition = dict(via or {})
     tagged = {
         f"aws:ResourceTag/{key}": value for key, value in {TAG: app.app, **(tags or {})}.items()
     }
-    permissions.allow(sid, list(actions), list(arns)[:NAMED])
-    permissions.allow(f"{sid}ByTag", list(actions), [_all(kind)], {"StringEquals": tagged})
+    named = {"StringEquals": condition} if condition else {}
+    permissions.allow(sid, list(actions), list(arns)[:NAMED], named)
+    by_tag = {"StringEquals": {**tagged, **condition}}
+    permissions.allow(f"{sid}ByTag", list(actions), [_all(kind)], by_tag)
 
 
 def warn_of_unnamed(scope: Construct, app: AppSettings) -> None:
@@ -83,6 +100,7 @@ def warn_of_unnamed(scope: Construct, app: AppSettings) -> None:
         (main_queues(app), f"{TAG}={app.app}"),
         (dead_letter_queues(app), f"{TAG}={app.app} and {HOLDS}={LETTERS}"),
         (consumers(app), f"{TAG}={app.app}, as its log group"),
+        (keys(app), f"{TAG}={app.app}"),
     ):
         for arn in arns[NAMED:]:
             cdk.Annotations.of(scope).add_warning_v2(
@@ -95,7 +113,12 @@ def warn_of_unnamed(scope: Construct, app: AppSettings) -> None:
 def acknowledge_tagged(construct: IConstruct) -> None:
     """Say why a policy names everything of a service: a condition asks for the tag."""
     home = "<AWS::Region>:<AWS::AccountId>"
-    patterns = (f"sqs:{home}:*", f"lambda:{home}:function:*", f"logs:{home}:log-group:*")
+    patterns = [
+        f"{service}:{home}:{resources}"
+        for service, _, resources in (
+            kind.partition(":") for kind in (QUEUES, FUNCTIONS, LOG_GROUPS, KEYS)
+        )
+    ]
     acknowledge(
         construct,
         *(
@@ -108,9 +131,8 @@ def acknowledge_tagged(construct: IConstruct) -> None:
 
 
 def _all(kind: str) -> str:
-    service, _, type_ = kind.partition(":")
-    home = f"arn:{Aws.PARTITION}:{service}:{Aws.REGION}:{Aws.ACCOUNT_ID}"
-    return f"{home}:{type_}:*" if type_ else f"{home}:*"
+    service, _, resources = kind.partition(":")
+    return f"arn:{Aws.PARTITION}:{service}:{Aws.REGION}:{Aws.ACCOUNT_ID}:{resources}"
 
 
 def _once(arns: Iterable[str | None]) -> list[str]:

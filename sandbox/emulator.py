@@ -14,10 +14,11 @@ alarms and the watch have minutes of six seconds, an invocation counts in AWS/La
 however it came about, so does a throttle, a mapping receives for a throttled function, a
 batch to SQS, parameters and one event source mapping need the permission that IAM
 knows, a DynamoDB request names its partitions to IAM and PutMetricData its namespace, a
-message names its sender, a function sees the client context of its invocation, an
-invocation of more than 6 MB is refused, and the workers of a package share it. Calls that
-are made in a role are recorded (`sandbox.calls`). This reaches into MiniStack's private
-names, so read this file again before pinning another version of it.
+message names its sender, a queue under a customer's key needs the key, a function sees the
+client context of its invocation, an invocation of more than 6 MB is refused, and the workers
+of a package share it. Calls that are made in a role are recorded (`sandbox.calls`). This
+reaches into MiniStack's private names, so read this file again before pinning another version
+of it.
 """
 
 import asyncio
@@ -42,13 +43,23 @@ from hypercorn.config import Config
 from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable, Scope
 from ministack import app as ministack
 from ministack.core import iam_actions, iam_evaluator, lambda_runtime, sigv4
-from ministack.services import cloudwatch, dynamodb, iam, lambda_svc, scheduler, sqs, stepfunctions
+from ministack.services import (
+    cloudwatch,
+    dynamodb,
+    iam,
+    kms,
+    lambda_svc,
+    scheduler,
+    sqs,
+    stepfunctions,
+)
 
 from deadletter.contract import NAMESPACE
 from sandbox import alarms, calls, emf, fast_clock
 from sandbox.faults import FAULTS_PATH, Faults, failing, with_its_status
 from sandbox.leading_keys import leading_keys, named_attributes
 from sandbox.packages import SharedPackage
+from sandbox.queue_keys import QueueKeys, asking_for_keys
 from sandbox.still_clock import CLOCK_PATH, StillClock
 
 # Lambda quota "Invocation payload (request and response)", synchronous: 6 MB.
@@ -521,6 +532,32 @@ def record_calls() -> None:
     )
 
 
+def ask_for_keys_as_sqs_does() -> None:
+    """Let nobody use a queue under a customer's key who may not use the key through SQS."""
+
+    def key(queue: Mapping[str, Any]) -> str | None:
+        named = str(queue["attributes"].get("KmsMasterKeyId", ""))
+        # The key policies of AWS's own keys let all of the account in.
+        if not named or named.startswith("alias/aws/"):
+            return None
+        known = kms._resolve_key(named)
+        return str(known["Arn"]) if known else named
+
+    def keys_of(arn: str) -> QueueKeys:
+        queue = sqs._queue_by_arn(arn)
+        if queue is None:
+            return QueueKeys()
+        sources = {message["sys"].get("DeadLetterQueueSourceArn") for message in queue["messages"]}
+        moved = [
+            key(source)
+            for name in sorted(filter(None, sources))
+            if (source := sqs._queue_by_arn(name))
+        ]
+        return QueueKeys(own=key(queue), moved=[found for found in moved if found])
+
+    iam_evaluator.enforce = asking_for_keys(iam_evaluator.enforce, keys_of, iam_evaluator.AuthError)
+
+
 def fail_as_told() -> None:
     """Let calls fail that a fault hits; IAM has allowed them, and the record says so."""
     iam_evaluator.enforce = failing(
@@ -647,6 +684,7 @@ def main(*arguments: str) -> None:
     start_functions_as_lambda_does()
     unpack_packages_once()
     record_calls()
+    ask_for_keys_as_sqs_does()
     fail_as_told()
     if "--still" in options:
         stop_the_time_of_sqs()

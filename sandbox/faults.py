@@ -1,9 +1,9 @@
 """Calls that fail in the emulator because a test says so: a throttled table, a key denied.
 
-IAM can be told to refuse a call, so a missing permission needs no fault. These are for what
-the emulator never does by itself: DynamoDB that throttles, or SQS that passes on the refusal of
-KMS, which the emulator's SQS never calls. A fault stands where AWS would answer it, before the
-call has any effect.
+IAM can be told to refuse a call, so a missing permission needs no fault; so can the key of a queue
+that has one (`sandbox.queue_keys`). These are for what the emulator never does by itself: DynamoDB
+that throttles, or SQS that passes on the refusal of KMS for a queue without a key. A fault stands
+where AWS would answer it, before the call has any effect.
 """
 
 import json
@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from typing import Any
+
+from sandbox.queue_keys import DENIED, DENIED_TEXT
 
 # Takes the faults from now on as a JSON list, which replaces those before; answers their number.
 FAULTS_PATH = "/_sandbox/faults"
@@ -62,9 +64,8 @@ def denied_key(caller: str, queue: str) -> Fault:
         caller,
         "sqs:ReceiveMessage",
         f":{queue}",
-        "KMS.AccessDeniedException",
-        "The ciphertext refers to a customer master key that does not exist, does not exist in"
-        " this region, or you are not allowed to access.",
+        DENIED,
+        DENIED_TEXT,
     )
 
 
@@ -128,10 +129,11 @@ def failing(
 def with_its_status(
     answer: Callable[..., tuple[int, Mapping[str, str], bytes]], faults: Faults
 ) -> Callable[..., tuple[int, Mapping[str, str], bytes]]:
-    """Answer as *answer* does, but a fault with 400: it is no refusal of IAM's, which has 403."""
+    """Answer as *answer* does, but a fault or a denied key with 400: IAM's refusals have 403."""
 
     def answer_with_status(*call: Any, **more: Any) -> tuple[int, Mapping[str, str], bytes]:
         status, headers, body = answer(*call, **more)
-        return 400 if more.get("error_code") in faults.codes else status, headers, body
+        refused = more.get("error_code") in {DENIED, *faults.codes}
+        return 400 if refused else status, headers, body
 
     return answer_with_status

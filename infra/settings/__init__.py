@@ -21,7 +21,7 @@ from .consumer import Consumer, FunctionConsumerSettings, NoConsumer, WebhookCon
 from .kinds import LONGEST_RETENTION
 from .pipeline import PipelineSettings
 from .policy import BackoffSettings, PolicySettings, RetrySettings
-from .queues import DeadLetterQueue, DedicatedQueue, MainQueue
+from .queues import DeadLetterQueue, DedicatedQueue, MainQueue, QueueSettings
 from .replay import ReplaySettings
 from .schedule import ScheduleSettings
 
@@ -40,6 +40,7 @@ __all__ = [
     "NoConsumer",
     "PipelineSettings",
     "PolicySettings",
+    "QueueSettings",
     "ReplaySettings",
     "RetrySettings",
     "ScheduleSettings",

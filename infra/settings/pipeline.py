@@ -291,6 +291,13 @@ class PipelineSettings(Settings):
         return self.alarms.waiting_room.late or max(LATE, 3 * self.redrive.every)
 
     @property
+    def key_arns(self) -> Iterator[tuple[str, str]]:
+        """Key and value of the customer keys of its own queues."""
+        for name, queue in (("main_queue", self.main_queue), ("dlq", self.dlq)):
+            if queue.kms_key_arn:
+                yield f"{name}.kms_key_arn", queue.kms_key_arn
+
+    @property
     def arns(self) -> Iterator[tuple[str, str]]:
         """Key and value of every ARN that must lie where the pipeline is deployed."""
         if self.main_queue.arn:

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from ..duration import DAY, MINUTE
 from ..refusal import refuse
-from .kinds import LONGEST_RETENTION, QueueArn, Seconds, Settings, Visibility
+from .kinds import LONGEST_RETENTION, KeyArn, QueueArn, Seconds, Settings, Visibility
 
 # Lambda's rule for an event source mapping: a batch that is retried inside the
 # mapping must not become visible to another poller meanwhile.
@@ -19,10 +19,21 @@ class QueueSettings(Settings):
     """A queue that you name by its ARN, or that is made for you."""
 
     arn: QueueArn | None = Field(default=None, description="your queue, which is not changed")
+    kms_key_arn: KeyArn | None = Field(
+        default=None,
+        description="the customer managed key of your queue, if it has one: our roles may then use"
+        " it, through SQS only; the app needs a kms_key_arn of its own too",
+    )
 
     @model_validator(mode="after")
     def _yours_or_ours(self) -> Self:
-        others = sorted(self.model_fields_set - {"arn"})
+        if self.kms_key_arn and not self.arn:
+            raise refuse(
+                "kms_key_arn",
+                self.kms_key_arn,
+                "nothing without arn: a queue that is made has the app's kms_key_arn",
+            )
+        others = sorted(self.model_fields_set - {"arn", "kms_key_arn"})
         if self.arn and others:
             key = others[0]
             raise refuse(key, getattr(self, key), "nothing beside arn: your queue is not changed")

@@ -31,7 +31,12 @@ ORDERS = {
     "trusted_senders": ["AROAOTHER"],
     "circuit_key": "context.tenantId",
 }
-EVENTS = {"name": "order-events", "fifo": True, "consumer": "none", "dedicated": {"vip": {}}}
+EVENTS: dict[str, Any] = {
+    "name": "order-events",
+    "fifo": True,
+    "consumer": "none",
+    "dedicated": {"vip": {}},
+}
 THEIRS = {
     "name": "theirs",
     "main_queue": {"arn": ARN.format("sqs", "their-main")},
@@ -58,6 +63,22 @@ HASTY = {
         "parked": {"after": "2d"},
     },
     "owner": "the hasty team",
+}
+# Queues under keys of their own: only for an app under a customer's key.
+KEYED = {
+    **EVENTS,
+    "main_queue": {
+        "arn": ARN.format("sqs", "keyed.fifo"),
+        "kms_key_arn": ARN.format("kms", "key/their-main"),
+    },
+    "dlq": {
+        "arn": ARN.format("sqs", "keyed-dlq.fifo"),
+        "kms_key_arn": ARN.format("kms", "key/their-dlq"),
+    },
+    "consumer": {
+        "function_arn": ARN.format("lambda", "function:keyed-consumer"),
+        "mapping_id": "1a2b3c4d-0000-4000-8000-1a2b3c4d5e6f",
+    },
 }
 WATCHED = {"name": "watched", "mode": "observe", "consumer": "none"}
 
@@ -109,7 +130,7 @@ def app(synthesize: Synthesize) -> Synthesis:
 
 @pytest.fixture(scope="session")
 def sandboxed(synthesize: Synthesize) -> Synthesis:
-    """The same pipelines under a customer's key, in an app that may be thrown away."""
+    """Such pipelines under a customer's key, in an app that may be thrown away."""
     return synthesize(
         {
             "app": "mail",
@@ -117,7 +138,7 @@ def sandboxed(synthesize: Synthesize) -> Synthesis:
             "kms_key_arn": ARN.format("kms", "key/1234abcd"),
             "log_retention_days": "7",
             "tags": {"team": "checkout"},
-            "pipelines": json.dumps([ORDERS, EVENTS, HASTY]),
+            "pipelines": json.dumps([ORDERS, KEYED, HASTY]),
         }
     )
 

@@ -19,6 +19,7 @@ from tests.infra.conftest import ROOT
 ORDERS_DLQ = "arn:aws:sqs:eu-west-1:111122223333:orders-dlq"
 ORDERS_MAIN = "arn:aws:sqs:eu-west-1:111122223333:orders"
 THEIRS = "arn:aws:lambda:eu-west-1:111122223333:function:orders"
+KEY = "arn:aws:kms:eu-west-1:111122223333:key/1234abcd"
 ABROAD = "arn:aws:sqs:us-east-1:111122223333:orders-dlq"
 WORDS = (
     "lower-case letters, digits and single hyphens, starting with a letter, at most {} characters"
@@ -78,6 +79,16 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (
         {"dlq": {"arn": ORDERS_DLQ, "retention": 60}},
         "dlq.retention is 60; allowed: nothing beside arn: your queue is not changed",
+    ),
+    (
+        {"main_queue": {"kms_key_arn": KEY}},
+        f'main_queue.kms_key_arn is "{KEY}"; allowed: nothing without arn: a queue that is made'
+        " has the app's kms_key_arn",
+    ),
+    (
+        {"dlq": {"arn": ORDERS_DLQ, "kms_key_arn": "alias/orders"}},
+        'dlq.kms_key_arn is "alias/orders"; allowed: an ARN like'
+        " arn:aws:kms:eu-west-1:111122223333:key/1234abcd-12ab-34cd",
     ),
     ({"main_queue": {"arn": "orders"}}, f'main_queue.arn is "orders"; allowed: {A_QUEUE}'),
     (
@@ -378,8 +389,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"backlog_limit": 0}, "backlog_limit is 0; allowed: a whole number, at least 1"),
     (
         {"main_queue": []},
-        "main_queue is []; allowed: an object with the keys arn, retention, visibility,"
-        " max_receive_count",
+        "main_queue is []; allowed: an object with the keys arn, kms_key_arn, retention,"
+        " visibility, max_receive_count",
     ),
     ({"trusted_senders": [7]}, "trusted_senders[0] is 7; allowed: text"),
     (
@@ -506,6 +517,25 @@ def test_a_key_or_a_topic_in_another_region_is_refused() -> None:
     topic = "arn:aws:sns:us-east-1:111122223333:pager"
     with pytest.raises(Refused, match="allowed: an ARN in region eu-west-1"):
         read({"pipelines": [{"name": "a"}], "alarm_topic_arn": topic}, region="eu-west-1")
+
+
+def test_the_key_of_a_queue_needs_a_key_of_the_app_in_its_region() -> None:
+    theirs = {"name": "orders", "dlq": {"arn": ORDERS_DLQ, "kms_key_arn": KEY}}
+    assert read({"pipelines": [theirs], "kms_key_arn": KEY})
+    with pytest.raises(Refused) as refused:
+        read({"pipelines": [theirs]})
+    assert str(refused.value) == (
+        f'Pipeline orders: dlq.kms_key_arn is "{KEY}"; allowed: nothing while the app has no'
+        " kms_key_arn, under which the waiting room and the parking lot keep what comes out of"
+        " this queue."
+    )
+    # Another account may lend its key; another region can't.
+    lent = KEY.replace("111122223333", "444455556666")
+    theirs["dlq"] = {"arn": ORDERS_DLQ, "kms_key_arn": lent}
+    assert read({"pipelines": [theirs], "kms_key_arn": KEY})
+    theirs["dlq"] = {"arn": ORDERS_DLQ, "kms_key_arn": KEY.replace("eu-west-1", "us-east-1")}
+    with pytest.raises(Refused, match=r"dlq\.kms_key_arn is .*an ARN in region eu-west-1"):
+        read({"pipelines": [theirs], "kms_key_arn": KEY})
 
 
 def test_two_pipelines_may_share_a_dlq_if_both_say_so() -> None:

@@ -463,6 +463,88 @@ def test_a_function_touches_the_rows_that_its_role_names_and_no_others(sandbox: 
     assert answer("scan", {"TableName": "rows"}) == "allowed"
 
 
+def client_of(sandbox: Sandbox, service: str, role: str, session: str) -> Any:
+    """A client in a role that anybody in the account may take on."""
+    arn = f"arn:aws:iam::{ACCOUNT}:role/{role}"
+    taken = sandbox.client("sts").assume_role(RoleArn=arn, RoleSessionName=session)
+    return boto3.client(
+        service,
+        REGION,
+        aws_access_key_id=taken["Credentials"]["AccessKeyId"],
+        aws_secret_access_key=taken["Credentials"]["SecretAccessKey"],
+        aws_session_token=taken["Credentials"]["SessionToken"],
+        endpoint_url=sandbox.endpoint,
+        verify=sandbox.environment["AWS_CA_BUNDLE"],
+    )
+
+
+def test_a_queue_under_a_customers_key_is_for_those_who_may_use_the_key_through_sqs(
+    sandbox: Sandbox,
+):
+    queues, keys, iam = (sandbox.client(service) for service in ("sqs", "kms", "iam"))
+    root = {"Effect": "Allow", "Principal": {"AWS": f"arn:aws:iam::{ACCOUNT}:root"}}
+    lets_iam_decide = {**root, "Action": "kms:*", "Resource": "*"}
+    open_policy = json.dumps({"Version": "2012-10-17", "Statement": [lets_iam_decide]})
+    key, other = (keys.create_key(Policy=open_policy)["KeyMetadata"]["Arn"] for _ in range(2))
+    shows_at_once = {"VisibilityTimeout": "0"}
+    dlq = queues.create_queue(
+        QueueName="keyed-dlq", Attributes={"KmsMasterKeyId": other, **shows_at_once}
+    )
+    arn = f"arn:aws:sqs:{REGION}:{ACCOUNT}:keyed"
+    redrive = {"deadLetterTargetArn": f"{arn}-dlq", "maxReceiveCount": 1}
+    main = queues.create_queue(
+        QueueName="keyed",
+        Attributes={
+            "KmsMasterKeyId": key.rpartition("/")[2],
+            "RedrivePolicy": json.dumps(redrive),
+            **shows_at_once,
+        },
+    )
+    trust = {"Version": "2012-10-17", "Statement": [{**root, "Action": "sts:AssumeRole"}]}
+    iam.create_role(RoleName="keyed", AssumeRolePolicyDocument=json.dumps(trust))
+    caller = client_of(sandbox, "sqs", "keyed", "tries")
+
+    def refused(call: Any, **asked: str) -> bool:
+        try:
+            call(**asked)
+        except ClientError as error:
+            status = error.response["ResponseMetadata"]["HTTPStatusCode"]
+            return (error.response["Error"]["Code"], status) == ("KMS.AccessDeniedException", 400)
+        return False
+
+    def allowed(*actions: str, at: str = key, via: str = f"sqs.{REGION}.amazonaws.com") -> str:
+        """What a role may do that may use the queues, and such keys so."""
+        through = {"StringEquals": {"kms:ViaService": via}}
+        use = {"Effect": "Allow", "Action": actions, "Resource": at, "Condition": through}
+        said = [{"Effect": "Allow", "Action": "sqs:*", "Resource": "*"}, use]
+        document = json.dumps({"Version": "2012-10-17", "Statement": said})
+        iam.put_role_policy(RoleName="keyed", PolicyName="own", PolicyDocument=document)
+        calls = {
+            "send": (caller.send_message, {"QueueUrl": main["QueueUrl"], "MessageBody": "a"}),
+            "receive": (caller.receive_message, {"QueueUrl": main["QueueUrl"]}),
+            "letter": (caller.receive_message, {"QueueUrl": dlq["QueueUrl"]}),
+        }
+        return " ".join(name for name, (call, asked) in calls.items() if not refused(call, **asked))
+
+    sends = ("kms:GenerateDataKey", "kms:Decrypt")
+    assert allowed("kms:DescribeKey") == ""
+    assert allowed("kms:Decrypt", at=other) == "letter"
+    assert allowed("kms:GenerateDataKey") == ""
+    assert allowed("kms:Decrypt") == "receive"
+    assert allowed(*sends, via=f"s3.{REGION}.amazonaws.com") == ""
+    assert allowed(*sends) == "send receive"
+    # Its one receive is used up: SQS moves the message, which stays under its key.
+    queues.receive_message(QueueUrl=main["QueueUrl"])
+    assert allowed("kms:Decrypt", at=other) == ""
+    assert allowed("kms:Decrypt", at="*") == "receive letter"
+    # The policy of the key has a say of its own.
+    closed = {**lets_iam_decide, "Principal": {"AWS": f"arn:aws:iam::{ACCOUNT}:role/admin"}}
+    policy = json.dumps({"Version": "2012-10-17", "Statement": [closed]})
+    keys.put_key_policy(KeyId=key, PolicyName="default", Policy=policy)
+    assert allowed(*sends, at="*") == ""
+    assert queues.receive_message(QueueUrl=dlq["QueueUrl"])["Messages"][0]["Body"] == "a"
+
+
 def test_a_condition_may_name_the_caller(sandbox: Sandbox):
     tables, iam = sandbox.client("dynamodb"), sandbox.client("iam")
     tables.create_table(
@@ -487,16 +569,7 @@ def test_a_condition_may_name_the_caller(sandbox: Sandbox):
     iam.put_role_policy(RoleName="signs", PolicyName="own", PolicyDocument=policy)
 
     def put(session: str, partition: str) -> None:
-        found = sandbox.client("sts").assume_role(RoleArn=role["Arn"], RoleSessionName=session)
-        client = boto3.client(
-            "dynamodb",
-            REGION,
-            aws_access_key_id=found["Credentials"]["AccessKeyId"],
-            aws_secret_access_key=found["Credentials"]["SecretAccessKey"],
-            aws_session_token=found["Credentials"]["SessionToken"],
-            endpoint_url=sandbox.endpoint,
-            verify=sandbox.environment["AWS_CA_BUNDLE"],
-        )
+        client = client_of(sandbox, "dynamodb", "signs", session)
         client.put_item(TableName="signed", Item={"pk": {"S": partition}})
 
     put("ann", f"by#{role['RoleId']}:ann")
