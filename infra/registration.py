@@ -96,6 +96,11 @@ class PipelineRegistration(Construct):
                 # For the consumer library in a function of yours.
                 "pipeline": runtime_settings(settings),
                 "trusted_senders": list(trusted_senders),
+                # Who removes the pipeline removes these.
+                "stacks": {
+                    "pipeline": cdk.Stack.of(self).stack_name,
+                    "queues": cdk.Stack.of(queues).stack_name,
+                },
                 **({"consumer_function": function} if function else {}),
             }
         )

@@ -27,7 +27,8 @@ class DeployedPipeline:
 
     `parking` and `dedicated` map queue ids, as the settings name them, to queue URLs;
     `terms` is what the pipeline allows in a rule, `pipeline` all its settings. `replay_machine`
-    and `consumer_function` are ARNs, empty without one.
+    and `consumer_function` are ARNs, empty without one. `stacks` are the names of the stacks that
+    hold the `pipeline` and its `queues`.
     """
 
     name: str
@@ -43,6 +44,7 @@ class DeployedPipeline:
     pipeline: Mapping[str, Any] = field(default_factory=dict)
     replay_machine: str = ""
     consumer_function: str = ""
+    stacks: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

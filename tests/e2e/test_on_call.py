@@ -237,6 +237,7 @@ TYPED: dict[str, list[tuple[str, ...]]] = {
     # Nobody has subscribed to the topic here: it says so, and publishes nothing.
     "dlq page": [("page", "--test", "--reason", "a test")],
     "dlq doctor": [("doctor", "orders")],
+    "dlq retire": [("retire", "orders")],
     "dlq logs": [("logs", "{failed}", *PIPELINE)],
     "dlq peek": [("peek", *PIPELINE, "--limit", "3"), ("peek", *PIPELINE, "--body")],
     "dlq search": [("search", "--tenant", "{tenant}", *PIPELINE)],

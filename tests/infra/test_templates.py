@@ -317,6 +317,7 @@ def test_the_command_line_finds_the_app_by_its_parameters(app: Synthesis) -> Non
             "dedicated": ["vip", "slow"],
         },
         "trusted_senders": parameter(app, "/deadletter/pipelines/orders")["trusted_senders"],
+        "stacks": {"pipeline": "Deadletter-Orders", "queues": "Deadletter-Orders-Queues"},
     }
     theirs = parameter(app, "/deadletter/pipelines/theirs")
     assert theirs["consumer_function"].endswith(":function:their-consumer")

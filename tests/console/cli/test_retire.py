@@ -1,0 +1,209 @@
+"""`dlq retire`: a pipeline is removed once nothing is left of it, and not before."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from console.cli.exit import Exit
+from deadletter.circuit.state import State
+from deadletter.replay.run import ReplayRun
+from tests.console.conftest import Cloud, Dlq
+
+PARAMETER = "/deadletter/pipelines/orders"
+OURS = "deadletter-orders-"
+STACKS = {"pipeline": "Deadletter-Orders", "queues": "Deadletter-Orders-Queues"}
+
+
+def deployed(cloud: Cloud, *, theirs: tuple[str, ...] = (), **described: Any) -> None:
+    """Pipeline orders with a dedicated DLQ; all its queues are ours but `theirs`."""
+    cloud.deploy("orders", dedicated=("vip",))
+    settings = json.loads(cloud.ssm.get_parameter(Name=PARAMETER)["Parameter"]["Value"])
+    for key, name in (("main_url", "main"), ("dlq_url", "dlq")):
+        settings[key] = cloud.queue(f"their-{name}" if name in theirs else f"{OURS}{name}")
+    settings["parking"] = {"default": cloud.queue(f"{OURS}parking")}
+    settings["dedicated"] = {"vip": cloud.queue(f"{OURS}dlq_vip")}
+    cloud.parameter(PARAMETER, json.dumps({**settings, "stacks": STACKS, **described}))
+
+
+def retired(dlq: Dlq, status: Exit) -> dict[str, Any]:
+    done = dlq("retire", "orders", "--json")
+    assert done.exit_code == status, done.output
+    answer: dict[str, Any] = json.loads(done.stdout)
+    assert answer["ready"] is (status is Exit.DONE)
+    # Nothing is said about the removal while something is left.
+    assert bool(answer["steps"]) is answer["ready"]
+    return answer
+
+
+def test_an_empty_pipeline_is_removed_by_these_commands(cloud: Cloud, dlq: Dlq) -> None:
+    deployed(cloud)
+    answer = retired(dlq, Exit.DONE)
+    assert answer["left"] == []
+    assert [step["command"] for step in answer["steps"] if step["command"]] == [
+        "npx cdk destroy Deadletter-Orders",
+        "aws cloudformation update-termination-protection --no-enable-termination-protection"
+        " --stack-name Deadletter-Orders-Queues",
+        "npx cdk destroy Deadletter-Orders-Queues",
+        "npx cdk deploy --all",
+    ]
+    kept = {item["name"]: item["command"] for item in answer["stays"]}
+    names = ["main", "dlq", "dlq_vip", "parking"]
+    assert list(kept) == [*(f"{OURS}{name}" for name in names), "letters", "rules"]
+    assert (
+        kept[f"{OURS}parking"] == f"aws sqs delete-queue --queue-url {cloud.urls[OURS + 'parking']}"
+    )
+    page = dlq("retire", "orders").stdout
+    assert "nothing is left, it can be removed" in page
+    assert "What stays:" in page
+
+
+def test_a_pipeline_in_a_stack_of_yours_is_removed_by_a_deployment(cloud: Cloud, dlq: Dlq) -> None:
+    deployed(cloud, stacks={"pipeline": "Shop", "queues": "Shop"})
+    steps = retired(dlq, Exit.DONE)["steps"]
+    assert [step["command"] for step in steps if step["command"]] == ["npx cdk deploy Shop"]
+
+
+def test_a_registration_of_an_older_version_names_no_stack(cloud: Cloud, dlq: Dlq) -> None:
+    deployed(cloud, stacks={})
+    steps = retired(dlq, Exit.DONE)["steps"]
+    assert [step["command"] for step in steps if step["command"]] == ["npx cdk deploy --all"]
+
+
+@pytest.mark.parametrize(
+    ("queue", "command"),
+    [
+        ("main", None),
+        ("dlq", "dlq redrive now --pipeline orders"),
+        ("dlq_vip", "dlq redrive now --pipeline orders --source vip"),
+        ("parking", "dlq parked release --pipeline orders --all"),
+    ],
+)
+def test_a_pipeline_with_a_message_in_any_queue_is_not_ready(
+    cloud: Cloud, dlq: Dlq, queue: str, command: str | None
+) -> None:
+    deployed(cloud)
+    cloud.letter("{}", OURS + queue)
+    [left] = retired(dlq, Exit.ATTENTION)["left"]
+    assert (left["kind"], left["name"], left["letters"]) == ("QUEUE", OURS + queue, 1)
+    assert left["command"] == command
+    page = dlq("retire", "orders").stdout
+    assert "not yet, 1 thing left" in page
+    assert "npx cdk destroy" not in page
+
+
+def test_a_message_in_flight_counts(cloud: Cloud, dlq: Dlq) -> None:
+    deployed(cloud)
+    cloud.letter("{}", f"{OURS}dlq")
+    cloud.sqs.receive_message(QueueUrl=cloud.urls[f"{OURS}dlq"])
+    [left] = retired(dlq, Exit.ATTENTION)["left"]
+    assert left["letters"] == 1
+
+
+@pytest.mark.parametrize(
+    ("lane", "command"),
+    [
+        ("due", "dlq waiting recall --pipeline orders --lane due"),
+        ("parked", "dlq parked release --pipeline orders --all"),
+        ("run:4f0c", "dlq replay abort 4f0c --pipeline orders"),
+        ("dedicated:vip", "dlq redrive now --pipeline orders --source vip"),
+    ],
+)
+def test_a_pipeline_with_a_letter_in_any_lane_is_not_ready(
+    cloud: Cloud, dlq: Dlq, lane: str, command: str
+) -> None:
+    deployed(cloud)
+    cloud.waiting("orders", lane, 2)
+    [left] = retired(dlq, Exit.ATTENTION)["left"]
+    assert (left["kind"], left["name"], left["letters"]) == ("LANE", lane, 2)
+    assert left["command"] == command
+
+
+def test_a_pipeline_with_an_open_circuit_or_a_hold_is_not_ready(cloud: Cloud, dlq: Dlq) -> None:
+    deployed(cloud)
+    cloud.circuit("orders", "hooks.acme", State.OPEN)
+    [left] = retired(dlq, Exit.ATTENTION)["left"]
+    assert (left["kind"], left["name"], left["command"]) == ("CIRCUIT", "hooks.acme", None)
+    held = dlq("circuit", "close", "--pipeline", "orders", "--expires", "2h", "--reason", "x", "-y")
+    assert held.exit_code == Exit.DONE, held.output
+    own, _ = retired(dlq, Exit.ATTENTION)["left"]
+    assert own["command"] == "dlq circuit auto --pipeline orders"
+    assert "by hand" in own["says"]
+
+
+def test_a_pipeline_whose_consumer_is_paused_is_not_ready(cloud: Cloud, dlq: Dlq) -> None:
+    deployed(cloud)
+    cloud.circuit("orders", "orders", State.CLOSED)
+    paused = {"M": {"mapping": {"S": "m"}, "at": {"N": "1"}}}
+    cloud.dynamodb.update_item(
+        TableName="circuits",
+        Key={"pipeline": {"S": "orders"}, "circuit_key": {"S": "orders"}},
+        UpdateExpression="SET paused = :paused",
+        ExpressionAttributeValues={":paused": paused},
+    )
+    [left] = retired(dlq, Exit.ATTENTION)["left"]
+    assert "its consumer is paused" in left["says"]
+
+
+def test_a_pipeline_with_a_live_replay_run_is_not_ready(cloud: Cloud, dlq: Dlq) -> None:
+    deployed(cloud)
+    run = cloud.replay(ReplayRun(pipeline="orders", id="4f0c1f6f"))
+    [left] = retired(dlq, Exit.ATTENTION)["left"]
+    assert (left["kind"], left["name"]) == ("REPLAY", run.id)
+    assert left["command"] == f"dlq replay abort {run.id} --pipeline orders"
+
+
+def test_your_main_queue_goes_on_without_us(cloud: Cloud, dlq: Dlq) -> None:
+    deployed(cloud, theirs=("main",))
+    cloud.letter("{}", "their-main")
+    stays = retired(dlq, Exit.DONE)["stays"]
+    assert stays[0] == {
+        "name": "their-main",
+        "says": "your queue: we don't touch it",
+        "command": None,
+    }
+
+
+def test_where_we_only_observe_your_dlq_is_left_as_it_is(cloud: Cloud, dlq: Dlq) -> None:
+    deployed(cloud, theirs=("main", "dlq"), mode="observe")
+    cloud.letter("{}", "their-dlq")
+    stays = {item["name"]: item for item in retired(dlq, Exit.DONE)["stays"]}
+    assert stays["their-dlq"]["says"] == "your queue, with 1 message: we don't touch it"
+
+
+def test_your_dlq_is_emptied_first_where_we_move_letters(cloud: Cloud, dlq: Dlq) -> None:
+    deployed(cloud, theirs=("main", "dlq"))
+    cloud.letter("{}", "their-dlq")
+    [left] = retired(dlq, Exit.ATTENTION)["left"]
+    assert left["command"] == "dlq redrive now --pipeline orders"
+
+
+def test_where_we_only_observe_nothing_empties_a_dlq_of_ours(cloud: Cloud, dlq: Dlq) -> None:
+    deployed(cloud, mode="observe")
+    cloud.letter("{}", f"{OURS}dlq")
+    [left] = retired(dlq, Exit.ATTENTION)["left"]
+    assert left["command"] is None
+    assert "set mode to enforce" in left["says"]
+
+
+def test_what_could_not_be_read_is_left(cloud: Cloud, dlq: Dlq) -> None:
+    deployed(cloud)
+    cloud.sqs.delete_queue(QueueUrl=cloud.urls[f"{OURS}dlq_vip"])
+    [left] = retired(dlq, Exit.ATTENTION)["left"]
+    assert (left["kind"], left["command"]) == ("UNREAD", None)
+    assert "dedicated DLQ vip could not be read" in left["says"]
+
+
+def test_nothing_is_changed(cloud: Cloud, dlq: Dlq) -> None:
+    deployed(cloud)
+    retired(dlq, Exit.DONE)
+    assert cloud.dynamodb.scan(TableName="audit")["Count"] == 0
+
+
+def test_an_unknown_pipeline_is_named(cloud: Cloud, dlq: Dlq) -> None:
+    deployed(cloud)
+    done = dlq("retire", "refunds")
+    assert done.exit_code == Exit.ABSENT
+    assert "refunds" in done.stderr
