@@ -13,7 +13,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, TypeVar
 
-from deadletter.contract import app_parameter, pipeline_prefix, pipelines_folder
+from deadletter.contract import (
+    MAIN_DLQ,
+    MINUTE,
+    app_parameter,
+    pipeline_prefix,
+    pipelines_folder,
+)
 
 from .aws import Aws
 from .problem import Cause, Problem
@@ -25,7 +31,8 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 class DeployedPipeline:
     """One main queue with its DLQ, its parking lot and the functions that move letters.
 
-    `parking` and `dedicated` map queue ids, as the settings name them, to queue URLs;
+    `parking` and `dedicated` map queue ids, as the settings name them, to queue URLs; `every` are
+    the seconds between the runs of each DLQ with a schedule, and `memory` the redriver's MB;
     `terms` is what the pipeline allows in a rule, `pipeline` all its settings. `replay_machine`
     and `consumer_function` are ARNs, empty without one. `stacks` are the names of the stacks that
     hold the `pipeline` and its `queues`.
@@ -45,6 +52,8 @@ class DeployedPipeline:
     replay_machine: str = ""
     consumer_function: str = ""
     stacks: Mapping[str, str] = field(default_factory=dict)
+    every: Mapping[str, int] = field(default_factory=lambda: {MAIN_DLQ: MINUTE})
+    memory: int = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +166,14 @@ def _fits(kind: Any, value: object) -> bool:
             return isinstance(value, int) and not isinstance(value, bool)
         case "Mapping[str, Any]":
             return isinstance(value, dict)
+        case "Mapping[str, int]":
+            return isinstance(value, dict) and all(_is_positive(each) for each in value.values())
         case _:
             return isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
+
+
+def _is_positive(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
 def _malformed(path: str, why: str) -> Problem:
