@@ -103,7 +103,7 @@ nightly: $(READY) ## The long runs: more schedules and faults, 2,000 letters rep
 	SIM_SCHEDULES=50000 HYPOTHESIS_PROFILE=nightly \
 		$(BIN)/python -m pytest -q -n 2 -m "not sandbox" tests --ignore=tests/console --ignore=tests/infra --ignore=tests/sandbox --ignore=tests/tools --ignore=tests/drill
 	$(BIN)/python -m pytest -q -m nightly tests/tools/bench
-	$(BIN)/python -m pytest -q -m "sandbox and nightly" tests/aws tests/e2e
+	$(BIN)/python -m pytest -q -m "sandbox and nightly" tests/aws tests/e2e tests/operate
 	$(BIN)/python -m tests.simulation --runs 200000
 	$(BIN)/python -m tests.simulation --of shards --runs 20000
 	$(BIN)/python -m tests.simulation --of long-queue --runs 5000

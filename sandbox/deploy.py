@@ -49,23 +49,23 @@ def deploy(
     # Away from the app: beside its cdk.json the CLI would synthesize it only to bootstrap.
     bootstrap = ["bootstrap", f"aws://{ACCOUNT}/{REGION}"]
     said = [f"--context={key}={value}" for key, value in {**CONTEXT, **context}.items()]
-    environment = _environment(sandbox, folder)
+    given = environment(sandbox, folder)
     with (folder / "deploy.log").open("w") as log:
 
         def tell(line: str) -> None:
             print(line, file=log)
             show(line)
 
-        _run(bootstrap, cwd=folder, environment=environment, tell=tell)
+        _run(bootstrap, cwd=folder, environment=given, tell=tell)
 
         def read() -> sources.Sources:
-            return sources.read(app, {**CONTEXT, **context}, environment)
+            return sources.read(app, {**CONTEXT, **context}, given)
 
         def synthesize(into: Path) -> None:
             sources.forget_bytecode(app)
             made_by = f"--app={shlex.join([sys.executable, app.name])}"
             synth = ["synth", "--quiet", made_by, f"--output={into}", *said]
-            _run(synth, cwd=app.parent, environment=environment, tell=tell)
+            _run(synth, cwd=app.parent, environment=given, tell=tell)
 
         try:
             templates.assembly(folder / "cdk.out", read, synthesize)
@@ -79,7 +79,7 @@ def deploy(
             "--require-approval=never",
             "--progress=events",
         ]
-        _run(everything, cwd=folder, environment=environment, tell=tell)
+        _run(everything, cwd=folder, environment=given, tell=tell)
     deployed: Outputs = json.loads(outputs.read_text())
     return deployed
 
@@ -116,7 +116,7 @@ def _run(
         raise DeployError(f"cdk {arguments[0]} ended with status {cli.returncode}:\n{tail}")
 
 
-def _environment(sandbox: Sandbox, folder: Path) -> dict[str, str]:
+def environment(sandbox: Sandbox, folder: Path) -> dict[str, str]:
     """Say what the CLI and the app see: little of the shell, and this AWS."""
     return {
         **sources.given(os.environ),

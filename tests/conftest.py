@@ -38,8 +38,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 HERE = Path(__file__).parent
-# The folders that `make e2e` collects.
-SANDBOXED = (HERE / "aws", HERE / "e2e")
+# The folders that `make e2e` and `make nightly` collect for it.
+SANDBOXED = (HERE / "aws", HERE / "e2e", HERE / "operate")
 
 # Off while tests are collected: it takes as long as the rest of collecting, and finds nothing.
 gc.disable()
