@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import aws_cdk as cdk
 import pytest
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_sqs as sqs
 from ministack.core.iam_evaluator import (
     EvalContext,
     ParsedStatement,
@@ -17,6 +20,11 @@ from ministack.core.iam_evaluator import (
     parse_policy_document,
 )
 
+from infra import brought
+from infra.permissions import Permissions
+from infra.queues import Queues
+from infra.refusal import Refused
+from infra.settings import AppSettings
 from sandbox.queue_keys import QueueKeys, key_calls, via_sqs
 from tests.infra.conftest import ARN, KEYED, Synthesize
 from tests.infra.templates import Synthesis, filled
@@ -169,6 +177,26 @@ def test_a_key_beyond_those_that_are_named_is_reached_by_its_tag(sandboxed: Synt
     assert not may(said, "kms:Decrypt", eleventh, **via_sqs(REGION))
     assert not may(said, "kms:Decrypt", eleventh, **tagged)
     assert may(said, "kms:Decrypt", eleventh, **via_sqs(REGION), **tagged)
+
+
+def test_the_key_of_a_queue_of_the_cdk_comes_with_the_queue() -> None:
+    stack = cdk.Stack()
+    main = sqs.Queue(stack, "Main", encryption_master_key=kms.Key(stack, "Key"))
+    dlq = sqs.Queue.from_queue_attributes(
+        stack, "Dlq", queue_arn=ARN.format("sqs", "their-dlq"), key_arn=DLQ_KEY
+    )
+    settings = brought.settings(
+        "Orders", None, main_queue=main, dlq=dlq, consumer=None, consumer_mapping=None
+    )
+    with pytest.raises(Refused, match='kms_key_arn is "the key of the queue"; allowed: nothing'):
+        Queues(stack, "Refused", settings=settings)
+    queues = Queues(stack, "Queues", settings=settings, app=AppSettings(kms_key_arn=APP_KEY))
+    permissions = Permissions()
+    queues.grant_drain(permissions)
+    [keys] = [grant.resources for grant in permissions.grants if grant.sid == "LetterKeys"]
+    own, imported = stack.resolve(list(keys))
+    assert own["Fn::GetAtt"][1] == "Arn"
+    assert imported == DLQ_KEY
 
 
 def pipeline(name: str, **settings: Any) -> dict[str, Any]:
