@@ -11,7 +11,8 @@ from pathlib import Path
 from deadletter import contract
 
 _PACKAGED = Path(__file__).parent / "packaged"
-_CHECKOUT = Path(__file__).parents[1]
+# An editable install reaches this package by a link.
+_CHECKOUT = Path(__file__).resolve().parents[1]
 
 IN_CHECKOUT = not _PACKAGED.is_dir()
 

@@ -46,7 +46,7 @@ class Stack:
         [resource] = [
             resource
             for resource in self.of(kind).values()
-            if filled(resource["Properties"][key]) == name
+            if key in resource["Properties"] and filled(resource["Properties"][key]) == name
         ]
         return dict(resource["Properties"])
 

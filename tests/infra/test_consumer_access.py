@@ -19,6 +19,7 @@ from infra.consumer_access import ConsumerAccess
 from infra.permissions import Permissions
 from infra.refusal import Refused
 from infra.settings import AppSettings, PipelineSettings
+from tests.infra.circles import circle, resource_graph
 from tests.infra.conftest import ARN
 from tests.infra.templates import Synthesis, filled, read
 
@@ -259,43 +260,6 @@ def test_the_stack_of_a_function_exports_nothing_for_us(cases: Cases) -> None:
         if "Export" in output
     ]
     assert "Fn::ImportValue" not in json.dumps(cases.synthesis["Pipeline"].template)
-
-
-def resource_graph(template: Mapping[str, Any]) -> dict[str, set[str]]:
-    """Which resources each resource waits for, as CloudFormation finds it."""
-    resources = template.get("Resources", {})
-    return {
-        key: {name for name in references(resource) if name in resources}
-        for key, resource in resources.items()
-    }
-
-
-def references(value: Any) -> Iterator[str]:
-    """The logical ids that a part of a template names."""
-    match value:
-        case {"Ref": str(name)}:
-            yield name
-        case {"Fn::GetAtt": [str(name), *_]}:
-            yield name
-        case {"Fn::Sub": str(text)}:
-            yield from (part.partition("}")[0].partition(".")[0] for part in text.split("${")[1:])
-        case Mapping():
-            waits = value.get("DependsOn", [])
-            yield from [waits] if isinstance(waits, str) else waits
-            for each in value.values():
-                yield from references(each)
-        case list():
-            for each in value:
-                yield from references(each)
-
-
-def circle(graph: Mapping[str, set[str]]) -> list[str]:
-    """The nodes that are left when each that waits for none of the others is taken away."""
-    left = dict(graph)
-    while free := [node for node, waits in left.items() if not waits & left.keys()]:
-        for node in free:
-            del left[node]
-    return sorted(left)
 
 
 def test_a_circle_is_found() -> None:
