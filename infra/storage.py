@@ -334,6 +334,9 @@ class Storage(Construct):
         permissions.allow("Runs", ["dynamodb:PutItem"], table, partitions(Partition.RUNS.of(ANY)))
         discards = partitions(Partition.RUN.of(ANY, ANY, "discard"))
         permissions.allow("Discards", ["dynamodb:BatchWriteItem"], table, discards)
+        # How long copies hold what is erased.
+        permissions.allow("Copies", ["dynamodb:DescribeContinuousBackups"], table)
+        permissions.allow("Versions", ["s3:GetBucketVersioning"], [self._bucket_arn])
 
     def grant_approve(self, permissions: Permissions) -> None:
         """Read the token that an execution waits with, and write the answer beside it."""

@@ -48,6 +48,7 @@ COMMANDS = {
         "Letters that wait outside SQS: what waits where, and for what.",
     ),
     "parked": (".parked", "Letters that automation gave up and a person has to judge."),
+    "forget": (".forget", "Erase what is kept of a letter, for a data protection request."),
     "replay": (".replay", "Replay runs: planned, rate-limited, abortable, and accounted for."),
     "circuit": (
         ".circuits",

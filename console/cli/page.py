@@ -34,11 +34,11 @@ Test = Annotated[
     ],
 )
 def page(session: Session, test: Test = False, why: OptionalWhy = None) -> Reply[PagerTest]:
-    """Publish a test page to the topic of the app's alarms: does it reach a person?
+    """Publish a test page: do alarms reach a person?
 
-    The page says in its first words that it is a test. It goes the way of every alarm, from
-    the topic on: what an alarm needs before that, dlq doctor and the alarms' own states show.
-    SNS does not say whether it arrived: look where pages arrive.
+    It goes to the topic of the app's alarms, and says in its first words that it is a test.
+    From there on it goes the way of every alarm; what comes before, dlq doctor checks. SNS
+    does not say whether it arrived: look where pages arrive.
 
     Where nobody has subscribed, nothing is published, and the exit status is 1.
     """

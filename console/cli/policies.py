@@ -51,6 +51,7 @@ BESIDE_READER: Mapping[str, tuple[str, ...]] = {
     "replay approve": (APPROVER,),
     "replay refuse": (APPROVER,),
     "parked discard": (BODIES, DISCARDER),
+    "forget": (BODIES, DISCARDER),
 }
 NONE = {"init", "help", "rules lint"}
 """Commands that ask nothing of AWS, or that come before the app."""

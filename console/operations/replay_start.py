@@ -124,11 +124,13 @@ def start(
     *,
     command: str = "replay start",
     why: str = "",
+    target: str = "",
 ) -> ReplayStarted:
     """Stores a plan with its counted letters and its run, and starts the run's execution.
 
     Starting one plan twice finds the first run: nothing is replayed twice. `command` is what was
-    typed, and `why` it is started, if that is not why it was planned.
+    typed, and `why` it is started, if that is not why it was planned; `target` is what it is about,
+    if that is more than the run.
     """
     from deadletter.aws.replay_starts import start_execution
 
@@ -156,7 +158,7 @@ def start(
     )
     runs = runs_of(session, app, pipeline)
     change = IntendedChange(
-        command, pipeline.name, f"run {run.id}", why or plan.why, after=_facts(plan)
+        command, pipeline.name, target or f"run {run.id}", why or plan.why, after=_facts(plan)
     )
     with recorded(session, app, change), aws_errors():
         # The run's item comes last: whoever finds it finds its plan.

@@ -46,6 +46,7 @@ TYPED: dict[str, tuple[str, ...]] = {
     "dlq waiting recall": ("waiting", "recall", "orders", "--lane", "due", *SAID, "--yes"),
     "dlq parked release": ("parked", "release", "--reason", "poison", *BECAUSE, "--yes"),
     "dlq parked discard": ("parked", "discard", "--reason", "poison", *BECAUSE, "--yes"),
+    "dlq forget": ("forget", "due-0", *BECAUSE, "--confirm", "deadletter"),
     "dlq replay start": ("replay", "start", "--plan", "{plan}", *BECAUSE, "--yes"),
     "dlq replay hold": ("replay", "hold", RUNNING, *BECAUSE),
     "dlq replay resume": ("replay", "resume", HELD, *BECAUSE, "--yes"),

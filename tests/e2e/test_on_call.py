@@ -258,6 +258,8 @@ TYPED: dict[str, list[tuple[str, ...]]] = {
         ("parked", "release", *PIPELINE, "--id", "{released}", *BECAUSE),
     ],
     "dlq parked discard": [("parked", "discard", *PIPELINE, "--id", "{discarded}", *BECAUSE)],
+    # Its runs are those of a discard, and would take the letters of the commands below.
+    "dlq forget": [("forget", "{failed}", *PIPELINE, "--plan")],
     "dlq replay plan": [("replay", "plan", *PIPELINE)],
     # It was started already: the same plan finds the same run.
     "dlq replay start": [("replay", "start", "--plan", "{plan}", "--only-counted", "--yes")],

@@ -536,6 +536,20 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
     "dlq parked export": {"DlqReader": PARKED, **BODIES},
     "dlq parked release": {"DlqReader": {**COUNT, **PACE}, **BODIES, "ReplayRunner": START_RUN},
     "dlq parked discard": {"DlqReader": COUNT, **BODIES, "LetterDiscarder": START_RUN},
+    # It says how long copies hold what a run erases.
+    "dlq forget": {
+        "DlqReader": {
+            **SEE,
+            "table Letters": {"dynamodb:BatchGetItem", "dynamodb:Query"},
+            "table Letters/index/lanes": {"dynamodb:Query"},
+        },
+        **BODIES,
+        "LetterDiscarder": {
+            **START_RUN,
+            "table Letters": {*START_RUN["table Letters"], "dynamodb:DescribeContinuousBackups"},
+            "bucket letters": {"s3:GetBucketVersioning"},
+        },
+    },
     # Bodies: of a live DLQ with --look, of other sources always.
     "dlq replay plan": {"DlqReader": {**COUNT, **PACE}, **BODIES},
     "dlq replay start": {"DlqReader": COUNT, **BODIES, "ReplayRunner": START_RUN},

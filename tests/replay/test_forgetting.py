@@ -9,18 +9,22 @@ from typing import Any
 import pytest
 
 from deadletter.aws.replay_objects import S3RunObjects, runs_with_objects
+from deadletter.aws.replay_runs import DynamoDBReplayRuns
+from deadletter.aws.replay_starts import DynamoDBReplayStarts
 from deadletter.aws.replay_tickets import DynamoDBTickets
+from deadletter.aws.wiring.parts.ledger import ledger_for
 from deadletter.aws.wiring.replay import replay_steps_for
+from deadletter.contract import Reason
 from deadletter.failure.failure import Category, Failure
 from deadletter.failure.ledger import AboutLetter
 from deadletter.replay.discarding import Discarding
-from deadletter.replay.machine import replay_event
+from deadletter.replay.machine import ReplaySteps, replay_event
 from deadletter.replay.plan import DISCARD, ReplayPlan, plan_from_text
-from deadletter.replay.run import RunState
+from deadletter.replay.run import ReplayRun, RunState
 from deadletter.replay.ticket import ReplayOutcome, Ticket
 from deadletter.routing.selection import Selection
-from tests.replay.bench import ReplayBench
-from tests.simulation.stage import in_turn
+from tests.replay.bench import ReplayBench, orders_pipeline
+from tests.simulation.stage import Stage, in_turn
 from tests.tables import BUCKET, LETTERS
 
 SECRET = "4111-x"
@@ -110,10 +114,31 @@ def thrown_away(plan: ReplayPlan) -> ReplayBench:
     return bench
 
 
-def reconciled(bench: ReplayBench, *, seconds: float = 900.0) -> str:
-    """Take the step as the deployed function does; returns what its execution does next."""
-    stage = bench.stage
-    steps = replay_steps_for(
+def execute(stage: Stage, plan: ReplayPlan) -> ReplayRun:
+    """Have a run go through all its steps, as its state machine does; returns how it ended."""
+    client: Any = stage.dynamodb
+    DynamoDBReplayStarts(client, LETTERS, "orders", stage.clock).store(plan, None)
+    runs = DynamoDBReplayRuns(client, LETTERS, "orders", stage.clock)
+    runs.create(ReplayRun(id=plan.run_id, pipeline="orders", created=stage.clock()))
+    steps = steps_of(stage)
+    step, loops = "preflight", 0
+    for _ in range(100):
+        run = runs.read(plan.run_id)
+        assert run is not None
+        if step == "done":
+            return run
+        event = {"run": run.id, "step": step, "execution": run.execution, "loops": loops}
+        answer = steps.take(replay_event(event), stage.clock() + 900)
+        loops = answer.get("loops", loops)
+        step = answer.get("next", "judge")
+        if step == "wait":
+            stage.clock.advance(answer["wait_seconds"])
+            step = "judge"
+    raise AssertionError(f"the run does not end: {run}")
+
+
+def steps_of(stage: Stage) -> ReplaySteps:
+    return replay_steps_for(
         stage.pipeline,
         stage.resources,
         stage.clients,
@@ -123,6 +148,11 @@ def reconciled(bench: ReplayBench, *, seconds: float = 900.0) -> str:
         router=stage.router,
         in_parallel=in_turn,
     )
+
+
+def reconciled(bench: ReplayBench, *, seconds: float = 900.0) -> str:
+    """Take the step as the deployed function does; returns what its execution does next."""
+    steps = steps_of(bench.stage)
     event = {"run": bench.run_id, "step": "reconcile", "execution": bench.run.execution}
     return str(steps.take(replay_event(event), bench.clock() + seconds)["next"])
 
@@ -202,3 +232,45 @@ def test_a_plan_is_read_as_it_was_written(forget: bool) -> None:
 def test_a_plan_of_an_earlier_version_still_has_its_runs_id() -> None:
     """Its text is hashed: a new word in it would abort each run that is under way."""
     assert "forget" not in replace(FORGETS, forget=False).to_text()
+
+
+def stage_with_context() -> Stage:
+    return Stage(orders_pipeline(context={"card": "body.card"}))
+
+
+def dead(stage: Stage, card: str, size: int = 0) -> str:
+    """A letter in the DLQ whose last failure would park it."""
+    origin = stage.put(json.dumps({"card": card, "filling": "x" * size}))
+    stage.fail()
+    for life in range(3):
+        poison = Failure(stage.clock(), life, Category.SCHEMA, fingerprint="f")
+        ledger = ledger_for(stage.pipeline, stage.resources, stage.clients, stage.world)
+        ledger.failed(origin, poison, AboutLetter(context={"card": card}))
+    return origin
+
+
+def everything(stage: Stage) -> str:
+    """What every queue, table and bucket of the pipeline has, as text."""
+    objects: Any = stage.s3
+    keys = [entry["Key"] for entry in objects.list_objects_v2(Bucket=BUCKET).get("Contents", [])]
+    bodies = [objects.get_object(Bucket=BUCKET, Key=key)["Body"].read() for key in keys]
+    messages = [message.body for message in stage.sqs.snapshot()]
+    return repr((messages, stage.dynamodb.items(LETTERS), bodies))
+
+
+@pytest.mark.parametrize("size", [0, 20_000])
+def test_letters_with_a_key_are_forgotten_out_of_the_dlq_and_the_others_stay(size: int) -> None:
+    """Whether their bodies wait in the table or in the bucket, and although they are poison."""
+    stage = stage_with_context()
+    mine, other = dead(stage, SECRET, size), dead(stage, "5500-y", size)
+    assert SECRET in everything(stage)
+    selection = Selection(pattern={"context": {"card": [SECRET]}}, include=tuple(Reason))
+    run = execute(stage, replace(FORGETS, source="dlq", selection=selection))
+    assert (run.state, run.counts.get("DISCARDED")) == (RunState.DONE, 1)
+    ledger = ledger_for(stage.pipeline, stage.resources, stage.clients, stage.world)
+    assert list(ledger.rows([mine, other])) == [other]
+    left = everything(stage)
+    # What the person typed stands in the plan, which expires; nothing else does.
+    plan = replace(FORGETS, source="dlq", selection=selection).to_text()
+    assert SECRET not in left.replace(plan, "")
+    assert "5500-y" in left

@@ -1,0 +1,378 @@
+"""Everything that is kept of a letter, or of all letters with a value in their context, erased.
+
+Only our functions take letters out of queues and out of the waiting room: replay runs do it, which
+throw letters away, keep no copy, and forget.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Annotated, Any
+
+from deadletter.contract import PARKED_LANE, Mode, Reason, run_lane
+from deadletter.replay.plan import DISCARD, LANE, LONGEST_RUN, ReplayPlan
+from deadletter.routing.selection import Selection
+
+from .adapter_errors import aws_errors
+from .answer import Answer
+from .app import App, DeployedPipeline
+from .aws import explain
+from .letter_walk import waiting_room
+from .life_place import Where, places
+from .life_record import LetterRecord, record_of
+from .parked_release import DISCARD_RATE
+from .problem import Cause, Problem
+from .replay_source import parked_sources
+from .replay_start import start
+from .search import Bounds, Wanted, search
+from .session import Session
+from .words import count
+
+USUAL_DAYS = 35
+"""Days that DynamoDB keeps point-in-time copies, unless a table says fewer."""
+
+NOWHERE = f"{LANE}due"
+"""The source of a run that has no letter to take and only erases what is kept."""
+
+NEVER_REACHED = (
+    "The main queue, and the consumer: what is in flight may fail again and come back. Type the "
+    "command again with --plan a day later.",
+    "Claims of idempotency: hashes of the key and of the message, until idempotency_keep is over.",
+    "Names in lists and reports of replay runs: ids, tenants and hashes of ordering keys, until "
+    "replay_days are over.",
+    "Files of dlq parked export, logs of your consumers, and what other systems have received.",
+    "Backups, exports and replicas of the table or the bucket that you make yourself.",
+)
+"""Where letters, or what is known of them, may be that dlq erases nowhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptTrace:
+    """A place that keeps something of what is to be forgotten."""
+
+    place: Annotated[str, "`lane <name>`, `queue <source>`, `ledger`, or `run <id>`"]
+    letters: Annotated[int | None, "letters found there; null if they are not counted"]
+    says: Annotated[str, "what is there, and how it goes"]
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetRun:
+    """A replay run that throws letters away and erases what is kept of them."""
+
+    run: Annotated[str, "id of the run"]
+    source: Annotated[str, "the queue or lane that it goes through, as in dlq replay plan"]
+    state: Annotated[str, "state of the run"]
+
+
+@dataclass(frozen=True, slots=True)
+class ForgottenLetters(Answer):
+    """What `dlq forget` answers."""
+
+    at: Annotated[datetime, "when it was asked"]
+    pipeline: Annotated[str, "name of the pipeline"]
+    by: Annotated[str, "id or key: what was given; a key's value is in no answer"]
+    id: Annotated[str | None, "the id that was given; null for a key"]
+    kept: Annotated[Sequence[KeptTrace], "what is kept, and where, as far as it was looked at"]
+    sources: Annotated[Sequence[str], "the queues and lanes that runs go through"]
+    runs: Annotated[Sequence[ForgetRun], "the runs that were started; none with --plan"]
+    copies_until: Annotated[
+        datetime | None,
+        "until when the table's point-in-time copies still hold it; null without such copies",
+    ]
+    not_reached: Annotated[Sequence[str], "what no run reaches"]
+    notes: Annotated[Sequence[str], "what was not looked at, or is to be known"]
+    why: Annotated[str, "the reason given; empty with --plan"]
+
+
+class LettersToForget:
+    """Letters that a person is about to have forgotten: looked for, and nothing changed.
+
+    `what` is the id of a letter, of its first life or of a copy that we hold; or NAME=VALUE, where
+    NAME is one of the pipeline's `context`. With `everywhere` runs go through every queue and lane,
+    also where nothing is known to be. With `look` letters with a key are looked for in queues too.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        what: str,
+        pipeline: str | None,
+        *,
+        everywhere: bool = False,
+        look: bool = False,
+        progress: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._session = session
+        self._app = session.app()
+        self._notes: list[str] = []
+        self._kept: list[KeptTrace] = []
+        name, is_key, value = what.partition("=")
+        self._id = None if is_key else what
+        if is_key:
+            self._pipeline = self._app.pipeline(pipeline)
+            self._selection = _of_key(self._pipeline, name.strip(), value.strip())
+            self._sources = self._of_key(name.strip(), value.strip(), look, progress)
+        else:
+            self._pipeline, self._selection, self._sources = self._of_letter(what, pipeline)
+        if everywhere:
+            lanes = [LANE + lane for lane in self._lanes()]
+            self._sources = list(dict.fromkeys((*_queues(self._pipeline), *lanes)))
+        self._refuse_what_runs_can_not_do()
+
+    @property
+    def pipeline(self) -> str:
+        return self._pipeline.name
+
+    @property
+    def is_known(self) -> bool:
+        """Whether anything is to be done."""
+        return bool(self._sources)
+
+    def plan(self) -> ForgottenLetters:
+        """What would be erased, and where."""
+        return self._answer((), "")
+
+    def start(self, why: str) -> ForgottenLetters:
+        """Start the runs that erase it, one for each source.
+
+        A run that was started goes on by itself. Typed again after an interruption, the command
+        starts runs for what is left.
+        """
+        if not self._sources:
+            raise Problem(
+                f"Nothing of {self._id} is on record in {self.pipeline}, so nothing was done. With "
+                "--everywhere runs go through every queue and lane.",
+                Cause.ABSENT,
+            )
+        target = f"letter {self._id}" if self._id else "letters by a key"
+        runs = [self._start(source, why, target) for source in self._sources]
+        return self._answer(runs, why)
+
+    def _start(self, source: str, why: str, target: str) -> ForgetRun:
+        session, now = self._session, self._session.now.timestamp()
+        plan = ReplayPlan(
+            pipeline=self.pipeline,
+            source=source,
+            selection=self._selection,
+            destination=DISCARD,
+            rate=DISCARD_RATE,
+            canary=(),
+            ramp=(1.0,),
+            keep_export=False,
+            forget=True,
+            created=round(now, 3),
+            expires=round(now + LONGEST_RUN, 3),
+            who=session.aws.caller,
+            why=why,
+        )
+        # Not counted: what turns up until the snapshot is forgotten too.
+        started = start(session, plan, None, command="forget", target=target)
+        return ForgetRun(started.run.run, source, started.run.state)
+
+    def _answer(self, runs: Sequence[ForgetRun], why: str) -> ForgottenLetters:
+        session = self._session
+        until = _copies_until(session, self._app, self._notes)
+        return ForgottenLetters(
+            **session.place,
+            at=session.now,
+            pipeline=self.pipeline,
+            by="id" if self._id else "key",
+            id=self._id,
+            kept=tuple(self._kept),
+            sources=tuple(self._sources),
+            runs=tuple(runs),
+            copies_until=until,
+            not_reached=NEVER_REACHED,
+            notes=tuple(dict.fromkeys(self._notes)),
+            why=why,
+        )
+
+    def _of_letter(
+        self, id_: str, pipeline: str | None
+    ) -> tuple[DeployedPipeline, Selection, list[str]]:
+        """The pipeline of a letter, how runs know it, and the sources where it may be."""
+        try:
+            record = record_of(self._session, self._app, id_, pipeline)
+        except Problem as problem:
+            if problem.cause is not Cause.ABSENT:
+                raise
+            # It may be the id of a copy in a queue: --everywhere goes through all of them.
+            chosen = self._app.pipeline(pipeline)
+            self._notes.append(problem.says)
+            return chosen, _ids(chosen, {id_}), []
+        self._notes += record.notes
+        copies = {waiting.copy for waiting in record.waiting}
+        sources = list(dict.fromkeys(self._sources_of(record)))
+        if record.row is not None:
+            says = "Why and when it failed, and values of its context; a run deletes the row."
+            self._kept.append(KeptTrace("ledger", None, says))
+        for noted in record.tickets:
+            says = "Its outcome there. Copies of a discard or of edits are deleted with it."
+            self._kept.append(KeptTrace(f"run {noted.run.id}", None, says))
+        ids = {id_, record.origin, *copies, *(noted.ticket.copy for noted in record.tickets)}
+        return record.pipeline, _ids(record.pipeline, ids), sources
+
+    def _sources_of(self, record: LetterRecord) -> Iterator[str]:
+        live = [noted.run.id for noted in record.tickets if noted.run.is_live]
+        for waiting in record.waiting:
+            if waiting.lane.startswith(run_lane("")):
+                live.append(waiting.lane.removeprefix(run_lane("")))
+        if live:
+            raise Problem(
+                f"Replay run {live[0]} has this letter in its custody: end it first, with "
+                f"dlq replay abort {live[0]}, or let it end.",
+                Cause.FAILED,
+            )
+        for waiting in record.waiting:
+            says = "The letter, its body in the item or in the bucket; a run throws it away."
+            self._kept.append(KeptTrace(f"lane {waiting.lane}", 1, says))
+            yield LANE + waiting.lane
+        if record.waiting:
+            return
+        where = next(places(record, "")).where if record.row else Where.QUEUE
+        if where is Where.QUEUE:
+            yield from _dlqs(record.pipeline)
+        elif where is Where.PARKED:
+            yield from (source.id for source in parked_sources(record.pipeline))
+        else:
+            # The letter is gone, and what is kept of it is not.
+            yield NOWHERE
+            return
+        for source in _dlqs(record.pipeline) if where is Where.QUEUE else ("parking",):
+            says = "As far as is known: SQS cannot be asked for one message. A run looks at all."
+            self._kept.append(KeptTrace(f"queue {source}", None, says))
+
+    def _of_key(
+        self, name: str, value: str, look: bool, progress: Callable[[str], None]
+    ) -> list[str]:
+        """The sources that may have letters with this key: all queues, and lanes that have one."""
+        found = search(
+            self._session,
+            [self.pipeline],
+            Wanted(fields={f"context.{name}": value}),
+            bounds=Bounds(matches=20_000),
+            queues=("parking", "dlq") if look else (),
+            progress=progress,
+        )
+        by_place = Counter(match.place for match in found.matches)
+        for place, letters in sorted(by_place.items()):
+            self._kept.append(KeptTrace(place, letters, "A run throws them away."))
+        self._notes += found.notes
+        if not look:
+            self._notes.append(
+                "Queues were not looked into: the runs look at every letter. With --look they "
+                "are counted now, and SQS counts the looks."
+            )
+        self._notes.append(
+            "Rows of the ledger of letters that were processed are found by id only: they expire "
+            "by themselves, 45 days after the last failure."
+        )
+        lanes = list(self._lanes())
+        if found.complete:
+            lanes = [lane for lane in lanes if by_place[f"lane {lane}"]]
+        return [*_queues(self._pipeline), *(LANE + lane for lane in lanes)]
+
+    def _lanes(self) -> Iterator[str]:
+        """The lanes whose letters a run may take; notes those of runs.
+
+        Parked letters in lane `parked` belong to the parking queues.
+        """
+        with aws_errors():
+            room = waiting_room(self._session, self._app, self._pipeline)
+            names = [lane.name for lane in room.lanes()]
+        for lane in names:
+            if lane.startswith(run_lane("")):
+                run = lane.removeprefix(run_lane(""))
+                self._notes.append(
+                    f"Letters in the custody of replay run {run} are not reached before it ends."
+                )
+            elif lane != PARKED_LANE:
+                yield lane
+
+    def _refuse_what_runs_can_not_do(self) -> None:
+        pipeline = self._pipeline
+        if pipeline.mode == Mode.OBSERVE and self._sources:
+            raise Problem(
+                f"Pipeline {pipeline.name} observes, so no run of it may take a letter: set mode "
+                "enforce and deploy.",
+                Cause.FAILED,
+            )
+        if pipeline.fifo and self._sources not in ([], [NOWHERE]):
+            raise Problem(
+                f"Pipeline {pipeline.name} is FIFO: a run takes whole message groups, and would "
+                "throw other letters away with this one. Discard it where it is parked (dlq "
+                "parked discard --id), and forget it then: of a letter that is gone, all else is "
+                "erased.",
+                Cause.FAILED,
+            )
+
+
+def _ids(pipeline: DeployedPipeline, ids: set[str]) -> Selection:
+    # Of a FIFO pipeline no letter is taken, whatever its group.
+    groups = () if pipeline.fifo else None
+    return Selection(ids=tuple(sorted(ids)), include=tuple(Reason), groups=groups)
+
+
+def _of_key(pipeline: DeployedPipeline, name: str, value: str) -> Selection:
+    """The letters with this value in their context; Problem for a name that it does not have."""
+    known = [str(each) for each in pipeline.terms.get("context", ())]
+    if name not in known or not value:
+        has = f"it has {', '.join(known)}" if known else "it has none"
+        raise Problem(
+            f"{name}=… is no key of pipeline {pipeline.name}: write NAME=VALUE, with a name of its "
+            f"context ({has}).",
+            Cause.INPUT,
+        )
+    pattern: Mapping[str, Any] = {"context": {name: _values(value)}}
+    return Selection(pattern=pattern, include=tuple(Reason))
+
+
+def _values(text: str) -> list[Any]:
+    """What was typed as a text, and as the number or word of JSON that it may be."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return [text]
+    return [text, value] if isinstance(value, int | float) else [text]
+
+
+def _dlqs(pipeline: DeployedPipeline) -> Iterator[str]:
+    yield "dlq"
+    yield from pipeline.dedicated
+
+
+def _queues(pipeline: DeployedPipeline) -> Iterator[str]:
+    yield from _dlqs(pipeline)
+    yield from (source.id for source in parked_sources(pipeline))
+
+
+def _copies_until(session: Session, app: App, notes: list[str]) -> datetime | None:
+    """Until when copies of the table and of the bucket still hold what is erased now."""
+    days: int | None = USUAL_DAYS
+    try:
+        answer: Any = session.aws.dynamodb.describe_continuous_backups(TableName=app.letters_table)
+        recovery = answer["ContinuousBackupsDescription"].get("PointInTimeRecoveryDescription", {})
+        is_on = recovery.get("PointInTimeRecoveryStatus") == "ENABLED"
+        days = recovery.get("RecoveryPeriodInDays", USUAL_DAYS) if is_on else None
+        versioning = session.aws.s3.get_bucket_versioning(Bucket=app.letters_bucket)
+        if versioning.get("Status"):
+            notes.append(
+                f"Bucket {app.letters_bucket} keeps versions, which deleting leaves there: a "
+                "lifecycle rule of yours has to expire them."
+            )
+    except Exception as error:
+        problem = explain(error)
+        if problem is None:
+            raise
+        notes.append(f"How long copies are kept is not known, {USUAL_DAYS} days are assumed: "
+                     f"{problem.says}")  # fmt: skip
+    return None if days is None else session.now + timedelta(days=days)
+
+
+def in_words(sources: Sequence[str]) -> str:
+    """The number of runs that it takes, and through what."""
+    return f"{count(len(sources), 'run')}, through {', '.join(sources)}"

@@ -1,0 +1,221 @@
+"""`dlq forget`: what is shown first, what is stored and started, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from console.cli.exit import Exit
+from deadletter.aws.ledger import DynamoDBLedger
+from deadletter.contract import Reason
+from deadletter.failure.ledger import AboutLetter
+from deadletter.replay.plan import DISCARD, ReplayPlan, plan_from_text
+from deadletter.replay.run import ReplayRun, RunState
+
+WHY = ("--why", "request 4711")
+SURE = ("--confirm", "deadletter")
+ORIGIN = "6f6e1bd2-6f2b-4a53-8a10-0f4f9c1f5b7e"
+SETTINGS: Mapping[str, Any] = {"context": {"tenantId": "body.tenant", "card": "body.card"}}
+
+
+@pytest.fixture
+def orders(cloud: Any, functions: Any) -> Any:
+    """Pipeline orders, whose letters have a tenant and a card in their context."""
+    cloud.deploy("orders", settings=SETTINGS, context=list(SETTINGS["context"]))
+    functions.configure("orders", **SETTINGS)
+    functions.routes = True
+    return cloud
+
+
+def plans(cloud: Any) -> dict[str, ReplayPlan]:
+    """The stored plans of runs that throw letters away, by their source."""
+    rows = cloud.dynamodb.scan(TableName="letters")["Items"]
+    texts = [
+        plan_from_text(row["plan"]["S"])
+        for row in rows
+        if row["sk"]["S"] == "plan" and row["pk"]["S"].endswith("#discard")
+    ]
+    return {plan.source: plan for plan in texts}
+
+
+def audited(cloud: Any) -> list[dict[str, Any]]:
+    rows = cloud.dynamodb.scan(TableName="audit")["Items"]
+    return [row for row in rows if not row["sk"]["S"].endswith("#end")]
+
+
+def test_the_plan_says_what_is_kept_and_where_and_changes_nothing(orders: Any, dlq: Any) -> None:
+    orders.failed("orders", ORIGIN, AboutLetter(context={"card": "4111-x"}))
+    orders.rescued("orders", "POISON", 1_763_000_000, origin=ORIGIN)
+    done = dlq("forget", ORIGIN, "--plan", "--json")
+    assert done.exit_code == Exit.DONE, done.output
+    answer = json.loads(done.stdout)
+    assert {trace["place"]: trace["letters"] for trace in answer["kept"]} == {
+        "lane parked": 1,
+        "ledger": None,
+    }
+    assert answer["sources"] == ["lane:parked"]
+    assert answer["runs"] == []
+    # Point-in-time copies are off in this account.
+    assert answer["copies_until"] is None
+    assert any(place.startswith("The main queue") for place in answer["not_reached"])
+    assert (plans(orders), audited(orders)) == ({}, [])
+    assert "4111-x" not in done.output
+
+
+def test_it_says_until_when_point_in_time_copies_hold_what_is_erased(orders: Any, dlq: Any) -> None:
+    orders.failed("orders", ORIGIN)
+    orders.dynamodb.update_continuous_backups(
+        TableName="letters",
+        PointInTimeRecoverySpecification={"PointInTimeRecoveryEnabled": True},
+    )
+    orders.s3.put_bucket_versioning(
+        Bucket="letters-bucket", VersioningConfiguration={"Status": "Enabled"}
+    )
+    answer = json.loads(dlq("forget", ORIGIN, "--plan", "--json").stdout)
+    at, until = (datetime.fromisoformat(answer[name]) for name in ("at", "copies_until"))
+    assert until - at == timedelta(days=35)
+    assert any("keeps versions" in note for note in answer["notes"])
+
+
+def test_a_run_throws_the_letter_away_keeps_no_copy_and_forgets(
+    orders: Any, functions: Any, dlq: Any
+) -> None:
+    copy = orders.rescued("orders", "POISON", 1_763_000_000, origin=ORIGIN)
+    orders.failed("orders", ORIGIN)
+    done = dlq("forget", copy, *WHY, *SURE, "--json")
+    assert done.exit_code == Exit.DONE, done.output
+    [(source, plan)] = plans(orders).items()
+    assert source == "lane:parked"
+    assert (plan.destination, plan.keep_export, plan.forgets) == (DISCARD, False, True)
+    assert set(plan.selection.ids) == {copy, ORIGIN}
+    # Whatever automation thinks of it.
+    assert set(plan.selection.include) == set(Reason)
+    # What turns up until then is taken too.
+    assert plan.counted is None
+    [run] = json.loads(done.stdout)["runs"]
+    [started] = functions.machine.started
+    assert json.loads(started["input"])["run"] == run["run"] == plan.run_id
+    [row] = audited(orders)
+    assert (row["command"]["S"], row["target"]["S"]) == ("forget", f"letter {copy}")
+    assert row["why"]["S"] == "request 4711"
+
+
+@pytest.mark.parametrize(
+    ("parked", "sources"),
+    [(False, {"dlq", "slow"}), (True, {"parking:default", "parking:broken"})],
+)
+def test_a_letter_in_a_queue_is_looked_for_where_it_may_be(
+    cloud: Any, functions: Any, dlq: Any, parked: bool, sources: set[str]
+) -> None:
+    cloud.deploy("orders", dedicated=["slow"], parking=["default", "broken"])
+    functions.configure("orders")
+    cloud.failed("orders", ORIGIN)
+    if parked:
+        ledger = DynamoDBLedger(cloud.dynamodb, "letters", "orders", time.time, 86_400)
+        ledger.note_parked(ORIGIN, time.time(), "POISON", "")
+    done = dlq("forget", ORIGIN, *WHY, *SURE)
+    assert done.exit_code == Exit.DONE, done.output
+    assert set(plans(cloud)) == sources
+
+
+def test_of_a_letter_that_was_processed_its_records_are_forgotten(orders: Any, dlq: Any) -> None:
+    orders.failed("orders", ORIGIN)
+    orders.recovered("orders", ORIGIN)
+    assert dlq("forget", ORIGIN, *WHY, *SURE).exit_code == Exit.DONE
+    assert set(plans(orders)) == {"lane:due"}
+
+
+def test_letters_with_a_key_are_taken_from_every_queue_and_the_lanes_that_have_one(
+    orders: Any, dlq: Any
+) -> None:
+    orders.waiting("orders", "due", 1, due=4e9)
+    orders.letter('{"card": "4111-x"}', tenantId="a")
+    done = dlq("forget", "card=4111-x", *WHY, *SURE, "--json")
+    assert done.exit_code == Exit.DONE, done.output
+    assert set(plans(orders)) == {"dlq", "parking:default"}
+    pattern = plans(orders)["dlq"].selection.pattern
+    assert pattern == {"context": {"card": ["4111-x"]}}
+    answer = json.loads(done.stdout)
+    assert (answer["by"], answer["id"]) == ("key", None)
+    # The value stands in the run's plan, and nowhere else.
+    assert "4111-x" not in done.output
+    rows = audited(orders)
+    assert {row["target"]["S"] for row in rows} == {"letters by a key"}
+    assert "4111-x" not in json.dumps(rows, default=str)
+    assert orders.visible("orders-dlq") == 1
+
+
+def test_a_number_is_looked_for_as_text_and_as_number(orders: Any, dlq: Any) -> None:
+    assert dlq("forget", "card=42", *WHY, *SURE).exit_code == Exit.DONE
+    assert plans(orders)["dlq"].selection.pattern == {"context": {"card": ["42", 42]}}
+
+
+def test_letters_with_a_key_are_counted_in_queues_when_asked(orders: Any, dlq: Any) -> None:
+    for tenant in ("a", "a", "b"):
+        orders.letter(json.dumps({"tenant": tenant}))
+    answer = json.loads(dlq("forget", "tenantId=a", "--plan", "--look", "--json").stdout)
+    assert [(trace["place"], trace["letters"]) for trace in answer["kept"]] == [("queue dlq", 2)]
+
+
+def test_a_key_that_the_pipeline_does_not_have_is_refused(orders: Any, dlq: Any) -> None:
+    for key in ("orderId=7", "card="):
+        done = dlq("forget", key, *WHY, *SURE)
+        assert done.exit_code == Exit.USAGE, done.output
+        assert "it has tenantId, card" in done.stderr
+    assert plans(orders) == {}
+
+
+def test_an_unknown_id_is_only_looked_for_everywhere_if_a_person_says_so(
+    orders: Any, dlq: Any
+) -> None:
+    orders.waiting("orders", "due", 1, due=4e9)
+    done = dlq("forget", ORIGIN, *WHY, *SURE)
+    assert done.exit_code == Exit.ABSENT
+    assert "With --everywhere runs go through every queue and lane" in done.stderr
+    assert "Nothing is on record" in dlq("forget", ORIGIN, "--plan").stdout
+    assert dlq("forget", ORIGIN, "--everywhere", *WHY, *SURE).exit_code == Exit.DONE
+    assert set(plans(orders)) == {"dlq", "parking:default", "lane:due"}
+
+
+def test_a_letter_in_the_custody_of_a_run_stays_until_the_run_has_ended(
+    orders: Any, dlq: Any
+) -> None:
+    orders.replay(ReplayRun(id="4f0c1b2a3d4e5f60", pipeline="orders", state=RunState.HELD))
+    orders.waiting("orders", "run:4f0c1b2a3d4e5f60", 1)
+    done = dlq("forget", "run:4f0c1b2a3d4e5f60-0", *WHY, *SURE)
+    assert done.exit_code == Exit.ATTENTION, done.output
+    assert "dlq replay abort 4f0c1b2a3d4e5f60" in done.stderr
+    assert plans(orders).keys() == set()
+
+
+def test_without_the_apps_name_nothing_is_forgotten(orders: Any, dlq: Any) -> None:
+    orders.failed("orders", ORIGIN)
+    for words in (WHY, (*WHY, "--confirm", "another")):
+        done = dlq("forget", ORIGIN, *words)
+        assert done.exit_code == Exit.USAGE, done.output
+    assert "needs a reason" in dlq("forget", ORIGIN, *SURE).stderr
+    assert (plans(orders), audited(orders)) == ({}, [])
+
+
+def test_a_pipeline_that_observes_and_fifo_letters_are_refused_before_a_run_is(
+    cloud: Any, functions: Any, dlq: Any
+) -> None:
+    cloud.deploy("orders", mode="observe")
+    cloud.failed("orders", ORIGIN)
+    done = dlq("forget", ORIGIN, *WHY, *SURE)
+    assert (done.exit_code, "observes" in done.stderr) == (Exit.ATTENTION, True)
+    name = "/deadletter/pipelines/orders"
+    described = json.loads(cloud.ssm.get_parameter(Name=name)["Parameter"]["Value"])
+    cloud.parameter(name, json.dumps({**described, "mode": "enforce", "fifo": True}))
+    done = dlq("forget", ORIGIN, *WHY, *SURE)
+    assert (done.exit_code, "whole message groups" in done.stderr) == (Exit.ATTENTION, True)
+    # Of one that is gone, what is kept can be forgotten.
+    cloud.recovered("orders", ORIGIN)
+    assert dlq("forget", ORIGIN, *WHY, *SURE).exit_code == Exit.DONE
+    assert len(functions.machine.started) == 1
+    assert plans(cloud)["lane:due"].selection.groups == ()
