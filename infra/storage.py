@@ -523,7 +523,7 @@ class Storage(Construct):
             ),
             deletion_protection=not self._app.ephemeral,
             # Not except on creation, as the queues: a protected table can't be deleted even then.
-            # A deployment that finds it takes it over with --import-existing-resources.
+            # Then `cdk import` takes it over.
             removal_policy=cdk.RemovalPolicy.DESTROY
             if self._app.ephemeral
             else cdk.RemovalPolicy.RETAIN,

@@ -231,8 +231,8 @@ def _stays(app: App, pipeline: DeployedPipeline, known: PipelineStatus) -> Itera
         if _is_ours(app, pipeline, url):
             yield Remainder(
                 _name(url),
-                "a queue of ours, kept with what is in it unless the app is ephemeral; a pipeline "
-                "of this name takes it over with `cdk deploy --import-existing-resources`",
+                "a queue of ours, kept with what is in it unless the app is ephemeral; its name "
+                "stays taken until it is deleted, or imported (docs/operate.md)",
                 f"aws sqs delete-queue --queue-url {url}",
             )
             continue

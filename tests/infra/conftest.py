@@ -81,14 +81,14 @@ KEYED = {
     },
 }
 WATCHED = {"name": "watched", "mode": "observe", "consumer": "none"}
+EACH_SORT = {"pipelines": [ORDERS, EVENTS, THEIRS, WATCHED]}
 
 
 Synthesize = Callable[..., Synthesis]
 
 
-@pytest.fixture(scope="session")
-def synthesize(tmp_path_factory: pytest.TempPathFactory) -> Synthesize:
-    """A function that synthesizes an app from context, without bundling its asset."""
+def synthesized(context: dict[str, Any], folder: Path, *, scanned: bool = False) -> Synthesis:
+    """The app of this context, synthesized into a folder, without bundling its asset."""
     import aws_cdk as cdk
     from cdk_nag import AwsSolutionsChecks, ServerlessChecks
 
@@ -100,24 +100,29 @@ def synthesize(tmp_path_factory: pytest.TempPathFactory) -> Synthesize:
         for key, value in json.loads((ROOT / "cdk.json").read_text())["context"].items()
         if key.startswith("@")
     }
+    app = cdk.App(
+        outdir=str(folder),
+        context={**flags, "aws:cdk:bundling-stacks": []},
+        builtin_cloud_formation_validation=scanned,
+    )
+    if scanned:
+        cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app), ServerlessChecks(app))
+    build(app, read_context(context))
+    try:
+        app.synth()
+    except RuntimeError as error:
+        if "ValidationFailed" not in str(error):
+            raise
+    report = folder / "validation-report.json"
+    return Synthesis(read(folder), json.loads(report.read_text()) if scanned else {})
+
+
+@pytest.fixture(scope="session")
+def synthesize(tmp_path_factory: pytest.TempPathFactory) -> Synthesize:
+    """A function that synthesizes an app from context, without bundling its asset."""
 
     def run(context: dict[str, Any], *, scanned: bool = False) -> Synthesis:
-        folder = tmp_path_factory.mktemp("cdk")
-        app = cdk.App(
-            outdir=str(folder),
-            context={**flags, "aws:cdk:bundling-stacks": []},
-            builtin_cloud_formation_validation=scanned,
-        )
-        if scanned:
-            cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app), ServerlessChecks(app))
-        build(app, read_context(context))
-        try:
-            app.synth()
-        except RuntimeError as error:
-            if "ValidationFailed" not in str(error):
-                raise
-        report = folder / "validation-report.json"
-        return Synthesis(read(folder), json.loads(report.read_text()) if scanned else {})
+        return synthesized(context, tmp_path_factory.mktemp("cdk"), scanned=scanned)
 
     return run
 
@@ -125,7 +130,7 @@ def synthesize(tmp_path_factory: pytest.TempPathFactory) -> Synthesize:
 @pytest.fixture(scope="session")
 def app(synthesize: Synthesize) -> Synthesis:
     """An app with a pipeline of each sort, as it is deployed for good."""
-    return synthesize({"pipelines": [ORDERS, EVENTS, THEIRS, WATCHED]}, scanned=True)
+    return synthesize(EACH_SORT, scanned=True)
 
 
 @pytest.fixture(scope="session")

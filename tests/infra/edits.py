@@ -115,6 +115,7 @@ def refusals(before: Mapping[str, Stack], after: Mapping[str, Stack]) -> list[st
     old, new = dict(_places(before)), dict(_places(after))
     return [
         *_exports(before, after),
+        *_parameters(before, after),
         *_replacements(old, new),
         *_collisions(old, new),
         *_indexes(old, new),
@@ -161,6 +162,28 @@ def _exports(before: Mapping[str, Stack], after: Mapping[str, Stack]) -> Iterato
         for name in sorted(_imports(stack.template)):
             if new.get(name) != old.get(name):
                 yield f"export {name} is gone or changed, and the deployed {stack.name} imports it"
+
+
+def _parameters(before: Mapping[str, Stack], after: Mapping[str, Stack]) -> Iterator[str]:
+    """A parameter that a template reads at its deployment must be made before.
+
+    Those that no stack made or makes are somebody else's.
+    """
+    ours, made = dict(_made_parameters(before)), dict(_made_parameters(after))
+    for stack in after.values():
+        for parameter in stack.template.get("Parameters", {}).values():
+            name = str(parameter.get("Default"))
+            if not str(parameter["Type"]).startswith("AWS::SSM::Parameter::Value"):
+                continue
+            if (name in ours or name in made) and made.get(name) not in stack.waits_for:
+                yield f"parameter {name} is not made before {stack.name}, which reads it"
+
+
+def _made_parameters(stacks: Mapping[str, Stack]) -> Iterator[tuple[str, str]]:
+    """The names of parameters, and the stack that makes each."""
+    for stack in stacks.values():
+        for parameter in stack.of("AWS::SSM::Parameter").values():
+            yield _text(parameter["Properties"]["Name"]), stack.name
 
 
 def _exported(stacks: Mapping[str, Stack]) -> dict[str, str]:

@@ -6,13 +6,19 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import permutations
+from pathlib import Path
 from typing import Any
 
+import aws_cdk as cdk
 import pytest
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_sqs as sqs
 
-from tests.infra.conftest import ARN, TOPIC, Synthesize
+from infra.pipeline import RedrivePipeline
+from infra.settings import NoConsumer, PipelineSettings
+from tests.infra.conftest import ARN, ROOT, TOPIC, Synthesize
 from tests.infra.edits import KINDS, left, lost, refusals
-from tests.infra.templates import Stack, Synthesis
+from tests.infra.templates import Stack, Synthesis, read
 
 KEY = ARN.format("kms", "key/1234abcd")
 
@@ -133,10 +139,112 @@ def test_the_table_of_kinds_says_what_the_schemas_of_aws_say() -> None:
         assert set(kind.identity) <= set(schema["properties"]), name
 
 
+def test_the_page_has_every_state() -> None:
+    rows = [row.split("|") for row in (ROOT / "docs" / "edits.md").read_text().splitlines()]
+    named = {name for row in rows if len(row) == 5 for name in row[2].strip().split(", ")}
+    assert {part for name in STATES for part in name.split(", ")} <= named
+
+
 def test_no_stack_exports_anything(app: Synthesis) -> None:
     for name, stack in app.stacks.items():
         for output in stack.template.get("Outputs", {}).values():
             assert "Export" not in output, name
+
+
+class Shop:
+    """An app of a team: its queues, its function, and the stack of its pipelines."""
+
+    def __init__(self, folder: Path) -> None:
+        self.app = cdk.App(outdir=str(folder), context={"aws:cdk:bundling-stacks": []})
+        self.data, self.workers = cdk.Stack(self.app, "Data"), cdk.Stack(self.app, "Workers")
+        self.heals = cdk.Stack(self.app, "Heals")
+        self.dlq = sqs.Queue(self.data, "Dlq")
+        dead_letters = sqs.DeadLetterQueue(queue=self.dlq, max_receive_count=5)
+        self.queue = sqs.Queue(self.data, "Queue", dead_letter_queue=dead_letters)
+        self.ship = self.function(self.workers)
+
+    def function(self, stack: cdk.Stack) -> lambda_.Function:
+        return lambda_.Function(
+            stack,
+            "Ship",
+            code=lambda_.InlineCode("def handler(event, context): pass"),
+            handler="index.handler",
+            runtime=lambda_.Runtime.PYTHON_3_13,
+        )
+
+    def imported(self, name: str) -> sqs.IQueue:
+        return sqs.Queue.from_queue_arn(self.heals, name, ARN.format("sqs", name))
+
+    def pipeline(self) -> RedrivePipeline:
+        """Pipeline orders over queues that are made elsewhere; its consumer has the library."""
+        return RedrivePipeline(
+            self.heals,
+            "Orders",
+            settings=PipelineSettings(
+                name="orders", consumer=NoConsumer(kind="none"), consumer_library=True
+            ),
+            main_queue=self.imported("main"),
+            dlq=self.imported("dlq"),
+        )
+
+
+def own_queues(shop: Shop) -> None:
+    RedrivePipeline(shop.heals, "Orders", consumer=NoConsumer(kind="none"))
+
+
+def imported_queues(shop: Shop) -> None:
+    shop.pipeline()
+
+
+def granted_elsewhere(shop: Shop) -> None:
+    shop.pipeline().grant_consume(shop.ship)
+
+
+def granted_beside(shop: Shop) -> None:
+    shop.pipeline().grant_consume(shop.function(shop.heals))
+
+
+def two_pipelines(shop: Shop) -> None:
+    imported_queues(shop)
+    RedrivePipeline(shop.heals, "Refunds")
+
+
+def queues_of_another_stack(shop: Shop) -> None:
+    RedrivePipeline(shop.heals, "Orders", main_queue=shop.queue)
+
+
+@pytest.fixture(scope="module")
+def shops(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Mapping[str, Stack]]:
+    made = {}
+    for state in (
+        own_queues,
+        imported_queues,
+        granted_elsewhere,
+        granted_beside,
+        two_pipelines,
+        queues_of_another_stack,
+    ):
+        shop = Shop(tmp_path_factory.mktemp("cdk"))
+        state(shop)
+        made[state.__name__] = read(Path(shop.app.synth().directory))
+    return made
+
+
+@pytest.mark.nightly
+def test_every_edit_of_pipelines_in_an_app_of_a_team_can_be_deployed(
+    shops: Mapping[str, Mapping[str, Stack]],
+) -> None:
+    exporting = shops["queues_of_another_stack"]
+    for before, after in permutations(shops.values(), 2):
+        if before is not exporting:
+            assert refusals(before, after) == []
+            continue
+        # The stack of the queues exports them, for that of the pipeline. So the latter goes
+        # first and alone: `cdk deploy --exclusively Heals`, and then all.
+        assert all(reason.startswith("export ") for reason in refusals(before, after))
+        between = {**before, "Heals": after["Heals"]}
+        assert refusals(before, between) == []
+        assert refusals(between, after) == []
 
 
 # The templates of an app by the names of its stacks.
@@ -209,6 +317,15 @@ def other_function_behind_a_resource(_: Templates, after: Templates) -> None:
     heartbeat["Properties"]["ServiceToken"] = ARN.format("lambda", "function:other")
 
 
+def parameter_of_another_stack(before: Templates, after: Templates) -> None:
+    read = {"Type": "AWS::SSM::Parameter::Value<String>", "Default": "/deadletter/gone"}
+    for templates in (before, after):
+        templates[PIPELINE].setdefault("Parameters", {})["Read"] = read
+    _, parameter = first(before, SHARED, "AWS::SSM::Parameter")
+    made = {**parameter, "Properties": {**parameter["Properties"], "Name": "/deadletter/gone"}}
+    before[SHARED]["Resources"]["Made"] = made
+
+
 def two_indexes(before: Templates, _: Templates) -> None:
     _, table = first(before, SHARED, "AWS::DynamoDB::Table")
     del table["Properties"]["GlobalSecondaryIndexes"]
@@ -230,6 +347,7 @@ def two_indexes(before: Templates, _: Templates) -> None:
         (generated_name, "is replaced by an empty one: KeySchema"),
         (other_kind, "becomes a AWS::SQS::Queue under one logical id"),
         (other_function_behind_a_resource, "can't get another ServiceToken"),
+        (parameter_of_another_stack, "parameter /deadletter/gone is not made before"),
         (two_indexes, "changes 2 indexes at once"),
     ],
 )
