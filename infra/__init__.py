@@ -1,5 +1,7 @@
 """The CDK side of Deadletter: one construct per noun.
 
+    from deadletter_cdk import DeadletterApp, PipelineSettings, RedrivePipeline
+
     pipeline      RedrivePipeline, everything one pipeline needs, in one statement
     queues        main queue, DLQ, dedicated DLQs, parking lot
     storage       the tables and the bucket that pipelines share
@@ -17,8 +19,51 @@
     asset         the zip of our own functions
 
     settings      the settings, by noun (context reads them, refusal explains a wrong one)
+    shared        DeadletterApp, what the pipelines of an app share
+    brought       queues and functions of your CDK app, as settings; tagged names them to people
     stacks        the app itself
 
-Nothing is imported here, so that reading settings doesn't start the CDK. Names that the runtime
-shares come from `deadletter.contract`, the only runtime module that is imported.
+What this package offers is imported when it is asked for, so that reading settings doesn't start
+the CDK. Names that the runtime shares come from `deadletter.contract`, the only runtime module that
+is imported.
 """
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .layer import ConsumerLayer
+    from .pipeline import RedrivePipeline
+    from .refusal import Refused
+    from .settings import AppSettings, NoConsumer, PipelineSettings, WebhookConsumer
+    from .shared import DeadletterApp
+
+__all__ = [
+    "AppSettings",
+    "ConsumerLayer",
+    "DeadletterApp",
+    "NoConsumer",
+    "PipelineSettings",
+    "RedrivePipeline",
+    "Refused",
+    "WebhookConsumer",
+]
+
+_MODULES = {
+    "AppSettings": "settings",
+    "ConsumerLayer": "layer",
+    "DeadletterApp": "shared",
+    "NoConsumer": "settings",
+    "PipelineSettings": "settings",
+    "RedrivePipeline": "pipeline",
+    "Refused": "refusal",
+    "WebhookConsumer": "settings",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f".{_MODULES[name]}", __name__), name)

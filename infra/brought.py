@@ -7,9 +7,10 @@ from typing import Any
 import aws_cdk as cdk
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
-from constructs import IConstruct
+from constructs import Construct, IConstruct
 
 from . import context
+from .arn import is_token, last_part
 from .names import kebab_case
 from .queues import QueueReference
 from .refusal import Refused, value_refused
@@ -27,21 +28,25 @@ DEFAULT_TIMEOUT = 3
 
 
 def settings(
-    construct_id: str,
+    pipeline: Construct,
     given: PipelineSettings | None,
     *,
+    consumer_library: bool | None,
     main_queue: sqs.IQueue | None,
     dlq: sqs.IQueue | None,
     consumer: lambda_.IFunction | WebhookConsumer | NoConsumer | None,
     consumer_mapping: lambda_.IEventSourceMapping | None,
 ) -> PipelineSettings:
-    """The settings of a pipeline with what was brought to it. Raises Refused."""
+    """The settings of a pipeline with what was brought to it. Raises Refused.
+
+    Without settings, its name is that of its construct.
+    """
     typed = {key: getattr(given, key) for key in given.model_fields_set} if given else {}
-    name = typed.setdefault("name", kebab_case(construct_id))
-    known = _known_dlq(main_queue)
+    name = typed.setdefault("name", kebab_case(pipeline.node.id))
+    known = known_dlq(main_queue)
     if dlq is not None and known is not None and dlq.queue_arn != known.queue_arn:
         raise _refused(name, "dlq", dlq.node.path, f"{known.node.path}, the DLQ of main_queue")
-    dlq = dlq or (None if "dlq" in typed else known)
+    dlq = dlq or known
     if main_queue is not None:
         _once(name, typed, "main_queue")
         typed["main_queue"] = MainQueue(
@@ -53,6 +58,8 @@ def settings(
         typed["dlq"] = DeadLetterQueue(arn=QueueReference.of_queue(dlq).arn, kms_key_arn=_key(dlq))
         typed.setdefault("fifo", dlq.fifo)
     for key, queue in (("main_queue", main_queue), ("dlq", dlq)):
+        if queue is not None:
+            _check_place(name, key, queue, cdk.Stack.of(pipeline))
         if isinstance(queue, sqs.Queue) and queue.fifo != typed["fifo"]:
             kind = "a FIFO queue" if typed["fifo"] else "a standard queue"
             fifo = str(typed["fifo"]).lower()
@@ -66,13 +73,33 @@ def settings(
     elif main_queue is not None:
         # Nobody asked for a dispatcher that takes the messages out of this queue.
         typed.setdefault("consumer", NoConsumer())
+    if consumer_library is not None:
+        _once(name, typed, "consumer_library")
+        typed["consumer_library"] = consumer_library
     return context.pipeline(1, typed)
+
+
+def is_named_in(stack: cdk.Stack, arn: str | None, construct: IConstruct | None) -> bool:
+    """Whether `stack` can name a thing with this ARN without a reference to another stack."""
+    if arn is None or not is_token(last_part(arn)):
+        return True
+    return construct is not None and cdk.Stack.of(construct) is stack
 
 
 def is_made_in_another_stack(construct: IConstruct, stack: cdk.Stack) -> bool:
     """Whether the construct is deployed by another stack: what is imported is not."""
     imported = cdk.Resource.is_resource(construct) and not cdk.Resource.is_owned_resource(construct)
     return not imported and cdk.Stack.of(construct) is not stack
+
+
+def _check_place(name: str, key: str, queue: sqs.IQueue, stack: cdk.Stack) -> None:
+    """Refuse a queue elsewhere, if the CDK knows where it and the pipeline are."""
+    for what, of_queue, ours in (
+        ("account", queue.env.account, stack.account),
+        ("region", queue.env.region, stack.region),
+    ):
+        if of_queue != ours and not is_token(of_queue) and not is_token(ours):
+            raise _refused(name, key, queue.node.path, f"a queue in {what} {ours}, not {of_queue}")
 
 
 def _consumer(
@@ -98,7 +125,7 @@ def _key(queue: sqs.IQueue) -> str | None:
     return queue.encryption_master_key.key_arn if queue.encryption_master_key else None
 
 
-def _known_dlq(queue: sqs.IQueue | None) -> sqs.IQueue | None:
+def known_dlq(queue: sqs.IQueue | None) -> sqs.IQueue | None:
     """The DLQ of a queue if the CDK knows it."""
     settings = queue.dead_letter_queue if isinstance(queue, sqs.Queue) else None
     return settings.queue if settings else None

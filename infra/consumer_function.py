@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import aws_cdk as cdk
 from aws_cdk import Aws
 
 from .consumer import DispatcherFunction
@@ -57,3 +58,10 @@ class ConsumerFunction:
         home = f"arn:{Aws.PARTITION}:lambda:{Aws.REGION}:{Aws.ACCOUNT_ID}:event-source-mapping"
         # By its id: calls about tags know no function to make a condition of.
         permissions.allow("Mapping", PAUSE_AND_RESUME, [f"{home}:{self.mapping_id}"])
+
+
+def function_name(arn: str) -> str:
+    """The name in a function's ARN, a text or a token."""
+    # The colons of an ARN, if only some of its parts are tokens.
+    parts = arn.split(":") if ":" in arn else cdk.Fn.split(":", arn, 7)
+    return parts[6]

@@ -9,7 +9,7 @@ one costs $3 a month.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,7 +51,10 @@ Measure = Callable[[Sequence[Any]], "Size"]
 
 
 class AppDashboard(Construct):
-    """The dashboards of an app: one, or as many as its pipelines need."""
+    """The dashboards of an app: one, or as many as its pipelines need.
+
+    Pipelines in `without` have no band.
+    """
 
     dashboards: tuple[cloudwatch.CfnDashboard, ...]
 
@@ -63,18 +66,21 @@ class AppDashboard(Construct):
         app: AppSettings,
         storage: Storage,
         rule_check: RuleCheck,
+        without: Container[str] = (),
     ) -> None:
         super().__init__(scope, construct_id)
         bands = [
             widgets(Construct(self, pipeline.name), settings=pipeline, app=app)
             for pipeline in app.pipelines
+            if pipeline.name not in without
         ]
         stack = cdk.Stack.of(self)
         ringing = _ringing(Construct(self, "Ringing"), app)
         alarms, graphs = _shared(app, storage, rule_check)
         head = [alarms, *([widget] for widget in ringing), graphs]
         drawn = pages(head, bands, lambda rows: size_of(rows, stack))
-        bodies = [body_of(page, stack) for page in drawn]
+        variables: dict[str, Any] = {}
+        bodies = [body_of(page, stack, variables) for page in drawn]
         characters = sum(map(len, bodies))
         if characters > MOST_CHARACTERS:
             raise Refused(
@@ -87,10 +93,20 @@ class AppDashboard(Construct):
                 self,
                 f"Dashboard{number}",
                 dashboard_name=dashboard_name(app, number),
-                dashboard_body=cdk.Fn.sub(body),
+                dashboard_body=cdk.Fn.sub(body, _named_in(body, variables)),
             )
             for number, body in enumerate(bodies, start=1)
         )
+
+
+def _named_in(body: str, variables: Mapping[str, Any]) -> dict[str, str] | None:
+    """The variables that stand in the body: CloudFormation refuses others."""
+    named = {
+        name: cdk.Token.as_string(value)
+        for name, value in variables.items()
+        if f"${{{name}}}" in body
+    }
+    return named or None
 
 
 def dashboard_name(app: AppSettings, number: int = 1) -> str:

@@ -25,12 +25,20 @@ SHOWN = "-PT12H"
 SAME = "."
 
 
-def body_of(rows: Sequence[Sequence[cloudwatch.IWidget]], stack: cdk.Stack) -> str:
-    """The body of a dashboard with these rows, for `Fn.sub`."""
+def body_of(
+    rows: Sequence[Sequence[cloudwatch.IWidget]],
+    stack: cdk.Stack,
+    variables: dict[str, Any] | None = None,
+) -> str:
+    """The body of a dashboard with these rows, for `Fn.sub`.
+
+    What `Fn::Sub` cannot say itself, such as the last part of an ARN, is added to `variables`.
+    """
+    found = {} if variables is None else variables
     in_rows: list[Any] = [cloudwatch.Row(*row) for row in rows]
     column = cloudwatch.Column(*in_rows)
     column.position(0, 0)
-    drawn = [shortened(_as_sub(widget)) for widget in stack.resolve(column.to_json())]
+    drawn = [shortened(_as_sub(widget, found)) for widget in stack.resolve(column.to_json())]
     return _text({"start": SHOWN, "widgets": drawn})
 
 
@@ -86,7 +94,7 @@ def _text(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
-def _as_sub(value: Any) -> Any:
+def _as_sub(value: Any, variables: dict[str, Any]) -> Any:
     """A resolved value with its references as `Fn::Sub` writes them."""
     match value:
         case {"Ref": name}:
@@ -94,11 +102,16 @@ def _as_sub(value: Any) -> Any:
         case {"Fn::GetAtt": [name, attribute]}:
             return f"${{{name}.{attribute}}}"
         case {"Fn::Join": [separator, parts]}:
-            return separator.join(map(_as_sub, parts))
+            return separator.join(_as_sub(part, variables) for part in parts)
+        case {"Fn::Select": _}:
+            found = (name for name, other in variables.items() if other == value)
+            name = next(found, f"Part{len(variables)}")
+            variables[name] = value
+            return f"${{{name}}}"
         case Mapping():
-            return {key: _as_sub(item) for key, item in value.items()}
+            return {key: _as_sub(item, variables) for key, item in value.items()}
         case list():
-            return [_as_sub(item) for item in value]
+            return [_as_sub(item, variables) for item in value]
         case str():
             return value.replace("${", "${!")
         case float() if value.is_integer():

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from . import circuit, consumer, replay, router, watch
-from .arn import Arn
+from .consumer_function import function_name
 from .names import Names
 from .settings import (
     AppSettings,
@@ -38,7 +38,7 @@ def functions(app: AppSettings, settings: PipelineSettings) -> Iterator[DrawnFun
             yield DrawnFunction("consumer", names.function("consumer"), timeout, consumer.MEMORY)
         case FunctionConsumerSettings(function_arn=arn, timeout=timeout):
             # function:<name>, and perhaps a version or an alias behind it.
-            yield DrawnFunction("consumer", Arn.parse(arn).resource.split(":")[1], timeout)
+            yield DrawnFunction("consumer", function_name(arn), timeout)
         case NoConsumer():
             pass
     # The probe waits for no consumer that is not a function.

@@ -101,7 +101,6 @@ class OnCall(Construct):
                 policy = iam.ManagedPolicy(
                     self,
                     name,
-                    managed_policy_name=f"{app.app}-{name}-{Aws.REGION}",
                     description=f"{app.app}: {summary}",
                     statements=part,
                 )

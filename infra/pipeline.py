@@ -8,9 +8,9 @@ import aws_cdk as cdk
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
-from constructs import Construct
+from constructs import Construct, IConstruct
 
-from deadletter.contract import Alarm
+from deadletter.contract import MAIN_DLQ, Alarm, Metric
 
 from . import brought
 from .alarms import PipelineAlarms
@@ -19,6 +19,7 @@ from .consumer import DispatcherFunction
 from .consumer_access import ConsumerAccess
 from .consumer_function import ConsumerFunction
 from .consumer_policy import ConsumerPolicy, consumer_permissions
+from .dashboard_metrics import OurMetrics
 from .dashboard_widgets import widgets
 from .first_heartbeat import FirstHeartbeat
 from .pager import Pager
@@ -27,7 +28,7 @@ from .redriver import RedriverFunction
 from .registration import PipelineRegistration
 from .replay import ReplayMachine
 from .router import RouterFunction
-from .settings import NoConsumer, PipelineSettings, WebhookConsumer
+from .settings import FunctionConsumerSettings, NoConsumer, PipelineSettings, WebhookConsumer
 from .shared import DeadletterApp
 from .storage import Storage
 from .tagged import TAG, tag_queue
@@ -39,13 +40,14 @@ class RedrivePipeline(Construct):
 
         RedrivePipeline(self, "Orders", main_queue=queue, dlq=dlq, consumer=function)
 
-    main_queue        your queue; without it one is made, called <app>-<pipeline>-main. Without a
-                      `consumer` the pipeline then knows none
+    main_queue        your queue, which then has no consumer that the pipeline knows unless you
+                      name it; else one is made, and the webhook dispatcher reads it
     dlq               your DLQ; else that of your main queue if the CDK knows it, else one is made
     consumer          your function, or the webhook dispatcher with its settings
     consumer_mapping  the mapping of your function from the main queue, which an outage pauses
-    settings          everything else. Without a name, that of the construct id: OrderEvents is
-                      order-events
+    consumer_library  whether your consumer uses the consumer library (see grant_consume)
+    settings          everything else. Without them the name is that of the construct: OrderEvents
+                      is order-events
     shared            what pipelines share: else that of this stack, made on first use (see
                       DeadletterApp)
     queues            the queues if they are made in another stack
@@ -81,21 +83,25 @@ class RedrivePipeline(Construct):
         dlq: sqs.IQueue | None = None,
         consumer: lambda_.IFunction | WebhookConsumer | NoConsumer | None = None,
         consumer_mapping: lambda_.IEventSourceMapping | None = None,
+        consumer_library: bool | None = None,
         shared: DeadletterApp | None = None,
         queues: Queues | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
         settings = brought.settings(
-            construct_id,
+            self,
             settings,
             main_queue=main_queue,
             dlq=dlq,
             consumer=consumer,
             consumer_mapping=consumer_mapping,
+            consumer_library=consumer_library,
         )
+        dlq = dlq or brought.known_dlq(main_queue)
         self.settings = settings
         self.shared = shared or DeadletterApp.of(self)
-        self.shared.add(settings)
+        function = None if isinstance(consumer, WebhookConsumer | NoConsumer) else consumer
+        self._add(main_queue, dlq, function)
         app = self._app = self.shared.settings
         self.storage, self.pager = self.shared.storage, self.shared.pager
         cdk.Tags.of(self).add(TAG, app.app)
@@ -107,8 +113,10 @@ class RedrivePipeline(Construct):
         self.queues = queues or Queues(self, "Queues", settings=settings, app=app)
         # What is known by its name gives CloudFormation no order.
         stack = cdk.Stack.of(self)
-        for other in (self.shared, self.queues, main_queue, dlq):
-            if other is not None and brought.is_made_in_another_stack(other, stack):
+        theirs = [queue for queue in (main_queue, dlq) if queue is not None]
+        others: list[IConstruct] = [self.shared, self.queues, *theirs]
+        for other in others:
+            if brought.is_made_in_another_stack(other, stack):
                 stack.add_dependency(cdk.Stack.of(other))
         self.router = RouterFunction(
             self, "Router", settings=settings, app=app, storage=self.storage
@@ -124,6 +132,8 @@ class RedrivePipeline(Construct):
                 storage=self.storage,
                 queues=self.queues,
             )
+            if main_queue is not None:
+                self.dispatcher.mapping.node.add_dependency(main_queue)
         else:
             self.consumer_policy = ConsumerPolicy(
                 self,
@@ -198,10 +208,69 @@ class RedrivePipeline(Construct):
             trusted_senders=redrivers,
         )
 
+    def _add(
+        self,
+        main_queue: sqs.IQueue | None,
+        dlq: sqs.IQueue | None,
+        consumer: IConstruct | None,
+    ) -> None:
+        """Add the pipeline to what it shares with others."""
+        home, settings = cdk.Stack.of(self.shared), self.settings
+        used = settings.consumer
+        function = used.function_arn if isinstance(used, FunctionConsumerSettings) else None
+        band = all(
+            brought.is_named_in(home, arn, construct)
+            for arn, construct in (
+                (settings.main_queue.arn, main_queue),
+                (settings.dlq.arn, dlq),
+                (function, consumer),
+            )
+        )
+        self.shared.add(settings, band=band)
+        if self.shared.settings.dashboard and not band:
+            cdk.Annotations.of(self).add_warning_v2(
+                "deadletter:no-band",
+                f"Pipeline {settings.name} has no band on the dashboard of {home.stack_name}: only"
+                " the deployment knows the names of its queues or function. Name them, or put"
+                " the pipeline's widgets() on a dashboard of yours.",
+            )
+
     @property
     def parking_lot(self) -> sqs.IQueue:
         """The queue in which letters wait for a person."""
         return self.queues.parking_lot
+
+    def metric(self, metric: Metric, statistic: str = "Sum") -> cloudwatch.Metric:
+        """A metric of the pipeline, such as Metric.REDRIVEN."""
+        return OurMetrics(self._app.app, self.settings.name).of(metric, statistic)
+
+    def metric_letters(self) -> cloudwatch.Metric:
+        """Letters of the DLQ and of the lane that belongs to it."""
+        return self._of_dlq(Metric.LETTERS)
+
+    def metric_oldest_letter_age(self) -> cloudwatch.Metric:
+        """Age of the oldest letter of the DLQ, in seconds."""
+        return self._of_dlq(Metric.OLDEST_LETTER_AGE)
+
+    def metric_redriven(self) -> cloudwatch.Metric:
+        """Letters sent back to the main queue."""
+        return self.metric(Metric.REDRIVEN)
+
+    def metric_recovered(self) -> cloudwatch.Metric:
+        """Dead letters that were processed; a consumer with the library says so."""
+        return self.metric(Metric.LETTERS_RECOVERED)
+
+    def metric_parked(self) -> cloudwatch.Metric:
+        """Messages moved to the parking lot."""
+        return self.metric(Metric.MOVED_TO_PARKING)
+
+    def metric_circuit_state(self) -> cloudwatch.Metric:
+        """The state of the pipeline's circuit: 0 CLOSED, 1 HALF_OPEN, 2 OPEN."""
+        return self.metric(Metric.CIRCUIT_STATE, "Maximum")
+
+    def _of_dlq(self, metric: Metric) -> cloudwatch.Metric:
+        ours = OurMetrics(self._app.app, self.settings.name)
+        return ours.of(metric, "Maximum", source=MAIN_DLQ, label=str(metric))
 
     def widgets(self) -> list[list[cloudwatch.IWidget]]:
         """The rows of this pipeline, for `Dashboard.add_widgets(*row)` of a dashboard of yours."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import aws_cdk as cdk
 import jsii
+from aws_cdk import aws_kms as kms
 from constructs import Construct, IConstruct
 
 from . import context
@@ -29,6 +30,7 @@ class DeadletterApp(Construct):
         shared = DeadletterApp(self, "Deadletter", settings=AppSettings(app="shop"))
         RedrivePipeline(self, "Orders", shared=shared)
 
+    `key` is your key for all that is kept, as `settings.kms_key_arn` is.
     `settings.app` is the first word of every name, and what `dlq --app` takes. The pipelines come
     by themselves: `settings.pipelines` is not read. What is about all of them, the policies and the
     dashboard, is made when the CDK synthesizes.
@@ -40,12 +42,25 @@ class DeadletterApp(Construct):
     heartbeats: FirstHeartbeatFunction
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, settings: AppSettings | None = None
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        settings: AppSettings | None = None,
+        key: kms.IKey | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
         app = (settings or AppSettings()).model_copy(update={"pipelines": ()})
+        if key is not None:
+            if app.kms_key_arn:
+                allowed = "either settings or the argument key"
+                raise Refused(
+                    f"App {app.app}: {value_refused('kms_key_arn', app.kms_key_arn, allowed)}."
+                )
+            app = app.model_copy(update={"kms_key_arn": key.key_arn})
         self._settings = app
         self._complete = False
+        self._without_band: set[str] = set()
         _claim_name(self, app)
         self.storage = Storage(self, "Storage", app=app)
         self.pager = Pager(self, "Pager", app=app)
@@ -76,14 +91,24 @@ class DeadletterApp(Construct):
         """The settings of the app, with the pipelines that were added so far."""
         return self._settings
 
-    def add(self, pipeline: PipelineSettings) -> None:
-        """Add a pipeline, as each RedrivePipeline does. Raises Refused if two do not fit."""
+    def add(self, pipeline: PipelineSettings, *, band: bool = True) -> None:
+        """Add a pipeline, as each RedrivePipeline does; with a `band` on the dashboard.
+
+        Raises Refused if the pipeline does not fit to the others.
+        """
         before = self._settings.pipelines
         if any(other.name == pipeline.name for other in before):
             refusal = value_refused("name", pipeline.name, "a name that no other pipeline has")
             raise Refused(f"Pipeline {pipeline.name}: {refusal}.")
         self._settings = self._settings.model_copy(update={"pipelines": (*before, pipeline)})
-        context.check(self._settings)
+        if not band:
+            self._without_band.add(pipeline.name)
+        stack = cdk.Stack.of(self)
+        account, region = (
+            None if cdk.Token.is_unresolved(part) else part
+            for part in (stack.account, stack.region)
+        )
+        context.check(self._settings, account=account, region=region)
 
     def complete(self) -> None:
         """Make what is about all pipelines. The CDK calls this when it synthesizes.
@@ -96,7 +121,12 @@ class DeadletterApp(Construct):
         app = self._settings
         if app.dashboard:
             AppDashboard(
-                self, "Dashboard", app=app, storage=self.storage, rule_check=self.rule_check
+                self,
+                "Dashboard",
+                app=app,
+                storage=self.storage,
+                rule_check=self.rule_check,
+                without=self._without_band,
             )
         on_call = OnCall(self, "OnCall", app=app, storage=self.storage, pager=self.pager)
         for role, arn in on_call.arns.items():

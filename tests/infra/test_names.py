@@ -33,7 +33,6 @@ MOST = {
     "AWS::StepFunctions::StateMachine": ("StateMachineName", 80),
     "AWS::S3::Bucket": ("BucketName", 63),
     "AWS::SNS::Topic": ("TopicName", 256),
-    "AWS::IAM::ManagedPolicy": ("ManagedPolicyName", 128),
     "AWS::CloudWatch::Alarm": ("AlarmName", 255),
     "AWS::Logs::LogGroup": ("LogGroupName", 512),
 }

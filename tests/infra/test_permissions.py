@@ -907,9 +907,8 @@ def managed(synthesis: Synthesis) -> dict[str, list[dict[str, Any]]]:
 
 
 def managed_policies(synthesis: Synthesis) -> dict[str, list[dict[str, Any]]]:
-    """The statements of each managed policy, by its name without app and region.
-
-    Those of consumers have no name: a parameter says which is whose.
+    """The statements of each managed policy, by what a parameter or an output calls it: their
+    own names are generated.
     """
     found = {}
     for stack in synthesis.stacks.values():
@@ -918,12 +917,17 @@ def managed_policies(synthesis: Synthesis) -> dict[str, list[dict[str, Any]]]:
             for parameter in stack.of("AWS::SSM::Parameter").values()
             if "/policies/" in parameter["Properties"]["Name"]
         }
+        printed = {
+            output["Value"]["Ref"]: name.removesuffix("PolicyArn")
+            for name, output in stack.template.get("Outputs", {}).items()
+            if name.endswith("PolicyArn")
+        }
         for key, policy in stack.of("AWS::IAM::ManagedPolicy").items():
+            assert "ManagedPolicyName" not in policy["Properties"]
             if key in told:
                 name = told[key].partition("/policies/")[2].replace("/", "-")
             else:
-                full = filled(policy["Properties"]["ManagedPolicyName"])
-                name = full.partition("-")[2].removesuffix("-eu-west-1")
+                name = printed[key]
             found[name] = policy["Properties"]["PolicyDocument"]["Statement"]
     return found
 
