@@ -156,6 +156,11 @@ class Queues(Construct):
             self._make_end(f"Parking{pascal_case(id_)}", queue)
 
     @property
+    def keys(self) -> Sequence[str]:
+        """The customer keys that the functions of the pipeline may use."""
+        return [*([self._app.kms_key_arn] if self._app.kms_key_arn else []), *self._letter_keys]
+
+    @property
     def parking_lot(self) -> sqs.IQueue:
         """The default queue of the parking lot."""
         return self._made[self.parking[DEFAULT_PARKING].name]

@@ -69,16 +69,17 @@ suggests for a new key does.
 
 ## The keys of your queues
 
-A queue of yours under a customer managed key: name the key beside its `arn` (`kms_key_arn`). In a CDK app it
-comes with the queue, if the CDK knows it. SQS then uses it for our roles that receive there
-(`kms:Decrypt`) or send there (`kms:GenerateDataKey` too), and no role can use it in another way. A queue
-under `alias/aws/sqs`, or under none, needs nothing.
+A queue of yours under a customer managed key: name the key beside its `arn` (`kms_key_arn`). In a
+CDK app it comes with the queue, if the CDK knows it. SQS then uses it for our roles that receive
+there (`kms:Decrypt`) or send there (`kms:GenerateDataKey` too), and no role can use it in another
+way. A queue under `alias/aws/sqs`, or under none, needs nothing.
 
-- The app needs a `kms_key_arn` too: what leaves the queue waits in its tables, its bucket and its parking lot.
-  It may be the same key.
-- A letter in the DLQ stays under the key of the main queue, because SQS does not encrypt anew what it moves.
-  Name both. If the main queue's key is disabled, its letters cannot be read.
-- The policy of the key has to let IAM policies of your account decide; `dlq doctor` says whether it does.
+- The app needs a `kms_key_arn` too: what leaves the queue waits in its tables, its bucket and its
+  parking lot. It may be the same key.
+- A letter in the DLQ stays under the key of the main queue, because SQS does not encrypt anew what
+  it moves. Name both. If the main queue's key is disabled, its letters cannot be read.
+- The policy of the key has to let IAM policies of your account decide. `dlq doctor` says whether it
+  does, and names each key of a queue that the pipeline does not know.
 - People on call reach the first ten such keys by their ARNs, and each further one by its tag
   `deadletter:app`, whose value is the app's name.
 - With a DLQ that queues outside the app share, their keys cannot be named: one such letter makes a

@@ -107,6 +107,8 @@ class PipelineRegistration(Construct):
                     "pipeline": cdk.Stack.of(self).stack_name,
                     "queues": cdk.Stack.of(queues).stack_name,
                 },
+                # For `dlq doctor`: what the key of a queue is, only SQS may know.
+                "keys": list(queues.keys),
                 **({"consumer_function": function} if function else {}),
             }
         )

@@ -35,7 +35,8 @@ class DeployedPipeline:
     the seconds between the runs of each DLQ with a schedule, and `memory` the redriver's MB;
     `terms` is what the pipeline allows in a rule, `pipeline` all its settings. `replay_machine`
     and `consumer_function` are ARNs, empty without one. `stacks` are the names of the stacks that
-    hold the `pipeline` and its `queues`.
+    hold the `pipeline` and its `queues`. `keys` are the customer keys that its functions may use,
+    None if the deployment does not say.
     """
 
     name: str
@@ -54,6 +55,7 @@ class DeployedPipeline:
     stacks: Mapping[str, str] = field(default_factory=dict)
     every: Mapping[str, int] = field(default_factory=lambda: {MAIN_DLQ: MINUTE})
     memory: int = 512
+    keys: Sequence[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +166,8 @@ def _fits(kind: Any, value: object) -> bool:
             return isinstance(value, bool)
         case "int":
             return isinstance(value, int) and not isinstance(value, bool)
+        case "Sequence[str] | None":
+            return isinstance(value, list) and all(isinstance(text, str) for text in value)
         case "Mapping[str, Any]":
             return isinstance(value, dict)
         case "Mapping[str, int]":

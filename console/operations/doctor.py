@@ -72,6 +72,7 @@ def examine_pipeline(session: Session, name: str | None, *, account: bool) -> Ex
         consumer=consumer,
         drained=pipeline.dlq_url.rpartition("/")[2],
         dispatcher=f"{pipeline_prefix(app.name, pipeline.name)}consumer",
+        granted=pipeline.keys,
     )
 
 
@@ -89,6 +90,7 @@ def _examine(
     consumer: str = "",
     drained: str = "",
     dispatcher: str = "",
+    granted: Sequence[str] | None = None,
 ) -> Examination:
     aws, unchecked = session.aws, dict[str, str]()
     # Made before there are threads.
@@ -142,6 +144,7 @@ def _examine(
             ],
             topic=topic,
             drained=drained,
+            granted=granted,
         )
     return Examination(
         account=aws.account,
@@ -237,7 +240,9 @@ def _key(kms: Any, key: str) -> EncryptionKey:
     import json
 
     text = kms.get_key_policy(KeyId=about["KeyId"], PolicyName="default")["Policy"]
-    return EncryptionKey(key, bool(about.get("Enabled", True)), json.loads(text))
+    return EncryptionKey(
+        key, bool(about.get("Enabled", True)), json.loads(text), str(about.get("Arn", ""))
+    )
 
 
 def _alarms(cloudwatch: CloudWatchClient, queues: Iterable[str]) -> Sequence[QueueAlarm]:

@@ -83,11 +83,14 @@ class QueueAlarm:
 
 @dataclass(frozen=True, slots=True)
 class EncryptionKey:
-    """A customer's KMS key. `policy` is None if it could not be read."""
+    """A customer's KMS key. `policy` is None if it could not be read; `arn` is empty for a key of
+    AWS, which needs no grant.
+    """
 
     id: str
     enabled: bool
     policy: Mapping[str, Any] | None = None
+    arn: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +101,8 @@ class Examined:
     `consumers` by function name, `keys` by the id that a queue names. `uses` are other services
     that send what they could not deliver to this DLQ. `topic` is the app's topic for alarms, and
     `drained` the name of the queue that its redriver drains; empty without an app.
-    With an app, the first of `mains` is that of the pipeline.
+    With an app, the first of `mains` is that of the pipeline, and `granted` are the ARNs of the
+    keys that its functions may use; None if that is unknown.
     """
 
     mains: Sequence[DeployedQueue]
@@ -111,6 +115,7 @@ class Examined:
     uses: Sequence[str] = ()
     topic: str = ""
     drained: str = ""
+    granted: Sequence[str] | None = None
 
 
 def findings(facts: Examined) -> Sequence[QueueFault]:
@@ -358,6 +363,19 @@ def _key(queue: DeployedQueue, key: EncryptionKey, facts: Examined) -> Iterator[
             ERROR, "key grants", queue.name,
             f"its key {key.id} is disabled: no message can be sent or received",
             f"aws kms enable-key --key-id {quote(key.id)} --region {facts.region}",
+        )  # fmt: skip
+    if facts.granted is not None and key.arn and key.arn not in facts.granted:
+        setting = "dlq" if queue is facts.dlq else "main_queue"
+        remedy = (
+            f"name it in the settings ({setting}.kms_key_arn) and deploy"
+            if queue in (facts.dlq, *facts.mains[:1])
+            else "give this queue a DLQ of its own"
+        )
+        yield QueueFault(
+            ERROR, "key grants", queue.name,
+            f"the pipeline does not know its key {key.id}: no function of the pipeline may use "
+            f"it, and what was sent to the queue stays under it in the DLQ too; {remedy}",
+            None,
         )  # fmt: skip
     if key.policy is not None and not _lets_iam_decide(key.policy):
         yield QueueFault(

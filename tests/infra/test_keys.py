@@ -186,7 +186,13 @@ def test_the_key_of_a_queue_of_the_cdk_comes_with_the_queue() -> None:
         stack, "Dlq", queue_arn=ARN.format("sqs", "their-dlq"), key_arn=DLQ_KEY
     )
     settings = brought.settings(
-        "Orders", None, main_queue=main, dlq=dlq, consumer=None, consumer_mapping=None
+        "Orders",
+        None,
+        main_queue=main,
+        dlq=dlq,
+        consumer=None,
+        consumer_mapping=None,
+        consumer_library=None,
     )
     with pytest.raises(Refused, match='kms_key_arn is "the key of the queue"; allowed: nothing'):
         Queues(stack, "Refused", settings=settings)

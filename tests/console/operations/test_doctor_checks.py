@@ -112,6 +112,9 @@ FAULTS: list[tuple[str, str, dict[str, Any]]] = [
      {**dlq(encryption="k"), "keys": {"k": EncryptionKey("k", False, OWN_KEY)}}),
     ("WARNING", "key grants",
      {**dlq(encryption="k"), "keys": {"k": EncryptionKey("k", True, CLOSED_KEY)}}),
+    ("ERROR", "key grants",
+     {**dlq(encryption="k"), "keys": {"k": EncryptionKey("k", True, OWN_KEY, "arn:k")},
+      "granted": ["arn:other"]}),
     ("WARNING", "silent alarm", alarm(actions=())),
     ("WARNING", "silent alarm", alarm(enabled=False)),
     ("WARNING", "no alarm", {"alarms": ()}),
@@ -122,6 +125,21 @@ def test_healthy_queues_have_no_finding() -> None:
     assert findings(HEALTHY) == []
     own_key = {"keys": {"k": EncryptionKey("k", True, OWN_KEY)}}
     assert findings(replace(HEALTHY, **dlq(encryption="k"), **own_key)) == []
+    known = {"keys": {"k": EncryptionKey("k", True, OWN_KEY, "arn:k")}}
+    for granted in (None, ["arn:k"]):
+        keyed = replace(HEALTHY, **dlq(encryption="k"), **known, granted=granted)
+        assert findings(keyed) == []
+
+
+def test_a_key_that_the_pipeline_does_not_know_is_named_with_its_remedy() -> None:
+    other = queue("b", dlq_arn=DLQ.arn, max_receive_count=5, encryption="k")
+    known = {"keys": {"k": EncryptionKey("k", True, OWN_KEY, "arn:k")}, "granted": []}
+    for mains, remedy in (
+        ((replace(MAIN, encryption="k"),), "name it in the settings (main_queue.kms_key_arn)"),
+        ((MAIN, other), "give this queue a DLQ of its own"),
+    ):
+        said = [each.says for each in findings(replace(HEALTHY, mains=mains, **known))]
+        assert any(remedy in text for text in said)
 
 
 @pytest.mark.parametrize(("level", "check", "fault"), FAULTS)
