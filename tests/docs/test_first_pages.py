@@ -14,7 +14,9 @@ from tests.console.command_lines import parse, takes_options
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 ADOPT = (ROOT / "docs" / "before-you-adopt.md").read_text()
-FIRST = ("README.md", *(f"docs/{name}.md" for name in ("before-you-adopt", "install", "tutorial")))
+OPERATE = (ROOT / "docs" / "operate.md").read_text()
+PAGES = ("before-you-adopt", "install", "tutorial", "operate")
+FIRST = ("README.md", *(f"docs/{name}.md" for name in PAGES))
 
 FENCE = re.compile(r"^```(?P<kind>[^\n]*)\n(?P<text>.*?)^```$", re.M | re.S)
 
@@ -52,12 +54,11 @@ def test_a_link_leads_to_something(page: str, target: str) -> None:
         assert anchor in anchors(file), target
 
 
-@pytest.mark.parametrize("command", sorted(typed(README) | typed(ADOPT)))
+@pytest.mark.parametrize("command", sorted(typed(README) | typed(ADOPT) | typed(OPERATE)))
 def test_a_command_is_one_that_dlq_takes(command: str) -> None:
-    if re.fullmatch(r"dlq [a-z ]+", command):
-        # Named and not typed: what it takes is left out.
-        assert takes_options(command)
-    else:
+    # Named and not typed: what it takes is left out.
+    is_named = re.fullmatch(r"dlq [a-z ]+", command) is not None and takes_options(command)
+    if not is_named:
         parse(command)
 
 

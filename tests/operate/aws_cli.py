@@ -25,7 +25,8 @@ def main(words: Sequence[str]) -> int:
     service, operation, *rest = words
     if (service, operation) == ("s3", "rm"):
         return empty_bucket(rest)
-    client = boto3.client(service)  # type: ignore[call-overload]  # any service
+    # The AWS CLI calls the operations of S3 so, beside its own commands.
+    client = boto3.client("s3" if service == "s3api" else service)  # type: ignore[call-overload]  # any
     if operation == "wait":
         waiter, *rest = rest
         options = values(rest, client.meta.service_model, None)

@@ -96,7 +96,7 @@ def nothing_is_replaced(team: PlatformTeam, output: str) -> None:
         "AWS::Lambda::Function"
     }
     assert not [line for line in changes if line.startswith("[-]")], output
-    assert "replace" not in output, output
+    assert not [line for line in changes if "replace" in line], output
     still_works(team, output)
 
 
@@ -164,7 +164,7 @@ AFTER: dict[tuple[str, int], Hook] = {
     ("Roll back", 0): nothing_is_replaced,
     ("Restore from a backup", 1): still_works,
     ("Restore from a backup", 2): table_is_whole,
-    ("Remove a pipeline", 1): legacy_is_as_it_was,
+    ("Remove a pipeline", 2): legacy_is_as_it_was,
     ("Destroy", 0): only_data_is_left,
     ("Deploy again over what stayed", 0): stacks_are_protected,
     ("Uninstall", 0): letters_have_left,
