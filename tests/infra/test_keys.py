@@ -13,6 +13,7 @@ import aws_cdk as cdk
 import pytest
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sqs as sqs
+from constructs import Construct
 from ministack.core.iam_evaluator import (
     EvalContext,
     ParsedStatement,
@@ -186,7 +187,7 @@ def test_the_key_of_a_queue_of_the_cdk_comes_with_the_queue() -> None:
         stack, "Dlq", queue_arn=ARN.format("sqs", "their-dlq"), key_arn=DLQ_KEY
     )
     settings = brought.settings(
-        "Orders",
+        Construct(stack, "Orders"),
         None,
         main_queue=main,
         dlq=dlq,
