@@ -93,7 +93,7 @@ class LetterGroup:
     letters: Annotated[int, "how many"]
     is_at_least: Annotated[bool, "whether it may have more, because not all were read"]
     first_seen: Annotated[datetime | None, "first failure of its oldest letter"]
-    last_seen: Annotated[datetime | None, "its last failure"]
+    last_seen: Annotated[datetime | None, "its last failure, to five minutes"]
     trend: Annotated[
         str,
         "`rising` or `falling` if the last ten minutes brought over 20 % more or fewer new letters"

@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.table import plain
 from deadletter.contract import CAUSE_SHARDS, CAUSES, Reason, cause_partition
-from deadletter.failure.cause_index import CauseEntry, entry_from_item
+from deadletter.failure.cause_index import SEEN_WITHIN, CauseEntry, entry_from_item
 from deadletter.failure.classify import diagnose
 from deadletter.failure.failure import Category, Failure
 from deadletter.failure.fate import GIVEN_BACK, Fate
@@ -295,11 +295,12 @@ def test_a_failing_letter_is_in_the_index_under_its_last_cause(
     aws: Aws, ledger: DynamoDBLedger
 ) -> None:
     ledger.failed("a", ONE, ABOUT)
-    later = replace(ONE, at=ONE.at + 60, attempt=1, fingerprint="f2", http_status=None)
+    later = replace(ONE, at=ONE.at + 700, attempt=1, fingerprint="f2", http_status=None)
     ledger.failed("a", later, ABOUT)
     [entry] = entries(aws)
     assert (entry.origin, entry.fingerprint, entry.attempt) == ("a", "f2", 1)
-    assert (entry.first_at, entry.seen) == (ONE.at, ONE.at + 60)
+    # To five minutes: an entry that stays the same costs nothing.
+    assert (entry.first_at, entry.seen) == (ONE.at, 1_800_000_600)
     assert (entry.category, entry.error_type, entry.words) == (
         "integration",
         "HTTPError",
@@ -315,14 +316,14 @@ def test_a_receive_that_was_given_back_keeps_the_cause_of_the_failure_before(
     aws: Aws, ledger: DynamoDBLedger
 ) -> None:
     given_back = replace(
-        ONE, at=ONE.at + 9, error_type=str(Fate.REFUSED), message=GIVEN_BACK, fingerprint=""
+        ONE, at=ONE.at + 309, error_type=str(Fate.REFUSED), message=GIVEN_BACK, fingerprint=""
     )
     ledger.failed("b", given_back, ABOUT)
     ledger.failed("a", ONE, ABOUT)
     ledger.failed("a", given_back, ABOUT)
     by_origin = {entry.origin: entry for entry in entries(aws)}
     assert by_origin["a"].fingerprint == ONE.fingerprint
-    assert (by_origin["a"].words, by_origin["a"].seen) == (ONE.message, given_back.at)
+    assert (by_origin["a"].words, by_origin["a"].seen) == (ONE.message, 1_800_000_300)
     assert (by_origin["b"].fingerprint, by_origin["b"].words) == ("", "")
 
 
@@ -375,7 +376,7 @@ def test_a_parked_letter_says_when_why_and_by_which_rule(aws: Aws, ledger: Dynam
     assert (row.parked_as, row.outcome_in(2)) == (Reason.PERMANENT, "parked")
 
 
-def test_the_index_costs_a_unit_for_the_same_cause_two_for_another_and_one_at_the_end() -> None:
+def test_the_index_costs_a_unit_in_five_minutes_two_for_another_cause_and_one_at_the_end() -> None:
     """AWS: "the total provisioned throughput cost for a write consists of the sum of write
     capacity units consumed by writing to the base table and those consumed by updating the
     global secondary indexes": none if nothing projected changes, one if it does, two if the
@@ -391,8 +392,10 @@ def test_the_index_costs_a_unit_for_the_same_cause_two_for_another_and_one_at_th
         return int((dynamodb.consumed - before).write_units - write_units(size_of_item(item)))
 
     first, same, other = longest(0, 1), longest(0, 2), replace(longest(1, 1), fingerprint="f2")
+    later = replace(same, at=same.at + SEEN_WITHIN)
     assert index_units(lambda: ledger.failed("a" * 100, first, LARGEST_ABOUT)) == 1
-    assert index_units(lambda: ledger.failed("a" * 100, same, LARGEST_ABOUT)) == 1
+    assert index_units(lambda: ledger.failed("a" * 100, same, LARGEST_ABOUT)) == 0
+    assert index_units(lambda: ledger.failed("a" * 100, later, LARGEST_ABOUT)) == 1
     assert index_units(lambda: ledger.failed("a" * 100, other, LARGEST_ABOUT)) == 2
     assert index_units(lambda: ledger.recovered("a" * 100, 2, 1.0)) == 1
     # Once out of the index, writes to the row cost nothing there.
@@ -426,16 +429,18 @@ def longest(attempt: int, receive: int) -> Failure:
     )
 
 
-def test_a_failure_is_one_write_and_no_read_and_a_row_ends_at_a_few_kilobytes() -> None:
+def test_a_failure_is_one_write_and_a_row_ends_at_a_few_kilobytes() -> None:
     dynamodb: Any = MemoryDynamoDB(lambda: 0.0)
     ledger = ledger_on(dynamodb, lambda: 0.0)
     dearest = 0.0
     for attempt in range(40):
         for receive in range(1, 6):
             before = dynamodb.consumed
-            ledger.failed("a", longest(attempt, receive), LARGEST_ABOUT)
+            unlike = replace(longest(attempt, receive), http_status=500 + receive)
+            ledger.failed("a", unlike, LARGEST_ABOUT)
             cost = dynamodb.consumed - before
-            assert (cost.write_requests, cost.read_units) == (1, 0)
+            assert cost.write_requests == 1
+            assert receive > RECEIVES or cost.read_units == 0
             dearest = max(dearest, cost.write_units)
     row = ledger.rows(["a"])["a"]
     assert len(row.failures) == LIVES * RECEIVES
@@ -443,12 +448,102 @@ def test_a_failure_is_one_write_and_no_read_and_a_row_ends_at_a_few_kilobytes() 
     assert {failure.attempt for failure in row.failures} == set(range(40 - LIVES, 40))
     # Ten for the row, one for the index.
     assert dearest <= 11
-    usual = dynamodb.consumed
+
+
+# Most messages fail alike at each receive.
+
+
+def alike(receive: int, **changes: Any) -> Failure:
+    """The same failure at a receive of the first life, ten seconds after the one before."""
+    at = ONE.at + 10 * receive
+    one = replace(ONE, at=at, receive=receive, request_id=f"r{receive}", dependency_down=False)
+    return replace(one, **changes)
+
+
+def test_a_life_of_five_receives_that_fail_alike_is_two_writes() -> None:
+    dynamodb: Any = MemoryDynamoDB(lambda: 0.0)
+    ledger = ledger_on(dynamodb, lambda: 0.0)
     for attempt in range(3):
+        before = dynamodb.consumed
         for receive in range(1, 6):
-            one = replace(ONE, attempt=attempt, receive=receive, dependency_down=False)
-            ledger.failed("b", one, ABOUT)
-    assert (dynamodb.consumed - usual).write_units <= 15 * (2 + 1)
+            ledger.failed("b", alike(receive, attempt=attempt), ABOUT)
+        cost = dynamodb.consumed - before
+        assert cost.write_requests == 2
+        # Half a unit for each other receive: it needs no newest answer.
+        assert cost.read_units == 3 * 0.5
+        # The first failure of a life changes the index's entry, its second does not.
+        assert cost.write_units <= 2 * 2 + 1
+    row = ledger.rows(["b"])["b"]
+    kept = sorted((failure.attempt, failure.receive) for failure in row.failures)
+    assert kept == [(0, 1), (0, 2), (1, 1), (1, 2), (2, 1), (2, 2)]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"fingerprint": "f2"},
+        {"message": "other words"},
+        {"http_status": None},
+        {"dependency_down": True},
+        {"attempt": 1},
+        {"error_type": str(Fate.REFUSED), "message": GIVEN_BACK, "fingerprint": ""},
+        # The index would say that the letter no longer fails.
+        {"at": ONE.at + 30 + SEEN_WITHIN},
+    ],
+)
+def test_a_receive_that_says_something_new_is_written(
+    ledger: DynamoDBLedger, changes: dict[str, Any]
+) -> None:
+    for receive in (1, 2):
+        ledger.failed("a", alike(receive), ABOUT)
+    last = alike(3, **changes)
+    ledger.failed("a", last, ABOUT)
+    assert last in ledger.rows(["a"])["a"].failures
+
+
+def test_a_failure_like_the_one_before_the_last_is_written_because_the_last_was_another(
+    ledger: DynamoDBLedger,
+) -> None:
+    failures = [alike(1), alike(2, fingerprint="f2"), alike(3)]
+    for failure in failures:
+        ledger.failed("a", failure, ABOUT)
+    assert ledger.rows(["a"])["a"].last == failures[-1]
+
+
+def test_a_letter_that_left_the_index_and_fails_again_is_written(
+    aws: Aws, ledger: DynamoDBLedger
+) -> None:
+    for receive in (1, 2):
+        ledger.failed("a", alike(receive), ABOUT)
+    ledger.leave_index("a")
+    ledger.failed("a", alike(3), ABOUT)
+    assert len(entries(aws)) == 1
+
+
+def test_a_letter_that_lost_its_endpoint_with_new_settings_is_written(
+    aws: Aws, ledger: DynamoDBLedger
+) -> None:
+    for receive in (1, 2):
+        ledger.failed("a", alike(receive), ABOUT)
+    ledger.failed("a", alike(3), replace(ABOUT, endpoint=""))
+    [entry] = entries(aws)
+    assert entry.about.endpoint == ""
+
+
+def test_a_failure_is_written_where_the_row_cannot_be_read() -> None:
+    dynamodb: Any = MemoryDynamoDB(lambda: 0.0)
+    ledger = ledger_on(dynamodb, lambda: 0.0)
+    for receive in (1, 2):
+        ledger.failed("a", alike(receive), ABOUT)
+    read = dynamodb.batch_get_item
+
+    def refused(**_: Any) -> Any:
+        raise client_error("BatchGetItem", "ProvisionedThroughputExceededException", "slow down")
+
+    dynamodb.batch_get_item = refused
+    ledger.failed("a", alike(3), ABOUT)
+    dynamodb.batch_get_item = read
+    assert alike(3) in ledger.rows(["a"])["a"].failures
 
 
 def test_a_pipeline_with_more_lives_to_poison_keeps_more_of_them() -> None:

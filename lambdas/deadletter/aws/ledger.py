@@ -21,6 +21,7 @@ from deadletter.failure.ledger import (
     LIVES,
     NO_COUNTS,
     PARKED,
+    RECEIVES,
     AboutLetter,
     LedgerRow,
     LedgerUnavailable,
@@ -113,19 +114,47 @@ class DynamoDBLedger:
         # Only a consumer writes failures.
         from deadletter.failure.cause_index import entry_change
 
-        # Unconditional: this failure happened, whatever the row says.
         tried = {"tried": failure.attempt} if uses_attempt(failure) else {}
         entry = entry_change(self._pipeline, origin, failure, about)
-        slots = {slot(failure, self._lives): _item(failure), "ttl": self._expires()}
+        name, item = slot(failure, self._lives), _item(failure)
+        facts = {**tried, **_without_floats(entry.sets)}
+        if failure.receive > RECEIVES and self._knows(origin, name, item, facts, entry.removes):
+            return
+        # Unconditional: this failure happened, whatever the row says.
         try:
             self._table.change(
                 self._key(origin),
-                {**slots, **tried, **_without_floats(entry.sets)},
+                {name: item, "ttl": self._expires(), **facts},
                 keeps=_without_floats(entry.keeps),
                 removes=entry.removes,
             )
         except AWS_ERRORS as error:
             raise RecordsUnavailable(self._refusal(error)) from error
+
+    def _knows(
+        self,
+        origin: str,
+        name: str,
+        failure: Mapping[str, Any],
+        facts: Mapping[str, Any],
+        removes: Sequence[str],
+    ) -> bool:
+        """Whether the row has this failure of an earlier receive of this life.
+
+        Most messages fail alike at each receive, and a read costs a tenth of the write and of its
+        copy in the index. A stale read only lets the failure be written again.
+        """
+        key = self._key(origin)
+        try:
+            row = self._table.get_many([key], ConsistentRead=False).get(key, {})
+        except _ERRORS:
+            return False
+        is_same = _of_any_receive(row.get(name) or {}) == _of_any_receive(failure)
+        return (
+            is_same
+            and all(row.get(fact) == value for fact, value in facts.items())
+            and not any(fact in row for fact in removes)
+        )
 
     def recovered(
         self, origin: str, attempt: int, at: float, how: Recovery = Recovery.PROCESSED
@@ -268,6 +297,14 @@ def _parking(at: float, reason: str) -> dict[str, Any]:
 def _item(failure: Failure) -> dict[str, Any]:
     """The failure as DynamoDB stores it."""
     return _without_floats(failure.to_data())
+
+
+def _of_any_receive(failure: Mapping[str, Any]) -> dict[str, Any]:
+    """What a stored failure says of its life, and not of the one receive."""
+    return {name: value for name, value in failure.items() if name not in _OF_ONE_RECEIVE}
+
+
+_OF_ONE_RECEIVE = ("at", "receive", "request_id")
 
 
 def _without_floats(data: Mapping[str, Any]) -> dict[str, Any]:

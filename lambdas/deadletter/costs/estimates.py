@@ -120,8 +120,12 @@ RECEIVES = 5
 """Receives of a message before it dies, by default."""
 CLAIMED_WRITES = 2.0
 """Write units for a message that succeeds at once: it is claimed, and done."""
-FAILURE_WRITES, FAILURE_CLAIM_WRITES = 2.0, 2.0
-"""Write units of one failure: its row with the entry of the index; the claim, and its end."""
+CLAIM_WRITES = 2.0
+"""Write units of the claims of one failure: it is claimed, and given back."""
+LIFE_WRITES, LIFE_READS = 4.0, 1.5
+"""Units of the ledger for a life of five receives that fail alike: the first failure with its entry
+of the index, the second, in half of the lives one more with its entry; and a look at the row at
+each receive from the third on."""
 RECOVERY_WRITES = 2.0
 """Write units of a letter that was processed: its row says so and leaves the index."""
 REPLAYED_WRITES, REPLAYED_REQUESTS = 7.5, 0.45
@@ -130,14 +134,16 @@ REPLAYED_WRITES, REPLAYED_REQUESTS = 7.5, 0.45
 
 def million_letters() -> Mapping[str, Usage]:
     """What a million letters use, by what happens to them."""
-    dead = RECEIVES * (FAILURE_WRITES + FAILURE_CLAIM_WRITES)
+    dead = Usage(
+        {Price.WRITE_UNIT: LIFE_WRITES + RECEIVES * CLAIM_WRITES, Price.READ_UNIT: LIFE_READS}
+    )
     back = RECOVERY_WRITES + CLAIMED_WRITES
     without_ledger = Usage({Price.READ_UNIT: -LEDGER_READS})
     each = {
         "brought back, consumer without the library": MOVED + without_ledger,
         "brought back, consumer with the library": MOVED,
         "the library: messages that succeed at once": Usage({Price.WRITE_UNIT: CLAIMED_WRITES}),
-        "the library: messages that die after five receives": Usage({Price.WRITE_UNIT: dead}),
+        "the library: messages that die after five receives": dead,
         "the library: letters that succeed once brought back": Usage({Price.WRITE_UNIT: back}),
         "replayed by a run": Usage(
             {Price.WRITE_UNIT: REPLAYED_WRITES, Price.SQS_REQUEST: REPLAYED_REQUESTS}

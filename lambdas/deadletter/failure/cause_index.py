@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
 
-from deadletter.contract import CAUSE_SHARDS, CAUSES, cause_partition
+from deadletter.contract import CAUSE_SHARDS, CAUSES, MINUTE, cause_partition
 from deadletter.failure.failure import Blame, Category, Failure, blame_of_status
 from deadletter.failure.fate import was_tried
 from deadletter.failure.ledger import NOTHING_KNOWN, AboutLetter, about_from_item
@@ -23,6 +23,11 @@ LARGEST_ENTRY = 1_000
 LONGEST_WORDS = 200
 LONGEST_ENDPOINT = 200
 """Bytes of the redacted message, and of the key of a circuit, in an entry."""
+
+SEEN_WITHIN = 5 * MINUTE
+"""Seconds to which an entry knows when its letter failed last. An entry that stays the same costs
+nothing: most receives of one life fall into one of these steps, and fail alike. The row has the
+exact times."""
 
 NO_FINGERPRINT = "-"
 """The fingerprint of a failure that has none: an index holds no empty key."""
@@ -41,8 +46,9 @@ _KEYS_AND_NUMBERS = 300
 class CauseEntry:
     """What the index says of one failing letter.
 
-    `fingerprint` is empty if its last failure has none; `seen` and `first_at` are epoch seconds
-    of the last failure and of the first one; `attempt` is the life that the last one ended;
+    `fingerprint` is empty if its last failure has none; `first_at` are the epoch seconds of the
+    first failure, and `seen` those of the last one, rounded down to SEEN_WITHIN; `attempt` is the
+    life that the last one ended;
     `judged` is who was to blame, None in an entry without it.
     """
 
@@ -96,7 +102,7 @@ def entry_change(
     missing = tuple(name for name in facts if name not in known)
     always: dict[str, Any] = {
         CAUSES.partition: cause_partition(pipeline, shard_of(origin)),
-        "seen": failure.at,
+        "seen": int(failure.at // SEEN_WITHIN) * SEEN_WITHIN,
     }
     first: dict[str, Any] = {"first_at": failure.at}
     if about is not None and about.trace:
@@ -145,11 +151,13 @@ def entry_from_item(item: Mapping[str, Any]) -> CauseEntry | None:
     """The entry in an item of the index, as plain data; None if it is malformed."""
     try:
         status, fingerprint = item.get("http_status"), str(item[str(CAUSES.sort)])
+        seen = float(item["seen"])
+        first_at = float(item.get("first_at", seen))
         return CauseEntry(
             origin=str(item["pk"]).split("#", 2)[2],
             fingerprint="" if fingerprint == NO_FINGERPRINT else fingerprint,
-            seen=float(item["seen"]),
-            first_at=float(item.get("first_at", item["seen"])),
+            seen=max(seen, first_at),
+            first_at=first_at,
             category=str(Category(item["category"])) if "category" in item else "",
             error_type=str(item.get("error_type", "")),
             words=str(item.get("words", "")),

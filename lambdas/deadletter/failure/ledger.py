@@ -23,8 +23,8 @@ RECEIVES = 2
 
 DynamoDB charges a write by the KB of the whole row, and each failure is a write: sixteen
 failures of at most 0.5 KB, mostly 0.3, stay around 6 KB with what the row keeps once. Eight
-lives are one more than the default policy allows; of a life the last receives are kept, which
-mostly fail as the ones before them.
+lives are one more than the default policy allows; of a life the last receives are kept that
+failed unlike the ones before them, and its first ones.
 """
 
 _NUMBERS = (int, float, Decimal)
