@@ -56,6 +56,7 @@ class RedriverFunction(Construct):
         storage.grant_move_letters(permissions, settings.name)
         storage.grant_circuits(permissions, settings.name, writes=True)
         storage.grant_bodies(permissions, settings.name, writes=True)
+        storage.grant_find_bodies(permissions, settings.name)
         grant_invoke(permissions, "Router", function_arn(app, settings.name, "route"))
         if settings.drain.shards != 1:
             # The other shards of a drain are runs of this function, and so is the next one.

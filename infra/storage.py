@@ -369,6 +369,11 @@ class Storage(Construct):
             "Bodies", ["s3:GetObject", *write, "s3:DeleteObject"], [self.bodies(pipeline)]
         )
 
+    def grant_find_bodies(self, permissions: Permissions, pipeline: str) -> None:
+        """List the bodies of one pipeline, to find those that no letter has any more."""
+        condition = {"StringLike": {"s3:prefix": [body_object(pipeline, ANY)]}}
+        permissions.allow("BodiesFolder", ["s3:ListBucket"], [self._bucket_arn], condition)
+
     def acknowledge_replays(self, construct: IConstruct, pipeline: str) -> None:
         """Say why a role of `construct` names the folder of a pipeline's replay runs."""
         folder = f"arn:<AWS::Partition>:s3:::{self._app.app}-letters-<AWS::AccountId>-<AWS::Region>"
@@ -546,8 +551,8 @@ class Storage(Construct):
             lifecycle_rules=[
                 s3.LifecycleRule(
                     prefix=BODIES,
-                    # No expiration: a letter may wait for longer than expected, and the
-                    # few bodies without an item cost cents.
+                    # No expiration: a letter may wait for longer than expected. The redriver
+                    # deletes bodies that no letter has any more.
                     abort_incomplete_multipart_upload_after=cdk.Duration.days(1),
                 ),
                 # Lists of letters and reports. A run ends within a week, and has no body here

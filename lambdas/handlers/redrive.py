@@ -5,7 +5,7 @@ from typing import Any
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from deadletter.aws.wiring.redrive import clients, redriver_for, report_lines
+from deadletter.aws.wiring.redrive import clients, redriver_for, report_lines, sweep_orphans
 from deadletter.contract import APP_DIMENSION, MAIN_DLQ
 from deadletter.redrive.redriver import run_as_asked
 from handlers.init import in_init, whereabouts
@@ -29,5 +29,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     report = run_as_asked(redriver, event, deadline)
     app = dimensions(report.pipeline)[APP_DIMENSION]
     write(report_lines(report, app, world().clock()))
+    if (orphans := sweep_orphans(*settings(), made, world(), event, deadline)) is not None:
+        logger.info("orphaned bodies deleted", extra={"orphans": orphans})
     logger.info("run ended", extra={"report": report.to_json()})
     return report.to_json()

@@ -73,6 +73,8 @@ GRANTED: dict[str, dict[str, set[str]]] = {
         "table Circuits": {"dynamodb:BatchGetItem", "dynamodb:UpdateItem"},
         # One object a letter.
         "bucket letters/waiting/orders/*": {"s3:GetObject", "s3:PutObject", "s3:DeleteObject"},
+        # Once a day, for bodies that no letter has any more.
+        "bucket letters": {"s3:ListBucket"},
         "function route": {"lambda:InvokeFunction"},
         # The other shards of a drain, and the next run.
         "function redrive": {"lambda:InvokeFunction"},

@@ -649,7 +649,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
             self._s3.delete_object(Bucket=self._bucket, Key=object_key)
         except AWS_ERRORS:
             self._bodies_refused += 1
-            # No item names the object any more, and the bucket's lifecycle deletes it.
+            # No item names the object any more: the redriver deletes it, weeks later.
             return
 
     def _register(self, lane: str) -> None:

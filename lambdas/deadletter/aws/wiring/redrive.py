@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 from deadletter.aws.clients import Clients, start_client, stepfunctions
 from deadletter.aws.clients import clients as clients_of_process
@@ -14,7 +15,7 @@ from deadletter.aws.lazily import lazily
 from deadletter.aws.run_start import LambdaRunStarter
 from deadletter.aws.wiring.parts.redriver_setup import redriver_setup_for
 from deadletter.aws.wiring.world import World, in_threads
-from deadletter.contract import MAIN_DLQ, PIPELINE, Transport
+from deadletter.contract import DAY, MAIN_DLQ, MINUTE, PIPELINE, Mode, Transport
 from deadletter.redrive.drain import OWNER
 from deadletter.redrive.in_parallel import InParallel
 from deadletter.redrive.redriver import Redriver
@@ -29,7 +30,10 @@ if TYPE_CHECKING:
     from deadletter.aws.wire.whereabouts import Whereabouts
     from deadletter.outage.executions import OutageExecutions
 
-__all__ = ["clients", "redriver_for", "report_lines"]
+__all__ = ["clients", "redriver_for", "report_lines", "sweep_orphans"]
+
+ORPHANS_MARGIN = 10.0
+"""Seconds before the end of a run in which no orphan is looked for."""
 
 
 def clients(
@@ -88,6 +92,42 @@ def redriver_for(
     # Told of letters that came back alone: most runs do without it, and its client.
     make = partial(_outcomes, pipeline, resources, clients, world, outages, tally.count)
     return Redriver(replace(setup, outcomes=lazily(make)))
+
+
+def sweep_orphans(
+    pipeline: Pipeline,
+    resources: Resources,
+    clients: Clients,
+    world: World,
+    event: Mapping[str, Any],
+    deadline: float,
+) -> int | None:
+    """Delete bodies in the bucket that no letter has any more, once a day after a run of the DLQ.
+
+    Returns how many; None if it is not the time. What can't be read or deleted today is there
+    tomorrow. In a FIFO pipeline the key of an item is not in the name of its body: they stay.
+    """
+    of_schedule = event.get("source", MAIN_DLQ) == MAIN_DLQ and not event.get("dry_run")
+    moves = pipeline.mode is not Mode.OBSERVE
+    if not of_schedule or not moves or pipeline.fifo or not resources.letters_bucket:
+        return None
+    # One minute of the day, which follows from the name: not the same for all pipelines.
+    if (world.clock() - crc32(pipeline.name.encode()) % DAY) % DAY >= MINUTE:
+        return None
+    from deadletter.aws.stored_bodies import S3StoredBodies
+    from deadletter.redrive.orphans import OrphansUnavailable, delete_orphans
+
+    bodies = S3StoredBodies(
+        clients.dynamodb,
+        resources.letters_table,
+        clients.s3,
+        resources.letters_bucket,
+        pipeline.name,
+    )
+    try:
+        return delete_orphans(bodies, world.clock, deadline - ORPHANS_MARGIN)
+    except OrphansUnavailable:
+        return 0
 
 
 def report_lines(report: Report, app: str, now: float) -> Iterator[str]:

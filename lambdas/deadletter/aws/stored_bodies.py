@@ -1,0 +1,69 @@
+"""The bodies of waiting letters in S3, and the items that name them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, refusal
+from deadletter.aws.table import DynamoDBTable
+from deadletter.contract import EDITED, Partition, body_object
+from deadletter.redrive.orphans import OrphansUnavailable, StoredBody
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_s3 import S3Client
+
+_NO_GROUP = "letter"
+"""Sort key of the item of a letter without a FIFO group."""
+
+
+class S3StoredBodies:
+    """The bodies of one pipeline that is not FIFO: there an item's key has the group in it."""
+
+    def __init__(
+        self, dynamodb: DynamoDBClient, table: str, s3: S3Client, bucket: str, pipeline: str
+    ) -> None:
+        self._table = DynamoDBTable(dynamodb, table)
+        self._s3 = s3
+        self._bucket = bucket
+        self._pipeline = pipeline
+        self._folder = body_object(pipeline, "")
+
+    def all(self) -> Iterator[StoredBody]:
+        after: Any = {}
+        while True:
+            try:
+                answer = self._s3.list_objects_v2(Bucket=self._bucket, Prefix=self._folder, **after)
+            except AWS_ERRORS as error:
+                raise OrphansUnavailable(refusal(error, "s3", self._bucket)) from error
+            for entry in answer.get("Contents", []):
+                name = entry["Key"]
+                yield StoredBody(name, self._copy_in(name), entry["LastModified"].timestamp())
+            if not answer.get("IsTruncated"):
+                return
+            after = {"ContinuationToken": answer["NextContinuationToken"]}
+
+    def named(self, bodies: Sequence[StoredBody]) -> Collection[str]:
+        keys = {(Partition.LETTER.of(self._pipeline, body.copy), _NO_GROUP) for body in bodies}
+        try:
+            items = self._table.get_many(sorted(keys))
+        except (*AWS_ERRORS, StillUnprocessed) as error:
+            raise OrphansUnavailable(refusal(error, "dynamodb", self._table.name)) from error
+        return {
+            str(item[name])
+            for item in items.values()
+            for name in ("object", "edit_object")
+            if name in item
+        }
+
+    def delete(self, name: str) -> None:
+        try:
+            self._s3.delete_object(Bucket=self._bucket, Key=name)
+        except AWS_ERRORS as error:
+            raise OrphansUnavailable(refusal(error, "s3", self._bucket)) from error
+
+    def _copy_in(self, name: str) -> str:
+        """The copy in a name: `waiting/<pipeline>/<copy>`, or `<copy>.<ms>.edit` of an edit."""
+        file = name.removeprefix(self._folder)
+        return file.split(".")[0] if file.endswith(EDITED) else file
