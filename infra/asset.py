@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 import aws_cdk as cdk
 import jsii
@@ -128,11 +129,21 @@ def wheels() -> dict[str, Path]:
 
 
 def code(scope: Construct) -> lambda_.Code:
-    """The asset, for a function in the stack of `scope`; named by a hash of its source.
+    """The asset, for the functions in the stack of `scope`; named by a hash of its source.
 
     Raises Refused if the wheels have not been fetched.
     """
-    bundled = cdk.Stack.of(scope).bundling_required
+    stack = cdk.Stack.of(scope)
+    # The CDK wants one asset a stack, and looks through it once.
+    if (made := _CODES.get(stack)) is None:
+        made = _CODES[stack] = _code(bundled=stack.bundling_required)
+    return made
+
+
+_CODES: WeakKeyDictionary[cdk.Stack, lambda_.Code] = WeakKeyDictionary()
+
+
+def _code(*, bundled: bool) -> lambda_.Code:
     packages = (files.LIBRARY, files.HANDLERS)
     source = fingerprint(*packages)
     return lambda_.Code.from_asset(

@@ -11,7 +11,7 @@ from deadletter.contract import Mode, Variable
 from .consumer_function import ConsumerFunction
 from .duration import MINUTE
 from .encryption import grant_key
-from .function import PythonFunction, function_arn, grant_invoke
+from .function import FunctionRole, PythonFunction, function_arn, grant_invoke
 from .names import Names
 from .permissions import Permissions, grant_put_events
 from .queues import Queues
@@ -44,7 +44,8 @@ class CircuitBreaker(Construct):
 
     Without a Lambda function that consumes (`consumer` is None), no consumer is paused. A
     canary then goes through the main queue, if the consumer uses the consumer library:
-    `sender` is the unique id of the role that sends it, else None.
+    `sender` is the unique id of the role that sends it, else None. The circuit function has the
+    watch's role, `keeper`.
     """
 
     state_machine: sfn.StateMachine
@@ -62,6 +63,7 @@ class CircuitBreaker(Construct):
         storage: Storage,
         queues: Queues,
         consumer: ConsumerFunction | None,
+        keeper: FunctionRole,
     ) -> None:
         super().__init__(scope, construct_id)
         self._settings, self._app = settings, app
@@ -71,11 +73,11 @@ class CircuitBreaker(Construct):
             consumer is None and settings.writes_ledger and settings.mode == Mode.ENFORCE
         )
         self.sender = None
-        self.circuit = self._circuit_function()
+        self.circuit = self._circuit_function(keeper)
         self.probe = self._probe_function()
         self.state_machine = self._state_machine()
 
-    def _circuit_function(self) -> lambda_.Function:
+    def _circuit_function(self, keeper: FunctionRole) -> lambda_.Function:
         consumer, storage = self._consumer, self._storage
         pauses = consumer is not None and bool(consumer.mapping_id)
         permissions = Permissions()
@@ -96,12 +98,11 @@ class CircuitBreaker(Construct):
             settings=self._settings,
             app=self._app,
             permissions=permissions,
-        )
-        function.add_variables(
-            {
+            role=keeper,
+            variables={
                 Variable.CIRCUITS_TABLE: storage.circuits.table_name,
                 **({Variable.CONSUMER_MAPPING: consumer.mapping_id} if consumer and pauses else {}),
-            }
+            },
         )
         return function.function
 
@@ -130,13 +131,11 @@ class CircuitBreaker(Construct):
             settings=settings,
             app=app,
             permissions=permissions,
-        )
-        function.add_variables(
-            {
+            variables={
                 Variable.CIRCUITS_TABLE: storage.circuits.table_name,
                 **({Variable.HEALTH_URL: health} if health else {}),
                 **(self._sources(consumer) if takes else {}),
-            }
+            },
         )
         if self._sends_canaries:
             self.sender = function.sender
@@ -177,9 +176,6 @@ class CircuitBreaker(Construct):
         grant_invoke(permissions, "Functions", *functions)
 
     def _state_machine(self) -> sfn.StateMachine:
-        permissions = Permissions()
-        functions = (self.circuit.function_arn, self.probe.function_arn)
-        grant_invoke(permissions, "Steps", *functions)
         return add_state_machine(
             self,
             name=self._names.circuit_breaker,
@@ -189,7 +185,6 @@ class CircuitBreaker(Construct):
                 "CircuitFunctionArn": self.circuit.function_arn,
                 "ProbeFunctionArn": self.probe.function_arn,
             },
-            permissions=permissions,
             app=self._app,
             because="what goes well is in the history, which is kept for 90 days, and in the"
             " functions' logs; the names of dependencies may say something of customers",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 
-import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
@@ -70,12 +69,9 @@ class DispatcherFunction(Construct):
             settings=settings,
             app=app,
             permissions=permissions,
-        )
-        acknowledge_secrets(function, app)
-        function.add_variables(
-            {
+            variables={
                 Variable.MAIN_URL: queues.main.url,
-                Variable.PARKING: cdk.Stack.of(self).to_json_string(
+                Variable.PARKING: json.dumps(
                     {name: queue.url for name, queue in queues.parking.items()}
                 ),
                 Variable.ENDPOINTS_TABLE: storage.endpoints.table_name,
@@ -90,8 +86,9 @@ class DispatcherFunction(Construct):
                         "secret_prefix": secret_prefix(app),
                     }
                 ),
-            }
+            },
         )
+        acknowledge_secrets(function, app)
         self.mapping = lambda_.EventSourceMapping(
             self,
             "Mapping",

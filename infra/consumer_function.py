@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import aws_cdk as cdk
-from aws_cdk import Aws
 
+from . import here
 from .consumer import DispatcherFunction
 from .function import function_arn
 from .permissions import Permissions
@@ -55,7 +55,7 @@ class ConsumerFunction:
         """
         if not self.mapping_id:
             return
-        home = f"arn:{Aws.PARTITION}:lambda:{Aws.REGION}:{Aws.ACCOUNT_ID}:event-source-mapping"
+        home = f"arn:{here.PARTITION}:lambda:{here.REGION}:{here.ACCOUNT_ID}:event-source-mapping"
         # By its id: calls about tags know no function to make a condition of.
         permissions.allow("Mapping", PAUSE_AND_RESUME, [f"{home}:{self.mapping_id}"])
 

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import aws_cdk as cdk
-from aws_cdk import Aws
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 from deadletter.contract import EVERY_PIPELINE, Metric, pipeline_prefix
 
+from . import here
 from .alarm_table import app_rows, rows
 from .dashboard_body import body_of
 from .dashboard_costs import shared_costs, tables
@@ -114,7 +114,7 @@ def dashboard_name(app: AppSettings, number: int = 1) -> str:
 
     Dashboards are the account's in all regions, and an app may be in several.
     """
-    return f"{app.app}-{Aws.REGION}" + (f"-{number}" if number > 1 else "")
+    return f"{app.app}-{here.REGION}" + (f"-{number}" if number > 1 else "")
 
 
 def _ringing(scope: Construct, app: AppSettings) -> Iterator[cloudwatch.IWidget]:

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from aws_cdk import Aws
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
+from . import here
 from .alarm_row import Row
 from .alarm_table import rows
 from .dashboard_metrics import OurMetrics
@@ -113,5 +113,5 @@ def graph(
 
 def alarm_called(scope: Construct, name: str) -> cloudwatch.IAlarm:
     """The alarm of this name: by name, because its stack comes later than the dashboard's."""
-    arn = f"arn:{Aws.PARTITION}:cloudwatch:{Aws.REGION}:{Aws.ACCOUNT_ID}:alarm:{name}"
+    arn = f"arn:{here.PARTITION}:cloudwatch:{here.REGION}:{here.ACCOUNT_ID}:alarm:{name}"
     return cloudwatch.Alarm.from_alarm_arn(scope, name, arn)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from aws_cdk import Aws
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
+from . import here
 from .permissions import Permissions
 from .settings import AppSettings
 
@@ -70,4 +70,4 @@ def _through(*services: str) -> dict[str, dict[str, list[str]]]:
 
 def calling(service: str) -> str:
     """The name that a service calls KMS by."""
-    return f"{service}.{Aws.REGION}.{Aws.URL_SUFFIX}"
+    return f"{service}.{here.REGION}.{here.URL_SUFFIX}"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from aws_cdk import Aws
 from constructs import IConstruct
 
+from . import here
 from .findings import acknowledge
 from .permissions import Permissions
 from .settings import AppSettings
@@ -17,7 +17,7 @@ def secret_prefix(app: AppSettings) -> str:
 
 def secrets_of_endpoints(app: AppSettings) -> str:
     """The pattern of all their ARNs."""
-    home = f"arn:{Aws.PARTITION}:secretsmanager:{Aws.REGION}:{Aws.ACCOUNT_ID}"
+    home = f"arn:{here.PARTITION}:secretsmanager:{here.REGION}:{here.ACCOUNT_ID}"
     return f"{home}:secret:{secret_prefix(app)}*"
 
 

@@ -7,13 +7,13 @@ at each first deployment. If the watch never starts, it rings about 18 minutes l
 from __future__ import annotations
 
 import aws_cdk as cdk
-from aws_cdk import Aws
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from deadletter.contract import NAMESPACE
 
+from . import here
 from .duration import MINUTE
 from .function import PythonFunction
 from .permissions import Permissions
@@ -78,7 +78,7 @@ class FirstHeartbeat(Construct):
         settings: PipelineSettings,
     ) -> None:
         super().__init__(scope, construct_id)
-        home = f"arn:{Aws.PARTITION}:lambda:{Aws.REGION}:{Aws.ACCOUNT_ID}:function"
+        home = f"arn:{here.PARTITION}:lambda:{here.REGION}:{here.ACCOUNT_ID}:function"
         cdk.CustomResource(
             self,
             "Resource",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from functools import cache
+from types import MappingProxyType
 
 import aws_cdk as cdk
-from aws_cdk import Aws
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
@@ -13,10 +15,10 @@ from constructs import Construct
 
 from deadletter.contract import Variable
 
-from . import asset, environment
+from . import asset, environment, here
 from .duration import MINUTE
 from .encryption import customer_key
-from .findings import acknowledge
+from .findings import acknowledge, acknowledge_each
 from .names import Names
 from .permissions import Permissions, grant_traces
 from .settings import AppSettings, PipelineSettings
@@ -35,13 +37,51 @@ RETENTION = {
 }
 
 
-class PythonFunction(Construct):
-    """One entry point of the asset, its role and its log group.
+_NEWEST = "the newest runtime that the tests run on and the wheels are chosen for"
 
-    The role is closed: it has `permissions`, its log group and traces, and no grant of the
-    CDK's adds to them. `sender` is the role's unique id, which SQS shows in the SenderId of
-    what the function sends. Without `settings` the function belongs to the whole app. One that
-    is started each minute begins no traces ($0.22 a month): it goes on with those of its caller.
+
+class FunctionRole:
+    """The role of a function, or of two that do much the same to the same things.
+
+    It is closed: it has the permissions that it was given, and no grant of the CDK's adds to
+    them. `sender` is its unique id, which SQS shows in the SenderId of what its functions send.
+    """
+
+    construct: iam.Role
+    role: iam.IRole
+    sender: str
+
+    def __init__(self, scope: Construct, construct_id: str, *, description: str) -> None:
+        self._permissions = Permissions()
+        self._document = iam.PolicyDocument()
+        role = iam.Role(
+            scope,
+            construct_id,
+            assumed_by=_lambda(),
+            description=description,
+            inline_policies={"Permissions": self._document},
+        )
+        # For findings that are accepted in what the role allows.
+        self.construct = role
+        self.sender = role.role_id
+        self.role = role.without_policy_updates()
+
+    def allow(self, permissions: Permissions) -> None:
+        """Add what the role may not do yet."""
+        added = permissions.beyond(self._permissions)
+        for grant in added:
+            self._permissions.allow(grant.sid, grant.actions, grant.resources, grant.conditions)
+        self._document.add_statements(
+            *(iam.PolicyStatement.from_json(grant.as_json()) for grant in added)
+        )
+
+
+class PythonFunction(Construct):
+    """One entry point of the asset, its log group, and its role unless it shares another's.
+
+    The role has `permissions`, the log group and traces. `sender` is the role's unique id.
+    Without `settings` the function belongs to the whole app. One that is started each minute
+    begins no traces ($0.22 a month): it goes on with those of its caller.
     """
 
     function: lambda_.Function
@@ -63,12 +103,15 @@ class PythonFunction(Construct):
         app: AppSettings,
         permissions: Permissions,
         begins_traces: bool = True,
+        variables: Mapping[str, str] = MappingProxyType({}),
+        role: FunctionRole | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
         self._settings = settings
         self._name = name
-        self._app = app
-        self._environment: dict[str, str] = {}
+        self._environment: dict[str, str] = {Variable.APP: app.app, **variables}
+        if settings:
+            self._environment[Variable.PIPELINE] = environment.pipeline(settings)
         self.log_group = logs.LogGroup(
             self,
             "Logs",
@@ -81,21 +124,9 @@ class PythonFunction(Construct):
         streams = [self.log_group.log_group_arn]
         permissions.allow("Logs", ["logs:CreateLogStream", "logs:PutLogEvents"], streams)
         grant_traces(permissions)
-        role = iam.Role(
-            self,
-            "Role",
-            assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
-            description=f"What {name} may do",
-            inline_policies={"Permissions": permissions.document()},
-        )
-        acknowledge(
-            role,
-            "AwsSolutions::AwsSolutions-IAM5[Resource::*]",
-            "Serverless::Serverless-LambdaStarPermissions",
-            because="the actions of X-Ray and CloudWatch, and listing streams, know no resources",
-        )
-        self.sender = role.role_id
-        self.role = role.without_policy_updates()
+        role = role or FunctionRole(self, "Role", description=f"What {name} may do")
+        role.allow(permissions)
+        self.sender, self.role = role.sender, role.role
         self.function = lambda_.Function(
             self,
             "Function",
@@ -107,34 +138,48 @@ class PythonFunction(Construct):
             handler=handler,
             timeout=cdk.Duration.seconds(timeout),
             memory_size=memory,
+            environment={str(name): value for name, value in self._environment.items()},
             role=self.role,
             log_group=self.log_group,
             logging_format=lambda_.LoggingFormat.JSON,
             tracing=lambda_.Tracing.ACTIVE if begins_traces else lambda_.Tracing.PASS_THROUGH,
         )
-        acknowledge(
-            self.function,
-            "AwsSolutions::AwsSolutions-L1",
-            "Serverless::Serverless-LambdaLatestVersion",
-            because="the newest runtime that the tests run on and the wheels are chosen for",
+        # On the pipeline's or the app's construct: a role that is shared lies beside the function.
+        acknowledge_each(
+            scope,
+            {
+                "AwsSolutions::AwsSolutions-IAM5[Resource::*]": "the actions of X-Ray and"
+                " CloudWatch, and listing streams, know no resources",
+                "Serverless::Serverless-LambdaStarPermissions": "the actions of X-Ray and"
+                " CloudWatch, and listing streams, know no resources",
+                "AwsSolutions::AwsSolutions-L1": _NEWEST,
+                "Serverless::Serverless-LambdaLatestVersion": _NEWEST,
+                "Serverless::Serverless-LambdaDLQ": "an invocation carries nothing that its queue"
+                " doesn't keep until it is done",
+                **(
+                    {}
+                    if begins_traces
+                    else {
+                        "Serverless::Serverless-LambdaTracing": "it goes on with the traces of its"
+                        " caller: to begin one each minute costs $0.22 a month"
+                    }
+                ),
+            },
         )
-        acknowledge(
-            self.function,
-            "Serverless::Serverless-LambdaDLQ",
-            because="an invocation carries nothing that its queue doesn't keep until it is done",
-        )
+        if variables:
+            self._check()
 
     def add_variables(self, variables: Mapping[str, str]) -> None:
         """Add variables to the function's environment; raises Refused if it becomes too large."""
-        added = {Variable.APP: self._app.app, **variables}
-        if self._settings:
-            added[Variable.PIPELINE] = environment.pipeline(self._settings)
-        self._environment |= added
+        self._environment |= variables
+        self._check()
+        for name, value in variables.items():
+            self.function.add_environment(str(name), value)
+
+    def _check(self) -> None:
         if self._settings:
             resolved = cdk.Stack.of(self).resolve(self._environment)
             environment.check(self._name, self._settings, resolved)
-        for name, value in added.items():
-            self.function.add_environment(str(name), value)
 
     def retry_in_the_next_minute(self, *, because: str) -> None:
         """Have Lambda drop an event that it cannot deliver: the next start is the retry."""
@@ -145,9 +190,12 @@ class PythonFunction(Construct):
 
     def trust(self, senders: Sequence[str]) -> None:
         """Set the roles whose `Redrive` attribute the function trusts, by their unique ids."""
-        self.add_variables(
-            {Variable.TRUSTED_SENDERS: cdk.Stack.of(self).to_json_string(list(senders))}
-        )
+        self.add_variables({Variable.TRUSTED_SENDERS: json.dumps(list(senders))})
+
+
+@cache
+def _lambda() -> iam.ServicePrincipal:
+    return iam.ServicePrincipal("lambda.amazonaws.com")
 
 
 def function_arn(app: AppSettings, pipeline: str, role: str) -> str:
@@ -155,7 +203,7 @@ def function_arn(app: AppSettings, pipeline: str, role: str) -> str:
 
     By name, because roles of two functions that know each other would make a circle.
     """
-    home = f"arn:{Aws.PARTITION}:lambda:{Aws.REGION}:{Aws.ACCOUNT_ID}:function"
+    home = f"arn:{here.PARTITION}:lambda:{here.REGION}:{here.ACCOUNT_ID}:function"
     return f"{home}:{Names(app.app, pipeline).function(role)}"
 
 

@@ -7,13 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import aws_cdk as cdk
-from aws_cdk import Aws
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from deadletter.contract import ANY, app_folder
 
-from . import tagged
+from . import here, tagged
 from .encryption import TO_RECEIVE, VIA, calling, grant_key
 from .endpoint_secrets import acknowledge_secrets, grant_read_secrets
 from .environment import longest
@@ -114,7 +113,7 @@ class OnCall(Construct):
         acknowledge(
             self,
             *(
-                f"AwsSolutions::AwsSolutions-IAM5[Resource::{_as_in_findings(pattern)}]"
+                f"AwsSolutions::AwsSolutions-IAM5[Resource::{here.in_findings(pattern)}]"
                 for pattern in (_mutes(app), _alarms(app))
             ),
             because="nine alarms and one mute rule a pipeline, all with the app's name",
@@ -122,7 +121,7 @@ class OnCall(Construct):
         acknowledge(
             self,
             *(
-                f"AwsSolutions::AwsSolutions-IAM5[Resource::{_as_in_findings(pattern)}]"
+                f"AwsSolutions::AwsSolutions-IAM5[Resource::{here.in_findings(pattern)}]"
                 for pattern in (
                     queues_of(app),
                     *letter_queues_of(app),
@@ -143,7 +142,7 @@ class OnCall(Construct):
         acknowledge(
             self,
             *(
-                f"AwsSolutions::AwsSolutions-IAM5[Resource::{_as_in_findings(group)}]"
+                f"AwsSolutions::AwsSolutions-IAM5[Resource::{here.in_findings(group)}]"
                 for group in groups
             ),
             because="a log group's ARN ends with :*, for its streams, whose names Lambda makes up",
@@ -286,17 +285,6 @@ def _group(function: str) -> str:
     return f"{function.replace(':lambda:', ':logs:').replace(FUNCTION, GROUP)}:*"
 
 
-def _as_in_findings(arn: str) -> str:
-    """An ARN as cdk-nag writes it."""
-    for token, name in (
-        (Aws.PARTITION, "<AWS::Partition>"),
-        (Aws.REGION, "<AWS::Region>"),
-        (Aws.ACCOUNT_ID, "<AWS::AccountId>"),
-    ):
-        arn = arn.replace(token, name)
-    return arn
-
-
 def _operates(app: AppSettings, storage: Storage, pager: Pager) -> Permissions:
     permissions = Permissions()
     storage.grant_write_audit(permissions)
@@ -333,7 +321,7 @@ def _alarms(app: AppSettings) -> str:
 
 
 def _cloudwatch() -> str:
-    return f"arn:{Aws.PARTITION}:cloudwatch:{Aws.REGION}:{Aws.ACCOUNT_ID}"
+    return f"arn:{here.PARTITION}:cloudwatch:{here.REGION}:{here.ACCOUNT_ID}"
 
 
 def _edits(app: AppSettings, storage: Storage) -> Permissions:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from aws_cdk import Aws
-
+from . import here
 from .names import Names
 from .permissions import Permissions
 from .settings import AppSettings
@@ -12,7 +11,7 @@ from .settings import AppSettings
 def state_machine_arn(app: AppSettings, pipeline: str) -> str:
     """The ARN of the pipeline's circuit breaker, by name: it is created after its starters."""
     name = Names(app.app, pipeline).circuit_breaker
-    return f"arn:{Aws.PARTITION}:states:{Aws.REGION}:{Aws.ACCOUNT_ID}:stateMachine:{name}"
+    return f"arn:{here.PARTITION}:states:{here.REGION}:{here.ACCOUNT_ID}:stateMachine:{name}"
 
 
 def grant_start_outages(

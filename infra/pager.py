@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import aws_cdk as cdk
-from aws_cdk import Aws
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
+from . import here
 from .encryption import customer_key
 from .permissions import Permissions
 from .settings import AppSettings
@@ -26,7 +26,7 @@ MANAGEMENT = (
 
 
 # The key is used by requests to SNS only, never directly.
-_THROUGH_SNS = {"StringEquals": {"kms:ViaService": f"sns.{Aws.REGION}.{Aws.URL_SUFFIX}"}}
+_THROUGH_SNS = {"StringEquals": {"kms:ViaService": f"sns.{here.REGION}.{here.URL_SUFFIX}"}}
 
 
 class Pager(Construct):
@@ -58,11 +58,11 @@ class Pager(Construct):
                 principals=[iam.ServicePrincipal("cloudwatch.amazonaws.com")],
                 actions=["sns:Publish"],
                 resources=[topic.topic_arn],
-                conditions={"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}},
+                conditions={"StringEquals": {"aws:SourceAccount": here.ACCOUNT_ID}},
             )
         )
         # By its name, as the queues: so that the app can change to another topic.
-        self.topic_arn = f"arn:{Aws.PARTITION}:sns:{Aws.REGION}:{Aws.ACCOUNT_ID}:{name}"
+        self.topic_arn = f"arn:{here.PARTITION}:sns:{here.REGION}:{here.ACCOUNT_ID}:{name}"
 
     def grant_test(self, permissions: Permissions) -> None:
         """Publish a test page, and see whether anybody has subscribed.
@@ -105,7 +105,7 @@ class Pager(Construct):
                         principals=[iam.ServicePrincipal("cloudwatch.amazonaws.com")],
                         actions=["kms:Decrypt", "kms:GenerateDataKey"],
                         resources=["*"],
-                        conditions={"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}},
+                        conditions={"StringEquals": {"aws:SourceAccount": here.ACCOUNT_ID}},
                     ),
                     # SNS uses the key of an encrypted topic in the name of who publishes. This
                     # allows nobody anything yet: it takes an IAM policy that does too.

@@ -117,7 +117,7 @@ class RedrivePipeline(Construct):
         others: list[IConstruct] = [self.shared, self.queues, *theirs]
         for other in others:
             if brought.is_made_in_another_stack(other, stack):
-                stack.add_dependency(cdk.Stack.of(other))
+                stack.add_stack_dependency(cdk.Stack.of(other))
         self.router = RouterFunction(
             self, "Router", settings=settings, app=app, storage=self.storage
         )
@@ -169,6 +169,7 @@ class RedrivePipeline(Construct):
             storage=self.storage,
             queues=self.queues,
             consumer=tried_by,
+            keeper=self.watch.keeper,
         )
         self.replay = ReplayMachine(
             self,
@@ -178,10 +179,11 @@ class RedrivePipeline(Construct):
             storage=self.storage,
             queues=self.queues,
             consumer=tried_by,
+            mover=self.redriver.mover,
         )
         # A consumer does not trust the stamp of a consumer: a handler that sends a message to
         # its own queue again sends a new message, not a duplicate of the old one.
-        redrivers = [self.redriver.sender, self.replay.sender]
+        redrivers = [self.redriver.sender]
         if self.circuit_breaker.sender:
             redrivers.append(self.circuit_breaker.sender)
         self._senders = [*redrivers, *settings.trusted_senders]
@@ -189,6 +191,10 @@ class RedrivePipeline(Construct):
             self._senders.insert(len(redrivers), self.dispatcher.sender)
             self.dispatcher.trust(redrivers)
         self._trust()
+        if cdk.Stack.of(self.shared) is stack:
+            # It is known by its name only, which gives no order.
+            for started in (self.redriver, self.watch, self.circuit_breaker, self.replay):
+                started.node.add_dependency(self.shared.starter)
         heartbeat = FirstHeartbeat(self, "FirstHeartbeat", app=app, settings=settings)
         # Its minutes begin when all is there that the watch needs to run.
         heartbeat.node.add_dependency(self.watch)

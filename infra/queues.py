@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import aws_cdk as cdk
-from aws_cdk import Aws
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from deadletter.contract import ANY, DEFAULT_PARKING, Variable
 
+from . import here
 from .arn import Arn, is_token
 from .encryption import customer_key, grant_queue_keys
 from .findings import acknowledge
@@ -51,8 +52,8 @@ class QueueReference:
         """The queue of this name in the account and region of the deployment."""
         return cls(
             name=name,
-            arn=f"arn:{Aws.PARTITION}:sqs:{Aws.REGION}:{Aws.ACCOUNT_ID}:{name}",
-            url=f"https://sqs.{Aws.REGION}.{Aws.URL_SUFFIX}/{Aws.ACCOUNT_ID}/{name}",
+            arn=f"arn:{here.PARTITION}:sqs:{here.REGION}:{here.ACCOUNT_ID}:{name}",
+            url=f"https://sqs.{here.REGION}.{here.URL_SUFFIX}/{here.ACCOUNT_ID}/{name}",
         )
 
     @classmethod
@@ -62,7 +63,7 @@ class QueueReference:
             # The five colons of an ARN, if only some of its parts are tokens.
             parts = arn.split(":") if ":" in arn else cdk.Fn.split(":", arn, 6)
             _, _, _, region, account, name = parts
-            url = f"https://sqs.{region}.{Aws.URL_SUFFIX}/{account}/{name}"
+            url = f"https://sqs.{region}.{here.URL_SUFFIX}/{account}/{name}"
             return cls(name=name, arn=arn, url=url)
         parsed = Arn.parse(arn)
         return cls(name=parsed.resource, arn=arn, url=parsed.queue_url)
@@ -165,11 +166,12 @@ class Queues(Construct):
         """The default queue of the parking lot."""
         return self._made[self.parking[DEFAULT_PARKING].name]
 
-    def variables(self, stack: cdk.Stack) -> dict[str, str]:
-        """The variables of a function in `stack` that works on all of these queues."""
+    def variables(self) -> dict[str, str]:
+        """The variables of a function that works on all of these queues."""
 
         def urls(queues: Mapping[str, QueueReference]) -> str:
-            return stack.to_json_string({id_: queue.url for id_, queue in queues.items()})
+            # Also with tokens in it: no part of a URL is written in another way in JSON.
+            return json.dumps({id_: queue.url for id_, queue in queues.items()})
 
         return {
             Variable.MAIN_URL: self.main.url,

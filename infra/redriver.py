@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
@@ -15,7 +14,7 @@ from deadletter.contract import (
 )
 
 from .encryption import grant_key
-from .function import PythonFunction, function_arn, grant_invoke
+from .function import FunctionRole, PythonFunction, function_arn, grant_invoke
 from .names import Names
 from .outage import grant_start_outages, state_machine_arn
 from .permissions import Permissions
@@ -28,12 +27,13 @@ from .storage import Storage
 class RedriverFunction(Construct):
     """The function that moves letters, and its schedules.
 
-    `sender` is the unique id of its role, which SQS shows in what it sends.
+    `mover` is its role, which replay runs share: they move the same letters between the same
+    queues. `sender` is the unique id of that role, which SQS shows in what it sends.
     """
 
     function: lambda_.Function
     role: iam.IRole
-    schedules: Schedules
+    mover: FunctionRole
     sender: str
     trust: Callable[[Sequence[str]], None]
 
@@ -63,6 +63,11 @@ class RedriverFunction(Construct):
             grant_invoke(permissions, "Drain", function_arn(app, settings.name, "redrive"))
         grant_start_outages(permissions, app, settings.name)
         grant_key(permissions, app, services=("sqs", "dynamodb", "s3"), writes=True)
+        self.mover = FunctionRole(
+            self,
+            "Mover",
+            description=f"Moves letters of {settings.name}: the redriver and replay runs",
+        )
         function = PythonFunction(
             self,
             "Redrive",
@@ -75,29 +80,26 @@ class RedriverFunction(Construct):
             app=app,
             permissions=permissions,
             begins_traces=False,
-        )
-        function.add_variables(
-            {
-                **queues.variables(cdk.Stack.of(self)),
+            role=self.mover,
+            variables={
+                **queues.variables(),
                 Variable.LETTERS_TABLE: storage.letters.table_name,
                 Variable.LETTERS_BUCKET: storage.bucket_name,
                 Variable.CIRCUITS_TABLE: storage.circuits.table_name,
                 Variable.ROUTER_FUNCTION: names.function("route"),
                 Variable.REDRIVE_FUNCTION: names.function("redrive"),
                 Variable.CIRCUIT_MACHINE: state_machine_arn(app, settings.name),
-            }
+            },
         )
         # A run that comes late would meet the next one.
         function.retry_in_the_next_minute(
             because="a run that failed lost nothing, and the next one starts within a minute"
         )
-        storage.acknowledge_bodies(function, settings.name)
+        storage.acknowledge_bodies(self.mover.construct, settings.name)
         self.function, self.role, self.sender = function.function, function.role, function.sender
         self.trust = function.trust
-        self.schedules = Schedules(
-            self, "Schedules", function=function.function, starts="the redriver"
-        )
-        self.schedules.add(
+        schedules = Schedules(self, "Schedules", function=function.function, app=app)
+        schedules.add(
             "Dlq",
             name=names.schedule(),
             description=f"Drains {MAIN_DLQ}",
@@ -106,7 +108,7 @@ class RedriverFunction(Construct):
             enabled=True,
         )
         for id_, dedicated in settings.dedicated.items():
-            self.schedules.add(
+            schedules.add(
                 f"Dlq_{id_}",
                 name=names.schedule(id_),
                 description=f"Drains {id_}",

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import aws_cdk as cdk
-from aws_cdk import Aws
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct, IConstruct
 
 from deadletter.contract import MAIN_DLQ, app_parameter, pipeline_parameter
 
+from . import here
 from .environment import check_parameter, runtime_settings
 from .findings import acknowledge
 from .names import Names
@@ -143,4 +143,4 @@ def acknowledge_folder(construct: IConstruct, folder: str, *, because: str) -> N
 
 
 def _arn(parameter: str) -> str:
-    return f"arn:{Aws.PARTITION}:ssm:{Aws.REGION}:{Aws.ACCOUNT_ID}:parameter{parameter}"
+    return f"arn:{here.PARTITION}:ssm:{here.REGION}:{here.ACCOUNT_ID}:parameter{parameter}"

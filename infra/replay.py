@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import aws_cdk as cdk
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
@@ -14,8 +13,7 @@ from deadletter.contract import Variable
 from .consumer_function import ConsumerFunction
 from .duration import MINUTE
 from .encryption import grant_key
-from .findings import acknowledge
-from .function import PythonFunction, function_arn, grant_invoke
+from .function import FunctionRole, PythonFunction, function_arn, grant_invoke
 from .names import Names
 from .outage import state_machine_arn
 from .permissions import Permissions, grant_put_events
@@ -37,12 +35,11 @@ MEMORY = 1024
 class ReplayMachine(Construct):
     """The state machine of one pipeline's replay runs, and its function.
 
-    `sender` is the unique id of the function's role, which SQS shows in what it sends.
+    The function has the redriver's role, `mover`, to which this adds what runs take beside it.
     """
 
     state_machine: sfn.StateMachine
     function: lambda_.Function
-    sender: str
     trust: Callable[[Sequence[str]], None]
 
     def __init__(
@@ -55,6 +52,7 @@ class ReplayMachine(Construct):
         storage: Storage,
         queues: Queues,
         consumer: ConsumerFunction | None,
+        mover: FunctionRole,
     ) -> None:
         super().__init__(scope, construct_id)
         names = Names(app.app, settings.name)
@@ -85,10 +83,9 @@ class ReplayMachine(Construct):
             settings=settings,
             app=app,
             permissions=permissions,
-        )
-        function.add_variables(
-            {
-                **queues.variables(cdk.Stack.of(self)),
+            role=mover,
+            variables={
+                **queues.variables(),
                 Variable.LETTERS_TABLE: storage.letters.table_name,
                 Variable.LETTERS_BUCKET: storage.bucket_name,
                 Variable.CIRCUITS_TABLE: storage.circuits.table_name,
@@ -97,40 +94,18 @@ class ReplayMachine(Construct):
                 Variable.REPLAY_MACHINE: machine,
                 **({Variable.CONSUMER_FUNCTION: consumer.arn} if consumer else {}),
                 Variable.CONSUMER_TIMEOUT: str(settings.consumer.timeout),
-            }
+            },
         )
-        storage.acknowledge_bodies(function, settings.name)
-        storage.acknowledge_replays(function, settings.name)
-        self.function, self.sender = function.function, function.sender
+        storage.acknowledge_replays(mover.construct, settings.name)
+        self.function = function.function
         self.trust = function.trust
-        self.state_machine = self._state_machine(settings, app, names)
-
-    def _state_machine(
-        self, settings: PipelineSettings, app: AppSettings, names: Names
-    ) -> sfn.StateMachine:
-        permissions = Permissions()
-        grant_invoke(permissions, "Steps", self.function.function_arn)
-        machine = replay_machine_arn(app, settings.name)
-        # The children of a Distributed Map are executions of the machine itself.
-        permissions.allow("Workers", ["states:StartExecution"], [machine])
-        children = machine.replace(":stateMachine:", ":execution:") + ":*"
-        watched = ["states:DescribeExecution", "states:StopExecution"]
-        permissions.allow("WorkersUnderWay", watched, [children])
-        state_machine = add_state_machine(
+        self.state_machine = add_state_machine(
             self,
             name=names.replay_machine,
             comment=f"The replay runs of {settings.name}",
             definition=DEFINITION,
             substitutions={"ReplayFunctionArn": self.function.function_arn},
-            permissions=permissions,
             app=app,
             because="what goes well is in the history, which is kept for 90 days, in the"
             " function's logs and in the run's report",
         )
-        acknowledge(
-            self,
-            "AwsSolutions::AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:states:<AWS::Region>:"
-            f"<AWS::AccountId>:execution:{names.replay_machine}:*]",
-            because="one execution a worker, named by Step Functions",
-        )
-        return state_machine

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from aws_cdk import Aws
-
+from . import here
 from .names import Names
 from .permissions import Permissions
 from .settings import AppSettings
@@ -12,7 +11,7 @@ from .settings import AppSettings
 def replay_machine_arn(app: AppSettings, pipeline: str) -> str:
     """The ARN of the state machine of the pipeline's replay runs, by its name."""
     name = Names(app.app, pipeline).replay_machine
-    return f"arn:{Aws.PARTITION}:states:{Aws.REGION}:{Aws.ACCOUNT_ID}:stateMachine:{name}"
+    return f"arn:{here.PARTITION}:states:{here.REGION}:{here.ACCOUNT_ID}:stateMachine:{name}"
 
 
 def grant_care_for_replays(permissions: Permissions, app: AppSettings, pipeline: str) -> None:

@@ -59,14 +59,12 @@ class RouterFunction(Construct):
             app=app,
             permissions=permissions,
             begins_traces=False,
-        )
-        function.add_variables(
-            {
+            variables={
                 Variable.LETTERS_TABLE: storage.letters.table_name,
                 Variable.RULES_TABLE: storage.rules.table_name,
                 Variable.CIRCUITS_TABLE: storage.circuits.table_name,
                 **({Variable.REPLAY_SCHEMA: schema} if (schema := packed(settings)) else {}),
-            }
+            },
         )
         self.function, self.role = function.function, function.role
         self.trust = function.trust

@@ -6,50 +6,28 @@ import json
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from aws_cdk import Aws
-from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_scheduler as scheduler
 from constructs import Construct
 
 from .duration import MINUTE
+from .settings import AppSettings
+from .starter import starter_arn
 
 
 class Schedules(Construct):
-    """The schedules of one function, which share a role that may start it and nothing else.
-
-    `starts` names the function in the role's description.
-    """
-
-    role: iam.IRole
+    """The schedules of one function, which the app's starter starts (see `starter`)."""
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, function: lambda_.IFunction, starts: str
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        function: lambda_.IFunction,
+        app: AppSettings,
     ) -> None:
         super().__init__(scope, construct_id)
-        self._function = function
-        role = iam.Role(
-            self,
-            "Role",
-            assumed_by=iam.ServicePrincipal(
-                "scheduler.amazonaws.com",
-                # Schedules of other accounts may not assume this role.
-                conditions={"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}},
-            ),
-            description=f"Starts {starts}",
-            inline_policies={
-                "Permissions": iam.PolicyDocument(
-                    statements=[
-                        iam.PolicyStatement(
-                            sid="Function",
-                            actions=["lambda:InvokeFunction"],
-                            resources=[function.function_arn],
-                        )
-                    ]
-                )
-            },
-        )
-        self.role = role.without_policy_updates()
+        self._function, self._app = function, app
 
     def add(
         self,
@@ -73,7 +51,7 @@ class Schedules(Construct):
             state="ENABLED" if enabled else "DISABLED",
             target=scheduler.CfnSchedule.TargetProperty(
                 arn=self._function.function_arn,
-                role_arn=self.role.role_arn,
+                role_arn=starter_arn(self._app),
                 input=json.dumps(dict(event)),
                 # The next run is the retry; up to 185 late runs would overlap.
                 retry_policy=scheduler.CfnSchedule.RetryPolicyProperty(

@@ -16,6 +16,7 @@ from .refusal import Refused, value_refused
 from .registration import AppRegistration
 from .rule_check import RuleCheck
 from .settings import AppSettings, PipelineSettings
+from .starter import Starter
 from .storage import Storage
 from .tagged import TAG
 
@@ -25,7 +26,8 @@ DEADLETTER = "Deadletter"
 
 class DeadletterApp(Construct):
     """Tables, bucket, alarm topic, the parameter that names them, the rule checker, the function
-    of first heartbeats, the policies of people on call, and the dashboard.
+    of first heartbeats, the role that starts functions, the policies of people on call, and the
+    dashboard.
 
         shared = DeadletterApp(self, "Deadletter", settings=AppSettings(app="shop"))
         RedrivePipeline(self, "Orders", shared=shared)
@@ -40,6 +42,7 @@ class DeadletterApp(Construct):
     pager: Pager
     rule_check: RuleCheck
     heartbeats: FirstHeartbeatFunction
+    starter: Starter
 
     def __init__(
         self,
@@ -69,6 +72,7 @@ class DeadletterApp(Construct):
             self, "RuleCheck", app=app, storage=self.storage, pager=self.pager
         )
         self.heartbeats = FirstHeartbeatFunction(self, "FirstHeartbeats", app=app)
+        self.starter = Starter(self, "Starter", app=app)
         cdk.Tags.of(self).add(TAG, app.app)
         cdk.Aspects.of(self).add(_Completion(self))
 

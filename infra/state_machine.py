@@ -1,4 +1,4 @@
-"""A state machine of ours, with a role that has exactly the listed permissions."""
+"""A state machine of ours, which runs as the app's starter."""
 
 from __future__ import annotations
 
@@ -6,29 +6,21 @@ import json
 from collections.abc import Mapping
 
 import aws_cdk as cdk
-from aws_cdk import Aws
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
-from . import files
+from . import files, here
 from .encryption import customer_key
 from .findings import acknowledge
 from .function import RETENTION
-from .permissions import Permissions, grant_traces
 from .settings import AppSettings
+from .starter import starter_arn
 
 # Log groups with this prefix do not count towards a limit of 5,120 characters of CloudWatch
 # Logs' resource policy, which all state machines of a region share.
 LOG_FOLDER = "/aws/vendedlogs/states"
-
-# What Step Functions needs to send an execution's log to a log group.
-DELIVER_LOGS = (
-    *("logs:CreateLogDelivery", "logs:GetLogDelivery", "logs:UpdateLogDelivery"),
-    *("logs:DeleteLogDelivery", "logs:ListLogDeliveries", "logs:PutResourcePolicy"),
-    *("logs:DescribeResourcePolicies", "logs:DescribeLogGroups"),
-)
 
 
 def add_state_machine(
@@ -38,11 +30,12 @@ def add_state_machine(
     comment: str,
     definition: str,
     substitutions: Mapping[str, str],
-    permissions: Permissions,
     app: AppSettings,
     because: str,
 ) -> sfn.StateMachine:
-    """Add the state machine in the file `definition` to `scope`, with its role and log group.
+    """Add the state machine in the file `definition` to `scope`, with its log group.
+
+    It runs as the app's starter (see `starter`).
 
     `because` says why its log has errors only.
     """
@@ -54,25 +47,6 @@ def add_state_machine(
         encryption_key=customer_key(scope, app),
         removal_policy=cdk.RemovalPolicy.DESTROY,
     )
-    # None of these actions can be limited to a resource.
-    permissions.allow("Logs", DELIVER_LOGS, ["*"])
-    grant_traces(permissions, sampling=True)
-    role = iam.Role(
-        scope,
-        "Role",
-        assumed_by=iam.ServicePrincipal(
-            "states.amazonaws.com",
-            # State machines of other accounts may not assume this role.
-            conditions={"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}},
-        ),
-        description=f"What {name} may do",
-        inline_policies={"Permissions": permissions.document()},
-    )
-    acknowledge(
-        role,
-        "AwsSolutions::AwsSolutions-IAM5[Resource::*]",
-        because="neither X-Ray's actions nor the delivery of logs know resources",
-    )
     state_machine = sfn.StateMachine(
         scope,
         "StateMachine",
@@ -80,8 +54,9 @@ def add_state_machine(
         comment=comment,
         state_machine_type=sfn.StateMachineType.STANDARD,
         definition_body=sfn.DefinitionBody.from_string(definition_in(definition)),
-        definition_substitutions={"Partition": Aws.PARTITION, **substitutions},
-        role=role.without_policy_updates(),
+        definition_substitutions={"Partition": here.PARTITION, **substitutions},
+        # It has all that it needs: nothing is added to it from here.
+        role=iam.Role.from_role_arn(scope, "Starter", starter_arn(app), mutable=False),
         logs=sfn.LogOptions(
             destination=log_group, level=sfn.LogLevel.ERROR, include_execution_data=False
         ),

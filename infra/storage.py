@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import aws_cdk as cdk
-from aws_cdk import Aws
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_s3 as s3
 from constructs import Construct, IConstruct
@@ -42,6 +41,7 @@ from deadletter.contract import (
     run_object,
 )
 
+from . import here
 from .encryption import customer_key
 from .findings import acknowledge
 from .permissions import Permissions, only_attributes, partitions
@@ -71,7 +71,7 @@ class TableReference:
     @property
     def table_arn(self) -> str:
         """The table of this name in the account and region of the deployment."""
-        home = f"arn:{Aws.PARTITION}:dynamodb:{Aws.REGION}:{Aws.ACCOUNT_ID}"
+        home = f"arn:{here.PARTITION}:dynamodb:{here.REGION}:{here.ACCOUNT_ID}"
         return f"{home}:table/{self.table_name}"
 
 
@@ -131,7 +131,7 @@ class Storage(Construct):
         self.endpoints = self._called("Endpoints")
         self.rules_stream = str(rules.table_stream_arn)
         # By its name, as the queues: so that a person can read a role's permission.
-        self.bucket_name = f"{app.app}-letters-{Aws.ACCOUNT_ID}-{Aws.REGION}"
+        self.bucket_name = f"{app.app}-letters-{here.ACCOUNT_ID}-{here.REGION}"
         self.bucket = self._bucket()
         acknowledge(
             self.bucket,
@@ -142,11 +142,11 @@ class Storage(Construct):
 
     @property
     def _bucket_arn(self) -> str:
-        return f"arn:{Aws.PARTITION}:s3:::{self.bucket_name}"
+        return f"arn:{here.PARTITION}:s3:::{self.bucket_name}"
 
     def bodies(self, pipeline: str) -> str:
         """The pattern of the ARNs of one pipeline's objects, one a letter."""
-        return f"arn:{Aws.PARTITION}:s3:::{self.bucket_name}/{body_object(pipeline, ANY)}"
+        return f"arn:{here.PARTITION}:s3:::{self.bucket_name}/{body_object(pipeline, ANY)}"
 
     def acknowledge_bodies(self, construct: IConstruct, pipeline: str) -> None:
         """Say why a role of `construct` names a folder of bodies and no single object."""
@@ -386,7 +386,7 @@ class Storage(Construct):
     def grant_replays(self, permissions: Permissions, pipeline: str) -> None:
         """Read and write the pages, manifests and reports of one pipeline's replay runs."""
         folder = run_object(pipeline, ANY)
-        bucket = f"arn:{Aws.PARTITION}:s3:::{self.bucket_name}"
+        bucket = f"arn:{here.PARTITION}:s3:::{self.bucket_name}"
         actions = ["s3:GetObject", "s3:PutObject", "s3:DeleteObject"]
         permissions.allow("ReplayObjects", actions, [f"{bucket}/{folder}"])
         # The pages of a snapshot have no list of their own: a list could miss one.

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 import aws_cdk as cdk
-from aws_cdk import Aws
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct, IConstruct
 
+from . import here
 from .arn import is_token, last_part
 from .findings import acknowledge
 from .keys import keys_beside
@@ -132,7 +132,7 @@ def acknowledge_tagged(construct: IConstruct) -> None:
 
 def _all(kind: str) -> str:
     service, _, resources = kind.partition(":")
-    return f"arn:{Aws.PARTITION}:{service}:{Aws.REGION}:{Aws.ACCOUNT_ID}:{resources}"
+    return f"arn:{here.PARTITION}:{service}:{here.REGION}:{here.ACCOUNT_ID}:{resources}"
 
 
 def _once(arns: Iterable[str | None]) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
@@ -13,7 +12,7 @@ from .consumer_function import ConsumerFunction
 from .duration import MINUTE
 from .encryption import grant_key
 from .environment import watch_thresholds
-from .function import PythonFunction, function_arn, grant_invoke
+from .function import FunctionRole, PythonFunction, function_arn, grant_invoke
 from .names import Names
 from .outage import grant_start_outages, state_machine_arn
 from .permissions import Permissions, grant_put_events
@@ -34,10 +33,13 @@ class WatchFunction(Construct):
 
     It repairs outages whose execution is lost, and enables the consumer's mapping again if
     `consumer` has one. It receives no letter: to rescue letters it starts the redriver.
+    `keeper` is its role, which the circuit function shares: it pauses the same mapping and writes
+    the same rows.
     """
 
     function: lambda_.Function
     role: iam.IRole
+    keeper: FunctionRole
 
     def __init__(
         self,
@@ -70,6 +72,11 @@ class WatchFunction(Construct):
         if consumer:
             consumer.grant_mapping(permissions)
         grant_key(permissions, app, services=("dynamodb",), writes=True)
+        self.keeper = FunctionRole(
+            self,
+            "Keeper",
+            description=f"Watches {settings.name}, and tells of its outages",
+        )
         function = PythonFunction(
             self,
             "Watch",
@@ -82,10 +89,9 @@ class WatchFunction(Construct):
             app=app,
             permissions=permissions,
             begins_traces=False,
-        )
-        function.add_variables(
-            {
-                **queues.variables(cdk.Stack.of(self)),
+            role=self.keeper,
+            variables={
+                **queues.variables(),
                 Variable.LETTERS_TABLE: storage.letters.table_name,
                 Variable.CIRCUITS_TABLE: storage.circuits.table_name,
                 Variable.ROUTER_FUNCTION: names.function("route"),
@@ -99,7 +105,7 @@ class WatchFunction(Construct):
                     if consumer and consumer.mapping_id
                     else {}
                 ),
-            }
+            },
         )
         # A look that comes late would be about another minute.
         function.retry_in_the_next_minute(
@@ -107,7 +113,7 @@ class WatchFunction(Construct):
             " none succeeds, the alarm RedriveStalled rings: it has no data"
         )
         self.function, self.role = function.function, function.role
-        Schedules(self, "Schedule", function=function.function, starts="the watch").add(
+        Schedules(self, "Schedule", function=function.function, app=app).add(
             "EachMinute",
             name=names.function("watch"),
             description="Watches every minute",

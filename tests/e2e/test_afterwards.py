@@ -65,10 +65,7 @@ NOT_SEEN: dict[str, dict[str, str]] = {
 
 # Roles whose calls the emulator does not ask about.
 NOT_COMPARED = {
-    "scheduler": "the emulator does not ask what a schedule may",
-    "watch-scheduler": "the emulator does not ask what a schedule may",
-    "circuit-breaker": "the emulator does not ask what an execution may",
-    "replay-machine": "the emulator does not ask what an execution may",
+    "starter": "the emulator does not ask what a schedule or an execution may",
 }
 
 # What depends on which of two comes first, and is seen in most sessions.

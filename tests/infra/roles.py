@@ -19,11 +19,8 @@ FUNCTIONS = {
     "consumer": "the webhook dispatcher of one pipeline",
     "circuit": "the circuit function of one pipeline",
     "probe": "the probe of one pipeline",
-    "circuit-breaker": "the state machine of one pipeline's outages",
     "replay": "the function of one pipeline's replay runs",
-    "replay-machine": "the state machine of one pipeline's replay runs",
-    "scheduler": "EventBridge Scheduler, for the redriver of one pipeline",
-    "watch-scheduler": "EventBridge Scheduler, for the watch of one pipeline",
+    "starter": "EventBridge Scheduler and the state machines, for all pipelines",
     "check-rules": "the rule checker",
     "first-heartbeat": "the deployment's first heartbeats",
 }

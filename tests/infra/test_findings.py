@@ -27,11 +27,8 @@ ACKNOWLEDGED = {
         f"AwsSolutions-IAM5[Resource::{REPLAYS}/{pipeline}/*]"
         for pipeline in ("orders", "order-events", "theirs", "watched")
     ),
-    *(
-        "AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:states:<AWS::Region>:<AWS::AccountId>"
-        f":execution:deadletter-{pipeline}-replay:*]"
-        for pipeline in ("orders", "order-events", "theirs", "watched")
-    ),
+    "AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:states:<AWS::Region>:<AWS::AccountId>"
+    ":execution:deadletter-*-replay:*]",
     # People on call, of all pipelines.
     *(
         f"AwsSolutions-IAM5[Resource::{folder}]"
@@ -54,7 +51,7 @@ ACKNOWLEDGED = {
     *(
         "AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:lambda:<AWS::Region>:<AWS::AccountId>"
         f":function:deadletter-*-{role}]"
-        for role in ("route", "redrive", "consumer")
+        for role in ("route", "redrive", "consumer", "watch", "circuit", "probe", "replay")
     ),
     # What is brought, by its tag.
     *(
@@ -80,6 +77,7 @@ ACKNOWLEDGED = {
     "Serverless-LambdaEventSourceMappingDestination",
     "Serverless-LambdaLatestVersion",
     "Serverless-LambdaStarPermissions",
+    "Serverless-LambdaTracing",
     "Serverless-SQSRedrivePolicy",
 }
 

@@ -14,7 +14,7 @@ from botocore import xform_name
 from botocore.session import get_session
 
 from tests.infra.conftest import ROOT, Synthesize
-from tests.infra.templates import Stack, Synthesis, filled, state_machine
+from tests.infra.templates import Stack, Synthesis, filled
 
 # The tag remembers a pause for when the circuit's row is lost.
 MAPPING = {
@@ -198,21 +198,6 @@ GRANTED: dict[str, dict[str, set[str]]] = {
         "logs replay": {"logs:CreateLogStream", "logs:PutLogEvents"},
         "*": {"xray:PutTraceSegments", "xray:PutTelemetryRecords"},
     },
-    "circuit-breaker": {
-        "function circuit": {"lambda:InvokeFunction"},
-        "function probe": {"lambda:InvokeFunction"},
-        # None of these knows resources.
-        "*": LOGS_AND_TRACES,
-    },
-    "replay-machine": {
-        "function replay": {"lambda:InvokeFunction"},
-        # The children of a Distributed Map are executions of the machine itself.
-        "replay machine": {"states:StartExecution"},
-        "children of the replay machine": {"states:DescribeExecution", "states:StopExecution"},
-        "*": LOGS_AND_TRACES,
-    },
-    "scheduler": {"function redrive": {"lambda:InvokeFunction"}},
-    "watch-scheduler": {"function watch": {"lambda:InvokeFunction"}},
     "check-rules": {
         "stream of Rules": {
             "dynamodb:DescribeStream",
@@ -234,6 +219,18 @@ GRANTED: dict[str, dict[str, set[str]]] = {
             "xray:PutTraceSegments",
             "xray:PutTelemetryRecords",
         },
+    },
+    # Schedules and state machines of all pipelines: it reaches no letter.
+    "starter": {
+        **{
+            f"every function {role}": {"lambda:InvokeFunction"}
+            for role in ("redrive", "watch", "circuit", "probe", "replay")
+        },
+        # The children of a Distributed Map are executions of the machine itself.
+        "every machine replay": {"states:StartExecution"},
+        "children of every replay machine": {"states:DescribeExecution", "states:StopExecution"},
+        # None of these knows resources.
+        "*": LOGS_AND_TRACES,
     },
     "first-heartbeat": {
         "logs first-heartbeat": {"logs:CreateLogStream", "logs:PutLogEvents"},
@@ -289,10 +286,7 @@ CONFINED: dict[str, dict[str, list[str]]] = {
         "table Letters/index/lanes": ["orders|*"],
         "table Circuits": ["orders"],
     },
-    "circuit-breaker": {},
-    "replay-machine": {},
-    "scheduler": {},
-    "watch-scheduler": {},
+    "starter": {},
     # The versions of the rules, and what versions of rules have matched.
     "check-rules": {"table Letters": ["*#book", "*#matches"]},
     "first-heartbeat": {},
@@ -771,7 +765,11 @@ NAMED = {
 }
 
 # Whatever is not listed here is in the stack of its pipeline.
-SHARED = {"check-rules", "first-heartbeat"}
+SHARED = {"check-rules", "first-heartbeat", "starter"}
+
+# Functions that have one role: it may do what any of them takes, and none takes a thing that the
+# other could not be trusted with.
+SHARING = ({"redrive", "replay"}, {"watch", "circuit"})
 
 NOUNS = (
     (r"arn:aws:sqs:eu-west-1:111122223333:\*", "queues with the tag"),
@@ -824,8 +822,8 @@ NOUNS = (
         r"machine \1",
     ),
     (
-        r"arn:aws:states:eu-west-1:111122223333:execution:deadletter-orders-replay:\*",
-        "children of the replay machine",
+        r"arn:aws:states:eu-west-1:111122223333:execution:deadletter-\*-replay:\*",
+        "children of every replay machine",
     ),
     (r"arn:aws:s3:::deadletter-letters-111122223333-eu-west-1", "bucket letters"),
     (
@@ -944,17 +942,19 @@ def needed(policy: str) -> dict[str, set[str]]:
     return found
 
 
+def sharing(function: str) -> set[str]:
+    """The functions that have the role of this one."""
+    return next((functions for functions in SHARING if function in functions), {function})
+
+
 def role_of(stack: Stack, function: str) -> dict[str, Any]:
-    schedules = {"scheduler": "deadletter-orders-dlq", "watch-scheduler": "deadletter-orders-watch"}
-    if function in schedules:
-        schedule = {
-            "Properties": stack.named("AWS::Scheduler::Schedule", "Name", schedules[function])
-        }
-        return stack.resources[schedule["Properties"]["Target"]["RoleArn"]["Fn::GetAtt"][0]]
-    machines = {"circuit-breaker": "circuit-breaker", "replay-machine": "replay"}
-    if function in machines:
-        machine = state_machine(stack, machines[function])
-        return stack.resources[machine["Properties"]["RoleArn"]["Fn::GetAtt"][0]]
+    if function == "starter":
+        [role] = [
+            role
+            for role in stack.of("AWS::IAM::Role").values()
+            if filled(role["Properties"].get("RoleName")) == "deadletter-starter-eu-west-1"
+        ]
+        return role
     owner = "deadletter" if function in SHARED else "deadletter-orders"
     made = stack.named("AWS::Lambda::Function", "FunctionName", f"{owner}-{function}")
     return stack.resources[made["Role"]["Fn::GetAtt"][0]]
@@ -964,8 +964,18 @@ def role_of(stack: Stack, function: str) -> dict[str, Any]:
 def test_a_role_may_do_what_the_table_says_and_nothing_else(app: Synthesis, function: str) -> None:
     stack = "Deadletter-Shared" if function in SHARED else "Deadletter-Orders"
     said = statements(role_of(app[stack], function))
-    assert granted(said) == GRANTED[function]
-    assert confined(said) == CONFINED[function]
+    together: dict[str, set[str]] = {}
+    kept: dict[str, set[str]] = {}
+    for each in sharing(function):
+        for reached, actions in GRANTED[each].items():
+            together.setdefault(reached, set()).update(actions)
+        for table, partitions in CONFINED[each].items():
+            kept.setdefault(table, set()).update(partitions)
+    assert granted(said) == together
+    assert {table: set(keys) for table, keys in confined(said).items()} == kept
+    # IAM's limit for what stands in a role, and each statement has an id of its own.
+    assert len(json.dumps(filled(said), separators=(",", ":"))) < 10_240
+    assert len({statement["Sid"] for statement in said}) == len(said)
 
 
 def test_no_pattern_stands_for_the_rules_of_all_pipelines(app: Synthesis) -> None:
@@ -1098,9 +1108,20 @@ def test_the_command_line_calls_nothing_that_is_not_in_the_table() -> None:
 
 def test_there_is_no_role_beside_those_of_the_table(app: Synthesis) -> None:
     roles = {name: len(stack.of("AWS::IAM::Role")) for name, stack in app.stacks.items()}
-    assert roles["Deadletter-Orders"] == len(GRANTED.keys() - SHARED)
+    functions = GRANTED.keys() - SHARED
+    assert roles["Deadletter-Orders"] == len({frozenset(sharing(each)) for each in functions}) == 5
+    assert roles["Deadletter-Theirs"] == 4
     assert roles["Deadletter-Shared"] == len(SHARED)
     assert {number for name, number in roles.items() if name.endswith("-Queues")} == {0}
+
+
+def test_schedules_and_state_machines_of_all_pipelines_have_one_role(app: Synthesis) -> None:
+    starter = "arn:aws:iam::111122223333:role/deadletter-starter-eu-west-1"
+    schedules = [each["Properties"] for _, each in app.of("AWS::Scheduler::Schedule")]
+    machines = [each["Properties"] for _, each in app.of("AWS::StepFunctions::StateMachine")]
+    assert len(schedules) > 4 < len(machines)
+    assert {filled(schedule["Target"]["RoleArn"]) for schedule in schedules} == {starter}
+    assert {filled(machine["RoleArn"]) for machine in machines} == {starter}
 
 
 def test_no_permission_comes_from_anywhere_but_the_role_itself(app: Synthesis) -> None:
@@ -1194,14 +1215,13 @@ def test_the_router_can_move_nothing() -> None:
 
 def test_a_role_is_taken_on_by_its_service_only(app: Synthesis) -> None:
     for key, role in app.of("AWS::IAM::Role"):
-        [trust] = role["Properties"]["AssumeRolePolicyDocument"]["Statement"]
-        service = trust["Principal"]["Service"]
-        lambda_, others = (
-            "lambda.amazonaws.com",
-            ("scheduler.amazonaws.com", "states.amazonaws.com"),
-        )
-        assert service in (lambda_, *others), key
-        if service != lambda_:
+        trusts = role["Properties"]["AssumeRolePolicyDocument"]["Statement"]
+        services = [trust["Principal"]["Service"] for trust in trusts]
+        if "RoleName" not in role["Properties"]:
+            assert services == ["lambda.amazonaws.com"], key
+            continue
+        assert services == ["scheduler.amazonaws.com", "states.amazonaws.com"]
+        for trust in trusts:
             account = trust["Condition"]["StringEquals"]["aws:SourceAccount"]
             assert filled(account) == "111122223333"
 
@@ -1255,8 +1275,6 @@ def test_without_a_consumer_function_no_role_may_change_a_mapping_or_invoke_a_co
     # Nor is there a canary that the probe could take.
     probe = functions_statements(stack, "deadletter-watched-probe")
     assert set(probe) == {"Circuits", "Events", "Logs", "Traces"}
-    circuits = functions_statements(stack, "deadletter-watched-circuit")["Circuits"]
-    assert circuits["Action"] == "dynamodb:BatchGetItem"
 
 
 def test_a_redriver_that_drains_by_one_run_at_a_time_may_not_invoke_itself(
