@@ -54,6 +54,7 @@ STATES: dict[str, dict[str, Any]] = {
     "fifo": one({**WEBHOOK, "fifo": True}),
     "brought queues": one({**WEBHOOK, **BROUGHT}),
     "customer's key": one(WEBHOOK, kms_key_arn=KEY),
+    "another key": one(WEBHOOK, kms_key_arn=ARN.format("kms", "key/5678ef")),
     "customer's topic": one(WEBHOOK, alarm_topic_arn=TOPIC),
     "no dashboard": one(WEBHOOK, dashboard=False),
     "other texts": one(
