@@ -17,6 +17,7 @@ from deadletter.contract import PARKED_LANE, Mode, Reason, run_lane
 from deadletter.replay.plan import DISCARD, LANE, LONGEST_RUN, ReplayPlan
 from deadletter.routing.selection import Selection
 
+from . import deployed
 from .adapter_errors import aws_errors
 from .answer import Answer
 from .app import App, DeployedPipeline
@@ -122,6 +123,12 @@ class LettersToForget:
             lanes = [LANE + lane for lane in self._lanes()]
             self._sources = list(dict.fromkeys((*_queues(self._pipeline), *lanes)))
         self._refuse_what_runs_can_not_do()
+        above = deployed.settings(self._pipeline).replay.approve_above
+        if above is not None and self._sources:
+            self._notes.append(
+                f"A run of more than {above:,} letters waits until a person approves it "
+                "(dlq replay approve): nothing is erased before."
+            )
 
     @property
     def pipeline(self) -> str:

@@ -16,7 +16,7 @@ from deadletter.contract import DAY, ROWS_KEPT, Mode, body_object
 from deadletter.redrive.orphans import StoredBody, delete_orphans
 from deadletter.settings.pipeline import Pipeline
 from tests.simulation.stage import Stage, with_
-from tests.tables import BUCKET
+from tests.tables import BUCKET, LETTERS
 
 LARGE = json.dumps({"tenantId": "a", "filling": "x" * 20_000})
 
@@ -72,6 +72,18 @@ def test_an_old_body_that_no_letter_has_is_deleted_and_that_of_a_letter_is_not()
     stage.clock.advance(ROWS_KEPT + DAY)
     assert sweep(stage) == 3
     assert sorted(names(stage)) == sorted([kept, others])
+
+
+def test_the_body_of_an_edited_letter_stays_in_both_versions() -> None:
+    stage = Stage()
+    name = waits_in_the_bucket(stage)
+    edited = store(stage, f"{name.rpartition('/')[2]}.1763.edit")
+    [item] = stage.waiting()
+    client: Any = stage.dynamodb
+    client.put_item(TableName=LETTERS, Item={**item, "edit_object": {"S": edited}})
+    stage.clock.advance(ROWS_KEPT + DAY)
+    assert sweep(stage) == 0
+    assert sorted(names(stage)) == sorted([name, edited])
 
 
 def test_a_body_that_a_queue_may_still_bring_an_item_for_stays() -> None:
@@ -139,5 +151,5 @@ def test_the_names_of_two_pipelines_are_told_apart() -> None:
     stage = Stage()
     store(stage, "a", pipeline="orders-eu")
     clients = stage.clients
-    bodies = S3StoredBodies(clients.dynamodb, "letters", clients.s3, BUCKET, "orders")
+    bodies = S3StoredBodies(clients.dynamodb, LETTERS, clients.s3, BUCKET, "orders")
     assert list(bodies.all()) == []

@@ -150,6 +150,15 @@ def test_letters_with_a_key_are_taken_from_every_queue_and_the_lanes_that_have_o
     assert orders.visible("orders-dlq") == 1
 
 
+def test_a_run_that_a_person_has_to_approve_is_told_before(
+    cloud: Any, functions: Any, dlq: Any
+) -> None:
+    cloud.deploy("orders", settings={"replay": {"approve_above": 1_000}})
+    cloud.failed("orders", ORIGIN)
+    said = dlq("forget", ORIGIN, "--plan").stdout
+    assert "more than 1,000 letters waits until a person approves it" in said
+
+
 def test_a_number_is_looked_for_as_text_and_as_number(orders: Any, dlq: Any) -> None:
     assert dlq("forget", "card=42", *WHY, *SURE).exit_code == Exit.DONE
     assert plans(orders)["dlq"].selection.pattern == {"context": {"card": ["42", 42]}}
