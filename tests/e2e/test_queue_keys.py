@@ -166,3 +166,18 @@ def test_the_parked_letters_are_under_the_key_of_the_app(keyed: Keyed) -> None:
     url = keyed.queue(f"deadletter-{PIPELINE}-parking")
     said = keyed.sandbox.client("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=["All"])
     assert said["Attributes"]["KmsMasterKeyId"] == keyed.keys["app"]
+
+
+def test_the_doctor_knows_which_keys_the_pipeline_may_use(keyed: Keyed) -> None:
+    def unknown_keys() -> set[str]:
+        answer = keyed.sandbox.dlq(["doctor", "--pipeline", PIPELINE, "--json"])
+        found = json.loads(answer.stdout)["findings"]
+        return {fault["subject"] for fault in found if "does not know its key" in fault["says"]}
+
+    assert unknown_keys() == set()
+    # Its team has put the queue under another key.
+    other = keyed.sandbox.client("kms").create_key()["KeyMetadata"]["KeyId"]
+    keyed.sandbox.client("sqs").set_queue_attributes(
+        QueueUrl=keyed.queue("their-dlq"), Attributes={"KmsMasterKeyId": other}
+    )
+    assert unknown_keys() == {"their-dlq"}

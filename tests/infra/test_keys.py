@@ -7,6 +7,7 @@ for, in the name of its caller, is in `sandbox.queue_keys`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import aws_cdk as cdk
@@ -27,8 +28,9 @@ from infra.queues import Queues
 from infra.refusal import Refused
 from infra.settings import AppSettings
 from sandbox.queue_keys import QueueKeys, key_calls, via_sqs
+from tests.examples.test_apps import synthesized
 from tests.infra.conftest import ARN, KEYED, Synthesize
-from tests.infra.templates import Synthesis, filled
+from tests.infra.templates import Synthesis, filled, read
 
 REGION = "eu-west-1"
 
@@ -263,3 +265,32 @@ def test_who_may_use_a_queue_may_use_its_keys_in_each_arrangement(
         at[arn] = QueueKeys(own, moved=moved)
     for name, said in policies(synthesis):
         assert refused(said, at) == [], name
+
+
+def deployed(synthesis: Synthesis) -> dict[str, QueueKeys]:
+    """The keys of all queues of an app that makes them itself, by ARN or by `<id.Arn>`."""
+    found: dict[str, QueueKeys] = {}
+    sources: dict[str, list[str]] = {}
+    for path, made in synthesis.of("AWS::SQS::Queue"):
+        settings = filled(made["Properties"])
+        own = settings.get("KmsMasterKeyId")
+        name = settings.get("QueueName")
+        found[ARN.format("sqs", name) if name else f"<{path.partition('/')[2]}.Arn>"] = QueueKeys(
+            own
+        )
+        if own and (dlq := settings.get("RedrivePolicy", {}).get("deadLetterTargetArn")):
+            sources.setdefault(dlq, []).append(own)
+    return {arn: QueueKeys(keys.own, sources.get(arn, ())) for arn, keys in found.items()}
+
+
+@pytest.mark.nightly
+def test_the_example_with_keys_may_use_them(tmp_path: Path) -> None:
+    synthesis = Synthesis(read(synthesized("customer-keys", tmp_path)), {})
+    at = deployed(synthesis)
+    keys = {keys.own for keys in at.values()}
+    assert len(keys) == 2
+    reached = set()
+    for name, said in policies(synthesis):
+        assert refused(said, at) == [], name
+        reached |= {key for key in keys if key and uses(said, key)}
+    assert reached == keys
