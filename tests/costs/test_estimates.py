@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from deadletter.aws.wiring.redrive import report_lines
 from deadletter.consumer import consumer, runtime
-from deadletter.contract import CIRCUIT
+from deadletter.contract import CIRCUIT, Metric
 from deadletter.costs import estimates
 from deadletter.costs.estimates import MOVED, idle_month, million_letters, outage, together
 from deadletter.costs.prices import Price
@@ -19,12 +20,16 @@ from deadletter.costs.usage import NOTHING, Usage
 from deadletter.settings.pipeline import Pipeline
 from deadletter.testing.fakes import MemoryDynamoDB
 from deadletter.testing.letterbox import Letterbox
-from tests.tables import create_tables
+from tests.aws.test_watch import NoOutages
+from tests.aws.test_watch import Stage as WatchedStage
+from tests.simulation.stage import Stage
+from tests.simulation.test_probe import ProbedFunction, refused, stage_for
+from tests.tables import CIRCUITS, create_tables
 from tools import cost_page
 
 ROOT = Path(__file__).parents[2]
 
-LETTERS = 20
+LETTERS = 10
 
 
 def test_a_usage_adds_up_and_costs_what_its_parts_cost() -> None:
@@ -77,6 +82,56 @@ def test_a_probe_takes_the_transitions_of_its_round() -> None:
     assert hour == 18 + 3 * 3600 / CIRCUIT.cooldown_cap
 
 
+def test_a_probe_that_fails_uses_what_is_said() -> None:
+    probe = ProbedFunction(stage_for(), answer=refused)
+    for number in range(5):
+        probe.stage.put(str(number), url=probe.stage.dlq)
+    probe.trip()
+    for _ in range(5):
+        before = probe.stage.dynamodb.consumed
+        assert probe().state == "OPEN"
+        cost = probe.stage.dynamodb.consumed - before
+        assert (cost.read_units, cost.write_units) == (
+            estimates.PROBE_READS,
+            estimates.PROBE_WRITES,
+        )
+
+
+def test_a_watch_in_an_outage_publishes_so_many_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(NoOutages, "start", lambda *_: None)
+    stage = WatchedStage()
+    stage.sqs.send_message(QueueUrl=stage.resources.dlq_url, MessageBody="{}")
+    stage.dynamodb.put_item(
+        TableName=CIRCUITS,
+        Item={
+            "pipeline": {"S": "orders"},
+            "circuit_key": {"S": "orders"},
+            "state": {"S": "OPEN"},
+            "troubled": {"S": "orders"},
+            "generation": {"N": "3"},
+            "opened_at": {"N": str(stage.clock())},
+            "until": {"N": str(stage.clock() + 60)},
+        },
+    )
+    published = {key for _ in range(60) for key in stage.minute()}
+    # The execution is there in an outage: only this test has none.
+    beside = published - {(Metric.REDRIVE_STALLED, None), (Metric.OUTAGE_RESTARTED, None)}
+    assert len(beside) == estimates.WATCH_METRICS
+
+
+def test_runs_that_move_letters_publish_so_many_metrics() -> None:
+    stage, published = Stage(), set[str]()
+    for _ in range(20):
+        stage.put()
+        stage.fail()
+        for line in map(json.loads, report_lines(stage.run(), "app", stage.clock())):
+            [directive] = line["_aws"]["CloudWatchMetrics"]
+            published |= {metric["Name"] for metric in directive["Metrics"]}
+        stage.clock.advance(100)
+    assert {"Received", "Redriven"} < published
+    assert len(published) <= estimates.RUN_METRICS
+
+
 # What the consumer library writes.
 
 
@@ -105,7 +160,7 @@ class Costs:
     def work(self) -> None:
         """Consume until nothing comes back any more."""
         quiet = 0
-        while quiet < 100:
+        while quiet < 60:
             quiet = 0 if self.box.run(self.handler).received else quiet + 1
             self.box.clock.advance(10 if quiet else 0)
 

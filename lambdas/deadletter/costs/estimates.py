@@ -155,23 +155,24 @@ def million_letters() -> Mapping[str, Usage]:
 OUTAGE_TRANSITIONS, PROBE_TRANSITIONS = 18, 3
 """State transitions of an outage beside its probes, and of a probe: the wait, the probe, and
 what is made of it."""
-PROBE_UNITS = 4.0
-"""Read units and write units of a probe; assumed, twice what it was seen to need."""
-TROUBLE_METRICS = 12
-"""Metrics that are published beside the heartbeat in an hour with letters and an open circuit."""
+PROBE_READS, PROBE_WRITES = 11.0, 4.0
+"""Read and write units of a probe whose canary fails."""
+WATCH_METRICS, RUN_METRICS = 8, 6
+"""Metrics beside the heartbeat in an hour with letters and an open circuit: those of the watch, and
+of the redriver's runs."""
 
 
 def outage(hours: float) -> Mapping[str, Usage]:
-    """What an outage of a dependency uses beside the idle pipeline, at most."""
+    """What an outage of a dependency uses beside the idle pipeline."""
     probes = hours * HOUR / CIRCUIT.cooldown_cap
     steps = OUTAGE_TRANSITIONS + PROBE_TRANSITIONS * probes
-    month = MONTH / HOUR
+    metrics = WATCH_METRICS + RUN_METRICS
     return {
         "state transitions": Usage({Price.TRANSITION: steps}),
         "probes": (
             function_run(seconds=RUN_SECONDS, memory=SMALL)
-            + Usage({Price.READ_UNIT: PROBE_UNITS, Price.WRITE_UNIT: PROBE_UNITS})
+            + Usage({Price.READ_UNIT: PROBE_READS, Price.WRITE_UNIT: PROBE_WRITES})
         )
         * probes,
-        "metrics": Usage({Price.METRIC: TROUBLE_METRICS * hours / month}),
+        "metrics": Usage({Price.METRIC: metrics * hours * HOUR / MONTH}),
     }
