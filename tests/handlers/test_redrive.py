@@ -108,7 +108,7 @@ def test_a_run_publishes_the_age_of_each_letter_a_hundred_a_line(
     monkeypatch: pytest.MonkeyPatch, runs: Runs, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ages = list(range(250))
-    report = Report("orders", "dlq", "done", ages=ages)
+    report = Report("orders", "dlq", "done", {"Redriven": 250}, ages=ages)
     monkeypatch.setattr(runs, "run", lambda _deadline, **_options: report)
     context: Any = CONTEXT
     handlers.redrive.handler({}, context)
