@@ -39,6 +39,12 @@ RETENTION = {
 
 _NEWEST = "the newest runtime that the tests run on and the wheels are chosen for"
 
+# What Lambda needs to put a function into a VPC.
+NETWORK = (
+    *("ec2:CreateNetworkInterface", "ec2:DescribeNetworkInterfaces", "ec2:DeleteNetworkInterface"),
+    *("ec2:DescribeSubnets", "ec2:AssignPrivateIpAddresses", "ec2:UnassignPrivateIpAddresses"),
+)
+
 
 class FunctionRole:
     """The role of a function, or of two that do much the same to the same things.
@@ -124,6 +130,10 @@ class PythonFunction(Construct):
         streams = [self.log_group.log_group_arn]
         permissions.allow("Logs", ["logs:CreateLogStream", "logs:PutLogEvents"], streams)
         grant_traces(permissions)
+        if app.vpc:
+            # Lambda makes the interfaces of the subnets with the role's permissions, and none of
+            # these actions can be limited to an interface before it is there.
+            permissions.allow("Network", NETWORK, ["*"])
         role = role or FunctionRole(self, "Role", description=f"What {name} may do")
         role.allow(permissions)
         self.sender, self.role = role.sender, role.role
@@ -144,14 +154,20 @@ class PythonFunction(Construct):
             logging_format=lambda_.LoggingFormat.JSON,
             tracing=lambda_.Tracing.ACTIVE if begins_traces else lambda_.Tracing.PASS_THROUGH,
         )
+        made = self.function.node.default_child
+        if app.vpc and isinstance(made, lambda_.CfnFunction):
+            made.vpc_config = lambda_.CfnFunction.VpcConfigProperty(
+                subnet_ids=list(app.vpc.subnet_ids),
+                security_group_ids=list(app.vpc.security_group_ids),
+            )
         # On the pipeline's or the app's construct: a role that is shared lies beside the function.
         acknowledge_each(
             scope,
             {
                 "AwsSolutions::AwsSolutions-IAM5[Resource::*]": "the actions of X-Ray and"
-                " CloudWatch, and listing streams, know no resources",
+                " CloudWatch, listing streams, and network interfaces to come know no resources",
                 "Serverless::Serverless-LambdaStarPermissions": "the actions of X-Ray and"
-                " CloudWatch, and listing streams, know no resources",
+                " CloudWatch, listing streams, and network interfaces to come know no resources",
                 "AwsSolutions::AwsSolutions-L1": _NEWEST,
                 "Serverless::Serverless-LambdaLatestVersion": _NEWEST,
                 "Serverless::Serverless-LambdaDLQ": "an invocation carries nothing that its queue"

@@ -340,16 +340,14 @@ def test_an_import_of_the_library_loads_no_other_package_but_jmespath(
 STRANGERS_APP = """
 import aws_cdk as cdk
 from aws_cdk import aws_lambda as lambda_
-from deadletter_cdk.layer import ConsumerLayer
-from deadletter_cdk.pipeline import RedrivePipeline
-from deadletter_cdk.settings import PipelineSettings
+from deadletter_cdk import ConsumerLayer, PipelineSettings, RedrivePipeline
 
 app = cdk.App(outdir="out")
 stack = cdk.Stack(app, "Shop")
 RedrivePipeline(stack, "Orders", settings=PipelineSettings(name="orders", consumer="none"))
 lambda_.Function(
     stack, "Consumer", runtime=lambda_.Runtime.PYTHON_3_13, handler="app.handler",
-    code=lambda_.Code.from_inline("pass"), layers=[ConsumerLayer(stack, "Deadletter")],
+    code=lambda_.Code.from_inline("pass"), layers=[ConsumerLayer(stack, "Library")],
 )
 app.synth()
 """

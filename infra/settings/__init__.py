@@ -9,6 +9,7 @@
     replay      what a replay run does
     circuit     when a circuit opens and closes
     alarms      when a person is called
+    vpc         where the functions run
     kinds       kinds of values: durations, names, ARNs
 
 A wrong setting stops the synthesis with one sentence (see `refusal`).
@@ -24,6 +25,7 @@ from .policy import BackoffSettings, PolicySettings, RetrySettings
 from .queues import DeadLetterQueue, DedicatedQueue, MainQueue, QueueSettings
 from .replay import ReplaySettings
 from .schedule import ScheduleSettings
+from .vpc import VpcSettings
 
 __all__ = [
     "CANARY_MARGIN",
@@ -44,5 +46,6 @@ __all__ = [
     "ReplaySettings",
     "RetrySettings",
     "ScheduleSettings",
+    "VpcSettings",
     "WebhookConsumer",
 ]

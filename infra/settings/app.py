@@ -11,6 +11,7 @@ from deadletter.contract import DEFAULT_APP
 
 from .kinds import AppName, KeyArn, Owner, Settings, TopicArn
 from .pipeline import PipelineSettings
+from .vpc import VpcSettings
 
 
 class AppSettings(Settings):
@@ -59,6 +60,11 @@ class AppSettings(Settings):
         default=True,
         description="whether CloudWatch dashboards are made; beyond the three that an account has"
         " free, each costs $3 a month",
+    )
+    vpc: VpcSettings | None = Field(
+        default=None,
+        description="subnets and security groups of yours in which all functions run; for what they"
+        " have to reach see below",
     )
     tags: dict[str, str] = Field(default_factory=dict, description="on every resource")
 
