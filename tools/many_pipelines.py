@@ -26,7 +26,7 @@ MOST_ROLES = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class Synthesized:
     """What was synthesized: resources by type in all stacks, the largest stack, and CPU seconds.
 
     The CPU time is that of Python and of the CDK's Node, from start to end.
@@ -47,7 +47,7 @@ def context(pipelines: int) -> dict[str, Any]:
     return {**default, "dashboard": False, "pipelines": many, "aws:cdk:bundling-stacks": []}
 
 
-def measure(pipelines: int) -> Size:
+def measure(pipelines: int) -> Synthesized:
     """Synthesize as `cdk synth` does, in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -67,7 +67,7 @@ def measure(pipelines: int) -> Size:
             Counter(each["Type"] for each in json.loads(file.read_text())["Resources"].values())
             for file in Path(folder).glob("*.template.json")
         ]
-    return Size(
+    return Synthesized(
         pipelines=pipelines,
         stacks=len(stacks),
         largest=max(stack.total() for stack in stacks),
@@ -76,7 +76,7 @@ def measure(pipelines: int) -> Size:
     )
 
 
-def lines(size: Size) -> list[str]:
+def lines(size: Synthesized) -> list[str]:
     """The figures, a line each."""
     roles = size.types["AWS::IAM::Role"]
     return [
