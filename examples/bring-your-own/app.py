@@ -9,9 +9,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 from aws_cdk.aws_lambda_event_sources import SqsEventSource
 from constructs import Construct
-from deadletter_cdk.layer import ConsumerLayer
-from deadletter_cdk.pipeline import RedrivePipeline
-from deadletter_cdk.settings import PipelineSettings
+from deadletter_cdk import ConsumerLayer, PipelineSettings, RedrivePipeline
 
 TIMEOUT = cdk.Duration.seconds(25)
 
@@ -51,7 +49,8 @@ class Shop(cdk.Stack):
             main_queue=orders,
             dlq=dead,
             consumer=ship,
-            settings=PipelineSettings(name="orders", consumer_library=True),
+            consumer_library=True,
+            settings=PipelineSettings(name="orders"),
         )
         pipeline.grant_consume(ship)
 

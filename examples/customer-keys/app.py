@@ -7,9 +7,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
-from deadletter_cdk.pipeline import RedrivePipeline
-from deadletter_cdk.settings import AppSettings, NoConsumer, PipelineSettings
-from deadletter_cdk.shared import DeadletterApp
+from deadletter_cdk import DeadletterApp, NoConsumer, PipelineSettings, RedrivePipeline
 
 
 class Clinic(cdk.Stack):
@@ -38,7 +36,7 @@ class Clinic(cdk.Stack):
         kept = kms.Key(self, "KeyOfLetters", enable_key_rotation=True)
         for service in ("cloudwatch.amazonaws.com", f"logs.{self.region}.amazonaws.com"):
             kept.grant_encrypt_decrypt(iam.ServicePrincipal(service))
-        shared = DeadletterApp(self, "Deadletter", settings=AppSettings(kms_key_arn=kept.key_arn))
+        shared = DeadletterApp(self, "Deadletter", key=kept)
         # The keys of its queues it knows from them.
         RedrivePipeline(
             self,

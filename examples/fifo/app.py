@@ -5,8 +5,7 @@ from __future__ import annotations
 import aws_cdk as cdk
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
-from deadletter_cdk.pipeline import RedrivePipeline
-from deadletter_cdk.settings import NoConsumer, PipelineSettings
+from deadletter_cdk import NoConsumer, PipelineSettings, RedrivePipeline
 
 
 class Ledger(cdk.Stack):

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import aws_cdk as cdk
 from constructs import Construct
-from deadletter_cdk.pipeline import RedrivePipeline
-from deadletter_cdk.settings import AppSettings, NoConsumer, PipelineSettings
-from deadletter_cdk.shared import DeadletterApp
+from deadletter_cdk import AppSettings, DeadletterApp, NoConsumer, PipelineSettings, RedrivePipeline
 
 # By name, with the team that is called.
 PIPELINES = {

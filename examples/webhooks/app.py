@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import aws_cdk as cdk
 from constructs import Construct
-from deadletter_cdk.pipeline import RedrivePipeline
-from deadletter_cdk.settings import PipelineSettings, WebhookConsumer
+from deadletter_cdk import PipelineSettings, RedrivePipeline, WebhookConsumer
 
 
 class Webhooks(cdk.Stack):

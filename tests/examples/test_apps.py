@@ -122,7 +122,8 @@ def test_the_consumer_of_a_shop_has_policy_variable_and_trust(templates: Synthes
     }
     assert {"sqs:SendMessage", "dynamodb:UpdateItem", "ssm:GetParameters"} <= allowed
     for reader in ("redrive", "route", "replay"):
-        trusted = json.loads(app.environment(f"deadletter-orders-{reader}")["TRUSTED_SENDERS"])
+        variables = app.function(f"deadletter-orders-{reader}")["Environment"]["Variables"]
+        trusted = json.loads(filled(variables["TRUSTED_SENDERS"]))
         assert filled({"Fn::GetAtt": [role, "RoleId"]}) in trusted, reader
 
 

@@ -72,7 +72,7 @@ class Synthesis:
         [properties] = [
             function["Properties"]
             for _, function in self.of("AWS::Lambda::Function")
-            if function["Properties"]["FunctionName"] == name
+            if function["Properties"].get("FunctionName") == name
         ]
         return dict(properties)
 

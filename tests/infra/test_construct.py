@@ -15,8 +15,8 @@ from constructs import Construct
 
 from deadletter.contract import Metric
 from infra import DeadletterApp, PipelineSettings, RedrivePipeline, Refused, brought
+from tests.infra.circles import circle, resource_graph
 from tests.infra.templates import Stack, filled, read
-from tests.infra.test_consumer_access import circle, resource_graph
 
 HOME = {"account": "111122223333", "region": "eu-west-1"}
 ARN = "arn:aws:sqs:eu-west-1:111122223333:{}"
@@ -145,6 +145,17 @@ def test_its_nouns_can_be_used(shop: Shop) -> None:
     assert shop.stack.outputs["Parked"] == f"<{parked}.QueueName>"
     assert "DeadletterOnCallDlqReader" in str(shop.stack.outputs)
     assert shop.widgets > 10
+
+
+def test_a_function_that_is_granted_to_consume_is_trusted(shop: Shop) -> None:
+    [role] = [
+        function["Properties"]["Role"]["Fn::GetAtt"][0]
+        for function in shop.stack.of("AWS::Lambda::Function").values()
+        if function["Properties"]["Handler"] == "index.handler"
+    ]
+    for reader in ("redrive", "route", "replay"):
+        found = variables(shop.stack, f"deadletter-card-refunds-{reader}")
+        assert f"<{role}.RoleId>" in filled(found["TRUSTED_SENDERS"]), reader
 
 
 def test_no_resource_waits_for_itself(shop: Shop) -> None:

@@ -1,0 +1,102 @@
+"""The example of a shop with a queue and a function of its own, deployed as it stands.
+
+Its sandbox is its own. The function's role has what `grant_consume` gave it; IAM is enforced.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from sandbox.deploy import CDK, environment
+from sandbox.progress import until
+from sandbox.server import ACCOUNT, REGION, ROOT, Sandbox
+from tests.examples.test_apps import synthesized
+
+pytestmark = pytest.mark.nightly
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
+    """The example in a sandbox."""
+    assembly = synthesized("bring-your-own", tmp_path_factory.mktemp("shop"), bundled=True)
+    with Sandbox(ROOT / "build" / "bring-your-own") as sandbox:
+        cdk(sandbox, "bootstrap", f"aws://{ACCOUNT}/{REGION}")
+        cdk(sandbox, "deploy", "--all", f"--app={assembly}", "--require-approval=never")
+        yield sandbox
+
+
+def cdk(sandbox: Sandbox, *arguments: str) -> None:
+    """Run the CDK's command line away from the example, which it would synthesize again."""
+    folder = sandbox.folder.absolute()
+    done = subprocess.run(
+        [str(CDK), "--ci", "--no-color", "--no-notices", *arguments],
+        cwd=folder,
+        env=environment(sandbox, folder),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout[-5000:]
+
+
+@pytest.fixture(scope="module")
+def registered(shop: Sandbox) -> dict[str, Any]:
+    """What the pipeline says of itself."""
+    answer = shop.client("ssm").get_parameter(Name="/deadletter/pipelines/orders")
+    said: dict[str, Any] = json.loads(answer["Parameter"]["Value"])
+    return said
+
+
+def send(shop: Sandbox, url: str, **order: Any) -> None:
+    shop.client("sqs").send_message(QueueUrl=url, MessageBody=json.dumps(order))
+
+
+def messages(shop: Sandbox, url: str) -> int:
+    """How many messages a queue holds, hidden ones and late ones too."""
+    names = [
+        "ApproximateNumberOfMessages",
+        "ApproximateNumberOfMessagesNotVisible",
+        "ApproximateNumberOfMessagesDelayed",
+    ]
+    answer = shop.client("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=names)
+    return sum(int(answer["Attributes"][name]) for name in names)
+
+
+def test_an_order_is_shipped(shop: Sandbox, registered: dict[str, Any]) -> None:
+    send(shop, registered["main_url"], orderId="1", count=1)
+    until(lambda: messages(shop, registered["main_url"]) == 0, "the order is shipped")
+    assert messages(shop, registered["dlq_url"]) == 0
+    assert messages(shop, registered["parking"]["default"]) == 0
+
+
+def test_an_order_of_nothing_is_parked_by_the_shops_role_which_is_trusted(
+    shop: Sandbox, registered: dict[str, Any]
+) -> None:
+    send(shop, registered["main_url"], orderId="2", count=0)
+    parking = registered["parking"]["default"]
+    until(lambda: messages(shop, parking) == 1, "the order is parked")
+    [parked] = shop.client("sqs").receive_message(
+        QueueUrl=parking, AttributeNames=["SenderId"], MessageAttributeNames=["Redrive"]
+    )["Messages"]
+    stamp = json.loads(parked["MessageAttributes"]["Redrive"]["StringValue"])
+    assert stamp["reason"] == "PERMANENT"
+    router = shop.client("lambda").get_function_configuration(
+        FunctionName=registered["router_function"]
+    )
+    trusted = json.loads(router["Environment"]["Variables"]["TRUSTED_SENDERS"])
+    assert parked["Attributes"]["SenderId"].partition(":")[0] in trusted
+
+
+def test_a_dead_order_leaves_the_dlq(shop: Sandbox, registered: dict[str, Any]) -> None:
+    send(shop, registered["dlq_url"], orderId="3", count=1)
+    answer = shop.client("lambda").invoke(
+        FunctionName=registered["redrive_function"], Payload=json.dumps({"source": "dlq"})
+    )
+    assert "FunctionError" not in answer, answer["Payload"].read()
+    until(lambda: messages(shop, registered["dlq_url"]) == 0, "the DLQ is empty")
