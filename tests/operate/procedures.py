@@ -49,6 +49,13 @@ def stands_in(expected: str, output: str) -> bool:
     return re.search(".*".join(parts), " ".join(output.split())) is not None
 
 
+def gone(diff: str) -> list[str]:
+    """The lines of `cdk diff` by which a resource goes, or is made anew."""
+    lines = [line for line in diff.splitlines() if line.startswith(("[-] AWS::", "[~] AWS::"))]
+    impact = ("replace", "may be replaced")
+    return [line for line in lines if line.startswith("[-]") or line.rstrip().endswith(impact)]
+
+
 def read(page: Path = PAGE) -> dict[str, list[Fence]]:
     """The procedures of the page."""
     return procedures(page.read_text())

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sandbox.deploy import environment
-from sandbox.server import ROOT, Sandbox
+from sandbox.server import REGION, ROOT, Sandbox
 from tests.e2e.receiver import Receiver
 from tests.operate.synthesis import KEPT_VARIABLE
 
@@ -32,6 +32,9 @@ ORDERS: dict[str, Any] = {
     "context": {"tenantId": "body.tenantId"},
     "policy": {"backoff": {"base": 1, "cap": 1, "floor": 0}},
 }
+
+# The other account: the emulator takes such a key for the root of the account of that number.
+THERE = "111111111111"
 
 # Letters that no deployment may lose: one in the parking lot, one in the waiting room.
 PARKED, WAITING, GOOD = "acme", "cedar", "birch"
@@ -57,6 +60,9 @@ class PlatformTeam:
         self._home.mkdir()
         # Approvals are asked of a person at a terminal.
         (self._home / ".cdk.json").write_text(json.dumps({"requireApproval": "never"}))
+        (self._home / ".aws").mkdir()
+        keys = f"aws_access_key_id = {THERE}\naws_secret_access_key = {THERE}"
+        (self._home / ".aws" / "config").write_text(f"[profile there]\nregion = {REGION}\n{keys}\n")
         self._put_commands()
         self._release(folder / "origin")
 
@@ -85,22 +91,20 @@ class PlatformTeam:
         settings["context"] |= context
         (self.clone / "cdk.json").write_text(json.dumps(settings, indent=2))
 
-    def dlq(self, *words: str) -> str:
+    def dlq(self, *words: str, account: str = "") -> str:
         """Type a command of `dlq` that has to succeed; returns its output."""
-        done = self.sandbox.dlq(words)
+        keys = {"AWS_ACCESS_KEY_ID": account} if account else None
+        done = self.sandbox.dlq(words, keys)
         assert done.returncode == 0, (words, done.stdout, done.stderr)
         return done.stdout
 
-    def queue(self, name: str) -> str:
-        """The URL of a queue."""
-        answer = self.sandbox.client("sqs").get_queue_url(QueueName=name)
-        return str(answer["QueueUrl"])
-
-    def letter(self, tenant: str, queue: str = "deadletter-orders-dlq") -> None:
-        """A message that has died."""
+    def letter(self, tenant: str, account: str = "") -> None:
+        """A message of the pipeline `orders` that has died."""
+        keys = {"AccessKeyId": account, "SecretAccessKey": account} if account else None
+        sqs = self.sandbox.client("sqs", keys)
+        queue = sqs.get_queue_url(QueueName="deadletter-orders-dlq")["QueueUrl"]
         body = json.dumps({"tenantId": tenant, "orderId": f"{tenant}-1"})
-        sqs = self.sandbox.client("sqs")
-        sqs.send_message(QueueUrl=self.queue(queue), MessageBody=body)
+        sqs.send_message(QueueUrl=queue, MessageBody=body)
 
     def kept(self) -> dict[str, int]:
         """How many letters are parked and how many wait, by the command line."""
