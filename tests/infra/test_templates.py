@@ -331,6 +331,11 @@ def test_thirty_pipelines_fit(thirty: Synthesis) -> None:
     assert max(len(item.resources) for item in thirty.stacks.values()) < MOST_RESOURCES
 
 
+def test_a_hundred_pipelines_take_half_of_the_roles_of_an_account(thirty: Synthesis) -> None:
+    """An account has 1,000; thirty pipelines are counted, each with the dispatcher as consumer."""
+    assert len(list(thirty.of("AWS::IAM::Role"))) == 30 * 5 + 3
+
+
 def test_two_apps_in_one_account_share_no_name(app: Synthesis, sandboxed: Synthesis) -> None:
     def names(synthesis: Synthesis) -> set[str]:
         keys = ("QueueName", "FunctionName", "AlarmName", "Name", "LogGroupName", "TopicName")
