@@ -397,20 +397,28 @@ DECIDE_CAUSE = {
     "CircuitOperator": {"table Circuits": {"dynamodb:UpdateItem"}},
 }
 
+# What it takes to see how things stand.
+SEE_STATUS = {
+    **SEE,
+    **WEIGH,
+    "main queues": {"sqs:GetQueueAttributes"},
+    "table Letters": {"dynamodb:Query", "dynamodb:GetItem"},
+    "table Letters/index/lanes": {"dynamodb:Query"},
+    "table Circuits": {"dynamodb:GetItem", "dynamodb:BatchGetItem"},
+    "table Circuits/index/troubled": {"dynamodb:Query"},
+    **SEE_EXECUTIONS,
+    # Metrics know no resources, and a list of alarms is of all of them.
+    "*": {"cloudwatch:GetMetricData", "cloudwatch:DescribeAlarms"},
+}
+
 # Command -> policy -> what it reaches -> the actions it takes there.
 COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
-    "dlq status": {
+    "dlq status": {"DlqReader": SEE_STATUS},
+    "dlq cost": {"DlqReader": SEE},
+    "dlq retire": {
         "DlqReader": {
-            **SEE,
-            **WEIGH,
-            "main queues": {"sqs:GetQueueAttributes"},
-            "table Letters": {"dynamodb:Query", "dynamodb:GetItem"},
-            "table Letters/index/lanes": {"dynamodb:Query"},
-            "table Circuits": {"dynamodb:GetItem", "dynamodb:BatchGetItem"},
-            "table Circuits/index/troubled": {"dynamodb:Query"},
-            **SEE_EXECUTIONS,
-            # Metrics know no resources, and a list of alarms is of all of them.
-            "*": {"cloudwatch:GetMetricData", "cloudwatch:DescribeAlarms"},
+            **SEE_STATUS,
+            "table Circuits": {*SEE_STATUS["table Circuits"], *SEE_CIRCUITS["table Circuits"]},
         }
     },
     # Where CloudWatch knows mute rules; who only asks takes DlqReader alone.
