@@ -199,7 +199,8 @@ class RedrivePipeline(Construct):
         # Its minutes begin when all is there that the watch needs to run.
         heartbeat.node.add_dependency(self.watch)
         if cdk.Stack.of(self.shared) is stack:
-            heartbeat.node.add_dependency(self.shared.heartbeats)
+            # The tables are known by their names too: no function refers to them.
+            heartbeat.node.add_dependency(self.shared.heartbeats, self.storage)
         self.alarms = PipelineAlarms(
             self, "Alarms", settings=settings, app=app, queues=self.queues, pager=self.pager
         ).alarms

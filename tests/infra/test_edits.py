@@ -6,19 +6,14 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import permutations
-from pathlib import Path
 from typing import Any
 
-import aws_cdk as cdk
 import pytest
-from aws_cdk import aws_lambda as lambda_
-from aws_cdk import aws_sqs as sqs
 
-from infra.pipeline import RedrivePipeline
-from infra.settings import NoConsumer, PipelineSettings
 from tests.infra.conftest import ARN, ROOT, TOPIC, Synthesize
 from tests.infra.edits import KINDS, left, lost, refusals
-from tests.infra.templates import Stack, Synthesis, read
+from tests.infra.shop import STATES_OF_A_SHOP
+from tests.infra.templates import Stack, Synthesis
 
 KEY = ARN.format("kms", "key/1234abcd")
 
@@ -56,6 +51,9 @@ STATES: dict[str, dict[str, Any]] = {
     "customer's key": one(WEBHOOK, kms_key_arn=KEY),
     "another key": one(WEBHOOK, kms_key_arn=ARN.format("kms", "key/5678ef")),
     "customer's topic": one(WEBHOOK, alarm_topic_arn=TOPIC),
+    "in a VPC": one(
+        WEBHOOK, vpc={"subnet_ids": ["subnet-0a1b2c3d"], "security_group_ids": ["sg-0a1b2c3d"]}
+    ),
     "no dashboard": one(WEBHOOK, dashboard=False),
     "other texts": one(
         {**WEBHOOK, "owner": "the order team", "alarms": {"dlq_depth": {"threshold": 7}}},
@@ -152,83 +150,9 @@ def test_no_stack_exports_anything(app: Synthesis) -> None:
             assert "Export" not in output, name
 
 
-class Shop:
-    """An app of a team: its queues, its function, and the stack of its pipelines."""
-
-    def __init__(self, folder: Path) -> None:
-        self.app = cdk.App(outdir=str(folder), context={"aws:cdk:bundling-stacks": []})
-        self.data, self.workers = cdk.Stack(self.app, "Data"), cdk.Stack(self.app, "Workers")
-        self.heals = cdk.Stack(self.app, "Heals")
-        self.dlq = sqs.Queue(self.data, "Dlq")
-        dead_letters = sqs.DeadLetterQueue(queue=self.dlq, max_receive_count=5)
-        self.queue = sqs.Queue(self.data, "Queue", dead_letter_queue=dead_letters)
-        self.ship = self.function(self.workers)
-
-    def function(self, stack: cdk.Stack) -> lambda_.Function:
-        return lambda_.Function(
-            stack,
-            "Ship",
-            code=lambda_.InlineCode("def handler(event, context): pass"),
-            handler="index.handler",
-            runtime=lambda_.Runtime.PYTHON_3_13,
-        )
-
-    def imported(self, name: str) -> sqs.IQueue:
-        return sqs.Queue.from_queue_arn(self.heals, name, ARN.format("sqs", name))
-
-    def pipeline(self) -> RedrivePipeline:
-        """Pipeline orders over queues that are made elsewhere; its consumer has the library."""
-        return RedrivePipeline(
-            self.heals,
-            "Orders",
-            settings=PipelineSettings(
-                name="orders", consumer=NoConsumer(kind="none"), consumer_library=True
-            ),
-            main_queue=self.imported("main"),
-            dlq=self.imported("dlq"),
-        )
-
-
-def own_queues(shop: Shop) -> None:
-    RedrivePipeline(shop.heals, "Orders", consumer=NoConsumer(kind="none"))
-
-
-def imported_queues(shop: Shop) -> None:
-    shop.pipeline()
-
-
-def granted_elsewhere(shop: Shop) -> None:
-    shop.pipeline().grant_consume(shop.ship)
-
-
-def granted_beside(shop: Shop) -> None:
-    shop.pipeline().grant_consume(shop.function(shop.heals))
-
-
-def two_pipelines(shop: Shop) -> None:
-    imported_queues(shop)
-    RedrivePipeline(shop.heals, "Refunds")
-
-
-def queues_of_another_stack(shop: Shop) -> None:
-    RedrivePipeline(shop.heals, "Orders", main_queue=shop.queue)
-
-
 @pytest.fixture(scope="module")
 def shops(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Mapping[str, Stack]]:
-    made = {}
-    for state in (
-        own_queues,
-        imported_queues,
-        granted_elsewhere,
-        granted_beside,
-        two_pipelines,
-        queues_of_another_stack,
-    ):
-        shop = Shop(tmp_path_factory.mktemp("cdk"))
-        state(shop)
-        made[state.__name__] = read(Path(shop.app.synth().directory))
-    return made
+    return {state.__name__: state(tmp_path_factory.mktemp("cdk")) for state in STATES_OF_A_SHOP}
 
 
 @pytest.mark.nightly
