@@ -30,7 +30,12 @@ IDENTIFIERS = {
 KEPT = ("Retain", "RetainExceptOnCreate")
 
 # What the services answer if there is no such resource.
-MISSING = {"ResourceNotFoundException", "404", "AWS.SimpleQueueService.NonExistentQueue"}
+MISSING = {
+    "ResourceNotFoundException",
+    "404",
+    "AWS.SimpleQueueService.NonExistentQueue",
+    "QueueDoesNotExist",
+}
 
 
 @dataclass(frozen=True, slots=True)
