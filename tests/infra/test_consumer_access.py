@@ -1,6 +1,7 @@
 """A function of yours becomes a pipeline's consumer, wherever it and its role are made.
 
-One synthesis has all cases, on bare stacks: what a whole pipeline adds is shown by the examples.
+One synthesis has all cases, on bare stacks, each night; what a whole pipeline adds is shown by the
+examples. test_construct has the commonest case every time: a function beside the pipeline.
 """
 
 from __future__ import annotations
@@ -157,6 +158,7 @@ def variable(cases: Cases, stack: str, key: str) -> object:
     return made["Properties"]["Environment"]["Variables"]["DEADLETTER"]
 
 
+@pytest.mark.nightly
 def test_a_function_beside_the_pipeline(cases: Cases) -> None:
     made = role_of(cases, "Pipeline", "BesideFunction")
     [key] = [
@@ -176,6 +178,7 @@ def test_a_function_beside_the_pipeline(cases: Cases) -> None:
     assert key in waiting
 
 
+@pytest.mark.nightly
 def test_a_function_in_another_stack_of_the_app(cases: Cases) -> None:
     made = role_of(cases, "Before", "ElsewhereFunction")
     [(key, policy)] = policies(cases, "Before").items()
@@ -196,6 +199,7 @@ def test_a_function_in_another_stack_of_the_app(cases: Cases) -> None:
     assert "Before" in cases.synthesis["Pipeline"].waits_for
 
 
+@pytest.mark.nightly
 def test_a_function_in_a_later_stack_whose_role_is_made_beside_the_pipeline(cases: Cases) -> None:
     [roles] = [
         policy["Properties"]["Roles"]
@@ -211,6 +215,7 @@ def test_a_function_in_a_later_stack_whose_role_is_made_beside_the_pipeline(case
     assert "Pipeline" in cases.synthesis["After"].waits_for
 
 
+@pytest.mark.nightly
 def test_an_imported_function_with_its_role(cases: Cases) -> None:
     assert ["theirs"] in [
         policy["Properties"]["Roles"] for policy in policies(cases, "Pipeline").values()
@@ -222,6 +227,7 @@ def test_an_imported_function_with_its_role(cases: Cases) -> None:
     ]
 
 
+@pytest.mark.nightly
 def test_an_imported_function_without_its_role(cases: Cases) -> None:
     assert cases.access["Bare"].policy is None
     outputs = cases.synthesis["Pipeline"].template["Outputs"]
@@ -238,6 +244,7 @@ def test_an_imported_function_without_its_role(cases: Cases) -> None:
     assert "DEADLETTER" in variable_
 
 
+@pytest.mark.nightly
 def test_a_role_that_takes_no_policy_gets_a_warning_and_an_output(cases: Cases) -> None:
     outputs = cases.synthesis["Pipeline"].template["Outputs"]
     [key] = [key for key in outputs if key.startswith("ClosingStatements")]
@@ -246,6 +253,7 @@ def test_a_role_that_takes_no_policy_gets_a_warning_and_an_output(cases: Cases) 
     assert outputs["ClosingSender"]["Value"] == "AROACLOSED"
 
 
+@pytest.mark.nightly
 def test_neither_resources_nor_stacks_wait_for_each_other_in_a_circle(cases: Cases) -> None:
     for stack in cases.synthesis.stacks.values():
         assert circle(resource_graph(stack.template)) == [], stack.name
@@ -253,6 +261,7 @@ def test_neither_resources_nor_stacks_wait_for_each_other_in_a_circle(cases: Cas
     assert circle(stacks) == []
 
 
+@pytest.mark.nightly
 def test_the_stack_of_a_function_exports_nothing_for_us(cases: Cases) -> None:
     assert not [
         output
