@@ -87,18 +87,19 @@ way. A queue under `alias/aws/sqs`, or under none, needs nothing.
 
 ## Functions in a VPC
 
-With `vpc`, all functions of the app run in these subnets, and their roles may make network interfaces
-there. The subnets need a way to the services below: endpoints with private DNS, or a NAT gateway.
+With `vpc`, all functions of the app run in these subnets, and their roles may make network
+interfaces there. The subnets need a way to the services below: endpoints with private DNS, or a NAT
+gateway.
 
 | endpoint | for |
 |---|---|
 | `sqs`, `dynamodb` and `s3` (gateways), `lambda`, `states`, `events` | every pipeline |
-| `monitoring`, `ssm` | the watch, the first heartbeat of a deployment, the rule checker; and the consumer library |
+| `monitoring`, `ssm` | the watch, the first heartbeat, the rule checker, the consumer library |
 | `secretsmanager`, and a NAT gateway to the endpoints | the webhook dispatcher |
 
-Through `s3` a function also answers CloudFormation, in a bucket of AWS: an endpoint policy that allows
-your buckets only makes the first deployment fail after five minutes. The security groups need to let port 443
-out, and nothing in.
+Through `s3` a function also answers CloudFormation, in a bucket of AWS: an endpoint policy that
+allows your buckets only makes the first deployment fail after five minutes. The security groups
+need to let port 443 out, and nothing in.
 """
 
 SECTIONS = (
