@@ -111,6 +111,7 @@ class PythonFunction(Construct):
         begins_traces: bool = True,
         variables: Mapping[str, str] = MappingProxyType({}),
         role: FunctionRole | None = None,
+        reserved: int | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
         self._settings = settings
@@ -148,6 +149,7 @@ class PythonFunction(Construct):
             handler=handler,
             timeout=cdk.Duration.seconds(timeout),
             memory_size=memory,
+            reserved_concurrent_executions=reserved,
             environment={str(name): value for name, value in self._environment.items()},
             role=self.role,
             log_group=self.log_group,

@@ -81,6 +81,7 @@ class RedriverFunction(Construct):
             permissions=permissions,
             begins_traces=False,
             role=self.mover,
+            reserved=settings.redrive.reserved_concurrency,
             variables={
                 **queues.variables(),
                 Variable.LETTERS_TABLE: storage.letters.table_name,

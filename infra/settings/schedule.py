@@ -18,6 +18,14 @@ class ScheduleSettings(Settings):
     # A run begins no chunk in its last ten seconds.
     timeout: Seconds = Field(default=55, ge=20, le=840, description="shorter than `every`")
     memory: int = Field(default=512, ge=128, le=10240, description="megabytes, which also buy CPU")
+    reserved_concurrency: int | None = Field(
+        default=None,
+        ge=1,
+        le=1000,
+        description="runs at the same time, shards included, that the account keeps for this"
+        " pipeline and that it never exceeds; without it, runs share what the account has. AWS"
+        " leaves at least 100 to everything that has none",
+    )
 
     @model_validator(mode="after")
     def _ends_before_the_next(self) -> ScheduleSettings:

@@ -33,7 +33,8 @@ SHARDS = 'a whole number from 1 to 8, or "auto"'
 REFUSED: list[tuple[dict[str, Any], str]] = [
     (
         {"redrive": {"evry": 60}},
-        "redrive.evry is 60, but there is no such key; allowed: every, memory, timeout",
+        "redrive.evry is 60, but there is no such key; allowed: every, memory,"
+        " reserved_concurrency, timeout",
     ),
     (
         {"consumer": {"kind": "webhook", "retries": 3}},
