@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import aws_cdk as cdk
 from aws_cdk import aws_cloudwatch as cloudwatch
 
 from deadletter.contract import (
@@ -17,6 +16,7 @@ from deadletter.contract import (
 )
 
 from .duration import MINUTE
+from .length import seconds
 
 AT_LEAST = cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD
 AT_MOST = cloudwatch.ComparisonOperator.LESS_THAN_OR_EQUAL_TO_THRESHOLD
@@ -59,7 +59,7 @@ class Measured:
             metric_name=self.name,
             dimensions_map=self.dimensions,
             statistic=self.statistic,
-            period=cdk.Duration.seconds(period),
+            period=seconds(period),
         )
 
 

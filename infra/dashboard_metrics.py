@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-import aws_cdk as cdk
 from aws_cdk import aws_cloudwatch as cloudwatch
 
 from deadletter.contract import (
@@ -18,6 +17,7 @@ from deadletter.contract import (
 )
 
 from .duration import MINUTE
+from .length import seconds
 
 SUM, AVERAGE, MAXIMUM, MINIMUM = "Sum", "Average", "Maximum", "Minimum"
 
@@ -54,7 +54,7 @@ class OurMetrics:
             dimensions_map=dimensions,
             statistic=statistic,
             label=label or source or category,
-            period=cdk.Duration.seconds(period),
+            period=seconds(period),
         )
 
     def all_of(self, *metrics: Metric, statistic: str = SUM) -> list[cloudwatch.IMetric]:
@@ -99,7 +99,7 @@ def computed(
         expression=expression,
         using_metrics=dict(metrics),
         label=label,
-        period=cdk.Duration.seconds(period),
+        period=seconds(period),
     )
 
 
@@ -132,5 +132,5 @@ def _of_aws(
         dimensions_map=dict(dimensions),
         statistic=statistic,
         label=label or None,
-        period=cdk.Duration.seconds(PERIOD),
+        period=seconds(PERIOD),
     )

@@ -68,6 +68,9 @@ _LONGEST_PSEUDO = {
 }
 _LONGEST_REFERENCE = 128
 
+# How the CDK writes a token, and one that stands for a pseudo parameter.
+_TOKEN, _PSEUDO = "${Token[", "${Token[AWS."
+
 
 def runtime_settings(settings: PipelineSettings) -> dict[str, Any]:
     """The settings that the runtime library reads, where they differ from its defaults."""
@@ -120,6 +123,17 @@ def watch_thresholds(settings: PipelineSettings) -> str:
 def pipeline(settings: PipelineSettings) -> str:
     """The variable PIPELINE: the settings as JSON."""
     return json.dumps(runtime_settings(settings), separators=(",", ":"), ensure_ascii=False)
+
+
+def surely_fits(variables: Mapping[str, str]) -> bool:
+    """Whether variables fit, however long what their tokens stand for is.
+
+    A token of CloudFormation's own, such as the region, is written longer than it gets; another one
+    counts as the longest reference. It saves the CDK the work of resolving them.
+    """
+    texts = [text for pair in variables.items() for text in pair]
+    references = sum(text.count(_TOKEN) - text.count(_PSEUDO) for text in texts)
+    return sum(len(text.encode()) for text in texts) + references * _LONGEST_REFERENCE <= LIMIT
 
 
 def check(function: str, settings: PipelineSettings, resolved: Mapping[str, Any]) -> None:

@@ -16,6 +16,7 @@ from deadletter.contract import NAMESPACE
 from . import here
 from .duration import MINUTE
 from .function import PythonFunction
+from .length import seconds
 from .permissions import Permissions
 from .settings import AppSettings, PipelineSettings
 
@@ -86,7 +87,7 @@ class FirstHeartbeat(Construct):
             # By name, as all that stands in another stack.
             service_token=f"{home}:{function_name(app)}",
             properties={"Pipeline": settings.name},
-            service_timeout=cdk.Duration.seconds(SERVICE_TIMEOUT),
+            service_timeout=seconds(SERVICE_TIMEOUT),
         )
 
 

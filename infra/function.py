@@ -19,6 +19,7 @@ from . import asset, environment, here
 from .duration import MINUTE
 from .encryption import customer_key
 from .findings import acknowledge, acknowledge_each
+from .length import seconds
 from .names import Names
 from .permissions import Permissions, grant_traces
 from .settings import AppSettings, PipelineSettings
@@ -57,9 +58,13 @@ class FunctionRole:
     role: iam.IRole
     sender: str
 
-    def __init__(self, scope: Construct, construct_id: str, *, description: str) -> None:
+    def __init__(
+        self, scope: Construct, construct_id: str, *, description: str, permissions: Permissions
+    ) -> None:
         self._permissions = Permissions()
-        self._document = iam.PolicyDocument()
+        for grant in permissions.grants:
+            self._permissions.allow(grant.sid, grant.actions, grant.resources, grant.conditions)
+        self._document = permissions.document()
         role = iam.Role(
             scope,
             construct_id,
@@ -135,8 +140,11 @@ class PythonFunction(Construct):
             # Lambda makes the interfaces of the subnets with the role's permissions, and none of
             # these actions can be limited to an interface before it is there.
             permissions.allow("Network", NETWORK, ["*"])
-        role = role or FunctionRole(self, "Role", description=f"What {name} may do")
-        role.allow(permissions)
+        if role:
+            role.allow(permissions)
+        else:
+            may = f"What {name} may do"
+            role = FunctionRole(self, "Role", description=may, permissions=permissions)
         self.sender, self.role = role.sender, role.role
         self.function = lambda_.Function(
             self,
@@ -147,7 +155,7 @@ class PythonFunction(Construct):
             runtime=asset.RUNTIME,
             architecture=asset.ARCHITECTURE,
             handler=handler,
-            timeout=cdk.Duration.seconds(timeout),
+            timeout=seconds(timeout),
             memory_size=memory,
             reserved_concurrent_executions=reserved,
             environment={str(name): value for name, value in self._environment.items()},
@@ -156,8 +164,7 @@ class PythonFunction(Construct):
             logging_format=lambda_.LoggingFormat.JSON,
             tracing=lambda_.Tracing.ACTIVE if begins_traces else lambda_.Tracing.PASS_THROUGH,
         )
-        made = self.function.node.default_child
-        if app.vpc and isinstance(made, lambda_.CfnFunction):
+        if app.vpc and isinstance(made := self.function.node.default_child, lambda_.CfnFunction):
             made.vpc_config = lambda_.CfnFunction.VpcConfigProperty(
                 subnet_ids=list(app.vpc.subnet_ids),
                 security_group_ids=list(app.vpc.security_group_ids),
@@ -195,15 +202,13 @@ class PythonFunction(Construct):
             self.function.add_environment(str(name), value)
 
     def _check(self) -> None:
-        if self._settings:
+        if self._settings and not environment.surely_fits(self._environment):
             resolved = cdk.Stack.of(self).resolve(self._environment)
             environment.check(self._name, self._settings, resolved)
 
     def retry_in_the_next_minute(self, *, because: str) -> None:
         """Have Lambda drop an event that it cannot deliver: the next start is the retry."""
-        self.function.configure_async_invoke(
-            retry_attempts=0, max_event_age=cdk.Duration.seconds(MINUTE)
-        )
+        self.function.configure_async_invoke(retry_attempts=0, max_event_age=seconds(MINUTE))
         acknowledge(self, "Serverless::Serverless-LambdaAsyncFailureDestination", because=because)
 
     def trust(self, senders: Sequence[str]) -> None:

@@ -17,6 +17,7 @@ from .arn import Arn, is_token
 from .encryption import customer_key, grant_queue_keys
 from .findings import acknowledge
 from .keys import check_keys, keys_beside
+from .length import seconds
 from .names import Names, pascal_case
 from .permissions import Permissions
 from .settings import (
@@ -27,7 +28,7 @@ from .settings import (
 )
 
 # A long poll: fewer calls, and an empty answer means empty.
-RECEIVE_WAIT = cdk.Duration.seconds(20)
+RECEIVE_WAIT = seconds(20)
 
 TAKE = ("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility")
 SEND = ("sqs:SendMessage", "sqs:GetQueueAttributes")
@@ -240,7 +241,7 @@ class Queues(Construct):
             "Main",
             self.main,
             retention=main.retention,
-            visibility=cdk.Duration.seconds(self._settings.visibility),
+            visibility=seconds(self._settings.visibility),
             wait=RECEIVE_WAIT,
             dead_letters=sqs.DeadLetterQueue(queue=dlq, max_receive_count=main.max_receive_count),
         )
@@ -295,7 +296,7 @@ class Queues(Construct):
             queue_name=queue.name,
             # The CDK takes an explicit False for a mistake.
             fifo=self._settings.fifo or None,
-            retention_period=cdk.Duration.seconds(retention),
+            retention_period=seconds(retention),
             visibility_timeout=visibility,
             receive_message_wait_time=wait,
             dead_letter_queue=dead_letters,

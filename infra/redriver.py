@@ -67,6 +67,7 @@ class RedriverFunction(Construct):
             self,
             "Mover",
             description=f"Moves letters of {settings.name}: the redriver and replay runs",
+            permissions=permissions,
         )
         function = PythonFunction(
             self,

@@ -18,6 +18,7 @@ from .alarms import add_alarms
 from .encryption import customer_key, grant_key
 from .findings import acknowledge
 from .function import PythonFunction
+from .length import seconds
 from .pager import Pager
 from .permissions import Permissions, grant_put_events
 from .registration import acknowledge_folder, grant_list_parameters
@@ -123,7 +124,7 @@ class RuleCheck(Construct):
             self,
             "Failures",
             queue_name=name,
-            retention_period=cdk.Duration.seconds(LONGEST_RETENTION),
+            retention_period=seconds(LONGEST_RETENTION),
             redrive_allow_policy=sqs.RedriveAllowPolicy(
                 redrive_permission=sqs.RedrivePermission.DENY_ALL
             ),

@@ -76,6 +76,7 @@ class WatchFunction(Construct):
             self,
             "Keeper",
             description=f"Watches {settings.name}, and tells of its outages",
+            permissions=permissions,
         )
         function = PythonFunction(
             self,

@@ -498,3 +498,15 @@ def test_the_watch_is_told_when_a_person_is_called(sandboxed: Synthesis, app: Sy
         "letter_expiry": 259_200,
     }
     assert json.loads(app.environment("deadletter-theirs-watch")["WATCH"]) == {}
+
+
+def test_what_is_not_resolved_fits_whatever_its_tokens_stand_for() -> None:
+    token = "${Token[Queue.Arn.12]}"
+    room = environment.LIMIT - len("QUEUES")
+    most = room // (len(token) + 128)
+    assert environment.surely_fits({"QUEUES": token * most})
+    assert not environment.surely_fits({"QUEUES": token * (most + 1)})
+    # The region is shorter than its token.
+    region = "${Token[AWS.Region.11]}"
+    assert len(region) > len("ap-northeast-1")
+    assert environment.surely_fits({"QUEUES": region * (room // len(region))})
