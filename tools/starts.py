@@ -60,7 +60,7 @@ def simulate(phases: Sequence[float], *, places: int, seconds: float, minutes: i
 
 def spread(pipelines: int, seed: int = 0) -> list[float]:
     """Seconds in the minute at which schedules were created, each at its own moment."""
-    random = Random(seed)  # noqa: S311
+    random = Random(seed)  # noqa: S311 - repeatable, not secret
     return [random.uniform(0, MINUTE) for _ in range(STARTS * pipelines)]
 
 

@@ -48,7 +48,7 @@ NEVER_REACHED = (
     "Files of dlq parked export, logs of your consumers, and what other systems have received.",
     "Backups, exports and replicas of the table or the bucket that you make yourself.",
 )
-"""Where letters, or what is known of them, may be that dlq erases nowhere."""
+"""Where letters, or what is known of them, may be that this erases nowhere."""
 
 
 @dataclass(frozen=True, slots=True)

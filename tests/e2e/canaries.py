@@ -36,7 +36,7 @@ Text = tuple[str, str]
 MEANT_TO_SHOW = frozenset({"--body", "--show-body"})
 
 # Tables that hold them because they are for it.
-KEEPS_URLS = "Endpoints"
+KEEPS_URLS = "-endpoints"
 
 # Columns that are the letter itself, and those values of it that `ledger_context` keeps.
 LETTER_ITSELF = ("letter", "context", "endpoint")

@@ -48,7 +48,6 @@ WHO_AM_I = "sts:GetCallerIdentity"
 NOT_TYPED: dict[str, str] = {
     "cloudwatch:PutAlarmMuteRule": "the emulator knows no mute rules, and dlq asks for one first",
     "cloudwatch:DeleteAlarmMuteRule": "the emulator knows no mute rules",
-    "sns:Publish": "nobody has subscribed to the topic of the sandbox, and dlq says so",
     **dict.fromkeys(
         ("kms:Decrypt", "kms:GenerateDataKey"),
         "SNS asks for the topic's key; the emulator does not",
@@ -116,6 +115,11 @@ def on_call(
     value = "whsec_" + base64.b64encode(os.urandom(32)).decode()
     aws("secretsmanager").create_secret(Name=secret, SecretString=value)
     orders.register(tenant, receiver.url(tenant), [secret])
+    # Without a subscriber `dlq page --test` publishes nothing.
+    pages = aws("sqs").create_queue(QueueName="pages-of-people-on-call")["QueueUrl"]
+    arn = aws("sqs").get_queue_attributes(QueueUrl=pages, AttributeNames=["QueueArn"])
+    topic = orders.app["alarm_topic"]
+    aws("sns").subscribe(TopicArn=topic, Protocol="sqs", Endpoint=arn["Attributes"]["QueueArn"])
     rules = {
         name: {"pipeline": "*", "rule_id": name, "tenantId": tenant, "action": "DEFAULT"}
         for name in ("kept", "pruned")
@@ -235,7 +239,6 @@ TYPED: dict[str, list[tuple[str, ...]]] = {
     "dlq explain": [("explain", "{kept}")],
     # It asks whether there is a rule, and the emulator knows none: see the test of its refusal.
     "dlq mute": [("mute", "orders", "--for", "2h", "--reason", "a test")],
-    # Nobody has subscribed to the topic here: it says so, and publishes nothing.
     "dlq page": [("page", "--test", "--reason", "a test")],
     "dlq doctor": [("doctor", "orders")],
     "dlq retire": [("retire", "orders")],

@@ -69,6 +69,7 @@ TARGETS = {
         Target("webhook"),
         Target("events", ("tests/watch/test_news.py",)),
         Target("settings"),
+        Target("costs", ("tests/infra/test_costs_page.py",)),
     )
 }
 
