@@ -18,7 +18,7 @@ from deadletter.message.strict_json import Unreadable, read_json
     [
         ("", "not JSON at line 1 column 1"),
         ("hello", "not JSON at line 1 column 1"),
-        ('{"a":\n  1,}', "not JSON at line 2 column 5"),
+        ('{"a":\n  1;}', "not JSON at line 2 column 4"),
         ("{'a': 1}", "not JSON at line 1 column 2"),
         ('{"a": 1} {"b": 2}', "not JSON at line 1 column 10"),
         ("\ufeff{}", "not JSON at line 1 column 1"),
