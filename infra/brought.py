@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import aws_cdk as cdk
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct, IConstruct
@@ -41,25 +42,35 @@ def settings(
 
     Without settings, its name is that of its construct.
     """
+    name = kebab_case(pipeline.node.id)
+    if given is not None and not isinstance(given, PipelineSettings):
+        raise _refused(name, "settings", f"of type {_type(given)}", "PipelineSettings(...)")
     typed = {key: getattr(given, key) for key in given.model_fields_set} if given else {}
-    name = typed.setdefault("name", kebab_case(pipeline.node.id))
+    name = typed.setdefault("name", name)
+    _check_types(name, main_queue, dlq, consumer, consumer_mapping)
     known = known_dlq(main_queue)
+    if known is None and isinstance(main_queue, sqs.Queue) and not _has_redrive_policy(main_queue):
+        allowed = "a queue with a dead_letter_queue, or no message of it becomes a letter"
+        raise _refused(name, "main_queue", main_queue.node.path, allowed)
     if dlq is not None and known is not None and dlq.queue_arn != known.queue_arn:
         raise _refused(name, "dlq", dlq.node.path, f"{known.node.path}, the DLQ of main_queue")
     dlq = dlq or known
     if main_queue is not None:
         _once(name, typed, "main_queue")
         typed["main_queue"] = MainQueue(
-            arn=QueueReference.of_queue(main_queue).arn, kms_key_arn=_key(main_queue)
+            arn=QueueReference.of_queue(main_queue).arn, kms_key_arn=_key(name, main_queue)
         )
         typed.setdefault("fifo", main_queue.fifo)
     if dlq is not None:
         _once(name, typed, "dlq")
-        typed["dlq"] = DeadLetterQueue(arn=QueueReference.of_queue(dlq).arn, kms_key_arn=_key(dlq))
+        typed["dlq"] = DeadLetterQueue(
+            arn=QueueReference.of_queue(dlq).arn, kms_key_arn=_key(name, dlq)
+        )
         typed.setdefault("fifo", dlq.fifo)
     for key, queue in (("main_queue", main_queue), ("dlq", dlq)):
         if queue is not None:
-            _check_place(name, key, queue, cdk.Stack.of(pipeline))
+            place = (queue.env.account, queue.env.region)
+            _check_place(name, key, queue, place, cdk.Stack.of(pipeline))
         if isinstance(queue, sqs.Queue) and queue.fifo != typed["fifo"]:
             kind = "a FIFO queue" if typed["fifo"] else "a standard queue"
             fifo = str(typed["fifo"]).lower()
@@ -89,17 +100,69 @@ def is_named_in(stack: cdk.Stack, arn: str | None, construct: IConstruct | None)
 def is_made_in_another_stack(construct: IConstruct, stack: cdk.Stack) -> bool:
     """Whether the construct is deployed by another stack: what is imported is not."""
     imported = cdk.Resource.is_resource(construct) and not cdk.Resource.is_owned_resource(construct)
-    return not imported and cdk.Stack.of(construct) is not stack
+    return not imported and outermost(cdk.Stack.of(construct)) is not outermost(stack)
 
 
-def _check_place(name: str, key: str, queue: sqs.IQueue, stack: cdk.Stack) -> None:
-    """Refuse a queue elsewhere, if the CDK knows where it and the pipeline are."""
-    for what, of_queue, ours in (
-        ("account", queue.env.account, stack.account),
-        ("region", queue.env.region, stack.region),
+def outermost(stack: cdk.Stack) -> cdk.Stack:
+    """The stack that is deployed, of which `stack` may be a nested part."""
+    while stack.nested_stack_parent:
+        stack = stack.nested_stack_parent
+    return stack
+
+
+def check_shared(name: str, shared: Construct, pipeline: Construct) -> None:
+    """Refuse an app in another account or region: its tables and its topic are not there."""
+    home = cdk.Stack.of(shared)
+    _check_place(name, "shared", shared, (home.account, home.region), cdk.Stack.of(pipeline))
+
+
+def key_arn(owner: str, setting: str, key: kms.IKey) -> str:
+    """The ARN of a key. Refuses an alias: permissions name keys, and an alias grants nothing."""
+    if hasattr(key, "alias_name"):
+        refusal = value_refused(setting, f"the alias {key.node.path}", "the key behind it")
+        raise Refused(f"{owner}: {refusal}.")
+    return key.key_arn
+
+
+def _check_types(name: str, *given: object) -> None:
+    """Refuse arguments of other types, which the CDK would only fail on somewhere inside."""
+    for (argument, attribute, allowed), value in zip(_ARGUMENTS, given, strict=True):
+        if value is None or (
+            argument == "consumer" and isinstance(value, WebhookConsumer | NoConsumer)
+        ):
+            continue
+        if isinstance(value, type) or not hasattr(value, attribute):
+            raise _refused(name, argument, f"of type {_type(value)}", allowed)
+
+
+_ARGUMENTS = (
+    ("main_queue", "queue_arn", "a queue, made or imported by aws_sqs.Queue"),
+    ("dlq", "queue_arn", "a queue, made or imported by aws_sqs.Queue"),
+    ("consumer", "function_arn", "a function of aws_lambda, WebhookConsumer(...) or NoConsumer()"),
+    ("consumer_mapping", "event_source_mapping_id", "an EventSourceMapping of aws_lambda"),
+)
+"""Each argument, what a value of it has, and what it may be."""
+
+
+def _type(value: object) -> str:
+    return value.__name__ if isinstance(value, type) else type(value).__name__
+
+
+def _has_redrive_policy(queue: sqs.Queue) -> bool:
+    """Whether somebody set it on the resource itself."""
+    made = queue.node.default_child
+    return isinstance(made, sqs.CfnQueue) and made.redrive_policy is not None
+
+
+def _check_place(
+    name: str, key: str, thing: IConstruct, place: tuple[str, str], stack: cdk.Stack
+) -> None:
+    """Refuse what is elsewhere, if the CDK knows where it and the pipeline are."""
+    for what, its, ours in zip(
+        ("account", "region"), place, (stack.account, stack.region), strict=True
     ):
-        if of_queue != ours and not is_token(of_queue) and not is_token(ours):
-            raise _refused(name, key, queue.node.path, f"a queue in {what} {ours}, not {of_queue}")
+        if its != ours and not is_token(its) and not is_token(ours):
+            raise _refused(name, key, thing.node.path, f"one in {what} {ours}, not {its}")
 
 
 def _consumer(
@@ -120,9 +183,10 @@ def _consumer(
     )
 
 
-def _key(queue: sqs.IQueue) -> str | None:
+def _key(name: str, queue: sqs.IQueue) -> str | None:
     """The customer managed key of a queue; of one that is imported, if the import names it."""
-    return queue.encryption_master_key.key_arn if queue.encryption_master_key else None
+    key = queue.encryption_master_key
+    return key_arn(f"Pipeline {name}", f"the key of {queue.node.path}", key) if key else None
 
 
 def known_dlq(queue: sqs.IQueue | None) -> sqs.IQueue | None:

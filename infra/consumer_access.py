@@ -22,12 +22,16 @@ from constructs import Construct
 
 from deadletter.contract import CONSUMER_VARIABLE, app_folder
 
+from .brought import outermost
 from .permissions import Permissions
 from .refusal import Refused
 from .settings import AppSettings, PipelineSettings
 
 # An id begins like this if it is a role's. Users and assumed roles have others.
 ROLE_ID = "AROA"
+
+# The metadata of a function that says which pipeline it consumes.
+CLAIM = "deadletter:consumes"
 
 
 class ConsumerAccess(Construct):
@@ -54,7 +58,8 @@ class ConsumerAccess(Construct):
     ) -> None:
         check_may_consume(settings, function, role_id)
         super().__init__(scope, construct_id)
-        self._function = function
+        # The variables are those of the function, whichever alias or version is granted.
+        self._function = getattr(function, "lambda_", None) or function
         self._app = app
         self._settings = settings
         role = function.role
@@ -111,7 +116,7 @@ class ConsumerAccess(Construct):
 
     def _is_beside(self, role: iam.Role) -> bool:
         """Whether the role is deployed together with the pipeline."""
-        return _outermost(cdk.Stack.of(role)) is _outermost(cdk.Stack.of(self))
+        return outermost(cdk.Stack.of(role)) is outermost(cdk.Stack.of(self))
 
     def _switch_on(self) -> None:
         """Set the variable that switches the library on."""
@@ -119,6 +124,7 @@ class ConsumerAccess(Construct):
         # functions wait for its role.
         value = f"{self._app.app}/{self._settings.name}"
         if isinstance(self._function, lambda_.Function):
+            _claim(self._function, value, self._settings)
             self._function.add_environment(CONSUMER_VARIABLE, value)
             return
         self._warn(
@@ -173,6 +179,17 @@ def check_may_consume(
         )
 
 
+def _claim(function: lambda_.Function, value: str, settings: PipelineSettings) -> None:
+    """Refuse a function that consumes another pipeline: its variable names one."""
+    for entry in function.node.metadata:
+        if entry.type == CLAIM and entry.data != value:
+            raise Refused(
+                f"Pipeline {settings.name}: {function.node.path} consumes {entry.data};"
+                " allowed: a function of its own for each pipeline."
+            )
+    function.node.add_metadata(CLAIM, value)
+
+
 def _check_same_place(settings: PipelineSettings, home: cdk.Stack, here: cdk.Stack) -> None:
     """Refuse a function in another account or region: SQS starts none there."""
     for what, theirs, ours in (
@@ -186,10 +203,3 @@ def _check_same_place(settings: PipelineSettings, home: cdk.Stack, here: cdk.Sta
                 f"Pipeline {settings.name}: the role of its consumer is in {what} {theirs};"
                 f" allowed: {ours}, that of the pipeline's stack."
             )
-
-
-def _outermost(stack: cdk.Stack) -> cdk.Stack:
-    """The stack that is deployed, of which `stack` may be nested part."""
-    while stack.nested_stack_parent:
-        stack = stack.nested_stack_parent
-    return stack

@@ -100,6 +100,7 @@ class RedrivePipeline(Construct):
         dlq = dlq or brought.known_dlq(main_queue)
         self.settings = settings
         self.shared = shared or DeadletterApp.of(self)
+        brought.check_shared(settings.name, self.shared, self)
         function = None if isinstance(consumer, WebhookConsumer | NoConsumer) else consumer
         self._add(main_queue, dlq, function)
         app = self._app = self.shared.settings
@@ -109,15 +110,18 @@ class RedrivePipeline(Construct):
             tag_queue(main_queue, app, holds_letters=False)
         if dlq is not None:
             tag_queue(dlq, app, holds_letters=True)
+        self._main_queue, self._dlq = main_queue, dlq
         self._consumers: dict[str, ConsumerAccess] = {}
         self.queues = queues or Queues(self, "Queues", settings=settings, app=app)
         # What is known by its name gives CloudFormation no order.
         stack = cdk.Stack.of(self)
+        is_beside = not brought.is_made_in_another_stack(self.shared, stack)
         theirs = [queue for queue in (main_queue, dlq) if queue is not None]
         others: list[IConstruct] = [self.shared, self.queues, *theirs]
         for other in others:
             if brought.is_made_in_another_stack(other, stack):
-                stack.add_stack_dependency(cdk.Stack.of(other))
+                theirs_first = brought.outermost(cdk.Stack.of(other))
+                brought.outermost(stack).add_stack_dependency(theirs_first)
         self.router = RouterFunction(
             self, "Router", settings=settings, app=app, storage=self.storage
         )
@@ -191,14 +195,14 @@ class RedrivePipeline(Construct):
             self._senders.insert(len(redrivers), self.dispatcher.sender)
             self.dispatcher.trust(redrivers)
         self._trust()
-        if cdk.Stack.of(self.shared) is stack:
+        if is_beside:
             # It is known by its name only, which gives no order.
             for started in (self.redriver, self.watch, self.circuit_breaker, self.replay):
                 started.node.add_dependency(self.shared.starter)
         heartbeat = FirstHeartbeat(self, "FirstHeartbeat", app=app, settings=settings)
         # Its minutes begin when all is there that the watch needs to run.
         heartbeat.node.add_dependency(self.watch)
-        if cdk.Stack.of(self.shared) is stack:
+        if is_beside:
             # The tables are known by their names too: no function refers to them.
             heartbeat.node.add_dependency(self.shared.heartbeats, self.storage)
         self.alarms = PipelineAlarms(
@@ -241,6 +245,16 @@ class RedrivePipeline(Construct):
                 " the deployment knows the names of its queues or function. Name them, or put"
                 " the pipeline's widgets() on a dashboard of yours.",
             )
+
+    @property
+    def main_queue(self) -> sqs.IQueue:
+        """The queue that the consumer reads: yours, or the one that was made."""
+        return self._main_queue or self.queues.main_queue
+
+    @property
+    def dlq(self) -> sqs.IQueue:
+        """The DLQ: yours, or the one that was made."""
+        return self._dlq or self.queues.dead_letter_queue
 
     @property
     def parking_lot(self) -> sqs.IQueue:

@@ -141,6 +141,7 @@ class Queues(Construct):
         self._app = app or AppSettings()
         self._settings = settings
         self._made: dict[str, sqs.Queue] = {}
+        self._yours: dict[str, sqs.IQueue] = {}
         check_keys(self._app, settings)
         self._key = customer_key(self, self._app)
         at = Addresses.of(self._app, settings)
@@ -163,9 +164,28 @@ class Queues(Construct):
         return [*([self._app.kms_key_arn] if self._app.kms_key_arn else []), *self._letter_keys]
 
     @property
+    def main_queue(self) -> sqs.IQueue:
+        """The main queue."""
+        return self._made_or_yours("YourMain", self.main)
+
+    @property
+    def dead_letter_queue(self) -> sqs.IQueue:
+        """The DLQ."""
+        return self._made_or_yours("YourDlq", self.dlq)
+
+    @property
     def parking_lot(self) -> sqs.IQueue:
         """The default queue of the parking lot."""
         return self._made[self.parking[DEFAULT_PARKING].name]
+
+    def _made_or_yours(self, construct_id: str, queue: QueueReference) -> sqs.IQueue:
+        if queue.name not in self._made:
+            # Of what the settings name there is one construct, however often it is asked for.
+            self._yours[construct_id] = self._yours.get(construct_id) or self._existing(
+                construct_id, queue
+            )
+            return self._yours[construct_id]
+        return self._made[queue.name]
 
     def variables(self) -> dict[str, str]:
         """The variables of a function that works on all of these queues."""

@@ -8,6 +8,7 @@ from aws_cdk import aws_kms as kms
 from constructs import Construct, IConstruct
 
 from . import context
+from .brought import key_arn
 from .dashboard import AppDashboard
 from .first_heartbeat import FirstHeartbeatFunction
 from .on_call import OnCall
@@ -60,7 +61,8 @@ class DeadletterApp(Construct):
                 raise Refused(
                     f"App {app.app}: {value_refused('kms_key_arn', app.kms_key_arn, allowed)}."
                 )
-            app = app.model_copy(update={"kms_key_arn": key.key_arn})
+            arn = key_arn(f"App {app.app}", "key", key)
+            app = app.model_copy(update={"kms_key_arn": arn})
         self._settings = app
         self._complete = False
         self._without_band: set[str] = set()

@@ -294,7 +294,8 @@ def test_an_imported_queue_is_known_by_its_arn_and_fifo_by_its_name() -> None:
 
 def test_a_name_that_is_a_text_is_used_instead_of_a_reference() -> None:
     stack = cdk.Stack(cdk.App(), "Shop")
-    queue = sqs.Queue(stack, "Queue", queue_name="orders")
+    dead = sqs.DeadLetterQueue(queue=sqs.Queue(stack, "Dead"), max_receive_count=5)
+    queue = sqs.Queue(stack, "Queue", queue_name="orders", dead_letter_queue=dead)
     none: dict[str, Any] = dict.fromkeys(
         ("dlq", "consumer", "consumer_mapping", "consumer_library")
     )
@@ -311,7 +312,7 @@ def mapping(scope: Construct) -> lambda_.IEventSourceMapping:
 @pytest.mark.parametrize(
     ("brings", "sentence"),
     [
-        ({"main_queue": at("orders", "us-east-1")}, "a queue in region eu-west-1, not us-east-1"),
+        ({"main_queue": at("orders", "us-east-1")}, "one in region eu-west-1, not us-east-1"),
         ({"main_queue": at("orders"), "dlq": at("orders")}, "another queue than main_queue.arn"),
         ({"main_queue": at("orders"), "dlq": at("dead.fifo")}, "a standard queue"),
         ({"consumer_mapping": mapping}, "unless consumer is the function"),

@@ -74,11 +74,17 @@ def teams(app: cdk.App, shared: DeadletterApp) -> None:
         ),
         shared=shared,
     )
+    named_dead = sqs.Queue(queues, "NamedDead", queue_name="named-dead")
     RedrivePipeline(
         told,
         "Named",
-        main_queue=sqs.Queue(queues, "Named", queue_name="named"),
-        dlq=sqs.Queue(queues, "NamedDead", queue_name="named-dead"),
+        main_queue=sqs.Queue(
+            queues,
+            "Named",
+            queue_name="named",
+            dead_letter_queue=sqs.DeadLetterQueue(queue=named_dead, max_receive_count=5),
+        ),
+        dlq=named_dead,
         shared=shared,
     )
     parameter = cdk.CfnParameter(told, "QueueArn")
