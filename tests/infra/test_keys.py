@@ -184,9 +184,14 @@ def test_a_key_beyond_those_that_are_named_is_reached_by_its_tag(sandboxed: Synt
 
 def test_the_key_of_a_queue_of_the_cdk_comes_with_the_queue() -> None:
     stack = cdk.Stack()
-    main = sqs.Queue(stack, "Main", encryption_master_key=kms.Key(stack, "Key"))
     dlq = sqs.Queue.from_queue_attributes(
         stack, "Dlq", queue_arn=ARN.format("sqs", "their-dlq"), key_arn=DLQ_KEY
+    )
+    main = sqs.Queue(
+        stack,
+        "Main",
+        encryption_master_key=kms.Key(stack, "Key"),
+        dead_letter_queue=sqs.DeadLetterQueue(queue=dlq, max_receive_count=5),
     )
     settings = brought.settings(
         Construct(stack, "Orders"),
