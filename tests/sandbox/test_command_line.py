@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import io
+import json
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from typing import IO
 
 import pytest
 
+from sandbox import command_line
 from sandbox.command_line import ENVIRONMENT, CommandLine
 from sandbox.server import ROOT
 
@@ -68,3 +73,17 @@ def test_a_command_leaves_nothing_to_the_next(line: CommandLine) -> None:
     assert line.type(["replay", "plan", "--help"], {"COLUMNS": "100"}).stdout == wide.stdout
     assert line.type(["--json", "status"], NOWHERE).returncode != 0
     assert "region" in line.type(["--json", "status"], {}).stderr
+
+
+def test_a_fork_that_crashes_is_typed_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    def crash(_words: object, _environment: object, output: IO[bytes], _errors: object) -> int:
+        output.write(b"half of it")
+        return -signal.SIGSEGV
+
+    monkeypatch.setattr(command_line, "_fork", crash)
+    asked = json.dumps([["--version"], command_line.ENVIRONMENT])
+    answers = io.StringIO()
+    command_line.serve(io.StringIO(f"{asked}\n"), answers)
+    answer = json.loads(answers.getvalue())
+    assert (answer["returncode"], answer["stderr"]) == (0, "")
+    assert answer["stdout"].startswith("dlq ")
