@@ -46,6 +46,11 @@ PROSE = [
 SECRETS = [
     Leaky("password is swordfish", "swordfish", "password"),
     Leaky("password: swordfish", "swordfish", "password"),
+    Leaky("password is active", "active", "password is"),
+    Leaky("the token was available", "available", "token was"),
+    Leaky("your secret is changed", "changed", "secret is"),
+    Leaky("password active", "active", "password"),
+    Leaky("pin closed", "closed", "pin"),
     Leaky("the password was swordfish at that time", "swordfish", "password"),
     Leaky("password swordfish was rejected", "swordfish", "password"),
     Leaky("password = swordfish", "swordfish", "password"),

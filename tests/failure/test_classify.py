@@ -35,7 +35,8 @@ BUSINESS, INTEGRATION = Category.BUSINESS, Category.INTEGRATION
 
 def make(name: str, *bases: type[BaseException], **attributes: Any) -> BaseException:
     """An exception of a class that a library could have."""
-    return type(name, bases or (Exception,), attributes)("no words")
+    written = {"__qualname__": f"make.<locals>.{name}", **attributes}
+    return type(name, bases or (Exception,), written)("no words")
 
 
 def of(error: BaseException, subject: Letter | None = None) -> Diagnosis:

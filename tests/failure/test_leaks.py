@@ -7,6 +7,7 @@ import string
 from collections.abc import Callable
 from pathlib import Path
 
+import boto3
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -289,6 +290,49 @@ def test_the_text_of_another_error_remains_behind_a_colon() -> None:
     message = diagnose(caught(pay), letter(), now=NOW).message
     assert message.startswith("the bank failed: ")
     assert message.endswith("Connection refused")
+
+
+class OutOfStock(Exception):
+    """A class of the team's own."""
+
+
+def test_a_class_that_is_named_by_data_has_the_name_of_its_base() -> None:
+    """A program may make one while it runs, and name it by a customer."""
+    hidden = ["AnnaSchmidt", "SwordfishError"]
+    made = [type(name, (OutOfStock,), {}) for name in hidden]
+    renamed = type("OutOfStock", (OutOfStock,), {})
+    renamed.__name__ = "SwordfishError"
+    for kind in (*made, renamed):
+        for text in ("", "7", "order 8 is late"):
+            diagnosis = diagnose(caught(lambda: throw(kind(text))), letter(), now=NOW)  # noqa: B023
+            assert diagnosis.error_type == "OutOfStock"
+            assert not leaks("anna|schmidt|swordfish", f"{diagnosis}".lower())
+    prints = [diagnose(kind("late"), letter(), now=NOW).fingerprint for kind in made]
+    assert prints[0] == prints[1]
+
+
+def throw(error: Exception) -> None:
+    raise error
+
+
+def test_a_class_that_stands_in_code_keeps_its_name() -> None:
+    class Local(OutOfStock):
+        """A class of one function."""
+
+    class Holder:
+        class Inner(OutOfStock):
+            """A class inside another."""
+
+    service_error = boto3.client("sqs", region_name="eu-west-1").exceptions.QueueDoesNotExist
+    expected = {
+        OutOfStock("late"): "OutOfStock",
+        Local("late"): "Local",
+        Holder.Inner("late"): "Inner",
+        service_error({"Error": {"Code": "x"}}, "SendMessage"): "QueueDoesNotExist",
+        KeyError("late"): "KeyError",
+    }
+    for error, name in expected.items():
+        assert diagnose(error, letter(), now=NOW).error_type == name
 
 
 def test_what_a_module_contains_is_no_text_of_the_program(tmp_path: Path) -> None:

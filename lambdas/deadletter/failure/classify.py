@@ -30,6 +30,7 @@ from deadletter.failure.foreign import (
     text_of,
     within,
 )
+from deadletter.failure.place import written_name
 from deadletter.failure.redaction import ledger_message
 from deadletter.failure.refused import refuses_the_letter
 from deadletter.failure.signals import Permanent, Transient
@@ -221,5 +222,5 @@ def _header(headers: Any) -> str | None:
 
 
 def _name(error: BaseException) -> str:
-    name = type(error).__name__
+    name = written_name(type(error))
     return name[:_LONGEST_TYPE] if name.isascii() and name.isidentifier() else "Exception"

@@ -30,7 +30,7 @@ from deadletter.failure.foreign import (
 )
 from deadletter.failure.naming import aws_code, codes_of, is_about_data, name_of
 from deadletter.failure.own_names import IDENTIFIER, LONGEST_NAME, OwnNames
-from deadletter.failure.place import frames_of, place_of
+from deadletter.failure.place import frames_of, place_of, written_name
 from deadletter.failure.template import LONGEST_TEXT, Kind, Piece, pieces
 from deadletter.message.letter import Letter
 
@@ -219,7 +219,7 @@ def _type(error: BaseException, error_type: str) -> str:
         return "ConnectTimeout" if "connect" in names[0].lower() else TIMEOUT
     if isinstance(attribute(error, "response"), Mapping) and aws_code(error):
         return "ClientError"
-    return names[0][:LONGEST_NAME]
+    return written_name(type(error))[:LONGEST_NAME]
 
 
 # Texts.

@@ -6,6 +6,8 @@ import sys
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
+from deadletter.failure.foreign import attribute
+
 # Frames read of a traceback; further out, a recursion began.
 _FRAMES = 200
 
@@ -120,6 +122,28 @@ def is_library_class(kind: type) -> bool:
     """True for a class of Python or of a library, and not of the team."""
     name = str(kind.__module__)
     return _is_of_library(name, str(getattr(sys.modules.get(name), "__file__", "")))
+
+
+def written_name(kind: type) -> str:
+    """The name of the nearest class of an exception that stands in code, such as "OutOfStock".
+
+    A class that a program makes while it runs (`type(name, …)`) may be named by data of a message:
+    the name of the class that it is made from is returned for it.
+    """
+    return next(each.__name__ for each in kind.__mro__ if _is_written(each))
+
+
+def _is_written(kind: type) -> bool:
+    *within, name = kind.__qualname__.split(".")
+    if name != kind.__name__:
+        return False
+    # Libraries make classes too, and name them by what they read of an API, not of a message.
+    if "<locals>" in within or is_library_class(kind):
+        return True
+    holder: Any = sys.modules.get(str(kind.__module__))
+    for part in (*within, name):
+        holder = attribute(holder, part)
+    return isinstance(holder, type)
 
 
 def _is_of_library(module: str, path: str) -> bool:

@@ -17,7 +17,6 @@ from deadletter.failure.secretive import (
     LABELS,
     NAME_LIKE,
     NARROW,
-    NOUNS,
     NUMBERED,
     NUMBERS,
     PERSONS,
@@ -408,10 +407,12 @@ class _Reader:
                 return True
         if chunk.lower in TOO:
             return self._before(at).lower == "too"
-        if chunk.lower in NOUNS and self._before(at) is self._secret:
-            return self._after(at).lower in NARROW
         another = is_secretive_word(chunk.lower) and self._before(at).lower in FUNCTION
-        return chunk.lower in NARROW or another
+        if another or chunk.lower not in NARROW:
+            return another
+        # Between the secret's name and the end of the sentence it may be the secret itself.
+        is_state = chunk.lower in STATES or chunk.lower in FUNCTION
+        return is_state or self._before(at) is not self._secret or self._after(at).lower in NARROW
 
     def _expect(self, chunk: _Chunk, at: int) -> None:
         """What the chunk says of those behind it."""
@@ -431,7 +432,8 @@ class _Reader:
             rest = self._sentence(at + 1)
             closed = bool(rest) and rest[0].is_closed
             short = len(rest) < _LONGEST_STATE
-            if not closed and not (short and all(self._is_state(part, allowed) for part in rest)):
+            is_state = short and all(self._is_state(part, allowed) for part in rest)
+            if not closed and not (is_state and self._begins_as_state(rest)):
                 self._hides_sentence = True
 
     def _names_secret(self, chunk: _Chunk, at: int, *, has_value: bool) -> bool:
@@ -445,6 +447,14 @@ class _Reader:
         if self._secret is not None and chunk.literal and is_word(chunk.word):
             return chunk.literal == self._secret.literal or chunk.phrase
         return chunk.lower in allowed
+
+    def _begins_as_state(self, rest: Sequence[_Chunk]) -> bool:
+        """True if the first word that is no grammar says how a secret is, as in "is not valid".
+
+        A word that may follow it in a sentence, such as "active", may be the secret itself here.
+        """
+        said = next((part for part in rest if part.lower not in FUNCTION), None)
+        return said is None or said.lower == "too" or self._is_state(said, STATES)
 
     def _sentence(self, start: int) -> Sequence[_Chunk]:
         """The chunks up to the end of the sentence."""

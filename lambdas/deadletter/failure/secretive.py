@@ -69,12 +69,6 @@ STATES = _words(
 )
 """What an error says of a secret behind a colon."""
 
-NOUNS = frozenset(
-    {"char", "column", "field", "format", "index", "json", "length", "name", "parameter", "policy"}
-    | {"request", "response", "server", "service", "table", "type", "user", "value", "values"}
-)
-"""They may follow the name of a secret only if the sentence goes on: else they are the secret."""
-
 NUMBERED = frozenset({"line", "record", "row"})
 """Behind the number of one of these and a colon is its content."""
 
