@@ -13,7 +13,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import tarfile
 import tomllib
 import venv
 import zipfile
@@ -155,8 +154,8 @@ def unpacked(release: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The sdist of this checkout, unpacked."""
     folder = tmp_path_factory.mktemp("sdist")
     [sdist] = release.glob("*.tar.gz")
-    with tarfile.open(sdist) as archive:
-        archive.extractall(folder, filter="data")
+    # The oldest Pythons of 3.11 know no filter of tarfile, and we made this archive.
+    shutil.unpack_archive(sdist, folder)
     return folder / sdist.name.removesuffix(".tar.gz")
 
 
