@@ -99,7 +99,6 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Announced:
         return 0
 
     monkeypatch.setattr("deadletter.aws.wiring.parts.news.recovered_letters", recovered)
-    monkeypatch.setattr("deadletter.aws.wiring.parts.news.brief_cloudwatch", lambda: None)
     return Announced()
 
 

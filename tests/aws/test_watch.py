@@ -39,6 +39,7 @@ from deadletter.watch.observation import OldestMessage
 from deadletter.watch.point import MetricPoint
 from deadletter.watch.row import Stalled, WatchRow
 from deadletter.watch.watch import RescueUnavailable, RuleCheckUnavailable
+from tests.no_metrics import NoMetrics
 from tests.tables import CIRCUITS, LETTERS, create_tables
 
 T = TypeVar("T")
@@ -105,6 +106,7 @@ class Stage:
             clock=self.clock, wait=self.clock.advance, new_id=lambda: "id", random=Random(2)
         )
         outages: Any = None
+        cloudwatch: Any = NoMetrics
         return watch_for(
             self.pipeline,
             replace(self.resources, circuit_machine="arn:aws:states:::stateMachine:none"),
@@ -114,6 +116,7 @@ class Stage:
             in_parallel=one_by_one,
             outages=outages or NoOutages(),
             bus=self.bus,
+            cloudwatch=cloudwatch,
         )
 
     def minute(self) -> dict[tuple[str, str | None], float]:

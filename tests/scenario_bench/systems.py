@@ -47,6 +47,7 @@ from deadletter.processing.unguarded import process_unguarded
 from deadletter.settings.pipeline import Pipeline, RetryPolicy
 from deadletter.settings.resources import Resources
 from deadletter.testing.fakes import MemorySqs
+from tests.no_metrics import NoMetrics
 from tests.scenario_bench.dependency import Dependencies
 from tests.scenario_bench.event_source import (
     FUNCTION_TIMEOUT,
@@ -458,6 +459,7 @@ class Deadletter(System):
         self.timeline.spawn(lambda: redriver.rescue(self.timeline.now + RUN_SECONDS))
 
     def _watch_function(self) -> Callable[[], object]:
+        cloudwatch: Any = NoMetrics
         watch = watch_for(
             self.stage.pipeline,
             self.resources,
@@ -466,6 +468,7 @@ class Deadletter(System):
             router=self._router,
             in_parallel=in_turn,
             outages=self.outages,
+            cloudwatch=cloudwatch,
         )
         return watch.run
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from deadletter.aws.causes import DynamoDBCauses
 from deadletter.aws.clients import (
@@ -43,6 +45,9 @@ from deadletter.watch.observation import MAIN, OldestMessage, QueueState
 from deadletter.watch.watch import InParallel, Watch, WatchSetup
 from deadletter.watch.watch_settings import WatchSettings, alarms_from_json
 
+if TYPE_CHECKING:
+    from mypy_boto3_cloudwatch import CloudWatchClient
+
 __all__ = ["metric_lines", "watch_clients", "watch_for"]
 
 
@@ -57,6 +62,7 @@ def watch_for(
     outages: OutageExecutions | None = None,
     executions: ReplayExecutions | None = None,
     bus: EventBus | None = None,
+    cloudwatch: Callable[[], CloudWatchClient] = brief_cloudwatch,
 ) -> Watch:
     """The watch of a pipeline, for all its minutes."""
     if bus is None and resources.app:
@@ -74,7 +80,7 @@ def watch_for(
 
     def oldest() -> OldestMessage:
         queue = resources.main_url.rpartition("/")[2]
-        return oldest_message(brief_cloudwatch(), queue, world.clock())
+        return oldest_message(cloudwatch(), queue, world.clock())
 
     def count_metric(name: str, number: int) -> None:
         counts[name] += number
@@ -127,6 +133,7 @@ def watch_for(
             settings=settings,
             in_parallel=in_parallel,
             count_metric=count_metric,
+            cloudwatch=cloudwatch,
         )
     setup = WatchSetup(
         settings=settings,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from deadletter.aws.cause_entries import DynamoDBCauseEntries
-from deadletter.aws.clients import Clients, WatchClients, brief_cloudwatch
+from deadletter.aws.clients import Clients, WatchClients
 from deadletter.aws.events import EventBus
 from deadletter.aws.recovered_letters import recovered_letters
 from deadletter.settings.pipeline import Pipeline
@@ -13,6 +14,9 @@ from deadletter.settings.resources import Resources
 from deadletter.watch.newsroom import Newsroom
 from deadletter.watch.watch import InParallel
 from deadletter.watch.watch_settings import WatchSettings
+
+if TYPE_CHECKING:
+    from mypy_boto3_cloudwatch import CloudWatchClient
 
 
 def newsroom_for(
@@ -24,12 +28,13 @@ def newsroom_for(
     settings: WatchSettings,
     in_parallel: InParallel,
     count_metric: Callable[[str, int], None],
+    cloudwatch: Callable[[], CloudWatchClient],
 ) -> Newsroom:
     """Announces what the watch sees."""
     index = DynamoDBCauseEntries(clients.dynamodb, resources.letters_table, pipeline.name)
 
     def recovered(since: float, until: float) -> int:
-        return recovered_letters(brief_cloudwatch(), resources.app, pipeline.name, since, until)
+        return recovered_letters(cloudwatch(), resources.app, pipeline.name, since, until)
 
     return Newsroom(
         settings=settings,
