@@ -15,6 +15,7 @@ import pytest
 from hypothesis import Phase, settings
 
 from deadletter.testing import letterbox, letterbox_settings
+from tests.loopback_only import loopback_only
 
 __all__ = ["letterbox", "letterbox_settings"]
 
@@ -36,6 +37,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # So it is in the background of a shell. Commands that tests start would inherit it, and a
     # test that ends one by an interrupt would wait without an end.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Without credentials a client asks the machine's own address for them; none of ours lies there.
+os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
 
 HERE = Path(__file__).parent
 # The folders that `make e2e` and `make nightly` collect for it.
@@ -61,6 +65,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 f"{item.nodeid}: tests of the sandbox lie in"
                 f" {' or '.join(f'tests/{folder.name}' for folder in SANDBOXED)}"
             )
+
+
+@pytest.fixture(autouse=True)
+def _no_real_aws() -> Iterator[None]:
+    """A test that asks another machine fails, also if what it tests swallows the refusal."""
+    asked: list[str] = []
+    with loopback_only(asked.append):
+        yield
+    assert asked == []
 
 
 _RECURSION_LIMIT = sys.getrecursionlimit()

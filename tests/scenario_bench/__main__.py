@@ -19,6 +19,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from tests.loopback_only import loopback_only
 from tests.scenario_bench.catalogue import BY_NAME, SCENARIOS
 from tests.scenario_bench.chart import chart
 from tests.scenario_bench.goals import judged, met
@@ -204,4 +205,5 @@ def _today() -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    with loopback_only():
+        sys.exit(main(sys.argv[1:]))
