@@ -3,6 +3,7 @@
     demo   what `make demo`, `make sandbox` and `make deploy` need
     test   the rest: what tests, types and scanners need
     sizes  what lies in this folder, and in caches outside it
+    oldest the oldest Python of this machine that we support and that can make environments
 
 The standard library only, for nothing is installed yet. Each step writes to a log of its own,
 build/setup-<step>.log, and its last lines are shown if it fails. Packages come from the lock files,
@@ -18,7 +19,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,7 +29,10 @@ ROOT = Path(__file__).resolve().parents[1]
 VENV = ROOT / ".venv"
 SCANNERS = ROOT / "build" / "scan-venv"
 
-OLDEST_PYTHON = (3, 11)
+OLDEST_PYTHON = (3, 11, 2)
+
+# Where a system keeps its own Python, which is often older than the first on the PATH.
+SYSTEM_PYTHONS = ("/usr/bin/python3", "/usr/bin/python3.11")
 
 # Seconds between two lines where nothing can be drawn again, and between two drawings.
 LINE_EVERY = 10.0
@@ -201,9 +205,28 @@ TARGETS: Mapping[str, Callable[[], list[SetupStep]]] = {
 def check(python: tuple[int, ...], found: Callable[[str], object]) -> None:
     """Raise SetupFailed if the machine lacks what can't be installed from here."""
     if python < OLDEST_PYTHON:
-        raise SetupFailed("Python 3.11 or newer is needed: make PYTHON=python3.12 demo")
+        raise SetupFailed("Python 3.11.2 or newer is needed: make PYTHON=python3.12 demo")
     if not found("npm"):
         raise SetupFailed("Node 20 or newer, with npm, is needed: https://nodejs.org")
+
+
+def version_of(python: str) -> tuple[int, ...] | None:
+    """The version of an interpreter; None if it is missing, or can't make environments."""
+    question = "import ensurepip, sys, venv; print(*sys.version_info[:3])"
+    try:
+        answer = subprocess.run(
+            [python, "-c", question], capture_output=True, text=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return tuple(map(int, answer.stdout.split()))
+
+
+def oldest(pythons: Iterable[str], version: Callable[[str], tuple[int, ...] | None]) -> str:
+    """The interpreter of the lowest version that we support; `python3` if there is none."""
+    versions = ((version(python), python) for python in pythons)
+    known = [(found, python) for found, python in versions if found and found >= OLDEST_PYTHON]
+    return min(known, key=lambda each: each[0])[1] if known else "python3"
 
 
 def install(target: str, clock: Callable[[], float]) -> None:
@@ -290,11 +313,17 @@ def main(arguments: Sequence[str]) -> int:
     if list(arguments) == ["sizes"]:
         print(sizes())
         return 0
+    if list(arguments) == ["oldest"]:
+        print(oldest(dict.fromkeys([sys.executable, *SYSTEM_PYTHONS]), version_of))
+        return 0
     if len(arguments) != 1 or arguments[0] not in TARGETS:
-        print(f"usage: python3 tools/setup.py {'|'.join([*TARGETS, 'sizes'])}", file=sys.stderr)
+        print(
+            f"usage: python3 tools/setup.py {'|'.join([*TARGETS, 'sizes', 'oldest'])}",
+            file=sys.stderr,
+        )
         return 2
     try:
-        check(sys.version_info[:2], shutil.which)
+        check(sys.version_info[:3], shutil.which)
         install(arguments[0], time.monotonic)
     except SetupFailed as refused:
         print(refused, file=sys.stderr)

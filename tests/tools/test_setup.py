@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import tomllib
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -12,7 +13,18 @@ import pytest
 
 from sandbox.server import ROOT
 from tools import setup
-from tools.setup import SetupFailed, SetupStep, check, install, main, pins, weight
+from tools.setup import (
+    OLDEST_PYTHON,
+    SetupFailed,
+    SetupStep,
+    check,
+    install,
+    main,
+    oldest,
+    pins,
+    version_of,
+    weight,
+)
 
 WHOLE = ROOT / "requirements.txt"
 DEMO = ROOT / "sandbox" / "requirements.txt"
@@ -134,10 +146,11 @@ def test_a_set_up_says_what_it_does_how_long_it_took_and_what_it_takes(
 
 
 @pytest.mark.parametrize(
-    ("python", "tools", "wanted"), [((3, 10), {"npm"}, "3.11"), ((3, 13), set[str](), "Node 20")]
+    ("python", "tools", "wanted"),
+    [((3, 11, 1), {"npm"}, "3.11.2"), ((3, 13, 0), set[str](), "Node 20")],
 )
 def test_what_the_machine_lacks_is_said(
-    python: tuple[int, int], tools: set[str], wanted: str
+    python: tuple[int, ...], tools: set[str], wanted: str
 ) -> None:
     with pytest.raises(SetupFailed, match=wanted):
         check(python, tools.__contains__)
@@ -147,7 +160,7 @@ def test_an_unknown_target_is_refused_with_the_known_ones(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["nightly"]) == 2
-    assert "demo|test|sizes" in capsys.readouterr().err
+    assert "demo|test|sizes|oldest" in capsys.readouterr().err
 
 
 def test_links_are_not_weighed(tmp_path: Path) -> None:
@@ -166,3 +179,22 @@ def test_set_up_needs_nothing_but_python_itself() -> None:
 def test_what_a_user_calls_first_waits_for_the_demos_set_up_alone(target: str) -> None:
     makefile = (ROOT / "Makefile").read_text()
     assert re.search(rf"^{target}: \$\(DEMO\)", makefile, re.MULTILINE)
+
+
+def test_ci_runs_on_the_oldest_python_of_the_machine_that_we_support() -> None:
+    versions = {"first": (3, 13, 0), "system": (3, 11, 2), "ancient": (3, 9, 2)}
+    assert oldest(["first", "gone", "system", "ancient"], versions.get) == "system"
+    assert oldest(["first", "gone"], versions.get) == "first"
+    assert oldest(["ancient"], versions.get) == "python3"
+
+
+def test_a_python_that_is_missing_has_no_version(tmp_path: Path) -> None:
+    assert version_of(sys.executable) == sys.version_info[:3]
+    assert version_of(str(tmp_path / "python3")) is None
+
+
+def test_the_oldest_python_is_the_one_that_the_package_and_the_readme_name() -> None:
+    version = ".".join(map(str, OLDEST_PYTHON))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["requires-python"] == f">={version}"
+    assert f"Python ≥ {version} " in (ROOT / "README.md").read_text()
