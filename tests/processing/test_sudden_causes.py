@@ -46,8 +46,12 @@ class Row:
     causes: Causes = NO_CAUSES
     writes: list[list[Second]] = field(default_factory=list)
     down: bool = False
+    reads: int = 0
 
     def read(self) -> Causes:
+        self.reads += 1
+        if self.down:
+            raise CausesUnavailable
         return self.causes
 
     def count(self, seconds: Iterable[Second], now: float) -> tuple[Causes, tuple[str, ...]]:
@@ -206,6 +210,45 @@ def test_a_store_that_refuses_is_asked_once_a_second() -> None:
     for name in "abcdefgh":
         process.fail(name)
     assert asked == 1
+
+
+def test_a_process_that_counted_nothing_reads_the_causes_once_before_it_parks() -> None:
+    """The receive before left no record: its process was killed, or the table throttled it."""
+    process = Process()
+    assert [process.fail(name, receive=2) for name in "abc"] == [True] * 3
+    assert (process.row.reads, process.row.writes) == (1, [])
+
+
+def test_a_process_that_cannot_read_the_causes_parks_nothing_and_asks_once_a_second() -> None:
+    process = Process()
+    process.row.down = True
+    assert [process.fail(name, receive=2) for name in "abc"] == [False] * 3
+    assert process.row.reads == 1
+    process.clock.advance(BETWEEN_FAILURES)
+    process.row.down = False
+    assert process.fail("d", receive=2)
+
+
+def test_a_hold_that_others_began_is_known_within_a_minute_without_a_write() -> None:
+    process = Process()
+    assert process.fail("a", receive=2)
+    hold = CauseHold(process.clock.now, process.clock.now + 3_600, "E")
+    process.row.causes = replace(NO_CAUSES, holds={"bad": hold})
+    process.clock.advance(BETWEEN_WRITES)
+    assert not process.fail("b", receive=2)
+    assert (process.row.reads, process.row.writes) == (2, [])
+
+
+@pytest.mark.parametrize("down", [False, True])
+def test_a_permanent_failure_is_parked_at_the_receive_that_shows_it(down: bool) -> None:
+    """Its first receive ended without a record: no process has counted anything yet."""
+    process = Process()
+    process.row.down = down
+    site = Site(clock=process.clock, causes=process.causes)
+    site.raises = {"m1": Permanent("no field")}
+    [result] = site.process(record(letter(message_id="m1"), receive=2)).results
+    assert result.fate is (Fate.FAILED if down else Fate.PARKED)
+    assert len(site.lot.sent) == (0 if down else 1)
 
 
 def test_outcomes_older_than_the_window_are_not_written() -> None:

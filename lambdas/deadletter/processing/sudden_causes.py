@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable
 from hashlib import sha256
@@ -53,6 +54,8 @@ class SuddenCauses:
         self._clock = clock
         self._count_metric = count_metric
         self._known: Causes | None = None
+        # When the causes were last known as the store has them, and when it last refused a read.
+        self._known_at = self._refused_at = -math.inf
         self._pending: list[tuple[float, FailedTry | None]] = []
         # The failures among them, by cause.
         self._untold: Counter[str] = Counter()
@@ -83,20 +86,35 @@ class SuddenCauses:
     def may_park(self, cause: str) -> bool:
         """Whether a letter may be parked for this cause, as far as all processes know.
 
-        False if nothing is known of the causes: the letter comes back, and its DLQ parks it.
+        A process that has not counted anything for a while asks first. False if the causes can't
+        be read: the letter comes back, and its DLQ parks it.
         """
         with self._lock:
             return self._may_park(cause)
 
     def _may_park(self, cause: str) -> bool:
         self.report()
-        if self._known is None:
-            return False
         now = self._clock()
-        if self._known.is_settled(cause, now):
-            return self._known.hold_of(cause, now) is None
-        expected = self._known.counting(seconds_of(self._pending), now).judged(now)
+        known = self._asked(now)
+        if known is None:
+            return False
+        if known.is_settled(cause, now):
+            return known.hold_of(cause, now) is None
+        expected = known.counting(seconds_of(self._pending), now).judged(now)
         return expected.hold_of(cause, now) is None
+
+    def _asked(self, now: float) -> Causes | None:
+        """The causes, read again if they were known long ago; None if they can't be read."""
+        if now - self._known_at < BETWEEN_WRITES:
+            return self._known
+        if now - self._refused_at < BETWEEN_FAILURES:
+            return None
+        try:
+            self._known, self._known_at = self._store.read(), now
+        except CausesUnavailable:
+            self._refused_at = now
+            return None
+        return self._known
 
     def report(self) -> None:
         """Write what was counted, if it is due."""
@@ -113,6 +131,7 @@ class SuddenCauses:
         self._last_write = now
         try:
             self._known, begun = self._store.count(seconds_of(self._pending), now)
+            self._known_at = now
         except CausesUnavailable:
             self._was_refused = True
             return
