@@ -151,6 +151,7 @@ def _failure(each: LetterTry) -> str:
     status = f" (HTTP {each.http_status})" if each.http_status else ""
     facts = [
         each.category,
+        f"at {each.place}" if each.place else "",
         "while the circuit was not closed" if each.circuit_open else "",
         f"{duration(each.waited)} after the life before" if each.waited is not None else "",
     ]

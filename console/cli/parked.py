@@ -236,12 +236,13 @@ def _show_details(letter: ParkedDetails) -> Iterator[Block]:
 def _failure(failure: RecordedFailure, now: datetime) -> tuple[str, ...]:
     error = ": ".join(text for text in (failure.error_type, failure.message) if text)
     status = f" (HTTP {failure.http_status})" if failure.http_status else ""
+    place = f" at {failure.place}" if failure.place else ""
     return (
         clock(failure.at, now) if failure.at else "",
         str(failure.life),
         str(failure.receive),
         failure.category,
-        f"{error or 'no text'}{status}",
+        f"{error or 'no text'}{status}{place}",
     )
 
 

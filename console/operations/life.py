@@ -38,6 +38,7 @@ class LetterTry:
     category: Annotated[str, "what kind of failure"]
     error_type: Annotated[str, "the error; empty if it is not on record"]
     message: Annotated[str, "its text without data; empty if it is not kept"]
+    place: Annotated[str, "file, line and function of your code; empty if it is not on record"]
     http_status: Annotated[int | None, "status of the answer; null without one"]
     fingerprint: Annotated[str, "equal for failures of the same kind at the same place"]
     blame: Annotated[str, "who was to blame: dependency, configuration or neither"]
@@ -185,6 +186,7 @@ def _try(failure: Failure, ended_before: float | None) -> LetterTry:
         category=str(failure.category),
         error_type=failure.error_type,
         message=failure.message,
+        place=failure.place,
         http_status=failure.http_status,
         fingerprint=failure.fingerprint,
         blame=str(failure.blame),

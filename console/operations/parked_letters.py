@@ -33,6 +33,7 @@ class RecordedFailure:
     category: Annotated[str, "what kind of failure"]
     error_type: Annotated[str, "the error; empty if it is not on record"]
     message: Annotated[str, "its text without data; empty if it is not kept"]
+    place: Annotated[str, "file, line and function of your code; empty if it is not on record"]
     http_status: Annotated[int | None, "status of the answer; null without one"]
     fingerprint: Annotated[str, "equal for failures of the same kind at the same place"]
 
@@ -139,6 +140,7 @@ def _failure(failure: Failure) -> RecordedFailure:
         str(failure.category),
         failure.error_type,
         failure.message,
+        failure.place,
         failure.http_status,
         failure.fingerprint,
     )

@@ -49,3 +49,24 @@ def test_without_a_ledger_message_a_defect_of_the_library_leaves_no_text() -> No
     silent = Site(Pipeline("orders", ledger_message=LedgerMessage.NONE))
     silent.claims.raises["claim"] = ZeroDivisionError(WORDS)
     assert WORDS not in written(silent, record(letter()))
+
+
+@pytest.mark.parametrize("kept", LedgerMessage)
+def test_log_and_ledger_say_where_an_unexpected_error_was_raised(kept: LedgerMessage) -> None:
+    site = Site(Pipeline("orders", ledger_message=kept))
+    result = site.process(record(letter()), handle=lambda _: price_of({}))
+    [line] = result.log_lines()
+    place = f"tests/processing/test_ledger_message.py:{PRICE_OF.co_firstlineno + 1} in price_of"
+    assert line["place"] == place
+    assert line["traceback"][0] == "KeyError"
+    assert line["traceback"][-1] == f"  {place}"
+    assert json.loads(json.dumps(line)) == {**line, "traceback": list(line["traceback"])}
+    [(_, failure)] = site.log.failures
+    assert failure.place == place
+
+
+def price_of(order: dict[str, int]) -> int:
+    return order["price"]
+
+
+PRICE_OF = price_of.__code__

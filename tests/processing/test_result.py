@@ -167,16 +167,21 @@ def test_a_failure_without_a_diagnosis_is_no_evidence() -> None:
     assert MessageResult("m1", Fate.FAILED).evidence is Evidence.NEUTRAL
 
 
-def test_an_unexpected_error_is_noticed_by_its_type_alone() -> None:
+def broken() -> None:
+    raise ZeroDivisionError("Rumpelstiltskin")
+
+
+def test_an_unexpected_error_is_noticed_by_its_type_and_place_alone() -> None:
     """Only the library's own errors are known to quote no message."""
     troubles = Troubles(1_790_000_000.0)
     with troubles.noticing(LookupError, Trouble.LEDGER, "m1"):
         raise LookupError("the table gave no answer")
     with troubles.noticing(LookupError, Trouble.LEDGER, "m2"):
-        raise ZeroDivisionError("Rumpelstiltskin")
+        broken()
+    place = f"tests/processing/test_result.py:{broken.__code__.co_firstlineno + 1} in broken"
     assert troubles.noticed == (
         NoticedTrouble("m1", Trouble.LEDGER, "the table gave no answer"),
-        NoticedTrouble("m2", Trouble.BROKEN, "ZeroDivisionError"),
+        NoticedTrouble("m2", Trouble.BROKEN, f"ZeroDivisionError at {place}"),
     )
     assert troubles.has(Trouble.LEDGER)
     assert not troubles.has(Trouble.CLAIMS)

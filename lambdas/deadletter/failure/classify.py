@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
@@ -30,7 +30,7 @@ from deadletter.failure.foreign import (
     text_of,
     within,
 )
-from deadletter.failure.place import written_name
+from deadletter.failure.place import traceback_of, where_raised, written_name
 from deadletter.failure.redaction import ledger_message
 from deadletter.failure.refused import refuses_the_letter
 from deadletter.failure.signals import Permanent, Transient
@@ -47,6 +47,8 @@ class Diagnosis:
     `error_type` is the exception's class, or `Timeout` or `ConnectionRefused` for a call
     without an answer; `message` is redacted; `retry_after` is seconds; `fingerprint` is
     equal for failures of one cause, also across deployments; `blame` is who was to blame.
+    `place` is file, line and function where the team's own code failed, and `traceback` the way
+    to it, without any text or value; a handler that gives its own verdict has no traceback.
     """
 
     category: Category
@@ -56,6 +58,8 @@ class Diagnosis:
     retry_after: float | None = None
     fingerprint: str = ""
     blame: Blame = Blame.NEITHER
+    place: str = ""
+    traceback: tuple[str, ...] = field(default=(), repr=False, compare=False)
 
 
 # Characters kept of a class's name.
@@ -115,6 +119,8 @@ def diagnose(
             dependency=dependency,
         ),
         blame=blame,
+        place=where_raised(chain),
+        traceback=() if isinstance(error, Permanent | Transient) else traceback_of(chain),
     )
 
 

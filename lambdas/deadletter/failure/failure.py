@@ -23,7 +23,7 @@ CONNECTION_REFUSED = "ConnectionRefused"
 """The error types of a call without an answer, independent of the client's own names."""
 
 _TEXTS = (
-    *("error_type", "message", "fingerprint", "queue", "circuit"),
+    *("error_type", "message", "place", "fingerprint", "queue", "circuit"),
     *("request_id", "sent_because", "sent_rule"),
 )
 """The fields that are left out of the ledger where they are empty."""
@@ -45,6 +45,7 @@ class Failure:
     `judged` is who was to blame, None in a row of an older version; `circuit` is the key of
     the named dependency's circuit that the failure counts for, empty for the letter's own.
     `request_id` is the id of the Lambda invocation that received it, empty in a container.
+    `place` is file, line and function where the team's own code failed, empty if none did.
     `sent_at` (epoch seconds), `sent_because` and `sent_rule` are the decision that began this
     life, as the letter's stamp said; the first life has none.
     """
@@ -65,6 +66,7 @@ class Failure:
     sent_at: int | None = None
     sent_because: str = ""
     sent_rule: str = ""
+    place: str = ""
 
     @property
     def blame(self) -> Blame:
@@ -145,4 +147,5 @@ def from_data(data: Mapping[str, Any]) -> Failure:
         sent_at=None if data.get("sent_at") is None else int(data["sent_at"]),
         sent_because=str(data.get("sent_because", "")),
         sent_rule=str(data.get("sent_rule", "")),
+        place=str(data.get("place", "")),
     )

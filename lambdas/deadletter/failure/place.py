@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from collections.abc import Sequence
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
-from deadletter.failure.foreign import attribute
+from deadletter.failure.foreign import Link, attribute
 
 # Frames read of a traceback; further out, a recursion began.
 _FRAMES = 200
 
 # Steps of a traceback: Python's own limit of a recursion is 1,000.
 _STEPS = 3_000
+
+# Errors of a chain, and frames of each, that a log shows.
+_ERRORS_SHOWN = 5
+_FRAMES_SHOWN = 12
+
+# Characters of the path of a file, from its end, and of the name of a function or a class.
+_LONGEST_PATH = 80
+_LONGEST_NAME = 60
+
+# What is run from a text has a name that the program chose, perhaps by the message.
+_SOURCE = re.compile(r"[\w./\\: -]+\.pyc?")
 
 # Arguments read of one call.
 _ARGUMENTS = 20
@@ -92,12 +105,55 @@ def own_function(error: BaseException) -> FrameType | None:
 
 def frames_of(error: BaseException) -> list[FrameType]:
     """The innermost frames of an error's traceback, the innermost last."""
-    trace, steps = error.__traceback__, 0
-    frames: list[FrameType] = []
-    while trace is not None and steps < _STEPS:
-        frames.append(trace.tb_frame)
-        trace, steps = trace.tb_next, steps + 1
-    return frames[-_FRAMES:]
+    return [frame for frame, _ in _steps_of(error)]
+
+
+def _steps_of(error: BaseException) -> list[tuple[FrameType, int]]:
+    """The innermost frames of an error's traceback with the line of each, the innermost last."""
+    trace = error.__traceback__
+    steps: list[tuple[FrameType, int]] = []
+    while trace is not None and len(steps) < _STEPS:
+        # The frame itself may have gone on to another line since.
+        steps.append((trace.tb_frame, trace.tb_lineno))
+        trace = trace.tb_next
+    return steps[-_FRAMES:]
+
+
+def where_raised(chain: Sequence[Link]) -> str:
+    """File, line and function where the team's own code failed: "shop/cart.py:41 in price_of".
+
+    The innermost frame of the nearest error of the chain that has one of the team's own; without
+    any, the innermost frame of the raised error. Empty for an error that was never raised.
+    """
+    steps = [_steps_of(link.error) for link in chain]
+    own = ([step for step in each if not is_library(step[0])] for each in steps)
+    return next((_words_of(*each[-1]) for each in (*own, *steps[:1]) if each), "")
+
+
+def traceback_of(chain: Sequence[Link]) -> tuple[str, ...]:
+    """The traceback of a chain of errors, one line for each error and each frame.
+
+    It has the classes of the errors and the places of the calls: no text of an error, no source
+    and no value. Frames of this library are left out where others are there.
+    """
+    lines: list[str] = []
+    for link in chain[:_ERRORS_SHOWN]:
+        steps = _steps_of(link.error)
+        shown = [step for step in steps if _module(step[0]).partition(".")[0] != "deadletter"]
+        name = written_name(type(link.error))[:_LONGEST_NAME]
+        lines.append(f"caused by {name}" if lines else name)
+        lines += [f"  {_words_of(*step)}" for step in (shown or steps)[-_FRAMES_SHOWN:]]
+    return tuple(lines)
+
+
+def _words_of(frame: FrameType, line: int) -> str:
+    path = frame.f_code.co_filename
+    # From where it is imported: where that lies differs between machines, and says nothing.
+    depth = _module(frame).count(".") + 1 + path.endswith("/__init__.py")
+    file = "/".join(path.split("/")[-depth:])
+    shown = file[-_LONGEST_PATH:] if _SOURCE.fullmatch(file) else "code"
+    function = frame.f_code.co_qualname.rpartition("<locals>.")[2]
+    return f"{shown}:{line} in {function[:_LONGEST_NAME]}"
 
 
 def _function(frame: FrameType) -> list[str]:

@@ -121,6 +121,7 @@ class History:
             sent_because=(stamp.because or "")[:MOST_BECAUSE] if stamp.attempt else "",
             sent_rule=(stamp.rule or "") if stamp.attempt else "",
             request_id=self.request_id,
+            place=diagnosis.place,
         )
         about = None if delivery is None else self._about(delivery)
         message_id = delivery.letter.message_id if delivery is not None else id_of(record)

@@ -158,7 +158,8 @@ class Troubles:
         diagnosis = diagnose(error, None, now=self._started)
         # Only the library's own errors are known to quote no message.
         is_known = trouble is not Trouble.BROKEN
-        self.notice(message_id, trouble, diagnosis.message if is_known else diagnosis.error_type)
+        unknown = f"{diagnosis.error_type} at {diagnosis.place}"
+        self.notice(message_id, trouble, diagnosis.message if is_known else unknown)
 
     @contextmanager
     def noticing(
@@ -313,6 +314,10 @@ def _result_line(result: MessageResult) -> Mapping[str, Any]:
             "why": diagnosis.message,
             "fingerprint": diagnosis.fingerprint,
         }
+        if diagnosis.place:
+            line["place"] = diagnosis.place
+        if diagnosis.traceback:
+            line["traceback"] = diagnosis.traceback
         if diagnosis.http_status is not None:
             line["http_status"] = diagnosis.http_status
     if result.circuit:
