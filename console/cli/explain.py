@@ -10,7 +10,7 @@ import typer
 
 from ..operations import life as operation
 from ..operations.life import LetterLife, LetterTry
-from ..operations.life_decision import BY_LEDGER, DecisionNow
+from ..operations.life_decision import BY_LEDGER, UNKNOWN, DecisionNow
 from ..operations.life_place import Place, Where
 from ..operations.session import Session
 from ..operations.words import clock, duration, size
@@ -100,10 +100,14 @@ def _decision(decision: DecisionNow, now: datetime) -> Iterator[Block]:
     yield line("If it were judged now: ", Styled(f"{what}{until}", "strong"))
     by_rule = f" (rule {decision.rule})" if decision.rule else ""
     yield line(f"because: {decision.because}{by_rule}", indent=2)
+    if decision.held_back:
+        yield line(f"no run takes it now: {decision.held_back}", indent=2)
     if decision.by == BY_LEDGER:
         yield line(
-            "judged by its ledger row: its body was not read, so a rule on body, attributes or "
-            "context may still decide otherwise",
+            "judged by what the ledger keeps of it: its failures, context and endpoint; "
+            "dlq rules explain reads the letter itself"
+            if decision.action == UNKNOWN
+            else "judged by what the ledger keeps of it, which is all that decides",
             indent=2,
         )
 

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
-from deadletter.contract import MAIN_DLQ, PARKED_LANE, is_of_delays
+from deadletter.contract import (
+    MAIN_DLQ,
+    PARKED_LANE,
+    LedgerContext,
+    Mode,
+    is_reserved_key,
+    rule_lane,
+    with_config_keys,
+)
 from deadletter.message.letter import Letter
 from deadletter.message.stamp import Stamp
 from deadletter.routing.decision import encode
@@ -18,13 +26,19 @@ from .app import App
 from .aws import REFUSED, error_code
 from .letter_walk import waiting_room
 from .life_record import LetterRecord, ledger_of
+from .rule_on_ledger import holds, known_by_row, unkept
 from .session import Session
 from .words import moment
 
 if TYPE_CHECKING:
     from deadletter.aws.waiting_room import WaitingLetter
+    from deadletter.failure.failure import Failure
+    from deadletter.failure.ledger import LedgerRow
     from deadletter.routing.direct_router import DirectRouter
     from deadletter.routing.router import Question
+    from deadletter.rules.document import Document, Documents
+    from deadletter.rules.rule import Rule
+    from deadletter.settings.pipeline import Pipeline
 
 BY_LETTER, BY_LEDGER = "letter", "ledger"
 
@@ -32,11 +46,18 @@ _OWN_ROLE = "dlq"
 """The sender of a letter that is made up from the ledger."""
 
 
+UNKNOWN = "UNKNOWN"
+"""The action if what decides is not in the ledger."""
+
+
 @dataclass(frozen=True, slots=True)
 class DecisionNow:
     """What would be decided about a letter, by the same function as the deployed router's."""
 
-    action: Annotated[str, "REDRIVE, HOLD, DIVERT or PARK"]
+    action: Annotated[
+        str,
+        f"REDRIVE, HOLD, DIVERT or PARK; {UNKNOWN} if it depends on what the ledger does not keep",
+    ]
     because: Annotated[str, "why, in a sentence"]
     rule: Annotated[str | None, "id of the rule that decides; null if none does"]
     delay: Annotated[int | None, "REDRIVE: seconds of delay, drawn anew each time"]
@@ -46,39 +67,63 @@ class DecisionNow:
     reason: Annotated[str | None, "PARK: why"]
     by: Annotated[
         str,
-        f"{BY_LETTER}: the letter itself was judged; {BY_LEDGER}: its ledger row alone, so rules "
-        "on body, attributes and context could not match",
+        f"{BY_LETTER}: the letter itself was judged; {BY_LEDGER}: its ledger row, which has its "
+        "failures, context and endpoint, and no body",
     ]
+    held_back: Annotated[
+        str, "why no run takes the letter now, whatever is decided; empty if the next one does"
+    ] = ""
 
 
 def decision_now(session: Session, app: App, record: LetterRecord) -> DecisionNow | None:
-    """The decision on a letter; None for one without anything to judge.
+    """The decision on a letter, and whether a run takes it; None if there is nothing to judge.
 
-    A letter of the waiting room is judged as it waits. Any other is made up from the ledger: its
-    body is unknown. So is that of a waiting letter to those who may not read bodies. Raises
-    Problem if the tables cannot be read.
+    A letter of the waiting room is judged as it waits. Any other is judged by what the ledger
+    keeps of it, and so is a waiting letter for those who may not read bodies. Raises Problem if
+    the tables cannot be read.
     """
+    decision = _decision(session, app, record)
+    if decision is None:
+        return None
+    return replace(decision, held_back=_held_back(session, app, record))
+
+
+def _decision(session: Session, app: App, record: LetterRecord) -> DecisionNow | None:
     from botocore.exceptions import ClientError
 
     waiting = record.waiting[0] if record.waiting else None
-    question = None
+    settings = deployed.settings(record.pipeline)
     if waiting is not None:
         try:
-            question = _question_of(session, app, record, waiting)
+            letter = _content(session, app, record, waiting)
         except ClientError as error:
             if error_code(error) not in REFUSED:
                 raise
-            waiting = None
-    if waiting is None:
-        question = _made_up(session, record)
-    if question is None:
-        return None
+        else:
+            if letter is None:
+                return None
+            with aws_errors():
+                verdict, _ = _router(session, app, record).explain(_question(letter, waiting))
+            return _answer(encode(verdict.decision), BY_LETTER)
+    return _by_ledger(session, app, record, settings)
+
+
+def _held_back(session: Session, app: App, record: LetterRecord) -> str:
+    """Why a run of the pipeline ends before it takes a letter, as the redriver finds it."""
+    from deadletter.aws.circuits import DynamoDBCircuits
+    from deadletter.redrive.redriver import not_closed
+
+    if record.pipeline.mode == Mode.OBSERVE:
+        return "mode observe moves nothing"
+    name = record.pipeline.name
+    circuits = DynamoDBCircuits(session.aws.dynamodb, app.circuits_table, name)
     with aws_errors():
-        verdict, _ = _router(session, app, record).explain(question)
-    return _answer(encode(verdict.decision), BY_LETTER if waiting else BY_LEDGER)
+        return not_closed(circuits.read(with_config_keys([name])))
 
 
-def _router(session: Session, app: App, record: LetterRecord) -> DirectRouter:
+def _router(
+    session: Session, app: App, record: LetterRecord, documents: Documents | None = None
+) -> DirectRouter:
     from random import SystemRandom
     from uuid import uuid4
 
@@ -99,42 +144,147 @@ def _router(session: Session, app: App, record: LetterRecord) -> DirectRouter:
         random=SystemRandom(),
         causes=DynamoDBCauses(client, app.circuits_table, name, lambda: uuid4().hex),
         live_runs=DynamoDBLiveRuns(client, app.letters_table, name),
+        documents=documents,
     )
 
 
-def _question_of(
+def _content(
     session: Session, app: App, record: LetterRecord, waiting: WaitingLetter
-) -> Question | None:
+) -> Letter | None:
+    with aws_errors():
+        return waiting_room(session, app, record.pipeline).content(waiting)
+
+
+def _question(letter: Letter, waiting: WaitingLetter) -> Question:
+    """What a run asks about a letter when it takes it out of its lane."""
     from deadletter.redrive.waiting_room import is_of_run
     from deadletter.routing.router import Question
 
-    with aws_errors():
-        letter = waiting_room(session, app, record.pipeline).content(waiting)
-    if letter is None:
-        return None
     # The item's stamp is newer than the letter's own.
-    stamp = waiting.stamp
+    stamp, lane = waiting.stamp, waiting.lane
+    parked, of_run = lane == PARKED_LANE, is_of_run(lane)
     return Question(
         _sent_by_us(letter, stamp),
-        served=is_of_delays(waiting.lane),
-        home=MAIN_DLQ if waiting.lane == PARKED_LANE else waiting.home,
+        served=not (parked or of_run),
+        home=MAIN_DLQ if parked else waiting.home,
         spared=stamp.spared if stamp else 0,
-        replay=is_of_run(waiting.lane),
+        replay=of_run,
         stamp=stamp,
+        admitted=lane.removeprefix(rule_lane("")) if lane.startswith(rule_lane("")) else None,
     )
 
 
-def _made_up(session: Session, record: LetterRecord) -> Question | None:
-    """A question about a letter as its ledger row describes it; None without a row."""
+@dataclass(frozen=True, slots=True)
+class _LedgerDocument:
+    """The document of a letter whose content is not known: it has a circuit, and no fields."""
+
+    circuit_key: str | None
+
+    def build(self, letter: Letter, mark: Stamp, last: Failure | None, now: float) -> Document:
+        from deadletter.rules.document import Document
+
+        return Document({}, circuit_key=self.circuit_key)
+
+
+def _by_ledger(
+    session: Session, app: App, record: LetterRecord, settings: Pipeline
+) -> DecisionNow | None:
+    """The decision, if it is the same whatever the ledger does not keep; else UNKNOWN and why."""
+    from deadletter.failure.ledger import NO_ROW
+    from deadletter.rules.pattern import compile_pattern
+
+    row = record.row or NO_ROW
+    waiting = record.waiting[0] if record.waiting else None
+    if row.unreadable or (record.row is None and waiting is None):
+        return None
+    stamp = (waiting.stamp if waiting else None) or _stamp(session, record, row)
+    letter = Letter(record.origin, "{}", {}, {"SentTimestamp": str(stamp.first_sent)})
+    attempt = max(stamp.attempt, row.attempt)
+    known = known_by_row(row, replace(stamp, attempt=attempt).attempts_used, settings)
+    untold: set[str] = set()
+
+    def matches(rule: Rule) -> bool | None:
+        pattern = compile_pattern(rule.pattern)
+        answer = holds(pattern, known)
+        if answer is None:
+            untold.update(unkept(pattern, settings) or {"a value may be a text or a number"})
+        return answer
+
+    endpoints = _endpoints(session, app, record, row, settings)
+    possible: list[Mapping[str, Any]] = []
+    with aws_errors():
+        for key in endpoints:
+            router = _router(session, app, record, _LedgerDocument(key))
+            question = _of_queue(letter, stamp) if waiting is None else _question(letter, waiting)
+            possible += map(encode, router.possible(question, matches))
+    if len(endpoints) > 1:
+        untold.add("endpoints are left out, and circuits of endpoints are not closed")
+    if len({_gist(decision) for decision in possible}) > 1:
+        return _answer(_unknown(possible, untold), BY_LEDGER)
+    return _answer(possible[0], BY_LEDGER)
+
+
+def _of_queue(letter: Letter, stamp: Stamp) -> Question:
     from deadletter.routing.router import Question
 
-    row = record.row
-    if row is None or row.unreadable:
-        return None
-    first = row.first_at or (row.failures[0].at if row.failures else session.clock())
-    stamp = row.stamp or Stamp(record.origin, row.attempt, int(first * 1000))
-    letter = Letter(record.origin, "{}", {}, {"SentTimestamp": str(stamp.first_sent)})
     return Question(_sent_by_us(letter, stamp), stamp=stamp)
+
+
+def _gist(decision: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What a decision does: not its reason, nor a delay, which is drawn anew each time."""
+    return tuple(decision.get(name) for name in ("action", "lane", "queue", "reason", "rule"))
+
+
+def _unknown(possible: Sequence[Mapping[str, Any]], untold: Collection[str]) -> Mapping[str, Any]:
+    """The answer if the decision depends on what is not known, with all that it may be."""
+    ways = {_gist(decision): decision for decision in possible}
+    may_be = " or ".join(
+        f"{decision['action']}{f' by rule {rule}' if (rule := decision.get('rule')) else ''}"
+        for decision in ways.values()
+    )
+    why = ", ".join(sorted(untold))
+    return {"action": UNKNOWN, "because": f"it is {may_be}, and the ledger can't tell: {why}"}
+
+
+def _stamp(session: Session, record: LetterRecord, row: LedgerRow) -> Stamp:
+    """The stamp of a letter in a queue, as far as its row and its tickets tell it."""
+    if row.stamp is not None:
+        return row.stamp
+    first = row.first_at or (row.failures[0].at if row.failures else session.clock())
+    stamp = Stamp(
+        record.origin,
+        row.attempt,
+        int(first * 1000),
+        # The re-drives after lives that used no attempt.
+        base=sum(not row.used_attempt(life) for life in range(row.attempt)),
+    )
+    noted = record.tickets[-1] if record.tickets else None
+    if noted is None or noted.ticket.attempt < row.attempt or row.released_at > noted.ticket.at:
+        return stamp
+    attempt = noted.ticket.attempt
+    return replace(stamp, run=noted.run.id, ticket=noted.ticket.copy, attempt=attempt)
+
+
+def _endpoints(
+    session: Session, app: App, record: LetterRecord, row: LedgerRow, settings: Pipeline
+) -> Sequence[str | None]:
+    """The keys that the letter's own circuit may have; None for no circuit, or one that is closed.
+
+    The ledger keeps the key as its setting for the context says: plain, hashed, or not at all.
+    """
+    from deadletter.aws.circuits import DynamoDBCircuits
+    from deadletter.failure.about_letter import hashed
+
+    how, name = settings.ledger_context, record.pipeline.name
+    if settings.circuit_key is None or how is LedgerContext.PLAIN:
+        return [row.endpoint or None]
+    with aws_errors():
+        circuits = DynamoDBCircuits(session.aws.dynamodb, app.circuits_table, name).troubled()
+    keys = [circuit.key for circuit in circuits if not circuit.is_closed]
+    own = [key for key in keys if key != name and not is_reserved_key(key)]
+    if how is LedgerContext.HASHED:
+        return [next((key for key in own if hashed(key, name) == row.endpoint), None)]
+    return [None, *own[:1]]
 
 
 def _sent_by_us(letter: Letter, stamp: Stamp | None) -> Letter:

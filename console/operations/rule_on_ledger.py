@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from deadletter.contract import CAUSE_SHARDS, DAY, LedgerContext
-from deadletter.failure.cause_index import CauseEntry
+from deadletter.failure.cause_index import CUT, CauseEntry
+from deadletter.failure.ledger import LedgerRow
 from deadletter.rules.accepted import ABSENT
 from deadletter.rules.fields import plain_number
 from deadletter.rules.pattern import Alternative, Field, Pattern, compile_pattern
@@ -123,6 +126,31 @@ def known_of(entry: CauseEntry, settings: Pipeline) -> Mapping[str, Any]:
     return known
 
 
+def known_by_row(row: LedgerRow, attempts_used: int, settings: Pipeline) -> Mapping[str, Any]:
+    """The same fields by a letter's whole row.
+
+    A field of body or attributes is in it if the context keeps it under a name: by a plain path.
+    """
+    known: dict[str, Any] = {"pipeline": settings.name, "redrive.attempt": attempts_used}
+    if (last := row.last) is not None:
+        known |= {
+            "failure.category": str(last.category),
+            "failure.blame": str(last.blame),
+            "failure.error_type": last.error_type,
+            "failure.fingerprint": last.fingerprint,
+        }
+        if last.http_status is not None:
+            known["failure.http_status"] = last.http_status
+    # A row without a size knows nothing of its letter.
+    if settings.ledger_context is LedgerContext.PLAIN and row.size is not None:
+        known["context"] = row.context
+        for name, value in row.context.items():
+            known[f"context.{name}"] = value
+            if _PLAIN_PATH.fullmatch(path := settings.context.get(name, "")):
+                known[path] = value
+    return known
+
+
 def unkept(pattern: Pattern, settings: Pipeline) -> set[str]:
     """What a pattern reads that the ledger does not keep, in words."""
     words = set()
@@ -163,26 +191,33 @@ def _all_hold(fields: Alternative, known: Mapping[str, Any]) -> bool | None:
 
 _NEVER_KEPT = ("body", "attributes", "system")
 
+_PLAIN_PATH = re.compile(rf"(?:{'|'.join(_NEVER_KEPT)})(?:\.[A-Za-z_][A-Za-z0-9_]*)+")
+"""A path of the context that names one field, as a pattern does."""
+
 
 def _holds(field: Field, known: Mapping[str, Any]) -> bool | None:
     top = field.name.partition(".")[0]
-    if top in _NEVER_KEPT or field.name == "redrive.age_seconds":
+    if top in _NEVER_KEPT:
+        return _value_holds(field, known[field.name]) if field.name in known else None
+    if field.name == "redrive.age_seconds":
         return None
     if top == "context":
-        return _context_holds(field, known)
+        if "context" not in known:
+            return None
+        return _value_holds(field, known.get(field.name, ABSENT))
     return field.comparison.test(known.get(field.name, ABSENT))
 
 
-def _context_holds(field: Field, known: Mapping[str, Any]) -> bool | None:
+def _value_holds(field: Field, value: Any) -> bool | None:
     """The ledger keeps values as text, and texts that are too long not whole."""
-    if "context" not in known:
-        return None
-    value = known.get(field.name, ABSENT)
     if value is ABSENT:
         return field.comparison.test(ABSENT)
-    as_text = field.comparison.test(value)
-    try:
-        as_number = field.comparison.test(plain_number(float(value)))
-    except ValueError:
-        return as_text
-    return as_text if as_text == as_number else None
+    if value.endswith(CUT):
+        return None
+    values: list[Any] = [value]
+    with suppress(ValueError):
+        values.append(plain_number(float(value)))
+    if value in ("true", "false"):
+        values.append(value == "true")
+    answers = set(map(field.comparison.test, values))
+    return answers.pop() if len(answers) == 1 else None

@@ -169,7 +169,7 @@ class Redriver:
         try:
             memory = self._setup.lease.read()
             circuits = self._setup.circuits.read(with_config_keys([self._pipeline.name]))
-            stopped = _not_closed(circuits) or self._drain_part(deadline, drain)
+            stopped = not_closed(circuits) or self._drain_part(deadline, drain)
         except ENDS_A_RUN as error:
             stopped = stop_reason(error, self._tally)
         if memory is not None:
@@ -302,8 +302,8 @@ class Redriver:
         if is_parking(self._setup.home):
             return "parked letters wait for a person; a run can only rescue them"
         circuits = self._setup.circuits.read(with_config_keys([self._pipeline.name]))
-        if not_closed := _not_closed(circuits):
-            return not_closed
+        if stopped := not_closed(circuits):
+            return stopped
         now = self._clock()
         pause = 0.0 if asked or judge_only else seconds_until_next_try(memory, now)
         if pause:
@@ -664,7 +664,7 @@ def run_as_asked(redriver: Redriver, event: Mapping[str, Any], deadline: float) 
     return redriver.run(deadline, dry_run=dry_run, asked=asked, hop=hop_in(event))
 
 
-def _not_closed(circuits: Mapping[str, Circuit]) -> str:
+def not_closed(circuits: Mapping[str, Circuit]) -> str:
     """The reason of a run that a circuit keeps from its work; empty if none does."""
     for circuit in circuits.values():
         if not circuit.is_closed:

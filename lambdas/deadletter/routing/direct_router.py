@@ -41,7 +41,7 @@ from deadletter.routing.router import (
     RouterUnavailable,
     Verdict,
 )
-from deadletter.rules.document import Document, DocumentBuilder
+from deadletter.rules.document import Document, DocumentBuilder, Documents
 from deadletter.rules.rulebook import (
     RuleBook,
     Rules,
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from deadletter.routing.picker import Picker
     from deadletter.routing.selection import LiveRuns, Pick, Selection
     from deadletter.rules.json_schema import JsonSchema
+    from deadletter.rules.rule import Rule
 
 # Kinds of failures in one answer. A kind that dominates a run is among the first few of nearly
 # every answer, and the answer stays small.
@@ -102,6 +103,7 @@ class DirectRouter:
     `clock` gives epoch seconds. Compiled rules are kept as long as the stored ones
     stay the same. Without `causes` none suddenly dominates; without `live_runs` every replay
     run has ended. A replay run takes no letter whose body does not conform to `schema`.
+    `documents` are the letters as rules see them, if not by their own content.
     """
 
     def __init__(
@@ -117,6 +119,7 @@ class DirectRouter:
         causes: CausesReader | None = None,
         live_runs: LiveRuns | None = None,
         schema: JsonSchema | None = None,
+        documents: Documents | None = None,
     ) -> None:
         self._pipeline = pipeline
         self._rules = rules
@@ -128,7 +131,7 @@ class DirectRouter:
         self._causes = causes
         self._live_runs = live_runs
         self._schema = schema
-        self._documents = DocumentBuilder(pipeline)
+        self._documents = documents or DocumentBuilder(pipeline)
         self._book: tuple[Sequence[Mapping[str, Any]], RuleBook] | None = None
         self._picker: tuple[Selection, Picker] | None = None
 
@@ -191,6 +194,22 @@ class DirectRouter:
             origin=case.stamp.origin,
         )
         return _counted_verdict(question, matched, judge(matched), batch.book), trials
+
+    def possible(
+        self, question: Question, holds: Callable[[Rule], bool | None]
+    ) -> Sequence[Decision]:
+        """What may be decided about a letter whose content is not known, in the order of rules.
+
+        `holds` says whether a rule's pattern matches the letter; None: that cannot be told. With
+        the last decision none of those rules matches. Raises RouterUnavailable as `explain` does.
+        """
+        with _router_unavailable():
+            batch = self._read([question])
+        [case] = batch.cases
+        if case.row.unreadable:
+            raise RouterUnavailable("the letter's ledger row cannot be understood")
+        matches = batch.book.possible(holds, batch.now, batch.matches, diverted=case.diverted)
+        return [judge(replace(case, match=match)) for match in matches]
 
     def select(
         self, questions: Sequence[Question], selection: Selection, *, release: bool = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from deadletter.contract import is_reserved_key
 from deadletter.message import stamp
@@ -34,6 +34,13 @@ class Document:
     value: Mapping[str, Any]
     unreadable: str | None = None
     circuit_key: str | None = None
+
+
+class Documents(Protocol):
+    """Finds the document of a letter."""
+
+    def build(self, letter: Letter, mark: Stamp, last: Failure | None, now: float) -> Document:
+        """The document of a letter. Never raises, for any content."""
 
 
 class DocumentBuilder:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -107,6 +107,29 @@ class RuleBook:
                 continue
             return Match(rule, tuple(shadows), tuple(costly), too_costly)
         return Match(None, tuple(shadows), tuple(costly)) if shadows or costly else NO_MATCH
+
+    def possible(
+        self,
+        holds: Callable[[Rule], bool | None],
+        now: float,
+        matches: Mapping[str, int],
+        *,
+        diverted: bool = False,
+    ) -> Sequence[Match]:
+        """Every match that `first` may find for a letter of which not everything is known.
+
+        `holds` says whether a rule's pattern matches the letter; None: that cannot be told.
+        """
+        possible: list[Match] = []
+        for rule in self.rules.values():
+            if rule.mode is RuleMode.SHADOW or _barred(rule, now, matches, diverted) is not None:
+                continue
+            answer = holds(rule)
+            if answer is not False:
+                possible.append(Match(rule))
+            if answer is True:
+                return possible
+        return [*possible, NO_MATCH]
 
     def explain(
         self,
