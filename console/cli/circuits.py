@@ -11,6 +11,7 @@ import typer
 from deadletter.circuit.state import State
 
 from ..operations.circuits import (
+    NOT_ON_RECORD,
     CircuitChange,
     CircuitList,
     CircuitRow,
@@ -235,6 +236,8 @@ def _details(circuit: CircuitRow, now: datetime) -> Iterator[str]:
     if circuit.since:
         since = clock(circuit.since, now)
         yield f"since {since}, generation {circuit.generation}, trips {circuit.trips}"
+    if circuit.state in (State.OPEN, State.HALF_OPEN):
+        yield f"it opened: {circuit.because}" if circuit.because else NOT_ON_RECORD
     if circuit.open_until:
         until = clock(circuit.open_until, now)
         yield f"no canary before {until}, cooldown {duration(circuit.cooldown)}"

@@ -15,6 +15,7 @@ from deadletter.contract import MAIN_DLQ, parking_source
 
 from ..operations import status as operation
 from ..operations.attention import BY_ITSELF, Attention, counter, source_name
+from ..operations.circuits import NOT_ON_RECORD
 from ..operations.outlook import Outlook
 from ..operations.problem import Cause, Problem
 from ..operations.queue import QueueDepth
@@ -230,13 +231,16 @@ def _pipeline(pipeline: PipelineStatus, now: datetime) -> Iterator[Block]:
 
 
 def _circuit_why(circuit: CircuitStatus | None, now: datetime) -> str:
-    """Who opened the circuit, why and since when; empty while it is closed by itself."""
-    if circuit is None or (circuit.by is None and circuit.because is None):
+    """Who holds the circuit, or why it opened, and since when; empty while it is just closed."""
+    if circuit is None:
         return ""
     since = "" if circuit.since is None else f" since {clock(circuit.since, now)}"
-    held = "by itself" if circuit.by is None else f"held by {circuit.by}"
-    until = "" if circuit.until is None else f" until {clock(circuit.until, now)}"
-    return f"{since}, {held}{until}: {circuit.because}"
+    if circuit.by is not None:
+        until = "" if circuit.until is None else f" until {clock(circuit.until, now)}"
+        return f"{since}, held by {circuit.by}{until}: {circuit.because}"
+    if circuit.state not in (State.OPEN, State.HALF_OPEN):
+        return ""
+    return f"{since}: {circuit.because or NOT_ON_RECORD}"
 
 
 def _last_ending(pipeline: PipelineStatus, now: datetime) -> Part:

@@ -23,7 +23,7 @@ from deadletter.message import stamp
 from deadletter.replay.run import RunState
 
 from .causes import CauseRow
-from .circuits import CircuitRow
+from .circuits import NOT_ON_RECORD, CircuitRow
 from .collisions import ManyCollisions
 from .queue import QueueDepth
 from .replay_runs import ReplayRow
@@ -107,8 +107,8 @@ def _needs(pipeline: PipelineStatus, now: datetime) -> Iterator[tuple[str, str]]
     if (many := pipeline.collisions) is not None:
         listed = f"dlq parked list {pipeline.name} --reason COLLISION"
         yield "COLLISIONS", f"{_collisions_say(many)}; those parked before: {listed}"
-    for key in pipeline.misconfigured:
-        yield "CONFIGURATION", _configuration_says(pipeline.name, key)
+    for circuit in pipeline.misconfigured:
+        yield "CONFIGURATION", _configuration_says(pipeline.name, circuit)
     own_is_held = any(circuit.key == pipeline.name for circuit in pipeline.held)
     if pipeline.circuit is not None and pipeline.circuit.state != State.CLOSED and not own_is_held:
         says = _circuit_says(pipeline.circuit, now)
@@ -260,13 +260,13 @@ def _collisions_say(many: ManyCollisions) -> str:
     )
 
 
-def _configuration_says(pipeline: str, key: str) -> str:
-    dependency = key.removesuffix(CONFIG_SUFFIX)
+def _configuration_says(pipeline: str, circuit: CircuitRow) -> str:
+    dependency = circuit.key.removesuffix(CONFIG_SUFFIX)
     what = "its dependency" if dependency == pipeline else dependency
     return (
-        f"{what} refuses the consumer itself (an invalid key, a missing permission or endpoint): "
-        f"letters wait until a person repairs it; see dlq circuit show {quote(key)} "
-        f"--pipeline {pipeline}"
+        f"letters wait until a person repairs how the consumer calls {what} (a key, a permission, "
+        f"an endpoint): {circuit.because or NOT_ON_RECORD}; see dlq circuit show "
+        f"{quote(circuit.key)} --pipeline {pipeline}"
     )
 
 

@@ -55,6 +55,10 @@ class CircuitRow:
     forced_since: Annotated[datetime | None, "since when; null if the record does not say"]
     forced_until: Annotated[datetime | None, "until when; null if a person has to end it"]
     consumer_paused: Annotated[bool, "whether the consumer's event source mapping is disabled"]
+    because: Annotated[str, "why it last opened; empty if that is not on record"] = ""
+
+
+NOT_ON_RECORD = "why it opened is not on record"
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,6 +283,7 @@ def circuit_row(pipeline: str, circuit: Circuit, now: datetime) -> CircuitRow:
         moment(force.begun) if force else None,
         moment(force.until) if force and force.has_end else None,
         circuit.paused is not None,
+        circuit.because,
     )
 
 

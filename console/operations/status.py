@@ -43,7 +43,7 @@ from .watched import (
     read_memories,
     watched,
 )
-from .words import duration, moment
+from .words import moment
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
@@ -90,11 +90,10 @@ class CircuitStatus:
         datetime | None, "when an open circuit is tried again; null if a person says when"
     ]
     since: Annotated[datetime | None, "when it opened or closed; null if it never did"] = None
-    by: Annotated[
-        str | None, "who holds it in this state; null if it opened or closed by itself"
-    ] = None
+    by: Annotated[str | None, "who holds it in this state; null if no person does now"] = None
     because: Annotated[
-        str | None, "why it is not closed: the person's reason, or the limits that were reached"
+        str | None,
+        "the reason of who holds it, or else why it last opened; null if that is not on record",
     ] = None
     until: Annotated[datetime | None, "when that person's hold ends; null without an end"] = None
 
@@ -134,7 +133,8 @@ class PipelineStatus:
     alarms: Annotated[Sequence[AlarmState], "its alarms that are in ALARM"]
     held: Annotated[Sequence[CircuitRow], "the circuits that a person holds open or closed"] = ()
     misconfigured: Annotated[
-        Sequence[str], "the circuits for configuration that are not closed, by their keys"
+        Sequence[CircuitRow],
+        "the circuits for configuration that are not closed, and that no person holds",
     ] = ()
     causes: Annotated[
         Sequence[CauseRow], "the causes of failure that suddenly dominate; letters not counted"
@@ -412,7 +412,11 @@ def lane_status(
 def _circuits(
     session: Session, app: App, pipeline: DeployedPipeline
 ) -> tuple[
-    CircuitStatus, Sequence[CircuitRow], Sequence[str], Sequence[CauseRow], ManyCollisions | None
+    CircuitStatus,
+    Sequence[CircuitRow],
+    Sequence[CircuitRow],
+    Sequence[CauseRow],
+    ManyCollisions | None,
 ]:
     """What the circuits table says of a pipeline.
 
@@ -433,35 +437,21 @@ def _circuits(
     state = UNREADABLE if own.unreadable else str(own.state)
     held = [row for row in rows if row.forced is not None]
     misconfigured = [
-        row.key for row in rows if is_config_key(row.key) and row.state != State.CLOSED
+        row
+        for row in rows
+        if is_config_key(row.key) and row.state != State.CLOSED and row.forced is None
     ]
     causes = read_causes(session, app, pipeline)
     many = many_collisions(session, app, pipeline)
-    return _own_circuit(state, own, rows[0], pipeline), held, misconfigured, causes, many
+    return _own_circuit(state, own, rows[0]), held, misconfigured, causes, many
 
 
-def _own_circuit(
-    state: str, own: Circuit, row: CircuitRow, pipeline: DeployedPipeline
-) -> CircuitStatus:
+def _own_circuit(state: str, own: Circuit, row: CircuitRow) -> CircuitStatus:
     """The pipeline's circuit, with who holds it and why, or what opened it."""
     because = row.forced_reason
     if row.forced is None and state not in (State.CLOSED, UNREADABLE):
-        because = _opened_because(own, pipeline)
+        because = row.because or None
     return CircuitStatus(state, opens_at(own), row.since, row.forced_by, because, row.forced_until)
-
-
-def _opened_because(circuit: Circuit, pipeline: DeployedPipeline) -> str | None:
-    """What opens a circuit by itself; None if the settings are not understood."""
-    settings = _settings(pipeline)
-    if settings is None:
-        return None
-    policy = settings.circuit
-    in_a_row = f", or {policy.consecutive} in a row" if policy.consecutive else ""
-    again = f"; outage {circuit.trips} in a row" if circuit.trips > 1 else ""
-    return (
-        f"its calls failed ({policy.failure_rate:.0%} of at least {policy.minimum} in "
-        f"{duration(policy.window)}{in_a_row}){again}"
-    )
 
 
 def _settings(pipeline: DeployedPipeline) -> Pipeline | None:

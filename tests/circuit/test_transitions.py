@@ -121,6 +121,31 @@ class TestTripping:
         settled = become(closed, Tripped(), NOW + POLICY.settle)
         assert (settled.cooldown, settled.trips) == (POLICY.cooldown, 1)
 
+    @pytest.mark.parametrize(
+        ("good", "bad", "before", "because"),
+        [
+            (9, 11, CLOSED, "11 of 20 calls failed in 120 s"),
+            (0, 10, CLOSED, "10 of 10 calls failed in 120 s, 10 failed in a row"),
+        ],
+    )
+    def test_it_says_what_has_opened_it(
+        self, good: int, bad: int, before: Circuit, because: str
+    ) -> None:
+        assert become(before, Reported(good, bad)).because == because
+
+    def test_it_says_who_opened_it_also_when_the_override_has_ended(self) -> None:
+        free = become(become(CLOSED, hold(State.OPEN)), OverrideEnded())
+        assert (free.state, free.because) == (State.OPEN, "ada opened it: maintenance")
+
+    def test_an_override_of_an_open_circuit_leaves_why_it_opened(self) -> None:
+        opened = become(CLOSED, Reported(9, 11))
+        assert become(opened, hold(State.OPEN)).because == opened.because
+
+    def test_the_next_outage_has_a_reason_of_its_own(self) -> None:
+        closed = become(become(CLOSED, hold(State.OPEN)), hold(State.CLOSED))
+        again = become(become(closed, OverrideEnded()), Reported(9, 11), NOW + 5)
+        assert again.because == "11 of 20 calls failed in 120 s"
+
 
 def window(**fields: Any) -> Circuit:
     """A closed circuit with one bucket."""

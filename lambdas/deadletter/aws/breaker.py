@@ -127,6 +127,8 @@ def _attributes(pipeline: str, circuit: Circuit) -> dict[str, Any]:
     """The attributes of a circuit, without its counters and without absent parts."""
     values: dict[str, Any] = {"state": str(circuit.state)}
     values |= {name: stored_number(getattr(circuit, name)) for name in NUMBERS}
+    if circuit.because:
+        values["because"] = circuit.because
     for name in _PARTS:
         if getattr(circuit, name) is not None:
             values[name] = _fields(getattr(circuit, name))

@@ -149,6 +149,7 @@ def circuit_from_item(item: Mapping[str, Any]) -> Circuit:
             permit=_permit(item.get("permit")),
             forced=_override(item.get("forced")),
             paused=_pause(item.get("paused")),
+            because=_words(item.get("because")),
             **{name: _number(name, item[name]) for name in NUMBERS if name in item},
         )
     except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError):
@@ -170,6 +171,11 @@ def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError("must be a text")
     return value
+
+
+def _words(value: Any) -> str:
+    """A text for people; a malformed one holds no letter."""
+    return value if isinstance(value, str) else ""
 
 
 def _permit(data: Any) -> Permit | None:

@@ -210,6 +210,7 @@ class Circuit:
     streak_tenants  hashes of some tenants whose calls failed in that streak
     rate        successes per second before the last trip, 0 if unknown
     admitted    messages that were admitted since it closed: see `circuit.admission`
+    because     why it last opened, for people; empty if that is not on record
     unreadable  its record cannot be read: no letter passes, and only a person changes it
     """
 
@@ -233,6 +234,7 @@ class Circuit:
     admitted: float = 0.0
     forced: Override | None = None
     paused: Pause | None = None
+    because: str = ""
     unreadable: bool = False
 
     @property

@@ -32,6 +32,10 @@ SHORTEST_COOLDOWN = 0.6
 """The least share of a cooldown that is waited; the rest is jitter. Above 1/factor, so that a
 longer cooldown is never drawn shorter than the one before."""
 
+_MOST_BECAUSE = 200  # characters: each KB of the row costs at every write
+
+_REPORTED = "a source that is relied on said that the dependency is down"
+
 
 class CanaryVerdict(StrEnum):
     """The result of a canary. NEUTRAL is no evidence (the letter's own fault, or a duplicate);
@@ -177,7 +181,7 @@ def transition(
         case Reported():
             return _reported(circuit, event, policy, now, random)
         case Tripped():
-            return _tripped(circuit, policy, now, random)
+            return _tripped(circuit, policy, now, random, _REPORTED)
         case PermitTaken():
             return _permit_taken(circuit, event, policy, now)
         case CanarySent():
@@ -203,7 +207,8 @@ def _reported(
 ) -> Circuit | Refusal:
     counted = circuit.with_outcomes(event.good, event.bad, policy, now)
     if circuit.is_closed and not circuit.is_forced(now) and _fails(counted, policy, now):
-        return _tripped(counted, policy, now, random)
+        because = _failures(counted, policy, now)
+        return _tripped(counted, policy, now, random, because)
     return counted if event.good or event.bad else Refusal.HEALTHY
 
 
@@ -225,6 +230,19 @@ def _fails(circuit: Circuit, policy: CircuitPolicy, now: float) -> bool:
     )
 
 
+def _failures(circuit: Circuit, policy: CircuitPolicy, now: float) -> str:
+    """The outcomes for which a circuit opens, as its window counts them."""
+    buckets = circuit.in_window(policy, now)
+    bad, slow = sum(bucket.bad for bucket in buckets), sum(bucket.slow for bucket in buckets)
+    total = bad + sum(bucket.good for bucket in buckets)
+    counted = [
+        f"{bad} of {total} calls failed in {policy.window:g} s" if bad else "",
+        f"{circuit.streak} failed in a row" if circuit.streak > 1 else "",
+        f"{slow} of {total} took over {policy.slow_call:g} s" if slow and policy.slow_call else "",
+    ]
+    return ", ".join(text for text in counted if text)
+
+
 def _tenants(groups: Iterable[frozenset[int]]) -> frozenset[int]:
     return frozenset().union(*groups)
 
@@ -235,14 +253,14 @@ def _are_few(tenants: frozenset[int], seen: frozenset[int]) -> bool:
 
 
 def _tripped(
-    circuit: Circuit, policy: CircuitPolicy, now: float, random: Random
+    circuit: Circuit, policy: CircuitPolicy, now: float, random: Random, because: str
 ) -> Circuit | Refusal:
     if not circuit.is_closed:
         return Refusal.NOT_CLOSED
     if circuit.is_forced(now):
         return Refusal.FORCED
     settled = _has_settled(circuit, policy, now)
-    opened = _new_outage(circuit, policy, now)
+    opened = _new_outage(circuit, policy, now, because)
     cooldown = policy.cooldown if settled else _longer(circuit, policy)
     trips = 1 if settled else circuit.trips + 1
     return _cooling(replace(opened, trips=trips), cooldown, now, random)
@@ -262,8 +280,8 @@ def _rate_before(circuit: Circuit, policy: CircuitPolicy, now: float) -> float:
     return rate if _has_settled(circuit, policy, now) else max(rate, circuit.rate)
 
 
-def _new_outage(circuit: Circuit, policy: CircuitPolicy, now: float) -> Circuit:
-    """OPEN, for a new outage that an execution of its own runs."""
+def _new_outage(circuit: Circuit, policy: CircuitPolicy, now: float, because: str) -> Circuit:
+    """OPEN for a reason, for a new outage that an execution of its own runs."""
     generation = circuit.generation + 1
     return replace(
         circuit,
@@ -277,6 +295,7 @@ def _new_outage(circuit: Circuit, policy: CircuitPolicy, now: float) -> Circuit:
         successes=0,
         rate=_rate_before(circuit, policy, now),
         forced=None,
+        because=because[:_MOST_BECAUSE],
     )
 
 
@@ -415,8 +434,11 @@ def _override_begun(
         closed = _closed(current, current.closed_at if current.is_closed else now)
         return replace(closed, forced=override)
     # No execution has been started: the reconciler may start one at once.
+    because = f"{override.by} opened it: {override.reason}"
     opened = (
-        replace(_new_outage(current, policy, now), started=0.0) if current.is_closed else current
+        replace(_new_outage(current, policy, now, because), started=0.0)
+        if current.is_closed
+        else current
     )
     return replace(
         opened,

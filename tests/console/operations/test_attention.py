@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from console.operations.attention import URGENCY, attention
@@ -51,7 +52,7 @@ def troubled() -> PipelineStatus:
         dedicated={}, oldest_letter_seconds=None, waiting=(), lanes_not_counted=0,
         circuit=CircuitStatus("OPEN", None), alarms=alarms, held=[held],
         last_run={"failed": 1, "counts": {str(Metric.ATTRIBUTE_RENAMED): 1}},
-        misconfigured=["orders#config"],
+        misconfigured=[replace(held, key="orders#config", forced=None)],
         causes=[CauseRow("orders", "f1", "HELD", "E", AN_HOUR_AGO, None, 1, None, None)],
         collisions=ManyCollisions(400, 30, ("body.at",), None), watch_ran_at=AN_HOUR_AGO,
         stalled=Stall(AN_HOUR_AGO, "AccessDeniedException"), troubles=reasons, sources=[source],
