@@ -438,10 +438,23 @@ def test_a_queue_that_was_found_empty_is_remembered_so(stage: Stage) -> None:
     assert memory(stage).emptied_at == began
 
 
+@pytest.mark.parametrize("judges", [False, True])
+def test_a_run_says_that_a_look_has_the_letters_in_hand(stage: Stage, judges: bool) -> None:
+    """It found no letter, and "nothing to do" would be false of 111 that a search holds."""
+    for _ in range(12):
+        dead(stage, 10)
+        stage.take(stage.dlq, hide=600)
+    report = run(stage, dry_run=judges)
+    assert report.ended_well
+    assert report.stopped.startswith("120 letters of the queue are in flight: another receiver has")
+    stage.clock.advance(601)
+    assert run(stage).moved == 120
+
+
 def test_a_queue_with_a_letter_in_flight_is_not_empty(stage: Stage) -> None:
     dead(stage, 1)
     stage.take(stage.dlq, hide=600)
-    assert run(stage).stopped == "nothing to do"
+    assert run(stage).stopped.startswith("1 letter of the queue is in flight")
     assert memory(stage).emptied_at is None
     # Nor does a run that moves another letter empty it.
     dead(stage, 1)

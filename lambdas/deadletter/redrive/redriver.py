@@ -338,7 +338,7 @@ class Redriver:
                 self._end_pass(now, emptied=emptied)
                 if is_first:
                     self._sweep_journal(deadline, reads=True)
-                return NOTHING_TO_DO
+                return _nothing_to_take(depth)
             bucket = self._setup.lease.acquire(self._setup.owner, now, run.locked_until)
             if bucket is not None:
                 deep = depth.visible >= DEEP
@@ -605,6 +605,8 @@ class Redriver:
             self._note_observed(verdicts.values())
         if len(received) >= depth.total:
             self._end_pass(began, emptied=not received)
+        if not received:
+            return _nothing_to_take(depth)
         return f"looked at {len(verdicts)} letters, moved none"
 
     def _note_observed(self, verdicts: Iterable[Verdict]) -> None:
@@ -662,6 +664,18 @@ def run_as_asked(redriver: Redriver, event: Mapping[str, Any], deadline: float) 
         return redriver.take_part(deadline, shard)
     dry_run, asked = (event.get(name) is True for name in ("dry_run", "asked"))
     return redriver.run(deadline, dry_run=dry_run, asked=asked, hop=hop_in(event))
+
+
+def _nothing_to_take(depth: Depth) -> str:
+    """The reason of a run that found no letter: none is there, or others have them in hand."""
+    held = depth.in_flight
+    if not held:
+        return NOTHING_TO_DO
+    letters = "1 letter of the queue is" if held == 1 else f"{held:,} letters of the queue are"
+    return (
+        f"{letters} in flight: another receiver has them in hand, such as a look of a person"
+        " (`dlq search`, `dlq peek`), and the next run finds those that come back"
+    )
 
 
 def not_closed(circuits: Mapping[str, Circuit]) -> str:
