@@ -88,8 +88,9 @@ def search(
     what rules see: body, attributes, context, system, redrive.
 
     Messages of queues are received and given back at once; SQS counts each look. Main queues
-    are never searched. The exit status is 1 if a search ended early, or if nothing was found and
-    a place was left out, such as the DLQ without --dlq.
+    are never searched, and the answer names each place that was not. The exit status is 1 if a
+    search ended early, or if nothing was found and a place was left out, such as the DLQ without
+    --dlq.
     """
     if dlq and no_queues:
         raise Problem("--dlq and --no-queues exclude each other.", Cause.INPUT)
@@ -127,6 +128,8 @@ def show(answer: SearchResult) -> Iterator[Block]:
         yield line(Styled(note, "alarm"))
     for place in answer.not_searched:
         yield line(Styled("Not searched: ", "strong" if answer.matches else "alarm"), place)
+    for place in answer.never_searched:
+        yield line(Styled("Never searched: ", "strong"), place)
     for match in answer.matches:
         yield Line()
         sent = f", first sent {clock(match.first_sent, answer.at)}" if match.first_sent else ""

@@ -101,9 +101,16 @@ def waiting_room(session: Session, app: App, pipeline: DeployedPipeline) -> Dyna
 
 
 def letters_of_lane(
-    session: Session, app: App, pipeline: DeployedPipeline, lane: str
+    session: Session,
+    app: App,
+    pipeline: DeployedPipeline,
+    lane: str,
+    broken: Callable[[int], None] = lambda _: None,
 ) -> Iterator[FoundLetter]:
-    """Each letter of a lane. Nothing is claimed and nothing is counted as received."""
+    """Each letter of a lane. Nothing is claimed and nothing is counted as received.
+
+    Calls `broken` with the number of items that hold no whole letter.
+    """
     from deadletter.redrive.waiting_room import FOREVER, SHARDS
 
     room = waiting_room(session, app, pipeline)
@@ -115,6 +122,8 @@ def letters_of_lane(
         for part in _parts(entries):
             with aws_errors():
                 contents = room.read(part, 0.0)
+            if contents.broken:
+                broken(contents.broken)
             for received in contents.letters:
                 yield FoundLetter(received.letter, received.home, lane, received.stamp)
 

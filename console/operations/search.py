@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from deadletter.contract import MAIN_DLQ, LedgerContext, parking_source
@@ -20,6 +21,7 @@ from .letter_peek import stamp_of
 from .letter_walk import FoundLetter, letters_of_lane, look_into_queue, waiting_room
 from .peek import Reach
 from .problem import Cause, Problem
+from .queue import depth
 from .session import Session
 from .words import count, moment
 
@@ -81,8 +83,11 @@ class SearchResult(Answer):
     received: Annotated[int, "of them received from queues, and given back"]
     complete: Annotated[bool, "whether all places that were asked for were searched to the end"]
     not_searched: Annotated[
-        Sequence[str], "the places that the options leave out, each with how to include it"
+        Sequence[str],
+        "the places that the options leave out, each with how to include it, and those that it did "
+        "not reach or not search to their end",
     ]
+    never_searched: Annotated[Sequence[str], "the places that no search looks into, and why"]
     notes: Annotated[Sequence[str], "what was left out, and why"]
 
 
@@ -117,6 +122,7 @@ def search(
     running = _LetterSearch(session, app, wanted, bounds, body, progress)
     for pipeline in chosen:
         running.through(pipeline, queues)
+    left_out = [*_left_out(queues), *running.unfinished]
     return SearchResult(
         **session.place,
         at=session.now,
@@ -125,7 +131,8 @@ def search(
         received=running.received,
         complete=not running.notes,
         matches=tuple(running.matches),
-        not_searched=tuple(_left_out(queues)),
+        not_searched=tuple(left_out),
+        never_searched=tuple(_never_searched(chosen, wanted)),
         notes=tuple(dict.fromkeys(running.notes)),
     )
 
@@ -153,20 +160,44 @@ class _LetterSearch:
         self.looked_at = self.received = 0
         self.matches: list[FoundMatch] = []
         self.notes: list[str] = []
+        self.unfinished: list[str] = []
+        """The places that it did not reach, or not search to their end."""
 
     def through(self, pipeline: DeployedPipeline, queues: Sequence[str]) -> None:
         """Search one pipeline: first what costs no receive."""
+        if self._is_over():
+            self.unfinished.append(f"pipeline {pipeline.name}")
+            return
         documents = self._documents(pipeline)
         with aws_errors():
             lanes = [lane.name for lane in waiting_room(self._session, self._app, pipeline).lanes()]
-        for lane in lanes:
-            for found in letters_of_lane(self._session, self._app, pipeline, lane):
-                if self._is_over():
-                    return
-                self._compare(pipeline, documents, found, f"lane {lane}")
-        self._snapshots(pipeline)
+        places: dict[str, Callable[[], bool]] = {
+            f"lane {lane}": partial(self._lane, pipeline, documents, lane) for lane in lanes
+        }
+        if not self._wanted.reads_content:
+            # Their content is in the lanes.
+            places["the snapshots of replay runs"] = partial(self._snapshots, pipeline)
         for source, url in _queues(pipeline, queues):
-            self._queue(pipeline, documents, source, url)
+            places[f"queue {source}"] = partial(self._queue, pipeline, documents, source, url)
+        for place, search_whole in places.items():
+            if self._is_over():
+                self.unfinished.append(f"{place} of {pipeline.name}")
+            elif not search_whole():
+                self.unfinished.append(f"the rest of {place} of {pipeline.name}")
+
+    def _lane(self, pipeline: DeployedPipeline, documents: DocumentBuilder, lane: str) -> bool:
+        """Search a lane; False if it ended before the lane's end."""
+
+        def broken(items: int) -> None:
+            self.notes.append(
+                f"{count(items, 'item')} of lane {lane} of {pipeline.name} hold no whole letter."
+            )
+
+        for found in letters_of_lane(self._session, self._app, pipeline, lane, broken):
+            if self._is_over():
+                return False
+            self._compare(pipeline, documents, found, f"lane {lane}")
+        return True
 
     def _documents(self, pipeline: DeployedPipeline) -> DocumentBuilder:
         from deadletter.rules.document import DocumentBuilder
@@ -184,10 +215,15 @@ class _LetterSearch:
 
     def _queue(
         self, pipeline: DeployedPipeline, documents: DocumentBuilder, source: str, url: str
-    ) -> None:
+    ) -> bool:
+        """Search a queue; False if the look did not get to its end."""
         left = self._until - self._session.clock()
-        if self._is_over() or left <= 0:
-            return
+        held = depth(self._session.aws.sqs, url)
+        if hidden := held.in_flight + held.delayed:
+            self.notes.append(
+                f"{count(hidden, 'message')} of queue {source} of {pipeline.name} could not be "
+                "seen: in another receiver's hand, or delayed."
+            )
         most = self._bounds.letters - self.looked_at
 
         def see(found: FoundLetter) -> None:
@@ -211,6 +247,7 @@ class _LetterSearch:
             self.notes.append(f"{letters} of queue {source} stay hidden for {int(left) + 60} s.")
         if pipeline.fifo:
             self.notes.append(f"Queue {source} is FIFO: of each group only the head was seen.")
+        return look.is_whole
 
     def _is_over(self) -> bool:
         """Whether a bound is reached; notes which one."""
@@ -260,15 +297,13 @@ class _LetterSearch:
         self._seen.add((pipeline.name, match.message_id))
         self.matches.append(match)
 
-    def _snapshots(self, pipeline: DeployedPipeline) -> None:
-        """The names of letters in the latest runs' snapshots: their content is in the lanes."""
+    def _snapshots(self, pipeline: DeployedPipeline) -> bool:
+        """The names of letters in the latest runs' snapshots; False if it ended before the last."""
         wanted = self._wanted
-        if wanted.reads_content:
-            return
         for run in self._runs(pipeline):
             for listed in self._listed(pipeline, run):
                 if self._is_over():
-                    return
+                    return False
                 self.looked_at += 1
                 name = listed.name
                 if wanted.ids and not wanted.ids & {name.copy, name.origin}:
@@ -289,6 +324,7 @@ class _LetterSearch:
                         size=name.size,
                         body=None,
                     ))  # fmt: skip
+        return True
 
     def _runs(self, pipeline: DeployedPipeline) -> Sequence[str]:
         from deadletter.aws.replay_runs import DynamoDBReplayRuns
@@ -323,6 +359,17 @@ def _left_out(queues: Sequence[str]) -> Iterator[str]:
         yield "the parking queues: leave out --no-queues, and SQS counts the looks"
     if MAIN_DLQ not in queues:
         yield "the DLQ and the dedicated DLQs: add --dlq, and SQS counts the looks"
+
+
+def _never_searched(pipelines: Sequence[DeployedPipeline], wanted: Wanted) -> Iterator[str]:
+    queues = ", ".join(pipeline.main_url.rpartition("/")[2] for pipeline in pipelines)
+    if queues:
+        yield f"the main queue ({queues}), and what consumers have in hand: it is theirs to receive"
+    if wanted.reads_content:
+        yield (
+            "letters that have left their replay run: snapshots hold ids and tenants, and no "
+            "content, so --id and --tenant find them"
+        )
 
 
 def _queues(pipeline: DeployedPipeline, sources: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -132,6 +132,42 @@ def test_a_search_that_ends_early_says_so(
 
     assert not answer["complete"]
     assert words in answer["notes"][0]
+    assert "queue parking:default of orders" in answer["not_searched"]
+
+
+def test_each_place_that_it_did_not_reach_is_named(letters: Cloud, dlq: Dlq) -> None:
+    letters.deploy("returns")
+    wait(letters, "circuit:orders", "another", tenantId="acme")
+    answer = read(dlq, "--tenant", "acme", "--most", "1", "--dlq", status=1)
+    assert answer["not_searched"] == [
+        "the rest of lane circuit:orders of orders",
+        "lane due of orders",
+        "the snapshots of replay runs of orders",
+        "queue parking:default of orders",
+        "queue dlq of orders",
+        "pipeline returns",
+    ]
+
+
+def test_the_main_queue_is_named_as_one_that_no_search_looks_into(letters: Cloud, dlq: Dlq) -> None:
+    by_text = read(dlq, "nowhere", "--dlq")
+    assert by_text["never_searched"] == [
+        "the main queue (orders-main), and what consumers have in hand: it is theirs to receive",
+        "letters that have left their replay run: snapshots hold ids and tenants, and no content,"
+        " so --id and --tenant find them",
+    ]
+    assert len(read(dlq, "--id", "nowhere", "--dlq")["never_searched"]) == 1
+    assert "Never searched: the main queue (orders-main)" in dlq("search", "nowhere").stdout
+
+
+def test_messages_that_others_have_in_hand_are_counted(letters: Cloud, dlq: Dlq) -> None:
+    letters.sqs.receive_message(QueueUrl=letters.urls["orders-dlq"], VisibilityTimeout=600)
+    answer = read(dlq, "nowhere", "--dlq", status=1)
+    assert answer["notes"] == [
+        "1 message of queue dlq of orders could not be seen: in another receiver's hand, or "
+        "delayed."
+    ]
+    assert not answer["complete"]
 
 
 def test_each_match_is_one_line_of_json(letters: Cloud, dlq: Dlq) -> None:
