@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from deadletter.contract import pipeline_prefix
 
 from .aws import Aws, Read, Start
+from .circuits import own_and_troubled
 from .deadline import Deadline, reads_until
 from .deployed_queue import DeployedQueue, deployed_queue
 from .doctor_checks import (
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
     from mypy_boto3_lambda import LambdaClient
     from mypy_boto3_sqs import SQSClient
+
+    from deadletter.circuit.state import Circuit
 
 # Seconds for all questions: twenty services and queues answer in two.
 _PATIENCE = 30.0
@@ -73,6 +76,7 @@ def examine_pipeline(session: Session, name: str | None, *, account: bool) -> Ex
         drained=pipeline.dlq_url.rpartition("/")[2],
         dispatcher=f"{pipeline_prefix(app.name, pipeline.name)}consumer",
         granted=pipeline.keys,
+        circuits=partial(own_and_troubled, session, app, pipeline),
     )
 
 
@@ -91,10 +95,11 @@ def _examine(
     drained: str = "",
     dispatcher: str = "",
     granted: Sequence[str] | None = None,
+    circuits: Callable[[], Sequence[Circuit]] = tuple,
 ) -> Examination:
     aws, unchecked = session.aws, dict[str, str]()
     # Made before there are threads.
-    _ = aws.sqs, aws.functions, aws.cloudwatch, aws.kms, aws.sns, aws.events, aws.sts
+    _ = aws.dynamodb, aws.sqs, aws.functions, aws.cloudwatch, aws.kms, aws.sns, aws.events, aws.sts
 
     def lost(what: str, why: Problem) -> None:
         unchecked[what] = why.says
@@ -103,6 +108,7 @@ def _examine(
         given = start(partial(deployed_queue, aws.sqs, url)).answer("The queue's attributes (SQS)")
         mains, dlq = _family(aws, start, given, lost, is_main=bool(drained))
         queues = [*mains, *([dlq] if dlq else [])]
+        pauses = start(partial(_paused_mappings, circuits))
         mappings = {
             queue.arn: start(partial(_mappings, aws.functions, queue.arn)) for queue in queues
         }
@@ -117,6 +123,8 @@ def _examine(
             arn: read.result(partial(lost, "event source mappings")) or ()
             for arn, read in mappings.items()
         }
+        paused = pauses.result(partial(lost, "circuits")) or ()
+        known = {arn: [_with_pause(each, paused) for each in found] for arn, found in known.items()}
         names = {mapping.function for found in known.values() for mapping in found}
         # The app's own: synth has checked its time-out against the queue.
         names.discard(dispatcher)
@@ -210,18 +218,45 @@ def _named(sqs: SQSClient, arn: str, *, beside: DeployedQueue) -> DeployedQueue:
 
 def _mappings(functions: LambdaClient, arn: str) -> Sequence[QueueMapping]:
     pages = functions.get_paginator("list_event_source_mappings").paginate(EventSourceArn=arn)
-    return [_mapping(row) for page in pages for row in page["EventSourceMappings"]]
+    return [_mapping(functions, row) for page in pages for row in page["EventSourceMappings"]]
 
 
-def _mapping(row: Mapping[str, Any]) -> QueueMapping:
+def _paused_mappings(circuits: Callable[[], Sequence[Circuit]]) -> Sequence[str]:
+    """The ids of the mappings that circuits have paused, by their rows."""
+    return [circuit.paused.mapping for circuit in circuits() if circuit.paused is not None]
+
+
+def _with_pause(mapping: QueueMapping, paused: Sequence[str]) -> QueueMapping:
+    return replace(mapping, is_paused=True) if mapping.uuid in paused else mapping
+
+
+def _has_pause_tag(functions: LambdaClient, row: Mapping[str, Any]) -> bool | None:
+    """Whether our tag says that we paused a mapping; None if its tags could not be read."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    from deadletter.outage.pause_tag import PAUSE_TAG
+
+    arn = row.get("EventSourceMappingArn")
+    if not arn:
+        return None
+    try:
+        return PAUSE_TAG in functions.list_tags(Resource=arn).get("Tags", {})
+    except (BotoCoreError, ClientError):
+        # Another answer than a refusal leaves the same doubt.
+        return None
+
+
+def _mapping(functions: LambdaClient, row: Mapping[str, Any]) -> QueueMapping:
+    enabled = row.get("State") not in ("Disabled", "Disabling")
     pollers = (row.get("ProvisionedPollerConfig") or {}).get("MinimumPollers")
     return QueueMapping(
         uuid=row["UUID"],
         function=row.get("FunctionArn", "").rpartition(":function:")[2] or row["UUID"],
         batch_size=row.get("BatchSize", 10),
         reports_failures="ReportBatchItemFailures" in (row.get("FunctionResponseTypes") or ()),
-        enabled=row.get("State") not in ("Disabled", "Disabling"),
+        enabled=enabled,
         pollers=pollers,
+        is_paused=False if enabled else _has_pause_tag(functions, row),
     )
 
 

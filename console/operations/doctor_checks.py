@@ -59,6 +59,8 @@ class QueueMapping:
     reports_failures: bool
     enabled: bool
     pollers: int | None = None
+    is_paused: bool | None = False
+    """Whether a circuit of ours has disabled it; None if that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,13 +233,7 @@ def _consumer(main: DeployedQueue, facts: Examined) -> Iterator[QueueFault]:
                 f"{facts.region} --function-response-types ReportBatchItemFailures",
             )  # fmt: skip
         if not mapping.enabled:
-            yield QueueFault(
-                WARNING, "mapping disabled", mapping.function,
-                f"the event source mapping that reads {main.name} is disabled: no message is "
-                "consumed; if deadletter paused it, dlq circuit list says so",
-                f"aws lambda update-event-source-mapping --uuid {mapping.uuid} --region "
-                f"{facts.region} --enabled",
-            )  # fmt: skip
+            yield _disabled(main, mapping, facts)
         if mapping.pollers is not None:
             yield QueueFault(
                 NOTE, "provisioned mode", mapping.function,
@@ -248,6 +244,32 @@ def _consumer(main: DeployedQueue, facts: Examined) -> Iterator[QueueFault]:
             )  # fmt: skip
         if (consumer := facts.consumers.get(mapping.function)) is not None:
             yield from _visibility(main, consumer, facts)
+
+
+def _disabled(main: DeployedQueue, mapping: QueueMapping, facts: Examined) -> QueueFault:
+    """A mapping that reads nothing; only one that we have not paused is enabled by hand."""
+    reads = f"the event source mapping that reads {main.name} is disabled: no message is consumed"
+    if mapping.is_paused:
+        return QueueFault(
+            WARNING, "mapping paused", mapping.function,
+            f"{reads}; a circuit of deadletter has paused it and enables it again when it closes, "
+            "so leave it: live messages would reach a dependency that is down; dlq circuit list "
+            "says which",
+            None,
+        )  # fmt: skip
+    if mapping.is_paused is None:
+        return QueueFault(
+            WARNING, "mapping disabled", mapping.function,
+            f"{reads}; whether a circuit of deadletter has paused it could not be read: see "
+            "dlq circuit list, and enable it only if none has",
+            None,
+        )  # fmt: skip
+    return QueueFault(
+        WARNING, "mapping disabled", mapping.function,
+        f"{reads}; no circuit of deadletter has paused it",
+        f"aws lambda update-event-source-mapping --uuid {mapping.uuid} --region "
+        f"{facts.region} --enabled",
+    )  # fmt: skip
 
 
 def _isolation(facts: Examined) -> Iterator[QueueFault]:

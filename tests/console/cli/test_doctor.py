@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import shlex
+import time
 import zipfile
 from collections.abc import Iterator
 from typing import Any
@@ -13,6 +14,10 @@ import boto3
 import pytest
 
 from console.cli.exit import Exit
+from console.operations import doctor, item
+from deadletter.circuit.state import State
+from deadletter.outage.pause_tag import PAUSE_TAG
+from deadletter.testing.fakes import client_error
 
 REGION = "eu-west-1"
 
@@ -172,3 +177,65 @@ def test_a_pipeline_whose_main_queue_lost_its_dlq_gets_it_back(cloud: Any, dlq: 
     _paste(cloud, shlex.split(lost["fix"]))
     again = json.loads(dlq("doctor", "errors", "--json").stdout)
     assert again["dlq"] == "errors-dlq"
+
+
+@pytest.mark.parametrize(
+    ("row", "tag", "check"),
+    [
+        (True, False, "mapping paused"),
+        (False, True, "mapping paused"),
+        (False, False, "mapping disabled"),
+        (False, None, "mapping disabled"),
+    ],
+)
+def test_a_mapping_that_a_circuit_has_paused_is_not_to_be_enabled(
+    cloud: Any,
+    dlq: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    row: bool,
+    tag: bool | None,
+    check: str,
+) -> None:
+    """By the circuit's row, or by our tag where the row is gone."""
+    cloud.deploy("orders")
+    mapping = boto3.client("lambda", REGION).create_event_source_mapping(
+        EventSourceArn=f"arn:aws:sqs:{REGION}:123456789012:orders-main",
+        FunctionName=_function("consumer"),
+        Enabled=False,
+    )
+    if row:
+        paused = {"mapping": mapping["UUID"], "at": int(time.time())}
+        cloud.circuit("orders", "orders", State.OPEN)
+        cloud.dynamodb.update_item(
+            TableName="circuits",
+            Key=item.stored({"pipeline": "orders", "circuit_key": "orders"}),
+            UpdateExpression="SET paused = :paused",
+            ExpressionAttributeValues=item.stored({":paused": paused}),
+        )
+    tags = {PAUSE_TAG: "g=1/c=-/p=-/t=1"} if tag else {}
+
+    def has_tag(_: object, found: Any) -> bool | None:
+        assert found["UUID"] == mapping["UUID"]
+        return None if tag is None else PAUSE_TAG in tags
+
+    monkeypatch.setattr(doctor, "_has_pause_tag", has_tag)
+
+    answer = json.loads(dlq("doctor", "orders", "--json").stdout)
+    (finding,) = [each for each in answer["findings"] if each["check"].startswith("mapping")]
+
+    assert finding["check"] == check
+    assert (finding["fix"] is None) is (check == "mapping paused" or tag is None)
+
+
+def test_the_tag_of_a_paused_mapping_is_read_as_our_circuits_write_it() -> None:
+    class Functions:
+        def list_tags(self, Resource: str) -> Any:  # noqa: N803 - the name is boto3's
+            if Resource == "denied":
+                raise client_error("ListTags", "AccessDeniedException", "no")
+            return {"Tags": {PAUSE_TAG: "x"} if Resource == "paused" else {"team": "x"}}
+
+    said = [
+        doctor._has_pause_tag(Functions(), {"EventSourceMappingArn": arn})  # type: ignore[arg-type]  # only its tags
+        for arn in ("paused", "other", "denied", "")
+    ]
+    assert said == [True, False, None, None]

@@ -92,6 +92,8 @@ FAULTS: list[tuple[str, str, dict[str, Any]]] = [
     ("ERROR", "retention order", dlq(retention=4 * DAY)),
     ("ERROR", "ReportBatchItemFailures", mapped(reports_failures=False)),
     ("WARNING", "mapping disabled", mapped(enabled=False)),
+    ("WARNING", "mapping disabled", mapped(enabled=False, is_paused=None)),
+    ("WARNING", "mapping paused", mapped(enabled=False, is_paused=True)),
     ("NOTE", "provisioned mode", mapped(pollers=2)),
     ("WARNING", "visibility", main(visibility=179)),
     ("ERROR", "visibility", main(visibility=29)),
@@ -161,6 +163,13 @@ def test_a_fix_is_a_command_line_for_the_region(
             assert words[words.index("--region") + 1] == "eu-west-1"
             if "--attributes" in words:
                 json.loads(words[words.index("--attributes") + 1])
+
+
+@pytest.mark.parametrize("is_paused", [False, None, True])
+def test_only_a_mapping_that_no_circuit_has_paused_is_to_be_enabled(is_paused: bool | None) -> None:
+    (finding,) = findings(replace(HEALTHY, **mapped(enabled=False, is_paused=is_paused)))
+    assert bool(finding.fix and "--enabled" in finding.fix) is (is_paused is False)
+    assert "dlq circuit list" in finding.says or is_paused is False
 
 
 def test_an_alarm_on_messages_sent_is_put_anew_with_its_actions() -> None:
