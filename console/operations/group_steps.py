@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from deadletter.failure.cause_index import CUT
+
 from .grouping import By, Letters
 from .life_steps import WHY, Step
 
@@ -35,6 +37,8 @@ def step_for(
         )
     if not group.is_newest_read:
         return explain
+    if (step := _missing_endpoint(newest)) is not None:
+        return step
     if newest.blame is Blame.DEPENDENCY or not newest.fingerprint:
         return Step(f"dlq circuit list {here}", "says whether the dependency is known to be down")
     if newest.blame is Blame.CONFIGURATION:
@@ -44,8 +48,34 @@ def step_for(
     return Step(f"dlq logs {newest.origin} {here}", "shows what the consumer logged when it failed")
 
 
-def _repair(newest: CauseEntry) -> Step | None:
+def _endpoint_of(newest: CauseEntry) -> str | None:
+    """The letter's endpoint as `dlq endpoint` takes it; None if the ledger does not keep it whole.
+
+    Its key is that of another circuit in pipelines without our webhooks.
+    """
     tenant, slash, endpoint = newest.about.endpoint.partition("/")
-    if not slash or not endpoint or endpoint.endswith("…"):
+    return None if not slash or not endpoint or endpoint.endswith(CUT) else f"{tenant}/{endpoint}"
+
+
+def _missing_endpoint(newest: CauseEntry) -> Step | None:
+    """What repairs an endpoint that the dispatcher can't post to because it is not there, or off.
+
+    It is no fault of the endpoint's own, so no blame says so.
+    """
+    from deadletter.webhook.endpoint import DISABLED, NO_SUCH_ENDPOINT
+
+    name = _endpoint_of(newest)
+    if name is None:
         return None
-    return Step(f"dlq endpoint check {tenant}/{endpoint}", "checks the endpoint that refuses")
+    if newest.words == NO_SUCH_ENDPOINT:
+        return Step(f'dlq endpoint add {name} --url "<url>"', "adds the endpoint that is missing")
+    if newest.words == DISABLED:
+        return Step(f"dlq endpoint enable {name}", "switches the endpoint on again")
+    return None
+
+
+def _repair(newest: CauseEntry) -> Step | None:
+    name = _endpoint_of(newest)
+    if name is None:
+        return None
+    return Step(f"dlq endpoint check {name}", "checks the endpoint that refuses")

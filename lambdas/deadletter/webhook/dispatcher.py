@@ -16,6 +16,8 @@ from deadletter.settings.webhook import Webhook
 from deadletter.webhook import signing
 from deadletter.webhook.endpoint import (
     DEFAULT_ENDPOINT,
+    DISABLED,
+    NO_SUCH_ENDPOINT,
     BadEndpoint,
     Endpoint,
     Registry,
@@ -160,9 +162,9 @@ class Dispatcher:
         except BadEndpoint as error:
             raise EndpointUnfit(f"the endpoint's row is invalid: {error}") from error
         if endpoint is None:
-            raise EndpointUnfit("the tenant has no such endpoint")
+            raise EndpointUnfit(NO_SUCH_ENDPOINT)
         if not endpoint.enabled:
-            raise EndpointUnfit("the endpoint is disabled")
+            raise EndpointUnfit(DISABLED)
         return endpoint
 
     def _destination(self, endpoint: Endpoint) -> Destination:

@@ -13,6 +13,10 @@ from deadletter.webhook.signing import Secret
 DEFAULT_ENDPOINT = "default"
 """The endpoint of a message that names none (context `endpointId`)."""
 
+NO_SUCH_ENDPOINT = "the tenant has no such endpoint"
+DISABLED = "the endpoint is disabled"
+"""Why a message is not posted whose endpoint the registry does not have, or has switched off."""
+
 # The most secrets that sign one message: old and new, with room for slow rotations.
 _MOST_SECRETS = 4
 

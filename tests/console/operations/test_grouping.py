@@ -11,9 +11,12 @@ from console.operations.group_sample import entry_of, shape
 from console.operations.group_steps import step_for
 from console.operations.grouping import UNKNOWN, By, Trend, grouped, size_class, without_stale
 from deadletter.failure.cause_index import CauseEntry
+from deadletter.failure.classify import diagnose
 from deadletter.failure.failure import Blame
 from deadletter.failure.ledger import AboutLetter
 from deadletter.message.letter import Attribute, Letter
+from deadletter.webhook.dispatcher import EndpointUnfit
+from deadletter.webhook.endpoint import DISABLED, NO_SUCH_ENDPOINT
 from tests.samples import NOW
 
 ENTRY = CauseEntry("a", "f1", NOW - 30, NOW - 60, category="transient", error_type="KeyError")
@@ -127,6 +130,26 @@ def test_a_letter_that_sqs_has_dropped_counts_only_if_it_waits_outside_of_queues
 def test_the_next_command_fits_who_is_to_blame(changes: dict[str, Any], command: str) -> None:
     [group] = grouped([replace(ENTRY, **changes)], By.CAUSE, NOW)
     assert step_for(group, By.CAUSE, "orders", None, {"sudden"}).command == command
+
+
+@pytest.mark.parametrize(
+    ("why", "command"),
+    [
+        (NO_SUCH_ENDPOINT, 'dlq endpoint add t-1/e-1 --url "<url>"'),
+        (DISABLED, "dlq endpoint enable t-1/e-1"),
+    ],
+)
+def test_an_endpoint_that_is_missing_or_off_is_added_or_switched_on(why: str, command: str) -> None:
+    """As the dispatcher raises it and the ledger keeps it: it blames neither."""
+    said = diagnose(EndpointUnfit(why), None, now=NOW)
+    entry = replace(
+        ENTRY, category=str(said.category), judged=said.blame, error_type=said.error_type,
+        words=said.message, about=AboutLetter(endpoint="t-1/e-1"),
+    )  # fmt: skip
+    [group] = grouped([entry], By.CAUSE, NOW)
+    assert step_for(group, By.CAUSE, "orders", None, ()).command == command
+    [unnamed] = grouped([replace(entry, about=AboutLetter())], By.CAUSE, NOW)
+    assert "endpoint" not in step_for(unnamed, By.CAUSE, "orders", None, ()).command
 
 
 def test_of_another_dimension_the_next_command_explains_a_sample() -> None:
