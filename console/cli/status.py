@@ -260,11 +260,11 @@ def _outlook(outlook: Outlook) -> Iterator[Block]:
     limit = "unknown" if outlook.rate_limit is None else f"{outlook.rate_limit:.3g} a second"
     if outlook.rate_because is not None:
         limit += f", {outlook.rate_because}"
-    measured = (
-        "none went back in 15 min"
-        if outlook.rate_measured is None
-        else f"{outlook.rate_measured:.2g} a second went back in 15 min"
-    )
+    if outlook.measured_seconds is None:
+        measured = "no run is known in 15 min"
+    else:
+        went = "none" if outlook.rate_measured is None else f"{outlook.rate_measured:.2g} a second"
+        measured = f"{went} went back in {duration(outlook.measured_seconds)}"
     yield line(f"Rate: at most {limit}; {measured}")
     if outlook.letters:
         drains = (

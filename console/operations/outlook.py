@@ -33,7 +33,12 @@ class Outlook:
         "letters a second that go back to main at most: the setting, or what the last run chose",
     ]
     rate_measured: Annotated[
-        float | None, "letters a second that went back in the last 15 minutes; null if none did"
+        float | None,
+        "letters a second that went back over the `measured_seconds`; null if none did",
+    ]
+    measured_seconds: Annotated[
+        int | None,
+        "seconds of the last 15 minutes from its first run to its last; null if none is known",
     ]
     drain_seconds: Annotated[
         int | None,
@@ -56,6 +61,7 @@ def outlook(
     *,
     rate_limit: float | None,
     rate_measured: float | None,
+    measured_seconds: int | None,
     rate_because: str | None = None,
     first_due: datetime | None,
 ) -> Outlook:
@@ -74,6 +80,7 @@ def outlook(
         letters,
         rate_limit,
         rate_measured,
+        measured_seconds,
         drains,
         seconds,
         source,

@@ -33,7 +33,7 @@ from .queue import QueueDepth, depth
 from .replay_runs import ReplayRow, lost_runs, row, runs_of
 from .session import AppLocation, Session
 from .silence import because, silences
-from .status_figures import QueueFigures, queue_figures
+from .status_figures import WINDOW, QueueFigures, queue_figures
 from .watched import (
     AlarmReason,
     Memories,
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
     from deadletter.circuit.state import Circuit
+    from deadletter.redrive.source_memory import SourceMemory
     from deadletter.settings.pipeline import Pipeline
     from deadletter.watch.row import LaneRow
 
@@ -360,6 +361,7 @@ class _PipelineReads:
                 self._now,
                 rate_limit=rate_limit,
                 rate_measured=figure.rate,
+                measured_seconds=_measured_over(figure, memory, self._now),
                 rate_because=rate_because,
                 first_due=due,
             ),
@@ -381,6 +383,13 @@ class _PipelineReads:
             return
         says = f"{what} could not be read: {why.says}"
         self._refused.append(Attention(self.pipeline.name, "UNREAD", says))
+
+
+def _measured_over(figure: QueueFigures, memory: SourceMemory | None, now: datetime) -> int | None:
+    """Seconds in which runs could send letters back; None if none has run of late."""
+    ended = moment(memory.ended_at) if memory is not None else None
+    has_run = ended is not None and now - ended <= WINDOW
+    return figure.ran or (int(WINDOW.total_seconds()) if has_run else None)
 
 
 def lane_status(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -18,16 +18,25 @@ if TYPE_CHECKING:
 # SQS publishes once a minute and a few minutes late; older figures describe the past.
 WINDOW = timedelta(minutes=15)
 
-_DLQ_AGE, _MAIN_AGE, _REDRIVEN = "age of the DLQ", "age of the main queue", "re-driven"
+PERIOD = 60
+"""Seconds of one figure."""
+
+_DLQ_AGE, _MAIN_AGE = "age of the DLQ", "age of the main queue"
+_REDRIVEN, _RUNS = "re-driven", "runs"
 
 
 @dataclass(frozen=True, slots=True)
 class QueueFigures:
-    """What CloudWatch says of a pipeline; a figure it does not have is None."""
+    """What CloudWatch says of a pipeline; a figure it does not have is None.
+
+    `rate` is letters a second over the `ran` seconds from the first to the last run of the window:
+    a rate over minutes without a run would be that of no run. `ran` is None without any.
+    """
 
     dlq_age: int | None = None
     main_age: int | None = None
     rate: float | None = None
+    ran: int | None = None
 
 
 def queue_figures(
@@ -48,22 +57,35 @@ def queue_figures(
         EndTime=now + timedelta(minutes=1),
     )
     newest: dict[tuple[str, str], datetime] = {}
+    ran: dict[str, set[datetime]] = {}
     for page in pages:
         for result in page["MetricDataResults"]:
             name, what, _ = queries[int(result["Id"][1:])]
             for at, value in zip(result["Timestamps"], result["Values"], strict=True):
                 key = (name, what)
+                if value and what in (_REDRIVEN, _RUNS):
+                    ran.setdefault(name, set()).add(at)
                 sums[key] = sums.get(key, 0.0) + value
                 if key not in newest or at > newest[key]:
                     newest[key], latest[key] = at, value
     return {
-        pipeline.name: QueueFigures(
+        pipeline.name: _figures(
             _whole(latest.get((pipeline.name, _DLQ_AGE))),
             _whole(latest.get((pipeline.name, _MAIN_AGE))),
-            sums.get((pipeline.name, _REDRIVEN), 0.0) / WINDOW.total_seconds() or None,
+            sums.get((pipeline.name, _REDRIVEN), 0.0),
+            ran.get(pipeline.name, set()),
         )
         for pipeline in pipelines
     }
+
+
+def _figures(
+    dlq_age: int | None, main_age: int | None, redriven: float, ran: Collection[datetime]
+) -> QueueFigures:
+    if not ran:
+        return QueueFigures(dlq_age, main_age)
+    seconds = (max(ran) - min(ran)).total_seconds() + PERIOD
+    return QueueFigures(dlq_age, main_age, redriven / seconds or None, int(seconds))
 
 
 def _queries(app: App, pipeline: DeployedPipeline) -> Iterator[tuple[str, str, MetricStatTypeDef]]:
@@ -75,6 +97,8 @@ def _queries(app: App, pipeline: DeployedPipeline) -> Iterator[tuple[str, str, M
             what,
             _stat("AWS/SQS", "ApproximateAgeOfOldestMessage", "Maximum", dimension),
         )
+    function = {"Name": "FunctionName", "Value": pipeline.redrive_function.rpartition(":")[2]}
+    yield pipeline.name, _RUNS, _stat("AWS/Lambda", "Invocations", "Sum", function)
     yield (
         pipeline.name,
         _REDRIVEN,
@@ -91,7 +115,7 @@ def _queries(app: App, pipeline: DeployedPipeline) -> Iterator[tuple[str, str, M
 def _stat(namespace: str, metric: str, stat: str, *dimensions: Any) -> MetricStatTypeDef:
     return {
         "Metric": {"Namespace": namespace, "MetricName": metric, "Dimensions": list(dimensions)},
-        "Period": 60,
+        "Period": PERIOD,
         "Stat": stat,
     }
 

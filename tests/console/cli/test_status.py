@@ -640,7 +640,28 @@ def test_a_circuit_that_a_person_opened_and_left_says_so(cloud: Any, dlq: Any) -
         assert "failed" not in shown.replace("0 failed", "")
 
 
-def test_the_rate_and_the_time_to_drain_are_those_of_the_last_minutes(cloud: Any, dlq: Any) -> None:
+def _happened(cloud: Any, metric: str, minutes_ago: int, value: int) -> None:
+    """A metric of one minute: of ours, or how often Lambda started the redriver."""
+    runs = metric == "Invocations"
+    ours = [{"Name": "app", "Value": "deadletter"}, {"Name": "pipeline", "Value": "orders"}]
+    function = [{"Name": "FunctionName", "Value": "orders-redrive"}]
+    cloud.cloudwatch.put_metric_data(
+        Namespace="AWS/Lambda" if runs else NAMESPACE,
+        MetricData=[{
+            "MetricName": metric, "Dimensions": function if runs else ours, "Value": value,
+            "Timestamp": datetime.now(UTC) - timedelta(minutes=minutes_ago),
+        }],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("ran", "rate", "drain", "window"),
+    [(range(1, 14), 9 / 780, 867, "13 min"), (range(3, 6), 9 / 180, 200, "3 min")],
+    ids=["all the time", "for three minutes"],
+)
+def test_the_rate_and_the_time_to_drain_are_those_of_the_minutes_that_it_ran(
+    cloud: Any, dlq: Any, ran: Any, rate: float, drain: int, window: str
+) -> None:
     cloud.deploy("orders", settings={"rate": 20.0})
     for _ in range(3):
         cloud.letter("{}")
@@ -648,25 +669,27 @@ def test_the_rate_and_the_time_to_drain_are_those_of_the_last_minutes(cloud: Any
     outlook = only_pipeline(dlq)["outlook"]
     assert (outlook["letters"], outlook["rate_limit"]) == (10, 20.0)
     assert (outlook["rate_measured"], outlook["drain_seconds"]) == (None, 1)
-    cloud.cloudwatch.put_metric_data(
-        Namespace=NAMESPACE,
-        MetricData=[
-            {
-                "MetricName": Metric.REDRIVEN,
-                "Dimensions": [
-                    {"Name": "app", "Value": "deadletter"},
-                    {"Name": "pipeline", "Value": "orders"},
-                ],
-                "Timestamp": datetime.now(UTC) - timedelta(minutes=5),
-                "Value": 9,
-            }
-        ],
-    )
+    for minute in ran:
+        _happened(cloud, "Invocations", minute, 1)
+    _happened(cloud, Metric.REDRIVEN, 5, 9)
+
     outlook = only_pipeline(dlq)["outlook"]
-    assert (outlook["rate_measured"], outlook["drain_seconds"]) == (0.01, 1_000)
+    assert outlook["rate_measured"] == pytest.approx(rate, rel=0.01)
+    assert outlook["drain_seconds"] == drain
     shown = dlq("status").stdout
-    assert "Rate: at most 20 a second; 0.01 a second went back in 15 min" in shown
-    assert "Drained in: 16 min at that rate, and the delays of backoff (10 letters)" in shown
+    assert f"Rate: at most 20 a second; {rate:.2g} a second went back in {window}" in shown
+    assert re.search(r"Drained in: \d+ (s|min) at that rate, and the delays of backoff", shown)
+
+
+def test_a_pipeline_that_did_not_run_has_no_rate(cloud: Any, dlq: Any) -> None:
+    cloud.deploy("orders")
+    assert "; no run is known in 15 min" in dlq("status").stdout
+    assert only_pipeline(dlq)["outlook"]["measured_seconds"] is None
+    now = time.time()
+    cloud.remembers("orders", "dlq", ended_at=now - 60, ended_well_at=now - 60, stopped="x")
+    assert "; none went back in 15 min" in dlq("status").stdout
+    cloud.remembers("orders", "dlq", ended_at=now - 1_000, ended_well_at=now - 1_000, stopped="x")
+    assert "; no run is known in 15 min" in dlq("status").stdout
 
 
 @pytest.mark.parametrize(
@@ -683,7 +706,7 @@ def test_a_rate_that_finds_itself_says_what_it_does_and_why(
     cloud.deploy("orders")
     now = time.time()
     rate = AutoRate(112.5, direction, because, changed_at=now - 190, looked_at=now - ago)
-    cloud.remembers("orders", "dlq", auto_rate=rate)
+    cloud.remembers("orders", "dlq", auto_rate=rate, ended_at=now - ago, ended_well_at=now - ago)
     outlook = only_pipeline(dlq)["outlook"]
     assert (outlook["rate_limit"], outlook["rate_because"]) == (limit, says)
     assert f"Rate: at most {limit:.3g} a second, {says}; none went back" in dlq("status").stdout
