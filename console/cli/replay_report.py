@@ -193,4 +193,4 @@ def _rows(account: RunAccount) -> Iterator[tuple[str, int]]:
 def _group(group: GroupAccount) -> tuple[str, str, str]:
     counts = ", ".join(f"{number:,} {name.lower()}" for name, number in group.counts.items())
     category = f" ({group.category})" if group.category else ""
-    return f"{group.name or 'none'}{category}", f"{group.letters:,}", counts
+    return f"{group.name or 'not on record'}{category}", f"{group.letters:,}", counts

@@ -250,10 +250,13 @@ def _last_ending(pipeline: PipelineStatus, now: datetime) -> Part:
     if ending is None:
         return Styled("none known", "faint")
     ago = "" if ending.at is None else f"{duration((now - ending.at).total_seconds())} ago; "
-    text = f"{ago}ended because {ending.stopped or 'it was cut off'}"
+    why = f" because {ending.stopped}" if ending.stopped else "; why is not on record"
+    text = f"{ago}ended{why}"
     if ending.ended_well:
         return text
-    return Styled(f"{text} ({ending.trouble or 'it moved no letter'})", "alarm")
+    return Styled(
+        f"{text} ({ending.trouble or 'what kept it from its work is not on record'})", "alarm"
+    )
 
 
 def _outlook(outlook: Outlook) -> Iterator[Block]:

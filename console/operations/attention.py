@@ -183,7 +183,7 @@ def _ending_says(ending: RunEnding, now: datetime) -> str:
     at = f", {duration((now - ending.at).total_seconds())} ago" if ending.at else ""
     trouble = ending.trouble
     if trouble is None:
-        why = f"it received letters and moved none ({ending.stopped})"
+        why = f"{ending.stopped} (what kept it from its work is not on record)"
     elif trouble in ending.stopped:
         why = ending.stopped
     else:
@@ -279,7 +279,7 @@ def _circuit_says(circuit: CircuitStatus, now: datetime) -> str:
                 return "the circuit is OPEN, and its next canary is due"
             return f"the circuit is OPEN: no canary before {clock(circuit.open_until, now)}"
         case State.HALF_OPEN:
-            return "the circuit is HALF_OPEN: one letter is being tried"
+            return "the circuit is HALF_OPEN: letters are tried one at a time"
         case _:
             return "the circuit's record is not understood: its letters are held"
 

@@ -462,14 +462,15 @@ def _difference(known: int, in_queues: int) -> Iterator[str]:
     if known < in_queues:
         yield (
             f"The index knows {known:,} of {in_queues:,} letters in DLQ and waiting room: "
-            f"{in_queues - known:,} died without a row (killed, timed out, or before the index "
-            "was there). --sample looks at letters of the DLQ."
+            f"of the other {in_queues - known:,} it has no row, and why they died is not on record "
+            "(a consumer that is killed or times out writes none). --sample looks at letters of "
+            "the DLQ."
         )
     elif known > in_queues:
         yield (
             f"DLQ and waiting room hold {in_queues:,} of these {known:,}: the other "
-            f"{known - in_queues:,} have failed and are still in the main queue, or were taken "
-            "away by others."
+            f"{known - in_queues:,} have failed and are in neither: in the main queue, with the "
+            "consumer, or taken away by others."
         )
 
 

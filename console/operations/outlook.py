@@ -136,7 +136,7 @@ def _why_nothing_goes_back(pipeline: PipelineStatus, now: datetime) -> str | Non
         )
         return f"no letter goes back {until}: the circuit is held {circuit.state}"
     if circuit.state == State.HALF_OPEN:
-        return "one letter is being tried; the circuit closes when the dependency works"
+        return "letters are tried one at a time; the circuit closes when the dependency works"
     if circuit.state == State.OPEN and circuit.open_until is not None:
         when = "now" if circuit.open_until <= now else f"at {clock(circuit.open_until, now)}"
         return f"no letter goes back until the circuit closes; the next canary is due {when}"

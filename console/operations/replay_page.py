@@ -132,7 +132,7 @@ def _groups(groups: Sequence[GroupAccount], heading: str) -> Iterator[str]:
         category = f" ({escape(group.category)})" if group.category else ""
         says = ", ".join(f"{number:,} {name.lower()}" for name, number in group.counts.items())
         bar = _stack(group.counts, group.letters, height=12, title=says)
-        name = escape(group.name) or "none"
+        name = escape(group.name) or "not on record"
         yield (
             f"<tr><td><code>{name}</code>{category}</td>"
             f'<td class="n">{group.letters:,}</td><td>{bar}{escape(says)}</td></tr>'

@@ -90,7 +90,10 @@ def _why(silence: Silence, figures: Mapping[str, float], table: str) -> str:
             "low, or the account's is used up"
         )
     if not started:
-        return f"it is not started; its schedule {silence.schedule} is disabled or deleted"
+        return (
+            f"it is not started; its schedule {silence.schedule} is disabled or deleted, or may "
+            "not start it"
+        )
     if throttled := int(sum(figures[name] for name in _TABLE)):
         return (
             f"it runs, and DynamoDB throttles {table} (ThrottlingException, "
@@ -98,7 +101,7 @@ def _why(silence: Silence, figures: Mapping[str, float], table: str) -> str:
         )
     if failed:
         return f"it fails ({failed} of {count(started, 'start')}); its log says why"
-    return f"it runs, and may not write its record to {table}; its log names the denied action"
+    return f"it runs without an error, and its record is not in {table}; its log says why"
 
 
 def _sums(

@@ -107,11 +107,11 @@ def test_what_the_index_and_the_queues_disagree_about_is_said(cloud: Cloud, dlq:
     assert (answer["letters"], answer["in_queues"]) == (1, 5)
     [note] = answer["notes"]
     assert "knows 1 of 5 letters" in note
-    assert "4 died without a row" in note
+    assert "of the other 4 it has no row" in note
     for number in range(9):
         cloud.failed("orders", f"in-main-{number}", **DOWN)
     [note] = told(dlq)["notes"]
-    assert "the other 5 have failed and are still in the main queue" in note
+    assert "the other 5 have failed and are in neither" in note
 
 
 def test_rows_of_letters_that_sqs_has_dropped_are_left_out(cloud: Cloud, dlq: Dlq) -> None:

@@ -189,7 +189,7 @@ def test_a_circuit_that_was_never_seen_is_closed(cloud: Any, dlq: Any) -> None:
         ("OPEN", 30, "the circuit is OPEN: no canary before "),
         ("OPEN", -1, "the circuit is OPEN, and its next canary is due"),
         ("OPEN", None, "the circuit is OPEN: nothing is re-driven while it is"),
-        ("HALF_OPEN", None, "one letter is being tried"),
+        ("HALF_OPEN", None, "letters are tried one at a time"),
         ("ajar", None, "the circuit's record is not understood: its letters are held"),
     ],
 )
@@ -459,7 +459,7 @@ def test_a_run_that_received_letters_and_moved_none_is_named(cloud: Any, dlq: An
     cloud.remembers("orders", "vip", ended_at=time.time(), stopped="the source is empty")
     assert needs(dlq)["LAST_RUN"].startswith(
         "the last run of dedicated DLQ vip did not end well: "
-        "it received letters and moved none (the source is empty)"
+        "the source is empty (what kept it from its work is not on record)"
     )
 
 

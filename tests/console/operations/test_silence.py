@@ -46,7 +46,8 @@ def test_a_function_that_is_not_started_has_a_schedule_that_starts_nothing(cloud
     # The start that left the last record says nothing of the silence.
     put(cloud, "Invocations", 1, LAMBDA, minutes_ago=7)
     assert says(cloud) == (
-        "it is not started; its schedule deadletter-orders-dlq is disabled or deleted"
+        "it is not started; its schedule deadletter-orders-dlq is disabled or deleted, or may not "
+        "start it"
     )
 
 
@@ -76,5 +77,5 @@ def test_a_function_that_fails_has_a_log(cloud: Any) -> None:
 def test_a_function_that_runs_well_may_not_write_its_record(cloud: Any) -> None:
     put(cloud, "Invocations", 5, LAMBDA)
     assert says(cloud) == (
-        "it runs, and may not write its record to letters; its log names the denied action"
+        "it runs without an error, and its record is not in letters; its log says why"
     )
