@@ -84,7 +84,8 @@ def _figures(
 ) -> QueueFigures:
     if not ran:
         return QueueFigures(dlq_age, main_age)
-    seconds = (max(ran) - min(ran)).total_seconds() + PERIOD
+    # Figures are of whole minutes: the first may have begun before the window.
+    seconds = min((max(ran) - min(ran)).total_seconds() + PERIOD, WINDOW.total_seconds())
     return QueueFigures(dlq_age, main_age, redriven / seconds or None, int(seconds))
 
 
