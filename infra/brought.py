@@ -10,6 +10,8 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct, IConstruct
 
+from deadletter.contract import Mode
+
 from . import context
 from .arn import is_token, last_part
 from .names import kebab_case
@@ -88,6 +90,31 @@ def settings(
         _once(name, typed, "consumer_library")
         typed["consumer_library"] = consumer_library
     return context.pipeline(1, typed)
+
+
+def announce(
+    pipeline: Construct,
+    settings: PipelineSettings,
+    main_queue: sqs.IQueue | None,
+    dlq: sqs.IQueue | None,
+) -> None:
+    """Say at synth, a line for each queue of yours, that its messages will be moved."""
+    if settings.mode != Mode.ENFORCE:
+        return
+    for key, arn, construct, what in (
+        ("dlq", settings.dlq.arn, dlq, "messages leave your queue"),
+        ("main-queue", settings.main_queue.arn, main_queue, "messages go back to your queue"),
+    ):
+        if arn is None:
+            continue
+        named = last_part(arn)
+        if is_token(named) and construct is not None:
+            named = construct.node.path
+        cdk.Annotations.of(pipeline).add_info_v2(
+            f"deadletter:enforce-{key}",
+            f"Pipeline {settings.name} is in mode enforce: {what} {named} from the first run on;"
+            " observe would only say which.",
+        )
 
 
 def is_named_in(stack: cdk.Stack, arn: str | None, construct: IConstruct | None) -> bool:

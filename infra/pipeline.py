@@ -53,7 +53,8 @@ class RedrivePipeline(Construct):
     queues            the queues if they are made in another stack
 
     Your queues and functions are not changed, but for the tag deadletter:app on queues of this CDK
-    app. Raises Refused, with one sentence, if something does not fit together.
+    app. With a queue of yours the mode is observe, which moves nothing, unless the settings say
+    enforce. Raises Refused, with one sentence, if something does not fit together.
 
     `dispatcher` is None if the settings name another consumer; else `consumer_policy`, which
     another consumer needs to use the consumer library, is None.
@@ -110,6 +111,7 @@ class RedrivePipeline(Construct):
             tag_queue(main_queue, app, holds_letters=False)
         if dlq is not None:
             tag_queue(dlq, app, holds_letters=True)
+        brought.announce(self, settings, main_queue, dlq)
         self._main_queue, self._dlq = main_queue, dlq
         self._consumers: dict[str, ConsumerAccess] = {}
         self.queues = queues or Queues(self, "Queues", settings=settings, app=app)

@@ -50,6 +50,7 @@ class Shop(cdk.Stack):
             dlq=dead,
             consumer=ship,
             consumer_library=True,
+            # Mode observe: it moves none of these messages until this says mode="enforce", too.
             settings=PipelineSettings(name="orders"),
         )
         pipeline.grant_consume(ship)

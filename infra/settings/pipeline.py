@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from pydantic import Field, model_validator
 
@@ -59,7 +60,11 @@ class PipelineSettings(Settings):
 
     name: PipelineName = Field(description="in the name of every resource of this pipeline")
     mode: ModeText = Field(
-        default=PIPELINE.mode, description="observe decides, counts and reports, and moves nothing"
+        default=PIPELINE.mode,
+        description="observe decides, counts and reports, and moves nothing. It is the default if"
+        " a queue is yours (`main_queue.arn` or `dlq.arn`), else enforce is",
+        # It depends: in a schema it would be false.
+        json_schema_extra=lambda node: node.pop("default", None),
     )
     fifo: bool = Field(
         default=PIPELINE.fifo, description="whether the pipeline's queues are FIFO, all of them"
@@ -231,6 +236,15 @@ class PipelineSettings(Settings):
         default=None, description="who is called for this pipeline, if not the app's `owner`"
     )
     alarms: AlarmsSettings = Field(default=AlarmsSettings(), description="when a person is called")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _observes_first(cls, given: Any) -> Any:
+        """What lies in a queue of yours stays there until a person writes enforce."""
+        if not isinstance(given, dict) or "mode" in given:
+            return given
+        queues = (given.get("main_queue"), given.get("dlq"))
+        return {**given, "mode": Mode.OBSERVE} if any(map(_is_yours, queues)) else given
 
     @model_validator(mode="after")
     def _fits_together(self) -> PipelineSettings:
@@ -427,3 +441,9 @@ class PipelineSettings(Settings):
                     dedicated.every,
                     f"more than redrive.timeout, {written(self.redrive.timeout)}",
                 )
+
+
+def _is_yours(queue: object) -> bool:
+    """Whether a queue, as it was typed or as it was read, has an ARN."""
+    arn = queue.get("arn") if isinstance(queue, dict) else getattr(queue, "arn", None)
+    return arn is not None

@@ -6,8 +6,10 @@ Its sandbox is its own. The function's role has what `grant_consume` gave it; IA
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +17,7 @@ import pytest
 from sandbox.deploy import CDK, environment
 from sandbox.progress import until
 from sandbox.server import ACCOUNT, REGION, ROOT, Sandbox
-from tests.examples.test_apps import synthesized
+from tests.examples.test_apps import EXAMPLES, synthesized
 
 pytestmark = pytest.mark.nightly
 
@@ -30,7 +32,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
         yield sandbox
 
 
-def cdk(sandbox: Sandbox, *arguments: str) -> None:
+def cdk(sandbox: Sandbox, *arguments: str) -> str:
     """Run the CDK's command line away from the example, which it would synthesize again."""
     folder = sandbox.folder.absolute()
     done = subprocess.run(
@@ -43,6 +45,7 @@ def cdk(sandbox: Sandbox, *arguments: str) -> None:
         text=True,
     )
     assert done.returncode == 0, done.stdout[-5000:]
+    return done.stdout
 
 
 @pytest.fixture(scope="module")
@@ -93,10 +96,36 @@ def test_an_order_of_nothing_is_parked_by_the_shops_role_which_is_trusted(
     assert parked["Attributes"]["SenderId"].partition(":")[0] in trusted
 
 
-def test_a_dead_order_leaves_the_dlq(shop: Sandbox, registered: dict[str, Any]) -> None:
-    send(shop, registered["dlq_url"], orderId="3", count=1)
+def redrive(shop: Sandbox, registered: dict[str, Any]) -> str:
+    """One run over the DLQ; why it ended."""
     answer = shop.client("lambda").invoke(
         FunctionName=registered["redrive_function"], Payload=json.dumps({"source": "dlq"})
     )
-    assert "FunctionError" not in answer, answer["Payload"].read()
-    until(lambda: messages(shop, registered["dlq_url"]) == 0, "the DLQ is empty")
+    said = answer["Payload"].read()
+    assert "FunctionError" not in answer, said
+    return str(json.loads(said)["stopped"])
+
+
+def test_a_dead_order_stays_in_the_dlq_until_the_app_says_enforce(
+    shop: Sandbox, registered: dict[str, Any], tmp_path: Path
+) -> None:
+    send(shop, registered["dlq_url"], orderId="3", count=1)
+    assert registered["mode"] == "observe"
+    assert redrive(shop, registered) == "looked at 1 letters, moved none"
+    assert messages(shop, registered["dlq_url"]) == 1
+
+    shutil.copytree(EXAMPLES / "bring-your-own", tmp_path / "bring-your-own")
+    app = tmp_path / "bring-your-own" / "app.py"
+    observes = 'PipelineSettings(name="orders")'
+    assert app.read_text().count(observes) == 1
+    enforces = 'PipelineSettings(name="orders", mode="enforce")'
+    app.write_text(app.read_text().replace(observes, enforces))
+    assembly = synthesized("bring-your-own", tmp_path / "out", bundled=True, apps=tmp_path)
+    said = cdk(shop, "deploy", "--all", f"--app={assembly}", "--require-approval=never")
+    assert said.count("Pipeline orders is in mode enforce") == 2
+
+    def emptied() -> bool:
+        redrive(shop, registered)
+        return messages(shop, registered["dlq_url"]) == 0
+
+    until(emptied, "the DLQ is empty")

@@ -115,7 +115,7 @@ def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keyed]:
             }
             for queue in ("main", "dlq")
         }
-        pipelines = json.dumps([{**SETTINGS, **brought}])
+        pipelines = json.dumps([{**SETTINGS, **brought, "mode": "enforce"}])
         deploy(sandbox, context={"pipelines": pipelines, "kms_key_arn": keys["app"]}, show=print)
         # A run beside those of the test would take its letters away.
         schedules = sandbox.client("scheduler")

@@ -32,10 +32,12 @@ PIPELINES = {
 }
 
 
-def synthesized(example: str, folder: Path, *, bundled: bool = False) -> Path:
+def synthesized(
+    example: str, folder: Path, *, bundled: bool = False, apps: Path = EXAMPLES
+) -> Path:
     """The cloud assembly of an example, made as a person's `cdk synth` makes it.
 
-    Unless it is `bundled`, without what goes into zips.
+    Unless it is `bundled`, without what goes into zips. `apps` may hold an edited copy.
     """
     flags = {
         key: value
@@ -52,7 +54,7 @@ def synthesized(example: str, folder: Path, *, bundled: bool = False) -> Path:
     }
     done = subprocess.run(
         [sys.executable, "app.py"],
-        cwd=EXAMPLES / example,
+        cwd=apps / example,
         env=environment,
         capture_output=True,
         text=True,
@@ -142,6 +144,12 @@ def test_a_fifo_pipeline_has_a_fifo_parking_lot(templates: Synthesized) -> None:
         "AWS::SQS::Queue", "QueueName", "deadletter-bookings-parking.fifo"
     )
     assert parking["FifoQueue"]
+
+
+def test_the_queues_of_a_shop_are_observed(templates: Synthesized) -> None:
+    shop = templates(FIRST)["Shop"]
+    text = shop.named("AWS::SSM::Parameter", "Name", "/deadletter/pipelines/orders")["Value"]
+    assert '"mode":"observe"' in json.dumps(text).replace("\\", "")
 
 
 @pytest.mark.nightly

@@ -39,6 +39,7 @@ EVENTS: dict[str, Any] = {
 }
 THEIRS = {
     "name": "theirs",
+    "mode": "enforce",
     "main_queue": {"arn": ARN.format("sqs", "their-main")},
     "dlq": {"arn": ARN.format("sqs", "their-dlq")},
     "consumer": {
@@ -67,6 +68,7 @@ HASTY = {
 # Queues under keys of their own: only for an app under a customer's key.
 KEYED = {
     **EVENTS,
+    "mode": "enforce",
     "main_queue": {
         "arn": ARN.format("sqs", "keyed.fifo"),
         "kms_key_arn": ARN.format("kms", "key/their-main"),

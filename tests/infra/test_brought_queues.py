@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from typing import Any
 
+import aws_cdk as cdk
+import pytest
+from aws_cdk import aws_sqs as sqs
+
+from deadletter.contract import Mode
+from infra import DeadletterApp, NoConsumer, PipelineSettings, RedrivePipeline
+from infra.context import read
+from infra.environment import runtime_settings
+from tests.infra.conftest import ARN
 from tests.infra.templates import Stack, Synthesis, filled
 
 THEIRS = ("their-main", "their-dlq", "their-consumer")
@@ -44,3 +55,85 @@ def test_no_custom_resource_and_no_trigger_is_given_a_queue_of_yours(app: Synthe
             if resource["Type"].startswith("Custom::"):
                 said = json.dumps(resource["Properties"])
                 assert [name for name in THEIRS if name in said] == [], key
+
+
+MAIN, DLQ = ({"arn": ARN.format("sqs", name)} for name in ("orders", "orders-dlq"))
+
+
+@pytest.mark.parametrize(
+    ("queues", "mode"),
+    [
+        ({}, Mode.ENFORCE),
+        ({"main_queue": MAIN, "dlq": DLQ}, Mode.OBSERVE),
+        ({"main_queue": MAIN}, Mode.OBSERVE),
+        ({"dlq": DLQ}, Mode.OBSERVE),
+        ({"main_queue": {"retention": "2d"}, "dlq": {"retention": "9d"}}, Mode.ENFORCE),
+    ],
+)
+def test_a_queue_of_yours_is_observed_until_a_person_writes_enforce(
+    queues: dict[str, Any], mode: Mode
+) -> None:
+    [pipeline] = read({"pipelines": [{"name": "orders", **queues}]}).pipelines
+    assert pipeline.mode == mode
+    # What is not said to the functions is enforce there.
+    assert runtime_settings(pipeline).get("mode", "enforce") == mode
+    for written in Mode:
+        [pipeline] = read({"pipelines": [{"name": "orders", "mode": written, **queues}]}).pipelines
+        assert pipeline.mode == written
+
+
+def settings(**more: Any) -> PipelineSettings:
+    return PipelineSettings(name="orders", consumer=NoConsumer(), **more)
+
+
+def made_here(stack: cdk.Stack) -> dict[str, Any]:
+    dead = sqs.Queue(stack, "Dead")
+    dead_letters = sqs.DeadLetterQueue(queue=dead, max_receive_count=5)
+    return {"main_queue": sqs.Queue(stack, "New", dead_letter_queue=dead_letters)}
+
+
+def imported(stack: cdk.Stack) -> dict[str, Any]:
+    return {
+        argument: sqs.Queue.from_queue_arn(stack, argument, queue["arn"])
+        for argument, queue in (("main_queue", MAIN), ("dlq", DLQ))
+    }
+
+
+def only_a_dlq(stack: cdk.Stack) -> dict[str, Any]:
+    return {"dlq": sqs.Queue.from_queue_arn(stack, "dlq", DLQ["arn"])}
+
+
+def none(stack: cdk.Stack) -> dict[str, Any]:
+    return {}
+
+
+@pytest.mark.parametrize(
+    ("queues", "names"),
+    [
+        (made_here, ["Shop/Dead", "Shop/New"]),
+        (imported, ["orders-dlq", "orders"]),
+        (only_a_dlq, ["orders-dlq"]),
+        (none, []),
+    ],
+)
+def test_the_construct_observes_queues_of_yours_and_says_a_line_for_each_in_enforce(
+    queues: Callable[[cdk.Stack], dict[str, Any]], names: list[str]
+) -> None:
+    for mode in (None, *Mode):
+        app = cdk.App(context={"aws:cdk:bundling-stacks": []})
+        stack = cdk.Stack(app, "Shop")
+        written = settings() if mode is None else settings(mode=mode)
+        pipeline = RedrivePipeline(
+            stack,
+            "Pipeline",
+            settings=written,
+            shared=DeadletterApp(stack, "Deadletter"),
+            **queues(stack),
+        )
+        unwritten = Mode.OBSERVE if names else Mode.ENFORCE
+        assert pipeline.settings.mode == (mode or unwritten)
+        lines = [str(said.data) for said in pipeline.node.metadata if said.type == "aws:cdk:info"]
+        expected = names if pipeline.settings.mode == Mode.ENFORCE else []
+        assert [name in line for name, line in zip(expected, lines, strict=True)] == [
+            True for _ in expected
+        ], lines

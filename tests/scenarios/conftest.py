@@ -48,7 +48,7 @@ def _pipelines() -> list[dict[str, Any]]:
         *({**plain, **run, "name": f"observe-{run['name']}", "mode": "observe"} for run in runs),
         {**plain, "name": "isolated", "dedicated": {"vip": {}}, "parking": ["quarantine"]},
         {**plain, "name": "ordered", "fifo": True, "dedicated": {"vip": {}}},
-        {**plain, **brought("brought"), "name": "brought"},
+        {**plain, **brought("brought"), "name": "brought", "mode": "enforce"},
         {**plain, **brought("watched"), "name": "watched", "mode": "observe"},
         {**plain, "name": "fixed-rate", "consumer": THEIRS, "rate": 50},
         {**plain, "name": "library", "consumer": THEIRS, "consumer_library": True},

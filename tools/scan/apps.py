@@ -31,6 +31,7 @@ CUSTOM: Mapping[str, Any] = {
     "pipelines": [
         {
             "name": "theirs",
+            "mode": "enforce",
             "main_queue": {"arn": f"arn:aws:sqs:{REGION}:{ACCOUNT}:their-main"},
             "dlq": {"arn": f"arn:aws:sqs:{REGION}:{ACCOUNT}:their-dlq"},
             "consumer": {
