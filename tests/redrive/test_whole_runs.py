@@ -14,6 +14,7 @@ from deadletter.aws.wiring.parts.breaker import breaker_for
 from deadletter.circuit.state import OutcomeCounts
 from deadletter.contract import Metric, Mode
 from deadletter.message.queue import Depth, QueueUnavailable
+from deadletter.redrive.first_steps import MANY
 from deadletter.redrive.journal import JournalUnavailable
 from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.redriver import Redriver
@@ -39,6 +40,8 @@ def redriver(stage: Stage, **changes: Any) -> Redriver:
 
 
 def dead(stage: Stage, letters: int) -> None:
+    if letters > MANY:
+        stage.deployed_long_ago()
     for _ in range(letters):
         stage.put(url=stage.dlq)
 

@@ -17,8 +17,10 @@ from deadletter.aws.wiring.route import router_for
 from deadletter.aws.wiring.world import World
 from deadletter.message import stamp as stamps
 from deadletter.message.stamp import Stamp
+from deadletter.redrive.first_steps import PAST
 from deadletter.redrive.redriver import Redriver
 from deadletter.redrive.report import Report
+from deadletter.redrive.source_memory import SourceMemory
 from deadletter.routing.router import Router
 from deadletter.settings.backoff import Backoff
 from deadletter.settings.pipeline import Pipeline, RetryPolicy
@@ -266,6 +268,10 @@ class Stage:
     ) -> Report:
         """One rescue of a source, as the watch would start it."""
         return self.redriver(source, router).rescue(self.clock() + seconds)
+
+    def deployed_long_ago(self, home: str = "dlq") -> None:
+        """The first runs over what was there before the deployment are over."""
+        self.redriver(home)._setup.lease.record(SourceMemory(first_step=PAST))
 
     def redriver(self, home: str = "dlq", router: Router | None = None) -> Redriver:
         return redriver_for(

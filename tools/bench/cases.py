@@ -13,8 +13,11 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2] / "lambdas"))
 
 from deadletter.aws.journal import DynamoDBJournal
+from deadletter.aws.lease import DynamoDBLease
 from deadletter.contract import MAIN_DLQ, ROWS_KEPT, Metric
+from deadletter.redrive.first_steps import PAST
 from deadletter.redrive.journal import Intent, Plan
+from deadletter.redrive.source_memory import SourceMemory
 from deadletter.testing.fakes import MemoryDynamoDB
 from tools.bench.drain import Effort, Job, effort
 from tools.bench.figures import BESIDE, INTENTS, SHARDS, Drained, Started, transports
@@ -98,7 +101,7 @@ def drained(
             stub = ends.enter_context(LeanStub(conditions))
         ends.enter_context(_on(ours))
         stub.put_items("rules", [*(rules if rules is not None else IDLE_RULES)])
-        stub.put_items("letters", old_intents(intents, stub.began))
+        stub.put_items("letters", of_earlier_runs(intents, stub.began))
         job = Job(
             way=way,
             endpoint=stub.endpoint,
@@ -205,14 +208,17 @@ DIVERTING_RULES = [
 ]
 
 
-def old_intents(number: int, began: float) -> list[dict[str, Any]]:
-    """Items of intents that ended long ago, each with one letter that is not marked as sent."""
-    if not number:
-        return []
+def of_earlier_runs(intents: int, began: float) -> list[dict[str, Any]]:
+    """Items of a queue that was drained before: its lease, whose first runs are over.
+
+    With intents that ended long ago, each with one letter that is not marked as sent.
+    """
     client: Any = MemoryDynamoDB(lambda: began)
     create_tables(client)
+    lease = DynamoDBLease(client, "letters", PIPELINE, MAIN_DLQ, rate=1.0, burst=1.0)
+    lease.record(SourceMemory(first_step=PAST))
     journal = DynamoDBJournal(client, "letters", PIPELINE, ROWS_KEPT)
-    for at in range(number):
+    for at in range(intents):
         plan = Plan(at.to_bytes(16, "big"), "main", 1)
         expires = began - OLD_SECONDS
         journal.write(

@@ -21,6 +21,7 @@ from deadletter.contract import WATCH_ROW, Partition
 from deadletter.redrive.auto_rate import AutoRate, Direction
 from deadletter.redrive.drain import NO_DRAIN, Drain
 from deadletter.redrive.fair_shares import NO_SHARES, Shares
+from deadletter.redrive.first_steps import PAST
 from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.report import Report
 from deadletter.redrive.source_memory import UNKNOWN, SourceMemory
@@ -213,6 +214,7 @@ def memory_of(item: Mapping[str, Any]) -> SourceMemory:
         auto_rate=_auto_rate(item.get("auto_rate")),
         drain=_drain(item.get("drain")),
         wanted_until=_number(item, "wanted_until") or 0.0,
+        first_step=_step(_number(item, "first_step")),
     )
 
 
@@ -256,6 +258,11 @@ def _auto_rate(value: object) -> AutoRate | None:
         waiting=None if waiting is None else int(waiting),
         **times,
     )
+
+
+def _step(value: float | None) -> int | None:
+    """The next of the first runs; one that is malformed is begun with again."""
+    return int(value) if value is not None and 0 <= value <= PAST else None
 
 
 def _letters(value: Any) -> Mapping[str, int]:

@@ -15,6 +15,13 @@ from deadletter.redrive.concurrency import ChunksInFlight
 from deadletter.redrive.drain import OWNER, Drain
 from deadletter.redrive.drain_owner import DrainOwner, following, start_run
 from deadletter.redrive.fair_shares import NO_SHARES, QUEUE, Shares, quantum
+from deadletter.redrive.first_steps import (
+    FIRST_STEPS,
+    PAST,
+    after_step,
+    first_step,
+    outcomes_since,
+)
 from deadletter.redrive.journal import MAX_PLANS, JournalUnavailable
 from deadletter.redrive.journal_sweep import (
     LONG_AGO,
@@ -30,7 +37,7 @@ from deadletter.redrive.openings import CLOSED, Openings, open_shards
 from deadletter.redrive.queue_worker import QueueWorker
 from deadletter.redrive.rate_keeper import RateKeeper
 from deadletter.redrive.redriver_setup import RedriverSetup
-from deadletter.redrive.report import Report
+from deadletter.redrive.report import WAYS, Report
 from deadletter.redrive.rescue import LEASE_PAUSE, RescueVerdicts, is_parking
 from deadletter.redrive.router_client import RouterClient, VerdictSource
 from deadletter.redrive.run_limits import (
@@ -38,6 +45,7 @@ from deadletter.redrive.run_limits import (
     OUT_OF_TIME,
     WIND_DOWN,
     RunLimits,
+    RunStopped,
     fixed_rate,
 )
 from deadletter.redrive.shards import (
@@ -92,6 +100,12 @@ DRAIN_ENDED = "the drain that it was started for has ended"
 
 NOTHING_TO_DO = "nothing to do"
 
+FIRST_LETTERS = (
+    "the queue held over 100 letters before the first run: the first runs move 1, 2, 5 and 20,"
+    " this one {count}"
+)
+"""Why one of the first runs ended."""
+
 LOOKED_ENOUGH = (
     "looked twice at what is there, because each look hides a letter from its queue's age;"
     " `dlq redrive now` looks again"
@@ -111,6 +125,7 @@ class Redriver:
         self._pass_began: float | None = None
         self._emptied = False
         self._fruitless_before = 0
+        self._step: int | None = None
         self._shares: Shares | None = None
         self._rate_keeper: RateKeeper | None = None
         self._look_at_main: Callable[[Depth, RateLimiter], float] = fixed_rate
@@ -289,6 +304,7 @@ class Redriver:
             troubles=report.troubles,
             shares=self._shares,
             auto_rate=None if self._rate_keeper is None else self._rate_keeper.rate,
+            first_step=None if self._step is None else after_step(self._step, self._moved),
         )
 
     def _record(self, before: SourceMemory, after: SourceMemory) -> None:
@@ -320,6 +336,7 @@ class Redriver:
         try:
             depth = self._dlq.depth()
             nothing_visible = depth.visible == 0
+            self._step = self._first_step(memory, circuits[self._pipeline.name], depth)
             if nothing_visible:
                 # The depth is approximate: one poll before calling the queue empty.
                 is_first = now // HOUR != (memory.ended_at or 0.0) // HOUR
@@ -343,7 +360,7 @@ class Redriver:
             if bucket is not None:
                 deep = depth.visible >= DEEP
                 whole = self._paced(bucket, circuits[self._pipeline.name], memory, deep=deep)
-                more = not self._fruitless_before
+                more = not self._is_cautious
                 bucket = self._owner.part(whole, depth.visible, deadline, more=more)
         except BaseException:
             self._make_visible(first_poll)
@@ -355,8 +372,14 @@ class Redriver:
             self._shard = f"{OWNER} of {self._owner.of}"
         run = self._limits(deadline, bucket)
         if depth.visible:
-            run.expect(depth.visible)
+            run.expect(depth.visible if self._step == PAST else FIRST_STEPS[self._step])
         return self._drain(run, first_poll, openings=openings, shares=memory.shares)
+
+    def _first_step(self, memory: SourceMemory, circuit: Circuit, depth: Depth) -> int:
+        """Which of the first runs over what was there before the deployment this is, if any."""
+        since = memory.ended_at or 0.0
+        outcomes = outcomes_since(circuit, self._pipeline.circuit, since, self._clock())
+        return first_step(memory.first_step, depth.visible, outcomes)
 
     def _paced(
         self, bucket: TokenBucket, circuit: Circuit, memory: SourceMemory, *, deep: bool
@@ -422,7 +445,15 @@ class Redriver:
         self._setup.room.lanes()
 
     def _letters_to_try(self) -> int | None:
-        """How many more letters may be tried; None, any number, once one has left its place."""
+        """How many more letters may be tried; None, any number, once one has left its place.
+
+        Raises RunStopped if the letters of one of the first runs have been moved.
+        """
+        if self._step is not None and self._step < PAST:
+            most = FIRST_STEPS[self._step]
+            if self._moved >= most:
+                raise RunStopped(FIRST_LETTERS.format(count=most))
+            return most - self._moved
         if not self._fruitless_before or self._tally.fruitless is False:
             return None
         return LETTERS_TO_TRY - self._tally.futile
@@ -623,13 +654,22 @@ class Redriver:
             self._tally.note_trouble(str(error))
 
     @property
+    def _moved(self) -> int:
+        return sum(self._tally.count_of(way) for way in WAYS)
+
+    @property
+    def _is_cautious(self) -> bool:
+        """Whether the run may try few letters only."""
+        return bool(self._fruitless_before) or self._step not in (None, PAST)
+
+    @property
     def _workers(self) -> int:
-        """One worker tries after fruitless runs: several would try as many letters each."""
-        return 1 if self._fruitless_before else self._pipeline.workers
+        """One worker tries few letters: several would try as many each."""
+        return 1 if self._is_cautious else self._pipeline.workers
 
     def _limits(self, deadline: float, bucket: TokenBucket, *, paced: bool = True) -> RunLimits:
         most = min(MORE_CHUNKS * self._workers, MOST_CHUNKS)
-        grows = paced and not self._pipeline.fifo and not self._fruitless_before
+        grows = paced and not self._pipeline.fifo and not self._is_cautious
         return RunLimits(
             owner=self._setup.owner,
             deadline=deadline,

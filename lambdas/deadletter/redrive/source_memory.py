@@ -43,6 +43,7 @@ class SourceMemory:
     auto_rate      the rate that the last run kept, if it chose its own
     drain          the last drain in shards
     wanted_until   until when a rescue or a replay waits for the lease; 0 if none has
+    first_step     which of the first runs is next (see first_steps); None before the first one
     """
 
     emptied_at: float | None = None
@@ -61,6 +62,7 @@ class SourceMemory:
     auto_rate: AutoRate | None = None
     drain: Drain = NO_DRAIN
     wanted_until: float = 0.0
+    first_step: int | None = None
 
     @property
     def last_ended_well(self) -> bool:
@@ -121,6 +123,7 @@ class RunEnd:
     troubles    the metrics that need a person and that it counted
     shares      where the turns of the next run go on; None if it gave none
     auto_rate   the rate that it kept; None if the rate is fixed, or nothing was sent
+    first_step  the first step of the next run; None if it was not known what lies in the queue
     """
 
     ended: float
@@ -135,6 +138,7 @@ class RunEnd:
     troubles: Collection[str] = ()
     shares: Shares | None = None
     auto_rate: AutoRate | None = None
+    first_step: int | None = None
 
 
 BRIEF_FOR = 10.0 * MINUTE
@@ -165,6 +169,7 @@ def after_run(memory: SourceMemory, end: RunEnd) -> SourceMemory:
         troubles={**memory.troubles, **dict.fromkeys(end.troubles, end.ended)},
         shares=memory.shares if end.shares is None else end.shares,
         auto_rate=memory.auto_rate if end.auto_rate is None else end.auto_rate,
+        first_step=memory.first_step if end.first_step is None else end.first_step,
     )
 
 
