@@ -69,7 +69,7 @@ class OnCall(Construct):
         self._app = app
         arns: dict[str, str] = {}
         for role, summary, permissions in (
-            ("DlqReader", "reads", _reads(app, storage)),
+            ("DlqReader", "reads", _reads(app, storage, pager)),
             ("BodyReader", "beside DlqReader: reads letters", _reads_bodies(app, storage)),
             ("RuleEditor", "beside DlqReader: edits rules", _edits(app, storage)),
             (
@@ -181,7 +181,7 @@ def _statements(grant: Grant, resources: Sequence[str]) -> list[iam.PolicyStatem
     return [replace(grant, resources=resources).statement()] if resources else []
 
 
-def _reads(app: AppSettings, storage: Storage) -> Permissions:
+def _reads(app: AppSettings, storage: Storage, pager: Pager) -> Permissions:
     permissions = Permissions()
     grant_list_parameters(permissions, app_folder(app.app))
     storage.grant_read_figures(permissions)
@@ -208,8 +208,9 @@ def _reads(app: AppSettings, storage: Storage) -> Permissions:
         kind=tagged.FUNCTIONS,
         app=app,
     )
-    # `dlq doctor` compares queue, mapping and function.
+    # `dlq doctor` compares queue, mapping and function, and reads who may use the topic's key.
     permissions.allow("Mappings", ["lambda:ListEventSourceMappings"], ["*"])
+    pager.grant_examine(permissions)
     if app.kms_key_arn is not None:
         describes = ["kms:DescribeKey", "kms:GetKeyPolicy"]
         permissions.allow("KeyPolicy", describes, [app.kms_key_arn])

@@ -80,6 +80,13 @@ class Pager(Construct):
                 _THROUGH_SNS,
             )
 
+    def grant_examine(self, permissions: Permissions) -> None:
+        """See under which key the topic is, and who may use a key that we made for it."""
+        permissions.allow("PagerTopic", ["sns:GetTopicAttributes"], [self.topic_arn])
+        if self._own_key is not None:
+            actions = ["kms:DescribeKey", "kms:GetKeyPolicy"]
+            permissions.allow("PagerKeyPolicy", actions, [self._own_key.key_arn])
+
     def _key(self, app: AppSettings) -> kms.Key:
         """A key for alarms of this account, and for test pages of people who may publish them.
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .duration import written
+from .keys import service_statements
 from .refusal import NOTATION, allowed, resolved
 from .settings import AppSettings
 
@@ -28,40 +29,15 @@ Durations are seconds, or text such as `90s`, `15m`, `6h`, `4d`.
 KEY_POLICY = """\
 ## The policy of your key
 
-With `kms_key_arn`, the roles of our functions may use the key, and no more than they need. Two
-AWS services use it in their own name, so the key's own policy has to name them: you add these
-statements. Without the first, alarms reach no one and no error is shown; without the second, the
-deployment fails.
+With `kms_key_arn`, the roles of our functions may use the key, and no more than they need. Some AWS
+services use it in their own name, so the key's own policy has to name them. A key that is made in
+the same CDK app (`DeadletterApp(key=...)`) gets these statements by itself. To the policy of any
+other key you add them, and `cdk synth` prints them with your account, region and app. Without the
+first, alarms reach no one and no error is shown; without the last, the deployment fails. For a
+pipeline `dlq doctor` reads the policy and says what it lacks; so does `dlq page --test`.
 
 ```json
-[
-  {
-    "Sid": "AlarmsReachTheTopic",
-    "Effect": "Allow",
-    "Principal": {"Service": "cloudwatch.amazonaws.com"},
-    "Action": ["kms:Decrypt", "kms:GenerateDataKey"],
-    "Resource": "*",
-    "Condition": {"StringEquals": {"aws:SourceAccount": "111122223333"}}
-  },
-  {
-    "Sid": "LogGroups",
-    "Effect": "Allow",
-    "Principal": {"Service": "logs.eu-west-1.amazonaws.com"},
-    "Action": [
-      "kms:Encrypt", "kms:Decrypt", "kms:ReEncryptFrom", "kms:ReEncryptTo",
-      "kms:GenerateDataKey", "kms:GenerateDataKeyWithoutPlaintext", "kms:DescribeKey"
-    ],
-    "Resource": "*",
-    "Condition": {
-      "ArnLike": {
-        "kms:EncryptionContext:aws:logs:arn": [
-          "arn:aws:logs:eu-west-1:111122223333:log-group:/aws/lambda/deadletter-*",
-          "arn:aws:logs:eu-west-1:111122223333:log-group:/aws/vendedlogs/states/deadletter-*"
-        ]
-      }
-    }
-  }
-]
+STATEMENTS
 ```
 
 The policy also has to allow access by IAM policies of your account, as the policy that AWS
@@ -156,7 +132,10 @@ def page() -> str:
                 f"| `{key}` | {node['description']} | {default} | {_allowed(described, node)} |"
             )
         parts.append("")
-    parts.append(KEY_POLICY)
+    statements = service_statements(
+        AppSettings(), partition="aws", region="eu-west-1", account="111122223333"
+    )
+    parts.append(KEY_POLICY.replace("STATEMENTS", json.dumps(statements, indent=2)))
     return "\n".join(parts)
 
 

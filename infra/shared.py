@@ -10,6 +10,7 @@ from constructs import Construct, IConstruct
 from . import context
 from .brought import key_arn
 from .dashboard import AppDashboard
+from .encryption import let_services_use
 from .first_heartbeat import FirstHeartbeatFunction
 from .on_call import OnCall
 from .pager import Pager
@@ -33,7 +34,8 @@ class DeadletterApp(Construct):
         shared = DeadletterApp(self, "Deadletter", settings=AppSettings(app="shop"))
         RedrivePipeline(self, "Orders", shared=shared)
 
-    `key` is your key for all that is kept, as `settings.kms_key_arn` is.
+    `key` is your key for all that is kept, as `settings.kms_key_arn` is. One that is made in this
+    CDK app gets the statements that AWS services need; for another, synth prints them.
     `settings.app` is the first word of every name, and what `dlq --app` takes. The pipelines come
     by themselves: `settings.pipelines` is not read. What is about all of them, the policies and the
     dashboard, is made when the CDK synthesizes.
@@ -63,6 +65,7 @@ class DeadletterApp(Construct):
                 )
             arn = key_arn(f"App {app.app}", "key", key)
             app = app.model_copy(update={"kms_key_arn": arn})
+        let_services_use(self, app, key)
         self._settings = app
         self._complete = False
         self._without_band: set[str] = set()

@@ -117,6 +117,12 @@ def show(found: Inventory) -> Iterator[Block]:
     for text in found.unread:
         yield line(Styled(text, "alarm"))
     yield Line()
+    # Of all of them only the table says how deep they are.
+    new = {entry["dlq"]["arn"] for entry in found.added}
+    for dlq in found.dlqs:
+        if dlq.arn in new and dlq.backlog is not None:
+            yield line(Styled(f"{dlq.name}:", "strong"), f" {dlq.backlog}:")
+            yield line(f"dlq groups --queue {dlq.name}", indent=2)
     free = next((dlq.name for dlq in found.dlqs if not dlq.pipelines), None)
     if found.added:
         names = ", ".join(entry["name"] for entry in found.added)

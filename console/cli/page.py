@@ -40,12 +40,17 @@ def page(session: Session, test: Test = False, why: OptionalWhy = None) -> Reply
     From there on it goes the way of every alarm; what comes before, dlq doctor checks. SNS
     does not say whether it arrived: look where pages arrive.
 
-    Where nobody has subscribed, nothing is published, and the exit status is 1.
+    This page comes from you, and alarms come from CloudWatch: under a key of yours whose policy
+    does not name CloudWatch they reach no one, so the policy of the topic's key is read, too.
+
+    Where nobody has subscribed, nothing is published. Then, and if alarms reach no one, the exit
+    status is 1.
     """
     if not test:
         raise Problem("Only test pages are published: add --test.", Cause.INPUT)
     answer = operation.publish(session, why)
-    return Reply(answer, _show, Exit.ATTENTION if answer.reaches_nobody else Exit.DONE)
+    fails = answer.reaches_nobody or answer.alarms_arrive is False
+    return Reply(answer, _show, Exit.ATTENTION if fails else Exit.DONE)
 
 
 def _show(answer: PagerTest) -> Iterator[Block]:
@@ -61,6 +66,8 @@ def _show(answer: PagerTest) -> Iterator[Block]:
         )
         yield line(name, where, f": a test page is on its way to {to}.")
         yield line("Look where pages arrive: SNS does not say whether it did.", indent=2)
+    if answer.alarms_arrive is False:
+        yield line(Styled("No alarm gets as far as the topic.", "alarm"), indent=2)
     yield line(f"Topic: {answer.topic}", indent=2)
     for note in answer.notes:
         yield line(note, indent=2)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from .aws import Aws
 from .deadline import Deadline, reads_until
 from .deployed_queue import DeployedQueue, deployed_queue
+from .doctor_checks import backlog
 from .problem import Cause, Problem
 from .session import Session
 
@@ -55,6 +56,9 @@ class FoundDlq:
     encryption: Annotated[str | None, "`none`, `SSE-SQS`, or the id of its KMS key"]
     fifo: Annotated[bool, "whether it is a FIFO queue"]
     pipelines: Annotated[Sequence[str], "pipelines of the file that name it"]
+    backlog: Annotated[
+        str | None, "of a deep one: what becomes of its messages in each mode; null of another"
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +115,7 @@ def read(session: Session) -> Account:
         answers = [queue.result(partial(lost, f"queue {url}")) for url, queue in reads]
         queues = {queue.arn: queue for queue in answers if queue is not None}
         names = {q.dlq_arn.rpartition(":")[2] for q in queues.values() if q.dlq_arn}
-        ages = start(partial(_ages, aws.cloudwatch, sorted(names), session.now))
+        ages = start(partial(oldest_ages, aws.cloudwatch, sorted(names), session.now))
         known = ages.result(partial(lost, "the ages of letters")) or {}
     return Account(queues, known, len(urls) <= MOST_QUEUES, unread)
 
@@ -142,16 +146,18 @@ def _names(added: Sequence[Mapping[str, Any]], arn: str) -> list[str]:
 
 def _found(account: Account, arn: str, pipelines: Sequence[str]) -> FoundDlq:
     queue, name = account.queues.get(arn), arn.rpartition(":")[2]
+    messages, oldest = 0 if queue is None else queue.messages, account.ages.get(name)
     return FoundDlq(
         name=name,
         arn=arn,
-        messages=None if queue is None else queue.messages,
-        oldest_seconds=account.ages.get(name) if queue is None or queue.messages else None,
+        messages=None if queue is None else messages,
+        oldest_seconds=oldest if queue is None or messages else None,
         sources=sorted(main.name for main in account.mains_of(arn)),
         retention=None if queue is None else queue.retention,
         encryption=None if queue is None else queue.encryption,
         fifo=name.endswith(".fifo"),
         pipelines=pipelines,
+        backlog=backlog(messages, oldest),
     )
 
 
@@ -317,7 +323,9 @@ def _urls(sqs: SQSClient) -> Sequence[str]:
     return urls
 
 
-def _ages(cloudwatch: CloudWatchClient, names: Sequence[str], now: datetime) -> Mapping[str, int]:
+def oldest_ages(
+    cloudwatch: CloudWatchClient, names: Sequence[str], now: datetime
+) -> Mapping[str, int]:
     """The age in seconds of each queue's oldest message, where CloudWatch has a figure."""
     ages: dict[str, int] = {}
     for first in range(0, len(names), _MOST_METRICS):

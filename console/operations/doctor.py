@@ -14,15 +14,17 @@ from .aws import Aws, Read, Start
 from .circuits import own_and_troubled
 from .deadline import Deadline, reads_until
 from .deployed_queue import DeployedQueue, deployed_queue
+from .dlqs import oldest_ages
 from .doctor_checks import (
-    EncryptionKey,
     Examined,
     QueueAlarm,
     QueueConsumer,
     QueueFault,
     QueueMapping,
+    backlog,
     findings,
 )
+from .key_policy import KeyUse, key_uses, read_key, read_topic_key
 from .other_dlqs import MOST, function_uses, rule_uses, subscription_uses
 from .problem import Problem
 from .queue import bare_queue
@@ -77,6 +79,8 @@ def examine_pipeline(session: Session, name: str | None, *, account: bool) -> Ex
         dispatcher=f"{pipeline_prefix(app.name, pipeline.name)}consumer",
         granted=pipeline.keys,
         circuits=partial(own_and_troubled, session, app, pipeline),
+        mode=pipeline.mode,
+        app_name=app.name,
     )
 
 
@@ -96,6 +100,8 @@ def _examine(
     dispatcher: str = "",
     granted: Sequence[str] | None = None,
     circuits: Callable[[], Sequence[Circuit]] = tuple,
+    mode: str = "",
+    app_name: str = "",
 ) -> Examination:
     aws, unchecked = session.aws, dict[str, str]()
     # Made before there are threads.
@@ -113,11 +119,17 @@ def _examine(
             queue.arn: start(partial(_mappings, aws.functions, queue.arn)) for queue in queues
         }
         keys = {
-            key: start(partial(_key, aws.kms, key))
+            key: start(partial(read_key, aws.kms, key))
             for key in {queue.key for queue in queues if queue.key}
             if not key.startswith("alias/aws/")
         }
         alarms = start(partial(_alarms, aws.cloudwatch, {queue.name for queue in queues}))
+        topic_key = start(partial(read_topic_key, aws.sns, aws.kms, topic)) if topic else None
+        app_key = start(partial(read_key, aws.kms, granted[0])) if granted else None
+        dlq_name = "" if dlq is None else dlq.name
+        ages = None
+        if dlq is not None and backlog(dlq.messages, None):
+            ages = start(partial(oldest_ages, aws.cloudwatch, [dlq_name], session.now))
         uses = _other_uses(aws, start, dlq) if account else {}
         known = {
             arn: read.result(partial(lost, "event source mappings")) or ()
@@ -153,6 +165,11 @@ def _examine(
             topic=topic,
             drained=drained,
             granted=granted,
+            key_uses=_key_uses(aws, app_name),
+            topic_key=topic_key and topic_key.result(partial(lost, "the key of the alarms' topic")),
+            app_key=app_key and app_key.result(partial(lost, "the key of the app")),
+            mode=mode,
+            oldest=ages and (ages.result(partial(lost, "the age of letters")) or {}).get(dlq_name),
         )
     return Examination(
         account=aws.account,
@@ -164,6 +181,14 @@ def _examine(
         asked_account=account,
         unchecked=[f"{what}: {why}" for what, why in unchecked.items()],
     )
+
+
+def _key_uses(aws: Aws, app: str) -> Mapping[str, KeyUse]:
+    """Who uses the keys of an app; empty without one."""
+    if not app:
+        return {}
+    partition = aws.caller.split(":")[1]
+    return key_uses(app, partition=partition, region=aws.region, account=aws.account)
 
 
 Lost = Callable[[str, Problem], None]
@@ -265,18 +290,6 @@ def _consumer(functions: LambdaClient, name: str) -> QueueConsumer:
     tenancy = configuration.get("TenancyConfig") or {}
     return QueueConsumer(
         name, configuration.get("Timeout", 3), tenancy.get("TenantIsolationMode") == "PER_TENANT"
-    )
-
-
-def _key(kms: Any, key: str) -> EncryptionKey:
-    about = kms.describe_key(KeyId=key)["KeyMetadata"]
-    if about.get("KeyManager") == "AWS":
-        return EncryptionKey(key, enabled=True)
-    import json
-
-    text = kms.get_key_policy(KeyId=about["KeyId"], PolicyName="default")["Policy"]
-    return EncryptionKey(
-        key, bool(about.get("Enabled", True)), json.loads(text), str(about.get("Arn", ""))
     )
 
 

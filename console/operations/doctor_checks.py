@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from shlex import quote
 from typing import Annotated, Any
 
-from deadletter.contract import DAY
+from deadletter.contract import DAY, Mode
+from deadletter.redrive.first_steps import FIRST_STEPS, MANY
 
 from .deployed_queue import NONE, DeployedQueue
+from .key_policy import EncryptionKey, KeyUse, troubles
 from .words import count, duration
 
 ERROR, WARNING, NOTE = "ERROR", "WARNING", "NOTE"
@@ -84,18 +86,6 @@ class QueueAlarm:
 
 
 @dataclass(frozen=True, slots=True)
-class EncryptionKey:
-    """A customer's KMS key. `policy` is None if it could not be read; `arn` is empty for a key of
-    AWS, which needs no grant.
-    """
-
-    id: str
-    enabled: bool
-    policy: Mapping[str, Any] | None = None
-    arn: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Examined:
     """A DLQ and the queues whose messages die into it.
 
@@ -104,7 +94,10 @@ class Examined:
     that send what they could not deliver to this DLQ. `topic` is the app's topic for alarms, and
     `drained` the name of the queue that its redriver drains; empty without an app.
     With an app, the first of `mains` is that of the pipeline, and `granted` are the ARNs of the
-    keys that its functions may use; None if that is unknown.
+    keys that its functions may use; None if that is unknown. `key_uses` are the services that use
+    the key of its topic, `topic_key`, and that of all that it makes, `app_key`; None without one.
+    `mode` is the pipeline's, and `oldest` the age in seconds of the DLQ's oldest message by
+    CloudWatch; None if it is unknown.
     """
 
     mains: Sequence[DeployedQueue]
@@ -118,6 +111,11 @@ class Examined:
     topic: str = ""
     drained: str = ""
     granted: Sequence[str] | None = None
+    key_uses: Mapping[str, KeyUse] = field(default_factory=dict)
+    topic_key: EncryptionKey | None = None
+    app_key: EncryptionKey | None = None
+    mode: str = ""
+    oldest: int | None = None
 
 
 def findings(facts: Examined) -> Sequence[QueueFault]:
@@ -137,6 +135,33 @@ def _all(facts: Examined) -> Iterator[QueueFault]:
         yield from _dead_letters(dlq, facts)
         yield from _safety(dlq, facts)
         yield from _alarms(dlq, facts)
+        yield from _depth(dlq, facts)
+    yield from _pager(facts)
+    yield from _app_key(facts)
+
+
+def backlog(messages: int, oldest: int | None) -> str | None:
+    """What a DLQ of so many messages holds, and what a pipeline would do with them.
+
+    None if they are few. `oldest` is the age of the oldest in seconds; None if it is unknown.
+    """
+    if messages <= MANY:
+        return None
+    age = "" if oldest is None else f", the oldest {duration(oldest)} old"
+    steps = ", ".join(map(str, FIRST_STEPS))
+    return (
+        f"it holds about {count(messages, 'message')}{age}. In mode observe they stay. In mode "
+        f"enforce all that may succeed go back to the main queue: {steps} of them in the first "
+        "runs, then as many as the consumer takes. Look first at what they are"
+    )
+
+
+def _depth(dlq: DeployedQueue, facts: Examined) -> Iterator[QueueFault]:
+    says = backlog(dlq.messages, facts.oldest)
+    # In enforce it has happened.
+    if says is not None and facts.mode != Mode.ENFORCE:
+        groups = f"dlq groups --queue {quote(dlq.name)} --region {facts.region}"
+        yield QueueFault(NOTE, "deep DLQ", dlq.name, says, groups)
 
 
 def _redrive_policy(main: DeployedQueue, facts: Examined) -> Iterator[QueueFault]:
@@ -408,6 +433,39 @@ def _key(queue: DeployedQueue, key: EncryptionKey, facts: Examined) -> Iterator[
             f"aws kms get-key-policy --key-id {quote(key.id)} --policy-name default --region "
             f"{facts.region} --output text",
         )  # fmt: skip
+
+
+def _pager(facts: Examined) -> Iterator[QueueFault]:
+    """Whether CloudWatch can publish to the topic of the app's alarms."""
+    if facts.topic_key is None or not facts.key_uses:
+        return
+    name = facts.topic.rpartition(":")[2]
+    for trouble in troubles(facts.topic_key, facts.key_uses["cloudwatch"], facts.region):
+        yield QueueFault(
+            ERROR if trouble.sure else WARNING, "pager key", name,
+            f"alarms {'' if trouble.sure else 'may '}reach no one, and no error is shown: "
+            f"{trouble.says}",
+            trouble.fix,
+        )  # fmt: skip
+
+
+def _app_key(facts: Examined) -> Iterator[QueueFault]:
+    """Whether the services that write and deliver for the app can use its key."""
+    if facts.app_key is None or not facts.key_uses:
+        return
+    follows = {
+        "logs": (ERROR, "a deployment that makes a log group fails, and logs may not be written"),
+        "sns": (NOTE, "a queue under this key that subscribes to the topic gets no pages"),
+    }
+    uses = [use for use in follows if use != "sns" or facts.topic_key is not None]
+    for use in uses:
+        level, what = follows[use]
+        for trouble in troubles(facts.app_key, facts.key_uses[use], facts.region):
+            yield QueueFault(
+                level if trouble.sure else NOTE, "app key", facts.app_key.id,
+                f"{what}{'' if trouble.sure else ' (maybe)'}: {trouble.says}",
+                trouble.fix,
+            )  # fmt: skip
 
 
 def _alarms(dlq: DeployedQueue, facts: Examined) -> Iterator[QueueFault]:

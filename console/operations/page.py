@@ -14,6 +14,7 @@ from deadletter.contract import EVERY_PIPELINE
 from .answer import Answer
 from .audit import IntendedChange, recorded
 from .aws import explain
+from .key_policy import key_uses, read_topic_key, troubles
 from .problem import Cause, Problem
 from .reason import optional_reason
 from .session import Session
@@ -38,6 +39,10 @@ class PagerTest(Answer):
     pending: Annotated[
         int | None, "subscriptions that nobody has confirmed yet; null if SNS does not say it"
     ]
+    alarms_arrive: Annotated[
+        bool | None,
+        "whether the key of the topic lets CloudWatch publish to it; null if that is not known",
+    ]
     notes: Annotated[Sequence[str], "what keeps pages from arriving, and what to do"]
 
     @property
@@ -58,6 +63,7 @@ def publish(session: Session, why: str | None = None) -> PagerTest:
     notes: list[str] = []
     numbers = _subscriptions(session, app.alarm_topic, notes)
     subscriptions, pending = numbers.get(CONFIRMED), numbers.get(PENDING)
+    alarms_arrive = _alarms_arrive(session, app.name, app.alarm_topic, notes)
     message_id = None
     if subscriptions != 0:
         change = IntendedChange("page", EVERY_PIPELINE, "test page", reason)
@@ -72,6 +78,7 @@ def publish(session: Session, why: str | None = None) -> PagerTest:
         message_id=message_id,
         subscriptions=subscriptions,
         pending=pending,
+        alarms_arrive=alarms_arrive,
         notes=(*_troubles(subscriptions, pending, app.alarm_topic), *notes),
     )
 
@@ -93,6 +100,36 @@ def _subscriptions(session: Session, topic: str, notes: list[str]) -> Counter[st
         notes.append(f"How many have subscribed to the topic is not known: {problem.says}")
         return Counter()
     return numbers
+
+
+def _alarms_arrive(session: Session, app: str, topic: str, notes: list[str]) -> bool | None:
+    """Whether CloudWatch may use the topic's key: this page comes from a person, alarms do not."""
+    aws = session.aws
+    try:
+        key = read_topic_key(aws.sns, aws.kms, topic)
+    except Exception as error:
+        problem = explain(error)
+        if problem is None:
+            raise
+        notes.append(
+            f"Whether alarms reach the topic is not known, its key can't be read: {problem.says}"
+        )
+        return None
+    if key is None:
+        return True
+    partition = aws.caller.split(":")[1]
+    uses = key_uses(app, partition=partition, region=aws.region, account=aws.account)
+    found = list(troubles(key, uses["cloudwatch"], aws.region))
+    for trouble in found:
+        may = "" if trouble.sure else "may "
+        repair = f" Repair: {trouble.fix}" if trouble.fix else ""
+        notes.append(
+            f"This page comes from you. Alarms {may}reach no one, and no error is shown: "
+            f"{trouble.says}.{repair}"
+        )
+    if any(trouble.sure for trouble in found):
+        return False
+    return None if found else True
 
 
 def _troubles(subscriptions: int | None, pending: int | None, topic: str) -> Iterator[str]:

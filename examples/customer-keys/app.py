@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import aws_cdk as cdk
-from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
@@ -31,11 +30,9 @@ class Clinic(cdk.Stack):
             encryption=sqs.QueueEncryption.KMS,
             encryption_master_key=key,
         )
-        # Tables, bucket, parking lot, topic and logs of the pipelines, for which two services use
-        # the key in their own name.
+        # Tables, bucket, parking lot, topic and logs of the pipelines. Its policy lets the services
+        # use it that do so in their own name: CloudWatch, SNS and CloudWatch Logs.
         kept = kms.Key(self, "KeyOfLetters", enable_key_rotation=True)
-        for service in ("cloudwatch.amazonaws.com", f"logs.{self.region}.amazonaws.com"):
-            kept.grant_encrypt_decrypt(iam.ServicePrincipal(service))
         shared = DeadletterApp(self, "Deadletter", key=kept)
         # The keys of its queues it knows from them.
         RedrivePipeline(

@@ -6,12 +6,15 @@ for, in the name of its caller, is in `sandbox.queue_keys`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 import aws_cdk as cdk
 import pytest
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
@@ -22,7 +25,9 @@ from ministack.core.iam_evaluator import (
     parse_policy_document,
 )
 
-from infra import brought
+from console.operations.key_policy import key_uses, lacking
+from infra import DeadletterApp, brought
+from infra.keys import service_statements
 from infra.permissions import Permissions
 from infra.queues import Queues
 from infra.refusal import Refused
@@ -211,6 +216,93 @@ def test_the_key_of_a_queue_of_the_cdk_comes_with_the_queue() -> None:
     own, imported = stack.resolve(list(keys))
     assert own["Fn::GetAtt"][1] == "Arn"
     assert imported == DLQ_KEY
+
+
+def key_policy(stack: cdk.Stack, folder: Path) -> Mapping[str, Any]:
+    """The policy of the only key that has no description of ours."""
+    app = stack.node.root
+    assert isinstance(app, cdk.App)
+    app.synth()
+    [policy] = [
+        found["Properties"]["KeyPolicy"]
+        for found in read(folder)[stack.stack_name].of("AWS::KMS::Key").values()
+        if "Description" not in found["Properties"]
+    ]
+    filled_in: Mapping[str, Any] = filled(policy)
+    return filled_in
+
+
+HOME = {"partition": "aws", "region": REGION, "account": "111122223333"}
+
+
+def app_of(folder: Path) -> cdk.Stack:
+    context = {"aws:cdk:bundling-stacks": []}
+    env = cdk.Environment(account=HOME["account"], region=REGION)
+    return cdk.Stack(cdk.App(outdir=str(folder), context=context), "Shop", env=env)
+
+
+@pytest.mark.parametrize("closed", [False, True])
+def test_a_key_of_the_same_app_lets_each_service_use_it(tmp_path: Path, *, closed: bool) -> None:
+    """Also one whose policy was written by hand."""
+    stack = app_of(tmp_path)
+    written = iam.PolicyDocument(
+        statements=[
+            iam.PolicyStatement(
+                principals=[iam.AccountRootPrincipal()], actions=["kms:*"], resources=["*"]
+            )
+        ]
+    )
+    key = kms.Key(stack, "Mine", policy=written) if closed else kms.Key(stack, "Mine")
+    shared = DeadletterApp(stack, "Deadletter", key=key)
+    policy = key_policy(stack, tmp_path)
+    for use in key_uses("deadletter", **HOME).values():
+        assert lacking(policy, use) == ([], [])
+        # Each statement is needed: without it the service may do nothing.
+        others = [each for each in policy["Statement"] if use.service not in str(each)]
+        assert lacking({"Statement": others}, use) == (list(use.actions), [])
+    assert [entry for entry in shared.node.metadata if entry.type == "aws:cdk:info"] == []
+
+
+def test_each_log_group_of_the_app_is_one_that_its_key_is_for(sandboxed: Synthesis) -> None:
+    [logs] = [
+        statement
+        for statement in service_statements(AppSettings(app="mail"), **HOME)
+        if statement["Sid"] == "LogGroups"
+    ]
+    patterns = logs["Condition"]["ArnLike"]["kms:EncryptionContext:aws:logs:arn"]
+    groups = [found["Properties"] for _, found in sandboxed.of("AWS::Logs::LogGroup")]
+    assert len(groups) > 10
+    for group in groups:
+        arn = ARN.format("logs", f"log-group:{filled(group['LogGroupName'])}")
+        assert any(fnmatchcase(arn, pattern) for pattern in patterns), arn
+
+
+@pytest.mark.parametrize("argument", [False, True])
+def test_for_a_key_of_another_app_synth_prints_what_it_needs(
+    tmp_path: Path, *, argument: bool
+) -> None:
+    stack = app_of(tmp_path)
+    imported = kms.Key.from_key_arn(stack, "Theirs", APP_KEY)
+    shared = (
+        DeadletterApp(stack, "Deadletter", key=imported)
+        if argument
+        else DeadletterApp(stack, "Deadletter", settings=AppSettings(kms_key_arn=APP_KEY))
+    )
+    [said] = [str(entry.data) for entry in shared.node.metadata if entry.type == "aws:cdk:info"]
+    assert APP_KEY in said
+    printed = json.loads(said[said.index("[\n") : said.rindex("]") + 1].partition("\n]")[0] + "\n]")
+    assert printed == service_statements(AppSettings(), **HOME)
+
+
+def test_an_app_without_a_key_says_nothing_of_one(tmp_path: Path) -> None:
+    shared = DeadletterApp(app_of(tmp_path), "Deadletter")
+    assert [entry for entry in shared.node.metadata if entry.type == "aws:cdk:info"] == []
+
+
+def test_our_own_key_lets_cloudwatch_publish(app: Synthesis) -> None:
+    [(_, found)] = list(app.of("AWS::KMS::Key"))
+    policy = filled(found["Properties"]["KeyPolicy"])
+    assert lacking(policy, key_uses("deadletter", **HOME)["cloudwatch"]) == ([], [])
 
 
 def pipeline(name: str, **settings: Any) -> dict[str, Any]:

@@ -411,6 +411,12 @@ SEE_STATUS = {
     "*": {"cloudwatch:GetMetricData", "cloudwatch:DescribeAlarms"},
 }
 
+# Whether CloudWatch may use the key of the alarms' topic.
+SEE_PAGER = {
+    "topic alarms": {"sns:GetTopicAttributes"},
+    "key of the topic": {"kms:DescribeKey", "kms:GetKeyPolicy"},
+}
+
 # Command -> policy -> what it reaches -> the actions it takes there.
 COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
     "dlq status": {"DlqReader": SEE_STATUS},
@@ -433,7 +439,7 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
         },
     },
     "dlq page": {
-        "DlqReader": SEE,
+        "DlqReader": {**SEE, **SEE_PAGER},
         "CircuitOperator": {
             "topic alarms": {"sns:Publish", "sns:ListSubscriptionsByTopic"},
             # SNS uses it for who publishes.
@@ -504,7 +510,13 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
             "weighed queues": {"sqs:GetQueueAttributes", "sqs:ListDeadLetterSourceQueues"},
             # The dispatcher is our own: synth has checked it.
             "consumers": {"lambda:GetFunctionConfiguration"},
-            "*": {"lambda:ListEventSourceMappings", "cloudwatch:DescribeAlarms"},
+            **SEE_PAGER,
+            # The age of a deep DLQ's oldest message.
+            "*": {
+                "lambda:ListEventSourceMappings",
+                "cloudwatch:DescribeAlarms",
+                "cloudwatch:GetMetricData",
+            },
         }
     },
     "dlq logs": {
@@ -702,8 +714,6 @@ OF_THE_ACCOUNT = {
     *("sns:ListSubscriptions", "sns:GetSubscriptionAttributes"),
     *("events:ListRules", "events:ListTargetsByRule"),
     *("sqs:GetQueueUrl", "sqs:ListQueues"),
-    # Granted on the app's key, if it has one.
-    *("kms:DescribeKey", "kms:GetKeyPolicy"),
 }
 
 # What the words of COMMANDS stand for, where it is more than one thing.

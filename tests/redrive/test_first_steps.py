@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from deadletter.aws.wiring.parts.breaker import breaker_for
 
 from deadletter.aws.outcomes import DynamoDBOutcomes
+from deadletter.aws.wiring.parts.breaker import breaker_for
 from deadletter.circuit.state import OutcomeCounts
 from deadletter.contract import MINUTE, Metric, Mode
 from deadletter.redrive.first_steps import FIRST_STEPS, MANY, PAST, after_step, first_step

@@ -239,3 +239,38 @@ def test_the_tag_of_a_paused_mapping_is_read_as_our_circuits_write_it() -> None:
         for arn in ("paused", "other", "denied", "")
     ]
     assert said == [True, False, None, None]
+
+
+def test_the_key_of_the_alarms_topic_is_read_and_its_fix_repairs_it(cloud: Any, dlq: Any) -> None:
+    kms = boto3.client("kms", REGION)
+    made = kms.create_key()["KeyMetadata"]["Arn"]
+    sns = boto3.client("sns", REGION)
+    topic = sns.create_topic(Name="pages", Attributes={"KmsMasterKeyId": made})["TopicArn"]
+    cloud.deploy("orders")
+    shared = json.loads(cloud.ssm.get_parameter(Name="/deadletter/app")["Parameter"]["Value"])
+    cloud.parameter("/deadletter/app", json.dumps({**shared, "alarm_topic": topic}))
+
+    def of_the_pager() -> list[dict[str, Any]]:
+        answer = json.loads(dlq("doctor", "orders", "--json").stdout)
+        assert not [what for what in answer["unchecked"] if "key" in what]
+        return [item for item in answer["findings"] if item["check"] == "pager key"]
+
+    [finding] = of_the_pager()
+    assert (finding["level"], finding["subject"]) == ("ERROR", "pages")
+    assert "alarms reach no one, and no error is shown" in finding["says"]
+    words = shlex.split(finding["fix"])
+    assert words[:3] == ["aws", "kms", "put-key-policy"]
+    policy = words[words.index("--policy") + 1]
+    kms.put_key_policy(KeyId=made, PolicyName="default", Policy=policy)
+    assert of_the_pager() == []
+
+
+def test_a_deep_dlq_is_told_with_what_will_happen(cloud: Any, dlq: Any) -> None:
+    url = cloud.queue("deep-dlq")
+    for number in range(11):
+        batch = [{"Id": str(each), "MessageBody": "{}"} for each in range(10)]
+        cloud.sqs.send_message_batch(QueueUrl=url, Entries=batch if number else batch[:1])
+    answer = json.loads(dlq("doctor", "--queue", "deep-dlq", "--json").stdout)
+    [deep] = [item for item in answer["findings"] if item["check"] == "deep DLQ"]
+    assert "it holds about 101 messages" in deep["says"]
+    assert "In mode observe they stay." in deep["says"]

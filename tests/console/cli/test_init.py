@@ -170,3 +170,21 @@ def test_queues_whose_names_are_cut_alike_become_pipelines_of_two_names(
     blue, green = (entry["name"] for entry in json.loads(done.stdout)["added"])
     assert blue != green
     assert blue.startswith("a-service-with-a-rather-")
+
+
+def test_a_deep_dlq_is_told_with_what_will_become_of_its_messages(
+    account: Any, dlq: Any, file: Path
+) -> None:
+    for _ in range(98):
+        account.letter("{}")
+    assert "In mode observe" not in dlq("init", "orders-dlq", "--file", str(file), "--yes").stdout
+    file.unlink()
+    account.letter("{}")
+    shown = " ".join(dlq("init", "orders-dlq", "--file", str(file), "--yes").stdout.split())
+    said = "orders-dlq: it holds about 101 messages, the oldest 2 h 05 min old. In mode observe"
+    assert said in shown
+    assert "dlq groups --queue orders-dlq" in shown
+    answer = json.loads(dlq("init", "--file", str(file), "--json").stdout)
+    deep = {item["name"]: bool(item["backlog"]) for item in answer["dlqs"]}
+    assert deep == {"orders-dlq": True, "shared-dlq": False}
+    assert json.loads(file.read_text())["context"]["pipelines"][0]["mode"] == "observe"

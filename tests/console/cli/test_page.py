@@ -6,11 +6,13 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import boto3
 import pytest
 from botocore.stub import Stubber
 
 from console.cli.exit import Exit
 from console.operations import aws
+from console.operations.key_policy import key_uses
 from tests.console.conftest import ACCOUNT, REGION, Cloud, Dlq
 
 TOPIC = f"arn:aws:sns:{REGION}:{ACCOUNT}:deadletter-alarms"
@@ -65,10 +67,17 @@ def publishes(sns: Stubber) -> None:
     sns.add_response("publish", {"MessageId": "m-1"}, request)
 
 
+def under(sns: Stubber, key: str | None = None) -> None:
+    """The topic is under a key, or under none."""
+    attributes = {"TopicArn": TOPIC, **({"KmsMasterKeyId": key} if key else {})}
+    sns.add_response("get_topic_attributes", {"Attributes": attributes}, {"TopicArn": TOPIC})
+
+
 def test_a_page_that_says_that_it_is_a_test_goes_to_those_who_have_subscribed(
     sns: Stubber, dlq: Dlq, cloud: Cloud
 ) -> None:
     subscribed(sns, 2)
+    under(sns)
     publishes(sns)
     done = dlq("page", "--test", "--why", "the rota has changed")
     assert done.exit_code == Exit.DONE, done.output
@@ -82,6 +91,7 @@ def test_where_nobody_has_subscribed_nothing_is_published_and_the_exit_status_is
     sns: Stubber, dlq: Dlq, cloud: Cloud
 ) -> None:
     subscribed(sns, 0, pending=1)
+    under(sns)
     done = dlq("page", "--test", "--json")
     assert done.exit_code == Exit.ATTENTION
     answer = json.loads(done.stdout)
@@ -97,11 +107,75 @@ def test_a_page_goes_out_although_sns_does_not_say_who_has_subscribed(
     sns: Stubber, dlq: Dlq
 ) -> None:
     sns.add_client_error("list_subscriptions_by_topic", "AuthorizationError", "not allowed", 403)
+    under(sns)
     publishes(sns)
     done = dlq("page", "--test")
     assert done.exit_code == Exit.DONE, done.output
     assert "on its way to an unknown number of subscriptions" in done.stdout
     assert "How many have subscribed to the topic is not known" in done.stdout
+
+
+STATEMENT = key_uses("deadletter", partition="aws", region=REGION, account=ACCOUNT)[
+    "cloudwatch"
+].statement
+DECIDES = {
+    "Effect": "Allow",
+    "Principal": {"AWS": f"arn:aws:iam::{ACCOUNT}:root"},
+    "Action": "kms:*",
+    "Resource": "*",
+}
+
+
+def key(*statements: object) -> str:
+    policy = json.dumps({"Version": "2012-10-17", "Statement": [DECIDES, *statements]})
+    made = boto3.client("kms", REGION).create_key(Policy=policy)
+    return str(made["KeyMetadata"]["Arn"])
+
+
+def test_a_page_that_arrives_does_not_hide_that_alarms_reach_no_one(
+    sns: Stubber, dlq: Dlq, cloud: Cloud
+) -> None:
+    """Who publishes may use the key by IAM; CloudWatch has to stand in its policy."""
+    subscribed(sns, 2)
+    closed = key()
+    under(sns, closed)
+    publishes(sns)
+    done = dlq("page", "--test")
+    assert done.exit_code == Exit.ATTENTION
+    said = " ".join(done.stdout.split())
+    assert "a test page is on its way to 2 subscriptions." in said
+    assert "No alarm gets as far as the topic." in said
+    assert "does not let cloudwatch.amazonaws.com use it (kms:Decrypt, kms:GenerateDataKey)" in said
+    assert f"aws kms put-key-policy --key-id {closed}" in said
+
+
+def test_alarms_arrive_under_a_key_that_cloudwatch_may_use(sns: Stubber, dlq: Dlq) -> None:
+    subscribed(sns, 2)
+    under(sns, key(STATEMENT))
+    publishes(sns)
+    done = dlq("page", "--test", "--json")
+    assert done.exit_code == Exit.DONE, done.output
+    assert json.loads(done.stdout)["alarms_arrive"] is True
+
+
+def test_a_topic_under_the_key_of_aws_gets_no_alarm(sns: Stubber, dlq: Dlq) -> None:
+    subscribed(sns, 2)
+    under(sns, "alias/aws/sns")
+    publishes(sns)
+    done = dlq("page", "--test", "--json")
+    assert done.exit_code == Exit.ATTENTION
+    assert json.loads(done.stdout)["alarms_arrive"] is False
+
+
+def test_a_key_that_may_not_be_read_leaves_it_open_and_says_so(sns: Stubber, dlq: Dlq) -> None:
+    subscribed(sns, 2)
+    sns.add_client_error("get_topic_attributes", "AuthorizationError", "not allowed", 403)
+    publishes(sns)
+    done = dlq("page", "--test", "--json")
+    assert done.exit_code == Exit.DONE
+    answer = json.loads(done.stdout)
+    assert answer["alarms_arrive"] is None
+    assert "Whether alarms reach the topic is not known" in answer["notes"][0]
 
 
 def test_without_test_nothing_is_published(dlq: Dlq) -> None:

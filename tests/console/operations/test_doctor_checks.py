@@ -11,13 +11,13 @@ import pytest
 
 from console.operations.deployed_queue import DeployedQueue
 from console.operations.doctor_checks import (
-    EncryptionKey,
     Examined,
     QueueAlarm,
     QueueConsumer,
     QueueMapping,
     findings,
 )
+from console.operations.key_policy import EncryptionKey, key_uses, with_statement
 
 TLS = {
     "Statement": [
@@ -82,6 +82,22 @@ def alarm(**settings: Any) -> dict[str, Any]:
     return {"alarms": (replace(HEALTHY.alarms[0], **settings),)}
 
 
+PAGER = key_uses("deadletter", partition="aws", region="eu-west-1", account="1")
+ALL_USES = OWN_KEY
+for _use in PAGER.values():
+    ALL_USES = dict(with_statement(ALL_USES, _use))
+
+
+def keyed(topic: EncryptionKey | None, app: EncryptionKey | None = None) -> dict[str, Any]:
+    """An app whose topic is under one key, and all that it makes under another."""
+    return {
+        "topic": "arn:aws:sns:eu-west-1:1:deadletter-alarms",
+        "key_uses": PAGER,
+        "topic_key": topic,
+        "app_key": app,
+    }
+
+
 FAULTS: list[tuple[str, str, dict[str, Any]]] = [
     ("ERROR", "no DLQ", main(dlq_arn=None)),
     ("ERROR", "DLQ missing", {"dlq": None}),
@@ -120,6 +136,19 @@ FAULTS: list[tuple[str, str, dict[str, Any]]] = [
     ("WARNING", "silent alarm", alarm(actions=())),
     ("WARNING", "silent alarm", alarm(enabled=False)),
     ("WARNING", "no alarm", {"alarms": ()}),
+    ("ERROR", "pager key", keyed(EncryptionKey("alias/aws/sns", True))),
+    ("ERROR", "pager key", keyed(EncryptionKey("k", False, ALL_USES, "arn:k"))),
+    ("ERROR", "pager key", keyed(EncryptionKey("k", True, OWN_KEY, "arn:k"))),
+    ("WARNING", "pager key", keyed(EncryptionKey("k", True, {"Statement": {
+        **PAGER["cloudwatch"].statement,
+        "Condition": {"StringEquals": {"aws:PrincipalOrgID": "o-1"}}}}, "arn:k"))),
+    ("ERROR", "app key",
+     keyed(None, EncryptionKey("k", True, OWN_KEY, "arn:k"))),
+    ("NOTE", "app key",
+     keyed(EncryptionKey("t", True, ALL_USES, "arn:t"),
+           EncryptionKey("k", True, with_statement(OWN_KEY, PAGER["logs"]), "arn:k"))),
+    ("NOTE", "deep DLQ", dlq(messages=101)),
+    ("NOTE", "deep DLQ", {**dlq(messages=101), "mode": "observe"}),
 ]  # fmt: skip
 
 
@@ -131,6 +160,37 @@ def test_healthy_queues_have_no_finding() -> None:
     for granted in (None, ["arn:k"]):
         keyed = replace(HEALTHY, **dlq(encryption="k"), **known, granted=granted)
         assert findings(keyed) == []
+
+
+def test_few_letters_are_no_finding_and_many_are_none_where_they_are_moved() -> None:
+    assert findings(replace(HEALTHY, **dlq(messages=100))) == []
+    assert findings(replace(HEALTHY, **dlq(messages=9_000), mode="enforce")) == []
+
+
+def test_a_deep_dlq_says_how_old_it_is_and_what_each_mode_does_with_it() -> None:
+    (finding,) = findings(replace(HEALTHY, **dlq(messages=5_210), oldest=6 * DAY + 7_300))
+    assert finding.says.startswith("it holds about 5,210 messages, the oldest 6 d 2 h old.")
+    assert "In mode observe they stay." in finding.says
+    assert "1, 2, 5, 20 of them in the first runs" in finding.says
+    assert finding.fix == "dlq groups --queue orders-dlq --region eu-west-1"
+
+
+def test_keys_whose_policies_name_the_services_are_no_finding() -> None:
+    key = EncryptionKey("k", True, ALL_USES, "arn:k")
+    assert findings(replace(HEALTHY, **keyed(key, key))) == []
+    # A key of AWS that lets CloudWatch publish does not exist, but a topic without one does.
+    assert findings(replace(HEALTHY, **keyed(None, key))) == []
+
+
+def test_the_fix_of_a_key_adds_the_statement_and_keeps_the_others() -> None:
+    key = EncryptionKey("k", True, OWN_KEY, "arn:k")
+    (finding,) = findings(replace(HEALTHY, **keyed(key)))
+    assert "alarms reach no one, and no error is shown" in finding.says
+    words = shlex.split(finding.fix or "")
+    policy = json.loads(words[words.index("--policy") + 1])
+    assert policy["Statement"] == [*OWN_KEY["Statement"], PAGER["cloudwatch"].statement]
+    mended = EncryptionKey("k", True, policy, "arn:k")
+    assert findings(replace(HEALTHY, **keyed(mended))) == []
 
 
 def test_a_key_that_the_pipeline_does_not_know_is_named_with_its_remedy() -> None:
@@ -159,7 +219,7 @@ def test_a_fix_is_a_command_line_for_the_region(
             continue
         for command in finding.fix.split(" && "):
             words = shlex.split(command)
-            assert words[0] == "aws"
+            assert words[0] in ("aws", "dlq")
             assert words[words.index("--region") + 1] == "eu-west-1"
             if "--attributes" in words:
                 json.loads(words[words.index("--attributes") + 1])
