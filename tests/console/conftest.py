@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -449,13 +450,22 @@ Dlq = Callable[..., Result]
 
 
 @pytest.fixture
-def dlq() -> Dlq:
-    """Types a command line; `input` is what the person answers."""
+def dlq() -> Iterator[Dlq]:
+    """Types a command line; `input` is what the person answers.
+
+    A command that fails does not wait for what it asked in threads: the fixture does, for they
+    may only ask the AWS of the test.
+    """
 
     def typed(*arguments: str, env: Mapping[str, str] | None = None, answers: str = "") -> Result:
         return CliRunner().invoke(app, arguments, env=env, input=answers, prog_name="dlq")
 
-    return typed
+    before = set(threading.enumerate())
+    with mock_aws():
+        yield typed
+        for thread in set(threading.enumerate()) - before:
+            if thread.name.endswith("(run)"):
+                thread.join(60)
 
 
 class FakeMachine:

@@ -96,10 +96,10 @@ def test_a_line_that_the_function_has_left_since_is_not_the_place() -> None:
     assert f"  {at(go_on, 2)}" in diagnosis.traceback
 
 
-@pytest.mark.parametrize("name", ["<string>", "Anna Schmidt", "/tmp/anna@example.com.py"])  # noqa: S108
+@pytest.mark.parametrize("name", ["<string>", "Anna Schmidt", "/tmp/anna@example.com.py"])  # noqa: S108 - a name, no file is made
 def test_code_that_was_made_of_a_text_shows_none_of_its_name(name: str) -> None:
     module = ModuleType("shop")
-    exec(compile("def fail():\n    raise KeyError('x')", name, "exec"), module.__dict__)  # noqa: S102
+    exec(compile("def fail():\n    raise KeyError('x')", name, "exec"), module.__dict__)  # noqa: S102 - the text is of this test
     diagnosis = of(module.fail)
     assert diagnosis.place == "code:2 in fail"
     assert "anna" not in str(diagnosis.traceback).lower()
