@@ -448,6 +448,16 @@ class TestOverridden:
         assert held.forced == Override(State.OPEN, "ada", "maintenance", NO_END, NOW)
         assert [circuit.key for circuit in table.breaker.troubled()] == ["orders"]
 
+    def test_that_a_person_opened_it_is_kept_until_it_closes(self, table: Table) -> None:
+        assert table.apply(hold(State.OPEN, NO_END)).by_hand
+        table.apply(OverrideEnded())
+        assert table.read().by_hand
+        table.apply(hold(State.CLOSED))
+        assert not table.read().by_hand
+        assert "by_hand" not in table.item()
+        table.type_in(state={"S": "OPEN"}, by_hand={"S": "yes"})
+        assert not table.read().by_hand
+
     def test_an_override_of_an_earlier_version_has_no_beginning(self, table: Table) -> None:
         forced = {
             "state": {"S": "OPEN"},

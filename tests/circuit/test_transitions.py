@@ -626,6 +626,35 @@ class TestOverride:
             assert spoken.restart == held.restart + 1
             assert spoken.started == 0.0
 
+    def test_an_answer_about_another_circuit_closes_only_what_a_person_opened(self) -> None:
+        released = become(become(CLOSED, hold(State.OPEN)), OverrideEnded(), NOW + 60)
+        for opened, closes in ((released, True), (OPEN, False)):
+            circuit = opened
+            for owner in ("a", "b"):
+                circuit = become(circuit, PermitTaken(owner), LATER + 60)
+                word = answer(CanaryVerdict.ELSEWHERE, circuit, owner)
+                circuit = become(circuit, word, LATER + 60)
+                assert circuit.permit is None
+            assert circuit.is_closed is closes
+            assert not circuit.by_hand
+
+    @pytest.mark.parametrize("verdict", [CanaryVerdict.FAILURE, CanaryVerdict.NO_ANSWER])
+    def test_what_a_person_opened_is_an_outage_after_a_failed_canary(
+        self, verdict: CanaryVerdict
+    ) -> None:
+        released = become(become(CLOSED, hold(State.OPEN)), OverrideEnded(), NOW + 60)
+        assert released.by_hand
+        half_open = become(released, PermitTaken("me"), NOW + 60)
+        assert half_open.by_hand
+        failed = become(half_open, answer(verdict, half_open), NOW + 61)
+        assert (failed.state, failed.by_hand) == (State.OPEN, False)
+
+    def test_a_person_who_holds_an_outage_open_has_not_opened_it(self) -> None:
+        assert not become(OPEN, hold(State.OPEN)).by_hand
+        assert not become(OPEN, hold(State.CLOSED)).by_hand
+        closed = become(become(CLOSED, hold(State.OPEN)), hold(State.CLOSED), NOW + 5)
+        assert not become(become(closed, OverrideEnded(), NOW + 6), Tripped(), NOW + 7).by_hand
+
     def test_two_overrides_to_open_are_one_outage(self) -> None:
         held = become(OPEN, hold(State.OPEN))
         assert (held.outage, held.opened_at) == (OPEN.outage, OPEN.opened_at)

@@ -72,11 +72,18 @@ def test_the_word_on_the_probed_circuit_counts_and_the_failures_say_whether_to_d
     assert (result.proof is not None) is (answer is NONE_FAILED)
 
 
-@pytest.mark.parametrize("circuits", [{}, {"another": "failure"}, {"orders": 7}, {"orders": "?"}])
+@pytest.mark.parametrize("circuits", [{}, {"another": "neutral"}, {"orders": 7}, {"orders": "?"}])
 def test_about_a_circuit_that_is_not_named_an_answer_says_nothing(circuits: object) -> None:
     details = {"verdict": "failure", "circuits": circuits}
     payload = json.dumps({**FAILED, "deadletter": details}).encode()
     assert judge_answer(payload, "m1", "orders").verdict is CanaryVerdict.NEUTRAL
+
+
+@pytest.mark.parametrize("word", ["success", "failure"])
+def test_an_answer_about_another_circuit_alone_is_evidence_elsewhere(word: str) -> None:
+    details = {"verdict": word, "circuits": {"another": word, "third": "neutral"}}
+    payload = json.dumps({**FAILED, "deadletter": details}).encode()
+    assert judge_answer(payload, "m1", "orders").verdict is CanaryVerdict.ELSEWHERE
 
 
 def test_an_empty_payload_is_a_success() -> None:

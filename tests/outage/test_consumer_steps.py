@@ -22,6 +22,7 @@ from deadletter.circuit.transitions import (
     CanaryVerdict,
     MappingPaused,
     OverrideBegun,
+    OverrideEnded,
     PermitTaken,
     Tripped,
 )
@@ -90,6 +91,25 @@ def test_a_repeated_step_announces_nothing() -> None:
     step = scene.steps.take("announce", EXECUTION)
     scene.steps.take("announce", replace(EXECUTION, said=step.said))
     assert len(scene.announced.published) == 1
+
+
+def test_a_circuit_that_a_person_has_let_go_is_tried_before_the_consumer_is_paused() -> None:
+    """If the canary fails, the probe asks for the pause."""
+    scene = Scene()
+    held = Override(State.OPEN, "ada", "a rollback", NO_END)
+    circuit = scene.circuits.apply(KEY, OverrideBegun(held)).circuit
+    execution = Execution(KEY, circuit.outage, circuit.restart)
+    assert scene.steps.announce(execution).next is Next.PAUSE
+    circuit = scene.circuits.apply(KEY, OverrideEnded()).circuit
+    execution = replace(execution, restart=circuit.restart)
+    step = scene.steps.announce(execution)
+    assert (step.next, step.wait_seconds) == (Next.PROBE, 1)
+
+
+def test_no_probe_pauses_a_consumer_without_the_setting() -> None:
+    scene = Scene(pause_consumer=False).trip()
+    assert scene.steps.pause(EXECUTION).next is Next.PROBE
+    assert scene.mappings.changes == 0
 
 
 def test_no_consumer_is_paused_without_the_setting() -> None:

@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from deadletter.circuit.transitions import CanaryVerdict
+from deadletter.contract import Reason
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.letter import Letter
 from deadletter.message.queue import Depth, ReceivedLetter
 from deadletter.message.stamp import initial_stamp
 from deadletter.outage.canary_sources import CanaryResult, NotInLaneYet
 from deadletter.outage.live_canaries import REST_SECONDS, MainQueueCanaries
-from deadletter.routing.decision import Decision, Hold, Redrive
+from deadletter.routing.decision import Decision, Hold, Park, Redrive
 from deadletter.routing.router import LaneAnswer, Question, RouterAnswer, RouterUnavailable, Verdict
 from tests.outage.test_canary_places import LetterQueue, handles
 from tests.samples import letter, received
@@ -232,3 +233,39 @@ def test_a_message_that_was_not_tried_is_visible_at_once() -> None:
 )
 def test_messages_under_a_lock_may_be_canaries_later(key: str, in_flight: int, hides: bool) -> None:
     assert Scene(LiveQueue(in_flight=in_flight)).source().hides(key) is hides
+
+
+def held_by(key: str) -> OneDecision:
+    return OneDecision(Hold(f"circuit:{key}", 0.0, "open"))
+
+
+def test_a_message_that_its_endpoints_circuit_holds_is_not_tried() -> None:
+    scene = Scene(LiveQueue([letter(message_id="a")]), router=held_by("hook"))
+    assert scene.take() is None
+    assert scene.queue.waits == [("handle of a", REST_SECONDS)]
+    assert scene.moves == Moves()
+
+
+def test_one_at_its_last_receive_moves_into_the_lane_of_its_endpoint() -> None:
+    """It is no candidate there, so the next message is looked at."""
+    last = [received_before("a", MOST_RECEIVES), received_before("b", MOST_RECEIVES)]
+    scene = Scene(LiveQueue(last), router=held_by("hook"))
+    assert scene.take() is None
+    assert scene.moves == Moves(moved=[("a", "hook"), ("b", "hook")])
+    assert scene.queue.waits == []
+
+
+@pytest.mark.parametrize(
+    "decision", [Redrive(0, "closed"), Hold("rule:r", 0.0, "r"), Park(Reason.POISON, "poison")]
+)
+def test_what_else_the_router_says_of_a_live_message_does_not_matter(decision: Decision) -> None:
+    scene = Scene(LiveQueue([letter(message_id="a")]), router=OneDecision(decision))
+    assert scene.take() == "a"
+
+
+def test_a_message_that_the_router_says_nothing_of_is_not_tried() -> None:
+    router = OneDecision()
+    router.decide = lambda _: RouterAnswer(())  # type: ignore[method-assign]
+    scene = Scene(LiveQueue([letter(message_id="a")]), router=router)
+    assert scene.take() is None
+    assert scene.queue.waits == [("handle of a", REST_SECONDS)]

@@ -15,7 +15,13 @@ from deadletter.circuit.state import (
     Override,
     State,
 )
-from deadletter.circuit.transitions import CanaryVerdict, OverrideBegun, PermitTaken, Tripped
+from deadletter.circuit.transitions import (
+    CanaryVerdict,
+    OverrideBegun,
+    OverrideEnded,
+    PermitTaken,
+    Tripped,
+)
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.letter import Letter
 from deadletter.message.queue import QueueUnavailable, ReceivedLetter
@@ -33,6 +39,7 @@ from deadletter.outage.prober import (
     EMPTY_PROBES_FOR_SUCCESS,
     EMPTY_PROBES_WHILE_HIDDEN,
     MOST_CANARIES,
+    SECONDS_FOR_HIDDEN,
     CanaryConsumer,
     ConsumerUnavailable,
     Health,
@@ -50,7 +57,8 @@ ILL = CanaryResult(CanaryVerdict.FAILURE)
 class Letters:
     """A source of letters; `settled` is the result of each letter that was tried.
 
-    With `keeps_record` a journal knows what the consumer is given.
+    It gives the first of `letters`, and the last one again and again. With `keeps_record` a
+    journal knows what the consumer is given.
     """
 
     arn: str = "arn:queue"
@@ -83,6 +91,7 @@ class Letters:
         if self.fails_to_settle:
             raise QueueUnavailable("throttled")
         self.settled.append((received.letter.message_id, result))
+        del self.letters[: len(self.letters) > 1]
         return result.proof is not None
 
     def give_back(self, received: ReceivedLetter) -> None:
@@ -133,6 +142,7 @@ class Scene:
     def probe(self) -> ExecutionStep:
         ids = iter(f"id{len(self.circuits.events)}.{number}" for number in range(9))
         prober = Prober(
+            pipeline=KEY,
             breaker=self.circuits,
             circuits=self.circuits,
             sources=self.sources,
@@ -202,9 +212,13 @@ def test_a_canary_without_an_answer_is_a_failure_and_stays_locked(scene: Scene) 
 NEUTRAL = CanaryResult(CanaryVerdict.NEUTRAL)
 
 
+SIX = ("a", "b", "c", "d", "e", "f")
+
+
 def test_a_letter_that_fails_by_its_own_fault_says_nothing_and_the_next_is_tried(
     scene: Scene,
 ) -> None:
+    scene.sources[0].letters = list(SIX)
     scene.consumer.answers = [NEUTRAL, NEUTRAL, WELL]
     assert scene.probe().state == "HALF_OPEN"
     assert (scene.circuit.permit, scene.circuit.successes) == (None, 1)
@@ -212,6 +226,7 @@ def test_a_letter_that_fails_by_its_own_fault_says_nothing_and_the_next_is_tried
 
 
 def test_a_probe_tries_at_most_five_letters_and_the_cooldown_does_not_grow(scene: Scene) -> None:
+    scene.sources[0].letters = list(SIX)
     scene.consumer.answers = [NEUTRAL]
     cooldown = scene.circuit.cooldown
     step = scene.probe()
@@ -222,12 +237,22 @@ def test_a_probe_tries_at_most_five_letters_and_the_cooldown_does_not_grow(scene
 
 
 def test_a_failure_after_letters_of_their_own_fault_is_a_failure(scene: Scene) -> None:
+    scene.sources[0].letters = list(SIX)
     scene.consumer.answers = [NEUTRAL, ILL]
     assert scene.probe().state == "OPEN"
     assert len(scene.consumer.asked) == 2
 
 
+def test_no_letter_is_tried_twice_in_one_probe(scene: Scene) -> None:
+    """A letter is drawn by lot, and the ledger may not have kept that it failed."""
+    scene.consumer.answers = [NEUTRAL]
+    scene.probe()
+    assert scene.sources[0].settled == [("a", NEUTRAL)]
+    assert scene.sources[0].given_back == ["a"]
+
+
 def test_no_further_letter_is_tried_than_the_permit_lasts_for(scene: Scene) -> None:
+    scene.sources[0].letters = list(SIX)
     scene.consumer.answers = [NEUTRAL]
     scene.consumer.meanwhile = lambda: setattr(scene.circuits, "now", scene.circuits.now + 25)
     scene.probe()
@@ -237,6 +262,7 @@ def test_no_further_letter_is_tried_than_the_permit_lasts_for(scene: Scene) -> N
 
 def test_no_further_letter_is_tried_after_a_minute(scene: Scene) -> None:
     """The function ends two minutes after the longest answer."""
+    scene.sources[0].letters = list(SIX)
     scene.circuits.policy = replace(scene.circuits.policy, lease=600)
     scene.consumer.answers = [NEUTRAL]
     scene.consumer.meanwhile = lambda: setattr(scene.circuits, "now", scene.circuits.now + 31)
@@ -702,3 +728,99 @@ def test_a_lost_permit_without_a_message_is_no_duplicate(scene: Scene) -> None:
 def test_a_consumer_that_was_paused_is_not_counted(scene: Scene) -> None:
     scene.probe()
     assert scene.circuits.metrics["ConsumerNotPaused"] == 0
+
+
+# A circuit that a person has opened, and evidence about other circuits.
+
+ELSEWHERE = CanaryResult(CanaryVerdict.ELSEWHERE)
+ENDPOINT = "hook"
+
+
+@pytest.fixture
+def let_go() -> Scene:
+    """A circuit that a person has opened, and let go again."""
+    circuits = Circuits(CircuitPolicy(lease=60))
+    circuits.apply(KEY, OverrideBegun(Override(State.OPEN, "ada", "a rollback", NO_END)))
+    circuit = circuits.apply(KEY, OverrideEnded()).circuit
+    scene = Scene(circuits, [Letters(letters=list(SIX))], Answers([ELSEWHERE]))
+    scene.execution = Execution(KEY, circuit.outage, circuit.restart, said="OPEN")
+    return scene
+
+
+def test_an_answer_about_its_endpoint_closes_what_a_person_opened(let_go: Scene) -> None:
+    """One letter a probe is enough, whether its endpoint is well or dead."""
+    assert [let_go.probe().state, let_go.probe().state] == ["HALF_OPEN", "CLOSED"]
+    assert [name for name, _ in let_go.sources[0].settled] == ["a", "b"]
+
+
+def test_with_nothing_to_try_what_a_person_opened_closes_at_once(let_go: Scene) -> None:
+    let_go.sources[0].letters = []
+    first, second = let_go.probe(), let_go.probe()
+    assert [first.state, second.state] == ["HALF_OPEN", "CLOSED"]
+    assert first.wait_seconds == SECONDS_FOR_HIDDEN
+
+
+def test_hidden_messages_are_waited_for_though_not_long(let_go: Scene) -> None:
+    let_go.sources[0].letters = []
+    let_go.hides = lambda _: True
+    steps = [let_go.probe() for _ in range(EMPTY_PROBES_FOR_SUCCESS + 1)]
+    assert [step.state for step in steps] == ["HALF_OPEN"] * EMPTY_PROBES_FOR_SUCCESS + ["CLOSED"]
+    assert sum(step.wait_seconds for step in steps) <= 45
+
+
+def test_what_a_person_opened_is_an_outage_once_a_canary_fails(let_go: Scene) -> None:
+    """It was not paused for: the person had let it go."""
+    let_go.consumer.answers = [ILL, ELSEWHERE]
+    step = let_go.probe()
+    assert (step.next, step.state) == (Next.PAUSE, "OPEN")
+    let_go.cool_down()
+    step = let_go.probe()
+    assert (step.next, step.state, step.empty) == (Next.PROBE, "HALF_OPEN", 1)
+    assert let_go.circuit.successes == 0
+
+
+def test_letters_of_other_circuits_are_no_letters_of_an_outage(scene: Scene) -> None:
+    """They show that the consumer works, and nothing of what failed: no more is waited for."""
+    scene.sources[0].letters = [str(number) for number in range(99)]
+    scene.consumer.answers = [ELSEWHERE]
+    cooldown = scene.circuit.cooldown
+    for number in (1, 2):
+        step = scene.probe()
+        assert (step.state, step.empty, step.wait_seconds) == ("HALF_OPEN", number, cooldown)
+        assert len(scene.consumer.asked) == number * MOST_CANARIES
+    assert scene.circuit.successes == 0
+    scene.probe()
+    assert scene.probe().state == "CLOSED"
+
+
+def test_a_letter_of_the_outage_among_those_of_other_circuits_decides(scene: Scene) -> None:
+    scene.sources[0].letters = list(SIX)
+    scene.consumer.answers = [ELSEWHERE, NEUTRAL, ILL]
+    assert scene.probe().state == "OPEN"
+    assert len(scene.consumer.asked) == 3
+
+
+@pytest.mark.parametrize("held", [KEY, f"{KEY}#config", ENDPOINT])
+def test_a_circuit_is_not_tried_while_another_holds_all_of_its_letters(
+    scene: Scene, held: str
+) -> None:
+    """Else a held pipeline would close the circuit of a dead endpoint: nothing waits for it."""
+    key = f"{ENDPOINT}#config"
+    for each in (key, held):
+        scene.circuits.held[each] = replace(scene.circuit, key=each)
+    if held != KEY:
+        del scene.circuits.held[KEY]
+    scene.execution = replace(scene.execution, key=key)
+    for _ in range(9):
+        step = scene.probe()
+        assert (step.next, step.state, step.empty) == (Next.PROBE, "OPEN", 0)
+        assert step.wait_seconds >= scene.circuits.held[key].cooldown
+    assert scene.consumer.asked == []
+    del scene.circuits.held[held]
+    assert scene.probe().state == "CLOSED"
+
+
+def test_the_pipelines_circuit_does_not_wait_for_an_endpoints(scene: Scene) -> None:
+    scene.circuits.held[ENDPOINT] = replace(scene.circuit, key=ENDPOINT)
+    assert scene.probe().state == "HALF_OPEN"
+    assert len(scene.consumer.asked) == 1

@@ -19,7 +19,7 @@ from deadletter.circuit.transitions import (
 )
 from deadletter.failure.failure import Blame, Category, Failure
 from deadletter.failure.fate import GIVEN_BACK
-from deadletter.failure.ledger import LedgerRow, LedgerUnavailable
+from deadletter.failure.ledger import AboutLetter, LedgerRow, LedgerUnavailable
 from deadletter.message.queue import QueueUnavailable
 from deadletter.outage.execution_step import (
     SECONDS_TO_FIRST_CHECK,
@@ -92,6 +92,7 @@ class Scene:
         ids = iter(f"id{len(self.circuits.events)}.{number}" for number in range(9))
         no_consumer: object = None
         prober = Prober(
+            pipeline=KEY,
             breaker=self.circuits,
             circuits=self.circuits,
             sources=[],
@@ -328,6 +329,19 @@ def failed(**fields: object) -> Failure:
         (
             # It speaks of the circuit for configuration alone.
             LedgerRow((failed(category=Category.INTEGRATION, http_status=401),)),
+            CanaryVerdict.ELSEWHERE,
+        ),
+        (
+            # It speaks of the circuit of its endpoint alone.
+            LedgerRow((failed(http_status=503),), about=AboutLetter(endpoint="hook")),
+            CanaryVerdict.ELSEWHERE,
+        ),
+        (
+            LedgerRow((failed(http_status=503),), about=AboutLetter(endpoint=KEY)),
+            CanaryVerdict.FAILURE,
+        ),
+        (
+            LedgerRow((failed(category=Category.SCHEMA),), about=AboutLetter(endpoint="hook")),
             CanaryVerdict.NEUTRAL,
         ),
         (LedgerRow((failed(http_status=503),)), CanaryVerdict.FAILURE),
@@ -339,7 +353,7 @@ def failed(**fields: object) -> Failure:
 def test_a_row_gives_a_verdict_on_this_life_only_if_it_was_tried(
     row: LedgerRow, verdict: CanaryVerdict | None
 ) -> None:
-    assert verdict_from_row(row, 3, KEY) is verdict
+    assert verdict_from_row(row, 3, KEY, KEY) is verdict
 
 
 @pytest.mark.parametrize(
@@ -365,7 +379,12 @@ def test_of_several_receives_in_one_life_the_last_that_was_tried_gives_the_verdi
     first: Failure, last: Failure, verdict: CanaryVerdict
 ) -> None:
     """The main queue gives a canary to the consumer up to maxReceiveCount times."""
-    assert verdict_from_row(LedgerRow((first, last)), 3, KEY) is verdict
+    assert verdict_from_row(LedgerRow((first, last)), 3, KEY, KEY) is verdict
+
+
+def test_a_letter_of_an_endpoint_tests_the_endpoints_own_circuit() -> None:
+    row = LedgerRow((failed(http_status=503),), about=AboutLetter(endpoint="hook"))
+    assert verdict_from_row(row, 3, "hook", KEY) is CanaryVerdict.FAILURE
 
 
 # How long a letter is locked, and when its verdict is asked for.
@@ -418,4 +437,4 @@ def test_a_permit_that_names_half_a_letter_ends_with_its_lease(
 
 def test_a_failure_of_which_nothing_is_known_to_have_been_tried_is_no_verdict() -> None:
     row = LedgerRow((failed(error_type="RefusedWhileOpen", message=GIVEN_BACK), failed(attempt=4)))
-    assert verdict_from_row(row, 3, KEY) is None
+    assert verdict_from_row(row, 3, KEY, KEY) is None

@@ -11,11 +11,13 @@ import pytest
 
 from deadletter.circuit.transitions import CanaryVerdict
 from deadletter.failure.failure import Blame, Category, Failure
-from deadletter.failure.ledger import LedgerRow, LedgerUnavailable
+from deadletter.failure.fate import GIVEN_BACK
+from deadletter.failure.ledger import AboutLetter, LedgerRow, LedgerUnavailable
 from deadletter.message.envelope import QueueTraits
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp, attribute
 from deadletter.outage.canary_sources import WaitingLetters
+from deadletter.outage.candidates import BlamelessLetters
 from deadletter.outage.queue_canary import MainQueueSender, SendableLetters
 from deadletter.redrive.order import Order
 from deadletter.redrive.report import Tally
@@ -78,7 +80,12 @@ def choice(
     ledger: Any = rows or Rows()
     any_main: Any = main or Main()
     return SendableLetters(
-        router=any_router, ledger=ledger, main=any_main, aside_seconds=aside, clock=lambda: NOW
+        pipeline=KEY,
+        router=any_router,
+        ledger=ledger,
+        main=any_main,
+        aside_seconds=aside,
+        clock=lambda: NOW,
     )
 
 
@@ -124,6 +131,34 @@ def test_a_letter_whose_end_the_ledger_would_not_record_is_no_canary(
 def test_a_letter_that_failed_by_its_own_fault_is_no_canary(blame: Blame, accepted: bool) -> None:
     failure = Failure(at=1.0, attempt=2, category=Category.TRANSIENT, judged=blame)
     assert accepts(choice(rows=Rows(LedgerRow((failure,))))) is accepted
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "message", "accepted"),
+    [
+        ("hook", "refused", False),
+        # Given back untried, it has not failed.
+        ("hook", GIVEN_BACK, True),
+        ("", "refused", True),
+        (KEY, "refused", True),
+    ],
+)
+def test_a_letter_whose_endpoint_failed_says_nothing_of_the_pipelines_circuit(
+    endpoint: str, message: str, accepted: bool
+) -> None:
+    """It would be posted to a dead endpoint again and again."""
+    failure = Failure(
+        at=1.0,
+        attempt=2,
+        category=Category.TRANSIENT,
+        error_type="RefusedWhileOpen",
+        message=message,
+        http_status=503,
+    )
+    rows = Rows(LedgerRow((failure,), about=AboutLetter(endpoint=endpoint)))
+    assert accepts(choice(rows=rows)) is accepted
+    blameless = BlamelessLetters(pipeline=KEY, router=OneDecision(), ledger=rows, recorded=True)
+    assert blameless.accepts(received(letter()), KEY) is accepted
 
 
 @pytest.mark.parametrize(
@@ -210,6 +245,7 @@ def sender(
     letters = choice()
     accepts(letters)
     return MainQueueSender(
+        pipeline=KEY,
         sources=any_sources,
         choice=letters,
         mover_for=mover_for,

@@ -145,7 +145,7 @@ def play(system: System) -> Figures:
     observer = Observer(system)
     with system.patched():
         system.prepare()
-        timeline.spawn(lambda: _send(system))
+        timeline.spawn(lambda: send(system))
         timeline.spawn(observer.run)
         for at, event in scenario.events:
             timeline.spawn(partial(system.befall, event), system.began + at)
@@ -155,7 +155,7 @@ def play(system: System) -> Figures:
     return figures
 
 
-def _send(system: System) -> None:
+def send(system: System) -> None:
     """The producer."""
     stage = system.stage
     for message in system.book.messages:
@@ -174,7 +174,7 @@ def _figures(system: System, observer: Observer) -> Figures:
     kept = [message for message in book.messages if message.number not in book.purged]
     healthy = [message for message in kept if not message.poison]
     processed = sum(message.number in book.processed_at for message in healthy)
-    places = _places(system)
+    places = places_of(system)
     poison = {message.number for message in book.messages if message.poison}
     parked = places.get("parked", set())
     elsewhere = set().union(*places.values()) | book.purged | book.processed_at.keys()
@@ -257,7 +257,7 @@ def _is_settled(message: Sent, scenario: Scenario) -> bool:
     return message.at <= scenario.ends - SETTLED
 
 
-def _places(system: System) -> dict[str, set[int]]:
+def places_of(system: System) -> dict[str, set[int]]:
     """The messages that lie somewhere, by place."""
     stage = system.stage
     names = {stage.main: "main", stage.dlq: "dlq", stage.parking: "parked"}

@@ -141,8 +141,16 @@ def takes_two_answers(account: Account, step: str, word: str) -> None:
     account.functions["probe" if step == "probe" else "circuit"] = says
 
 
+def fails_after_a_hold(account: Account) -> None:
+    """A person has opened the circuit and let it go, and the first canary fails."""
+    goes_well(account)
+    account.force(State.OPEN, 60)
+    account.apply(OverrideEnded())
+
+
 SCENES: dict[str, tuple[Callable[[Account], None], str]] = {
     "well": (goes_well, "SUCCEEDED"),
+    "an outage after a hold": (fails_after_a_hold, "SUCCEEDED"),
     "no announcement": (lambda a: a.broken.update(announce=MORE_THAN_RETRIES), "FAILED"),
     "no probe": (lambda a: a.broken.update(probe=MORE_THAN_RETRIES), "FAILED"),
     "no way back": (

@@ -7,6 +7,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.circuits import (
+    BY_HAND,
     KEEP_SECONDS,
     KEPT_UNTIL,
     NUMBERS,
@@ -40,7 +41,7 @@ _MOST_CONFLICTS = 6
 """Tries to apply an event while other writers change the same circuit."""
 
 _PARTS = ("permit", "forced", "paused")
-_ABSENT_WHEN_UNSET = (*_PARTS, KEPT_UNTIL, TROUBLED.partition)
+_ABSENT_WHEN_UNSET = (*_PARTS, BY_HAND, KEPT_UNTIL, TROUBLED.partition)
 
 
 class DynamoDBBreaker(DynamoDBCircuits, Breaker):
@@ -132,6 +133,8 @@ def _attributes(pipeline: str, circuit: Circuit) -> dict[str, Any]:
     for name in _PARTS:
         if getattr(circuit, name) is not None:
             values[name] = _fields(getattr(circuit, name))
+    if circuit.by_hand:
+        values[BY_HAND] = True
     if circuit.forced is not None:
         values[KEPT_UNTIL] = _expiry(circuit, circuit.forced.until)
     if is_troubled(circuit):

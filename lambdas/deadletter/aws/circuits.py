@@ -56,6 +56,9 @@ KEPT_UNTIL = "kept_until"
 """Attribute of a circuit with an override: the least time that its row is kept until. Whatever
 writes the row's expiry writes this instead, so that no override expires with its row."""
 
+BY_HAND = "by_hand"
+"""Attribute: true while a circuit is open that a person opened; absent otherwise."""
+
 NUMBERS = (
     *("generation", "outage", "restart", "started", "open_until", "cooldown", "opened_at"),
     *("closed_at", "trips", "successes", "streak", "rate", "admitted"),
@@ -146,6 +149,8 @@ def circuit_from_item(item: Mapping[str, Any]) -> Circuit:
             state=State(item["state"]),
             buckets=_buckets(item),
             streak_tenants=_tenants(item.get(STREAK_TENANTS)),
+            # Whatever else it says: only slower to close.
+            by_hand=item.get(BY_HAND) is True,
             permit=_permit(item.get("permit")),
             forced=_override(item.get("forced")),
             paused=_pause(item.get("paused")),

@@ -211,6 +211,8 @@ class Circuit:
     rate        successes per second before the last trip, 0 if unknown
     admitted    messages that were admitted since it closed: see `circuit.admission`
     because     why it last opened, for people; empty if that is not on record
+    by_hand     a person opened it while it was closed, and no canary has failed since: nothing
+                speaks against its dependency
     unreadable  its record cannot be read: no letter passes, and only a person changes it
     """
 
@@ -232,6 +234,7 @@ class Circuit:
     streak_tenants: frozenset[int] = frozenset()
     rate: float = 0.0
     admitted: float = 0.0
+    by_hand: bool = False
     forced: Override | None = None
     paused: Pause | None = None
     because: str = ""

@@ -39,11 +39,13 @@ _REPORTED = "a source that is relied on said that the dependency is down"
 
 class CanaryVerdict(StrEnum):
     """The result of a canary. NEUTRAL is no evidence (the letter's own fault, or a duplicate);
-    NO_ANSWER counts as a failure although the canary may have worked."""
+    NO_ANSWER counts as a failure although the canary may have worked. ELSEWHERE is evidence for
+    or against another circuit, such as that of the letter's endpoint: the consumer works."""
 
     SUCCESS = "success"
     FAILURE = "failure"
     NEUTRAL = "neutral"
+    ELSEWHERE = "elsewhere"
     NO_ANSWER = "no answer"
 
 
@@ -294,6 +296,7 @@ def _new_outage(circuit: Circuit, policy: CircuitPolicy, now: float, because: st
         permit=None,
         successes=0,
         rate=_rate_before(circuit, policy, now),
+        by_hand=False,
         forced=None,
         because=because[:_MOST_BECAUSE],
     )
@@ -360,7 +363,10 @@ def _answered(
     match event.verdict:
         case CanaryVerdict.SUCCESS:
             return _succeeded(circuit, policy, now)
-        case CanaryVerdict.NEUTRAL:
+        case CanaryVerdict.ELSEWHERE if circuit.by_hand:
+            # Nothing speaks against this one, and the other circuit holds its own letters.
+            return _succeeded(circuit, policy, now)
+        case CanaryVerdict.NEUTRAL | CanaryVerdict.ELSEWHERE:
             return replace(circuit, generation=circuit.generation + 1, permit=None)
         case CanaryVerdict.FAILURE | CanaryVerdict.NO_ANSWER:
             return _reopened(circuit, policy, now, random)
@@ -388,6 +394,7 @@ def _closed(circuit: Circuit, now: float) -> Circuit:
         streak=0,
         streak_tenants=frozenset(),
         admitted=0.0,
+        by_hand=False,
         forced=None,
     )
 
@@ -400,6 +407,7 @@ def _reopened(circuit: Circuit, policy: CircuitPolicy, now: float, random: Rando
         generation=circuit.generation + 1,
         permit=None,
         successes=0,
+        by_hand=False,
     )
     return _cooling(opened, _longer(circuit, policy), now, random)
 
@@ -436,7 +444,7 @@ def _override_begun(
     # No execution has been started: the reconciler may start one at once.
     because = f"{override.by} opened it: {override.reason}"
     opened = (
-        replace(_new_outage(current, policy, now, because), started=0.0)
+        replace(_new_outage(current, policy, now, because), started=0.0, by_hand=True)
         if current.is_closed
         else current
     )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
-from typing import Protocol
+from typing import Any, Protocol
 
 from deadletter.circuit.transitions import CanaryVerdict
 from deadletter.contract import RESPONSE, circuit_lane, is_of_delays
@@ -75,7 +75,7 @@ def judge_answer(payload: bytes, copy: str, key: str) -> CanaryResult:
 
     `copy` is the message id of the letter. The payload is read as Lambda reads that of a
     batch. A consumer with the library says in its field RESPONSE what the letter shows about
-    each circuit: about one that it does not name, nothing. An earlier version says one verdict
+    each circuit, and nothing about one that it does not name. An earlier version says one verdict
     for all. A consumer without the library has no such field, and one that does not
     report batch item failures returns nothing: then the absence of an error is success.
     """
@@ -91,13 +91,21 @@ def judge_answer(payload: bytes, copy: str, key: str) -> CanaryResult:
     details = fields.get(RESPONSE)
     circuits = details.get("circuits") if isinstance(details, dict) else None
     if isinstance(circuits, dict):
-        return CanaryResult(_VERDICTS.get(str(circuits.get(key)), CanaryVerdict.NEUTRAL), proof)
+        return CanaryResult(_verdict_on(circuits, key), proof)
     verdict = details.get("verdict") if isinstance(details, dict) else None
     if verdict == CanaryVerdict.NEUTRAL:
         return CanaryResult(CanaryVerdict.NEUTRAL, proof)
     if verdict == CanaryVerdict.FAILURE or not acknowledged:
         return CanaryResult(CanaryVerdict.FAILURE)
     return CanaryResult(CanaryVerdict.SUCCESS, proof)
+
+
+def _verdict_on(circuits: Mapping[str, Any], key: str) -> CanaryVerdict:
+    """What the library's words about circuits say of this one."""
+    if key in circuits:
+        return _VERDICTS.get(str(circuits[key]), CanaryVerdict.NEUTRAL)
+    others = {_VERDICTS.get(str(word), CanaryVerdict.NEUTRAL) for word in circuits.values()}
+    return CanaryVerdict.ELSEWHERE if others - {CanaryVerdict.NEUTRAL} else CanaryVerdict.NEUTRAL
 
 
 class CanaryChoice(Protocol):

@@ -61,13 +61,15 @@ class ConsumerSteps:
         execution = self._announcer.announce(execution, circuit)
         if circuit.is_closed:
             return execution.step_to(Next.RESUME, circuit)
-        pauses = self._policy.pause_consumer and self._consumer_pause_for(circuit) is not None
+        # A person has let it go: a canary comes first, and its failure is an outage to pause in.
+        is_let_go = circuit.by_hand and not circuit.is_forced(self._clock())
+        pauses = not is_let_go and self._pause_for(circuit) is not None
         return self._to_probe(execution, circuit, Next.PAUSE if pauses else Next.PROBE)
 
     def pause(self, execution: Execution) -> ExecutionStep:
         """Pause the consumer. Any change of the circuit since is left to the probe."""
         circuit = self._read(execution)
-        consumer_pause = self._consumer_pause_for(circuit)
+        consumer_pause = self._pause_for(circuit)
         if execution.runs(circuit) and not circuit.is_closed and consumer_pause is not None:
             circuit = consumer_pause.pause(circuit)
         return self._to_probe(execution, circuit, Next.PROBE)
@@ -96,6 +98,10 @@ class ConsumerSteps:
 
     def _read(self, execution: Execution) -> Circuit:
         return self._circuits.read([execution.key])[execution.key]
+
+    def _pause_for(self, circuit: Circuit) -> ConsumerPause | None:
+        """The pause, if the settings ask for one; what is paused is resumed in any case."""
+        return self._consumer_pause_for(circuit) if self._policy.pause_consumer else None
 
     def _consumer_pause_for(self, circuit: Circuit) -> ConsumerPause | None:
         """The pause for the pipeline's own circuit; None for a single key's.

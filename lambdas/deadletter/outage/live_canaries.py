@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from deadletter.circuit.transitions import CanaryVerdict
+from deadletter.contract import circuit_lane
 from deadletter.message.letter import whole_number
 from deadletter.message.queue import ReceivedLetter
 from deadletter.outage.canary_sources import (
@@ -17,8 +18,8 @@ from deadletter.outage.canary_sources import (
     NotInLaneYet,
 )
 from deadletter.outage.lane_moves import LaneMover
-from deadletter.routing.decision import Redrive
-from deadletter.routing.router import Question, Router, usable_verdicts
+from deadletter.routing.decision import Hold, Redrive
+from deadletter.routing.router import Question, Router, Verdict, usable_verdicts
 
 LEAST_RECEIVES_LEFT = 1
 """Receives that a message must have left to be tried: without an answer it comes back, and at its
@@ -50,7 +51,8 @@ class MainQueueCanaries(CanarySource):
     One that fails is moved into the circuit's lane, whatever its fault, and is the next canary
     there: a live message is never tried twice. Without a `mover` it goes back to the queue.
     `keys` are the circuits that any message can test. For the circuit of a single key it gives
-    no letter: finding one means receiving many, and each receive counts for its letter.
+    no letter: finding one means receiving many, and each receive counts for its letter. Nor does
+    it give a letter that another circuit holds, such as that of its endpoint.
     """
 
     def __init__(
@@ -88,13 +90,17 @@ class MainQueueCanaries(CanarySource):
             batch = self._queue.receive(1, math.ceil(lock_seconds), POLL_SECONDS)
             if not batch:
                 return None
+            verdict = self._verdict_on(batch[0])
+            holder = _holder(verdict, key)
             left = None if most is None else most - _receives(batch[0])
-            if left is None or left >= self._least:
+            if holder == key and (left is None or left >= self._least):
                 return batch[0]
             # Released at its last receive, it would die of our look at it.
-            if left <= 0 and self._move(batch[0]):
+            dies = left is not None and left <= 0
+            if not dies or not self._move(batch[0], verdict, holder or key):
+                self._queue.hide([(batch[0].handle, REST_SECONDS)])
+            elif holder == key:
                 raise NotInLaneYet(key)
-            self._queue.hide([(batch[0].handle, REST_SECONDS)])
         return None
 
     def hides(self, key: str) -> bool:
@@ -107,24 +113,40 @@ class MainQueueCanaries(CanarySource):
     def settle(self, received: ReceivedLetter, result: CanaryResult) -> bool:
         if result.proof is not None:
             return not self._queue.delete([(received, result.proof)])
-        if result.verdict is not CanaryVerdict.NO_ANSWER and not self._move(received):
+        if result.verdict is CanaryVerdict.NO_ANSWER:
+            return False
+        # What the ledger says of it has changed by the failure, so the router is asked again.
+        if not self._move(received, self._verdict_on(received), self._key):
             self.give_back(received)
         return False
 
     def give_back(self, received: ReceivedLetter) -> None:
         self._queue.make_visible([received.handle])
 
-    def _move(self, received: ReceivedLetter) -> bool:
-        """Move a message into the circuit's lane. Returns False if it may still be here."""
-        if self._mover is None:
+    def _move(self, received: ReceivedLetter, verdict: Verdict | None, key: str) -> bool:
+        """Move a message into the lane of a circuit. Returns False if it may still be here."""
+        if self._mover is None or verdict is None or isinstance(verdict.decision, Redrive):
+            # Without a mover we may move nothing; or its circuit has closed meanwhile.
             return False
+        return self._mover.move(self._queue, received, verdict, key)
+
+    def _verdict_on(self, received: ReceivedLetter) -> Verdict | None:
         copy = received.letter.message_id
         answer = self._router.decide([Question(received.letter, served=True, home=received.home)])
-        verdict = usable_verdicts(answer, [copy]).get(copy)
-        if verdict is None or isinstance(verdict.decision, Redrive):
-            # Its circuit has closed meanwhile.
-            return False
-        return self._mover.move(self._queue, received, verdict, self._key)
+        return usable_verdicts(answer, [copy]).get(copy)
+
+
+def _holder(verdict: Verdict | None, key: str) -> str:
+    """The circuit that holds a message back: `key`, or another one, such as its endpoint's.
+
+    Empty if the router did not say.
+    """
+    if verdict is None:
+        return ""
+    decision, prefix = verdict.decision, circuit_lane("")
+    if isinstance(decision, Hold) and decision.lane.startswith(prefix):
+        return decision.lane.removeprefix(prefix)
+    return key
 
 
 def _receives(received: ReceivedLetter) -> int:

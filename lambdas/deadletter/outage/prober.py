@@ -16,7 +16,7 @@ from deadletter.circuit.transitions import (
     PermitTaken,
     Refusal,
 )
-from deadletter.contract import Metric
+from deadletter.contract import CONFIG_SUFFIX, Metric, with_config_keys
 from deadletter.failure.ledger import LedgerUnavailable
 from deadletter.message.queue import QueueUnavailable, ReceivedLetter
 from deadletter.outage.canary_sources import CanaryResult, CanarySource, NotInLaneYet
@@ -41,6 +41,10 @@ MOST_SECONDS_TO_SEND = 120.0
 EMPTY_PROBES_FOR_SUCCESS = 3
 """After this many probes in a row that found no letter, the probe counts as a success:
 with no letter waiting, a closed circuit can harm none."""
+
+SECONDS_FOR_HIDDEN = 10.0
+"""Wait for hidden messages while a person's circuit has nothing that speaks against it. With
+EMPTY_PROBES_FOR_SUCCESS it is longer than a refused message stays hidden after the hold."""
 
 EMPTY_PROBES_WHILE_HIDDEN = 10
 """The same while messages of the main queue are hidden: they may become visible, and be tried. On
@@ -120,6 +124,8 @@ class Prober:
 
     A health check comes first: while it says that the dependency is down, no letter is tried.
     `answer_seconds` is how long the consumer may take, `sources` are tried in their order.
+    The circuits of `pipeline` itself come first: while one of them is not closed, no letter of
+    another circuit is tried, because the consumer would refuse it.
     With a `sender`, canaries go through the main queue instead, and a later probe checks what
     became of them. `hides_messages` says of a circuit whether messages that could test it are
     hidden at present. `clock` gives epoch seconds, `new_id` a unique text; `count_metric` counts
@@ -129,6 +135,7 @@ class Prober:
     def __init__(
         self,
         *,
+        pipeline: str,
         breaker: Breaker,
         circuits: Circuits,
         sources: Sequence[CanarySource],
@@ -142,6 +149,7 @@ class Prober:
         sender: CanarySender | None = None,
         hides_messages: Callable[[str], bool] = lambda _: False,
     ) -> None:
+        self._pipeline = pipeline
         self._hides_messages = hides_messages
         self._sender = sender
         self._breaker = breaker
@@ -167,27 +175,40 @@ class Prober:
         if execution.pause_failed:
             self._count_metric(NOT_PAUSED, 1)
         execution = replace(execution, probes=execution.probes + 1)
-        circuit = self._circuits.read([execution.key])[execution.key]
+        earlier = _earlier_keys(execution.key, self._pipeline)
+        circuits = self._circuits.read([execution.key, *earlier])
+        circuit = circuits[execution.key]
         if not execution.runs(circuit):
             return execution.step_to(Next.HAND_OVER, circuit)
         if self._sender is not None and circuit.permit is not None:
             circuit = self._check_sent_canary(self._sender, circuit, circuit.permit)
             return self._next_step(execution, circuit)
+        if circuit.permit is None and not all(circuits[key].is_closed for key in earlier):
+            # Its letters wait for that circuit too, so finding none would be no evidence.
+            wait = max(circuit.cooldown, seconds_to_probe(circuit, self._clock()))
+            return self._next_step(execution, circuit, wait)
         attempt = self._breaker.apply(execution.key, PermitTaken(self._new_id()))
-        circuit = attempt.circuit
+        circuit, is_by_hand = attempt.circuit, circuit.by_hand
         if attempt.refused is None and circuit.permit is not None:
             execution, circuit, shows_nothing = self._send_canary(
                 execution, circuit, circuit.permit
             )
             if shows_nothing and not circuit.is_closed:
                 # Letter after letter shows nothing: the wait does not grow, and is not short.
-                return self._next_step(execution, circuit, circuit.cooldown)
+                by_hand = min(circuit.cooldown, SECONDS_FOR_HIDDEN)
+                return self._next_step(
+                    execution, circuit, by_hand if circuit.by_hand else circuit.cooldown
+                )
         elif attempt.refused is Refusal.LEASE_ENDED:
             if circuit.permit is not None and circuit.permit.origin is not None:
                 # Its prober died, and the message is still locked.
                 self._count_metric(POSSIBLE_DUPLICATE, 1)
             circuit = self._end_lost_canary(circuit)
-        return self._next_step(execution, circuit)
+        step = self._next_step(execution, circuit)
+        if is_by_hand and not circuit.by_hand and step.next is Next.PROBE:
+            # What a person opened has become an outage.
+            return replace(step, next=Next.PAUSE)
+        return step
 
     def _next_step(
         self, execution: Execution, circuit: Circuit, wait: float | None = None
@@ -243,30 +264,44 @@ class Prober:
         ):
             self._answer(circuit, permit.owner, CanaryVerdict.NEUTRAL)
             raise
-        if tried:
+        if tried and (verdict is not CanaryVerdict.ELSEWHERE or circuit.by_hand):
             circuit = self._answer(circuit, permit.owner, verdict)
             shows_nothing = verdict is CanaryVerdict.NEUTRAL and tried == MOST_CANARIES
             return replace(execution, empty=0), circuit, shows_nothing
-        execution, verdict = self._without_letter(replace(execution, empty=execution.empty + 1))
+        # Letters of other circuits are none of this one, however many there are.
+        execution, verdict = self._without_letter(
+            replace(execution, empty=execution.empty + 1), circuit
+        )
         return execution, self._answer(circuit, permit.owner, verdict), execution.empty > 0
 
     def _try_letters(self, circuit: Circuit, permit: Permit) -> tuple[CanaryVerdict, int]:
         """The verdict of the first letter that shows something of the dependency.
 
-        NEUTRAL if none does. Also returns how many letters were tried.
+        ELSEWHERE if none does, and one shows something of another circuit; else NEUTRAL. Also
+        returns how many letters were tried, none of them twice.
         """
         last = self._clock() + SECONDS_FOR_MORE
-        for tried in range(MOST_CANARIES):
+        said, tried = CanaryVerdict.NEUTRAL, set[str]()
+        while len(tried) < MOST_CANARIES:
             is_late = self._clock() > last
             if tried and (is_late or not permit.lasts_for(self._answer_seconds, self._clock())):
-                return CanaryVerdict.NEUTRAL, tried
+                break
             taken = self._take(circuit.key, permit)
             if taken is None:
-                return CanaryVerdict.NEUTRAL, tried
-            verdict = self._try_letter(*taken, circuit, permit)
-            if verdict is not CanaryVerdict.NEUTRAL:
-                return verdict or CanaryVerdict.NEUTRAL, tried + 1
-        return CanaryVerdict.NEUTRAL, MOST_CANARIES
+                break
+            source, received = taken
+            if received.letter.message_id in tried:
+                source.give_back(received)
+                break
+            verdict = self._try_letter(source, received, circuit, permit)
+            tried.add(received.letter.message_id)
+            if verdict is None:
+                break
+            if verdict is CanaryVerdict.ELSEWHERE and not circuit.by_hand:
+                said = verdict
+            elif verdict is not CanaryVerdict.NEUTRAL:
+                return verdict, len(tried)
+        return said, len(tried)
 
     def _take(self, key: str, permit: Permit) -> tuple[CanarySource, ReceivedLetter] | None:
         """The first letter of the sources, locked, with its source."""
@@ -306,13 +341,19 @@ class Prober:
                 return self._answer(circuit, permit.owner, verdict)
         return self._end_lost_canary(circuit)
 
-    def _without_letter(self, execution: Execution) -> tuple[Execution, CanaryVerdict]:
+    def _without_letter(
+        self, execution: Execution, circuit: Circuit
+    ) -> tuple[Execution, CanaryVerdict]:
         self._count_metric(EMPTY, 1)
         if self._health is not None:
             # It says that the dependency works, or no letter would have been looked for.
             return replace(execution, empty=0), CanaryVerdict.SUCCESS
-        enough = execution.empty >= EMPTY_PROBES_FOR_SUCCESS and (
-            execution.empty >= EMPTY_PROBES_WHILE_HIDDEN or not self._hides(execution.key)
+        if circuit.by_hand:
+            most, least = EMPTY_PROBES_FOR_SUCCESS, 1
+        else:
+            most, least = EMPTY_PROBES_WHILE_HIDDEN, EMPTY_PROBES_FOR_SUCCESS
+        enough = execution.empty >= most or (
+            execution.empty >= least and not self._hides(execution.key)
         )
         return execution, CanaryVerdict.SUCCESS if enough else CanaryVerdict.NEUTRAL
 
@@ -360,3 +401,9 @@ class Prober:
         """Name the letter in the permit, for the prober that finds it lost. False if refused."""
         sent = CanarySent(circuit.generation, permit.owner, received.letter.message_id, 0)
         return self._breaker.apply(circuit.key, sent).refused is None
+
+
+def _earlier_keys(key: str, pipeline: str) -> list[str]:
+    """The circuits that every letter of this one waits for as well, and that are tried first."""
+    keys = with_config_keys(dict.fromkeys((pipeline, key.removesuffix(CONFIG_SUFFIX))))
+    return keys[: keys.index(key)]

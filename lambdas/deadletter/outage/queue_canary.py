@@ -8,13 +8,13 @@ from typing import Protocol
 
 from deadletter.circuit.transitions import CanaryVerdict
 from deadletter.contract import Metric
-from deadletter.failure.fate import Evidence, shown_by, was_tried
+from deadletter.failure.fate import Evidence, evidence_of, shown_by, was_tried
 from deadletter.failure.ledger import NO_ROW, Ledger, LedgerRow, LedgerUnavailable, is_free
 from deadletter.message.envelope import seal
 from deadletter.message.queue import Queue, ReceivedLetter
 from deadletter.message.stamp import Stamp
 from deadletter.outage.canary_sources import CanaryChoice, CanarySource, hold_for
-from deadletter.outage.candidates import failed_by_itself
+from deadletter.outage.candidates import failed_by_itself, is_of_another
 from deadletter.outage.prober import CanarySender, QueueCanary
 from deadletter.redrive.mover import Mover
 from deadletter.redrive.order import Order
@@ -47,12 +47,14 @@ class SendableLetters(CanaryChoice):
     def __init__(
         self,
         *,
+        pipeline: str,
         router: Router,
         ledger: Ledger,
         main: Queue,
         aside_seconds: float,
         clock: Callable[[], float],
     ) -> None:
+        self._pipeline = pipeline
         self._router = router
         self._ledger = ledger
         self._main = main
@@ -67,7 +69,9 @@ class SendableLetters(CanaryChoice):
             return False
         stamp = verdict.stamp
         row = self._ledger.rows([stamp.origin]).get(stamp.origin, NO_ROW)
-        if row.unreadable or row.recovered_at is not None or failed_by_itself(row, key):
+        if row.unreadable or row.recovered_at is not None:
+            return False
+        if failed_by_itself(row, key, self._pipeline):
             return False
         marked = as_canary(stamp, key, _LONGEST_OWNER).stamp
         if not seal(received.letter, marked, self._main.traits).marked:
@@ -144,12 +148,14 @@ class MainQueueSender(CanarySender):
     def __init__(
         self,
         *,
+        pipeline: str,
         sources: Sequence[MovingSource],
         choice: SendableLetters,
         mover_for: Callable[[Tally], Mover],
         ledger: Ledger,
         count_metric: Callable[[str, int], None],
     ) -> None:
+        self._pipeline = pipeline
         self._sources = sources
         self._choice = choice
         self._mover_for = mover_for
@@ -171,10 +177,10 @@ class MainQueueSender(CanarySender):
             # The lease goes on: a ledger without an answer must not keep the permit.
             self._count_metric(LEDGER_UNAVAILABLE, 1)
             return None
-        return verdict_from_row(row, attempt, key)
+        return verdict_from_row(row, attempt, key, self._pipeline)
 
 
-def verdict_from_row(row: LedgerRow, attempt: int, key: str) -> CanaryVerdict | None:
+def verdict_from_row(row: LedgerRow, attempt: int, key: str, pipeline: str) -> CanaryVerdict | None:
     """What a canary shows about the circuit `key` by its ledger row; None if not tried yet.
 
     Times are not compared: the life's number is in no earlier failure, and a letter that had
@@ -189,5 +195,9 @@ def verdict_from_row(row: LedgerRow, attempt: int, key: str) -> CanaryVerdict | 
     ]
     if not failures:
         return None
-    evidence = shown_by(failures[-1], key)
-    return CanaryVerdict.FAILURE if evidence is Evidence.FAILURE else CanaryVerdict.NEUTRAL
+    last = failures[-1]
+    if evidence_of(last.blame) is Evidence.NEUTRAL:
+        return CanaryVerdict.NEUTRAL
+    if is_of_another(row, key, pipeline) or shown_by(last, key) is Evidence.NEUTRAL:
+        return CanaryVerdict.ELSEWHERE
+    return CanaryVerdict.FAILURE

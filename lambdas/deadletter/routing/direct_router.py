@@ -399,10 +399,11 @@ class DirectRouter:
     def _circuit_keys(self, document: Document, last: Failure | None) -> list[str]:
         """The keys of the circuits that a letter waits for, each kind beside its dependency.
 
+        The pipeline's is the last: what waits for it is held by no other, and may test it.
         The dependencies that a handler names are known only from the failures of their calls.
         """
         named = last.circuit.removesuffix(CONFIG_SUFFIX) if last is not None else ""
-        keys = (self._pipeline.name, document.circuit_key, named)
+        keys = (document.circuit_key, named, self._pipeline.name)
         return with_config_keys(dict.fromkeys(key for key in keys if key))
 
 

@@ -89,6 +89,7 @@ def prober_for(
         sources = _canary_sources(pipeline, resources, clients, world, mover, router, main)
         hides = main.hides
     return Prober(
+        pipeline=pipeline.name,
         breaker=breaker,
         circuits=breaker,
         sources=sources,
@@ -169,8 +170,8 @@ def _canary_sources(
         dlq, lane = _dead_letter_sources(pipeline, resources, clients, world, waiting, waiting)
         return [dlq, InAnyOrder([lane, main], world.random)]
     ledger = ledger_for(pipeline, resources, clients, world)
-    blameless = BlamelessLetters(router=router, ledger=ledger)
-    recorded = BlamelessLetters(router=router, ledger=ledger, recorded=True)
+    blameless = BlamelessLetters(pipeline=pipeline.name, router=router, ledger=ledger)
+    recorded = BlamelessLetters(pipeline=pipeline.name, router=router, ledger=ledger, recorded=True)
     dlq, lane = _dead_letter_sources(pipeline, resources, clients, world, recorded, blameless)
     queue = SqsQueue(clients.sqs, resources.dlq_url, world.clock)
     return [RefilledLane(lane=lane, dlq=dlq, queue=queue, choice=recorded, mover=mover), main]
@@ -227,6 +228,7 @@ def _main_queue_sender(
     main = SqsQueue(clients.sqs, resources.main_url, world.clock, sending=clients.sending)
     ledger = ledger_for(pipeline, resources, clients, world)
     choice = SendableLetters(
+        pipeline=pipeline.name,
         router=router,
         ledger=ledger,
         main=main,
@@ -235,6 +237,7 @@ def _main_queue_sender(
     )
 
     return MainQueueSender(
+        pipeline=pipeline.name,
         sources=_dead_letter_sources(pipeline, resources, clients, world, choice, choice),
         choice=choice,
         mover_for=_mover_for(pipeline, resources, clients, world, {MAIN: main}),
