@@ -263,9 +263,11 @@ def test_what_else_the_router_says_of_a_live_message_does_not_matter(decision: D
     assert scene.take() == "a"
 
 
-def test_a_message_that_the_router_says_nothing_of_is_not_tried() -> None:
-    router = OneDecision()
-    router.decide = lambda _: RouterAnswer(())  # type: ignore[method-assign]
+@pytest.mark.parametrize("down", [False, True])
+def test_a_message_is_tried_if_the_router_says_nothing_of_it(down: bool) -> None:
+    """Else live traffic would stay paused as long as the router is broken."""
+    router = OneDecision(down=down)
+    if not down:
+        router.decide = lambda _: RouterAnswer(())  # type: ignore[method-assign]
     scene = Scene(LiveQueue([letter(message_id="a")]), router=router)
-    assert scene.take() is None
-    assert scene.queue.waits == [("handle of a", REST_SECONDS)]
+    assert scene.take() == "a"

@@ -100,11 +100,11 @@ class LedgerRow:
     keeps only the last. `ended_as` says how the life `ended_attempt` of a replayed letter ended
     in the consumer without being processed: PARKED, and `ended_reason` why.
 
-    The rest is for people, and no decision is built on it: `about` is what the row keeps once of
-    its letter, `first_at` (epoch seconds) the letter's first failure. `parked_at`, `parked_as` and
-    `parked_rule` say when the letter was last parked, why, and by which rule. `has_left_index`
-    is True if the row was in the index of causes and is not: the letter has failed, and was
-    processed, parked or thrown away since.
+    The rest is for people, and no decision is built on it, but which letter is a canary of the
+    pipeline's circuit: `about` is what the row keeps once of its letter, `first_at` (epoch seconds)
+    the letter's first failure. `parked_at`, `parked_as` and `parked_rule` say when the letter was
+    last parked, why, and by which rule. `has_left_index` is True if the row was in the index of
+    causes and is not: the letter has failed, and was processed, parked or thrown away since.
     """
 
     failures: tuple[Failure, ...] = ()

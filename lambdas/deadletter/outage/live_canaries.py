@@ -19,7 +19,7 @@ from deadletter.outage.canary_sources import (
 )
 from deadletter.outage.lane_moves import LaneMover
 from deadletter.routing.decision import Hold, Redrive
-from deadletter.routing.router import Question, Router, Verdict, usable_verdicts
+from deadletter.routing.router import Question, Router, RouterUnavailable, Verdict, usable_verdicts
 
 LEAST_RECEIVES_LEFT = 1
 """Receives that a message must have left to be tried: without an answer it comes back, and at its
@@ -90,14 +90,18 @@ class MainQueueCanaries(CanarySource):
             batch = self._queue.receive(1, math.ceil(lock_seconds), POLL_SECONDS)
             if not batch:
                 return None
-            verdict = self._verdict_on(batch[0])
+            try:
+                verdict = self._verdict_on(batch[0])
+            except RouterUnavailable:
+                # A router without an answer must not keep live traffic paused.
+                verdict = None
             holder = _holder(verdict, key)
             left = None if most is None else most - _receives(batch[0])
             if holder == key and (left is None or left >= self._least):
                 return batch[0]
             # Released at its last receive, it would die of our look at it.
             dies = left is not None and left <= 0
-            if not dies or not self._move(batch[0], verdict, holder or key):
+            if not dies or not self._move(batch[0], verdict, holder):
                 self._queue.hide([(batch[0].handle, REST_SECONDS)])
             elif holder == key:
                 raise NotInLaneYet(key)
@@ -137,13 +141,8 @@ class MainQueueCanaries(CanarySource):
 
 
 def _holder(verdict: Verdict | None, key: str) -> str:
-    """The circuit that holds a message back: `key`, or another one, such as its endpoint's.
-
-    Empty if the router did not say.
-    """
-    if verdict is None:
-        return ""
-    decision, prefix = verdict.decision, circuit_lane("")
+    """The circuit that holds a message back: `key`, or another one, such as its endpoint's."""
+    decision, prefix = verdict.decision if verdict else None, circuit_lane("")
     if isinstance(decision, Hold) and decision.lane.startswith(prefix):
         return decision.lane.removeprefix(prefix)
     return key
