@@ -108,6 +108,11 @@ def open_(
     This is the kill switch. Running runs notice it at their next chunk of letters. When
     the override expires, a canary finds out whether the dependency works.
 
+    The pipeline's own circuit (without KEY) stops live traffic too. Where the mapping is ours,
+    as that of the webhook dispatcher, it is paused: messages wait in the main queue. A
+    consumer with the library gives back what it has in hand. A circuit with a KEY, such as an
+    endpoint's, pauses no mapping.
+
     With --until-closed it lasts until dlq circuit close or dlq circuit auto; the alarm
     CircuitTrouble reminds you of it.
     """
@@ -154,7 +159,9 @@ def auto(
 ) -> Reply[CircuitChange]:
     """End the manual override of a circuit. An open circuit is tried with a canary at once.
 
-    It also replaces a circuit record that is malformed.
+    What a person opened is CLOSED within two minutes, whatever single endpoints answer: their
+    own circuits hold their messages. It stays open if a canary shows that the dependency is
+    down. It also replaces a circuit record that is malformed.
     """
     because = asking.why(why)
     switch = CircuitSwitch(session, pipeline, key)
@@ -179,7 +186,10 @@ def _override(
     caller = switch.caller
     if not yes:
         end = _end(until, session.now)
-        _confirm(session, switch, f"Keep circuit {switch.key} of {switch.pipeline} {state} {end}.")
+        question = f"Keep circuit {switch.key} of {switch.pipeline} {state} {end}."
+        if state is State.OPEN and switch.pauses_consumer:
+            question += " The consumer is paused too: live messages wait in the main queue."
+        _confirm(session, switch, question)
     return Reply(switch.override(state, caller, why, until), _show_changed)
 
 

@@ -150,6 +150,12 @@ class CircuitSwitch:
         return self._session.aws.caller
 
     @property
+    def pauses_consumer(self) -> bool:
+        """Whether the consumer's mapping is paused as well while the circuit is open."""
+        is_own = self.key == self.pipeline and bool(self._pipeline.pipeline)
+        return is_own and deployed.settings(self._pipeline).circuit.pause_consumer
+
+    @property
     def before(self) -> CircuitRow:
         return circuit_row(self.pipeline, self._circuit, self._session.now)
 

@@ -124,6 +124,20 @@ def test_nothing_changes_without_a_yes(orders: Any, dlq: Any, at_a_terminal: Non
     assert count(orders) == 0
 
 
+@pytest.mark.parametrize(
+    ("pauses", "key", "warned"), [(True, [], True), (False, [], False), (True, ["acme"], False)]
+)
+def test_a_person_is_told_that_live_traffic_pauses_too(
+    cloud: Any, dlq: Any, at_a_terminal: None, pauses: bool, key: list[str], warned: bool
+) -> None:
+    circuit = {"pause_consumer": pauses}
+    cloud.deploy("orders", settings={"circuit_key": "body.tenantId", "circuit": circuit})
+    reported(cloud, "acme")
+    said = ("--reason", "x", "--expires", "1h")
+    done = dlq("circuit", "open", *key, *said, answers="n\n")
+    assert ("live messages wait in the main queue" in " ".join(done.output.split())) is warned
+
+
 def test_an_override_without_a_reason_is_refused_before_the_circuit_is_read(
     orders: Any, dlq: Any
 ) -> None:
