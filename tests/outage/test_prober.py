@@ -753,6 +753,21 @@ def test_an_answer_about_its_endpoint_closes_what_a_person_opened(let_go: Scene)
     assert [name for name, _ in let_go.sources[0].settled] == ["a", "b"]
 
 
+def test_a_letter_that_fails_by_its_own_fault_closes_what_a_person_opened(let_go: Scene) -> None:
+    """Such as that of an endpoint that answers 404: it is posted to no more than needed."""
+    let_go.consumer.answers = [NEUTRAL]
+    assert [let_go.probe().state, let_go.probe().state] == ["HALF_OPEN", "CLOSED"]
+    assert len(let_go.consumer.asked) == 2
+
+
+def test_a_letter_that_was_not_tried_closes_nothing(let_go: Scene) -> None:
+    let_go.consumer.answers = [ConsumerUnavailable("throttled")]
+    for _ in range(3):
+        with pytest.raises(ConsumerUnavailable):
+            let_go.probe()
+    assert (let_go.circuit.state, let_go.circuit.successes) == (State.HALF_OPEN, 0)
+
+
 def test_with_nothing_to_try_what_a_person_opened_closes_at_once(let_go: Scene) -> None:
     let_go.sources[0].letters = []
     first, second = let_go.probe(), let_go.probe()

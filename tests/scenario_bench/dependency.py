@@ -35,6 +35,12 @@ class ServiceUnavailable(Exception):
     status_code = 503
 
 
+class NotFound(Exception):
+    """HTTP 404, as an HTTP client raises it."""
+
+    status_code = 404
+
+
 class Unauthorized(Exception):
     """HTTP 401, as an HTTP client raises it."""
 
@@ -99,6 +105,8 @@ class Dependencies:
                 return Answer(CLIENT_TIMEOUT, "", TimeoutError("timed out"), True)
             case Trouble.UNAUTHORIZED:
                 return Answer(ERROR_SECONDS, "", Unauthorized("the key has expired"), True)
+            case Trouble.NOT_FOUND:
+                return Answer(ERROR_SECONDS, "", NotFound("no such address"), True)
             case Trouble.EMPTY:
                 return Answer(well.seconds, "", None, True)
             case Trouble.HTML:

@@ -19,6 +19,7 @@ class Trouble(StrEnum):
     EMPTY = "answers 200 with an empty body"
     HTML = "answers 200 with a page of HTML"
     UNAUTHORIZED = "answers 401"
+    NOT_FOUND = "answers 404"
     SLOW = "answers slowly"
     OVERLOAD = "bears few requests"
     """It serves a share of its full rate, from a tenth at the beginning to all at the end."""

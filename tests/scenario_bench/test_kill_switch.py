@@ -18,7 +18,7 @@ from deadletter.circuit.transitions import Event, OverrideBegun, OverrideEnded
 from deadletter.outage.execution_step import Execution
 from tests.scenario_bench.event_source import Environment
 from tests.scenario_bench.measure import places_of, send
-from tests.scenario_bench.scenario import Scenario, Spell
+from tests.scenario_bench.scenario import Scenario, Spell, Trouble
 from tests.scenario_bench.systems import Deadletter
 from tests.scenario_bench.traffic import Book, messages_of
 
@@ -109,7 +109,13 @@ class Episode(NamedTuple):
 
 @cache
 def episode(
-    endpoints: int, dead: int, *, held: float = 90.0, dies: float = DIES, keyed: bool = True
+    endpoints: int,
+    dead: int,
+    *,
+    held: float = 90.0,
+    dies: float = DIES,
+    keyed: bool = True,
+    trouble: Trouble = Trouble.ERROR,
 ) -> Episode:
     scenario = Scenario(
         name="switch",
@@ -117,7 +123,10 @@ def episode(
         rate=0.5,
         lasts=OPENED + held + GIVEN_UP,
         keys=endpoints,
-        spells=tuple(Spell(begins=dies, ends=1e9, key=f"e{number}") for number in range(dead)),
+        spells=tuple(
+            Spell(begins=dies, ends=1e9, key=f"e{number}", trouble=trouble)
+            for number in range(dead)
+        ),
         settings={"circuit_key": "body.endpoint"} if keyed else {},
     )
     system = Switched(scenario, 1, held)
@@ -166,6 +175,12 @@ def test_it_ends_if_all_of_them_are_dead(endpoints: int) -> None:
 def test_it_ends_if_they_die_while_it_is_held(endpoints: int, dead: int) -> None:
     """Their circuits are closed: they have not been called since."""
     assert_ends_well(episode(endpoints, dead, dies=OPENED + 10), dead)
+
+
+@pytest.mark.parametrize("trouble", [Trouble.NOT_FOUND, Trouble.UNAUTHORIZED, Trouble.TIMEOUT])
+@pytest.mark.parametrize(("endpoints", "dead"), [(1, 1), (2, 1), (10, 9)])
+def test_it_ends_however_they_fail(endpoints: int, dead: int, trouble: Trouble) -> None:
+    assert_ends_well(episode(endpoints, dead, trouble=trouble), dead)
 
 
 @pytest.mark.parametrize(("endpoints", "dead"), [(1, 0), (1, 1), (10, 5)])

@@ -40,7 +40,8 @@ _REPORTED = "a source that is relied on said that the dependency is down"
 class CanaryVerdict(StrEnum):
     """The result of a canary. NEUTRAL is no evidence (the letter's own fault, or a duplicate);
     NO_ANSWER counts as a failure although the canary may have worked. ELSEWHERE is evidence for
-    or against another circuit, such as that of the letter's endpoint: the consumer works."""
+    or against another circuit, such as that of the letter's endpoint: it closes only what a
+    person opened, as nothing speaks against that."""
 
     SUCCESS = "success"
     FAILURE = "failure"

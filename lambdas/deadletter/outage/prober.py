@@ -297,6 +297,7 @@ class Prober:
             tried.add(received.letter.message_id)
             if verdict is None:
                 break
+            verdict = _said_to(circuit, verdict)
             if verdict is CanaryVerdict.ELSEWHERE and not circuit.by_hand:
                 said = verdict
             elif verdict is not CanaryVerdict.NEUTRAL:
@@ -338,7 +339,7 @@ class Prober:
         if permit.origin is not None and permit.attempt is not None:
             verdict = sender.verdict(permit.origin, permit.attempt, circuit.key)
             if verdict is not None:
-                return self._answer(circuit, permit.owner, verdict)
+                return self._answer(circuit, permit.owner, _said_to(circuit, verdict))
         return self._end_lost_canary(circuit)
 
     def _without_letter(
@@ -401,6 +402,16 @@ class Prober:
         """Name the letter in the permit, for the prober that finds it lost. False if refused."""
         sent = CanarySent(circuit.generation, permit.owner, received.letter.message_id, 0)
         return self._breaker.apply(circuit.key, sent).refused is None
+
+
+def _said_to(circuit: Circuit, verdict: CanaryVerdict) -> CanaryVerdict:
+    """The verdict of a letter that was tried, for this circuit.
+
+    Only a failure speaks against what a person opened. There a letter that fails by its own fault
+    is enough: one after the other would be posted to an endpoint that answers 404.
+    """
+    is_neutral = verdict is CanaryVerdict.NEUTRAL
+    return CanaryVerdict.ELSEWHERE if circuit.by_hand and is_neutral else verdict
 
 
 def _earlier_keys(key: str, pipeline: str) -> list[str]:
