@@ -184,7 +184,7 @@ class Prober:
             circuit = self._check_sent_canary(self._sender, circuit, circuit.permit)
             return self._next_step(execution, circuit)
         if circuit.permit is None and not all(circuits[key].is_closed for key in earlier):
-            # Its letters wait for that circuit too, so finding none would be no evidence.
+            # Its letters wait for that one too: none may be tried, and finding none shows nothing.
             wait = max(circuit.cooldown, seconds_to_probe(circuit, self._clock()))
             return self._next_step(execution, circuit, wait)
         attempt = self._breaker.apply(execution.key, PermitTaken(self._new_id()))
