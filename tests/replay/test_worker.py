@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from deadletter.replay.plan import KeyPolicy, ReplayPlan
+from deadletter.message.letter import Letter
+from deadletter.replay.delivering import Delivering, DirectAnswer, DirectFate
+from deadletter.replay.limiter import GRANT_SECONDS
+from deadletter.replay.plan import DELIVER, KeyPolicy, ReplayPlan
 from deadletter.replay.run import RunState, aborted, held, resumed
 from deadletter.replay.ticket import ReplayOutcome
 from deadletter.testing.clock import START
@@ -191,6 +196,90 @@ def test_a_worker_of_an_older_generation_learns_of_the_switch_before_it_sends() 
     report = worker.run(bench.clock() + 20)
     assert (report.sent, report.stopped) == (0, "the run is ABORTED: wrong letters")
     assert bench.stage.bodies(bench.stage.main) == []
+
+
+class Stalls:
+    """A store behind one of whose calls the worker stands still, and a person holds the run."""
+
+    def __init__(self, real: Any, call: str, seconds: float, bench: ReplayBench) -> None:
+        self._real = real
+        self._call = call
+        self._seconds = seconds
+        self._bench = bench
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._real, name)
+        if name != self._call:
+            return method
+
+        def act(*arguments: Any, **options: Any) -> Any:
+            answer = method(*arguments, **options)
+            run = self._bench.run
+            if run.may_send:
+                after = held(run, at=self._bench.clock(), by="ann", because="lunch")
+                self._bench.runs.change(run, after)
+                self._bench.clock.advance(self._seconds)
+            return answer
+
+        return act
+
+
+@pytest.mark.parametrize("seconds", [1.0, 2.0, 3.0, 10.0, 60.0, 600.0])
+def test_a_grant_of_a_worker_that_stood_still_is_thrown_away_after_two_seconds(
+    seconds: float,
+) -> None:
+    bench = ReplayBench([""] * 25)
+    bids = Stalls(bench.runs, "bid", seconds, bench)
+    report = bench.work(700, bids=bids)
+    sent = numbers_in(bench, bench.stage.main)
+    assert (report.sent, bool(sent)) == (len(sent), seconds < GRANT_SECONDS)
+    assert len(bench.in_lane()) == 25 - len(sent)
+
+
+@pytest.mark.parametrize("seconds", [1.0, 3.0, 600.0])
+def test_a_worker_that_stood_still_delivers_nothing_after_two_seconds(seconds: float) -> None:
+    bench = ReplayBench([""] * 5, plan(destination=DELIVER))
+    consumer = Takes()
+    carrier = Delivering(
+        consumer=consumer,
+        room=bench.room,
+        run=bench.run_id,
+        clock=bench.clock,
+        tally=bench.tally,
+    )
+    bench.work(700, bids=Stalls(bench.runs, "bid", seconds, bench), carrier=carrier)
+    assert bool(consumer.taken) == (seconds < GRANT_SECONDS)
+
+
+class Takes:
+    """A consumer that takes everything."""
+
+    timeout = 30.0
+
+    def __init__(self) -> None:
+        self.taken = 0
+
+    def deliver(self, letters: Sequence[Letter], run: str) -> DirectAnswer:
+        self.taken += len(letters)
+        return DirectAnswer({each.message_id: DirectFate.RECOVERED for each in letters})
+
+
+@pytest.mark.parametrize("judging", [0.0, 1.5])
+@pytest.mark.parametrize("seconds", [0.4, 3.0, 10.0])
+def test_a_worker_that_stood_still_parks_nothing_after_two_seconds(
+    seconds: float, judging: float
+) -> None:
+    """What a rule stops needs no grant: it goes within two seconds of a look at the run."""
+    bench = ReplayBench([""] * 3)
+    bench.stage.add_rule("stop", pattern='{"body": {"number": [0, 1, 2]}}', action="QUARANTINE")
+
+    class Slow:
+        def decide(self, questions: Any) -> Any:
+            bench.clock.advance(judging)
+            return bench.stage.router.decide(questions)
+
+    bench.work(30, tickets=Stalls(bench.tickets, "put", seconds, bench), router=Slow())
+    assert bool(numbers_in(bench, bench.stage.parking)) == (seconds < GRANT_SECONDS)
 
 
 def test_a_canary_sends_its_letters_and_returns_when_their_outcomes_are_known() -> None:

@@ -117,6 +117,19 @@ RUN_BUGS = Bugs()
 run_bug = RUN_BUGS.plant
 
 
+@run_bug("a grant ends with its intent")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def take(self: Any, letters: int, until: float, **options: Any) -> Any:
+            grant = original(self, letters, until, **options)
+            return None if grant is None else replace(grant, until=until)
+
+        return take
+
+    with replaced(limiter.RunLimiter, "take", make):
+        yield
+
+
 @run_bug("later letters of a FIFO group join the run")
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:

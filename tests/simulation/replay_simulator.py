@@ -84,6 +84,15 @@ KINDS = (
 """What waits in the DLQ once the bug is fixed: a flaky letter fails in its first life of the run,
 poison in all of them, a refused one is parked by the consumer; an other one is not chosen."""
 
+GRANT_TO_SEND = (
+    "update_item",
+    "update_item",
+    "get_queue_attributes",
+    "send_message_batch",
+    "query",
+)
+"""The calls from a grant to the last send under it."""
+
 DEEDS = ("hold", "resume", "abort", "abort to schedule", "start again", "late", "flip", "another")
 """What a person, or the world, does beside a run."""
 
@@ -96,7 +105,8 @@ class ReplayShape(Shape):
     step of work, and `gap` the seconds between two of the machine's steps. `machines` is the
     number of executions that work on the run at once. `deeds` happen at any time. `approval` says
     what becomes of the one that the run waits for: "granted", "refused" or "lapsed"; empty if it
-    needs none.
+    needs none. Behind half of the calls with the names in `stands_behind` a worker stands still for
+    up to ten minutes; a person meanwhile does one of `stopped_by`.
     """
 
     source: str = "dlq"
@@ -121,6 +131,8 @@ class ReplayShape(Shape):
     run_workers: int = 1
     deeds: Sequence[str] = ()
     deeds_after: float = 90.0
+    stands_behind: Sequence[str] = ()
+    stopped_by: Sequence[str] = ()
 
 
 def replay_shape(seed: int) -> ReplayShape:
@@ -153,6 +165,8 @@ def replay_shape(seed: int) -> ReplayShape:
         run_workers=random.choice((1, 1, 2)),
         deeds=tuple(random.choice(DEEDS) for _ in range(random.choice((0, 0, 1, 3)))),
         spells=spells_from(random) if random.random() < 0.2 else (),
+        stands_behind=(random.choice(GRANT_TO_SEND),) if random.random() < 0.15 else (),
+        stopped_by=random.choice((("hold",), ("abort", "abort to schedule"), ())),
     )
 
 
@@ -183,6 +197,9 @@ HEALING = 3_600.0
 STOPPED_TURNS = 6
 """Half minutes after which a person aborts a run whose keys stop again and again."""
 
+LONGEST_STAND_STILL = 600.0
+"""Seconds for which a worker stands still at most, and one second at least."""
+
 WEATHER = 900.0
 """Seconds that faults last at most: then everything is mended, and has to end."""
 
@@ -203,6 +220,9 @@ class ReplaySimulation(Simulation):
         self.answered: set[str] = set()
         dynamodb: Any = self.stage.dynamodb
         self._raw_runs = DynamoDBReplayRuns(dynamodb, LETTERS, "orders", self.scheduler.clock)
+        if shape.stands_behind:
+            self._stands = Random(seed * 83 + 8)
+            self.scheduler.stand_still = self._stand_still
 
     def _pipeline(self, shape: Shape) -> Pipeline:
         return replace(
@@ -459,6 +479,26 @@ class ReplaySimulation(Simulation):
             return resumed(run, at=now, by="ana")
         to = "schedule" if deed == "abort to schedule" else "parked"
         return aborted(run, at=now, by="ana", because="enough", leave_to=to)
+
+    def _stand_still(self, process: Process, behind: str) -> float:
+        """Seconds for which a worker stands still; a person may stop the run meanwhile."""
+        shape, random = self._replay, self._stands
+        is_worker = process.name.startswith("replay") and "w" in process.name
+        if self._healing or not is_worker or behind not in shape.stands_behind:
+            return 0.0
+        if random.random() < 0.5:
+            return 0.0
+        process.pauses += 1
+        seconds = LONGEST_STAND_STILL ** random.random()
+        if shape.stopped_by:
+            deed, after = random.choice(shape.stopped_by), seconds * random.random()
+
+            def stop() -> None:
+                self.scheduler.sleep(after)
+                self._change(self.plans[0], deed)
+
+            self.scheduler.add(stop)
+        return seconds
 
     # The machine
 
@@ -806,6 +846,28 @@ def stopped(seed: int) -> ReplaySimulation:
         return (
             random.choice((Fault.CRASH_BEFORE, Fault.CRASH_AFTER, Fault.LOST)) if struck else None
         )
+
+    return ReplaySimulation(seed, shape, plan)
+
+
+@sort
+def stood_still(seed: int) -> ReplaySimulation:
+    """Workers that stand still between a grant and its sends, while a person stops the run."""
+    random = Random(seed * 83 + 9)
+    shape = replace(
+        SMALL,
+        kinds=("good",) * random.randint(2, 4),
+        canary=(1,),
+        ordered=False,
+        redrivers=0,
+        stands_behind=(random.choice(GRANT_TO_SEND),),
+        stopped_by=("hold", "hold", "abort", "abort to schedule"),
+    )
+
+    def plan(process: Process, name: str, _number: int) -> Fault | None:
+        # What was surely not sent is sent again under the same grant.
+        struck = "w" in process.name and name == "send_message_batch" and random.random() < 0.3
+        return Fault.THROTTLED if struck else None
 
     return ReplaySimulation(seed, shape, plan)
 

@@ -158,6 +158,8 @@ class Scheduler:
         self.after_call: Callable[[Process, str, str, Mapping[str, Any], Any], None] | None = None
         self.on_answer: Callable[[Process, str, str, Mapping[str, Any], Any], None] | None = None
         self.on_strike: Callable[[Process, Strike, str, Mapping[str, Any]], None] | None = None
+        # The seconds for which a process stands still behind a call, whatever came of it.
+        self.stand_still: Callable[[Process, str], float] | None = None
         self._actors: list[_Actor] = []
         self._present: _Actor | None = None
         self._main = getcurrent()
@@ -276,9 +278,12 @@ class Scheduler:
         if self.before_call is not None:
             self.before_call(process, service, name, options)
         self.log.append((round(self.now, 3), process.name, name, fault))
-        return self._made(
-            SimulatedCall(self, process, service, name, act, options), fault, patience
-        )
+        made = SimulatedCall(self, process, service, name, act, options)
+        try:
+            return self._made(made, fault, patience)
+        finally:
+            if self.stand_still is not None and not process.dead:
+                self._pass(process, self.stand_still(process, name))
 
     def _made(self, call: SimulatedCall, fault: Fault | None, patience: Patience) -> Any:
         """The answer of a call that this fault strikes, if any."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
+from deadletter.redrive import sending
 from deadletter.redrive.journal import GRACE, Slot
 from deadletter.replay import (
     delivering,
@@ -30,6 +31,7 @@ OF_RUNS = (
     "the next letter of a key does not wait for the outcome",
     "a letter is deleted before its ticket stands",
     "what was sent counts as recovered",
+    "a grant ends with its intent",
 )
 OF_THE_PACE = ("canaries are not counted off", "each worker has the whole rate")
 
@@ -86,6 +88,48 @@ def _() -> Iterator[None]:
 @worker_bug("a grant is used late")
 def _() -> Iterator[None]:
     with patch.object(limiter, "GRANT_SECONDS", 60.0), patch.object(moving, "GRANT_SECONDS", 60.0):
+        yield
+
+
+@worker_bug("the locks of a grant end with its intent")
+def _() -> Iterator[None]:
+    with patch.object(moving, "_locked_until", lambda order, end: order):
+        yield
+
+
+@worker_bug("a delivery does not look at the clock")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def carry(self: Any, orders: Any, slot: Any, room: Any, until: float) -> Any:
+            return original(self, orders, slot, room, float("inf"))
+
+        return carry
+
+    with replaced(delivering.Delivering, "carry", make):
+        yield
+
+
+@worker_bug("a discard does not look at the clock")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def carry(self: Any, orders: Any, slot: Any, room: Any, until: float) -> Any:
+            return original(self, orders, slot, room, float("inf"))
+
+        return carry
+
+    with replaced(discarding.Discarding, "carry", make):
+        yield
+
+
+@worker_bug("a send does not look at the clock")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def send(self: Any, queue: Any, batch: Any, until: float, moves: Any) -> None:
+            original(self, queue, batch, float("inf"), moves)
+
+        return send
+
+    with replaced(sending.Sender, "_send_batch", make):
         yield
 
 

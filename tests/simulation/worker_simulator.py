@@ -29,7 +29,7 @@ from deadletter.redrive.report import Tally
 from deadletter.redrive.waiting_room import never
 from deadletter.replay.approval import RunApproval
 from deadletter.replay.delivering import Delivering, DirectAnswer, DirectFate
-from deadletter.replay.discarding import Discarding
+from deadletter.replay.discarding import DISCARDED, Discarding
 from deadletter.replay.judge import RunEvidence
 from deadletter.replay.leaving import LeavingSetup, RunLeaving
 from deadletter.replay.machine import (
@@ -54,7 +54,12 @@ from deadletter.routing.decision import Decision, Hold, Park, Redrive
 from deadletter.routing.router import Question, RouterAnswer, Verdict
 from deadletter.settings.pipeline import Pipeline
 from deadletter.testing.clock import START
-from tests.simulation.replay_simulator import PART, SHARDS, STEP_FAILURES
+from tests.simulation.replay_simulator import (
+    LONGEST_STAND_STILL,
+    PART,
+    SHARDS,
+    STEP_FAILURES,
+)
 from tests.simulation.replay_witness import STOPS_WITHIN, USED_WITHIN, check_window
 from tests.simulation.scheduler import Crash, Fault, Process, Scheduler
 from tests.simulation.stage import PRODUCER, in_turn, prompt_policy
@@ -103,12 +108,18 @@ STOPPED_TURNS = 4
 
 RULE_LANE = "rule:slow"
 
+GRANT_TO_SEND = ("bid", "bid", "bid", "put", "send", "wait", "write", "read", "decide")
+"""The calls from a grant to the last send under it. What is granted beyond the letters of one shard
+is kept for the next one's: a whole move may lie between."""
+
 
 @dataclass(frozen=True, slots=True)
 class WorkerShape:
     """What a schedule is made of; the rest follows from the seed.
 
     `faults` is the rate of faults, at the calls with the names in `struck`, or at all.
+    Behind half of the calls with the names in `stands_behind` the process stands still; a person
+    meanwhile does one of `stopped_by`.
     """
 
     kinds: tuple[str, ...] = ("good",)
@@ -133,6 +144,8 @@ class WorkerShape:
     faults: float = 0.0
     fault_kinds: tuple[Fault, ...] = FAULTS
     struck: tuple[str, ...] = ()
+    stands_behind: tuple[str, ...] = ()
+    stopped_by: tuple[str, ...] = ()
 
 
 def worker_shape(seed: int) -> WorkerShape:
@@ -411,6 +424,8 @@ class WorkerSimulation:
         self.log.append((self.scheduler.now, process.name, f"{store}.{name}", fault))
         if store == "main" and name == "send":
             self._beginning(process, [(each.copy, each.stamp) for each in arguments[0]])
+        elif name == "send" or (store == "objects" and arguments[0].startswith(DISCARDED)):
+            self._check_stopped(process)
         if fault is Fault.PAUSE:
             # Longer than a claim stands, or not.
             self.wait(process, random.choice((5.0, 40.0, 90.0)))
@@ -421,6 +436,7 @@ class WorkerSimulation:
         if fault is Fault.CRASH_BEFORE:
             self._kill(process)
         if fault is Fault.ERROR:
+            self.stand_still(process, name)
             return unanswered(store, name, arguments, applied=False)
         self.happen()
         if name == "mark":
@@ -432,7 +448,20 @@ class WorkerSimulation:
             self.wait(process, 0.2 + random.random() * 5)
         if fault is Fault.LOST:
             return unanswered(store, name, arguments, applied=True)
+        self.stand_still(process, name)
         return answer
+
+    def stand_still(self, process: Process, behind: str) -> None:
+        """The process may stand still behind a call, and a person may stop the run meanwhile."""
+        shape, random = self.shape, self._faults
+        if self._is_healing or behind not in shape.stands_behind or random.random() < 0.5:
+            return
+        self._strikes += 1
+        seconds = LONGEST_STAND_STILL ** random.random()
+        if shape.stopped_by:
+            deed, after = random.choice(shape.stopped_by), seconds * random.random()
+            self.scheduler.add(lambda: (self.scheduler.sleep(after), self._change(deed))[1])
+        self.wait(process, seconds)
 
     def _may_strike(self, name: str) -> bool:
         struck = self.shape.struck
@@ -663,12 +692,18 @@ class WorkerSimulation:
         self._allowance = run.allowance
         self._state = run.state
 
+    def _check_stopped(self, process: Process) -> None:
+        """A send, a delivery or a discard is about to begin: the run allows it, or did just now."""
+        if self._stopped is None:
+            return
+        late = self.scheduler.now - self._stopped
+        if late > STOPS_WITHIN:
+            raise Broken(f"{process.name} sends {late:.1f} s after the run was {self._state}")
+
     def _beginning(self, process: Process, sends: Sequence[tuple[str, Stamp]]) -> None:
         """Sends to the consumer are about to begin."""
+        self._check_stopped(process)
         now = self.scheduler.now
-        if self._stopped is not None and now > self._stopped + STOPS_WITHIN:
-            late = now - self._stopped
-            raise Broken(f"{process.name} sends {late:.1f} s after the run was {self._state}")
         for copy, stamp in sends:
             letter = self._by_origin[stamp.origin]
             ticket = self.tickets.stored.get((letter.origin, copy))
@@ -919,6 +954,7 @@ class ProcessParts:
 
     def wait(self, seconds: float) -> None:
         self._world.wait(self._process, seconds)
+        self._world.stand_still(self._process, "wait")
 
     def _published(self, metric: str, number: int) -> None:
         if not self._process.dead:
@@ -1147,6 +1183,29 @@ def switched_off(seed: int) -> WorkerShape:
         deeds_after=8.0,
         faults=random.choice((0.0, 0.2)),
         fault_kinds=(Fault.SLOW,),
+    )
+
+
+@worker_sort
+def stood_still(seed: int) -> WorkerShape:
+    """Workers that stand still between a grant and its sends, while a person stops the run."""
+    random = Random(seed * 31 + 15)
+    return replace(
+        worker_shape(seed),
+        destination=random.choice((MAIN_QUEUE, MAIN_QUEUE, DELIVER, DISCARD)),
+        kinds=tuple(random.choice(("good", "good", "ruled")) for _ in range(6)),
+        ordered=False,
+        canary=(1,),
+        workers=1,
+        rate=5.0,
+        burst=10,
+        deeds=(),
+        faults=0.2,
+        # What was surely not sent is sent again under the same grant.
+        fault_kinds=(Fault.ERROR,),
+        struck=("send",),
+        stands_behind=(random.choice(GRANT_TO_SEND),),
+        stopped_by=("hold", "hold", "abort", "abort to schedule"),
     )
 
 
