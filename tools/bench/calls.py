@@ -130,7 +130,14 @@ def exchanges(stub: LeanStub, letters: LetterSeries) -> dict[str, Act]:
     }
     pool: Any = urllib3.connection_from_url(stub.endpoint)
     plain_http = HTTPConnection(host)
-    ours = Connections(stub.endpoint, connect_timeout=5, read_timeout=5, idle=1, bundle=where())
+    ours = Connections(
+        stub.endpoint,
+        connect_timeout=5,
+        read_timeout=5,
+        idle=1,
+        bundle=where(),
+        now=get_current_datetime,
+    )
     known = {"host": host, "content-length": str(len(body)), **headers}
     lines = "".join(f"{name}: {value}\r\n" for name, value in known.items())
     request = f"POST / HTTP/1.1\r\n{lines}\r\n".encode() + body

@@ -18,6 +18,7 @@ from deadletter.aws.consumer_clients import consumer_clients as consumer_clients
 from deadletter.aws.consumer_clients import polling as polling
 from deadletter.aws.consumer_clients import ssm as ssm
 from deadletter.aws.lazily import lazily
+from deadletter.aws.whole_requests import with_deadline
 from deadletter.contract import PIPELINE, Transport
 
 if TYPE_CHECKING:
@@ -122,15 +123,15 @@ def clients(
 
 
 def _sqs(config: Config) -> SQSClient:
-    return sdk.client("sqs", config=config)
+    return with_deadline(sdk.client("sqs", config=config))
 
 
 def _dynamodb(config: Config) -> DynamoDBClient:
-    return sdk.client("dynamodb", config=config)
+    return with_deadline(sdk.client("dynamodb", config=config))
 
 
 def _functions(config: Config) -> LambdaClient:
-    return sdk.client("lambda", config=config)
+    return with_deadline(sdk.client("lambda", config=config))
 
 
 def _hot(
@@ -231,7 +232,7 @@ def start_client() -> LambdaClient:
 @cache
 def consumer_call(answer_seconds: int) -> LambdaClient:
     """A client that waits so many seconds for a consumer's answer. No retry: one canary, once."""
-    return sdk.client("lambda", config=CallLimits(3, answer_seconds, tries=1).config())
+    return _functions(CallLimits(3, answer_seconds, tries=1).config())
 
 
 @cache

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from deadletter.aws.whole_requests import with_deadline
+
 if TYPE_CHECKING:
     from botocore.config import Config
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -81,9 +83,9 @@ else:
 def consumer_clients() -> ConsumerClients:
     """The consumer library's clients, with shorter time-outs than `clients`."""
     return ConsumerClients(
-        sqs=_client("sqs", config=BRIEF.config()),
-        sending=_client("sqs", config=SENDING.config()),
-        dynamodb=_client("dynamodb", config=BRIEF.config()),
+        sqs=with_deadline(_client("sqs", config=BRIEF.config())),
+        sending=with_deadline(_client("sqs", config=SENDING.config())),
+        dynamodb=with_deadline(_client("dynamodb", config=BRIEF.config())),
     )
 
 

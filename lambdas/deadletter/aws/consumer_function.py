@@ -6,7 +6,7 @@ import base64
 import json
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.errors import AWS_ERRORS, code, surely_refused
+from deadletter.aws.errors import AWS_ERRORS, code, never_left, surely_refused
 from deadletter.circuit.transitions import CanaryVerdict
 from deadletter.message.letter import compact_json, to_event
 from deadletter.message.queue import ReceivedLetter
@@ -42,7 +42,7 @@ class LambdaConsumer(CanaryConsumer):
             )
             payload = answer["Payload"].read()
         except AWS_ERRORS as error:
-            if surely_refused(error):
+            if surely_refused(error) or never_left(error):
                 raise ConsumerUnavailable(code(error)) from error
             return CanaryResult(CanaryVerdict.NO_ANSWER)
         if answer.get("FunctionError"):

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from botocore.exceptions import BotoCoreError, ClientError
+from collections.abc import Iterator
+from types import TracebackType
+
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    ConnectTimeoutError,
+    CredentialRetrievalError,
+    EndpointConnectionError,
+    NoCredentialsError,
+)
 
 AWS_ERRORS = (ClientError, BotoCoreError)
 """All errors that a boto3 call raises for reasons of the service or the network."""
@@ -64,6 +74,47 @@ def surely_refused(error: ClientError | BotoCoreError) -> bool:
     metadata = error.response.get("ResponseMetadata", {})
     status = int(metadata.get("HTTPStatusCode", 0))
     return 400 <= status < 500 and not metadata.get("RetryAttempts")
+
+
+_BEFORE_A_REQUEST = (
+    ConnectTimeoutError,
+    CredentialRetrievalError,
+    EndpointConnectionError,
+    NoCredentialsError,
+)
+"""Errors that botocore raises while there is no connection yet that a request could leave on."""
+
+
+def never_left(error: ClientError | BotoCoreError) -> bool:
+    """True if no byte of the request left this machine: no connection, or TLS came to nothing.
+
+    It tells of the last try: ask it only where the client makes one. A connection that ends under
+    a request, a kept one too, is another thing: what was written may have arrived.
+    """
+    if isinstance(error, _BEFORE_A_REQUEST):
+        return True
+    # A refusal, a time-out or an end while TLS is agreed on has the name of a later one.
+    return any(_is_of_handshake(each.__traceback__) for each in _origins(error))
+
+
+def _origins(error: BaseException) -> Iterator[BaseException]:
+    """An error and those that it names as its own.
+
+    An error that was only being handled meanwhile is of another call.
+    """
+    yield error
+    named = getattr(error, "kwargs", {}).get("error")
+    for each in (*error.args, error.__cause__, named):
+        if isinstance(each, BaseException) and each is not error:
+            yield from _origins(each)
+
+
+def _is_of_handshake(traceback: TracebackType | None) -> bool:
+    while traceback is not None:
+        if traceback.tb_frame.f_code.co_name == "do_handshake":
+            return True
+        traceback = traceback.tb_next
+    return False
 
 
 _THROTTLES = frozenset(

@@ -7,7 +7,15 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from deadletter.aws.errors import AWS_ERRORS, code, ignore, is_throttle, refusal, surely_refused
+from deadletter.aws.errors import (
+    AWS_ERRORS,
+    code,
+    ignore,
+    is_throttle,
+    never_left,
+    refusal,
+    surely_refused,
+)
 from deadletter.contract import MAIN_DLQ
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.envelope import Envelope, QueueTraits
@@ -42,7 +50,8 @@ class SqsQueue:
     `clock` returns epoch seconds. `home` is the queue's id in the letters that it returns.
     `note_refusal` is told what SQS refused where a method goes on without an error.
     `sending` is the client that sends; it must try each call only once, because a second
-    try after a lost answer makes a copy that is never counted.
+    try after a lost answer makes a copy that is never counted. Without it, no error of a
+    connection shows that nothing was sent: an earlier try may have been.
     """
 
     def __init__(
@@ -57,6 +66,7 @@ class SqsQueue:
     ) -> None:
         self._client = client
         self._sending = sending or client
+        self._sends_once = sending is not None
         self._url = url
         self._clock = clock
         self._home = home
@@ -110,9 +120,11 @@ class SqsQueue:
             answer = self._sending.send_message_batch(QueueUrl=self._url, Entries=entries)
         except AWS_ERRORS as error:
             self._note_refusal(self._refusal(error))
+            why = dict.fromkeys(everything, code(error))
+            if self._sends_once and never_left(error):
+                return SendResult(failed=why)
             if not surely_refused(error):
                 return SendResult(unknown=everything)
-            why = dict.fromkeys(everything, code(error))
             return SendResult(failed=why) if is_throttle(error) else SendResult(refused=why)
         confirmed: dict[str, Confirmation] = {}
         refused: dict[str, str] = {}

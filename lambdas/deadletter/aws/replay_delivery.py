@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.errors import AWS_ERRORS, surely_refused
+from deadletter.aws.errors import AWS_ERRORS, never_left, surely_refused
 from deadletter.contract import RESPONSE
 from deadletter.message.letter import Letter, compact_json, to_event
 from deadletter.processing.lambda_event import REPLAY_RUN
@@ -21,7 +21,8 @@ _HANDLE = "replay"
 """In place of a receipt handle: such a letter lies in no queue."""
 
 THROTTLED_PAUSE = 5.0
-"""Seconds for which a function is left alone that Lambda does not invoke now."""
+"""Seconds for which a function is left alone that Lambda does not invoke now, or that no request
+reaches."""
 
 
 class LambdaDelivery:
@@ -52,7 +53,7 @@ class LambdaDelivery:
             )
             payload = answer["Payload"].read()
         except AWS_ERRORS as error:
-            if surely_refused(error):
+            if surely_refused(error) or never_left(error):
                 return DirectAnswer(dict.fromkeys(copies, DirectFate.UNTRIED), THROTTLED_PAUSE)
             return DirectAnswer()
         if answer.get("FunctionError"):

@@ -52,8 +52,9 @@ class SendResult:
     """The result of sending a batch of envelopes, by the id of the copy.
 
     `confirmed` holds the confirmations. `failed` and `refused` hold the reason for each copy
-    that SQS confirms not to have taken: one that failed may be accepted at another try, one
-    that is refused will not. `unknown` are the copies that may or may not have arrived.
+    that surely was not taken, because SQS says so or because no request left: one that failed
+    may be accepted at another try, one that is refused will not. `unknown` are the copies that
+    may or may not have arrived.
     """
 
     confirmed: Mapping[str, Confirmation] = field(default_factory=dict)

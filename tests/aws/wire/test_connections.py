@@ -87,6 +87,7 @@ def connections(server: Server, scheme: str = "http", **options: Any) -> Connect
         "read_timeout": 2,
         "idle": 4,
         "bundle": where(),
+        "now": lambda: datetime.now(UTC),
         **options,
     }
     server.clients.append(Connections(f"{scheme}://{server.address}", **arguments))
@@ -195,7 +196,7 @@ def test_a_request_that_is_broken_off_ends_its_connection(
         def is_quiet(self) -> bool:
             return True
 
-        def ask(self, request: bytes) -> None:
+        def ask(self, request: bytes, deadline: object) -> None:
             raise KeyboardInterrupt
 
         def close(self) -> None:

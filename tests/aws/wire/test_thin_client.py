@@ -622,7 +622,9 @@ def test_a_closed_client_closes_its_connections_and_stays_of_use() -> None:
         def close(self) -> None:
             closed.append(True)
 
-    connections = Closing("http://x", connect_timeout=1, read_timeout=1, idle=1, bundle="")
+    connections = Closing(
+        "http://x", connect_timeout=1, read_timeout=1, idle=1, bundle="", now=lambda: NOW
+    )
     aws.thin._connections["http://x"] = connections
     aws.thin.close()
     assert closed

@@ -7,9 +7,10 @@ import select
 import socket
 import ssl
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
 from functools import cache
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from http.client import HTTPException
 from typing import IO, Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -47,19 +48,48 @@ def trusting(bundle: str) -> ssl.SSLContext:
     return context
 
 
+class _Deadline:
+    """The end of one part of a request, however many calls of the socket it takes."""
+
+    def __init__(self, now: Callable[[], datetime], seconds: float) -> None:
+        self._now = now
+        self._most = seconds
+        self._end = now() + timedelta(seconds=seconds)
+
+    def left(self) -> float:
+        """Seconds until then, more than 0. Raises TimeoutError if there are none."""
+        left = (self._end - self._now()).total_seconds()
+        if left <= 0:
+            raise TimeoutError("the time of the request is up")
+        # The clock may have been set back.
+        return min(left, self._most)
+
+
 class Connections:
     """Open connections to the host of `url`, for several threads; raises botocore's errors.
 
-    Time-outs are in seconds. At most `idle` connections are kept; `bundle` is the file of the
-    certificates to trust.
+    Time-outs are in seconds: to have a connection, and from then to the end of the answer, also if
+    its bytes come one at a time; `now` gives the time. At most `idle` connections are kept;
+    `bundle` is the file of the certificates to trust.
+
+    ConnectTimeoutError and EndpointConnectionError say that no request has left, and so does an
+    SSLError of the handshake (`deadletter.aws.errors.never_left`).
     """
 
     def __init__(
-        self, url: str, *, connect_timeout: float, read_timeout: float, idle: int, bundle: str
+        self,
+        url: str,
+        *,
+        connect_timeout: float,
+        read_timeout: float,
+        idle: int,
+        bundle: str,
+        now: Callable[[], datetime],
     ) -> None:
         self._url = url
         self._connect_timeout = connect_timeout
         self._read_timeout = read_timeout
+        self._now = now
         self._most_idle = idle
         self._bundle = bundle
         # Last in, first out, so that few stay in use; append and pop are atomic.
@@ -71,7 +101,7 @@ class Connections:
         """The answer to a whole request, head and body."""
         connection = self._connection()
         try:
-            received, stays = connection.ask(request)
+            received, stays = connection.ask(request, _Deadline(self._now, self._read_timeout))
         except TimeoutError as error:
             connection.close()
             raise ReadTimeoutError(endpoint_url=self._url, error=error) from error
@@ -106,16 +136,8 @@ class Connections:
             connection.close()
 
     def _open(self) -> _Connection:
-        parts = urlsplit(self._url)
-        host, timeout = parts.hostname or "", self._connect_timeout
-        connection = (
-            HTTPSConnection(host, parts.port, timeout=timeout, context=trusting(self._bundle))
-            if parts.scheme == "https"
-            else HTTPConnection(host, parts.port, timeout=timeout)
-        )
         try:
-            connection.connect()
-            return _Connection(connection, self._read_timeout)
+            return _Connection(self._dialled(_Deadline(self._now, self._connect_timeout)))
         except TimeoutError as error:
             raise ConnectTimeoutError(endpoint_url=self._url, error=error) from error
         except ssl.SSLError as error:
@@ -123,44 +145,92 @@ class Connections:
         except OSError as error:
             raise EndpointConnectionError(endpoint_url=self._url, error=error) from error
 
+    def _dialled(self, deadline: _Deadline) -> socket.socket:
+        """A connection, with TLS if the URL says so. Raises OSError."""
+        parts = urlsplit(self._url)
+        host, is_tls = parts.hostname or "", parts.scheme == "https"
+        connection = _connected(host, parts.port or (443 if is_tls else 80), deadline)
+        try:
+            # What took too long to find, or to reach, is not written to any more.
+            connection.settimeout(deadline.left())
+            if is_tls:
+                return trusting(self._bundle).wrap_socket(connection, server_hostname=host)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+def _connected(host: str, port: int, deadline: _Deadline) -> socket.socket:
+    """A connection to the first address of a host that takes one. Raises OSError."""
+    addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    refusal = OSError("the host has no address")
+    for at, (family, kind, protocol, _, address) in enumerate(addresses, start=1):
+        connection = socket.socket(family, kind, protocol)
+        try:
+            left = deadline.left()
+            # One that is silent leaves time for the others.
+            connection.settimeout(left if at == len(addresses) else left / 2)
+            connection.connect(address)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        except OSError as error:
+            connection.close()
+            refusal = error
+        else:
+            return connection
+    raise refusal
+
 
 class _Connection:
     """One connection, of one thread at a time.
 
-    http.client connects and ends it. The answer is read here: http.client reads headers as those
-    of a mail, which takes longer than all the rest of a request.
+    The answer is read here: http.client reads headers as those of a mail, which takes longer than
+    all the rest of a request.
     """
 
-    def __init__(self, connection: HTTPConnection, read_timeout: float) -> None:
-        self._connection = connection
-        self._socket: socket.socket = connection.sock
-        self._socket.settimeout(read_timeout)
+    def __init__(self, connection: socket.socket) -> None:
+        self._socket = connection
         self._poll = select.poll()
-        self._poll.register(self._socket, select.POLLIN)
+        self._poll.register(connection, select.POLLIN)
 
     def is_quiet(self) -> bool:
         """True if nothing has come since the last answer: an end of the connection would have."""
         return not self._poll.poll(0)
 
-    def ask(self, request: bytes) -> tuple[Received, bool]:
+    def ask(self, request: bytes, deadline: _Deadline) -> tuple[Received, bool]:
         """The answer, and whether the connection stays open."""
+        self._socket.settimeout(deadline.left())
         self._socket.sendall(request)
         # What one answer has too much must not begin the next one.
+        self._socket.settimeout(deadline.left())
         first = self._socket.recv(_MOST_AT_ONCE)
-        ordinary = _ordinary_answer(first, self._socket)
+        rest = _Incoming(self._socket, deadline)
+        ordinary = _ordinary_answer(first, rest)
         if ordinary is not None:
             return ordinary
-        with io.BufferedReader(_Begun(first, self._socket)) as reader:
+        with io.BufferedReader(_Begun(first, rest)) as reader:
             return _answer(reader)
 
     def close(self) -> None:
-        self._connection.close()
+        self._socket.close()
+
+
+class _Incoming:
+    """What a socket brings until a deadline; each call waits for what is left of it."""
+
+    def __init__(self, connection: socket.socket, deadline: _Deadline) -> None:
+        self._socket = connection
+        self._deadline = deadline
+
+    def recv_into(self, buffer: Any) -> int:
+        self._socket.settimeout(self._deadline.left())
+        return self._socket.recv_into(buffer)
 
 
 class _Begun(io.RawIOBase):
     """What a socket brings, after what it has brought already."""
 
-    def __init__(self, first: bytes, rest: socket.socket) -> None:
+    def __init__(self, first: bytes, rest: _Incoming) -> None:
         self._first = first
         self._rest = rest
 
@@ -176,7 +246,7 @@ class _Begun(io.RawIOBase):
         return size
 
 
-def _ordinary_answer(first: bytes, rest: socket.socket) -> tuple[Received, bool] | None:
+def _ordinary_answer(first: bytes, rest: _Incoming) -> tuple[Received, bool] | None:
     """An answer as AWS gives nearly all, which begins with `first`; None for any other.
 
     Its head has come whole, and says how long the body is. Nothing is taken from `rest` for
@@ -203,11 +273,11 @@ def _ordinary_answer(first: bytes, rest: socket.socket) -> tuple[Received, bool]
     return Received(200, headers, body), headers.get("connection", "").lower() != "close"
 
 
-def _from(connection: socket.socket, size: int) -> bytes:
+def _from(incoming: _Incoming, size: int) -> bytes:
     data = bytearray(size)
     view = memoryview(data)
     while view:
-        received = connection.recv_into(view)
+        received = incoming.recv_into(view)
         if not received:
             raise HTTPException("the answer is cut off")
         view = view[received:]

@@ -51,6 +51,7 @@ class QuickClient:
             read_timeout=limits.read_timeout,
             idle=limits.connections,
             bundle=whereabouts.bundle or trusted_certificates(),
+            now=whereabouts.now,
         )
         for name, call in HOT_CALLS[service].items():
             setattr(self, name, partial(self._call, name, call))

@@ -186,6 +186,7 @@ class ThinClient:
                 read_timeout=config.read_timeout,
                 idle=config.max_pool_connections,
                 bundle=self._bundle,
+                now=self._now,
             )
             connections = self._connections.setdefault(origin, made)
         return connections
