@@ -9,7 +9,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
-from botocore.exceptions import ReadTimeoutError
+from botocore.exceptions import (
+    ConnectTimeoutError,
+    EndpointConnectionError,
+    ReadTimeoutError,
+)
 
 from deadletter.aws.wiring.redrive import redriver_for
 from deadletter.redrive.mover import MOST_SENDS
@@ -417,6 +421,68 @@ def test_a_lost_answer_is_tried_once_and_its_letters_keep_their_locks() -> None:
     scene.drain()
     assert scene.extra_copies() == 3
     assert scene.published["PossibleDuplicate"] == 3
+
+
+NEVER_LEFT = {
+    "no connection": EndpointConnectionError(endpoint_url="sqs"),
+    "a connect time-out": ConnectTimeoutError(endpoint_url="sqs"),
+    "throttled": client_error("SendMessageBatch", "RequestThrottled", "slow down", status=400),
+}
+REFUSED = {
+    "403": client_error("SendMessageBatch", "AccessDenied", "no", status=403),
+}
+
+
+@pytest.mark.parametrize("why", NEVER_LEFT)
+@pytest.mark.parametrize("fifo", [False, True])
+def test_what_never_left_or_was_throttled_is_sent_again_in_the_same_run(
+    why: str, fifo: bool
+) -> None:
+    scene = Scene()
+    if fifo:
+        scene = Scene(Stage(replace(scene.stage.pipeline, fifo=True)))
+        for number in range(9):
+            body = f'{{"tenantId": "a", "n": {number}}}'
+            options = {"MessageGroupId": f"g{number % 2}", "MessageDeduplicationId": str(number)}
+            scene.stage.put(body, **options)
+        scene.stage.fail()
+    else:
+        scene.fill(plain=20)
+
+    def refuse(calls: Calls, name: str, _options: Mapping[str, Any]) -> None:
+        if name == SEND and calls.names.count(SEND) <= 2:
+            raise NEVER_LEFT[why]
+
+    began = scene.stage.clock()
+    report = scene.run(Calls(refuse))
+    assert report.counts["Redriven"] == (9 if fifo else 20)
+    assert "PossibleDuplicate" not in report.counts
+    # The pauses before the second and the third send.
+    assert scene.stage.clock() - began < 5
+    assert scene.stage.journal() == []
+    assert scene.stage.bodies(scene.stage.dlq) == []
+    assert scene.extra_copies() == 0
+
+
+@pytest.mark.parametrize("why", [*NEVER_LEFT, *REFUSED])
+def test_what_never_leaves_is_neither_counted_nor_locked(why: str) -> None:
+    scene = Scene()
+    scene.fill(plain=20)
+
+    def refuse(_calls: Calls, name: str, _options: Mapping[str, Any]) -> None:
+        if name == SEND:
+            raise {**NEVER_LEFT, **REFUSED}[why]
+
+    report = scene.run(Calls(refuse))
+    assert "Redriven" not in report.counts
+    assert (report.ended_well, report.trouble.endswith("on orders")) == (False, True)
+    assert scene.stage.journal() == []
+    seen = [letter for _ in range(2) for letter in scene.stage.take(scene.stage.dlq)]
+    assert len(seen) == 20
+    scene.stage.clock.advance(200)
+    assert scene.run().counts["Redriven"] == 20
+    assert scene.published["PossibleDuplicate"] == 0
+    assert scene.extra_copies() == 0
 
 
 def test_a_possible_duplicate_is_published_before_the_second_send() -> None:
