@@ -21,7 +21,7 @@ from deadletter.redrive.receiving import ChunkReceiver
 from deadletter.redrive.sending import UnfilledBatches
 from deadletter.settings.backoff import Backoff
 from deadletter.settings.pipeline import DrainPolicy, Pipeline
-from tests.simulation.scheduler import Fault, Plan, Process
+from tests.simulation.scheduler import EVERYWHERE, Fault, Plan, Process
 from tests.simulation.shards_simulator import ShardsSimulation, Starts, quiet
 from tests.simulation.simulator import NO_WAIT, SEND_TO_DELETE, Shape, strikes
 from tests.simulation.witness import uid_of
@@ -170,7 +170,7 @@ def struck_once(random: Random) -> Plan:
 
 def struck_while_sending(random: Random) -> Plan:
     """Faults at the calls from a send to the delete."""
-    kinds = random.choice((tuple(Fault), CUTS, (Fault.PARTLY,), (Fault.LOST, Fault.HANG)))
+    kinds = random.choice((EVERYWHERE, CUTS, (Fault.PARTLY,), (Fault.LOST, Fault.HANG)))
     rate = random.choice((0.03, 0.1))
 
     def plan(process: Process, name: str, _number: int) -> Fault | None:

@@ -9,7 +9,9 @@ from types import MappingProxyType
 from typing import Any
 from unittest.mock import patch
 
-from deadletter.aws import table
+from botocore.exceptions import BotoCoreError
+
+from deadletter.aws import queue, table
 from deadletter.aws.claims import DynamoDBClaims
 from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.queue import SqsQueue
@@ -57,6 +59,18 @@ def _() -> Iterator[None]:
         return move
 
     with replaced(Mover, "move_from_queue", make):
+        yield
+
+
+@bug("what never left counts as a lost answer")
+def _() -> Iterator[None]:
+    with patch.object(queue, "never_left", lambda error: False):
+        yield
+
+
+@bug("a lost answer counts as never left")
+def _() -> Iterator[None]:
+    with patch.object(queue, "never_left", lambda error: isinstance(error, BotoCoreError)):
         yield
 
 

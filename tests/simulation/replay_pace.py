@@ -24,7 +24,7 @@ from deadletter.replay.run import (
 from deadletter.testing.clock import START
 from deadletter.testing.fakes import MemoryDynamoDB
 from tests.simulation.replay_witness import STOPS_WITHIN, USED_WITHIN, check_window
-from tests.simulation.scheduler import Client, Crash, Fault, Plan, Process, Scheduler
+from tests.simulation.scheduler import EVERYWHERE, Client, Crash, Fault, Plan, Process, Scheduler
 from tests.simulation.stage import ids_from
 from tests.simulation.witness import Broken
 from tests.tables import LETTERS, create_letters_table
@@ -69,7 +69,7 @@ def pace_faults(seed: int) -> Plan:
     random = Random(seed * 90_001 + 5)
     rate = random.choice((0.05, 0.2, 0.5))
     # Slow answers alone: what was granted long before it is known to the worker.
-    kinds = random.choice((tuple(Fault), (Fault.SLOW,)))
+    kinds = random.choice((EVERYWHERE, (Fault.SLOW,)))
 
     def plan(process: Process, _name: str, _number: int) -> Fault | None:
         return random.choice(kinds) if random.random() < rate else None

@@ -56,7 +56,7 @@ from deadletter.routing.selection import Selection
 from deadletter.settings.pipeline import Pipeline
 from deadletter.testing.clock import START
 from tests.simulation.replay_witness import ReplayWitness
-from tests.simulation.scheduler import Client, Crash, Fault, Plan, Process
+from tests.simulation.scheduler import EVERYWHERE, Client, Crash, Fault, Plan, Process
 from tests.simulation.simulator import (
     ATTEMPTS,
     NO_WAIT,
@@ -174,7 +174,7 @@ def replay_plan_of_faults(seed: int) -> Plan:
     """Faults at a rate that the seed chooses, on the calls of the run, or of all."""
     random = Random(seed * 104_711 + 7)
     rate = random.choice((0.0, 0.02, 0.05, 0.1))
-    kinds = (random.choice(tuple(Fault)),) if random.random() < 0.5 else tuple(Fault)
+    kinds = (random.choice(EVERYWHERE),) if random.random() < 0.5 else EVERYWHERE
     struck = random.choice(("replay", "replay", ("replay", "redriver", "consumer")))
 
     def plan(process: Process, _name: str, _number: int) -> Fault | None:
@@ -803,7 +803,7 @@ def striking(random: Random, rate: float) -> Plan:
 
     def plan(process: Process, _name: str, _number: int) -> Fault | None:
         struck = process.name.startswith("replay") and random.random() < rate
-        return random.choice(tuple(Fault)) if struck else None
+        return random.choice(EVERYWHERE) if struck else None
 
     return plan
 
@@ -952,7 +952,7 @@ def returned(seed: int) -> ReplaySimulation:
 
     def plan(process: Process, _name: str, _number: int) -> Fault | None:
         struck = process.name.startswith("redriver") and random.random() < 0.05
-        return random.choice(tuple(Fault)) if struck else None
+        return random.choice(EVERYWHERE) if struck else None
 
     return ReplaySimulation(seed, shape, plan)
 

@@ -10,7 +10,11 @@ from functools import partial
 from random import Random
 from typing import Any, TypeVar
 
-from botocore.exceptions import ConnectTimeoutError, ReadTimeoutError
+from botocore.exceptions import (
+    ConnectTimeoutError,
+    EndpointConnectionError,
+    ReadTimeoutError,
+)
 from greenlet import getcurrent, greenlet
 
 from deadletter.redrive.turns import Turns
@@ -33,6 +37,11 @@ class Fault(StrEnum):
     PARTLY = "done in part"
     HANG = "hangs, applied or not"
     SLOW = "slow, and answers well"
+    NO_CONNECTION = "no connection"
+
+
+EVERYWHERE = tuple(fault for fault in Fault if fault is not Fault.NO_CONNECTION)
+"""What strikes any call. Sends without a connection have a sort of schedules for themselves."""
 
 
 class Strike(StrEnum):
@@ -41,6 +50,7 @@ class Strike(StrEnum):
     KILLED = "killed"
     NO_ANSWER = "no answer"
     REFUSED = "refused"
+    NOT_TAKEN = "surely not taken"
     PARTLY = "done in part"
 
 
@@ -305,8 +315,14 @@ class Scheduler:
                 call.strike(Strike.REFUSED)
                 raise client_error(name, "InternalError", "not applied", status=500)
             case Fault.THROTTLED:
-                call.strike(Strike.REFUSED)
+                call.strike(Strike.NOT_TAKEN)
                 raise client_error(name, "ThrottlingException", "slow down", status=400)
+            case Fault.NO_CONNECTION:
+                call.strike(Strike.NOT_TAKEN)
+                if self.random.random() < 0.5:
+                    raise EndpointConnectionError(endpoint_url=call.service)
+                self._pass(process, patience.connect)
+                raise ConnectTimeoutError(endpoint_url=call.service)
             case Fault.PARTLY:
                 return self._partly(call)
             case Fault.LOST:
@@ -324,7 +340,7 @@ class Scheduler:
 
     def _in_time(self, call: SimulatedCall, fault: Fault | None, patience: Patience) -> Any:
         """The tries of a call, each of which is answered, slowly or not, or hangs."""
-        process, random = call.process, self.random
+        process, random, connects = call.process, self.random, True
         hanging = random.randint(1, patience.tries) if fault is Fault.HANG else 0
         if fault is Fault.PAUSE:
             shortest, longest = random.choice(PAUSES)
@@ -347,21 +363,27 @@ class Scheduler:
                     self._pass(process, seconds - way)
                 return answer
             call.strike(Strike.NO_ANSWER)
-            self._hang(call, patience)
-        if random.random() < 0.5:
+            connects = self._hang(call, patience)
+        # While TLS is agreed on, a time-out may have either name.
+        if random.random() < 0.5 or connects:
             raise ReadTimeoutError(endpoint_url=call.service)
         raise ConnectTimeoutError(endpoint_url=call.service)
 
-    def _hang(self, call: SimulatedCall, patience: Patience) -> None:
-        """A try without an answer: it takes effect, late, or not at all."""
+    def _hang(self, call: SimulatedCall, patience: Patience) -> bool:
+        """A try without an answer: it takes effect, late, or not at all.
+
+        Returns whether there was a connection; without one it has no effect.
+        """
         call.process.faults += 1
         arrives = self.random.random()
+        connects = arrives < 0.75
         if arrives < 0.5:
             self._pass(call.process, patience.read * 2 * arrives, call)
             call.take_effect()
             self._pass(call.process, patience.read * (1 - 2 * arrives))
         else:
-            self._pass(call.process, patience.read if arrives < 0.75 else patience.connect)
+            self._pass(call.process, patience.read if connects else patience.connect)
+        return connects
 
     def _pass(
         self, process: Process, seconds: float, under_way: SimulatedCall | None = None

@@ -23,7 +23,7 @@ from deadletter.redrive.shards import RunNotStarted
 from deadletter.redrive.token_bucket import RateLimiter
 from deadletter.settings.backoff import Backoff
 from deadletter.settings.pipeline import DrainPolicy, Pipeline
-from tests.simulation.scheduler import Crash, Fault, Plan, Process
+from tests.simulation.scheduler import EVERYWHERE, Crash, Fault, Plan, Process
 from tests.simulation.simulator import LIFE, NO_WAIT, SEND_TO_DELETE, Shape, Simulation, strikes
 from tests.simulation.witness import Broken
 from tests.tables import LETTERS
@@ -236,7 +236,7 @@ def crossed(seed: int) -> ShardsSimulation:
     """
     random = Random(seed * 59 + 29)
     rate = random.choice((0.05, 0.2))
-    kinds = random.choice((tuple(Fault), (Fault.CRASH_AFTER,), (Fault.CRASH_BEFORE,)))
+    kinds = random.choice((EVERYWHERE, (Fault.CRASH_AFTER,), (Fault.CRASH_BEFORE,)))
 
     def plan(process: Process, name: str, _number: int) -> Fault | None:
         struck = name in SEND_TO_DELETE and process.name.startswith("redriver")

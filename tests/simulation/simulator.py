@@ -45,6 +45,7 @@ from deadletter.settings.backoff import Backoff
 from deadletter.settings.pipeline import Pipeline, RetryPolicy
 from deadletter.testing.clock import START
 from tests.simulation.scheduler import (
+    EVERYWHERE,
     ONCE,
     Client,
     Crash,
@@ -228,7 +229,7 @@ def random_plan(seed: int) -> Plan:
     random = Random(seed * 104_729 + 3)
     rate = random.choice((0.0, 0.02, 0.05, 0.15))
     # One kind alone, again and again, finds what a mixture rarely hits twice.
-    kinds = (random.choice(tuple(Fault)),) if random.random() < 0.5 else tuple(Fault)
+    kinds = (random.choice(EVERYWHERE),) if random.random() < 0.5 else EVERYWHERE
     struck = random.choice(("redriver", "consumer", ("redriver", "consumer")))
     # Between a send and its mark a fault has consequences that it has nowhere else.
     calls = random.choice((None, None, None, SEND_TO_DELETE, SEND_TO_DELETE[:1]))
@@ -854,7 +855,7 @@ def strikes(random: Random, rate: float) -> Plan:
 
     def plan(process: Process, _name: str, _number: int) -> Fault | None:
         struck = process.name.startswith("redriver") and random.random() < rate
-        return random.choice(tuple(Fault)) if struck else None
+        return random.choice(EVERYWHERE) if struck else None
 
     return plan
 
@@ -913,7 +914,7 @@ CROWD = ("twin", "echo", "echo", "rival", "flaky", "refused")
 def crowded(seed: int) -> Simulation:
     """Two consumers that are often struck, and much that is sent twice; raises Broken."""
     random = Random(seed * 31 + 7)
-    kinds = tuple(Fault) if random.random() < 0.5 else (Fault.PAUSE, Fault.PAUSE, Fault.ERROR)
+    kinds = EVERYWHERE if random.random() < 0.5 else (Fault.PAUSE, Fault.PAUSE, Fault.ERROR)
 
     def plan(process: Process, _name: str, _number: int) -> Fault | None:
         struck = process.name.startswith("consumer") and random.random() < 0.1
@@ -940,7 +941,7 @@ def interrupted(seed: int) -> Simulation:
     """
     random = Random(seed * 43 + 13)
     rate = random.choice((0.1, 0.3))
-    kinds = random.choice(((Fault.PARTLY,), *[tuple(Fault)] * 2, *[(kind,) for kind in LOSING]))
+    kinds = random.choice(((Fault.PARTLY,), *[EVERYWHERE] * 2, *[(kind,) for kind in LOSING]))
     calls = SEND_TO_DELETE[:1] if kinds == (Fault.PARTLY,) else SEND_TO_DELETE
 
     def plan(process: Process, name: str, _number: int) -> Fault | None:
@@ -966,6 +967,43 @@ def interrupted(seed: int) -> Simulation:
     return simulation
 
 
+def unreachable(seed: int) -> Simulation:
+    """Redrivers whose sends never leave, are throttled or fail in part; raises Broken.
+
+    It surely was not sent: no possible duplicate may be counted.
+    """
+    random = Random(seed * 47 + 17)
+    rate = random.choice((0.2, 0.6, 0.9))
+    kinds = random.choice(((Fault.NO_CONNECTION,), KNOWN))
+    # Beside deaths and lost answers the others are no excuse.
+    others = random.choice(((), (Fault.CRASH_BEFORE, Fault.CRASH_AFTER, Fault.LOST)))
+
+    def plan(process: Process, name: str, _number: int) -> Fault | None:
+        if name not in SEND_TO_DELETE or not process.name.startswith("redriver"):
+            return None
+        if others and random.random() < 0.05:
+            return random.choice(others)
+        is_struck = name == SEND_TO_DELETE[0] and random.random() < rate
+        return random.choice(kinds) if is_struck else None
+
+    shape = Shape(
+        fifo=random.random() < 0.3,
+        kinds=tuple(random.choice(INTERRUPTED) for _ in range(5)),
+        backoff=random.choice((NO_WAIT, _MIXED)),
+        redrivers=2,
+        always_leased=True,
+        minutes=4,
+        apart=random.choice((0.2, 7.0)),
+        workers=random.choice((1, 2)),
+    )
+    simulation = Simulation(seed, shape, plan)
+    simulation.run()
+    return simulation
+
+
+KNOWN = (Fault.NO_CONNECTION, Fault.THROTTLED, Fault.PARTLY)
+"""Faults after which a redriver knows what was sent."""
+
 INTERRUPTED = ("good", "good", "good", "flaky", "large", "ten", "tenantb")
 LOSING = (Fault.HANG, Fault.LOST)
 
@@ -977,12 +1015,13 @@ def schedules(most: int) -> Iterator[Callable[[], object]]:
         (
             partial(place, WORKLOADS["two redrivers, and some letters wait"], {at: fault})
             for at in itertools.count()
-            for fault in Fault
+            for fault in EVERYWHERE
         ),
         (partial(drowsy, seed) for seed in itertools.count()),
         (partial(crowded, seed) for seed in itertools.count()),
         (partial(grouped, seed) for seed in itertools.count()),
         (partial(rescued, seed) for seed in itertools.count()),
         (partial(interrupted, seed) for seed in itertools.count()),
+        (partial(unreachable, seed) for seed in itertools.count()),
     )
     return itertools.islice(itertools.chain.from_iterable(zip(*sorts, strict=False)), most)

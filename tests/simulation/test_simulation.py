@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.simulation.planted import BUGS
-from tests.simulation.scheduler import Fault
+from tests.simulation.scheduler import EVERYWHERE, Fault
 from tests.simulation.simulator import (
     CONSUMED,
     WORKLOADS,
@@ -26,6 +26,7 @@ from tests.simulation.simulator import (
     schedules,
     shape_of,
     simulate,
+    unreachable,
 )
 from tests.simulation.witness import BY_SQS, EXTRA, PUBLISHED, Broken
 
@@ -40,7 +41,7 @@ EVERY = 1 if SCHEDULES >= 10_000 else 3
 
 def faults_at(call: int) -> Sequence[Fault]:
     """The kinds of faults that strike this call."""
-    return tuple(Fault)[call % EVERY :: EVERY]
+    return EVERYWHERE[call % EVERY :: EVERY]
 
 
 def test_no_promise_is_broken_in_the_first_schedules() -> None:
@@ -81,6 +82,27 @@ def test_no_promise_is_broken_by_redrivers_struck_between_send_and_delete() -> N
             pytest.fail(f"seed {seed}: {broken}")
     # The proof is not of easy weather: letters were delivered twice, each was published before.
     assert counts[PUBLISHED] >= counts[EXTRA] > OF_A_SORT / 5
+
+
+def test_no_possible_duplicate_is_counted_of_what_never_left() -> None:
+    for seed in range(10):
+        unreachable(seed)
+
+
+@pytest.mark.long
+def test_no_promise_is_broken_by_redrivers_whose_sends_never_leave() -> None:
+    counts: Counter[str] = Counter()
+    for seed in range(OF_A_SORT):
+        try:
+            simulation = unreachable(seed)
+        except Broken as broken:
+            pytest.fail(f"seed {seed}: {broken}")
+        counts.update(simulation.witness.counts)
+        struck = [line[3] for line in simulation.scheduler.log if line[3]]
+        counts["never left"] += struck.count(Fault.NO_CONNECTION)
+    # The proof is not of easy weather, and most is counted for a reason.
+    assert counts["never left"] > OF_A_SORT
+    assert counts[PUBLISHED] >= counts[EXTRA] > 0
 
 
 @pytest.mark.long
@@ -194,6 +216,8 @@ HIT_BY: dict[str, tuple[Any, ...]] = {
     "letters of which SQS says that they failed count as possible duplicates": (interrupted, 33),
     "only the first page of an answer is read": (simulate, 138),
     "the letter is marked as sent before it is sent": (rescued, 6),
+    "what never left counts as a lost answer": (unreachable, 0),
+    "a lost answer counts as never left": (interrupted, 6),
     "the waiting room says that it has what it could not store": (rescued, 26),
     "what could not be marked is not deleted": (simulate, 5),
     "who takes a shard over forgets what was sent from it": (interrupted, 49),

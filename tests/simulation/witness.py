@@ -493,8 +493,10 @@ class Witness:
         """What a fault explains: the copies whose send, mark or delete it struck."""
         if process.name.startswith("consumer"):
             return
-        # An entry that SQS confirms as failed was not sent: nobody need be told of it.
-        self._is_troubled |= strike is not Strike.PARTLY or name != "send_message_batch"
+        # An entry that SQS confirms as failed, or that never left, was not sent: nobody need be
+        # told of it.
+        is_known = strike in (Strike.PARTLY, Strike.NOT_TAKEN)
+        self._is_troubled |= not is_known or name != "send_message_batch"
         if strike is Strike.KILLED:
             for chunk in process.open.values():
                 chunk.was_killed = chunk.is_sending
