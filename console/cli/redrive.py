@@ -84,7 +84,10 @@ def _question(queue: RedriveTarget, visible: int) -> str:
 
 
 _IN_THE_HEADING = {"pipeline", "source", "dry_run", "stopped", "ended_well", "trouble", "letters"}
-_FIRST = ("decisions", "received", "moved", "failed", "left", "possible_duplicates")
+_FIRST = (
+    *("decisions", "received", "moved", "failed", "left"),
+    *("possible_duplicates", "possible_duplicates_of_killed_runs"),
+)
 
 
 def show(run: RedriveRun) -> Iterator[Block]:

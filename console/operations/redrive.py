@@ -36,8 +36,10 @@ class RedriveRun(Answer):
         "what the run reported: `stopped` (why it ended), `ended_well` (whether it could do "
         "its work), `trouble` (what AWS refused or did not answer), `received`, `decisions` "
         "(number of letters by decision and reason), `moved`, `failed`, `left`, "
-        "`possible_duplicates`, and whatever else it counted; for a dry run `letters`, each with "
-        "`message_id`, `action`, `because`, and its `delay`, `lane` and `due`, `queue` or `reason`",
+        "`possible_duplicates`, `possible_duplicates_of_killed_runs` (those among them whose run "
+        "was killed; the others had no answer), and whatever else it counted; for a dry run "
+        "`letters`, each with `message_id`, `action`, `because`, and its `delay`, `lane` and "
+        "`due`, `queue` or `reason`",
     ]
 
     @property

@@ -208,6 +208,17 @@ class TestJournal:
         journal.mark(marked)
         assert journal.read() == [marked]
 
+    def test_lost_answers_are_read_as_they_were_written(self, letters: Aws) -> None:
+        journal = DynamoDBJournal(letters.dynamodb, LETTERS, "orders", 100)
+        unanswered = intent().marked(["a"]).without_answers()
+        assert unanswered.unanswered
+        journal.write(unanswered, None)
+        assert journal.read() == [unanswered]
+        # The answer has come late.
+        journal.mark(unanswered.marked(["b"]))
+        [read] = journal.read()
+        assert read.is_sent(1)
+
     def test_an_intent_of_an_earlier_version_is_read(self, letters: Aws) -> None:
         """It names no queue, and has no new ids."""
         journal = DynamoDBJournal(letters.dynamodb, LETTERS, "orders", 100)

@@ -77,14 +77,15 @@ def _intents(draw: st.DrawFn) -> list[Intent]:
         marked = [at for at in range(len(planned)) if sent >> at & 1]
         new_ids = {at: f"{NEW_ID[:-4]}{number:02d}{at:02d}" for at in marked if draw(st.booleans())}
         expires = draw(st.floats(0, 100))
-        intents.append(Intent(f"slot{number}", "run", 1, expires, planned, sent, new_ids))
+        made = Intent(f"slot{number}", "run", 1, expires, planned, sent, new_ids)
+        intents.append(made.without_answers() if draw(st.booleans()) else made)
     return intents
 
 
-def _said(intents: Sequence[Intent]) -> list[tuple[Plan, bool, str | None]]:
+def _said(intents: Sequence[Intent]) -> list[tuple[Plan, bool, bool, str | None]]:
     """What intents say of each of their letters."""
     return [
-        (plan, each.is_sent(at), each.new_ids.get(at))
+        (plan, each.is_sent(at), bool(each.unanswered >> at & 1), each.new_ids.get(at))
         for each in intents
         for at, plan in enumerate(each.plans)
     ]
@@ -240,6 +241,17 @@ def test_each_letter_of_an_intent_is_known_by_its_own_target_and_mark() -> None:
     assert intents.plan_of("7") == Plan(key_of("7"), ROOM, 7)
 
 
+def test_a_lost_answer_is_told_from_a_killed_run() -> None:
+    """Whatever a process has left in its slot, it had no time to explain."""
+    left = intent("a", "b", slot="killed").marked(["a"])
+    kept = intent("c", "d", slot="kept").marked(["c"]).without_answers()
+    standing = merged([left, kept, intent("e", slot="other")], {key_of("e")})
+    for intents in ([left, kept], [standing], [standing.only({key_of("b"), key_of("d")}, "part")]):
+        known = OpenIntents(intents, NOW + GRACE)
+        assert [known.may_be_sent(copy) for copy in "bd"] == [True, True]
+        assert [known.had_no_answer(copy) for copy in "abcde"] == [False] * 3 + [True, False]
+
+
 def test_a_mark_in_any_intent_is_a_mark() -> None:
     intents = [intent("a").marked(["a"]), intent("a", owner="other", expires=NOW + 50)]
     for order in (intents, intents[::-1]):
@@ -346,7 +358,9 @@ def test_only_the_kept_letters_of_an_intent_stand_in_an_item_of_their_own(
     slot.keep(["c"])
     slot.intend(plans("d"), NOW + 5)
     slot.close()
-    standing = Intent("run.0~run.1", "run", 1, NOW, plans("a", "c"), 0b10, {1: NEW_ID}, "dlq")
+    standing = Intent(
+        "run.0~run.1", "run", 1, NOW, plans("a", "c"), 0b10, {1: NEW_ID}, "dlq", unanswered=0b01
+    )
     assert memory.read() == [standing]
     assert [copy for copy in "abcd" if slot.keeps(copy)] == ["a", "c"]
 

@@ -15,13 +15,16 @@ from botocore.exceptions import (
     ReadTimeoutError,
 )
 
+from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.wiring.redrive import redriver_for
+from deadletter.contract import ROWS_KEPT
 from deadletter.redrive.mover import MOST_SENDS
 from deadletter.redrive.report import Report
 from deadletter.redrive.run_limits import SEND_AND_MARK
 from deadletter.redrive.sending import LAST_SEND
 from deadletter.testing.fakes import client_error
 from tests.simulation.stage import Stage, attribute, in_turn
+from tests.tables import LETTERS
 
 SEND, MARK, PUT_BODY = "send_message_batch", "update_item", "put_object"
 RUN_SECONDS = 55.0
@@ -515,6 +518,64 @@ def test_a_possible_duplicate_is_published_once_and_reported_once() -> None:
     assert scene.published == {"PossibleDuplicate": 3}
     assert report.to_json()["possible_duplicates"] == 3
     assert "PossibleDuplicate" not in report.metrics()
+
+
+def test_the_report_tells_lost_answers_from_killed_runs() -> None:
+    scene = Scene()
+    scene.fill(plain=25)
+
+    def lose(calls: Calls, name: str, _options: Mapping[str, Any]) -> None:
+        if name == SEND and calls.names.count(SEND) == 1:
+            raise ReadTimeoutError(endpoint_url="sqs")
+
+    def kill(calls: Calls, name: str, _options: Mapping[str, Any]) -> None:
+        if name == SEND:
+            calls.kill()
+
+    scene.run(Calls(lose))
+    for message in scene.stage.take(scene.stage.main):
+        scene.stage.sqs.delete_message(
+            QueueUrl=scene.stage.main, ReceiptHandle=message["ReceiptHandle"]
+        )
+    # Those without an answer are locked still.
+    for number in range(4):
+        scene.stage.put(f'{{"tenantId": "a", "late": {number}}}')
+    scene.stage.fail()
+    with pytest.raises(Killed):
+        scene.run(Calls(kill))
+    scene.stage.clock.advance(RUN_SECONDS + 200)
+    said = scene.run().to_json()
+    assert said["possible_duplicates"] == 10 + 4
+    assert said["possible_duplicates_of_killed_runs"] == 4
+
+
+def unexplained(scene: Scene) -> int:
+    """The letters of open intents that are not marked as sent."""
+    client: Any = scene.stage.dynamodb
+    intents = DynamoDBJournal(client, LETTERS, "orders", ROWS_KEPT).read()
+    return sum(len(intent.plans) - intent.sent.bit_count() for intent in intents)
+
+
+def test_after_a_kill_at_most_the_letters_of_open_intents_count_and_are_shown_apart() -> None:
+    calls = Calls()
+    scene_of_sixty().run(calls)
+    counted = 0
+    for position in range(len(calls.names)):
+        scene = scene_of_sixty()
+
+        def kill(calls: Calls, _name: str, _options: Mapping[str, Any], at: int = position) -> None:
+            if len(calls.names) == at + 1:
+                calls.kill()
+
+        with pytest.raises(Killed):
+            scene.run(Calls(kill))
+        most = unexplained(scene)
+        scene.stage.clock.advance(RUN_SECONDS + 200)
+        said = scene.run().to_json()
+        assert said["possible_duplicates"] <= most
+        assert said["possible_duplicates"] == said["possible_duplicates_of_killed_runs"]
+        counted += said["possible_duplicates"]
+    assert counted
 
 
 def test_a_mark_that_is_not_written_deletes_what_was_sent_and_sends_nothing_again() -> None:

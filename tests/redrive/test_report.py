@@ -70,6 +70,7 @@ def test_a_report_holds_what_was_counted() -> None:
         "failed": 1,
         "left": 0,
         "possible_duplicates": 0,
+        "possible_duplicates_of_killed_runs": 0,
         "decisions": {"REDRIVE": 1, "PARK:POISON": 2},
         "counts": {
             name: number

@@ -74,7 +74,7 @@ class DynamoDBJournal:
         try:
             self._table.change(
                 self._key(intent),
-                {"sent": _bits(intent), **_ids(intent)},
+                {"sent": _bits(intent, intent.sent), **_ids(intent)},
                 condition=_UNCHANGED,
                 values=_identity(intent),
             )
@@ -94,7 +94,11 @@ class DynamoDBJournal:
         try:
             self._table.replace_many(
                 [
-                    (self._key(part), _UNTOUCHED, {**_identity(part), ":sent": _bits(part)})
+                    (
+                        self._key(part),
+                        _UNTOUCHED,
+                        {**_identity(part), ":sent": _bits(part, part.sent)},
+                    )
                     for part in parts
                 ],
                 [] if into is None else [self._item(into)],
@@ -119,8 +123,9 @@ class DynamoDBJournal:
             "expires": int(intent.expires),
             "targets": list(intent.packed.targets),
             "plans": intent.packed.packed,
-            "sent": _bits(intent),
+            "sent": _bits(intent, intent.sent),
             **_ids(intent),
+            **({"lost": _bits(intent, intent.unanswered)} if intent.unanswered else {}),
             **({"home": intent.home} if intent.home else {}),
             "ttl": int(intent.expires + self._keep_seconds),
         }
@@ -131,9 +136,9 @@ def _identity(intent: Intent) -> dict[str, Any]:
     return {":own": intent.owner, ":seq": intent.sequence}
 
 
-def _bits(intent: Intent) -> bytes:
-    """Which plans are sent, one bit each."""
-    return intent.sent.to_bytes((len(intent.plans) + 7) // 8 or 1, "little")
+def _bits(intent: Intent, bits: int) -> bytes:
+    """Which plans are sent, or had no answer, one bit each."""
+    return bits.to_bytes((len(intent.plans) + 7) // 8 or 1, "little")
 
 
 def _ids(intent: Intent) -> dict[str, bytes]:
@@ -171,6 +176,7 @@ def _intent(item: Mapping[str, Any]) -> Intent:
             sent=int.from_bytes(bytes(item["sent"]["B"]), "little"),
             new_ids=_new_ids(bytes(item["ids"]["B"])) if "ids" in item else {},
             home=item["home"]["S"] if "home" in item else "",
+            unanswered=int.from_bytes(bytes(item["lost"]["B"]), "little") if "lost" in item else 0,
         )
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise JournalUnavailable("an item of the journal is malformed") from error

@@ -160,7 +160,9 @@ class Intent:
     `expires` (epoch seconds) is when the letters' locks end: nothing is sent under
     the intent after it. Bit *i* of `sent` is set when `plans[i]`
     is confirmed as sent. `new_ids` has, by position, the new message ids of letters that
-    were sent without a stamp: their facts may be missing in the ledger. `home` is the id of
+    were sent without a stamp: their facts may be missing in the ledger. Bit *i* of `unanswered` is
+    set when the send of `plans[i]` had no answer and its process lived to say so: what is neither
+    sent nor unanswered was left by a process that ended. `home` is the id of
     the queue that the letters are in; it is empty for those in the waiting room, and in
     intents that were written before it was recorded.
     """
@@ -173,6 +175,7 @@ class Intent:
     sent: int = 0
     new_ids: Mapping[int, str] = field(default_factory=dict)
     home: str = ""
+    unanswered: int = 0
 
     def __post_init__(self) -> None:
         if not isinstance(self.plans, PackedPlans):
@@ -202,6 +205,10 @@ class Intent:
         mine = self.packed.keys()
         return merged([replace(self, slot=slot)], {key for key in mine if key not in keys})
 
+    def without_answers(self) -> Intent:
+        """The intent of a process that lives: each plan that is not sent had no answer."""
+        return replace(self, unanswered=~self.sent & (1 << len(self.plans)) - 1)
+
     @property
     def is_of_room(self) -> bool:
         """Whether it moves letters out of the waiting room rather than out of a queue."""
@@ -223,7 +230,7 @@ def merged(intents: Sequence[Intent], without: Collection[bytes] = ()) -> Intent
     targets = tuple(sorted({target for intent in intents for target in intent.packed.targets}))
     packed = bytearray()
     new_ids: dict[int, str] = {}
-    sent = count = 0
+    sent = unanswered = count = 0
     for intent in intents:
         plans = intent.packed
         kept: Sequence[int] | None = None
@@ -233,12 +240,14 @@ def merged(intents: Sequence[Intent], without: Collection[bytes] = ()) -> Intent
             packed += plans.packed
             kept = range(len(plans))
             sent |= intent.sent << count
+            unanswered |= intent.unanswered << count
         else:
             kept = range(len(plans)) if kept is None else kept
             for position, at in enumerate(kept, start=count):
                 plan = plans[at]
                 packed += plan.key + bytes((targets.index(plan.target), plan.attempt))
                 sent |= intent.is_sent(at) << position
+                unanswered |= (intent.unanswered >> at & 1) << position
         if intent.new_ids:
             new_ids.update(
                 (position, intent.new_ids[at])
@@ -252,6 +261,7 @@ def merged(intents: Sequence[Intent], without: Collection[bytes] = ()) -> Intent
         plans=PackedPlans(bytes(packed), targets),
         sent=sent,
         new_ids=new_ids,
+        unanswered=unanswered,
     )
 
 
@@ -298,14 +308,16 @@ def has_ended(intent: Intent, now: float) -> bool:
 class _Letters:
     """What intents say of letters, by key.
 
-    `maybe_sent` and `maybe_in_room` are those of expired intents without a mark; `new_ids` has
-    the ids and the plans of those that were sent without a stamp.
+    `maybe_sent` and `maybe_in_room` are those of expired intents without a mark, `unanswered`
+    those among them whose process has lived to say that it got no answer; `new_ids` has the ids
+    and the plans of those that were sent without a stamp.
     """
 
     sent: set[bytes] = field(default_factory=set)
     busy: set[bytes] = field(default_factory=set)
     maybe_sent: set[bytes] = field(default_factory=set)
     maybe_in_room: set[bytes] = field(default_factory=set)
+    unanswered: set[bytes] = field(default_factory=set)
     new_ids: dict[bytes, tuple[str, Plan]] = field(default_factory=dict)
 
     def add(self, intent: Intent, now: float) -> None:
@@ -314,6 +326,10 @@ class _Letters:
             self.new_ids[plan.key] = (new_id, plan)
         plans = intent.packed
         keys: Sequence[bytes] = plans.keys()
+        if intent.unanswered:
+            self.unanswered.update(
+                key for at, key in enumerate(keys) if intent.unanswered >> at & 1
+            )
         targets: Iterable[str] = plans.target_of_each()
         if intent.sent:
             is_sent = intent.sent_of_each()
@@ -382,6 +398,10 @@ class OpenIntents:
     def may_be_sent(self, copy: str) -> bool:
         """Whether an expired intent without a mark may have sent a copy to a queue."""
         return self.stands(copy) and key_of(copy) in self._letters.maybe_sent
+
+    def had_no_answer(self, copy: str) -> bool:
+        """Whether a process that lived on has noted that a send of this copy had no answer."""
+        return self.stands(copy) and key_of(copy) in self._letters.unanswered
 
     def may_be_in_room(self, copy: str) -> bool:
         """Whether an expired intent without a mark may have put a copy into the waiting room."""
@@ -482,6 +502,6 @@ class Slot:
             self._current, self._unsure = self._unsure, None
         if self._current is not None and self._kept:
             name = f"{self._name}~{self._owner}.{self._current.sequence}"
-            self._journal.write(self._current.only(self._kept, name), None)
+            self._journal.write(self._current.only(self._kept, name).without_answers(), None)
             self._standing |= self._kept
             self._kept = set()

@@ -57,6 +57,10 @@ class Reading:
         """Whether an intent without a mark may have sent a copy to a queue."""
         return self.queue.may_be_sent(copy) or self.room.may_be_sent(copy)
 
+    def had_no_answer(self, copy: str) -> bool:
+        """Whether a process that lived on has noted that a send of this copy had no answer."""
+        return self.queue.had_no_answer(copy) or self.room.had_no_answer(copy)
+
     def may_be_in_room(self, copy: str) -> bool:
         """Whether a copy of the queue may have been put into the room, or been there."""
         return self.queue.may_be_in_room(copy) or self.room.may_be_sent(copy)

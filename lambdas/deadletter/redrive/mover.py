@@ -172,7 +172,7 @@ class Mover:
         sends = Moves([order for order in movable if not _is_hold(order)])
         self._send(self._room, sends, slot)
         holds = [order for order in movable if _is_hold(order)]
-        self._count_possible_duplicates(holds)
+        self._tally.count_possible_duplicates(holds)
         self._in_parallel([partial(self._postpone, order) for order in holds])
         return self._left(orders, sends)
 
@@ -284,7 +284,7 @@ class Mover:
                 self._tally.count(Metric.ROOM_UNAVAILABLE)
                 self._count_untried([order for order in orders if order not in going])
             if going and self._intend(going, slot):
-                self._count_possible_duplicates(going)
+                self._tally.count_possible_duplicates(going)
                 try:
                     self._admit(going, moves)
                 finally:
@@ -420,9 +420,6 @@ class Mover:
         unknown = [order.received for order in left if order.copy in maybe_sent]
         self._unknown.update(key_of(received.letter.message_id) for received in unknown)
         return Left([order.received for order in left if order.copy not in maybe_sent], unknown)
-
-    def _count_possible_duplicates(self, orders: Sequence[Order]) -> None:
-        self._tally.count_now(Metric.POSSIBLE_DUPLICATE, sum(order.maybe_sent for order in orders))
 
     def _count_untried(self, orders: Sequence[Order]) -> None:
         """Count letters that nothing was sent of, for no fault of their own."""

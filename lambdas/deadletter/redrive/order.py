@@ -18,6 +18,8 @@ class Order:
     """A letter under our lock, the decision on it, and the stamp that it carries from now on.
 
     `maybe_sent` says that an earlier run may have sent it: sending it now may make a duplicate.
+    `after_kill` says that nobody knows more, because that run's process ended; without it the
+    run lived on, and its send had no answer.
     `matched` and `shadow_matched` are the versions of rules that it counts for once it is moved.
     """
 
@@ -25,6 +27,7 @@ class Order:
     decision: Decision
     stamp: Stamp
     maybe_sent: bool = False
+    after_kill: bool = False
     matched: str | None = None
     shadow_matched: tuple[str, ...] = ()
     copy: str = field(init=False)

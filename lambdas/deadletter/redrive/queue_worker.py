@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from deadletter.contract import Metric
@@ -181,8 +181,9 @@ class QueueWorker:
 
     def _unmoved(
         self, chunk: Sequence[ReceivedLetter]
-    ) -> tuple[list[ReceivedLetter], frozenset[str]]:
-        """The letters that are still to be moved, and which of them may have been sent before.
+    ) -> tuple[list[ReceivedLetter], Mapping[str, bool]]:
+        """The letters that are still to be moved, and which of them may have been sent before:
+        True where that run was killed, False where its send had no answer.
 
         Copies that were sent are deleted. Those that another worker may be sending keep their
         locks: made visible, they would only be received again.
@@ -202,7 +203,7 @@ class QueueWorker:
             later = self._known.fresh() if has_left else self._known.recent(MOMENT)
         self._on_record = {received.letter.message_id for received in on_record}
         unmoved: list[ReceivedLetter] = []
-        maybe_sent: set[str] = set()
+        maybe_sent: dict[str, bool] = {}
         sent: list[tuple[ReceivedLetter, Confirmation]] = []
         for received in chunk:
             copy = received.letter.message_id
@@ -226,12 +227,14 @@ class QueueWorker:
                 self._leave([received])
             else:
                 if stands and (intents.may_be_sent(copy) or later.may_be_sent(copy)):
-                    maybe_sent.add(copy)
+                    maybe_sent[copy] = not (
+                        intents.had_no_answer(copy) or later.had_no_answer(copy)
+                    )
                 unmoved.append(received)
         self._tally.count_tried(len(sent) + len(unmoved))
         if sent:
             self._delete(sent, later)
-        return unmoved, frozenset(maybe_sent)
+        return unmoved, maybe_sent
 
     def _delete(
         self, sent: Sequence[tuple[ReceivedLetter, Confirmation]], intents: Reading
@@ -266,7 +269,9 @@ class QueueWorker:
             self._tally.count(Metric.FOREIGN_LETTER)
         return foreign
 
-    def _judge(self, letters: Sequence[ReceivedLetter], maybe_sent: Collection[str]) -> list[Order]:
+    def _judge(
+        self, letters: Sequence[ReceivedLetter], maybe_sent: Mapping[str, bool]
+    ) -> list[Order]:
         verdicts = self._verdict_source.verdicts(letters, served=False)
         if self._fifo and letters:
             groups = {
@@ -279,7 +284,12 @@ class QueueWorker:
         )
         share = self._run.delay_share
         return [
-            replace(order, decision=order.shortened(share), maybe_sent=order.copy in maybe_sent)
+            replace(
+                order,
+                decision=order.shortened(share),
+                maybe_sent=order.copy in maybe_sent,
+                after_kill=maybe_sent.get(order.copy, False),
+            )
             if share < 1 or order.copy in maybe_sent
             else order
             for order in orders(letters, verdicts)

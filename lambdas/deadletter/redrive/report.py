@@ -11,7 +11,7 @@ from typing import Any
 
 from deadletter.contract import Metric, with_aliases
 from deadletter.failure.failure import FailureKind
-from deadletter.redrive.order import MAIN
+from deadletter.redrive.order import MAIN, Order
 from deadletter.redrive.source_memory import REMEMBERED_TROUBLES
 from deadletter.routing.decision import Decision, Park, encode
 
@@ -50,6 +50,7 @@ class Tally:
         self._tried = 0
         self._gone = 0
         self._futile = 0
+        self._after_kill = 0
         self._tried_for: Counter[str] = Counter()
         self._taken_by: Counter[str] = Counter()
         self._oldest: float | None = None
@@ -77,6 +78,13 @@ class Tally:
             self._published[metric] += number
             # One line at a time: workers share the output.
             self._count_metric(metric, number)
+
+    def count_possible_duplicates(self, orders: Iterable[Order]) -> None:
+        """Count the letters that may have been sent before, and publish them, before the send."""
+        doubtful = [order for order in orders if order.maybe_sent]
+        with self._lock:
+            self._after_kill += sum(order.after_kill for order in doubtful)
+        self.count_now(Metric.POSSIBLE_DUPLICATE, len(doubtful))
 
     def count_of(self, metric: str) -> int:
         with self._lock:
@@ -216,6 +224,7 @@ class Tally:
                 letters=tuple(self._letters),
                 ages=tuple(self._ages),
                 costly_rules=dict(self._costly_rules),
+                after_kill=self._after_kill,
             )
 
     def _why_not_well(self) -> str:
@@ -258,6 +267,7 @@ class Report:
     numbers among `counts` that were published during the run. `letters` are the message ids and
     decisions of a dry run that a person asked for, `ages` the ages in seconds of the letters that
     it received. `shard` says which part of a drain it was, as `2 of 4`; empty for a run alone.
+    `after_kill` are the possible duplicates whose run was killed; the others had no answer.
     """
 
     pipeline: str
@@ -276,6 +286,7 @@ class Report:
     ages: Sequence[int] = ()
     costly_rules: Mapping[str, int] = field(default_factory=dict)
     shard: str = ""
+    after_kill: int = 0
 
     @property
     def unpublished(self) -> dict[str, int]:
@@ -314,6 +325,7 @@ class Report:
             "failed": self.counts.get(Metric.REDRIVE_FAILURE, 0),
             "left": self.counts.get(Metric.LEFT_IN_PLACE, 0),
             "possible_duplicates": self.counts.get(Metric.POSSIBLE_DUPLICATE, 0),
+            "possible_duplicates_of_killed_runs": self.after_kill,
             "decisions": dict(self.decisions),
             "counts": _named(self.counts),
             "shadow_matches": dict(self.shadow_matches),

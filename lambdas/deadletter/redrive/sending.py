@@ -179,10 +179,9 @@ class Sender:
         by_target: defaultdict[str, list[Order]] = defaultdict(list)
         for order in wave:
             by_target[target_of(order)].append(order)
-        duplicates = [order for order in wave if order.maybe_sent]
-        if duplicates:
-            first_tries = sum(order.copy not in moves.attempted for order in duplicates)
-            self._tally.count_now(Metric.POSSIBLE_DUPLICATE, first_tries)
+        self._tally.count_possible_duplicates(
+            order for order in wave if order.copy not in moves.attempted
+        )
         moves.attempted.update(order.copy for order in wave)
         self._in_parallel(
             [

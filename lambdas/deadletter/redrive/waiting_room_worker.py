@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
 
@@ -250,7 +250,11 @@ class WaitingRoomWorker:
                 unmoved.append(received)
         if sent:
             self._delete(sent, intents)
-        maybe_sent = {copy for copy in map(_copy, unmoved) if intents.may_be_sent(copy)}
+        maybe_sent = {
+            copy: not intents.had_no_answer(copy)
+            for copy in map(_copy, unmoved)
+            if intents.may_be_sent(copy)
+        }
         while unmoved:
             granted = self._run.permission(len(unmoved))
             part, unmoved = next_request(unmoved, granted)
@@ -285,12 +289,19 @@ class WaitingRoomWorker:
         gone = (copy for received, _ in sent if (copy := _copy(received)) not in here)
         self._known.note_gone(gone, from_room=True)
 
-    def _judge(self, part: Sequence[ReceivedLetter], maybe_sent: Collection[str]) -> list[Order]:
+    def _judge(self, part: Sequence[ReceivedLetter], maybe_sent: Mapping[str, bool]) -> list[Order]:
         verdicts = self._verdict_source.verdicts(part, served=True)
         if self._fifo:
             verdicts = as_groups(part, verdicts, {}, now=self._run.clock())
         judged = orders(part, verdicts)
-        return [replace(order, maybe_sent=order.copy in maybe_sent) for order in judged]
+        return [
+            replace(
+                order,
+                maybe_sent=order.copy in maybe_sent,
+                after_kill=maybe_sent.get(order.copy, False),
+            )
+            for order in judged
+        ]
 
 
 def _copy(received: ReceivedLetter) -> str:

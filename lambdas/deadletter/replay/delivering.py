@@ -95,8 +95,7 @@ class Delivering:
             if self._clock() >= until or retry_after:
                 fates.update((order.copy, DirectFate.UNTRIED) for order in batch)
                 continue
-            doubts = sum(order.maybe_sent for order in batch)
-            self._tally.count_now(Metric.POSSIBLE_DUPLICATE, doubts)
+            self._tally.count_possible_duplicates(batch)
             answer = self._consumer.deliver([_stamped(order) for order in batch], self._run)
             for order in batch:
                 fates[order.copy] = answer.fates.get(order.copy, DirectFate.UNKNOWN)

@@ -379,9 +379,15 @@ class RunMoves:
             if answer.waits:
                 work.lineup.stop(letter)
                 continue
+            is_unanswered = letter.maybe_sent or outward.had_no_answer(letter.copy)
             maybe_sent = letter.maybe_sent or outward.may_be_sent(letter.copy)
             orders[letter] = Order(
-                received, answer.decision, answer.stamp, maybe_sent, matched=verdict.matched
+                received,
+                answer.decision,
+                answer.stamp,
+                maybe_sent,
+                maybe_sent and not is_unanswered,
+                matched=verdict.matched,
             )
         return orders
 
