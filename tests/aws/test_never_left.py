@@ -374,12 +374,16 @@ def test_a_tls_connection_that_breaks_under_a_request_may_have_sent_it(
         assert servers[0].requests == requests
 
 
+MOST_TICKS = 40
+"""Bytes that come one at a time at most: for much longer than a request may take."""
+
+
 def drips(server: Loopback, connection: socket.socket) -> None:
     """Answer a byte at a time, each well within the time-out of a read."""
     read_request(connection)
     server.requests += 1
     head = b"HTTP/1.1 200 OK\r\nContent-Length: 2000\r\n\r\n"
-    for byte in head + b"x" * 2_000:
+    for byte in (head + b"x" * 2_000)[:MOST_TICKS]:
         connection.sendall(bytes([byte]))
         if server.ended.wait(READ / 4):
             return
@@ -389,8 +393,10 @@ def drips_its_body(server: Loopback, connection: socket.socket) -> None:
     read_request(connection)
     server.requests += 1
     connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2000\r\n\r\n")
-    while not server.ended.wait(READ / 4):
+    for _ in range(MOST_TICKS):
         connection.sendall(b"x")
+        if server.ended.wait(READ / 4):
+            return
 
 
 @pytest.mark.parametrize("make", CLIENTS)
@@ -501,6 +507,23 @@ def test_what_took_too_long_to_connect_is_not_written_to(
         idle=1,
         bundle="",
         now=lambda: NOON + timedelta(seconds=passed),
+    )
+    with pytest.raises(ConnectTimeoutError):
+        connections.ask(b"POST / HTTP/1.1\r\ncontent-length: 0\r\n\r\n")
+    assert servers[0].requests == 0
+
+
+def test_a_connection_that_came_too_late_is_not_written_to(servers: list[Loopback]) -> None:
+    servers.append(Loopback(answers))
+    # The request begins, and asks for a connection; then all of its time is over.
+    moments = iter([NOON, NOON])
+    connections = Connections(
+        f"http://127.0.0.1:{servers[0].port}",
+        connect_timeout=CONNECT,
+        read_timeout=READ,
+        idle=1,
+        bundle="",
+        now=lambda: next(moments, NOON + timedelta(seconds=30)),
     )
     with pytest.raises(ConnectTimeoutError):
         connections.ask(b"POST / HTTP/1.1\r\ncontent-length: 0\r\n\r\n")
