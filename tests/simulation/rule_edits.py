@@ -122,7 +122,7 @@ class RuleEdits(Simulation):
         # Two shards a lane, like everywhere in the simulator; and a pass that takes several runs.
         with (
             patch.object(lane_review, "SHARDS", 2),
-            patch.object(lane_review, "MOST_READ", 1),
+            patch.object(lane_review, "MOST_LISTED", 1),
             patch.object(lane_review, "REVIEW_SECONDS", self._seconds),
         ):
             return super().run()

@@ -13,6 +13,7 @@ from functools import partial
 
 from deadletter.contract import delay_lane, rule_lane
 from deadletter.message.queue import ReceivedLetter
+from deadletter.redrive.journal import MAX_PLANS
 from deadletter.redrive.redriver_setup import RedriverSetup
 from deadletter.redrive.router_client import next_request
 from deadletter.redrive.waiting_room import (
@@ -28,16 +29,17 @@ from deadletter.routing.router import LaneAnswer, question_about, usable_verdict
 REVIEWED_LANES = (rule_lane(""), delay_lane(""))
 """What the names of lanes begin with whose letters wait because of one rule."""
 
-REVIEW_SECONDS = 10.0
-"""Seconds of a run that go into reviews, for all lanes together; the next run goes on."""
+REVIEW_SECONDS = 25.0
+"""Seconds of a run that go into reviews, for all lanes together; the next run goes on. About half
+of a run: with fewer, two runs would not get through a lane of 100,000 letters."""
 
 SETTLED = 30.0
 """Seconds after which all routers judge by the same edition. Each reads the rules by itself: a
 letter that one of them has put into a lane by the edition before is found by a review from then
 on."""
 
-MOST_READ = 10
-"""Letters held in memory at once by each of several threads: each may have a mebibyte."""
+MOST_LISTED = MAX_PLANS
+"""Letters of a shard that are looked at together; of large ones the room reads a few at a time."""
 
 SAME_DUE = 5.0
 """Seconds by which two due times may differ and be the same: each is rounded."""
@@ -59,12 +61,27 @@ def review_lanes(
         if now >= until:
             return
         share = (until - now) / (len(pending) - number)
-        review = begin_review(lane.review, answer.edition, now)
         # The backoff of a letter goes on while it waits for its turn.
         served = lane.name.startswith(rule_lane("")) and lane.name not in answer.rates
-        stands = _pass_shards(setup, lane.name, review, now + share, served=served)
-        after = end_review(review, stands, setup.clock())
+        after = _go_on(setup, lane, answer.edition, now + share, served=served)
         setup.room.note_review(lane.name, lane.review, after)
+
+
+def _go_on(
+    setup: RedriverSetup, lane: Lane, edition: str, until: float, *, served: bool
+) -> LaneReview:
+    """Go on with the review of a lane; returns how far it is then.
+
+    A pass that the rules have overtaken is followed at once by one that begins with the edition.
+    """
+    review = lane.review
+    while True:
+        review = begin_review(review, edition, setup.clock())
+        is_overtaken = review.began < review.since
+        stands = _pass_shards(setup, lane.name, review, until, served=served)
+        review = end_review(review, stands, setup.clock())
+        if review.began or not is_overtaken or setup.clock() >= until:
+            return review
 
 
 def pending_reviews(lanes: Sequence[Lane], answer: LaneAnswer, now: float) -> Iterator[Lane]:
@@ -87,10 +104,15 @@ def pending_reviews(lanes: Sequence[Lane], answer: LaneAnswer, now: float) -> It
 
 
 def begin_review(review: LaneReview, edition: str, now: float) -> LaneReview:
-    """The review that goes on or begins now, of the lane's last one and the edition in force."""
+    """The review that goes on or begins now, of the lane's last one and the edition in force.
+
+    A pass under way goes on by the rules of now: if each edit began it anew, edits that come
+    closer together than a pass takes would keep it from ever reaching its end.
+    """
+    began = review.began or now
     if review.edition != edition:
-        return LaneReview(edition, since=now, began=now)
-    return review if review.began else replace(review, began=now)
+        return replace(review, edition=edition, since=now, began=began, is_done=False)
+    return replace(review, began=began)
 
 
 def end_review(
@@ -132,26 +154,48 @@ def _pass_shard(
     served: bool,
 ) -> WaitingRoomEntry | None:
     """Goes on in one shard behind an entry; returns the last one, or None at the shard's end."""
-    while True:
-        entries = setup.room.due(lane, shard, FOREVER, MOST_READ, after)
-        if not entries:
-            return None
-        _review(setup, lane, entries, served=served)
-        after = entries[-1]
+    while entries := setup.room.due(lane, shard, FOREVER, MOST_LISTED, after):
+        after = _review_page(setup, lane, entries, until, served=served)
         if setup.clock() >= until:
             return after
+    return None
+
+
+def _review_page(
+    setup: RedriverSetup,
+    lane: str,
+    entries: Sequence[WaitingRoomEntry],
+    until: float,
+    *,
+    served: bool,
+) -> WaitingRoomEntry:
+    """Judge the letters of these entries; returns the last entry that was looked at."""
+    now = setup.clock()
+    due = {entry.copy: entry.due for entry in entries}
+    first: set[object] = set()
+    for contents in setup.room.read_in_parts(entries, now, setup.in_parallel):
+        letters = contents.letters
+        if setup.pipeline.fifo:
+            # A group waits for its first letter, and leaves with it.
+            letters = _first_of_each_group(letters, first)
+        _review(setup, lane, letters, due, served=served)
+        # Large letters take long. Those of FIFO groups are not read in the order of the entries.
+        if contents.letters and not setup.pipeline.fifo and setup.clock() >= until:
+            last = contents.letters[-1].letter.message_id
+            return next(entry for entry in entries if entry.copy == last)
+    return entries[-1]
 
 
 def _review(
-    setup: RedriverSetup, lane: str, entries: Sequence[WaitingRoomEntry], *, served: bool
+    setup: RedriverSetup,
+    lane: str,
+    letters: Sequence[ReceivedLetter],
+    due: Mapping[str, float],
+    *,
+    served: bool,
 ) -> None:
-    """Judge the letters of these entries, and change when they are due if that has changed."""
+    """Judge these letters, and change when they are due if that has changed."""
     now = setup.clock()
-    due = {entry.copy: entry.due for entry in entries}
-    letters = setup.room.read(entries, now).letters
-    if setup.pipeline.fifo:
-        # A group waits for its first letter, and leaves with it.
-        letters = _first_of_each_group(letters)
     while letters:
         part, letters = next_request(letters, len(letters))
         # The time in a lane of delays counts as a part of the delay that is judged now.
@@ -185,9 +229,17 @@ def due_after(decision: Decision, lane: str, due: float, now: float) -> float | 
     return new if new < due else None
 
 
-def _first_of_each_group(letters: Sequence[ReceivedLetter]) -> list[ReceivedLetter]:
-    """The first letter of each FIFO group, from letters in which each group is in order."""
-    first: dict[object, ReceivedLetter] = {}
+def _first_of_each_group(
+    letters: Sequence[ReceivedLetter], known: set[object]
+) -> list[ReceivedLetter]:
+    """The first letter of each FIFO group that is not `known` yet, and adds these groups to it.
+
+    The letters of each group are in order.
+    """
+    firsts = []
     for received in letters:
-        first.setdefault((received.home, received.letter.group), received)
-    return list(first.values())
+        group = (received.home, received.letter.group)
+        if group not in known:
+            known.add(group)
+            firsts.append(received)
+    return firsts
