@@ -16,6 +16,7 @@ from deadletter.contract import (
     CAUSES,
     CHANGES,
     CIRCUITS,
+    DISCARDED,
     EDITED,
     EDITED_ATTRIBUTES,
     EDITS,
@@ -49,6 +50,9 @@ from .settings import AppSettings
 
 # The records of edits, in the folder of each run, and large edits beside the bodies that wait.
 _EDITS = (run_object(ANY, ANY, f"{EDITS}{ANY}"), body_object(ANY, f"{ANY}{EDITED}"))
+
+# Letters themselves: those that wait, and those that runs have thrown away.
+_LETTERS = (f"{BODIES}{ANY}", run_object(ANY, ANY, f"{DISCARDED}{ANY}"))
 
 # What a run keeps of its letters without their content.
 _OF_RUNS = (run_object(ANY, ANY, "manifest/*"), run_object(ANY, ANY, "report.json"))
@@ -299,11 +303,12 @@ class Storage(Construct):
         permissions.allow("Bucket", ["s3:ListBucket"], [self._bucket_arn])
 
     def grant_read_bodies(self, permissions: Permissions) -> None:
-        """Read the waiting letters of all pipelines themselves."""
+        """Read the waiting letters of all pipelines themselves, and those that were discarded."""
         # Query: a FIFO group is read as its queue.
         actions = ["dynamodb:BatchGetItem", "dynamodb:Query"]
         permissions.allow("Bodies", actions, [self.letters.table_arn], partitions(*_WAITING))
-        permissions.allow("Objects", ["s3:GetObject"], [f"{self._bucket_arn}/{BODIES}{ANY}"])
+        objects = [f"{self._bucket_arn}/{objects}" for objects in _LETTERS]
+        permissions.allow("Objects", ["s3:GetObject"], objects)
 
     def grant_run_replays(self, permissions: Permissions) -> None:
         """Store plans and runs of all pipelines, change runs, and edit letters in custody.
@@ -350,7 +355,7 @@ class Storage(Construct):
     def acknowledge_on_call(self, construct: IConstruct) -> None:
         """Say why a policy in `construct` names folders of the bucket and no single object."""
         folder = f"arn:<AWS::Partition>:s3:::{self._app.app}-letters-<AWS::AccountId>-<AWS::Region>"
-        for objects in (f"{BODIES}{ANY}", *_OF_RUNS, *_EDITS):
+        for objects in (*_LETTERS, *_OF_RUNS, *_EDITS):
             acknowledge(
                 construct,
                 f"AwsSolutions::AwsSolutions-IAM5[Resource::{folder}/{objects}]",

@@ -21,7 +21,7 @@ from .command import OnePipeline, PipelineArgument, command, group, one_pipeline
 from .exit import Exit
 from .letters import BodyToo, ShowBody, not_given_back
 from .output import Block, Line, Reply, Styled, TextTable, line
-from .parked_release import discard, release
+from .parked_release import discard, release, restore
 from .replay_options import parked_reason
 
 # Characters of a body that a terminal is given; JSON has all of it.
@@ -280,3 +280,13 @@ command(
         "dlq parked discard orders --id 8f14e45f-ceea-467f-9575-2a8c1d6e2b11",
     ],
 )(discard)
+
+command(
+    typer_app,
+    "restore",
+    example=[
+        'dlq parked restore orders --run 4f0c1b2a3d4e5f60 --why "the wrong filter"',
+        "dlq parked restore orders --id 8f14e45f-ceea-467f-9575-2a8c1d6e2b11",
+        "dlq parked restore orders --reason POISON --tenant acme",
+    ],
+)(restore)

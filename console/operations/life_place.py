@@ -152,6 +152,7 @@ _FATES = {
     ReplayOutcome.EXPIRED: "parked as expired",
     ReplayOutcome.UNKNOWN: "it was sent, and its outcome did not become known in time",
     ReplayOutcome.DISCARDED: "discarded by a person",
+    ReplayOutcome.RESTORED: "put back into the parking lot",
     ReplayOutcome.LEFT: "left over when the run ended",
 }
 
@@ -162,6 +163,7 @@ _PARKED_BY_RUN = frozenset(
         ReplayOutcome.QUARANTINED,
         ReplayOutcome.EXPIRED,
         ReplayOutcome.LEFT,
+        ReplayOutcome.RESTORED,
     }
 )
 _NOTHING_LEFT = frozenset(

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
 
-from deadletter.contract import run_object
+from deadletter.contract import DISCARDED, run_object
 from deadletter.replay.plan import DISCARD, MAIN_QUEUE
 from deadletter.routing.selection import Selection
 
 from .answer import Answer
 from .problem import Cause, Problem
-from .replay_census import Progress
+from .replay_census import CountedLetter, Progress
 from .replay_plan import DraftPlan, PlanRequest, draft
 from .replay_source import parked_sources
 from .replay_start import start
@@ -24,26 +24,74 @@ DISCARD_RATE = 100.0
 """Letters per second that a discard throws away: a person can still hold it."""
 
 
+# Ids that are named to a person: enough to look at some of the letters.
+_MOST_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ParkedTally:
+    """Letters as a person has to see them before a yes; never what is in them."""
+
+    _letters: Sequence[CountedLetter]
+
+    @property
+    def letters(self) -> int:
+        return len(self._letters)
+
+    @property
+    def reasons(self) -> Counter[str]:
+        """The letters by why they are parked."""
+        return Counter(letter.reason or "no known reason" for letter in self._letters)
+
+    @property
+    def failures(self) -> Counter[str]:
+        """The letters by their last failure: the error, and the fingerprint of its cause."""
+        return Counter(map(_failure, self._letters))
+
+    @property
+    def oldest(self) -> CountedLetter | None:
+        """The letter that was sent first; None if that is known of none."""
+        known = [letter for letter in self._letters if letter.first_sent]
+        return min(known, key=lambda letter: letter.first_sent, default=None)
+
+    @property
+    def some(self) -> Sequence[str]:
+        """Ids of some of the letters, of their first lives."""
+        return sorted({letter.origin for letter in self._letters})[:_MOST_NAMED]
+
+
+def _failure(letter: CountedLetter) -> str:
+    if not letter.cause:
+        return "not on record"
+    return f"{letter.error_type or letter.category} ({letter.cause})"
+
+
 @dataclass(frozen=True, slots=True)
 class ParkedRun:
-    """A replay run that takes the parked letters of one parking queue."""
+    """A replay run that takes the parked letters of one parking queue, or discarded letters."""
 
     run: Annotated[str, "id of the run"]
-    source: Annotated[str, "`parking:<id>`: the queue, and its letters in lane `parked`"]
+    source: Annotated[
+        str,
+        "`parking:<id>`: the queue, and its letters in lane `parked`; of a restore `discarded`, or "
+        "`discarded:<run>`",
+    ]
     letters: Annotated[int | None, "letters counted; null for a FIFO queue, which shows heads only"]
     state: Annotated[str, "state of the run"]
 
 
 @dataclass(frozen=True, slots=True)
 class ParkedExit(Answer):
-    """What `dlq parked release` and `dlq parked discard` answer."""
+    """What `dlq parked release`, `dlq parked discard` and `dlq parked restore` answer."""
 
     at: Annotated[datetime, "when it was started"]
     pipeline: Annotated[str, "name of the pipeline"]
-    action: Annotated[str, "release or discard"]
-    letters: Annotated[int, "letters counted, of all parking queues"]
+    action: Annotated[str, "release, discard or restore"]
+    letters: Annotated[int, "letters counted, of all parking queues, or of all discards"]
     left_out: Annotated[Mapping[str, int], "letters that match and stay parked, by reason"]
-    runs: Annotated[Sequence[ParkedRun], "the runs that were started, one for each queue"]
+    runs: Annotated[
+        Sequence[ParkedRun], "the runs that were started, one for each queue; of a restore one"
+    ]
     copies: Annotated[
         Sequence[str], "where copies of discarded letters are kept, one place for each run"
     ]
@@ -108,14 +156,12 @@ class ParkedMove:
         return sum(draft.forecast.letters for draft in self.drafts)
 
     @property
-    def reasons(self) -> Counter[str]:
-        """The letters by why they are parked."""
-        return sum((Counter(d.forecast.reasons) for d in self.drafts), Counter[str]())
+    def tally(self) -> ParkedTally:
+        """The letters that would be released or discarded."""
+        return ParkedTally([letter for draft in self.drafts for letter in draft.census.taken])
 
     def start(self) -> ParkedExit:
         """Starts the runs."""
-        from deadletter.replay.discarding import DISCARDED
-
         session = self._session
         command = self._command or f"parked {self._action}"
         started = [

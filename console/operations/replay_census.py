@@ -132,15 +132,40 @@ def census(
                     asked.see(found)
     asked.finish()
     counted = _widened(tally) if pipeline.fifo else _as_chosen(tally)
+    return replace(
+        _with_known(session, app, pipeline, counted),
+        looked_at=looked_at,
+        not_given_back=not_given_back,
+        is_whole=is_whole,
+        in_queue=None if source.url is None else depth(session.aws.sqs, source.url).visible,
+    )
+
+
+def census_of(
+    session: Session,
+    app: App,
+    pipeline: DeployedPipeline,
+    source: ReplaySource,
+    selection: Selection,
+    letters: Iterable[FoundLetter],
+    progress: Progress = lambda _: None,
+) -> Census:
+    """Which of these letters a run with this selection would take."""
+    tally = _Tally()
+    asked = _Asked(session, pipeline, source, selection, tally, progress)
+    for found in letters:
+        asked.see(found)
+    asked.finish()
+    return _with_known(session, app, pipeline, _as_chosen(tally))
+
+
+def _with_known(session: Session, app: App, pipeline: DeployedPipeline, counted: Census) -> Census:
+    """The census, with what the ledger has of the letters' last failures."""
     known = _with_failures(session, app, pipeline, (*counted.taken, *counted.left_out))
     return replace(
         counted,
         taken=tuple(known[letter.copy] for letter in counted.taken),
         left_out=tuple(known[letter.copy] for letter in counted.left_out),
-        looked_at=looked_at,
-        not_given_back=not_given_back,
-        is_whole=is_whole,
-        in_queue=None if source.url is None else depth(session.aws.sqs, source.url).visible,
     )
 
 

@@ -38,6 +38,7 @@ MEANING: Mapping[str, str] = {
     "EXPIRED": "too old",
     "UNKNOWN": "sent, and no outcome in time",
     "DISCARDED": "thrown away as planned",
+    "RESTORED": "back in the parking lot",
     "LEFT": "left over when the run ended early",
     "SENT": "sent, its outcome is awaited",
     "OPEN": "not sent yet",
@@ -232,7 +233,10 @@ def _says(letters: int, counts: Mapping[str, int], unaccounted: int) -> str:
             "the run is BROKEN, and a person has to look."
         )
     waiting = counts.get("OPEN", 0) + counts.get("SENT", 0)
-    good = sum(counts.get(name, 0) for name in ("RECOVERED", "DUPLICATE", "DELIVERED", "DISCARDED"))
+    good = sum(
+        counts.get(name, 0)
+        for name in ("RECOVERED", "DUPLICATE", "DELIVERED", "DISCARDED", "RESTORED")
+    )
     parts = [f"{good:,} of {count(letters, 'letter')} are done"]
     if bad := failed(counts):
         parts.append(f"{bad:,} failed again")

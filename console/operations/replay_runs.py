@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
-from deadletter.replay.plan import ReplayPlan
+from deadletter.replay.plan import DISCARDED_LETTERS, ReplayPlan
 from deadletter.replay.run import (
     ReplayRun,
     RunRefused,
@@ -155,6 +155,12 @@ def missed_says(run: ReplayRow, source: str) -> str:
     """How many counted letters a run did not take, and what to type; empty if it took all."""
     if not (number := missed(run)):
         return ""
+    if source.startswith(DISCARDED_LETTERS):
+        return (
+            f"{count(run.counted or 0, 'letter')} were counted, and {run.letters or 0:,} are back. "
+            f"The other {number:,} were back already, or their copies are gone or damaged. See "
+            f"what is left: dlq parked restore {run.pipeline} --all"
+        )
     joined = "none" if not run.letters else f"{run.letters:,}"
     return (
         f"{count(run.counted or 0, 'letter')} were counted, and {joined} joined the run. The other "

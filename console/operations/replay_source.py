@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from deadletter.contract import DEFAULT_PARKING, MAIN_DLQ, PARKED_LANE, parking_source, run_lane
-from deadletter.replay.plan import LANE
+from deadletter.replay.plan import DISCARDED_LETTERS, LANE
 
 from .app import DeployedPipeline
 from .problem import Cause, Problem
@@ -17,7 +17,8 @@ _PARKED = ("parked", "parking")
 
 @dataclass(frozen=True, slots=True)
 class ReplaySource:
-    """A source by its id in a plan: a queue with its URL, or a lane of the waiting room.
+    """A source by its id in a plan: a queue with its URL, a lane of the waiting room, or the copies
+    of discarded letters.
 
     A parking queue stands for all its parked letters: those that were moved into lane `parked`
     since, by a rescue or by another run, are its letters too.
@@ -30,7 +31,8 @@ class ReplaySource:
     @property
     def is_release(self) -> bool:
         """Whether automation has given its letters up."""
-        return self.lane == PARKED_LANE or self.id.startswith(parking_source(""))
+        given_up = (parking_source(""), DISCARDED_LETTERS)
+        return self.lane == PARKED_LANE or self.id.startswith(given_up)
 
     @property
     def is_live(self) -> bool:

@@ -177,7 +177,7 @@ def _facts(plan: ReplayPlan) -> Mapping[str, str | int]:
         "source": plan.source,
         "destination": plan.destination,
         **letters,
-        "rate": f"{plan.rate:g} letters/s",
+        **({} if plan.restores else {"rate": f"{plan.rate:g} letters/s"}),
         "planned by": plan.who,
         "planned because": plan.why,
     }

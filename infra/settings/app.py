@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from deadletter.contract import DEFAULT_APP
+from deadletter.contract import DEFAULT_APP, LONGEST_REPLAY_DAYS
 
 from .kinds import AppName, KeyArn, Owner, Settings, TopicArn
 from .pipeline import PipelineSettings
@@ -41,7 +41,7 @@ class AppSettings(Settings):
     replay_days: int = Field(
         default=90,
         ge=30,
-        le=3650,
+        le=LONGEST_REPLAY_DAYS,
         description="days that the report of a replay run is kept, with its list of letters and"
         " with the letters that it discarded",
     )

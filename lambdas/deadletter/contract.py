@@ -367,9 +367,10 @@ class Partition(StrEnum):
     RUN = "run"
     """What belongs to one replay run: `<pipeline>#run#<id>#plan` (`…#discard` if the run throws
     letters away), `…#approval` (the token of the task that waits for a person, and his answer),
-    `…#status` (what became of the letters of a part of its manifest) and `…#<n>` (tickets, sort
-    key `<origin>#<copy>`). Plans, discards and approvals are partitions of their own because IAM
-    tells who may write them by nothing else."""
+    `…#status` (what became of the letters of a part of its manifest), `…#<n>` (tickets, sort
+    key `<origin>#<copy>`) and `…#restored` (sort key the copy: a letter that the run threw away and
+    that is back). Plans, discards and approvals are partitions of their own because IAM tells who
+    may write them by nothing else."""
 
     def of(self, pipeline: str, *ids: str) -> str:
         """The key of a partition of this kind."""
@@ -557,6 +558,12 @@ def run_object(pipeline: str, run: str, *names: str) -> str:
     """The name of an object of one replay run."""
     return "/".join((f"{REPLAYS}{pipeline}", run, *names))
 
+
+LONGEST_REPLAY_DAYS = 3_650
+"""Days that a setting may keep the objects of replay runs, discarded letters among them."""
+
+DISCARDED = "discarded/"
+"""What the names of objects of a run begin with that keep a letter which it threw away."""
 
 EDITS = "edits/"
 """What the names of objects of a run begin with that keep both versions of an edited letter."""

@@ -552,6 +552,17 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
     "dlq parked export": {"DlqReader": PARKED, **BODIES},
     "dlq parked release": {"DlqReader": {**COUNT, **PACE}, **BODIES, "ReplayRunner": START_RUN},
     "dlq parked discard": {"DlqReader": COUNT, **BODIES, "LetterDiscarder": START_RUN},
+    # By the copies, of which the router is asked.
+    "dlq parked restore": {
+        "DlqReader": {
+            **SEE,
+            "table Letters": {"dynamodb:BatchGetItem"},
+            "bucket letters": {"s3:ListBucket"},
+            "routers": {"lambda:InvokeFunction"},
+        },
+        "BodyReader": {"bucket letters/replay/*/*/discarded/*": {"s3:GetObject"}},
+        "LetterDiscarder": START_RUN,
+    },
     # It says how long copies hold what a run erases.
     "dlq forget": {
         "DlqReader": {

@@ -27,7 +27,7 @@ def read_counted(
         rows = DynamoDBTable(client, table).query(
             "pk = :plan AND begins_with(sk, :counted)",
             {
-                ":plan": plan_partition(pipeline, plan.run_id, discards=plan.discards),
+                ":plan": plan_partition(pipeline, plan.run_id, discards=plan.is_for_discarders),
                 ":counted": COUNTED,
             },
             ConsistentRead=True,

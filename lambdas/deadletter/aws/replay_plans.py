@@ -39,7 +39,7 @@ class DynamoDBReplayPlans(ReplayPlans):
         rows = self._rows(*keys.values())
         for discards, key in keys.items():
             text = str(rows.get(key, {}).get("plan", ""))
-            if text and (plan := plan_from_text(text)).discards is discards:
+            if text and (plan := plan_from_text(text)).is_for_discarders is discards:
                 return plan
         return None
 

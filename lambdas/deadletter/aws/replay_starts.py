@@ -32,8 +32,8 @@ MOST_COUNTED = 20_000
 def plan_partition(pipeline: str, run: str, *, discards: bool) -> str:
     """The partition of a run's plan.
 
-    That of a run that throws letters away is another one: who may only replay letters can't
-    write it, and no plan is believed that stands in the other's place.
+    That of a run that throws letters away or brings them back is another one: who may only replay
+    letters can't write it, and no plan is believed that stands in the other's place.
     """
     return Partition.RUN.of(pipeline, run, "discard" if discards else "plan")
 
@@ -58,7 +58,7 @@ class DynamoDBReplayStarts:
 
         Storing a plan twice has the effect of once: its text and its letters never change.
         """
-        partition = plan_partition(self._pipeline, plan.run_id, discards=plan.discards)
+        partition = plan_partition(self._pipeline, plan.run_id, discards=plan.is_for_discarders)
         ttl = int(self._clock() + ROWS_KEPT)
         rows: list[dict[str, Any]] = [{SORT: PLAN_ROW, "plan": plan.to_text()}]
         if origins is not None:

@@ -118,7 +118,7 @@ class DynamoDBTickets:
     def _put(self, ticket: Ticket) -> None:
         # No put: the redriver may have set `returned` on the same ticket already. The first
         # writer's facts stay: a worker that was paused for long must not change them.
-        facts = _facts(ticket)
+        facts = facts_of(ticket)
         try:
             self._table.update(
                 self._key(ticket.origin, ticket.copy),
@@ -165,7 +165,8 @@ def ticket_from_item(item: Mapping[str, Any], run: str) -> Ticket:
         raise TicketsUnavailable(f"a ticket of run {run} is malformed") from error
 
 
-def _facts(ticket: Ticket) -> dict[str, Any]:
+def facts_of(ticket: Ticket) -> dict[str, Any]:
+    """The attributes of a ticket's row, beside its key and its expiry."""
     return {
         "shard": ticket.shard,
         "position": ticket.position,

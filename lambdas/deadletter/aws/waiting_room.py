@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_s3 import S3Client
 
-    from deadletter.aws.returning_letters import ReturningLetters
+    from deadletter.aws.returning_letters import Change, ReturningLetters
 
 _ERRORS = (*AWS_ERRORS, StillUnprocessed)
 # Without permission to list the bucket, S3 answers AccessDenied for a missing key.
@@ -384,6 +384,24 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
                 confirmations[order.copy] = Confirmation(order.copy, _PLACE)
             stopped |= {self._group_of(order) for order in going if order not in stored} - {None}
         return confirmations
+
+    def admit_with(self, order: Order, changed: Sequence[Change]) -> bool:
+        """Put a letter in and set attributes of other items, each on its condition: all or nothing.
+
+        Returns False if nothing was written, because a condition did not hold or another write was
+        under way. Raises RoomUnavailable.
+        """
+        try:
+            self._register(order.hold.lane)
+            item = self._item(order)
+            if item is None:
+                raise RoomUnavailable("the bucket does not take the body of a letter")
+            self._table.write_together(item, changed)
+        except _ERRORS as error:
+            if not isinstance(error, StillUnprocessed) and cancelled(error):
+                return False
+            raise self._unavailable(error) from error
+        return True
 
     def _parts(self, orders: Sequence[Order]) -> Iterator[Sequence[Order]]:
         """The orders in parts that are stored by one call each.

@@ -5,20 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from deadletter.failure.ledger import Records, RecordsUnavailable
-from deadletter.message import stamp as stamps
-from deadletter.message.letter import compact_json, to_json
 from deadletter.redrive.journal import Slot
 from deadletter.redrive.mover import Left
 from deadletter.redrive.order import Order
 from deadletter.redrive.report import Tally
 from deadletter.replay.carried import CarriedLetters
+from deadletter.replay.discarded import DiscardedLetter, discarded_name
 from deadletter.replay.objects import ObjectsUnavailable, RunObjects
 from deadletter.replay.plan import ReplayPlan
 from deadletter.replay.run_room import RunRoom
 from deadletter.replay.ticket import ReplayOutcome
-
-DISCARDED = "discarded/"
-"""The folder of discarded letters: one object each, with the whole letter, its stamp, and why."""
 
 LONGEST_EXPORT = 30.0
 """Seconds that the exports of one batch may take."""
@@ -71,13 +67,17 @@ class Discarding:
         plan = self._plan
         if not plan.keep_export:
             return True
-        data = {
-            "letter": to_json(order.received.letter),
-            "stamp": stamps.to_data(order.stamp),
-            "discarded": {"at": int(self._clock()), "by": plan.who, "because": plan.why},
-        }
+        received = order.received
+        copy = DiscardedLetter(
+            letter=received.letter,
+            home=received.home,
+            stamp=order.stamp,
+            at=int(self._clock()),
+            by=plan.who,
+            because=plan.why,
+        )
         try:
-            self._objects.put(f"{DISCARDED}{order.copy}.json", compact_json(data))
+            self._objects.put(discarded_name(order.copy), copy.to_bytes())
         except ObjectsUnavailable as error:
             self._tally.note_trouble(str(error))
             return False

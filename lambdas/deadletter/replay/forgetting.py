@@ -13,8 +13,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from deadletter.contract import EDITS
-from deadletter.replay.discarding import DISCARDED
+from deadletter.contract import DISCARDED, EDITS
 from deadletter.replay.names import Name
 from deadletter.replay.objects import RunObjects
 from deadletter.replay.plan import ReplayPlan

@@ -344,6 +344,9 @@ class ReplaySteps:
         return self._step(event, ReplayNext.APPROVAL, after)
 
     def _needs_approval(self, plan: ReplayPlan, frozen: Frozen) -> bool:
+        if plan.restores:
+            # Its letters are parked again, and nothing is sent.
+            return False
         above = self._setup.approve_above
         return (
             plan.approve

@@ -22,6 +22,12 @@ DELIVER = "deliver"
 DISCARD = "discard"
 """The destination of letters that are thrown away, for a reason that a person gives."""
 
+RESTORE = "restore"
+"""The destination of discarded letters that go back to where they were parked."""
+
+DISCARDED_LETTERS = "discarded"
+"""The source of letters that runs have thrown away; `discarded:<run>` are those of one run."""
+
 LANE = "lane:"
 """What a source begins with that is a lane of the waiting room."""
 
@@ -33,8 +39,9 @@ RUN_ID_LENGTH = 16
 class ReplayPlan:
     """A replay run as a person has seen and started it.
 
-    source       "dlq", "parking:<id>", the id of a dedicated DLQ, or "lane:<lane>"
-    destination  "main", "deliver", "discard", or the id of a dedicated DLQ
+    source       "dlq", "parking:<id>", the id of a dedicated DLQ, "lane:<lane>", or
+                 "discarded[:<run>]"
+    destination  "main", "deliver", "discard", "restore", or the id of a dedicated DLQ
     counted      how many letters the person saw counted: only these may join the run, by the
                  list that is stored beside the plan (None: any that the selection matches)
     rate         letters per second at full pace, of all workers together; `burst` letters
@@ -94,6 +101,21 @@ class ReplayPlan:
     def discards(self) -> bool:
         """Whether its letters are thrown away."""
         return self.destination == DISCARD
+
+    @property
+    def restores(self) -> bool:
+        """Whether it brings back letters that were thrown away."""
+        return self.destination == RESTORE
+
+    @property
+    def restored_run(self) -> str | None:
+        """The run whose discarded letters it brings back; None: those of any run."""
+        return self.source.partition(":")[2] or None
+
+    @property
+    def is_for_discarders(self) -> bool:
+        """Whether only who may throw letters away may start it."""
+        return self.discards or self.restores
 
     @property
     def forgets(self) -> bool:

@@ -53,6 +53,7 @@ _GOOD = frozenset(
         ReplayOutcome.DUPLICATE,
         ReplayOutcome.DELIVERED,
         ReplayOutcome.DISCARDED,
+        ReplayOutcome.RESTORED,
     }
 )
 _SETTLED = TERMINAL - {ReplayOutcome.MISSING}
@@ -144,6 +145,9 @@ def reconcile(setup: ReconcileSetup, deadline: float) -> RunSum:
         sums.returned += progress.returns_total
         save(setup.statuses, [progress])
         progresses.append(progress)
+    if setup.plan.restores:
+        # No manifest names what it put back: each has a ticket.
+        sums.total.update(ticket.fate for ticket in setup.all_tickets())
     letters = setup.run.letters if setup.run.letters is not None else setup.index.letters
     settled = sum(number for outcome, number in sums.total.items() if outcome in _SETTLED)
     unaccounted = abs(letters - settled)

@@ -39,6 +39,8 @@ class ReplayOutcome(StrEnum):
     UNKNOWN = "u"
     """Sent, and nobody learned its outcome in time."""
     DISCARDED = "x"
+    RESTORED = "b"
+    """Back in the parking lot: a person had discarded it."""
     LEFT = "l"
     """Left over when the run ended early: parked, or back to the schedule."""
     MISSING = "?"

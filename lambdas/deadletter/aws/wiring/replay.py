@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from deadletter.aws.collisions import DynamoDBCollisions
 from deadletter.aws.events import EventBus
 from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.ledger import DynamoDBLedger
+from deadletter.aws.replay_counted import read_counted
 from deadletter.aws.replay_delivery import LambdaDelivery
 from deadletter.aws.replay_evidence import Surroundings
 from deadletter.aws.replay_executions import StepFunctionsReplays
@@ -23,6 +24,7 @@ from deadletter.aws.replay_plans import DynamoDBReplayPlans
 from deadletter.aws.replay_runs import DynamoDBReplayRuns
 from deadletter.aws.replay_status import DynamoDBStatuses
 from deadletter.aws.replay_tickets import DynamoDBTickets
+from deadletter.aws.restored_letters import DynamoDBRestoredLetters
 from deadletter.aws.router import LambdaRouter
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.aws.watch_store import DynamoDBWatchStore
@@ -55,6 +57,7 @@ from deadletter.replay.machine import (
 from deadletter.replay.manifest import Manifest, ManifestIndex
 from deadletter.replay.plan import DELIVER, DISCARD, ReplayPlan
 from deadletter.replay.reconcile import ReconcileSetup, reconcile
+from deadletter.replay.restoring import Restoring
 from deadletter.replay.run import ReplayRun
 from deadletter.replay.shard_claim import ShardClaim
 from deadletter.replay.worker import ReplayWorker
@@ -223,12 +226,46 @@ class _Parts:
             statuses=self._statuses(run),
         )
 
-    def snapshot(self, _run: ReplayRun, plan: ReplayPlan, deadline: float) -> Taken:
+    def snapshot(self, run: ReplayRun, plan: ReplayPlan, deadline: float) -> Taken:
         """One pass over the plan's source, and once that is empty over the lane beside it."""
+        if plan.restores:
+            return self._restore(run, plan, deadline)
         taken = self._pass(plan, deadline)
         if taken.done and plan.lane_beside is not None:
             return self._pass(plan, deadline, plan.lane_beside)
         return taken
+
+    def _restore(self, run: ReplayRun, plan: ReplayPlan, deadline: float) -> Taken:
+        """Put discarded letters back into the parking lot."""
+        client, table, pipeline = self._letters()
+        counted = None
+        if plan.counted is not None:
+            counted = read_counted(client, table, pipeline, plan)
+        room = self._room(Tally())
+
+        def letters(of: str) -> DynamoDBRestoredLetters:
+            return DynamoDBRestoredLetters(
+                room, client, table, pipeline=pipeline, of=of, clock=self.world.clock
+            )
+
+        restoring = Restoring(
+            run=run,
+            plan=plan,
+            counted=counted,
+            folders=self._folders,
+            objects=self._objects_of,
+            tickets=self._tickets_of,
+            letters=letters,
+            runs=self.runs,
+            router=self.router,
+            fifo=self.pipeline.fifo,
+            in_parallel=self.in_parallel,
+            clock=self.world.clock,
+        )
+        return Taken(restoring.run(deadline - IDLE_SECONDS))
+
+    def _folders(self) -> Iterator[str]:
+        return runs_with_objects(self.clients.s3, self.resources.letters_bucket, self.pipeline.name)
 
     def _pass(self, plan: ReplayPlan, deadline: float, lane: str | None = None) -> Taken:
         snapshot = snapshot_for(
@@ -246,7 +283,7 @@ class _Parts:
         waits = report.again_at > self.world.clock() or report.stopped == LEASE_HELD
         return Taken(report.done, busy=waits and not report.done)
 
-    def freeze(self, run: ReplayRun, _plan: ReplayPlan, deadline: float) -> Frozen | None:
+    def freeze(self, run: ReplayRun, plan: ReplayPlan, deadline: float) -> Frozen | None:
         """The manifest of what is in custody."""
         freeze = freeze_for(run.id, self.pipeline, self.resources, self.clients, self.world)
         report = freeze.run(deadline - IDLE_SECONDS)
@@ -254,6 +291,10 @@ class _Parts:
             if self.world.clock() < deadline - IDLE_SECONDS:
                 raise ReplayUnavailable(report.stopped)
             return None
+        if plan.restores:
+            # What it put back is parked already: its custody is empty.
+            restored = sum(1 for _ in self._tickets(run).all())
+            return Frozen(restored, report.index.hash, {})
         causes: dict[str, int] = {}
         if self.pipeline.replay.approve_causes:
             for name in Manifest(self._objects(run)).names(report.index):
@@ -408,9 +449,7 @@ class _Parts:
         manifest = Manifest(self._objects(run))
         setup = ForgetSetup(
             names=lambda: manifest.names(self._index(manifest)),
-            folders=lambda: runs_with_objects(
-                self.clients.s3, self.resources.letters_bucket, self.pipeline.name
-            ),
+            folders=self._folders,
             objects=self._objects_of,
             tickets=lambda of: self._tickets_of(of).all(),
             erase=self._ledger().erase,
