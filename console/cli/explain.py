@@ -43,7 +43,8 @@ def explain(session: Session, id_: LetterId, pipeline: Narrowed = None) -> Reply
 
     It reads the ledger, the waiting room and the latest replay runs, and finds the pipeline
     itself. Nothing is received from a queue, so nothing is hidden or counted: a letter in a
-    queue is judged as its ledger row describes it. If all its queues are empty, it is gone.
+    queue is judged as its ledger row describes it. If all its queues are empty, it is gone. Of a
+    discarded letter it says who discarded it, when and why, and where its copy is kept.
 
     The ledger keeps the last two failed receives of each of the last eight lives.
     """
@@ -75,7 +76,7 @@ def show(life: LetterLife) -> Iterator[Block]:
         yield TextTable((), [(f"  {step.command}", step.effect) for step in life.steps])
 
 
-_STYLES = {Where.PARKED: "alarm", Where.PROCESSED: "good"}
+_STYLES = {Where.PARKED: "alarm", Where.PROCESSED: "good", Where.DISCARDED: "alarm"}
 
 
 def _place(place: Place, now: datetime) -> Iterator[Block]:

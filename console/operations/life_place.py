@@ -31,6 +31,8 @@ class Where(StrEnum):
     PROCESSED = "PROCESSED"
     QUEUE = "QUEUE"
     """In the main queue, at the consumer or in a DLQ: SQS cannot be asked for one message."""
+    DISCARDED = "DISCARDED"
+    """Thrown away by a person."""
     GONE = "GONE"
     """In no queue: all that it could be in are empty."""
 
@@ -49,6 +51,10 @@ class Place:
     rule: Annotated[str | None, "id of the rule that put it there; null if none did"]
     run: Annotated[str | None, "id of the replay run; null without one"]
     queue: Annotated[str | None, "id of the parking queue; null elsewhere"]
+    by: Annotated[str, "who discarded it; empty elsewhere, or if it is not on record"]
+    kept: Annotated[
+        str | None, "where the copy of a discarded letter is; null without one, or elsewhere"
+    ]
 
     @property
     def is_judged(self) -> bool:
@@ -59,7 +65,7 @@ class Place:
 def _place(where: Where, says: str, **known: object) -> Place:
     empty: dict[str, object] = {
         "since": None, "copy": None, "lane": None, "due": None,
-        "because": "", "rule": None, "run": None, "queue": None,
+        "because": "", "rule": None, "run": None, "queue": None, "by": "", "kept": None,
     }  # fmt: skip
     return Place(where=where, says=says, **{**empty, **known})  # type: ignore[arg-type]  # the fields of Place by name
 
@@ -166,9 +172,7 @@ _PARKED_BY_RUN = frozenset(
         ReplayOutcome.RESTORED,
     }
 )
-_NOTHING_LEFT = frozenset(
-    {ReplayOutcome.RECOVERED, ReplayOutcome.DUPLICATE, ReplayOutcome.DISCARDED}
-)
+_NOTHING_LEFT = frozenset({ReplayOutcome.RECOVERED, ReplayOutcome.DUPLICATE})
 
 
 def _by_run(record: LetterRecord, parking_queue: str) -> Place | None:
@@ -177,6 +181,10 @@ def _by_run(record: LetterRecord, parking_queue: str) -> Place | None:
         return None
     noted: RunTicket = record.tickets[-1]
     ticket, fate = noted.ticket, noted.ticket.fate
+    if fate is ReplayOutcome.DISCARDED:
+        # A discard begins no life: what the row says of the letter's last one is from before.
+        has_news = record.row is not None and _is_of_after(record.row, ticket.at)
+        return None if has_news else _discarded(record, noted)
     if record.row is not None and _is_later(record.row, noted):
         return None
     known = {"run": noted.run.id, "since": moment(ticket.at), "copy": ticket.copy}
@@ -186,6 +194,35 @@ def _by_run(record: LetterRecord, parking_queue: str) -> Place | None:
     if fate in _PARKED_BY_RUN:
         return _place(Where.PARKED, says, **known, queue=parking_queue)
     return None if fate in TERMINAL else _place(Where.RUN, says, **known)
+
+
+def _is_of_after(row: LedgerRow, at: float) -> bool:
+    """Whether the row knows something of the letter that happened after that time."""
+    times = [row.released_at, row.recovered_at, row.parked_at, *(each.at for each in row.failures)]
+    return any(time is not None and time > at for time in times)
+
+
+def _discarded(record: LetterRecord, noted: RunTicket) -> Place:
+    ticket, discard = noted.ticket, record.discard
+    plan = discard.plan if discard else None
+    by = plan.who if plan else ""
+    copy = discard.copy if discard else None
+    says = f"Discarded by {by or 'a person who is not on record any more'}"
+    says = f"{says}, with replay run {noted.run.id}."
+    if copy:
+        says = f"{says} Its copy is kept at {copy}."
+    elif copy == "":
+        says = f"{says} No copy of it is kept."
+    return _place(
+        Where.DISCARDED,
+        says,
+        run=noted.run.id,
+        since=moment(ticket.at),
+        copy=ticket.copy,
+        because=plan.why if plan else "",
+        by=by,
+        kept=copy or None,
+    )
 
 
 def _is_later(row: LedgerRow, noted: RunTicket) -> bool:

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from deadletter.contract import run_object
+from deadletter.replay.ticket import ReplayOutcome
+
 from .adapter_errors import aws_errors
 from .app import App, DeployedPipeline
 from .aws import Read, side_by_side
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from deadletter.aws.replay_tickets import DynamoDBTickets
     from deadletter.aws.waiting_room import DynamoDBLanes, WaitingLetter
     from deadletter.failure.ledger import LedgerRow
+    from deadletter.replay.plan import ReplayPlan
     from deadletter.replay.run import ReplayRun
     from deadletter.replay.ticket import Ticket
 
@@ -26,7 +30,8 @@ MOST_WAITING = 2_000
 """Waiting letters of a pipeline that are read to find one by its origin: about a second."""
 
 LATEST_RUNS = 10
-"""Replay runs of a pipeline whose tickets are asked for a letter, the latest."""
+"""Replay runs of a pipeline whose tickets are asked for a letter, the latest; those that have
+thrown letters away are asked besides: nothing else says that a letter was discarded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +43,23 @@ class RunTicket:
 
 
 @dataclass(frozen=True, slots=True)
-class LetterRecord:
-    """What DynamoDB has of one letter. `row` is None if the ledger has none.
+class LetterDiscard:
+    """How a letter was thrown away, that nothing is known of since.
 
-    `waiting` are its copies in the waiting room; `notes` say what was not looked at.
+    `plan` is None if it is not on record any more; `copy` says where the letter's copy is kept, as
+    S3 says now: empty if there is none, and None if that could not be read.
+    """
+
+    plan: ReplayPlan | None
+    copy: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LetterRecord:
+    """What is on record of one letter. `row` is None if the ledger has none.
+
+    `waiting` are its copies in the waiting room; `discard` is how it was thrown away, if that is
+    the last that a run noted of it; `notes` say what was not looked at.
     """
 
     pipeline: DeployedPipeline
@@ -50,6 +68,7 @@ class LetterRecord:
     waiting: Sequence[WaitingLetter] = ()
     tickets: Sequence[RunTicket] = ()
     notes: Sequence[str] = ()
+    discard: LetterDiscard | None = None
 
 
 def record_of(session: Session, app: App, id_: str, pipeline: str | None) -> LetterRecord:
@@ -75,10 +94,50 @@ def record_of(session: Session, app: App, id_: str, pipeline: str | None) -> Let
             origin = stamp.origin if stamp else waiting[0].copy
             record = record or LetterRecord(each, origin, _row(session, app, each, origin))
             break
-    if record is None:
-        raise _unknown(id_, searched)
-    tickets = _tickets(session, app, record.pipeline, origin, notes)
-    return LetterRecord(record.pipeline, origin, record.row, waiting, tickets, tuple(notes))
+    if record is not None:
+        tickets = _tickets(session, app, record.pipeline, origin, notes)
+    else:
+        # A letter that the ledger does not know may have been thrown away.
+        record, tickets = _thrown_away(session, app, searched, id_)
+    discard = None
+    if tickets and tickets[-1].ticket.fate is ReplayOutcome.DISCARDED:
+        discard = _discard(session, app, tickets[-1], notes)
+    return LetterRecord(
+        record.pipeline, origin, record.row, waiting, tickets, tuple(notes), discard
+    )
+
+
+def _thrown_away(
+    session: Session, app: App, searched: Sequence[DeployedPipeline], origin: str
+) -> tuple[LetterRecord, Sequence[RunTicket]]:
+    """A letter of which nothing is on record but its discard. Raises Problem (ABSENT)."""
+    for pipeline in searched:
+        tickets = _tickets(session, app, pipeline, origin, [])
+        if tickets and tickets[-1].ticket.fate is ReplayOutcome.DISCARDED:
+            return LetterRecord(pipeline, origin, None), tickets
+    raise _unknown(origin, searched)
+
+
+def _discard(session: Session, app: App, noted: RunTicket, notes: list[str]) -> LetterDiscard:
+    """How a run threw a letter away, and where its copy is."""
+    from deadletter.aws.replay_objects import S3RunObjects
+    from deadletter.aws.replay_plans import DynamoDBReplayPlans
+    from deadletter.replay.discarded import discarded_name
+
+    run, client = noted.run, session.aws.dynamodb
+    plans = DynamoDBReplayPlans(client, app.letters_table, run.pipeline, session.clock)
+    with aws_errors():
+        plan = plans.plan(run.id)
+    objects = S3RunObjects(session.aws.s3, app.letters_bucket, run.pipeline, run.id)
+    name = discarded_name(noted.ticket.copy)
+    try:
+        with aws_errors():
+            is_kept = any(stored.name == name for stored in objects.listed(name))
+    except Problem as problem:
+        notes.append(f"Whether its copy is kept is not known: {problem.says}")
+        return LetterDiscard(plan, None)
+    place = f"s3://{app.letters_bucket}/{run_object(run.pipeline, run.id, name)}"
+    return LetterDiscard(plan, place if is_kept else "")
 
 
 def _answer(look: Read[LetterRecord | None]) -> LetterRecord | None:
@@ -174,11 +233,12 @@ def _tickets(
     runs = DynamoDBReplayRuns(client, app.letters_table, pipeline.name, session.clock)
     with aws_errors():
         every = sorted(runs.all(), key=lambda run: run.created, reverse=True)
-    latest = every[:LATEST_RUNS]
-    if len(every) > len(latest):
+    older = [run for run in every[LATEST_RUNS:] if run.counts.get(ReplayOutcome.DISCARDED.name)]
+    asked = [*every[:LATEST_RUNS], *older]
+    if len(every) > len(asked):
         notes.append(
-            f"{pipeline.name} has {count(len(every), 'replay run')}: "
-            f"only the latest {len(latest)} were asked for it."
+            f"{pipeline.name} has {count(len(every), 'replay run')}: only the latest "
+            f"{LATEST_RUNS} were asked for it, and those that have discarded letters."
         )
 
     def ask(run: ReplayRun) -> Callable[[], Sequence[Ticket]]:
@@ -194,7 +254,7 @@ def _tickets(
         notes.append(f"Replay runs could not be asked: {problem.says}")
 
     with side_by_side() as start:
-        reads = [(run, start(ask(run))) for run in latest]
+        reads = [(run, start(ask(run))) for run in asked]
         noted = [
             RunTicket(run, ticket) for run, read in reads for ticket in read.result(lost) or ()
         ]

@@ -53,6 +53,11 @@ def _at(place: Place, origin: str, pipeline: str) -> Iterator[Step]:
             yield Step(f"dlq parked show {copy} {here}", "finds it and shows why it is parked")
             yield Step(release_of(copy, pipeline), "sends it to the main queue again")
             yield Step(f"dlq parked discard {here} --id {copy} --why {WHY}", "throws it away")
+        case Where.DISCARDED if place.kept:
+            yield Step(
+                f"dlq parked restore {here} --id {origin} --run {place.run} --why {WHY}",
+                "brings it back to the parking lot",
+            )
         case Where.QUEUE:
             yield Step(
                 f"dlq rules explain {origin} {here}", "looks for it in the DLQ, and says why"

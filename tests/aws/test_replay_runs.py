@@ -199,7 +199,10 @@ def test_a_run_with_long_texts_fits_into_one_kilobyte(dynamodb: Any) -> None:
         manifest="0" * 32,
         known_before=1_000_000,
         failed_before=1_000_000,
-        counts=dict.fromkeys((outcome.name for outcome in ReplayOutcome), 1_000_000),
+        # A run that restores letters has no other outcome.
+        counts=dict.fromkeys(
+            (each.name for each in ReplayOutcome if each is not ReplayOutcome.RESTORED), 1_000_000
+        ),
         restart=99,
         rate=1 / 3,
         tat=NOW + 1 / 3,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import shlex
 import time
+from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -282,7 +284,8 @@ def ticket(cloud: Cloud, run: str, fate: ReplayOutcome) -> None:
     [
         (ReplayOutcome.SENT, "RUN"),
         (ReplayOutcome.RECOVERED, "PROCESSED"),
-        (ReplayOutcome.DISCARDED, "PROCESSED"),
+        (ReplayOutcome.DISCARDED, "DISCARDED"),
+        (ReplayOutcome.RESTORED, "PARKED"),
         (ReplayOutcome.QUARANTINED, "PARKED"),
         (ReplayOutcome.UNKNOWN, "QUEUE"),
     ],
@@ -299,6 +302,98 @@ def test_a_replay_run_says_what_became_of_the_letter_it_sent(
 
     assert place["where"] == where
     assert (place["run"] == run.id) is (where != "QUEUE")
+
+
+DISCARDS: dict[str, Any] = {
+    "source": "parking:default", "destination": "discard", "who": "user/ann", "why": "a wrong line",
+}  # fmt: skip
+
+
+def discard(cloud: Cloud, *, kept: bool = True) -> ReplayRun:
+    """A run that has thrown the letter away, as its execution has left it."""
+    run = cloud.replay(
+        ReplayRun(id="", pipeline="orders", state=RunState.DONE, counts={"DISCARDED": 1}),
+        **DISCARDS,
+    )
+    ticket(cloud, run.id, ReplayOutcome.DISCARDED)
+    if kept:
+        name = f"replay/orders/{run.id}/discarded/{COPY}.json"
+        cloud.s3.put_object(Bucket="letters-bucket", Key=name, Body=b"{}")
+    return run
+
+
+def is_discarded(place: Mapping[str, Any], run: str) -> bool:
+    return (place["where"], place["by"], place["because"], place["run"], place["copy"]) == (
+        *("DISCARDED", "user/ann", "a wrong line", run, COPY),
+    )
+
+
+@pytest.mark.parametrize("parked_by", ["consumer", "redriver"])
+def test_a_discarded_letter_is_said_to_be_discarded_by_whom_when_why_and_where_its_copy_is(
+    cloud: Cloud, dlq: Dlq, parked_by: str
+) -> None:
+    cloud.deploy("orders", settings=LIBRARY)
+    failed(cloud, at=time.time() - 900)
+    ledger = DynamoDBLedger(cloud.dynamodb, "letters", "orders", time.time, 86_400)
+    if parked_by == "consumer":
+        ledger.parked(ORIGIN, 1, time.time() - 800, "PERMANENT")
+    else:
+        ledger.note_parked(ORIGIN, time.time() - 800, "POISON", "")
+    run = discard(cloud)
+
+    life = told(dlq, ORIGIN)
+
+    [place] = life["places"]
+    assert is_discarded(place, run.id)
+    assert place["kept"] == f"s3://letters-bucket/replay/orders/{run.id}/discarded/{COPY}.json"
+    assert abs(datetime.fromisoformat(place["since"]).timestamp() - time.time()) < 60
+    commands = [step["command"] for step in life["steps"]]
+    assert f'dlq parked restore --pipeline orders --id {ORIGIN} --run {run.id} --why "<why>"' in (
+        commands
+    )
+    text = " ".join(dlq("explain", ORIGIN).stdout.split())
+    assert f"DISCARDED: Discarded by user/ann, with replay run {run.id}." in text
+    assert "because: a wrong line" in text
+
+
+def test_a_discarded_letter_without_a_copy_is_said_to_have_none(cloud: Cloud, dlq: Dlq) -> None:
+    cloud.deploy("orders", settings=LIBRARY)
+    failed(cloud, at=time.time() - 900)
+    discard(cloud, kept=False)
+
+    life = told(dlq, ORIGIN)
+
+    assert life["places"][0]["kept"] is None
+    assert "No copy of it is kept." in life["places"][0]["says"]
+    assert not any("restore" in step["command"] for step in life["steps"])
+
+
+def test_a_letter_that_only_its_discard_knows_is_explained(cloud: Cloud, dlq: Dlq) -> None:
+    cloud.deploy("bills", "orders")
+    run = discard(cloud)
+
+    assert is_discarded(told(dlq, ORIGIN)["places"][0], run.id)
+
+
+def test_a_discard_is_found_behind_many_later_runs(cloud: Cloud, dlq: Dlq) -> None:
+    cloud.deploy("orders", settings=LIBRARY)
+    failed(cloud, at=time.time() - 900)
+    run = discard(cloud)
+    for number in range(12):
+        later = ReplayRun(id=f"{number:016}", pipeline="orders", created=time.time() + number)
+        assert cloud.replays("orders").create(later)
+
+    assert is_discarded(told(dlq, ORIGIN)["places"][0], run.id)
+
+
+def test_a_copy_that_failed_after_a_discard_is_not_said_to_be_discarded(
+    cloud: Cloud, dlq: Dlq
+) -> None:
+    cloud.deploy("orders", settings=LIBRARY)
+    discard(cloud)
+    failed(cloud, at=time.time() + 5)
+
+    assert [place["where"] for place in told(dlq, ORIGIN)["places"]] == ["QUEUE"]
 
 
 def test_a_run_is_not_asked_about_a_letter_that_failed_again_since(cloud: Cloud, dlq: Dlq) -> None:
