@@ -43,8 +43,8 @@ class OnCall(Construct):
     reads letters themselves, `RuleEditor` writes rules, `CircuitOperator` holds circuits, starts
     runs of the redriver, mutes alarms, tests the pager and keeps endpoints, `ReplayRunner` plans,
     starts and steers replay runs and edits letters that a run holds, `ReplayApprover` approves or
-    refuses runs, and `LetterDiscarder` throws parked letters away. Who may run replays may neither
-    approve them nor throw letters away.
+    refuses runs, and `LetterDiscarder` throws parked letters away and brings them back. Who may run
+    replays may neither approve them nor throw letters away.
     Who may change something may record it, and `dlq` changes nothing that it can't record.
     No policy allows to send or delete a message, or to purge a queue: only our functions
     move letters.
@@ -91,7 +91,7 @@ class OnCall(Construct):
             ),
             (
                 "LetterDiscarder",
-                "beside DlqReader and BodyReader: throws parked letters away",
+                "beside DlqReader and BodyReader: throws parked letters away, and brings them back",
                 _discards(app, storage),
             ),
         ):

@@ -21,13 +21,14 @@ from console.cli.exit import Exit
 from deadletter.aws.causes import DynamoDBCauses
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
-from deadletter.contract import delay_lane
+from deadletter.contract import delay_lane, run_object
 from deadletter.failure.causes import CauseHold
 from deadletter.failure.failure import Category, Failure
 from deadletter.message.letter import Letter
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.order import Order
+from deadletter.replay.discarded import DiscardedLetter, discarded_name
 from deadletter.routing.decision import Hold
 from sandbox.progress import until
 from sandbox.replay.pipeline import ReplayPipeline
@@ -53,7 +54,6 @@ NOT_TYPED: dict[str, str] = {
         "SNS asks for the topic's key; the emulator does not",
     ),
     "logs:StopQuery": "queries are stopped only if they take too long",
-    "s3:ListBucket": "S3 itself asks for it where an object is missing; the emulator does not",
 }
 
 
@@ -141,6 +141,7 @@ def on_call(
     letter = orders.send(event(tenant), "Dlq")
     _delay(orders, tenant)
     parked = {name: _park(orders, tenant) for name in ("parked", "released", "discarded")}
+    thrown = {name: _throw_away(orders, tenant) for name in ("thrown", "still_thrown")}
     plan = str(folder / "run.json")
     chosen, runs = {}, {}
     # One after the other: a run takes along what it leaves out, and puts it into lane `parked`.
@@ -149,7 +150,7 @@ def on_call(
         runs[run] = _waiting_run(orders, aws, chosen[run], folder / f"{run}.json")
     words = {"tenant": tenant, "letter": letter, "folder": str(folder), "plan": plan}
     words["failed"] = _failed(orders, outputs)
-    yield OnCall(orders, tenant, {**words, **parked, **runs, "kept": chosen["run"]})
+    yield OnCall(orders, tenant, {**words, **parked, **thrown, **runs, "kept": chosen["run"]})
     # A run that waits, or that the open circuit holds, would outlive these tests.
     for row in orders.dlq("replay", "list", *PIPELINE)["runs"]:
         if row["state"] not in ("ABORTED", "DONE", "BROKEN"):
@@ -187,6 +188,26 @@ def _park(orders: Deployed, tenant: str) -> str:
     return orders.send(body, "ParkingLot", MessageAttributes={})
 
 
+def _throw_away(orders: Deployed, tenant: str) -> str:
+    """The copy of a letter that a run has discarded long ago. Returns the id of its first life."""
+    copy, origin = str(uuid.uuid4()), str(uuid.uuid4())
+    letter = Letter(copy, event(tenant), {}, {"SentTimestamp": str(int(time.time() * 1000))})
+    kept = DiscardedLetter(
+        letter=letter,
+        home="parking:default",
+        stamp=Stamp(origin, reason="POISON", decision="HOLD", run=LONG_AGO),
+        at=int(time.time()),
+        by="user/ann",
+        because="a test",
+    )
+    orders.aws("s3").put_object(
+        Bucket=orders.app["letters_bucket"],
+        Key=run_object("orders", LONG_AGO, discarded_name(copy)),
+        Body=kept.to_bytes(),
+    )
+    return origin
+
+
 def _failed(orders: Deployed, outputs: Mapping[str, str]) -> str:
     """A failure in the ledger, of a letter that is nowhere. Returns its id."""
     origin, now = str(uuid.uuid4()), time.time()
@@ -220,6 +241,7 @@ BECAUSE = ("--why", "a test", "--yes")
 SAID = ("--reason", "a test", "--expires", "1h", "--yes")
 DECIDED = ("--reason", "a test", "--yes")
 CAUSE = "0123456789abcdef"
+LONG_AGO = "ffffffffffffffff"
 UNREADABLE = {"pipeline": "orders", "circuit_key": "broken", "state": "ajar"}
 
 # Its braces are JSON's, and are doubled once for each time that words are filled in.
@@ -261,6 +283,7 @@ TYPED: dict[str, list[tuple[str, ...]]] = {
         ("parked", "release", *PIPELINE, "--id", "{released}", *BECAUSE),
     ],
     "dlq parked discard": [("parked", "discard", *PIPELINE, "--id", "{discarded}", *BECAUSE)],
+    "dlq parked restore": [("parked", "restore", *PIPELINE, "--id", "{thrown}", *BECAUSE)],
     # Its runs are those of a discard, and would take the letters of the commands below.
     "dlq forget": [("forget", "{failed}", *PIPELINE, "--plan")],
     "dlq replay plan": [("replay", "plan", *PIPELINE)],
@@ -436,6 +459,8 @@ REFUSED = [
     (("DlqReader", "BodyReader", "ReplayRunner"), "dlq replay approve"),
     (("DlqReader", "BodyReader", "ReplayRunner"), "dlq replay refuse"),
     (("DlqReader", "BodyReader", "ReplayRunner"), "dlq parked discard"),
+    (("DlqReader", "BodyReader", "ReplayRunner"), "dlq parked restore"),
+    (("DlqReader", "LetterDiscarder"), "dlq parked restore"),
     (("DlqReader", "BodyReader", "LetterDiscarder"), "dlq parked release"),
     (("DlqReader", "BodyReader", "ReplayApprover", "LetterDiscarder"), "dlq replay abort"),
 ]
@@ -445,6 +470,7 @@ REFUSED = [
 STILL_THERE = {
     **dict.fromkeys(("{run}", "{other}"), "{third}"),
     **dict.fromkeys(("{released}", "{discarded}"), "{parked}"),
+    "{thrown}": "{still_thrown}",
 }
 
 

@@ -244,7 +244,7 @@ def test_a_rerun_takes_the_letters_that_failed_and_no_other(replayed: Replayed) 
     assert replayed.taken() == dict.fromkeys([*letters, *failing], 1)
 
 
-def test_a_discarded_letter_is_kept_in_the_bucket_and_its_neighbours_stay_parked(
+def test_a_discarded_letter_is_kept_comes_back_and_its_neighbours_stay_parked(
     replayed: Replayed,
 ) -> None:
     chosen, *others = [replayed.send("parked", place, 5, "ParkingLot") for place in (1, 2, 3)]
@@ -265,7 +265,19 @@ def test_a_discarded_letter_is_kept_in_the_bucket_and_its_neighbours_stay_parked
     assert f"{replayed.tenant}-parked-1" in kept[0]
     assert parked() == set(others)
     assert replayed.got("parked") == []
-    remove(replayed, others)
+
+    place = replayed.dlq("explain", chosen)["places"][0]
+    assert (place["where"], place["run"], place["because"]) == ("DISCARDED", run, "a test")
+    assert place["kept"].startswith("s3://")
+    answer = replayed.dlq("parked", "restore", "--run", run, *BECAUSE)
+    [started] = answer["runs"]
+    report = replayed.until_done(str(started["run"]), 1)
+    assert report["counts"] == {"RESTORED": 1}
+    assert parked() == {chosen, *others}
+    assert not [name for name in replayed.objects(run) if name.startswith("discarded/")]
+    shown = replayed.dlq("parked", "show", chosen, "--show-body")
+    assert json.dumps(shown["body"]) in kept[0]
+    remove(replayed, [chosen, *others])
 
 
 def remove(replayed: Replayed, letters: Sequence[str]) -> None:
