@@ -51,6 +51,7 @@ BESIDE_READER: Mapping[str, tuple[str, ...]] = {
     "replay approve": (APPROVER,),
     "replay refuse": (APPROVER,),
     "parked discard": (BODIES, DISCARDER),
+    "parked restore": (BODIES, DISCARDER),
     "forget": (BODIES, DISCARDER),
 }
 NONE = {"init", "help", "rules lint"}

@@ -14,6 +14,7 @@ _COLOURS: Mapping[str, str] = {
     "DUPLICATE": "#74b816",
     "DELIVERED": "#1c7ed6",
     "DISCARDED": "#868e96",
+    "RESTORED": "#0ca678",
     "PARKED": "#e03131",
     "QUARANTINED": "#c2255c",
     "UNKNOWN": "#f08c00",
