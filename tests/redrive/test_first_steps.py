@@ -19,7 +19,7 @@ NO_CALLS = OutcomeCounts()
 
 @pytest.fixture
 def stage() -> Stage:
-    stage = Stage()
+    stage = Stage(is_new=True)
     stage.pipeline = replace(stage.pipeline, rate="auto", workers=4)
     return stage
 
@@ -81,7 +81,7 @@ def test_letters_that_come_after_a_first_run_over_an_empty_queue_are_not_old(sta
 @pytest.mark.parametrize("fifo", [False, True])
 @pytest.mark.parametrize("workers", [1, 4, 16])
 def test_no_worker_moves_letters_beyond_a_step(workers: int, fifo: bool) -> None:
-    stage = Stage(replace(Stage().pipeline, workers=workers, fifo=fifo))
+    stage = Stage(replace(Stage().pipeline, workers=workers, fifo=fifo), is_new=True)
     for number in range(300):
         group = {"MessageGroupId": str(number), "MessageDeduplicationId": str(number)}
         stage.put(url=stage.dlq, **(group if fifo else {}))

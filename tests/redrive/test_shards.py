@@ -13,7 +13,6 @@ from deadletter.message.queue import Depth
 from deadletter.redrive import drain_owner, shards
 from deadletter.redrive import redriver as redriver_module
 from deadletter.redrive.drain import NO_DRAIN, Drain
-from deadletter.redrive.first_steps import MANY
 from deadletter.redrive.redriver import DRAIN_ENDED, LEASE_HELD, Redriver, run_as_asked
 from deadletter.redrive.report import Report
 from deadletter.redrive.run_limits import DEADLINE_NEAR, PACE_USED_UP
@@ -130,8 +129,6 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
 
 
 def dead(stage: Stage, letters: int) -> None:
-    if letters > MANY:
-        stage.deployed_long_ago()
     for _ in range(letters):
         stage.put(url=stage.dlq)
 

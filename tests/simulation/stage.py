@@ -15,12 +15,12 @@ from deadletter.aws.rule_edits import DynamoDBBookVersions
 from deadletter.aws.wiring.redrive import redriver_for
 from deadletter.aws.wiring.route import router_for
 from deadletter.aws.wiring.world import World
+from deadletter.contract import MAIN_DLQ, Partition
 from deadletter.message import stamp as stamps
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.first_steps import PAST
 from deadletter.redrive.redriver import Redriver
 from deadletter.redrive.report import Report
-from deadletter.redrive.source_memory import SourceMemory
 from deadletter.routing.router import Router
 from deadletter.settings.backoff import Backoff
 from deadletter.settings.pipeline import Pipeline, RetryPolicy
@@ -54,7 +54,10 @@ def prompt_policy(attempts: int = 3) -> RetryPolicy:
 
 @dataclass(eq=False)
 class Stage:
-    """Everything one pipeline needs, built fresh: change `pipeline` before the first call."""
+    """Everything one pipeline needs, built fresh: change `pipeline` before the first call.
+
+    Unless it `is_new`, it was deployed long ago: what lies in its DLQ came later.
+    """
 
     pipeline: Pipeline = field(
         default_factory=lambda: Pipeline(
@@ -73,6 +76,7 @@ class Stage:
     page: int | None = None
     hours: int | None = None
     sqs_type: type[MemorySqs] = MemorySqs
+    is_new: bool = False
 
     def __post_init__(self) -> None:
         self._edits = 0
@@ -97,6 +101,11 @@ class Stage:
         self.names = itertools.count(1)
         self._create_queues()
         self._create_tables()
+        if not self.is_new:
+            # The first runs over what was there before the deployment are over.
+            key = {"pk": {"S": Partition.LEASE.of(self.pipeline.name)}, "sk": {"S": MAIN_DLQ}}
+            item = {**key, "first_step": {"N": str(PAST)}}
+            self.dynamodb.put_item(TableName=LETTERS, Item=item)
 
     def _create_queues(self) -> None:
         suffix = ".fifo" if self.pipeline.fifo else ""
@@ -268,10 +277,6 @@ class Stage:
     ) -> Report:
         """One rescue of a source, as the watch would start it."""
         return self.redriver(source, router).rescue(self.clock() + seconds)
-
-    def deployed_long_ago(self, home: str = "dlq") -> None:
-        """The first runs over what was there before the deployment are over."""
-        self.redriver(home)._setup.lease.record(SourceMemory(first_step=PAST))
 
     def redriver(self, home: str = "dlq", router: Router | None = None) -> Redriver:
         return redriver_for(
