@@ -15,8 +15,9 @@ however it came about, so does a throttle, a mapping receives for a throttled fu
 batch to SQS, parameters and one event source mapping need the permission that IAM
 knows, a DynamoDB request names its partitions to IAM and PutMetricData its namespace, a
 message names its sender, a queue under a customer's key needs the key, a function sees the
-client context of its invocation, an invocation of more than 6 MB is refused, and the workers
-of a package share it. Calls that are made in a role are recorded (`sandbox.calls`). This
+client context of its invocation, an invocation of more than 6 MB is refused, the workers of a
+package share it, and CloudFormation neither makes a table that is there already nor deletes a
+protected one. Calls that are made in a role are recorded (`sandbox.calls`). This
 reaches into MiniStack's private names, so read this file again before pinning another version
 of it.
 """
@@ -53,6 +54,7 @@ from ministack.services import (
     sqs,
     stepfunctions,
 )
+from ministack.services.cloudformation import provisioners
 
 from deadletter.contract import NAMESPACE
 from sandbox import alarms, calls, emf, fast_clock
@@ -646,6 +648,33 @@ async def _answer(
     )
 
 
+def keep_tables_as_cloudformation_does() -> None:
+    """Refuse to make a table whose name is taken, and to delete one that is protected.
+
+    MiniStack puts an empty table in the place of the old one, and asks for no protection.
+    """
+    handlers = provisioners._RESOURCE_HANDLERS["AWS::DynamoDB::Table"]
+    create, delete = handlers["create"], handlers["delete"]
+
+    def create_new(logical_id: str, properties: Mapping[str, Any], stack: str) -> Any:
+        name = properties.get("TableName")
+        if name in dynamodb._tables:
+            raise ValueError(
+                f"Resource of type 'AWS::DynamoDB::Table' with identifier '{name}' already exists."
+            )
+        return create(logical_id, properties, stack)
+
+    def delete_unprotected(name: str, properties: Mapping[str, Any]) -> Any:
+        if dynamodb._tables.get(name, {}).get("DeletionProtectionEnabled"):
+            raise ValueError(
+                "Resource cannot be deleted as it is currently protected against deletion. "
+                "Disable deletion protection first."
+            )
+        return delete(name, properties)
+
+    handlers |= {"create": create_new, "delete": delete_unprotected}
+
+
 def unpack_packages_once() -> None:
     """Put SharedPackage in the place of the zip files that MiniStack's workers unpack."""
     lambda_runtime.zipfile = SimpleNamespace(**{**vars(zipfile), "ZipFile": SharedPackage})
@@ -683,6 +712,7 @@ def main(*arguments: str) -> None:
     pass_the_client_context()
     start_functions_as_lambda_does()
     unpack_packages_once()
+    keep_tables_as_cloudformation_does()
     record_calls()
     ask_for_keys_as_sqs_does()
     fail_as_told()

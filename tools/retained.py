@@ -1,17 +1,22 @@
-"""What destroyed stacks have left behind, in the form in which `cdk import` takes it.
+"""What failed and destroyed stacks have left behind: shows it, or takes it over and deploys.
 
-    python -m tools.retained Deadletter-Shared > retained.json
-    npx cdk import Deadletter-Shared --force --resource-mapping retained.json
+    python -m tools.retained
+    python -m tools.retained --import
 
-Reads the templates of the last synthesis (`cdk.out`) and asks the account which of the tables,
-queues and buckets that a stack keeps are there. Nothing is changed.
+Tables, queues and buckets stay behind, with fixed names: a new stack cannot make them. With
+`--import`, stacks whose first deployment was rolled back are deleted, which deletes nothing of
+that; then CloudFormation takes over what is there (`cdk import`), and `cdk deploy --all` makes the
+rest. Stacks that are deployed are deployed as usual. Without it, nothing is changed.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import shutil
+import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +42,12 @@ MISSING = {
     "QueueDoesNotExist",
 }
 
+# A stack that never was: it can be neither updated nor made again, only deleted.
+ROLLED_BACK = ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED")
+
+# Of a stack without any resource: it does not exist, or waits for its first change set.
+EMPTY = ("", "DELETE_COMPLETE", "REVIEW_IN_PROGRESS")
+
 
 @dataclass(frozen=True, slots=True)
 class RetainedResource:
@@ -45,6 +56,16 @@ class RetainedResource:
     logical_id: str
     kind: str
     name: str
+
+
+def templates(assembly: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The stacks of a synthesis by their names, with their templates."""
+    artifacts = json.loads((assembly / "manifest.json").read_text())["artifacts"]
+    for id_, artifact in artifacts.items():
+        if artifact["type"] == "aws:cloudformation:stack":
+            properties = artifact["properties"]
+            template = json.loads((assembly / properties["templateFile"]).read_text())
+            yield properties.get("stackName", id_), template
 
 
 def retained(template: Mapping[str, Any], account: str, region: str) -> Iterator[RetainedResource]:
@@ -98,18 +119,81 @@ def mapping(template: Mapping[str, Any], session: boto3.Session) -> dict[str, di
     return found
 
 
+def status(stack: str, session: boto3.Session) -> str:
+    """The status of a stack; empty if there is none."""
+    try:
+        answer = session.client("cloudformation").describe_stacks(StackName=stack)
+    except ClientError as error:
+        if "does not exist" in error.response["Error"]["Message"]:
+            return ""
+        raise
+    return str(answer["Stacks"][0]["StackStatus"])
+
+
+def left_behind(assembly: Path, session: boto3.Session) -> dict[str, dict[str, dict[str, str]]]:
+    """By stack, what is in the account and belongs to no stack."""
+    found = {}
+    for stack, template in templates(assembly):
+        if status(stack, session) in (*EMPTY, *ROLLED_BACK) and (
+            left := mapping(template, session)
+        ):
+            found[stack] = left
+    return found
+
+
+def delete_rolled_back(stack: str, session: boto3.Session) -> None:
+    """Delete a stack whose first deployment failed, and which may be protected all the same."""
+    if status(stack, session) not in ROLLED_BACK:
+        return
+    print(f"{stack} was rolled back in its first deployment: it is deleted.", file=sys.stderr)
+    client = session.client("cloudformation")
+    client.update_termination_protection(StackName=stack, EnableTerminationProtection=False)
+    client.delete_stack(StackName=stack)
+    client.get_waiter("stack_delete_complete").wait(StackName=stack)
+
+
+def take_over(assembly: Path, session: boto3.Session) -> None:
+    """Have CloudFormation take over what is left behind, and deploy all stacks."""
+    for stack, _ in templates(assembly):
+        delete_rolled_back(stack, session)
+    for stack, left in left_behind(assembly, session).items():
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            json.dump(left, file)
+            file.flush()
+            cdk("import", stack, "--force", f"--resource-mapping={file.name}", f"--app={assembly}")
+    cdk("deploy", "--all", f"--app={assembly}")
+
+
+def cdk(*words: str) -> None:
+    """Type a command of the CDK; raises CalledProcessError if it fails."""
+    npx = shutil.which("npx") or "npx"
+    subprocess.run([npx, "cdk", *words], check=True)
+
+
 def main(arguments: Sequence[str]) -> int:
-    """Print the mapping; exit with 1 if there is nothing to import."""
-    parser = argparse.ArgumentParser(prog="python -m tools.retained", description=__doc__)
-    parser.add_argument("stack", help="name of the stack, such as Deadletter-Shared")
-    parser.add_argument("--assembly", type=Path, default=Path("cdk.out"), help="the templates")
+    """Print what is left behind, or take it over; exit with 1 if the CDK does."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.retained",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--import", dest="takes_over", action="store_true", help="take it over, and deploy"
+    )
+    parser.add_argument("--assembly", type=Path, help="templates; else they are synthesized")
     given = parser.parse_args(arguments)
-    template = json.loads((given.assembly / f"{given.stack}.template.json").read_text())
-    found = mapping(template, boto3.Session())
-    print(json.dumps(found, indent=2))
-    if not found:
-        print(f"Nothing of {given.stack} is left: deploy as usual.", file=sys.stderr)
-    return 0 if found else 1
+    session = boto3.Session()
+    try:
+        if given.assembly is None:
+            cdk("synth", "--quiet")
+        assembly = given.assembly or Path("cdk.out")
+        if given.takes_over:
+            take_over(assembly, session)
+        else:
+            print(json.dumps(left_behind(assembly, session), indent=2))
+    except subprocess.CalledProcessError as error:
+        return int(error.returncode)
+    return 0
 
 
 if __name__ == "__main__":

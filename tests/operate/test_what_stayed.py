@@ -6,12 +6,14 @@ Most of it is nightly, for a fake account takes seconds to come up.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
+from botocore.exceptions import ClientError
 from moto import mock_aws
 
 from tools import retained, rows_back
@@ -82,13 +84,122 @@ def test_a_name_of_another_kind_is_refused() -> None:
         retained.text({"Fn::GetAtt": ["Main", "QueueName"]}, ACCOUNT, REGION)
 
 
+def assembly(folder: Path, **stacks: Mapping[str, Any]) -> Path:
+    """A synthesis of these stacks."""
+    artifacts: dict[str, Any] = {"Tree": {"type": "cdk:tree", "properties": {}}}
+    for name, template in stacks.items():
+        (folder / f"{name}.template.json").write_text(json.dumps(template))
+        properties = {"templateFile": f"{name}.template.json"}
+        artifacts[name] = {"type": "aws:cloudformation:stack", "properties": properties}
+    (folder / "manifest.json").write_text(json.dumps({"artifacts": artifacts}))
+    return folder
+
+
+class Stacks:
+    """The stacks of an account as CloudFormation answers for them, and what is typed at the CDK."""
+
+    def __init__(self, session: boto3.Session, **status: str) -> None:
+        self._session = session
+        self.status = status
+        self.protected = set(status)
+        self.typed: list[tuple[str, ...]] = []
+        self.mappings: list[Any] = []
+        self.region_name = session.region_name
+
+    def client(self, service: Any) -> Any:
+        return self if service == "cloudformation" else self._session.client(service)
+
+    def describe_stacks(self, **asked: str) -> Any:
+        name = asked["StackName"]
+        if name not in self.status:
+            message = f"Stack with id {name} does not exist"
+            error = {"Code": "ValidationError", "Message": message}
+            raise ClientError({"Error": error}, "DescribeStacks")
+        return {"Stacks": [{"StackStatus": self.status[name]}]}
+
+    def update_termination_protection(self, **asked: Any) -> None:
+        assert asked["EnableTerminationProtection"] is False
+        self.protected.discard(asked["StackName"])
+
+    def delete_stack(self, **asked: str) -> None:
+        name = asked["StackName"]
+        assert name not in self.protected
+        assert self.status[name] in ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED")
+        del self.status[name]
+
+    def get_waiter(self, _: str) -> Stacks:
+        return self
+
+    def wait(self, **asked: str) -> None:
+        assert asked["StackName"] not in self.status
+
+    def type(self, *words: str) -> None:
+        self.typed.append(tuple(word for word in words if "=" not in word))
+        for word in words:
+            if word.startswith("--resource-mapping="):
+                self.mappings.append(json.loads(Path(word.partition("=")[2]).read_text()))
+
+
+APP = {
+    "Letters": {"TableName": "app-letters"},
+    "Main": {"QueueUrl": f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/app-main"},
+    "Bodies": {"BucketName": f"app-letters-{ACCOUNT}-{REGION}"},
+}
+
+
 @pytest.mark.nightly
-@pytest.mark.usefixtures("session")
-def test_nothing_to_import_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    empty = {"Resources": {"Gone": TEMPLATE["Resources"]["Gone"]}}
-    (tmp_path / "App.template.json").write_text(json.dumps(empty))
-    assert retained.main(["App", "--assembly", str(tmp_path)]) == 1
-    assert "Nothing of App is left: deploy as usual." in capsys.readouterr().err
+@pytest.mark.parametrize("status", ["ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "gone"])
+def test_a_stack_that_failed_is_deleted_and_what_it_left_is_taken_over(
+    session: boto3.Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: str
+) -> None:
+    gone = {"Resources": {"Gone": TEMPLATE["Resources"]["Gone"]}}
+    stacks: Any = Stacks(session, **({} if status == "gone" else {"App": status}))
+    monkeypatch.setattr(retained, "cdk", stacks.type)
+    retained.take_over(assembly(tmp_path, App=TEMPLATE, Other=gone), stacks)
+    assert stacks.typed == [("import", "App", "--force"), ("deploy", "--all")]
+    assert stacks.mappings == [APP]
+    assert stacks.status == {}
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    "status", ["CREATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE", "UPDATE_IN_PROGRESS", "CREATE_FAILED"]
+)
+def test_a_stack_that_is_deployed_is_not_deleted_and_nothing_of_it_is_imported(
+    session: boto3.Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: str
+) -> None:
+    stacks: Any = Stacks(session, App=status)
+    monkeypatch.setattr(retained, "cdk", stacks.type)
+    folder = assembly(tmp_path, App=TEMPLATE)
+    assert retained.left_behind(folder, stacks) == {}
+    retained.take_over(folder, stacks)
+    assert stacks.typed == [("deploy", "--all")]
+    assert stacks.status == {"App": status}
+    assert stacks.protected == {"App"}
+
+
+@pytest.mark.nightly
+def test_without_import_what_is_left_is_shown_and_nothing_is_typed(
+    session: boto3.Session,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(retained, "cdk", None)
+    monkeypatch.setattr(boto3, "Session", lambda: Stacks(session))
+    folder = assembly(tmp_path, App=TEMPLATE)
+    assert retained.main(["--assembly", str(folder)]) == 0
+    assert json.loads(capsys.readouterr().out)["App"].keys() == APP.keys()
+
+
+def test_a_cdk_that_fails_is_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
+
+    def fails(*words: str) -> None:
+        raise subprocess.CalledProcessError(3, words)
+
+    monkeypatch.setattr(retained, "cdk", fails)
+    assert retained.main(["--import"]) == 3
 
 
 @pytest.mark.nightly

@@ -587,6 +587,47 @@ def test_a_function_knows_where_it_runs_as_in_lambda(sandbox: Sandbox):
     assert (found.region, found.origin("sqs")) == (REGION, sandbox.endpoint)
 
 
+TABLE = {
+    "Type": "AWS::DynamoDB::Table",
+    "Properties": {
+        "TableName": "notes",
+        "AttributeDefinitions": [{"AttributeName": "pk", "AttributeType": "S"}],
+        "KeySchema": [{"AttributeName": "pk", "KeyType": "HASH"}],
+        "BillingMode": "PAY_PER_REQUEST",
+        "DeletionProtectionEnabled": True,
+    },
+}
+
+
+def test_a_stack_neither_makes_a_table_that_is_there_nor_deletes_a_protected_one(sandbox: Sandbox):
+    stacks, tables = sandbox.client("cloudformation"), sandbox.client("dynamodb")
+
+    def ends(name: str, status: str, **resource: str) -> str:
+        """Create a stack with the table; why it came to this end."""
+        template = json.dumps({"Resources": {"Notes": {**TABLE, **resource}}})
+        stacks.create_stack(StackName=name, TemplateBody=template)
+        return reason(name, status)
+
+    def reason(name: str, status: str) -> str:
+        def ended() -> bool:
+            return stacks.describe_stacks(StackName=name)["Stacks"][0]["StackStatus"] == status
+
+        until(ended, f"the stack {name} is {status}")
+        events = stacks.describe_stack_events(StackName=name)["StackEvents"]
+        return " ".join(str(event.get("ResourceStatusReason")) for event in events)
+
+    ends("first", "CREATE_COMPLETE")
+    tables.put_item(TableName="notes", Item={"pk": {"S": "kept"}})
+    said = ends("second", "ROLLBACK_COMPLETE", DeletionPolicy="Retain")
+    assert "'AWS::DynamoDB::Table' with identifier 'notes' already exists" in said
+    stacks.delete_stack(StackName="first")
+    assert "protected against deletion" in reason("first", "DELETE_FAILED")
+    assert tables.scan(TableName="notes")["Items"] == [{"pk": {"S": "kept"}}]
+    tables.update_table(TableName="notes", DeletionProtectionEnabled=False)
+    stacks.delete_stack(StackName="first")
+    until(lambda: "notes" not in tables.list_tables()["TableNames"], "the table is deleted")
+
+
 def test_an_invocation_larger_than_lambda_takes_is_refused(sandbox: Sandbox):
     functions = sandbox.client("lambda")
     with pytest.raises(functions.exceptions.RequestTooLargeException):
