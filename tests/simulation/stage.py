@@ -106,7 +106,6 @@ class Stage:
             key = {"pk": {"S": Partition.LEASE.of(self.pipeline.name)}, "sk": {"S": MAIN_DLQ}}
             item = {**key, "first_step": {"N": str(PAST)}}
             self.dynamodb.put_item(TableName=LETTERS, Item=item)
-            self.dynamodb.consumed = type(self.dynamodb.consumed)()
 
     def _create_queues(self) -> None:
         suffix = ".fifo" if self.pipeline.fifo else ""
