@@ -147,6 +147,7 @@ def _examine(
         consumers = {
             name: read.result(partial(lost, f"function {name}")) for name, read in functions.items()
         }
+        known_ages = ages.result(partial(lost, "the age of letters")) if ages else None
         facts = Examined(
             mains=mains,
             dlq=dlq,
@@ -166,10 +167,10 @@ def _examine(
             drained=drained,
             granted=granted,
             key_uses=_key_uses(aws, app_name),
-            topic_key=topic_key and topic_key.result(partial(lost, "the key of the alarms' topic")),
-            app_key=app_key and app_key.result(partial(lost, "the key of the app")),
+            topic_key=topic_key.result(partial(lost, "the topic's key")) if topic_key else None,
+            app_key=app_key.result(partial(lost, "the app's key")) if app_key else None,
             mode=mode,
-            oldest=ages and (ages.result(partial(lost, "the age of letters")) or {}).get(dlq_name),
+            oldest=known_ages.get(dlq_name) if known_ages else None,
         )
     return Examination(
         account=aws.account,

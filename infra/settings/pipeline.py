@@ -55,6 +55,11 @@ _OF_ONE_COPY = re.compile(
 )
 
 
+def _without_default(node: dict[str, Any]) -> None:
+    """Of a setting whose default depends on others, a schema has none."""
+    node.pop("default", None)
+
+
 class PipelineSettings(Settings):
     """One main queue, its DLQ, its parking lot, and how letters between them are judged."""
 
@@ -63,8 +68,7 @@ class PipelineSettings(Settings):
         default=PIPELINE.mode,
         description="observe decides, counts and reports, and moves nothing. It is the default if"
         " a queue is yours (`main_queue.arn` or `dlq.arn`), else enforce is",
-        # It depends: in a schema it would be false.
-        json_schema_extra=lambda node: node.pop("default", None),
+        json_schema_extra=_without_default,
     )
     fifo: bool = Field(
         default=PIPELINE.fifo, description="whether the pipeline's queues are FIFO, all of them"
