@@ -29,6 +29,16 @@ TRANSACTED = {
     "Get": "dynamodb:GetItem",
 }
 
+# What may name an attribute of an item, beside the placeholders.
+_EXPRESSIONS = (
+    *("ProjectionExpression", "UpdateExpression", "ConditionExpression"),
+    *("FilterExpression", "KeyConditionExpression"),
+)
+
+# The first word of a path that is no placeholder, and no function's name.
+_NAME = re.compile(r"(?<![#:\w.-])([A-Za-z_]\w*)(?!\w*\s*\()")
+_WORDS = {"SET", "REMOVE", "ADD", "DELETE", "AND", "OR", "NOT", "BETWEEN", "IN"}
+
 # "name = :value" or ":value = name"; a name may be a #placeholder.
 _EQUALITY = re.compile(r"([#:]?[\w.-]+)\s*=\s*([#:]?[\w.-]+)")
 
@@ -57,12 +67,16 @@ def leading_keys(
 def named_attributes(action: str, request: Mapping[str, Any]) -> dict[tuple[str, str], list[str]]:
     """Return the attributes that a request names, by the action asked for and its table.
 
-    Those of projections, updates and conditions by their placeholders, and those of the key. A
-    request that names none is in no list: it is shown, or writes, whole items.
+    Those of items that are put, of projections, updates and conditions, and those of the key. A
+    request that names none is in no list: it is shown whole items, or deletes them.
     """
     named: dict[tuple[str, str], list[str]] = {}
     for asked, table, part in _parts(action, request):
-        names = [str(name) for name in (part.get("ExpressionAttributeNames") or {}).values()]
+        names = [str(name) for name in part.get("Item") or {}]
+        names += map(str, (part.get("ExpressionAttributeNames") or {}).values())
+        for expression in _EXPRESSIONS:
+            found = _NAME.findall(part.get(expression) or "")
+            names += [name for name in found if name.upper() not in _WORDS]
         keys = [part.get("Key") or {}, *(part.get("Keys") or [])]
         if names:
             names += [str(name) for key in keys for name in key]
@@ -77,6 +91,10 @@ def _parts(action: str, request: Mapping[str, Any]) -> Iterator[tuple[str, str, 
     for table, entries in (request.get("RequestItems") or {}).items():
         if isinstance(entries, Mapping):
             yield action, table, entries
+            continue
+        for entry in entries:
+            for part in entry.values():
+                yield action, table, part
     for entry in request.get("TransactItems") or []:
         for member, part in entry.items():
             yield TRANSACTED.get(member, action), part["TableName"], part

@@ -141,3 +141,39 @@ def test_each_member_of_a_transaction_names_its_own_attributes():
     assert named("TransactWriteItems", TransactItems=items) == {
         ("UpdateItem", "letters"): ["lane", "pk", "stamp"]
     }
+
+
+@pytest.mark.parametrize(
+    ("expression", "text", "names"),
+    [
+        ("UpdateExpression", "SET lane = :l, #stamp = :s REMOVE due", {"lane", "due", "stamp"}),
+        (
+            "UpdateExpression",
+            "SET due = if_not_exists(due, :due) ADD counts.a :one",
+            {"due", "counts"},
+        ),
+        (
+            "ConditionExpression",
+            "attribute_not_exists(lane) OR NOT due IN (:a, :b)",
+            {"lane", "due"},
+        ),
+        ("ConditionExpression", "begins_with (lane, :set) AND size(body) < :n", {"lane", "body"}),
+    ],
+)
+def test_a_name_counts_without_a_placeholder_too(expression: str, text: str, names: set[str]):
+    placeholders = {"ExpressionAttributeNames": {"#stamp": "stamp"}} if "#" in text else {}
+    asked = {"TableName": "letters", "Key": A, expression: text, **placeholders}
+    [found] = named("UpdateItem", **asked).values()
+    assert set(found) == {"pk", "sk", *names}
+
+
+def test_an_item_that_is_put_names_its_attributes():
+    item = {**A, "lane": {"S": "x"}}
+    assert named("PutItem", TableName="letters", Item=item) == {
+        ("PutItem", "letters"): ["lane", "pk", "sk"]
+    }
+    writes = [{"PutRequest": {"Item": item}}, {"DeleteRequest": {"Key": B}}]
+    assert named("BatchWriteItem", RequestItems={"letters": writes}) == {
+        ("BatchWriteItem", "letters"): ["lane", "pk", "sk"]
+    }
+    assert named("TransactWriteItems", TransactItems=[{"Put": {"TableName": "t", "Item": item}}])
