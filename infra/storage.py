@@ -11,6 +11,7 @@ from constructs import Construct, IConstruct
 
 from deadletter.contract import (
     ANY,
+    APPROVAL_ATTRIBUTES,
     AUDIT,
     BODIES,
     CAUSES,
@@ -29,6 +30,7 @@ from deadletter.contract import (
     RULES,
     TROUBLED,
     WAITING_FIGURES,
+    WRITTEN_ATTRIBUTES,
     Index,
     Partition,
     Table,
@@ -45,7 +47,7 @@ from deadletter.contract import (
 from . import here
 from .encryption import customer_key
 from .findings import acknowledge
-from .permissions import Permissions, only_attributes, partitions
+from .permissions import Permissions, only_attributes, partitions, rows
 from .settings import AppSettings
 
 # The records of edits, in the folder of each run, and large edits beside the bodies that wait.
@@ -166,12 +168,14 @@ class Storage(Construct):
 
         Nothing else in the table: no journal, no waiting room, no lease.
         """
-        permissions.allow(
-            "Failures",
-            ["dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"],
-            [self.letters.table_arn],
-            partitions(Partition.LEDGER.of(pipeline, ANY), Partition.CLAIM.of(pipeline, ANY)),
-        )
+        failures, claims = Partition.LEDGER.of(pipeline, ANY), Partition.CLAIM.of(pipeline, ANY)
+        table = [self.letters.table_arn]
+        permissions.allow("Ledger", ["dynamodb:BatchGetItem"], table, partitions(failures, claims))
+        # No stamp: what it says of a letter's sender is believed.
+        written = rows([failures], WRITTEN_ATTRIBUTES[Partition.LEDGER])
+        permissions.allow("Failures", ["dynamodb:UpdateItem"], table, written)
+        written = rows([claims], WRITTEN_ATTRIBUTES[Partition.CLAIM])
+        permissions.allow("Claims", ["dynamodb:PutItem", "dynamodb:UpdateItem"], table, written)
 
     def grant_judge_letters(self, permissions: Permissions, pipeline: str) -> None:
         """Read the ledger, the matches and the replay runs of one pipeline, as the router does."""
@@ -220,13 +224,14 @@ class Storage(Construct):
         read which causes letters fail for.
         """
         table = [self.letters.table_arn]
-        lease = partitions(Partition.LEASE.of(pipeline))
-        permissions.allow("Leases", ["dynamodb:Query", "dynamodb:UpdateItem"], table, lease)
-        lanes = partitions(Partition.LANES.of(pipeline))
-        permissions.allow("ListOfLanes", ["dynamodb:Query"], table, lanes)
-        runs = partitions(Partition.RUNS.of(pipeline))
-        actions = ["dynamodb:Query", "dynamodb:PutItem", "dynamodb:UpdateItem"]
-        permissions.allow("Runs", actions, table, runs)
+        read = (Partition.LEASE, Partition.LANES, Partition.RUNS)
+        listed = partitions(*(kind.of(pipeline) for kind in read))
+        permissions.allow("Lists", ["dynamodb:Query"], table, listed)
+        # Not what makes a lease: who runs, and until when.
+        row = rows([Partition.LEASE.of(pipeline)], WRITTEN_ATTRIBUTES[Partition.LEASE])
+        permissions.allow("Row", ["dynamodb:UpdateItem"], table, row)
+        runs = rows([Partition.RUNS.of(pipeline)], WRITTEN_ATTRIBUTES[Partition.RUNS])
+        permissions.allow("Runs", ["dynamodb:PutItem", "dynamodb:UpdateItem"], table, runs)
         self._grant_query_lanes(permissions, lane_partition(pipeline, ANY))
         causes, shards = _index(self.letters, CAUSES), partitions(cause_partition(pipeline) + ANY)
         permissions.allow("Causes", ["dynamodb:Query"], [causes], shards)
@@ -236,24 +241,19 @@ class Storage(Construct):
 
         Nothing of the ledger: the consumer writes that of a canary itself.
         """
-        permissions.allow(
-            "Letters",
-            [
-                "dynamodb:BatchGetItem",
-                "dynamodb:Query",
-                "dynamodb:PutItem",
-                "dynamodb:UpdateItem",
-                "dynamodb:DeleteItem",
-                "dynamodb:BatchWriteItem",
-            ],
-            [self.letters.table_arn],
-            partitions(
-                Partition.JOURNAL.of(pipeline),
-                Partition.LANES.of(pipeline),
-                Partition.LETTER.of(pipeline, ANY),
-                Partition.GROUP.of(pipeline, ANY),
-            ),
-        )
+        table = [self.letters.table_arn]
+        journal, lanes = Partition.JOURNAL.of(pipeline), Partition.LANES.of(pipeline)
+        letters = (Partition.LETTER.of(pipeline, ANY), Partition.GROUP.of(pipeline, ANY))
+        reads = ["dynamodb:BatchGetItem", "dynamodb:Query"]
+        permissions.allow("Letters", reads, table, partitions(journal, lanes, *letters))
+        writes = ["dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"]
+        written = rows([journal], WRITTEN_ATTRIBUTES[Partition.JOURNAL])
+        permissions.allow("Journal", writes, table, written)
+        written = rows([lanes], WRITTEN_ATTRIBUTES[Partition.LANES])
+        permissions.allow("ListOfLanes", ["dynamodb:UpdateItem"], table, written)
+        written = rows(letters, WRITTEN_ATTRIBUTES[Partition.LETTER])
+        moves = ["dynamodb:UpdateItem", "dynamodb:BatchWriteItem"]
+        permissions.allow("MovedLetters", moves, table, written)
         self._grant_query_lanes(permissions, lane_partition(pipeline, circuit_lane(ANY)))
 
     def _grant_query_lanes(self, permissions: Permissions, lanes: str) -> None:
@@ -319,8 +319,9 @@ class Storage(Construct):
         table = [self.letters.table_arn]
         # ConditionCheckItem: an edit is written only while its run stands still.
         actions = ["dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:ConditionCheckItem"]
-        permissions.allow("Runs", actions, table, partitions(Partition.RUNS.of(ANY)))
-        plans = partitions(Partition.RUN.of(ANY, ANY, "plan"))
+        runs = rows([Partition.RUNS.of(ANY)], WRITTEN_ATTRIBUTES[Partition.RUNS])
+        permissions.allow("Runs", actions, table, runs)
+        plans = rows([Partition.RUN.of(ANY, ANY, "plan")], WRITTEN_ATTRIBUTES[Partition.RUN])
         permissions.allow("Plans", ["dynamodb:BatchWriteItem"], table, plans)
         edits = {**partitions(*_WAITING), **only_attributes(*EDITED_ATTRIBUTES, reads=False)}
         permissions.allow("EditedLetters", ["dynamodb:UpdateItem"], table, edits)
@@ -336,8 +337,9 @@ class Storage(Construct):
     def grant_discard(self, permissions: Permissions) -> None:
         """Store the plans of runs that throw letters away, and the runs themselves."""
         table = [self.letters.table_arn]
-        permissions.allow("Runs", ["dynamodb:PutItem"], table, partitions(Partition.RUNS.of(ANY)))
-        discards = partitions(Partition.RUN.of(ANY, ANY, "discard"))
+        runs = rows([Partition.RUNS.of(ANY)], WRITTEN_ATTRIBUTES[Partition.RUNS])
+        permissions.allow("Runs", ["dynamodb:PutItem"], table, runs)
+        discards = rows([Partition.RUN.of(ANY, ANY, "discard")], WRITTEN_ATTRIBUTES[Partition.RUN])
         permissions.allow("Discards", ["dynamodb:BatchWriteItem"], table, discards)
         # How long copies hold what is erased.
         permissions.allow("Copies", ["dynamodb:DescribeContinuousBackups"], table)
@@ -345,12 +347,10 @@ class Storage(Construct):
 
     def grant_approve(self, permissions: Permissions) -> None:
         """Read the token that an execution waits with, and write the answer beside it."""
-        permissions.allow(
-            "Approvals",
-            ["dynamodb:BatchGetItem", "dynamodb:UpdateItem"],
-            [self.letters.table_arn],
-            partitions(Partition.RUN.of(ANY, ANY, "approval")),
-        )
+        table, approval = [self.letters.table_arn], Partition.RUN.of(ANY, ANY, "approval")
+        permissions.allow("Approvals", ["dynamodb:BatchGetItem"], table, partitions(approval))
+        answer = rows([approval], APPROVAL_ATTRIBUTES)
+        permissions.allow("Answers", ["dynamodb:UpdateItem"], table, answer)
 
     def acknowledge_on_call(self, construct: IConstruct) -> None:
         """Say why a policy in `construct` names folders of the bucket and no single object."""
@@ -465,14 +465,12 @@ class Storage(Construct):
             "Versions",
             ["dynamodb:UpdateItem"],
             [self.letters.table_arn],
-            partitions(Partition.BOOK.of(ANY)),
+            rows([Partition.BOOK.of(ANY)], WRITTEN_ATTRIBUTES[Partition.BOOK]),
         )
-        permissions.allow(
-            "Counts",
-            ["dynamodb:Query", "dynamodb:BatchWriteItem"],
-            [self.letters.table_arn],
-            partitions(Partition.MATCHES.of(ANY)),
-        )
+        table, counts = [self.letters.table_arn], Partition.MATCHES.of(ANY)
+        permissions.allow("Counts", ["dynamodb:Query"], table, partitions(counts))
+        forgotten = rows([counts], WRITTEN_ATTRIBUTES[Partition.MATCHES])
+        permissions.allow("ForgottenCounts", ["dynamodb:BatchWriteItem"], table, forgotten)
 
     def grant_write_audit(self, permissions: Permissions) -> None:
         """Record a change under the caller's own identity, as people do before they make it.

@@ -390,6 +390,40 @@ EDITED_ATTRIBUTES = ("pk", "sk", "lane", "stamp", "edit", "edit_object", "edited
 and so does when the item expires."""
 
 
+_KEY = ("pk", "sk", "ttl")
+
+WRITTEN_ATTRIBUTES: Mapping[Partition, tuple[str, ...]] = {
+    # Failures are in slots: a digit for the life, one for the receive.
+    Partition.LEDGER: (
+        *(*_KEY, "f?_?", "f??_?", "tried", CAUSES.partition, str(CAUSES.sort), *CAUSES.projected),
+        *("trace", "recovered_at", "recovered_attempt", "recovered_as", "ended_attempt"),
+        *("ended_at", "ended_as", "ended_reason", "parked_at", "parked_as", "parked_rule"),
+    ),
+    Partition.CLAIM: (*_KEY, "own", "payload", "content", "status", "until"),
+    Partition.BOOK: (*_KEY, "version"),
+    Partition.MATCHES: ("pk", "sk"),
+    Partition.JOURNAL: (
+        *(*_KEY, "own", "seq", "expires", "targets", "plans", "sent", "ids", "home"),
+    ),
+    Partition.LEASE: (*_KEY, "state", "ran_at", "stalled"),
+    Partition.LANES: (*_KEY, "touched", "review", "allowance"),
+    Partition.LETTER: (*WAITING_FIGURES, "letter", "object"),
+    Partition.RUNS: (
+        *(*_KEY, "state", "generation", "resume_to", "step", "allowance", "rate", "burst", "tat"),
+        *("counted", "letters", "manifest", "counts", "restart", "created", "started", "changed"),
+        *("step_began", "known_before", "failed_before", "expires", "resumed_at", "resumed_in"),
+        *("leave_to", "because", "by", "approved_by", "left", "told", "bid", "at"),
+    ),
+    Partition.RUN: (*_KEY, "plan", "keys"),
+}
+"""The attributes of each kind of row that roles beside the redriver's write. IAM lets them name
+no others: a row with the key of an index would be in a lane, or among the causes, of any
+pipeline. In a name `?` stands for one character."""
+
+APPROVAL_ATTRIBUTES = (*_KEY, "approved", "by", "because", "at")
+"""The attributes of an approval that a person writes: its token and the question are not his."""
+
+
 def every_partition(pipeline: str) -> str:
     """The pattern of IAM for all partitions of one pipeline in the letters table."""
     return f"{pipeline}#{ANY}"
@@ -642,6 +676,11 @@ class Metric(StrEnum):
     FOREIGN_LETTER = (
         "ForeignLetter",
         "Letters in a shared DLQ that came from another queue than the pipeline's.",
+    )
+    FOREIGN_ROW = (
+        "ForeignRow",
+        "Rows of an index that the pipeline did not write there, or that name another letter's"
+        " body: they are ignored.",
     )
     FORGED_STAMP = "ForgedStamp", "Messages with a Redrive attribute that none of our roles wrote."
     ATTRIBUTE_RENAMED = (

@@ -11,7 +11,6 @@ import json
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -32,11 +31,12 @@ from deadletter.processing.batch import Consumer
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
 from deadletter.testing import Letterbox
-from sandbox.leading_keys import leading_keys
+from sandbox.leading_keys import leading_keys, named_attributes
 from tests.e2e.stranger import PIPELINE, documented_template
 from tests.infra.conftest import ROOT
 from tests.infra.templates import Synthesis, filled
 from tests.infra.test_permissions import THEIR_CONSUMER, listed, managed, noun
+from tests.judge import holds
 
 MACHINE = "arn:aws:states:eu-west-1:111122223333:stateMachine:deadletter-theirs-circuit-breaker"
 
@@ -58,11 +58,12 @@ PARTITIONS = {"letters": "pk", "circuits": "pipeline"}
 
 @dataclass(frozen=True)
 class Call:
-    """One call: its action as IAM names it, what it reaches, the partitions it names there."""
+    """One call: its action as IAM names it, what it reaches, what it names there."""
 
     action: str
     resource: str
     partitions: tuple[str, ...] = ()
+    attributes: tuple[str, ...] = ()
 
 
 def actions() -> dict[str, str]:
@@ -106,8 +107,9 @@ def asked(action: str, request: dict[str, Any]) -> Iterator[Call]:
     if action.startswith("dynamodb:"):
         keys = leading_keys(action, request, lambda table, _: PARTITIONS[table])
         assert keys, f"{action} names no partition"
+        named = named_attributes(action, request)
         for (each, table), partitions in keys.items():
-            yield Call(each, table, tuple(partitions))
+            yield Call(each, table, tuple(partitions), tuple(named.get((each, table), ())))
     elif action.startswith("sqs:"):
         yield Call(action, request["QueueUrl"].rpartition("-")[2])
     elif action.startswith("ssm:"):
@@ -256,12 +258,8 @@ def allows(statement: dict[str, Any], call: Call) -> bool:
     reached = {noun(filled(resource)) for resource in listed(statement["Resource"])}
     if call.action not in listed(statement["Action"]) or RESOURCES[call.resource] not in reached:
         return False
-    for operator, condition in statement.get("Condition", {}).items():
-        assert operator == "ForAllValues:StringLike"
-        patterns = condition["dynamodb:LeadingKeys"]
-        if not all(any(fnmatchcase(key, each) for each in patterns) for key in call.partitions):
-            return False
-    return True
+    context = {"dynamodb:LeadingKeys": call.partitions, "dynamodb:Attributes": call.attributes}
+    return holds(statement.get("Condition", {}), context)
 
 
 def test_every_call_of_the_library_is_allowed(app: Synthesis, calls: set[Call]) -> None:
@@ -271,12 +269,22 @@ def test_every_call_of_the_library_is_allowed(app: Synthesis, calls: set[Call]) 
 
 
 def test_a_call_on_the_rows_of_another_pipeline_is_denied(app: Synthesis) -> None:
-    allowed = Call("dynamodb:UpdateItem", "letters", ("theirs#ledger#x",))
+    allowed = Call("dynamodb:UpdateItem", "letters", ("theirs#ledger#x",), ("pk", "sk", "tried"))
     statements = statements_for(app)
     assert any(allows(statement, allowed) for statement in statements)
     for partitions in (("orders#ledger#x",), ("theirs#ledger#x", "theirs#journal")):
         denied = replace(allowed, partitions=partitions)
         assert not any(allows(statement, denied) for statement in statements)
+
+
+@pytest.mark.parametrize("partition", ["theirs#ledger#x", "theirs#done#x"])
+@pytest.mark.parametrize("action", ["dynamodb:PutItem", "dynamodb:UpdateItem"])
+@pytest.mark.parametrize("attribute", ["lane", "due", "stamp", "copy", "letter", "object", "plans"])
+def test_a_row_of_the_library_has_no_attribute_that_others_believe(
+    app: Synthesis, action: str, partition: str, attribute: str
+) -> None:
+    call = Call(action, "letters", (partition,), ("pk", "sk", attribute))
+    assert not any(allows(statement, call) for statement in statements_for(app))
 
 
 def test_the_documented_template_finds_the_policy_where_the_stack_names_it(app: Synthesis) -> None:
