@@ -170,30 +170,20 @@ def _failing(
     session: Session, app: App, pipeline: DeployedPipeline, limit: int, notes: list[str]
 ) -> list[PeekedLetter]:
     """At most so many letters of the ledger's index that fail now, the latest failures first."""
-    from botocore.exceptions import ClientError
+    from deadletter.aws.cause_entries import DynamoDBCauseEntries, NoCauseIndex
+    from deadletter.contract import CAUSE_SHARDS, CAUSES
 
-    from deadletter.aws.table import DynamoDBTable
-    from deadletter.contract import CAUSE_SHARDS, CAUSES, cause_partition
-    from deadletter.failure.cause_index import entry_from_item
-
-    table = DynamoDBTable(session.aws.dynamodb, app.letters_table)
+    index = DynamoDBCauseEntries(session.aws.dynamodb, app.letters_table, pipeline.name)
     entries: list[CauseEntry] = []
-    try:
-        for shard in range(CAUSE_SHARDS):
-            items = table.query(
-                f"{CAUSES.partition} = :p",
-                {":p": cause_partition(pipeline.name, shard)},
-                IndexName=CAUSES.name,
-                Limit=limit,
+    with aws_errors():
+        try:
+            for shard in range(CAUSE_SHARDS):
+                entries += index.page(shard, limit, CAUSES.projected).entries
+        except NoCauseIndex:
+            notes.append(
+                "The ledger has no index of failing letters yet: deploy this version to see them."
             )
-            entries += [entry for item in items if (entry := entry_from_item(item)) is not None]
-    except ClientError as error:
-        if "index" not in str(error):
-            raise
-        notes.append(
-            "The ledger has no index of failing letters yet: deploy this version to see them."
-        )
-        return []
+            return []
     entries.sort(key=lambda entry: entry.seen, reverse=True)
     if entries:
         notes.append(

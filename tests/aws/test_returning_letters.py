@@ -196,9 +196,9 @@ def test_an_edited_letter_is_read_as_the_person_wrote_it(
 ) -> None:
     room.admit([joins("a"), joins("b"), joins("c", shard=5)])
     better = compact_json(to_json(Letter("a", "better")))
-    aws.s3.put_object(Bucket=BUCKET, Key="waiting/orders/b.edit", Body=better)
+    aws.s3.put_object(Bucket=BUCKET, Key="waiting/orders/b.1800000000000.edit", Body=better)
     edit(aws, "a", "edit", {"B": better})
-    edit(aws, "b", "edit_object", {"S": "waiting/orders/b.edit"})
+    edit(aws, "b", "edit_object", {"S": "waiting/orders/b.1800000000000.edit"})
     edit(aws, "c", "edit", {"B": b"not a letter"})
     contents = room.read(lane_of(room, run_lane("r")), 1e10)
     assert {each.letter.message_id: each.letter.body for each in contents.letters} == {

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, refusal
-from deadletter.aws.table import PARTITION, SORT, DynamoDBTable, plain, stored
+from deadletter.aws.own_rows import FAILURES, ForeignRows, failing_origin, key_of_row
+from deadletter.aws.table import PARTITION, SORT, DynamoDBTable, Key, plain, stored
 from deadletter.contract import CAUSES, Partition, cause_partition
-from deadletter.failure.cause_index import CauseEntry, entry_from_item
+from deadletter.failure.cause_index import CauseEntry, entry_from_item, shard_of
 from deadletter.failure.ledger import LedgerUnavailable
 
 if TYPE_CHECKING:
@@ -19,16 +20,13 @@ if TYPE_CHECKING:
 _NO_SUCH_INDEX = ("does not have the specified index", "Invalid index")
 
 
-_ROW = "ledger"
-
-
 class NoCauseIndex(LedgerUnavailable):
     """The table has no such index: an older version is deployed."""
 
 
 @dataclass(frozen=True, slots=True)
 class CausePage:
-    """Entries in the order of their fingerprints; malformed ones are left out.
+    """Entries in the order of their fingerprints; malformed and foreign ones are left out.
 
     `read` is the number of rows, `last` the key of the last one (None at the end of the shard)
     and `last_fingerprint` its sort key as it is stored.
@@ -44,12 +42,23 @@ class CausePage:
 
 
 class DynamoDBCauseEntries:
-    """The entries of one pipeline, a page of a shard at a time. Raises LedgerUnavailable."""
+    """The entries of one pipeline, a page of a shard at a time. Raises LedgerUnavailable.
 
-    def __init__(self, client: DynamoDBClient, table: str, pipeline: str) -> None:
+    `foreign` are the rows in there that are no rows of its ledger: `note_foreign` is told each of
+    them once.
+    """
+
+    def __init__(
+        self,
+        client: DynamoDBClient,
+        table: str,
+        pipeline: str,
+        note_foreign: Callable[[Key], None] = lambda key: None,
+    ) -> None:
         self._client: Any = client
         self._table = DynamoDBTable(client, table)
         self._pipeline = pipeline
+        self.foreign = ForeignRows(note_foreign)
 
     def page(
         self,
@@ -84,12 +93,22 @@ class DynamoDBCauseEntries:
                 raise NoCauseIndex(str(error)) from error
             raise LedgerUnavailable(refusal(error, "dynamodb", self._table.name)) from error
         items = answer.get("Items", [])
-        entries = [entry for item in items if (entry := entry_from_item(plain(item))) is not None]
+        own = [row for row in map(plain, items) if self._is_own(row, shard)]
+        entries = [entry for row in own if (entry := entry_from_item(row)) is not None]
         return CausePage(entries, len(items), answer.get("LastEvaluatedKey") or None)
+
+    def _is_own(self, row: Mapping[str, Any], shard: int) -> bool:
+        """Whether a row is of the pipeline's ledger and in its own shard; notes another."""
+        key = key_of_row(row)
+        origin = failing_origin(self._pipeline, key)
+        is_own = origin is not None and shard_of(origin) == shard
+        if not is_own:
+            self.foreign.add(key)
+        return is_own
 
     def whole(self, origins: Sequence[str]) -> Mapping[str, CauseEntry]:
         """The entries of these letters with all their attributes, by their origins."""
-        keys = [(Partition.LEDGER.of(self._pipeline, origin), _ROW) for origin in origins]
+        keys = [(Partition.LEDGER.of(self._pipeline, origin), FAILURES) for origin in origins]
         try:
             items = self._table.get_many(keys, **_projection(CAUSES.projected))
         except (*AWS_ERRORS, StillUnprocessed) as error:

@@ -112,9 +112,11 @@ class DynamoDBCircuits(Circuits):
             ExpressionAttributeValues=stored({":pipeline": self._pipeline}),
         )
         try:
-            keys = [item[SORT]["S"] for answer in answers for item in answer.get("Items", [])]
+            items = [item for answer in answers for item in answer.get("Items", [])]
         except AWS_ERRORS as error:
             raise self.unavailable(error) from error
+        # Another pipeline's circuit may name this one in the index.
+        keys = [item[SORT]["S"] for item in items if item[PARTITION]["S"] == self._pipeline]
         # The index lags behind the items, so they are read.
         return [circuit for circuit in self.read(keys).values() if is_troubled(circuit)]
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, refusal
+from deadletter.aws.own_rows import NO_GROUP
 from deadletter.aws.table import DynamoDBTable
 from deadletter.contract import EDITED, Partition, body_object
 from deadletter.redrive.orphans import OrphansUnavailable, StoredBody
@@ -13,9 +14,6 @@ from deadletter.redrive.orphans import OrphansUnavailable, StoredBody
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_s3 import S3Client
-
-_NO_GROUP = "letter"
-"""Sort key of the item of a letter without a FIFO group."""
 
 
 class S3StoredBodies:
@@ -45,7 +43,7 @@ class S3StoredBodies:
             after = {"ContinuationToken": answer["NextContinuationToken"]}
 
     def named(self, bodies: Sequence[StoredBody]) -> Collection[str]:
-        keys = {(Partition.LETTER.of(self._pipeline, body.copy), _NO_GROUP) for body in bodies}
+        keys = {(Partition.LETTER.of(self._pipeline, body.copy), NO_GROUP) for body in bodies}
         try:
             items = self._table.get_many(sorted(keys))
         except (*AWS_ERRORS, StillUnprocessed) as error:

@@ -333,10 +333,13 @@ class DynamoDBTable:
         ]
         self._client.transact_write_items(TransactItems=requests)
 
-    def count(self, condition: str, values: Mapping[str, Any], **options: Any) -> int:
-        """The number of items that meet the condition."""
+    def count(self, condition: str, values: Mapping[str, Any], **options: Any) -> tuple[int, int]:
+        """The number of items that meet the condition and the filter, and the condition alone."""
         options["Select"] = "COUNT"
-        return sum(int(page["Count"]) for page in self._pages(condition, values, **options))
+        pages = [*self._pages(condition, values, **options)]
+        return sum(int(page["Count"]) for page in pages), sum(
+            int(page["ScannedCount"]) for page in pages
+        )
 
     def _pages(
         self, condition: str, values: Mapping[str, Any], **options: Any

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
-from itertools import groupby
+from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.errors import (
@@ -20,6 +20,13 @@ from deadletter.aws.errors import (
     condition_failed,
     ignore,
     refusal,
+)
+from deadletter.aws.own_rows import (
+    NO_GROUP,
+    ForeignRows,
+    is_own_letter,
+    key_of_row,
+    waiting_copy,
 )
 from deadletter.aws.table import PARTITION, SORT, DynamoDBTable, Key, parts, plain, stored
 from deadletter.contract import (
@@ -62,9 +69,6 @@ if TYPE_CHECKING:
 _ERRORS = (*AWS_ERRORS, StillUnprocessed)
 # Without permission to list the bucket, S3 answers AccessDenied for a missing key.
 _GONE = frozenset({"NoSuchKey", "AccessDenied"})
-_NO_GROUP = "letter"
-"""Sort key of a letter without a FIFO group."""
-
 INLINE_BYTES = 4096
 """Letters up to this size are kept in the item itself, larger ones in S3 under a name in it."""
 
@@ -108,15 +112,30 @@ _FIGURES = {
 }
 
 
+# Of the index it filters keys of the table: those of waiting letters begin so.
+_WAITING = "begins_with(pk, :letter) OR begins_with(pk, :group)"
+
+_MOST_FOREIGN = 10
+"""Foreign rows of a shard that are named: a person sees from fewer what is going on."""
+
+
 class DynamoDBLanes:
     """The lanes of one pipeline's waiting room, and how many letters wait in each.
 
-    In the index a shard of a lane is `<pipeline>|<lane>|<shard>`.
+    In the index a shard of a lane is `<pipeline>|<lane>|<shard>`. `foreign` are the rows in there
+    that are no waiting letters of the pipeline: `note_foreign` is told each of them once.
     """
 
-    def __init__(self, dynamodb: DynamoDBClient, table: str, pipeline: str) -> None:
+    def __init__(
+        self,
+        dynamodb: DynamoDBClient,
+        table: str,
+        pipeline: str,
+        note_foreign: Callable[[Key], None] = lambda key: None,
+    ) -> None:
         self._table = DynamoDBTable(dynamodb, table)
         self._pipeline = pipeline
+        self.foreign = ForeignRows(note_foreign)
 
     def lanes(self) -> Sequence[Lane]:
         try:
@@ -128,14 +147,59 @@ class DynamoDBLanes:
     def count(self, lane: str) -> int:
         """The number of letters in a lane, over all its shards. The index may lag by seconds."""
         try:
-            return sum(
-                self._table.count(
-                    "lane = :lane", {":lane": self._lane(lane, shard)}, IndexName=LANES.name
-                )
-                for shard in range(SHARDS)
-            )
+            return sum(self._count_shard(lane, shard) for shard in range(SHARDS))
         except _ERRORS as error:
             raise self._unavailable(error) from error
+
+    def _count_shard(self, lane: str, shard: int) -> int:
+        """The number of letters in a shard; the foreign rows in it are noted."""
+        filtered = {"IndexName": LANES.name, "FilterExpression": _WAITING}
+        values = {":lane": self._lane(lane, shard), **self._own_keys}
+        letters, rows = self._table.count("lane = :lane", values, **filtered)
+        if letters < rows:
+            filtered["FilterExpression"] = f"NOT ({_WAITING})"
+            others = self._table.stored_items("lane = :lane", values, **filtered)
+            for row in islice(others, _MOST_FOREIGN):
+                self._is_own(plain(row))
+        return letters
+
+    @property
+    def _own_keys(self) -> Mapping[str, str]:
+        """What the keys of waiting letters begin with: the values of _WAITING."""
+        return {
+            ":letter": Partition.LETTER.of(self._pipeline, ""),
+            ":group": Partition.GROUP.of(self._pipeline, ""),
+        }
+
+    def _is_own(self, row: Mapping[str, Any]) -> bool:
+        """Whether the key of a row is that of a waiting letter of the pipeline; notes another."""
+        key = key_of_row(row)
+        is_own = waiting_copy(self._pipeline, key) is not None
+        if not is_own:
+            self.foreign.add(key)
+        return is_own
+
+    def _listed(
+        self,
+        lane: str,
+        shard: int,
+        most: int,
+        condition: str = "lane = :lane",
+        values: Mapping[str, Any] = {},
+        **options: Any,
+    ) -> Sequence[Mapping[str, Any]]:
+        """At most so many entries of a shard in the index, those that are due first."""
+        asked = {"IndexName": LANES.name, **options}
+        values = {":lane": self._lane(lane, shard), **values}
+        rows = self._table.query(condition, values, Limit=most, **asked)
+        own = [row for row in rows if self._is_own(row)]
+        if len(own) == len(rows):
+            return own
+        # However many foreign rows are due first, letters behind them are found.
+        behind = self._table.stored_items(
+            condition, {**values, **self._own_keys}, FilterExpression=_WAITING, **asked
+        )
+        return [*islice(filter(self._is_own, map(plain, behind)), most)]
 
     def _refusal(self, error: Exception) -> str:
         return refusal(error, "dynamodb", self._table.name)
@@ -161,7 +225,7 @@ class DynamoDBLanes:
         """The letter that waits under the id of its copy, without the letter itself; None for
         one of a FIFO group.
         """
-        key = (Partition.LETTER.of(self._pipeline, copy), _NO_GROUP)
+        key = (Partition.LETTER.of(self._pipeline, copy), NO_GROUP)
         try:
             item = self._table.get_many([key], **_FIGURES).get(key)
         except _ERRORS as error:
@@ -177,14 +241,7 @@ class DynamoDBLanes:
         """At most so many entries of a lane in the index, those that are due first."""
         try:
             entries = [
-                entry
-                for shard in range(SHARDS)
-                for entry in self._table.query(
-                    "lane = :lane",
-                    {":lane": self._lane(lane, shard)},
-                    IndexName=LANES.name,
-                    Limit=most,
-                )
+                entry for shard in range(SHARDS) for entry in self._listed(lane, shard, most)
             ]
         except _ERRORS as error:
             raise self._unavailable(error) from error
@@ -228,8 +285,9 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         fifo: bool,
         clock: Callable[[], float],
         note_refusal: Callable[[str], None] = ignore,
+        note_foreign: Callable[[Key], None] = lambda key: None,
     ) -> None:
-        super().__init__(dynamodb, table, pipeline)
+        super().__init__(dynamodb, table, pipeline, note_foreign)
         self._s3 = s3
         self._bucket = bucket
         self._fifo = fifo
@@ -472,7 +530,18 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
             items = self._table.get_many(list(keys.values()))
         except _ERRORS as error:
             raise self._unavailable(error) from error
-        return {copy: Confirmation(copy, _PLACE) for copy, key in keys.items() if key in items}
+        return {
+            copy: Confirmation(copy, _PLACE)
+            for copy, key in keys.items()
+            if key in items and self._is_whole(items[key])
+        }
+
+    def _is_whole(self, item: Mapping[str, Any]) -> bool:
+        """Whether an item is a letter of the pipeline, with its content here or in S3.
+
+        Its key alone proves nothing: an update that says only when a row is due makes a row.
+        """
+        return is_own_letter(self._pipeline, item) and ("letter" in item or "object" in item)
 
     def due(
         self,
@@ -493,11 +562,12 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
             }
             behind = {"ExclusiveStartKey": stored(last)}
         try:
-            items = self._table.query(
+            items = self._listed(
+                lane,
+                shard,
+                most,
                 "lane = :lane AND due <= :until",
-                {":lane": self._lane(lane, shard), ":until": int(until)},
-                IndexName=LANES.name,
-                Limit=most,
+                {":until": int(until)},
                 **behind,
             )
         except _ERRORS as error:
@@ -562,7 +632,9 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         prefix = f"{self._lane(lane)}|"
         try:
             # Without their content: it may be megabytes.
-            items = self._table.get_many(places, ProjectionExpression="pk, sk, lane")
+            items = self._table.get_many(
+                self._own_places(places), ProjectionExpression="pk, sk, lane"
+            )
         except _ERRORS as error:
             raise self._unavailable(error) from error
         return {
@@ -739,6 +811,9 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         An edit that cannot be read is an error: the letter as it was must not be sent in its
         place.
         """
+        if not is_own_letter(self._pipeline, item):
+            self.foreign.add(key_of_row(item))
+            raise NotALetter("the item names another letter")
         name = _body_in_s3(item)
         if name is not None:
             data = bodies[name]
@@ -753,13 +828,22 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
 
     def _single_items(self, entries: Sequence[WaitingRoomEntry]) -> list[dict[str, Any]]:
         """The items of these entries that are still in the lane of their entry."""
-        stored = self._table.get_many([_read_place(entry.place)[0] for entry in entries])
+        stored = self._table.get_many(
+            self._own_places([_read_place(entry.place)[0] for entry in entries])
+        )
         items = []
         for entry in entries:
             item = stored.get(_read_place(entry.place)[0])
             if item is not None and item["lane"] == self._lane(entry.lane, entry.shard):
                 items.append(item)
         return items
+
+    def _own_places(self, places: Sequence[Key]) -> Sequence[Key]:
+        """Those of these keys that waiting letters of the pipeline have; notes the others.
+
+        A place may have come from a row that somebody else wrote.
+        """
+        return [key for key in places if self._is_own({PARTITION: key[0], SORT: key[1]})]
 
     def _group_items(
         self, entries: Sequence[WaitingRoomEntry], in_parallel: InParallel | None
@@ -784,7 +868,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         stored_items = self._table.stored_items(
             "pk = :g", {":g": partition}, ConsistentRead=True, Limit=max(len(wanted), _FRONT)
         )
-        for item in map(plain, stored_items):
+        for item in filter(self._is_own, map(plain, stored_items)):
             if item["copy"] in wanted and item["lane"] in lanes:
                 items.append(item)
                 if len(items) == len(wanted):
@@ -801,7 +885,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
             sequence = letter.system.get("SequenceNumber", "").zfill(32)
             partition = self._group_partition(letter.group, received.home)
             return (partition, f"{sequence}#{letter.message_id}")
-        return (Partition.LETTER.of(self._pipeline, letter.message_id), _NO_GROUP)
+        return (Partition.LETTER.of(self._pipeline, letter.message_id), NO_GROUP)
 
     def _group_partition(self, group: str, home: str) -> str:
         digest = hashlib.sha256(group.encode()).hexdigest()[:32]
@@ -863,7 +947,7 @@ def _partition_of(entry: WaitingRoomEntry) -> str:
 
 
 def _copy_of(item: Mapping[str, Any]) -> str:
-    return str(item[SORT] if item[SORT] != _NO_GROUP else item[PARTITION]).rpartition("#")[2]
+    return str(item[SORT] if item[SORT] != NO_GROUP else item[PARTITION]).rpartition("#")[2]
 
 
 def _place(key: Key, *objects: str) -> str:

@@ -195,7 +195,12 @@ class _Parts:
 
     def _room(self, tally: Tally) -> DynamoDBWaitingRoom:
         return waiting_room_for(
-            self.pipeline, self.resources, self.clients, self.world, tally.note_trouble
+            self.pipeline,
+            self.resources,
+            self.clients,
+            self.world,
+            tally.note_trouble,
+            tally.count,
         )
 
     def _index(self, manifest: Manifest) -> ManifestIndex:

@@ -33,7 +33,7 @@ from deadletter.aws.wiring.parts.consumer_pause import consumer_pause_for
 from deadletter.aws.wiring.parts.news import newsroom_for
 from deadletter.aws.wiring.parts.run_announcer import run_announcer_for
 from deadletter.aws.wiring.world import World, in_threads
-from deadletter.contract import MAIN_DLQ, MINUTE, parking_source
+from deadletter.contract import MAIN_DLQ, MINUTE, Metric, parking_source
 from deadletter.outage.executions import OutageExecutions
 from deadletter.outage.reconciler import Reconciler
 from deadletter.replay.care import RunsKeeper
@@ -141,7 +141,12 @@ def watch_for(
         queues=state,
         sweep=reconciler.reconcile,
         router=router or LambdaRouter(clients.functions, resources.router_function),
-        lanes=DynamoDBLanes(clients.dynamodb, resources.letters_table, pipeline.name),
+        lanes=DynamoDBLanes(
+            clients.dynamodb,
+            resources.letters_table,
+            pipeline.name,
+            lambda key: count_metric(Metric.FOREIGN_ROW, 1),
+        ),
         rescue=partial(start_rescue, clients.functions, resources.redrive_function),
         clock=world.clock,
         in_parallel=in_parallel,

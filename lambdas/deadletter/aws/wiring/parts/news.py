@@ -9,6 +9,7 @@ from deadletter.aws.cause_entries import DynamoDBCauseEntries
 from deadletter.aws.clients import Clients, WatchClients
 from deadletter.aws.events import EventBus
 from deadletter.aws.recovered_letters import recovered_letters
+from deadletter.contract import Metric
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
 from deadletter.watch.newsroom import Newsroom
@@ -31,7 +32,12 @@ def newsroom_for(
     cloudwatch: Callable[[], CloudWatchClient],
 ) -> Newsroom:
     """Announces what the watch sees."""
-    index = DynamoDBCauseEntries(clients.dynamodb, resources.letters_table, pipeline.name)
+    index = DynamoDBCauseEntries(
+        clients.dynamodb,
+        resources.letters_table,
+        pipeline.name,
+        lambda key: count_metric(Metric.FOREIGN_ROW, 1),
+    )
 
     def recovered(since: float, until: float) -> int:
         return recovered_letters(cloudwatch(), resources.app, pipeline.name, since, until)

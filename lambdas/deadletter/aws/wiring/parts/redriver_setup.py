@@ -48,7 +48,7 @@ def redriver_setup_for(
     if home not in sources:
         known = ", ".join(sorted(sources))
         raise BadSettings(f"pipeline {pipeline.name} has no source {home!r}; it has {known}")
-    room = waiting_room_for(pipeline, resources, clients, world, tally.note_trouble)
+    room = waiting_room_for(pipeline, resources, clients, world, tally.note_trouble, tally.count)
     letters = resources.letters_table
     dlq = SqsQueue(
         clients.sqs, sources[home], world.clock, home, tally.note_trouble, sending=clients.sending

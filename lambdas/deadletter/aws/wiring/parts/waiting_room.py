@@ -8,6 +8,8 @@ from deadletter.aws.clients import Clients
 from deadletter.aws.errors import ignore
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.aws.wiring.world import World
+from deadletter.contract import Metric
+from deadletter.redrive.report import nothing
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
 
@@ -18,8 +20,12 @@ def waiting_room_for(
     clients: Clients,
     world: World,
     note_refusal: Callable[[str], None] = ignore,
+    count_metric: Callable[[str, int], None] = nothing,
 ) -> DynamoDBWaitingRoom:
-    """The waiting room of a pipeline, in the table and bucket of `resources`."""
+    """The waiting room of a pipeline, in the table and bucket of `resources`.
+
+    Each foreign row that it meets is counted once.
+    """
     return DynamoDBWaitingRoom(
         dynamodb=clients.dynamodb,
         table=resources.letters_table,
@@ -29,4 +35,5 @@ def waiting_room_for(
         fifo=pipeline.fifo,
         clock=world.clock,
         note_refusal=note_refusal,
+        note_foreign=lambda key: count_metric(Metric.FOREIGN_ROW, 1),
     )

@@ -1,0 +1,485 @@
+"""Rows are hostile: who may write one row harms no letter but those that the row is about.
+
+Each role that may write the letters table puts hostile rows into every partition that its policy
+names, with every attribute that the policy lets it name. Then each reader of the pipeline `theirs`
+runs in its own role, as IAM would let it, and sees and does what it does without these rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from deadletter.aws.cause_entries import DynamoDBCauseEntries
+from deadletter.aws.clients import Clients
+from deadletter.aws.journal import DynamoDBJournal
+from deadletter.aws.ledger import DynamoDBLedger
+from deadletter.aws.stored_bodies import S3StoredBodies
+from deadletter.aws.table import stored
+from deadletter.aws.waiting_room import DynamoDBLanes, DynamoDBWaitingRoom
+from deadletter.aws.wiring.route import router_for
+from deadletter.contract import (
+    CAUSE_SHARDS,
+    ROWS_KEPT,
+    Partition,
+    body_object,
+    cause_partition,
+    circuit_lane,
+    lane_partition,
+    run_lane,
+)
+from deadletter.failure.category import Category
+from deadletter.failure.failure import Failure
+from deadletter.message import stamp as stamps
+from deadletter.message.letter import Letter, compact_json, to_json
+from deadletter.message.queue import ReceivedLetter
+from deadletter.message.stamp import Stamp
+from deadletter.outage.canary_sources import LaneCanaries
+from deadletter.redrive.order import Order
+from deadletter.redrive.orphans import delete_orphans
+from deadletter.redrive.waiting_room import FOREVER, SHARDS
+from deadletter.routing.decision import Hold
+from deadletter.routing.router import Router
+from deadletter.settings.pipeline import Pipeline
+from deadletter.watch.cause_look import look_at_causes
+from tests.infra.templates import Synthesis
+from tests.infra.test_permissions import (
+    GRANTED,
+    LETTERS_THEMSELVES,
+    PEOPLE,
+    SHARED,
+    functions_statements,
+    managed,
+    role_of,
+    statements,
+)
+from tests.judge import Judged
+from tests.simulation.stage import Stage, in_turn, prompt_policy
+from tests.tables import BUCKET, LETTERS
+
+VICTIM = "theirs"
+
+Statements = Sequence[Mapping[str, Any]]
+
+# Role -> the partitions of the letters table that it may write. The mover's role of a pipeline is
+# that of redriver and replay runs: it moves this pipeline's letters, and so it and the probe are
+# hostile to other pipelines only.
+WRITES: dict[str, tuple[str, ...]] = {
+    "theirs-consumer": ("theirs#ledger#*", "theirs#done#*"),
+    "theirs watch": ("theirs#lease", "theirs#runs"),
+    "theirs route": (),
+    "order-events-consumer": ("order-events#ledger#*", "order-events#done#*"),
+    "orders consumer": ("orders#ledger#*", "orders#done#*"),
+    "orders redrive": ("orders#*",),
+    "orders replay": ("orders#*",),
+    "orders watch": ("orders#lease", "orders#runs"),
+    "orders circuit": ("orders#lease", "orders#runs"),
+    "orders route": (),
+    "orders probe": ("orders#journal", "orders#lanes", "orders#letter#*", "orders#group#*"),
+    "check-rules": ("*#book", "*#matches"),
+    "first-heartbeat": (),
+    "starter": (),
+    "DlqReader": (),
+    "BodyReader": (),
+    "RuleEditor": (),
+    "CircuitOperator": (),
+    "ReplayRunner": ("*#runs", "*#run#*#plan"),
+    "ReplayApprover": ("*#run#*#approval",),
+    "LetterDiscarder": ("*#runs", "*#run#*#discard"),
+}
+
+WRITING = {"dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:BatchWriteItem"}
+
+
+def statements_of(app: Synthesis, role: str) -> Statements:
+    if role in (policies := managed(app)):
+        return policies[role]
+    if role in SHARED:
+        return statements(role_of(app["Deadletter-Shared"], role))
+    pipeline, _, function = role.partition(" ")
+    stack = app[f"Deadletter-{pipeline.capitalize()}"]
+    said = functions_statements(stack, f"deadletter-{pipeline}-{function}")
+    return list(said.values())
+
+
+def written_patterns(said: Statements) -> set[str]:
+    """The partitions of the letters table that statements let a role write."""
+    found = set()
+    for statement in said:
+        actions = statement["Action"]
+        if WRITING & set([actions] if isinstance(actions, str) else actions):
+            for compared in statement.get("Condition", {}).values():
+                found |= {key for key in compared.get("dynamodb:LeadingKeys", []) if "#" in key}
+    # Neither that of the audit table, nor the letters themselves that people may name: a recall
+    # and an edit are about the letter that they write.
+    return {each for each in found if not each.startswith("#by#")} - {*LETTERS_THEMSELVES}
+
+
+@pytest.mark.parametrize("role", WRITES)
+def test_a_role_writes_the_partitions_of_the_table_and_no_others(app: Synthesis, role: str) -> None:
+    assert written_patterns(statements_of(app, role)) == set(WRITES[role])
+
+
+def test_every_role_that_may_write_is_in_the_table(app: Synthesis) -> None:
+    roles = {role.rpartition(" ")[2] for role in WRITES}
+    assert roles >= {*GRANTED, *PEOPLE}
+
+
+# The world of the pipeline that is attacked.
+
+
+class World(Stage):
+    """A pipeline with letters in its DLQ, in its waiting room and in its ledger.
+
+    Its functions run in their own roles. `large` is the letter whose body waits in S3 for an hour.
+    """
+
+    def __init__(self, app: Synthesis) -> None:
+        functions = ("redrive", "route", "watch", "probe")
+        self.roles = {name: statements_of(app, f"{VICTIM} {name}") for name in functions}
+        self.roles["people"] = statements_of(app, "DlqReader")
+        super().__init__(
+            pipeline=Pipeline(
+                VICTIM,
+                policy=prompt_policy(),
+                context={"sender": "system.SenderId"},
+                workers=1,
+                dedicated=("slow",),
+                consumer_library=True,
+            )
+        )
+        self.add_rule("leaked-key", action="QUARANTINE", sender="AIDALEAKED")
+        bad = self.sqs.as_sender("AIDALEAKED")
+        self.stopped = bad.send_message(QueueUrl=self.dlq, MessageBody='"stopped"')["MessageId"]
+        self.dead = self.put('"dead"', url=self.dlq)
+        ledger = DynamoDBLedger(self.dynamodb, LETTERS, VICTIM, self.clock, ROWS_KEPT)
+        for origin in (self.stopped, self.dead):
+            failure = Failure(self.clock(), 0, Category.TRANSIENT, fingerprint="ours", message="o")
+            ledger.failed(origin, failure)
+        now, later = self.clock() - 1, self.clock() + 3_600
+        self.hold("small", '"small"', now)
+        self.hold("large-now", '"' + "n" * 9_000 + '"', now)
+        self.large = self.hold("large", '"' + "l" * 9_000 + '"', later)
+        self.hold("canary", '"canary"', later, circuit_lane(VICTIM))
+
+    def as_role(self, role: str) -> Any:
+        return Judged(self.dynamodb, self.roles[role])
+
+    def hold(self, copy: str, body: str, due: float, lane: str = "due") -> str:
+        received = ReceivedLetter(Letter(copy, body, {}, {"SenderId": "AIDAPRODUCER"}), "", 0.0)
+        stamp = Stamp(copy, 1, decision="HOLD", at=int(self.clock()))
+        assert self.room("redrive").admit([Order(received, Hold(lane, due, "waits"), stamp)])
+        return copy
+
+    def room(self, role: str) -> DynamoDBWaitingRoom:
+        return DynamoDBWaitingRoom(
+            dynamodb=self.as_role(role),
+            table=LETTERS,
+            s3=self.s3,  # type: ignore[arg-type]  # a fake
+            bucket=BUCKET,
+            pipeline=VICTIM,
+            fifo=False,
+            clock=self.clock,
+        )
+
+    @property
+    def clients(self) -> Clients:
+        mover = self.as_role("redrive")
+        return replace(super().clients, dynamodb=mover, journal=mover)
+
+    @property
+    def router(self) -> Router:
+        clients: Any = replace(super().clients, dynamodb=self.as_role("route"))
+        return router_for(self.pipeline, self.resources, clients, self.world)
+
+    def state(self) -> dict[str, Any]:
+        """Where each letter is."""
+        listed = self.s3.list_objects_v2(Bucket=BUCKET).get("Contents", [])
+        honest = {"small", "large-now", "large", "canary"}
+        return {
+            "main": self.bodies(self.main),
+            "stamps": sorted(stamp.origin for stamp in self.stamps(self.main)),
+            "dlq": self.bodies(self.dlq),
+            "parking": self.bodies(self.parking),
+            "slow": self.bodies(self.dedicated),
+            "waiting": sorted(
+                (item["copy"]["S"], item["lane"]["S"])
+                for item in self.waiting()
+                if item["pk"]["S"] in {f"{VICTIM}#letter#{copy}" for copy in honest}
+            ),
+            "objects": sorted(entry["Key"] for entry in listed),
+        }
+
+
+def redrives(world: World) -> Any:
+    report = world.run()
+    world.clock.advance(60)
+    world.run()
+    return world.state(), report.trouble
+
+
+def rescues(world: World) -> Any:
+    world.rescue()
+    return world.state()
+
+
+def sweeps_orphans(world: World) -> Any:
+    client: Any = world.as_role("redrive")
+    s3: Any = world.s3
+    bodies = S3StoredBodies(client, LETTERS, s3, BUCKET, VICTIM)
+    world.clock.advance(ROWS_KEPT + 3_600)
+    deleted = delete_orphans(bodies, world.clock, world.clock() + 50)
+    return deleted, world.state()
+
+
+def looks_each_minute(world: World) -> Any:
+    """What the watch reads: lanes, their depths and first due times, and the causes."""
+    client: Any = world.as_role("watch")
+    lanes = DynamoDBLanes(client, LETTERS, VICTIM)
+    causes = look_at_causes(DynamoDBCauseEntries(client, LETTERS, VICTIM), in_turn)
+    names = sorted(lane.name for lane in lanes.lanes())
+    return {name: (lanes.count(name), lanes.first_due(name)) for name in names}, causes.causes
+
+
+class AnyLetter:
+    """Every letter may be a canary."""
+
+    def accepts(self, received: ReceivedLetter, key: str) -> bool:
+        return True
+
+
+def tries_a_canary(world: World) -> Any:
+    client: Any = world.as_role("probe")
+    ids = iter(range(1_000))
+
+    taken = set()
+    for seed in range(20):
+        source = LaneCanaries(
+            arn="arn:main",
+            fifo=False,
+            room=world.room("probe"),
+            choice=AnyLetter(),
+            journal=DynamoDBJournal(client, LETTERS, VICTIM, ROWS_KEPT),
+            owner=lambda: f"permit-{next(ids)}",
+            clock=world.clock,
+            random=Random(seed),
+        )
+        received = source.take(VICTIM, 60)
+        if received is not None:
+            taken.add(received.letter.body)
+            source.give_back(received)
+    return taken
+
+
+def replays(world: World) -> Any:
+    """What a run reads of lanes and of the places on its tickets."""
+    room = world.room("redrive")
+    entries = [
+        entry
+        for lane in ("due", run_lane("r"))
+        for shard in range(SHARDS)
+        for entry in room.due(lane, shard, FOREVER, 25)
+    ]
+    contents = room.read(entries, world.clock() + 60)
+    places = [(item["pk"]["S"], item["sk"]["S"]) for item in world.dynamodb.items(LETTERS)]
+    letters = {received.letter.message_id: received.letter.body for received in contents.letters}
+    return letters, sorted(room.held("due", places))
+
+
+def people_look(world: World) -> Any:
+    """What status, groups, waiting and peek read in the role of whoever is on call."""
+    client: Any = world.as_role("people")
+    index = DynamoDBCauseEntries(client, LETTERS, VICTIM)
+    lanes = DynamoDBLanes(client, LETTERS, VICTIM)
+    pages = [index.page(shard, 25, ("words",)) for shard in range(CAUSE_SHARDS)]
+    entries = sorted((entry.origin, entry.words) for page in pages for entry in page.entries)
+    waiting = [letter.copy for letter in lanes.look("due", 25) if letter.copy != "None"]
+    return entries, lanes.count("due"), lanes.first_due("due"), waiting
+
+
+READERS: dict[str, Callable[[World], Any]] = {
+    reader.__name__: reader
+    for reader in (
+        *(redrives, rescues, sweeps_orphans, looks_each_minute, tries_a_canary, replays),
+        people_look,
+    )
+}
+
+
+# The rows.
+
+
+def partitions(pattern: str) -> Iterator[str]:
+    """Partitions that match a pattern of IAM: the innocent one, and those that look like others."""
+    if pattern.endswith("#*") and pattern.count("#") == 1:
+        # A mover's: every kind of row.
+        pipeline = pattern.partition("#")[0]
+        for kind in Partition:
+            yield kind.of(pipeline, "x")
+        return
+    firsts = ("",)
+    if pattern.startswith("*"):
+        firsts = (VICTIM, "orders", f"{VICTIM}#letter#x", f"{VICTIM}#ledger#x", f"{VICTIM}#done#x")
+    for first in firsts:
+        yield (first + pattern.removeprefix("*")).replace("*", "made-up")
+
+
+SORTS = {
+    Partition.LEDGER: "ledger", Partition.CLAIM: "claim", Partition.LETTER: "letter",
+    Partition.LEASE: "x", Partition.LANES: "x", Partition.GROUP: f"{'1':0>32}#made-up",
+}  # fmt: skip
+
+
+def sorts(partition: str, number: int) -> Iterator[str]:
+    """Sort keys that a row may have: one of its own kind, one of a waiting letter."""
+    kind = partition.split("#")[1] if "#" in partition else ""
+    yield SORTS.get(kind, f"x{number}")  # type: ignore[call-overload]  # a text of the enumeration
+    yield "letter"
+    yield "ledger"
+
+
+def hostile(world: World, number: int) -> dict[str, Any]:
+    """All that a row could say to harm the pipeline: when it is due, whose letter it is."""
+    victim = world.large
+    stamp = Stamp(victim, 1, sender="AROAOTHER:x", decision="HOLD", at=int(world.clock()))
+    return {
+        "lane": lane_partition(VICTIM, "due", number),
+        "due": 1,
+        "copy": victim,
+        "home": "dlq",
+        "because": "words of an enemy",
+        "stamp": stamps.attribute(stamp).value,
+        "letter": compact_json(to_json(Letter(victim, "body of an enemy"))),
+        "object": body_object(VICTIM, victim),
+        "edit": compact_json(to_json(Letter(victim, "body of an enemy"))),
+        "edit_object": body_object(VICTIM, victim),
+        "causes": cause_partition(VICTIM, number),
+        "fingerprint": "enemy",
+        "seen": int(world.clock()),
+        "first_at": int(world.clock()),
+        "category": "transient",
+        "words": "words of an enemy",
+    }
+
+
+def attempts(item: Mapping[str, Any], names: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The calls that write these attributes of an item."""
+    said = {name: item[name] for name in ("pk", "sk", *names)}
+    yield "put_item", {"Item": stored(said)}
+    yield "batch_write_item", {"RequestItems": {LETTERS: [{"PutRequest": {"Item": stored(said)}}]}}
+    sets = ", ".join(f"#{name} = :{name}" for name in names)
+    yield (
+        "update_item",
+        {
+            "Key": stored({"pk": item["pk"], "sk": item["sk"]}),
+            **(
+                {
+                    "UpdateExpression": f"SET {sets}",
+                    "ExpressionAttributeNames": {f"#{name}": name for name in names},
+                    "ExpressionAttributeValues": stored({f":{name}": item[name] for name in names}),
+                }
+                if names
+                else {}
+            ),
+        },
+    )
+
+
+def taken(client: Any, method: str, request: dict[str, Any]) -> bool:
+    """Whether a write is let through."""
+    table = {} if method == "batch_write_item" else {"TableName": LETTERS}
+    try:
+        getattr(client, method)(**table, **request)
+    except ClientError as error:
+        if error.response["Error"]["Code"] != "AccessDeniedException":
+            raise
+        return False
+    return True
+
+
+def attack(world: World, client: Any, partition: str) -> int:
+    """Write a row for each shard in every way that is let through; returns how many were."""
+    written = 0
+    for number in range(SHARDS):
+        facts = hostile(world, number)
+        for sort in sorts(partition, number):
+            item = {"pk": partition, "sk": sort, **facts}
+            trial = {"pk": f"{partition}", "sk": f"trial {number} {sort}", **facts}
+            for index in range(3):
+                # What of it may be named: tried out on a row that is deleted again.
+                allowed = [
+                    name for name in facts if taken(client, *list(attempts(trial, [name]))[index])
+                ]
+                world.dynamodb.delete_item(
+                    TableName=LETTERS, Key=stored({"pk": trial["pk"], "sk": trial["sk"]})
+                )
+                written += taken(client, *list(attempts(item, allowed))[index])
+    return written
+
+
+def seen(reader: str, world: World) -> Any:
+    return READERS[reader](world)
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize(
+    ("role", "pattern"), [(role, pattern) for role, found in WRITES.items() for pattern in found]
+)
+def test_hostile_rows_of_a_role_change_nothing_for_letters_of_others(
+    app: Synthesis, role: str, pattern: str, reader: str
+) -> None:
+    world, honest = World(app), World(app)
+    enemy = Judged(world.dynamodb, statements_of(app, role))
+    written = sum(attack(world, enemy, partition) for partition in partitions(pattern))
+    assert written, "nothing was written, so nothing was shown"
+    assert seen(reader, world) == seen(reader, honest)
+
+
+@pytest.mark.parametrize("role", ["theirs-consumer", "orders consumer", "ReplayRunner"])
+@pytest.mark.parametrize("names", [["stamp"], ["stamp", "words"]])
+def test_who_sent_a_letter_is_not_for_a_consumer_to_say(
+    app: Synthesis, role: str, names: list[str]
+) -> None:
+    """What a stamp in the ledger says of the sender is believed: a rule would miss the letter."""
+    world = World(app)
+    enemy = Judged(world.dynamodb, statements_of(app, role))
+    row = {"pk": Partition.LEDGER.of(VICTIM, world.stopped), "sk": "ledger", **hostile(world, 0)}
+    assert not [method for method, request in attempts(row, names) if taken(enemy, method, request)]
+    world.run()
+    assert world.bodies(world.parking) == ['"stopped"']
+
+
+# The second layer by itself: IAM lets everything be named.
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize(
+    "partition",
+    [
+        *(kind.of("other", "x") for kind in Partition),
+        *(kind.of(VICTIM, "x") for kind in (Partition.CLAIM, Partition.LEDGER)),
+        Partition.RUN.of(VICTIM, "x", "letter"),
+        f"{VICTIM}#letter",
+        f"{VICTIM}-too#letter#x",
+        f"#{VICTIM}#letter#x",
+    ],
+)
+def test_readers_ignore_rows_that_the_pipeline_did_not_write_whatever_these_say(
+    app: Synthesis, partition: str, reader: str
+) -> None:
+    world, honest = World(app), World(app)
+    for number in range(SHARDS):
+        # More than a page: letters behind them are found all the same.
+        for extra in range(30):
+            facts = {**hostile(world, number), "due": extra}
+            for sort in (*sorts(partition, number), f"x{extra}"):
+                is_ledger = partition == Partition.LEDGER.of(VICTIM, "x") and sort == "ledger"
+                if not is_ledger:
+                    item = {"pk": partition, "sk": sort, **facts}
+                    world.dynamodb.put_item(TableName=LETTERS, Item=stored(item))
+    assert seen(reader, world) == seen(reader, honest)
