@@ -178,7 +178,12 @@ def _failing(
     with aws_errors():
         try:
             for shard in range(CAUSE_SHARDS):
-                entries += index.page(shard, limit, CAUSES.projected).entries
+                page = index.page(shard, limit, CAUSES.projected)
+                found = [*page.entries]
+                while page.last is not None and len(found) < limit:
+                    page = index.page(shard, limit, CAUSES.projected, after=page.last)
+                    found += page.entries
+                entries += found
         except NoCauseIndex:
             notes.append(
                 "The ledger has no index of failing letters yet: deploy this version to see them."

@@ -338,9 +338,13 @@ SORTS = {
 def sorts(partition: str, number: int) -> Iterator[str]:
     """Sort keys that a row may have: one of its own kind, one of a waiting letter."""
     kind = partition.split("#")[1] if "#" in partition else ""
-    yield SORTS.get(kind, f"x{number}")  # type: ignore[call-overload]  # a text of the enumeration
-    yield "letter"
-    yield "ledger"
+    yield SORTS.get(kind, "x")  # type: ignore[call-overload]  # a text of the enumeration
+    yield from ("letter", "ledger", f"x{number}")
+
+
+# The lanes that hostile rows stand in, each in all its shards.
+ATTACKED = ("due", circuit_lane(VICTIM), run_lane("r"))
+ROWS = len(ATTACKED) * SHARDS
 
 
 def hostile(world: World, number: int) -> dict[str, Any]:
@@ -348,7 +352,7 @@ def hostile(world: World, number: int) -> dict[str, Any]:
     victim = world.large
     stamp = Stamp(victim, 1, sender="AROAOTHER:x", decision="HOLD", at=int(world.clock()))
     return {
-        "lane": lane_partition(VICTIM, "due", number),
+        "lane": lane_partition(VICTIM, ATTACKED[number % len(ATTACKED)], number % SHARDS),
         "due": 1,
         "copy": victim,
         "home": "dlq",
@@ -358,7 +362,7 @@ def hostile(world: World, number: int) -> dict[str, Any]:
         "object": body_object(VICTIM, victim),
         "edit": compact_json(to_json(Letter(victim, "body of an enemy"))),
         "edit_object": body_object(VICTIM, victim),
-        "causes": cause_partition(VICTIM, number),
+        "causes": cause_partition(VICTIM, number % CAUSE_SHARDS),
         "fingerprint": "enemy",
         "seen": int(world.clock()),
         "first_at": int(world.clock()),
@@ -403,22 +407,20 @@ def taken(client: Any, method: str, request: dict[str, Any]) -> bool:
 
 
 def attack(world: World, client: Any, partition: str) -> int:
-    """Write a row for each shard in every way that is let through; returns how many were."""
+    """Write rows for each shard in every way that is let through; returns how many were."""
     written = 0
-    for number in range(SHARDS):
-        facts = hostile(world, number)
-        for sort in sorts(partition, number):
-            item = {"pk": partition, "sk": sort, **facts}
-            trial = {"pk": f"{partition}", "sk": f"trial {number} {sort}", **facts}
-            for index in range(3):
-                # What of it may be named: tried out on a row that is deleted again.
-                allowed = [
-                    name for name in facts if taken(client, *list(attempts(trial, [name]))[index])
-                ]
-                world.dynamodb.delete_item(
-                    TableName=LETTERS, Key=stored({"pk": trial["pk"], "sk": trial["sk"]})
-                )
-                written += taken(client, *list(attempts(item, allowed))[index])
+    for way in range(3):
+        # What may be named: tried out on a row that is deleted again.
+        trial = {"pk": partition, "sk": "trial", **hostile(world, 0)}
+        allowed = [
+            name for name in hostile(world, 0) if taken(client, *[*attempts(trial, [name])][way])
+        ]
+        key = stored({"pk": trial["pk"], "sk": trial["sk"]})
+        world.dynamodb.delete_item(TableName=LETTERS, Key=key)
+        for number in range(ROWS):
+            for sort in sorts(partition, number):
+                item = {"pk": partition, "sk": sort, **hostile(world, number)}
+                written += taken(client, *[*attempts(item, allowed)][way])
     return written
 
 
@@ -473,13 +475,13 @@ def test_readers_ignore_rows_that_the_pipeline_did_not_write_whatever_these_say(
     app: Synthesis, partition: str, reader: str
 ) -> None:
     world, honest = World(app), World(app)
-    for number in range(SHARDS):
-        # More than a page: letters behind them are found all the same.
-        for extra in range(30):
-            facts = {**hostile(world, number), "due": extra}
-            for sort in (*sorts(partition, number), f"x{extra}"):
-                is_ledger = partition == Partition.LEDGER.of(VICTIM, "x") and sort == "ledger"
-                if not is_ledger:
-                    item = {"pk": partition, "sk": sort, **facts}
-                    world.dynamodb.put_item(TableName=LETTERS, Item=stored(item))
+    # In each shard more than a page: letters behind them are found all the same.
+    for number in range(30 * ROWS):
+        facts = hostile(world, number)
+        for sort in sorts(partition, number):
+            # That is what its consumer may say of this letter.
+            is_ledger = partition == Partition.LEDGER.of(VICTIM, "x") and sort == "ledger"
+            if not is_ledger:
+                item = {"pk": partition, "sk": sort, **facts}
+                world.dynamodb.put_item(TableName=LETTERS, Item=stored(item))
     assert seen(reader, world) == seen(reader, honest)

@@ -78,24 +78,40 @@ class DynamoDBCauseEntries:
         if beyond or of:
             condition = f"{condition} AND {CAUSES.sort} {'=' if of else '>'} :f"
             values[":f"] = of or beyond
+        asked = {
+            "KeyConditionExpression": condition,
+            "ExpressionAttributeValues": stored(values),
+            **_projection(names),
+            **({} if after is None else {"ExclusiveStartKey": after}),
+        }
+        rows, last = self._rows({**asked, "Limit": most})
+        own = [row for row in rows if self._is_own(row, shard)]
+        if len(own) < len(rows):
+            # However many foreign rows there are, letters behind them are found.
+            asked["FilterExpression"] = f"begins_with(#{PARTITION}, :own)"
+            values[":own"] = Partition.LEDGER.of(self._pipeline, "")
+            rows, last = self._rows({**asked, "ExpressionAttributeValues": stored(values)})
+            own = [row for row in rows if self._is_own(row, shard)]
+            if len(own) > most:
+                own = own[:most]
+                keys = (PARTITION, SORT, str(CAUSES.sort))
+                of_last = {name: own[-1][name] for name in keys}
+                last = stored({**of_last, CAUSES.partition: self._partition(shard)})
+        entries = [entry for row in own if (entry := entry_from_item(row)) is not None]
+        return CausePage(entries, len(own), last)
+
+    def _rows(
+        self, asked: Mapping[str, Any]
+    ) -> tuple[list[dict[str, Any]], Mapping[str, Any] | None]:
+        """The rows of one answer, and the key of the last one if others follow."""
         try:
-            answer = self._client.query(
-                TableName=self._table.name,
-                IndexName=CAUSES.name,
-                KeyConditionExpression=condition,
-                ExpressionAttributeValues=stored(values),
-                Limit=most,
-                **_projection(names),
-                **({} if after is None else {"ExclusiveStartKey": after}),
-            )
+            answer = self._client.query(TableName=self._table.name, IndexName=CAUSES.name, **asked)
         except AWS_ERRORS as error:
             if any(words in str(error) for words in _NO_SUCH_INDEX):
                 raise NoCauseIndex(str(error)) from error
             raise LedgerUnavailable(refusal(error, "dynamodb", self._table.name)) from error
-        items = answer.get("Items", [])
-        own = [row for row in map(plain, items) if self._is_own(row, shard)]
-        entries = [entry for row in own if (entry := entry_from_item(row)) is not None]
-        return CausePage(entries, len(items), answer.get("LastEvaluatedKey") or None)
+        rows = [plain(item) for item in answer.get("Items", [])]
+        return rows, answer.get("LastEvaluatedKey") or None
 
     def _is_own(self, row: Mapping[str, Any], shard: int) -> bool:
         """Whether a row is of the pipeline's ledger and in its own shard; notes another."""
