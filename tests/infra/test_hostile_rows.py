@@ -358,9 +358,9 @@ def hostile(world: World, number: int) -> dict[str, Any]:
         "home": "dlq",
         "because": "words of an enemy",
         "stamp": stamps.attribute(stamp).value,
-        "letter": compact_json(to_json(Letter(victim, "body of an enemy"))),
+        "letter": compact_json(to_json(Letter(victim, '"body of an enemy"'))),
         "object": body_object(VICTIM, victim),
-        "edit": compact_json(to_json(Letter(victim, "body of an enemy"))),
+        "edit": compact_json(to_json(Letter(victim, '"body of an enemy"'))),
         "edit_object": body_object(VICTIM, victim),
         "causes": cause_partition(VICTIM, number % CAUSE_SHARDS),
         "fingerprint": "enemy",
@@ -459,29 +459,41 @@ def test_who_sent_a_letter_is_not_for_a_consumer_to_say(
 # The second layer by itself: IAM lets everything be named.
 
 
-@pytest.mark.parametrize("reader", READERS)
-@pytest.mark.parametrize(
-    "partition",
-    [
-        *(kind.of("other", "x") for kind in Partition),
-        *(kind.of(VICTIM, "x") for kind in (Partition.CLAIM, Partition.LEDGER)),
-        Partition.RUN.of(VICTIM, "x", "letter"),
-        f"{VICTIM}#letter",
-        f"{VICTIM}-too#letter#x",
-        f"#{VICTIM}#letter#x",
-    ],
-)
-def test_readers_ignore_rows_that_the_pipeline_did_not_write_whatever_these_say(
-    app: Synthesis, partition: str, reader: str
-) -> None:
-    world, honest = World(app), World(app)
-    # In each shard more than a page: letters behind them are found all the same.
-    for number in range(30 * ROWS):
-        facts = hostile(world, number)
+IGNORED = [
+    *(kind.of("other", "x") for kind in Partition),
+    *(kind.of(VICTIM, "x") for kind in (Partition.CLAIM, Partition.LEDGER)),
+    Partition.RUN.of(VICTIM, "x", "letter"),
+    f"{VICTIM}#letter",
+    f"{VICTIM}-too#letter#x",
+    f"#{VICTIM}#letter#x",
+]
+
+
+def flood(world: World, partition: str, rows: int) -> None:
+    for number in range(rows):
         for sort in sorts(partition, number):
             # That is what its consumer may say of this letter.
             is_ledger = partition == Partition.LEDGER.of(VICTIM, "x") and sort == "ledger"
             if not is_ledger:
-                item = {"pk": partition, "sk": sort, **facts}
+                item = {"pk": partition, "sk": sort, **hostile(world, number)}
                 world.dynamodb.put_item(TableName=LETTERS, Item=stored(item))
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("partition", IGNORED)
+def test_readers_ignore_rows_that_the_pipeline_did_not_write_whatever_these_say(
+    app: Synthesis, partition: str, reader: str
+) -> None:
+    world, honest = World(app), World(app)
+    flood(world, partition, ROWS)
+    assert seen(reader, world) == seen(reader, honest)
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_letters_are_found_behind_more_foreign_rows_than_a_page_has(
+    app: Synthesis, reader: str
+) -> None:
+    world, honest = World(app), World(app)
+    flood(world, Partition.CLAIM.of("other", "x"), 30 * ROWS)
+    flood(world, Partition.CLAIM.of(VICTIM, "x"), 30 * ROWS)
     assert seen(reader, world) == seen(reader, honest)
