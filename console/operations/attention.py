@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from shlex import quote
@@ -45,9 +45,14 @@ _EXPIRES_SOON = {Mode.ENFORCE: 12 * HOUR, Mode.OBSERVE: 2 * DAY}
 
 URGENCY = (
     *("ALARM", "EXPIRY", "STALLED", "WATCH", "TROUBLE", "LAST_RUN", "LETTERS", "REPLAY"),
-    *("CAUSE", "COLLISIONS", "CONFIGURATION", "CIRCUIT", "HELD", "UNREAD", "PARKED", "LOOKED"),
+    *("FOREIGN", "CAUSE", "COLLISIONS", "CONFIGURATION", "CIRCUIT", "HELD", "UNREAD", "PARKED"),
+    "LOOKED",
 )
 
+
+# Foreign rows that a sentence names, and the characters of a key: who wrote it chose it.
+_MOST_NAMED = 3
+_LONGEST_KEY = 60
 
 BY_ITSELF = {"CIRCUIT", "HELD", "LOOKED"}
 """Kinds to know about, which automation or a person has in hand already."""
@@ -60,8 +65,8 @@ class Attention:
     pipeline: Annotated[str, "name of the pipeline"]
     kind: Annotated[
         str,
-        "ALARM, EXPIRY, STALLED, WATCH, TROUBLE, LAST_RUN, LETTERS, REPLAY, CAUSE, COLLISIONS, "
-        "CONFIGURATION, CIRCUIT, HELD, UNREAD, PARKED or LOOKED, in this order",
+        "ALARM, EXPIRY, STALLED, WATCH, TROUBLE, LAST_RUN, LETTERS, REPLAY, FOREIGN, CAUSE, "
+        "COLLISIONS, CONFIGURATION, CIRCUIT, HELD, UNREAD, PARKED or LOOKED, in this order",
     ]
     says: Annotated[str, "a sentence for people"]
 
@@ -102,6 +107,8 @@ def _needs(pipeline: PipelineStatus, now: datetime) -> Iterator[tuple[str, str]]
     for run in pipeline.replays:
         if (says := _replay_says(run)) is not None:
             yield "REPLAY", says
+    if pipeline.foreign_rows:
+        yield "FOREIGN", _foreign_says(pipeline.foreign_rows)
     for cause in pipeline.causes:
         yield "CAUSE", _cause_says(pipeline.name, cause, now)
     if (many := pipeline.collisions) is not None:
@@ -240,6 +247,21 @@ def _held_says(pipeline: str, circuit: CircuitRow, now: datetime) -> str:
         f"{name} is held {circuit.forced} by {circuit.forced_by}{since} {until}: "
         f"{circuit.forced_reason}"
     )
+
+
+def _foreign_says(rows: Sequence[Mapping[str, str]]) -> str:
+    named = ", ".join(f"{_cut(row['pk'])} / {_cut(row['sk'])}" for row in rows[:_MOST_NAMED])
+    others = len(rows) - _MOST_NAMED
+    more = f" and {others:,} more" if others > 0 else ""
+    return (
+        f"{count(len(rows), 'row')} in its lanes or causes that do not belong there, and are "
+        f"ignored: {named}{more}; a key begins with the pipeline whose role wrote it: see "
+        "ForeignRow in docs/security.md"
+    )
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_KEY else f"{text[:_LONGEST_KEY]}…"
 
 
 def _cause_says(pipeline: str, cause: CauseRow, now: datetime) -> str:

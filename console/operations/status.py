@@ -7,13 +7,21 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from deadletter.circuit.state import State
-from deadletter.contract import MAIN_DLQ, PIPELINE, is_config_key, is_of_delays
+from deadletter.contract import (
+    CAUSE_SHARDS,
+    LETTERS,
+    MAIN_DLQ,
+    PIPELINE,
+    is_config_key,
+    is_of_delays,
+)
 from deadletter.routing.decision import DUE
 
 from . import deployed
@@ -166,6 +174,10 @@ class PipelineStatus:
         int | None, "age of the main queue's oldest message by CloudWatch; null if unknown"
     ] = None
     outlook: Annotated[Outlook | None, "what becomes of its letters if nothing changes"] = None
+    foreign_rows: Annotated[
+        Sequence[Mapping[str, str]],
+        "keys of rows in its lanes and among its causes that others wrote: they are ignored",
+    ] = ()
 
     def source(self, source: str) -> SourceStatus | None:
         """What is remembered of a queue; None if it could not be read."""
@@ -255,6 +267,7 @@ class _PipelineReads:
     def __init__(
         self, start: Start, session: Session, app: App, pipeline: DeployedPipeline
     ) -> None:
+        from deadletter.aws.cause_entries import DynamoDBCauseEntries
         from deadletter.aws.waiting_room import DynamoDBLanes
 
         self.pipeline = pipeline
@@ -262,6 +275,8 @@ class _PipelineReads:
         self._unanswered: dict[str, list[str]] = {}
         dynamodb, sqs, name = session.aws.dynamodb, session.aws.sqs, pipeline.name
         self._room = DynamoDBLanes(dynamodb, app.letters_table, name)
+        self._causes = DynamoDBCauseEntries(dynamodb, app.letters_table, name)
+        self._foreign_causes = start(self._find_foreign_causes)
         self._main, self._dlq = (
             start(partial(depth, sqs, url)) for url in (pipeline.main_url, pipeline.dlq_url)
         )
@@ -288,6 +303,13 @@ class _PipelineReads:
         with aws_errors():
             return self._room.count(lane)
 
+    def _find_foreign_causes(self) -> None:
+        from deadletter.aws.cause_entries import NoCauseIndex
+
+        with aws_errors(), suppress(NoCauseIndex):
+            for shard in range(CAUSE_SHARDS):
+                self._causes.find_foreign(shard)
+
     def count_lanes(self, start: Start) -> None:
         from deadletter.redrive.waiting_room import is_shut
 
@@ -311,6 +333,7 @@ class _PipelineReads:
             lane: letters.result(partial(lost, f"lane {lane}"))
             for lane, letters in self._letters.items()
         }
+        self._foreign_causes.result(partial(lost, "the index of causes"))
         circuits = self._circuits.result(partial(lost, "the circuit"))
         memories = self._memories.result(partial(lost, "what runs and the watch remember"))
         known = None if memories is None else self._watched(memories, letters)
@@ -349,6 +372,10 @@ class _PipelineReads:
             sources=() if known is None else known.sources,
             replays=self._replays.result(partial(lost, "the replay runs")) or (),
             main_oldest_seconds=figure.main_age,
+            foreign_rows=tuple(
+                {LETTERS.partition: partition, LETTERS.sort: sort}
+                for partition, sort in (*self._room.foreign.keys, *self._causes.foreign.keys)
+            ),
         )
         dues = [lane.first_due for lane in status.waiting if is_of_delays(lane.lane)]
         due = min((at for at in dues if at is not None), default=None)

@@ -8,7 +8,7 @@ runs in its own role, as IAM would let it, and sees and does what it does withou
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from random import Random
 from typing import Any
 
@@ -19,9 +19,14 @@ from deadletter.aws.cause_entries import DynamoDBCauseEntries
 from deadletter.aws.clients import Clients
 from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.ledger import DynamoDBLedger
+from deadletter.aws.replay_plans import DynamoDBReplayPlans
+from deadletter.aws.replay_runs import DynamoDBReplayRuns
+from deadletter.aws.replay_starts import DynamoDBReplayStarts
+from deadletter.aws.rule_edits import DynamoDBBookVersions, DynamoDBVersionCounts
 from deadletter.aws.stored_bodies import S3StoredBodies
 from deadletter.aws.table import stored
 from deadletter.aws.waiting_room import DynamoDBLanes, DynamoDBWaitingRoom
+from deadletter.aws.watch_store import DynamoDBWatchStore
 from deadletter.aws.wiring.route import router_for
 from deadletter.contract import (
     CAUSE_SHARDS,
@@ -36,17 +41,23 @@ from deadletter.contract import (
 from deadletter.failure.category import Category
 from deadletter.failure.failure import Failure
 from deadletter.message import stamp as stamps
+from deadletter.message.confirmation import Confirmation
 from deadletter.message.letter import Letter, compact_json, to_json
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
 from deadletter.outage.canary_sources import LaneCanaries
+from deadletter.redrive.journal import Intent, Plan, key_of
 from deadletter.redrive.order import Order
 from deadletter.redrive.orphans import delete_orphans
 from deadletter.redrive.waiting_room import FOREVER, SHARDS
+from deadletter.replay.approval import ApprovalAnswer
+from deadletter.replay.plan import ReplayPlan
+from deadletter.replay.run import ReplayRun, RunState
 from deadletter.routing.decision import Hold
 from deadletter.routing.router import Router
 from deadletter.settings.pipeline import Pipeline
 from deadletter.watch.cause_look import look_at_causes
+from deadletter.watch.row import Stalled, WatchRow
 from tests.infra.templates import Synthesis
 from tests.infra.test_permissions import (
     GRANTED,
@@ -497,3 +508,83 @@ def test_letters_are_found_behind_more_foreign_rows_than_a_page_has(
     flood(world, Partition.CLAIM.of("other", "x"), 30 * ROWS)
     flood(world, Partition.CLAIM.of(VICTIM, "x"), 30 * ROWS)
     assert seen(reader, world) == seen(reader, honest)
+
+
+# What is granted is enough: each role writes its own rows whole.
+
+
+def probe_moves_a_letter(world: World, client: Any) -> None:
+    room = world.room("probe")
+    received = ReceivedLetter(Letter("moved", '"x"'), "", 0.0, "dlq")
+    order = Order(received, Hold(circuit_lane(VICTIM), 1.0, "waits"), Stamp("moved"))
+    assert room.admit([order])
+    [entry] = [
+        entry
+        for shard in range(SHARDS)
+        for entry in room.due(circuit_lane(VICTIM), shard, FOREVER, 25)
+        if entry.copy == "moved"
+    ]
+    [found] = room.read([entry], FOREVER).letters
+    room.postpone(replace(order, received=found))
+    assert room.delete([(found, Confirmation("moved", "test"))]) == []
+    journal = DynamoDBJournal(client, LETTERS, VICTIM, ROWS_KEPT)
+    intent = Intent("canary", "me", 1, 1e9, (Plan(key_of("a"), "main", 1),), home="dlq")
+    journal.write(intent, None)
+    journal.mark(intent.marked(["a"], {"a": "0e7ea9ae-9b17-4a3e-8c5a-4f4e4f1bb1a1"}))
+    journal.erase(intent)
+
+
+def watch_writes_its_row(_: World, client: Any) -> None:
+    store = DynamoDBWatchStore(client, LETTERS, VICTIM)
+    store.write(WatchRow(first_at=1.0, ran_at=2.0, stalled=Stalled(1.5, "no run")))
+    store.read()
+    DynamoDBReplayRuns(client, LETTERS, VICTIM, float).create(RUN)
+
+
+def rules_are_checked(_: World, client: Any) -> None:
+    DynamoDBBookVersions(client, LETTERS).write(VICTIM, "2")
+    DynamoDBVersionCounts(client, LETTERS).forget([VICTIM], "leaked-key", None)
+
+
+def a_person_runs_a_replay(_: World, client: Any) -> None:
+    made = ReplayPlan(pipeline=VICTIM, who="ann", why="fixed")
+    DynamoDBReplayStarts(client, LETTERS, VICTIM, float).store(made, ["a", "b"])
+    runs = DynamoDBReplayRuns(client, LETTERS, VICTIM, float)
+    run = runs.create(RUN)
+    changed = {
+        each.name: {"a": 1} if each.name == "counts" else True if each.name == "left" else 1
+        for each in fields(run)
+        if isinstance(getattr(run, each.name), int | float | Mapping | None)
+    }
+    runs.change(run, replace(run, **changed, because="b", by="b", approved_by="b", told="b"))
+
+
+def a_person_throws_letters_away(_: World, client: Any) -> None:
+    made = ReplayPlan(pipeline=VICTIM, who="ann", why="fixed", discards=True)
+    DynamoDBReplayStarts(client, LETTERS, VICTIM, float).store(made, ["a", "b"])
+    DynamoDBReplayRuns(client, LETTERS, VICTIM, float).create(RUN)
+
+
+def a_person_approves(_: World, client: Any) -> None:
+    plans = DynamoDBReplayPlans(client, LETTERS, VICTIM, float)
+    plans.keep_answer("r", ApprovalAnswer(True, "ann", "looks right"))
+
+
+RUN = ReplayRun("0123456789abcdef", VICTIM, RunState.PLANNED)
+
+OWN_WORK: dict[str, Callable[[World, Any], None]] = {
+    "theirs probe": probe_moves_a_letter,
+    "theirs watch": watch_writes_its_row,
+    "check-rules": rules_are_checked,
+    "ReplayRunner": a_person_runs_a_replay,
+    "LetterDiscarder": a_person_throws_letters_away,
+    "ReplayApprover": a_person_approves,
+}
+
+
+@pytest.mark.parametrize("role", OWN_WORK)
+def test_a_role_may_write_its_own_rows_whole(app: Synthesis, role: str) -> None:
+    """The consumer's are in `test_library_permissions`."""
+    world = World(app)
+    client = Judged(world.dynamodb, statements_of(app, role))
+    OWN_WORK[role](world, client)

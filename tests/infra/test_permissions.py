@@ -404,6 +404,8 @@ SEE_STATUS = {
     "main queues": {"sqs:GetQueueAttributes"},
     "table Letters": {"dynamodb:Query", "dynamodb:GetItem"},
     "table Letters/index/lanes": {"dynamodb:Query"},
+    # Foreign rows in there.
+    "table Letters/index/causes": {"dynamodb:Query"},
     "table Circuits": {"dynamodb:GetItem", "dynamodb:BatchGetItem"},
     "table Circuits/index/troubled": {"dynamodb:Query"},
     **SEE_EXECUTIONS,

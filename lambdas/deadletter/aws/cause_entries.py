@@ -100,6 +100,24 @@ class DynamoDBCauseEntries:
         entries = [entry for row in own if (entry := entry_from_item(row)) is not None]
         return CausePage(entries, len(own), last)
 
+    def find_foreign(self, shard: int) -> None:
+        """Note foreign rows of a shard: those among as many as one answer reads, up to 1 MB."""
+        rows, _ = self._rows(
+            {
+                "KeyConditionExpression": f"{CAUSES.partition} = :p",
+                "FilterExpression": f"NOT begins_with(#{PARTITION}, :own)",
+                "ExpressionAttributeValues": stored(
+                    {
+                        ":p": self._partition(shard),
+                        ":own": Partition.LEDGER.of(self._pipeline, ""),
+                    }
+                ),
+                **_projection(()),
+            }
+        )
+        for row in rows:
+            self._is_own(row, shard)
+
     def _rows(
         self, asked: Mapping[str, Any]
     ) -> tuple[list[dict[str, Any]], Mapping[str, Any] | None]:

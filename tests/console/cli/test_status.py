@@ -321,6 +321,45 @@ def test_unreadable_parts_are_named_and_the_rest_is_shown(cloud: Any, dlq: Any) 
     assert re.search(r"^DLQ +\? +\? +\?", dlq("status").stdout, re.MULTILINE)
 
 
+def test_rows_that_others_wrote_are_named_with_their_keys(cloud: Any, dlq: Any) -> None:
+    cloud.deploy("orders")
+    cloud.waiting("orders", "due", 2)
+    cloud.failed("orders", "a-letter", fingerprint="ours")
+    assert only_pipeline(dlq)["foreign_rows"] == []
+    keys = [{"pk": f"other#done#{number}", "sk": "claim"} for number in range(4)]
+    for key in keys:
+        cloud.put("letters", {
+            "pk": {"S": key["pk"]}, "sk": {"S": key["sk"]},
+            "lane": {"S": "orders|due|0"}, "due": {"N": "1"},
+        })  # fmt: skip
+    escape = {"pk": "other#ledger#\x1b[31m" + "x" * 500, "sk": "ledger"}
+    cloud.put("letters", {
+        "pk": {"S": escape["pk"]}, "sk": {"S": escape["sk"]},
+        "causes": {"S": "orders|0"}, "fingerprint": {"S": "enemy"}, "seen": {"N": "1"},
+    })  # fmt: skip
+    pipeline = only_pipeline(dlq)
+    assert pipeline["foreign_rows"] == [*keys, escape]
+    assert [lane["letters"] for lane in pipeline["waiting"]] == [2]
+    said = dlq("status", "--check")
+    assert said.exit_code == Exit.ATTENTION
+    [line] = [line for line in said.stdout.splitlines() if "belong" in line]
+    assert "5 rows in its lanes or causes that do not belong there, and are ignored" in line
+    assert "other#done#0 / claim, other#done#1 / claim, other#done#2 / claim and 2 more" in line
+    cloud.put("letters", {"pk": {"S": "other#done#0"}, "sk": {"S": "claim"}})
+    assert pipeline["waiting"] == only_pipeline(dlq)["waiting"]
+
+
+def test_a_key_that_an_enemy_chose_is_cut_and_controls_no_terminal(cloud: Any, dlq: Any) -> None:
+    cloud.deploy("orders")
+    cloud.put("letters", {
+        "pk": {"S": "other#ledger#\x1b[31m" + "x" * 500}, "sk": {"S": "ledger"},
+        "causes": {"S": "orders|0"}, "fingerprint": {"S": "enemy"}, "seen": {"N": "1"},
+    })  # fmt: skip
+    said = dlq("status").stdout
+    assert "\x1b[31m" not in said
+    assert "x" * 61 not in said
+
+
 def test_equal_sentences_about_several_pipelines_are_shown_once(cloud: Any, dlq: Any) -> None:
     cloud.deploy("orders", "invoices")
     cloud.dynamodb.delete_table(TableName="circuits")

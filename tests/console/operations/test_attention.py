@@ -23,8 +23,8 @@ AN_HOUR_AGO = NOW - timedelta(hours=1)
 
 COMMAND = re.compile(r"dlq [a-z]+(?: [a-z]+)?(?: (?:--[a-z-]+|[A-Za-z0-9/#]+))*")
 
-SAYS_NO_COMMAND = {"LOOKED", "UNREAD"}
-"""One is to know, and the other is about AWS and names its own remedy."""
+SAYS_NO_COMMAND = {"LOOKED", "UNREAD", "FOREIGN"}
+"""One is to know, one is about AWS and names its own remedy, and `dlq` may delete no row."""
 
 
 def run(state: str, *, lost: bool = False) -> ReplayRow:
@@ -58,6 +58,7 @@ def troubled() -> PipelineStatus:
         stalled=Stall(AN_HOUR_AGO, "AccessDeniedException"), troubles=reasons, sources=[source],
         replays=[run(RunState.HELD), run(RunState.BROKEN), run(RunState.WAITING_APPROVAL),
                  run(RunState.RUNNING, lost=True)],
+        foreign_rows=[{"pk": "other#done#x", "sk": "claim"}],
     )  # fmt: skip
 
 
