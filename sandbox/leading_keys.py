@@ -77,6 +77,7 @@ def named_attributes(action: str, request: Mapping[str, Any]) -> dict[tuple[str,
         for expression in _EXPRESSIONS:
             found = _NAME.findall(part.get(expression) or "")
             names += [name for name in found if name.upper() not in _WORDS]
+        names += part.get("AttributesToGet") or []
         keys = [part.get("Key") or {}, *(part.get("Keys") or [])]
         if names:
             names += [str(name) for key in keys for name in key]

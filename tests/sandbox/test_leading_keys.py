@@ -132,6 +132,22 @@ def test_a_batch_names_the_attributes_of_its_projection_and_none_without_one():
     }
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"ProjectionExpression": "#stamp, letter", "ExpressionAttributeNames": NAMES},
+        {"ProjectionExpression": "letter.body[0], #stamp.#lane", "ExpressionAttributeNames": NAMES},
+        {"AttributesToGet": ["letter", "stamp", "lane"]},
+    ],
+)
+def test_a_projection_names_attributes_by_their_own_names_too(asked: dict[str, Any]):
+    """Else who names a harmless one beside it would be shown it."""
+    request = {"TableName": "letters", "Key": {"pk": {"S": "a"}}, **asked}
+    assert named("GetItem", **request) == {
+        ("GetItem", "letters"): ["lane", "letter", "pk", "stamp"]
+    }
+
+
 def test_each_member_of_a_transaction_names_its_own_attributes():
     key = {"pk": {"S": "a"}}
     items = [
