@@ -37,17 +37,18 @@ FUNCTION, GROUP = ":function:", ":log-group:/aws/lambda/"
 
 
 class OnCall(Construct):
-    """Seven managed policies, which you attach to roles of yours; `arns` is keyed by role.
+    """Eight managed policies, which you attach to roles of yours; `arns` is keyed by role.
 
     `DlqReader` reads all that holds no bodies; the others are attached beside it. `BodyReader`
     reads letters themselves, `RuleEditor` writes rules, `CircuitOperator` holds circuits, starts
-    runs of the redriver, mutes alarms, tests the pager and keeps endpoints, `ReplayRunner` plans,
-    starts and steers replay runs and edits letters that a run holds, `ReplayApprover` approves or
-    refuses runs, and `LetterDiscarder` throws parked letters away and brings them back. Who may run
-    replays may neither approve them nor throw letters away.
+    runs of the redriver, calls waiting letters back, mutes alarms and tests the pager,
+    `EndpointEditor` keeps webhook endpoints, `ReplayRunner` plans, starts and steers replay runs
+    and has letters edited that a run holds, `ReplayApprover` approves or refuses runs, and
+    `LetterDiscarder` throws parked letters away and brings them back. Who may run replays may
+    neither approve them nor throw letters away.
     Who may change something may record it, and `dlq` changes nothing that it can't record.
-    No policy allows to send or delete a message, or to purge a queue: only our functions
-    move letters.
+    No policy allows to send or delete a message, to purge a queue, or to write an item that holds
+    a letter: people ask our functions, and only these move and change letters.
 
     No policy grows with the pipelines: what the app makes is a pattern of names, and of what you
     bring ten of a kind are named, and all by a tag. A policy that is too large for IAM continues
@@ -74,9 +75,14 @@ class OnCall(Construct):
             ("RuleEditor", "beside DlqReader: edits rules", _edits(app, storage)),
             (
                 "CircuitOperator",
-                "beside DlqReader: holds circuits, starts the redriver, mutes alarms, keeps "
-                "endpoints",
+                "beside DlqReader: holds circuits, starts the redriver, calls letters back, mutes "
+                "alarms",
                 _operates(app, storage, pager),
+            ),
+            (
+                "EndpointEditor",
+                "beside DlqReader: keeps webhook endpoints, and signs checks of them",
+                _keeps_endpoints(app, storage),
             ),
             (
                 "ReplayRunner",
@@ -289,15 +295,22 @@ def _group(function: str) -> str:
 def _operates(app: AppSettings, storage: Storage, pager: Pager) -> Permissions:
     permissions = Permissions()
     storage.grant_write_audit(permissions)
+    # For runs, and to call letters back.
     grant_invoke(permissions, "Runs", _functions(app, "redrive"))
     storage.grant_hold_circuits(permissions)
-    storage.grant_recall(permissions)
     _allow_mutes(permissions, app)
     pager.grant_test(permissions)
+    grant_key(permissions, app, services=("dynamodb", "sns"), writes=True)
+    return permissions
+
+
+def _keeps_endpoints(app: AppSettings, storage: Storage) -> Permissions:
+    permissions = Permissions()
+    storage.grant_write_audit(permissions)
     storage.grant_edit_endpoints(permissions)
     # To post a signed check to an endpoint.
     grant_read_secrets(permissions, app)
-    grant_key(permissions, app, services=("dynamodb", "secretsmanager", "sns"), writes=True)
+    grant_key(permissions, app, services=("dynamodb", "secretsmanager"), writes=True)
     return permissions
 
 
@@ -338,6 +351,8 @@ def _replays(app: AppSettings, storage: Storage) -> Permissions:
     storage.grant_write_audit(permissions)
     storage.grant_run_replays(permissions)
     permissions.allow("Replays", ["states:StartExecution"], [_machines(app)])
+    # Of its run a letter is edited by the redriver's function, as the run's object asks.
+    grant_invoke(permissions, "EditedLetters", _functions(app, "redrive"))
     # `dlq replay try` hands letters to a consumer. A function of yours is yours to grant.
     grant_invoke(permissions, "Dispatchers", _functions(app, "consumer"))
     grant_key(permissions, app, services=("dynamodb", "s3"), writes=True)

@@ -57,6 +57,7 @@ class RedriverFunction(Construct):
         storage.grant_circuits(permissions, settings.name, writes=True)
         storage.grant_bodies(permissions, settings.name, writes=True)
         storage.grant_find_bodies(permissions, settings.name)
+        storage.grant_edit_letters(permissions, settings.name)
         grant_invoke(permissions, "Router", function_arn(app, settings.name, "route"))
         if settings.drain.shards != 1:
             # The other shards of a drain are runs of this function, and so is the next one.
@@ -98,6 +99,7 @@ class RedriverFunction(Construct):
             because="a run that failed lost nothing, and the next one starts within a minute"
         )
         storage.acknowledge_bodies(self.mover.construct, settings.name)
+        storage.acknowledge_edits(self.mover.construct, settings.name)
         self.function, self.role, self.sender = function.function, function.role, function.sender
         self.trust = function.trust
         schedules = Schedules(self, "Schedules", function=function.function, app=app)

@@ -18,14 +18,11 @@ from deadletter.contract import (
     CHANGES,
     CIRCUITS,
     DISCARDED,
-    EDITED,
-    EDITED_ATTRIBUTES,
     EDITS,
     ENDPOINTS,
     EVERY_PIPELINE,
     LANES,
     LETTERS,
-    RECALLED_ATTRIBUTES,
     REPLAYS,
     RULES,
     TROUBLED,
@@ -50,8 +47,8 @@ from .findings import acknowledge
 from .permissions import Permissions, only_attributes, partitions, rows
 from .settings import AppSettings
 
-# The records of edits, in the folder of each run, and large edits beside the bodies that wait.
-_EDITS = (run_object(ANY, ANY, f"{EDITS}{ANY}"), body_object(ANY, f"{ANY}{EDITED}"))
+# What is asked of the function, and kept: the edits of each run.
+_EDITS = run_object(ANY, ANY, f"{EDITS}{ANY}")
 
 # Letters themselves: those that wait, and those that runs have thrown away.
 _LETTERS = (f"{BODIES}{ANY}", run_object(ANY, ANY, f"{DISCARDED}{ANY}"))
@@ -163,6 +160,16 @@ class Storage(Construct):
             because="one object a letter: only the folder of the pipeline can be named",
         )
 
+    def acknowledge_edits(self, construct: IConstruct, pipeline: str) -> None:
+        """Say why a role of `construct` names the folders of edits and no single object."""
+        folder = f"arn:<AWS::Partition>:s3:::{self._app.app}-letters-<AWS::AccountId>-<AWS::Region>"
+        edits = run_object(pipeline, ANY, f"{EDITS}{ANY}")
+        acknowledge(
+            construct,
+            f"AwsSolutions::AwsSolutions-IAM5[Resource::{folder}/{edits}]",
+            because="one object an edit, in the folder of its run: only the pattern can be named",
+        )
+
     def grant_record_failures(self, permissions: Permissions, pipeline: str) -> None:
         """Write the ledger and the claims of one pipeline, as the consumer library does.
 
@@ -218,6 +225,13 @@ class Storage(Construct):
             partitions(every_partition(pipeline)),
         )
         self._grant_query_lanes(permissions, lane_partition(pipeline, ANY))
+
+    def grant_edit_letters(self, permissions: Permissions, pipeline: str) -> None:
+        """Read the edits that people ask for, and write one only while its run stands still."""
+        table, runs = [self.letters.table_arn], partitions(Partition.RUNS.of(pipeline))
+        permissions.allow("StandingRuns", ["dynamodb:ConditionCheckItem"], table, runs)
+        edits = run_object(pipeline, ANY, f"{EDITS}{ANY}")
+        permissions.allow("Edits", ["s3:GetObject"], [f"{self._bucket_arn}/{edits}"])
 
     def grant_watch(self, permissions: Permissions, pipeline: str) -> None:
         """Read the leases of one pipeline, write the watch's row beside them, count lanes, and
@@ -311,28 +325,17 @@ class Storage(Construct):
         permissions.allow("Objects", ["s3:GetObject"], objects)
 
     def grant_run_replays(self, permissions: Permissions) -> None:
-        """Store plans and runs of all pipelines, change runs, and edit letters in custody.
+        """Store plans and runs of all pipelines, change runs, and ask for edits of letters.
 
-        Neither the plans of runs that throw letters away, nor approvals. Letters cannot be put or
-        deleted so: only our functions do that.
+        Neither the plans of runs that throw letters away, nor approvals, nor any letter: a write
+        can answer with the whole item, so only our functions have one on these.
         """
         table = [self.letters.table_arn]
-        # ConditionCheckItem: an edit is written only while its run stands still.
-        actions = ["dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:ConditionCheckItem"]
         runs = rows([Partition.RUNS.of(ANY)], WRITTEN_ATTRIBUTES[Partition.RUNS])
-        permissions.allow("Runs", actions, table, runs)
+        permissions.allow("Runs", ["dynamodb:PutItem", "dynamodb:UpdateItem"], table, runs)
         plans = rows([Partition.RUN.of(ANY, ANY, "plan")], WRITTEN_ATTRIBUTES[Partition.RUN])
         permissions.allow("Plans", ["dynamodb:BatchWriteItem"], table, plans)
-        edits = {**partitions(*_WAITING), **only_attributes(*EDITED_ATTRIBUTES, reads=False)}
-        permissions.allow("EditedLetters", ["dynamodb:UpdateItem"], table, edits)
-        objects = [f"{self._bucket_arn}/{objects}" for objects in _EDITS]
-        permissions.allow("Edits", ["s3:PutObject"], objects)
-
-    def grant_recall(self, permissions: Permissions) -> None:
-        """Say that waiting letters of all pipelines are due now; nothing else of them."""
-        recalls = {**partitions(*_WAITING), **only_attributes(*RECALLED_ATTRIBUTES, reads=False)}
-        table = [self.letters.table_arn]
-        permissions.allow("RecalledLetters", ["dynamodb:UpdateItem"], table, recalls)
+        permissions.allow("Edits", ["s3:PutObject"], [f"{self._bucket_arn}/{_EDITS}"])
 
     def grant_discard(self, permissions: Permissions) -> None:
         """Store the plans of runs that throw letters away, and the runs themselves."""
@@ -355,7 +358,7 @@ class Storage(Construct):
     def acknowledge_on_call(self, construct: IConstruct) -> None:
         """Say why a policy in `construct` names folders of the bucket and no single object."""
         folder = f"arn:<AWS::Partition>:s3:::{self._app.app}-letters-<AWS::AccountId>-<AWS::Region>"
-        for objects in (*_LETTERS, *_OF_RUNS, *_EDITS):
+        for objects in (*_LETTERS, *_OF_RUNS, _EDITS):
             acknowledge(
                 construct,
                 f"AwsSolutions::AwsSolutions-IAM5[Resource::{folder}/{objects}]",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 READER, BODIES, EDITOR = "DlqReader", "BodyReader", "RuleEditor"
-OPERATOR, RUNNER = "CircuitOperator", "ReplayRunner"
+OPERATOR, ENDPOINTS, RUNNER = "CircuitOperator", "EndpointEditor", "ReplayRunner"
 APPROVER, DISCARDER = "ReplayApprover", "LetterDiscarder"
 
 # Commands that take more than DlqReader. What asks a queue of no app takes none of them.
@@ -34,10 +34,10 @@ BESIDE_READER: Mapping[str, tuple[str, ...]] = {
     "circuit auto": (OPERATOR,),
     "cause park": (OPERATOR,),
     "cause retry": (OPERATOR,),
-    "endpoint check": (OPERATOR,),
-    "endpoint add": (OPERATOR,),
-    "endpoint enable": (OPERATOR,),
-    "endpoint disable": (OPERATOR,),
+    "endpoint check": (ENDPOINTS,),
+    "endpoint add": (ENDPOINTS,),
+    "endpoint enable": (ENDPOINTS,),
+    "endpoint disable": (ENDPOINTS,),
     "replay plan": (BODIES,),
     "replay start": (BODIES, RUNNER),
     "replay hold": (RUNNER,),

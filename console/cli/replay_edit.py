@@ -231,25 +231,35 @@ def mend(
 def _write_all(
     maker: RunEditor, chosen: Sequence[Any], matches: Any, change: Change, refused: Counter[str]
 ) -> int:
+    from deadletter.replay.edit_request import MOST_EDITS
+
     mended = 0
+    records: list[str] = []
+
+    def flush() -> None:
+        nonlocal mended
+        if records:
+            left = maker.apply(records)
+            refused.update(left.values())
+            mended += len(records) - len(left)
+            records.clear()
+            replay_options.progress(f"{mended:,} letters changed")
+
     try:
         for held in maker.held(iter(chosen)):
             draft = _tried(maker, held, change, refused) if matches(held) else None
-            if draft is None:
-                continue
-            try:
-                maker.write(draft)
-            except EditRefused as error:
-                refused[str(error)] += 1
-                continue
-            mended += 1
-            replay_options.progress(f"{mended:,} letters changed")
+            if draft is not None:
+                records.append(maker.ask(draft))
+            if len(records) >= MOST_EDITS:
+                flush()
+        flush()
     except KeyboardInterrupt:
         replay_options.end_progress()
         sys.stderr.write(
-            f"Stopped: {count(mended, 'letter')} of run {maker.run.id} changed, the others not. "
-            "All are still held. Before you type it again, see with --dry-run what it would do: "
-            "a letter that is changed already would be changed once more.\n"
+            f"Stopped: {count(mended, 'letter')} of run {maker.run.id} changed, and perhaps the "
+            f"{MOST_EDITS} behind them; the others not. All are still held. Before you type it "
+            "again, see with --dry-run what it would do: a letter that is changed already would "
+            "be changed once more.\n"
         )
         raise
     replay_options.end_progress()

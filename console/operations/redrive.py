@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -12,9 +11,10 @@ from deadletter.contract import MAIN_DLQ, Metric
 from .answer import Answer
 from .app import App, DeployedPipeline
 from .audit import IntendedChange, recorded
-from .aws import Aws, error_code, failure
+from .aws import Aws
 from .problem import Cause, Problem
 from .queue import depth
+from .redrive_function import ask
 from .session import Session
 
 # Metrics of letters that stay where they are until a person does something.
@@ -127,46 +127,10 @@ def start(session: Session, queue: RedriveTarget, *, dry_run: bool, why: str = "
 
 
 def _invoke(aws: Aws, queue: RedriveTarget, *, dry_run: bool) -> Mapping[str, Any]:
-    from botocore.exceptions import ClientError, ReadTimeoutError
-
-    function = queue.pipeline.redrive_function
-    try:
-        answer = aws.lambda_.invoke(
-            FunctionName=function,
-            InvocationType="RequestResponse",
-            Payload=json.dumps({"source": queue.source, "dry_run": dry_run, "asked": True}),
-        )
-        payload = _json(answer["Payload"].read())
-    except ReadTimeoutError as error:
-        raise Problem(
-            "No answer from the redrive function: the run may still be going on; see dlq status.",
-            Cause.UNREACHABLE,
-        ) from error
-    except ClientError as error:
-        if error_code(error) == "TooManyRequestsException":
-            raise Problem(
-                f"Lambda has no room to start {function}: "
-                "another run is going on, or the account is at its limit; try again in a minute.",
-                Cause.UNREACHABLE,
-            ) from error
-        raise
-    if "FunctionError" in answer:
-        raise Problem(
-            f"The redrive function {function} failed ({failure(payload)}): what it "
-            "had not moved is still in its queue, and its log in CloudWatch says more.",
-            Cause.FAILED,
-        )
-    if not isinstance(payload, dict):
-        raise Problem(
-            f"The redrive function {function} answered no report: "
-            "use the dlq of the version that is deployed.",
-            Cause.FAILED,
-        )
-    return payload
-
-
-def _json(payload: bytes) -> Any:
-    try:
-        return json.loads(payload)
-    except (ValueError, RecursionError):
-        return None
+    return ask(
+        aws,
+        queue.pipeline,
+        {"source": queue.source, "dry_run": dry_run, "asked": True},
+        lost="the run may still be going on; see dlq status",
+        failed="what it had not moved is still in its queue",
+    )

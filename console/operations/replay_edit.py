@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 from deadletter.contract import run_lane
 from deadletter.message.letter import Letter
 from deadletter.replay.edits import EditRefused, edited
-from deadletter.replay.run import ReplayRun, RunRefused, RunState
+from deadletter.replay.run import ReplayRun, RunState
 from deadletter.replay.ticket import ReplayOutcome
 
 from . import deployed
@@ -21,20 +21,19 @@ from .adapter_errors import aws_errors
 from .answer import Answer
 from .audit import IntendedChange, RecordedChange, recorded
 from .problem import Cause, Problem
+from .redrive_function import request
 from .replay_letters import ListedLetter, letters_of, objects_of
 from .replay_runs import RunSwitch, person
-from .words import duration
+from .words import count, duration
 
 if TYPE_CHECKING:
-    from deadletter.aws.replay_edits import LetterEdit
     from deadletter.message.stamp import Stamp
     from deadletter.processing.idempotency import BusinessKey
+    from deadletter.replay.edit_request import EditRequest
     from deadletter.settings.pipeline import Pipeline
 
 SETTLED = timedelta(seconds=60)
 """After a hold, letters under way may take so long until they have arrived."""
-
-_EDITABLE = {RunState.HELD, RunState.WAITING_APPROVAL}
 
 _CHUNK = 50
 
@@ -56,7 +55,7 @@ class HeldLetter:
 class DraftEdit:
     """An edit that is valid and not yet written, and what it means for idempotency."""
 
-    edit: LetterEdit
+    edit: EditRequest
     applied: bool
     idempotency: str
 
@@ -92,7 +91,6 @@ class RunEditor:
     """Edits letters of a run that sends nothing now. Problem in any other state."""
 
     def __init__(self, switch: RunSwitch, why: str, *, accept_collision: bool = False) -> None:
-        from deadletter.aws.replay_edits import DynamoDBReplayEdits
         from deadletter.aws.router import LambdaRouter
 
         session = switch.session
@@ -104,18 +102,12 @@ class RunEditor:
         self._by = person(session)
         self._settings = deployed.settings(switch.pipeline)
         self._router = LambdaRouter(session.aws.lambda_, switch.pipeline.router_function)
-        self._edits = DynamoDBReplayEdits(
-            session.aws.dynamodb,
-            switch.app.letters_table,
-            objects_of(switch),
-            session.aws.s3,
-            bucket=switch.app.letters_bucket,
-            pipeline=switch.pipeline.name,
-            clock=session.clock,
-        )
+        self._objects = objects_of(switch)
 
     def _must_be_still(self, run: ReplayRun) -> None:
-        if run.state not in _EDITABLE:
+        from deadletter.replay.edit_request import EDITABLE
+
+        if run.state not in EDITABLE:
             raise Problem(
                 f"Run {run.id} is {run.state}: its letters are edited while it is HELD. "
                 f"Type dlq replay hold {run.id} first, and dlq replay resume {run.id} after.",
@@ -153,19 +145,22 @@ class RunEditor:
 
     def draft(self, held: HeldLetter, body: str) -> DraftEdit:
         """The edit that gives a letter this body. Raises EditRefused if it is not valid."""
-        from deadletter.aws.replay_edits import LetterEdit
+        from deadletter.replay.edit_request import EditRequest
 
         after = edited(held.letter, body)
         applied = self._checked(held, after)
-        stamp = replace(held.stamp, accept="collision") if self._accept else held.stamp
-        edit = LetterEdit(
+        edit = EditRequest(
+            run=self.run.id,
+            generation=self.run.generation,
             place=held.place,
             shard=held.listed.name.shard,
+            origin=held.stamp.origin,
             before=held.letter,
             after=after,
-            stamp=stamp,
+            accept=self._accept,
             by=self._by,
             because=self._why,
+            at=self.switch.session.clock(),
         )
         before_key, after_key = (
             _key(self._settings, letter, held.stamp, self.switch.session.clock())
@@ -199,18 +194,23 @@ class RunEditor:
         return pick.applied
 
     def write_one(self, draft: DraftEdit) -> str:
-        """Stores the edit of one letter, recorded; otherwise as `write`."""
+        """Edits one letter, recorded; returns the name of the record with both versions.
+
+        Raises EditRefused.
+        """
         edit = draft.edit
         change = IntendedChange(
             "replay edit",
             self.switch.pipeline.name,
-            f"letter {edit.stamp.origin} of run {self.run.id}",
+            f"letter {edit.origin} of run {self.run.id}",
             self._why,
             _facts(edit.before),
             _facts(edit.after),
         )
         with recorded(self.switch.session, self.switch.app, change) as record:
-            name = self.write(draft)
+            name = self.ask(draft)
+            for why in self.apply([name]).values():
+                raise EditRefused(why)
             record.done({**_facts(edit.after), "record": name})
         return name
 
@@ -225,13 +225,34 @@ class RunEditor:
         )
         return recorded(self.switch.session, self.switch.app, change)
 
-    def write(self, draft: DraftEdit) -> str:
-        """Stores an edit; returns the name of its record. Raises EditRefused."""
-        try:
-            with aws_errors():
-                return self._edits.store(self.run, draft.edit)
-        except RunRefused as error:
-            raise EditRefused(str(error)) from error
+    def ask(self, draft: DraftEdit) -> str:
+        """Stores what the function is to do, and both versions; returns the name of the record."""
+        with aws_errors():
+            self._objects.put(draft.edit.record, draft.edit.to_bytes())
+        return draft.edit.record
+
+    def apply(self, records: Sequence[str]) -> Mapping[str, str]:
+        """Has the function carry out the edits in these records, at most MOST_EDITS.
+
+        Returns why those that it refused did not take effect, by the record.
+        """
+        switch = self.switch
+        answer = request(
+            switch.session.aws,
+            switch.pipeline,
+            "edit",
+            {"run": self.run.id, "records": list(records)},
+            expects="edited",
+            lost="letters may be edited already; look with --dry-run before you type it again",
+        )
+        if trouble := answer.get("trouble"):
+            done = len(answer["edited"])
+            raise Problem(
+                f"{done} of {count(len(records), 'letter')} were edited, then: {trouble}. Look "
+                "with --dry-run before you type it again.",
+                Cause.UNREACHABLE,
+            )
+        return dict(answer["refused"])
 
     def answer(self, draft: DraftEdit, record: str) -> EditedLetter:
         """What was done to one letter."""
@@ -241,7 +262,7 @@ class RunEditor:
             at=session.now,
             run=self.run.id,
             message_id=edit.after.message_id,
-            origin=edit.stamp.origin,
+            origin=edit.origin,
             before=body_hash(edit.before.body),
             after=body_hash(edit.after.body),
             processed_before=draft.applied,

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from deadletter.contract import (
@@ -24,9 +23,9 @@ from . import deployed, rule_table
 from .adapter_errors import aws_errors
 from .answer import Answer
 from .audit import IntendedChange, recorded
-from .aws import side_by_side
 from .letter_walk import letters_of_lane, waiting_room
 from .problem import Cause, Problem
+from .redrive_function import request
 from .session import Session
 from .words import count, moment
 
@@ -226,15 +225,16 @@ class Recall:
         return sorted(set(rules) & set(book.holding(self._session.clock(), {})))
 
     def do(self, why: str, progress: Progress = lambda _: None) -> Recalled:
-        """Makes the letters due now; one that has left its lane is let alone."""
-        now = self._session.clock()
+        """Has the redriver's function make the letters due now; one that has left its lane is
+        let alone.
+        """
         lanes = self.lanes
         names = ", ".join(f"{letters:,} in {lane}" for lane, letters in sorted(lanes.items()))
         change = IntendedChange("waiting recall", self.pipeline, f"letters that wait: {names}", why)
         due = 0
         with recorded(self._session, self._app, change) as record:
             for start in range(0, len(self._chosen), _PAGE):
-                due += self._make_due(self._chosen[start : start + _PAGE], now)
+                due += self._make_due(self._chosen[start : start + _PAGE])
                 done = min(start + _PAGE, len(self._chosen))
                 progress(f"{done:,} of {count(len(self._chosen), 'letter')} called back")
             record.done({"due": due})
@@ -247,10 +247,24 @@ class Recall:
             lanes=dict(sorted(lanes.items())),
         )
 
-    def _make_due(self, entries: Sequence[WaitingRoomEntry], now: float) -> int:
-        with aws_errors(), side_by_side() as start:
-            calls = [start(partial(self._room.recall, entry, now)) for entry in entries]
-            return sum(call.answer("the waiting room") for call in calls)
+    def _make_due(self, entries: Sequence[WaitingRoomEntry]) -> int:
+        from deadletter.redrive.recall import to_request
+
+        answer = request(
+            self._session.aws,
+            self._pipeline,
+            "recall",
+            to_request(entries),
+            expects="recalled",
+            lost="letters may be due already; type it again, which makes the others due",
+        )
+        if trouble := answer.get("trouble"):
+            raise Problem(
+                f"Not all letters could be made due: {trouble}. Those that are due stay due; "
+                "type it again in a minute.",
+                Cause.UNREACHABLE,
+            )
+        return int(answer["recalled"])
 
     def _choose(self, request: RecallRequest, progress: Progress) -> Iterator[WaitingRoomEntry]:
         with aws_errors():

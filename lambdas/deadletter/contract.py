@@ -382,14 +382,6 @@ WAITING_FIGURES = ("pk", "sk", "copy", "home", "stamp", "lane", "due", "because"
 not read bodies are granted these and no others."""
 
 
-RECALLED_ATTRIBUTES = ("pk", "sk", "lane", "due")
-"""The attributes of a waiting letter's item that a recall names: it only changes when it is due."""
-
-EDITED_ATTRIBUTES = ("pk", "sk", "lane", "stamp", "edit", "edit_object", "edited")
-"""The attributes of a waiting letter's item that an edit names; the letter itself stays as it was,
-and so does when the item expires."""
-
-
 _KEY = ("pk", "sk", "ttl")
 
 WRITTEN_ATTRIBUTES: Mapping[Partition, tuple[str, ...]] = {

@@ -1,4 +1,4 @@
-"""The redriver: one run per minute, and one for each request of a person."""
+"""The redriver: one run per minute and one whenever a person asks, recalls, and edits."""
 
 from typing import Any
 
@@ -6,6 +6,7 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from deadletter.aws.wiring.redrive import clients, redriver_for, report_lines, sweep_orphans
+from deadletter.aws.wiring.requests import answer_request
 from deadletter.contract import APP_DIMENSION, MAIN_DLQ
 from deadletter.redrive.redriver import run_as_asked
 from handlers.init import in_init, whereabouts
@@ -21,14 +22,15 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Drain `source` (default: the DLQ) or `rescue` it; with `dry_run`, move nothing.
 
     `asked` says that a person started the run: it does not wait. A run may start others as
-    shards of its drain, and the next one.
+    shards of its drain, and the next one. `recall` and `edit` ask for no run.
     """
     deadline = world().clock() + context.get_remaining_time_in_millis() / 1000
     made, home = clients(transport(), whereabouts()), event.get("source", MAIN_DLQ)
+    if (answer := answer_request(*settings(), made, world(), event)) is not None:
+        return answer
     redriver = redriver_for(*settings(), made, world(), home=home, count_metric=count_metric)
     report = run_as_asked(redriver, event, deadline)
-    app = dimensions(report.pipeline)[APP_DIMENSION]
-    write(report_lines(report, app, world().clock()))
+    write(report_lines(report, dimensions(report.pipeline)[APP_DIMENSION], world().clock()))
     if (orphans := sweep_orphans(*settings(), made, world(), event, deadline)) is not None:
         logger.info("orphaned bodies deleted", extra={"orphans": orphans})
     logger.info("run ended", extra={"report": report.to_json()})

@@ -54,7 +54,8 @@ MOST_MODULES = {
     # side, as many at once as does good. 4 for drains in shards: what stands in the lease, its
     # owner, how many, and the start of another run.
     # 1 for the counts of rules, and 1 for the lines with each letter's age.
-    # 1 tells a pipeline's own rows from foreign ones.
+    # 1 tells a pipeline's own rows from foreign ones. 1 for what people ask of the function beside
+    # runs, which loads the rest when it is asked.
     "handlers.redrive": 80,
     # The redriver's, and the steps of a replay run: snapshot, freeze, worker, judge and reconcile.
     # 4 announce changed runs on EventBridge. 1 for the rates of rules.

@@ -33,6 +33,7 @@ from deadletter.aws.replay_starts import DynamoDBReplayStarts
 from deadletter.aws.replay_status import DynamoDBStatuses
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.aws.watch_store import DynamoDBWatchStore
+from deadletter.aws.wiring.requests import answer_request
 from deadletter.aws.wiring.route import router_for
 from deadletter.aws.wiring.world import World
 from deadletter.circuit.state import State
@@ -56,7 +57,7 @@ from deadletter.replay.ticket import ReplayOutcome
 from deadletter.routing.decision import Hold
 from deadletter.routing.wire import answer_event
 from deadletter.settings.pipeline import pipeline_from_json
-from deadletter.settings.resources import resources_from_environment
+from deadletter.settings.resources import Resources, resources_from_environment
 from deadletter.watch.row import WatchRow
 
 REGION = "eu-west-1"
@@ -503,13 +504,15 @@ class FakeMachine:
 class FakeLambda:
     """The Lambda functions, as their caller sees them.
 
-    Each router is the real one; the others answer with `report`.
+    Each router is the real one, and the redriver where it is asked for no run; the others answer
+    with `report`.
     """
 
     def __init__(self, report: Any = None, *, function_error: str | None = None) -> None:
         self.report = report
         self.environments: dict[str, dict[str, Any]] = {}
         self.routes = False
+        self.answers_requests = True
         self.function_error = function_error
         self.invoked: list[tuple[str, Any]] = []
         self.raises: BaseException | None = None
@@ -546,10 +549,28 @@ class FakeLambda:
         )
         return answer_event(router, json.loads(request["Payload"]))
 
+    def _redrive(self, function: str, event: Mapping[str, Any]) -> Any:
+        """What the redriver's function does beside its runs; None if the event asks for a run."""
+        pipeline = function.removesuffix("-redrive")
+        configured = self.environments.get(f"{pipeline}-router", {}).get("Variables", {})
+        dynamodb, nothing = boto3.client("dynamodb", REGION), cast(Any, None)
+        return answer_request(
+            pipeline_from_json(configured.get("PIPELINE", json.dumps({"name": pipeline}))),
+            Resources(letters_table="letters", letters_bucket=BUCKET),
+            Clients(nothing, nothing, dynamodb, dynamodb, boto3.client("s3", REGION), nothing),
+            World(time.time, lambda _: None, str, Random(1)),
+            event,
+        )
+
     def invoke(self, **request: Any) -> dict[str, Any]:
-        self.invoked.append((request["FunctionName"], json.loads(request["Payload"])))
+        event = json.loads(request["Payload"])
+        self.invoked.append((request["FunctionName"], event))
         if self.raises is not None:
             raise self.raises
+        if request["FunctionName"].endswith("-redrive") and self.answers_requests:
+            answer = self._redrive(request["FunctionName"], event)
+            if answer is not None:
+                return {"StatusCode": 200, "Payload": io.BytesIO(json.dumps(answer).encode())}
         if self.routes and request["FunctionName"].endswith("-router"):
             return {"Payload": io.BytesIO(json.dumps(self._route(request)).encode())}
         report = self.report if isinstance(self.report, bytes) else json.dumps(self.report).encode()

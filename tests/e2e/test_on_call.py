@@ -38,7 +38,7 @@ from tests.e2e.receiver import Receiver
 from tests.infra.test_permissions import COMMANDS, needed
 
 POLICIES = (
-    *("DlqReader", "BodyReader", "RuleEditor", "CircuitOperator"),
+    *("DlqReader", "BodyReader", "RuleEditor", "CircuitOperator", "EndpointEditor"),
     *("ReplayRunner", "ReplayApprover", "LetterDiscarder"),
 )
 
@@ -446,6 +446,10 @@ REFUSED = [
     (("DlqReader",), "dlq circuit open"),
     (("DlqReader",), "dlq endpoint add"),
     (("DlqReader", "CircuitOperator"), "dlq rules add"),
+    # Who acts in an outage neither redirects a tenant's events nor signs in our name.
+    (("DlqReader", "CircuitOperator"), "dlq endpoint add"),
+    (("DlqReader", "CircuitOperator"), "dlq endpoint check"),
+    (("DlqReader", "EndpointEditor"), "dlq circuit open"),
     (("DlqReader", "RuleEditor"), "dlq redrive now"),
     (("DlqReader", "RuleEditor"), "dlq circuit open"),
     (("DlqReader", "BodyReader"), "dlq replay start"),

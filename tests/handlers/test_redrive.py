@@ -76,6 +76,19 @@ def test_an_event_asks_for_one_run(
     assert runs.asked == [asked]
 
 
+@pytest.mark.parametrize("name", ["recall", "edit"])
+@pytest.mark.parametrize("asked", [None, "orders", [], {}, {"run": "x"}])
+def test_what_a_person_asks_for_beside_runs_starts_none(runs: Runs, name: str, asked: Any) -> None:
+    """A mistyped request is refused: it is no ordinary run, and no error that rings an alarm."""
+    context: Any = CONTEXT
+    made: Any = SimpleNamespace(dynamodb=None, s3=None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(handlers.redrive, "clients", lambda *_: made)
+        answer = handlers.redrive.handler({name: asked, "source": "dlq"}, context)
+    assert list(answer) == ["refused"]
+    assert runs.asked == []
+
+
 @pytest.mark.usefixtures("runs")
 def test_a_run_that_could_not_do_its_work_answers_with_its_trouble() -> None:
     context: Any = CONTEXT

@@ -29,6 +29,7 @@ POLICIES = {
     "BodyReader": "on call: sees letters",
     "RuleEditor": "on call: edits rules",
     "CircuitOperator": "on call: acts in an outage",
+    "EndpointEditor": "on call: keeps webhook endpoints",
     "ReplayRunner": "on call: replays letters, and edits them",
     "ReplayApprover": "on call: approves replay runs",
     "LetterDiscarder": "on call: throws letters away",

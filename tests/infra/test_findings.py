@@ -24,8 +24,9 @@ ACKNOWLEDGED = {
         for pipeline in ("orders", "order-events", "theirs", "watched")
     ),
     *(
-        f"AwsSolutions-IAM5[Resource::{REPLAYS}/{pipeline}/*]"
+        f"AwsSolutions-IAM5[Resource::{REPLAYS}/{pipeline}/*{edits}]"
         for pipeline in ("orders", "order-events", "theirs", "watched")
+        for edits in ("", "/edits/*")
     ),
     "AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:states:<AWS::Region>:<AWS::AccountId>"
     ":execution:deadletter-*-replay:*]",
@@ -33,7 +34,7 @@ ACKNOWLEDGED = {
     *(
         f"AwsSolutions-IAM5[Resource::{folder}]"
         for folder in (
-            *(f"{FOLDER}/*", f"{FOLDER}/*/*.edit"),
+            f"{FOLDER}/*",
             *(f"{REPLAYS}/*/*/manifest/*", f"{REPLAYS}/*/*/report.json"),
             f"{REPLAYS}/*/*/edits/*",
         )

@@ -149,6 +149,71 @@ def test_a_large_edit_that_is_refused_is_not_sent(
     assert held.sent(0) == before
 
 
+def test_the_function_and_not_the_caller_writes_the_letter(
+    held: Held, dlq: Any, functions: Any
+) -> None:
+    """Who may write a letter's item can read it: people ask the function, without the body."""
+    done = dlq("replay", "edit", RUN, "copy-0", "--patch", PATCH, *WHY, "--yes", "--json")
+    [event] = [event for function, event in functions.invoked if function == "orders-redrive"]
+    assert event == {"edit": {"run": RUN, "records": [json.loads(done.stdout)["record"]]}}
+
+
+def test_a_letter_that_was_edited_meanwhile_is_not_overwritten(
+    held: Held, dlq: Any, monkeypatch: pytest.MonkeyPatch, at_a_terminal: None
+) -> None:
+    """The record says what the letter was: it has to be true."""
+
+    def edit_it(*_: Any) -> None:
+        patch = PATCH.replace("2.50", "9")
+        other = dlq("replay", "edit", RUN, "copy-0", "--patch", patch, *WHY, "--yes")
+        assert other.exit_code == Exit.DONE, other.output
+
+    monkeypatch.setattr("console.cli.asking.confirm", edit_it)
+    done = dlq("replay", "edit", RUN, "copy-0", "--patch", PATCH, *WHY)
+    assert done.exit_code == Exit.ATTENTION
+    assert "the letter was edited meanwhile: look at it again" in done.stderr
+    assert held.sent(0)[0] == '{"id":1,"price":9}'
+
+
+def test_an_edit_says_what_to_do_if_the_function_refuses_or_fails(
+    held: Held, dlq: Any, functions: Any
+) -> None:
+    functions.answers_requests = False
+    typed = ("replay", "edit", RUN, "copy-0", "--patch", PATCH, *WHY, "--yes")
+    for report, status, says in (
+        ({"refused": "an edit names a run"}, Exit.ATTENTION, "refuses: an edit names a run"),
+        ({"stopped": "nothing to do"}, Exit.ATTENTION, "knows no edit: use the dlq of the version"),
+        (
+            {"edited": [], "refused": {}, "trouble": "s3: SlowDown"},
+            Exit.UNREACHABLE,
+            "0 of 1 letter were edited, then: s3: SlowDown",
+        ),
+    ):
+        functions.report = report
+        done = dlq(*typed)
+        assert done.exit_code == status, done.output
+        assert says in " ".join(done.stderr.split())
+    functions.report, functions.function_error = {"errorType": "KeyError"}, "Unhandled"
+    done = dlq(*typed)
+    assert "failed (KeyError): letters may be edited already" in " ".join(done.stderr.split())
+    assert held.sent(0)[0] == BODIES[0]
+
+
+def test_many_letters_are_mended_in_several_requests(
+    held: Held, dlq: Any, functions: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("deadletter.replay.edit_request.MOST_EDITS", 2)
+    transform = ("--transform", "merge(@, {price: `3`})")
+    done = dlq("replay", "mend", RUN, *transform, *WHY, "--yes", "--json")
+    assert done.exit_code == Exit.DONE, done.output
+    assert json.loads(done.stdout)["mended"] == 3
+    asked = [
+        event["edit"]["records"] for name, event in functions.invoked if name == "orders-redrive"
+    ]
+    assert [len(records) for records in asked] == [2, 1]
+    assert [json.loads(held.sent(number)[0])["price"] for number in range(3)] == [3, 3, 3]
+
+
 def test_a_person_sees_the_difference_and_what_it_means(
     held: Held, dlq: Any, at_a_terminal: None
 ) -> None:
