@@ -1,4 +1,4 @@
-"""The rule checker: it judges each edit of the rules table."""
+"""The rule checker: it judges each edit of the rules table, and keeps those of endpoints."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BATCH = 10
 
 
 class RuleCheck(Construct):
-    """The function behind the stream of the rules table, and the queue of its failures."""
+    """The function behind the streams of rules and of endpoints, and the queue of its failures."""
 
     function: lambda_.Function
     role: iam.IRole
@@ -86,12 +86,29 @@ class RuleCheck(Construct):
             registrations,
             because="one parameter a pipeline, and pipelines come later than the checker",
         )
-        self.mapping = lambda_.CfnEventSourceMapping(
+        # Edits between the creation of a table and of its mapping are seen too.
+        self.mapping = self._mapping("Mapping", storage.rules_stream, function)
+        self._mapping("EndpointsMapping", storage.endpoints_stream, function)
+        self.function, self.role = function.function, function.role
+        # Lambda never gives up an edit for which the function was throttled: the queue stays
+        # empty, and throttles are a row of the dashboard.
+        self.alarms = add_alarms(
             self,
-            "Mapping",
+            app_rows(app, f"{name}-failures"),
+            app=app,
+            pager=pager,
+            prefix=f"{app.app}-",
+            owner=app.owner,
+        )
+
+    def _mapping(
+        self, construct_id: str, stream: str, function: PythonFunction
+    ) -> lambda_.CfnEventSourceMapping:
+        mapping = lambda_.CfnEventSourceMapping(
+            self,
+            construct_id,
             function_name=function.function.function_name,
-            event_source_arn=storage.rules_stream,
-            # Edits between the creation of the table and of the mapping are judged too.
+            event_source_arn=stream,
             starting_position="TRIM_HORIZON",
             batch_size=BATCH,
             bisect_batch_on_function_error=True,
@@ -104,18 +121,8 @@ class RuleCheck(Construct):
             ),
         )
         # When the mapping is created, Lambda reads the stream with the role's permissions.
-        self.mapping.node.add_dependency(function.role)
-        self.function, self.role = function.function, function.role
-        # Lambda never gives up an edit for which the function was throttled: the queue stays
-        # empty, and throttles are a row of the dashboard.
-        self.alarms = add_alarms(
-            self,
-            app_rows(app, f"{name}-failures"),
-            app=app,
-            pager=pager,
-            prefix=f"{app.app}-",
-            owner=app.owner,
-        )
+        mapping.node.add_dependency(function.role)
+        return mapping
 
     def _queue(self, name: str) -> sqs.Queue:
         key = customer_key(self, self._app)

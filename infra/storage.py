@@ -82,12 +82,14 @@ class Storage(Construct):
     """Ledger, waiting room and journal; rules and their history; circuits; webhook endpoints;
     large bodies.
 
-    `rules_stream` is the ARN of the stream of changes to the rules, for the stack of the tables.
+    `rules_stream` and `endpoints_stream` are the ARNs of the streams of changes to these tables,
+    for the stack of the tables.
     """
 
     letters: TableReference
     rules: TableReference
     rules_stream: str
+    endpoints_stream: str
     audit: TableReference
     circuits: TableReference
     endpoints: TableReference
@@ -128,11 +130,12 @@ class Storage(Construct):
             partition_key=_text(TROUBLED.partition),
             projection_type=dynamodb.ProjectionType.KEYS_ONLY,
         )
-        self._table("Endpoints", ENDPOINTS)
+        endpoints = self._table("Endpoints", ENDPOINTS, stream=changed)
         self.letters, self.rules = self._called("Letters"), self._called("Rules")
         self.audit, self.circuits = self._called("Audit"), self._called("Circuits")
         self.endpoints = self._called("Endpoints")
         self.rules_stream = str(rules.table_stream_arn)
+        self.endpoints_stream = str(endpoints.table_stream_arn)
         # By its name, as the queues: so that a person can read a role's permission.
         self.bucket_name = f"{app.app}-letters-{here.ACCOUNT_ID}-{here.REGION}"
         self.bucket = self._bucket()
@@ -452,11 +455,11 @@ class Storage(Construct):
         permissions.allow("Rules", actions, [self.rules.table_arn])
 
     def grant_check_rules(self, permissions: Permissions) -> None:
-        """Read the stream of edits, write verdicts onto rules, and keep their history."""
+        """Read the streams of edits, write verdicts onto rules, and keep the history of both."""
         permissions.allow(
             "Edits",
             ["dynamodb:DescribeStream", "dynamodb:GetRecords", "dynamodb:GetShardIterator"],
-            [self.rules_stream],
+            [self.rules_stream, self.endpoints_stream],
         )
         # This action cannot be limited to a resource.
         permissions.allow("Streams", ["dynamodb:ListStreams"], ["*"])

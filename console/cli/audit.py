@@ -69,8 +69,9 @@ def audit(
     """Who changed what, when and why: the newest first.
 
     A change is recorded before it is made, with the caller's ARN and session, the reason, and
-    how things were; then how it ended. A change of a rule that was made elsewhere, such as in
-    the DynamoDB console, is listed as outside dlq: there the author is unknown.
+    how things were; then how it ended. A change of a rule or of an endpoint that was made
+    elsewhere, such as in the DynamoDB console, is listed as outside dlq: there the author is
+    unknown.
 
     Without a pipeline, all of them. What belongs to no single pipeline, such as an endpoint or a
     rule of '*', is always listed.

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from deadletter.contract import AUDIT, CHANGED_BY, CHANGES
 
+from . import endpoint_table
 from .audit import END
 from .rule_table import canonical, target
 from .words import moment
@@ -21,10 +22,13 @@ stream cuts its time to a second, and the clock of a person's machine may be wro
 
 BY_DLQ, OUTSIDE = "dlq", "outside dlq"
 
-RULE_EDIT = "rules edit"
-"""What stands for a command where a rule was changed without `dlq`."""
+RULE_EDIT, ENDPOINT_EDIT = "rules edit", "endpoint edit"
+"""What stands for a command where a rule or an endpoint was changed without `dlq`."""
 
 UNKNOWN = "unknown"
+
+# Why an endpoint is disabled: `dlq` records its reason beside what it changes.
+_BECAUSE = "because"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +37,10 @@ class AuditLine:
 
     at: Annotated[datetime, "when"]
     pipeline: Annotated[str, "name of the pipeline; `*` for what belongs to all of them or to none"]
-    command: Annotated[str, f"words of the command after `dlq`; `{RULE_EDIT}` outside dlq"]
+    command: Annotated[
+        str,
+        f"words of the command after `dlq`; `{RULE_EDIT}` or `{ENDPOINT_EDIT}` outside dlq",
+    ]
     target: Annotated[str, "what was changed, such as `circuit orders` or `rule r1`"]
     via: Annotated[str, f"`{BY_DLQ}`, or `{OUTSIDE}`: the console, an API, or another program"]
     who: Annotated[str | None, "ARN of the caller, with the session; null outside dlq"]
@@ -76,7 +83,7 @@ def is_end(row: Row) -> bool:
 
 
 def is_history(row: Row) -> bool:
-    """Whether the row is from the stream of the rules table."""
+    """Whether the row is from the stream of the rules or of the endpoints table."""
     return "event_id" in row
 
 
@@ -86,14 +93,14 @@ def _name(row: Row) -> str:
 
 def _take_out(history: list[Row], row: Row) -> None:
     """Removes the row of the history that a change by `dlq` has made, the nearest in time."""
-    if not _is_of_rule(row):
+    if not _is_of_rule(row) and not _is_of_endpoint(row):
         return
     difference = _difference(row.get("before"), row.get("after"))
     same = [
         other
         for other in history
         if other[CHANGES.partition] == row[CHANGES.partition]
-        and target(str(other["rule_id"])) == row["target"]
+        and _target(other) == row["target"]
         and abs(happened(other) - happened(row)) <= WITHIN
         and _difference(*_images(other)) == difference
     ]
@@ -102,9 +109,19 @@ def _take_out(history: list[Row], row: Row) -> None:
 
 
 def _images(row: Row) -> Iterator[Mapping[str, Any] | None]:
-    """The rule before and after, without its verdict."""
+    """The rule before and after, without its verdict; of an endpoint what the audit keeps."""
     for image in (row.get("old"), row.get("new")):
-        yield canonical(image) if isinstance(image, Mapping) else None
+        if not isinstance(image, Mapping):
+            yield None
+        else:
+            yield dict(sorted(image.items())) if "endpoint" in row else canonical(image)
+
+
+def _target(row: Row) -> str:
+    """What a row of the history is about, as `dlq` names it."""
+    if "endpoint" in row:
+        return endpoint_table.target(str(row["endpoint"]))
+    return target(str(row["rule_id"]))
 
 
 def _difference(before: Row | None, after: Row | None) -> tuple[bool, bool, dict[str, Any]]:
@@ -113,7 +130,8 @@ def _difference(before: Row | None, after: Row | None) -> tuple[bool, bool, dict
     Not the images: `dlq rules disable` also disables a rule that another person has just edited.
     """
     old, new = before or {}, after or {}
-    columns = {name: new.get(name) for name in {*old, *new} if old.get(name) != new.get(name)}
+    names = {*old, *new} - {_BECAUSE}
+    columns = {name: new.get(name) for name in names if old.get(name) != new.get(name)}
     return before is not None, after is not None, columns
 
 
@@ -135,6 +153,10 @@ def _by_dlq(row: Row, end: Row | None) -> AuditLine:
         after=_in_order(row, ended.get("after", row.get("after"))),
         ended=_time(end) if end else None,
     )
+
+
+def _is_of_endpoint(row: Row) -> bool:
+    return str(row["command"]).startswith("endpoint ")
 
 
 def _is_of_rule(row: Row) -> bool:
@@ -163,8 +185,8 @@ def _outside(row: Row) -> AuditLine:
     return AuditLine(
         at=_time(row),
         pipeline=str(row[CHANGES.partition]),
-        command=RULE_EDIT,
-        target=target(str(row["rule_id"])),
+        command=ENDPOINT_EDIT if "endpoint" in row else RULE_EDIT,
+        target=_target(row),
         via=OUTSIDE,
         who=None,
         user_id=None,

@@ -9,13 +9,13 @@ from typing import Annotated
 
 from deadletter.contract import EVERY_PIPELINE
 from deadletter.webhook.endpoint import SecretUnusable, refuse_secret_name
-from deadletter.webhook.url_guard import Destination, UrlRefused, read_url
+from deadletter.webhook.url_guard import Destination, UrlRefused, public_part, read_url
 
 from . import endpoint_table
 from .answer import Answer
 from .audit import Facts, IntendedChange, recorded
 from .endpoint_list import ListedEndpoint, listed
-from .endpoint_table import UrlPolicy, public_part
+from .endpoint_table import UrlPolicy
 from .problem import Cause, Problem
 from .session import Session
 

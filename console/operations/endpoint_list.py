@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
 
+from deadletter.webhook.url_guard import public_part
+
 from . import endpoint_table
 from .answer import Answer
-from .endpoint_table import EndpointRow, public_part
+from .endpoint_table import EndpointRow
 from .session import Session
 from .words import moment
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from deadletter.contract import ENDPOINTS
 from deadletter.webhook.endpoint import DEFAULT_ENDPOINT, BadEndpoint, Endpoint, read_row
-from deadletter.webhook.url_guard import UrlRefused, read_url
 
 from . import item
 from .aws import Aws, error_code
@@ -42,15 +41,6 @@ def place(endpoint_id: str) -> tuple[str, str]:
 def target(endpoint_id: str) -> str:
     """An endpoint as the audit table names it."""
     return f"endpoint {'/'.join(place(endpoint_id))}"
-
-
-def public_part(url: str) -> str:
-    """Scheme, host and port of a URL: its path and query can be a secret."""
-    try:
-        to = read_url(url, allow_loopback=True, ports=range(65_536))
-    except UrlRefused:
-        return "?"
-    return f"http://{to.authority}" if to.loopback else f"https://{to.authority}"
 
 
 @dataclass(frozen=True, slots=True)

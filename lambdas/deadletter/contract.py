@@ -259,6 +259,11 @@ def rule_checker(app: str) -> str:
     return f"{app}-check-rules"
 
 
+def rules_table(app: str) -> str:
+    """The table of rules."""
+    return f"{app}-rules"
+
+
 def pipelines_folder(app: str) -> str:
     """The folder of the pipelines' parameters."""
     return f"{app_folder(app)}/pipelines"

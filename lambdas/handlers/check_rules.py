@@ -1,4 +1,6 @@
-"""The rule checker: checks each edit of the rules table when it is made."""
+"""The rule checker: checks each edit of the rules table when it is made, and keeps those of
+endpoints.
+"""
 
 from dataclasses import asdict
 from functools import cache
@@ -7,19 +9,19 @@ from typing import Any
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from deadletter.aws.wiring.check_rules import check_clients, edits, response, rule_checker_for
+from deadletter.aws.wiring.check_rules import check_clients, edits_handler_for, response
 from deadletter.contract import EVERY_PIPELINE, Metric
 from handlers.metrics import count_metric_of
 from handlers.runtime import resources, world
 
 logger = Logger(service="check-rules")
-checker = cache(lambda: rule_checker_for(resources(), check_clients(), world()))
+handle = cache(lambda: edits_handler_for(resources(), check_clients(), world()))
 
 
 @logger.inject_lambda_context
 def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
-    """Check a batch of edits. Lambda retries from an edit that could not be checked."""
-    checked = checker().check(edits(event["Records"]))
+    """Check a batch of edits. Lambda retries from an edit that could not be handled."""
+    checked = handle()(event["Records"])
     for refusal in checked.refusals:
         logger.warning("rule refused", extra={"rule": asdict(refusal)})
         for name in refusal.refused_by:
@@ -28,5 +30,5 @@ def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
             # No watch reads the rule of a pipeline that does not exist.
             count_metric_of(EVERY_PIPELINE, Metric.RULE_TROUBLE, 1)
     if checked.failed:
-        logger.error("edit not judged", extra={"sequence": checked.failed, "why": checked.why})
+        logger.error("edit not handled", extra={"sequence": checked.failed, "why": checked.why})
     return response(checked)

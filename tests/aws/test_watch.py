@@ -367,10 +367,15 @@ def test_the_thresholds_of_the_deployment_reach_the_watch(stage: Stage) -> None:
 
 
 class CheckersMapping:
-    """Lambda as it describes what feeds the rule checker."""
+    """Lambda as it describes what feeds the rule checker: the rules table, and endpoints."""
 
     def __init__(self, *mappings: dict[str, str]) -> None:
-        self.mappings = mappings
+        tables = "arn:aws:dynamodb:eu-west-1:111122223333:table"
+        rules = f"{tables}/shop-rules/stream/2026-11-24T00:00:00.000"
+        endpoints = f"{tables}/shop-endpoints/stream/2026-11-24T00:00:00.000"
+        # Edits of rules are not late because those of endpoints are.
+        others = {"State": "Disabled", "EventSourceArn": endpoints}
+        self.mappings = [others, *({**mapping, "EventSourceArn": rules} for mapping in mappings)]
 
     def list_event_source_mappings(self, **options: str) -> dict[str, Any]:
         assert options == {"FunctionName": "shop-check-rules"}

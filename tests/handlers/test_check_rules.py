@@ -39,9 +39,7 @@ def test_a_refused_rule_is_counted_where_it_matches_nothing(
     refusal = RuleRefusal("orders", "stop", "unknown field 'tenant'", refused_by, disabled=disabled)
     checked = CheckedBatch((refusal,))
     monkeypatch.setenv("APP", "shop")
-    monkeypatch.setattr(
-        check_rules, "checker", lambda: SimpleNamespace(check=lambda _edits: checked)
-    )
+    monkeypatch.setattr(check_rules, "handle", lambda: lambda _records: checked)
     assert check_rules.handler({"Records": []}, CONTEXT) == {"batchItemFailures": []}
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     written = [line for line in lines if "_aws" in line]
@@ -51,3 +49,12 @@ def test_a_refused_rule_is_counted_where_it_matches_nothing(
         for line in written
         for metric in line["_aws"]["CloudWatchMetrics"][0]["Metrics"]
     } == counted
+
+
+def test_lambda_begins_again_with_an_edit_that_could_not_be_handled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    failed = CheckedBatch((), "7", "the audit table: ThrottlingException")
+    monkeypatch.setattr(check_rules, "handle", lambda: lambda _records: failed)
+    answer = check_rules.handler({"Records": []}, CONTEXT)
+    assert answer == {"batchItemFailures": [{"itemIdentifier": "7"}]}

@@ -202,10 +202,14 @@ GRANTED: dict[str, dict[str, set[str]]] = {
         "*": {"xray:PutTraceSegments", "xray:PutTelemetryRecords"},
     },
     "check-rules": {
-        "stream of Rules": {
-            "dynamodb:DescribeStream",
-            "dynamodb:GetRecords",
-            "dynamodb:GetShardIterator",
+        # Of endpoints it keeps the history alone.
+        **{
+            f"stream of {table}": {
+                "dynamodb:DescribeStream",
+                "dynamodb:GetRecords",
+                "dynamodb:GetShardIterator",
+            }
+            for table in ("Rules", "Endpoints")
         },
         "table Rules": {"dynamodb:BatchGetItem", "dynamodb:UpdateItem"},
         "table Audit": {"dynamodb:PutItem"},
@@ -829,7 +833,7 @@ NOUNS = (
         )
         for name in ("Letters", "Rules", "Audit", "Circuits", "Endpoints")
     ),
-    (r"<StorageRules[0-9A-F]{8}\.StreamArn>", "stream of Rules"),
+    (r"<Storage(Rules|Endpoints)[0-9A-F]{8}\.StreamArn>", r"stream of \1"),
     (r"arn:aws:cloudwatch:eu-west-1:111122223333:alarm:deadletter-\*", "alarms"),
     (
         r"arn:aws:cloudwatch:eu-west-1:111122223333:alarm-mute-rule:deadletter-\*-mute",

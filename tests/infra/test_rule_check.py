@@ -25,20 +25,27 @@ def table(stack: Stack, name: str) -> dict[str, Any]:
     return dict(table)
 
 
-def test_the_stream_shows_an_edit_with_what_was_there_before(shared: Stack) -> None:
-    assert table(shared, "StorageRules")["StreamSpecification"] == {
-        "StreamViewType": "NEW_AND_OLD_IMAGES"
+def test_the_streams_show_an_edit_with_what_was_there_before(shared: Stack) -> None:
+    streams = {
+        table["Properties"]["TableName"]: table["Properties"]["StreamSpecification"]
+        for table in shared.of("AWS::DynamoDB::Table").values()
+        if "Stream" in str(table)
     }
-    streams = [
-        table for table in shared.of("AWS::DynamoDB::Table").values() if "Stream" in str(table)
+    shown = {"StreamViewType": "NEW_AND_OLD_IMAGES"}
+    assert streams == {"deadletter-rules": shown, "deadletter-endpoints": shown}
+
+
+@pytest.mark.parametrize("of", ["Rules", "Endpoints"])
+def test_a_bad_record_is_tried_three_times_alone_and_kept_for_a_person(
+    shared: Stack, of: str
+) -> None:
+    mappings = shared.of("AWS::Lambda::EventSourceMapping").values()
+    assert len(mappings) == 2
+    [properties] = [
+        mapping["Properties"]
+        for mapping in mappings
+        if filled(mapping["Properties"]["EventSourceArn"]).startswith(f"<Storage{of}")
     ]
-    assert len(streams) == 1
-
-
-def test_a_bad_record_is_tried_three_times_alone_and_kept_for_a_person(shared: Stack) -> None:
-    [mapping] = shared.of("AWS::Lambda::EventSourceMapping").values()
-    properties = mapping["Properties"]
-    assert filled(properties["EventSourceArn"]).startswith("<StorageRules")
     assert filled(properties["EventSourceArn"]).endswith(".StreamArn>")
     assert properties["StartingPosition"] == "TRIM_HORIZON"
     assert properties["BatchSize"] == 10

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from deadletter.aws.errors import AWS_ERRORS, refusal
-from deadletter.contract import rule_checker
+from deadletter.contract import rule_checker, rules_table
 from deadletter.watch.watch import RuleCheckUnavailable
 
 if TYPE_CHECKING:
@@ -21,12 +21,13 @@ def why_edits_are_late(client: LambdaClient, app: str) -> str:
 
     Lambda knows the state of what feeds the checker. Raises RuleCheckUnavailable.
     """
-    function = rule_checker(app)
+    # The same function keeps the edits of endpoints: no router waits for these.
+    function, rules = rule_checker(app), f":table/{rules_table(app)}/"
     try:
         answer = client.list_event_source_mappings(FunctionName=function)
     except AWS_ERRORS as error:
         raise RuleCheckUnavailable(refusal(error, "lambda", function)) from error
-    mappings = answer["EventSourceMappings"]
+    mappings = [each for each in answer["EventSourceMappings"] if rules in each["EventSourceArn"]]
     if not mappings:
         return f"no event source mapping feeds {function}"
     for mapping in mappings:

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 
-# Digits of the longest sequence number, by the model of the DynamoDB Streams API.
-_LONGEST_SEQUENCE = 40
+LONGEST_SEQUENCE = 40
+"""Digits of the longest sequence number, by the model of the DynamoDB Streams API."""
 
 
 def edits(records: Sequence[Mapping[str, Any]]) -> list[RuleEdit]:
@@ -54,15 +54,16 @@ def _edit(record: Mapping[str, Any]) -> RuleEdit:
         at=float(change["ApproximateCreationDateTime"]),
         pipeline=keys[RULES.partition],
         rule_id=keys[RULES.sort],
-        old=_image(change.get("OldImage")),
-        new=_image(change.get("NewImage")),
+        old=image(change.get("OldImage")),
+        new=image(change.get("NewImage")),
     )
 
 
-def _image(image: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    if image is None:
+def image(seen: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """An item as it was, in plain data; None if there was none."""
+    if seen is None:
         return None
-    return plain({name: _attribute_value(value) for name, value in image.items()})
+    return plain({name: _attribute_value(value) for name, value in seen.items()})
 
 
 def _attribute_value(value: Mapping[str, Any]) -> dict[str, Any]:
@@ -200,7 +201,7 @@ class DynamoDBHistory:
         item = {
             AUDIT.partition: f"{change.pipeline}#{change.rule_id}",
             # Padded, because sequence numbers differ in length and are sorted as text.
-            AUDIT.sort: f"{change.at}#{change.sequence:0>{_LONGEST_SEQUENCE}}",
+            AUDIT.sort: f"{change.at}#{change.sequence:0>{LONGEST_SEQUENCE}}",
             "at": change.at,
             CHANGES.partition: change.pipeline,
             str(CHANGES.sort): int(datetime.fromisoformat(change.at).timestamp()),

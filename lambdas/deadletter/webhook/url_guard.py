@@ -228,3 +228,12 @@ def _name(text: str, *, allow_localhost: bool) -> str:
     if len(labels) < 2 or labels[-1][0].isdigit():
         raise UrlRefused("the URL's host is not a full host name")
     return name
+
+
+def public_part(url: str) -> str:
+    """Scheme, host and port of a URL: its path and query can be a secret."""
+    try:
+        to = read_url(url, allow_loopback=True, ports=range(65_536))
+    except UrlRefused:
+        return "?"
+    return f"http://{to.authority}" if to.loopback else f"https://{to.authority}"

@@ -16,6 +16,7 @@ from console.cli import command
 from console.cli.exit import Exit
 from console.operations import audit_trail, item
 from console.operations.session import Session
+from deadletter.aws.endpoint_edits import DynamoDBEndpointHistory
 from deadletter.aws.rule_edits import DynamoDBHistory
 from deadletter.rules.checker import RuleChange
 from tests.console.command_lines import parse
@@ -39,6 +40,28 @@ def streamed(cloud: Any, old: Any, new: Any, ago: float = 0.0, sequence: int = 1
     history.keep(
         RuleChange(rule["pipeline"], rule["rule_id"], at, str(sequence), f"e{sequence}", old, new)
     )
+
+
+ENDPOINT = {
+    "tenant": "acme", "endpoint": "default", "enabled": True,
+    "url": "https://hooks.acme.example/in?token=hunter2", "secrets": ["deadletter/webhooks/acme"],
+}  # fmt: skip
+
+
+def endpoint_streamed(cloud: Any, old: Any, new: Any, ago: float = 0.0, sequence: int = 1) -> None:
+    """The rule checker keeps a change of an endpoint that the stream has told it."""
+    keys = {name: (new or old)[name] for name in ("tenant", "endpoint")}
+    images = {"OldImage": old, "NewImage": new}
+    change = {
+        "ApproximateCreationDateTime": int(time.time() - ago),
+        "SequenceNumber": str(sequence),
+        "Keys": item.stored(keys),
+        **{name: item.stored(image) for name, image in images.items() if image is not None},
+    }
+    history = DynamoDBEndpointHistory(
+        cloud.dynamodb, "audit", time.time, 86_400.0, secrets="deadletter/webhooks/"
+    )
+    assert not history.keep([{"eventID": f"e{sequence}", "dynamodb": change}]).failed
 
 
 def changed(cloud: Any, ago: float, **facts: Any) -> None:
@@ -92,6 +115,47 @@ def test_a_rule_changed_in_the_console_is_a_line_outside_dlq(orders: Any, dlq: A
     assert "outside dlq, by an unknown person or program" in shown
     assert "action: HOLD -> QUARANTINE" in shown
     assert "tenantId" not in shown
+
+
+def test_an_endpoint_changed_in_the_console_is_a_line_outside_dlq(orders: Any, dlq: Any) -> None:
+    """Who points an endpoint elsewhere gets its events."""
+    endpoint_streamed(orders, ENDPOINT, {**ENDPOINT, "url": "https://evil.example/in"})
+    [change] = asked(dlq, "orders")["changes"]
+    assert (change["command"], change["via"]) == ("endpoint edit", "outside dlq")
+    assert (change["who"], change["target"]) == (None, "endpoint acme/default")
+    assert commands(asked(dlq, "--what", "endpoint")) == ["endpoint edit"]
+    shown = dlq("audit").stdout
+    assert "endpoint edit: endpoint acme/default" in shown
+    assert "outside dlq, by an unknown person or program" in shown
+    assert "url: https://hooks.acme.example -> https://evil.example" in shown
+    assert "hunter2" not in shown
+
+
+def test_an_endpoint_that_dlq_changes_is_one_line_with_its_author(orders: Any, dlq: Any) -> None:
+    off = {**ENDPOINT, "enabled": False, "disabled_because": "a test (ann)"}
+    endpoint_streamed(orders, None, ENDPOINT, 60, sequence=1)
+    endpoint_streamed(orders, ENDPOINT, off, 40, sequence=2)
+    endpoint_streamed(orders, off, ENDPOINT, 20, sequence=3)
+    facts: Any = {"pipeline": "*", "target": "endpoint acme/default"}
+    added = {"url": "https://hooks.acme.example", "standing": "enabled"}
+    changed(orders, 60, command="endpoint add", sk="1", **facts,
+            after={**added, "secrets": ENDPOINT["secrets"]})  # fmt: skip
+    changed(orders, 40, command="endpoint disable", sk="2", **facts,
+            before={"standing": "enabled"}, after={"standing": "disabled"})  # fmt: skip
+    changed(orders, 20, command="endpoint enable", sk="3", **facts,
+            before={"standing": "disabled"}, after={"standing": "enabled"})  # fmt: skip
+    names = ["endpoint enable", "endpoint disable", "endpoint add"]
+    assert commands(asked(dlq)) == names
+
+
+def test_a_change_beside_the_one_that_dlq_makes_is_a_line_of_its_own(orders: Any, dlq: Any) -> None:
+    """A person may say that he enables an endpoint, and point it elsewhere by another call."""
+    off = {**ENDPOINT, "enabled": False}
+    endpoint_streamed(orders, off, {**ENDPOINT, "url": "https://hooks.acme.example/mine"}, 20)
+    changed(orders, 20, command="endpoint enable", pipeline="*", target="endpoint acme/default",
+            before={"standing": "disabled"}, after={"standing": "enabled"})  # fmt: skip
+    assert sorted(commands(asked(dlq))) == ["endpoint edit", "endpoint enable"]
+    assert "https://hooks.acme.example with another path" in dlq("audit").stdout
 
 
 def test_what_belongs_to_all_pipelines_is_shown_with_each(orders: Any, dlq: Any) -> None:
