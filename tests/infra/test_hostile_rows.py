@@ -570,7 +570,7 @@ def a_person_approves(_: World, client: Any) -> None:
     plans.keep_answer("r", ApprovalAnswer(True, "ann", "looks right"))
 
 
-RUN = ReplayRun("0123456789abcdef", VICTIM, RunState.PLANNED)
+RUN = ReplayRun(id="0123456789abcdef", pipeline=VICTIM, state=RunState.PLANNED)
 
 OWN_WORK: dict[str, Callable[[World, Any], None]] = {
     "theirs probe": probe_moves_a_letter,
