@@ -51,7 +51,7 @@ from deadletter.redrive.order import Order
 from deadletter.redrive.orphans import delete_orphans
 from deadletter.redrive.waiting_room import FOREVER, SHARDS
 from deadletter.replay.approval import ApprovalAnswer
-from deadletter.replay.plan import ReplayPlan
+from deadletter.replay.plan import DISCARD, ReplayPlan
 from deadletter.replay.run import ReplayRun, RunState
 from deadletter.routing.decision import Hold
 from deadletter.routing.router import Router
@@ -560,7 +560,7 @@ def a_person_runs_a_replay(_: World, client: Any) -> None:
 
 
 def a_person_throws_letters_away(_: World, client: Any) -> None:
-    made = ReplayPlan(pipeline=VICTIM, who="ann", why="fixed", discards=True)
+    made = ReplayPlan(pipeline=VICTIM, who="ann", why="fixed", destination=DISCARD)
     DynamoDBReplayStarts(client, LETTERS, VICTIM, float).store(made, ["a", "b"])
     DynamoDBReplayRuns(client, LETTERS, VICTIM, float).create(RUN)
 
