@@ -282,7 +282,7 @@ class Prober:
         """
         last = self._clock() + SECONDS_FOR_MORE
         said, tried = CanaryVerdict.NEUTRAL, set[str]()
-        while len(tried) < MOST_CANARIES:
+        for _ in range(MOST_CANARIES):
             is_late = self._clock() > last
             if tried and (is_late or not permit.lasts_for(self._answer_seconds, self._clock())):
                 break
