@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import io
 import socket
+from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
+
+from deadletter.aws.deadline import Deadline
 
 C = TypeVar("C")
 
@@ -18,35 +22,29 @@ def with_deadline(client: C) -> C:
     session = getattr(getattr(client, "_endpoint", None), "http_session", None)
     pools = getattr(session, "_pool_classes_by_scheme", None)
     if isinstance(pools, dict):
-        made: Any = client
-        seconds = made.meta.config.read_timeout
-        pools.update({scheme: _deadlined(pool, seconds) for scheme, pool in pools.items()})
+        from botocore import compat
+
+        now = getattr(compat, "get_current_datetime", None)
+        if now is not None:
+            made: Any = client
+            begin = partial(Deadline, now, made.meta.config.read_timeout)
+            pools.update({scheme: _deadlined(pool, begin) for scheme, pool in pools.items()})
     return client
 
 
-def _deadlined(pool: Any, seconds: float) -> Any:
+def _deadlined(pool: Any, begin: Callable[[], Deadline]) -> Any:
     """A class of connection pools like this one, whose connections have the deadline."""
-    from urllib3.util import Timeout
 
     class Connection(pool.ConnectionCls):  # type: ignore[misc]
-        _deadline = None
+        deadline: Deadline
 
         def connect(self) -> None:
             super().connect()
             self.sock: Any = _Deadlined(self.sock, self)
 
         def request(self, *arguments: Any, **options: Any) -> None:
-            # urllib3's own stopwatch.
-            self._deadline = Timeout(total=seconds)
-            self._deadline.start_connect()
+            self.deadline = begin()
             super().request(*arguments, **options)
-
-        def left(self) -> float | None:
-            """Seconds until the request has to end; None before the first. Raises TimeoutError."""
-            left = None if self._deadline is None else self._deadline.read_timeout
-            if left is not None and left <= 0:
-                raise TimeoutError("the time of the request is up")
-            return left
 
     return type(pool.__name__, (pool,), {"ConnectionCls": Connection})
 
@@ -62,11 +60,11 @@ class _Deadlined:
         return getattr(self._real, name)
 
     def sendall(self, *arguments: Any) -> None:
-        self._wait_no_longer()
+        self._real.settimeout(self._connection.deadline.left())
         self._real.sendall(*arguments)
 
     def recv_into(self, *arguments: Any) -> int:
-        self._wait_no_longer()
+        self._real.settimeout(self._connection.deadline.left())
         return int(self._real.recv_into(*arguments))
 
     def makefile(self, *_: Any, **__: Any) -> io.BufferedReader:
@@ -74,8 +72,3 @@ class _Deadlined:
         self._real._io_refs += 1
         ours: Any = self
         return io.BufferedReader(socket.SocketIO(ours, "r"))
-
-    def _wait_no_longer(self) -> None:
-        left = self._connection.left()
-        if left is not None:
-            self._real.settimeout(left)

@@ -8,7 +8,7 @@ import socket
 import ssl
 import weakref
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import cache
 from http.client import HTTPException
 from typing import IO, Any, NamedTuple
@@ -21,6 +21,8 @@ from botocore.exceptions import (
     ReadTimeoutError,
     SSLError,
 )
+
+from deadletter.aws.deadline import Deadline
 
 _LONGEST_LINE = 65_536
 _MOST_HEADERS = 100
@@ -46,23 +48,6 @@ def trusting(bundle: str) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.load_verify_locations(bundle)
     return context
-
-
-class _Deadline:
-    """The end of one part of a request, however many calls of the socket it takes."""
-
-    def __init__(self, now: Callable[[], datetime], seconds: float) -> None:
-        self._now = now
-        self._most = seconds
-        self._end = now() + timedelta(seconds=seconds)
-
-    def left(self) -> float:
-        """Seconds until then, more than 0. Raises TimeoutError if there are none."""
-        left = (self._end - self._now()).total_seconds()
-        if left <= 0:
-            raise TimeoutError("the time of the request is up")
-        # The clock may have been set back.
-        return min(left, self._most)
 
 
 class Connections:
@@ -101,7 +86,7 @@ class Connections:
         """The answer to a whole request, head and body."""
         connection = self._connection()
         try:
-            received, stays = connection.ask(request, _Deadline(self._now, self._read_timeout))
+            received, stays = connection.ask(request, Deadline(self._now, self._read_timeout))
         except TimeoutError as error:
             connection.close()
             raise ReadTimeoutError(endpoint_url=self._url, error=error) from error
@@ -137,7 +122,7 @@ class Connections:
 
     def _open(self) -> _Connection:
         try:
-            return _Connection(self._dialled(_Deadline(self._now, self._connect_timeout)))
+            return _Connection(self._dialled(Deadline(self._now, self._connect_timeout)))
         except TimeoutError as error:
             raise ConnectTimeoutError(endpoint_url=self._url, error=error) from error
         except ssl.SSLError as error:
@@ -145,7 +130,7 @@ class Connections:
         except OSError as error:
             raise EndpointConnectionError(endpoint_url=self._url, error=error) from error
 
-    def _dialled(self, deadline: _Deadline) -> socket.socket:
+    def _dialled(self, deadline: Deadline) -> socket.socket:
         """A connection, with TLS if the URL says so. Raises OSError."""
         parts = urlsplit(self._url)
         host, is_tls = parts.hostname or "", parts.scheme == "https"
@@ -161,7 +146,7 @@ class Connections:
         return connection
 
 
-def _connected(host: str, port: int, deadline: _Deadline) -> socket.socket:
+def _connected(host: str, port: int, deadline: Deadline) -> socket.socket:
     """A connection to the first address of a host that takes one. Raises OSError."""
     addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     refusal = OSError("the host has no address")
@@ -197,7 +182,7 @@ class _Connection:
         """True if nothing has come since the last answer: an end of the connection would have."""
         return not self._poll.poll(0)
 
-    def ask(self, request: bytes, deadline: _Deadline) -> tuple[Received, bool]:
+    def ask(self, request: bytes, deadline: Deadline) -> tuple[Received, bool]:
         """The answer, and whether the connection stays open."""
         self._socket.settimeout(deadline.left())
         self._socket.sendall(request)
@@ -218,7 +203,7 @@ class _Connection:
 class _Incoming:
     """What a socket brings until a deadline; each call waits for what is left of it."""
 
-    def __init__(self, connection: socket.socket, deadline: _Deadline) -> None:
+    def __init__(self, connection: socket.socket, deadline: Deadline) -> None:
         self._socket = connection
         self._deadline = deadline
 
