@@ -242,7 +242,7 @@ def test_each_letter_of_an_intent_is_known_by_its_own_target_and_mark() -> None:
 
 
 def test_a_lost_answer_is_told_from_a_killed_run() -> None:
-    """Whatever a process has left in its slot, it had no time to explain."""
+    """A killed process had no time to explain what it left in its slot."""
     left = intent("a", "b", slot="killed").marked(["a"])
     kept = intent("c", "d", slot="kept").marked(["c"]).without_answers()
     standing = merged([left, kept, intent("e", slot="other")], {key_of("e")})

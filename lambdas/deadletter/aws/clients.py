@@ -18,7 +18,6 @@ from deadletter.aws.consumer_clients import consumer_clients as consumer_clients
 from deadletter.aws.consumer_clients import polling as polling
 from deadletter.aws.consumer_clients import ssm as ssm
 from deadletter.aws.lazily import lazily
-from deadletter.aws.whole_requests import with_deadline
 from deadletter.contract import PIPELINE, Transport
 
 if TYPE_CHECKING:
@@ -123,15 +122,22 @@ def clients(
 
 
 def _sqs(config: Config) -> SQSClient:
-    return with_deadline(sdk.client("sqs", config=config))
+    return _whole(sdk.client("sqs", config=config))
 
 
 def _dynamodb(config: Config) -> DynamoDBClient:
-    return with_deadline(sdk.client("dynamodb", config=config))
+    return _whole(sdk.client("dynamodb", config=config))
 
 
 def _functions(config: Config) -> LambdaClient:
-    return with_deadline(sdk.client("lambda", config=config))
+    return _whole(sdk.client("lambda", config=config))
+
+
+def _whole(client: C) -> C:
+    # A function whose calls boto3 does not make loads none of it.
+    from deadletter.aws.whole_requests import with_deadline
+
+    return with_deadline(client)
 
 
 def _hot(

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.whole_requests import with_deadline
-
 if TYPE_CHECKING:
     from botocore.config import Config
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -82,6 +80,9 @@ else:
 @cache
 def consumer_clients() -> ConsumerClients:
     """The consumer library's clients, with shorter time-outs than `clients`."""
+    # Our own functions make none of them, and need not load it.
+    from deadletter.aws.whole_requests import with_deadline
+
     return ConsumerClients(
         sqs=with_deadline(_client("sqs", config=BRIEF.config())),
         sending=with_deadline(_client("sqs", config=SENDING.config())),

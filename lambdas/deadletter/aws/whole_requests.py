@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
-from deadletter.aws.deadline import Deadline
+from deadletter.aws.wire.connections import RequestDeadline
 
 C = TypeVar("C")
 
@@ -27,16 +27,16 @@ def with_deadline(client: C) -> C:
         now = getattr(compat, "get_current_datetime", None)
         if now is not None:
             made: Any = client
-            begin = partial(Deadline, now, made.meta.config.read_timeout)
+            begin = partial(RequestDeadline, now, made.meta.config.read_timeout)
             pools.update({scheme: _deadlined(pool, begin) for scheme, pool in pools.items()})
     return client
 
 
-def _deadlined(pool: Any, begin: Callable[[], Deadline]) -> Any:
+def _deadlined(pool: Any, begin: Callable[[], RequestDeadline]) -> Any:
     """A class of connection pools like this one, whose connections have the deadline."""
 
     class Connection(pool.ConnectionCls):  # type: ignore[misc]
-        deadline: Deadline
+        deadline: RequestDeadline
 
         def connect(self) -> None:
             super().connect()

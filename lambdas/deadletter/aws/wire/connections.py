@@ -8,7 +8,7 @@ import socket
 import ssl
 import weakref
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cache
 from http.client import HTTPException
 from typing import IO, Any, NamedTuple
@@ -21,8 +21,6 @@ from botocore.exceptions import (
     ReadTimeoutError,
     SSLError,
 )
-
-from deadletter.aws.deadline import Deadline
 
 _LONGEST_LINE = 65_536
 _MOST_HEADERS = 100
@@ -48,6 +46,23 @@ def trusting(bundle: str) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.load_verify_locations(bundle)
     return context
+
+
+class RequestDeadline:
+    """The end of a request, or of a part, however many calls of its socket that takes."""
+
+    def __init__(self, now: Callable[[], datetime], seconds: float) -> None:
+        self._now = now
+        self._most = seconds
+        self._end = now() + timedelta(seconds=seconds)
+
+    def left(self) -> float:
+        """Seconds until then, more than 0. Raises TimeoutError if there are none."""
+        left = (self._end - self._now()).total_seconds()
+        if left <= 0:
+            raise TimeoutError("the time of the request is up")
+        # The clock may have been set back.
+        return min(left, self._most)
 
 
 class Connections:
@@ -86,7 +101,9 @@ class Connections:
         """The answer to a whole request, head and body."""
         connection = self._connection()
         try:
-            received, stays = connection.ask(request, Deadline(self._now, self._read_timeout))
+            received, stays = connection.ask(
+                request, RequestDeadline(self._now, self._read_timeout)
+            )
         except TimeoutError as error:
             connection.close()
             raise ReadTimeoutError(endpoint_url=self._url, error=error) from error
@@ -122,7 +139,7 @@ class Connections:
 
     def _open(self) -> _Connection:
         try:
-            return _Connection(self._dialled(Deadline(self._now, self._connect_timeout)))
+            return _Connection(self._dialled(RequestDeadline(self._now, self._connect_timeout)))
         except TimeoutError as error:
             raise ConnectTimeoutError(endpoint_url=self._url, error=error) from error
         except ssl.SSLError as error:
@@ -130,7 +147,7 @@ class Connections:
         except OSError as error:
             raise EndpointConnectionError(endpoint_url=self._url, error=error) from error
 
-    def _dialled(self, deadline: Deadline) -> socket.socket:
+    def _dialled(self, deadline: RequestDeadline) -> socket.socket:
         """A connection, with TLS if the URL says so. Raises OSError."""
         parts = urlsplit(self._url)
         host, is_tls = parts.hostname or "", parts.scheme == "https"
@@ -146,7 +163,7 @@ class Connections:
         return connection
 
 
-def _connected(host: str, port: int, deadline: Deadline) -> socket.socket:
+def _connected(host: str, port: int, deadline: RequestDeadline) -> socket.socket:
     """A connection to the first address of a host that takes one. Raises OSError."""
     addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     refusal = OSError("the host has no address")
@@ -182,7 +199,7 @@ class _Connection:
         """True if nothing has come since the last answer: an end of the connection would have."""
         return not self._poll.poll(0)
 
-    def ask(self, request: bytes, deadline: Deadline) -> tuple[Received, bool]:
+    def ask(self, request: bytes, deadline: RequestDeadline) -> tuple[Received, bool]:
         """The answer, and whether the connection stays open."""
         self._socket.settimeout(deadline.left())
         self._socket.sendall(request)
@@ -203,7 +220,7 @@ class _Connection:
 class _Incoming:
     """What a socket brings until a deadline; each call waits for what is left of it."""
 
-    def __init__(self, connection: socket.socket, deadline: Deadline) -> None:
+    def __init__(self, connection: socket.socket, deadline: RequestDeadline) -> None:
         self._socket = connection
         self._deadline = deadline
 
