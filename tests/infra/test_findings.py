@@ -37,6 +37,7 @@ ACKNOWLEDGED = {
             f"{FOLDER}/*",
             *(f"{REPLAYS}/*/*/manifest/*", f"{REPLAYS}/*/*/report.json"),
             f"{REPLAYS}/*/*/edits/*",
+            f"{REPLAYS}/*/*/discarded/*",
         )
     ),
     *(
