@@ -122,8 +122,8 @@ def outage(story: Story) -> None:
 
 
 def misconfigured(story: Story) -> None:
-    story.in_dlq(attempt=6, base=6)
-    for attempt in range(7):
+    story.in_dlq(attempt=7, base=7)
+    for attempt in range(8):
         story.failed(attempt, judged=Blame.CONFIGURATION)
 
 
