@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from deadletter.contract import (
@@ -23,9 +24,10 @@ from deadletter.routing.decision import encode
 from . import deployed
 from .adapter_errors import aws_errors
 from .app import App
-from .aws import REFUSED, error_code
+from .aws import REFUSED, error_code, side_by_side
 from .letter_walk import waiting_room
 from .life_record import LetterRecord, ledger_of
+from .queue import QueueDepth, depth
 from .rule_on_ledger import holds, known_by_row, unkept
 from .session import Session
 from .words import moment
@@ -211,23 +213,49 @@ def _by_ledger(
         return answer
 
     endpoints = _endpoints(session, app, record, row, settings)
+    questions = (
+        [_of_queue(letter, stamp, home) for home in _homes(session, record)]
+        if waiting is None
+        else [_question(letter, waiting)]
+    )
     possible: list[Mapping[str, Any]] = []
     with aws_errors():
         for key in endpoints:
             router = _router(session, app, record, _LedgerDocument(key))
-            question = _of_queue(letter, stamp) if waiting is None else _question(letter, waiting)
-            possible += map(encode, router.possible(question, matches))
+            for question in questions:
+                possible += map(encode, router.possible(question, matches))
     if len(endpoints) > 1:
         untold.add("endpoints are left out, and circuits of endpoints are not closed")
+    if len(questions) > 1:
+        untold.add("several of its DLQs hold letters")
     if len({_gist(decision) for decision in possible}) > 1:
         return _answer(_unknown(possible, untold), BY_LEDGER)
     return _answer(possible[0], BY_LEDGER)
 
 
-def _of_queue(letter: Letter, stamp: Stamp) -> Question:
+def _of_queue(letter: Letter, stamp: Stamp, home: str) -> Question:
     from deadletter.routing.router import Question
 
-    return Question(_sent_by_us(letter, stamp), stamp=stamp)
+    return Question(_sent_by_us(letter, stamp), home=home, stamp=stamp)
+
+
+def _homes(session: Session, record: LetterRecord) -> Sequence[str]:
+    """The DLQs that a letter of no lane may lie in, by their ids: those that hold letters.
+
+    One in the main queue will die into the DLQ. A queue that could not be read may hold it.
+    """
+    pipeline, sqs = record.pipeline, session.aws.sqs
+    if not pipeline.dedicated:
+        return [MAIN_DLQ]
+    urls = [
+        (MAIN_DLQ, pipeline.main_url), (MAIN_DLQ, pipeline.dlq_url), *pipeline.dedicated.items(),
+    ]  # fmt: skip
+    with side_by_side() as start:
+        reads = [(home, start(partial(depth, sqs, url))) for home, url in urls]
+        holds_some = [
+            home for home, read in reads if read.result(lambda _: None) != QueueDepth(0, 0, 0)
+        ]
+    return list(dict.fromkeys(holds_some)) or [MAIN_DLQ]
 
 
 def _gist(decision: Mapping[str, Any]) -> tuple[Any, ...]:

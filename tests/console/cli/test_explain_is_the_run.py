@@ -42,6 +42,7 @@ SETTINGS = {
     "consumer_library": True,
     "context": {"tenantId": "body.tenantId"},
     "circuit_key": "body.endpoint",
+    "dedicated": ["vip"],
     # A longer delay makes a letter wait outside of SQS, and each is drawn anew.
     "policy": {"backoff": {"cap": 600}},
 }
@@ -206,11 +207,19 @@ def all_down(cloud: Cloud) -> None:
 
 SETTINGS_OF_RULES = (nothing, of_tenant, apart, of_error, endpoint_down, all_down)
 
-WHERE = dict[str, Any]
+OF_A_FRESH_LETTER = {
+    nothing: "orders-main",
+    of_tenant: "orders-parking-default",
+    apart: "orders-dlq-vip",
+    of_error: "rule:hold",
+    endpoint_down: circuit_lane(ENDPOINT),
+    all_down: "orders-dlq",
+}
+"""Where the run brings a letter that has failed once."""
 
 
-def run_of(cloud: Cloud, settings: Mapping[str, Any]) -> None:
-    """The next run of the schedule, as its function runs it."""
+def run_of(cloud: Cloud, settings: Mapping[str, Any], home: str = "dlq") -> None:
+    """The next run of a queue, as its function runs it."""
     pipeline = pipeline_from_json(json.dumps({"name": "orders", **settings}))
     resources = Resources(
         main_url=cloud.urls["orders-main"], dlq_url=cloud.urls["orders-dlq"],
@@ -224,7 +233,7 @@ def run_of(cloud: Cloud, settings: Mapping[str, Any]) -> None:
     world = World(time.time, lambda _: None, iter(map(str, range(10**6))).__next__, Random(1))
     redriver = redriver_for(
         pipeline, resources, clients, world, router=router_for(pipeline, resources, clients, world),
-        in_parallel=lambda calls: [call() for call in calls],
+        in_parallel=lambda calls: [call() for call in calls], home=home,
     )  # fmt: skip
     report = redriver.run(time.time() + 120)
     assert report.ended_well, report
@@ -282,6 +291,9 @@ def test_the_next_run_does_what_explain_says(
     run_of(cloud, SETTINGS)
 
     assert said(now, before) == where_it_is(cloud), now
+    if life is fresh:
+        # Each rule and circuit decides: one that is refused would make all say the same.
+        assert where_it_is(cloud) == OF_A_FRESH_LETTER[rules]
 
 
 def test_what_the_ledger_does_not_keep_is_not_guessed(cloud: Cloud, dlq: Dlq) -> None:
@@ -347,3 +359,26 @@ def test_a_letter_whose_body_may_not_be_read_is_judged_as_it_waits(
     )  # fmt: skip
     of_tenant(cloud)
     assert told(dlq, story.id)["action"] == "PARK"
+
+
+def test_a_letter_in_a_dedicated_dlq_is_judged_as_the_runs_of_that_queue_do(
+    cloud: Cloud, dlq: Dlq
+) -> None:
+    cloud.deploy("orders", settings=SETTINGS, dedicated=["vip"])
+    story = Story(cloud)
+    apart(cloud)
+    story.id = cloud.letter(BODY, "orders-dlq-vip")
+    story.failed()
+
+    now = told(dlq, story.id)
+    assert now["action"] == "REDRIVE"
+    cloud.letter("{}")
+    doubtful = told(dlq, story.id)
+    assert (doubtful["action"], doubtful["because"]) == (
+        "UNKNOWN",
+        "it is DIVERT by rule vip or REDRIVE, and the ledger can't tell: several of its DLQs hold "
+        "letters",
+    )
+
+    run_of(cloud, SETTINGS, "vip")
+    assert in_queue(cloud, "orders-main") == 1
