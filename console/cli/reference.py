@@ -45,7 +45,8 @@ for bodies that wait in S3: `s3:GetObject` |
 `lambda:ListEventSourceMappings`, `lambda:GetFunctionConfiguration`, `lambda:ListFunctions`, \
 `lambda:ListFunctionEventInvokeConfigs`, `cloudwatch:DescribeAlarms`, `sns:ListSubscriptions`, \
 `sns:GetSubscriptionAttributes`, `events:ListRules`, `events:ListTargetsByRule`, \
-`kms:DescribeKey`, `kms:GetKeyPolicy`; what is refused is named, and the rest is checked |
+`kms:DescribeKey`, `kms:GetKeyPolicy`, `lambda:ListTags`; with an app `dynamodb:BatchGetItem` and \
+`dynamodb:Query` too; what is refused is named, and the rest is checked |
 | `logs` | `dynamodb:BatchGetItem`, `dynamodb:Query`, `lambda:GetFunctionConfiguration`, \
 `logs:StartQuery`, `logs:GetQueryResults`, `logs:StopQuery` |
 | `peek` | `dynamodb:Query`, `dynamodb:BatchGetItem`; with `--show-body`: \

@@ -506,6 +506,8 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
             "table Letters": {"dynamodb:BatchGetItem", "dynamodb:Query"},
             "table Letters/index/lanes": {"dynamodb:Query"},
             "table Circuits": {"dynamodb:BatchGetItem"},
+            # Of endpoints, where the ledger does not name them as they are.
+            "table Circuits/index/troubled": {"dynamodb:Query"},
             "table Rules": {"dynamodb:Query"},
         },
         "BodyReader": WAITING,
@@ -521,6 +523,9 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
             # The dispatcher is our own: synth has checked it.
             "consumers": {"lambda:GetFunctionConfiguration"},
             **SEE_PAGER,
+            # Whether a circuit has paused a mapping.
+            "table Circuits": {"dynamodb:BatchGetItem"},
+            "table Circuits/index/troubled": {"dynamodb:Query"},
             # The age of a deep DLQ's oldest message.
             "*": {
                 "lambda:ListEventSourceMappings",
@@ -735,6 +740,8 @@ OF_THE_ACCOUNT = {
     *("sns:ListSubscriptions", "sns:GetSubscriptionAttributes"),
     *("events:ListRules", "events:ListTargetsByRule"),
     *("sqs:GetQueueUrl", "sqs:ListQueues"),
+    # Whether our tag is on a mapping whose circuit has no row: without it, that is not known.
+    "lambda:ListTags",
 }
 
 # What the words of COMMANDS stand for, where it is more than one thing.
