@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -11,8 +13,9 @@ from deadletter.aws.wiring.parts.breaker import breaker_for
 from deadletter.circuit.state import OutcomeCounts
 from deadletter.contract import MINUTE, Metric, Mode
 from deadletter.redrive.first_steps import FIRST_STEPS, MANY, PAST, after_step, first_step
+from deadletter.redrive.redriver import Redriver
 from deadletter.replay.plan import ReplayPlan
-from tests.simulation.stage import Stage
+from tests.simulation.stage import Stage, in_turn
 
 NO_CALLS = OutcomeCounts()
 
@@ -88,6 +91,20 @@ def test_no_worker_moves_letters_beyond_a_step(workers: int, fifo: bool) -> None
     assert moved(stage, 4) == [1, 2, 5, 20]
 
 
+def test_one_worker_makes_a_step_alone(stage: Stage) -> None:
+    """Side by side, each would move as many before it sees what the others have moved."""
+    old(stage, 300)
+    at_once: list[int] = []
+
+    def in_parallel(calls: Sequence[Callable[[], Any]]) -> list[Any]:
+        at_once.append(len(calls))
+        return in_turn(calls)
+
+    setup = replace(stage.redriver()._setup, in_parallel=in_parallel)
+    assert Redriver(setup).run(stage.clock() + 55).moved == 1
+    assert set(at_once) == {1}
+
+
 def test_what_was_observed_before_is_old_on_the_day_of_enforce(stage: Stage) -> None:
     old(stage, 300)
     stage.pipeline = replace(stage.pipeline, mode=Mode.OBSERVE)
@@ -141,6 +158,8 @@ def test_a_queue_that_has_become_short_has_no_steps_left() -> None:
     assert first_step(None, MANY, NO_CALLS) == PAST
     assert first_step(1, MANY, NO_CALLS) == PAST
     assert first_step(PAST, 10 * MANY, NO_CALLS) == PAST
+    # An outage later is a matter of the circuit.
+    assert first_step(PAST, 10 * MANY, OutcomeCounts(0, 9)) == PAST
     assert first_step(None, MANY + 1, OutcomeCounts(0, 9)) == 0
 
 
