@@ -74,7 +74,7 @@ def of_troubles(band: Band) -> list[cloudwatch.IWidget]:
                 *(Metric.MOVE_FAILED, Metric.POSSIBLE_DUPLICATE, Metric.ALREADY_SENT),
                 *(Metric.REDRIVE_UNMARKED, Metric.REDRIVE_UNRECORDED, Metric.UNDECIDED),
                 *(Metric.UNDELETED, Metric.UNSENDABLE, Metric.TOO_LATE_TO_SEND),
-                *(Metric.BROKEN_IN_ROOM, Metric.FOREIGN_LETTER, Metric.FOREIGN_ROW),
+                *(Metric.BAD_ROW, Metric.FOREIGN_ROW, Metric.FOREIGN_LETTER),
                 *(Metric.FORGED_STAMP, Metric.ATTRIBUTE_RENAMED),
             ),
         ),

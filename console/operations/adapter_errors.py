@@ -20,7 +20,7 @@ def aws_errors() -> Iterator[None]:
     from deadletter.redrive.waiting_room import RoomUnavailable
     from deadletter.replay.objects import ObjectsUnavailable
     from deadletter.replay.progress import StatusUnavailable
-    from deadletter.replay.run import RunsUnavailable
+    from deadletter.replay.run import BadRunRow, RunsUnavailable
     from deadletter.replay.ticket import TicketsUnavailable
     from deadletter.routing.router import RouterUnavailable
 
@@ -36,6 +36,7 @@ def aws_errors() -> Iterator[None]:
         RoomUnavailable,
         RouterUnavailable,
         RunsUnavailable,
+        BadRunRow,
         StatusUnavailable,
         TicketsUnavailable,
     ) as error:

@@ -22,6 +22,7 @@ from deadletter.contract import (
 from deadletter.message import stamp
 from deadletter.replay.run import RunState
 
+from .bad_rows import bad_row_says
 from .causes import CauseRow
 from .circuits import NOT_ON_RECORD, CircuitRow
 from .collisions import ManyCollisions
@@ -104,6 +105,8 @@ def _needs(pipeline: PipelineStatus, now: datetime) -> Iterator[tuple[str, str]]
             f"{stamp.KEPT_NAME}: the name is reserved, so its producer needs another; "
             f"to see which: dlq peek --pipeline {pipeline.name}",
         )
+    for bad in pipeline.bad_rows:
+        yield "LETTERS", bad_row_says(bad, now)
     for run in pipeline.replays:
         if (says := _replay_says(run)) is not None:
             yield "REPLAY", says
@@ -151,7 +154,9 @@ def _source_needs(
         says = _ending_says(ending, now)
         yield "LAST_RUN", f"the last run of {name} did not end well: {says}; to try: {run_now}"
     for metric, at in source.troubles.items():
-        if now - at <= _RECENT:
+        # Those are named one by one, if their names are known.
+        is_named = metric == Metric.BAD_ROW and pipeline.bad_rows
+        if now - at <= _RECENT and not is_named:
             says = _trouble_says(metric, at, now)
             yield (
                 "LETTERS",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
+
+from deadletter.contract import DAY
 
 from .adapter_errors import aws_errors
 from .app import App, DeployedPipeline
@@ -24,15 +26,24 @@ class ManyCollisions:
 
 
 def many_collisions(
-    session: Session, app: App, pipeline: DeployedPipeline
+    session: Session,
+    app: App,
+    pipeline: DeployedPipeline,
+    note_bad_row: Callable[[str], None] | None = None,
 ) -> ManyCollisions | None:
-    """The collisions of a pipeline for which parking has stopped; None while it has not."""
+    """The collisions of a pipeline for which parking has stopped; None while it has not.
+
+    `note_bad_row` is told the claim that a consumer could not read within the last day.
+    """
     from deadletter.aws.collisions import DynamoDBCollisions
 
     store = DynamoDBCollisions(session.aws.dynamodb, app.circuits_table, pipeline.name)
     with aws_errors():
         known = store.read()
     now = session.now.timestamp()
+    is_recent = known is not None and now - known.bad_claim_at <= DAY
+    if known is not None and note_bad_row is not None and known.bad_claim and is_recent:
+        note_bad_row(known.bad_claim)
     if known is None or not known.is_stopped(now):
         return None
     messages, collided = known.in_window(now)

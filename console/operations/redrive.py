@@ -18,7 +18,7 @@ from .redrive_function import ask
 from .session import Session
 
 # Metrics of letters that stay where they are until a person does something.
-_NEED_PERSON = {Metric.UNDECIDED, Metric.UNSENDABLE, Metric.BROKEN_IN_ROOM}
+_NEED_PERSON = {Metric.UNDECIDED, Metric.UNSENDABLE, Metric.BAD_ROW}
 
 # What of a report is kept as what has come of it.
 _RECORDED = ("stopped", "received", "moved", "failed", "left")

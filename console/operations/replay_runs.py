@@ -222,11 +222,23 @@ def _all(session: Session, app: App, pipeline: DeployedPipeline) -> Sequence[Rep
         return runs_of(session, app, pipeline).all()
 
 
-def runs_of(session: Session, app: App, pipeline: DeployedPipeline) -> DynamoDBReplayRuns:
+def runs_of(
+    session: Session,
+    app: App,
+    pipeline: DeployedPipeline,
+    note_bad_row: Callable[[str], None] | None = None,
+) -> DynamoDBReplayRuns:
     """The items of a pipeline's runs."""
+    from deadletter.aws.errors import ignore
     from deadletter.aws.replay_runs import DynamoDBReplayRuns
 
-    return DynamoDBReplayRuns(session.aws.dynamodb, app.letters_table, pipeline.name, session.clock)
+    return DynamoDBReplayRuns(
+        session.aws.dynamodb,
+        app.letters_table,
+        pipeline.name,
+        session.clock,
+        note_bad_row or ignore,
+    )
 
 
 def plans_of(session: Session, app: App, pipeline: DeployedPipeline) -> DynamoDBReplayPlans:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -30,6 +30,7 @@ from .answer import Answer
 from .app import App, DeployedPipeline
 from .attention import BY_ITSELF, URGENCY, Attention, attention
 from .aws import Aws, Read, Start
+from .bad_rows import BadRow, bad_rows, met_by_runs
 from .causes import CauseRow, read_causes
 from .circuits import CircuitRow, circuit_row, opens_at
 from .collisions import ManyCollisions, many_collisions
@@ -173,6 +174,7 @@ class PipelineStatus:
     main_oldest_seconds: Annotated[
         int | None, "age of the main queue's oldest message by CloudWatch; null if unknown"
     ] = None
+    bad_rows: Annotated[Sequence[BadRow], "rows that cannot be read, as far as is known"] = ()
     outlook: Annotated[Outlook | None, "what becomes of its letters if nothing changes"] = None
     foreign_rows: Annotated[
         Sequence[Mapping[str, str]],
@@ -267,14 +269,17 @@ class _PipelineReads:
     def __init__(
         self, start: Start, session: Session, app: App, pipeline: DeployedPipeline
     ) -> None:
+        from deadletter.aws.bad_rows import BadRows
         from deadletter.aws.cause_entries import DynamoDBCauseEntries
         from deadletter.aws.waiting_room import DynamoDBLanes
 
+        self._app, self._bad_rows = app, BadRows()
+        note = self._bad_rows.note
         self.pipeline = pipeline
         self._refused: list[Attention] = []
         self._unanswered: dict[str, list[str]] = {}
         dynamodb, sqs, name = session.aws.dynamodb, session.aws.sqs, pipeline.name
-        self._room = DynamoDBLanes(dynamodb, app.letters_table, name)
+        self._room = DynamoDBLanes(dynamodb, app.letters_table, name, note)
         self._causes = DynamoDBCauseEntries(dynamodb, app.letters_table, name)
         self._foreign_causes = start(self._find_foreign_causes)
         self._main, self._dlq = (
@@ -288,10 +293,10 @@ class _PipelineReads:
         self._now = session.now
         self._settings = _settings(pipeline)
         self._ttl = PIPELINE.message_ttl if self._settings is None else self._settings.message_ttl
-        self._circuits = start(partial(_circuits, session, app, pipeline))
-        self._memories = start(partial(read_memories, dynamodb, app.letters_table, name))
+        self._circuits = start(partial(_circuits, session, app, pipeline, note))
+        self._memories = start(partial(read_memories, dynamodb, app.letters_table, name, note))
         self._last_run = start(partial(_last_run, dynamodb, app.letters_table, name))
-        self._replays = start(partial(_replays, session, app, pipeline))
+        self._replays = start(partial(_replays, session, app, pipeline, note))
         self._lanes: Sequence[str] = ()
         self._letters: dict[str, Read[int]] = {}
 
@@ -377,6 +382,7 @@ class _PipelineReads:
                 for partition, sort in (*self._room.foreign.keys, *self._causes.foreign.keys)
             ),
         )
+        status = replace(status, bad_rows=self._known_bad_rows(memories))
         dues = [lane.first_due for lane in status.waiting if is_of_delays(lane.lane)]
         due = min((at for at in dues if at is not None), default=None)
         memory = None if memories is None else memories.by_source.get(MAIN_DLQ)
@@ -393,6 +399,11 @@ class _PipelineReads:
                 first_due=due,
             ),
         )
+
+    def _known_bad_rows(self, memories: Memories | None) -> Sequence[BadRow]:
+        """Once all is read: what runs have met, and what was met here."""
+        met = {**met_by_runs(memories), **dict.fromkeys(self._bad_rows.take(), 0.0)}
+        return bad_rows(self._app, self.pipeline.name, met)
 
     def unread(self) -> Iterator[Attention]:
         """What AWS refused, then what it did not answer, in one sentence."""
@@ -446,7 +457,7 @@ def lane_status(
 
 
 def _circuits(
-    session: Session, app: App, pipeline: DeployedPipeline
+    session: Session, app: App, pipeline: DeployedPipeline, note_bad_row: Callable[[str], None]
 ) -> tuple[
     CircuitStatus,
     Sequence[CircuitRow],
@@ -462,7 +473,7 @@ def _circuits(
     from deadletter.aws.circuits import DynamoDBCircuits
 
     name = pipeline.name
-    circuits = DynamoDBCircuits(session.aws.dynamodb, app.circuits_table, name)
+    circuits = DynamoDBCircuits(session.aws.dynamodb, app.circuits_table, name, note_bad_row)
     with aws_errors():
         own = circuits.find(name)
         others = [circuit for circuit in circuits.troubled() if circuit.key != name]
@@ -478,7 +489,7 @@ def _circuits(
         if is_config_key(row.key) and row.state != State.CLOSED and row.forced is None
     ]
     causes = read_causes(session, app, pipeline)
-    many = many_collisions(session, app, pipeline)
+    many = many_collisions(session, app, pipeline, note_bad_row)
     return _own_circuit(state, own, rows[0]), held, misconfigured, causes, many
 
 
@@ -498,10 +509,12 @@ def _settings(pipeline: DeployedPipeline) -> Pipeline | None:
         return None
 
 
-def _replays(session: Session, app: App, pipeline: DeployedPipeline) -> Sequence[ReplayRow]:
+def _replays(
+    session: Session, app: App, pipeline: DeployedPipeline, note_bad_row: Callable[[str], None]
+) -> Sequence[ReplayRow]:
     """The replay runs that have not ended to their end."""
     with aws_errors():
-        runs = runs_of(session, app, pipeline).all()
+        runs = runs_of(session, app, pipeline, note_bad_row).all()
     unfinished = [run for run in runs if run.is_live or not run.left]
     lost = lost_runs(session, pipeline, unfinished)
     return tuple(row(run, lost.get(run.id)) for run in unfinished)

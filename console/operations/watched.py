@@ -101,12 +101,19 @@ class Memories:
     by_source: Mapping[str, SourceMemory]
 
 
-def read_memories(dynamodb: DynamoDBClient, table: str, pipeline: str) -> Memories:
+def read_memories(
+    dynamodb: DynamoDBClient,
+    table: str,
+    pipeline: str,
+    note_bad_row: Callable[[str], None] | None = None,
+) -> Memories:
     """What runs and the watch of one pipeline remember, by one query."""
+    from deadletter.aws.errors import ignore
     from deadletter.aws.watch_store import DynamoDBWatchStore
 
+    store = DynamoDBWatchStore(dynamodb, table, pipeline, note_bad_row or ignore)
     with aws_errors():
-        return Memories(*DynamoDBWatchStore(dynamodb, table, pipeline).read())
+        return Memories(*store.read())
 
 
 def watched(

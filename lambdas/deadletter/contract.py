@@ -688,7 +688,11 @@ class Metric(StrEnum):
     UNDELETED = "Undeleted", "Letters that were sent, and could not be deleted yet."
     UNSENDABLE = "Unsendable", "Letters that their target queue does not take."
     TOO_LATE_TO_SEND = "TooLateToSend", "Letters not sent because their lock was about to end."
-    BROKEN_IN_ROOM = "BrokenInWaitingRoom", "Items of the waiting room that hold no whole letter."
+    BAD_ROW = (
+        "BadRow",
+        "Rows of our tables that cannot be read, or that name a body which is gone: a letter's row"
+        " keeps that letter where it is, and no row keeps any other.",
+    )
     LEASE_UNAVAILABLE = "LeaseUnavailable", "Runs that ended because the lease gave no answer."
     ROUTER_UNAVAILABLE = "RouterUnavailable", "Runs that ended because the router gave no answer."
     JOURNAL_UNAVAILABLE = "JournalUnavailable", "Runs that ended because the journal failed."

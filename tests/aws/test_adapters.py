@@ -31,7 +31,6 @@ from deadletter.redrive.journal import (
     MAX_STANDING_PLANS,
     ClaimLost,
     Intent,
-    JournalUnavailable,
     Plan,
     key_of,
     merged,
@@ -233,7 +232,7 @@ class TestJournal:
                 "targets": {"L": [{"S": "main"}, {"S": "room"}]},
                 "plans": {"B": key_of("a") + b"\x01\x02" + key_of("b") + b"\x00\x01"},
                 "sent": {"B": b"\x02"},
-                "ttl": {"N": "3889000"},
+                "ttl": {"N": "1100"},
             },
         )
         plans = (Plan(key_of("a"), "room", 2), Plan(key_of("b"), "main", 1))
@@ -243,15 +242,23 @@ class TestJournal:
         "change",
         [{"plans": {"B": b"cut off"}}, {"targets": {"L": []}}, {"own": {"N": "7"}}, {"sent": None}],
     )
-    def test_a_malformed_item_stops_the_run(self, letters: Aws, change: dict[str, Any]) -> None:
-        """Passed over, its letters would be sent a second time."""
-        journal = DynamoDBJournal(letters.dynamodb, LETTERS, "orders", 100)
+    def test_of_a_malformed_item_the_rest_is_read_and_its_slot_is_free(
+        self, letters: Aws, change: dict[str, Any]
+    ) -> None:
+        """It stops no run: a letter that it names is sent again as a possible duplicate."""
+        bad_rows: list[str] = []
+        journal = DynamoDBJournal(letters.dynamodb, LETTERS, "orders", 100, bad_rows.append)
         journal.write(intent(), None)
         [item] = letters.dynamodb.scan(TableName=LETTERS)["Items"]
         wrong = {name: value for name, value in {**item, **change}.items() if value}
         letters.dynamodb.put_item(TableName=LETTERS, Item=wrong)
-        with pytest.raises(JournalUnavailable, match="malformed"):
-            journal.read()
+        [malformed] = journal.read()
+        assert bad_rows == [f"{LETTERS} orders#journal {intent().slot}"]
+        assert malformed.expires == intent().expires
+        is_lost = "plans" in change or "targets" in change
+        assert tuple(malformed.plans) == (() if is_lost else tuple(intent().plans))
+        journal.write(replace(intent(), owner="next"), malformed)
+        assert [each.owner for each in journal.read()] == ["next"]
 
     def test_intents_are_merged_in_one_step(self, letters: Aws) -> None:
         journal = DynamoDBJournal(letters.dynamodb, LETTERS, "orders", 100)

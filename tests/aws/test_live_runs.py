@@ -10,10 +10,12 @@ from deadletter.aws.live_runs import DynamoDBLiveRuns
 from deadletter.aws.replay_runs import DynamoDBReplayRuns
 from deadletter.aws.replay_tickets import DynamoDBTickets, ticket_key
 from deadletter.aws.table import DynamoDBTable
+from deadletter.contract import Partition
 from deadletter.message.stamp import Stamp
 from deadletter.replay.run import LIVE, ReplayRun, RunState
 from deadletter.replay.ticket import ReplayOutcome, Ticket
 from deadletter.routing.router import RouterUnavailable
+from deadletter.routing.selection import CopiesOfRuns
 from tests.aws.backends import Aws
 from tests.aws.test_replay_tickets import one_by_one
 from tests.tables import LETTERS, create_letters_table
@@ -30,7 +32,8 @@ class Scene:
     def __init__(self, aws: Aws) -> None:
         create_letters_table(aws.dynamodb)
         self.table = DynamoDBTable(aws.dynamodb, LETTERS)
-        self.live_runs = DynamoDBLiveRuns(aws.dynamodb, LETTERS, "orders")
+        self.bad_rows: set[str] = set()
+        self.live_runs = DynamoDBLiveRuns(aws.dynamodb, LETTERS, "orders", self.bad_rows.add)
         self.runs = DynamoDBReplayRuns(aws.dynamodb, LETTERS, "orders", lambda: NOW)
         self.tickets = DynamoDBTickets(
             aws.dynamodb,
@@ -45,7 +48,7 @@ class Scene:
         self.runs.create(ReplayRun(id="r9", pipeline="orders", state=state))
 
     def waits_for(self, copy: str = "c2", stamp: Stamp = STAMP) -> bool:
-        return copy in self.live_runs.returnable({copy: stamp})
+        return copy in self.live_runs.returnable({copy: stamp}).copies
 
 
 @pytest.fixture
@@ -97,22 +100,29 @@ def test_a_letter_that_was_stopped_or_left_over_is_let_go(
 ) -> None:
     scene.tickets.put([replace(SENT, copy="c2", fate=fate)])
     let_go = fate in (ReplayOutcome.STOPPED, ReplayOutcome.LEFT)
-    assert scene.live_runs.let_go({"c2": STAMP}) == ({"c2"} if let_go else frozenset())
-    assert scene.live_runs.let_go({"c3": STAMP}) == frozenset()
+    assert scene.live_runs.let_go({"c2": STAMP}).copies == ({"c2"} if let_go else frozenset())
+    assert scene.live_runs.let_go({"c3": STAMP}).copies == frozenset()
 
 
 def test_letters_of_several_runs_are_told_apart(scene: Scene) -> None:
     scene.begin()
     scene.tickets.put([SENT])
     stamps = {"c2": STAMP, "c3": replace(STAMP, run="r8"), "c4": replace(STAMP, origin="o2")}
-    assert scene.live_runs.returnable(stamps) == {"c2", "c4"}
+    assert scene.live_runs.returnable(stamps).copies == {"c2", "c4"}
 
 
-def test_a_malformed_ticket_is_no_answer(scene: Scene) -> None:
+def test_nothing_is_known_of_a_letter_with_a_malformed_ticket_or_run(scene: Scene) -> None:
     scene.begin()
+    scene.tickets.put([SENT])
     scene.table.change(KEY, {"fate": "?!"})
-    with pytest.raises(RouterUnavailable, match="ticket of run r9"):
-        scene.waits_for()
+    other = replace(STAMP, origin="o2")
+    assert scene.live_runs.returnable({"c2": STAMP, "c4": other}) == CopiesOfRuns(
+        frozenset({"c4"}), frozenset({"c2"})
+    )
+    assert scene.live_runs.let_go({SENT.copy: STAMP}).unreadable == {SENT.copy}
+    scene.table.change((Partition.RUNS.of("orders"), "r9"), {"state": 7})
+    assert scene.live_runs.returnable({"c4": other}).unreadable == {"c4"}
+    assert scene.bad_rows == {f"{LETTERS} {' '.join(KEY)}", f"{LETTERS} orders#runs r9"}
 
 
 def test_runs_that_cannot_be_read_are_no_answer(aws: Aws) -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from deadletter.aws.replay_status import DynamoDBStatuses
 from deadletter.aws.table import DynamoDBTable
-from deadletter.replay.progress import PartStatus, StatusUnavailable
+from deadletter.replay.progress import PartStatus
+from deadletter.replay.run import BadRunRow
 from tests.aws.backends import Aws
 from tests.tables import LETTERS, create_letters_table
 
@@ -63,5 +64,5 @@ def test_two_writers_of_a_row_lose_nothing(statuses: DynamoDBStatuses, aws: Aws)
 
 def test_a_malformed_row_is_no_status(statuses: DynamoDBStatuses, aws: Aws) -> None:
     DynamoDBTable(aws.dynamodb, LETTERS).change(("orders#run#run1#status", "1#000000"), {"x": 1})
-    with pytest.raises(StatusUnavailable, match="malformed"):
+    with pytest.raises(BadRunRow, match="orders#run#run1#status 1#000000"):
         statuses.read(1)

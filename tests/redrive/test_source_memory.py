@@ -195,7 +195,7 @@ def test_a_page_about_a_letter_is_remembered_for_each_metric_that_has_one() -> N
         "RedriveUnrecorded",
         "Unsendable",
         "Undecided",
-        "BrokenInWaitingRoom",
+        "BadRow",
         "DominantFailure",
     }
 

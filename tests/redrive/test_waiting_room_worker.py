@@ -266,11 +266,10 @@ def test_the_letters_of_a_turn_are_read_together() -> None:
     assert len(bench.moved) == 121
 
 
-def test_parts_are_moved_one_after_the_other_and_their_broken_items_counted() -> None:
+def test_parts_are_moved_one_after_the_other() -> None:
     bench = Bench(many(11), broken=2, part=10)
     bench.worker.take_turn(11)
     assert (bench.reads, bench.moved) == ([11], many(11))
-    assert bench.tally.count_of(Metric.BROKEN_IN_ROOM) == 4
 
 
 class OneOfTwo:

@@ -13,7 +13,7 @@ from deadletter.aws.replay_counted import read_counted
 from deadletter.aws.replay_starts import DynamoDBReplayStarts, packed
 from deadletter.replay.counted import CountedOrigins
 from deadletter.replay.plan import ReplayPlan
-from deadletter.replay.run import RunsUnavailable
+from deadletter.replay.run import BadRunRow, RunsUnavailable
 from deadletter.testing.clock import Clock
 from deadletter.testing.fakes import MemoryDynamoDB
 from tests.tables import LETTERS, create_letters_table
@@ -70,5 +70,5 @@ def test_a_list_of_which_a_row_is_missing_is_no_list() -> None:
         read_counted(dynamodb, LETTERS, "orders", plan)
     key = {"pk": {"S": f"orders#run#{plan.run_id}#plan"}, "sk": {"S": "counted#000001"}}
     dynamodb.put_item(TableName=LETTERS, Item={**key, "keys": {"B": b"cut off"}})
-    with pytest.raises(RunsUnavailable, match="malformed"):
+    with pytest.raises(BadRunRow, match=f"{plan.run_id}#plan counted#"):
         read_counted(dynamodb, LETTERS, "orders", plan)

@@ -29,7 +29,7 @@ from deadletter.routing.router import (
     question_about,
     usable_picks,
 )
-from deadletter.routing.selection import Pick, Selection
+from deadletter.routing.selection import CopiesOfRuns, Pick, Selection
 from deadletter.routing.wire import (
     answer_event,
     answer_from_json,
@@ -57,21 +57,25 @@ PERMANENTLY = LedgerRow((failed(attempt=3, category=Category.SCHEMA),))
 
 @dataclass
 class Runs:
-    """Runs that wait for some copies; `down` if they cannot be read."""
+    """Runs that wait for some copies; `down` if they cannot be read.
+
+    `unreadable` are copies with a row that cannot be.
+    """
 
     waited_for: frozenset[str] = frozenset()
     freed: frozenset[str] = frozenset()
+    unreadable: frozenset[str] = frozenset()
     down: bool = False
     asked: list[Mapping[str, Stamp]] = field(default_factory=list)
 
-    def returnable(self, stamps: Mapping[str, Stamp]) -> frozenset[str]:
+    def returnable(self, stamps: Mapping[str, Stamp]) -> CopiesOfRuns:
         if self.down:
             raise RouterUnavailable("the runs gave no answer")
         self.asked.append(dict(stamps))
-        return self.waited_for & stamps.keys()
+        return CopiesOfRuns(self.waited_for & stamps.keys(), self.unreadable & stamps.keys())
 
-    def let_go(self, stamps: Mapping[str, Stamp]) -> frozenset[str]:
-        return self.freed & stamps.keys()
+    def let_go(self, stamps: Mapping[str, Stamp]) -> CopiesOfRuns:
+        return CopiesOfRuns(self.freed & stamps.keys())
 
 
 def router(
@@ -141,6 +145,11 @@ def test_a_letter_goes_back_to_the_shard_of_its_ordering_key() -> None:
 def test_the_verdict_on_a_letter_that_goes_back_survives_the_wire() -> None:
     answer = router(Books(), Runs(frozenset({"c2"}))).decide([Question(returned())])
     assert answer_from_json(json.loads(json.dumps(answer_to_json(answer)))) == answer
+
+
+def test_a_letter_whose_rows_of_a_run_cannot_be_read_gets_no_verdict() -> None:
+    runs = Runs(unreadable=frozenset({"c2"}))
+    assert router(Books(), runs).decide([Question(returned())]).verdicts == ()
 
 
 def test_a_letter_that_its_run_does_not_wait_for_is_parked() -> None:

@@ -619,7 +619,8 @@ def test_a_body_that_is_gone_from_s3_stops_no_other_letter_in_the_room(stage: St
     stage.s3.delete_object(Bucket="bodies", Key=f"waiting/orders/{gone}")
     stage.clock.advance(3_601)
     report = stage.run()
-    assert report.counts["BrokenInWaitingRoom"] == 1
+    assert report.counts["BadRow"] == 1
+    assert report.bad_rows == (f"letters orders#letter#{gone} letter",)
     assert report.counts["Redriven"] == 20
 
 

@@ -15,7 +15,9 @@ from typing import Any
 _NUMBERS = Context(
     prec=38, Emin=-128, Emax=126, traps=[Clamped, Overflow, Inexact, Rounded, Underflow]
 )
-_MOST_DIGITS = 10**38
+_DIGITS = 38
+_MOST_DIGITS = 10**_DIGITS
+_LONG = Context(prec=200, traps=[Inexact])
 
 
 def stored(item: Mapping[str, Any]) -> dict[str, Any]:
@@ -74,7 +76,11 @@ def _value(value: Any) -> dict[str, Any]:
 def _number(value: int | Decimal) -> str:
     if type(value) is int and -_MOST_DIGITS < value < _MOST_DIGITS:
         return str(value)
-    number = _NUMBERS.create_decimal(value)
+    number = Decimal(value)
+    if number.adjusted() >= _DIGITS:
+        # As DynamoDB shows a large number, with all its zeros.
+        number = number.normalize(_LONG)
+    number = _NUMBERS.create_decimal(number)
     if not number.is_finite():
         raise TypeError("DynamoDB has neither infinity nor NaN")
     return str(number)

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, refusal
+from deadletter.aws.bad_rows import NoteRow, row_name
+from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, ignore, refusal
 from deadletter.aws.table import (
     batch_get,
     pages,
@@ -69,10 +70,17 @@ _COUNTS = frozenset(("generation", "outage", "restart", "trips", "successes", "s
 class DynamoDBCircuits(Circuits):
     """The circuits of one pipeline, read consistently."""
 
-    def __init__(self, client: DynamoDBClient, table: str, pipeline: str) -> None:
+    def __init__(
+        self,
+        client: DynamoDBClient,
+        table: str,
+        pipeline: str,
+        note_bad_row: NoteRow = ignore,
+    ) -> None:
         self._client: Any = client
         self._table = table
         self._pipeline = pipeline
+        self._note_bad_row = note_bad_row
 
     def read(self, keys: Sequence[str]) -> Mapping[str, Circuit]:
         return {key: Circuit(key) for key in keys} | self.recorded(keys)
@@ -85,7 +93,14 @@ class DynamoDBCircuits(Circuits):
             )
         except (*AWS_ERRORS, StillUnprocessed) as error:
             raise self.unavailable(error) from error
-        return {item[SORT]: circuit_from_item(item) for item in items}
+        return self._circuits(items)
+
+    def _circuits(self, items: Sequence[Mapping[str, Any]]) -> dict[str, Circuit]:
+        circuits = {item[SORT]: circuit_from_item(item) for item in items}
+        for key, circuit in circuits.items():
+            if circuit.unreadable:
+                self._note_bad_row(row_name(self._table, self._pipeline, key))
+        return circuits
 
     def keys(self) -> Sequence[str]:
         """The keys of all circuits that have a record. Needs permission for Query."""
@@ -128,7 +143,9 @@ class DynamoDBCircuits(Circuits):
             )
         except AWS_ERRORS as error:
             raise self.unavailable(error) from error
-        return circuit_from_item(plain(answer["Item"])) if "Item" in answer else Circuit(key)
+        if "Item" not in answer:
+            return Circuit(key)
+        return self._circuits([plain(answer["Item"])])[key]
 
     def key_of(self, key: str) -> dict[str, Any]:
         """The primary key of a circuit's item."""

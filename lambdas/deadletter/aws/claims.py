@@ -7,7 +7,8 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.errors import AWS_ERRORS, condition_failed
+from deadletter.aws.bad_rows import NoteRow, row_name
+from deadletter.aws.errors import AWS_ERRORS, condition_failed, ignore
 from deadletter.aws.table import (
     PARTITION,
     SORT,
@@ -16,7 +17,7 @@ from deadletter.aws.table import (
     plain,
     stored_number,
 )
-from deadletter.contract import Partition
+from deadletter.contract import DAY, HOUR, MINUTE, Partition
 from deadletter.processing.idempotency import BusinessKey, Claim, ClaimsUnavailable, Standing
 
 if TYPE_CHECKING:
@@ -30,13 +31,22 @@ _CLAIMED, _RELEASED, _DONE = "CLAIMED", "RELEASED", "DONE"
 # or the end of the row, between two calls.
 _MOST_TRIES = 3
 
+# Seconds: no queue hides a message, and so no process works on it, for more than twelve hours.
+_LONGEST_CLAIM = 12.0 * HOUR + MINUTE
+
+# Seconds: DynamoDB deletes no item whose time to live ended longer ago.
+_NEVER_EXPIRED = 5.0 * 365 * DAY
+
+# Epoch seconds that no clock shows.
+END_OF_TIME = 2.0**40
+
 
 class DynamoDBClaims:
     """The claims of one pipeline.
 
     `keep_seconds` is how long a row stays after its last claim. It must be longer than the
     time in which the message can come back: the retention of main queue, DLQ and parking lot
-    together.
+    together. `note_bad_row` is told the name of a row that could not be read.
     """
 
     #  no row ──claim──► CLAIMED ──done──► DONE ─────────────── keep ──► no row
@@ -60,11 +70,13 @@ class DynamoDBClaims:
         pipeline: str,
         clock: Callable[[], float],
         keep_seconds: float,
+        note_bad_row: NoteRow = ignore,
     ) -> None:
         self._table = DynamoDBTable(client, table)
         self._pipeline = pipeline
         self._clock = clock
         self._keep_seconds = keep_seconds
+        self._note_bad_row = note_bad_row
 
     def claim(self, key: BusinessKey, owner: str, until: float) -> Claim:
         first = Claim(key.digest, owner, until, Standing.MINE, collision=False, taken_over=False)
@@ -105,8 +117,8 @@ class DynamoDBClaims:
     ) -> tuple[Claim, Mapping[str, Any] | None]:
         """Write the row of a claim. Returns the claim, and the conflicting row if there is one."""
         never_claimed = "attribute_not_exists(pk)"
-        # DynamoDB deletes an expired row hours or days later.
-        expired = "#ttl <= :now"
+        # DynamoDB deletes an expired row hours or days later; what ended years ago is no time.
+        expired = "#ttl BETWEEN :never AND :now"
         withdrawn = "#status = :released"
         abandoned = "#status = :claimed AND #until <= :now"
         # An execution that was suspended goes on, and needs its claim for longer.
@@ -128,6 +140,7 @@ class DynamoDBClaims:
                 f"{never_claimed} OR {expired} OR {withdrawn} OR ({abandoned}) OR ({resumed})",
                 {
                     ":now": stored_number(now),
+                    ":never": stored_number(now - _NEVER_EXPIRED),
                     ":own": claim.owner,
                     ":released": _RELEASED,
                     ":claimed": _CLAIMED,
@@ -138,10 +151,31 @@ class DynamoDBClaims:
             row = conflicting_item(error)
             if row is None:
                 raise ClaimsUnavailable("the claims gave no answer") from error
-            return claim, _checked(row)
+            return claim, self._whole(claim, row, now)
         before = plain(answer.get("Attributes", {}))
         abandoned_before = before.get("status") == _CLAIMED and before.get("own") != claim.owner
         return replace(claim, taken_over=abandoned_before), None
+
+    def _whole(self, claim: Claim, row: Mapping[str, Any], now: float) -> Mapping[str, Any]:
+        """The row, mended and noted if it is malformed: then a claim ends within the hour.
+
+        A message that is done stays done, as far as its row can be compared.
+        """
+        whole = _mended(row, now, self._ttl(now))
+        if whole == row:
+            return row
+        self._note_bad_row(row_name(self._table.name, self._partition(claim), _ROW))
+        unchanged = [
+            f"#{name} = :{name}" if name in row else f"attribute_not_exists(#{name})"
+            for name in _ATTRIBUTES
+        ]
+        values = {f":{name}": row[name] for name in _ATTRIBUTES if name in row}
+        try:
+            self._table.put(whole, " AND ".join(unchanged), values)
+        except AWS_ERRORS as error:
+            # Another process may have mended it: the next try sees.
+            raise ClaimsUnavailable("a row of the claims is malformed") from error
+        return whole
 
     def _with_standing(self, claim: Claim, row: Mapping[str, Any] | None) -> Claim:
         """The claim with its standing, which the conflicting row decides; no row, no conflict."""
@@ -200,11 +234,30 @@ class DynamoDBClaims:
         return int(now + self._keep_seconds)
 
 
-def _checked(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The row, if it is a claim's; raises ClaimsUnavailable if it is not."""
-    texts = all(isinstance(row.get(name), str) for name in ("own", "payload", "status"))
-    numbers = all(isinstance(row.get(name), Decimal) for name in ("until", "ttl"))
-    content = row.get("content")
-    if not texts or not numbers or not isinstance(content, bytes | None):
-        raise ClaimsUnavailable("a row of the claims is malformed")
-    return row
+_ATTRIBUTES = ("own", "payload", "status", "until", "ttl", "content")
+
+
+def _mended(row: Mapping[str, Any], now: float, ttl: int) -> Mapping[str, Any]:
+    """The row with what can be read of it, and for the rest what does no harm.
+
+    The row itself if it is a claim's.
+    """
+    own, payload, content = (row.get(name) for name in ("own", "payload", "content"))
+    until = row.get("until")
+    if not _is_time(until, now + _LONGEST_CLAIM):
+        until = stored_number(now + HOUR)
+    return {
+        PARTITION: row[PARTITION],
+        SORT: row[SORT],
+        "own": own if isinstance(own, str) else "",
+        # No payload is empty: another one is compared by its content, or apart.
+        "payload": payload if isinstance(payload, str) else "",
+        "status": row["status"] if row.get("status") in (_RELEASED, _DONE) else _CLAIMED,
+        "until": until,
+        "ttl": row["ttl"] if _is_time(row.get("ttl"), END_OF_TIME) else ttl,
+        **({"content": content} if isinstance(content, bytes) else {}),
+    }
+
+
+def _is_time(value: Any, latest: float) -> bool:
+    return isinstance(value, Decimal | int) and 0 <= value <= latest

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -73,6 +74,22 @@ class DynamoDBCollisions(CollisionStore):
         self._known = known_from(plain(answer["Attributes"]))
         return self._known
 
+    def note_bad_claim(self, name: str, now: float) -> None:
+        """Keep the name of a claim that could not be read: only consumers read claims.
+
+        It never raises: the next consumer that meets it tries again.
+        """
+        with suppress(*AWS_ERRORS):
+            self._client.update_item(
+                TableName=self._table,
+                Key=self._key,
+                UpdateExpression="SET bad_claim = :name, bad_claim_at = :now, #ttl = :ttl",
+                ExpressionAttributeNames={"#ttl": "ttl"},
+                ExpressionAttributeValues=stored(
+                    {":name": name, ":now": stored_number(now), ":ttl": int(now + ROWS_KEPT)}
+                ),
+            )
+
     def stop(self, until: float, now: float) -> bool:
         try:
             answer = self._client.update_item(
@@ -112,6 +129,8 @@ def known_from(item: Mapping[str, Any]) -> KnownCollisions:
         },
         stopped_until=_number(item.get("stopped_until")),
         paths=_paths(item.get("paths")),
+        bad_claim=item["bad_claim"] if isinstance(item.get("bad_claim"), str) else "",
+        bad_claim_at=_number(item.get("bad_claim_at")),
     )
 
 

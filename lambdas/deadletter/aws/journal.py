@@ -4,23 +4,31 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.errors import AWS_ERRORS, cancelled, condition_failed, refusal
-from deadletter.aws.table import PARTITION, SORT, DynamoDBTable, Key, conflicting_item
-from deadletter.contract import Partition
+from deadletter.aws.bad_rows import MALFORMED, NoteRow, row_name
+from deadletter.aws.errors import AWS_ERRORS, cancelled, condition_failed, ignore, refusal
+from deadletter.aws.table import PARTITION, SORT, DynamoDBTable, Key, conflicting_item, plain
+from deadletter.contract import MINUTE, Partition
 from deadletter.redrive.journal import (
     KEY_BYTES,
+    MAX_STANDING_PLANS,
     ClaimLost,
     Intent,
     JournalUnavailable,
     PackedPlans,
 )
+from deadletter.redrive.waiting_room import END_OF_TIME
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 _POSITION_BYTES = 2
+
+_LAST_SEQUENCE = 2**53
+"""More intents than any slot will have: a larger number was not counted."""
 
 _UNCHANGED = "own = :own AND seq = :seq"
 """The condition that a slot still holds an intent, marked or not."""
@@ -35,23 +43,59 @@ class DynamoDBJournal:
 
     `keep_seconds` is how long an abandoned intent stays. It must be longer than the DLQ's
     retention: as long as a letter can come back, the mark that it was sent must exist.
+    `note_bad_row` is told the name of an intent that can be read in part only.
     """
 
     def __init__(
-        self, client: DynamoDBClient, table: str, pipeline: str, keep_seconds: float
+        self,
+        client: DynamoDBClient,
+        table: str,
+        pipeline: str,
+        keep_seconds: float,
+        note_bad_row: NoteRow = ignore,
     ) -> None:
         self._table = DynamoDBTable(client, table)
         self._partition = Partition.JOURNAL.of(pipeline)
         self._keep_seconds = keep_seconds
+        self._note_bad_row = note_bad_row
+        # Intents that could be read in part, as they are stored, by their slots.
+        self._malformed: dict[str, Mapping[str, Any]] = {}
 
     def read(self) -> Sequence[Intent]:
         try:
             items = self._table.stored_items(
                 "pk = :p", {":p": self._partition}, ConsistentRead=True
             )
-            return [_intent(item) for item in items]
+            malformed: dict[str, Mapping[str, Any]] = {}
+            intents = [self._read(item, malformed) for item in items]
         except AWS_ERRORS as error:
             raise self._unavailable(error) from error
+        self._malformed = malformed
+        return intents
+
+    def _read(self, item: Mapping[str, Any], malformed: dict[str, Mapping[str, Any]]) -> Intent:
+        """The intent in an item; of a malformed one, what can be read.
+
+        Its slot must not be lost to all runs: they may replace what stands there.
+        """
+        try:
+            intent = _intent(item)
+            if self._is_plausible(intent, item):
+                return intent
+        except MALFORMED:
+            pass
+        slot = str(item[SORT]["S"])
+        self._note_bad_row(row_name(self._table.name, self._partition, slot))
+        malformed[slot] = plain(item)
+        return _readable_part(slot, malformed[slot], self._keep_seconds)
+
+    def _is_plausible(self, intent: Intent, item: Mapping[str, Any]) -> bool:
+        """Whether an intent's numbers fit each other: one that never ends would keep its slot."""
+        kept = float(item["ttl"]["N"]) - intent.expires - self._keep_seconds
+        bits = (intent.sent.bit_length(), intent.unanswered.bit_length())
+        marks = (*bits, *(at + 1 for at in intent.new_ids))
+        has_place = max(marks) <= len(intent.plans) and 0 <= intent.sequence < _LAST_SEQUENCE
+        return abs(kept) < MINUTE and has_place
 
     def write(self, intent: Intent, replacing: Intent | None) -> None:
         #  slot empty ──write 1──► 1 ──write 2 (finds 1)──► 2 ── …
@@ -62,13 +106,14 @@ class DynamoDBJournal:
             if replacing is None:
                 self._table.put(item, "attribute_not_exists(pk)")
             else:
-                self._table.put(item, _UNCHANGED, _identity(replacing))
+                self._table.put(item, *self._unchanged(replacing))
         except AWS_ERRORS as error:
             stored = conflicting_item(error)
             if stored is None:
                 raise self._unavailable(error) from error
             if stored != item:
                 raise ClaimLost(intent.slot) from error
+        self._malformed.pop(intent.slot, None)
 
     def mark(self, intent: Intent) -> None:
         try:
@@ -85,7 +130,7 @@ class DynamoDBJournal:
 
     def erase(self, intent: Intent) -> None:
         try:
-            self._table.delete(self._key(intent), _UNCHANGED, _identity(intent))
+            self._table.delete(self._key(intent), *self._unchanged(intent))
         except AWS_ERRORS as error:
             if not condition_failed(error):
                 raise self._unavailable(error) from error
@@ -94,11 +139,7 @@ class DynamoDBJournal:
         try:
             self._table.replace_many(
                 [
-                    (
-                        self._key(part),
-                        _UNTOUCHED,
-                        {**_identity(part), ":sent": _bits(part, part.sent)},
-                    )
+                    (self._key(part), *self._unchanged(part, marked=_bits(part, part.sent)))
                     for part in parts
                 ],
                 [] if into is None else [self._item(into)],
@@ -107,6 +148,26 @@ class DynamoDBJournal:
             if cancelled(error):
                 raise ClaimLost(parts[0].slot) from error
             raise self._unavailable(error) from error
+
+    def _unchanged(self, intent: Intent, marked: bytes | None = None) -> tuple[str, dict[str, Any]]:
+        """The condition that a slot still holds an intent as it was read, and its values.
+
+        With `marked`, its marks are still those too.
+        """
+        stored = self._malformed.get(intent.slot)
+        if stored is None:
+            values = _identity(intent)
+            return (
+                (_UNCHANGED, values)
+                if marked is None
+                else (_UNTOUCHED, {**values, ":sent": marked})
+            )
+        same = {name: stored[name] for name in ("own", "seq", "sent") if name in stored}
+        conditions = [f"#{name} = :{name}" for name in same]
+        conditions += [
+            f"attribute_not_exists(#{name})" for name in ("own", "seq", "sent") if name not in same
+        ]
+        return " AND ".join(conditions), {f":{name}": value for name, value in same.items()}
 
     def _unavailable(self, error: Exception) -> JournalUnavailable:
         return JournalUnavailable(refusal(error, "dynamodb", self._table.name))
@@ -161,22 +222,52 @@ def _new_ids(packed: bytes) -> dict[int, str]:
 
 
 def _intent(item: Mapping[str, Any]) -> Intent:
-    """The intent in a stored item; raises JournalUnavailable for a malformed one.
+    """The intent in a stored item; raises one of MALFORMED for what is none.
 
     The attributes are taken out by hand: a run may have to read thousands of items.
     """
-    try:
-        targets = tuple(target["S"] for target in item["targets"]["L"])
-        return Intent(
-            slot=item[SORT]["S"],
-            owner=item["own"]["S"],
-            sequence=int(item["seq"]["N"]),
-            expires=float(item["expires"]["N"]),
-            plans=PackedPlans(bytes(item["plans"]["B"]), targets),
-            sent=int.from_bytes(bytes(item["sent"]["B"]), "little"),
-            new_ids=_new_ids(bytes(item["ids"]["B"])) if "ids" in item else {},
-            home=item["home"]["S"] if "home" in item else "",
-            unanswered=int.from_bytes(bytes(item["lost"]["B"]), "little") if "lost" in item else 0,
-        )
-    except (KeyError, IndexError, TypeError, ValueError) as error:
-        raise JournalUnavailable("an item of the journal is malformed") from error
+    targets = tuple(target["S"] for target in item["targets"]["L"])
+    return Intent(
+        slot=item[SORT]["S"],
+        owner=item["own"]["S"],
+        sequence=int(item["seq"]["N"]),
+        expires=float(item["expires"]["N"]),
+        plans=PackedPlans(bytes(item["plans"]["B"]), targets),
+        sent=int.from_bytes(bytes(item["sent"]["B"]), "little"),
+        new_ids=_new_ids(bytes(item["ids"]["B"])) if "ids" in item else {},
+        home=item["home"]["S"] if "home" in item else "",
+        unanswered=int.from_bytes(bytes(item["lost"]["B"]), "little") if "lost" in item else 0,
+    )
+
+
+def _readable_part(slot: str, item: Mapping[str, Any], keep_seconds: float) -> Intent:
+    """What can be read of a malformed intent, given as plain data.
+
+    Without its plans it says nothing of any letter. Without its marks its letters may have been
+    sent, and are counted as such when they are sent again. Its two times say the same: if they do
+    not, it ends with the earlier one that a clock can show, and without either it has ended.
+    """
+    plans, new_ids = PackedPlans(b"", ()), {}
+    with suppress(*MALFORMED):
+        plans = PackedPlans(bytes(item["plans"]), tuple(map(str, item["targets"])))
+    if len(plans) > MAX_STANDING_PLANS:
+        plans = PackedPlans(b"", ())
+    with suppress(*MALFORMED):
+        new_ids = {at: new_id for at, new_id in _new_ids(item["ids"]).items() if at < len(plans)}
+    home, owner, sent = item.get("home"), item.get("own"), item.get("sent")
+    marks = int.from_bytes(sent, "little") if isinstance(sent, bytes) else 0
+    ends = (_number(item.get("expires")), _number(item.get("ttl")) - keep_seconds)
+    return Intent(
+        slot=slot,
+        owner=owner if isinstance(owner, str) else "",
+        sequence=0,
+        expires=min((end for end in ends if 0 < end < END_OF_TIME), default=0.0),
+        plans=plans,
+        sent=marks if marks.bit_length() <= len(plans) else 0,
+        new_ids=new_ids,
+        home=home if isinstance(home, str) else "",
+    )
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, Decimal | float | int) else 0.0

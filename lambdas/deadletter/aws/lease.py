@@ -7,7 +7,8 @@ from dataclasses import asdict, fields, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, condition_failed, refusal
+from deadletter.aws.bad_rows import NoteRow, row_name
+from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, condition_failed, ignore, refusal
 from deadletter.aws.table import (
     PARTITION,
     SORT,
@@ -17,7 +18,7 @@ from deadletter.aws.table import (
     plain,
     stored_number,
 )
-from deadletter.contract import WATCH_ROW, Partition
+from deadletter.contract import HOUR, WATCH_ROW, Partition
 from deadletter.redrive.auto_rate import AutoRate, Direction
 from deadletter.redrive.drain import NO_DRAIN, Drain
 from deadletter.redrive.fair_shares import NO_SHARES, Shares
@@ -26,6 +27,7 @@ from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.report import Report
 from deadletter.redrive.source_memory import UNKNOWN, SourceMemory
 from deadletter.redrive.token_bucket import TokenBucket
+from deadletter.redrive.waiting_room import END_OF_TIME
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -61,6 +63,9 @@ def read_memories(client: DynamoDBClient, table: str, pipeline: str) -> Mapping[
     return memories_by_source(item for item in items if item[SORT] != WATCH_ROW)
 
 
+LONGEST_LEASE = 1.0 * HOUR
+"""Seconds from now after which no lease ends: a function runs for 15 minutes at most."""
+
 _OF_SHARD = "~"
 """Between a source's id and the number of a shard, in the key of that shard's lease."""
 
@@ -80,8 +85,25 @@ def memories_by_source(items: Iterable[Mapping[str, Any]]) -> dict[str, SourceMe
         troubles = dict(memory.troubles)
         for name, time in of_shard.troubles.items():
             troubles[name] = max(time, troubles.get(name, time))
-        memories[source] = replace(memory, troubles=troubles)
+        bad_rows = {**memory.bad_rows, **of_shard.bad_rows}
+        memories[source] = replace(memory, troubles=troubles, bad_rows=bad_rows)
     return memories
+
+
+def is_bad_lease(item: Mapping[str, Any]) -> bool:
+    """Whether a lease's item has an attribute that is not as runs write it.
+
+    What can't be read counts as never written, so that the next run writes it anew.
+    """
+    memory = memory_of(item)
+    kept = {field.name for field in fields(SourceMemory)} & item.keys()
+    numbers, texts = {"until", "tokens", "at"} & item.keys(), {"own"} & item.keys()
+    return (
+        any(_stored(getattr(memory, name)) != item[name] for name in kept)
+        or any(_number(item, name) is None for name in numbers)
+        or any(not isinstance(item[name], str) for name in texts)
+        or not isinstance(item.get("last_run", {}), dict)
+    )
 
 
 class DynamoDBLease:
@@ -98,17 +120,21 @@ class DynamoDBLease:
         home: str,
         rate: float,
         burst: float,
+        note_bad_row: NoteRow = ignore,
     ) -> None:
         self._table = DynamoDBTable(client, table)
         self._place = (client, table, pipeline, home)
         self._key = _key(pipeline, home)
         self._rate = rate
         self._burst = burst
+        self._note_bad_row = note_bad_row
 
     def of_shard(self, number: int) -> DynamoDBLease:
         client, table, pipeline, home = self._place
         of_shard = f"{home}{_OF_SHARD}{number}"
-        return DynamoDBLease(client, table, pipeline, of_shard, self._rate, self._burst)
+        return DynamoDBLease(
+            client, table, pipeline, of_shard, self._rate, self._burst, self._note_bad_row
+        )
 
     def read(self) -> SourceMemory:
         try:
@@ -116,15 +142,24 @@ class DynamoDBLease:
             items = self._table.get_many([self._key])
         except (*AWS_ERRORS, StillUnprocessed) as error:
             raise _unavailable(error, self._table.name) from error
-        return memory_of(items.get(self._key, {}))
+        item = items.get(self._key, {})
+        if is_bad_lease(item):
+            self._note_bad_row(row_name(self._table.name, *self._key))
+        return memory_of(item)
 
     def acquire(self, owner: str, now: float, until: float) -> TokenBucket | None:
         try:
             answer = self._table.change(
                 self._key,
                 {"own": owner, "until": stored_number(until)},
-                condition="attribute_not_exists(#until) OR #until <= :now",
-                values={":now": stored_number(now)},
+                # What is no time, or later than any run may hold a lease, is no end.
+                condition="attribute_not_exists(#until) OR #until <= :now"
+                " OR #until > :latest OR NOT attribute_type(#until, :number)",
+                values={
+                    ":now": stored_number(now),
+                    ":latest": stored_number(now + LONGEST_LEASE),
+                    ":number": "N",
+                },
                 ReturnValues="ALL_OLD",
                 ReturnValuesOnConditionCheckFailure="ALL_OLD",
             )
@@ -170,8 +205,9 @@ class DynamoDBLease:
         self.record(SourceMemory(drain=drain))
 
     def _bucket(self, item: Mapping[str, Any], now: float) -> TokenBucket:
-        tokens = min(float(item.get("tokens", self._burst)), self._burst)
-        return TokenBucket(self._rate, self._burst, tokens, float(item.get("at", now)))
+        at, tokens = _number(item, "at"), _number(item, "tokens")
+        saved = self._burst if tokens is None else min(max(tokens, 0.0), self._burst)
+        return TokenBucket(self._rate, self._burst, saved, now if at is None else min(at, now))
 
 
 def _key(pipeline: str, home: str) -> Key:
@@ -195,8 +231,6 @@ def _stored(value: object) -> object:
 
 def memory_of(item: Mapping[str, Any]) -> SourceMemory:
     """The memory in a lease's item; a malformed field counts as never written."""
-    troubles: Any = item.get("troubles")
-    troubles = troubles if isinstance(troubles, dict) else {}
     return SourceMemory(
         emptied_at=_number(item, "emptied_at"),
         oldest=_number(item, "oldest"),
@@ -209,7 +243,8 @@ def memory_of(item: Mapping[str, Any]) -> SourceMemory:
         trouble=_text(item, "trouble"),
         fruitless=int(_number(item, "fruitless") or 0),
         fruitless_at=_number(item, "fruitless_at"),
-        troubles={name: time for name in troubles if (time := _number(troubles, name)) is not None},
+        troubles=_times(item.get("troubles")),
+        bad_rows=_times(item.get("bad_rows")),
         shares=_shares(item.get("shares")),
         auto_rate=_auto_rate(item.get("auto_rate")),
         drain=_drain(item.get("drain")),
@@ -271,9 +306,19 @@ def _letters(value: Any) -> Mapping[str, int]:
     return {name: int(n) for name in named if (n := _number(named, name)) is not None}
 
 
+def _times(value: object) -> Mapping[str, float]:
+    """Epoch seconds by name; a malformed one is left out."""
+    named = value if isinstance(value, dict) else {}
+    return {name: time for name in named if (time := _number(named, name)) is not None}
+
+
 def _number(item: Mapping[str, Any], name: str) -> float | None:
+    """A number of a lease's item; None for what no clock, rate or count can be."""
     value = item.get(name)
-    return float(value) if isinstance(value, Decimal) and value.is_finite() else None
+    if not isinstance(value, Decimal | int) or isinstance(value, bool):
+        return None
+    number = float(value)
+    return number if abs(number) < END_OF_TIME else None
 
 
 def _text(item: Mapping[str, Any], name: str) -> str:

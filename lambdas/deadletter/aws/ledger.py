@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, cancelled, refusal
+from deadletter.aws.bad_rows import NoteRow, row_name
+from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, cancelled, ignore, refusal
 from deadletter.aws.table import (
     SORT,
     DynamoDBTable,
@@ -58,16 +59,22 @@ class DynamoDBLedger:
         clock: Callable[[], float],
         keep_seconds: float,
         lives: int = LIVES,
+        note_bad_row: NoteRow = ignore,
     ) -> None:
         self._table = DynamoDBTable(client, table)
         self._pipeline = pipeline
         self._clock = clock
         self._keep_seconds = keep_seconds
         self._lives = lives
+        self._note_bad_row = note_bad_row
 
     def rows(self, origins: Sequence[str]) -> Mapping[str, LedgerRow]:
         keys = {self._key(origin): origin for origin in origins}
-        return {keys[key]: row_from_item(item) for key, item in self._get(list(keys)).items()}
+        rows = {key: row_from_item(item) for key, item in self._get(list(keys)).items()}
+        for key, row in rows.items():
+            if row.unreadable:
+                self._note_bad_row(row_name(self._table.name, *key))
+        return {keys[key]: row for key, row in rows.items()}
 
     def erase(self, ids: Sequence[str]) -> None:
         """Delete the rows of these ids, of first lives or of copies; a missing one is no error."""
@@ -77,8 +84,11 @@ class DynamoDBLedger:
             raise LedgerUnavailable(refusal(error, "dynamodb", self._table.name)) from error
 
     def matches(self, keys: Sequence[str]) -> Mapping[str, int]:
-        items = self._get([self._matches_key(key) for key in keys]).values()
-        return {item[SORT]: _count(item.get(_MATCHED, 0)) for item in items}
+        items = self._get([self._matches_key(key) for key in keys])
+        for key, item in items.items():
+            if not _is_count(item.get(_MATCHED, 0)):
+                self._note_bad_row(row_name(self._table.name, *key))
+        return {item[SORT]: _count(item.get(_MATCHED, 0)) for item in items.values()}
 
     def all_counts(self) -> Mapping[str, RuleCounts]:
         """What each version of a rule has matched so far, by `rule_counts_key`."""
@@ -149,7 +159,8 @@ class DynamoDBLedger:
             row = self._table.get_many([key], ConsistentRead=False).get(key, {})
         except _ERRORS:
             return False
-        is_same = _of_any_receive(row.get(name) or {}) == _of_any_receive(failure)
+        known = row.get(name)
+        is_same = isinstance(known, dict) and _of_any_receive(known) == _of_any_receive(failure)
         return (
             is_same
             and all(row.get(fact) == value for fact, value in facts.items())
@@ -287,7 +298,12 @@ def _moment(value: Any) -> float | None:
 
 def _count(value: Any) -> int:
     """The matches of a rule. A malformed count is larger than any limit, so the rule stops."""
-    return int(value) if isinstance(value, int | Decimal) else sys.maxsize
+    return int(value) if _is_count(value) else sys.maxsize
+
+
+def _is_count(value: Any) -> bool:
+    is_number = isinstance(value, int | Decimal) and not isinstance(value, bool)
+    return is_number and 0 <= value < sys.maxsize
 
 
 def _parking(at: float, reason: str) -> dict[str, Any]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, refusal
+from deadletter.aws.bad_rows import MALFORMED, NoteRow, row_name
+from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, ignore, refusal
 from deadletter.aws.table import PARTITION, SORT, DynamoDBTable, Key, stored_number
 from deadletter.contract import ROWS_KEPT, Partition
 from deadletter.redrive.observed import Observed, ObservedUnavailable, from_text, to_text
+from deadletter.redrive.waiting_room import END_OF_TIME
 from deadletter.routing.decision import Decision
 
 if TYPE_CHECKING:
@@ -24,17 +26,23 @@ class DynamoDBObserved:
     """
 
     def __init__(
-        self, client: DynamoDBClient, table: str, pipeline: str, clock: Callable[[], float]
+        self,
+        client: DynamoDBClient,
+        table: str,
+        pipeline: str,
+        clock: Callable[[], float],
+        note_bad_row: NoteRow = ignore,
     ) -> None:
         self._table = DynamoDBTable(client, table)
         self._pipeline = pipeline
         self._clock = clock
+        self._note_bad_row = note_bad_row
 
     def note(self, source: str, judged: Iterable[tuple[str, Decision]], now: float) -> None:
         key = self._key(source)
         try:
             # By BatchGetItem: the redriver's role may read single items in no other way.
-            before = _observed(self._table.get_many([key]).get(key, {}), now)
+            before = self._observed(self._table.get_many([key]).get(key), now)
             after = before.with_judged(judged, now)
             if after == before:
                 return
@@ -54,14 +62,23 @@ class DynamoDBObserved:
             )
         except _ERRORS as error:
             raise self._unavailable(error) from error
-        return {item[SORT]: _observed(item, self._clock()) for item in items}
+        return {item[SORT]: self._observed(item, self._clock()) for item in items}
+
+    def _observed(self, item: Mapping[str, Any] | None, now: float) -> Observed:
+        """What an item says; a malformed one says nothing, and is written anew."""
+        if item is None:
+            return from_text("", now)
+        try:
+            observed = from_text(str(item["letters"]), float(item["since"]))
+            if to_text(observed) == item["letters"] and 0 <= observed.since < END_OF_TIME:
+                return observed
+        except MALFORMED:
+            pass
+        self._note_bad_row(row_name(self._table.name, item[PARTITION], item[SORT]))
+        return from_text("", now)
 
     def _key(self, source: str) -> Key:
         return (Partition.OBSERVED.of(self._pipeline), source)
 
     def _unavailable(self, error: Exception) -> ObservedUnavailable:
         return ObservedUnavailable(refusal(error, "dynamodb", self._table.name))
-
-
-def _observed(item: Mapping[str, Any], now: float) -> Observed:
-    return from_text(str(item.get("letters", "")), float(item.get("since", now)))

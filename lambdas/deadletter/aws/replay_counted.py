@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from deadletter.aws.bad_rows import MALFORMED, row_name
 from deadletter.aws.errors import AWS_ERRORS, refusal
 from deadletter.aws.replay_starts import COUNTED, plan_partition
 from deadletter.aws.table import DynamoDBTable
 from deadletter.replay.counted import CountedOrigins
 from deadletter.replay.plan import ReplayPlan
-from deadletter.replay.run import RunsUnavailable
+from deadletter.replay.run import RunsUnavailable, bad_run_row
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -35,8 +36,9 @@ def read_counted(
         counted = CountedOrigins([bytes(row["keys"]) for row in rows])
     except AWS_ERRORS as error:
         raise RunsUnavailable(refusal(error, "dynamodb", table)) from error
-    except (KeyError, TypeError, ValueError) as error:
-        raise RunsUnavailable(f"the counted letters of run {plan.run_id} are malformed") from error
+    except MALFORMED as error:
+        partition = plan_partition(pipeline, plan.run_id, discards=plan.discards)
+        raise bad_run_row(row_name(table, partition, f"{COUNTED}*")) from error
     if len(counted) != plan.counted:
         raise RunsUnavailable(f"{len(counted)} of {plan.counted} counted letters are on record")
     return counted

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from deadletter.aws.bad_rows import MALFORMED, row_name
 from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, refusal
 from deadletter.aws.replay_starts import PLAN_ROW, approval_key, plan_partition
 from deadletter.aws.table import DynamoDBTable, Key, stored_number
@@ -13,7 +14,8 @@ from deadletter.contract import ROWS_KEPT
 from deadletter.replay.approval import ApprovalAnswer, RunApproval
 from deadletter.replay.machine import ReplayPlans
 from deadletter.replay.plan import ReplayPlan, plan_from_text
-from deadletter.replay.run import RunsUnavailable
+from deadletter.replay.run import RunsUnavailable, bad_run_row
+from deadletter.settings.json_fields import BadSettings
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -38,10 +40,18 @@ class DynamoDBReplayPlans(ReplayPlans):
         }
         rows = self._rows(*keys.values())
         for discards, key in keys.items():
-            text = str(rows.get(key, {}).get("plan", ""))
-            if text and (plan := plan_from_text(text)).is_for_discarders is discards:
+            if key not in rows:
+                continue
+            plan = self._plan(key, rows[key])
+            if plan.is_for_discarders is discards:
                 return plan
         return None
+
+    def _plan(self, key: Key, row: Mapping[str, Any]) -> ReplayPlan:
+        try:
+            return plan_from_text(row["plan"])
+        except (BadSettings, *MALFORMED) as error:
+            raise bad_run_row(row_name(self._table.name, *key)) from error
 
     def approval(self, run: str) -> RunApproval:
         key = approval_key(self._pipeline, run)

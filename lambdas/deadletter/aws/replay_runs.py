@@ -7,7 +7,8 @@ from dataclasses import fields
 from decimal import ROUND_CEILING, Decimal
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, refusal
+from deadletter.aws.bad_rows import MALFORMED, NoteRow, row_name
+from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, ignore, refusal
 from deadletter.aws.table import PARTITION, SORT, DynamoDBTable, Key, conflicting_item, plain
 from deadletter.contract import ROWS_KEPT, Partition
 from deadletter.replay.limiter import Bid, BidAnswer, granted
@@ -20,6 +21,9 @@ _ERRORS = (*AWS_ERRORS, StillUnprocessed)
 
 LARGEST_ITEM = 1_000
 """Bytes of a run's item at most: each grant writes it, and is billed by the KB."""
+
+_LARGEST = 2.0**53
+"""More than any time, count or pace of a run."""
 
 _MOST_BECAUSE = 160  # bytes
 _MOST_BY = 80  # bytes
@@ -49,11 +53,17 @@ class DynamoDBReplayRuns:
     """The replay runs of one pipeline. `clock` gives epoch seconds."""
 
     def __init__(
-        self, client: DynamoDBClient, table: str, pipeline: str, clock: Callable[[], float]
+        self,
+        client: DynamoDBClient,
+        table: str,
+        pipeline: str,
+        clock: Callable[[], float],
+        note_bad_row: NoteRow = ignore,
     ) -> None:
         self._table = DynamoDBTable(client, table)
         self._pipeline = pipeline
         self._clock = clock
+        self._note_bad_row = note_bad_row
 
     def read(self, run: str) -> ReplayRun | None:
         try:
@@ -72,7 +82,15 @@ class DynamoDBReplayRuns:
             )
         except _ERRORS as error:
             raise self._unavailable(error) from error
-        return tuple(self._run(item) for item in items)
+        return tuple(run for item in items if (run := self._readable(item)) is not None)
+
+    def _readable(self, item: Mapping[str, Any]) -> ReplayRun | None:
+        """The run in an item; None, and noted, if it can't be read: it stands in no other's way."""
+        try:
+            return self._run(item)
+        except RunsUnavailable:
+            self._note_bad_row(row_name(self._table.name, item[PARTITION], item[SORT]))
+            return None
 
     def create(self, run: ReplayRun) -> ReplayRun:
         """Store a new run, unless there is one with its id. Returns the one that is stored."""
@@ -173,6 +191,8 @@ def run_from_item(item: Mapping[str, Any], pipeline: str) -> ReplayRun:
             **{name: int(item[name]) for name in _WHOLE},
             **{name: str(item[name]) for name in _TEXTS},
         }
+        if not all(0 <= plain_fields[name] < _LARGEST for name in _TIMES | _WHOLE):
+            raise ValueError("a time or a count that no run has")
         return ReplayRun(
             id=str(item[SORT]),
             pipeline=pipeline,
@@ -188,7 +208,7 @@ def run_from_item(item: Mapping[str, Any], pipeline: str) -> ReplayRun:
             approved_by=str(item.get("approved_by", "")),
             **plain_fields,
         )
-    except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
+    except MALFORMED as error:
         raise RunsUnavailable(f"the item of run {item.get(SORT)} is malformed") from error
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from deadletter.aws.bad_rows import MALFORMED, row_name
 from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, condition_failed, refusal
 from deadletter.aws.table import PARTITION, SORT, DynamoDBTable, Key
 from deadletter.contract import ROWS_KEPT, Partition
 from deadletter.replay.progress import PartStatus, StatusUnavailable, merged
+from deadletter.replay.run import bad_run_row
+from deadletter.replay.ticket import ReplayOutcome
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -20,6 +23,8 @@ _TEXTS = ("outcomes", "returns", "late")
 """The attributes of a row with a character for each letter."""
 
 _ERRORS = (*AWS_ERRORS, StillUnprocessed)
+
+_OUTCOMES = frozenset(ReplayOutcome)
 
 
 class DynamoDBStatuses:
@@ -45,16 +50,22 @@ class DynamoDBStatuses:
                 {":p": self._partition, ":shard": f"{shard}#"},
                 ConsistentRead=True,
             )
-            return {
-                int(item[SORT].rpartition("#")[2]): PartStatus(
-                    str(item["outcomes"]), str(item["returns"]), str(item.get("late", ""))
-                )
-                for item in items
-            }
-        except (KeyError, ValueError) as error:
-            raise StatusUnavailable("a status row of the run is malformed") from error
         except _ERRORS as error:
             raise self._unavailable(error) from error
+        return dict(map(self._part, items))
+
+    def _part(self, item: Mapping[str, Any]) -> tuple[int, PartStatus]:
+        """The number of a row's part, and its status. Raises BadRunRow."""
+        try:
+            outcomes, returns = item["outcomes"], item["returns"]
+            status = PartStatus(outcomes, returns, item.get("late", ""))
+            digits = f"{returns}{status.late}0"
+            if not _OUTCOMES.issuperset(outcomes) or not digits.isdecimal() or int(item["v"]) < 1:
+                raise ValueError("no outcomes of letters")
+            return int(item[SORT].rpartition("#")[2]), status
+        except MALFORMED as error:
+            name = row_name(self._table.name, self._partition, item[SORT])
+            raise bad_run_row(name) from error
 
     def write(self, shard: int, parts: Mapping[int, PartStatus]) -> None:
         for part, status in parts.items():
@@ -68,7 +79,7 @@ class DynamoDBStatuses:
         #           └─ b has read 4 too: its write is refused, it reads 5 and merges again
         for _ in range(_MOST_CONFLICTS):
             row = self._table.get_many([key]).get(key, {})
-            stored = PartStatus(*(str(row.get(name, "")) for name in _TEXTS))
+            stored = self._part(row)[1] if row else PartStatus()
             version, after = int(row.get("v", 0)), merged(stored, status)
             if row and after == stored:
                 return

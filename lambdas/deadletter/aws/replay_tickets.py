@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from deadletter.aws.bad_rows import MALFORMED
 from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, refusal
 from deadletter.aws.table import (
     PARTITION,
@@ -21,6 +23,7 @@ from deadletter.contract import ROWS_KEPT, Partition
 from deadletter.redrive.in_parallel import InParallel
 from deadletter.replay.ticket import (
     TICKET_PARTITIONS,
+    BadTicket,
     ReplayOutcome,
     Ticket,
     TicketsUnavailable,
@@ -144,10 +147,12 @@ class DynamoDBTickets:
 
 
 def ticket_from_item(item: Mapping[str, Any], run: str) -> Ticket:
-    """The ticket in an item given as plain data. Raises TicketsUnavailable if it is malformed."""
+    """The ticket in an item given as plain data. Raises BadTicket if it is malformed."""
     try:
         origin, _, copy = str(item[SORT]).rpartition("#")
         returned, place = item.get("returned"), item.get("returned_place")
+        if returned is not None and not all(isinstance(part, str) for part in _place(place)):
+            raise ValueError("a copy in the waiting room has a place")
         return Ticket(
             run=run,
             origin=origin,
@@ -161,8 +166,15 @@ def ticket_from_item(item: Mapping[str, Any], run: str) -> Ticket:
             returned=None if returned is None else str(returned),
             returned_place=None if place is None else str(place),
         )
-    except (KeyError, TypeError, ValueError, ArithmeticError) as error:
-        raise TicketsUnavailable(f"a ticket of run {run} is malformed") from error
+    except MALFORMED as error:
+        key = " ".join(str(item.get(name)) for name in (PARTITION, SORT))
+        raise BadTicket(f"a row cannot be read: {key}") from error
+
+
+def _place(text: Any) -> tuple[Any, Any]:
+    """The key of the waiting letter that a ticket names."""
+    partition, sort = json.loads(text)
+    return partition, sort
 
 
 def facts_of(ticket: Ticket) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 from deadletter.aws.replay_tickets import ticket_key
 from deadletter.aws.table import DynamoDBTable, Key
 from deadletter.redrive.order import Order
+from deadletter.redrive.waiting_room import SHARDS
 from deadletter.replay.ticket import ReplayOutcome
 
 Change = tuple[Key, Mapping[str, Any], str, Mapping[str, Any]]
@@ -36,7 +37,8 @@ class ReturningLetters:
     def is_awaited(self, order: Order) -> bool:
         """Whether the run waits for the outcome of the life that has ended."""
         ticket = self._ticket(order)
-        return ticket.get("fate") == ReplayOutcome.SENT and "returned" not in ticket
+        is_sent = ticket.get("fate") == ReplayOutcome.SENT and "returned" not in ticket
+        return is_sent and ticket.get("shard") in range(SHARDS)
 
     def in_its_shard(self, order: Order) -> Order:
         """The order, into the shard of the manifest that the letter came from."""

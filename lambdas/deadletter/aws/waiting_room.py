@@ -12,6 +12,7 @@ from functools import partial
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any
 
+from deadletter.aws.bad_rows import MALFORMED, NoteRow, row_name
 from deadletter.aws.errors import (
     AWS_ERRORS,
     StillUnprocessed,
@@ -30,6 +31,8 @@ from deadletter.aws.own_rows import (
 )
 from deadletter.aws.table import PARTITION, SORT, DynamoDBTable, Key, parts, plain, stored
 from deadletter.contract import (
+    DUE_LANE,
+    HOUR,
     LANES,
     PARKED_LANE,
     WAITING_FIGURES,
@@ -46,6 +49,8 @@ from deadletter.message.stamp import Stamp
 from deadletter.redrive.in_parallel import InParallel
 from deadletter.redrive.order import Order
 from deadletter.redrive.waiting_room import (
+    END_OF_TIME,
+    FOREVER,
     NOT_REVIEWED,
     SHARDS,
     Allowance,
@@ -56,6 +61,7 @@ from deadletter.redrive.waiting_room import (
     Wait,
     WaitingRoomEntry,
     is_of_run,
+    is_shut,
     never,
     shard_of,
 )
@@ -84,6 +90,7 @@ MOST_BODIES_REFUSED = 2
 _PLACE = "waiting room"
 """The place that the room's confirmations name."""
 
+_SHARD_NAMES = frozenset(map(str, range(SHARDS)))
 _EXISTS = f"attribute_exists({PARTITION})"
 _CLOSED = "a letter came back to a replay run that does not wait for it any more"
 
@@ -131,10 +138,12 @@ class DynamoDBLanes:
         dynamodb: DynamoDBClient,
         table: str,
         pipeline: str,
+        note_bad_row: NoteRow = ignore,
         note_foreign: Callable[[Key], None] = lambda key: None,
     ) -> None:
         self._table = DynamoDBTable(dynamodb, table)
         self._pipeline = pipeline
+        self._note_bad_row = note_bad_row
         self.foreign = ForeignRows(note_foreign)
 
     def lanes(self) -> Sequence[Lane]:
@@ -142,6 +151,8 @@ class DynamoDBLanes:
             items = self._table.query("pk = :p", {":p": Partition.LANES.of(self._pipeline)})
         except _ERRORS as error:
             raise self._unavailable(error) from error
+        for item in filter(_is_bad_lane, items):
+            self._note_bad(item)
         return [Lane(item[SORT], _touched(item), _review_of(item)) for item in items]
 
     def count(self, lane: str) -> int:
@@ -200,6 +211,9 @@ class DynamoDBLanes:
             condition, {**values, **self._own_keys}, FilterExpression=_WAITING, **asked
         )
         return [*islice(filter(self._is_own, map(plain, behind)), most)]
+
+    def _note_bad(self, item: Mapping[str, Any]) -> None:
+        self._note_bad_row(row_name(self._table.name, item[PARTITION], item[SORT]))
 
     def _refusal(self, error: Exception) -> str:
         return refusal(error, "dynamodb", self._table.name)
@@ -285,9 +299,10 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         fifo: bool,
         clock: Callable[[], float],
         note_refusal: Callable[[str], None] = ignore,
+        note_bad_row: NoteRow = ignore,
         note_foreign: Callable[[Key], None] = lambda key: None,
     ) -> None:
-        super().__init__(dynamodb, table, pipeline, note_foreign)
+        super().__init__(dynamodb, table, pipeline, note_bad_row, note_foreign)
         self._s3 = s3
         self._bucket = bucket
         self._fifo = fifo
@@ -296,6 +311,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         self._registered: set[str] = set()
         self._bodies_refused = 0
         self._with_body: set[str] = set()
+        self._bad_allowances: dict[str, Any] = {}
 
     def content(self, waiting: WaitingLetter) -> Letter | None:
         """A letter that waits, as a person has edited it, from S3 if it is there.
@@ -307,7 +323,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         try:
             item = self._table.get_many([waiting.key]).get(waiting.key)
             return None if item is None else self._read_letter(item, self._bodies([item]))
-        except (KeyError, TypeError, ValueError, NotALetter):
+        except (*MALFORMED, NotALetter):
             return None
         except _ERRORS as error:
             raise self._unavailable(error) from error
@@ -340,19 +356,26 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
     def allowance(self, lane: str) -> Allowance | None:
         try:
             key = (Partition.LANES.of(self._pipeline), lane)
-            item = self._table.get_many([key], ConsistentRead=True).get(key)
+            item = self._table.get_many([key], ConsistentRead=True).get(key, {})
         except _ERRORS as error:
             raise self._unavailable(error) from error
-        return _allowance_of(item or {})
+        allowance = _allowance_of(item)
+        if "allowance" in item and allowance is None:
+            # The next note replaces it.
+            self._bad_allowances[lane] = item["allowance"]
+        return allowance
 
     def note_allowance(self, lane: str, before: Allowance | None, after: Allowance) -> bool:
-        known = "attribute_not_exists(allowance)" if before is None else "allowance = :known"
+        known = None if before is None else _allowance_text(before)
+        if before is None:
+            known = self._bad_allowances.pop(lane, None)
+        is_known = "allowance = :known" if known is not None else "attribute_not_exists(allowance)"
         try:
             self._table.change(
                 (Partition.LANES.of(self._pipeline), lane),
                 {"allowance": _allowance_text(after)},
-                condition=f"{_EXISTS} AND {known}",
-                values={} if before is None else {":known": _allowance_text(before)},
+                condition=f"{_EXISTS} AND {is_known}",
+                values={} if known is None else {":known": known},
             )
         except AWS_ERRORS as error:
             if not condition_failed(error):
@@ -515,7 +538,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         return True
 
     def _is_parked(self, item: Mapping[str, Any]) -> bool:
-        return self._lane_name(item["lane"]) == PARKED_LANE
+        return self._lane_name(item.get("lane", "")) == PARKED_LANE
 
     def _shard(self, order: Order) -> int:
         shard = order.hold.shard
@@ -551,7 +574,11 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         most: int,
         after: WaitingRoomEntry | None = None,
     ) -> Sequence[WaitingRoomEntry]:
+        # A time that no letter of ours is due at hides none from those who want all of a lane.
+        is_any = until >= (FOREVER if is_shut(lane) else END_OF_TIME)
         behind: dict[str, Any] = {}
+        if after is not None and after.due >= FOREVER:
+            return []
         if after is not None:
             partition, sort = _read_place(after.place)[0]
             last = {
@@ -566,8 +593,8 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
                 lane,
                 shard,
                 most,
-                "lane = :lane AND due <= :until",
-                {":until": int(until)},
+                "lane = :lane" if is_any else "lane = :lane AND due <= :until",
+                {} if is_any else {":until": int(until)},
                 **behind,
             )
         except _ERRORS as error:
@@ -578,7 +605,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
                 place=_place((item[PARTITION], item[SORT])),
                 lane=lane,
                 shard=shard,
-                due=float(item["due"]),
+                due=min(max(0.0, float(item["due"])), FOREVER),
                 group=item[PARTITION] if self._fifo else None,
             )
             for item in items
@@ -622,6 +649,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
                 continue
             received = self._received_letter(item, locked_until, bodies)
             if received is None:
+                self._note_bad(item)
                 broken.add(partition)
             else:
                 letters.append(received)
@@ -638,9 +666,9 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         except _ERRORS as error:
             raise self._unavailable(error) from error
         return {
-            key: int(item["lane"].rpartition("|")[2])
+            key: int(shard)
             for key, item in items.items()
-            if str(item.get("lane", "")).startswith(prefix)
+            if (shard := str(item.get("lane", "")).removeprefix(prefix)) in _SHARD_NAMES
         }
 
     def postpone(self, order: Order) -> None:
@@ -677,10 +705,17 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
             for group in groups:
                 item = self._last_waiting(self._group_partition(group, home))
                 if item is not None:
-                    waiting[group] = Wait(self._lane_name(item["lane"]), float(item["due"]))
+                    waiting[group] = self._shared_wait(item)
         except _ERRORS as error:
             raise self._unavailable(error) from error
         return waiting
+
+    def _shared_wait(self, item: Mapping[str, Any]) -> Wait:
+        """The wait of a letter, which its group shares; if it can't be read, it is asked again."""
+        if "lane" not in item or "due" not in item:
+            self._note_bad(item)
+            return Wait(DUE_LANE, self._clock() + HOUR)
+        return Wait(self._lane_name(item["lane"]), float(item["due"]))
 
     def _last_waiting(self, partition: str) -> Mapping[str, Any] | None:
         """The last letter of a group; its group does not wait for a parked one."""
@@ -790,7 +825,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         """The letter of an item. None if it is incomplete: we never write such an item."""
         try:
             letter = self._read_letter(item, bodies)
-        except (KeyError, TypeError, ValueError, NotALetter):
+        except (*MALFORMED, NotALetter):
             return None
         key = (item[PARTITION], item[SORT])
         objects = [str(item[name]) for name in ("object", "edit_object") if name in item]
@@ -809,11 +844,15 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         """The letter of an item, as a person has edited it.
 
         An edit that cannot be read is an error: the letter as it was must not be sent in its
-        place.
+        place. Neither must one of which only a part is known: it may have been sent before.
         """
         if not is_own_letter(self._pipeline, item):
             self.foreign.add(key_of_row(item))
             raise NotALetter("the item names another letter")
+        if not isinstance(item["home"], str):
+            raise ValueError("a row without a home")
+        if _stamp_of(item) is None:
+            raise ValueError("a row without a stamp")
         name = _body_in_s3(item)
         if name is not None:
             data = bodies[name]
@@ -834,7 +873,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         items = []
         for entry in entries:
             item = stored.get(_read_place(entry.place)[0])
-            if item is not None and item["lane"] == self._lane(entry.lane, entry.shard):
+            if item is not None and item.get("lane") == self._lane(entry.lane, entry.shard):
                 items.append(item)
         return items
 
@@ -869,7 +908,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
             "pk = :g", {":g": partition}, ConsistentRead=True, Limit=max(len(wanted), _FRONT)
         )
         for item in filter(self._is_own, map(plain, stored_items)):
-            if item["copy"] in wanted and item["lane"] in lanes:
+            if _copy_of(item) in wanted and item.get("lane") in lanes:
                 items.append(item)
                 if len(items) == len(wanted):
                     break
@@ -1004,23 +1043,18 @@ def _review_text(review: LaneReview) -> str:
     )
 
 
-# Letters: fewer than any rate saves up before a person looks.
-_NONE_LEFT = -1e15
-
-
 def _allowance_text(allowance: Allowance) -> str:
     return json.dumps([*map(float, (allowance.saved, allowance.quick, allowance.at))])
 
 
 def _allowance_of(item: Mapping[str, Any]) -> Allowance | None:
-    """The allowance in a lane's row; a malformed one lets no letter go."""
-    if "allowance" not in item:
-        return None
+    """The allowance in a lane's row; a malformed one counts as never written."""
     try:
         saved, quick, at = map(float, json.loads(str(item["allowance"])))
-    except (TypeError, ValueError):
-        return Allowance(_NONE_LEFT, _NONE_LEFT, 0.0)
-    return Allowance(saved, quick, at)
+    except MALFORMED:
+        return None
+    is_plausible = all(abs(number) < END_OF_TIME for number in (saved, quick, at))
+    return Allowance(saved, quick, at) if is_plausible else None
 
 
 def _review_of(item: Mapping[str, Any]) -> LaneReview:
@@ -1041,8 +1075,17 @@ def _review_of(item: Mapping[str, Any]) -> LaneReview:
             is_done=data["is_done"] is True,
             at=float(data["at"]),
         )
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except MALFORMED:
         return NOT_REVIEWED
+
+
+def _is_bad_lane(item: Mapping[str, Any]) -> bool:
+    """Whether a lane's row has an attribute that is not as runs write it."""
+    return (
+        ("review" in item and _review_of(item) == NOT_REVIEWED)
+        or ("allowance" in item and _allowance_of(item) is None)
+        or not 0 <= _touched(item) < END_OF_TIME
+    )
 
 
 def _stamp_of(item: Mapping[str, Any]) -> Stamp | None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.errors import AWS_ERRORS, refusal
-from deadletter.aws.lease import memories_by_source
+from deadletter.aws.bad_rows import NoteRow, row_name
+from deadletter.aws.errors import AWS_ERRORS, ignore, refusal
+from deadletter.aws.lease import is_bad_lease, memories_by_source
 from deadletter.aws.table import PARTITION, SORT, DynamoDBTable, stored_number
 from deadletter.contract import WATCH_ROW, Partition
 from deadletter.redrive.lease import LeaseUnavailable
@@ -23,9 +24,16 @@ class DynamoDBWatchStore:
     for people and their tools.
     """
 
-    def __init__(self, client: DynamoDBClient, table: str, pipeline: str) -> None:
+    def __init__(
+        self,
+        client: DynamoDBClient,
+        table: str,
+        pipeline: str,
+        note_bad_row: NoteRow = ignore,
+    ) -> None:
         self._table = DynamoDBTable(client, table)
         self._partition = Partition.LEASE.of(pipeline)
+        self._note_bad_row = note_bad_row
 
     def read(self) -> tuple[WatchRow | None, Mapping[str, SourceMemory]]:
         try:
@@ -35,8 +43,14 @@ class DynamoDBWatchStore:
         except AWS_ERRORS as error:
             raise self._unavailable(error) from error
         by_source = {item[SORT]: item for item in items}
-        state = by_source.pop(WATCH_ROW, {}).get("state")
+        bad = {source for source, item in by_source.items() if is_bad_lease(item)}
+        watch = by_source.pop(WATCH_ROW, None)
+        state = None if watch is None else watch.get("state")
         row = row_from_json(state) if isinstance(state, str) else None
+        if watch is not None and row is None:
+            bad.add(WATCH_ROW)
+        for source in sorted(bad):
+            self._note_bad_row(row_name(self._table.name, self._partition, source))
         return row, memories_by_source(by_source.values())
 
     def write(self, row: WatchRow) -> None:

@@ -51,13 +51,16 @@ class KnownCollisions:
     """What is known of a pipeline's collisions; times are epoch seconds.
 
     `since` is its first batch. Nothing is parked for a collision until `stopped_until`. `paths`
-    are those in which messages differed most often.
+    are those in which messages differed most often. `bad_claim` names the last claim that a
+    consumer could not read, and `bad_claim_at` is when it met it.
     """
 
     since: float
     counts: Counts = field(default_factory=dict)
     stopped_until: float = 0.0
     paths: tuple[str, ...] = ()
+    bad_claim: str = ""
+    bad_claim_at: float = 0.0
 
     def in_window(self, now: float) -> tuple[int, int]:
         """The messages of the window that ends now, and those that collided."""

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from deadletter.contract import HOUR
 from deadletter.redrive.token_bucket import TokenBucket
+
+LONGEST_DRAIN = 1.0 * HOUR
+"""Seconds from now after which no drain ends: it lasts no longer than its owner's function."""
 
 OWNER = 1
 """The number of the shard that is the owner's own run."""
@@ -26,7 +30,7 @@ class Drain:
 
     def is_on(self, now: float) -> bool:
         """Whether other shards than the owner's may still be sending at `now`."""
-        return self.of > OWNER and now < self.until
+        return self.of > OWNER and now < self.until <= now + LONGEST_DRAIN
 
     def bucket(self, now: float) -> TokenBucket:
         """What a shard may send that begins at `now`: the owner has what had been saved."""

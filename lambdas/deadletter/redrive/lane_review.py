@@ -201,6 +201,7 @@ def _review(
         # The time in a lane of delays counts as a part of the delay that is judged now.
         questions = [question_about(received, served=served, now=now) for received in part]
         answer = setup.router.decide(questions)
+        setup.tally.note_bad_rows(answer.bad_rows)
         verdicts = usable_verdicts(answer, [received.letter.message_id for received in part])
         for received in part:
             copy = received.letter.message_id

@@ -71,6 +71,7 @@ def open_shards(
     lanes = [lane for lane in all_lanes if _belongs_to(lane.name, setup.home)]
     kept = [lane.name for lane in lanes if lane.name.startswith((*JUDGED_LANES, *REVIEWED_LANES))]
     answer = setup.router.open_lanes(kept) if kept else LaneAnswer(())
+    setup.tally.note_bad_rows(answer.bad_rows)
     review_lanes(setup, lanes, answer, deadline)
     releasable = set(answer.open)
     now = setup.clock()

@@ -302,6 +302,7 @@ class Redriver:
             pass_began=self._pass_began,
             emptied=self._emptied,
             troubles=report.troubles,
+            bad_rows=report.bad_rows,
             shares=self._shares,
             auto_rate=None if self._rate_keeper is None else self._rate_keeper.rate,
             first_step=None if self._step is None else after_step(self._step, self._moved),

@@ -12,7 +12,7 @@ from typing import Any
 from deadletter.contract import Metric, with_aliases
 from deadletter.failure.failure import FailureKind
 from deadletter.redrive.order import MAIN, Order
-from deadletter.redrive.source_memory import REMEMBERED_TROUBLES
+from deadletter.redrive.source_memory import MOST_BAD_ROWS, REMEMBERED_TROUBLES
 from deadletter.routing.decision import Decision, Park, encode
 
 WAYS = (Metric.REDRIVEN, Metric.MOVED_TO_PARKING, Metric.HELD, Metric.DIVERTED)
@@ -56,6 +56,7 @@ class Tally:
         self._oldest: float | None = None
         self._letters: list[Mapping[str, Any]] = []
         self._ages: list[int] = []
+        self._bad_rows: set[str] = set()
 
     def count(self, metric: str, number: int = 1) -> None:
         """Add to a metric; one whose sum is 0 is left out of the report."""
@@ -94,6 +95,16 @@ class Tally:
         """Keep what AWS refused or did not answer, for the report; the first one is kept."""
         with self._lock:
             self._trouble = self._trouble or trouble
+
+    def note_bad_row(self, row: str) -> None:
+        """Count a row that cannot be read, once however often it is read, and keep its name."""
+        self.note_bad_rows([row])
+
+    def note_bad_rows(self, rows: Iterable[str]) -> None:
+        """The same of several rows."""
+        with self._lock:
+            self._bad_rows.update(rows)
+            self._counts[Metric.BAD_ROW] = len(self._bad_rows)
 
     def fail(self, trouble: str) -> None:
         """The run cannot do its work, for this reason."""
@@ -225,6 +236,7 @@ class Tally:
                 ages=tuple(self._ages),
                 costly_rules=dict(self._costly_rules),
                 after_kill=self._after_kill,
+                bad_rows=tuple(sorted(self._bad_rows)[:MOST_BAD_ROWS]),
             )
 
     def _why_not_well(self) -> str:
@@ -268,6 +280,7 @@ class Report:
     decisions of a dry run that a person asked for, `ages` the ages in seconds of the letters that
     it received. `shard` says which part of a drain it was, as `2 of 4`; empty for a run alone.
     `after_kill` are the possible duplicates whose run was killed; the others had no answer.
+    `bad_rows` names rows that it could not read.
     """
 
     pipeline: str
@@ -287,6 +300,7 @@ class Report:
     costly_rules: Mapping[str, int] = field(default_factory=dict)
     shard: str = ""
     after_kill: int = 0
+    bad_rows: Sequence[str] = ()
 
     @property
     def unpublished(self) -> dict[str, int]:
@@ -332,6 +346,7 @@ class Report:
             "refused_rules": dict(self.refused_rules),
             "limited_rules": list(self.limited_rules),
             **({"costly_rules": dict(self.costly_rules)} if self.costly_rules else {}),
+            **({"bad_rows": list(self.bad_rows)} if self.bad_rows else {}),
             **({"letters": list(self.letters)} if self.letters else {}),
             **({} if self.dominant is None else {"dominant_failure": asdict(self.dominant)}),
         }

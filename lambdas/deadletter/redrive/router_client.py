@@ -84,6 +84,7 @@ class RouterClient:
             unnamed_refused=answer.unnamed_refused,
             unnamed_limited=answer.unnamed_limited,
         )
+        self._tally.note_bad_rows(answer.bad_rows)
         self._tally.count_failures(answer.failures, of=asked)
         self._tally.count_decisions(verdict.decision for verdict in verdicts)
 

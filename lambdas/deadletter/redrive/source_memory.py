@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from deadletter.contract import MINUTE, Metric
+from deadletter.contract import DAY, MINUTE, Metric
 from deadletter.redrive.auto_rate import AutoRate
 from deadletter.redrive.drain import NO_DRAIN, Drain
 from deadletter.redrive.fair_shares import NO_SHARES, Shares
@@ -15,12 +15,19 @@ LETTER_TROUBLES = (
     Metric.REDRIVE_UNRECORDED,
     Metric.UNSENDABLE,
     Metric.UNDECIDED,
-    Metric.BROKEN_IN_ROOM,
+    Metric.BAD_ROW,
 )
 """The metrics of single letters that a person has to look at."""
 
 REMEMBERED_TROUBLES = (*LETTER_TROUBLES, Metric.DOMINANT_FAILURE)
 """The metrics whose time is remembered when a run counts them: each of them is a page."""
+
+
+MOST_BAD_ROWS = 10
+"""Rows that cannot be read, whose names are remembered: a lease's item is read in each minute."""
+
+BAD_ROW_KEPT = 1.0 * DAY
+"""Seconds for which they are: a row that a rare run reads is named until the next one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +46,7 @@ class SourceMemory:
     fruitless      runs in a row that received letters and moved none of them
     fruitless_at   when the last of them ended
     troubles       when a run last counted a metric that needs a person, by its name
+    bad_rows       when a run last met a row that cannot be read, by the row's name
     shares         where the turns of the queue and the lanes go on
     auto_rate      the rate that the last run kept, if it chose its own
     drain          the last drain in shards
@@ -58,6 +66,7 @@ class SourceMemory:
     fruitless: int = 0
     fruitless_at: float | None = None
     troubles: Mapping[str, float] = field(default_factory=dict)
+    bad_rows: Mapping[str, float] = field(default_factory=dict)
     shares: Shares = NO_SHARES
     auto_rate: AutoRate | None = None
     drain: Drain = NO_DRAIN
@@ -104,7 +113,8 @@ def seconds_until_next_try(memory: SourceMemory, now: float) -> float:
     if not memory.fruitless or memory.fruitless_at is None:
         return 0.0
     pause = min(LONGEST_PAUSE, MINUTE * 2.0 ** min(memory.fruitless, 4))
-    return max(0.0, memory.fruitless_at + pause - now)
+    # A time that is yet to come is none that a run has left.
+    return max(0.0, min(memory.fruitless_at, now) + pause - now)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +131,7 @@ class RunEnd:
     pass_began  when the pass began in which it received every visible letter, if it made one
     emptied     whether that pass left the queue without a letter of ours
     troubles    the metrics that need a person and that it counted
+    bad_rows    the names of the rows that it could not read
     shares      where the turns of the next run go on; None if it gave none
     auto_rate   the rate that it kept; None if the rate is fixed, or nothing was sent
     first_step  the first step of the next run; None if it was not known what lies in the queue
@@ -136,6 +147,7 @@ class RunEnd:
     pass_began: float | None = None
     emptied: bool = False
     troubles: Collection[str] = ()
+    bad_rows: Collection[str] = ()
     shares: Shares | None = None
     auto_rate: AutoRate | None = None
     first_step: int | None = None
@@ -167,6 +179,7 @@ def after_run(memory: SourceMemory, end: RunEnd) -> SourceMemory:
         fruitless=_fruitless(memory.fruitless, end.fruitless),
         fruitless_at=end.ended if end.fruitless else memory.fruitless_at,
         troubles={**memory.troubles, **dict.fromkeys(end.troubles, end.ended)},
+        bad_rows=_bad_rows(memory, end),
         shares=memory.shares if end.shares is None else end.shares,
         auto_rate=memory.auto_rate if end.auto_rate is None else end.auto_rate,
         first_step=memory.first_step if end.first_step is None else end.first_step,
@@ -191,7 +204,16 @@ def after_rescue(memory: SourceMemory, end: RunEnd) -> SourceMemory:
     return replace(
         after_look(memory, end),
         troubles={**memory.troubles, **dict.fromkeys(end.troubles, end.ended)},
+        bad_rows=_bad_rows(memory, end),
     )
+
+
+def _bad_rows(memory: SourceMemory, end: RunEnd) -> Mapping[str, float]:
+    """The rows that runs could not read of late, the newest MOST_BAD_ROWS of them."""
+    recent = {row: at for row, at in memory.bad_rows.items() if end.ended - at < BAD_ROW_KEPT}
+    rows = {**recent, **dict.fromkeys(end.bad_rows, end.ended)}
+    newest = sorted(rows, key=lambda row: rows[row], reverse=True)[:MOST_BAD_ROWS]
+    return {row: rows[row] for row in newest}
 
 
 def _fruitless(so_far: int, fruitless: bool | None) -> int:

@@ -179,7 +179,6 @@ class WaitingRoomWorker:
             for contents in self._room.read_in_parts(
                 free, self._run.locked_until, self._in_parallel
             ):
-                self._tally.count(Metric.BROKEN_IN_ROOM, contents.broken)
                 self._move(contents.letters, outward, slot, stopped)
         except (RunStopped, RouterUnavailable):
             self._close(slot)

@@ -98,13 +98,24 @@ class RunsKeeper:
         )
         try:
             missing = sorted(held - {run.id for run in runs})
-            unknown = [self._runs.create(self._ended(run)) for run in missing]
+            unknown, unread = self._ended_runs(missing)
+            care = replace(care, failed=unread)
             unfinished = [run for run in (*runs, *unknown) if needs_execution(run, held)]
             if not unfinished:
                 return care
             return self._restart_lost(care, unfinished, self._executions.running())
         except (RunsUnavailable, ReplayUnavailable) as error:
-            return replace(care, failed=(_why(error),))
+            return replace(care, failed=(*care.failed, _why(error)))
+
+    def _ended_runs(self, missing: Iterable[str]) -> tuple[list[ReplayRun], tuple[str, ...]]:
+        """Runs whose items are lost, stored as ended, and why others are not: theirs are bad."""
+        ended, unread = [], []
+        for run in missing:
+            try:
+                ended.append(self._runs.create(self._ended(run)))
+            except RunsUnavailable as error:
+                unread.append(_why(error))
+        return ended, tuple(unread)
 
     def _announce(self, runs: Iterable[ReplayRun]) -> None:
         if self._announcer is None:
@@ -142,7 +153,7 @@ class RunsKeeper:
                 continue
             except (RunsUnavailable, ReplayUnavailable) as error:
                 failed.append(_why(error))
-        return replace(care, restarted=tuple(lost), failed=tuple(failed))
+        return replace(care, restarted=tuple(lost), failed=(*care.failed, *failed))
 
 
 def needs_execution(run: ReplayRun, waiting: Container[str]) -> bool:

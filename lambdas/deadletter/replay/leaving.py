@@ -245,7 +245,6 @@ class RunLeaving:
             self._is_complete = False
         slot.keep([each.copy for each in free if reading.queue.may_be_in_room(each.copy)])
         contents = setup.room.read(free, expires)
-        setup.tally.count(Metric.BROKEN_IN_ROOM, contents.broken)
         letters = {received.letter.message_id: received for received in contents.letters}
         tickets = self._tickets_of(letters)
         sent = self._sent(letters, tickets, outward)

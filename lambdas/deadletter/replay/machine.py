@@ -8,6 +8,7 @@ run is one conditional write; a change that another process has overtaken is jud
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -16,11 +17,13 @@ from deadletter.replay.approval import ApprovalAnswer, RunApproval
 from deadletter.replay.judge import BY, PENDING_WAIT, ReplayNext, RunEvidence, judged
 from deadletter.replay.plan import ReplayPlan
 from deadletter.replay.run import (
+    BadRunRow,
     ReplayRun,
     ReplayRuns,
     RunRefused,
     RunState,
     aborted,
+    held,
     moved_to,
 )
 from deadletter.replay.ticket import ReplayOutcome
@@ -42,6 +45,9 @@ failures ends its step early. A step's beginning and end cost some seconds of it
 
 UNACCOUNTED = "UNACCOUNTED"
 """Beside the outcomes in the counts of a run: letters of the snapshot without an outcome."""
+
+BAD_ROW_WAIT = 300
+"""Seconds until a run is looked at again that a row of its own keeps from going on."""
 
 SNAPSHOT_WAIT = 15
 """Seconds until a source that another function moves letters from is tried again."""
@@ -239,6 +245,28 @@ class ReplaySteps:
 
     def take(self, event: ReplayEvent, deadline: float) -> Mapping[str, Any]:
         """Take one step, until `deadline` at the latest. Returns the execution's next step."""
+        try:
+            return self._take(event, deadline)
+        except BadRunRow as error:
+            if not self._is_held(event.run, str(error)):
+                raise
+            if event.step == "work":
+                return {"stopped": str(error)}
+            run = self._setup.runs.read(event.run)
+            step = self._step(event, ReplayNext.WAIT, run, wait_seconds=BAD_ROW_WAIT)
+            return step.to_json()
+
+    def _is_held(self, run_id: str, because: str) -> bool:
+        """Hold a run because of a bad row of its own; False if it is live no more."""
+        run = self._setup.runs.read(run_id)
+        if run is None or not run.is_live:
+            return False
+        if run.state is not RunState.HELD:
+            with suppress(RunRefused):
+                self._change(run, held(run, at=self._setup.clock(), by=BY, because=because))
+        return True
+
+    def _take(self, event: ReplayEvent, deadline: float) -> Mapping[str, Any]:
         if event.step != "work" and event.step not in self._steps:
             raise BadStep(f"step {event.step!r} is unknown; allowed are work, {self._known()}")
         run = self._setup.runs.read(event.run)

@@ -42,6 +42,15 @@ LIVE = frozenset(
 """The states in which a letter of the run that dies again comes back to it."""
 
 
+class BadRunRow(Exception):
+    """A row of a run cannot be read; the text names it. Its run is held for a person."""
+
+
+def bad_run_row(row: str) -> BadRunRow:
+    """The error about a row, by its name."""
+    return BadRunRow(f"a row cannot be read: {row}")
+
+
 class RunRefused(Exception):
     """The run does not go through this change now; the message says why, and what is possible."""
 

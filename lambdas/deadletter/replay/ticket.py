@@ -9,6 +9,7 @@ from hashlib import blake2b
 from typing import Protocol
 
 from deadletter.message.confirmation import Confirmation
+from deadletter.replay.run import BadRunRow
 
 TICKET_PARTITIONS = 16
 """Partitions of a run's tickets: one DynamoDB partition takes about 1,000 writes a second."""
@@ -65,6 +66,10 @@ Their tickets are put before they are moved: an item that is still there has yet
 
 class TicketsUnavailable(Exception):
     """The tickets could not be read or written."""
+
+
+class BadTicket(TicketsUnavailable, BadRunRow):
+    """A ticket cannot be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from deadletter.replay.objects import ObjectsUnavailable
 from deadletter.replay.outcomes import room_place
 from deadletter.replay.plan import DELIVER, DISCARD, MAIN_QUEUE
 from deadletter.replay.progress import ShardProgress, StatusUnavailable, save
-from deadletter.replay.run import RunState, RunsUnavailable
+from deadletter.replay.run import BadRunRow, RunState, RunsUnavailable
 from deadletter.replay.run_room import RunRoom
 from deadletter.replay.shard_claim import CLAIM_SECONDS, ShardClaim
 from deadletter.replay.shard_work import ShardWork
@@ -89,6 +89,9 @@ class ReplayWorker:
             stopped = self._work(deadline)
         except SendingEnded as ended:
             stopped = str(ended)
+        except BadRunRow:
+            # No next step could read it either: the run is held.
+            raise
         except _STORES as error:
             stopped, well = self._stop_reason(error), False
         finally:

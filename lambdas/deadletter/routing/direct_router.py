@@ -27,7 +27,13 @@ from deadletter.failure.causes import (
     cause_of,
 )
 from deadletter.failure.failure import Failure, FailureKind
-from deadletter.failure.ledger import NO_ROW, Ledger, LedgerRow, LedgerUnavailable
+from deadletter.failure.ledger import (
+    NO_ROW,
+    UNREADABLE,
+    Ledger,
+    LedgerRow,
+    LedgerUnavailable,
+)
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Letter
 from deadletter.message.stamp import Stamp, StampReading
@@ -103,7 +109,8 @@ class DirectRouter:
     `clock` gives epoch seconds. Compiled rules are kept as long as the stored ones
     stay the same. Without `causes` none suddenly dominates; without `live_runs` every replay
     run has ended. A replay run takes no letter whose body does not conform to `schema`.
-    `documents` are the letters as rules see them, if not by their own content.
+    `documents` are the letters as rules see them, if not by their own content. `bad_rows` returns
+    the names of rows that could not be read since it was last called.
     """
 
     def __init__(
@@ -120,6 +127,7 @@ class DirectRouter:
         live_runs: LiveRuns | None = None,
         schema: JsonSchema | None = None,
         documents: Documents | None = None,
+        bad_rows: Callable[[], tuple[str, ...]] = tuple,
     ) -> None:
         self._pipeline = pipeline
         self._rules = rules
@@ -131,6 +139,7 @@ class DirectRouter:
         self._causes = causes
         self._live_runs = live_runs
         self._schema = schema
+        self._bad_rows = bad_rows
         self._documents = documents or DocumentBuilder(pipeline)
         self._book: tuple[Sequence[Mapping[str, Any]], RuleBook] | None = None
         self._picker: tuple[Selection, Picker] | None = None
@@ -173,6 +182,7 @@ class DirectRouter:
             dict(costly),
             len(batch.book.refused) - len(refused),
             len(limited) - len(named),
+            self._bad_rows(),
         )
 
     def explain(self, question: Question) -> tuple[Verdict, Sequence[Trial]]:
@@ -249,7 +259,7 @@ class DirectRouter:
             _with_run(_with_ledger(question.letter, reading, rows), question)
             for question, reading in zip(questions, readings, strict=True)
         ]
-        readings, awaited = self._of_runs(questions, readings, may_return=may_return)
+        readings, awaited, unreadable = self._of_runs(questions, readings, may_return=may_return)
         if self._pipeline.consumer_library:
             # A stamp kept in the ledger may name an origin that was not looked up yet.
             missing = {reading.stamp.origin for reading in readings} - looked_up
@@ -257,7 +267,14 @@ class DirectRouter:
         matches = Counter(self._matches(book))
         now = self._clock()
         histories = [
-            self._history(question, reading.stamp, rows.get(reading.stamp.origin, NO_ROW), now)
+            self._history(
+                question,
+                reading.stamp,
+                UNREADABLE
+                if question.letter.message_id in unreadable
+                else rows.get(reading.stamp.origin, NO_ROW),
+                now,
+            )
             for question, reading in zip(questions, readings, strict=True)
         ]
         keys = {key for history in histories for key in history.circuit_keys}
@@ -294,8 +311,9 @@ class DirectRouter:
         readings: Sequence[StampReading],
         *,
         may_return: bool,
-    ) -> tuple[list[StampReading], frozenset[str]]:
-        """The readings, and the letters that live replay runs wait for.
+    ) -> tuple[list[StampReading], frozenset[str], frozenset[str]]:
+        """The readings, the letters that live replay runs wait for, and those whose rows of runs
+        cannot be read.
 
         A letter that its run has let go is a letter of no run. Most letters never were of one,
         and for them nothing is read.
@@ -306,14 +324,18 @@ class DirectRouter:
             if reading.stamp.run is not None and not question.replay
         }
         if self._live_runs is None or not of_runs or not may_return:
-            return list(readings), frozenset()
-        awaited = self._live_runs.returnable(of_runs)
-        rest = {copy: stamp for copy, stamp in of_runs.items() if copy not in awaited}
-        let_go = self._live_runs.let_go(rest) if rest else frozenset()
-        return [
-            _of_no_run(reading) if question.letter.message_id in let_go else reading
+            return list(readings), frozenset(), frozenset()
+        returnable = self._live_runs.returnable(of_runs)
+        known = returnable.copies | returnable.unreadable
+        rest = {copy: stamp for copy, stamp in of_runs.items() if copy not in known}
+        if not rest:
+            return list(readings), returnable.copies, returnable.unreadable
+        let_go = self._live_runs.let_go(rest)
+        of_no_run = [
+            _of_no_run(reading) if question.letter.message_id in let_go.copies else reading
             for question, reading in zip(questions, readings, strict=True)
-        ], awaited
+        ]
+        return of_no_run, returnable.copies, returnable.unreadable | let_go.unreadable
 
     def _run_shard(self, letter: Letter, history: _History) -> int:
         # Few letters come back to a run: a cold start of the schedule does without.
@@ -379,6 +401,7 @@ class DirectRouter:
                 for rule_id, rate in book.rates(now, matches).items()
                 if rule_lane(rule_id) in lanes
             },
+            self._bad_rows(),
         )
 
     def _read_causes(self) -> Causes:

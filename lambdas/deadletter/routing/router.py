@@ -108,7 +108,8 @@ class RouterAnswer:
     their matches, `limited_everywhere` those of them that are rules of all pipelines;
     `failures` are the commonest last failures of these letters, not all, and without a
     cause that suddenly dominates. Of refused and limited rules at most MOST_NAMED are named;
-    `unnamed_refused` and `unnamed_limited` are how many more there are.
+    `unnamed_refused` and `unnamed_limited` are how many more there are. `bad_rows` are the names of
+    rows that the router could not read.
     """
 
     verdicts: tuple[Verdict, ...]
@@ -120,6 +121,7 @@ class RouterAnswer:
     costly_rules: Mapping[str, int] = field(default_factory=dict)
     unnamed_refused: int = 0
     unnamed_limited: int = 0
+    bad_rows: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +134,14 @@ class LaneAnswer:
     edition  names the rules that are in force: with another edition they may decide otherwise about
              the letters that wait. Empty: not known
     rates    letters per second that may leave the lane of a rule in force, for rules with a rate
+    bad_rows  the names of rows that the router could not read
     """
 
     open: Sequence[str]
     invalid: Sequence[str] = ()
     edition: str = ""
     rates: Mapping[str, float] = field(default_factory=dict)
+    bad_rows: tuple[str, ...] = ()
 
 
 class Router(Protocol):

@@ -80,10 +80,21 @@ class Pick:
     applied: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class CopiesOfRuns:
+    """The copies that a question about runs is true of, and those whose rows cannot be read.
+
+    Of the latter nothing is known: they stay where they are.
+    """
+
+    copies: frozenset[str] = frozenset()
+    unreadable: frozenset[str] = frozenset()
+
+
 class LiveRuns(Protocol):
     """The replay runs, as the router asks about them; raises RouterUnavailable."""
 
-    def returnable(self, stamps: Mapping[str, Stamp]) -> frozenset[str]:
+    def returnable(self, stamps: Mapping[str, Stamp]) -> CopiesOfRuns:
         """The copies whose run is live and waits for the outcome of the life that has ended.
 
         `stamps` are by the id of the copy that has come back; each names a run. A run waits if
@@ -91,7 +102,7 @@ class LiveRuns(Protocol):
         back to it; or if the ticket is not written yet.
         """
 
-    def let_go(self, stamps: Mapping[str, Stamp]) -> frozenset[str]:
+    def let_go(self, stamps: Mapping[str, Stamp]) -> CopiesOfRuns:
         """The copies that their run has let go: to a lane, or to the schedule.
 
         The run wrote a ticket of this copy, STOPPED or LEFT, before it moved the letter.

@@ -194,6 +194,7 @@ def answer_to_json(answer: RouterAnswer) -> dict[str, Any]:
         "limited_rules": list(answer.limited_rules),
         "limited_everywhere": list(answer.limited_everywhere),
         "unnamed": {"refused": answer.unnamed_refused, "limited": answer.unnamed_limited},
+        **({"bad_rows": list(answer.bad_rows)} if answer.bad_rows else {}),
         "failures": [
             {
                 "fingerprint": kind.fingerprint,
@@ -238,6 +239,7 @@ def answer_from_json(data: object) -> RouterAnswer:
         _counts(data, "costly_rules"),
         unnamed.get("refused", 0),
         unnamed.get("limited", 0),
+        tuple(map(str, _list(data, "bad_rows"))),
     )
 
 

@@ -197,6 +197,10 @@ def read_rule(item: Mapping[str, Any], pipeline: Pipeline) -> Rule:
             typed = _cut(repr(key), _MAX_QUOTE)
             choices = f"allowed are {', '.join(allowed)}"
             raise RuleRefused(f"unknown field {typed}; {choices}", f"unknown field; {choices}")
+    for key in sorted(COLUMNS & item.keys()):
+        if item[key] is None:
+            # It would mean the default, which may be a rule that does far more.
+            raise RuleRefused(f"{key} is null: it needs a value, or no such field")
     for key in sorted(_NOTES & item.keys()):
         if isinstance(item[key], str) and len(item[key]) > _MAX_TEXT:
             raise RuleRefused(f"{key} is longer than {_MAX_TEXT} characters")

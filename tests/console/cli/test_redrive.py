@@ -124,7 +124,7 @@ def test_letters_that_could_not_be_moved_make_the_exit_status_1(
     assert dlq("redrive", "now", "--yes").exit_code == Exit.ATTENTION
 
 
-@pytest.mark.parametrize("metric", ["Undecided", "Unsendable", "BrokenInWaitingRoom"])
+@pytest.mark.parametrize("metric", ["Undecided", "Unsendable", "BadRow"])
 def test_letters_that_could_not_be_judged_make_the_exit_status_1(
     cloud: Any, dlq: Any, functions: Any, metric: str
 ) -> None:

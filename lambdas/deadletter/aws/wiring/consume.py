@@ -18,7 +18,7 @@ from deadletter.aws.consumer_clients import (
 )
 from deadletter.aws.lazily import lazily
 from deadletter.aws.wiring.world import World
-from deadletter.contract import NOTHING
+from deadletter.contract import NOTHING, Metric
 from deadletter.processing.batch import Consumer, Handle, unhandled
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
@@ -61,7 +61,12 @@ def consumer_for(
         handle=handle,
         log=lazily(rarely.ledger),
         claims=DynamoDBClaims(
-            clients.dynamodb, resources.letters_table, name, world.clock, pipeline.idempotency_keep
+            clients.dynamodb,
+            resources.letters_table,
+            name,
+            world.clock,
+            pipeline.idempotency_keep,
+            partial(rarely.bad_claim, count_metric),
         ),
         circuits=DynamoDBCircuits(clients.dynamodb, resources.circuits_table, name),
         admission=lazily(rarely.admission),
@@ -89,6 +94,15 @@ class _Rarely:
         self._resources = resources
         self._clients = clients
         self._world = world
+
+    def bad_claim(self, count_metric: Callable[[str, int], None], name: str) -> None:
+        """A claim could not be read: count it, and leave its name where `dlq status` looks."""
+        from deadletter.aws.collisions import DynamoDBCollisions
+
+        count_metric(Metric.BAD_ROW, 1)
+        table = self._resources.circuits_table
+        store = DynamoDBCollisions(self._clients.dynamodb, table, self._pipeline.name)
+        store.note_bad_claim(name, self._world.clock())
 
     def ledger(self) -> DynamoDBLedger:
         from deadletter.aws.wiring.parts.ledger import ledger_for

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from deadletter.aws.bad_rows import BadRows, NoteRow
 from deadletter.aws.causes import DynamoDBCauses
 from deadletter.aws.circuits import DynamoDBCircuits
 from deadletter.aws.clients import Clients, RouterClients
@@ -28,21 +29,25 @@ def router_for(
     pipeline: Pipeline, resources: Resources, clients: Clients | RouterClients, world: World
 ) -> DirectRouter:
     """The router of a pipeline, on the tables of `resources`."""
+    bad_rows = BadRows()
     return DirectRouter(
         pipeline=pipeline,
         rules=DynamoDBRules(
             clients.dynamodb, resources.rules_table, resources.letters_table, world.clock
         ),
-        ledger=ledger_for(pipeline, resources, clients, world),
-        circuits=DynamoDBCircuits(clients.dynamodb, resources.circuits_table, pipeline.name),
+        ledger=ledger_for(pipeline, resources, clients, world, bad_rows.note),
+        circuits=DynamoDBCircuits(
+            clients.dynamodb, resources.circuits_table, pipeline.name, bad_rows.note
+        ),
         trusted_senders=frozenset(resources.trusted_senders),
         clock=world.clock,
         random=world.random,
         causes=DynamoDBCauses(
             clients.dynamodb, resources.circuits_table, pipeline.name, world.new_id
         ),
-        live_runs=lazily(partial(_live_runs, pipeline, resources, clients)),
+        live_runs=lazily(partial(_live_runs, pipeline, resources, clients, bad_rows.note)),
         schema=lazily(partial(_schema, resources)) if resources.replay_schema else None,
+        bad_rows=bad_rows.take,
     )
 
 
@@ -53,8 +58,11 @@ def _schema(resources: Resources) -> JsonSchema:
 
 
 def _live_runs(
-    pipeline: Pipeline, resources: Resources, clients: Clients | RouterClients
+    pipeline: Pipeline,
+    resources: Resources,
+    clients: Clients | RouterClients,
+    note_bad_row: NoteRow,
 ) -> DynamoDBLiveRuns:
     from deadletter.aws.live_runs import DynamoDBLiveRuns
 
-    return DynamoDBLiveRuns(clients.dynamodb, resources.letters_table, pipeline.name)
+    return DynamoDBLiveRuns(clients.dynamodb, resources.letters_table, pipeline.name, note_bad_row)

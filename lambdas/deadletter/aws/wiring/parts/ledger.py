@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from deadletter.aws.bad_rows import NoteRow
 from deadletter.aws.clients import Clients, ConsumerClients, RouterClients
+from deadletter.aws.errors import ignore
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.wiring.world import World
 from deadletter.contract import ROWS_KEPT
@@ -16,6 +18,7 @@ def ledger_for(
     resources: Resources,
     clients: Clients | ConsumerClients | RouterClients,
     world: World,
+    note_bad_row: NoteRow = ignore,
 ) -> DynamoDBLedger:
     """The ledger of a pipeline, which keeps at least as many lives as make a letter poison."""
     return DynamoDBLedger(
@@ -25,4 +28,5 @@ def ledger_for(
         world.clock,
         ROWS_KEPT,
         lives=max(LIVES, pipeline.poison_lives),
+        note_bad_row=note_bad_row,
     )

@@ -48,7 +48,9 @@ def redriver_setup_for(
     if home not in sources:
         known = ", ".join(sorted(sources))
         raise BadSettings(f"pipeline {pipeline.name} has no source {home!r}; it has {known}")
-    room = waiting_room_for(pipeline, resources, clients, world, tally.note_trouble, tally.count)
+    room = waiting_room_for(
+        pipeline, resources, clients, world, tally.note_trouble, tally.note_bad_row, tally.count
+    )
     letters = resources.letters_table
     dlq = SqsQueue(
         clients.sqs, sources[home], world.clock, home, tally.note_trouble, sending=clients.sending
@@ -61,11 +63,21 @@ def redriver_setup_for(
         main_arn=resources.main_arn,
         mover=mover_for(pipeline, resources, clients, world, in_parallel, tally, room),
         router=router or LambdaRouter(clients.functions, resources.router_function),
-        journal=DynamoDBJournal(clients.journal, letters, pipeline.name, ROWS_KEPT),
+        journal=DynamoDBJournal(
+            clients.journal, letters, pipeline.name, ROWS_KEPT, tally.note_bad_row
+        ),
         room=room,
-        circuits=DynamoDBCircuits(clients.dynamodb, resources.circuits_table, pipeline.name),
+        circuits=DynamoDBCircuits(
+            clients.dynamodb, resources.circuits_table, pipeline.name, tally.note_bad_row
+        ),
         lease=DynamoDBLease(
-            clients.dynamodb, letters, pipeline.name, home, pipeline.first_rate, pipeline.burst
+            clients.dynamodb,
+            letters,
+            pipeline.name,
+            home,
+            pipeline.first_rate,
+            pipeline.burst,
+            tally.note_bad_row,
         ),
         tally=tally,
         owner=world.new_id(),
@@ -73,18 +85,20 @@ def redriver_setup_for(
         wait=world.wait,
         in_parallel=in_parallel,
         trusted_senders=frozenset(resources.trusted_senders),
-        observed=_observed(pipeline, resources, clients, world),
+        observed=_observed(pipeline, resources, clients, world, tally),
     )
 
 
 def _observed(
-    pipeline: Pipeline, resources: Resources, clients: Clients, world: World
+    pipeline: Pipeline, resources: Resources, clients: Clients, world: World, tally: Tally
 ) -> DynamoDBObserved | None:
     if pipeline.mode is not Mode.OBSERVE:
         return None
     from deadletter.aws.observed import DynamoDBObserved
 
-    return DynamoDBObserved(clients.dynamodb, resources.letters_table, pipeline.name, world.clock)
+    return DynamoDBObserved(
+        clients.dynamodb, resources.letters_table, pipeline.name, world.clock, tally.note_bad_row
+    )
 
 
 def queue_for(url: str, clients: Clients, world: World, tally: Tally) -> SqsQueue:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from deadletter.aws.bad_rows import NoteRow
 from deadletter.aws.clients import Clients
 from deadletter.aws.errors import ignore
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
@@ -20,6 +21,7 @@ def waiting_room_for(
     clients: Clients,
     world: World,
     note_refusal: Callable[[str], None] = ignore,
+    note_bad_row: NoteRow = ignore,
     count_metric: Callable[[str, int], None] = nothing,
 ) -> DynamoDBWaitingRoom:
     """The waiting room of a pipeline, in the table and bucket of `resources`.
@@ -35,5 +37,6 @@ def waiting_room_for(
         fifo=pipeline.fifo,
         clock=world.clock,
         note_refusal=note_refusal,
+        note_bad_row=note_bad_row,
         note_foreign=lambda key: count_metric(Metric.FOREIGN_ROW, 1),
     )
