@@ -185,6 +185,11 @@ def wrongs(scene: Scene, damage: Damage) -> Iterator[str]:
         yield f"{damage}: nothing names {damage.example.name}"
 
 
+AS_GOOD = {("run ticket", "returned")}
+"""Attributes without which a row says something else, and can be read: a ticket whose letter has
+not come back."""
+
+
 def _stored(world: WholePipeline, damage: Damage) -> Mapping[str, Any] | None:
     """The row as it is now: it is what is left of its letter."""
     key = damage.example.key
@@ -211,7 +216,9 @@ def _is_told(world: WholePipeline, damage: Damage) -> bool:
 
     A rule that matches nothing is named by its id, and a run that is held says why.
     """
-    if damage.kind == "rules" and damage.value is None:
+    if damage.value is None and (damage.kind, damage.attribute) in AS_GOOD:
+        return True
+    if damage.value is None and damage.kind == "rules":
         # Without a column it is another rule, and as good.
         return True
     if damage.kind == "rules":

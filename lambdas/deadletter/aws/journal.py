@@ -222,7 +222,7 @@ def _new_ids(packed: bytes) -> dict[int, str]:
 
 
 def _intent(item: Mapping[str, Any]) -> Intent:
-    """The intent in a stored item; raises one of MALFORMED for what is none.
+    """The intent in a stored item; raises one of MALFORMED if there is no intent in it.
 
     The attributes are taken out by hand: a run may have to read thousands of items.
     """
@@ -241,7 +241,7 @@ def _intent(item: Mapping[str, Any]) -> Intent:
 
 
 def _readable_part(slot: str, item: Mapping[str, Any], keep_seconds: float) -> Intent:
-    """What can be read of a malformed intent, given as plain data.
+    """The part of a malformed intent that can be read, from plain data.
 
     Without its plans it says nothing of any letter. Without its marks its letters may have been
     sent, and are counted as such when they are sent again. Its two times say the same: if they do

@@ -200,10 +200,12 @@ def test_a_circuit_that_is_not_closed_needs_attention(
     until = datetime.now(UTC) + timedelta(minutes=minutes) if minutes is not None else None
     _circuit(cloud, "orders", state, until)
     status_answer = answer(dlq)
-    (item,) = status_answer["attention"]
-    assert item["kind"] == "CIRCUIT"
+    (item,) = (each for each in status_answer["attention"] if each["kind"] == "CIRCUIT")
     assert says in item["says"]
     assert item["says"].endswith("; see dlq circuit show --pipeline orders")
+    rows = [each["says"] for each in status_answer["attention"] if each["kind"] == "LETTERS"]
+    assert len(rows) == (state == "ajar")
+    assert all(row.endswith("type dlq circuit auto --pipeline orders") for row in rows)
     known = status_answer["pipelines"][0]["circuit"]["state"]
     assert known == (state if state != "ajar" else "UNREADABLE")
 

@@ -1,0 +1,46 @@
+"""A bad row is named with the command that repairs it, or that shows it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from console.operations.bad_rows import bad_row_says, bad_rows
+
+APP: Any = SimpleNamespace(circuits_table="shop-circuits", letters_table="shop-letters")
+NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("row", "command"),
+    [
+        ("shop-circuits orders orders", "dlq circuit auto --pipeline orders"),
+        ("shop-circuits orders acme/a b", "dlq circuit auto 'acme/a b' --pipeline orders"),
+        ("shop-letters orders#lease dlq", "dlq redrive now --pipeline orders"),
+        (
+            "shop-letters orders#letter#7 letter",
+            "aws dynamodb get-item --table-name shop-letters --key"
+            """ '{"pk": {"S": "orders#letter#7"}, "sk": {"S": "letter"}}'""",
+        ),
+        (
+            "shop-circuits orders #causes",
+            "aws dynamodb get-item --table-name shop-circuits --key"
+            """ '{"pipeline": {"S": "orders"}, "circuit_key": {"S": "#causes"}}'""",
+        ),
+    ],
+)
+def test_each_row_has_a_command(row: str, command: str) -> None:
+    [bad] = bad_rows(APP, "orders", {row: NOW.timestamp() - 7_200})
+    assert bad.repair == command
+    says = bad_row_says(bad, NOW)
+    assert row in says
+    assert "2 hours ago" in says or "2 h" in says
+
+
+def test_a_row_that_was_read_just_now_has_no_time() -> None:
+    [bad] = bad_rows(APP, "orders", {"shop-letters orders#lease dlq": 0.0})
+    assert bad.seen is None
+    assert "ago" not in bad_row_says(bad, NOW)
