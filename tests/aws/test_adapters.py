@@ -631,6 +631,20 @@ def test_a_malformed_memory_counts_as_never_written(letters: Aws) -> None:
     assert read_memories(letters.dynamodb, LETTERS, "orders") == {"dlq": UNKNOWN}
 
 
+@pytest.mark.parametrize("until", [{"NULL": True}, {"N": "1" + "0" * 120}, {"N": "3801"}])
+def test_a_lease_whose_end_cannot_be_read_has_ended(letters: Aws, until: Any) -> None:
+    """One that ends more than an hour from now was never taken so."""
+    bad_rows: list[str] = []
+    lease = DynamoDBLease(letters.dynamodb, LETTERS, "orders", "dlq", 10, 50, bad_rows.append)
+    key = {"pk": {"S": Partition.LEASE.of("orders")}, "sk": {"S": "dlq"}}
+    row = {**key, "own": {"S": "?"}, "until": until, "tokens": {"S": "many"}, "at": {"S": "now"}}
+    letters.dynamodb.put_item(TableName=LETTERS, Item=row)
+    lease.read()
+    assert bad_rows == [f"{LETTERS} orders#lease dlq"]
+    assert lease.acquire("one", 200, 300) == TokenBucket(10.0, 50.0, 50.0, 200)
+    assert lease.acquire("two", 250, 350) is None
+
+
 def test_a_lease_that_is_denied_names_the_action_and_the_table(letters: Aws) -> None:
     lease = DynamoDBLease(letters.dynamodb, "elsewhere", "orders", "dlq", 10.0, 50.0)
     with pytest.raises(LeaseUnavailable, match=r"for dynamodb:BatchGetItem on elsewhere$"):

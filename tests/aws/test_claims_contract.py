@@ -62,14 +62,24 @@ class Desk:
         create_letters_table(aws.dynamodb)
         self.aws = aws
         self.calls = Calls(aws.dynamodb)
+        self.bad_rows: list[str] = []
         self.port = self.with_keep(KEEP)
 
     def with_keep(self, seconds: float) -> DynamoDBClaims:
         client: Any = self.calls
-        return DynamoDBClaims(client, LETTERS, "orders", self.aws.clock, seconds)
+        return DynamoDBClaims(
+            client, LETTERS, "orders", self.aws.clock, seconds, self.bad_rows.append
+        )
 
     def claim(self, owner: str, key: BusinessKey = ORDER, lease: float = LEASE) -> Claim:
         return self.port.claim(key, owner, self.aws.clock() + lease)
+
+    def damage(self, attribute: str, value: Any) -> None:
+        """Put something else, or nothing for None, in the place of an attribute of the only row."""
+        [row] = self.rows()
+        row = {name: each for name, each in row.items() if name != attribute}
+        item = row if value is None else {**row, attribute: value}
+        self.aws.dynamodb.put_item(TableName=LETTERS, Item=item)
 
     def rows(self) -> list[dict[str, Any]]:
         return list(self.aws.dynamodb.scan(TableName=LETTERS)["Items"])
@@ -395,10 +405,35 @@ def test_ending_an_unknown_claim_changes_nothing(desk: Desk) -> None:
     assert desk.rows() == []
 
 
-def test_a_row_that_is_no_claim_is_not_guessed_at(desk: Desk) -> None:
+def test_a_row_that_is_no_claim_is_busy_for_an_hour_at_most(desk: Desk) -> None:
     desk.aws.dynamodb.put_item(
         TableName=LETTERS,
         Item={"pk": {"S": f"orders#done#{ORDER.digest}"}, "sk": {"S": "claim"}},
     )
-    with pytest.raises(ClaimsUnavailable, match="malformed"):
-        desk.claim("one")
+    assert desk.claim("one").standing is BUSY
+    assert desk.bad_rows == [f"{LETTERS} orders#done#{ORDER.digest} claim"]
+    desk.aws.clock.advance(3_599)
+    assert desk.claim("two").standing is BUSY
+    desk.aws.clock.advance(1)
+    assert desk.claim("three", lease=60).standing is MINE
+    assert len(desk.bad_rows) == 1
+
+
+@pytest.mark.parametrize("until", [None, {"NULL": True}, {"N": "-1"}, {"N": "1" + "0" * 120}])
+def test_a_claim_whose_end_cannot_be_read_ends_within_the_hour(desk: Desk, until: Any) -> None:
+    desk.claim("one", lease=60)
+    desk.damage("until", until)
+    desk.claim("two")
+    desk.aws.clock.advance(3_600)
+    assert desk.claim("three", lease=60).standing is MINE
+
+
+@pytest.mark.parametrize("attribute", ["until", "ttl", "own"])
+def test_a_message_that_is_done_stays_done_whatever_else_is_wrong(
+    desk: Desk, attribute: str
+) -> None:
+    desk.port.done(desk.claim("one"))
+    desk.damage(attribute, {"N": "-7.5"})
+    desk.aws.clock.advance(7_200)
+    assert desk.claim("two").standing is DUPLICATE
+    assert desk.claim("three", OTHER).standing is MINE
