@@ -91,19 +91,13 @@ def granted(people: OnCall, policies: Sequence[str]) -> set[str]:
     return actions
 
 
-def seen(
-    people: OnCall, planted: Planted, allowed: set[str], clients: Clients, *, keeps: bool = False
-) -> list[str]:
+def seen(planted: Planted, allowed: set[str], clients: Clients) -> list[str]:
     """The attempts in which this person sees a body."""
-    dynamodb, s3 = people.orders.aws("dynamodb"), people.orders.aws("s3")
-    found = []
-    for attempt in attempts(planted):
-        if attempt.actions & allowed:
-            if attempt.shows(clients):
-                found.append(attempt.says)
-            if not (keeps or attempt.reads):
-                planted.plant(dynamodb, s3)
-    return found
+    return [
+        attempt.says
+        for attempt in attempts(planted)
+        if attempt.actions & allowed and attempt.shows(clients)
+    ]
 
 
 @pytest.mark.parametrize("policy", OTHERS)
@@ -111,7 +105,7 @@ def test_no_policy_but_bodyreader_shows_a_byte_of_a_body(
     people: OnCall, planted: Planted, policy: str
 ) -> None:
     clients = signed_in(people, [policy], f"bodies-{policy}")
-    assert seen(people, planted, granted(people, [policy]), clients, keeps=True) == []
+    assert seen(planted, granted(people, [policy]), clients) == []
     assert_planted(people, planted)
 
 
@@ -119,7 +113,7 @@ def test_all_policies_but_bodyreader_together_show_no_byte_of_a_body(
     people: OnCall, planted: Planted
 ) -> None:
     clients = signed_in(people, OTHERS, "bodies-all")
-    assert seen(people, planted, granted(people, OTHERS), clients, keeps=True) == []
+    assert seen(planted, granted(people, OTHERS), clients) == []
     assert_planted(people, planted)
 
 
@@ -138,7 +132,7 @@ def test_bodyreader_sees_each_letter(people: OnCall, planted: Planted) -> None:
     """The attempts can succeed."""
     policies = ["BodyReader"]
     clients = signed_in(people, policies, "bodies-BodyReader")
-    found = " ".join(seen(people, planted, granted(people, policies), clients, keeps=True))
+    found = " ".join(seen(planted, granted(people, policies), clients))
     for call in ("BatchGetItem", "Query", "GetObject", "ReceiveMessage"):
         assert call in found
 
@@ -161,7 +155,8 @@ def test_a_write_that_names_harmless_attributes_would_show_the_letter(
     }
     document = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
     iam.put_role_policy(RoleName=who, PolicyName="recall", PolicyDocument=document)
-    found = " ".join(seen(people, planted, {"dynamodb:UpdateItem"}, clients))
+    # An attempt of an update sets an attribute to what it is.
+    found = " ".join(seen(planted, {"dynamodb:UpdateItem"}, clients))
     assert "ReturnValues=ALL_OLD" in found
     assert "ReturnValuesOnConditionCheckFailure=ALL_OLD" in found
 

@@ -448,7 +448,6 @@ REFUSED = [
     (("DlqReader", "CircuitOperator"), "dlq rules add"),
     # Who acts in an outage neither redirects a tenant's events nor signs in our name.
     (("DlqReader", "CircuitOperator"), "dlq endpoint add"),
-    (("DlqReader", "CircuitOperator"), "dlq endpoint check"),
     (("DlqReader", "EndpointEditor"), "dlq circuit open"),
     (("DlqReader", "RuleEditor"), "dlq redrive now"),
     (("DlqReader", "RuleEditor"), "dlq circuit open"),
