@@ -43,7 +43,7 @@ INTENT = Intent("slot", "run", 1, 100.0, ())
 LETTER = Letter("id", "{}")
 RECEIVED = ReceivedLetter(LETTER, "handle", 100.0)
 LEDGER_UPDATE = "dynamodb:UpdateItem on letters"
-ENTRY = WaitingRoomEntry("id", json.dumps(["pk", "sk", None]), "due", 0, 5.0)
+ENTRY = WaitingRoomEntry("id", json.dumps(["orders#letter#id", "letter", None]), "due", 0, 5.0)
 
 
 class Denied:

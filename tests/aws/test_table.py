@@ -116,8 +116,9 @@ def test_a_batch_that_stays_unprocessed_is_given_up() -> None:
 
 
 def test_every_page_of_a_query_is_read() -> None:
-    client: Any = Client({"Items": [KEY], "Count": 1, "LastEvaluatedKey": KEY}, {"Count": 2})
-    assert DynamoDBTable(client, "letters").count("pk = :p", {":p": "x"}) == 3
+    first = {"Items": [KEY], "Count": 1, "ScannedCount": 4, "LastEvaluatedKey": KEY}
+    client: Any = Client(first, {"Count": 2, "ScannedCount": 2})
+    assert DynamoDBTable(client, "letters").count("pk = :p", {":p": "x"}) == (3, 6)
     assert client.requests[1]["ExclusiveStartKey"] == KEY
 
 
