@@ -25,9 +25,12 @@ TABLE = "deadletter-letters"
 # What a row could say: that it waits and where, whose it is, who sent it; and that it fails.
 FACTS: dict[str, Any] = {
     "lane": "theirs|due|0", "due": 1, "copy": "a", "stamp": "{}", "letter": b"{}",
-    "object": "waiting/theirs/a", "plans": b"x", "until": 1, "causes": "theirs|0",
+    "object": "waiting/theirs/a", "plans": b"x", "own": "x", "causes": "theirs|0",
     "fingerprint": "enemy",
 }  # fmt: skip
+
+# DynamoDB refuses these without a placeholder.
+RESERVED = {"copy", "object"}
 
 CONSUMERS = ("theirs-consumer", "order-events-consumer", "orders consumer")
 
@@ -76,6 +79,8 @@ def in_role(sandbox: Sandbox, app: Synthesis, role: str) -> Any:
 def ways(item: dict[str, Any], name: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """The ways to write an attribute; the last one names it without a placeholder."""
     yield from attempts(item, [name])
+    if name in RESERVED:
+        return
     yield (
         "update_item",
         {
@@ -125,4 +130,4 @@ def test_a_hostile_row_is_refused_by_iam_as_by_the_judge_in_memory(
     if role in CONSUMERS:
         written = {name for (_, name, _), (taken, _) in verdicts.items() if taken}
         # Its own failures, and its own claims; nothing that a lane, a stamp or a body is made of.
-        assert written == {"causes", "fingerprint", "until"}
+        assert written == {"causes", "fingerprint", "own"}

@@ -12,7 +12,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, cast
-from unittest.mock import patch
 
 from botocore.exceptions import ClientError
 
@@ -20,7 +19,6 @@ from deadletter.aws.admission import DynamoDBAdmission
 from deadletter.aws.clients import Clients, ConsumerClients, WatchClients
 from deadletter.aws.collisions import DynamoDBCollisions
 from deadletter.aws.endpoints import DynamoDBEndpoints
-from deadletter.aws.replay_edits import DynamoDBReplayEdits, LetterEdit
 from deadletter.aws.replay_objects import S3RunObjects
 from deadletter.aws.replay_runs import DynamoDBReplayRuns
 from deadletter.aws.replay_starts import DynamoDBReplayStarts
@@ -33,13 +31,13 @@ from deadletter.aws.rule_edits import (
     edits,
 )
 from deadletter.aws.table import stored
-from deadletter.aws.wiring import watch as watch_wiring
 from deadletter.aws.wiring.consume import consumer_for
 from deadletter.aws.wiring.parts.breaker import breaker_for
 from deadletter.aws.wiring.parts.ledger import ledger_for
 from deadletter.aws.wiring.parts.waiting_room import waiting_room_for
 from deadletter.aws.wiring.redrive import redriver_for
 from deadletter.aws.wiring.replay import replay_steps_for
+from deadletter.aws.wiring.requests import answer_request
 from deadletter.aws.wiring.watch import watch_for
 from deadletter.aws.wiring.world import World
 from deadletter.circuit.state import CircuitPolicy, Override, Pollers, State
@@ -61,6 +59,7 @@ from deadletter.redrive.drain import Drain
 from deadletter.redrive.report import Report
 from deadletter.redrive.shards import DrainShard
 from deadletter.redrive.waiting_room import FOREVER, SHARDS
+from deadletter.replay.edit_request import EditRequest
 from deadletter.replay.machine import replay_event
 from deadletter.replay.plan import DISCARD, ReplayPlan
 from deadletter.replay.run import ReplayRun
@@ -69,6 +68,7 @@ from deadletter.routing.selection import Selection
 from deadletter.rules.checker import RuleChecker
 from deadletter.settings.backoff import Backoff
 from deadletter.settings.pipeline import Pipeline, RetryPolicy
+from tests.no_metrics import NoMetrics
 from tests.rows.recorded import AUDIT, ENDPOINTS
 from tests.simulation.stage import Stage, attribute, in_turn
 from tests.tables import BUCKET, CIRCUITS, LETTERS, RULES, create_keyed_table
@@ -104,13 +104,6 @@ class Rescues:
     def invoke(self, **request: Any) -> dict[str, Any]:
         self.sources.append(json.loads(request["Payload"])["source"])
         return {"StatusCode": 202}
-
-
-class NoFigures:
-    """CloudWatch, which has no figure of the main queue."""
-
-    def get_metric_data(self, **_: Any) -> dict[str, Any]:
-        return {"MetricDataResults": []}
 
 
 class Terms:
@@ -300,17 +293,18 @@ class WholePipeline:
         dynamodb: Any = stage.dynamodb
         functions: Any = Rescues()
         nothing_runs: Any = NoExecutions()
-        with patch.object(watch_wiring, "brief_cloudwatch", NoFigures):
-            minute = watch_for(
-                stage.pipeline,
-                stage.resources,
-                WatchClients(sqs=sqs, dynamodb=dynamodb, functions=functions),
-                self._world(),
-                router=self.router,
-                in_parallel=in_turn,
-                outages=nothing_runs,
-                executions=nothing_runs,
-            ).run()
+        cloudwatch: Any = NoMetrics
+        minute = watch_for(
+            stage.pipeline,
+            stage.resources,
+            WatchClients(sqs=sqs, dynamodb=dynamodb, functions=functions),
+            self._world(),
+            router=self.router,
+            in_parallel=in_turn,
+            outages=nothing_runs,
+            executions=nothing_runs,
+            cloudwatch=cloudwatch,
+        ).run()
         for source in functions.sources:
             self.rescue(source)
         return minute
@@ -571,30 +565,29 @@ def _edit(world: WholePipeline, run: str) -> None:
     stage = world.stage
     clients: Any = stage.clients
     objects = S3RunObjects(clients.s3, BUCKET, "orders", run)
-    editor = DynamoDBReplayEdits(
-        clients.dynamodb, LETTERS, objects, clients.s3,
-        bucket=BUCKET, pipeline="orders", clock=stage.clock,
-    )  # fmt: skip
     replay_run = DynamoDBReplayRuns(clients.dynamodb, LETTERS, "orders", stage.clock).read(run)
     assert replay_run is not None
     room = waiting_room_for(stage.pipeline, stage.resources, clients, world._world())
     entries = [
         entry for shard in range(SHARDS) for entry in room.due(run_lane(run), shard, FOREVER, 10)
     ]
+    records = []
     for entry, words in zip(entries, ("short", "long" * 2_000), strict=False):
         [received] = room.read([entry], 0.0).letters
         assert received.stamp is not None
         body = json.dumps({**json.loads(received.letter.body), "words": words})
         partition, sort = json.loads(received.handle)[:2]
-        editor.store(replay_run, LetterEdit(
-            place=(partition, sort),
-            shard=entry.shard,
-            before=received.letter,
-            after=replace(received.letter, body=body),
-            stamp=received.stamp,
-            by="ana",
-            because="its words were wrong",
-        ))  # fmt: skip
+        asked = EditRequest(
+            run=run, generation=replay_run.generation, place=(partition, sort), shard=entry.shard,
+            origin=received.stamp.origin, before=received.letter,
+            after=replace(received.letter, body=body), accept=False,
+            by="ana", because="its words were wrong", at=stage.clock(),
+        )  # fmt: skip
+        objects.put(asked.record, asked.to_bytes())
+        records.append(asked.record)
+    event = {"edit": {"run": run, "records": records}}
+    answer = answer_request(stage.pipeline, stage.resources, clients, world._world(), event)
+    assert answer == {"edited": records, "refused": {}}
 
 
 def _mend(world: WholePipeline) -> None:

@@ -15,7 +15,7 @@ from random import Random
 from typing import Any
 
 from deadletter.aws.replay_evidence import counted
-from deadletter.contract import Metric, Reason, run_lane
+from deadletter.contract import DISCARDED, Metric, Reason, run_lane
 from deadletter.failure.ledger import LedgerRow, Recovery
 from deadletter.message import stamp as stamps
 from deadletter.message.envelope import Envelope
@@ -29,7 +29,7 @@ from deadletter.redrive.report import Tally
 from deadletter.redrive.waiting_room import never
 from deadletter.replay.approval import RunApproval
 from deadletter.replay.delivering import Delivering, DirectAnswer, DirectFate
-from deadletter.replay.discarding import DISCARDED, Discarding
+from deadletter.replay.discarding import Discarding
 from deadletter.replay.judge import RunEvidence
 from deadletter.replay.leaving import LeavingSetup, RunLeaving
 from deadletter.replay.machine import (

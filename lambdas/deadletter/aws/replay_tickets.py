@@ -151,7 +151,8 @@ def ticket_from_item(item: Mapping[str, Any], run: str) -> Ticket:
     try:
         origin, _, copy = str(item[SORT]).rpartition("#")
         returned, place = item.get("returned"), item.get("returned_place")
-        if returned is not None and not all(isinstance(part, str) for part in _place(place)):
+        came_back = (returned, *_place(place)) if "returned" in item else ()
+        if not all(isinstance(part, str) for part in came_back):
             raise ValueError("a copy in the waiting room has a place")
         return Ticket(
             run=run,
