@@ -89,7 +89,7 @@ def test_a_run_waits_no_longer_for_a_letter_whose_outcome_is_settled(
 def test_a_ticket_takes_one_copy_back(scene: Scene) -> None:
     scene.begin()
     scene.tickets.put([SENT])
-    scene.table.change(KEY, {"returned": "c2", "returned_place": "p"})
+    scene.table.change(KEY, {"returned": "c2", "returned_place": '["pk", "sk"]'})
     assert scene.waits_for("c2")
     assert not scene.waits_for("c3")
 

@@ -174,7 +174,7 @@ def ticket_from_item(item: Mapping[str, Any], run: str) -> Ticket:
 
 def _place(text: Any) -> tuple[Any, Any]:
     """The key of the waiting letter that a ticket names."""
-    partition, sort = json.loads(text)
+    partition, sort = json.loads(text)[:2]
     return partition, sort
 
 
