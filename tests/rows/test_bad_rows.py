@@ -186,8 +186,7 @@ def wrongs(scene: Scene, damage: Damage) -> Iterator[str]:
 
 
 AS_GOOD = {("run ticket", "returned")}
-"""Attributes without which a row says something else, and can be read: a ticket whose letter has
-not come back."""
+"""Texts that may be any, or missing: of a ticket whose letter has not come back, or another has."""
 
 
 def _stored(world: WholePipeline, damage: Damage) -> Mapping[str, Any] | None:
@@ -216,7 +215,8 @@ def _is_told(world: WholePipeline, damage: Damage) -> bool:
 
     A rule that matches nothing is named by its id, and a run that is held says why.
     """
-    if damage.value is None and (damage.kind, damage.attribute) in AS_GOOD:
+    is_read = damage.value is None or "S" in damage.value
+    if is_read and (damage.kind, damage.attribute) in AS_GOOD:
         return True
     if damage.value is None and damage.kind == "rules":
         # Without a column it is another rule, and as good.

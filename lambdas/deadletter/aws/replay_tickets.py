@@ -121,7 +121,7 @@ class DynamoDBTickets:
     def _put(self, ticket: Ticket) -> None:
         # No put: the redriver may have set `returned` on the same ticket already. The first
         # writer's facts stay: a worker that was paused for long must not change them.
-        facts = facts_of(ticket)
+        facts = _facts(ticket)
         try:
             self._table.update(
                 self._key(ticket.origin, ticket.copy),
@@ -151,9 +151,9 @@ def ticket_from_item(item: Mapping[str, Any], run: str) -> Ticket:
     try:
         origin, _, copy = str(item[SORT]).rpartition("#")
         returned, place = item.get("returned"), item.get("returned_place")
-        came_back = (returned, *_place(place)) if "returned" in item else ()
-        if not all(isinstance(part, str) for part in came_back):
-            raise ValueError("a copy in the waiting room has a place")
+        known = (returned, *_place(place)) if "returned" in item else ()
+        if not all(isinstance(part, str) for part in known):
+            raise ValueError("a copy in the waiting room has an id and a place")
         return Ticket(
             run=run,
             origin=origin,
@@ -178,8 +178,7 @@ def _place(text: Any) -> tuple[Any, Any]:
     return partition, sort
 
 
-def facts_of(ticket: Ticket) -> dict[str, Any]:
-    """The attributes of a ticket's row, beside its key and its expiry."""
+def _facts(ticket: Ticket) -> dict[str, Any]:
     return {
         "shard": ticket.shard,
         "position": ticket.position,
