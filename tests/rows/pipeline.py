@@ -61,7 +61,7 @@ from deadletter.redrive.shards import DrainShard
 from deadletter.redrive.waiting_room import FOREVER, SHARDS
 from deadletter.replay.edit_request import EditRequest
 from deadletter.replay.machine import replay_event
-from deadletter.replay.plan import DISCARD, ReplayPlan
+from deadletter.replay.plan import DISCARD, DISCARDED_LETTERS, RESTORE, ReplayPlan
 from deadletter.replay.run import ReplayRun
 from deadletter.routing.router import Router
 from deadletter.routing.selection import Selection
@@ -530,8 +530,8 @@ def _produce(world: WholePipeline) -> None:
 
 
 def _replay(world: WholePipeline) -> None:
-    """One run that sends, one that waits for an approval with an edited letter, and one that
-    throws a letter away.
+    """One run that sends, one that waits for an approval with an edited letter, one that throws a
+    letter away, and one that brings it back.
     """
     sending = world.start_run("replay", origins=_origins(world, "replay"))
     world.take_steps(sending, "work")
@@ -550,9 +550,12 @@ def _replay(world: WholePipeline) -> None:
     world.fail()
     trash = world.start_run("trash", destination=DISCARD)
     world.take_steps(trash, "done", most=20)
+    source = f"{DISCARDED_LETTERS}:{trash}"
+    restored = world.start_run("trash", source=source, destination=RESTORE)
+    world.take_steps(restored, "done", most=20)
     world.pass_seconds(61)
     world.take_steps(sending, "work")
-    world.runs = {"replay": sending, "asked": asking, "trash": trash}
+    world.runs = {"replay": sending, "asked": asking, "trash": trash, "trash1": restored}
 
 
 def _origins(world: WholePipeline, tenant: str) -> list[str]:

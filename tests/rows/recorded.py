@@ -113,7 +113,7 @@ def _letters_kind(partition: str, sort: str) -> str:
 def _part_of_run(part: str, sort: str) -> str:
     if part.isdecimal():
         return "ticket"
-    if part not in ("plan", "discard", "approval", "status"):
+    if part not in ("plan", "discard", "approval", "status", "restored"):
         raise UnknownKind(f"run {part}")
     return f"{part} counted" if sort.startswith("counted#") else part
 

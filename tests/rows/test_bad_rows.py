@@ -284,7 +284,7 @@ def test_every_kind_of_row_that_the_contract_names_is_recorded() -> None:
     recorded = {
         kind.partition(" in ")[0] for fifo in (False, True) for kind in scene(fifo).recorded.kinds
     }
-    parts = ("plan", "plan counted", "discard", "approval", "status", "ticket")
+    parts = ("plan", "plan counted", "discard", "approval", "status", "restored", "ticket")
     named = {str(kind) for kind in Partition if kind is not Partition.RUN}
     named |= {f"run {part}" for part in parts}
     named |= {"lease shard", "watch", "circuit", "causes", "collisions"}
@@ -316,6 +316,8 @@ ELSEWHERE = frozenset(
         # They change the due time, the hold or the fate that others have written.
         *(("waiting_room", "_reschedule"), ("waiting_room", "postpone")),
         ("replay_tickets", "settle"),
+        # It writes a row of the audit table, as each command does.
+        ("endpoint_edits", "keep"),
         # Its counter is one of those that the breaker writes.
         ("admission", "_write"),
     )

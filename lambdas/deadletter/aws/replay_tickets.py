@@ -121,7 +121,7 @@ class DynamoDBTickets:
     def _put(self, ticket: Ticket) -> None:
         # No put: the redriver may have set `returned` on the same ticket already. The first
         # writer's facts stay: a worker that was paused for long must not change them.
-        facts = _facts(ticket)
+        facts = facts_of(ticket)
         try:
             self._table.update(
                 self._key(ticket.origin, ticket.copy),
@@ -178,7 +178,8 @@ def _place(text: Any) -> tuple[Any, Any]:
     return partition, sort
 
 
-def _facts(ticket: Ticket) -> dict[str, Any]:
+def facts_of(ticket: Ticket) -> dict[str, Any]:
+    """The attributes of a ticket's row, beside its key and its expiry."""
     return {
         "shard": ticket.shard,
         "position": ticket.position,
