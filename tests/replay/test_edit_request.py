@@ -46,7 +46,8 @@ def test_an_edit_of_the_body_is_accepted_with_the_stamp_of_the_item() -> None:
         (REQUEST, replace(RUN, generation=4), RECEIVED, "was changed meanwhile"),
         *(
             (REQUEST, replace(RUN, state=state), RECEIVED, f"is {state}: its letters")
-            for state in set(RunState) - {RunState.HELD, RunState.WAITING_APPROVAL}
+            for state in RunState
+            if state not in (RunState.HELD, RunState.WAITING_APPROVAL)
         ),
         (REQUEST, RUN, None, "has left the run"),
         (REQUEST, RUN, replace(RECEIVED, stamp=None), "has left the run"),
