@@ -269,8 +269,8 @@ class _PipelineReads:
     def __init__(
         self, start: Start, session: Session, app: App, pipeline: DeployedPipeline
     ) -> None:
-        from deadletter.aws.bad_rows import BadRows
         from deadletter.aws.cause_entries import DynamoDBCauseEntries
+        from deadletter.aws.errors import BadRows
         from deadletter.aws.waiting_room import DynamoDBLanes
 
         self._app, self._bad_rows = app, BadRows()

@@ -444,7 +444,7 @@ def test_a_pass_locks_letters_until_its_function_ends_however_short_it_is(stage:
 def test_another_run_with_the_lease_is_waited_for(stage: Stage) -> None:
     dead(stage, "a")
     lease = stage.redriver()._setup.lease
-    lease.acquire("another", stage.clock(), stage.clock() + 10_000)
+    lease.acquire("another", stage.clock(), stage.clock() + 3_000)
     report = Run(stage).snapshot()
     assert (report.done, report.stopped) == (False, "another run holds the lease")
     assert len(stage.bodies(stage.dlq)) == 1

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from deadletter.aws.bad_rows import BadRows
 from deadletter.aws.circuits import DynamoDBCircuits
 from deadletter.aws.collisions import DynamoDBCollisions
+from deadletter.aws.errors import BadRows
 from deadletter.aws.replay_runs import DynamoDBReplayRuns
 from deadletter.aws.waiting_room import DynamoDBLanes
 from deadletter.aws.watch_store import DynamoDBWatchStore

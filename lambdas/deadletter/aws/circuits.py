@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.bad_rows import NoteRow, row_name
-from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, ignore, refusal
+from deadletter.aws.errors import AWS_ERRORS, NoteRow, StillUnprocessed, ignore, refusal, row_name
 from deadletter.aws.table import (
     batch_get,
     pages,

@@ -7,8 +7,7 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.bad_rows import NoteRow, row_name
-from deadletter.aws.errors import AWS_ERRORS, condition_failed, ignore
+from deadletter.aws.errors import AWS_ERRORS, NoteRow, condition_failed, ignore, row_name
 from deadletter.aws.table import (
     PARTITION,
     SORT,

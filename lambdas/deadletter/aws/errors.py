@@ -1,8 +1,13 @@
-"""What an AWS error means. Adapters turn AWS errors into domain errors by it."""
+"""What an AWS error means, and what becomes of a row that cannot be read.
+
+Adapters turn AWS errors into domain errors by it. A bad row is noted by its name, left as it is,
+and stops nothing else.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from types import TracebackType
 
 from botocore.exceptions import (
@@ -135,3 +140,37 @@ def condition_failed(error: ClientError | BotoCoreError) -> bool:
 def cancelled(error: ClientError | BotoCoreError) -> bool:
     """True if a transaction changed nothing: a condition did not hold, or another was under way."""
     return code(error) == "TransactionCanceledException"
+
+
+MALFORMED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What reading a row raises that is not as we write it."""
+
+MOST_NAMED = 20
+"""Rows that are remembered by name at once; of more, the first ones say enough."""
+
+NoteRow = Callable[[str], None]
+"""Is told the name of a row that cannot be read."""
+
+
+def row_name(table: str, partition: object, sort: object) -> str:
+    """A row as a person finds it: its table, partition and sort key, with spaces between."""
+    return f"{table} {partition} {sort}"
+
+
+class BadRows:
+    """The names of rows that a process could not read and has not told. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._names: dict[str, None] = {}
+
+    def note(self, name: str) -> None:
+        with self._lock:
+            if len(self._names) < MOST_NAMED:
+                self._names[name] = None
+
+    def take(self) -> tuple[str, ...]:
+        """The names since the last call, each once."""
+        with self._lock:
+            names, self._names = tuple(self._names), {}
+        return names

@@ -8,8 +8,16 @@ from contextlib import suppress
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.bad_rows import MALFORMED, NoteRow, row_name
-from deadletter.aws.errors import AWS_ERRORS, cancelled, condition_failed, ignore, refusal
+from deadletter.aws.errors import (
+    AWS_ERRORS,
+    MALFORMED,
+    NoteRow,
+    cancelled,
+    condition_failed,
+    ignore,
+    refusal,
+    row_name,
+)
 from deadletter.aws.table import PARTITION, SORT, DynamoDBTable, Key, conflicting_item, plain
 from deadletter.contract import MINUTE, Partition
 from deadletter.redrive.journal import (

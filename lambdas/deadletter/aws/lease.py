@@ -7,8 +7,15 @@ from dataclasses import asdict, fields, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.bad_rows import NoteRow, row_name
-from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, condition_failed, ignore, refusal
+from deadletter.aws.errors import (
+    AWS_ERRORS,
+    NoteRow,
+    StillUnprocessed,
+    condition_failed,
+    ignore,
+    refusal,
+    row_name,
+)
 from deadletter.aws.table import (
     PARTITION,
     SORT,

@@ -7,8 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.bad_rows import NoteRow, row_name
-from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, cancelled, ignore, refusal
+from deadletter.aws.errors import (
+    AWS_ERRORS,
+    NoteRow,
+    StillUnprocessed,
+    cancelled,
+    ignore,
+    refusal,
+    row_name,
+)
 from deadletter.aws.table import (
     SORT,
     DynamoDBTable,

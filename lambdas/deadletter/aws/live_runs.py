@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.bad_rows import NoteRow, row_name
-from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, ignore, refusal
+from deadletter.aws.errors import AWS_ERRORS, NoteRow, StillUnprocessed, ignore, refusal, row_name
 from deadletter.aws.replay_tickets import ticket_from_item, ticket_key
 from deadletter.aws.table import DynamoDBTable, Key
 from deadletter.contract import Partition

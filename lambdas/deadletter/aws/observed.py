@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.bad_rows import MALFORMED, NoteRow, row_name
-from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, ignore, refusal
+from deadletter.aws.errors import (
+    AWS_ERRORS,
+    MALFORMED,
+    NoteRow,
+    StillUnprocessed,
+    ignore,
+    refusal,
+    row_name,
+)
 from deadletter.aws.table import PARTITION, SORT, DynamoDBTable, Key, stored_number
 from deadletter.contract import ROWS_KEPT, Partition
 from deadletter.redrive.observed import Observed, ObservedUnavailable, from_text, to_text

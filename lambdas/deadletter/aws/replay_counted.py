@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from deadletter.aws.bad_rows import MALFORMED, row_name
-from deadletter.aws.errors import AWS_ERRORS, refusal
+from deadletter.aws.errors import AWS_ERRORS, MALFORMED, refusal, row_name
 from deadletter.aws.replay_starts import COUNTED, plan_partition
 from deadletter.aws.table import DynamoDBTable
 from deadletter.replay.counted import CountedOrigins

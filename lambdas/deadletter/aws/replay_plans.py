@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.bad_rows import MALFORMED, row_name
-from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, refusal
+from deadletter.aws.errors import AWS_ERRORS, MALFORMED, StillUnprocessed, refusal, row_name
 from deadletter.aws.replay_starts import PLAN_ROW, approval_key, plan_partition
 from deadletter.aws.table import DynamoDBTable, Key, stored_number
 from deadletter.contract import ROWS_KEPT

@@ -7,8 +7,15 @@ from dataclasses import fields
 from decimal import ROUND_CEILING, Decimal
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.bad_rows import MALFORMED, NoteRow, row_name
-from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, ignore, refusal
+from deadletter.aws.errors import (
+    AWS_ERRORS,
+    MALFORMED,
+    NoteRow,
+    StillUnprocessed,
+    ignore,
+    refusal,
+    row_name,
+)
 from deadletter.aws.table import PARTITION, SORT, DynamoDBTable, Key, conflicting_item, plain
 from deadletter.contract import ROWS_KEPT, Partition
 from deadletter.replay.limiter import Bid, BidAnswer, granted

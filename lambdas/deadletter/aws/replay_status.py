@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.bad_rows import MALFORMED, row_name
-from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, condition_failed, refusal
+from deadletter.aws.errors import (
+    AWS_ERRORS,
+    MALFORMED,
+    StillUnprocessed,
+    condition_failed,
+    refusal,
+    row_name,
+)
 from deadletter.aws.table import PARTITION, SORT, DynamoDBTable, Key
 from deadletter.contract import ROWS_KEPT, Partition
 from deadletter.replay.progress import PartStatus, StatusUnavailable, merged

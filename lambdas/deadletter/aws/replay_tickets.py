@@ -8,8 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.bad_rows import MALFORMED
-from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, refusal
+from deadletter.aws.errors import AWS_ERRORS, MALFORMED, StillUnprocessed, refusal
 from deadletter.aws.table import (
     PARTITION,
     SORT,

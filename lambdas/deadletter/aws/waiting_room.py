@@ -12,15 +12,17 @@ from functools import partial
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.bad_rows import MALFORMED, NoteRow, row_name
 from deadletter.aws.errors import (
     AWS_ERRORS,
+    MALFORMED,
+    NoteRow,
     StillUnprocessed,
     cancelled,
     code,
     condition_failed,
     ignore,
     refusal,
+    row_name,
 )
 from deadletter.aws.own_rows import (
     NO_GROUP,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.bad_rows import NoteRow, row_name
-from deadletter.aws.errors import AWS_ERRORS, ignore, refusal
+from deadletter.aws.errors import AWS_ERRORS, NoteRow, ignore, refusal, row_name
 from deadletter.aws.lease import is_bad_lease, memories_by_source
 from deadletter.aws.table import PARTITION, SORT, DynamoDBTable, stored_number
 from deadletter.contract import WATCH_ROW, Partition

@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from deadletter.aws.bad_rows import BadRows, NoteRow
 from deadletter.aws.causes import DynamoDBCauses
 from deadletter.aws.circuits import DynamoDBCircuits
 from deadletter.aws.clients import Clients, RouterClients
 from deadletter.aws.clients import router_clients as clients
+from deadletter.aws.errors import BadRows, NoteRow
 from deadletter.aws.lazily import lazily
 from deadletter.aws.rules import DynamoDBRules
 from deadletter.aws.wiring.parts.ledger import ledger_for

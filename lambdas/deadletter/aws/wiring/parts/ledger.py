@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from deadletter.aws.bad_rows import NoteRow
 from deadletter.aws.clients import Clients, ConsumerClients, RouterClients
-from deadletter.aws.errors import ignore
+from deadletter.aws.errors import NoteRow, ignore
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.wiring.world import World
 from deadletter.contract import ROWS_KEPT

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from deadletter.aws.bad_rows import NoteRow
 from deadletter.aws.clients import Clients
-from deadletter.aws.errors import ignore
+from deadletter.aws.errors import NoteRow, ignore
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.aws.wiring.world import World
 from deadletter.contract import Metric
