@@ -18,6 +18,7 @@ from deadletter.contract import (
     CHANGES,
     CIRCUITS,
     DISCARDED,
+    DUE_LANE,
     EDITS,
     ENDPOINTS,
     EVERY_PIPELINE,
@@ -36,6 +37,7 @@ from deadletter.contract import (
     cause_partition,
     change_partition,
     circuit_lane,
+    delay_lane,
     every_partition,
     lane_partition,
     run_object,
@@ -271,11 +273,15 @@ class Storage(Construct):
         written = rows(letters, WRITTEN_ATTRIBUTES[Partition.LETTER])
         moves = ["dynamodb:UpdateItem", "dynamodb:BatchWriteItem"]
         permissions.allow("MovedLetters", moves, table, written)
-        self._grant_query_lanes(permissions, lane_partition(pipeline, circuit_lane(ANY)))
+        # A letter that waits for a delay is a canary too, once it is due.
+        lanes_of_canaries = (circuit_lane(ANY), f"{DUE_LANE}|{ANY}", delay_lane(ANY))
+        self._grant_query_lanes(
+            permissions, *(lane_partition(pipeline, lane) for lane in lanes_of_canaries)
+        )
 
-    def _grant_query_lanes(self, permissions: Permissions, lanes: str) -> None:
+    def _grant_query_lanes(self, permissions: Permissions, *lanes: str) -> None:
         permissions.allow(
-            "Lanes", ["dynamodb:Query"], [_index(self.letters, LANES)], partitions(lanes)
+            "Lanes", ["dynamodb:Query"], [_index(self.letters, LANES)], partitions(*lanes)
         )
 
     def grant_read_figures(self, permissions: Permissions) -> None:

@@ -170,7 +170,7 @@ def read_topic_key(sns: SNSClient, kms: Any, topic: str) -> EncryptionKey | None
 
 
 def lacking(policy: Mapping[str, Any], use: KeyUse) -> tuple[Sequence[str], Sequence[str]]:
-    """The actions that a policy does not allow; then those of which dlq cannot say it.
+    """The actions that a policy does not allow; then those that can't be judged.
 
     What dlq does not judge, such as a condition on another key, may go either way.
     """

@@ -37,6 +37,7 @@ from deadletter.processing.batch import Consumer
 from deadletter.processing.delivery import Delivery
 from deadletter.redrive import openings, waiting_room
 from deadletter.redrive.drain import Drain
+from deadletter.redrive.first_steps import PAST
 from deadletter.redrive.redriver import Redriver
 from deadletter.redrive.report import Report
 from deadletter.redrive.source_memory import UNKNOWN, SourceMemory
@@ -255,7 +256,8 @@ class FreeLease:
         return TokenBucket(self._pipeline.first_rate, burst, burst, now)
 
     def read(self) -> SourceMemory:
-        return UNKNOWN
+        # The first runs over what was there before the deployment are over.
+        return replace(UNKNOWN, first_step=PAST)
 
     def record(self, memory: SourceMemory, before: SourceMemory = UNKNOWN) -> None:
         return

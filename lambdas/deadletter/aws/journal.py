@@ -19,7 +19,7 @@ from deadletter.aws.errors import (
     row_name,
 )
 from deadletter.aws.table import PARTITION, SORT, DynamoDBTable, Key, conflicting_item, plain
-from deadletter.contract import MINUTE, Partition
+from deadletter.contract import ROWS_KEPT, Partition
 from deadletter.redrive.journal import (
     KEY_BYTES,
     MAX_STANDING_PLANS,
@@ -103,7 +103,8 @@ class DynamoDBJournal:
         bits = (intent.sent.bit_length(), intent.unanswered.bit_length())
         marks = (*bits, *(at + 1 for at in intent.new_ids))
         has_place = max(marks) <= len(intent.plans) and 0 <= intent.sequence < _LAST_SEQUENCE
-        return abs(kept) < MINUTE and has_place
+        # Another release may keep rows for longer, or shorter.
+        return abs(kept) < ROWS_KEPT and has_place
 
     def write(self, intent: Intent, replacing: Intent | None) -> None:
         #  slot empty ──write 1──► 1 ──write 2 (finds 1)──► 2 ── …

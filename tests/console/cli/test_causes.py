@@ -114,8 +114,7 @@ def test_the_status_says_that_a_configuration_is_broken(cloud: Any, dlq: Any) ->
         cloud.put("circuits", {**item, "troubled": {"S": "orders"}})
     status = json.loads(dlq("status", "--json").stdout)
     says = [item["says"] for item in status["attention"] if item["kind"] == "CONFIGURATION"]
-    assert [text.partition(" refuses")[0] for text in says] == [
-        "dependency/payments",
-        "its dependency",
-    ]
+    called = [text.partition("how the consumer calls ")[2].partition(" (")[0] for text in says]
+    assert called == ["dependency/payments", "its dependency"]
+    assert all("why it opened is not on record" in text for text in says)
     assert "dlq circuit show orders#config --pipeline orders" in says[1].replace("'", "")
