@@ -365,7 +365,10 @@ SHOW_NONE: Mapping[str, str] = {
         "only words and numbers pass through a state machine",
     ),
     "secretsmanager:GetSecretValue": "a secret, and no letter",
-    **dict.fromkeys(("sns:Publish", "sns:ListSubscriptionsByTopic"), "pages of the caller's"),
+    **dict.fromkeys(
+        ("sns:Publish", "sns:ListSubscriptionsByTopic", "sns:GetTopicAttributes"),
+        "pages of the caller's",
+    ),
     **dict.fromkeys(
         (
             *("kms:Decrypt", "kms:GenerateDataKey", "kms:DescribeKey", "kms:GetKeyPolicy"),

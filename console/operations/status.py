@@ -279,7 +279,7 @@ class _PipelineReads:
         self._refused: list[Attention] = []
         self._unanswered: dict[str, list[str]] = {}
         dynamodb, sqs, name = session.aws.dynamodb, session.aws.sqs, pipeline.name
-        self._room = DynamoDBLanes(dynamodb, app.letters_table, name, note)
+        self._room = DynamoDBLanes(dynamodb, app.letters_table, name, note_bad_row=note)
         self._causes = DynamoDBCauseEntries(dynamodb, app.letters_table, name)
         self._foreign_causes = start(self._find_foreign_causes)
         self._main, self._dlq = (

@@ -400,7 +400,8 @@ WRITTEN_ATTRIBUTES: Mapping[Partition, tuple[str, ...]] = {
     Partition.BOOK: (*_KEY, "version"),
     Partition.MATCHES: ("pk", "sk"),
     Partition.JOURNAL: (
-        *(*_KEY, "own", "seq", "expires", "targets", "plans", "sent", "ids", "home"),
+        *(*_KEY, "own", "seq", "expires", "targets", "plans", "sent", "ids"),
+        *("home", "lost"),
     ),
     Partition.LEASE: (*_KEY, "state", "ran_at", "stalled"),
     Partition.LANES: (*_KEY, "touched", "review", "allowance"),

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from deadletter.aws import replay_edits
 from deadletter.aws.clients import Clients
 from deadletter.aws.replay_objects import S3RunObjects
 from deadletter.aws.replay_runs import DynamoDBReplayRuns
@@ -21,7 +22,7 @@ from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.order import Order
 from deadletter.redrive.waiting_room import WaitingRoomEntry, shard_of
-from deadletter.replay.edit_request import EditRequest
+from deadletter.replay.edit_request import EditRequest, accepted
 from deadletter.replay.run import ReplayRun, RunState
 from deadletter.routing.decision import Hold
 from deadletter.settings.pipeline import Pipeline
@@ -145,6 +146,28 @@ def test_each_edit_of_a_request_is_carried_out_or_refused_for_itself(function: F
         again: "the letter was edited meanwhile: look at it again",
     }
     assert function.sent(entry).body == '{"a":3}'
+
+
+def test_of_two_edits_at_once_the_later_one_is_refused(
+    function: Function, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    letter = of(function)
+    entry = function.admit(letter, run_lane(RUN))
+    first, second = (function.edit(entry, letter, f'{{"a":{at}}}', at=float(at)) for at in (1, 2))
+    asked: list[str] = []
+
+    def meanwhile(*arguments: Any) -> Stamp:
+        """Another person's edit is written behind the look of the first one."""
+        if not asked:
+            asked.append(second)
+            answer = function.ask(edit={"run": RUN, "records": [second]})
+            assert answer["edited"] == [second]
+        return accepted(*arguments)
+
+    monkeypatch.setattr(replay_edits, "accepted", meanwhile)
+    answer = function.ask(edit={"run": RUN, "records": [first]})
+    assert list(answer["refused"]) == [first]
+    assert function.sent(entry).body == '{"a":2}'
 
 
 def test_an_edit_keeps_to_the_run_that_holds_the_letter(function: Function) -> None:

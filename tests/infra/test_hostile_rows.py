@@ -61,7 +61,6 @@ from deadletter.watch.row import Stalled, WatchRow
 from tests.infra.templates import Synthesis
 from tests.infra.test_permissions import (
     GRANTED,
-    LETTERS_THEMSELVES,
     PEOPLE,
     SHARED,
     functions_statements,
@@ -99,6 +98,7 @@ WRITES: dict[str, tuple[str, ...]] = {
     "BodyReader": (),
     "RuleEditor": (),
     "CircuitOperator": (),
+    "EndpointEditor": (),
     "ReplayRunner": ("*#runs", "*#run#*#plan"),
     "ReplayApprover": ("*#run#*#approval",),
     "LetterDiscarder": ("*#runs", "*#run#*#discard"),
@@ -126,9 +126,8 @@ def written_patterns(said: Statements) -> set[str]:
         if WRITING & set([actions] if isinstance(actions, str) else actions):
             for compared in statement.get("Condition", {}).values():
                 found |= {key for key in compared.get("dynamodb:LeadingKeys", []) if "#" in key}
-    # Neither that of the audit table, nor the letters themselves that people may name: a recall
-    # and an edit are about the letter that they write.
-    return {each for each in found if not each.startswith("#by#")} - {*LETTERS_THEMSELVES}
+    # Without that of the audit table.
+    return {each for each in found if not each.startswith("#by#")}
 
 
 @pytest.mark.parametrize("role", WRITES)

@@ -50,13 +50,15 @@ def damaged_values(value: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str,
     yield "missing", None
     yield "null", {"NULL": True}
     yield "of another type", {"N": "7"} if kind == "S" else {"S": "seven"}
+    if kind != "L":
+        yield "a list", {"L": []}
     match kind:
         case "S":
             yield "garbage", {"S": "\0{]"}
             yield "empty", {"S": ""}
             yield from _damaged_text(content)
         case "N":
-            for number in ("-7.5", HUGE, f"-{HUGE}"):
+            for number in ("7.5", "-7.5", HUGE, f"-{HUGE}"):
                 yield f"out of range: {number[:4]}", {"N": number}
         case "B":
             yield "garbage", {"B": b"\xff\x00\x01"}

@@ -133,7 +133,7 @@ def named(world: WholePipeline) -> set[str]:
     rows, dynamodb, clock = BadRows(), *_client(world)
     watch = DynamoDBWatchStore(dynamodb, LETTERS, "orders", rows.note)
     _, memories = watch.read()
-    DynamoDBLanes(dynamodb, LETTERS, "orders", rows.note).lanes()
+    DynamoDBLanes(dynamodb, LETTERS, "orders", note_bad_row=rows.note).lanes()
     circuits = DynamoDBCircuits(dynamodb, CIRCUITS, "orders", rows.note)
     circuits.find("orders")
     circuits.troubled()

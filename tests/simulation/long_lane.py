@@ -17,6 +17,7 @@ from deadletter.message.letter import Letter
 from deadletter.message.queue import ReceivedLetter
 from deadletter.redrive.openings import open_shards
 from deadletter.redrive.redriver_setup import RedriverSetup
+from deadletter.redrive.report import Tally
 from deadletter.redrive.waiting_room import (
     NOT_REVIEWED,
     SHARDS,
@@ -115,7 +116,7 @@ class LongLane:
             room=room,
             circuits=nothing,
             lease=nothing,
-            tally=nothing,
+            tally=Tally(),
             owner="run",
             clock=self.clock,
             wait=nothing,

@@ -53,6 +53,7 @@ class DynamoDBCauseEntries:
         client: DynamoDBClient,
         table: str,
         pipeline: str,
+        *,
         note_foreign: Callable[[Key], None] = lambda key: None,
     ) -> None:
         self._client: Any = client

@@ -82,7 +82,7 @@ class DynamoDBLiveRuns:
         if key not in items:
             return False
         state = items[key].get("state")
-        if state not in set(RunState):
+        if state not in tuple(RunState):
             raise _Unreadable(*key)
         return state in LIVE
 

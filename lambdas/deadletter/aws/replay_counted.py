@@ -23,20 +23,17 @@ def read_counted(
     Raises RunsUnavailable, also if some of the rows are missing: a list that is cut off would
     leave letters out of the run that the person has seen.
     """
+    partition = plan_partition(pipeline, plan.run_id, discards=plan.is_for_discarders)
     try:
         rows = DynamoDBTable(client, table).query(
             "pk = :plan AND begins_with(sk, :counted)",
-            {
-                ":plan": plan_partition(pipeline, plan.run_id, discards=plan.is_for_discarders),
-                ":counted": COUNTED,
-            },
+            {":plan": partition, ":counted": COUNTED},
             ConsistentRead=True,
         )
         counted = CountedOrigins([bytes(row["keys"]) for row in rows])
     except AWS_ERRORS as error:
         raise RunsUnavailable(refusal(error, "dynamodb", table)) from error
     except MALFORMED as error:
-        partition = plan_partition(pipeline, plan.run_id, discards=plan.discards)
         raise bad_run_row(row_name(table, partition, f"{COUNTED}*")) from error
     if len(counted) != plan.counted:
         raise RunsUnavailable(f"{len(counted)} of {plan.counted} counted letters are on record")

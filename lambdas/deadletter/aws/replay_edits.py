@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.errors import AWS_ERRORS, cancelled, refusal
-from deadletter.aws.table import PARTITION, SORT, changes, conditional, stored_number
+from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, cancelled, refusal
+from deadletter.aws.table import (
+    PARTITION,
+    SORT,
+    DynamoDBTable,
+    changes,
+    conditional,
+    stored_number,
+)
 from deadletter.aws.waiting_room import INLINE_BYTES
 from deadletter.contract import EDITED, Partition, body_object, lane_partition, run_lane
 from deadletter.message import stamp as stamps
@@ -81,11 +88,22 @@ class DynamoDBReplayEdits:
         if data is None:
             raise EditRefused("it has no record")
         request = request_from(data, run, self._pipeline)
+        before = self._last_edit(request)
         letters = self._room.read([request.entry], 0.0).letters
         stamp = accepted(request, self._runs.read(run), letters[0] if letters else None)
-        self._write(request, stamp)
+        self._write(request, stamp, before)
 
-    def _write(self, request: EditRequest, stamp: Stamp) -> None:
+    def _last_edit(self, request: EditRequest) -> Any:
+        """Who has edited the letter last, and when, as it is stored; None if it was not edited."""
+        table = DynamoDBTable(self._client, self._table)
+        asked = {"ConsistentRead": True, "ProjectionExpression": "pk, sk, edited"}
+        try:
+            item = table.get_many([request.place], **asked).get(request.place, {})
+        except (*AWS_ERRORS, StillUnprocessed) as error:
+            raise RoomUnavailable(refusal(error, "dynamodb", self._table)) from error
+        return item.get("edited")
+
+    def _write(self, request: EditRequest, stamp: Stamp, before: Any) -> None:
         at = self._clock()
         data = compact_json(to_json(request.after))
         version: dict[str, Any] = {"edit": data}
@@ -100,13 +118,16 @@ class DynamoDBReplayEdits:
         }
         try:
             self._client.transact_write_items(
-                TransactItems=[self._still_stands(request), self._update(request, sets, removes)]
+                TransactItems=[
+                    self._still_stands(request),
+                    self._update(request, sets, removes, before),
+                ]
             )
         except AWS_ERRORS as error:
             if not cancelled(error):
                 raise RunsUnavailable(refusal(error, "dynamodb", self._table)) from error
             raise EditRefused(
-                f"the letter has left the run, or run {request.run} was changed meanwhile"
+                f"the letter has left the run or was edited, or run {request.run} was changed"
             ) from error
 
     def _stored_body(self, copy: str, data: bytes, at: float) -> str:
@@ -133,7 +154,11 @@ class DynamoDBReplayEdits:
         }
 
     def _update(
-        self, request: EditRequest, sets: Mapping[str, Any], removes: tuple[str, ...]
+        self,
+        request: EditRequest,
+        sets: Mapping[str, Any],
+        removes: tuple[str, ...],
+        before: Any,
     ) -> dict[str, Any]:
         partition, sort = request.place
         lane = lane_partition(self._pipeline, run_lane(request.run), request.shard)
@@ -144,8 +169,9 @@ class DynamoDBReplayEdits:
                 **changes(
                     sets,
                     removes=removes,
-                    condition="#lane = :its_lane",
-                    values={":its_lane": lane},
+                    condition="#lane = :its_lane AND "
+                    + ("attribute_not_exists(#edited)" if before is None else "#edited = :before"),
+                    values={":its_lane": lane, **({} if before is None else {":before": before})},
                 ),
             }
         }

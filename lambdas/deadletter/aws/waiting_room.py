@@ -31,7 +31,16 @@ from deadletter.aws.own_rows import (
     key_of_row,
     waiting_copy,
 )
-from deadletter.aws.table import PARTITION, SORT, DynamoDBTable, Key, parts, plain, stored
+from deadletter.aws.table import (
+    PARTITION,
+    SORT,
+    DynamoDBTable,
+    Key,
+    parts,
+    plain,
+    stored,
+    stored_number,
+)
 from deadletter.contract import (
     DUE_LANE,
     HOUR,
@@ -140,6 +149,7 @@ class DynamoDBLanes:
         dynamodb: DynamoDBClient,
         table: str,
         pipeline: str,
+        *,
         note_bad_row: NoteRow = ignore,
         note_foreign: Callable[[Key], None] = lambda key: None,
     ) -> None:
@@ -304,7 +314,9 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         note_bad_row: NoteRow = ignore,
         note_foreign: Callable[[Key], None] = lambda key: None,
     ) -> None:
-        super().__init__(dynamodb, table, pipeline, note_bad_row, note_foreign)
+        super().__init__(
+            dynamodb, table, pipeline, note_bad_row=note_bad_row, note_foreign=note_foreign
+        )
         self._s3 = s3
         self._bucket = bucket
         self._fifo = fifo
@@ -587,7 +599,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
                 PARTITION: partition,
                 SORT: sort,
                 "lane": self._lane(lane, shard),
-                "due": int(after.due),
+                "due": stored_number(after.due),
             }
             behind = {"ExclusiveStartKey": stored(last)}
         try:
@@ -753,8 +765,12 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
     def _bodies(
         self, items: Sequence[Mapping[str, Any]], in_parallel: InParallel | None = None
     ) -> Mapping[str, bytes]:
-        """The bodies of these items that are in S3, by name; one that is missing is left out."""
-        names = [name for item in items if (name := _body_in_s3(item)) is not None]
+        """The bodies of these items that are in S3, by name; one that is missing is left out.
+
+        So is one that an item names and that is not its letter's: it is not even asked for.
+        """
+        own = (item for item in items if is_own_letter(self._pipeline, item))
+        names = [name for item in own if (name := _body_in_s3(item)) is not None]
         reads = [partial(self._read_body, name) for name in names]
         bodies = in_parallel(reads) if in_parallel and reads else [read() for read in reads]
         return {name: body for name, body in zip(names, bodies, strict=True) if body is not None}

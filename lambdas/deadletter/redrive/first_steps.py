@@ -15,16 +15,16 @@ PAST = len(FIRST_STEPS)
 """The step of a run that moves as many as its pace allows."""
 
 MANY = 100
-"""Visible letters up to which there are no steps: so few are soon tried, and soon counted."""
+"""Letters up to which there are no steps: so few are soon tried, and soon counted."""
 
 
-def first_step(known: int | None, visible: int, outcomes: OutcomeCounts) -> int:
-    """The step of this run, of a queue with so many visible letters.
+def first_step(known: int | None, letters: int, outcomes: OutcomeCounts) -> int:
+    """The step of this run, of a queue with so many letters, in hand or not.
 
     `known` is what the last run has left, None before the first one: what is there then is older
     than the deployment. A step is made again if of the calls since it more failed than went well.
     """
-    if visible <= MANY or known == PAST:
+    if letters <= MANY or known == PAST:
         return PAST
     if known is None:
         return 0

@@ -380,7 +380,7 @@ class Redriver:
         """Which of the first runs over what was there before the deployment this is, if any."""
         since = memory.ended_at or 0.0
         outcomes = outcomes_since(circuit, self._pipeline.circuit, since, self._clock())
-        return first_step(memory.first_step, depth.visible, outcomes)
+        return first_step(memory.first_step, depth.total, outcomes)
 
     def _paced(
         self, bucket: TokenBucket, circuit: Circuit, memory: SourceMemory, *, deep: bool
@@ -454,7 +454,11 @@ class Redriver:
             most = FIRST_STEPS[self._step]
             if self._moved >= most:
                 raise RunStopped(FIRST_LETTERS.format(count=most))
-            return most - self._moved
+            left = self._letters_of_fruitless_runs()
+            return most - self._moved if left is None else min(most - self._moved, left)
+        return self._letters_of_fruitless_runs()
+
+    def _letters_of_fruitless_runs(self) -> int | None:
         if not self._fruitless_before or self._tally.fruitless is False:
             return None
         return LETTERS_TO_TRY - self._tally.futile

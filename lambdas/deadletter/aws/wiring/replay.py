@@ -199,8 +199,9 @@ class _Parts:
             self.resources,
             self.clients,
             self.world,
-            tally.note_trouble,
-            tally.count,
+            note_refusal=tally.note_trouble,
+            note_bad_row=tally.note_bad_row,
+            count_metric=tally.count,
         )
 
     def _index(self, manifest: Manifest) -> ManifestIndex:

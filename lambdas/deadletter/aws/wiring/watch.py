@@ -145,7 +145,7 @@ def watch_for(
             clients.dynamodb,
             resources.letters_table,
             pipeline.name,
-            lambda key: count_metric(Metric.FOREIGN_ROW, 1),
+            note_foreign=lambda key: count_metric(Metric.FOREIGN_ROW, 1),
         ),
         rescue=partial(start_rescue, clients.functions, resources.redrive_function),
         clock=world.clock,

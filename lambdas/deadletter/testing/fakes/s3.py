@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from hashlib import md5
 from typing import Any, BinaryIO
 
+from botocore.exceptions import ParamValidationError
 from botocore.response import StreamingBody
 
 from deadletter.testing.fakes.errors import Exceptions, answered, client_error, malformed
@@ -120,6 +121,9 @@ class MemoryS3:
     def get_object(self, *, Bucket: str, Key: str, Range: str = "") -> dict[str, Any]:
         """`Range` is `bytes=<first>-<last>`, and nothing else that HTTP allows."""
         bucket = self._bucket(Bucket, "GetObject")
+        if not Key:
+            # boto3 does not even send it.
+            raise ParamValidationError(report="Invalid length for parameter Key, value: 0")
         found = bucket.objects.get(Key)
         if found is None:
             raise client_error(

@@ -36,7 +36,7 @@ def newsroom_for(
         clients.dynamodb,
         resources.letters_table,
         pipeline.name,
-        lambda key: count_metric(Metric.FOREIGN_ROW, 1),
+        note_foreign=lambda key: count_metric(Metric.FOREIGN_ROW, 1),
     )
 
     def recovered(since: float, until: float) -> int:

@@ -49,7 +49,13 @@ def redriver_setup_for(
         known = ", ".join(sorted(sources))
         raise BadSettings(f"pipeline {pipeline.name} has no source {home!r}; it has {known}")
     room = waiting_room_for(
-        pipeline, resources, clients, world, tally.note_trouble, tally.note_bad_row, tally.count
+        pipeline,
+        resources,
+        clients,
+        world,
+        note_refusal=tally.note_trouble,
+        note_bad_row=tally.note_bad_row,
+        count_metric=tally.count,
     )
     letters = resources.letters_table
     dlq = SqsQueue(

@@ -19,6 +19,7 @@ def waiting_room_for(
     resources: Resources,
     clients: Clients,
     world: World,
+    *,
     note_refusal: Callable[[str], None] = ignore,
     note_bad_row: NoteRow = ignore,
     count_metric: Callable[[str, int], None] = nothing,
