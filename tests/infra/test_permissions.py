@@ -286,7 +286,7 @@ CONFINED: dict[str, dict[str, list[str]]] = {
             "orders#ledger#*",
             *("orders#journal", "orders#lanes", "orders#letter#*", "orders#group#*"),
         ],
-        "table Letters/index/lanes": ["orders|circuit:*"],
+        "table Letters/index/lanes": ["orders|circuit:*", "orders|delay:*", "orders|due|*"],
         "table Circuits": ["orders"],
     },
     "replay": {
