@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, cast
 
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, ParamValidationError
 
 from deadletter.aws.admission import DynamoDBAdmission
 from deadletter.aws.clients import Clients, ConsumerClients, WatchClients
@@ -448,7 +448,7 @@ class WholePipeline:
     def _uid_in_s3(self, name: str) -> str:
         try:
             answer = self.stage.s3.get_object(Bucket=BUCKET, Key=name)
-        except ClientError:
+        except (ClientError, ParamValidationError):
             return ""
         return _uid_of_letter(answer["Body"].read())
 
