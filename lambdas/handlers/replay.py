@@ -13,7 +13,13 @@ from handlers.runtime import settings, transport, world
 
 logger = Logger(service="replay")
 steps = cache(
-    lambda: replay_steps_for(*settings(), replay_clients(transport()), world(), count_metric)
+    lambda: replay_steps_for(
+        *settings(),
+        replay_clients(transport()),
+        world(),
+        count_metric,
+        note_bad_row=logger.warning,
+    )
 )
 
 

@@ -13,6 +13,7 @@ from deadletter.aws.replay_runs import LARGEST_ITEM, DynamoDBReplayRuns, run_to_
 from deadletter.aws.table import stored
 from deadletter.replay.limiter import Bid, bid_for
 from deadletter.replay.run import (
+    BadRun,
     ReplayRun,
     RunRefused,
     RunState,
@@ -236,7 +237,7 @@ def size_of(item: dict[str, Any]) -> int:
 
 def test_a_malformed_item_is_no_run(runs: DynamoDBReplayRuns, dynamodb: Any) -> None:
     dynamodb.put_item(TableName=LETTERS, Item={**KEY, **stored({"state": "SLEEPING"})})
-    with pytest.raises(RunsUnavailable, match="malformed"):
+    with pytest.raises(BadRun, match=f"a row cannot be read: orders#runs {RUN.id}"):
         runs.read(RUN.id)
 
 

@@ -271,6 +271,7 @@ class ReplayBench:
             tickets=self.tickets,
             ledger=self.ledger,
             room=self.room,
+            objects=self.objects,
             claim_for=self.claim,
             tally=self.tally,
             clock=self.clock,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from deadletter.aws.errors import ignore
 from deadletter.aws.replay_objects import S3RunObjects, runs_with_objects
 from deadletter.aws.replay_runs import DynamoDBReplayRuns
 from deadletter.aws.replay_starts import DynamoDBReplayStarts
@@ -114,13 +116,15 @@ def thrown_away(plan: ReplayPlan) -> ReplayBench:
     return bench
 
 
-def execute(stage: Stage, plan: ReplayPlan) -> ReplayRun:
+def execute(
+    stage: Stage, plan: ReplayPlan, note_bad_row: Callable[[str], None] = ignore
+) -> ReplayRun:
     """Have a run go through all its steps, as its state machine does; returns how it ended."""
     client: Any = stage.dynamodb
     DynamoDBReplayStarts(client, LETTERS, "orders", stage.clock).store(plan, None)
     runs = DynamoDBReplayRuns(client, LETTERS, "orders", stage.clock)
     runs.create(ReplayRun(id=plan.run_id, pipeline="orders", created=stage.clock()))
-    steps = steps_of(stage)
+    steps = steps_of(stage, note_bad_row)
     step, loops = "preflight", 0
     for _ in range(100):
         run = runs.read(plan.run_id)
@@ -137,7 +141,7 @@ def execute(stage: Stage, plan: ReplayPlan) -> ReplayRun:
     raise AssertionError(f"the run does not end: {run}")
 
 
-def steps_of(stage: Stage) -> ReplaySteps:
+def steps_of(stage: Stage, note_bad_row: Callable[[str], None] = ignore) -> ReplaySteps:
     return replay_steps_for(
         stage.pipeline,
         stage.resources,
@@ -147,6 +151,7 @@ def steps_of(stage: Stage) -> ReplaySteps:
         executions=NoExecutions(),
         router=stage.router,
         in_parallel=in_turn,
+        note_bad_row=note_bad_row,
     )
 
 

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from deadletter.contract import PARKED_LANE
+from deadletter.aws.replay_objects import S3RunObjects
+from deadletter.contract import DISCARDED, PARKED_LANE
 from deadletter.message import stamp as stamps
 from deadletter.message.stamp import Stamp
-from deadletter.replay.plan import ReplayPlan
-from deadletter.replay.ticket import ReplayOutcome, TicketsUnavailable
+from deadletter.replay.discarded import discarded_name
+from deadletter.replay.objects import ObjectsUnavailable
+from deadletter.replay.plan import DISCARD, ReplayPlan
+from deadletter.replay.ticket import ReplayOutcome, Ticket, TicketsUnavailable
 from tests.replay.bench import ReplayBench, orders_pipeline
 from tests.simulation.stage import Stage
+from tests.tables import BUCKET
+
+DISCARDS = ReplayPlan(
+    pipeline="orders", source="lane:parked", destination=DISCARD, who="ann", why="wrong letters"
+)
 
 
 def in_room(bench: ReplayBench) -> dict[str, tuple[str, str, Stamp]]:
@@ -123,6 +133,82 @@ def test_the_ticket_of_a_letter_that_was_sent_without_one_says_where_it_stands()
     bench.leave()
     places = {ticket.copy: ticket.position for ticket in bench.tickets.all()}
     assert places == {name.copy: number for number, name in enumerate(bench.names)}
+
+
+def exports(bench: ReplayBench) -> list[str]:
+    return [stored.name for stored in bench.objects.listed(DISCARDED)]
+
+
+def test_the_export_of_a_letter_that_is_left_is_deleted_and_of_a_discarded_one_stays() -> None:
+    bench = ReplayBench(["", ""], DISCARDS)
+    bench.clock.advance(60)
+    # Workers that were killed: one in front of its ticket, one behind it.
+    left, discarded = bench.names
+    ticket = Ticket(
+        run=bench.run_id,
+        origin=discarded.origin,
+        copy=discarded.copy,
+        shard=0,
+        position=1,
+        attempt=0,
+        at=bench.clock(),
+        fate=ReplayOutcome.DISCARDED,
+    )
+    bench.tickets.put([ticket])
+    for name in (left, discarded):
+        bench.objects.put(discarded_name(name.copy), b"{}")
+    bench.abort()
+    bench.leave()
+    assert bench.leave()
+    assert exports(bench) == [discarded_name(discarded.copy)]
+    assert list(in_room(bench)) == [left.copy]
+
+
+def test_a_letter_stays_in_the_lane_until_its_export_is_deleted() -> None:
+    bench = ReplayBench(["", ""], DISCARDS)
+    for name in bench.names:
+        bench.objects.put(discarded_name(name.copy), b"{}")
+    bench.abort()
+
+    class NoDeletes(S3RunObjects):
+        def delete(self, names: Sequence[str]) -> None:
+            raise ObjectsUnavailable(f"SlowDown for {len(names)}")
+
+    s3: Any = bench.stage.s3
+    assert not bench.leave(objects=NoDeletes(s3, BUCKET, "orders", bench.run_id))
+    assert len(bench.in_lane()) == 2
+    assert "SlowDown" in bench.tally.report("orders", "dlq", "").trouble
+    assert bench.leave()
+    assert (bench.in_lane(), exports(bench)) == ([], [])
+
+
+def test_a_letter_that_a_late_worker_discards_first_keeps_its_export() -> None:
+    """Its ticket comes between the look of the leaving and its own: the first one decides."""
+    bench = ReplayBench([""], DISCARDS)
+    [name] = bench.names
+    bench.objects.put(discarded_name(name.copy), b"{}")
+    bench.abort()
+
+    class Late:
+        read, settle = bench.tickets.read, bench.tickets.settle
+
+        def put(self, tickets: Sequence[Ticket]) -> None:
+            bench.tickets.put([replace(each, fate=ReplayOutcome.DISCARDED) for each in tickets])
+            bench.tickets.put(tickets)
+
+    assert not bench.leave(tickets=Late())
+    bench.leave()
+    assert bench.leave()
+    assert (in_room(bench), exports(bench)) == ({}, [discarded_name(name.copy)])
+    assert bench.outcomes() == {0: ReplayOutcome.DISCARDED}
+
+
+def test_a_run_that_discards_nothing_deletes_no_object() -> None:
+    bench = ReplayBench([""])
+    bench.objects.put(discarded_name(bench.names[0].copy), b"{}")
+    bench.abort()
+    assert bench.leave()
+    assert exports(bench) == [discarded_name(bench.names[0].copy)]
 
 
 def test_a_letter_stays_in_the_lane_until_its_ticket_stands() -> None:

@@ -14,7 +14,7 @@ from deadletter.aws.replay_objects import S3RunObjects
 from deadletter.aws.replay_plans import DynamoDBReplayPlans
 from deadletter.aws.replay_runs import DynamoDBReplayRuns
 from deadletter.aws.replay_starts import DynamoDBReplayStarts, plan_partition
-from deadletter.aws.replay_tickets import DynamoDBTickets
+from deadletter.aws.replay_tickets import DynamoDBTickets, ticket_key
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.contract import (
     DAY,
@@ -22,6 +22,7 @@ from deadletter.contract import (
     LONGEST_REPLAY_DAYS,
     PARKED_LANE,
     ROWS_KEPT,
+    Partition,
     Reason,
 )
 from deadletter.message import stamp as stamps
@@ -38,7 +39,7 @@ from deadletter.replay.machine import ReplayUnavailable, replay_event
 from deadletter.replay.objects import ObjectsUnavailable
 from deadletter.replay.plan import DISCARD, DISCARDED_LETTERS, RESTORE, ReplayPlan
 from deadletter.replay.restoring import restored_copy
-from deadletter.replay.run import ReplayRun, RunState, RunsUnavailable, held
+from deadletter.replay.run import ReplayRun, RunState, RunsUnavailable, aborted, held
 from deadletter.replay.ticket import ReplayOutcome, TicketsUnavailable
 from deadletter.routing.router import RouterUnavailable
 from deadletter.routing.selection import Selection
@@ -323,6 +324,126 @@ def test_a_copy_whose_letter_was_not_discarded_brings_back_nothing() -> None:
     tickets(stage, run.id)._table.delete(tickets(stage, run.id)._key(one.origin, one.copy), "", {})
     execute(stage, replace(RESTORES, why="again"))
     assert len(in_parking_lot(stage)) == 1
+
+
+def cut_off_between_copy_and_ticket(stage: Stage) -> ReplayRun:
+    """A run whose first letter is discarded, and whose worker was killed in front of the second."""
+    parked(stage, 2)
+    plan = replace(DISCARDS, canary=(1,))
+    put, stored = stage.s3.put_object, 0
+
+    def killed(**request: Any) -> Any:
+        nonlocal stored
+        answer = put(**request)
+        stored += f"/{DISCARDED}" in request["Key"]
+        if stored == 2:
+            raise Struck
+        return answer
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stage.s3, "put_object", killed)
+        with pytest.raises(Struck):
+            execute(stage, plan)
+    assert len(copies(stage, plan.run_id)) == 2
+    client: Any = stage.dynamodb
+    runs = DynamoDBReplayRuns(client, LETTERS, "orders", stage.clock)
+    run = runs.read(plan.run_id)
+    assert run is not None
+    runs.change(run, aborted(run, at=stage.clock(), by="ann", because="wrong letters"))
+    stage.clock.advance(600)
+    return run
+
+
+@pytest.mark.parametrize("fault", [None, "crash before", "crash after", "refused", "answer lost"])
+def test_a_letter_that_an_aborted_run_has_left_comes_back_no_second_time(fault: str | None) -> None:
+    """Its copy outlives the rows that say so: 90 days and 45."""
+    stage = Stage()
+    run = cut_off_between_copy_and_ticket(stage)
+    if fault is not None:
+        with struck(stage.s3, "delete_object", 1, fault) as strikes:
+            try:
+                execute(stage, replace(DISCARDS, canary=(1,)))
+            except Struck:
+                assert in_parking_lot(stage) == []
+            assert strikes()
+    assert execute(stage, replace(DISCARDS, canary=(1,))).state is RunState.ABORTED
+    fates = {ticket.fate: ticket.copy for ticket in tickets(stage, run.id).all()}
+    assert set(fates) == {ReplayOutcome.DISCARDED, ReplayOutcome.LEFT}
+    assert copies(stage, run.id) == [discarded_name(fates[ReplayOutcome.DISCARDED])]
+    stage.clock.advance(1.5 * ROWS_KEPT)
+    stage.dynamodb.expire(LETTERS, lambda: False)
+    assert not [*tickets(stage, run.id).all()]
+    assert execute(stage, RESTORES).counts["RESTORED"] == 1
+    back = [r.stamp.origin for r in in_parking_lot(stage) if r.stamp]
+    assert len(back) == len(set(back)) == 2
+
+
+def damage(stage: Stage, key: tuple[str, str], name: str) -> str:
+    """Make an attribute of a row one that no code of ours writes; returns the row's name."""
+    partition, sort = key
+    client: Any = stage.dynamodb
+    client.update_item(
+        TableName=LETTERS,
+        Key={"pk": {"S": partition}, "sk": {"S": sort}},
+        UpdateExpression="SET #name = :garbage",
+        ExpressionAttributeNames={"#name": name},
+        ExpressionAttributeValues={":garbage": {"S": "garbage"}},
+    )
+    return f"{partition} {sort}"
+
+
+def test_a_ticket_that_cannot_be_read_costs_its_own_letter_only() -> None:
+    stage, noted = Stage(), list[str]()
+    _, run = discarded(stage, 5)
+    [one, *_] = tickets(stage, run.id).all()
+    row = damage(stage, ticket_key("orders", run.id, one.origin, one.copy), "fate")
+    after = execute(stage, RESTORES, noted.append)
+    assert (after.state, after.counts["RESTORED"]) == (RunState.DONE, 4)
+    assert one.origin not in {r.stamp.origin for r in in_parking_lot(stage) if r.stamp}
+    assert copies(stage, run.id) == [discarded_name(one.copy)]
+    assert noted == [f"a row cannot be read: {row}"]
+
+
+def test_a_run_that_cannot_be_read_costs_those_letters_only_that_have_no_ticket() -> None:
+    stage, noted = Stage(), list[str]()
+    # More than are read together: the row is met twice.
+    _, run = discarded(stage, 12)
+    discarded(stage, 4, why="another")
+    [one, *_] = tickets(stage, run.id).all()
+    tickets(stage, run.id)._table.delete(tickets(stage, run.id)._key(one.origin, one.copy), "", {})
+    row = damage(stage, (Partition.RUNS.of("orders"), run.id), "state")
+    after = execute(stage, RESTORES, noted.append)
+    assert (after.state, after.counts["RESTORED"]) == (RunState.DONE, 15)
+    assert copies(stage, run.id) == [discarded_name(one.copy)]
+    assert noted == [f"a row cannot be read: {row}"]
+
+
+@pytest.mark.parametrize("part", ["run", "runs"])
+def test_rows_that_dynamodb_does_not_answer_for_are_read_again(part: str) -> None:
+    """They are not taken for bad ones: no letter is passed over."""
+    stage = Stage()
+    letters, run = discarded(stage, 3)
+    read = stage.dynamodb.batch_get_item
+    asked = f"orders#{part}#{run.id}" if part == "run" else "orders#runs"
+    refused = 0
+
+    def throttled(**request: Any) -> Any:
+        nonlocal refused
+        keys = request["RequestItems"].get(LETTERS, {}).get("Keys", [])
+        names = [key["pk"]["S"] for key in keys if key["sk"]["S"] != RESTORES.run_id]
+        # Of the folder's tickets and its own row, not of what is back.
+        if any(name.startswith(asked) and not name.endswith("restored") for name in names):
+            refused += 1
+            raise client_error("BatchGetItem", "ThrottlingException", "slow down", status=400)
+        return read(**request)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stage.dynamodb, "batch_get_item", throttled)
+        with pytest.raises(TicketsUnavailable if part == "run" else RunsUnavailable):
+            execute(stage, RESTORES)
+    assert refused
+    assert in_parking_lot(stage) == []
+    assert execute(stage, RESTORES).counts["RESTORED"] == len(letters)
 
 
 def test_a_damaged_copy_stays_and_the_others_come_back() -> None:

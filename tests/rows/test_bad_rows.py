@@ -207,7 +207,7 @@ def _is_hidden(damage: Damage) -> bool:
 
 def _is_defect(text: str) -> bool:
     """Whether something else was raised than that a run's own row cannot be read."""
-    return "RunsUnavailable" not in text and "BadRunRow" not in text
+    return "RunsUnavailable" not in text and "BadRun" not in text
 
 
 def _is_told(world: WholePipeline, damage: Damage) -> bool:

@@ -424,7 +424,9 @@ class WorkerSimulation:
         self.log.append((self.scheduler.now, process.name, f"{store}.{name}", fault))
         if store == "main" and name == "send":
             self._beginning(process, [(each.copy, each.stamp) for each in arguments[0]])
-        elif name == "send" or (store == "objects" and arguments[0].startswith(DISCARDED)):
+        elif name == "send" or (
+            f"{store}.{name}" == "objects.put" and arguments[0].startswith(DISCARDED)
+        ):
             self._check_stopped(process)
         if fault is Fault.PAUSE:
             # Longer than a claim stands, or not.
@@ -1080,6 +1082,7 @@ class ProcessParts:
                 tickets=store("tickets"),
                 ledger=store("ledger"),
                 room=store("room"),
+                objects=store("objects"),
                 claim_for=claim_for,
                 tally=self._tally,
                 clock=self.clock,

@@ -261,6 +261,10 @@ class MemoryObjects:
     def put(self, name: str, data: bytes) -> None:
         self.stored[name] = data
 
+    def delete(self, names: Sequence[str]) -> None:
+        for name in names:
+            self.stored.pop(name, None)
+
 
 class MemoryCircuits:
     """The pipeline's circuit: OPEN or CLOSED."""

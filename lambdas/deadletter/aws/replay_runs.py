@@ -19,7 +19,7 @@ from deadletter.aws.errors import (
 from deadletter.aws.table import PARTITION, SORT, DynamoDBTable, Key, conflicting_item, plain
 from deadletter.contract import ROWS_KEPT, Partition
 from deadletter.replay.limiter import Bid, BidAnswer, granted
-from deadletter.replay.run import SENDING, ReplayRun, RunRefused, RunState, RunsUnavailable
+from deadletter.replay.run import SENDING, BadRun, ReplayRun, RunRefused, RunState, RunsUnavailable
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -95,7 +95,7 @@ class DynamoDBReplayRuns:
         """The run in an item; None, and noted, if it can't be read: it stands in no other's way."""
         try:
             return self._run(item)
-        except RunsUnavailable:
+        except BadRun:
             self._note_bad_row(row_name(self._table.name, item[PARTITION], item[SORT]))
             return None
 
@@ -190,7 +190,7 @@ def run_to_item(run: ReplayRun, pipeline: str, now: float) -> dict[str, Any]:
 
 
 def run_from_item(item: Mapping[str, Any], pipeline: str) -> ReplayRun:
-    """The run in an item given as plain data. Raises RunsUnavailable if it is malformed."""
+    """The run in an item given as plain data. Raises BadRun if it is malformed."""
     try:
         counts, letters, counted = item.get("counts", {}), item.get("letters"), item.get("counted")
         plain_fields: dict[str, Any] = {
@@ -216,7 +216,8 @@ def run_from_item(item: Mapping[str, Any], pipeline: str) -> ReplayRun:
             **plain_fields,
         )
     except MALFORMED as error:
-        raise RunsUnavailable(f"the item of run {item.get(SORT)} is malformed") from error
+        key = f"{Partition.RUNS.of(pipeline)} {item.get(SORT)}"
+        raise BadRun(f"a row cannot be read: {key}") from error
 
 
 def _attributes(run: ReplayRun) -> dict[str, Any]:

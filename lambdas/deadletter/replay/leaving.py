@@ -2,8 +2,9 @@
 
 What is left is parked, with the reason that it had or as REPLAY_ABORTED; or, if the person says
 so, it goes back to the schedule with a fresh backoff. Each letter has a ticket (LEFT) before it
-moves. The manifest says which letters there are; the lane's index, which may lag, shows those
-that came later or never made it into the manifest.
+moves, and what a cut-off discard has exported of it is deleted in between. The manifest says
+which letters there are; the lane's index, which may lag, shows those that came later or never
+made it into the manifest.
 """
 
 from __future__ import annotations
@@ -36,9 +37,11 @@ from deadletter.redrive.waiting_room import (
     WaitingRoomEntry,
     never,
 )
+from deadletter.replay.discarded import discarded_name
 from deadletter.replay.lineup import RunLetter
 from deadletter.replay.manifest import ManifestIndex, ManifestParts
 from deadletter.replay.names import PART
+from deadletter.replay.objects import ObjectsUnavailable, RunObjects
 from deadletter.replay.outcomes import learned, room_place, trails
 from deadletter.replay.plan import ReplayPlan
 from deadletter.replay.progress import ShardProgress, Statuses, save
@@ -75,6 +78,7 @@ class LeavingSetup:
     tickets: Tickets
     ledger: Ledger
     room: WaitingRoom
+    objects: RunObjects
     claim_for: Callable[[int], ShardClaim]
     tally: Tally
     clock: Callable[[], float]
@@ -316,6 +320,7 @@ class RunLeaving:
             ]
         )
         self._room.ticketed.update(tickets)
+        letters = self._without_exports(letters)
         for received in letters.values():
             try:
                 self._room.postpone(self._order(received))
@@ -329,6 +334,31 @@ class RunLeaving:
             if copy in self._room.gone
             and (copy not in tickets or tickets[copy].fate is ReplayOutcome.LEFT)
         }
+
+    def _without_exports(
+        self, letters: Mapping[str, ReceivedLetter]
+    ) -> Mapping[str, ReceivedLetter]:
+        """Delete what a discard that was cut off has exported; returns the letters that may leave.
+
+        They are in the lane until it is done: an export outlives the tickets, and would bring a
+        letter back that was never gone. The first ticket decides: behind LEFT no worker discards.
+        """
+        setup = self._setup
+        if not setup.plan.discards:
+            return letters
+        first = self._tickets_of(letters)
+        left = {copy: each for copy, each in letters.items() if first[copy].fate in OUTSIDE}
+        if len(left) < len(letters):
+            # A worker was faster, and discards it.
+            self._is_complete = False
+        try:
+            setup.objects.delete([discarded_name(copy) for copy in left])
+        except ObjectsUnavailable as error:
+            # They stay where they are: the next call finds them there.
+            setup.tally.note_trouble(str(error))
+            self._is_complete = False
+            return {}
+        return left
 
     def _ticket(self, shard: int, received: ReceivedLetter, fate: ReplayOutcome) -> Ticket:
         stamp = _stamp(received)

@@ -23,7 +23,7 @@ from deadletter.replay.counted import CountedOrigins
 from deadletter.replay.discarded import DiscardedLetter, NotADiscardedLetter, discarded_letter
 from deadletter.replay.objects import RunObjects
 from deadletter.replay.plan import ReplayPlan
-from deadletter.replay.run import ReplayRun, ReplayRuns, RunState
+from deadletter.replay.run import BadRunRow, ReplayRun, ReplayRuns, RunState
 from deadletter.replay.ticket import ReplayOutcome, Ticket, Tickets
 from deadletter.routing.decision import Hold
 from deadletter.routing.router import Question, Router, usable_picks
@@ -52,6 +52,7 @@ class Restoring:
     """Restores the letters that a plan chooses, and that a person has counted.
 
     `folders` are the runs that may keep copies; the ports of each are made when its turn comes.
+    `note_bad_row` is told of a row of such a run that cannot be read: it costs its own letters.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class Restoring:
         fifo: bool,
         in_parallel: InParallel,
         clock: Callable[[], float],
+        note_bad_row: Callable[[str], None],
     ) -> None:
         self._run = run
         self._plan = plan
@@ -82,6 +84,8 @@ class Restoring:
         self._fifo = fifo
         self._in_parallel = in_parallel
         self._clock = clock
+        self._note_bad_row = note_bad_row
+        self._bad_rows: set[str] = set()
 
     def run(self, deadline: float) -> bool:
         """Restore until `deadline` (epoch seconds); returns whether nothing is left to restore.
@@ -155,17 +159,47 @@ class Restoring:
         """The copies whose letters are gone for good.
 
         A letter is copied before it is discarded: a run that was cut off may have left it. The
-        ticket says so; it expires before the copy, but not before its run has ended.
+        ticket says so; it expires before the copy, but not before its run has ended, and a run
+        that is aborted deletes the copies of the letters that it leaves.
         """
         keys = [(each.stamp.origin, each.letter.message_id) for each in letters.values()]
-        tickets = self._tickets(folder).read(keys)
-        run = self._runs.read(folder)
-        has_ended = run is None or run.state is RunState.DONE
+        tickets = self._readable_tickets(folder, keys)
+        has_ended = self._has_ended(folder)
         return {
             key[1]
-            for key in keys
-            if (has_ended if key not in tickets else _is_discarded(tickets[key]))
+            for key, ticket in tickets.items()
+            if (has_ended if ticket is None else ticket.fate is ReplayOutcome.DISCARDED)
         }
+
+    def _readable_tickets(
+        self, folder: str, keys: Sequence[tuple[str, str]]
+    ) -> dict[tuple[str, str], Ticket | None]:
+        """The tickets with these keys, None for one that is missing; without those that are bad."""
+        tickets = self._tickets(folder)
+        try:
+            found = tickets.read(keys)
+        except BadRunRow as error:
+            if len(keys) > 1:
+                each = [self._readable_tickets(folder, [key]) for key in keys]
+                return {key: ticket for one in each for key, ticket in one.items()}
+            self._note(error)
+            return {}
+        return {key: found.get(key) for key in keys}
+
+    def _has_ended(self, folder: str) -> bool:
+        """Whether a run has done all that it had to do; one that cannot be read may have not."""
+        try:
+            run = self._runs.read(folder)
+        except BadRunRow as error:
+            self._note(error)
+            return False
+        return run is None or run.state is RunState.DONE
+
+    def _note(self, error: BadRunRow) -> None:
+        """Tell of a bad row, once however often it is read."""
+        if str(error) not in self._bad_rows:
+            self._bad_rows.add(str(error))
+            self._note_bad_row(str(error))
 
     def _order(self, folder: str, discarded: DiscardedLetter) -> Order:
         """The order that puts a letter back as it was, as a copy of its own.
@@ -210,7 +244,3 @@ def _as_parked(discarded: DiscardedLetter) -> ReceivedLetter:
     return ReceivedLetter(
         discarded.letter, "", 0.0, discarded.parked_in, stamp=discarded.parked_stamp
     )
-
-
-def _is_discarded(ticket: Ticket) -> bool:
-    return ticket.fate is ReplayOutcome.DISCARDED

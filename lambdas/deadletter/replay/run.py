@@ -59,6 +59,10 @@ class RunsUnavailable(Exception):
     """The runs could not be read or written."""
 
 
+class BadRun(RunsUnavailable, BadRunRow):
+    """The item of a run cannot be read."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayRun:
     """One replay run, as its item says. All times are epoch seconds.

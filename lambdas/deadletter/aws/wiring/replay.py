@@ -12,6 +12,7 @@ from deadletter.aws.circuits import DynamoDBCircuits
 from deadletter.aws.clients import Clients, brief_events, consumer_call, stepfunctions
 from deadletter.aws.clients import clients as replay_clients
 from deadletter.aws.collisions import DynamoDBCollisions
+from deadletter.aws.errors import NoteRow, ignore
 from deadletter.aws.events import EventBus
 from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.ledger import DynamoDBLedger
@@ -34,7 +35,7 @@ from deadletter.aws.wiring.parts.redriver_setup import mover_for, queue_for
 from deadletter.aws.wiring.parts.run_announcer import run_announcer_for
 from deadletter.aws.wiring.parts.waiting_room import waiting_room_for
 from deadletter.aws.wiring.world import World, in_threads
-from deadletter.contract import ROWS_KEPT, Mode
+from deadletter.contract import ROWS_KEPT, Metric, Mode
 from deadletter.redrive.in_parallel import InParallel
 from deadletter.redrive.known_intents import KnownIntents
 from deadletter.redrive.redriver import LEASE_HELD
@@ -94,8 +95,12 @@ def replay_steps_for(
     in_parallel: InParallel = in_threads,
     consumer: LambdaClient | None = None,
     bus: EventBus | None = None,
+    note_bad_row: NoteRow = ignore,
 ) -> ReplaySteps:
-    """The steps of a pipeline's replay runs."""
+    """The steps of a pipeline's replay runs.
+
+    `note_bad_row` is told of a row that one of them has passed over.
+    """
     if bus is None and resources.app:
         bus = EventBus(brief_events(), resources.app, world.clock)
     if executions is None:
@@ -109,6 +114,7 @@ def replay_steps_for(
         router=router or LambdaRouter(clients.functions, resources.router_function),
         in_parallel=in_parallel,
         consumer=consumer,
+        note_bad_row=note_bad_row,
     )
     return ReplaySteps(
         ReplaySetup(
@@ -143,6 +149,7 @@ class _Parts:
     router: Router
     in_parallel: InParallel
     consumer: LambdaClient | None
+    note_bad_row: NoteRow
 
     @property
     def runs(self) -> DynamoDBReplayRuns:
@@ -267,8 +274,13 @@ class _Parts:
             fifo=self.pipeline.fifo,
             in_parallel=self.in_parallel,
             clock=self.world.clock,
+            note_bad_row=self._note_bad_row,
         )
         return Taken(restoring.run(deadline - IDLE_SECONDS))
+
+    def _note_bad_row(self, row: str) -> None:
+        self.count_metric(Metric.BAD_ROW, 1)
+        self.note_bad_row(row)
 
     def _folders(self) -> Iterator[str]:
         return runs_with_objects(self.clients.s3, self.resources.letters_bucket, self.pipeline.name)
@@ -420,6 +432,7 @@ class _Parts:
                 tickets=self._tickets(run),
                 ledger=self._ledger(),
                 room=self._room(tally),
+                objects=self._objects(run),
                 claim_for=claim_for,
                 tally=tally,
                 clock=self.world.clock,
