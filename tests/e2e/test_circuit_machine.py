@@ -58,6 +58,7 @@ SCENES: dict[str, tuple[Mapping[str, list[str]], str]] = {
     "no pause": ({"pause": ["raise"]}, "SUCCEEDED"),
     "no probe": ({"probe": ["raise"]}, "FAILED"),
     "nonsense of the probe": ({"probe": ["fly"]}, "FAILED"),
+    "an outage after a hold": ({"announce": ["probe"], "probe": ["pause", "resume"]}, "SUCCEEDED"),
     "not ours any more": ({"probe": ["hand over"]}, "SUCCEEDED"),
     "no way back": ({"resume": ["raise"]}, "FAILED"),
     "nonsense on the way back": ({"resume": ["fly"]}, "FAILED"),
