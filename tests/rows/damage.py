@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from tests.rows.recorded import KEYS, Example, Recorded, plain_name
@@ -58,7 +59,8 @@ def damaged_values(value: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str,
             yield "empty", {"S": ""}
             yield from _damaged_text(content)
         case "N":
-            for number in ("7.5", "-7.5", HUGE, f"-{HUGE}"):
+            yield "a fraction", {"N": str(Decimal(content) + Decimal("0.5"))}
+            for number in ("-7.5", HUGE, f"-{HUGE}"):
                 yield f"out of range: {number[:4]}", {"N": number}
         case "B":
             yield "garbage", {"B": b"\xff\x00\x01"}

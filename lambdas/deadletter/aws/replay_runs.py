@@ -198,7 +198,8 @@ def run_from_item(item: Mapping[str, Any], pipeline: str) -> ReplayRun:
             **{name: int(item[name]) for name in _WHOLE},
             **{name: str(item[name]) for name in _TEXTS},
         }
-        if not all(0 <= plain_fields[name] < _LARGEST for name in _TIMES | _WHOLE):
+        is_whole = all(plain_fields[name] == item[name] for name in _WHOLE)
+        if not is_whole or not all(0 <= plain_fields[n] < _LARGEST for n in _TIMES | _WHOLE):
             raise ValueError("a time or a count that no run has")
         return ReplayRun(
             id=str(item[SORT]),
