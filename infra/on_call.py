@@ -214,8 +214,10 @@ def _reads(app: AppSettings, storage: Storage, pager: Pager) -> Permissions:
         kind=tagged.FUNCTIONS,
         app=app,
     )
-    # `dlq doctor` compares queue, mapping and function, and reads who may use the topic's key.
-    permissions.allow("Mappings", ["lambda:ListEventSourceMappings"], ["*"])
+    # `dlq doctor` compares queue, mapping and function, and reads who may use the topic's key. By a
+    # tag it knows a mapping that a circuit has paused.
+    mappings = ["lambda:ListEventSourceMappings", "lambda:ListTags"]
+    permissions.allow("Mappings", mappings, ["*"])
     pager.grant_examine(permissions)
     if app.kms_key_arn is not None:
         describes = ["kms:DescribeKey", "kms:GetKeyPolicy"]

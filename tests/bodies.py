@@ -344,7 +344,7 @@ SHOW_NONE: Mapping[str, str] = {
         "numbers, and names of alarms",
     ),
     **dict.fromkeys(
-        ("lambda:GetFunctionConfiguration", "lambda:ListEventSourceMappings"),
+        ("lambda:GetFunctionConfiguration", "lambda:ListEventSourceMappings", "lambda:ListTags"),
         "how a function is configured",
     ),
     "lambda:InvokeFunction": "what our functions answer holds no body: tests/handlers",

@@ -118,7 +118,8 @@ def trouble(
     receiver.statuses["c-gone"] = 410
     endpoints = {
         "c-refused": (f"https://10.0.0.1/{canaries.URL}", []),
-        "c-nowhere": (f"https://{canaries.URL}.invalid/", []),
+        # Its host is in the audit table, as it is in `dlq endpoint list`; its path is nowhere.
+        "c-nowhere": (f"https://nowhere.invalid/{canaries.URL}", []),
         "c-unsigned": (receiver.url("c-unsigned"), [f"{folder}/bad"]),
         "c-signed": (receiver.url("c-signed"), [f"{folder}/good"]),
         "c-gone": (receiver.url("c-gone"), []),

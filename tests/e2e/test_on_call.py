@@ -53,6 +53,9 @@ NOT_TYPED: dict[str, str] = {
         ("kms:Decrypt", "kms:GenerateDataKey"),
         "SNS asks for the topic's key; the emulator does not",
     ),
+    **dict.fromkeys(
+        ("kms:DescribeKey", "kms:GetKeyPolicy"), "the topic of the sandbox has no key of the app's"
+    ),
     "logs:StopQuery": "queries are stopped only if they take too long",
 }
 

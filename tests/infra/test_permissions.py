@@ -526,9 +526,9 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
             # Whether a circuit has paused a mapping.
             "table Circuits": {"dynamodb:BatchGetItem"},
             "table Circuits/index/troubled": {"dynamodb:Query"},
-            # The age of a deep DLQ's oldest message.
+            # Whether a circuit has paused a mapping, and the age of a deep DLQ's oldest message.
             "*": {
-                "lambda:ListEventSourceMappings",
+                *("lambda:ListEventSourceMappings", "lambda:ListTags"),
                 "cloudwatch:DescribeAlarms",
                 "cloudwatch:GetMetricData",
             },
@@ -740,8 +740,6 @@ OF_THE_ACCOUNT = {
     *("sns:ListSubscriptions", "sns:GetSubscriptionAttributes"),
     *("events:ListRules", "events:ListTargetsByRule"),
     *("sqs:GetQueueUrl", "sqs:ListQueues"),
-    # Whether our tag is on a mapping whose circuit has no row: without it, that is not known.
-    "lambda:ListTags",
 }
 
 # What the words of COMMANDS stand for, where it is more than one thing.
