@@ -157,7 +157,9 @@ class ReplayBench:
     @property
     def room(self) -> WaitingRoom:
         stage = self.stage
-        return waiting_room_for(stage.pipeline, stage.resources, stage.clients, stage.world, print)
+        return waiting_room_for(
+            stage.pipeline, stage.resources, stage.clients, stage.world, note_refusal=print
+        )
 
     @property
     def tickets(self) -> DynamoDBTickets:
