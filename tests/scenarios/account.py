@@ -484,7 +484,9 @@ class _Lambda:
 
     def list_event_source_mappings(self, **arguments: str) -> dict[str, Any]:
         assert arguments["FunctionName"].endswith("-check-rules")
-        return {"EventSourceMappings": [{"UUID": "checker", **self._account.rule_checker}]}
+        stream = "arn:aws:dynamodb:::table/deadletter-rules/stream/1"
+        checker = {"UUID": "checker", "EventSourceArn": stream, **self._account.rule_checker}
+        return {"EventSourceMappings": [checker]}
 
     def get_event_source_mapping(self, **arguments: str) -> dict[str, Any]:
         enabled = self._account.mapping_enabled

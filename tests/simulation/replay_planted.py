@@ -235,7 +235,7 @@ def _() -> Iterator[None]:
             return [
                 reading if question.replay else direct_router._of_no_run(reading)
                 for question, reading in zip(questions, readings, strict=True)
-            ], frozenset()
+            ], frozenset(), frozenset()
 
         return of_runs
 
