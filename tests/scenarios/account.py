@@ -484,7 +484,8 @@ class _Lambda:
 
     def list_event_source_mappings(self, **arguments: str) -> dict[str, Any]:
         assert arguments["FunctionName"].endswith("-check-rules")
-        stream = "arn:aws:dynamodb:::table/deadletter-rules/stream/1"
+        app = arguments["FunctionName"].removesuffix("-check-rules")
+        stream = f"arn:aws:dynamodb:::table/{app}-rules/stream/1"
         checker = {"UUID": "checker", "EventSourceArn": stream, **self._account.rule_checker}
         return {"EventSourceMappings": [checker]}
 

@@ -13,6 +13,7 @@ from botocore.exceptions import BotoCoreError
 
 from deadletter.aws import queue, table
 from deadletter.aws.claims import DynamoDBClaims
+from deadletter.aws.errors import ignore
 from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.queue import SqsQueue
 from deadletter.aws.table import DynamoDBTable
@@ -525,8 +526,11 @@ def _() -> Iterator[None]:
 @bug("an intent lives for a minute")
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
-        def init(self: Any, client: Any, name: str, pipeline: str, _keep: float) -> None:
-            original(self, client, name, pipeline, 60.0)
+        def init(
+            self: Any, client: Any, table: str, pipeline: str, keep_seconds: float,
+            note_bad_row: Any = ignore,
+        ) -> None:  # fmt: skip
+            original(self, client, table, pipeline, 60.0, note_bad_row)
 
         return init
 

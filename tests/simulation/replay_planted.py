@@ -232,10 +232,14 @@ def _() -> Iterator[None]:
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
         def of_runs(self: Any, questions: Any, readings: Any, *, may_return: bool) -> Any:
-            return [
-                reading if question.replay else direct_router._of_no_run(reading)
-                for question, reading in zip(questions, readings, strict=True)
-            ], frozenset(), frozenset()
+            return (
+                [
+                    reading if question.replay else direct_router._of_no_run(reading)
+                    for question, reading in zip(questions, readings, strict=True)
+                ],
+                frozenset(),
+                frozenset(),
+            )
 
         return of_runs
 
