@@ -19,6 +19,7 @@ from deadletter.aws.wiring.route import router_for
 from deadletter.aws.wiring.world import World
 from deadletter.redrive import redriver as redriver_module
 from deadletter.redrive import shards
+from deadletter.redrive.drain import LONGEST_DRAIN
 from deadletter.redrive.redriver import run_as_asked
 from deadletter.settings.pipeline import DrainPolicy, Pipeline
 from deadletter.testing.clock import START
@@ -29,8 +30,6 @@ from tests.simulation.stage import Stage, ids_from, prompt_policy
 
 COLD_START = 0.2
 """Seconds from the start of a run to its first call."""
-
-DAY = 86_400.0
 
 
 LATENCY = 0.01
@@ -98,7 +97,7 @@ class MeasuredDrain:
             in_parallel=scheduler.in_parallel,
             starter=self,
         )
-        report = run_as_asked(redriver, event, scheduler.now + DAY)
+        report = run_as_asked(redriver, event, scheduler.now + LONGEST_DRAIN / 2)
         self.moved += report.moved
         self.parts += bool(report.moved)
 
