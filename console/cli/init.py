@@ -48,7 +48,8 @@ def init(
 
     A chosen DLQ becomes a pipeline for each queue that it serves, in mode observe, which moves
     nothing. Its consumer is the function that an event source mapping names, if there is one.
-    What the file holds already is never changed, and the settings' schema checks the result before
+    What the file holds already is never changed, but for a fresh clone's sample pipeline, whose
+    place it takes; and the settings' schema checks the result before
     it is written (with the extra `cdk` installed). dlq asks before it writes.
 
     Nothing has to be deployed; no policy of the app allows sqs:ListQueues, so use a profile of
@@ -63,9 +64,10 @@ def init(
         content = settings.with_pipelines(added, session.app_name)
         validated = operation.validate(content, file)
         if not yes:
+            instead = ", in place of the sample pipeline" if settings.has_sample else ""
             asking.confirm(
                 session,
-                f"Add {count(len(added), 'pipeline')} to {file}:",
+                f"Add {count(len(added), 'pipeline')} to {file}{instead}:",
                 *json.dumps(added, indent=2).splitlines(),
             )
         settings.write(content)
@@ -126,7 +128,10 @@ def show(found: Inventory) -> Iterator[Block]:
     free = next((dlq.name for dlq in found.dlqs if not dlq.pipelines), None)
     if found.added:
         names = ", ".join(entry["name"] for entry in found.added)
-        yield line(Styled(f"Added to {found.file}: {names}.", "good"), " Next: cdk deploy --all")
+        sample = " The sample pipeline is gone." if found.sample_removed else ""
+        yield line(
+            Styled(f"Added to {found.file}: {names}.{sample}", "good"), " Next: cdk deploy --all"
+        )
         if not found.validated:
             yield line(
                 "The settings' schema is not installed (deadletter[cdk]): cdk synth checks it."

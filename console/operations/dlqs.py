@@ -61,6 +61,14 @@ class FoundDlq:
     ]
 
 
+SAMPLE: Mapping[str, Any] = {
+    "name": "orders",
+    "consumer": {"kind": "webhook"},
+    "context": {"tenantId": "body.tenantId", "messageType": "body.type"},
+}
+"""The pipeline of a fresh clone's cdk.json, which `make demo` deploys."""
+
+
 @dataclass(frozen=True, slots=True)
 class Inventory:
     """What `dlq init` answers."""
@@ -72,6 +80,9 @@ class Inventory:
     dlqs: Annotated[Sequence[FoundDlq], "its DLQs, those with most messages first"]
     file: Annotated[str, "the file of settings"]
     added: Annotated[Sequence[Mapping[str, Any]], "pipelines that were added to the file"]
+    sample_removed: Annotated[
+        bool, "whether they took the place of a fresh clone's sample pipeline"
+    ]
     validated: Annotated[
         bool | None,
         "whether the settings' schema accepts the file; null if nothing was added, false if the "
@@ -136,7 +147,7 @@ def inventory(
     aws = session.aws
     return Inventory(
         aws.account, aws.region, session.now, account.is_whole, dlqs, str(settings.path), added,
-        validated, account.unread,
+        bool(added) and settings.has_sample, validated, account.unread,
     )  # fmt: skip
 
 
@@ -212,7 +223,11 @@ def pipeline_name(queue: str) -> str:
 
 
 class CdkJson:
-    """The file of settings. Pipelines are added to it; what it holds already is never changed."""
+    """The file of settings. Pipelines are added to it; what it holds already is never changed.
+
+    The sample pipeline of a fresh clone is an exception: the first real one takes its place, for it
+    would be deployed beside it.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -242,9 +257,14 @@ class CdkJson:
                 named[str(arn)].append(str(pipeline.get("name")))
         return named
 
+    @property
+    def has_sample(self) -> bool:
+        """Whether it holds the sample pipeline, unchanged."""
+        return SAMPLE in self.pipelines
+
     def check(self, entry: Mapping[str, Any]) -> None:
         """Raises Problem if a pipeline of that name is there already."""
-        if any(pipeline.get("name") == entry["name"] for pipeline in self.pipelines):
+        if any(pipeline.get("name") == entry["name"] for pipeline in self._kept):
             raise Problem(
                 f"{self.path} has a pipeline {entry['name']} already, and nothing in it is "
                 "overwritten: rename that one, or add this one by hand.",
@@ -252,8 +272,8 @@ class CdkJson:
             )
 
     def with_pipelines(self, added: Sequence[Mapping[str, Any]], app: str) -> Mapping[str, Any]:
-        """The file's content with these pipelines at the end."""
-        context = {"app": app, **self._context, "pipelines": [*self.pipelines, *added]}
+        """The file's content with these pipelines at the end, and without the sample."""
+        context = {"app": app, **self._context, "pipelines": [*self._kept, *added]}
         start = {} if self._data else {"app": "python3 app.py"}
         return {**start, **self._data, "context": context}
 
@@ -266,6 +286,10 @@ class CdkJson:
         new = self.path.with_name(f"{self.path.name}.new")
         new.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
         os.replace(new, self.path)
+
+    @property
+    def _kept(self) -> Sequence[Mapping[str, Any]]:
+        return [pipeline for pipeline in self.pipelines if pipeline != SAMPLE]
 
     @property
     def _context(self) -> Mapping[str, Any]:

@@ -15,6 +15,7 @@ from console.operations.dlqs import pipeline_name
 from infra import context
 from infra.settings.kinds import PIPELINE_LENGTH, WORDS
 
+ROOT = Path(__file__).parents[3]
 REGION = "eu-west-1"
 ARN = f"arn:aws:sqs:{REGION}:123456789012"
 
@@ -102,6 +103,30 @@ def test_what_the_file_holds_is_never_overwritten(account: Any, dlq: Any, file: 
     assert done.exit_code == Exit.USAGE
     assert "has a pipeline orders already" in done.stderr
     assert file.read_text() == text
+
+
+def test_the_sample_of_a_fresh_clone_makes_room(account: Any, dlq: Any, file: Path) -> None:
+    fresh = json.loads((ROOT / "cdk.json").read_text())
+    file.write_text(json.dumps(fresh))
+    done = dlq("init", "orders-dlq", "--file", str(file), "--yes")
+    assert done.exit_code == Exit.DONE, done.output
+    assert "The sample pipeline is gone." in done.stdout
+    after = json.loads(file.read_text())
+    [added] = after["context"].pop("pipelines")
+    assert added["main_queue"] == {"arn": f"{ARN}:orders-main"}
+    del fresh["context"]["pipelines"]
+    assert after == fresh
+
+
+def test_a_sample_that_was_changed_stays(account: Any, dlq: Any, file: Path) -> None:
+    fresh = json.loads((ROOT / "cdk.json").read_text())
+    fresh["context"]["pipelines"][0]["name"] = "sample"
+    file.write_text(json.dumps(fresh))
+    done = dlq("init", "orders-dlq", "--file", str(file), "--yes")
+    assert done.exit_code == Exit.DONE, done.output
+    assert "The sample pipeline is gone" not in done.stdout
+    names = [each["name"] for each in json.loads(file.read_text())["context"]["pipelines"]]
+    assert names == ["sample", "orders"]
 
 
 @pytest.mark.parametrize(
