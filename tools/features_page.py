@@ -42,21 +42,21 @@ class Feature:
 
 
 @dataclass(frozen=True)
-class Claims:
+class FeatureFile:
     """The features, and denials on the pages that speak of no feature."""
 
     features: tuple[Feature, ...]
     said_of_no_feature: tuple[str, ...] = ()
 
 
-def read(text: str) -> Claims:
-    """The claims in a file such as docs/features.toml. Raises TypeError for an unknown field."""
+def read(text: str) -> FeatureFile:
+    """What a file such as docs/features.toml lists. Raises TypeError for an unknown field."""
     rows = tomllib.loads(text)
     of_none = tuple(rows.pop("said_of_no_feature", ()))
     features = (
         Feature(id=id_, **{**row, "says": tuple(row.get("says", ()))}) for id_, row in rows.items()
     )
-    return Claims(tuple(features), of_none)
+    return FeatureFile(tuple(features), of_none)
 
 
 def page(features: Iterable[Feature]) -> str:

@@ -17,13 +17,13 @@ from tools.features_page import (
     MISSING,
     NEVER_RUN,
     PAGE,
-    Claims,
     Feature,
+    FeatureFile,
     page,
     read,
 )
 
-CLAIMS = read(FILE.read_text())
+LISTED = read(FILE.read_text())
 README = ROOT / "README.md"
 PAGES = (
     README,
@@ -78,12 +78,12 @@ def holds_a_test(path: str) -> bool:
     return function in tests if function else bool(tests)
 
 
-def denials(text: str, claims: Claims) -> Iterator[str]:
+def denials(text: str, listed: FeatureFile) -> Iterator[str]:
     """The sentences that deny a feature with other words than a row that is not built allows."""
-    allowed = [words for row in claims.features if row.state != BUILT for words in row.says]
+    allowed = [words for row in listed.features if row.state != BUILT for words in row.says]
     for sentence in sentences(NAMES_THE_ROADMAP.sub("", text)):
         left = sentence
-        for words in (*allowed, *claims.said_of_no_feature):
+        for words in (*allowed, *listed.said_of_no_feature):
             left = left.replace(words, "")
         if DENIES.search(left):
             yield sentence
@@ -106,13 +106,13 @@ def untied(text: str, features: Iterable[Feature]) -> Iterator[str]:
                 yield line
 
 
-@pytest.mark.parametrize("feature", CLAIMS.features, ids=lambda feature: feature.id)
+@pytest.mark.parametrize("feature", LISTED.features, ids=lambda feature: feature.id)
 def test_a_row_has_a_page_and_a_test(feature: Feature) -> None:
     assert [*wrong(feature)] == []
 
 
 def test_a_wrong_row_is_found() -> None:
-    right = next(row for row in CLAIMS.features if row.id == "no-purge")
+    right = next(row for row in LISTED.features if row.id == "no-purge")
     assert [*wrong(right)] == []
     for mistake in (
         {"state": "planned"},
@@ -128,13 +128,13 @@ def test_a_wrong_row_is_found() -> None:
 
 
 def test_the_roadmap_is_made_of_the_rows_and_is_short() -> None:
-    assert PAGE.read_text() == page(CLAIMS.features), "python -m tools.features_page writes it"
+    assert PAGE.read_text() == page(LISTED.features), "python -m tools.features_page writes it"
     assert len(PAGE.read_text().split()) <= 400
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_page_denies_what_is_built(path: Path) -> None:
-    assert [*denials(path.read_text(), CLAIMS)] == []
+    assert [*denials(path.read_text(), LISTED)] == []
 
 
 @pytest.mark.parametrize(
@@ -148,22 +148,22 @@ def test_no_page_denies_what_is_built(path: Path) -> None:
 )
 def test_a_denial_is_found_until_a_row_says_it(sentence: str) -> None:
     """The first two stood in README and roadmap while install.md offered the construct."""
-    assert [*denials(sentence, CLAIMS)] == [sentence]
+    assert [*denials(sentence, LISTED)] == [sentence]
     row = Feature(id="x", claim="X.", state=MISSING, page="README.md", says=(sentence,))
-    assert [*denials(sentence, Claims((row,)))] == []
-    assert [*denials(sentence, Claims((replace(row, state=BUILT),)))] == [sentence]
+    assert [*denials(sentence, FeatureFile((row,)))] == []
+    assert [*denials(sentence, FeatureFile((replace(row, state=BUILT),)))] == [sentence]
 
 
 def test_what_may_be_said_stands_on_a_page_and_denies_something() -> None:
     pages = " ".join(" ".join(sentences(path.read_text())) for path in PAGES)
-    phrases = [words for row in CLAIMS.features for words in row.says]
-    for words in (*phrases, *CLAIMS.said_of_no_feature):
+    phrases = [words for row in LISTED.features for words in row.says]
+    for words in (*phrases, *LISTED.said_of_no_feature):
         assert words in pages, words
         assert DENIES.search(words), words
 
 
 def test_what_the_readme_says_it_never_does_are_claims() -> None:
-    assert [*untied(README.read_text(), CLAIMS.features)] == []
+    assert [*untied(README.read_text(), LISTED.features)] == []
 
 
 def test_a_row_of_the_readme_that_is_no_claim_is_found() -> None:
@@ -174,5 +174,5 @@ def test_a_row_of_the_readme_that_is_no_claim_is_found() -> None:
     by_test = "| purges a queue: no role may. | [a test](tests/infra/test_permissions.py) |\n"
     elsewhere = "| purges a queue: no role may | [roles](docs/rules.md) |\n"
     other = "| sleeps | [roles](docs/security.md#what-each-role-can-do) |\n"
-    found = [*untied(table + right + by_test + elsewhere + other, CLAIMS.features)]
+    found = [*untied(table + right + by_test + elsewhere + other, LISTED.features)]
     assert found == [elsewhere.strip(), other.strip()]
