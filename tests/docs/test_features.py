@@ -176,3 +176,22 @@ def test_a_row_of_the_readme_that_is_no_claim_is_found() -> None:
     other = "| sleeps | [roles](docs/security.md#what-each-role-can-do) |\n"
     found = [*untied(table + right + by_test + elsewhere + other, LISTED.features)]
     assert found == [elsewhere.strip(), other.strip()]
+
+
+def unexplained(text: str, features: Iterable[Feature]) -> Iterator[str]:
+    """The rows of a page's first table whose last cell links the page or the test of no claim."""
+    shown = {link for row in features for link in (row.page, row.test.partition("::")[0])}
+    _, _, *rows = text[text.index("\n|") :].strip().partition("\n\n")[0].splitlines()
+    for line in rows:
+        links = {f"docs/{link}" for link in LINK.findall(line.strip("|").split("|")[-1])}
+        if not links or links - shown:
+            yield line
+
+
+def test_what_we_claim_beside_other_ways_is_a_row() -> None:
+    compared = (ROOT / "docs" / "compare.md").read_text()
+    assert [*unexplained(compared, LISTED.features)] == []
+    claim = "| [follows the consumer](scenarios.md#a-drain-that-finds-its-rate) |"
+    assert claim in compared
+    for other in ("| always |", "| [always](scenarios.md) |"):
+        assert len([*unexplained(compared.replace(claim, other), LISTED.features)]) == 1
