@@ -22,10 +22,12 @@ class ConsumerPolicy(Construct):
 
     It allows what the library needs, and what its event source mapping or its poller needs
     of the main queue. Beside it the role needs logs only. A parameter names it to those whose
-    template is not of this app. Its own name is generated, so that it can be replaced.
+    template is not of this app. Its own name is generated, so that it can be replaced. `attach`
+    says to which role it goes.
     """
 
     arn: str
+    attach: str
 
     def __init__(
         self,
@@ -39,10 +41,14 @@ class ConsumerPolicy(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         permissions = consumer_permissions(app, settings, storage=storage, queues=queues)
+        self.attach = (
+            f"Attach it to the role of your consumer of {settings.name}, beside its logs, if it"
+            " uses the consumer library."
+        )
         policy = iam.ManagedPolicy(
             self,
             "Policy",
-            description=f"What the consumer library needs in {settings.name}",
+            description=self.attach,
             statements=permissions.statements(),
         )
         self.arn = policy.managed_policy_arn

@@ -29,6 +29,22 @@ from .storage import Storage
 # IAM's limit for a managed policy, in characters.
 LARGEST_POLICY = 6144
 
+# Who attaches each policy to what: for the CloudFormation console, the summary of a synthesis and
+# the table of roles in docs/security.md.
+ATTACH: Mapping[str, str] = {
+    "DlqReader": "Attach it to the role of people on call: it sees all but messages themselves.",
+    "BodyReader": "Attach it beside DlqReader, for people who may read messages.",
+    "RuleEditor": "Attach it beside DlqReader, for people who edit rules.",
+    "CircuitOperator": "Attach it beside DlqReader, for people who act in an outage: circuits, the"
+    " redriver, waiting messages, mutes.",
+    "EndpointEditor": "Attach it beside DlqReader, for people who keep webhook endpoints.",
+    "ReplayRunner": "Attach it beside DlqReader and BodyReader, for people who replay and edit"
+    " messages.",
+    "ReplayApprover": "Attach it beside DlqReader, for people who approve the replays of others.",
+    "LetterDiscarder": "Attach it beside DlqReader and BodyReader, for people who throw parked"
+    " messages away.",
+}
+
 # Characters around all statements, around one statement, and around each text in it.
 AROUND_ALL, AROUND_STATEMENT, AROUND_TEXT = 50, 80, 3
 
@@ -69,44 +85,22 @@ class OnCall(Construct):
         super().__init__(scope, construct_id)
         self._app = app
         arns: dict[str, str] = {}
-        for role, summary, permissions in (
-            ("DlqReader", "reads", _reads(app, storage, pager)),
-            ("BodyReader", "beside DlqReader: reads letters", _reads_bodies(app, storage)),
-            ("RuleEditor", "beside DlqReader: edits rules", _edits(app, storage)),
-            (
-                "CircuitOperator",
-                "beside DlqReader: holds circuits, starts the redriver, calls letters back, mutes "
-                "alarms",
-                _operates(app, storage, pager),
-            ),
-            (
-                "EndpointEditor",
-                "beside DlqReader: keeps webhook endpoints, and signs checks of them",
-                _keeps_endpoints(app, storage),
-            ),
-            (
-                "ReplayRunner",
-                "beside DlqReader and BodyReader: plans, starts and steers replay runs, and edits "
-                "letters",
-                _replays(app, storage),
-            ),
-            (
-                "ReplayApprover",
-                "beside DlqReader: approves and refuses replay runs",
-                _approves(app, storage),
-            ),
-            (
-                "LetterDiscarder",
-                "beside DlqReader and BodyReader: throws parked letters away, and brings them back",
-                _discards(app, storage),
-            ),
+        for role, permissions in (
+            ("DlqReader", _reads(app, storage, pager)),
+            ("BodyReader", _reads_bodies(app, storage)),
+            ("RuleEditor", _edits(app, storage)),
+            ("CircuitOperator", _operates(app, storage, pager)),
+            ("EndpointEditor", _keeps_endpoints(app, storage)),
+            ("ReplayRunner", _replays(app, storage)),
+            ("ReplayApprover", _approves(app, storage)),
+            ("LetterDiscarder", _discards(app, storage)),
         ):
             for number, part in enumerate(self._parts(permissions.grants), start=1):
                 name = role if number == 1 else f"{role}{number}"
                 policy = iam.ManagedPolicy(
                     self,
                     name,
-                    description=f"{app.app}: {summary}",
+                    description=f"{app.app}: {attach(name)}",
                     statements=part,
                 )
                 arns[name] = policy.managed_policy_arn
@@ -173,6 +167,12 @@ class OnCall(Construct):
                 left -= size
             part += _statements(grant, resources)
         yield part
+
+
+def attach(policy: str) -> str:
+    """Who attaches a policy of `OnCall.arns` to what, in a sentence."""
+    first = policy.rstrip("0123456789")
+    return ATTACH[first] if policy == first else f"Attach it wherever {first} is: it goes on here."
 
 
 def _size(grant: Grant) -> int:

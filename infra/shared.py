@@ -12,7 +12,7 @@ from .brought import key_arn
 from .dashboard import AppDashboard
 from .encryption import let_services_use
 from .first_heartbeat import FirstHeartbeatFunction
-from .on_call import OnCall
+from .on_call import OnCall, attach
 from .pager import Pager
 from .refusal import Refused, value_refused
 from .registration import AppRegistration
@@ -139,7 +139,7 @@ class DeadletterApp(Construct):
             )
         on_call = OnCall(self, "OnCall", app=app, storage=self.storage, pager=self.pager)
         for role, arn in on_call.arns.items():
-            cdk.CfnOutput(self, f"{role}PolicyArn", value=arn)
+            cdk.CfnOutput(self, f"{role}PolicyArn", value=arn, description=attach(role))
 
 
 @jsii.implements(cdk.IAspect)

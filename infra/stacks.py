@@ -80,19 +80,31 @@ class PipelineStack(cdk.Stack):
         replays = self.pipeline.replay.state_machine
         cdk.CfnOutput(self, f"{name}ReplayMachineArn", value=replays.state_machine_arn)
         if policy := self.pipeline.consumer_policy:
-            cdk.CfnOutput(self, f"{name}ConsumerPolicyArn", value=policy.arn)
+            cdk.CfnOutput(
+                self, f"{name}ConsumerPolicyArn", value=policy.arn, description=policy.attach
+            )
+
+
+def shared_stack(app: AppSettings) -> str:
+    """The id of the stack for what pipelines share."""
+    return f"{pascal_case(app.app)}-Shared"
+
+
+def pipeline_stacks(app: AppSettings, pipeline: PipelineSettings) -> tuple[str, str]:
+    """The ids of a pipeline's two stacks: that of its queues, and that of the rest."""
+    stack = f"{pascal_case(app.app)}-{pascal_case(pipeline.name)}"
+    return f"{stack}-Queues", stack
 
 
 def build(scope: cdk.App, app: AppSettings) -> None:
     """Put the stacks of the whole app into `scope`."""
-    first = pascal_case(app.app)
-    shared = SharedStack(scope, f"{first}-Shared", app=app)
+    shared = SharedStack(scope, shared_stack(app), app=app)
     for settings in app.pipelines:
-        name = pascal_case(settings.name)
-        own = QueuesStack(scope, f"{first}-{name}-Queues", app=app, settings=settings)
+        of_queues, of_the_rest = pipeline_stacks(app, settings)
+        own = QueuesStack(scope, of_queues, app=app, settings=settings)
         stack = PipelineStack(
             scope,
-            f"{first}-{name}",
+            of_the_rest,
             settings=settings,
             shared=shared.shared,
             queues=own.queues,

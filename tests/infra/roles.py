@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from infra.on_call import ATTACH
 from tests.infra.test_permissions import GRANTED, THEIR_CONSUMER, needed
 
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"
@@ -24,16 +25,6 @@ FUNCTIONS = {
     "check-rules": "the rule checker",
     "first-heartbeat": "the deployment's first heartbeats",
 }
-POLICIES = {
-    "DlqReader": "on call: sees all but letters themselves",
-    "BodyReader": "on call: sees letters",
-    "RuleEditor": "on call: edits rules",
-    "CircuitOperator": "on call: acts in an outage",
-    "EndpointEditor": "on call: keeps webhook endpoints",
-    "ReplayRunner": "on call: replays letters, and edits them",
-    "ReplayApprover": "on call: approves replay runs",
-    "LetterDiscarder": "on call: throws letters away",
-}
 
 
 def rows() -> Iterator[str]:
@@ -43,7 +34,7 @@ def rows() -> Iterator[str]:
     for role, reaches in GRANTED.items():
         yield row(f"`{role}`", FUNCTIONS.get(role, ""), reaches)
     yield row("`<pipeline>-consumer` (policy)", "a consumer of yours", THEIR_CONSUMER)
-    for policy, whose in POLICIES.items():
+    for policy, whose in ATTACH.items():
         yield row(f"`{policy}` (policy)", whose, needed(policy))
 
 
