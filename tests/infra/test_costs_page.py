@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,10 @@ from deadletter.contract import Mode
 from deadletter.costs import estimates
 from deadletter.costs.estimates import MONTH, PipelineShape, app_month, idle_month, together
 from deadletter.costs.prices import Price
-from deadletter.costs.usage import NOTHING, Usage
+from deadletter.costs.usage import Usage
 from deadletter.watch import watch
-from tests.infra.templates import Stack, Synthesis, filled
+from infra.idle import month, of
+from tests.infra.templates import Synthesis
 from tests.simulation.stage import Stage
 
 ROOT = Path(__file__).parents[2]
@@ -88,57 +89,6 @@ def test_the_watch_costs_what_its_module_says() -> None:
 
 # Added up over the templates: whatever is deployed and has a price by the month.
 
-
-def month_of(stack: Stack, shape: PipelineShape) -> Usage:
-    """What a pipeline's stack uses in a month with nothing to do, by its own template."""
-    functions, arns = dict[str, Any](), dict[str, str]()
-    for key, function in stack.of("AWS::Lambda::Function").items():
-        name = filled(function["Properties"]["FunctionName"])
-        functions[name], arns[f"<{key}.Arn>"] = function["Properties"], name
-    used = NOTHING
-    for schedule in stack.of("AWS::Scheduler::Schedule").values():
-        properties = schedule["Properties"]
-        if properties["State"] != "ENABLED":
-            continue
-        arn = filled(properties["Target"]["Arn"])
-        name = arns.get(arn, arn.rpartition(":")[2])
-        starts = MONTH / seconds_of(properties["ScheduleExpression"])
-        each = of_run(name, functions, shape)
-        used += each * starts
-    return used + Usage(
-        {
-            Price.METRIC: estimates.IDLE_METRICS,
-            Price.ALARM: looked_at(stack),
-            Price.KEY: len(stack.of("AWS::KMS::Key")),
-            Price.DASHBOARD: len(stack.of("AWS::CloudWatch::Dashboard")),
-        }
-    )
-
-
-def of_run(name: str, functions: Mapping[str, Any], shape: PipelineShape) -> Usage:
-    """What one scheduled start of a function uses; a watch asks the router too."""
-    role = name.rpartition("-")[2]
-    minutely = replace(shape, every={"dlq": 60}, memory=functions[name]["MemorySize"])
-    part = {"redrive": "redriver", "watch": "watch"}[role]
-    used = idle_month(minutely)[part] * (60 / MONTH)
-    invoked = [name] if role == "redrive" else [name, name.removesuffix("watch") + "route"]
-    traced = sum(functions[each]["TracingConfig"]["Mode"] == "Active" for each in invoked)
-    return used + Usage({Price.TRACE: traced})
-
-
-def seconds_of(rate: str) -> int:
-    """The seconds of a rate such as `rate(5 minutes)`."""
-    [minutes] = re.findall(r"^rate\((\d+) minutes?\)$", rate)
-    return int(minutes) * 60
-
-
-def looked_at(stack: Stack) -> int:
-    """The metrics that a stack's alarms look at: each is paid for."""
-    alarms = [alarm["Properties"] for alarm in stack.of("AWS::CloudWatch::Alarm").values()]
-    listed = (alarm.get("Metrics", [{"MetricStat": {}}]) for alarm in alarms)
-    return sum(sum("MetricStat" in metric for metric in metrics) for metrics in listed)
-
-
 SHAPES = {
     "Deadletter-Watched": PipelineShape(),
     "Deadletter-OrderEvents": PipelineShape(fifo=True, queues=4),
@@ -150,21 +100,35 @@ SHAPES = {
 def test_a_deployed_pipeline_with_nothing_to_do_costs_at_most_two_dollars(
     app: Synthesis, name: str
 ) -> None:
-    used, estimated = month_of(app[name], SHAPES[name]), together(idle_month(SHAPES[name]))
+    used, estimated = month(app[name].template, SHAPES[name]), together(idle_month(SHAPES[name]))
     assert used.dollars <= MOST_DOLLARS, used.by_service
     assert used.by_service == pytest.approx(estimated.by_service)
 
 
 def test_a_dlq_with_a_schedule_of_its_own_costs_its_runs(app: Synthesis) -> None:
     shape = PipelineShape(queues=6, every={"dlq": 60, "slow": 600})
-    used = month_of(app["Deadletter-Orders"], shape)
+    used = month(app["Deadletter-Orders"].template, shape)
     assert used.by_service == pytest.approx(together(idle_month(shape)).by_service)
 
 
+def test_more_memory_a_trace_a_run_and_more_metrics_of_an_alarm_cost_more(app: Synthesis) -> None:
+    template = json.loads(json.dumps(app["Deadletter-Watched"].template))
+    functions = {each["FunctionName"]: each for each in of(template, "AWS::Lambda::Function")}
+    functions["deadletter-watched-redrive"]["MemorySize"] = 1024
+    functions["deadletter-watched-route"]["TracingConfig"]["Mode"] = "Active"
+    next(of(template, "AWS::CloudWatch::Alarm"))["Metrics"] = [
+        *({"MetricStat": {}}, {"MetricStat": {}}),
+        {"Expression": "a + b"},
+    ]
+    more = Usage({Price.TRACE: MONTH / 60, Price.ALARM: 1})
+    estimated = together(idle_month(PipelineShape(memory=1024))) + more
+    used = month(template, PipelineShape())
+    assert used.by_service == pytest.approx(estimated.by_service)
+
+
 def test_the_app_costs_its_alarms_its_key_and_its_dashboard(app: Synthesis) -> None:
-    shared = app["Deadletter-Shared"]
-    used = month_of(shared, PipelineShape()).dollars - Price.METRIC.dollars
-    assert used == pytest.approx(together(app_month()).dollars)
+    used = month(app["Deadletter-Shared"].template, PipelineShape())
+    assert used.by_service == pytest.approx(together(app_month()).by_service)
 
 
 def test_a_metric_each_minute_or_a_trace_each_run_is_too_much() -> None:
