@@ -1,5 +1,6 @@
 """The CDK app: what `cdk synth` and `cdk deploy` run (see cdk.json)."""
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -15,11 +16,15 @@ import aws_cdk as cdk
 
 from infra.context import read
 from infra.refusal import Refused
+from infra.settings import AppSettings
 from infra.stacks import build
+from infra.summary import summary
+
+TEMPLATE = ".template.json"
 
 
 def main() -> None:
-    """Synthesize the app, or exit with 1 and one sentence about its settings."""
+    """Synthesize the app and say what it made, or exit with 1 and a sentence about its settings."""
     # The CDK's own check of templates takes longer than all the rest of a large synth, and says
     # nothing that the settings don't decide: `make scan` has it look at every sort of pipeline.
     app = cdk.App(builtin_cloud_formation_validation=False)
@@ -32,7 +37,25 @@ def main() -> None:
         build(app, settings)
     except Refused as refused:
         sys.exit(str(refused))
-    app.synth()
+    assembly = app.synth()
+    # For `cdk ls` and `cdk destroy` nothing is bundled: these make nothing.
+    if app.node.try_get_context("aws:cdk:bundling-stacks") != []:
+        # Standard output is the template's, in `cdk synth STACK > template.yaml`.
+        print(_summary(settings, Path(assembly.directory)), file=sys.stderr)
+
+
+def _summary(settings: AppSettings, assembly: Path) -> str:
+    """The summary, or why there is none: a defect in it must not keep anyone from deploying."""
+    try:
+        return summary(
+            settings,
+            {
+                file.name.removesuffix(TEMPLATE): json.loads(file.read_bytes())
+                for file in assembly.glob(f"*{TEMPLATE}")
+            },
+        )
+    except Exception as error:
+        return f"The templates are made, but not their summary: {type(error).__name__}: {error}"
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@
     settings      the settings, by noun (context reads them, refusal explains a wrong one)
     shared        DeadletterApp, what the pipelines of an app share
     brought       queues and functions of your CDK app, as settings; tagged names them to people
-    stacks        the app itself
+    stacks        the app itself; summary says what its templates make, and what that costs idle
 
 What this package offers is imported when it is asked for, so that reading settings doesn't start
 the CDK. Names that the runtime shares come from `deadletter.contract`, the only runtime module that
