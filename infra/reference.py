@@ -1,4 +1,4 @@
-"""The settings as a JSON schema and as a page: `python -m infra.reference` writes both."""
+"""The settings as JSON schemas and as a page: `python -m infra.reference` writes all of them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,17 @@ from .settings import AppSettings
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = DOCS / "settings.md"
 SCHEMA = DOCS / "settings.schema.json"
+CDK_SCHEMA = DOCS / "cdk.schema.json"
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 INTRODUCTION = """\
 # Settings
 
 All settings are in the `context` of `cdk.json`, or are given to the CDK CLI as
 `--context key=value` (lists and objects then as JSON). A wrong setting stops the
-synthesis with one sentence. For an editor there is [a JSON schema](settings.schema.json).
+synthesis with one sentence. An editor completes and checks them by the schema that `$schema` in
+`cdk.json` names; that of the context alone is [here](settings.schema.json).
 
 Durations are seconds, or text such as `90s`, `15m`, `6h`, `4d`.
 """
@@ -114,7 +118,21 @@ def schema() -> dict[str, Any]:
         model["properties"] = {key: _public(node) for key, node in model["properties"].items()}
     # The CDK's own keys stand beside ours.
     described["patternProperties"] = {"[^A-Za-z0-9_]": True}
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **described}
+    return {"$schema": DIALECT, **described}
+
+
+def cdk_schema() -> dict[str, Any]:
+    """The JSON schema of `cdk.json` as a whole; the CDK has keys beside these."""
+    return {
+        "$schema": DIALECT,
+        "title": "cdk.json",
+        "type": "object",
+        "required": ["app"],
+        "properties": {
+            "app": {"type": "string", "description": "the command that synthesizes the app"},
+            "context": {"$ref": SCHEMA.name},
+        },
+    }
 
 
 def page() -> str:
@@ -140,9 +158,10 @@ def page() -> str:
 
 
 def write() -> None:
-    """Write both files anew."""
+    """Write the files anew."""
     DOCS.mkdir(exist_ok=True)
-    SCHEMA.write_text(json.dumps(schema(), indent=2) + "\n")
+    for file, content in ((SCHEMA, schema()), (CDK_SCHEMA, cdk_schema())):
+        file.write_text(json.dumps(content, indent=2) + "\n")
     PAGE.write_text(page())
 
 

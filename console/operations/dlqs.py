@@ -39,6 +39,9 @@ _WINDOW = timedelta(minutes=15)
 # CloudWatch's limit for one call.
 _MOST_METRICS = 500
 
+# What cdk.json of the project names.
+_SCHEMA = "./docs/cdk.schema.json"
+
 # The settings' limit. The schema that checks it, `infra.settings`, is not part of this package.
 _LONGEST_NAME = 28
 
@@ -274,8 +277,13 @@ class CdkJson:
     def with_pipelines(self, added: Sequence[Mapping[str, Any]], app: str) -> Mapping[str, Any]:
         """The file's content with these pipelines at the end, and without the sample."""
         context = {"app": app, **self._context, "pipelines": [*self._kept, *added]}
-        start = {} if self._data else {"app": "python3 app.py"}
+        start = {} if self._data else {**self._for_editors, "app": "python3 app.py"}
         return {**start, **self._data, "context": context}
+
+    @property
+    def _for_editors(self) -> Mapping[str, str]:
+        """The key by which an editor completes a new file: in a clone of this project alone."""
+        return {"$schema": _SCHEMA} if (self.path.parent / _SCHEMA).is_file() else {}
 
     def write(self, content: Mapping[str, Any]) -> None:
         """Replaces the file at once; Problem if it changed since it was read."""

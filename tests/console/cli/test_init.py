@@ -12,7 +12,7 @@ import pytest
 
 from console.cli.exit import Exit
 from console.operations.dlqs import pipeline_name
-from infra import context
+from infra import context, reference
 from infra.settings.kinds import PIPELINE_LENGTH, WORDS
 
 ROOT = Path(__file__).parents[3]
@@ -73,14 +73,18 @@ def test_the_account_s_dlqs_are_listed_with_depth_age_sources_and_encryption(
 def test_a_chosen_dlq_becomes_pipelines_that_the_schema_accepts(
     account: Any, dlq: Any, file: Path
 ) -> None:
-    before = {"app": "python3 app.py", "context": {"@aws-cdk/x": True, "app": "shop",
-              "pipelines": [{"name": "mine", "note": "kept"}]}}  # fmt: skip
-    del before["context"]["pipelines"][0]["note"]  # type: ignore[index]
+    before = {
+        "$schema": "./docs/cdk.schema.json",
+        "app": "python3 app.py",
+        "context": {"@aws-cdk/x": True, "app": "shop", "pipelines": [{"name": "mine"}]},
+    }
     file.write_text(json.dumps(before))
     done = dlq("init", "shared-dlq", "--file", str(file), "--yes", "--json")
     assert done.exit_code == Exit.DONE, done.output
     assert json.loads(done.stdout)["validated"] is True
     after = json.loads(file.read_text())
+    assert list(after) == list(before)
+    assert after["$schema"] == before["$schema"]
     assert after["context"]["@aws-cdk/x"] is True
     assert after["context"]["app"] == "shop"
     kept, *added = after["context"]["pipelines"]
@@ -157,6 +161,20 @@ def test_it_asks_and_shows_what_it_would_add(account: Any, dlq: Any, file: Path)
     assert not file.exists()
     assert dlq("init", "orders-dlq", "--file", str(file), answers="y\n").exit_code == Exit.DONE
     assert json.loads(file.read_text())["app"] == "python3 app.py"
+
+
+@pytest.mark.parametrize("is_clone", [True, False])
+def test_a_new_file_names_the_schema_for_editors_if_that_lies_beside_it(
+    account: Any, dlq: Any, file: Path, is_clone: bool
+) -> None:
+    schema = file.parent / reference.CDK_SCHEMA.relative_to(reference.DOCS.parent)
+    schema.parent.mkdir()
+    if is_clone:
+        schema.write_text("{}")
+    assert dlq("init", "orders-dlq", "--file", str(file), "--yes").exit_code == Exit.DONE
+    written = json.loads(file.read_text())
+    assert ("$schema" in written) == is_clone
+    assert not is_clone or (file.parent / written["$schema"]).resolve() == schema.resolve()
 
 
 def test_an_unknown_dlq_is_refused_with_the_known_ones(account: Any, dlq: Any, file: Path) -> None:
