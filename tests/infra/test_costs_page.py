@@ -155,7 +155,7 @@ def test_the_pages_say_what_is_added_up() -> None:
     of_app = together(app_month(dashboard=False)).dollars
     assert row("the app") == pytest.approx(of_app)
     [said, said_of_app] = re.findall(
-        r"\*\*Cost\*\*: about \$([0-9.]+) .*? and \$([0-9.]+)", README
+        r"a pipeline costs\s\[about \$([0-9.]+) a month\].*? share \$([0-9.]+)\. ", README
     )[0]
     assert float(said) == pytest.approx(total, abs=0.05)
     assert float(said_of_app) == pytest.approx(of_app)

@@ -93,11 +93,3 @@ def test_an_editor_underlines_a_typing_mistake(typed: dict[str, Any], where: str
     context = {"pipelines": [{"name": "orders", **typed}]}
     assert wrong({"app": "python3 app.py", "context": context}) == [f"context.pipelines.0.{where}"]
     assert wrong({"app": "python3 app.py", "context": {"pipeline": []}}) == ["context.pipeline"]
-
-
-def test_every_example_in_the_readme_is_taken() -> None:
-    examples = re.findall(r"```json\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
-    pipelines = [item for item in map(json.loads, examples) if "main_queue" in item]
-    assert pipelines
-    for pipeline in pipelines:
-        read({"pipelines": [pipeline]})
