@@ -10,7 +10,6 @@ READY := build/.ready
 SCAN := build/scan-venv/bin
 # What writes mutants: only `make mutation` needs it, so `make setup` stays quick.
 MUTATION := build/mutation-venv
-export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 20
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Many tests start Python anew, and each would compile the whole project.
 unexport PYTHONDONTWRITEBYTECODE
@@ -29,7 +28,7 @@ setup: $(READY) ## Install everything: for the demo, the tests and the scanners
 ready: $(DEMO) ## Install what the demo, the sandbox and a deployment need
 
 # A stamp is as new as the newest lock file that it was made from.
-$(DEMO): sandbox/requirements.txt lambdas/requirements.txt package-lock.json pyproject.toml
+$(DEMO): sandbox/requirements.txt lambdas/requirements.txt tools/node/requirements.txt package-lock.json pyproject.toml
 	@$(PYTHON) tools/setup.py demo
 	@touch $@
 
@@ -69,8 +68,8 @@ scan: $(READY) ## The security scanners over the templates; build/scan-report.tx
 	$(BIN)/python -m tools.scan
 
 audit: $(READY) ## Known holes in the pinned packages (needs the network)
-	for lock in requirements.txt sandbox/requirements.txt lambdas/requirements.txt tools/scan/requirements.txt \
-		tools/mutation/requirements.txt; do \
+	for lock in requirements.txt sandbox/requirements.txt lambdas/requirements.txt tools/node/requirements.txt \
+		tools/scan/requirements.txt tools/mutation/requirements.txt; do \
 		$(SCAN)/pip-audit --require-hashes --disable-pip -r $$lock || exit 1; done
 	npm audit
 
@@ -161,19 +160,16 @@ docs: $(READY) ## Write the generated pages anew
 	$(BIN)/python -m tools.verify_aws --page
 	$(BIN)/python -m tools.events_page
 
+PIP_COMPILE := pip-compile --quiet --generate-hashes --strip-extras --no-header --no-emit-index-url \
+	--no-emit-trusted-host --no-emit-find-links
+
 lock: ## Resolve the pinned packages anew (needs pip-tools)
-	pip-compile --quiet --generate-hashes --strip-extras --no-header --no-emit-index-url \
-		--no-emit-trusted-host --no-emit-find-links -o lambdas/requirements.txt lambdas/requirements.in
-	pip-compile --quiet --generate-hashes --strip-extras --no-header --no-emit-index-url \
-		--no-emit-trusted-host --no-emit-find-links --allow-unsafe -o requirements.txt requirements.in
-	pip-compile --quiet --generate-hashes --strip-extras --no-header --no-emit-index-url \
-		--no-emit-trusted-host --no-emit-find-links --allow-unsafe \
-		-c requirements.txt -o sandbox/requirements.txt sandbox/requirements.in
-	pip-compile --quiet --generate-hashes --strip-extras --no-header --no-emit-index-url \
-		--no-emit-trusted-host --no-emit-find-links --allow-unsafe -o tools/scan/requirements.txt tools/scan/requirements.in
-	pip-compile --quiet --generate-hashes --strip-extras --no-header --no-emit-index-url \
-		--no-emit-trusted-host --no-emit-find-links --allow-unsafe \
-		-o tools/mutation/requirements.txt tools/mutation/requirements.in
+	$(PIP_COMPILE) -o lambdas/requirements.txt lambdas/requirements.in
+	$(PIP_COMPILE) --allow-unsafe -o requirements.txt requirements.in
+	$(PIP_COMPILE) --allow-unsafe -c requirements.txt -o sandbox/requirements.txt sandbox/requirements.in
+	$(PIP_COMPILE) -o tools/node/requirements.txt tools/node/requirements.in
+	$(PIP_COMPILE) --allow-unsafe -o tools/scan/requirements.txt tools/scan/requirements.in
+	$(PIP_COMPILE) --allow-unsafe -o tools/mutation/requirements.txt tools/mutation/requirements.in
 	npm install --package-lock-only
 
 clean: ## Remove everything that was installed or built

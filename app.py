@@ -5,9 +5,9 @@ import os
 import sys
 from pathlib import Path
 
-# Node 20 is supported here and works; its end-of-life banner would bury a sentence
-# about wrong settings. Read when aws_cdk starts Node, so it stands before the import.
-os.environ["JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION"] = "20"
+# The set-up puts Node beside Python where the system's is missing or too old. aws_cdk starts the
+# first on the PATH when it is imported.
+os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"
 
 # `infra` imports the contract of the library, which lies in the asset's folder.
 sys.path.insert(0, str(Path(__file__).parent / "lambdas"))

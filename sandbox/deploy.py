@@ -126,8 +126,6 @@ def environment(sandbox: Sandbox, folder: Path) -> dict[str, str]:
         "CDK_HOME": str(folder / "cdk-home"),
         "CDK_DISABLE_CLI_TELEMETRY": "true",
         "CDK_DISABLE_VERSION_CHECK": "1",
-        # Node 20 does all we need and is what many have; the CLI, the app and the
-        # SDK would each say that it is old.
-        "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "20",
-        "AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED": "true",
+        # The set-up puts Node beside Python where the system's is missing or too old.
+        "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}",
     }

@@ -38,6 +38,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # test that ends one by an interrupt would wait without an end.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# As in app.py, and for each program that a test starts.
+os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"
+
 # Without credentials a client asks the machine's own address for them; none of ours lies there.
 os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
 

@@ -378,11 +378,7 @@ def test_a_strangers_app_is_synthesized_from_the_wheel_without_pip_or_network(
     shop.mkdir()
     (shop / "app.py").write_text(STRANGERS_APP)
 
-    environment = {
-        "PATH": f"{Path(node).parent}:{CLEAN['PATH']}",
-        "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "20",
-    }
-    done = run([python, "app.py"], shop, environment)
+    done = run([python, "app.py"], shop, {"PATH": f"{Path(node).parent}:{CLEAN['PATH']}"})
 
     assert done.returncode == 0, done.stderr
     assert (shop / "out" / "Shop.template.json").is_file()

