@@ -3,6 +3,7 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
+CDK := node_modules/.bin/cdk
 # What the demo, the sandbox and a deployment need; and with what the tests need.
 DEMO := build/.ready-demo
 READY := build/.ready
@@ -18,14 +19,15 @@ export PATH := $(CURDIR)/$(BIN):$(CURDIR)/node_modules/.bin:$(PATH)
 # Each of the targets that follow on a core of its own; make 4 shows their output one by one.
 SIDE_BY_SIDE := $(MAKE) --no-print-directory -j $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
-.PHONY: help setup ready demo demo-replay test check beside-e2e lint types unit scan audit simulation e2e pager scenarios drill nightly mutation sim bench bench-long bench-parts bench-peers synth deploy verify-aws sandbox lock docs clean
+.PHONY: help setup ready demo sandbox deploy synth demo-replay test check beside-e2e lint types unit scan audit simulation e2e pager scenarios drill nightly mutation sim bench bench-long bench-parts bench-peers verify-aws lock docs clean
 
-help: ## Say what there is
-	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+# What people type most comes first; the other targets say what they do behind one hash.
+help: # Say what there is
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(READY) ## Install everything: for the demo, the tests and the scanners
+setup: $(READY) # Install everything: for the demo, the tests and the scanners
 
-ready: $(DEMO) ## Install what the demo, the sandbox and a deployment need
+ready: $(DEMO) # Install what the demo, the sandbox and a deployment need
 
 # A stamp is as new as the newest lock file that it was made from.
 $(DEMO): sandbox/requirements.txt lambdas/requirements.txt tools/node/requirements.txt package-lock.json pyproject.toml
@@ -36,10 +38,19 @@ $(READY): $(DEMO) requirements.txt tools/scan/requirements.txt
 	@$(PYTHON) tools/setup.py test
 	@touch $@
 
-demo: $(DEMO) ## Watch dead letters heal in an embedded AWS
+demo: $(DEMO) ## Watch dead messages heal, in an AWS of your own on this machine
 	@$(BIN)/python -m sandbox demo
 
-demo-replay: $(DEMO) ## Replay dead letters in an embedded AWS; its report is build/replay-report.html
+sandbox: $(DEMO) ## That AWS to type into, until Ctrl-C: LETTERS=4000 CAUSES=3 MODE=enforce
+	@$(BIN)/python -m sandbox up $(if $(LETTERS),--with-letters $(LETTERS)) $(if $(CAUSES),--causes $(CAUSES)) $(if $(MODE),--mode $(MODE))
+
+deploy: $(DEMO) ## Deploy into the AWS account your credentials name
+	$(CDK) deploy --all
+
+synth: $(DEMO) # The CloudFormation templates, into cdk.out
+	$(CDK) synth --quiet
+
+demo-replay: $(DEMO) # Replay dead letters in an embedded AWS; its report is build/replay-report.html
 	$(BIN)/python -m sandbox replay
 
 # The sandbox mostly waits for its emulator. All else has what it leaves of the cores, and is nice
@@ -50,7 +61,7 @@ test: $(READY) ## Everything CI runs
 beside-e2e: $(READY)
 	@MAKEFLAGS= nice -n 10 $(MAKE) --no-print-directory check simulation
 
-check: lint ## Lint, types, the security scanners, the tests that need no sandbox
+check: lint ## What of it needs no sandbox: lint, types, scanners, tests
 	@$(SIDE_BY_SIDE) types scan
 	@$(MAKE) --no-print-directory unit
 
@@ -64,10 +75,10 @@ types: $(READY)
 unit: $(READY)
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not sandbox and not long and not nightly"
 
-scan: $(READY) ## The security scanners over the templates; build/scan-report.txt
+scan: $(READY) # The security scanners over the templates; build/scan-report.txt
 	$(BIN)/python -m tools.scan
 
-audit: $(READY) ## Known holes in the pinned packages (needs the network)
+audit: $(READY) # Known holes in the pinned packages (needs the network)
 	for lock in requirements.txt sandbox/requirements.txt lambdas/requirements.txt tools/node/requirements.txt \
 		tools/scan/requirements.txt tools/mutation/requirements.txt; do \
 		$(SCAN)/pip-audit --require-hashes --disable-pip -r $$lock || exit 1; done
@@ -82,22 +93,19 @@ simulation: $(READY)
 e2e: $(READY)
 	$(BIN)/python -m pytest -q -m "sandbox and not nightly" tests/aws tests/e2e
 
-sandbox: $(DEMO) ## The embedded AWS with the app in it, until Ctrl-C: LETTERS=4000 CAUSES=3 MODE=enforce
-	@$(BIN)/python -m sandbox up $(if $(LETTERS),--with-letters $(LETTERS)) $(if $(CAUSES),--causes $(CAUSES)) $(if $(MODE),--mode $(MODE))
-
-sim: $(READY) ## Crash simulation: SEED=n replays one schedule, RUNS=n runs many, OF=shards, long-queue, breaker, replay or replay-run
+sim: $(READY) # Crash simulation: SEED=n replays one schedule, RUNS=n runs many, OF=shards, long-queue, breaker, replay or replay-run
 	$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)) $(if $(FROM),--from $(FROM)) $(if $(OF),--of $(OF))
 
-pager: $(READY) ## Who is called when, measured: simulated weeks and months, judged by the real alarms
+pager: $(READY) # Who is called when, measured: simulated weeks and months, judged by the real alarms
 	$(BIN)/python -m pytest -q -m long tests/scenarios
 
-scenarios: $(READY) ## Outages and poisonings, measured beside two baselines: OF="outage-3m poison-5" SEEDS=n
+scenarios: $(READY) # Outages and poisonings, measured beside two baselines: OF="outage-3m poison-5" SEEDS=n
 	$(BIN)/python -m tests.scenario_bench $(OF) $(if $(SEEDS),--seeds $(SEEDS))
 
-drill: $(READY) ## Eleven troubles side by side, each until its page ends; build/drill.md: OF="bad-rule big-backlog"
+drill: $(READY) # Eleven troubles side by side, each until its page ends; build/drill.md: OF="bad-rule big-backlog"
 	DRILL_OF="$(OF)" $(BIN)/python -m pytest -q -s -m drill tests/drill
 
-nightly: $(READY) ## The long runs: more schedules and faults, 2,000 letters replayed, the drill
+nightly: $(READY) ## The long runs: more schedules, faults and messages, the drill, mutants
 	@$(BIN)/python -m tests.e2e.browser
 	SIM_SCHEDULES=50000 HYPOTHESIS_PROFILE=nightly \
 		$(BIN)/python -m pytest -q -n 2 -m "not sandbox" tests --ignore=tests/console --ignore=tests/infra --ignore=tests/sandbox --ignore=tests/tools --ignore=tests/drill
@@ -113,7 +121,7 @@ nightly: $(READY) ## The long runs: more schedules and faults, 2,000 letters rep
 	$(MAKE) bench-parts
 	$(MAKE) mutation
 
-mutation: $(READY) $(MUTATION)/.ready ## Mutants of the pure modules that the tests notice: OF="redrive/turns circuit" SAMPLE=n
+mutation: $(READY) $(MUTATION)/.ready # Mutants of the pure modules that the tests notice: OF="redrive/turns circuit" SAMPLE=n
 	$(BIN)/python -m pytest -q tests/tools/mutation
 	$(BIN)/python -m tools.mutation $(OF) $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED))
 
@@ -122,13 +130,13 @@ $(MUTATION)/.ready: tools/mutation/requirements.txt
 	$(MUTATION)/bin/python -m pip install --quiet --require-hashes -r tools/mutation/requirements.txt
 	@touch $@
 
-bench: $(READY) ## What moving letters costs beside other ways: build/bench.json, build/bench.svg; 6 minutes
+bench: $(READY) ## What moving messages costs beside other ways: six minutes, a chart
 	$(BIN)/python -m tools.bench.moving $(OF)
 
-bench-long: $(READY) ## The same with all cases, half an hour: long queues, shards, FIFO, peers; MANY=1000000 takes a million
+bench-long: $(READY) # The same with all cases, half an hour: long queues, shards, FIFO, peers; MANY=1000000 takes a million
 	$(BIN)/python -m tools.bench.moving --long
 
-bench-parts: $(READY) ## What single parts cost: rules, hostile messages, the library, imports, the dlq command, replay
+bench-parts: $(READY) # What single parts cost: rules, hostile messages, the library, imports, the dlq command, replay
 	$(BIN)/python -m tools.bench.rules
 	$(BIN)/python -m tools.bench.hostile
 	$(BIN)/python -m tools.bench.consumer
@@ -139,17 +147,11 @@ bench-parts: $(READY) ## What single parts cost: rules, hostile messages, the li
 	$(BIN)/python -m tools.bench.replay snapshot freezing
 	$(BIN)/python -m tests.replay.figures costs outage workers
 
-bench-peers: $(READY) ## Install other tools that move messages into build/peers, and run them beside ours
+bench-peers: $(READY) # Install other tools that move messages into build/peers, and run them beside ours
 	$(BIN)/python -m tools.bench.peers
 	$(BIN)/python -m tools.bench.moving peers
 
-synth: $(DEMO) ## The CloudFormation templates, into cdk.out
-	cdk synth --quiet
-
-deploy: $(DEMO) ## Deploy into the AWS account your credentials name
-	cdk deploy --all
-
-verify-aws: $(READY) ## Ask a real account what no emulator can show; it asks first: ARGS="--list"
+verify-aws: $(READY) # Ask a real account what no emulator can show; it asks first: ARGS="--list"
 	@$(BIN)/python -m tools.verify_aws $(ARGS)
 
 docs: $(READY) ## Write the generated pages anew
@@ -163,7 +165,7 @@ docs: $(READY) ## Write the generated pages anew
 PIP_COMPILE := pip-compile --quiet --generate-hashes --strip-extras --no-header --no-emit-index-url \
 	--no-emit-trusted-host --no-emit-find-links
 
-lock: ## Resolve the pinned packages anew (needs pip-tools)
+lock: # Resolve the pinned packages anew (needs pip-tools)
 	$(PIP_COMPILE) -o lambdas/requirements.txt lambdas/requirements.in
 	$(PIP_COMPILE) --allow-unsafe -o requirements.txt requirements.in
 	$(PIP_COMPILE) --allow-unsafe -c requirements.txt -o sandbox/requirements.txt sandbox/requirements.in
