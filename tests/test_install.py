@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -219,11 +220,11 @@ def test_the_packages_that_dlq_asks_for_are_those_of_the_extra() -> None:
             "deadletter[cli] @ git+https://example.com/d.git@v1",
         ),
         (
-            '{"url": "file:///tmp/d.whl", "archive_info": {}}',
-            "deadletter[cli] @ file:///tmp/d.whl",
+            '{"url": "https://example.com/v1/d.whl", "archive_info": {"hash": "sha256=0"}}',
+            "deadletter[cli] @ https://example.com/v1/d.whl",
         ),
     ],
-    ids=["from an index", "empty record", "git", "git at a tag", "wheel"],
+    ids=["from an index", "empty record", "git", "git at a tag", "a release's wheel"],
 )
 def test_what_to_install_comes_from_where_this_was_installed_from(
     origin: str | None, wanted: str
@@ -273,6 +274,11 @@ def test_the_wheel_holds_what_zips_and_templates_are_made_of(wheel: Path) -> Non
         *("deadletter", "deadletter_cdk", "deadletter_console"),
         f"deadletter-{PROJECT['version']}.dist-info",
     }
+
+
+def test_the_page_names_the_wheel_of_a_release_as_it_is_built(wheel: Path) -> None:
+    [address] = re.findall(r"releases/download/(\S+)'", (ROOT / "docs/install.md").read_text())
+    assert address == f"v{PROJECT['version']}/{wheel.name}"
 
 
 def test_the_wheel_is_small(wheel: Path) -> None:

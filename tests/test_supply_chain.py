@@ -59,6 +59,10 @@ def test_an_action_that_is_not_pinned_is_found(line: str) -> None:
     assert unpinned(f"steps:\n  {line}\n") != []
 
 
+def test_the_set_up_brings_node_to_a_workflow_as_to_anybody() -> None:
+    assert [path.name for path in WORKFLOWS if "setup-node" in path.read_text()] == []
+
+
 def test_one_action_has_one_version_everywhere() -> None:
     used = {
         action for path in WORKFLOWS for action in re.findall(r"uses:\s*(\S+)", path.read_text())
@@ -66,10 +70,12 @@ def test_one_action_has_one_version_everywhere() -> None:
     assert len({action.partition("@")[0] for action in used}) == len(used)
 
 
-# A job that attests or publishes says who it is; it runs nothing of this checkout.
+# A job that attests or publishes says who it is, and one writes a release; they run nothing of this
+# checkout.
 MORE = {
     "release.yml": {
         "attest": {"id-token": "write", "attestations": "write"},
+        "attach": {"contents": "write"},
         "publish": {"id-token": "write"},
     }
 }
@@ -84,7 +90,9 @@ def test_a_workflow_may_read_and_nothing_else(path: Path) -> None:
     assert more == MORE.get(path.name, {})
     for name in more:
         steps = jobs[name]["steps"]
-        assert not any("run" in step or "checkout" in step["uses"] for step in steps)
+        assert not any("checkout" in step.get("uses", "") for step in steps)
+        # The program of the machine, which the action before has given files alone.
+        assert all(step["run"].startswith("gh release create ") for step in steps if "run" in step)
     # Called by the words of a pull request, a workflow would run them with our token.
     assert "pull_request_target" not in path.read_text()
 
@@ -92,7 +100,12 @@ def test_a_workflow_may_read_and_nothing_else(path: Path) -> None:
 def test_every_supported_python_is_tested_with_the_command_of_the_readme() -> None:
     workflow = yaml.safe_load((ROOT / ".github/workflows/test.yml").read_text())
     job = workflow["jobs"]["test"]
-    assert job["strategy"]["matrix"]["python"] == ["3.11", "3.12", "3.13"]
+    matrix = job["strategy"]["matrix"]
+    assert matrix["python"] == ["3.11", "3.12", "3.13"]
+    assert job["runs-on"] == "${{ matrix.os }}"
+    [macos] = matrix["include"]
+    assert macos["os"].startswith("macos-")
+    assert macos["python"] == matrix["python"][-1]
     assert [step["run"] for step in job["steps"] if "run" in step] == ["bash .ci/run"]
     assert (ROOT / ".ci" / "run").read_text().splitlines()[-1] == "make test"
 
@@ -102,7 +115,11 @@ def test_a_release_is_tested_and_attested_and_published_only_where_somebody_says
     commands = [step["run"] for step in jobs["build"]["steps"] if "run" in step]
     assert commands[:2] == ['python -m tools.release "$GITHUB_REF_NAME"', "bash .ci/run"]
     assert " -m build --no-isolation " in commands[2]
-    assert (jobs["attest"]["needs"], jobs["publish"]["needs"]) == ("build", "attest")
+    after = {name: jobs[name]["needs"] for name in ("attest", "attach", "publish")}
+    assert after == {"attest": "build", "attach": "attest", "publish": "attest"}
+    [attach] = [step["run"] for step in jobs["attach"]["steps"] if "run" in step]
+    create = 'gh release create "$GITHUB_REF_NAME" dist/* --verify-tag --title "$GITHUB_REF_NAME"'
+    assert attach == f'{create} --notes "CHANGELOG.md says what changes."'
     assert jobs["publish"]["if"] == "vars.PUBLISH == 'true'"
 
 
