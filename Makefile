@@ -161,6 +161,7 @@ docs: $(READY) ## Write the generated pages anew
 	$(BIN)/python -m tools.architecture
 	$(BIN)/python -m tools.verify_aws --page
 	$(BIN)/python -m tools.events_page
+	$(BIN)/python -m tools.features_page
 
 PIP_COMPILE := pip-compile --quiet --generate-hashes --strip-extras --no-header --no-emit-index-url \
 	--no-emit-trusted-host --no-emit-find-links
