@@ -14,6 +14,7 @@
 - live: what the person at the terminal sees
 - letter: one letter's life
 - beside: the same events under other ways of emptying a DLQ
+- person: what a person has to do by hand, and at what hour
 - chronicle, report, page, chart: what is left of it to read
 - pages: the alarms that rang
 """

@@ -29,6 +29,11 @@ class Chronicle:
         self.timeline.append({"at": round(self._clock(), 1), "text": text})
         self._display.tell(text)
 
+    def person_did(self, text: str) -> None:
+        """Say what a person has done by hand."""
+        self.timeline.append({"at": round(self._clock(), 1), "text": text, "person": True})
+        self._display.tell(text)
+
     def saw(self, look: Look) -> None:
         """Show the figures of a look."""
         self.samples.append(sample(look))

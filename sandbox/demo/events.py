@@ -74,7 +74,7 @@ def plan(seed: int) -> tuple[Event, ...]:
         for _ in range(number)
     ]
     random.shuffle(makers)
-    # The snapshot goes first: it has to be dead and waiting before the circuit opens.
+    # The snapshot goes first, and so is among the letters that wait through the whole outage.
     makers.sort(key=lambda maker: maker[0] is not _snapshot)
     return tuple(
         make(f"evt-{number:04}", tenant, random) for number, (make, tenant) in enumerate(makers, 1)

@@ -19,7 +19,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from deadletter.circuit.state import State
-from sandbox.demo.beside import COUNTED
+from sandbox.demo.beside import COUNTED, shown
 from sandbox.demo.events import TENANTS, named
 from sandbox.demo.look import Look
 from sandbox.demo.reconcile import Reconciliation
@@ -45,7 +45,7 @@ DECISIONS = {
 # Why the demo's letters are parked.
 PARKED_BECAUSE = {
     "PERMANENT": "its body cannot be read: no retry helps",
-    "QUARANTINED": "by the rule that was typed",
+    "QUARANTINED": "by the rule that stands for its tenant",
 }
 
 
@@ -253,9 +253,9 @@ def account(outcome: Reconciliation) -> Table:
 def comparison(rows: Sequence[Mapping[str, Any]]) -> Table:
     """Draw what other ways of emptying a DLQ come to on the same events, a column each."""
     table = Table(
-        "the same events under",
+        Column("the same\nevents under", no_wrap=True),
         *(Column(f"{row['system']}\n{row['how']}", justify="right") for row in rows),
     )
     for key, (title, _meaning) in COUNTED.items():
-        table.add_row(title, *(f"{row[key]:,}" for row in rows))
+        table.add_row(title, *(shown(row[key]) for row in rows))
     return table

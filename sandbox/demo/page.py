@@ -7,8 +7,9 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from sandbox.demo import chart
-from sandbox.demo.beside import ASSUMPTIONS, COUNTED, ROUNDS_AFTERWARDS
+from sandbox.alarms import SHORT_MINUTE
+from sandbox.demo import chart, person
+from sandbox.demo.beside import ASSUMPTIONS, COUNTED, LATE_AFTER, shown
 
 Report = Mapping[str, Any]
 """What `sandbox.demo.run` writes."""
@@ -25,9 +26,9 @@ _ZERO = {
 
 _STYLE = """
 :root { color-scheme: light dark; }
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 1.5rem auto; padding: 0 1rem;
   background: Canvas; color: CanvasText; }
-h1 { font-size: 1.6rem; margin-bottom: .2rem; } h2 { font-size: 1.15rem; margin: 2.5rem 0 .5rem; }
+h1 { font-size: 1.6rem; margin-bottom: .2rem; } h2 { font-size: 1.15rem; margin: 1.8rem 0 .5rem; }
 h1, td, th, li { overflow-wrap: anywhere; }
 .says { font-size: 1.15rem; font-weight: 600; }
 .good { color: #2b8a3e; color: light-dark(#2b8a3e, #69db7c); }
@@ -39,7 +40,10 @@ tbody th { font-weight: normal; } thead th { vertical-align: bottom; }
 .n { text-align: right; font-variant-numeric: tabular-nums; }
 td.n { white-space: nowrap; }
 .account { width: auto; } .account :is(th, td) { padding-right: 1.5rem; }
-.compare :is(th, td):first-child { width: 38%; }
+.compare { table-layout: fixed; } .compare span { display: inline-block; width: 9.2rem; }
+.compare thead th { overflow-wrap: normal; font-size: .87em; }
+.compare :is(th, td) { padding: .25rem .5rem; } .compare :is(th, td):first-child { width: 46%; }
+.compare :is(th, td):nth-child(2) { background: #2f9e441c; font-weight: 600; }
 td:first-child.n { width: 3.5rem; }
 small { font-size: .87em; opacity: .8; }
 .flow { display: grid; grid-template-columns: 1fr 1.4fr 1.4fr; gap: 2.5rem; list-style: none;
@@ -65,7 +69,9 @@ footer { margin-top: 2.5rem; opacity: .8; font-size: .87rem; }
   .cards td { display: flex; justify-content: space-between; gap: 1.5rem; text-align: right; }
   .cards td::before { content: attr(data-label); text-align: left; opacity: .8; flex: none;
     max-width: 75%; }
-  .compare th:first-child { width: auto; }
+  .compare th:first-child { width: auto; } .compare th span { font-weight: 600; }
+  .compare :is(span, small) { display: block; width: auto; }
+  .compare :is(th, td):nth-child(2) { background: none; }
   .account :is(th, td) { padding: .35rem .5rem .35rem 0; }
 }
 """
@@ -94,14 +100,14 @@ def _page(report: Report) -> Iterator[str]:
     yield f"<title>{escape(title)}</title><style>{_STYLE}{chart.STYLE}</style></head><body><main>"
     yield f"<h1>{escape(title)}</h1>"
     yield from _verdict(report)
-    yield from _flow(report)
     yield from _over_time(report)
+    yield from _beside(report.get("beside", ()))
+    yield from _flow(report)
     yield from _told(report.get("timeline", ()))
     yield from _tenants(report.get("tenants", ()))
     yield from _causes(report.get("causes", ()))
     yield from _account(report)
     yield from _life(report.get("letter") or {})
-    yield from _beside(report.get("beside", ()))
     yield (
         "<footer>Written by <code>make demo</code>: the app as it is deployed, in an emulated AWS"
         " on this machine. Its settings are compressed in time; its code is the code.</footer>"
@@ -249,22 +255,24 @@ def _life(letter: Mapping[str, str]) -> Iterator[str]:
 def _beside(ways: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     if not ways:
         return
-    rounds = max(way.get("rounds", 0) for way in ways)
-    yield "<h2>The same events, otherwise</h2>"
-    yield (
-        "<p>The ways beside Deadletter are <strong>modelled, not run</strong>: a deterministic"
-        f" simulation of the same events. Who goes again and again goes {rounds:,} times while the"
-        f" endpoint is down, and {ROUNDS_AFTERWARDS} times after it.</p>"
-    )
+    yield "<h2>Who had to be awake: the same events, otherwise</h2>"
     heads = ("Counted", *(f"#{way['system']} ({way['how']})" for way in ways))
     rows = [
         (
-            f"{escape(title)}<br><small>{escape(meaning)}</small>",
-            *(f"{way[name]:,}" for way in ways),
+            f"<span>{escape(title)}</span> <small>{escape(meaning)}</small>",
+            *(escape(shown(way[name])) for way in ways),
         )
         for name, (title, meaning) in COUNTED.items()
     ]
     yield from _table(heads, rows, "cards compare")
+    late = SHORT_MINUTE * LATE_AFTER
+    yield (
+        "<p>The ways beside Deadletter are <strong>modelled, not run</strong>: a deterministic"
+        f" simulation of the same events, with an outage as long as this run's. {person.ASSUMED}"
+        f" A minute of this table is {SHORT_MINUTE:.0f} seconds of the run, as for its alarms, so"
+        f" {LATE_AFTER} minutes are {late:.0f} seconds; <code>docs/scenarios.md</code> measures"
+        " outages with the settings of every day.</p>"
+    )
     yield "<ul>"
     for way in ways:
         assumed = ASSUMPTIONS.get(way["system"])
@@ -284,7 +292,8 @@ def _table(
     labels = [escape(head.removeprefix("#")) for head in heads]
     yield f'<table class="{classes}"><thead><tr>'
     for kind, label in zip(kinds, labels, strict=True):
-        yield f'<th scope="col"{kind}>{label}</th>'
+        name, how, rest = label.partition(" (")
+        yield f'<th scope="col"{kind}>{name}{how and f" <small>({rest}</small>"}</th>'
     yield "</tr></thead><tbody>"
     for first, *others in rows:
         yield f'<tr><th scope="row">{first}</th>'

@@ -80,10 +80,6 @@ class DemoPipeline:
         """Type a rule into the rules table, as raw attributes."""
         self._put("rules_table", {RULES.partition: self._name, RULES.sort: rule_id, **columns})
 
-    def remove_rule(self, rule_id: str) -> None:
-        key = {RULES.partition: {"S": self._name}, RULES.sort: {"S": rule_id}}
-        self._dynamodb.delete_item(TableName=self._app["rules_table"], Key=key)
-
     def send(self, events: Sequence[Event]) -> Mapping[str, Event]:
         """Send *events* to the main queue; returns them by their MessageIds.
 

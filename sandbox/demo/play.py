@@ -11,7 +11,7 @@ from sandbox.demo.look import Look, look
 from sandbox.demo.pipeline import DemoPipeline
 from sandbox.demo.receiver import Receiver, Visit
 from sandbox.demo.reconcile import DeliveredEvent, FoundLetters
-from sandbox.demo.script import prepare, steps
+from sandbox.demo.script import register, steps, type_rule
 from sandbox.demo.watch import watch
 from sandbox.progress import STANDSTILL_SECONDS
 
@@ -26,12 +26,14 @@ class Played:
     last      the last look
     origins   the events by the MessageIds they were given
     failures  those that the ledger keeps, by the same
+    sent_at   when each event was sent, by the digest of its body, in seconds of the demo
     """
 
     found: FoundLetters
     last: Look
     origins: Mapping[str, Event]
     failures: Mapping[str, Sequence[Failure]]
+    sent_at: Mapping[str, float]
 
 
 class Play:
@@ -51,18 +53,18 @@ class Play:
         self._clock = clock
         self._pace = pace
         self._origins: dict[str, Event] = {}
+        self._sent_at: dict[str, float] = {}
 
     def all_of(self, events: Sequence[Event]) -> Played:
         """Send the events, watch until they have settled, then look at every end."""
         pipeline, tell = self._pipeline, self._chronicle.tell
-        for scene in prepare(pipeline, self._receiver):
-            tell(scene)
+        tell(register(pipeline, self._receiver))
+        self._chronicle.person_did(type_rule(pipeline))
         first, later = events[:-SENT_LATER], events[-SENT_LATER:]
         self._chronicle.outage_began()
         self._send(first)
         tell(f"{len(first)} events sent")
         script = steps(
-            pipeline,
             later=frozenset(event.digest for event in later),
             send_later=lambda: self._send(later),
             mend=self._mend,
@@ -82,12 +84,13 @@ class Play:
         last = self._look()
         self._chronicle.saw(last)
         failures = pipeline.failures(self._origins)
-        return Played(found, last, self._origins, failures)
+        return Played(found, last, self._origins, failures, self._sent_at)
 
     def _look(self) -> Look:
         return look(self._pipeline, self._receiver.visits, self._clock())
 
     def _send(self, events: Sequence[Event]) -> None:
+        self._sent_at |= dict.fromkeys((event.digest for event in events), self._clock())
         self._origins |= self._pipeline.send(events)
 
     def _mend(self) -> None:

@@ -1,5 +1,7 @@
 """Three endpoints on this machine: one healthy, one down until it is mended, one that refuses."""
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from email.message import Message
 from http import HTTPStatus
@@ -10,13 +12,17 @@ from sandbox.loopback import LoopbackEndpoint
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """One POST and its answer; *attempt* is 1 in a message's first life."""
+    """One POST and its answer, *at* so many seconds by the receiver's clock.
+
+    *attempt* is 1 in a message's first life.
+    """
 
     tenant: str
     digest: str
     webhook_id: str
     attempt: int
     status: int
+    at: float = 0.0
 
     @property
     def accepted(self) -> bool:
@@ -26,7 +32,8 @@ class Visit:
 class Receiver(LoopbackEndpoint):
     """Serves `url(tenant)` and keeps a record of every visit; a context manager."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._visits: list[Visit] = []
         self._statuses = {
             HEALTHY: HTTPStatus.OK,
@@ -57,6 +64,7 @@ class Receiver(LoopbackEndpoint):
                 webhook_id=headers["webhook-id"],
                 attempt=int(headers["webhook-attempt"]),
                 status=status,
+                at=self._clock(),
             )
         )
         return status

@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.console import Console
 
 from sandbox import stay
-from sandbox.demo import page
+from sandbox.demo import page, person
 from sandbox.demo.beside import beside, measured
 from sandbox.demo.chronicle import Chronicle
 from sandbox.demo.events import plan
@@ -34,6 +34,18 @@ SEED = 1
 
 # Beside the report.
 PAGE = "demo.html"
+
+# What a newcomer types next, each with half a line of why.
+NEXT = (
+    "make sandbox LETTERS=60            # an AWS of your own whose DLQ is full",
+    ". build/sandbox.env && dlq status  # in a second terminal: what needs you, first",
+)
+
+# Two commands that show something of what has been played.
+TRIES = (
+    "dlq status       # what needs attention, first",
+    "dlq parked list  # what waits for a person, and why",
+)
 
 # What a shell says of a program that Ctrl-C ended.
 INTERRUPTED = 130
@@ -67,7 +79,7 @@ def _demo(folder: Path, report: Path) -> int:
 
     events = plan(SEED)
     pace = scale(measure())
-    with Receiver() as receiver, Sandbox(folder) as sandbox, ExitStack() as meanwhile:
+    with Receiver(clock) as receiver, Sandbox(folder) as sandbox, ExitStack() as meanwhile:
         with screen(console, clock, len(events)) as display:
             chronicle = Chronicle(display, clock)
             pipeline = _deployed(sandbox, chronicle, display, pace)
@@ -91,12 +103,23 @@ def _demo(folder: Path, report: Path) -> int:
             told = explained(letter, sandbox.dlq)
             written["letter"] = asdict(told)
             show(f"\nOne letter's life: {told.command}\n\n{told.shown}\n")
-        ways = [
-            measured(events, played.last.visits, outcome).as_json(),
-            *(way.as_json() for way in beside(events, outage_minutes=chronicle.outage_minutes)),
-        ]
-        written["beside"] = ways
+        own = measured(
+            events,
+            played.last.visits,
+            played.found,
+            outcome,
+            sent_at=played.sent_at,
+            acts=person.acts_of_run(
+                chronicle.timeline,
+                chronicle.outage["began"],
+                called.rang,
+                parked=sum(outcome.parked_by_reason.values()),
+            ),
+        )
+        others = beside(events, outage_minutes=chronicle.outage_minutes)
+        written["beside"] = ways = [way.as_json() for way in (own, *others)]
         console.print(comparison(ways))
+        show(person.IN_SHORT)
         for way in ways:
             show(f"{way['system']}: {way['note']}")
         report.parent.mkdir(parents=True, exist_ok=True)
@@ -105,17 +128,11 @@ def _demo(folder: Path, report: Path) -> int:
         show(f"All of it, and what each figure means, on a page: {report.with_name(PAGE)}")
         show(f"Figures: {report}, logs: {folder}")
         if stay.wanted(sys.stdin, sys.stdout, os.environ):
-            stay.stay(sandbox, tries(letter), show=show)
+            stay.stay(sandbox, TRIES, show=show)
+        show("Try next:")
+        for command in NEXT:
+            show(f"  {command}")
         return 0 if outcome.passed else 1
-
-
-def tries(letter: str | None) -> list[str]:
-    """Three commands that show something of what has been played."""
-    return [
-        "dlq status             # what needs attention, first",
-        "dlq parked list        # what waits for a person, and why",
-        f"dlq explain {letter}  # one letter's life" if letter else "dlq show orders",
-    ]
 
 
 def _deployed(sandbox: Sandbox, chronicle: Chronicle, display: Screen, pace: int) -> DemoPipeline:

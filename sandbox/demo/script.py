@@ -1,19 +1,18 @@
-"""What happens in the demo besides the mail: rules are typed and deleted, an endpoint is mended.
+"""What happens in the demo besides the mail: a rule stands, more is sent, an endpoint is mended.
 
 Nothing happens by the clock. Each step waits for what was seen, so a slow machine tells the same
 story, in the same order.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from sandbox.demo.events import HEALTHY, RECOVERING, REFUSING, SNAPSHOT_TYPE, TENANTS, named
+from sandbox.demo.events import HEALTHY, RECOVERING, REFUSING, TENANTS, named
 from sandbox.demo.look import Look
 from sandbox.demo.pipeline import DemoPipeline
 from sandbox.demo.receiver import Receiver
 from sandbox.demo.settings import COOLDOWN_SECONDS
 
-HOLD_RULE = "hold-snapshots"
 QUARANTINE_RULE = f"quarantine-{REFUSING}"
 
 
@@ -26,31 +25,37 @@ class ScriptStep:
     says: str
 
 
-def prepare(pipeline: DemoPipeline, receiver: Receiver) -> Iterator[str]:
-    """Set the scene before the first event is sent, and tell of it."""
+def register(pipeline: DemoPipeline, receiver: Receiver) -> str:
+    """Say where the tenants want their events, and tell of it."""
     for tenant in TENANTS:
         pipeline.register(tenant, receiver.url(tenant))
-    yield (
+    return (
         f"three tenants: {named(HEALTHY)} answers 200, {named(RECOVERING)} 503,"
         f" {named(REFUSING)} always 422"
     )
+
+
+def type_rule(pipeline: DemoPipeline) -> str:
+    """Type the rule for the tenant that is known to refuse, and tell of it."""
     pipeline.add_rule(
-        HOLD_RULE,
-        messageType=SNAPSHOT_TYPE,
-        action="HOLD",
-        reason="a megabyte each: not before the endpoint is back",
+        QUARANTINE_RULE,
+        tenantId=REFUSING,
+        action="QUARANTINE",
+        reason="answers 422 to whatever is sent, since yesterday",
     )
-    yield f"rule {HOLD_RULE} typed: a snapshot that fails has to wait (HOLD)"
+    return (
+        f"{named(REFUSING)} has refused everything since yesterday: a person has typed rule"
+        f" {QUARANTINE_RULE}, so what fails there waits for a decision"
+    )
 
 
 def steps(
-    pipeline: DemoPipeline,
     *,
     later: Collection[str],
     send_later: Callable[[], None],
     mend: Callable[[], None],
-) -> Sequence[Sequence[ScriptStep]]:
-    """List what happens while the mail is on its way, in threads that do not wait for each other.
+) -> Sequence[ScriptStep]:
+    """List what happens while the mail is on its way; the app does the rest by itself.
 
     *later* are the digests of the events that *send_later* sends; *mend* ends the outage.
     """
@@ -62,7 +67,7 @@ def steps(
             for visit in look.visits
         )
 
-    outage = [
+    return [
         ScriptStep(
             circuit_opened,
             send_later,
@@ -88,25 +93,10 @@ def steps(
         ),
         ScriptStep(
             circuit_closed,
-            lambda: pipeline.remove_rule(HOLD_RULE),
-            "canaries came through: the circuit closes, the waiting letters go;"
-            f" rule {HOLD_RULE} deleted",
+            _nothing,
+            "canaries came through: the circuit closes, the waiting letters go",
         ),
     ]
-    refusal = [
-        ScriptStep(
-            refused_again,
-            lambda: pipeline.add_rule(
-                QUARANTINE_RULE,
-                tenantId=REFUSING,
-                action="QUARANTINE",
-                reason="answers 422 to whatever is sent again",
-            ),
-            f"{named(REFUSING)} refuses re-driven letters, too: rule {QUARANTINE_RULE} typed,"
-            " a person decides on them",
-        ),
-    ]
-    return [outage, refusal]
 
 
 def _nothing() -> None:
@@ -132,8 +122,3 @@ def only_waiting(look: Look) -> bool:
 def circuit_closed(look: Look) -> bool:
     """It has been open, and is not any more."""
     return look.circuit.is_closed and look.circuit.closed_at > 0
-
-
-def refused_again(look: Look) -> bool:
-    """A letter of the bad tenant came back, and is refused as before."""
-    return any(visit.tenant == REFUSING and visit.attempt > 1 for visit in look.visits)

@@ -46,8 +46,8 @@ def pipeline() -> Mapping[str, Any]:
             "ramp": 5,
         },
         "workers": 2,
-        # A letter that its endpoint refuses waits for the rule that quarantines it: its circuit
-        # stays closed, and three lives take seconds here.
+        # On a slow machine letters fail more than once before the circuit opens, and a life takes
+        # seconds here.
         "poison_lives": 20,
         # More attempts than patience lasts for.
         "policy": {"max_attempts": 20, "backoff": {"base": 1, "cap": 4, "floor": 0}},

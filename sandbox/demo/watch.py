@@ -17,7 +17,7 @@ EMPTY_LOOKS = 2
 
 def watch(
     look: Callable[[], Look],
-    threads: Sequence[Sequence[ScriptStep]],
+    script: Sequence[ScriptStep],
     *,
     start_run: Callable[[], None],
     tell: Callable[[str], None],
@@ -25,12 +25,12 @@ def watch(
 ) -> Iterator[Look]:
     """Yield look after look; do each step when its moment comes, start a run now and then.
 
-    The steps of a thread are done in their order, whatever is seen sooner. It ends when nothing
-    is on its way. It also ends when nothing has moved for *standstill* seconds; what is on its
-    way then is reported as waiting. It never pauses: the caller does, between looks.
+    The steps are done in their order, whatever is seen sooner. It ends when nothing is on its way.
+    It also ends when nothing has moved for *standstill* seconds; what is on its way then is
+    reported as waiting. It never pauses: the caller does, between looks.
     """
     progress = Progress()
-    waiting = [list(thread) for thread in threads]
+    waiting = list(script)
     started_at: float | None = None
     reports_when_ended = 0
     empty = 0
@@ -42,11 +42,10 @@ def watch(
         progress.read(seen.marks, seen.at)
         if progress.is_over(standstill):
             return
-        for thread in waiting:
-            while thread and thread[0].when(seen):
-                step = thread.pop(0)
-                step.act()
-                tell(step.says)
+        while waiting and waiting[0].when(seen):
+            step = waiting.pop(0)
+            step.act()
+            tell(step.says)
         run_has_ended = len(seen.reports) >= reports_when_ended
         nothing_left = run_has_ended and not seen.on_its_way
         empty = empty + 1 if nothing_left else 0

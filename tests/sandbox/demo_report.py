@@ -4,14 +4,28 @@ from __future__ import annotations
 
 from typing import Any
 
-from sandbox.demo.beside import Way, beside
+from sandbox.demo.beside import MEASURED, Way, beside
 from sandbox.demo.events import plan
+from sandbox.demo.person import DAY_BEFORE, MORNING, Act
 
 
 def report(**changes: Any) -> dict[str, Any]:
     """One where everything went well."""
-    ways = [Way("Deadletter", "measured in this run", 18, 0, 40, 0, 0, 0, 0, "letters wait")]
-    ways += beside(plan(1), outage_minutes=3)
+    own = Way.of(
+        "Deadletter",
+        MEASURED,
+        [Act(DAY_BEFORE, "types a rule"), Act(MORNING, "looks")],
+        "messages wait",
+        late=0,
+        sorted=52,
+        broken=18,
+        poison_rounds=40,
+        lost=0,
+        duplicates=0,
+        changed=0,
+        left=0,
+    )
+    ways = [own, *beside(plan(1), outage_minutes=3)]
     return {
         "sent": 331,
         "delivered": 279,

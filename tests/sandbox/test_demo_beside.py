@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
+from deadletter.contract import Reason
+from sandbox.alarms import SHORT_MINUTE
 from sandbox.demo import beside as module
 from sandbox.demo.beside import (
     ASSUMPTIONS,
@@ -15,13 +18,14 @@ from sandbox.demo.beside import (
     LOOP,
     MEASURED,
     MODELLED,
-    NATIVE,
-    NATIVE_ONCE,
+    NATIVE_BEST,
+    NATIVE_MORNING,
     Way,
     beside,
     measured,
 )
-from sandbox.demo.events import RECOVERING, REFUSING, Event, plan
+from sandbox.demo.events import HEALTHY, RECOVERING, REFUSING, Event, plan
+from sandbox.demo.person import Act
 from sandbox.demo.receiver import Visit
 from sandbox.demo.reconcile import DeliveredEvent, FoundLetters, ParkedEvent, reconcile
 
@@ -36,24 +40,29 @@ def ways() -> dict[str, Way]:
     return {way.system: way for way in beside(EVENTS, outage_minutes=MINUTES)}
 
 
-def test_native_redrive_loses_nothing_and_asks_the_broken_endpoint_every_minute(
+def test_native_redrive_at_the_best_moment_needs_somebody_awake_then_and_sorts_nothing(
     ways: dict[str, Way],
 ) -> None:
-    native = ways[NATIVE]
-    assert native.broken == len(DOWN) * (1 + MINUTES)
-    assert native.poison_rounds == len(HOPELESS) * (MINUTES + module.ROUNDS_AFTERWARDS)
-    assert (native.duplicates, native.lost, native.changed, native.left) == (0, 0, 0, 0)
-    assert native.unsorted == len(HOPELESS)
+    """Its best case stays in the comparison: nothing lost, nothing late."""
+    best = ways[NATIVE_BEST]
+    assert best.broken == len(DOWN)
+    assert best.poison_rounds == len(HOPELESS)
+    assert (best.duplicates, best.lost, best.changed, best.left, best.late) == (0, 0, 0, 0, 0)
+    assert (best.acts, best.minutes, best.night_minutes) == (3, 15, 10)
+    # The outage began at 03:00 and is over before this minute.
+    assert best.hours == f"03:{MINUTES + 1:02}"
+    assert best.sorted == 0
 
 
-def test_native_redrive_at_the_right_moment_asks_the_broken_endpoint_once_for_each_event(
+def test_native_redrive_in_the_morning_wakes_nobody_and_all_that_was_down_is_late(
     ways: dict[str, Way],
 ) -> None:
-    """Its best case is in the comparison, too: what is left to say of it are the hopeless."""
-    once = ways[NATIVE_ONCE]
-    assert once.broken == len(DOWN)
-    assert once.poison_rounds == once.unsorted == len(HOPELESS)
-    assert (once.duplicates, once.lost, once.changed, once.left) == (0, 0, 0, 0)
+    morning = ways[NATIVE_MORNING]
+    assert morning.late == len(DOWN)
+    assert (morning.night_minutes, morning.hours) == (0, "by day")
+    best = ways[NATIVE_BEST]
+    differs = ("system", "night_minutes", "hours", "late", "note")
+    assert replace(morning, **{name: getattr(best, name) for name in differs}) == best
 
 
 def test_a_shell_loop_that_is_interrupted_sends_twice_and_copies_bodies_only(
@@ -65,7 +74,45 @@ def test_a_shell_loop_that_is_interrupted_sends_twice_and_copies_bodies_only(
     assert loop.changed == sum(1 for event in DOWN if event.attributes) > 0
     assert loop.duplicates == 1
     assert loop.lost == 0
-    assert loop.unsorted == len(HOPELESS)
+    # What is not healed is late, too.
+    assert loop.late == len(large)
+    assert loop.poison_rounds > len(HOPELESS)
+    assert (loop.night_minutes, loop.hours) == (10, f"03:01 03:{MINUTES + 3:02}")
+    assert loop.sorted == 0
+
+
+@pytest.mark.parametrize(
+    ("kept", "acts", "night_minutes", "late", "left"),
+    [
+        (lambda event: event.tenant == HEALTHY and not event.parked_as, 0, 0, 0, 0),
+        (lambda event: event.tenant == HEALTHY, 1, 0, 0, 0),
+        (lambda event: event in DOWN[:7], 2, 10, 7, 0),
+    ],
+    ids=["nothing dies", "only hopeless ones die", "only those of the outage die"],
+)
+def test_a_persons_acts_and_the_late_ones_follow_from_the_events(
+    kept, acts, night_minutes, late, left
+) -> None:
+    loop, best, morning = beside([event for event in EVENTS if kept(event)], outage_minutes=MINUTES)
+    assert (loop.acts, best.acts, morning.acts) == (acts, acts, acts)
+    assert (loop.night_minutes, best.night_minutes) == (night_minutes, night_minutes)
+    assert (morning.night_minutes, morning.late) == (0, late)
+
+
+def test_a_way_that_put_hopeless_messages_apart_would_have_sorted_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The model counts them; that the ways of today put none apart is what they do."""
+
+    def sorting(world: module._Model) -> None:
+        apart = world._sqs.create_queue(QueueName="apart")["QueueUrl"]
+        for letter in world._received(world._dlq):
+            world._sqs.send_message(QueueUrl=apart, MessageBody=letter["Body"])
+            world._sqs.delete_message(QueueUrl=world._dlq, ReceiptHandle=letter["ReceiptHandle"])
+
+    monkeypatch.setattr(module._Model, "move", sorting)
+    [_, best, _] = beside(HOPELESS, outage_minutes=MINUTES)
+    assert best.sorted == 10
 
 
 def test_both_are_modelled_and_say_so(ways: dict[str, Way]) -> None:
@@ -75,28 +122,30 @@ def test_both_are_modelled_and_say_so(ways: dict[str, Way]) -> None:
 
 
 def test_every_figure_is_explained(ways: dict[str, Way]) -> None:
-    figures = {name for name, value in ways[LOOP].as_json().items() if isinstance(value, int)}
-    assert figures == COUNTED.keys() | {"rounds"}
+    assert ways[LOOP].as_json().keys() == COUNTED.keys() | {"system", "how", "note"}
 
 
 def test_a_demo_whose_outage_saw_no_run_of_the_redriver_is_compared_all_the_same() -> None:
     assert beside(EVENTS, outage_minutes=0) == beside(EVENTS, outage_minutes=1)
 
 
-def test_it_says_how_many_rounds_the_outage_had(ways: dict[str, Way]) -> None:
-    assert {way.rounds for way in ways.values()} == {MINUTES}
-
-
 def test_it_is_always_the_same(ways: dict[str, Way]) -> None:
     assert {way.system: way for way in beside(EVENTS, outage_minutes=MINUTES)} == ways
 
 
-def test_a_longer_outage_costs_more_except_who_waits_for_its_end(ways: dict[str, Way]) -> None:
-    *repeated, once = beside(EVENTS, outage_minutes=2 * MINUTES)
-    assert replace(once, rounds=MINUTES) == ways[NATIVE_ONCE]
-    for way in repeated:
-        assert way.broken > ways[way.system].broken
-        assert way.poison_rounds > ways[way.system].poison_rounds
+def test_a_longer_outage_costs_the_loop_more_and_moves_the_hour_of_who_waits_for_its_end(
+    ways: dict[str, Way],
+) -> None:
+    loop, best, morning = beside(EVENTS, outage_minutes=2 * MINUTES)
+    assert best == replace(ways[NATIVE_BEST], hours=f"03:{2 * MINUTES + 1}")
+    assert morning == ways[NATIVE_MORNING]
+    assert loop.broken > ways[LOOP].broken
+    assert loop.poison_rounds > ways[LOOP].poison_rounds
+
+
+def test_after_an_outage_of_half_an_hour_the_best_case_is_late_too() -> None:
+    [_, best, _] = beside(EVENTS, outage_minutes=30)
+    assert (best.late, best.hours) == (len(DOWN), "03:31")
 
 
 def test_a_loop_that_deletes_before_it_sends_loses_letters(
@@ -117,32 +166,77 @@ def test_a_loop_that_deletes_before_it_sends_loses_letters(
     assert loop.lost > 0
 
 
-def visit(event: Event, status: int, attempt: int = 1) -> Visit:
-    return Visit(event.tenant, event.digest, "id", attempt, status)
+def visit(event: Event, status: int, attempt: int = 1, at: float = 0.0) -> Visit:
+    return Visit(event.tenant, event.digest, "id", attempt, status, at)
+
+
+HEALED = DOWN[0]
+REFUSED = next(event for event in EVENTS if event.tenant == REFUSING and not event.attributes)
+PARKED = ParkedEvent(REFUSED.digest, "QUARANTINED", REFUSED.attributes)
+DELIVERED = DeliveredEvent(HEALED.digest, redriven=True)
+
+
+def own(
+    found: FoundLetters, visits: Sequence[Visit] = (), acts: Sequence[Act] = (), sent: float = 0.0
+) -> Way:
+    """What a run with these two events came to, both sent at once."""
+    events = [HEALED, REFUSED]
+    outcome = reconcile(events, found)
+    sent_at = {event.digest: sent for event in events}
+    return measured(events, visits, found, outcome, sent_at=sent_at, acts=acts)
 
 
 def test_our_own_figures_are_what_the_endpoints_saw() -> None:
-    refused = next(event for event in EVENTS if event.tenant == REFUSING and not event.attributes)
-    healed = DOWN[0]
     visits = [
-        visit(healed, 503),
-        visit(healed, 503, 2),
-        visit(healed, 200, 3),
-        visit(refused, 422),
-        visit(refused, 422, 2),
+        visit(HEALED, 503),
+        visit(HEALED, 503, 2),
+        visit(HEALED, 200, 3),
+        visit(REFUSED, 422),
+        visit(REFUSED, 422, 2),
     ]
-    found = FoundLetters(
-        delivered=[DeliveredEvent(healed.digest, redriven=True)],
-        parked=[ParkedEvent(refused.digest, "QUARANTINED", refused.attributes)],
-        recovered=[healed.digest],
-    )
-    outcome = reconcile([healed, refused], found)
-    ours = measured([healed, refused], visits, outcome)
+    ours = own(FoundLetters([DELIVERED], [PARKED], recovered=[HEALED.digest]), visits)
     assert (ours.how, ours.broken, ours.poison_rounds) == (MEASURED, 2, 1)
     assert (ours.duplicates, ours.lost, ours.changed, ours.left) == (0, 0, 0, 0)
-    assert ours.unsorted == 0
-    unparked = reconcile([healed, refused], FoundLetters(waiting=[refused.digest]))
-    assert measured([healed, refused], visits, unparked).unsorted == 1
+
+
+@pytest.mark.parametrize(
+    ("reason", "sorted_"), [*((str(why), 1) for why in Reason), ("unknown", 0)]
+)
+def test_a_hopeless_message_is_sorted_if_it_is_parked_with_a_reason(
+    reason: str, sorted_: int
+) -> None:
+    assert own(FoundLetters(parked=[replace(PARKED, reason=reason)])).sorted == sorted_
+
+
+def test_what_could_be_delivered_and_what_waits_is_not_sorted() -> None:
+    parked = ParkedEvent(HEALED.digest, "EXHAUSTED", HEALED.attributes)
+    assert own(FoundLetters(parked=[parked], waiting=[REFUSED.digest])).sorted == 0
+
+
+LATE = module.LATE_AFTER * SHORT_MINUTE
+
+
+@pytest.mark.parametrize(
+    ("visits", "late"),
+    [
+        ([visit(HEALED, 200, at=10 + LATE)], 0),
+        ([visit(HEALED, 200, at=10 + LATE + 0.1)], 1),
+        ([visit(HEALED, 503, at=11), visit(HEALED, 200, at=10 + 2 * LATE)], 1),
+        ([visit(HEALED, 200, at=11), visit(HEALED, 200, at=10 + 2 * LATE)], 0),
+        ([visit(HEALED, 503, at=11)], 1),
+    ],
+    ids=["just in time", "late", "healed late", "a duplicate comes late", "never"],
+)
+def test_a_message_is_late_by_its_first_delivery_in_minutes_of_the_run(
+    visits: Sequence[Visit], late: int
+) -> None:
+    """The hopeless one is not late: it was never to be delivered."""
+    assert own(FoundLetters(), visits, sent=10.0).late == late
+
+
+def test_our_own_acts_are_those_that_are_given() -> None:
+    ours = own(FoundLetters(), acts=[Act(0.0, "an alarm rang"), Act(360.0, "looks")])
+    assert (ours.acts, ours.minutes, ours.night_minutes, ours.hours) == (2, 10, 5, "03:00")
 
 
 WITHOUT_PYTEST = """

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from dataclasses import replace
 from itertools import pairwise
 
@@ -9,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from deadletter.circuit.state import Circuit, State
-from sandbox.demo.beside import COUNTED
+from sandbox.demo.beside import COUNTED, shown
 from sandbox.demo.events import HEALTHY, RECOVERING, plan
 from sandbox.demo.live import (
     LINE_EVERY,
@@ -26,6 +27,7 @@ from sandbox.demo.play import deliveries
 from sandbox.demo.receiver import Visit
 from sandbox.demo.reconcile import DeliveredEvent, FoundLetters, reconcile
 from sandbox.demo.report import figures as report_figures
+from tests.sandbox.demo_report import report
 
 EVENTS = plan(seed=1)
 LOOK = Look(
@@ -85,6 +87,18 @@ def test_the_comparison_has_a_column_for_each_way():
     where.print(comparison([way, way | {"broken": 1234}]))
     assert printed(where).count("modelled") == 2
     assert "1,234" in printed(where)
+
+
+def test_the_comparison_fits_a_terminal_and_its_figures_stand_whole():
+    where = console(terminal=False)
+    where.print(comparison(report()["beside"]))
+    lines = printed(where).splitlines()
+    assert max(map(len, lines)) <= 80
+    rows = {
+        cells[0]: cells[1:] for line in lines if len(cells := re.split(r" *│ *", line)[1:-1]) == 5
+    }
+    for key, (title, _meaning) in COUNTED.items():
+        assert rows[title] == [shown(way[key]) for way in report()["beside"]]
 
 
 def test_a_log_gets_plain_lines_and_figures_only_now_and_then():

@@ -1,5 +1,6 @@
 """The three endpoints answer as they are told to, and remember who came."""
 
+import itertools
 import time
 from collections.abc import Iterator
 
@@ -16,7 +17,8 @@ HEADERS = {"webhook-id": "first-life", "webhook-attempt": "2"}
 
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
-    with Receiver() as running:
+    seconds = itertools.count(1.0)
+    with Receiver(seconds.__next__) as running:
         yield running
 
 
@@ -40,6 +42,9 @@ def test_every_visit_is_remembered_whatever_the_answer_was(receiver):
     post(receiver, RECOVERING, large)
     receiver.mend()
     post(receiver, RECOVERING, large)
-    visits = [Visit(RECOVERING, digest(large), "first-life", 2, status) for status in (503, 200)]
+    visits = [
+        Visit(RECOVERING, digest(large), "first-life", 2, status, at)
+        for status, at in ((503, 1.0), (200, 2.0))
+    ]
     assert list(receiver.visits) == visits
     assert [visit.accepted for visit in receiver.visits] == [False, True]

@@ -17,8 +17,8 @@ from sandbox.demo.script import (
     circuit_closed,
     circuit_opened,
     only_waiting,
-    refused_again,
     steps,
+    type_rule,
 )
 from sandbox.demo.settings import COOLDOWN_SECONDS
 from sandbox.demo.watch import RUN_EVERY_SECONDS, RUN_LASTS_SECONDS, watch
@@ -34,7 +34,7 @@ class Watched:
     def __init__(
         self,
         looks: Sequence[Look],
-        threads: Sequence[Sequence[ScriptStep]] = (),
+        script: Sequence[ScriptStep] = (),
         standstill: float = STANDSTILL_SECONDS,
     ) -> None:
         self.runs: list[float] = []
@@ -43,7 +43,7 @@ class Watched:
         self._looks = list(looks)
         for look in watch(
             self._look,
-            threads,
+            script,
             start_run=lambda: self.runs.append(self.seen[-1].at),
             tell=self.told.append,
             standstill=standstill,
@@ -138,7 +138,7 @@ def test_no_run_is_started_when_nothing_is_left():
     assert Watched([empty(0), empty(RUN_EVERY_SECONDS + 1)]).runs == []
 
 
-def test_the_steps_of_a_thread_are_done_once_and_told_in_their_order():
+def test_steps_are_done_once_in_their_order_whatever_is_seen_sooner():
     done: list[str] = []
 
     def step(name: str, when: Callable[[Look], bool]) -> ScriptStep:
@@ -147,18 +147,13 @@ def test_the_steps_of_a_thread_are_done_once_and_told_in_their_order():
     watched = Watched(
         [busy(0), busy(1), busy(2), busy(STANDSTILL_SECONDS)],
         [
-            [step("never", lambda look: look.at > 1e6), step("after never", lambda look: True)],
-            [step("at 1", lambda look: look.at >= 1), step("after 1", lambda look: True)],
+            step("at 1", lambda look: look.at >= 1),
+            step("after 1", lambda look: True),
+            step("never", lambda look: look.at > 1e6),
+            step("after never", lambda look: True),
         ],
     )
     assert done == watched.told == ["at 1", "after 1"]
-
-
-def test_the_bad_tenant_is_quarantined_once_it_refuses_a_redriven_letter():
-    first = visit(REFUSING, status=422)
-    other = visit(RECOVERING, status=503, attempt=2)
-    assert not refused_again(Look(9, visits=[first, other]))
-    assert refused_again(Look(9, visits=[first, other, visit(REFUSING, status=422, attempt=2)]))
 
 
 WAITS = [Seated("id", in_bucket=True)]
@@ -200,19 +195,12 @@ def test_the_circuit_is_told_of_as_it_goes():
 
 @dataclass
 class Stage:
-    """Takes down what the script does to the pipeline and the endpoint."""
+    """Takes down what the script does."""
 
     done: list[str] = field(default_factory=list)
 
-    def add_rule(self, rule_id: str, **_columns: str) -> None:
-        self.done.append(f"typed {rule_id}")
-
-    def remove_rule(self, rule_id: str) -> None:
-        self.done.append(f"deleted {rule_id}")
-
     def play(self, looks: Sequence[Look]) -> Watched:
         script = steps(
-            cast(DemoPipeline, self),
             later={"later"},
             send_later=lambda: self.done.append("sent more"),
             mend=lambda: self.done.append("mended"),
@@ -237,20 +225,31 @@ def test_the_outage_goes_on_until_the_healthy_tenant_has_taken_an_event_sent_in_
 
 def test_a_story_seen_in_one_look_is_told_in_its_order():
     stage = Stage()
-    refused = replace(GOES_ON, visits=[*GOES_ON.visits, visit(REFUSING, status=422, attempt=2)])
     closed = replace(OPENED, state=State.CLOSED, cooldown=4.5, closed_at=2.0)
     watched = stage.play(
-        [refused, replace(GOES_ON, circuits={RECOVERING: closed}), empty(2, 9), empty(3, 9)]
+        [GOES_ON, replace(GOES_ON, circuits={RECOVERING: closed}), empty(2, 9), empty(3, 9)]
     )
-    assert stage.done == [
-        "sent more",
-        "mended",
-        "typed quarantine-cedar",
-        "deleted hold-snapshots",
-    ]
-    assert len(watched.told) == 6
-    for tenant, role in (("aspen", "healthy"), ("birch", "down"), ("cedar", "refuses")):
+    assert stage.done == ["sent more", "mended"]
+    assert len(watched.told) == 5
+    for tenant, role in (("aspen", "healthy"), ("birch", "down")):
         assert any(f"{tenant} ({role})" in line for line in watched.told)
+
+
+class Pipeline:
+    """Takes down what a person does to it."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+
+    def add_rule(self, rule_id: str, **_columns: str) -> None:
+        self.done.append(f"typed {rule_id}")
+
+
+def test_a_person_types_one_rule_and_what_is_told_says_so():
+    pipeline = Pipeline()
+    told = type_rule(cast(DemoPipeline, pipeline))
+    assert pipeline.done == ["typed quarantine-cedar"]
+    assert "a person has typed rule quarantine-cedar" in told
 
 
 def test_a_look_adds_up_the_decisions_of_all_runs():

@@ -1,0 +1,38 @@
+"""The last lines of the demo: two commands that work as they are typed."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+from sandbox.demo.run import NEXT, TRIES
+from sandbox.server import ROOT
+from sandbox.stay import ENV_FILE
+from tests.console.command_lines import parse
+
+COMMANDS = [line.partition("#")[0].strip() for line in NEXT]
+
+
+def test_the_first_is_a_target_of_make_that_takes_what_is_given() -> None:
+    tool, *words = COMMANDS[0].split()
+    found = shutil.which(tool)
+    assert found
+    dry = subprocess.run(
+        [found, "-n", "-o", "build/.ready-demo", *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert dry.strip().endswith("-m sandbox up --with-letters 60")
+
+
+def test_the_second_points_a_shell_at_it_and_asks() -> None:
+    source, _, command = COMMANDS[1].partition(" && ")
+    assert source == f". {ENV_FILE.relative_to(ROOT)}"
+    parse(command)
+
+
+def test_what_it_names_while_the_sandbox_stays_are_commands_too() -> None:
+    for line in TRIES:
+        parse(line.partition("#")[0].strip())
