@@ -1,4 +1,4 @@
-"""The picture of a demo: letters by place over time, and below it the circuit of each tenant.
+"""The picture of a demo: messages by place over time, and below it the circuit of each tenant.
 
 SVG without a text: texts stand beside it in HTML, so that they keep their size on a narrow page.
 """
@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from itertools import pairwise
 from typing import Any
+
+from sandbox.demo.labels import Box, place
 
 Sample = Mapping[str, Any]
 
@@ -22,22 +24,27 @@ _MOST_TICKS = 6
 _EDGE = 0.04
 _STEPS_SECONDS = (1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 1800)
 
+# A name beside a line as a share of the plot, on a telephone, where it takes most: pixels of a
+# letter, of the swatch before it, and of the plot.
+_LETTER, _SWATCH, _LINE_HIGH = 7, 30, 18
+_PLOT_WIDE, _PLOT_HIGH = 260, 240
+
 # By place: name, colour and pattern. Seen on a light page and on a dark one, and told apart by eyes
 # that do not tell the colours apart.
 _LINES: Mapping[str, tuple[str, str, str]] = {
     "delivered": ("delivered", "#2f9e44", "solid"),
-    "main": ("in the main queue", "#868e96", "dotted"),
-    "dlq": ("in the DLQ", "#f08c00", "solid"),
-    "waiting_room": ("in the waiting room", "#1c7ed6", "dashed"),
+    "main": ("main queue", "#868e96", "dotted"),
+    "dlq": ("DLQ", "#f08c00", "solid"),
+    "waiting_room": ("waiting room", "#1c7ed6", "dashed"),
     "parking_lot": ("parked", "#c2255c", "dashed"),
 }
 _DASHES = {"solid": "", "dashed": ' stroke-dasharray="9 4"', "dotted": ' stroke-dasharray="2 4"'}
 
-_OUTAGE = "#e03131"
+_OUTAGE, _OUTAGE_NAME = "#e03131", "the outage"
 
 # What the states of a circuit mean for the letters; all that is not drawn is closed.
 _CIRCUITS: Mapping[str, tuple[str, str]] = {
-    "OPEN": ("circuit open: letters wait", "#7048e8"),
+    "OPEN": ("circuit open: messages wait", "#7048e8"),
     "HALF_OPEN": ("half open: one canary goes first", "#e599f7"),
 }
 
@@ -46,8 +53,9 @@ STYLE = """
   font-size: .85rem; }
 .chart svg { width: 100%; display: block; print-color-adjust: exact; }
 .plot { position: relative; } .plot svg { height: 15rem; } .lane svg { height: 1.3rem; }
-.plot span { position: absolute; top: 0; padding: 0 .3rem; color: #e03131;
-  color: light-dark(#c92a2a, #ff8787); white-space: nowrap; }
+.plot > span { position: absolute; padding: 0 .3rem; white-space: nowrap; line-height: 18px;
+  font-size: .8rem; text-shadow: 0 0 3px Canvas, 0 0 3px Canvas; }
+.plot .down { top: 0; color: #e03131; color: light-dark(#c92a2a, #ff8787); }
 .most { display: flex; flex-direction: column; justify-content: space-between; text-align: right; }
 .ticks { position: relative; height: 1.5em; grid-column: 2; }
 .ticks span { position: absolute; transform: translateX(-50%); white-space: nowrap; }
@@ -74,7 +82,8 @@ def chart(
     yield f'<div class="plot">{_plot(samples, outage, axis, most)}'
     if outage:
         left = axis.share(outage["began"])
-        yield f'<span style="left:{left:.1%}">the outage</span>'
+        yield f'<span class="down" style="left:{left:.1%}">{_OUTAGE_NAME}</span>'
+    yield from _names(samples, outage, axis, most)
     yield "</div>"
     for tenant, name in names.items():
         states = [(sample["at"], sample["circuits"].get(tenant, "CLOSED")) for sample in samples]
@@ -85,11 +94,7 @@ def chart(
         yield f'<span{edge} style="left:{axis.share(at):.1%}">{at:.0f} s</span>'
     yield "</div></figure>"
     yield '<p class="legend">'
-    for title, colour, pattern in _LINES.values():
-        style = f"border-top-style:{pattern};border-color:{colour}"
-        yield f'<span><span class="swatch line" style="{style}"></span>{title}</span>'
-    shades = {"the outage": f"{_OUTAGE}44", **dict(_CIRCUITS.values())}
-    for title, colour in shades.items():
+    for title, colour in _CIRCUITS.values():
         yield f'<span><span class="swatch" style="background:{colour}"></span>{title}</span>'
     yield "</p>"
 
@@ -118,6 +123,34 @@ class _Axis:
         while tick <= self._last - span * _EDGE:
             yield tick
             tick += step
+
+
+def _names(
+    samples: Sequence[Sample], outage: Mapping[str, float], axis: _Axis, most: int
+) -> Iterator[str]:
+    """The name of each line, beside it."""
+    top = _ROOM / _HEIGHT
+    lines = {
+        name: [(axis.share(each["at"]), 1 - each[name] / most * (1 - top)) for each in samples]
+        for name in _LINES
+    }
+    wide = {
+        name: (len(title) * _LETTER + _SWATCH) / _PLOT_WIDE for name, (title, *_) in _LINES.items()
+    }
+    high = _LINE_HIGH / _PLOT_HIGH
+    taken = (
+        [Box(axis.share(outage["began"]), 0, len(_OUTAGE_NAME) * _LETTER / _PLOT_WIDE, high)]
+        if outage
+        else []
+    )
+    for name, box in place(lines, wide, high, taken).items():
+        title, colour, pattern = _LINES[name]
+        side = f"right:{1 - box.right:.1%}" if box.to_left else f"left:{box.left:.1%}"
+        style = f"border-top-style:{pattern};border-color:{colour}"
+        yield (
+            f'<span style="{side};top:{box.top:.1%}">'
+            f'<span class="swatch line" style="{style}"></span>{title}</span>'
+        )
 
 
 def _plot(samples: Sequence[Sample], outage: Mapping[str, float], axis: _Axis, most: int) -> str:
@@ -152,7 +185,7 @@ def _told(samples: Sequence[Sample], outage: Mapping[str, float]) -> str:
     ends = ", ".join(f"{last[name]:,} {title}" for name, (title, _, _) in _LINES.items())
     end = f"to {outage['ended']:.0f} seconds" if "ended" in outage else "on, without an end"
     when = f" The outage was from {outage['began']:.0f} {end}." if outage else ""
-    return f"Letters by place over time. At the end: {ends}.{when}"
+    return f"Messages by place over time. At the end: {ends}.{when}"
 
 
 def _lane(states: Sequence[tuple[float, str]], axis: _Axis, name: str) -> str:

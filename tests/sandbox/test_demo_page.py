@@ -167,6 +167,14 @@ def test_the_outage_is_shaded_where_it_was() -> None:
     assert html.count("<polyline") == 5
 
 
+@pytest.mark.parametrize("changes", [{}, {"outage": {}}, {"samples": report()["samples"][:3]}])
+def test_each_line_of_the_chart_has_its_name_beside_it(changes: dict[str, object]) -> None:
+    html = page(report(**changes))
+    swatch = r'<span style="(?:left|right):[\d.]+%;top:[\d.]+%"><span class="swatch line".*?</span>'
+    names = re.findall(rf"{swatch}([\w ]+)</span>", html)
+    assert sorted(names) == ["DLQ", "delivered", "main queue", "parked", "waiting room"]
+
+
 def test_each_tenant_has_a_lane_with_its_circuit() -> None:
     html = page(report())
     assert "birch (down): circuit open from 6 to 38 seconds, half open from 38 to 42" in html
