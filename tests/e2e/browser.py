@@ -117,14 +117,27 @@ class Browser:
         os.close(self._requests)
         os.close(self._answers)
 
-    def look(self, page: Path, *, width: int, scheme: str, picture: Path) -> Sight:
-        """Open a page in a tab of that width, in the colour scheme `light` or `dark`."""
+    def look(
+        self,
+        page: Path,
+        *,
+        width: int,
+        scheme: str,
+        picture: Path,
+        scale: float = 1,
+        until: str = "",
+    ) -> Sight:
+        """Open a page in a tab of that width, in the colour scheme `light` or `dark`.
+
+        The picture has *scale* pixels for each CSS pixel, and ends below the element that the
+        selector *until* names.
+        """
         target = self._ask("Target.createTarget", {"url": "about:blank"})["targetId"]
         attached = self._ask("Target.attachToTarget", {"targetId": target, "flatten": True})
         tab = str(attached["sessionId"])
         for domain in ("Page", "Log", "Runtime", "Network"):
             self._ask(f"{domain}.enable", tab=tab)
-        metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        metrics = {"width": width, "height": 900, "deviceScaleFactor": scale, "mobile": False}
         self._ask("Emulation.setDeviceMetricsOverride", metrics, tab)
         wanted = [{"name": "prefers-color-scheme", "value": scheme}]
         self._ask("Emulation.setEmulatedMedia", {"features": wanted}, tab)
@@ -134,10 +147,17 @@ class Browser:
             self._read()
         answer = self._ask("Runtime.evaluate", {"expression": _MEASURE}, tab)
         measured = json.loads(answer["result"]["value"])
+        height = measured["height"]
+        if until:
+            expression = (
+                f"document.querySelector({json.dumps(until)}).getBoundingClientRect().bottom"
+            )
+            answer = self._ask("Runtime.evaluate", {"expression": expression}, tab)
+            height = round(answer["result"]["value"])
         whole = {
             "format": "png",
             "captureBeyondViewport": True,
-            "clip": {"x": 0, "y": 0, "width": width, "height": measured["height"], "scale": 1},
+            "clip": {"x": 0, "y": 0, "width": width, "height": height, "scale": 1},
         }
         shot = self._ask("Page.captureScreenshot", whole, tab)
         picture.write_bytes(base64.b64decode(shot["data"]))

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.demo.page import write
+from sandbox.demo.page import page, write
 from sandbox.server import ROOT
 from tests.e2e.browser import Browser, needs_chromium
+from tests.e2e.demo_picture import draw, kept_hash, page_hash, picture, recorded, size
 from tests.e2e.test_replay_page import NARROW, WIDE, require_readable
 from tests.sandbox.demo_report import report
 
@@ -37,7 +38,22 @@ def test_the_page_of_a_demo_is_readable_and_asks_nobody(
     require_readable(sight, file, width)
     texts = {text["text"] for text in sight.texts}
     assert {"331", "279", "98", "100", "52", "0", "the outage"} <= texts
+    assert {"delivered", "main queue", "DLQ", "waiting room", "parked"} <= texts
     # The outage; each tenant's lane, and in birch's the circuit while it was open and half open.
     assert [chart["drawn"] for chart in sight.charts] == [1, 1, 3, 1]
     is_dark = sum(map(int, sight.colour.strip("rgb()").split(","))) < 3 * 128
     assert is_dark == (scheme == "dark")
+
+
+@needs_chromium
+def test_the_picture_of_the_page_is_drawn_and_keeps_of_which_it_is(
+    chromium: Browser, tmp_path: Path
+) -> None:
+    html = page(recorded())
+    png = draw(chromium, html, "dark", tmp_path)
+    assert kept_hash(png) == page_hash(html, "dark")
+    kept = picture("dark").read_bytes()
+    assert size(png)[0] == size(kept)[0]
+    # Fonts differ from machine to machine.
+    assert size(png)[1] == pytest.approx(size(kept)[1], rel=0.2)
+    assert len(png) < 1.5 * len(kept)
