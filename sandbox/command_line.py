@@ -21,6 +21,7 @@ import tempfile
 import threading
 import traceback
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, Self
@@ -175,5 +176,7 @@ def _import_all() -> None:
 
 if __name__ == "__main__":
     fast_clock.install()
-    _import_all()
-    serve(sys.stdin, sys.stdout)
+    # Ctrl-C at the sandbox's terminal interrupts this process, too: it ends as at its input's end.
+    with suppress(KeyboardInterrupt):
+        _import_all()
+        serve(sys.stdin, sys.stdout)

@@ -87,6 +87,7 @@ class Way:
     """How one way of emptying the DLQ did; `COUNTED` says what each figure counts.
 
     how     measured, or modelled
+    did     what a person did, each with its hour
     note    half a line: what it is good at, and what it is not
     """
 
@@ -104,6 +105,7 @@ class Way:
     duplicates: int
     changed: int
     left: int
+    did: tuple[str, ...]
     note: str
 
     @classmethod
@@ -116,6 +118,7 @@ class Way:
             minutes=minutes_of(acts),
             night_minutes=minutes_of(at_night(acts)),
             hours=hours_of(acts),
+            did=tuple(f"{act.hour} {act.what}" for act in acts),
             note=note,
             **counted,
         )
@@ -194,14 +197,14 @@ def beside(events: Sequence[Event], *, outage_minutes: float) -> list[Way]:
         _Model(events, down).play(
             NATIVE_BEST,
             _Model.move,
-            "nothing to install, loses nothing; somebody is awake at the right moment",
+            "loses nothing; somebody is awake at the right moment",
             moments=[over],
             acts=[Act(over, what) for what in starts],
         ),
         _Model(events, down).play(
             NATIVE_MORNING,
             _Model.move,
-            "nobody is woken; what could have been delivered lies there until then",
+            "nobody is woken; all lies there until then",
             moments=[morning],
             acts=[Act(morning, what) for what in starts],
         ),

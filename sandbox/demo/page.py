@@ -276,8 +276,10 @@ def _beside(ways: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield "<ul>"
     for way in ways:
         assumed = ASSUMPTIONS.get(way["system"])
-        more = f"<br><small>As modelled: {escape(assumed)}</small>" if assumed else ""
-        yield f"<li><b>{escape(way['system'])}</b>: {escape(way['note'])}.{more}</li>"
+        more = f" As modelled: {escape(assumed)}" if assumed else ""
+        did = escape("; ".join(way["did"]) or "nothing")
+        yield f"<li><b>{escape(way['system'])}</b>: {escape(way['note'])}.<br>"
+        yield f"<small>What a person did: {did}.{more}</small></li>"
     yield "</ul>"
 
 

@@ -25,7 +25,7 @@ MORNING = float(WORK_BEGINS - OUTAGE_BEGINS)
 
 IN_SHORT = (
     f"As assumed: {MINUTES_AN_ACT} minutes an act, the outage from {OUTAGE_BEGINS // 60:02}:00 on,"
-    f" work from {WORK_BEGINS // 60:02}:00 on. A minute is {SHORT_MINUTE:.0f} seconds of this run."
+    f" work from {WORK_BEGINS // 60:02}:00 on.\nA minute is {SHORT_MINUTE:.0f} seconds of this run."
 )
 
 ASSUMED = (

@@ -37,8 +37,8 @@ PAGE = "demo.html"
 
 # What a newcomer types next, each with half a line of why.
 NEXT = (
-    "make sandbox LETTERS=60            # an AWS of your own whose DLQ is full",
-    ". build/sandbox.env && dlq status  # in a second terminal: what needs you, first",
+    "make sandbox LETTERS=60  # an AWS of your own whose DLQ is full; in a second terminal:",
+    ". build/sandbox.env && dlq groups orders  # why they failed, and what to type",
 )
 
 # Two commands that show something of what has been played.

@@ -20,7 +20,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from sandbox.alarms import SHORT_MINUTE
+from sandbox.demo.beside import MODELLED, beside
+from sandbox.demo.events import plan
 from sandbox.demo.page import page
+from sandbox.demo.run import SEED
 from sandbox.server import ROOT
 from tests.e2e.browser import Browser
 
@@ -43,14 +47,17 @@ def picture(scheme: str) -> Path:
 
 
 def recorded() -> dict[str, Any]:
-    """The report of the recorded run."""
+    """The report of the recorded run, beside the models as they are now."""
     report: dict[str, Any] = json.loads(RUN.read_text(encoding="utf-8"))
-    return report
+    outage = report["outage"]
+    others = beside(plan(SEED), outage_minutes=(outage["ended"] - outage["began"]) / SHORT_MINUTE)
+    return report | {"beside": [*report["beside"], *(way.as_json() for way in others)]}
 
 
 def record(report: Mapping[str, Any]) -> None:
-    """Keep *report* as the recorded run, a line for each of its parts."""
-    parts = (f"{json.dumps(key)}: {json.dumps(part)}" for key, part in report.items())
+    """Keep what was measured of *report*, a line for each of its parts."""
+    kept = {**report, "beside": [way for way in report["beside"] if way["how"] != MODELLED]}
+    parts = (f"{json.dumps(key)}: {json.dumps(part)}" for key, part in kept.items())
     RUN.write_text("{\n" + ",\n".join(parts) + "\n}\n", encoding="utf-8")
 
 

@@ -75,6 +75,18 @@ def test_a_command_leaves_nothing_to_the_next(line: CommandLine) -> None:
     assert "region" in line.type(["--json", "status"], {}).stderr
 
 
+def test_ctrl_c_at_the_sandboxs_terminal_ends_it_without_a_word(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """The terminal interrupts it too, for it is of the same group of processes."""
+    with CommandLine() as line:
+        line.type(["--version"], {})
+        assert line._process is not None
+        line._process.send_signal(signal.SIGINT)
+        line._process.wait()
+    assert capfd.readouterr().err == ""
+
+
 def test_a_fork_that_crashes_is_typed_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     def crash(_words: object, _environment: object, output: IO[bytes], _errors: object) -> int:
         output.write(b"half of it")

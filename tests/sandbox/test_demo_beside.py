@@ -51,6 +51,11 @@ def test_native_redrive_at_the_best_moment_needs_somebody_awake_then_and_sorts_n
     assert (best.acts, best.minutes, best.night_minutes) == (3, 15, 10)
     # The outage began at 03:00 and is over before this minute.
     assert best.hours == f"03:{MINUTES + 1:02}"
+    assert best.did == (
+        f"{best.hours} sees that the outage is over",
+        f"{best.hours} starts the redrive",
+        "09:00 looks through the hopeless messages",
+    )
     assert best.sorted == 0
 
 
@@ -61,7 +66,7 @@ def test_native_redrive_in_the_morning_wakes_nobody_and_all_that_was_down_is_lat
     assert morning.late == len(DOWN)
     assert (morning.night_minutes, morning.hours) == (0, "by day")
     best = ways[NATIVE_BEST]
-    differs = ("system", "night_minutes", "hours", "late", "note")
+    differs = ("system", "night_minutes", "hours", "late", "did", "note")
     assert replace(morning, **{name: getattr(best, name) for name in differs}) == best
 
 
@@ -122,7 +127,7 @@ def test_both_are_modelled_and_say_so(ways: dict[str, Way]) -> None:
 
 
 def test_every_figure_is_explained(ways: dict[str, Way]) -> None:
-    assert ways[LOOP].as_json().keys() == COUNTED.keys() | {"system", "how", "note"}
+    assert ways[LOOP].as_json().keys() == COUNTED.keys() | {"system", "how", "did", "note"}
 
 
 def test_a_demo_whose_outage_saw_no_run_of_the_redriver_is_compared_all_the_same() -> None:
@@ -137,7 +142,8 @@ def test_a_longer_outage_costs_the_loop_more_and_moves_the_hour_of_who_waits_for
     ways: dict[str, Way],
 ) -> None:
     loop, best, morning = beside(EVENTS, outage_minutes=2 * MINUTES)
-    assert best == replace(ways[NATIVE_BEST], hours=f"03:{2 * MINUTES + 1}")
+    later = replace(ways[NATIVE_BEST], hours=f"03:{2 * MINUTES + 1}", did=best.did)
+    assert best == later
     assert morning == ways[NATIVE_MORNING]
     assert loop.broken > ways[LOOP].broken
     assert loop.poison_rounds > ways[LOOP].poison_rounds

