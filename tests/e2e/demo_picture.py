@@ -36,7 +36,7 @@ SCHEMES = ("light", "dark")
 WIDTH, SCALE, UNTIL = 900, 1.5, ".compare"
 
 # The commonest colours, to which all others are changed: what is left are the edges of texts.
-COLOURS = 160
+COLOURS = 255
 
 _SIGNATURE, _KEY = b"\x89PNG\r\n\x1a\n", b"page-sha256"
 

@@ -38,12 +38,16 @@ def test_what_is_told_and_seen_is_passed_on_and_written_down_with_its_time():
     chronicle = Chronicle(display, lambda: now[0])  # type: ignore[arg-type]  # two of its methods
     chronicle.outage_began()
     now[0] = 7.04
-    chronicle.tell("rule typed")
+    chronicle.tell("the circuit opens")
+    chronicle.person_did("rule typed")
     chronicle.saw(OPEN)
     chronicle.outage_ended()
-    assert display.told == ["rule typed"]
+    assert display.told == ["the circuit opens", "rule typed"]
     assert display.shown == [OPEN]
-    assert chronicle.timeline == [{"at": 7.0, "text": "rule typed"}]
+    assert chronicle.timeline == [
+        {"at": 7.0, "text": "the circuit opens"},
+        {"at": 7.0, "text": "rule typed", "person": True},
+    ]
     assert chronicle.samples == [sample(OPEN)]
     assert chronicle.outage == {"began": 0.0, "ended": 7.0}
     assert chronicle.outage_minutes == 7.0 / SHORT_MINUTE
