@@ -49,7 +49,7 @@ NATIVE_MORNING = "native redrive, next morning"
 COUNTED: Mapping[str, tuple[str, str]] = {
     "acts": ("a person acts", "things done by hand"),
     "minutes": ("a person's minutes", "for all of them together"),
-    "night_minutes": ("of them at night", "somebody had to be awake"),
+    "night_minutes": ("of them at night", "someone had to be awake"),
     "hours": ("at what hour", f"the outage began at {Act(0, '').hour}"),
     "late": (f"late over {LATE_AFTER} min", "messages delivered later, or never"),
     "sorted": ("hopeless sorted", "told apart, with the reason"),
@@ -197,14 +197,14 @@ def beside(events: Sequence[Event], *, outage_minutes: float) -> list[Way]:
         _Model(events, down).play(
             NATIVE_BEST,
             _Model.move,
-            "loses nothing; somebody is awake at the right moment",
+            "loses nothing; someone is awake at the right moment",
             moments=[over],
             acts=[Act(over, what) for what in starts],
         ),
         _Model(events, down).play(
             NATIVE_MORNING,
             _Model.move,
-            "nobody is woken; all lies there until then",
+            "no one is woken; all lies there until then",
             moments=[morning],
             acts=[Act(morning, what) for what in starts],
         ),

@@ -18,7 +18,7 @@ Report = Mapping[str, Any]
 _ZERO = {
     "waiting": "still on its way",
     "lost": "lost",
-    "strangers": "bodies that nobody sent",
+    "strangers": "bodies that were never sent",
     "altered": "attributes changed",
     "astray": "another end than planned",
     "unrecorded": "healed, unknown to the ledger",
@@ -130,7 +130,7 @@ def _verdict(report: Report) -> Iterator[str]:
     if rang:
         yield f"<p>An alarm rang: {escape(', '.join(rang))}.</p>"
     else:
-        yield "<p>No alarm rang: nobody was woken.</p>"
+        yield "<p>No alarm rang: no one was woken.</p>"
 
 
 def _parked(report: Report) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 
 from sandbox.alarms import SHORT_MINUTE
 
-# As assumed: from opening the laptop until the thing is done. Nobody measured it.
+# As assumed: from opening the laptop until the thing is done. It is not measured.
 MINUTES_AN_ACT = 5
 
 # As assumed, in minutes after midnight: the outage begins at 03:00, people work from 9 to 17.
@@ -29,7 +29,7 @@ IN_SHORT = (
 )
 
 ASSUMED = (
-    f"Each act of a person counts {MINUTES_AN_ACT} minutes, as assumed: nobody measured it. The"
+    f"Each act of a person counts {MINUTES_AN_ACT} minutes, an assumption, not measured. The"
     f" outage begins at {OUTAGE_BEGINS // 60:02}:00, and people work from {WORK_BEGINS // 60:02}:00"
     f" to {WORK_ENDS // 60}:00. In each way a person looks through the hopeless messages in the"
     " morning, which is one act, however many they are. Being woken, falling asleep again and all"
@@ -63,7 +63,7 @@ def minutes_of(acts: Sequence[Act]) -> int:
 
 
 def at_night(acts: Sequence[Act]) -> Sequence[Act]:
-    """The acts that somebody has to be awake for."""
+    """The acts that someone has to be awake for."""
     return [act for act in acts if act.is_at_night]
 
 

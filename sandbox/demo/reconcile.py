@@ -55,7 +55,7 @@ class Reconciliation:
     """Every event once: *sent* = *delivered* + *parked_by_reason* + *waiting* + *lost*.
 
     An event seen at several ends, or several times at one, counts once, at the best of
-    them, and each further time in *duplicates*. *strangers* are bodies that nobody sent,
+    them, and each further time in *duplicates*. *strangers* are bodies that were never sent,
     so an event whose body was changed is lost and a stranger. *altered* were parked with
     other attributes than they were sent with, *astray* came to another end than planned,
     *unrecorded* were healed and the ledger does not say so.

@@ -8,6 +8,7 @@ from sandbox.demo.beside import MEASURED, MODELLED
 from sandbox.demo.events import plan
 from sandbox.demo.page import page
 from sandbox.demo.run import SEED
+from sandbox.server import ROOT
 from tests.e2e.demo_picture import (
     COMMAND,
     SCALE,
@@ -42,3 +43,21 @@ def test_the_recorded_run_went_well_and_has_the_present_figures() -> None:
     assert (own["how"], {way["how"] for way in others}) == (MEASURED, {MODELLED})
     is_present = own.keys() == others[0].keys()
     assert is_present, f"other figures are counted: make demo && {COMMAND} build/demo-report.json"
+
+
+def test_the_readme_gives_the_figures_of_the_recorded_run() -> None:
+    readme = " ".join((ROOT / "README.md").read_text().split())
+    run = recorded()
+    ways = {way["system"]: way for way in run["beside"]}
+    ours, best, morning = (
+        ways[name]
+        for name in ("Deadletter", "native redrive, best case", "native redrive, next morning")
+    )
+    parked = ours["sorted"]
+    assert f"of {run['sent']} events sent into an outage, {run['sent'] - parked} are" in readme
+    at = f"at {best['hours']} for {best['night_minutes']} minutes"
+    for said in (
+        f"one person, {at}; or no one, and {morning['late']} messages are six hours late",
+        f"no one: {ours['night_minutes']} minutes, {ours['late']} late, {parked} hopeless ones",
+    ):
+        assert said in readme
