@@ -141,6 +141,18 @@ SHARED_TITLE = "Options of every command"
 class _Command(TyperCommand):
     """A command whose help lists its own options first, then those of all commands."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            # Only Typer's error of an unknown option has both, and Typer does not export it.
+            if hasattr(error, "option_name") and hasattr(error, "possibilities"):
+                from . import did_you_mean
+
+                own = [name for parameter in self.get_params(ctx) for name in parameter.opts]
+                error.possibilities = did_you_mean.options(error.option_name, own)
+            raise
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
         sections: dict[str, list[tuple[str, str]]] = {}
         shared = {option.name for option in SHARED} | {"help"}
@@ -157,9 +169,10 @@ class _Command(TyperCommand):
 
 
 class Group(TyperGroup):
-    """A group that parses its options only if an option precedes the command's name.
+    """A group that knows what a person meant by a word that is no command.
 
-    Typer takes 50 ms and more (pydantic) even to find that no option was given.
+    It parses its options only if an option precedes the command's name: Typer takes 50 ms and
+    more (pydantic) even to find that no option was given.
     """
 
     _bare = False
@@ -171,11 +184,33 @@ class Group(TyperGroup):
     def get_params(self, ctx: Any) -> Any:
         return [] if self._bare else super().get_params(ctx)
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        own, typed = self.list_commands(ctx), args[0]
+        if typed not in own and not typed.startswith("-") and not ctx.resilient_parsing:
+            # Only a mistake needs the table of words.
+            from . import did_you_mean
+
+            group = ctx.command_path.partition(" ")[2]
+            ctx.fail(did_you_mean.answer(typed, group, own, lambda name: self._whole(ctx, name)))
+        return super().resolve_command(ctx, args)
+
+    def _whole(self, ctx: Any, name: str) -> str:
+        """A command's name with what has to be typed behind it."""
+        entry: Any = self.get_command(ctx, name)
+        needed = [each for each in entry.params if each.required]
+        arguments = [each.metavar for each in needed if each.param_type_name == "argument"]
+        options = [f"{each.opts[0]} {each.metavar}" for each in needed if each.opts[0][0] == "-"]
+        return " ".join([name, *arguments, *options])
+
 
 def plain_typer(**settings: Any) -> typer.Typer:
     """A Typer app with plain-text help and errors: stable, and fast without Rich."""
     return typer.Typer(
-        rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False, **settings
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        add_completion=False,
+        suggest_commands=False,
+        **settings,
     )
 
 
@@ -237,11 +272,6 @@ def lazy_group(says: str, commands: Mapping[str, tuple[str, Sequence[str]]]) -> 
     """
 
     class Lazy(Group):
-        def __init__(self, **settings: Any) -> None:
-            super().__init__(**settings)
-            # Typer reads only the names, for "Did you mean …?".
-            self.commands = dict.fromkeys(commands)  # type: ignore[assignment]
-
         def list_commands(self, ctx: Any) -> list[str]:
             return list(commands)
 

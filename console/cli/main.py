@@ -74,11 +74,6 @@ COMMANDS = {
 class _Commands(Group):
     """The commands of COMMANDS; importing all of them would make every call slower."""
 
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings)
-        # Typer reads only the names, for "Did you mean …?".
-        self.commands = dict.fromkeys(COMMANDS)  # type: ignore[assignment]
-
     def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)
 
@@ -106,6 +101,7 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
+    suggest_commands=False,
     epilog=f"{_exit_statuses()}\n\n{_EXAMPLES}",
 )
 

@@ -269,12 +269,6 @@ def test_a_wrong_option_is_a_usage_error_that_points_to_help(dlq: Any) -> None:
     assert "Try 'dlq status --help'" in done.stderr
 
 
-def test_a_mistyped_command_gets_a_suggestion(dlq: Any) -> None:
-    done = dlq("statsu")
-    assert done.exit_code == Exit.USAGE
-    assert "Did you mean 'status'?" in done.stderr
-
-
 def test_a_closed_pipe_is_no_traceback() -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "console", "--help"],

@@ -1,0 +1,328 @@
+"""What a person meant by a word that is no command: other tools' words, and slips.
+
+A word that reads is never answered with a command that changes something, and a word that
+sends never with one that removes. Nothing is executed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from .policies import BODIES, READER, policies_of
+
+
+class Effect(IntEnum):
+    """What a word or a command does, the harmless first."""
+
+    READS = 0
+    CHANGES = 1
+    REMOVES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """Words of one meaning, and the commands for it, the likeliest first."""
+
+    effect: Effect
+    words: str
+    commands: tuple[str, ...]
+
+
+MEANINGS = (
+    Meaning(
+        Effect.CHANGES,
+        "retry resend requeue reprocess redeliver resubmit republish reinject send move",
+        (
+            *("redrive now", "replay plan", "parked release --id ID", "replay rerun RUN"),
+            *("replay start --plan FILE", "waiting recall", "cause retry FINGERPRINT"),
+        ),
+    ),
+    Meaning(Effect.CHANGES, "start run begin launch", ("redrive now", "replay start --plan FILE")),
+    Meaning(
+        Effect.CHANGES, "release", ("parked release --id ID", "waiting recall", "circuit auto")
+    ),
+    Meaning(Effect.CHANGES, "recall", ("waiting recall",)),
+    Meaning(
+        Effect.READS,
+        "list ls messages letters browse",
+        (
+            *("peek", "parked list", "waiting list", "replay list", "circuit list", "cause list"),
+            *("endpoint list", "rules list"),
+        ),
+    ),
+    Meaning(
+        Effect.READS,
+        "show get view describe inspect open details info read cat why",
+        (
+            *("explain ID", "groups", "parked show ID", "waiting list", "replay show RUN"),
+            *("circuit show", "cause list", "endpoint list", "rules show RULE_ID"),
+        ),
+    ),
+    Meaning(Effect.READS, "runs jobs executions", ("replay list",)),
+    Meaning(Effect.READS, "find grep query filter locate lookup", ("search TEXT", "peek")),
+    Meaning(Effect.READS, "log trace", ("logs ID", "explain ID")),
+    Meaning(
+        Effect.READS,
+        "watch tail follow monitor top",
+        ("status --watch", "replay show RUN --watch", "logs ID"),
+    ),
+    Meaning(
+        Effect.READS,
+        "state depth count stats summary alarms queues",
+        ("status", "groups", "circuit list", "replay list", "rules list"),
+    ),
+    Meaning(
+        Effect.READS,
+        "errors failures failed causes",
+        ("groups", "parked list", "cause list"),
+    ),
+    Meaning(Effect.READS, "poison", ("parked list --reason POISON", "groups")),
+    Meaning(Effect.READS, "history", ("explain ID", "audit", "rules history")),
+    Meaning(Effect.READS, "changes who", ("audit", "rules history")),
+    Meaning(Effect.READS, "health check verify validate diagnose", ("doctor", "status --check")),
+    Meaning(Effect.READS, "config settings policy", ("show", "help environment")),
+    Meaning(
+        Effect.READS, "export download dump save", ("parked export --out FILE", "rules export")
+    ),
+    Meaning(Effect.READS, "simulate preview plan", ("replay plan", "rules test RULE_ID")),
+    Meaning(Effect.READS, "report results", ("replay report RUN", "observe report")),
+    Meaning(Effect.READS, "price pricing bill", ("cost",)),
+    Meaning(Effect.READS, "version", ("--version",)),
+    Meaning(Effect.READS, "usage man commands", ("--help", "help")),
+    Meaning(Effect.CHANGES, "install setup configure adopt", ("init",)),
+    Meaning(
+        Effect.CHANGES,
+        "edit fix patch modify amend transform",
+        ("replay edit RUN ID", "replay mend RUN", "rules add RULE_ID --action ACTION --replace"),
+    ),
+    Meaning(
+        Effect.CHANGES,
+        "undelete undo restore undiscard",
+        ("parked restore", "rules undo RULE_ID"),
+    ),
+    Meaning(
+        Effect.CHANGES,
+        "quarantine block ban isolate park",
+        ("rules add RULE_ID --action QUARANTINE --tenant ID", "cause park FINGERPRINT"),
+    ),
+    Meaning(
+        Effect.CHANGES,
+        "throttle slow limit",
+        ("rules add RULE_ID --action THROTTLE --rate 5",),
+    ),
+    Meaning(
+        Effect.CHANGES,
+        "pause stop halt suspend freeze hold disable",
+        (
+            *("circuit open", "replay hold RUN", "rules add RULE_ID --action HOLD"),
+            *("endpoint disable TENANT", "rules disable RULE_ID"),
+        ),
+    ),
+    Meaning(
+        Effect.CHANGES,
+        "resume unpause continue enable",
+        (
+            *("circuit auto", "replay resume RUN", "rules enable RULE_ID"),
+            "endpoint enable TENANT",
+        ),
+    ),
+    Meaning(
+        Effect.CHANGES,
+        "create new add",
+        ("rules add RULE_ID --action ACTION", "endpoint add TENANT --url URL", "init"),
+    ),
+    Meaning(Effect.CHANGES, "acknowledge ack silence snooze", ("mute --for 2h",)),
+    Meaning(Effect.CHANGES, "unmute", ("mute --end",)),
+    Meaning(Effect.CHANGES, "approve", ("replay approve RUN",)),
+    Meaning(
+        Effect.REMOVES,
+        "delete del drop purge rm trash discard clear flush empty",
+        ("parked discard --id ID", "rules remove RULE_ID"),
+    ),
+    Meaning(Effect.REMOVES, "remove", ("rules remove RULE_ID", "parked discard --id ID")),
+    Meaning(Effect.REMOVES, "erase wipe gdpr", ("forget ID --plan",)),
+    Meaning(Effect.REMOVES, "cancel abort kill", ("replay abort RUN",)),
+    Meaning(Effect.REMOVES, "reject refuse deny decline", ("replay refuse RUN",)),
+    Meaning(Effect.REMOVES, "uninstall destroy teardown decommission", ("retire", "doctor")),
+)
+"""What people type, and what they mean by it."""
+
+SAYS: Mapping[str, str] = {
+    "--help": "all commands",
+    "--version": "the version that is installed",
+    "audit": "who changed what, when and why",
+    "cause list": "errors that fail most messages",
+    "cause park FINGERPRINT": "park those of a cause",
+    "cause retry FINGERPRINT": "retry those of a cause",
+    "circuit auto": "end what a person said about a circuit",
+    "circuit list": "which dependencies are down",
+    "circuit open": "stop all sending, live traffic too",
+    "circuit show": "one circuit",
+    "cost": "what a pipeline costs",
+    "doctor": "check the queues and what is around them",
+    "endpoint add TENANT --url URL": "add a webhook endpoint",
+    "endpoint disable TENANT": "post nothing to it",
+    "endpoint enable TENANT": "post to it again",
+    "endpoint list": "the webhook endpoints",
+    "explain ID": "one message: why it failed, where it is",
+    "forget ID --plan": "what is kept of one person's message",
+    "groups": "what fails, and why",
+    "help": "exit statuses, environment, JSON, policies",
+    "help environment": "the variables that it reads",
+    "init": "list the account's DLQs, and add some",
+    "logs ID": "what the consumer logged about one message",
+    "mute --end": "end a mute",
+    "mute --for 2h": "mute the alarms for a while",
+    "observe report": "what would have been done",
+    "parked discard --id ID": "throw it away; parked restore undoes it",
+    "parked export --out FILE": "copy parked messages into a file",
+    "parked list": "messages that automation gave up",
+    "parked list --reason POISON": "messages that never succeed",
+    "parked release --id ID": "send a parked message back",
+    "parked restore": "bring discarded messages back",
+    "parked show ID": "one parked message",
+    "peek": "which messages there are",
+    "redrive now": "retry what is due, as the schedule does",
+    "replay abort RUN": "end a run; what is left is parked",
+    "replay approve RUN": "let a run send",
+    "replay edit RUN ID": "edit one of its messages",
+    "replay hold RUN": "stop a run, for now",
+    "replay list": "the runs",
+    "replay mend RUN": "edit many of them alike",
+    "replay plan": "count messages for a run; sends nothing",
+    "replay refuse RUN": "refuse a run; its messages are parked",
+    "replay report RUN": "what became of a run's messages",
+    "replay rerun RUN": "send what failed in a run again",
+    "replay resume RUN": "go on with a held run",
+    "replay show RUN": "one run",
+    "replay show RUN --watch": "follow one run",
+    "replay start --plan FILE": "start a planned run",
+    "retire": "what is left of a pipeline, and how to remove it",
+    "rules add RULE_ID --action ACTION": "add a rule",
+    "rules add RULE_ID --action ACTION --replace": "change a rule",
+    "rules add RULE_ID --action HOLD": "hold messages by a rule",
+    "rules add RULE_ID --action QUARANTINE --tenant ID": "park a tenant's",
+    "rules add RULE_ID --action THROTTLE --rate 5": "slow messages down",
+    "rules disable RULE_ID": "switch a rule off",
+    "rules enable RULE_ID": "switch a rule on",
+    "rules export": "all rules, as a file",
+    "rules history": "how rules were changed",
+    "rules list": "the rules, and what they match",
+    "rules remove RULE_ID": "remove a rule; rules undo brings it back",
+    "rules show RULE_ID": "one rule",
+    "rules test RULE_ID": "try a rule on messages",
+    "rules undo RULE_ID": "take the last change of a rule back",
+    "search TEXT": "find messages by text, field, tenant or ID",
+    "show": "the settings in force",
+    "status": "what needs attention, how full each queue is",
+    "status --check": "exit with 1 if something needs attention",
+    "status --watch": "follow all pipelines",
+    "waiting list": "messages that wait, and for what",
+    "waiting recall": "let waiting messages go now",
+}
+"""Each command of MEANINGS in a few words."""
+
+REMOVALS = frozenset(
+    {"parked discard", "forget", "retire", "replay abort", "replay refuse", "rules remove"}
+)
+
+OPTIONS = (
+    ("--reason", "--why", "--because", "--comment"),
+    ("--json", "--output", "--format"),
+    ("--limit", "--max", "--count"),
+)
+"""Options of one meaning: a command that lacks one has another of them."""
+
+# Commands for a word outside its group: more is a list, and that is `dlq --help`.
+_AT_MOST = 3
+
+_BY_WORD = {word: meaning for meaning in MEANINGS for word in meaning.words.split()}
+
+
+def answer(typed: str, group: str, own: Iterable[str], whole: Callable[[str], str]) -> str:
+    """What to say of a word that is no command of `group` ("" for `dlq` itself).
+
+    `own` are the group's commands; `whole` adds to one of them what has to be typed behind it.
+    """
+    says = f"No such command {typed!r}."
+    found = [
+        command if command in SAYS else f"{group} {whole(command.split()[-1])}".strip()
+        for command in meant(typed, group, own)
+    ]
+    if not found:
+        return says
+    width = max(map(len, found))
+    rows = (
+        f"  dlq {command:{width}}  # {SAYS[command]}" if command in SAYS else f"  dlq {command}"
+        for command in found
+    )
+    return "\n".join([f"{says} Did you mean:", *rows])
+
+
+def meant(typed: str, group: str, own: Iterable[str]) -> Sequence[str]:
+    """The commands that a person may have meant: lines of SAYS, or names of the group's own."""
+    word = typed.lower()
+    if word in _BY_WORD:
+        return _for(_BY_WORD[word], group)
+    names = {name: f"{group} {name}".strip() for name in own}
+    here = {name: Meaning(effect_of(full), name, (full,)) for name, full in names.items()}
+    known = {**_BY_WORD, **here}
+    slips, words = nearest(word, known)
+    meanings = [known[other] for other in words]
+    # The most harmless of what is equally near says how far the answer may go. A removal is
+    # only for one slip in its very word.
+    limit = min([each.effect for each in meanings], default=Effect.READS)
+    limit = min(limit, Effect.CHANGES) if slips > 1 else limit
+    for among in ([here[word] for word in words if word in here], meanings):
+        found = dict.fromkeys(command for each in among for command in _for(each, group))
+        if allowed := [command for command in found if effect_of(command) <= limit]:
+            return allowed[:_AT_MOST]
+    return ()
+
+
+def _for(meaning: Meaning, group: str) -> Sequence[str]:
+    """Those of the group itself, where it has some; else the likeliest of all."""
+    here = [command for command in meaning.commands if command.startswith(f"{group} ")]
+    return here or meaning.commands[:_AT_MOST]
+
+
+def effect_of(command: str) -> Effect:
+    """What a command does, by its words after `dlq`. A group alone only prints its help."""
+    words = [word for word in command.split() if word.isalpha() and word.islower()]
+    names = {" ".join(words[:2]), *words[:1]}
+    if names & REMOVALS:
+        return Effect.REMOVES
+    needed = {policy for name in names for policy in policies_of(name)}
+    return Effect.CHANGES if needed - {READER, BODIES} or "init" in names else Effect.READS
+
+
+def options(typed: str, own: Iterable[str]) -> Sequence[str]:
+    """The options of a command that a person may have meant by one that it lacks."""
+    own = list(own)
+    same = [option for group in OPTIONS if typed in group for option in group if option in own]
+    return same or nearest(typed, own)[1]
+
+
+def nearest(word: str, known: Iterable[str]) -> tuple[int, Sequence[str]]:
+    """The fewest slips from `word` to a known one, and those so near: none that is far."""
+    letters = len(word.lstrip("-"))
+    limit = 0 if letters < 2 else 1 if letters < 6 else 2
+    slips = {other: _slips(word, other) for other in known if abs(len(other) - len(word)) <= limit}
+    least = min(slips.values(), default=0)
+    return least, [other for other in slips if slips[other] == least <= limit]
+
+
+def _slips(typed: str, meant: str) -> int:
+    """Letters added, left out, mistaken, or swapped with their neighbour."""
+    above: list[int] = []
+    row = list(range(len(meant) + 1))
+    for i, letter in enumerate(typed, 1):
+        above, before, row = row, above, [i]
+        for j, wanted in enumerate(meant, 1):
+            best = min(above[j] + 1, row[j - 1] + 1, above[j - 1] + (letter != wanted))
+            if i > 1 and j > 1 and letter == meant[j - 2] and wanted == typed[i - 2]:
+                best = min(best, before[j - 2] + 1)
+            row.append(best)
+    return row[-1]

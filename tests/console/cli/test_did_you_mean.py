@@ -1,0 +1,219 @@
+"""What `dlq` says of a word that is no command: it names the right one, and runs nothing."""
+
+from __future__ import annotations
+
+import string
+from contextlib import suppress
+from random import Random
+from typing import Any
+
+import pytest
+import typer
+
+from console.cli import main, reference
+from console.cli.did_you_mean import MEANINGS, SAYS, Effect, answer, effect_of, meant
+from console.cli.exit import Exit
+from tests.console.command_lines import parse
+from tests.console.test_every_change_is_recorded import TYPED
+
+WORDS = {word: meaning for meaning in MEANINGS for word in meaning.words.split()}
+ROOT: Any = typer.main.get_command(main.app)
+GROUPS = (
+    "",
+    *(name for name in main.COMMANDS if hasattr(ROOT.get_command(None, name), "commands")),
+)
+
+RIGHT = {
+    "retry": "redrive now",
+    "resend": "redrive now",
+    "requeue": "redrive now",
+    "release": "parked release --id ID",
+    "list": "peek",
+    "ls": "peek",
+    "get": "explain ID",
+    "view": "explain ID",
+    "describe": "explain ID",
+    "inspect": "explain ID",
+    "open": "explain ID",
+    "why": "explain ID",
+    "history": "explain ID",
+    "find": "search TEXT",
+    "log": "logs ID",
+    "tail": "status --watch",
+    "watch": "status --watch",
+    "poison": "parked list --reason POISON",
+    "export": "parked export --out FILE",
+    "edit": "replay edit RUN ID",
+    "delete": "parked discard --id ID",
+    "drop": "parked discard --id ID",
+    "purge": "parked discard --id ID",
+    "undelete": "parked restore",
+    "undo": "parked restore",
+    "quarantine": "rules add RULE_ID --action QUARANTINE --tenant ID",
+    "block": "rules add RULE_ID --action QUARANTINE --tenant ID",
+    "pause": "circuit open",
+    "stop": "circuit open",
+    "resume": "circuit auto",
+    "cancel": "replay abort RUN",
+    "ack": "mute --for 2h",
+    "acknowledge": "mute --for 2h",
+    "uninstall": "retire",
+    "version": "--version",
+    "parked ls": "parked list",
+    "parked delete": "parked discard --id ID",
+    "parked retry": "parked release --id ID",
+    "parked find": "search TEXT",
+    "replay retry": "replay plan",
+    "replay cancel": "replay abort RUN",
+    "replay stop": "replay hold RUN",
+    "rules delete": "rules remove RULE_ID",
+    "rules rm": "rules remove RULE_ID",
+    "rules ls": "rules list",
+    "rules edit": "rules add RULE_ID --action ACTION --replace",
+    "circuit status": "circuit list",
+    "redrive start": "redrive now",
+    # Slips.
+    "statsu": "status",
+    "exlpain": "explain ID",
+    "retyr": "redrive now",
+    "retire-": "retire",
+    "discrad": "parked discard --id ID",
+    "parked discrad": "parked discard",
+    "replay ediit": "replay edit RUN ID",
+    "endpoint ad": "endpoint add TENANT[/ENDPOINT] --url URL",
+}
+
+
+def takes(line: str) -> None:
+    """Raises if `dlq` does not take this command line."""
+    # --version and --help end it at once.
+    with suppress(typer.Exit):
+        parse(line)
+
+
+@pytest.mark.parametrize("typed", RIGHT)
+def test_a_natural_word_is_answered_with_the_right_command(dlq: Any, typed: str) -> None:
+    done = dlq(*typed.split())
+    _, _, lines = done.stderr.partition("Did you mean:\n")
+    first = lines.splitlines()[0].partition("  #")[0].strip()
+    assert (done.exit_code, first) == (Exit.USAGE, f"dlq {RIGHT[typed]}")
+    takes(first)
+
+
+@pytest.mark.parametrize("typed", ["retry", "redrive nwo"])
+def test_nothing_is_run_and_standard_output_stays_empty(
+    cloud: Any, dlq: Any, functions: Any, typed: str
+) -> None:
+    cloud.deploy("orders")
+    done = dlq("--json", *typed.split(), "orders", "--yes")
+    assert (done.exit_code, done.stdout, functions.invoked) == (Exit.USAGE, "", [])
+
+
+@pytest.mark.parametrize("command", SAYS)
+def test_a_command_of_the_table_is_one_that_dlq_takes(command: str) -> None:
+    takes(f"dlq {command}")
+
+
+def test_a_word_has_one_meaning_and_each_of_its_commands_is_explained() -> None:
+    assert len(WORDS) == sum(len(meaning.words.split()) for meaning in MEANINGS)
+    assert {command for meaning in MEANINGS for command in meaning.commands} == set(SAYS)
+
+
+@pytest.mark.parametrize("meaning", MEANINGS, ids=lambda meaning: meaning.words)
+def test_a_word_that_reads_changes_nothing_and_one_that_sends_removes_nothing(meaning: Any) -> None:
+    assert [command for command in meaning.commands if effect_of(command) > meaning.effect] == []
+
+
+def test_what_counts_as_a_change_is_what_the_audit_records() -> None:
+    changes = {path for path in reference.commands() if effect_of(path[4:]) > Effect.READS}
+    # Removes nothing itself: it prints what removes a pipeline. `init` writes a file here.
+    assert changes - {"dlq retire", "dlq init"} == set(TYPED)
+    removals = {path for path in reference.commands() if effect_of(path[4:]) == Effect.REMOVES}
+    assert {path.split()[-1] for path in removals} == {
+        *("abort", "discard", "forget", "refuse", "remove", "retire"),
+    }
+
+
+def names(group: str) -> list[str]:
+    entry = ROOT.get_command(None, group) if group else ROOT
+    return list(entry.list_commands(None))
+
+
+def slip(word: str, random: Random) -> str:
+    at = random.randrange(len(word))
+    letter = random.choice(string.ascii_lowercase)
+    return random.choice(
+        [
+            word[:at] + word[at + 1 :],
+            word[:at] + letter + word[at:],
+            word[:at] + letter + word[at + 1 :],
+            word[:at] + word[at + 1 : at + 2] + word[at] + word[at + 2 :],
+        ]
+    )
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_no_slip_turns_reading_into_a_change_or_sending_into_a_removal(group: str) -> None:
+    random, own = Random(33), names(group)
+    effects = {word: meaning.effect for word, meaning in WORDS.items()}
+    effects |= {name: effect_of(f"{group} {name}") for name in own}
+    wrong = {
+        (word, typed, command)
+        for word, effect in sorted(effects.items())
+        for typed in (slip(word, random) for _ in range(8))
+        if typed not in effects
+        for command in meant(typed, group, own)
+        if effect_of(command) > effect
+    }
+    assert wrong == set()
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_a_removal_is_named_only_for_its_own_word_or_one_slip_in_it(group: str) -> None:
+    random, own = Random(34), names(group)
+    removing = {word for word, meaning in WORDS.items() if meaning.effect == Effect.REMOVES}
+    removing |= {name for name in own if effect_of(f"{group} {name}") == Effect.REMOVES}
+    for word in sorted(removing):
+        typed = slip(slip(word, random), random)
+        if any(effect_of(command) == Effect.REMOVES for command in meant(typed, group, own)):
+            assert any(_one_slip(typed, known) for known in removing), (word, typed)
+
+
+def _one_slip(typed: str, word: str) -> bool:
+    """Whether the two are equal but for one letter, or for two that changed places."""
+    ends = {(typed[:at], typed[at:]) for at in range(len(typed) + 1)}
+    near = {a + b[1:] for a, b in ends} | {a + c + b for a, b in ends for c in word}
+    near |= {a + c + b[1:] for a, b in ends for c in word}
+    near |= {a + b[1::-1] + b[2:] for a, b in ends if len(b) > 1}
+    return word in near
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_an_answer_fits_a_terminal_of_80_columns(group: str) -> None:
+    for word in WORDS:
+        assert max(map(len, answer(word, group, names(group), str).splitlines())) <= 80, word
+
+
+@pytest.mark.parametrize("typed", ["xyzzy", "8f14e45f-ceea-467f-9575-2a8c1d6e2b11", "\x1b[2J"])
+def test_a_word_that_is_like_no_other_gets_no_guess_and_controls_nothing(
+    dlq: Any, typed: str
+) -> None:
+    done = dlq(typed)
+    assert done.exit_code == Exit.USAGE
+    assert done.stderr.endswith(f"No such command {typed!r}.\n")
+
+
+@pytest.mark.parametrize(
+    ("typed", "option"),
+    [
+        ("rules disable x --why y", "--reason"),
+        ("replay hold 4f0c --reason y", "--why"),
+        ("peek --max 3", "--limit"),
+        ("status --output json", "--json"),
+        ("status --pipelin orders", "--pipeline"),
+    ],
+)
+def test_an_option_of_another_name_is_answered_with_ours(dlq: Any, typed: str, option: str) -> None:
+    done = dlq(*typed.split())
+    assert done.exit_code == Exit.USAGE
+    assert done.stderr.endswith(f"(Possible options: {option})\n")
