@@ -14,7 +14,7 @@ from constructs import Construct
 from . import asset, files
 
 # What a team's function imports; the layer holds these and all that they import in turn.
-ENTRIES = ("deadletter.consumer", "deadletter.consumer.powertools", "deadletter.powertools")
+ENTRIES = ("deadletter.consumer", "deadletter.consumer.powertools")
 
 # The package that the library depends on.
 DEPENDENCY = "jmespath"

@@ -75,7 +75,7 @@ FLOORS = (
     {"deadletter.aws.wiring.parts"},
     {"deadletter.aws.wiring"},
     {"deadletter.consumer", "handlers", "console.operations"},
-    {"console.cli", "deadletter.testing", "deadletter.powertools"},
+    {"console.cli", "deadletter.testing"},
     # Its demo models other tools on the fakes.
     {"sandbox"},
 )
@@ -527,7 +527,6 @@ FAULTS: list[tuple[Check, str, str]] = [
     (clock_and_chance, "lambdas/deadletter/consumer/__init__.py", "import os"),
     (clock_and_chance, "lambdas/deadletter/consumer/powertools.py", "import os"),
     (clock_and_chance, "lambdas/deadletter/testing/__init__.py", "from time import time"),
-    (clock_and_chance, "lambdas/deadletter/powertools/runtime.py", "import time"),
     (clock_and_chance, "lambdas/deadletter/runtime.py", "from uuid import uuid4"),
     (clock_and_chance, PURE, "from random import uniform"),
     (clock_and_chance, PURE, "import random\nx = random.random"),

@@ -35,7 +35,6 @@ PACKAGES = (
     "lambdas/deadletter/aws/wiring",
     "lambdas/deadletter/aws/wiring/parts",
     "lambdas/deadletter/consumer",
-    "lambdas/deadletter/powertools",
     "lambdas/deadletter/testing",
     "lambdas/deadletter/testing/fakes",
     "lambdas/deadletter",

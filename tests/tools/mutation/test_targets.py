@@ -7,7 +7,7 @@ import pytest
 from tools.mutation.targets import LIBRARY, ROOT, TARGETS, UnknownTarget, chosen
 
 # These act on AWS, are a face for other people's code, or are made for tests.
-NOT_PURE = {"aws", "consumer", "powertools", "testing"}
+NOT_PURE = {"aws", "consumer", "testing"}
 
 
 def test_every_package_that_decides_is_mutated() -> None:
