@@ -89,7 +89,7 @@ def of_outcomes(band: Band) -> list[cloudwatch.IWidget]:
     """What became of messages, and why they failed."""
     ours = band.ours
     hourly = {
-        "recovered": ours.of(Metric.LETTERS_RECOVERED, period=HOUR),
+        "recovered": ours.of(Metric.REDRIVE_SUCCESS, period=HOUR),
         "redriven": ours.of(Metric.REDRIVEN, period=HOUR),
     }
     rate = computed(
@@ -112,7 +112,7 @@ def of_outcomes(band: Band) -> list[cloudwatch.IWidget]:
             "outcomes",
             ours.all_of(
                 *(Metric.PROCESSED, Metric.SKIPPED, Metric.DEDUPLICATED),
-                *(Metric.PROCESSING_FAILURE, Metric.LETTERS_RECOVERED),
+                *(Metric.PROCESSING_FAILURE, Metric.REDRIVE_SUCCESS),
             ),
         ),
         band.graph(

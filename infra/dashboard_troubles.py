@@ -71,7 +71,7 @@ def of_troubles(band: Band) -> list[cloudwatch.IWidget]:
         band.graph(
             "letters with trouble",
             ours.all_of(
-                *(Metric.MOVE_FAILED, Metric.POSSIBLE_DUPLICATE, Metric.ALREADY_SENT),
+                *(Metric.REDRIVE_FAILURE, Metric.POSSIBLE_DUPLICATE, Metric.ALREADY_SENT),
                 *(Metric.REDRIVE_UNMARKED, Metric.REDRIVE_UNRECORDED, Metric.UNDECIDED),
                 *(Metric.UNDELETED, Metric.UNSENDABLE, Metric.TOO_LATE_TO_SEND),
                 *(Metric.BAD_ROW, Metric.FOREIGN_ROW, Metric.FOREIGN_LETTER),

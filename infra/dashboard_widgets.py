@@ -5,18 +5,15 @@
         for row in widgets(self, settings=orders):
             my_dashboard.add_widgets(*row)
 
-A graph that draws the metric of an alarm has a line at the alarm's threshold. Metrics that no
-graph draws are in `NOT_DRAWN`, each with its reason.
+A graph that draws the metric of an alarm has a line at the alarm's threshold.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
-from deadletter.contract import Metric, pipeline_prefix
+from deadletter.contract import pipeline_prefix
 
 from .dashboard_costs import pipeline_costs
 from .dashboard_functions import functions
@@ -28,12 +25,6 @@ from .settings import AppSettings, PipelineSettings
 
 # The part of its timeout at which a function is slow, in percent.
 SLOW = 80
-
-NOT_DRAWN: Mapping[Metric, str] = {
-    Metric.REDRIVE_SUCCESS: "the old name of LettersRecovered, which is drawn",
-    Metric.REDRIVE_FAILURE: "the old name of MoveFailed, which is drawn",
-}
-"""The metrics of the contract that are on no graph, each with its reason."""
 
 
 def widgets(

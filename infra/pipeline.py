@@ -281,7 +281,7 @@ class RedrivePipeline(Construct):
 
     def metric_recovered(self) -> cloudwatch.Metric:
         """Dead letters that were processed; a consumer with the library says so."""
-        return self.metric(Metric.LETTERS_RECOVERED)
+        return self.metric(Metric.REDRIVE_SUCCESS)
 
     def metric_parked(self) -> cloudwatch.Metric:
         """Messages moved to the parking lot."""

@@ -655,7 +655,6 @@ class Metric(StrEnum):
     DIVERTED = "Diverted", "Letters moved to a dedicated DLQ."
     MOVED_TO_PARKING = "MessageMovedToParkingLot", "Messages moved to the parking lot."
     REDRIVE_FAILURE = "RedriveFailure", "Letters that could not be moved, wherever they were to go."
-    MOVE_FAILED = "MoveFailed", "The same letters as RedriveFailure, under a name that says so."
     LEFT_IN_PLACE = "LeftInPlace", "Letters that stayed where they are."
     POSSIBLE_DUPLICATE = (
         "PossibleDuplicate",
@@ -720,10 +719,6 @@ class Metric(StrEnum):
         "Messages that failed because a permission, a key or an endpoint is missing or invalid.",
     )
     REDRIVE_SUCCESS = "RedriveSuccess", "Dead letters that were processed: outcomes, not sends."
-    LETTERS_RECOVERED = (
-        "LettersRecovered",
-        "The same letters as RedriveSuccess, under a name that says so.",
-    )
     ATTEMPTS_BEFORE_RECOVERY = (
         "AttemptsBeforeRecovery",
         "Re-drives of each recovered letter since a person last released it: one value a letter.",
@@ -883,24 +878,6 @@ class Metric(StrEnum):
 
 METRIC_UNITS: Mapping[str, str] = {metric: metric.unit for metric in Metric}
 """The unit of each metric, by its name."""
-
-ALIASES: Mapping[str, Metric] = {
-    Metric.REDRIVE_SUCCESS: Metric.LETTERS_RECOVERED,
-    Metric.REDRIVE_FAILURE: Metric.MOVE_FAILED,
-}
-"""Metrics whose names mislead, with the better name that is published beside them for one
-release: RedriveSuccess counts processed letters and RedriveFailure failed moves of any kind,
-although they look like a pair."""
-
-
-def with_aliases(counts: Mapping[str, int]) -> dict[str, int]:
-    """The counts, and each of ALIASES that is not zero under its better name too.
-
-    A zero is published under one name only: a metric costs money as long as it is published.
-    """
-    better = {str(alias): counts[name] for name, alias in ALIASES.items() if counts.get(str(name))}
-    return {**counts, **better}
-
 
 # Alarms
 

@@ -257,7 +257,7 @@ def test_cloudwatch_is_asked_for_the_sum_of_the_pipeline_s_own_metric() -> None:
     stat = {
         "Metric": {
             "Namespace": "Deadletter",
-            "MetricName": "LettersRecovered",
+            "MetricName": "RedriveSuccess",
             "Dimensions": [
                 {"Name": "app", "Value": "shop"},
                 {"Name": "pipeline", "Value": "orders"},

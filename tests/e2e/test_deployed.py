@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from infra.dashboard_widgets import NOT_DRAWN
 from sandbox.server import Sandbox
 from tests.dashboards import metrics_of
 from tests.e2e import canaries
@@ -313,7 +312,7 @@ def test_the_status_command_and_the_dashboard_see_the_app(
         for each in page["Metrics"]
     }
     assert published
-    assert {metric for metric in published - drawn if metric[0] not in NOT_DRAWN} == set()
+    assert published - drawn == set()
     # Those that the dashboard names are those that were deployed.
     deployed = cloudwatch.describe_alarms(AlarmNamePrefix="deadletter-")["MetricAlarms"]
     assert set().union(*alarms.values()) <= {alarm["AlarmArn"] for alarm in deployed}

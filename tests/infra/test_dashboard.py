@@ -10,14 +10,13 @@ from typing import Any
 
 import pytest
 
-from deadletter.contract import ALIASES, DAY, FAILURE_CATEGORIES, HOUR, Metric
+from deadletter.contract import DAY, FAILURE_CATEGORIES, HOUR, Metric
 from deadletter.watch.observation import FirstDue, LaneState
 from deadletter.watch.point import METRICS
 from deadletter.watch.watch_settings import WatchSettings
 from infra.dashboard import MOST_METRICS, MOST_WIDGETS, Size, pages
 from infra.dashboard_body import body_of as rendered
 from infra.dashboard_body import shortened
-from infra.dashboard_widgets import NOT_DRAWN
 from infra.refusal import Refused
 from tests.dashboards import Drawn, in_full, metrics_of
 from tests.infra.conftest import ORDERS, ROOT, Synthesize
@@ -88,16 +87,13 @@ def drawn(widgets: list[dict[str, Any]]) -> list[Drawn]:
 
 
 @pytest.mark.parametrize("pipeline", PIPELINES)
-def test_each_metric_of_the_contract_is_drawn_or_left_out_for_a_reason(
-    drawn: list[Drawn], pipeline: str
-) -> None:
+def test_each_metric_of_the_contract_is_drawn(drawn: list[Drawn], pipeline: str) -> None:
     names = {
         metric.name
         for metric in drawn
         if metric.namespace == "Deadletter" and metric.dimensions["pipeline"] == pipeline
     }
-    assert names == {str(metric) for metric in Metric if metric not in NOT_DRAWN}
-    assert all(len(reason) > 20 for reason in NOT_DRAWN.values())
+    assert names == {str(metric) for metric in Metric}
 
 
 def test_our_metrics_are_drawn_under_the_dimensions_that_they_are_published_with(
@@ -149,8 +145,7 @@ def test_each_metric_is_published_by_some_code() -> None:
         if path.name != "contract.py" and "testing" not in path.parts
     )
     names = set(re.findall(r"\bMetric\.([A-Z_]+)\b", library))
-    # An alias is published by its first name; the watch reads one of them.
-    assert {each.name for each in Metric} - names <= {alias.name for alias in ALIASES.values()}
+    assert {each.name for each in Metric} <= names
 
 
 def test_the_metrics_of_aws_exist_under_these_dimensions(drawn: list[Drawn]) -> None:
@@ -481,7 +476,7 @@ def test_widgets_can_be_put_on_a_dashboard_of_yours(theirs: Stack) -> None:
         ("shop", "orders"),
         ("shop", "refunds"),
     }
-    assert {each.name for each in ours} == {str(each) for each in Metric if each not in NOT_DRAWN}
+    assert {each.name for each in ours} == {str(each) for each in Metric}
     assert [each["y"] for each in widgets[1:3]] == [1, 1]
 
 
@@ -500,12 +495,8 @@ def test_the_example_of_the_documentation_synthesizes(tmp_path: Path) -> None:
     } == {"orders"}
 
 
-def test_the_page_names_each_graph_and_each_metric_that_is_not_drawn(
-    widgets: list[dict[str, Any]],
-) -> None:
+def test_the_page_names_each_graph(widgets: list[dict[str, Any]]) -> None:
     text = PAGE.read_text()
     titles = {each["properties"].get("title", "").partition(": ")[2] for each in widgets} - {""}
     for title in {title for title in titles if not title.startswith("alarms")}:
         assert f"| {re.sub(r' [(].*', '', title)} |" in text, title
-    for metric, reason in NOT_DRAWN.items():
-        assert f"| `{metric}` | {reason} |" in text

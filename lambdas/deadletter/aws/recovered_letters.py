@@ -23,7 +23,7 @@ def recovered_letters(
         "MetricStat": {
             "Metric": {
                 "Namespace": NAMESPACE,
-                "MetricName": str(Metric.LETTERS_RECOVERED),
+                "MetricName": str(Metric.REDRIVE_SUCCESS),
                 "Dimensions": [
                     {"Name": APP_DIMENSION, "Value": app},
                     {"Name": DIMENSION, "Value": pipeline},

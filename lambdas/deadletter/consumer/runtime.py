@@ -25,7 +25,7 @@ from deadletter.aws.consumer_clients import consumer_clients, ssm
 from deadletter.aws.registration import look_up
 from deadletter.aws.wiring.consume import consumer_for
 from deadletter.aws.wiring.world import World
-from deadletter.contract import CONSUMER_VARIABLE, with_aliases
+from deadletter.contract import CONSUMER_VARIABLE
 from deadletter.processing.batch import Consumer
 from deadletter.processing.crew import Threads
 from deadletter.processing.result import BatchResult
@@ -65,7 +65,7 @@ class Runtime:
         for entry in result.log_lines():
             self._warn(entry)
         with self.lock:
-            counts = with_aliases(self.pending_metrics + Counter(result.counts))
+            counts = self.pending_metrics + Counter(result.counts)
             self.pending_metrics.clear()
         if self.consumer is not None and self.emits_metrics:
             for line in emf.lines_of_batch(

@@ -66,7 +66,7 @@ class LaneMover:
         slot = Slot(self._journal, f"canary.{owner}", owner, home=received.home)
         tally = Tally(self._count_metric)
         left = self._mover_for(tally).move_from_queue(queue, [order], slot)
-        for name, number in tally.report("", "", "").unpublished.items():
+        for name, number in tally.report("", "", "").metrics().items():
             self._count_metric(name, number)
         with suppress(JournalUnavailable):
             slot.close()

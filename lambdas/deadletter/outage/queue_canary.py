@@ -130,7 +130,7 @@ class _LockedCanary(QueueCanary):
     def send(self) -> bool:
         tally = Tally(self.count_metric)
         gone = self.source.move(self.mover_for(tally), self.order, self.owner)
-        for name, number in tally.report("", "", "").unpublished.items():
+        for name, number in tally.report("", "", "").metrics().items():
             self.count_metric(name, number)
         return gone
 

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from deadletter.contract import Metric, with_aliases
+from deadletter.contract import Metric
 from deadletter.failure.failure import FailureKind
 from deadletter.redrive.order import MAIN, Order
 from deadletter.redrive.source_memory import MOST_BAD_ROWS, REMEMBERED_TROUBLES
@@ -303,11 +303,6 @@ class Report:
     bad_rows: Sequence[str] = ()
 
     @property
-    def unpublished(self) -> dict[str, int]:
-        """The counts without what was published during the run."""
-        return dict(Counter(_named(self.counts)) - Counter(_named(self.published)))
-
-    @property
     def moved(self) -> int:
         """Letters that left the place where they were, for any target."""
         return sum(self.counts.get(way, 0) for way in WAYS)
@@ -318,8 +313,11 @@ class Report:
         return [str(metric) for metric in REMEMBERED_TROUBLES if self.counts.get(metric, 0)]
 
     def metrics(self) -> dict[str, int]:
-        """The metrics for CloudWatch, without zeros: one costs $0.30 a month if each run has it."""
-        return with_aliases(self.unpublished)
+        """The counts for CloudWatch that were not published during the run, without zeros.
+
+        A metric costs $0.30 a month if each run has it.
+        """
+        return dict(Counter(_named(self.counts)) - Counter(_named(self.published)))
 
     def samples(self) -> dict[str, Sequence[int]]:
         """The metrics with one value for each letter."""

@@ -1,7 +1,7 @@
 """Reads what is new, tells it, and remembers what was told. It never makes the watch fail.
 
 Where recovered letters come from: the consumer alone knows that it has processed one. It counts
-them in LettersRecovered, also in a team's own function or container, so CloudWatch is asked for
+them in RedriveSuccess, also in a team's own function or container, so CloudWatch is asked for
 that metric, for one question in ten minutes, while letters are dead or were in the last quarter
 of an hour. Rows that leave the index would not do: parked and discarded letters leave it too.
 """

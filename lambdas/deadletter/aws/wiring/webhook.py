@@ -11,7 +11,6 @@ from deadletter.aws.endpoints import DynamoDBEndpoints
 from deadletter.aws.secrets import SecretsManagerSecrets
 from deadletter.aws.wiring.consume import consumer_for
 from deadletter.aws.wiring.world import World
-from deadletter.contract import with_aliases
 from deadletter.processing.crew import Threads
 from deadletter.processing.result import BatchResult
 from deadletter.settings.pipeline import Pipeline
@@ -49,7 +48,7 @@ def webhook_batch_for(
 def metric_lines(result: BatchResult, *, app: str, pipeline: str, at: float) -> Iterator[str]:
     """The lines of embedded metrics for what became of a batch."""
     return emf.lines_of_batch(
-        with_aliases(result.counts),
+        result.counts,
         result.samples,
         result.failures_by_category,
         app=app,
