@@ -231,6 +231,7 @@ REMOVALS = frozenset(
 OPTIONS = (
     ("--reason", "--why", "--because", "--comment"),
     ("--json", "--output", "--format"),
+    ("--show-body", "--body", "--bodies"),
     ("--limit", "--max", "--count"),
 )
 """Options of one meaning: a command that lacks one has another of them."""

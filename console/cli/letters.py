@@ -31,8 +31,6 @@ Body = Annotated[
 ShowBody = Annotated[
     bool, typer.Option("--show-body", help="Show bodies too, control characters escaped.")
 ]
-BodyToo = Annotated[bool, typer.Option("--body", hidden=True, help="The same as --show-body.")]
-"""Another name of --show-body, where --body names no file."""
 Attributes = Annotated[
     list[str] | None,
     typer.Option(

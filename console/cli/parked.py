@@ -19,7 +19,7 @@ from ..operations.session import Session
 from ..operations.words import clock, count, duration, size
 from .command import OnePipeline, PipelineArgument, command, group, one_pipeline
 from .exit import Exit
-from .letters import BodyToo, ShowBody, not_given_back
+from .letters import ShowBody, not_given_back
 from .output import Block, Line, Reply, Styled, TextTable, line
 from .parked_release import discard, release, restore
 from .replay_options import parked_reason
@@ -74,7 +74,6 @@ def list_(
     limit: Limit = 10,
     reason: Why = None,
     show_body: ShowBody = False,
-    body: BodyToo = False,
 ) -> Reply[ParkedSample]:
     """Peek at parked letters: which, why, since when.
 
@@ -85,7 +84,7 @@ def list_(
 
     Bodies are not shown unless you ask: they may hold your customers' data.
     """
-    wanted = ParkedFilter(limit, parked_reason(reason) if reason else None, show_body or body)
+    wanted = ParkedFilter(limit, parked_reason(reason) if reason else None, show_body)
     return Reply(operation.read(session, one_pipeline(argument, pipeline), wanted), show)
 
 
@@ -154,14 +153,13 @@ def show_(
     id_: LetterId,
     pipeline: OnePipeline = None,
     show_body: ShowBody = False,
-    body: BodyToo = False,
 ) -> Reply[ParkedDetails]:
     """Show one parked letter: why it is parked, and each failure that the ledger has.
 
     It looks through the waiting room, then through the parking queues until it finds the
     letter. Every letter that it received on the way is given back.
     """
-    answer = parked_letters.details(session, pipeline, id_, body=show_body or body)
+    answer = parked_letters.details(session, pipeline, id_, body=show_body)
     return Reply(answer, _show_details)
 
 

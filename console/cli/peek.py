@@ -13,7 +13,7 @@ from ..operations.letter_peek import LetterPeek, PeekedLetter
 from ..operations.session import Session
 from ..operations.words import clock, count, duration, size
 from .command import OnePipeline, PipelineArgument, command, one_pipeline, plain_typer
-from .letters import BodyToo, not_given_back
+from .letters import not_given_back
 from .output import Block, Line, Reply, Styled, line
 
 # Characters of a body that a terminal is given; JSON has all of it.
@@ -60,7 +60,6 @@ def peek(
     queue: AnyQueue = None,
     limit: Limit = 20,
     show_body: ShowBody = False,
-    body: BodyToo = False,
 ) -> Reply[LetterPeek]:
     """Which letters there are, without taking one.
 
@@ -72,12 +71,11 @@ def peek(
     metric, and a maxReceiveCount counts them too.
     """
     chosen = one_pipeline(argument, pipeline)
-    body = body or show_body
     operation.one_place(chosen, queue, lane)
     if queue is not None:
-        answer = operation.peek_at_queue(session, queue, limit=limit, body=body)
+        answer = operation.peek_at_queue(session, queue, limit=limit, body=show_body)
     else:
-        answer = operation.peek_at_pipeline(session, chosen, limit=limit, lane=lane, body=body)
+        answer = operation.peek_at_pipeline(session, chosen, limit=limit, lane=lane, body=show_body)
     return Reply(answer, show)
 
 

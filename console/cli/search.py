@@ -15,7 +15,7 @@ from ..operations.words import clock, count, size
 from . import replay_options
 from .command import SomePipelines, command, plain_typer
 from .exit import Exit
-from .letters import BodyToo, ShowBody
+from .letters import ShowBody
 from .output import Block, Line, Reply, Styled, line
 
 # Characters of a body that a terminal is given.
@@ -79,7 +79,6 @@ def search(
     most: Most = MOST_LETTERS,
     wait: Wait = 60,
     show_body: ShowBody = False,
-    body: BodyToo = False,
 ) -> Reply[SearchResult]:
     """Find letters by text, field, tenant or id, wherever we hold them.
 
@@ -103,7 +102,7 @@ def search(
             wanted,
             bounds=Bounds(limit, most, wait),
             queues=queues,
-            body=show_body or body,
+            body=show_body,
             progress=replay_options.progress,
         )
     finally:

@@ -268,7 +268,7 @@ TYPED: dict[str, list[tuple[str, ...]]] = {
     "dlq doctor": [("doctor", "orders")],
     "dlq retire": [("retire", "orders")],
     "dlq logs": [("logs", "{failed}", *PIPELINE)],
-    "dlq peek": [("peek", *PIPELINE, "--limit", "3"), ("peek", *PIPELINE, "--body")],
+    "dlq peek": [("peek", *PIPELINE, "--limit", "3"), ("peek", *PIPELINE, "--show-body")],
     "dlq search": [("search", "--tenant", "{tenant}", *PIPELINE)],
     "dlq observe report": [("observe", "report", *PIPELINE)],
     "dlq waiting list": [("waiting", "list", *PIPELINE, "--rule", "later")],

@@ -18,6 +18,3 @@ class Clock:
     def advance(self, seconds: float) -> None:
         """Let *seconds* pass."""
         self.now += seconds
-
-    # The older name, kept for a release.
-    pass_by = advance

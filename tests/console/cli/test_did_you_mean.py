@@ -210,6 +210,7 @@ def test_a_word_that_is_like_no_other_gets_no_guess_and_controls_nothing(
         ("replay hold 4f0c --reason y", "--why"),
         ("peek --max 3", "--limit"),
         ("status --output json", "--json"),
+        ("peek --body", "--show-body"),
         ("status --pipelin orders", "--pipeline"),
     ],
 )

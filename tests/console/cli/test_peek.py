@@ -106,7 +106,7 @@ def test_with_bodies_the_dlq_is_looked_into_and_sqs_is_said_to_count_it(
     wait(cloud, "due", "copy-1", body="x" * 9_000)
     cloud.letter('{"order": 7}', kind="order")
 
-    answer = read(dlq, "--body")
+    answer = read(dlq, "--show-body")
 
     waiting, dead = answer["letters"]
     assert waiting["body"] == "x" * 9_000
