@@ -33,14 +33,6 @@ def refuse(key: str, value: object, allowed: str) -> PydanticCustomError:
     )
 
 
-def gone(key: str, instead: str) -> PydanticCustomError:
-    """The error a validator raises about a setting of an earlier release.
-
-    `key` is relative to the model it stands in; `instead` says where it went.
-    """
-    return PydanticCustomError("gone", "{key} is gone: {instead}", {"key": key, "instead": instead})
-
-
 def value_refused(key: str, value: object, allowed: str) -> str:
     """`key is value; allowed: ...`, the body of every sentence."""
     return f"{key} is {_shown(value)}; allowed: {allowed}"
@@ -56,8 +48,6 @@ def sentence(error: ValidationError, schema: Schema, typed: object) -> str:
     first = error.errors(include_url=False)[0]
     keys, node = _find(schema, first["loc"])
     value, may_be = first["input"], allowed(schema, node)
-    if first["type"] == "gone":
-        return f"{'.'.join([*keys, first['ctx']['key']])} is gone: {first['ctx']['instead']}"
     if first["type"] == "refused":
         keys += first["ctx"]["key"].split(".")
         value, may_be = first["ctx"]["value"], first["ctx"]["allowed"]

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from pydantic import Field, model_validator
 
 from deadletter.contract import WATCH
 
 from ..duration import DAY, HOUR, MINUTE, written
-from ..refusal import gone, refuse
+from ..refusal import refuse
 from .kinds import LONGEST_RETENTION, Period, Seconds, Settings
 
 
@@ -119,22 +116,6 @@ class OpenCircuitsAlarm(Settings):
 
 
 # Settings of alarms that are gone, by their keys, and what does their work now.
-GONE: Mapping[str, str] = {
-    "main_queue_age": "alarm LetterExpiry rings before SQS drops a message of the main queue, see"
-    " alarms.letter_expiry.before",
-    "parking_lot": "a parked letter is an event, and alarm ParkedUnattended rings when nobody"
-    " looks after parked letters, see alarms.parked.after",
-    "waiting_room.threshold": "the letters of the waiting room are a row of the dashboard",
-    "ledger_unavailable": "failures that were not recorded are a row of the dashboard",
-    "circuit_flapping.periods": "alarm CircuitTrouble counts the outages within"
-    " alarms.circuit_flapping.period",
-    "open_circuits.period": "alarm CircuitTrouble counts each minute, see"
-    " alarms.open_circuits.periods",
-    "circuit_breaker_failed": "failed executions of an outage are a row of the dashboard, and"
-    " alarm CircuitTrouble rings if the circuit does not close",
-}
-
-
 class AlarmsSettings(Settings):
     """When a person is called. Alarms without a key here have nothing to set."""
 
@@ -156,13 +137,3 @@ class AlarmsSettings(Settings):
         default=OpenCircuitsAlarm(), description="alarm CircuitTrouble, of circuits with keys"
     )
     parked: ParkedAlarm = Field(default=ParkedAlarm(), description="alarm ParkedUnattended")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _gone(cls, typed: Any) -> Any:
-        for key, instead in GONE.items():
-            first, _, second = key.partition(".")
-            node = typed.get(first) if isinstance(typed, Mapping) else None
-            if node is not None and (not second or (isinstance(node, Mapping) and second in node)):
-                raise gone(key, instead)
-        return typed

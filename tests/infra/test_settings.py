@@ -268,50 +268,6 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         {"redrive": {"every": "10m", "timeout": "5m"}, "dedicated": {"vip": {"every": "5m"}}},
         'dedicated.vip.every is "5m"; allowed: more than redrive.timeout, 5m',
     ),
-    # Settings of alarms that are gone say what does their work now.
-    *(
-        ({"alarms": alarms}, f"alarms.{key} is gone: {instead}")
-        for alarms, key, instead in (
-            (
-                {"main_queue_age": {"threshold": "4d"}},
-                "main_queue_age",
-                "alarm LetterExpiry rings before SQS drops a message of the main queue, see"
-                " alarms.letter_expiry.before",
-            ),
-            (
-                {"parking_lot": {"threshold": 2}},
-                "parking_lot",
-                "a parked letter is an event, and alarm ParkedUnattended rings when nobody looks"
-                " after parked letters, see alarms.parked.after",
-            ),
-            (
-                {"waiting_room": {"late": "20m", "threshold": 500}},
-                "waiting_room.threshold",
-                "the letters of the waiting room are a row of the dashboard",
-            ),
-            (
-                {"ledger_unavailable": {"periods": 2}},
-                "ledger_unavailable",
-                "failures that were not recorded are a row of the dashboard",
-            ),
-            (
-                {"circuit_flapping": {"periods": 2}},
-                "circuit_flapping.periods",
-                "alarm CircuitTrouble counts the outages within alarms.circuit_flapping.period",
-            ),
-            (
-                {"open_circuits": {"period": "2m"}},
-                "open_circuits.period",
-                "alarm CircuitTrouble counts each minute, see alarms.open_circuits.periods",
-            ),
-            (
-                {"circuit_breaker_failed": {}},
-                "circuit_breaker_failed",
-                "failed executions of an outage are a row of the dashboard, and alarm"
-                " CircuitTrouble rings if the circuit does not close",
-            ),
-        )
-    ),
     (
         {"alarms": {"parked": {"after": "15d"}}},
         'alarms.parked.after is "15d"; allowed: a duration from 1h to 14d, in seconds or written'
