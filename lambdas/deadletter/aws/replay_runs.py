@@ -50,7 +50,7 @@ _WHOLE = frozenset(
         "resumed_in",
     }
 )
-_TEXTS = frozenset({"manifest", "leave_to", "because", "by"})
+_TEXTS = frozenset({"manifest", "leave_to", "because", "by", "approved_by", "told"})
 _OF_A_STEP = ("allowance", "rate", "burst")
 """What a step brings: it is written although the change before named the same value, because
 grants may have used it up meanwhile."""
@@ -210,10 +210,6 @@ def run_from_item(item: Mapping[str, Any], pipeline: str) -> ReplayRun:
             letters=None if letters is None else int(letters),
             counts={str(name): int(number) for name, number in counts.items()},
             left=bool(item["left"]),
-            # A run of an older version has none.
-            told=str(item.get("told", "")),
-            # Runs of earlier versions do not say it.
-            approved_by=str(item.get("approved_by", "")),
             **plain_fields,
         )
     except MALFORMED as error:

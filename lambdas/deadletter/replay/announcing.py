@@ -17,8 +17,7 @@ SETTLES = 30.0
 """Seconds after a change in which the watch leaves its announcement to the run's own step."""
 
 TRIES_FOR = float(DAY)
-"""Seconds for which an announcement is tried again. Runs of an older version are not announced
-long after their end."""
+"""Seconds for which an announcement is tried again."""
 
 
 class EventPut(Protocol):

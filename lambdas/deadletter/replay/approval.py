@@ -19,7 +19,7 @@ class RunApproval:
     """What is on record about a run's approval, where the person who planned it can't write.
 
     asked   whether a person had to be asked, as the freeze of its snapshot has found; None if
-            nothing is on record: the run was begun by an earlier version, or by hand
+            nothing is on record: the run was begun by hand
     answer  what a person has answered; None if he has not
     """
 
