@@ -157,7 +157,7 @@ def _record(
         message=diagnosis.message,
         http_status=diagnosis.http_status,
         fingerprint=diagnosis.fingerprint,
-        judged=diagnosis.blame,
+        blame=diagnosis.blame,
     )
     context = {"tenantId": letter.body["tenantId"], "messageType": letter.body["type"]}
     size = len(json.dumps(letter.body))

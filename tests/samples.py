@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
 
 from deadletter.contract import Reason
-from deadletter.failure.failure import Category, Failure
+from deadletter.failure.failure import (
+    CONNECTION_REFUSED,
+    PERMANENT,
+    TIMEOUT,
+    Blame,
+    Category,
+    Failure,
+    blame_of_status,
+)
 from deadletter.message.letter import Attribute, Letter
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
@@ -111,4 +120,15 @@ def failed(**changes: Any) -> Failure:
         "error_type": "KeyError",
         "fingerprint": "f1",
     }
-    return Failure(**{**kind, **changes})
+    facts = {**kind, **changes}
+    return Failure(**{"blame": blame_for(facts), **facts})
+
+
+def blame_for(facts: Mapping[str, Any]) -> Blame:
+    """Who the library blames for a failure with this status or error type."""
+    if facts["category"] in PERMANENT:
+        return Blame.NEITHER
+    if (status := facts.get("http_status")) is not None:
+        return blame_of_status(status)
+    no_answer = facts.get("error_type") in (TIMEOUT, CONNECTION_REFUSED)
+    return Blame.DEPENDENCY if no_answer else Blame.NEITHER

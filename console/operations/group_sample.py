@@ -75,7 +75,7 @@ def entry_of(
             http_status=last.http_status,
             attempt=last.attempt,
             about=AboutLetter(about.context, row.endpoint, size),
-            judged=last.blame,
+            blame=last.blame,
         )
     code, words = said_by_aws(letter)
     return CauseEntry(

@@ -98,7 +98,7 @@ def test_the_same_failure_written_again_is_one_failure(ledger: DynamoDBLedger) -
 
 
 def test_a_row_knows_the_last_life_that_used_an_attempt(ledger: DynamoDBLedger) -> None:
-    given_back = replace(ONE, error_type=str(Fate.REFUSED), message=GIVEN_BACK, judged=None)
+    given_back = replace(ONE, error_type=str(Fate.REFUSED), message=GIVEN_BACK)
     ledger.failed("a", replace(given_back, attempt=0))
     assert ledger.rows(["a"])["a"].tried is None
     ledger.failed("a", replace(ONE, attempt=1, receive=1))

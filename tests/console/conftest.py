@@ -59,6 +59,7 @@ from deadletter.routing.wire import answer_event
 from deadletter.settings.pipeline import pipeline_from_json
 from deadletter.settings.resources import Resources, resources_from_environment
 from deadletter.watch.row import WatchRow
+from tests.samples import blame_for
 
 REGION = "eu-west-1"
 TRUSTED = "AIDAIT2UOQQY3AUEKVGXU"
@@ -252,7 +253,7 @@ class Cloud:
         """A failure in the ledger, as the consumer library records it."""
         failure = {"at": time.time() - 3_600, "attempt": 0, "category": Category.TRANSIENT} | facts
         ledger = DynamoDBLedger(self.dynamodb, "letters", pipeline, time.time, 86_400)
-        ledger.failed(origin, Failure(**failure), about)
+        ledger.failed(origin, Failure(**{"blame": blame_for(failure), **failure}), about)
 
     def recovered(self, pipeline: str, origin: str) -> None:
         """The consumer processed the letter, as the ledger says."""

@@ -14,7 +14,7 @@ from deadletter.failure.cause_index import (
     entry_from_item,
     shard_of,
 )
-from deadletter.failure.failure import Blame, Category
+from deadletter.failure.failure import Blame
 from deadletter.failure.fate import GIVEN_BACK, Fate
 from deadletter.failure.ledger import AboutLetter
 from tests.samples import NOW, failed
@@ -41,7 +41,7 @@ def test_an_entry_is_read_as_it_was_written() -> None:
         http_status=422,
         attempt=2,
         about=ABOUT,
-        judged=Blame.NEITHER,
+        blame=Blame.NEITHER,
     )
 
 
@@ -99,8 +99,3 @@ def test_a_cut_text_ends_with_an_ellipsis_and_is_never_half_a_character() -> Non
     assert cut("ééé", 5) == "é…"
     assert cut("words", 2) == ""
     assert cut("\ud800", 9) == "?"
-
-
-def test_configuration_is_known_by_its_status_where_an_entry_does_not_say() -> None:
-    entry = CauseEntry("a", "f1", NOW, NOW, category=str(Category.INTEGRATION), http_status=403)
-    assert entry.blame is Blame.CONFIGURATION

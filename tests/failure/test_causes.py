@@ -247,9 +247,9 @@ def test_whatever_is_counted_a_cause_in_the_lead_has_more_than_half(seconds: lis
     ("change", "cause"),
     [
         ({}, "f1"),
-        ({"judged": Blame.NEITHER}, "f1"),
-        ({"judged": Blame.DEPENDENCY}, ""),
-        ({"judged": Blame.CONFIGURATION}, ""),
+        ({"blame": Blame.NEITHER}, "f1"),
+        ({"blame": Blame.DEPENDENCY}, ""),
+        ({"blame": Blame.CONFIGURATION}, ""),
         ({"fingerprint": ""}, ""),
     ],
 )

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Json
 
 from deadletter.failure.classify import Diagnosis, diagnose, retry_after
-from deadletter.failure.failure import Category, Failure
+from deadletter.failure.failure import Blame, Category
 from deadletter.failure.signals import Permanent, Transient
 from deadletter.message.letter import Attribute, Letter, NotALetter
 from deadletter.message.strict_json import Unreadable
@@ -148,7 +148,7 @@ def test_a_call_without_an_answer_is_explained_by_the_dependency(
         recorded,
         None,
     )
-    assert Failure(NOW, 0, diagnosis.category, diagnosis.error_type).explained_by_dependency
+    assert diagnosis.blame is Blame.DEPENDENCY
 
 
 def test_a_status_counts_before_a_timeout_in_the_same_chain() -> None:

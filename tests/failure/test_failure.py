@@ -40,10 +40,10 @@ from tests.samples import failed, texts
         ({"error_type": "ConnectionRefused"}, True),
         ({"error_type": "timeout"}, False),
         ({"error_type": "ValueError"}, False),
-        ({"judged": Blame.DEPENDENCY}, True),
-        ({"judged": Blame.CONFIGURATION}, True),
-        ({"judged": Blame.NEITHER}, False),
-        ({"judged": Blame.NEITHER, "http_status": 503}, False),
+        ({"blame": Blame.DEPENDENCY}, True),
+        ({"blame": Blame.CONFIGURATION}, True),
+        ({"blame": Blame.NEITHER}, False),
+        ({"blame": Blame.NEITHER, "http_status": 503}, False),
         ({"http_status": 503, "category": Category.SCHEMA}, False),
         ({"dependency_down": True}, True),
         ({"dependency_down": True, "category": Category.BUSINESS}, True),
@@ -71,7 +71,7 @@ failures = st.builds(
     dependency_down=st.booleans(),
     receive=st.integers(1, 1_000),
     queue=texts,
-    judged=st.none() | st.sampled_from(Blame),
+    blame=st.sampled_from(Blame),
     circuit=texts,
     request_id=texts,
     sent_at=st.none() | st.integers(0, 2**40),
@@ -100,6 +100,7 @@ def test_a_failure_survives_the_ledger(original: Failure) -> None:
         {"http_status": "busy"},
         {"receive": "first"},
         {"blame": "somebody"},
+        {"blame": None},
     ],
 )
 def test_malformed_data_is_refused(change: dict[str, Any]) -> None:
@@ -122,23 +123,3 @@ def test_a_status_blames_the_dependency_its_configuration_or_neither() -> None:
         by_blame[blame_of_status(status)].add(status)
     assert by_blame[DEPENDENCY] == {408, 425, 429, *range(500, 600)}
     assert by_blame[CONFIGURATION] == {301, 302, 303, 307, 308, 401, 403, 407}
-
-
-@pytest.mark.parametrize(
-    ("changes", "blame"),
-    [
-        ({}, NEITHER),
-        ({"error_type": "Timeout"}, DEPENDENCY),
-        ({"http_status": 503}, DEPENDENCY),
-        ({"http_status": 401}, CONFIGURATION),
-        ({"http_status": 404}, NEITHER),
-        ({"http_status": 404, "error_type": "Timeout"}, NEITHER),
-        ({"http_status": 503, "category": Category.BUSINESS}, NEITHER),
-        ({"http_status": 503, "judged": NEITHER}, NEITHER),
-        ({"judged": CONFIGURATION}, CONFIGURATION),
-    ],
-)
-def test_a_row_of_an_older_version_is_judged_by_its_status_and_error_type(
-    changes: dict[str, Any], blame: Blame
-) -> None:
-    assert failed(**changes).blame is blame

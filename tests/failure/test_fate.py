@@ -40,7 +40,7 @@ def test_a_dependency_that_fails_or_refuses_its_caller_is_down() -> None:
 def test_a_failure_speaks_of_one_dependency_and_of_one_kind_of_circuit(
     blame: Blame, circuit: str, bad: set[str]
 ) -> None:
-    failure = failed(judged=blame, circuit=circuit)
+    failure = failed(blame=blame, circuit=circuit)
     keys = {"orders", "https://a", "dependency/bank", "dependency/mail"}
     everything = keys | {config_key(key) for key in keys}
     shown = {key for key in everything if shown_by(failure, key) is Evidence.FAILURE}

@@ -34,6 +34,7 @@ from deadletter.redrive.journal import JournalUnavailable
 from deadletter.redrive.waiting_room import RoomUnavailable
 from deadletter.routing.router import RouterUnavailable
 from tests.outage.breakers import KEY, Announcements, Circuits
+from tests.samples import blame_for
 
 ANSWER = 20.0
 LEASE = 60.0
@@ -304,7 +305,8 @@ def test_only_the_permits_owner_records_a_letter(scene: Scene) -> None:
 
 
 def failed(**fields: object) -> Failure:
-    return Failure(**{"at": 5.0, "attempt": 3, "category": Category.TRANSIENT, **fields})  # type: ignore[arg-type]
+    facts = {"at": 5.0, "attempt": 3, "category": Category.TRANSIENT, **fields}
+    return Failure(**{"blame": blame_for(facts), **facts})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -315,8 +317,8 @@ def failed(**fields: object) -> Failure:
         (LedgerRow(recovered_at=9.0, recovered_unasked=True), CanaryVerdict.NEUTRAL),
         (LedgerRow((failed(),)), CanaryVerdict.NEUTRAL),
         (LedgerRow((failed(error_type="Timeout"),)), CanaryVerdict.FAILURE),
-        (LedgerRow((failed(judged=Blame.DEPENDENCY),)), CanaryVerdict.FAILURE),
-        (LedgerRow((failed(judged=Blame.NEITHER, http_status=503),)), CanaryVerdict.NEUTRAL),
+        (LedgerRow((failed(blame=Blame.DEPENDENCY),)), CanaryVerdict.FAILURE),
+        (LedgerRow((failed(blame=Blame.NEITHER, http_status=503),)), CanaryVerdict.NEUTRAL),
         (LedgerRow((failed(),), recovered_at=9.0), CanaryVerdict.SUCCESS),
         (LedgerRow((failed(attempt=2),)), None),
         (LedgerRow((failed(),), released_at=6.0), None),
@@ -362,7 +364,7 @@ def test_a_row_gives_a_verdict_on_this_life_only_if_it_was_tried(
         (failed(http_status=503), failed(at=6.0, http_status=404), CanaryVerdict.NEUTRAL),
         (failed(http_status=404), failed(at=6.0, http_status=503), CanaryVerdict.FAILURE),
         (failed(), failed(at=6.0, category=Category.SCHEMA), CanaryVerdict.NEUTRAL),
-        (failed(), failed(at=6.0, judged=Blame.DEPENDENCY), CanaryVerdict.FAILURE),
+        (failed(), failed(at=6.0, blame=Blame.DEPENDENCY), CanaryVerdict.FAILURE),
         (
             failed(http_status=404),
             failed(at=6.0, attempt=4, http_status=503),

@@ -129,7 +129,7 @@ def test_a_letter_whose_end_the_ledger_would_not_record_is_no_canary(
 
 @pytest.mark.parametrize(("blame", "accepted"), [(Blame.DEPENDENCY, True), (Blame.NEITHER, False)])
 def test_a_letter_that_failed_by_its_own_fault_is_no_canary(blame: Blame, accepted: bool) -> None:
-    failure = Failure(at=1.0, attempt=2, category=Category.TRANSIENT, judged=blame)
+    failure = Failure(at=1.0, attempt=2, category=Category.TRANSIENT, blame=blame)
     assert accepts(choice(rows=Rows(LedgerRow((failure,))))) is accepted
 
 
@@ -154,6 +154,7 @@ def test_a_letter_whose_endpoint_failed_says_nothing_of_the_pipelines_circuit(
         error_type="RefusedWhileOpen",
         message=message,
         http_status=503,
+        blame=Blame.DEPENDENCY,
     )
     rows = Rows(LedgerRow((failure,), about=AboutLetter(endpoint=endpoint)))
     assert accepts(choice(rows=rows)) is accepted

@@ -530,7 +530,7 @@ def given_back(**changes: Any) -> Failure:
     return failed(error_type=str(Fate.REFUSED), message=GIVEN_BACK, fingerprint="", **changes)
 
 
-CONFIGURATION = {"judged": Blame.CONFIGURATION, "category": Category.INTEGRATION}
+CONFIGURATION = {"blame": Blame.CONFIGURATION, "category": Category.INTEGRATION}
 
 
 @pytest.mark.parametrize(
@@ -591,7 +591,7 @@ def test_a_letter_that_failed_while_its_cause_dominated_is_tried_when_the_hold_h
 
 
 @pytest.mark.parametrize(
-    "change", [{"judged": Blame.DEPENDENCY}, {"judged": Blame.CONFIGURATION}, {"fingerprint": "x"}]
+    "change", [{"blame": Blame.DEPENDENCY}, {"blame": Blame.CONFIGURATION}, {"fingerprint": "x"}]
 )
 def test_only_letters_whose_last_failure_is_the_cause_wait_for_it(change: dict[str, Any]) -> None:
     case = suddenly(PLAIN_CASE)

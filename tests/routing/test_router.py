@@ -575,7 +575,7 @@ def test_a_rule_that_became_invalid_does_not_release_the_letters_that_it_holds()
 def test_a_letter_waits_for_each_circuit_that_it_depends_on(
     open_: set[str], lane: str | None, named: str
 ) -> None:
-    rows = {"m1": LedgerRow((failed(circuit=named, judged=Blame.DEPENDENCY),))}
+    rows = {"m1": LedgerRow((failed(circuit=named, blame=Blame.DEPENDENCY),))}
     decision = verdict_of(Books(rows_=rows, open_=open_), letter('{"endpoint": "hook"}')).decision
     assert (decision.lane if isinstance(decision, Hold) else None) == lane
 

@@ -46,7 +46,7 @@ def die(dies_at: int, *, live: bool) -> tuple[DyingProbe, bool]:
     if live:
         probe.stage.put("1")
     else:
-        bury(probe, "1", judged=Blame.DEPENDENCY)
+        bury(probe, "1", blame=Blame.DEPENDENCY)
     probe.trip()
     try:
         probe()

@@ -74,6 +74,7 @@ class Consumer:
                     message=found.message,
                     http_status=found.http_status,
                     fingerprint=found.fingerprint,
+                    blame=found.blame,
                     receive=int(letter.system["ApproximateReceiveCount"]),
                 ),
             )

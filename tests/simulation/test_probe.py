@@ -589,7 +589,7 @@ def bury(probe: ProbedFunction, body: str, **failure: Any) -> str:
 
 def test_a_dead_letter_that_is_evidence_is_tried_in_the_lane(recorded: ProbedFunction) -> None:
     stage = recorded.stage
-    bury(recorded, "1", judged=Blame.DEPENDENCY)
+    bury(recorded, "1", blame=Blame.DEPENDENCY)
     recorded.answer = refused
     assert recorded().state == "OPEN"
     assert (recorded.given, lane(stage), stage.bodies(stage.dlq)) == (["1"], ["1"], [])
@@ -601,10 +601,10 @@ def test_a_dead_letter_that_is_evidence_is_tried_in_the_lane(recorded: ProbedFun
 @pytest.mark.parametrize(
     ("failure", "key", "is_canary"),
     [
-        ({"judged": Blame.DEPENDENCY}, "orders", True),
-        ({"judged": Blame.NEITHER}, "orders", False),
-        ({"judged": Blame.CONFIGURATION}, "orders", False),
-        ({"judged": Blame.DEPENDENCY, "circuit": "dependency/bank"}, "orders", False),
+        ({"blame": Blame.DEPENDENCY}, "orders", True),
+        ({"blame": Blame.NEITHER}, "orders", False),
+        ({"blame": Blame.CONFIGURATION}, "orders", False),
+        ({"blame": Blame.DEPENDENCY, "circuit": "dependency/bank"}, "orders", False),
         # The consumer gave it back untried: it has not failed.
         ({"error_type": "RefusedWhileOpen", "message": GIVEN_BACK}, "orders", True),
     ],
@@ -637,7 +637,7 @@ def test_a_letter_that_failed_by_its_own_fault_is_not_tried_again_in_the_outage(
 
     def fails(event: dict[str, Any]) -> Any:
         failure = Failure(
-            at=stage.clock(), attempt=0, category=Category.BUSINESS, judged=Blame.NEITHER
+            at=stage.clock(), attempt=0, category=Category.BUSINESS, blame=Blame.NEITHER
         )
         ledger.failed(copy, failure)
         return neutral(event)
@@ -652,7 +652,7 @@ def test_a_letter_that_failed_by_its_own_fault_is_not_tried_again_in_the_outage(
 def test_letters_that_the_index_does_not_show_yet_are_tried_by_the_next_probe() -> None:
     stage = stage_for(consumer_library=True)
     recorded = ProbedFunction(stage)
-    bury(recorded, "1", judged=Blame.DEPENDENCY)
+    bury(recorded, "1", blame=Blame.DEPENDENCY)
     shown = DynamoDBWaitingRoom.due
     with pytest.MonkeyPatch.context() as lagging:
         lagging.setattr(DynamoDBWaitingRoom, "due", lambda *_: [])

@@ -141,7 +141,13 @@ def failed(
         dispatcher(wire or Wire(), registry, **more).deliver(message(letter))
     diagnosis = diagnose(raised.value, letter, now=NOW)
     return Failure(
-        NOW, 0, diagnosis.category, diagnosis.error_type, str(raised.value), diagnosis.http_status
+        at=NOW,
+        attempt=0,
+        category=diagnosis.category,
+        error_type=diagnosis.error_type,
+        message=str(raised.value),
+        http_status=diagnosis.http_status,
+        blame=diagnosis.blame,
     )
 
 
@@ -342,14 +348,13 @@ def test_a_pause_that_another_worker_recorded_is_kept() -> None:
     failure = failed(letter(), wire, Registry([asked]))
     assert failure.message == "not posted: the endpoint answered 503 and is paused"
     assert failure.http_status == 503
-    assert failure.explained_by_dependency
     assert wire.posted == []
 
 
 def test_a_recorded_pause_without_its_status_counts_as_too_many_requests() -> None:
     """A person who pauses an endpoint writes only the time."""
     failure = failed(letter(), registry=Registry([replace(HOOKS, throttled_until=NOW + 20)]))
-    assert (failure.http_status, failure.explained_by_dependency) == (429, True)
+    assert failure.http_status == 429
 
 
 def test_a_pause_in_the_wrong_unit_ends_within_the_hour() -> None:

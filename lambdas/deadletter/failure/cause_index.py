@@ -13,7 +13,7 @@ from typing import Any
 from zlib import crc32
 
 from deadletter.contract import CAUSE_SHARDS, CAUSES, MINUTE, cause_partition
-from deadletter.failure.failure import Blame, Category, Failure, blame_of_status
+from deadletter.failure.failure import Blame, Category, Failure
 from deadletter.failure.fate import was_tried
 from deadletter.failure.ledger import NOTHING_KNOWN, AboutLetter, about_from_item
 
@@ -48,8 +48,8 @@ class CauseEntry:
 
     `fingerprint` is empty if its last failure has none; `first_at` are the epoch seconds of the
     first failure, and `seen` those of the last one, rounded down to SEEN_WITHIN; `attempt` is the
-    life that the last one ended;
-    `judged` is who was to blame, None in an entry without it.
+    life that the last one ended, and `blame` who was to blame for it. What was not read is empty
+    or none.
     """
 
     origin: str
@@ -62,14 +62,7 @@ class CauseEntry:
     http_status: int | None = None
     attempt: int = 0
     about: AboutLetter = NOTHING_KNOWN
-    judged: Blame | None = None
-
-    @property
-    def blame(self) -> Blame:
-        """Who was to blame for the last failure."""
-        if self.judged is not None:
-            return self.judged
-        return Blame.NEITHER if self.http_status is None else blame_of_status(self.http_status)
+    blame: Blame = Blame.NEITHER
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +157,7 @@ def entry_from_item(item: Mapping[str, Any]) -> CauseEntry | None:
             http_status=None if status is None else int(status),
             attempt=int(item.get("life", 0)),
             about=about_from_item(item),
-            judged=Blame(item["blame"]) if "blame" in item else None,
+            blame=Blame(item.get("blame", Blame.NEITHER)),
         )
     except (KeyError, IndexError, TypeError, ValueError, ArithmeticError):
         return None

@@ -31,8 +31,6 @@ _TEXTS = (
 MOST_BECAUSE = 80
 """Characters of a decision's reason that a failure keeps."""
 
-_NO_ANSWER = frozenset({TIMEOUT, CONNECTION_REFUSED})
-
 
 @dataclass(frozen=True, slots=True)
 class Failure:
@@ -42,8 +40,8 @@ class Failure:
     receive in that life (1 is the first), from the queue named `queue`;
     `at` is epoch seconds; `fingerprint` is equal for failures of the same kind at the
     same place; `dependency_down` is True if the circuit was not closed at that moment;
-    `judged` is who was to blame, None in a row of an older version; `circuit` is the key of
-    the named dependency's circuit that the failure counts for, empty for the letter's own.
+    `blame` is who was to blame; `circuit` is the key of the named dependency's circuit that
+    the failure counts for, empty for the letter's own.
     `request_id` is the id of the Lambda invocation that received it, empty in a container.
     `place` is file, line and function where the team's own code failed, empty if none did.
     `sent_at` (epoch seconds), `sent_because` and `sent_rule` are the decision that began this
@@ -60,24 +58,13 @@ class Failure:
     dependency_down: bool = False
     receive: int = 1
     queue: str = ""
-    judged: Blame | None = None
+    blame: Blame = Blame.NEITHER
     circuit: str = ""
     request_id: str = ""
     sent_at: int | None = None
     sent_because: str = ""
     sent_rule: str = ""
     place: str = ""
-
-    @property
-    def blame(self) -> Blame:
-        """Who was to blame, from status and error type where the row does not say."""
-        if self.judged is not None:
-            return self.judged
-        if self.category in PERMANENT:
-            return Blame.NEITHER
-        if self.http_status is not None:
-            return blame_of_status(self.http_status)
-        return Blame.DEPENDENCY if self.error_type in _NO_ANSWER else Blame.NEITHER
 
     @property
     def explained_by_dependency(self) -> bool:
@@ -91,6 +78,7 @@ class Failure:
             "attempt": self.attempt,
             "receive": self.receive,
             "category": str(self.category),
+            "blame": str(self.blame),
         }
         for name in _TEXTS:
             if text := getattr(self, name):
@@ -100,8 +88,6 @@ class Failure:
                 data[name] = number
         if self.dependency_down:
             data["dependency_down"] = True
-        if self.judged is not None:
-            data["blame"] = str(self.judged)
         return data
 
 
@@ -129,7 +115,7 @@ def from_data(data: Mapping[str, Any]) -> Failure:
 
     Raises KeyError, TypeError or ValueError for anything else.
     """
-    status, judged = data.get("http_status"), data.get("blame")
+    status = data.get("http_status")
     return Failure(
         at=float(data["at"]),
         attempt=int(data["attempt"]),
@@ -141,7 +127,7 @@ def from_data(data: Mapping[str, Any]) -> Failure:
         dependency_down=data.get("dependency_down") is True,
         receive=int(data.get("receive", 1)),
         queue=str(data.get("queue", "")),
-        judged=None if judged is None else Blame(judged),
+        blame=Blame(data["blame"]),
         circuit=str(data.get("circuit", "")),
         request_id=str(data.get("request_id", "")),
         sent_at=None if data.get("sent_at") is None else int(data["sent_at"]),

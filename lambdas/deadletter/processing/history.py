@@ -115,7 +115,7 @@ class History:
             dependency_down=blameless or (delivery is not None and self.gate.is_down(delivery)),
             receive=receive_of(record),
             queue=queue_of(record),
-            judged=diagnosis.blame,
+            blame=diagnosis.blame,
             circuit=circuit,
             sent_at=stamp.at if stamp.attempt else None,
             sent_because=(stamp.because or "")[:MOST_BECAUSE] if stamp.attempt else "",

@@ -125,7 +125,7 @@ def outage(story: Story) -> None:
 def misconfigured(story: Story) -> None:
     story.in_dlq(attempt=7, base=7)
     for attempt in range(8):
-        story.failed(attempt, judged=Blame.CONFIGURATION)
+        story.failed(attempt, blame=Blame.CONFIGURATION)
 
 
 def back_from_a_run(story: Story) -> None:

@@ -114,11 +114,11 @@ def test_a_letter_that_sqs_has_dropped_counts_only_if_it_waits_outside_of_queues
 @pytest.mark.parametrize(
     ("changes", "command"),
     [
-        ({"judged": Blame.DEPENDENCY}, "dlq circuit list --pipeline orders"),
+        ({"blame": Blame.DEPENDENCY}, "dlq circuit list --pipeline orders"),
         ({"fingerprint": ""}, "dlq circuit list --pipeline orders"),
-        ({"judged": Blame.CONFIGURATION}, "dlq explain a --pipeline orders"),
+        ({"blame": Blame.CONFIGURATION}, "dlq explain a --pipeline orders"),
         (
-            {"judged": Blame.CONFIGURATION, "about": AboutLetter(endpoint="t-1/e-1")},
+            {"blame": Blame.CONFIGURATION, "about": AboutLetter(endpoint="t-1/e-1")},
             "dlq endpoint check t-1/e-1",
         ),
         ({"category": "schema"}, "dlq explain a --pipeline orders"),
@@ -143,7 +143,7 @@ def test_an_endpoint_that_is_missing_or_off_is_added_or_switched_on(why: str, co
     """As the dispatcher raises it and the ledger keeps it: it blames neither."""
     said = diagnose(EndpointUnfit(why), None, now=NOW)
     entry = replace(
-        ENTRY, category=str(said.category), judged=said.blame, error_type=said.error_type,
+        ENTRY, category=str(said.category), blame=said.blame, error_type=said.error_type,
         words=said.message, about=AboutLetter(endpoint="t-1/e-1"),
     )  # fmt: skip
     [group] = grouped([entry], By.CAUSE, NOW)
