@@ -157,7 +157,7 @@ def _failure(each: LetterTry) -> str:
     facts = [
         each.category,
         f"at {each.place}" if each.place else "",
-        "while the circuit was not closed" if each.circuit_open else "",
+        "not counted against it: it had to wait" if each.blameless else "",
         f"{duration(each.waited)} after the life before" if each.waited is not None else "",
     ]
     return f"{error}{status} [{', '.join(fact for fact in facts if fact)}]"

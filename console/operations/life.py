@@ -42,7 +42,9 @@ class LetterTry:
     http_status: Annotated[int | None, "status of the answer; null without one"]
     fingerprint: Annotated[str, "equal for failures of the same kind at the same place"]
     blame: Annotated[str, "who was to blame: dependency, configuration or neither"]
-    circuit_open: Annotated[bool, "whether the circuit was not closed at that moment"]
+    blameless: Annotated[
+        bool, "whether it was no fault of its own: a circuit or an endpoint made it wait"
+    ]
     request_id: Annotated[str, "id of the Lambda invocation; empty if it is not on record"]
     sent_at: Annotated[
         datetime | None, "when the letter was sent into this life; null for the first"
@@ -190,7 +192,7 @@ def _try(failure: Failure, ended_before: float | None) -> LetterTry:
         http_status=failure.http_status,
         fingerprint=failure.fingerprint,
         blame=str(failure.blame),
-        circuit_open=failure.dependency_down,
+        blameless=failure.dependency_down,
         request_id=failure.request_id,
         sent_at=moment(failure.sent_at),
         sent_because=failure.sent_because,

@@ -20,7 +20,7 @@ from deadletter.circuit.state import (
 )
 from deadletter.failure.blame import teams_word
 from deadletter.failure.failure import Blame, Category
-from deadletter.failure.fate import Fate
+from deadletter.failure.fate import Evidence, Fate
 from deadletter.failure.ledger import Recovery
 from deadletter.failure.signals import Permanent, Skip, Transient
 from deadletter.message import stamp as stamps
@@ -229,6 +229,18 @@ def test_a_failure_does_not_affect_other_messages() -> None:
     result = site.process(*three())
     assert fates(result) == ["PROCESSED", "FAILED", "PROCESSED"]
     assert site.outcomes.reported == [("orders", 2, 0)]
+
+
+def test_a_pause_that_the_dependency_asked_for_explains_a_failure_and_shows_nothing() -> None:
+    """Three lives in a pause of its endpoint would else make a letter POISON."""
+
+    class NotCalled(Transient):
+        untried = True
+
+    site = Site(raises={"m1": NotCalled("paused", status=429)})
+    [result] = site.process(record(letter())).results
+    [(_, failure)] = site.log.failures
+    assert (failure.explained_by_dependency, result.evidence) == (True, Evidence.NEUTRAL)
 
 
 def test_a_failure_is_explained_by_a_circuit_that_is_not_closed() -> None:

@@ -39,9 +39,9 @@ class Failure:
     `attempt` is the number of the life (0 is the first) and `receive` the number of the
     receive in that life (1 is the first), from the queue named `queue`;
     `at` is epoch seconds; `fingerprint` is equal for failures of the same kind at the
-    same place; `dependency_down` is True if the circuit was not closed at that moment;
-    `blame` is who was to blame; `circuit` is the key of the named dependency's circuit that
-    the failure counts for, empty for the letter's own.
+    same place; `dependency_down` is True if the circuit was not closed at that moment, or the
+    letter was not tried; `blame` is who was to blame; `circuit` is the key of the named
+    dependency's circuit that the failure counts for, empty for the letter's own.
     `request_id` is the id of the Lambda invocation that received it, empty in a container.
     `place` is file, line and function where the team's own code failed, empty if none did.
     `sent_at` (epoch seconds), `sent_because` and `sent_rule` are the decision that began this

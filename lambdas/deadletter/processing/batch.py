@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from deadletter.circuit.state import Circuits, CircuitsUnavailable, Outcomes
 from deadletter.contract import LedgerMessage, Reason
-from deadletter.failure.category import PERMANENT
+from deadletter.failure.category import PERMANENT, Category
 from deadletter.failure.fate import UNBLAMED, Fate
 from deadletter.failure.signals import (
     DependencyOpen,
@@ -521,7 +521,9 @@ class _Batch:
         if (causes := self._causes) is not None:
             with self._counting(letter.message_id):
                 causes.failed(receive_of(delivery.record), stamp, diagnosis)
-        history.failed(delivery.record, stamp, diagnosis, delivery, now, circuit)
+        # A dependency that is waited for, as a webhook endpoint in its pause, was not called.
+        waits = diagnosis.category is Category.TRANSIENT and getattr(error, "untried", False)
+        history.failed(delivery.record, stamp, diagnosis, delivery, now, circuit, blameless=waits)
         is_ours = self.guard.withdraw(letter.message_id, claim)
         if is_ours and known_stamp is not None and self._parks(diagnosis):
             words = f": {diagnosis.message}" if diagnosis.message else ""
