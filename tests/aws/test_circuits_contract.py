@@ -458,22 +458,7 @@ class TestOverridden:
         table.type_in(state={"S": "OPEN"}, by_hand={"S": "yes"})
         assert not table.read().by_hand
 
-    def test_an_override_of_an_earlier_version_has_no_beginning(self, table: Table) -> None:
-        forced = {
-            "state": {"S": "OPEN"},
-            "by": {"S": "ada"},
-            "reason": {"S": "maintenance"},
-            "until": {"N": str(NO_END)},
-        }
-        table.type_in(state={"S": "OPEN"}, opened_at={"N": "1799999999"}, forced={"M": forced})
-        held = table.read()
-        assert held.forced is not None
-        assert held.forced.begun is None
-        assert held.held_since == 1_799_999_999
-
-    def test_an_override_without_an_end_has_a_time_that_earlier_versions_read(
-        self, table: Table
-    ) -> None:
+    def test_an_override_without_an_end_is_kept_with_a_time(self, table: Table) -> None:
         table.apply(hold(State.OPEN, NO_END))
         item = table.item()
         for until in (item["forced"]["M"]["until"], item["open_until"]):

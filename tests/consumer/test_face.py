@@ -119,7 +119,7 @@ def test_a_skipped_message_is_acknowledged(letterbox: Letterbox, error: Exceptio
 def test_a_canary_is_recognized_by_its_client_context(letterbox: Letterbox) -> None:
     letterbox.send("x")
     run = letterbox.run(raising(TimeoutError()), permit="owner")
-    assert run.response["deadletter"]["verdict"] == "failure"
+    assert run.response["deadletter"]["circuits"] == {"test": "failure"}
 
 
 def test_a_fifo_group_waits_for_its_first_message(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -148,7 +148,7 @@ def test_a_probe_always_gets_a_response(letterbox: Letterbox) -> None:
     processor = DeadletterProcessor(raise_on_entire_batch_failure=True)
     letterbox.send("x")
     run = letterbox.run(handler_of(fail_on("x", error=TimeoutError), processor), permit="p")
-    assert run.response["deadletter"]["verdict"] == "failure"
+    assert run.response["deadletter"]["circuits"] == {"test": "failure"}
 
 
 def test_a_replay_run_always_gets_a_response(letterbox: Letterbox) -> None:

@@ -18,23 +18,9 @@ FAILED = {"batchItemFailures": [{"itemIdentifier": "m1"}]}
 NONE_FAILED: dict[str, Any] = {"batchItemFailures": []}
 
 
-def with_verdict(answer: dict[str, Any], verdict: object) -> dict[str, Any]:
-    """The answer of a consumer with the library."""
-    return {**answer, "deadletter": {"verdict": verdict}}
-
-
 @pytest.mark.parametrize(
     ("answer", "verdict", "is_processed"),
     [
-        # With the library: its verdict counts, and the failures say whether to delete.
-        (with_verdict(NONE_FAILED, "success"), CanaryVerdict.SUCCESS, True),
-        (with_verdict(NONE_FAILED, "neutral"), CanaryVerdict.NEUTRAL, True),
-        (with_verdict(FAILED, "neutral"), CanaryVerdict.NEUTRAL, False),
-        (with_verdict(FAILED, "failure"), CanaryVerdict.FAILURE, False),
-        (with_verdict(NONE_FAILED, "failure"), CanaryVerdict.FAILURE, False),
-        # A verdict of success does not outweigh a failed item.
-        (with_verdict(FAILED, "success"), CanaryVerdict.FAILURE, False),
-        # Without the library: only the failures count.
         (NONE_FAILED, CanaryVerdict.SUCCESS, True),
         (FAILED, CanaryVerdict.FAILURE, False),
         # An unknown id means the whole batch, as Lambda reads it.
@@ -49,7 +35,7 @@ def with_verdict(answer: dict[str, Any], verdict: object) -> dict[str, Any]:
         ({"deadletter": "success"}, CanaryVerdict.SUCCESS, True),
     ],
 )
-def test_an_answer_is_judged_by_its_verdict_and_its_failures(
+def test_an_answer_without_the_library_is_judged_by_its_failures(
     answer: object, verdict: CanaryVerdict, is_processed: bool
 ) -> None:
     result = judge_answer(json.dumps(answer).encode(), "m1", "orders")
@@ -65,7 +51,7 @@ def test_the_word_on_the_probed_circuit_counts_and_the_failures_say_whether_to_d
 ) -> None:
     """A handler may fail after its call has succeeded, or go on after its call has failed."""
     opposite = "failure" if word == "success" else "success"
-    details = {"verdict": opposite, "circuits": {key: word, "another": opposite}}
+    details = {"circuits": {key: word, "another": opposite}}
     payload = json.dumps({**answer, "deadletter": details}).encode()
     result = judge_answer(payload, "m1", key)
     assert result.verdict == word
@@ -74,14 +60,14 @@ def test_the_word_on_the_probed_circuit_counts_and_the_failures_say_whether_to_d
 
 @pytest.mark.parametrize("circuits", [{}, {"another": "neutral"}, {"orders": 7}, {"orders": "?"}])
 def test_about_a_circuit_that_is_not_named_an_answer_says_nothing(circuits: object) -> None:
-    details = {"verdict": "failure", "circuits": circuits}
+    details = {"circuits": circuits}
     payload = json.dumps({**FAILED, "deadletter": details}).encode()
     assert judge_answer(payload, "m1", "orders").verdict is CanaryVerdict.NEUTRAL
 
 
 @pytest.mark.parametrize("word", ["success", "failure"])
 def test_an_answer_about_another_circuit_alone_is_evidence_elsewhere(word: str) -> None:
-    details = {"verdict": word, "circuits": {"another": word, "third": "neutral"}}
+    details = {"circuits": {"another": word, "third": "neutral"}}
     payload = json.dumps({**FAILED, "deadletter": details}).encode()
     assert judge_answer(payload, "m1", "orders").verdict is CanaryVerdict.ELSEWHERE
 

@@ -661,8 +661,8 @@ def test_a_dependency_that_got_no_request_is_not_blamed(untried: bool, reported:
 
 def test_a_canary_that_fails_by_its_own_fault_says_nothing() -> None:
     site = Site(raises={"m1": KeyError("customer"), "m2": TimeoutError()})
-    verdicts = [site.process(item, permit="p").verdict for item in three()]
-    assert verdicts == ["neutral", "failure", "success"]
+    shown = [site.process(item, permit="p").results[0].evidence for item in three()]
+    assert shown == ["neutral", "failure", "success"]
 
 
 def test_letters_are_refused_until_their_open_circuit_may_close() -> None:
@@ -738,7 +738,7 @@ def test_a_canary_is_judged_by_its_probe_alone() -> None:
     assert site.handled == ["m1"]
     assert result.to_response() == {
         "batchItemFailures": [{"itemIdentifier": "m1"}],
-        "deadletter": {"verdict": "failure", "circuits": {"orders": "failure"}},
+        "deadletter": {"circuits": {"orders": "failure"}},
     }
     assert (site.outcomes.reported, site.queue.calls) == ([], [])
     assert len(site.log.failures) == 1
@@ -748,7 +748,7 @@ def test_a_canary_is_never_parked() -> None:
     site = Site(raises={"m1": Permanent()})
     result = site.process(record(letter()), permit="p")
     assert result.failed == ("m1",)
-    assert result.to_response()["deadletter"] == {"verdict": "neutral", "circuits": {}}
+    assert result.to_response()["deadletter"] == {"circuits": {}}
     assert site.lot.sent == []
 
 
@@ -759,9 +759,9 @@ def test_a_processed_canary_is_a_success_and_a_duplicate_is_neutral() -> None:
     well = {"orders": "success", "orders#config": "success"}
     assert first == {
         "batchItemFailures": [],
-        "deadletter": {"verdict": "success", "circuits": well},
+        "deadletter": {"circuits": well},
     }
-    assert again == {"batchItemFailures": [], "deadletter": {"verdict": "neutral", "circuits": {}}}
+    assert again == {"batchItemFailures": [], "deadletter": {"circuits": {}}}
 
 
 def test_a_canary_that_is_refused_its_credentials_says_nothing_of_the_dependency() -> None:
@@ -773,14 +773,14 @@ def test_a_canary_that_is_refused_its_credentials_says_nothing_of_the_dependency
 @pytest.mark.parametrize("error", [Skip(), Permanent(category=Category.SCHEMA)])
 def test_a_canary_without_evidence_is_neutral(error: Exception) -> None:
     site = Site(raises={"m1": error})
-    assert site.process(record(letter()), permit="p").verdict == "neutral"
+    assert site.process(record(letter()), permit="p").results[0].evidence == "neutral"
 
 
 def test_a_canary_without_a_guard_is_neutral() -> None:
     site = Site()
     site.claims.raises["claim"] = UNAVAILABLE["claims"]()
     result = site.process(record(letter()), permit="p")
-    assert (result.verdict, result.failed) == ("neutral", ("m1",))
+    assert (result.results[0].evidence, result.failed) == ("neutral", ("m1",))
 
 
 # What becomes of the message after an error.

@@ -115,19 +115,11 @@ def test_failures_are_counted_by_category_whether_they_come_back_or_are_parked()
     assert BatchResult().failures_by_category == {}
 
 
-def test_any_failure_outweighs_the_successes_of_a_canarys_batch() -> None:
-    good, duplicate = MessageResult("m1", Fate.PROCESSED), MessageResult("m2", Fate.DUPLICATE)
-    assert BatchResult((good, failed())).verdict is Evidence.FAILURE
-    assert BatchResult((duplicate, good)).verdict is Evidence.SUCCESS
-    assert BatchResult((duplicate,)).verdict is Evidence.NEUTRAL
-
-
-def test_only_a_canarys_response_has_a_verdict() -> None:
+def test_only_a_canarys_response_speaks_of_circuits() -> None:
     assert BatchResult((failed(),)).to_response() == {
         "batchItemFailures": [{"itemIdentifier": "m1"}]
     }
     assert BatchResult((failed(),), canary=True).to_response()["deadletter"] == {
-        "verdict": "failure",
         "circuits": {},
     }
 

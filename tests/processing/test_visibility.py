@@ -93,7 +93,7 @@ def test_of_two_open_circuits_the_one_that_opens_later_is_waited_for() -> None:
 
 
 def test_a_refused_letter_asks_again_within_a_minute() -> None:
-    override = Override(State.OPEN, "ada", "until I say so", NO_END)
+    override = Override(State.OPEN, "ada", "until I say so", NO_END, begun=0.0)
     assert while_open([opened(1e9)], 100.0, Random(1)) == 60
     assert while_open([opened(0.0, forced=override)], 100.0, Random(1)) == 60
     assert while_open([opened(0.0, unreadable=True)], 100.0, Random(1)) == 60

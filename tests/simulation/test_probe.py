@@ -41,7 +41,7 @@ def refused(event: dict[str, Any]) -> dict[str, Any]:
 
 
 def neutral(event: dict[str, Any]) -> dict[str, Any]:
-    return {**refused(event), "deadletter": {"verdict": "neutral"}}
+    return {**refused(event), "deadletter": {"circuits": {}}}
 
 
 @dataclass
@@ -241,7 +241,7 @@ def test_letters_that_say_nothing_make_room_for_another_in_the_same_probe(
 def test_a_duplicate_says_nothing_and_is_gone(probe: ProbedFunction) -> None:
     stage = probe.stage
     stage.put("1", url=stage.dlq)
-    probe.answer = lambda _: {**ACKNOWLEDGED, "deadletter": {"verdict": "neutral"}}
+    probe.answer = lambda _: {**ACKNOWLEDGED, "deadletter": {"circuits": {}}}
     assert probe().state == "HALF_OPEN"
     assert stage.bodies(stage.dlq) == []
 
@@ -256,7 +256,6 @@ def raising(_: dict[str, Any]) -> Any:
         raising,
         lambda _: {"batchItemFailures": [{"itemIdentifier": ""}]},
         lambda _: {"batchItemFailures": "none"},
-        lambda _: {**ACKNOWLEDGED, "deadletter": {"verdict": "failure"}},
     ],
 )
 def test_what_is_no_success_deletes_nothing(

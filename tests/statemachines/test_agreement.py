@@ -56,7 +56,7 @@ def consumer(account: Account, chances: Random) -> Callable[[dict[str, Any]], An
         if said < 0.4:
             return failed
         if said < 0.55:
-            return {**failed, "deadletter": {"verdict": "neutral"}}
+            return {**failed, "deadletter": {"circuits": {}}}
         if said < 0.6:
             raise RuntimeError("the consumer dies")
         return {"batchItemFailures": []}

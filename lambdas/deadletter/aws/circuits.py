@@ -220,13 +220,13 @@ def _override(data: Any) -> Override | None:
     state = State(data["state"])
     if state is State.HALF_OPEN:
         raise ValueError("a circuit can be forced OPEN or CLOSED, not HALF_OPEN")
-    begun, canary_until = data.get("begun"), data.get("canary_until")
+    canary_until = data.get("canary_until")
     return Override(
         state,
         _text(data["by"]),
         _text(data["reason"]),
         _number("until", data["until"]),
-        None if begun is None else _number("begun", begun),
+        _number("begun", data["begun"]),
         None if canary_until is None else _number("until", canary_until),
     )
 

@@ -18,8 +18,7 @@ RAMP_STEPS = 5
 NO_END = 253_402_214_400.0
 """The end of an override that has none: 9999-12-31 in epoch seconds.
 
-A time, not a missing value: a version of the library from before `NO_END` then holds the
-circuit as well, where it would call a row without an end unreadable."""
+A time, so that nothing that compares it needs a case for it."""
 
 
 CONFIG_COOLDOWN = 60.0
@@ -154,7 +153,7 @@ class Override:
     """A manual override: a circuit stays OPEN or CLOSED until `until` (epoch seconds).
 
     With `NO_END` it stays so until a person ends the override. `begun` is when it began; None
-    in a row of an earlier version. `canary_until` is when the lease ends of a canary that was
+    before it has. `canary_until` is when the lease ends of a canary that was
     under way when it began: until then no other may be sent.
     """
 
@@ -255,15 +254,8 @@ class Circuit:
 
     @property
     def held_since(self) -> float | None:
-        """When a person began to hold it without an end; None if no such override holds it.
-
-        A row that does not say when gives the latest change of state, 0 if that is unset.
-        """
-        if self.forced is None or self.forced.has_end:
-            return None
-        if self.forced.begun is not None:
-            return self.forced.begun
-        return self.closed_at if self.is_closed else self.opened_at
+        """When a person began to hold it without an end; None if no such override holds it."""
+        return None if self.forced is None or self.forced.has_end else self.forced.begun
 
     def ramp_step(self, policy: CircuitPolicy, now: float) -> int:
         """The step of the ramp since it closed: 1 to RAMP_STEPS; 0 while it is not closed."""

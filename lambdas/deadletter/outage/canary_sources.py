@@ -75,9 +75,9 @@ def judge_answer(payload: bytes, copy: str, key: str) -> CanaryResult:
 
     `copy` is the message id of the letter. The payload is read as Lambda reads that of a
     batch. A consumer with the library says in its field RESPONSE what the letter shows about
-    each circuit, and nothing about one that it does not name. An earlier version says one verdict
-    for all. A consumer without the library has no such field, and one that does not
-    report batch item failures returns nothing: then the absence of an error is success.
+    each circuit, and nothing about one that it does not name. A consumer without the library
+    has no such field, and one that does not report batch item failures returns nothing: then
+    the absence of an error is success.
     """
     try:
         answer = json.loads(payload or b"null")
@@ -92,10 +92,7 @@ def judge_answer(payload: bytes, copy: str, key: str) -> CanaryResult:
     circuits = details.get("circuits") if isinstance(details, dict) else None
     if isinstance(circuits, dict):
         return CanaryResult(_verdict_on(circuits, key), proof)
-    verdict = details.get("verdict") if isinstance(details, dict) else None
-    if verdict == CanaryVerdict.NEUTRAL:
-        return CanaryResult(CanaryVerdict.NEUTRAL, proof)
-    if verdict == CanaryVerdict.FAILURE or not acknowledged:
+    if not acknowledged:
         return CanaryResult(CanaryVerdict.FAILURE)
     return CanaryResult(CanaryVerdict.SUCCESS, proof)
 

@@ -247,8 +247,8 @@ class ConsumerPause:
     def _is_ours_to_enable(self, mapping: ConsumerMapping, pause: Pause) -> bool:
         if mapping.enabled:
             return False
-        # A second outage in the ramp writes a new tag, while the row keeps its first time. An
-        # earlier version has written no tag.
+        # A second outage in the ramp writes a new tag, while the row keeps its first time. A
+        # person may have removed the tag.
         tag = self._mappings.pause_tag(mapping)
         return is_as_paused(mapping, own_limits(pause), pause.at if tag is None else tag.at)
 

@@ -225,15 +225,6 @@ class BatchResult:
         return Counter(str(result.diagnosis.category) for result in failed if result.diagnosis)
 
     @property
-    def verdict(self) -> Evidence:
-        """What the batch as a whole says of the dependency: any failure outweighs successes."""
-        evidence = {result.evidence for result in self.results}
-        for verdict in (Evidence.FAILURE, Evidence.SUCCESS):
-            if verdict in evidence:
-                return verdict
-        return Evidence.NEUTRAL
-
-    @property
     def circuits(self) -> Mapping[str, str]:
         """What the batch says of each circuit that its calls speak of, by the circuit's key.
 
@@ -255,7 +246,7 @@ class BatchResult:
             "batchItemFailures": [{"itemIdentifier": message_id} for message_id in self.failed]
         }
         if self.canary:
-            response[RESPONSE] = {"verdict": str(self.verdict), "circuits": self.circuits}
+            response[RESPONSE] = {"circuits": self.circuits}
         if self.run:
             response[RESPONSE] = {"run": self.run, **self._outcomes()}
         return response
