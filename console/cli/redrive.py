@@ -107,7 +107,6 @@ def show(run: RedriveRun) -> Iterator[Block]:
     elif not run.ended_well:
         yield line(Styled("The run could not do its work.", "alarm"), f" {_next(run)}")
     yield Line()
-    # A later version may have more counters.
     known = [name for name in _FIRST if name in report]
     names = [*known, *(name for name in report if name not in {*known, *_IN_THE_HEADING})]
     figures = [name for name in names if not isinstance(report[name], dict)]

@@ -249,7 +249,6 @@ class _Reading:
         self._room = DynamoDBLanes(dynamodb, table, pipeline.name)
         self._shards = [ShardReading() for _ in range(CAUSE_SHARDS)]
         self._notes: list[str] = []
-        self._has_index = True
         self.in_dlq = 0
         """Letters of the DLQ itself, once an answer is given."""
 
@@ -272,10 +271,6 @@ class _Reading:
             cut = {cause for shard in self._shards for cause in shard.cut_causes}
             unread = cut or _unread(is_at_least, entries)
             found = self._with_newest(grouped(entries, by, now.timestamp(), unread), start)
-        if not self._has_index:
-            self._notes.append(
-                "The deployed version keeps no index of causes: deploy again to have one."
-            )
         if is_at_least and not cut:
             self._notes.append(
                 f"Not all rows were read within {self._deadline.seconds:g} s: there may be more."
@@ -319,14 +314,8 @@ class _Reading:
         def left() -> int:
             return MOST_ROWS - sum(reading.read for reading in self._shards)
 
-        from deadletter.aws.cause_entries import NoCauseIndex
-
         with aws_errors():
-            try:
-                read_shard(self._index, shard, self._shards[shard], in_time, left, names)
-            except NoCauseIndex:
-                self._has_index = False
-                self._shards[shard].is_whole = True
+            read_shard(self._index, shard, self._shards[shard], in_time, left, names)
 
     def _wait(self, shards: Sequence[Read[None]]) -> None:
         """Wait for all shards; raises the first error, but not that the time is over."""

@@ -170,25 +170,19 @@ def _failing(
     session: Session, app: App, pipeline: DeployedPipeline, limit: int, notes: list[str]
 ) -> list[PeekedLetter]:
     """At most so many letters of the ledger's index that fail now, the latest failures first."""
-    from deadletter.aws.cause_entries import DynamoDBCauseEntries, NoCauseIndex
+    from deadletter.aws.cause_entries import DynamoDBCauseEntries
     from deadletter.contract import CAUSE_SHARDS, CAUSES
 
     index = DynamoDBCauseEntries(session.aws.dynamodb, app.letters_table, pipeline.name)
     entries: list[CauseEntry] = []
     with aws_errors():
-        try:
-            for shard in range(CAUSE_SHARDS):
-                page = index.page(shard, limit, CAUSES.projected)
-                found = [*page.entries]
-                while page.last is not None and len(found) < limit:
-                    page = index.page(shard, limit, CAUSES.projected, after=page.last)
-                    found += page.entries
-                entries += found
-        except NoCauseIndex:
-            notes.append(
-                "The ledger has no index of failing letters yet: deploy this version to see them."
-            )
-            return []
+        for shard in range(CAUSE_SHARDS):
+            page = index.page(shard, limit, CAUSES.projected)
+            found = [*page.entries]
+            while page.last is not None and len(found) < limit:
+                page = index.page(shard, limit, CAUSES.projected, after=page.last)
+                found += page.entries
+            entries += found
     entries.sort(key=lambda entry: entry.seen, reverse=True)
     if entries:
         notes.append(

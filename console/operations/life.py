@@ -49,7 +49,7 @@ class LetterTry:
     sent_at: Annotated[
         datetime | None, "when the letter was sent into this life; null for the first"
     ]
-    sent_because: Annotated[str, "why it was sent; empty for the first life and older rows"]
+    sent_because: Annotated[str, "why it was sent; empty for the first life"]
     sent_rule: Annotated[str, "id of the rule that spoke; empty if none did"]
     waited: Annotated[
         int | None, "seconds from the last failure of the life before; null if it is not known"

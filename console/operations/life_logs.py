@@ -252,8 +252,8 @@ class _LogSearch:
         if receive.request_id:
             return "no line: the log group may not keep lines for so long, or has another name"
         return (
-            "no line: no request id is on record (a container, or an older version of the "
-            "library), and no line of that time names the letter"
+            "no line: no request id is on record (as in a container), and no line of that time "
+            "names the letter"
         )
 
     def _stop(self, queries: Sequence[str]) -> None:

@@ -44,8 +44,8 @@ class RedriveRun(Answer):
 
     @property
     def ended_well(self) -> bool:
-        """Whether it could do its work, or had none; earlier versions do not report it."""
-        return self.report.get("ended_well") is not False
+        """Whether it could do its work, or had none."""
+        return self.report.get("ended_well") is True
 
     @property
     def needs_person(self) -> bool:

@@ -19,7 +19,6 @@ from deadletter.settings.pipeline import Pipeline
 from . import deployed
 from .adapter_errors import aws_errors
 from .app import DeployedPipeline
-from .problem import Cause, Problem
 from .session import Session
 
 MOST_ROWS = 20_000
@@ -83,7 +82,7 @@ def on_ledger(
 
 
 def _entries(session: Session, table: str, pipeline: str) -> Iterator[CauseEntry]:
-    from deadletter.aws.cause_entries import DynamoDBCauseEntries, NoCauseIndex
+    from deadletter.aws.cause_entries import DynamoDBCauseEntries
 
     index = DynamoDBCauseEntries(session.aws.dynamodb, table, pipeline)
     left = MOST_ROWS
@@ -91,13 +90,7 @@ def _entries(session: Session, table: str, pipeline: str) -> Iterator[CauseEntry
         last: Mapping[str, Any] | None = None
         while left > 0:
             with aws_errors():
-                try:
-                    page = index.page(shard, min(_PAGE, left), _READ, after=last)
-                except NoCauseIndex as error:
-                    raise Problem(
-                        "The deployed version keeps no index of causes: deploy again to have one.",
-                        Cause.ABSENT,
-                    ) from error
+                page = index.page(shard, min(_PAGE, left), _READ, after=last)
             left -= len(page.entries)
             yield from page.entries
             last = page.last

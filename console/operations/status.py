@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -309,9 +308,7 @@ class _PipelineReads:
             return self._room.count(lane)
 
     def _find_foreign_causes(self) -> None:
-        from deadletter.aws.cause_entries import NoCauseIndex
-
-        with aws_errors(), suppress(NoCauseIndex):
+        with aws_errors():
             for shard in range(CAUSE_SHARDS):
                 self._causes.find_foreign(shard)
 

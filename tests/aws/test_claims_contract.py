@@ -256,17 +256,6 @@ def test_a_key_that_a_person_accepted_is_compared_with_none(desk: Desk) -> None:
     assert desk.claim("four", key("b", amount=2)).standing is DUPLICATE
 
 
-def test_a_row_of_an_earlier_release_is_compared_as_it_was_then(desk: Desk) -> None:
-    """It has no content: a message that it may be is neither skipped nor called a collision."""
-    desk.port.done(desk.claim("one", BusinessKey("key:7", "a")))
-    assert desk.claim("two", key("a", amount=1)).standing is DUPLICATE
-    unknown = desk.claim("three", key("b", amount=1))
-    assert (unknown.standing, unknown.collision, unknown.differences) == (MINE, True, None)
-    desk.port.done(unknown)
-    # As an earlier release had claimed it.
-    assert desk.claim("four", BusinessKey("key:7", "b")).standing is DUPLICATE
-
-
 def test_a_row_of_another_setting_is_compared_as_it_was_received(desk: Desk) -> None:
     """Else the setting that a page asks for would make each message of the past collide."""
     desk.port.done(desk.claim("one", key("a", amount=1)))

@@ -582,7 +582,7 @@ class FakeLambda:
 @pytest.fixture
 def functions(monkeypatch: pytest.MonkeyPatch) -> FakeLambda:
     """Stands in for Lambda behind the one factory that clients come from."""
-    fake = FakeLambda({})
+    fake = FakeLambda({"ended_well": True})
     real = aws.connect
 
     def connect(profile: str | None, region: str | None) -> aws.Aws:

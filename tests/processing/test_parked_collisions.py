@@ -69,7 +69,7 @@ def test_a_canary_that_collides_is_neither_parked_nor_processed() -> None:
 
 
 def test_one_whose_difference_is_not_known_is_processed() -> None:
-    """A row of an earlier release says nothing but that the texts are not the same."""
+    """A row of another setting says nothing but that the texts are not the same."""
     site = colliding()
     site.claims.differences = None
     assert site.process(record(letter())).counts == {"Processed": 1, "IdempotencyCollision": 1}

@@ -129,8 +129,6 @@ def test_a_source_without_a_run_has_no_trouble_and_nothing_to_wait_for() -> None
     assert not SourceMemory(ended_at=70.0).last_ended_well
     assert not SourceMemory(ended_at=70.0, ended_well_at=10.0).last_ended_well
     assert SourceMemory(ended_at=70.0, ended_well_at=70.0).last_ended_well
-    # An older version counted without keeping the time.
-    assert seconds_until_next_try(SourceMemory(fruitless=2), 1_000.0) == 0.0
 
 
 def test_the_pause_runs_from_the_end_of_the_last_fruitless_run() -> None:

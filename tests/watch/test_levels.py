@@ -471,7 +471,7 @@ def test_edits_that_are_noticed_late_are_trouble_of_all_pipelines_and_say_why() 
     assert minutes.why(Metric.RULE_TROUBLE) is None
 
 
-def test_a_level_of_an_earlier_version_is_forgotten() -> None:
+def test_a_level_of_no_metric_is_forgotten() -> None:
     minutes = Minutes()
     old = {"RulesRefused|*": Level(3, BEGIN), "CircuitHeldBefore": Level(1, BEGIN)}
     minutes.row = WatchRow(first_at=BEGIN, ran_at=BEGIN, levels=old)

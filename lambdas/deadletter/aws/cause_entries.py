@@ -16,13 +16,6 @@ from deadletter.failure.ledger import LedgerUnavailable
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-# What DynamoDB and its emulators say of an index that is missing, before its name.
-_NO_SUCH_INDEX = ("does not have the specified index", "Invalid index")
-
-
-class NoCauseIndex(LedgerUnavailable):
-    """The table has no such index: an older version is deployed."""
-
 
 @dataclass(frozen=True, slots=True)
 class CausePage:
@@ -126,8 +119,6 @@ class DynamoDBCauseEntries:
         try:
             answer = self._client.query(TableName=self._table.name, IndexName=CAUSES.name, **asked)
         except AWS_ERRORS as error:
-            if any(words in str(error) for words in _NO_SUCH_INDEX):
-                raise NoCauseIndex(str(error)) from error
             raise LedgerUnavailable(refusal(error, "dynamodb", self._table.name)) from error
         rows = [plain(item) for item in answer.get("Items", [])]
         return rows, answer.get("LastEvaluatedKey") or None

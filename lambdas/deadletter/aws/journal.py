@@ -103,7 +103,7 @@ class DynamoDBJournal:
         bits = (intent.sent.bit_length(), intent.unanswered.bit_length())
         marks = (*bits, *(at + 1 for at in intent.new_ids))
         has_place = max(marks) <= len(intent.plans) and 0 <= intent.sequence < _LAST_SEQUENCE
-        # Another release may keep rows for longer, or shorter.
+        # Other settings may keep rows for longer, or shorter.
         return abs(kept) < ROWS_KEPT and has_place
 
     def write(self, intent: Intent, replacing: Intent | None) -> None:

@@ -139,7 +139,7 @@ class LedgerRow:
 
     @property
     def size(self) -> int | None:
-        """Bytes of the body; None in a row of an older version."""
+        """Bytes of the body; None if no failure of the letter is on record."""
         return self.about.size
 
     def outcome_in(self, attempt: int) -> str | None:

@@ -613,7 +613,7 @@ class _Batch:
         paths = "" if differences is None else f"differs in {listed(differences)}"
         self.troubles.notice(message_id, Trouble.COLLISION, paths)
         collisions, parks = self.consumer.collisions, False
-        # Nothing is known of the other one if an earlier release or another setting stored it.
+        # Nothing is known of the other one if it was stored under another setting.
         if collisions is not None and differences is not None:
             with self._counting(message_id):
                 parks = collisions.parks()

@@ -73,8 +73,7 @@ class BusinessKey:
     def differences(self, payload: str, content: bytes | None) -> tuple[str, ...] | None:
         """The paths in which it differs from a message with the same text: none if it is the same.
 
-        None if that cannot be known, because the other one was stored by an earlier release or
-        under another setting.
+        None if that cannot be known, because the other one was stored under another setting.
         """
         if not self.compared or payload == self.payload:
             return ()
@@ -85,7 +84,7 @@ class BusinessKey:
     def beside(self, differences: tuple[str, ...] | None) -> BusinessKey:
         """The key of a message that differs from the one its text belongs to.
 
-        Where the differences are not known, it is the key that earlier releases gave it.
+        Where the differences are not known, its whole payload sets it apart.
         """
         return replace(self, apart=True, content=None if differences is None else self.content)
 

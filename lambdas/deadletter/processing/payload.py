@@ -77,8 +77,8 @@ class Content:
     def differences(self, stored: bytes) -> tuple[str, ...] | None:
         """The paths in which it differs from a stored content: none if both are the same.
 
-        None if the stored one cannot be compared, because it was written by another release or
-        under another setting. A wrapper is compared only if both messages came in one: a
+        None if the stored one cannot be compared, because it was written under another
+        setting. A wrapper is compared only if both messages came in one: a
         producer that publishes the same event by another service repeats it.
         """
         before = _read(stored)

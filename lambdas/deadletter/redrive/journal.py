@@ -163,8 +163,7 @@ class Intent:
     were sent without a stamp: their facts may be missing in the ledger. Bit *i* of `unanswered` is
     set when the send of `plans[i]` had no answer and its process lived to say so: what is neither
     sent nor unanswered was left by a process that ended. `home` is the id of
-    the queue that the letters are in; it is empty for those in the waiting room, and in
-    intents that were written before it was recorded.
+    the queue that the letters are in; it is empty for those in the waiting room.
     """
 
     slot: str

@@ -87,7 +87,7 @@ def level_points(levels: Mapping[str, Level], now: float) -> Iterator[MetricPoin
 
 
 def _remembered(row: WatchRow) -> dict[str, float]:
-    """The levels as they were. A metric of an earlier version is forgotten."""
+    """The levels as they were. One of no metric is forgotten: a row must not stop the watch."""
     return {
         name: level.value
         for name, level in row.levels.items()

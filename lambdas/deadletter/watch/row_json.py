@@ -35,8 +35,7 @@ def row_to_json(row: WatchRow) -> str:
 def row_from_json(text: str) -> WatchRow | None:
     """The row in `text`; None if it is malformed. The watch then begins anew.
 
-    A field that this version does not know is left out; one that an earlier version did not
-    write is as in the first minute.
+    A field that is unknown is left out; one that is missing is as in the first minute.
     """
     try:
         data = _mapping(read_json(text))

@@ -15,7 +15,7 @@ from console.operations.groups import ShardReading, read_shard
 from deadletter.aws.cause_entries import DynamoDBCauseEntries
 from deadletter.aws.causes import DynamoDBCauses
 from deadletter.aws.ledger import DynamoDBLedger
-from deadletter.contract import CAUSE_SHARDS, CAUSES, circuit_lane
+from deadletter.contract import CAUSE_SHARDS, circuit_lane
 from deadletter.failure.about_letter import hashed
 from deadletter.failure.causes import FailedTry, Second
 from deadletter.failure.failure import Category, Failure
@@ -201,15 +201,6 @@ def test_a_pipeline_and_a_queue_are_not_asked_for_together(cloud: Cloud, dlq: Dl
     result = dlq("groups", "orders", "--queue", "their-dlq")
     assert result.exit_code == 2
     assert "Either a pipeline or --queue" in result.stderr
-
-
-def test_a_table_of_an_older_version_is_read_from_a_sample(cloud: Cloud, dlq: Dlq) -> None:
-    cloud.deploy("orders", settings=LIBRARY)
-    cloud.letter("{}")
-    cloud.dynamodb.update_table(
-        TableName="letters", GlobalSecondaryIndexUpdates=[{"Delete": {"IndexName": CAUSES.name}}]
-    )
-    assert told(dlq)["queue"] == "orders-dlq"
 
 
 def test_a_letter_can_not_control_the_terminal(cloud: Cloud, dlq: Dlq) -> None:

@@ -12,6 +12,7 @@ from console.cli.exit import Exit
 from deadletter.redrive.redriver import LEASE_HELD
 
 REPORT = {
+    "ended_well": True,
     "pipeline": "orders",
     "source": "dlq",
     "stopped": "the source is empty",
