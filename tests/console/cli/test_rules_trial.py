@@ -99,6 +99,7 @@ def test_a_trial_reads_the_ledger(orders: Any, dlq: Any, three: list[str]) -> No
                     "at": {"N": "1"},
                     "attempt": {"N": "0"},
                     "category": {"S": "transient"},
+                    "blame": {"S": "dependency"},
                     "http_status": {"N": "503"},
                 }
             },
