@@ -10,12 +10,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, TypeVar
 
 from deadletter.contract import (
-    MAIN_DLQ,
-    MINUTE,
     app_parameter,
     pipeline_prefix,
     pipelines_folder,
@@ -34,9 +32,9 @@ class DeployedPipeline:
     `parking` and `dedicated` map queue ids, as the settings name them, to queue URLs; `every` are
     the seconds between the runs of each DLQ with a schedule, and `memory` the redriver's MB;
     `terms` is what the pipeline allows in a rule, `pipeline` all its settings. `replay_machine`
-    and `consumer_function` are ARNs, empty without one. `stacks` are the names of the stacks that
-    hold the `pipeline` and its `queues`. `keys` are the customer keys that its functions may use,
-    None if the deployment does not say.
+    and `consumer_function` are ARNs, the second empty without one. `stacks` are the names of the
+    stacks that hold the `pipeline` and its `queues`. `keys` are the customer keys that its
+    functions may use.
     """
 
     name: str
@@ -46,16 +44,16 @@ class DeployedPipeline:
     redrive_function: str
     mode: str
     dedicated: Mapping[str, str]
-    router_function: str = ""
-    fifo: bool = False
-    terms: Mapping[str, Any] = field(default_factory=dict)
-    pipeline: Mapping[str, Any] = field(default_factory=dict)
-    replay_machine: str = ""
+    router_function: str
+    fifo: bool
+    terms: Mapping[str, Any]
+    pipeline: Mapping[str, Any]
+    replay_machine: str
+    stacks: Mapping[str, str]
+    every: Mapping[str, int]
+    memory: int
+    keys: Sequence[str]
     consumer_function: str = ""
-    stacks: Mapping[str, str] = field(default_factory=dict)
-    every: Mapping[str, int] = field(default_factory=lambda: {MAIN_DLQ: MINUTE})
-    memory: int = 512
-    keys: Sequence[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +63,12 @@ class App:
     name: str
     letters_table: str
     circuits_table: str
-    rules_table: str = ""
-    audit_table: str = ""
-    audit_days: int = 400
-    endpoints_table: str = ""
-    letters_bucket: str = ""
-    alarm_topic: str = ""
+    rules_table: str
+    audit_table: str
+    audit_days: int
+    endpoints_table: str
+    letters_bucket: str
+    alarm_topic: str
     pipelines: tuple[DeployedPipeline, ...] = ()
 
     def select(self, names: Sequence[str]) -> tuple[DeployedPipeline, ...]:
@@ -166,7 +164,7 @@ def _fits(kind: Any, value: object) -> bool:
             return isinstance(value, bool)
         case "int":
             return isinstance(value, int) and not isinstance(value, bool)
-        case "Sequence[str] | None":
+        case "Sequence[str]":
             return isinstance(value, list) and all(isinstance(text, str) for text in value)
         case "Mapping[str, Any]":
             return isinstance(value, dict)

@@ -14,7 +14,7 @@ from deadletter.contract import AUDIT, CHANGES, change_partition
 from . import item
 from .app import App
 from .aws import error_code, explain
-from .problem import Cause, Denied, Problem
+from .problem import Denied, Problem
 from .session import Session
 
 DONE, FAILED = "done", "failed"
@@ -73,12 +73,6 @@ class RecordedChange:
 
     def _begin(self, change: IntendedChange) -> None:
         table = self._app.audit_table
-        if not table:
-            raise Problem(
-                "Nothing was done: this app has no audit table, and dlq changes nothing that it "
-                "can't record there. Deploy the app again.",
-                Cause.ABSENT,
-            )
         facts = {
             "command": change.command,
             "target": change.target,

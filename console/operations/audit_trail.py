@@ -15,7 +15,6 @@ from . import item
 from .answer import Answer
 from .audit_lines import WITHIN, AuditLine, Row, happened, is_end, lines
 from .aws import side_by_side
-from .problem import Cause, Problem
 from .session import Session
 from .words import moment
 
@@ -71,8 +70,6 @@ class AuditQuestion:
 def read(session: Session, question: AuditQuestion) -> AuditTrail:
     """The newest changes that are asked for. Problem for a pipeline without changes or name."""
     app = session.app()
-    if not app.audit_table:
-        raise Problem("This app has no audit table: deploy it again.", Cause.ABSENT)
     known = [pipeline.name for pipeline in app.pipelines]
     names = dict.fromkeys([*(question.pipelines or known), EVERY_PIPELINE])
     client = session.aws.dynamodb

@@ -132,8 +132,7 @@ class CircuitSwitch:
         if is_reserved_key(self.key):
             # A handler may name dependencies in any pipeline.
             return
-        # Registrations of earlier versions have no settings.
-        if self._pipeline.pipeline and deployed.settings(self._pipeline).circuit_key is None:
+        if deployed.settings(self._pipeline).circuit_key is None:
             raise Problem(
                 f"Pipeline {self.pipeline} has no circuit_key in its settings, so no letter "
                 f"belongs to a circuit {self.key!r}: leave KEY out for the pipeline's own.",
@@ -152,8 +151,9 @@ class CircuitSwitch:
     @property
     def pauses_consumer(self) -> bool:
         """Whether the consumer's mapping is paused as well while the circuit is open."""
-        is_own = self.key == self.pipeline and bool(self._pipeline.pipeline)
-        return is_own and deployed.settings(self._pipeline).circuit.pause_consumer
+        return (
+            self.key == self.pipeline and deployed.settings(self._pipeline).circuit.pause_consumer
+        )
 
     @property
     def before(self) -> CircuitRow:

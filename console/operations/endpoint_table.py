@@ -118,9 +118,7 @@ class EndpointTable:
 
 
 def table(aws: Aws, name: str) -> EndpointTable:
-    """The endpoint table of that name; Problem if the app has none."""
-    if not name:
-        raise Problem("This app has no endpoint registry: deploy it again.", Cause.ABSENT)
+    """The endpoint table of that name."""
     return EndpointTable(aws.dynamodb, name)
 
 

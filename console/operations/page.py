@@ -15,7 +15,6 @@ from .answer import Answer
 from .audit import IntendedChange, recorded
 from .aws import explain
 from .key_policy import key_uses, read_topic_key, troubles
-from .problem import Cause, Problem
 from .reason import optional_reason
 from .session import Session
 from .words import count
@@ -54,12 +53,10 @@ class PagerTest(Answer):
 def publish(session: Session, why: str | None = None) -> PagerTest:
     """Publish a test page to the topic of the app's alarms, unless nobody has subscribed to it.
 
-    Raises Problem if the app has no topic, or SNS refuses the page.
+    Raises Problem if SNS refuses the page.
     """
     app = session.app()
     reason = optional_reason(why)
-    if not app.alarm_topic:
-        raise Problem("This app has no topic for alarms: deploy it again.", Cause.ABSENT)
     notes: list[str] = []
     numbers = _subscriptions(session, app.alarm_topic, notes)
     subscriptions, pending = numbers.get(CONFIRMED), numbers.get(PENDING)

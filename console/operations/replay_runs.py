@@ -203,7 +203,7 @@ def lost_runs(
 
     now = session.now.timestamp()
     needy = [run for run in runs if needs_execution(run, ())]
-    if not needy or not pipeline.replay_machine:
+    if not needy:
         return {}
     machine = StepFunctionsReplays(session.aws.stepfunctions, pipeline.replay_machine)
     try:

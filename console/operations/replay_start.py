@@ -137,12 +137,6 @@ def start(
     app = session.app()
     pipeline = app.pipeline(plan.pipeline)
     now = session.now.timestamp()
-    if not pipeline.replay_machine:
-        raise Problem(
-            f"Pipeline {pipeline.name} was deployed by a version without replay runs: "
-            "deploy it again.",
-            Cause.ABSENT,
-        )
     if plan.expires <= now:
         raise Problem("This plan has expired: make one anew with dlq replay plan.", Cause.INPUT)
     run = ReplayRun(

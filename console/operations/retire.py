@@ -193,29 +193,22 @@ def _steps(pipeline: DeployedPipeline) -> Iterator[RetireStep]:
         "pipeline's policy from its role. CloudFormation deletes no policy that is attached",
         None,
     )
-    own, queues = pipeline.stacks.get("pipeline"), pipeline.stacks.get("queues")
-    if own is None or queues is None:
-        yield RetireStep(
-            "Destroy the stack of the pipeline, then that of its queues, while your settings name "
-            "the pipeline: the CDK does not know them after that",
-            None,
-        )
-    elif own == queues:
+    own, queues = pipeline.stacks["pipeline"], pipeline.stacks["queues"]
+    if own == queues:
         yield RetireStep("Take the pipeline out of your code", None)
         yield RetireStep("Functions, schedules and alarms go, queues stay", f"npx cdk deploy {own}")
         return
-    else:
-        yield RetireStep(
-            "Functions, schedules and alarms go. While your settings name the pipeline: the CDK "
-            "does not know its stacks after that",
-            f"npx cdk destroy {own}",
-        )
-        yield RetireStep(
-            "The stack of the queues is protected",
-            "aws cloudformation update-termination-protection --no-enable-termination-protection "
-            f"--stack-name {queues}",
-        )
-        yield RetireStep("The stack goes, its queues stay", f"npx cdk destroy {queues}")
+    yield RetireStep(
+        "Functions, schedules and alarms go. While your settings name the pipeline: the CDK "
+        "does not know its stacks after that",
+        f"npx cdk destroy {own}",
+    )
+    yield RetireStep(
+        "The stack of the queues is protected",
+        "aws cloudformation update-termination-protection --no-enable-termination-protection "
+        f"--stack-name {queues}",
+    )
+    yield RetireStep("The stack goes, its queues stay", f"npx cdk destroy {queues}")
     yield RetireStep(f"Take {pipeline.name} out of `pipelines` in your settings", None)
     yield RetireStep("What all pipelines share forgets it", "npx cdk deploy --all")
 
@@ -245,7 +238,7 @@ def _stays(app: App, pipeline: DeployedPipeline, known: PipelineStatus) -> Itera
         None,
     )
     yield Remainder(
-        app.rules_table or "the rules",
+        app.rules_table,
         f"its rules, which a new pipeline {pipeline.name} would obey",
         f"dlq rules list --pipeline {pipeline.name}",
     )

@@ -17,7 +17,6 @@ from deadletter.settings.pipeline import Pipeline
 
 from . import item
 from .aws import Aws, error_code
-from .problem import Cause, Problem
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -127,9 +126,7 @@ class RuleTable:
 
 
 def table(aws: Aws, name: str) -> RuleTable:
-    """The rules table of that name; Problem if the app has none."""
-    if not name:
-        raise Problem("This app has no rules table: deploy it again.", Cause.ABSENT)
+    """The rules table of that name."""
     return RuleTable(aws.dynamodb, name)
 
 

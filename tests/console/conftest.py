@@ -157,6 +157,7 @@ class Cloud:
         shared = {
             "letters_table": "letters", "circuits_table": "circuits", "rules_table": "rules",
             "audit_table": "audit", "audit_days": 400, "letters_bucket": BUCKET,
+            "endpoints_table": "endpoints", "alarm_topic": "",
         }  # fmt: skip
         self.parameter(f"/{self.app}/app", json.dumps(shared))
         if "letters" not in self.dynamodb.list_tables()["TableNames"]:
@@ -197,6 +198,10 @@ class Cloud:
                 "max_delay": 7 * 86_400,
             },
             "pipeline": settings or {},
+            "stacks": {"pipeline": f"Deadletter-{name}", "queues": f"Deadletter-{name}-Queues"},
+            "every": {MAIN_DLQ: 60},
+            "memory": 512,
+            "keys": [],
             "from_a_later_version": True,
         }
         self.parameter(f"/{self.app}/pipelines/{name}", json.dumps(described))

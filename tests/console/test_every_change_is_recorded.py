@@ -435,12 +435,3 @@ def test_a_run_that_is_not_waited_for_is_recorded_as_such(stage: Stage) -> None:
     assert stage.type(TYPED["dlq redrive now"]).exit_code == Exit.STOPPED
     _, end = stage.rows()
     assert (end["outcome"], end["error"]) == ("failed", "KeyboardInterrupt")
-
-
-def test_an_app_without_an_audit_table_is_changed_by_no_command(stage: Stage) -> None:
-    parameter = stage.cloud.ssm.get_parameter(Name="/deadletter/app")["Parameter"]["Value"]
-    shared = {**json.loads(parameter), "audit_table": ""}
-    stage.cloud.parameter("/deadletter/app", json.dumps(shared))
-    done = stage.type(TYPED["dlq circuit auto"])
-    assert done.exit_code == Exit.ABSENT
-    assert "this app has no audit table" in done.stderr

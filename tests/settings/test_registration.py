@@ -47,20 +47,20 @@ def test_a_registration_has_the_pipeline_and_the_resources() -> None:
     )
 
 
-def test_the_senders_and_the_state_machine_may_be_missing() -> None:
-    _, resources = registered(own={"trusted_senders": None, "circuit_machine": None})
-    assert (resources.trusted_senders, resources.circuit_machine) == ((), "")
-
-
 @pytest.mark.parametrize("settings", [None, [], "orders"])
-def test_the_registration_of_an_older_version_says_to_deploy_again(settings: Any) -> None:
-    with pytest.raises(BadSettings, match="pipeline orders was registered by an older version"):
+def test_a_registration_without_settings_is_refused(settings: Any) -> None:
+    with pytest.raises(BadSettings, match="pipeline orders: its registration has no settings"):
         registered(own={"pipeline": settings})
 
 
 @pytest.mark.parametrize(
     "own",
-    [{"parking": None}, {"parking": ["https://sqs/parking"]}, {"trusted_senders": "AROA1"}],
+    [
+        {"parking": None},
+        {"parking": ["https://sqs/parking"]},
+        {"trusted_senders": None},
+        {"trusted_senders": "AROA1"},
+    ],
 )
 def test_a_registration_without_parking_or_a_list_of_senders_is_refused(own: Any) -> None:
     """Read as a list, the text AROA1 would trust every sender called A."""

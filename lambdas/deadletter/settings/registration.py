@@ -20,13 +20,10 @@ def read(name: str, shared: str, own: str) -> tuple[Pipeline, Resources]:
     registered = json_object("the pipeline's parameter", own)
     settings = registered.get("pipeline")
     if not isinstance(settings, Mapping):
-        raise BadSettings(
-            f"pipeline {name} was registered by an older version that stores no settings for "
-            "consumers: deploy it again"
-        )
+        raise BadSettings(f"pipeline {name}: its registration has no settings")
     pipeline = pipeline_from_json(json.dumps({"name": name, **settings}))
     parking = registered.get("parking")
-    senders = registered.get("trusted_senders", [])
+    senders = registered.get("trusted_senders")
     if not isinstance(parking, Mapping) or not isinstance(senders, list):
         raise BadSettings(f"pipeline {name}: its registration has no parking or trusted_senders")
     return pipeline, Resources(
@@ -35,7 +32,7 @@ def read(name: str, shared: str, own: str) -> tuple[Pipeline, Resources]:
         letters_table=_text(app, "letters_table"),
         circuits_table=_text(app, "circuits_table"),
         trusted_senders=tuple(map(str, senders)),
-        circuit_machine=str(registered.get("circuit_machine", "")),
+        circuit_machine=_text(registered, "circuit_machine"),
     )
 
 

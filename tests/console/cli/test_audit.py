@@ -253,14 +253,6 @@ def test_a_change_without_an_end_and_one_that_failed_say_so(orders: Any, dlq: An
     assert (change["outcome"], change["ended"]) == ("unknown", None)
 
 
-def test_an_app_without_an_audit_table_says_so(orders: Any, dlq: Any) -> None:
-    shared = {"letters_table": "letters", "circuits_table": "circuits"}
-    orders.parameter("/deadletter/app", json.dumps(shared))
-    done = dlq("audit")
-    assert done.exit_code == Exit.ABSENT
-    assert "This app has no audit table: deploy it again." in done.stderr
-
-
 @pytest.mark.parametrize("when", ["soon", "999999999d"])
 def test_a_time_that_is_none_is_refused(orders: Any, dlq: Any, when: str) -> None:
     done = dlq("audit", "--since", when)

@@ -34,7 +34,6 @@ def test_each_pipeline_is_estimated_by_its_queues_and_schedules(app: Any, dlq: A
     answer = json.loads(dlq("cost", "--json").stdout)
     events, orders = answer["pipelines"]
     assert (events["name"], orders["name"]) == ("events", "orders")
-    # A stack of an older version does not say when runs start: each minute, as by default.
     assert orders["month"] == pytest.approx(month(PipelineShape(queues=3)), abs=0.001)
     slow = PipelineShape(fifo=True, queues=4, every={"dlq": 300, "slow": 600}, memory=1024)
     assert events["month"] == pytest.approx(month(slow), abs=0.001)

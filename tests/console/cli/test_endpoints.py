@@ -30,13 +30,6 @@ SECRET_NAME = "deadletter/webhooks/acme"
 def registry(cloud: Any) -> Any:
     """A deployed app with an endpoint registry."""
     cloud.deploy("orders")
-    shared = {
-        "letters_table": "letters",
-        "circuits_table": "circuits",
-        "rules_table": "rules",
-        "audit_table": "audit",
-    }
-    cloud.parameter("/deadletter/app", json.dumps({**shared, "endpoints_table": "endpoints"}))
     cloud.dynamodb.create_table(
         TableName="endpoints",
         BillingMode="PAY_PER_REQUEST",
@@ -59,12 +52,6 @@ def register(registry: Any, **columns: Any) -> None:
 def row(registry: Any, tenant: str = "acme", endpoint: str = "default") -> dict[str, Any]:
     key = {"tenant": {"S": tenant}, "endpoint": {"S": endpoint}}
     return item.plain(registry.dynamodb.get_item(TableName="endpoints", Key=key)["Item"])
-
-
-def test_an_app_without_a_registry_says_so(cloud: Any, dlq: Any) -> None:
-    cloud.deploy("orders")
-    done = dlq("endpoint", "list")
-    assert (done.exit_code, "no endpoint registry" in done.stderr) == (Exit.ABSENT, True)
 
 
 def test_the_list_shows_the_standing_of_each_endpoint_and_no_path(registry: Any, dlq: Any) -> None:

@@ -182,10 +182,3 @@ def test_without_test_nothing_is_published(dlq: Dlq) -> None:
     done = dlq("page")
     assert done.exit_code == Exit.USAGE
     assert "add --test" in done.stderr
-
-
-def test_an_app_without_a_topic_says_so(cloud: Cloud, dlq: Dlq) -> None:
-    cloud.deploy("orders")
-    done = dlq("page", "--test")
-    assert done.exit_code == Exit.ABSENT
-    assert "no topic for alarms" in done.stderr

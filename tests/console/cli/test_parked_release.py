@@ -258,19 +258,6 @@ def test_a_bad_filter_is_refused_before_a_letter_is_received(
     assert (letter["message_id"], letter["received"]) == (sent, 1)
 
 
-def test_a_pipeline_without_replay_runs_is_told_to_be_deployed(
-    orders: Any, functions: Any, dlq: Any
-) -> None:
-    orders.park("orders", "POISON", origin="a")
-    name = "/deadletter/pipelines/orders"
-    row = json.loads(orders.ssm.get_parameter(Name=name)["Parameter"]["Value"])
-    orders.parameter(name, json.dumps({**row, "replay_machine": ""}))
-    done = dlq("parked", "release", "--all", *WHY, "--yes")
-    assert done.exit_code == Exit.ABSENT
-    assert "deploy it again" in done.stderr
-    assert not plans(orders)
-
-
 def test_a_person_says_which_letters(orders: Any, functions: Any, dlq: Any) -> None:
     orders.park("orders", "POISON")
     for verb in ("release", "discard", "restore"):

@@ -66,12 +66,6 @@ def test_a_pipeline_in_a_stack_of_yours_is_removed_by_a_deployment(cloud: Cloud,
     assert [step["command"] for step in steps if step["command"]] == ["npx cdk deploy Shop"]
 
 
-def test_a_registration_of_an_older_version_names_no_stack(cloud: Cloud, dlq: Dlq) -> None:
-    deployed(cloud, stacks={})
-    steps = retired(dlq, Exit.DONE)["steps"]
-    assert [step["command"] for step in steps if step["command"]] == ["npx cdk deploy --all"]
-
-
 def test_a_pipeline_with_a_message_in_any_queue_is_not_ready(cloud: Cloud, dlq: Dlq) -> None:
     deployed(cloud)
     commands = {

@@ -216,13 +216,6 @@ def test_no_rule_is_no_error(orders: Any, dlq: Any) -> None:
     assert "orders: no rule\n" in dlq("rules", "list").stdout
 
 
-def test_an_app_without_rules_table_says_so(orders: Any, dlq: Any) -> None:
-    orders.parameter("/deadletter/app", json.dumps({"letters_table": "l", "circuits_table": "c"}))
-    done = dlq("rules", "list")
-    assert done.exit_code == Exit.ABSENT
-    assert "no rules table" in done.stderr
-
-
 def test_a_pipeline_of_another_version_is_refused(orders: Any, dlq: Any) -> None:
     parameter = "/deadletter/pipelines/orders"
     described = json.loads(orders.ssm.get_parameter(Name=parameter)["Parameter"]["Value"])
