@@ -2,131 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
 
-from deadletter.aws.event_source import LambdaMappings
-from deadletter.outage import event_source
-from deadletter.outage.event_source import ConsumerMapping, ConsumerPause
-from deadletter.outage.pause_tag import Limits, PauseTag
-from deadletter.outage.reconciler import Reconciler
+from tests.simulation.pause_planted import BUGS
 from tests.simulation.pause_simulator import Broken, PauseSimulation
-from tests.simulation.planting import Bugs, replaced
-
-BUGS = Bugs()
 
 
 @pytest.mark.parametrize("seed", range(150))
 def test_no_promise_of_the_pause_is_broken(seed: int) -> None:
     PauseSimulation(seed).run()
-
-
-@BUGS.plant("the tag is not written")
-def _untagged() -> Iterator[None]:
-    with replaced(LambdaMappings, "tag", lambda _: lambda *_: None):
-        yield
-
-
-@BUGS.plant("the mapping is disabled before its tag is written")
-def _disabled_first() -> Iterator[None]:
-    waiting: list[tuple[ConsumerMapping, PauseTag]] = []
-
-    def later(_: Any) -> Any:
-        return lambda _mappings, mapping, tag: waiting.append((mapping, tag))
-
-    tag = LambdaMappings.tag
-
-    def make(change: Any) -> Any:
-        def changed(mappings: LambdaMappings, mapping: ConsumerMapping, **options: Any) -> Any:
-            answer = change(mappings, mapping, **options)
-            while waiting:
-                tag(mappings, *waiting.pop())
-            return answer
-
-        return changed
-
-    with replaced(LambdaMappings, "tag", later), replaced(LambdaMappings, "change", make):
-        yield
-
-
-@BUGS.plant("the tag is removed before the mapping is enabled")
-def _untagged_first() -> Iterator[None]:
-    def make(change: Any) -> Any:
-        def changed(mappings: LambdaMappings, mapping: ConsumerMapping, **options: Any) -> Any:
-            if options["enabled"]:
-                mappings.untag(mapping)
-            return change(mappings, mapping, **options)
-
-        return changed
-
-    with replaced(LambdaMappings, "change", make):
-        yield
-
-
-@BUGS.plant("the tag alone is believed, though the row says that the pause goes on")
-def _row_unread() -> Iterator[None]:
-    def make(recover: Any) -> Any:
-        def recovered(pause: ConsumerPause, key: str) -> None:
-            real, pause._circuits = pause._circuits, _NoRows()
-            try:
-                recover(pause, key)
-            finally:
-                pause._circuits = real
-
-        return recovered
-
-    def always(reconcile: Any) -> Any:
-        def reconciled(reconciler: Reconciler) -> Any:
-            reconciler._recover_mapping()
-            return reconcile(reconciler)
-
-        return reconciled
-
-    with (
-        replaced(ConsumerPause, "recover", make),
-        replaced(Reconciler, "reconcile", always),
-    ):
-        yield
-
-
-class _NoRows:
-    """A store in which every row is lost."""
-
-    def read(self, keys: Any) -> Any:
-        return {key: event_source.Circuit(key) for key in keys}
-
-
-@BUGS.plant("the time of the tag is not compared")
-def _timeless() -> Iterator[None]:
-    with replaced(event_source, "SETTLING_SECONDS", lambda _: 1e12):
-        yield
-
-
-@BUGS.plant("the sweep looks at no tag")
-def _no_sweep() -> Iterator[None]:
-    with replaced(ConsumerPause, "recover", lambda _: lambda *_: None):
-        yield
-
-
-@BUGS.plant("a lost ramp leaves its limit")
-def _low_limit() -> Iterator[None]:
-    with replaced(event_source, "_limits_of_ramp", lambda _: lambda _own: []):
-        yield
-
-
-@BUGS.plant("the tag does not say the limits")
-def _no_limits() -> Iterator[None]:
-    def make(pause_tag: Any) -> Any:
-        def without(mappings: LambdaMappings, mapping: ConsumerMapping) -> Any:
-            tag = pause_tag(mappings, mapping)
-            return tag and PauseTag(tag.generation, Limits(), tag.at)
-
-        return without
-
-    with replaced(LambdaMappings, "pause_tag", make):
-        yield
 
 
 @pytest.mark.parametrize("bug", BUGS)
