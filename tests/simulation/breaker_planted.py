@@ -70,20 +70,15 @@ def _() -> Iterator[None]:
 
 @bug("its own write that the SDK tried again is taken for another's")
 def _() -> Iterator[None]:
-    def make(original: Any) -> Any:
-        def write(self: Any, before: Any, after: Any) -> Any:
-            with patch.object(breaker, "conflicting_item", of_another):
-                return original(self, before, after)
+    def make(conflicting_item: Any) -> Any:
+        def of_another(error: Any) -> Any:
+            """The item that stopped a write, with a token that no write has."""
+            item = conflicting_item(error)
+            return {**item, "token": "another's"} if item else item
 
-        return write
+        return of_another
 
-    def of_another(error: Any) -> Any:
-        """The item that stopped a write, with a token that no write has."""
-        item = conflicting_item(error)
-        return {**item, "token": "another's"} if item else item
-
-    conflicting_item = breaker.conflicting_item
-    with replaced(breaker.DynamoDBBreaker, "_write", make):
+    with replaced(breaker, "conflicting_item", make):
         yield
 
 

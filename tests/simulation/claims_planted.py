@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 from unittest.mock import patch
 
 from deadletter.aws.claims import DynamoDBClaims
 from deadletter.processing.idempotency import BusinessKey, Claim, Standing
+from tests.simulation.planting import Bugs
 
 _claim, _change = DynamoDBClaims.claim, DynamoDBClaims._change
 
@@ -64,21 +65,16 @@ def _with_one_owner(self: DynamoDBClaims, key: BusinessKey, owner: str, until: f
     return _claim(self, key, "the batch", until)
 
 
-BUGS: dict[str, Any] = {
-    "done whatever the owner": ("_change", _whatever_the_owner("DONE")),
-    "released whatever the owner": ("_change", _whatever_the_owner("RELEASED")),
-    "a withdrawal deletes the row": ("withdraw", _deleting),
-    "no hash of the payload": ("claim", _without_payload),
-    "a payload is compared with a claim": ("claim", _compared_while_claimed),
-    "a row keeps the payload of its first message": ("claim", _with_the_payload_of_the_first),
-    "a lease that never ends": ("claim", _with_lease(1e10)),
-    "a lease that has ended at once": ("claim", _with_lease(0)),
-    "one token for all": ("claim", _with_one_owner),
-}
-
-
-@contextlib.contextmanager
-def planted(name: str) -> Iterator[None]:
-    method, wrong = BUGS[name]
-    with patch.object(DynamoDBClaims, method, wrong):
-        yield
+BUGS = Bugs()
+for _name, _method, _wrong in (
+    ("done whatever the owner", "_change", _whatever_the_owner("DONE")),
+    ("released whatever the owner", "_change", _whatever_the_owner("RELEASED")),
+    ("a withdrawal deletes the row", "withdraw", _deleting),
+    ("no hash of the payload", "claim", _without_payload),
+    ("a payload is compared with a claim", "claim", _compared_while_claimed),
+    ("a row keeps the payload of its first message", "claim", _with_the_payload_of_the_first),
+    ("a lease that never ends", "claim", _with_lease(1e10)),
+    ("a lease that has ended at once", "claim", _with_lease(0)),
+    ("one token for all", "claim", _with_one_owner),
+):
+    BUGS[_name] = partial(patch.object, DynamoDBClaims, _method, _wrong)

@@ -25,6 +25,7 @@ from deadletter.outage.pause_tag import PAUSE_TAG
 from deadletter.outage.reconciler import Reconciler
 from deadletter.testing.fakes import MemoryMappings
 from tests.outage.breakers import KEY, Circuits
+from tests.simulation.effects import Broken
 
 OWN = {"MaximumConcurrency": 50}
 MINUTE = 60.0
@@ -35,10 +36,6 @@ CHANGING = 25.0
 
 class Died(Exception):
     """The process of a step has ended."""
-
-
-class Broken(AssertionError):
-    """A promise is broken."""
 
 
 class Faulty:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.claims_planted import BUGS, planted
 from tests.simulation.claims_simulator import Workers
 from tests.simulation.effects import Broken
 
@@ -25,17 +24,3 @@ def test_no_schedule_lets_two_owners_act_or_an_act_be_forgotten() -> None:
 @pytest.mark.parametrize("last", [600, pytest.param(10_000, marks=pytest.mark.nightly)])
 def test_no_schedule_of_many_does(last: int) -> None:
     run(150, last)
-
-
-def breaks(seed: int) -> bool:
-    try:
-        Workers(seed).run()
-    except Broken:
-        return True
-    return False
-
-
-@pytest.mark.parametrize("name", BUGS)
-def test_a_planted_bug_is_caught_within_a_thousand_schedules(name: str) -> None:
-    with planted(name):
-        assert any(breaks(seed) for seed in range(1_000))

@@ -5,12 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.simulation.rule_edits import edited
-from tests.simulation.rule_edits_planted import BUGS
 from tests.simulation.test_simulation import OF_A_SORT
 from tests.simulation.witness import Broken
-
-CAUGHT_WITHIN = 150
-"""Schedules in which a planted bug is found."""
 
 
 def check(seeds: range) -> tuple[int, int]:
@@ -26,12 +22,6 @@ def check(seeds: range) -> tuple[int, int]:
     return astray, runs_needed
 
 
-def first(schedules: int) -> None:
-    """The first schedules of edits; raises Broken."""
-    for seed in range(schedules):
-        edited(seed)
-
-
 def test_no_letter_waits_for_a_rule_of_before_in_the_first_schedules() -> None:
     astray, _ = check(range(20))
     # The proof is not of easy weather: edits did set letters astray.
@@ -43,17 +33,3 @@ def test_no_letter_waits_for_a_rule_of_before_and_none_is_lost() -> None:
     schedules = range(20, OF_A_SORT)
     astray, _ = check(schedules)
     assert astray > len(schedules)
-
-
-@pytest.mark.parametrize("name", ["no letter is judged again", "a delay begins anew"])
-def test_these_bugs_are_caught_at_once(name: str) -> None:
-    [plant] = [plant for known, plant in BUGS.items() if known.startswith(name)]
-    with plant(), pytest.raises(Broken):
-        first(30)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", BUGS)
-def test_a_planted_bug_is_caught(name: str) -> None:
-    with BUGS[name](), pytest.raises(Broken):
-        first(CAUGHT_WITHIN)

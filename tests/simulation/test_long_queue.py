@@ -14,23 +14,12 @@ from tests.simulation.long_queue import (
     SEVERAL_RECEIVES,
     simulate_long_queue,
 )
-from tests.simulation.long_queue_planted import BUGS
 from tests.simulation.witness import EXTRA, PUBLISHED, Broken
 
 SCHEDULES = min(5_000, int(os.environ.get("SIM_SCHEDULES", "1000")) // 20)
 """Long queues: fifty by day, 2,500 at night."""
 
 PARTS = 2
-
-CAUGHT_AT = {
-    "all workers of a run write their intents into one slot": 6,
-    "a batch without an answer is deleted with the others of its chunk": 50,
-    "a letter that waits for its batch is deleted with its chunk": 1,
-    "a letter that waits for its batch is visible to other runs": 20,
-    "a letter that waited for its batch waits on when it is sent": 1,
-    "two threads of a run use one worker": 23,
-}
-"""A schedule that hit a bug when it was planted, tried first: the others take minutes."""
 
 
 def all_of(seeds: range) -> Counter[str]:
@@ -63,17 +52,3 @@ def test_no_long_queue_breaks_a_promise(part: int) -> None:
     # Nor is it of runs that stay as they began.
     assert counts[MORE_CHUNKS] > 5
     assert counts[CARRIED] > 20
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", BUGS)
-def test_a_bug_planted_in_a_long_queue_is_caught(name: str) -> None:
-    with BUGS[name](), pytest.raises(Broken):
-        search(name)
-
-
-def search(name: str) -> None:
-    """Schedules, until one is broken."""
-    simulate_long_queue(CAUGHT_AT.get(name, 0))
-    for seed in range(500):
-        simulate_long_queue(seed)

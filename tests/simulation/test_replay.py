@@ -10,7 +10,6 @@ from dataclasses import replace
 import pytest
 
 from tests.simulation import replay_simulator
-from tests.simulation.replay_planted import RUN_BUGS
 from tests.simulation.replay_simulator import SORTS, ReplaySimulation, cut_at
 from tests.simulation.scheduler import Fault
 from tests.simulation.witness import EXTRA, HELD_UP, PUBLISHED, Broken
@@ -83,35 +82,6 @@ def test_the_report_adds_up_wherever_a_run_is_cut_off(fault: Fault) -> None:
             cut_at(number, fault)
         except Broken as broken:
             pytest.fail(f"{fault} at call {number}: {broken}")
-
-
-CAUGHT_BY: dict[str, str] = {
-    "later letters of a FIFO group join the run": "returned",
-    "an abort parks what was sent and has no ticket yet": "stopped",
-    "an abort lets the schedule send": "stopped",
-    "each worker claims a shard in a slot of its own": "doubled",
-    "a second run takes what a live one waits for": "doubled",
-    "a letter is deleted before its ticket stands": "stopped",
-    "what comes back from an ended run goes to the schedule": "returned",
-    "a grant ends with its intent": "stood_still",
-}
-"""The sort of schedule that hits a bug; the other bugs are hit by any."""
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", RUN_BUGS)
-def test_a_planted_bug_of_a_run_is_caught_within_three_hundred_schedules(name: str) -> None:
-    make = SORTS[CAUGHT_BY.get(name, "ordered")]
-    with RUN_BUGS[name]():
-        assert any(is_broken(make(seed)) for seed in range(300))
-
-
-def is_broken(simulation: ReplaySimulation) -> bool:
-    try:
-        simulation.run()
-    except Broken:
-        return True
-    return False
 
 
 @pytest.mark.long

@@ -7,18 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.simulation.effects import Broken
 from tests.simulation.shards_measured import speed_of
-from tests.simulation.shards_planted import BUGS
-from tests.simulation.shards_simulator import SORTS, ShardsSimulation, crossed, paced, sharded
-
-CAUGHT_AT = {
-    "two shards send one letter: each reads its own part of the journal alone": (crossed, 80),
-    "a shard deletes what another one has in hand": (crossed, 30),
-    "each shard begins with a burst of its own": (paced, 10),
-}
-"""A schedule that hit a bug when it was planted, tried first: the others take minutes."""
-
+from tests.simulation.shards_simulator import SORTS, ShardsSimulation, paced, sharded
 
 SCHEDULES = min(2_000, int(os.environ.get("SIM_SCHEDULES", "500")) // 10)
 """Drains in shards: a hundred by day."""
@@ -55,19 +45,3 @@ def test_many_drains_in_shards(seeds: range) -> None:
 def test_four_shards_are_almost_four_times_as_fast_as_one() -> None:
     """Where only the latency of calls costs time; the rest is the start of their functions."""
     assert speed_of(4, 3_000) > 3.2 * speed_of(1, 3_000)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", BUGS)
-def test_a_bug_planted_in_a_drain_is_caught(name: str) -> None:
-    with BUGS[name](), pytest.raises(Broken):
-        search(name)
-
-
-def search(name: str) -> None:
-    """Schedules, until one is broken."""
-    first, at = CAUGHT_AT.get(name, (paced, 0))
-    first(at).run()
-    for seed in range(200):
-        for sort in SORTS:
-            sort(seed).run()

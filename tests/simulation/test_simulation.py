@@ -5,13 +5,10 @@ from __future__ import annotations
 import itertools
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Sequence
 
 import pytest
 
-from tests.simulation.planted import BUGS
 from tests.simulation.scheduler import EVERYWHERE, Fault
 from tests.simulation.simulator import (
     CONSUMED,
@@ -23,7 +20,6 @@ from tests.simulation.simulator import (
     place,
     random_plan,
     rescued,
-    schedules,
     shape_of,
     simulate,
     unreachable,
@@ -185,70 +181,6 @@ def test_no_two_faults_in_the_first_calls_break_a_promise(workload: str) -> None
                 place(shape, {first: faults, second: other})
             except Broken as broken:
                 pytest.fail(f"{faults} at call {first}, {other} at call {second}: {broken}")
-
-
-RARELY_HIT = {
-    "a letter is acknowledged though the parking lot did not confirm it": crowded,
-    "a letter that is in the room already is judged anew": interrupted,
-    "a merge forgets the marks": interrupted,
-    "a zombie ends the claim of another": crowded,
-    "a zombie releases the claim of another": crowded,
-    "letters in the room are read as they were a while ago": interrupted,
-    "only the first page of an answer is read": simulate,
-    "the waiting room says that it has what it could not store": rescued,
-}
-"""Bugs that one of some hundred schedules of this sort hits, and next to none of the others."""
-
-HIT_BY: dict[str, tuple[Any, ...]] = {
-    "a claim that the SDK made twice is taken for another's, and acknowledged": (crowded, 75),
-    "a forged stamp is believed": (simulate, 8),
-    "a letter that cannot be read stops its batch": (rescued, 6),
-    "a letter that is in the room already is judged anew": (interrupted, 107),
-    "a merge forgets the marks": (interrupted, 279),
-    "a letter is acknowledged though the parking lot did not confirm it": (crowded, 31),
-    "a mark in the journal is not looked at": (interrupted, 51),
-    "a parked FIFO letter that is rescued waits with its group": (rescued, 20),
-    "a zombie ends the claim of another": (crowded, 143),
-    "a zombie releases the claim of another": (crowded, 58),
-    "an intent lives for a minute": (simulate, 3),
-    "anybody may take over a claim at once": (crowded, 12),
-    "letters in the room are read as they were a while ago": (interrupted, 35),
-    "letters of which SQS says that they failed count as possible duplicates": (interrupted, 33),
-    "only the first page of an answer is read": (simulate, 138),
-    "the letter is marked as sent before it is sent": (rescued, 6),
-    "what never left counts as a lost answer": (unreachable, 0),
-    "a lost answer counts as never left": (interrupted, 6),
-    "the waiting room says that it has what it could not store": (rescued, 26),
-    "what could not be marked is not deleted": (simulate, 5),
-    "who takes a shard over forgets what was sent from it": (interrupted, 49),
-    "what is kept of an intent loses its marks": (
-        place,
-        WORKLOADS["two redrivers, and some letters wait"],
-        {15: Fault.ERROR},
-    ),
-}
-"""A schedule that hit a bug when it was planted, tried first: the others take minutes.
-
-Where the code has changed since, it hits nothing, and all others are tried.
-"""
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", BUGS)
-def test_a_planted_bug_is_caught_within_two_thousand_schedules(name: str) -> None:
-    sort = RARELY_HIT.get(name)
-    runs = schedules(2_000) if sort is None else (partial(sort, seed) for seed in range(2_000))
-    first = [partial(*HIT_BY[name])] if name in HIT_BY else []
-    with BUGS[name]():
-        assert any(is_broken(run) for run in itertools.chain(first, runs))
-
-
-def is_broken(run: Callable[[], object]) -> bool:
-    try:
-        run()
-    except Broken:
-        return True
-    return False
 
 
 @pytest.mark.long
