@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from tests.simulation.breaker_simulator import BreakerSimulation, simulate
+from tests.simulation.search import AT_NIGHT, DAY, SCHEDULES, seeds
 from tests.simulation.witness import Broken
 
-SCHEDULES = int(os.environ.get("SIM_SCHEDULES", "1000"))
-PARTS = 20
+PARTS = 20 if AT_NIGHT else 1
 
 
 def test_no_promise_of_the_breaker_is_broken_in_the_first_schedules() -> None:
@@ -23,7 +21,7 @@ def test_no_promise_of_the_breaker_is_broken_in_the_first_schedules() -> None:
 @pytest.mark.parametrize("part", range(PARTS))
 def test_no_random_schedule_breaks_a_promise_of_the_breaker(part: int) -> None:
     """Each seed is one schedule: `make sim OF=breaker SEED=n` replays it with its log."""
-    for seed in range(part, SCHEDULES, PARTS):
+    for seed in seeds(DAY, SCHEDULES, part=part, parts=PARTS):
         try:
             simulate(seed)
         except Broken as broken:
@@ -31,6 +29,7 @@ def test_no_random_schedule_breaks_a_promise_of_the_breaker(part: int) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_stale_results_do_come_and_are_fenced() -> None:
     """Faults that matter are among those tried: the proof is not of easy weather."""
     assert sum(simulate(seed).witness.fenced for seed in range(200)) > 20
@@ -38,7 +37,7 @@ def test_stale_results_do_come_and_are_fenced() -> None:
 
 @pytest.mark.long
 def test_the_same_seed_of_the_breaker_gives_the_same_log() -> None:
-    for seed in range(20):
+    for seed in range(5):
         first, second = (BreakerSimulation(seed).run().scheduler.log for _ in range(2))
         assert first == second, seed
 

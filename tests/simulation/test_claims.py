@@ -6,21 +6,13 @@ import pytest
 
 from tests.simulation.claims_simulator import Workers
 from tests.simulation.effects import Broken
+from tests.simulation.search import DAY, seeds
 
 
-def run(first: int, seeds: int) -> None:
-    for seed in range(first, first + seeds):
+@pytest.mark.long
+def test_no_schedule_lets_two_owners_act_or_an_act_be_forgotten() -> None:
+    for seed in seeds(DAY, 10_000):
         try:
             Workers(seed).run()
         except Broken as broken:
             pytest.fail(f"seed {seed}: {broken}")
-
-
-def test_no_schedule_lets_two_owners_act_or_an_act_be_forgotten() -> None:
-    run(0, 150)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("last", [600, pytest.param(10_000, marks=pytest.mark.nightly)])
-def test_no_schedule_of_many_does(last: int) -> None:
-    run(150, last)

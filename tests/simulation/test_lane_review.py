@@ -42,7 +42,7 @@ def left_after(lane: LongLane, edit: float) -> list[float]:
     "delay",
     [
         pytest.param(0.1, id="just after a run began"),
-        pytest.param(59.0, id="just before a run", marks=pytest.mark.long),
+        pytest.param(59.0, id="just before a run", marks=pytest.mark.nightly),
     ],
 )
 def test_freed_letters_leave_a_long_lane_within_five_minutes_with_an_edit_each_minute(

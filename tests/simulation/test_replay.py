@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,11 +11,8 @@ import pytest
 from tests.simulation import replay_simulator
 from tests.simulation.replay_simulator import SORTS, ReplaySimulation, cut_at
 from tests.simulation.scheduler import Fault
+from tests.simulation.search import AT_NIGHT, DAY, seeds
 from tests.simulation.witness import EXTRA, HELD_UP, PUBLISHED, Broken
-
-SCHEDULES = int(os.environ.get("SIM_SCHEDULES", "1500"))
-RANDOM = SCHEDULES // 50
-OF_A_SORT = SCHEDULES // 100
 
 Make = Callable[[int], ReplaySimulation]
 
@@ -48,22 +44,22 @@ def test_a_process_that_sleeps_past_the_end_of_its_intent_explains_a_second_send
 @pytest.mark.long
 def test_no_random_schedule_of_a_run_breaks_a_promise() -> None:
     """Each seed is one schedule: `make sim OF=replay-run SEED=n` replays it with its log."""
-    counts = all_of(replay_simulator.schedule, RANDOM)
-    # The proof is not of easy weather: letters recovered, failed, and were left over.
-    for name in ("RECOVERED", "QUARANTINED", "PARKED", "LEFT"):
-        assert counts[f"outcome {name}"], name
+    counts = all_of(replay_simulator.schedule, seeds(DAY // 3, 1_000))
     assert counts[PUBLISHED] >= counts[EXTRA]
+    if AT_NIGHT:  # The proof is not of easy weather: letters recovered, failed, were left over.
+        for name in ("RECOVERED", "QUARANTINED", "PARKED", "LEFT"):
+            assert counts[f"outcome {name}"], name
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("sort", SORTS)
 def test_no_schedule_of_a_special_sort_breaks_a_promise(sort: str) -> None:
-    all_of(SORTS[sort], OF_A_SORT)
+    all_of(SORTS[sort], seeds(DAY // 10, 500))
 
 
-def all_of(make: Make, schedules: int) -> Counter[str]:
+def all_of(make: Make, schedules: range) -> Counter[str]:
     counts: Counter[str] = Counter()
-    for seed in range(schedules):
+    for seed in schedules:
         simulation = make(seed)
         try:
             simulation.run()

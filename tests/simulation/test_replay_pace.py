@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from tests.simulation.replay_pace import PaceShape, paced, used_share
 from tests.simulation.replay_witness import check_window
+from tests.simulation.search import DAY, seeds
 from tests.simulation.witness import Broken
-
-SCHEDULES = int(os.environ.get("SIM_SCHEDULES", "1500")) // 10
 
 
 def test_the_pace_and_the_kill_switch_hold_in_the_first_schedules() -> None:
@@ -21,7 +18,7 @@ def test_the_pace_and_the_kill_switch_hold_in_the_first_schedules() -> None:
 @pytest.mark.long
 def test_no_schedule_sends_faster_than_the_plan_or_after_the_kill_switch() -> None:
     """Five workers, clocks that differ by two seconds, faults, and a person who holds the run."""
-    for seed in range(SCHEDULES):
+    for seed in seeds(DAY, 5_000):
         try:
             paced(seed)
         except Broken as broken:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from tests.simulation.replay_simulator import smaller_run
+from tests.simulation.search import AT_NIGHT, DAY, seeds
 from tests.simulation.witness import Broken
 from tests.simulation.worker_simulator import (
     WORKER_SORTS,
@@ -16,10 +16,6 @@ from tests.simulation.worker_simulator import (
     WorkerSimulation,
     worker_shape,
 )
-
-# At night `make sim OF=replay` plays 50,000.
-SCHEDULES = min(5_000, int(os.environ.get("SIM_SCHEDULES", "600")))
-OF_A_SORT = SCHEDULES // 10
 
 Shape = Callable[[int], WorkerShape]
 
@@ -36,9 +32,9 @@ def played(seed: int, shape: Shape) -> WorkerSimulation:
     return simulation
 
 
-def all_of(shape: Shape, schedules: int) -> Counter[str]:
+def all_of(shape: Shape, schedules: range) -> Counter[str]:
     counts: Counter[str] = Counter()
-    for seed in range(schedules):
+    for seed in schedules:
         try:
             counts.update(played(seed, shape).counts)
         except Broken as broken:
@@ -47,25 +43,28 @@ def all_of(shape: Shape, schedules: int) -> Counter[str]:
 
 
 def test_no_promise_is_broken_in_the_first_schedules() -> None:
-    all_of(worker_shape, 20)
+    all_of(worker_shape, range(20))
 
 
 @pytest.mark.long
 def test_no_random_schedule_of_workers_breaks_a_promise() -> None:
     """Each seed is one schedule: `make sim OF=replay SEED=n` replays it with its log."""
-    counts = all_of(worker_shape, SCHEDULES)
+    # At night `make sim OF=replay` plays 50,000 more.
+    counts = all_of(worker_shape, seeds(DAY, 5_000))
+    if not AT_NIGHT:
+        return
     # The proof is not of easy weather: each outcome is among them, and processes were killed.
     outcomes = ("RECOVERED", "DUPLICATE", "PARKED", "QUARANTINED", "STOPPED", "UNKNOWN", "LEFT")
     for name in (*outcomes, "DISCARDED"):
         assert counts[f"outcome {name}"], name
-    assert counts["sums at a crash"] > SCHEDULES
+    assert counts["sums at a crash"] > 5_000
     assert counts["sent twice, and counted"]
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("sort", WORKER_SORTS)
 def test_no_schedule_of_a_special_sort_of_workers_breaks_a_promise(sort: str) -> None:
-    all_of(WORKER_SORTS[sort], OF_A_SORT)
+    all_of(WORKER_SORTS[sort], seeds(DAY // 10, 500))
 
 
 @pytest.mark.long

@@ -112,7 +112,8 @@ def test_a_person_who_has_mended_the_cause_need_not_wait_for_the_hold_to_end() -
     assert reasons.total() < 30
 
 
-@pytest.mark.parametrize("share", [pytest.param(0.05, marks=pytest.mark.nightly), 0.3])
+@pytest.mark.nightly
+@pytest.mark.parametrize("share", [0.05, 0.3])
 @pytest.mark.parametrize("fails", [no_field, pytest.param(defect, marks=pytest.mark.nightly)])
 def test_poison_that_was_always_there_is_parked_as_ever(
     share: float, fails: Callable[[Any], None]

@@ -1,0 +1,41 @@
+"""Which random schedules the tests play: few by day, other ones for each commit; many at night.
+
+By day the first seed is made of the commit, so days differ, and a run can be repeated: the failure
+names the seed. SIM_FROM=n begins at another one. SIM_SCHEDULES=n is the night, which begins at 0.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+DAY = 100
+"""Random schedules of each simulator by day."""
+
+SCHEDULES = int(os.environ.get("SIM_SCHEDULES", "0"))
+AT_NIGHT = SCHEDULES > 0
+
+SEEDS = 1_000_000
+
+
+def first_seed() -> int:
+    """The first seed by day, from the commit; 0 outside of a repository."""
+    if named := os.environ.get("SIM_FROM"):
+        return int(named)
+    head = subprocess.run(
+        ["git", "rev-parse", "HEAD"],  # noqa: S607
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return int(head.stdout[:12] or "0", 16) % SEEDS
+
+
+FIRST = 0 if AT_NIGHT else first_seed()
+
+
+def seeds(day: int, night: int, *, part: int = 0, parts: int = 1) -> range:
+    """The seeds of this run: `day` of them by day, `night` at night; or the part of them."""
+    return range(FIRST + part, FIRST + (night if AT_NIGHT else day), parts)
