@@ -80,7 +80,7 @@ scan: $(READY) # The security scanners over the templates; build/scan-report.txt
 
 audit: $(READY) # Known holes in the pinned packages (needs the network)
 	for lock in requirements.txt sandbox/requirements.txt lambdas/requirements.txt tools/node/requirements.txt \
-		tools/scan/requirements.txt tools/mutation/requirements.txt; do \
+		tools/scan/requirements.txt lab/mutation/requirements.txt; do \
 		$(SCAN)/pip-audit --require-hashes --disable-pip -r $$lock || exit 1; done
 	npm audit
 
@@ -109,7 +109,7 @@ nightly: $(READY) ## The long runs: more schedules, faults and messages, the dri
 	@$(BIN)/python -m tests.e2e.browser
 	SIM_SCHEDULES=50000 HYPOTHESIS_PROFILE=nightly \
 		$(BIN)/python -m pytest -q -n 2 -m "not sandbox" tests --ignore=tests/console --ignore=tests/infra --ignore=tests/sandbox --ignore=tests/tools --ignore=tests/drill
-	$(BIN)/python -m pytest -q -m nightly tests/tools/bench
+	$(BIN)/python -m pytest -q -m nightly lab/tests/bench
 	$(BIN)/python -m pytest -q -m "sandbox and nightly" tests/aws tests/e2e tests/operate
 	$(BIN)/python -m tests.simulation --runs 200000
 	$(BIN)/python -m tests.simulation --of shards --runs 20000
@@ -122,34 +122,34 @@ nightly: $(READY) ## The long runs: more schedules, faults and messages, the dri
 	$(MAKE) mutation
 
 mutation: $(READY) $(MUTATION)/.ready # Mutants of the pure modules that the tests notice: OF="redrive/turns circuit" SAMPLE=n
-	$(BIN)/python -m pytest -q tests/tools/mutation
-	$(BIN)/python -m tools.mutation $(OF) $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m pytest -q lab/tests/mutation
+	$(BIN)/python -m lab.mutation $(OF) $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED))
 
-$(MUTATION)/.ready: tools/mutation/requirements.txt
+$(MUTATION)/.ready: lab/mutation/requirements.txt
 	@test -x $(MUTATION)/bin/python || $(PYTHON) -m venv $(MUTATION)
-	$(MUTATION)/bin/python -m pip install --quiet --require-hashes -r tools/mutation/requirements.txt
+	$(MUTATION)/bin/python -m pip install --quiet --require-hashes -r lab/mutation/requirements.txt
 	@touch $@
 
 bench: $(READY) ## What moving messages costs beside other ways: six minutes, a chart
-	$(BIN)/python -m tools.bench.moving $(OF)
+	$(BIN)/python -m lab.bench.moving $(OF)
 
 bench-long: $(READY) # The same with all cases, half an hour: long queues, shards, FIFO, peers; MANY=1000000 takes a million
-	$(BIN)/python -m tools.bench.moving --long
+	$(BIN)/python -m lab.bench.moving --long
 
 bench-parts: $(READY) # What single parts cost: rules, hostile messages, the library, imports, the dlq command, replay
-	$(BIN)/python -m tools.bench.rules
-	$(BIN)/python -m tools.bench.hostile
-	$(BIN)/python -m tools.bench.consumer
-	$(BIN)/python -m tools.bench.imports
-	$(BIN)/python -m tools.bench.command_line
-	$(BIN)/python -m tools.bench.groups
-	$(BIN)/python -m tools.bench.webhooks
-	$(BIN)/python -m tools.bench.replay snapshot freezing
+	$(BIN)/python -m lab.bench.rules
+	$(BIN)/python -m lab.bench.hostile
+	$(BIN)/python -m lab.bench.consumer
+	$(BIN)/python -m lab.bench.imports
+	$(BIN)/python -m lab.bench.command_line
+	$(BIN)/python -m lab.bench.groups
+	$(BIN)/python -m lab.bench.webhooks
+	$(BIN)/python -m lab.bench.replay snapshot freezing
 	$(BIN)/python -m tests.replay.figures costs outage workers
 
 bench-peers: $(READY) # Install other tools that move messages into build/peers, and run them beside ours
-	$(BIN)/python -m tools.bench.peers
-	$(BIN)/python -m tools.bench.moving peers
+	$(BIN)/python -m lab.bench.peers
+	$(BIN)/python -m lab.bench.moving peers
 
 verify-aws: $(READY) # Ask a real account what no emulator can show; it asks first: ARGS="--list"
 	@$(BIN)/python -m tools.verify_aws $(ARGS)
@@ -172,7 +172,7 @@ lock: # Resolve the pinned packages anew (needs pip-tools)
 	$(PIP_COMPILE) --allow-unsafe -c requirements.txt -o sandbox/requirements.txt sandbox/requirements.in
 	$(PIP_COMPILE) -o tools/node/requirements.txt tools/node/requirements.in
 	$(PIP_COMPILE) --allow-unsafe -o tools/scan/requirements.txt tools/scan/requirements.in
-	$(PIP_COMPILE) --allow-unsafe -o tools/mutation/requirements.txt tools/mutation/requirements.in
+	$(PIP_COMPILE) --allow-unsafe -o lab/mutation/requirements.txt lab/mutation/requirements.in
 	npm install --package-lock-only
 
 clean: ## Remove everything that was installed or built

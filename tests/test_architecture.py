@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-OURS = ("lambdas", "console", "sandbox", "infra", "tools", "tests")
+OURS = ("lambdas", "console", "sandbox", "infra", "tools", "lab", "tests")
+TESTS = ("tests/", "lab/tests/")
 
 Check = Callable[[str, ast.Module, str], Iterator[str]]
 """Gives what is wrong with a file, by its path, its tree and its text."""
@@ -41,9 +42,9 @@ MAY_IMPORT = {
         "jmespath",
         "deadletter",
     },
-    "tools/mutation": {"tools", "boto3", "botocore", "hypothesis", "moto", "pytest"},
-    "tools/mutation/generate.py": {"tools", "cosmic_ray", "parso"},
-    "tools/mutation/operators.py": {"cosmic_ray", "parso"},
+    "lab/mutation": {"lab", "tools", "boto3", "botocore", "hypothesis", "moto", "pytest"},
+    "lab/mutation/generate.py": {"lab", "cosmic_ray", "parso"},
+    "lab/mutation/operators.py": {"cosmic_ray", "parso"},
     "tools/scan": {"tools", "infra", "aws_cdk", "cdk_nag", "parliament"},
     "console": {"console", "deadletter", "boto3", "botocore", "jmespath", "rich", "typer"},
     "console/operations": {"console", "deadletter", "boto3", "botocore", "jmespath"},
@@ -314,7 +315,7 @@ def catch_alls(path: str, tree: ast.Module, _: str) -> Iterator[str]:
 
 def unfounded_confirmations(path: str, tree: ast.Module, _: str) -> Iterator[str]:
     """A proof made by somebody who got no confirmation."""
-    if path in MAY_CONFIRM or path.startswith("tests/"):
+    if path in MAY_CONFIRM or path.startswith(TESTS):
         return
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == "Confirmation":
@@ -328,7 +329,7 @@ def unfounded_confirmations(path: str, tree: ast.Module, _: str) -> Iterator[str
 
 def sleeps(path: str, tree: ast.Module, _: str) -> Iterator[str]:
     """A test that waits: time is an argument."""
-    if not path.startswith("tests/"):
+    if not path.startswith(TESTS):
         return
     bound = names_bound_by_imports(tree)
     for module, _typing_only in imports(tree, path):
@@ -433,7 +434,7 @@ def used_twice(sources: Iterable[tuple[str, ast.Module]]) -> list[str]:
 
 
 def test_a_class_name_is_used_once(sources: list[tuple[str, ast.Module, str]]) -> None:
-    ours = [(path, tree) for path, tree, _ in sources if not path.startswith("tests/")]
+    ours = [(path, tree) for path, tree, _ in sources if not path.startswith(TESTS)]
     assert used_twice(ours) == []
 
 

@@ -1,1 +1,1 @@
-"""What the project is examined with: security scanners and benchmarks."""
+"""What the project is made and examined with: its set-up, generated pages and scanners."""

@@ -46,7 +46,6 @@ PACKAGES = (
     "sandbox",
     "sandbox/demo",
     "tools",
-    "tools/bench",
     "tools/scan",
 )
 

@@ -43,7 +43,7 @@ CALL = 0.02
 
 LETTER = 0.11e-3 / (512 / 1_769)
 """Seconds of the redriver's processor for a letter: 0.11 ms were measured with the deployed code,
-on the stub of `tools.bench.drain`, and 512 MB have so much of a processor."""
+on the stub of `lab.bench.drain`, and 512 MB have so much of a processor."""
 
 
 class Clock:

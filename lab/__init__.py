@@ -1,0 +1,1 @@
+"""What the product is measured with: benchmarks, and mutants that its tests have to notice."""
