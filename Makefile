@@ -109,7 +109,6 @@ nightly: $(READY) ## The long runs: more schedules, faults and messages, the dri
 	@$(BIN)/python -m tests.e2e.browser
 	SIM_SCHEDULES=50000 HYPOTHESIS_PROFILE=nightly \
 		$(BIN)/python -m pytest -q -n 2 -m "not sandbox" tests --ignore=tests/console --ignore=tests/infra --ignore=tests/sandbox --ignore=tests/tools --ignore=tests/drill
-	$(BIN)/python -m pytest -q -m nightly lab/tests/bench
 	$(BIN)/python -m pytest -q -m "sandbox and nightly" tests/aws tests/e2e tests/operate
 	$(BIN)/python -m tests.simulation --runs 200000
 	$(BIN)/python -m tests.simulation --of shards --runs 20000
@@ -137,6 +136,7 @@ bench-long: $(READY) # The same with all cases, half an hour: long queues, shard
 	$(BIN)/python -m lab.bench.moving --long
 
 bench-parts: $(READY) # What single parts cost: rules, hostile messages, the library, imports, the dlq command, replay
+	$(BIN)/python -m pytest -q lab/tests/bench
 	$(BIN)/python -m lab.bench.rules
 	$(BIN)/python -m lab.bench.hostile
 	$(BIN)/python -m lab.bench.consumer

@@ -191,6 +191,14 @@ def out_of_bounds(path: str, tree: ast.Module, _: str) -> Iterator[str]:
             yield f"imports {module}"
 
 
+def from_the_lab(path: str, tree: ast.Module, _: str) -> Iterator[str]:
+    """An import of what measures the product: the lab imports the product, never the other way."""
+    if not path.startswith("lab/"):
+        for module, _typing_only in imports(tree, path):
+            if module.partition(".")[0] == "lab":
+                yield f"imports {module}"
+
+
 def upstairs(path: str, tree: ast.Module, _: str) -> Iterator[str]:
     """Imports from the same floor's other packages, or from a floor above."""
     own = package_of(module_of(path))
@@ -373,6 +381,7 @@ def riddles(path: str, tree: ast.Module, _text: str) -> Iterator[str]:
 
 CHECKS: list[Check] = [
     out_of_bounds,
+    from_the_lab,
     upstairs,
     loose_modules,
     clock_and_chance,
@@ -485,6 +494,10 @@ FAULTS: list[tuple[Check, str, str]] = [
     (out_of_bounds, "console/operations/x.py", "import typer"),
     (out_of_bounds, "console/operations/x.py", "from rich.text import Text"),
     (out_of_bounds, "sandbox/demo/x.py", "from tests.simulation.stage import Stage"),
+    (from_the_lab, PURE, "from lab.bench import figures"),
+    (from_the_lab, "sandbox/x.py", "import lab"),
+    (from_the_lab, "tools/x.py", "def f():\n    from lab.mutation.targets import TARGETS"),
+    (from_the_lab, TEST, "from lab.bench.lean_stub import LeanStub"),
     (upstairs, CONTRACT, "from deadletter.message.letter import Letter"),
     (upstairs, "lambdas/deadletter/message/x.py", "from deadletter.circuit.state import Circuit"),
     (upstairs, "lambdas/deadletter/circuit/x.py", "from deadletter.message.letter import Letter"),
@@ -578,6 +591,7 @@ FAULTS: list[tuple[Check, str, str]] = [
         "from deadletter.message.confirmation import Confirmation as P",
     ),
     (sleeps, TEST, "import time\ntime.sleep(1)"),
+    (sleeps, "lab/tests/bench/test_x.py", "import time\ntime.sleep(1)"),
     (sleeps, TEST, "import time as t\nt.sleep(1)"),
     (sleeps, TEST, "from time import sleep as rest"),
     (sleeps, TEST, "import asyncio\nasync def f():\n    await asyncio.sleep(1)"),
@@ -595,6 +609,8 @@ FAULTS: list[tuple[Check, str, str]] = [
 
 FINE: list[tuple[Check, str, str]] = [
     (out_of_bounds, PURE, "import json\nimport jmespath\nfrom deadletter.message import stamp"),
+    (from_the_lab, "lab/tests/x.py", "from lab.bench import moving\nimport deadletter.aws"),
+    (from_the_lab, "tools/x.py", "import labels"),
     (
         upstairs,
         PURE,

@@ -62,6 +62,11 @@ def test_make_targets_exist() -> None:
         assert re.search(rf"^{target}:", makefile, re.M), target
 
 
+@pytest.mark.parametrize("page", FIRST)
+def test_a_newcomer_is_not_sent_into_the_lab(page: str) -> None:
+    assert re.findall(r"\blab[./]\S+", (ROOT / page).read_text()) == []
+
+
 def entries() -> list[str]:
     """The pipelines that the first pages show as a line of the settings."""
     blocks = [match for page in FIRST for match in FENCE.finditer((ROOT / page).read_text())]
