@@ -8,7 +8,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct, IConstruct
 
-from deadletter.contract import MAIN_DLQ, app_parameter, pipeline_parameter
+from deadletter.contract import app_parameter, pipeline_parameter
 
 from . import here
 from .environment import check_parameter, runtime_settings
@@ -85,12 +85,6 @@ class PipelineRegistration(Construct):
                 "replay_machine": replay_machine_arn(app, settings.name),
                 "fifo": settings.fifo,
                 "mode": settings.mode,
-                # For `dlq cost`: seconds between the runs of each DLQ, and the redriver's MB.
-                "every": {
-                    MAIN_DLQ: settings.redrive.every,
-                    **{id_: each.every for id_, each in settings.dedicated.items() if each.enabled},
-                },
-                "memory": settings.redrive.memory,
                 # For the rule checker: the environment of one function could not hold
                 # the terms of all pipelines.
                 "terms": {

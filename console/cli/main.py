@@ -64,7 +64,6 @@ COMMANDS = {
     ),
     "retire": (".retire", "What is left of a pipeline before it is removed, and how to remove it."),
     "rules": (".rules", "Routing rules: which letters to stop, slow down or set apart."),
-    "cost": (".cost", "What a pipeline costs a month, and a million letters, at list prices."),
     "audit": (".audit", "Who changed what, when and why: the newest first."),
     "help": (".help", "What holds for all commands: exit statuses, environment, JSON, policies."),
 }

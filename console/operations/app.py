@@ -29,12 +29,11 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 class DeployedPipeline:
     """One main queue with its DLQ, its parking lot and the functions that move letters.
 
-    `parking` and `dedicated` map queue ids, as the settings name them, to queue URLs; `every` are
-    the seconds between the runs of each DLQ with a schedule, and `memory` the redriver's MB;
-    `terms` is what the pipeline allows in a rule, `pipeline` all its settings. `replay_machine`
-    and `consumer_function` are ARNs, the second empty without one. `stacks` are the names of the
-    stacks that hold the `pipeline` and its `queues`. `keys` are the customer keys that its
-    functions may use.
+    `parking` and `dedicated` map queue ids, as the settings name them, to queue URLs; `terms` is
+    what the pipeline allows in a rule, `pipeline` all its settings. `replay_machine` and
+    `consumer_function` are ARNs, the second empty without one. `stacks` are the names of the stacks
+    that hold the `pipeline` and its `queues`. `keys` are the customer keys that its functions may
+    use.
     """
 
     name: str
@@ -50,8 +49,6 @@ class DeployedPipeline:
     pipeline: Mapping[str, Any]
     replay_machine: str
     stacks: Mapping[str, str]
-    every: Mapping[str, int]
-    memory: int
     keys: Sequence[str]
     consumer_function: str = ""
 
@@ -168,14 +165,8 @@ def _fits(kind: Any, value: object) -> bool:
             return isinstance(value, list) and all(isinstance(text, str) for text in value)
         case "Mapping[str, Any]":
             return isinstance(value, dict)
-        case "Mapping[str, int]":
-            return isinstance(value, dict) and all(_is_positive(each) for each in value.values())
         case _:
             return isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
-
-
-def _is_positive(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
 def _malformed(path: str, why: str) -> Problem:

@@ -254,7 +254,6 @@ PATCH = '[{{{{"op": "add", "path": "/mended", "value": {}}}}}]'
 TYPED: dict[str, list[tuple[str, ...]]] = {
     "dlq status": [("status",), ("status", "orders")],
     "dlq show": [("show", "orders")],
-    "dlq cost": [("cost",), ("cost", "orders")],
     "dlq groups": [
         ("groups", "orders"),
         ("groups", "orders", "--by", "tenant"),

@@ -429,7 +429,6 @@ SEE_PAGER = {
 # Command -> policy -> what it reaches -> the actions it takes there.
 COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
     "dlq status": {"DlqReader": SEE_STATUS},
-    "dlq cost": {"DlqReader": SEE},
     "dlq retire": {
         "DlqReader": {
             **SEE_STATUS,

@@ -319,8 +319,6 @@ def test_the_command_line_finds_the_app_by_its_parameters(app: Synthesis) -> Non
         "trusted_senders": parameter(app, "/deadletter/pipelines/orders")["trusted_senders"],
         "stacks": {"pipeline": "Deadletter-Orders", "queues": "Deadletter-Orders-Queues"},
         "keys": [],
-        "every": {"dlq": 60, "slow": 600},
-        "memory": 512,
     }
     theirs = parameter(app, "/deadletter/pipelines/theirs")
     assert theirs["consumer_function"].endswith(":function:their-consumer")
