@@ -129,7 +129,7 @@ $(MUTATION)/.ready: lab/mutation/requirements.txt
 	$(MUTATION)/bin/python -m pip install --quiet --require-hashes -r lab/mutation/requirements.txt
 	@touch $@
 
-bench: $(READY) ## What moving messages costs beside other ways: six minutes, a chart
+bench: $(READY) ## What moving messages costs beside other ways: six minutes
 	$(BIN)/python -m lab.bench.moving $(OF)
 
 bench-long: $(READY) # The same with all cases, half an hour: long queues, shards, FIFO, peers; MANY=1000000 takes a million

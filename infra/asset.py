@@ -33,8 +33,8 @@ COMPILED = "__pycache__"
 # Where Lambda unpacks the zip: tracebacks name files by it.
 IN_LAMBDA = "/var/task"
 
-# Fakes and pytest fixtures for the tests of teams, and prices: no function imports them.
-TESTING, COSTS = "deadletter/testing/", "deadletter/costs/"
+# Fakes and pytest fixtures for the tests of teams: no function imports them.
+TESTING = "deadletter/testing/"
 
 
 @jsii.implements(cdk.ILocalBundling)
@@ -96,7 +96,7 @@ def contents(*packages: Path) -> Mapping[str, Path]:
     for package in packages:
         for file in sorted(package.rglob("*")):
             path = file.relative_to(package.parent).as_posix()
-            left_out = COMPILED in file.parts or path.startswith((TESTING, COSTS))
+            left_out = COMPILED in file.parts or path.startswith(TESTING)
             if file.is_file() and not left_out:
                 listed[path] = file
     return listed

@@ -1,6 +1,6 @@
 """What a pipeline costs, estimated from the metrics of AWS: no bill, and no prediction.
 
-Prices are the list prices of `deadletter.costs.prices`: us-east-1, without a free tier.
+Prices are the list prices of `prices`: us-east-1, without a free tier.
 
 What it does not count: the start of an execution environment, retries of calls, storage, logs,
 traces, metrics, alarms, and the dashboard itself. SQS publishes messages, not requests: a request
@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from aws_cdk import aws_cloudwatch as cloudwatch
 
 from deadletter.contract import CAUSES, CHANGES, LANES, TROUBLED
-from deadletter.costs.prices import Price
 
 from .dashboard_functions import functions
 from .dashboard_metrics import (
@@ -27,6 +26,7 @@ from .dashboard_metrics import (
     weighted_sum,
 )
 from .duration import HOUR
+from .prices import Price
 from .queues import Addresses
 from .settings import AppSettings, PipelineSettings
 from .storage import Storage

@@ -1,35 +1,95 @@
-"""What the resources of a template cost in a month with nothing to do, at AWS's list prices."""
+"""What the resources of a template cost in a month with nothing to do, at AWS's list prices.
+
+The requests and units of a run and of a look are those of tests that count them on the clients in
+memory; a count that changes fails there. Seconds and bytes of logs are assumed.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
-from deadletter.contract import MAIN_DLQ, MINUTE
-from deadletter.costs.estimates import IDLE_METRICS, MONTH, PipelineShape, idle_month
-from deadletter.costs.prices import Price
-from deadletter.costs.usage import NOTHING, Usage
+from deadletter.contract import HOUR, MINUTE
 
 from .first_heartbeat import RESOURCE as HEARTBEAT
+from .prices import Price
+from .usage import NOTHING, Usage, function_run
 
 Template = Mapping[str, Any]
 
-# What a scheduled start of each function is part of, by the last word of the function's name. A
-# watch asks the router, too.
-_PARTS = {"redrive": "redriver", "watch": "watch"}
+MONTH = 30 * 24 * HOUR
+
+# Assumed: no function was timed in a real account.
+RUN_SECONDS = 0.3
+"""What a run of the redriver, the watch or a circuit step takes beside what it waits for."""
+ROUTER_SECONDS = 0.1
+RUN_LOG_BYTES = 1_000
+"""A run's report and what Lambda writes about it."""
+WATCH_LOG_BYTES = 1_500
+"""What Lambda writes about the watch and the router, and the watch's metric."""
+
+SMALL, LARGE = 256, 512
+"""MB of the watch and the outage's functions; of router and, by default, redriver."""
+
+# Counted.
+RUN_REQUESTS, RUN_READS, RUN_WRITES = 2.0, 3.53, 1.0
+"""SQS requests, read and write units of a run of the redriver that finds nothing."""
+RUN_WAITS = 0.12
+"""Seconds of such a run that SQS takes: a long poll of a second, once in ten minutes."""
+WATCH_READS, WATCH_WRITES, ROUTER_READS = 9.4, 1.0, 2.0
+"""Read and write units of a look of the watch with nothing to see, and of the router it asks."""
+IDLE_METRICS = 1
+"""Metrics that a pipeline with nothing to do publishes: RedriveStalled, its heartbeat."""
+
+# The functions that a scheduled start runs, by the last word of the name of the function that is
+# started. A watch asks the router, too.
 _INVOKED = {"redrive": ("redrive",), "watch": ("watch", "route")}
 
 
-def month(template: Template, shape: PipelineShape) -> Usage:
+def redriver_run(*, memory: int = LARGE, fifo: bool = False) -> Usage:
+    """What a run of the redriver with so many MB uses that finds nothing."""
+    return function_run(seconds=RUN_WAITS + RUN_SECONDS, memory=memory) + Usage(
+        {
+            _request(fifo): RUN_REQUESTS,
+            Price.READ_UNIT: RUN_READS,
+            Price.WRITE_UNIT: RUN_WRITES,
+            Price.SCHEDULED_START: 1,
+            Price.LOG_GB: RUN_LOG_BYTES / 1e9,
+        }
+    )
+
+
+def watch_look(*, queues: int = 3, fifo: bool = False) -> Usage:
+    """What a look of the watch uses: `queues` are main queue, DLQs and parking queues together."""
+    return (
+        function_run(seconds=RUN_SECONDS, memory=SMALL)
+        + function_run(seconds=ROUTER_SECONDS, memory=LARGE)
+        + Usage(
+            {
+                _request(fifo): queues,
+                Price.READ_UNIT: WATCH_READS + ROUTER_READS,
+                Price.WRITE_UNIT: WATCH_WRITES,
+                Price.SCHEDULED_START: 1,
+                Price.LOG_GB: WATCH_LOG_BYTES / 1e9,
+            }
+        )
+    )
+
+
+def _request(fifo: bool) -> Price:
+    return Price.SQS_FIFO_REQUEST if fifo else Price.SQS_REQUEST
+
+
+def month(template: Template, *, queues: int = 3, fifo: bool = False) -> Usage:
     """What is used in 30 days: alarms, keys, dashboards, heartbeats, and each schedule's starts.
 
-    How often what runs, with how much memory, is the template's; of `shape` only the queues count.
+    How often what runs, with how much memory, is the template's. The queues are counted by the
+    caller, because yours are in no template.
     """
     schedules = of(template, "AWS::Scheduler::Schedule")
     return sum(
-        (_starts(template, schedule, shape) for schedule in schedules),
+        (_starts(template, schedule, queues, fifo) for schedule in schedules),
         Usage(
             {
                 Price.METRIC: IDLE_METRICS * len(list(of(template, HEARTBEAT))),
@@ -48,7 +108,7 @@ def of(template: Template, kind: str) -> Iterator[Mapping[str, Any]]:
             yield resource.get("Properties", {})
 
 
-def _starts(template: Template, schedule: Mapping[str, Any], shape: PipelineShape) -> Usage:
+def _starts(template: Template, schedule: Mapping[str, Any], queues: int, fifo: bool) -> Usage:
     """What the runs use that a schedule starts."""
     if schedule["State"] != "ENABLED":
         return NOTHING
@@ -56,14 +116,18 @@ def _starts(template: Template, schedule: Mapping[str, Any], shape: PipelineShap
     key, _ = schedule["Target"]["Arn"]["Fn::GetAtt"]
     name = template["Resources"][key]["Properties"]["FunctionName"]
     prefix, _, role = name.rpartition("-")
-    minutely = replace(shape, every={MAIN_DLQ: MINUTE}, memory=functions[name]["MemorySize"])
     traced = [
         each
         for each in _INVOKED[role]
         if functions[f"{prefix}-{each}"]["TracingConfig"]["Mode"] == "Active"
     ]
-    run = idle_month(minutely)[_PARTS[role]] * (MINUTE / MONTH) + Usage({Price.TRACE: len(traced)})
-    return run * (MONTH / _seconds(schedule["ScheduleExpression"]))
+    run = (
+        redriver_run(memory=functions[name]["MemorySize"], fifo=fifo)
+        if role == "redrive"
+        else watch_look(queues=queues, fifo=fifo)
+    )
+    times = MONTH / _seconds(schedule["ScheduleExpression"])
+    return (run + Usage({Price.TRACE: len(traced)})) * times
 
 
 def _seconds(rate: str) -> int:

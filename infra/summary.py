@@ -7,11 +7,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from deadletter.contract import DEFAULT_PARKING, Mode, pipeline_prefix
-from deadletter.costs.estimates import PipelineShape
-from deadletter.costs.prices import CHECKED, REGION
 
 from .idle import Template, month, of
 from .names import kebab_case
+from .prices import CHECKED, REGION
 from .settings import AppSettings, PipelineSettings
 from .stacks import pipeline_stacks, shared_stack
 
@@ -62,7 +61,7 @@ def _lines(
     """The summary's lines, of any width."""
     every = [shared, *(template for _, templates in pipelines for template in templates)]
     costs = [_month(pipeline, templates) for pipeline, templates in pipelines]
-    of_shared = month(shared, PipelineShape()).dollars
+    of_shared = month(shared).dollars
     size = _count(len(pipelines), "pipeline")
     yield f"App {app.app}: {size}, {_whole(every)}, {_idle(of_shared + sum(costs))}."
     policies = dict(_policies(every))
@@ -92,8 +91,9 @@ def _month(pipeline: PipelineSettings, templates: Sequence[Template]) -> float:
     """The dollars of a pipeline in a month without a message."""
     parking = {DEFAULT_PARKING, *pipeline.parking}
     # Main queue and DLQ, and those with an id; yours are in no template, and are looked at as well.
-    shape = PipelineShape(fifo=pipeline.fifo, queues=2 + len(parking) + len(pipeline.dedicated))
-    return sum(month(template, shape).dollars for template in templates)
+    queues = 2 + len(parking) + len(pipeline.dedicated)
+    used = (month(template, queues=queues, fifo=pipeline.fifo) for template in templates)
+    return sum(usage.dollars for usage in used)
 
 
 def _resources(templates: Sequence[Template]) -> Counter[str]:

@@ -63,7 +63,7 @@ MAY_IMPORT = {
 # Our packages from the ground up. Each imports itself and what stands on lower floors.
 FLOORS = (
     {"deadletter.contract"},
-    {"deadletter.message", "deadletter.circuit", "deadletter.events", "deadletter.costs"},
+    {"deadletter.message", "deadletter.circuit", "deadletter.events"},
     {"deadletter.settings", "deadletter.failure"},
     {"deadletter.rules"},
     {"deadletter.routing"},
@@ -88,8 +88,8 @@ MAY_NOT_IMPORT = {
     "console": {"deadletter.consumer"},
 }
 
-# Whoever describes the deployment knows of the runtime its contract, and what AWS's prices are.
-INFRA_MAY_KNOW = ("deadletter.contract.", "deadletter.costs.")
+# Whoever describes the deployment knows of the runtime its contract alone.
+INFRA_MAY_KNOW = "deadletter.contract."
 
 # The consumer library lives in other people's functions, where nobody hands it a clock or an
 # environment: this one module of it looks for itself.

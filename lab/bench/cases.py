@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,6 @@ from lab.bench.imports import GOALS, start_ms
 from lab.bench.lean_queue import LetterSeries
 from lab.bench.lean_stub import PIPELINE, Conditions, LeanStub, Spent, to_wire
 from lab.bench.peers import PEERS
-from lab.bench.prices import billed_seconds, dollars_per_million
 from lab.bench.tables import create_tables
 
 LETTERS = int(os.environ.get("LETTERS", "10000"))
@@ -71,6 +70,12 @@ HOUR_OF_BACKOFF: Mapping[str, Any] = {
     **UNPACED,
     "policy": {"backoff": {"base": 3600, "floor": 3600, "cap": 3600}},
 }
+
+MEMORY_GB = 512 / 1024
+"""Of each of our functions, as deployed."""
+
+CPU_SHARE = 512 / 1769
+"""The part of a core that Lambda gives a function of this memory (1,769 MB are a whole one)."""
 
 BATCHED = ("SendMessageBatch", "DeleteMessageBatch", "ChangeMessageVisibilityBatch")
 
@@ -145,15 +150,6 @@ def _drained(case: str, way: str, conditions: Conditions, made: Effort, stub: Le
     spent = stub.spent()
     letters = conditions.letters.number
     cpu = made.cpu + made.router_cpu
-    dollars = dollars_per_million(
-        letters,
-        billed=spent.billed,
-        read_units=spent.read_units,
-        write_units=spent.write_units,
-        invocations=made.runs + made.invocations if way.startswith("deadletter") else 0,
-        seconds=_function_seconds(made, spent, conditions.latency),
-        fifo=conditions.letters.groups > 0,
-    )
     return Drained(
         case=case,
         way=way,
@@ -168,7 +164,7 @@ def _drained(case: str, way: str, conditions: Conditions, made: Effort, stub: Le
         write_units=spent.write_units / letters,
         read_units=spent.read_units / letters,
         invocations=made.invocations / letters,
-        dollars=dollars.total,
+        gb_seconds=_function_seconds(made, spent, conditions.latency) * MEMORY_GB / letters,
         runs=made.runs,
         shards=made.shards,
         possible_duplicates=made.counts.get(Metric.POSSIBLE_DUPLICATE, 0),
@@ -177,7 +173,6 @@ def _drained(case: str, way: str, conditions: Conditions, made: Effort, stub: Le
         cores=cpu / spent.seconds if spent.seconds else 0.0,
         trouble=made.trouble,
         requests={**spent.sqs, **spent.dynamodb},
-        prices=asdict(dollars),
     )
 
 
@@ -186,8 +181,9 @@ def _function_seconds(made: Effort, spent: Spent, latency: float) -> float:
     # The two functions and the stub share this machine's cores: the router's seconds here are
     # mostly those of waiting for a core. On Lambda it waits for its tables alone.
     reads = sum(spent.dynamodb.get(name, 0) for name in ("BatchGetItem", "GetItem", "Query"))
-    router = billed_seconds(cpu=made.router_cpu, waits=reads * latency)
-    return router + billed_seconds(cpu=made.cpu, at_least=made.busy_seconds[0])
+    router = made.router_cpu / CPU_SHARE + reads * latency
+    # A run that keeps to a pace takes its time.
+    return router + max(made.cpu / CPU_SHARE, made.busy_seconds[0])
 
 
 def rule(name: str, tenant: str, action: str, **more: Any) -> dict[str, Any]:

@@ -26,7 +26,11 @@ def transports() -> Sequence[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drained:
-    """What one way did with one queue. CPU is seconds per 1,000 letters, all processes of a way."""
+    """What one way did with one queue. CPU is seconds per 1,000 letters, all processes of a way.
+
+    Counts are those of a letter: of SQS calls and, as `billed`, of 64 KB of them, of DynamoDB's
+    requests and units, of the router's invocations, and the GB-seconds of both functions.
+    """
 
     case: str
     way: str
@@ -41,7 +45,7 @@ class Drained:
     write_units: float
     read_units: float
     invocations: float
-    dollars: float
+    gb_seconds: float
     runs: int
     shards: int
     possible_duplicates: int
@@ -50,7 +54,6 @@ class Drained:
     cores: float
     trouble: str
     requests: Mapping[str, int] = field(default_factory=dict)
-    prices: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def all_calls(self) -> float:
@@ -226,8 +229,6 @@ def goals(rows: Sequence[Drained], starts: Sequence[Started] = ()) -> list[Figur
         )
     figure("waiting room out: SQS and DynamoDB calls a letter", 0.40, of("room", "all_calls"))
     figure("… letters/s", 1_000, of("room", "rate"), "≥")
-    figure("dollars a million, default pace", 0.40, of("pace", "dollars"))
-    figure("… rate: auto, if the consumer keeps up", 0.40, of("auto", "dollars"))
     for function, limit in GOALS.items():
         figure(
             f"CPU of import and clients, {function}, ms",

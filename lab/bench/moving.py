@@ -27,8 +27,8 @@ beside     lumigo-cli and ours in 1, 2 and 4 shards at 10 and at 100 ms; one cor
 peers      other tools that `make bench-peers` has installed, by their names
 
 Without cases: the first seven. `--long`: all. build/bench.json keeps the figures of each case until
-it is measured again, with the commit; build/bench.svg shows them, and `python -m lab.bench.page`
-writes them into docs/performance.md. LETTERS, MANY, TURNS and PACE of the environment are other
+it is measured again, with the commit, and `python -m lab.bench.page` writes them into
+docs/performance.md. LETTERS, MANY, TURNS and PACE of the environment are other
 numbers of letters and turns, and another pace of the stub's clock: a busy machine needs a slower
 one.
 """
@@ -41,15 +41,13 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from statistics import median
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "lambdas"))
 
 from lab.bench import cases
-from lab.bench.chart import Chart, Curve, charts
 from lab.bench.figures import Drained, Started, goals, transports
 from lab.bench.record import Occasion, Record, read_record
 
@@ -58,7 +56,7 @@ BUILD = ROOT / "build"
 
 _HEAD = (
     f"{'case':<23} {'way':<17} {'letters':>7} {'letters/s':>9} {'CPU s/1000':>10} {'cores':>5}"
-    f" {'peak MB':>7} {'SQS':>6} {'writes':>7} {'units':>6} {'$/million':>9} {'lost':>5}"
+    f" {'peak MB':>7} {'SQS':>6} {'writes':>7} {'units':>6} {'lost':>5}"
     f" {'twice':>5} {'changed':>7} {'left':>5} {'runs':>4}  time"
 )
 
@@ -71,7 +69,7 @@ def line(row: Drained | Started) -> str:
     return (
         f"{row.case:<23} {row.way:<17} {row.letters:>7} {row.rate:>9.0f} {row.cpu:>10.3f}"
         f" {row.cores:>5.2f} {row.peak_mb:>7.1f} {row.sqs_calls:>6.3f}"
-        f" {row.write_requests:>7.4f} {row.write_units:>6.3f} {row.dollars:>9.2f}"
+        f" {row.write_requests:>7.4f} {row.write_units:>6.3f}"
         f" {audit.lost:>5} {audit.duplicated:>5} {audit.changed:>7} {audit.unfinished:>5}"
         f" {row.runs:>4}"
     )
@@ -89,40 +87,6 @@ def faults(rows: Sequence[Drained]) -> list[str]:
 def _is_right(row: Drained) -> bool:
     # What one run leaves of entries that fail is a figure.
     return row.audit.is_safe if row.case == "failing" else row.audit.is_clean
-
-
-def picture(rows: Sequence[Drained]) -> str:
-    """Throughput against latency, and dollars against depth, as SVG."""
-    names = list(dict.fromkeys(row.way for row in rows))
-
-    def lines(x: Callable[[Drained], float | None], y: Callable[[Drained], float]) -> list[Curve]:
-        made = []
-        for name in names:
-            points: dict[float, list[float]] = {}
-            for row in rows:
-                at = x(row)
-                if row.way == name and at is not None:
-                    points.setdefault(at, []).append(y(row))
-            if points:
-                made.append(Curve(name, [(at, median(points[at])) for at in sorted(points)]))
-        return made
-
-    def milliseconds(row: Drained) -> float | None:
-        if row.case == "ways":
-            return 10.0
-        return float(row.case.split()[1]) if row.case.startswith("latency") else None
-
-    def depth(row: Drained) -> float | None:
-        is_ours = row.way.startswith("deadletter") and row.case in ("ways", "memory", "many")
-        return float(row.letters) if is_ours else None
-
-    return charts(
-        [
-            Chart("letters/s by latency (ms)", lines(milliseconds, lambda row: row.rate)),
-            Chart("dollars per million by depth", lines(depth, lambda row: row.dollars)),
-            Chart("CPU s per 1,000 by depth", lines(depth, lambda row: row.cpu)),
-        ]
-    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -153,7 +117,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for goal in goals(now.rows, now.starts):
         if goal.measured:
             print(goal)
-    (BUILD / "bench.svg").write_text(picture(record.rows))
     wrong = faults(now.rows)
     for fault in wrong:
         print(fault, file=sys.stderr)

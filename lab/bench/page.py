@@ -36,9 +36,9 @@ def tables(record: Record) -> dict[str, str]:
             (_figure(goal) for goal in goals(record.rows, record.starts)),
         ),
         "cases": _table(("case", *_WAYS, "memory MB"), (_case(row) for row in _medians(others))),
-        "dollars": _table(
-            ("", "SQS", "reads", "writes", "invocations", "duration", "together"),
-            _dollars(record.rows),
+        "used": _table(
+            ("a letter", "SQS requests", "read units", "write units", "invocations", "GB-seconds"),
+            _used(record.rows),
         ),
     }
 
@@ -57,7 +57,6 @@ _WAYS = (
     "cores",
     "SQS calls a letter",
     "write requests, units a letter",
-    "$ a million",
     "lost, twice, changed, left",
 )
 
@@ -104,7 +103,6 @@ def _way(rows: Sequence[Drained]) -> Sequence[str]:
         f"{of(lambda row: row.cores):.2f}",
         f"{of(lambda row: row.sqs_calls):.3f}",
         writes if ours else "",
-        f"{of(lambda row: row.dollars):.2f}",
         _wrong(rows),
     )
 
@@ -142,19 +140,22 @@ def _figure(goal: FigureGoal) -> Sequence[str]:
     return goal.what, goal.wanted, *cells, text
 
 
-def _dollars(rows: Sequence[Drained]) -> Iterable[Sequence[str]]:
-    """The price of ours by what is paid for, of the cases that are there for it."""
+def _used(rows: Sequence[Drained]) -> Iterable[Sequence[str]]:
+    """What AWS bills for a letter of ours, of the cases that are there for it."""
     names = {"ways": "full pace", "pace": "default pace", "groups": "FIFO", "large": "200 KB"}
-    for same in _medians([row for row in rows if case_of(row) in names and row.prices]):
+    for same in _medians([row for row in rows if case_of(row) in names]):
         first = same[0]
         if not first.way.startswith("deadletter"):
             continue
-        parts = [
-            f"{median(row.prices[part] for row in same):.3f}"
-            for part in ("sqs", "reads", "writes", "invocations", "duration")
-        ]
+        counts = (
+            median(row.billed for row in same),
+            median(row.read_units for row in same),
+            median(row.write_units for row in same),
+            median(row.invocations + row.runs / row.letters for row in same),
+            median(row.gb_seconds for row in same),
+        )
         what = f"{names[first.case]}, {first.way.removeprefix('deadletter ')}"
-        yield what, *parts, f"{median(row.dollars for row in same):.2f}"
+        yield what, *(f"{count:.4g}" for count in counts)
 
 
 def main() -> int:

@@ -69,7 +69,6 @@ TARGETS = {
         Target("webhook"),
         Target("events", ("tests/watch/test_news.py",)),
         Target("settings"),
-        Target("costs", ("tests/infra/test_costs_page.py",)),
     )
 }
 

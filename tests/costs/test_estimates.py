@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,19 +12,18 @@ import pytest
 from deadletter.aws.wiring.redrive import report_lines
 from deadletter.consumer import consumer, runtime
 from deadletter.contract import CIRCUIT, Metric
-from deadletter.costs import estimates
-from deadletter.costs.estimates import MOVED, idle_month, million_letters, outage, together
-from deadletter.costs.prices import Price
-from deadletter.costs.usage import NOTHING, Usage
 from deadletter.settings.pipeline import Pipeline
 from deadletter.testing.fakes import MemoryDynamoDB
 from deadletter.testing.letterbox import Letterbox
+from infra.prices import Price
+from infra.usage import NOTHING, Usage
 from tests.aws.test_watch import NoOutages
 from tests.aws.test_watch import Stage as WatchedStage
+from tests.costs import estimates, page
+from tests.costs.estimates import idle_month, million_letters, outage, together
 from tests.simulation.stage import Stage
 from tests.simulation.test_probe import ProbedFunction, refused, stage_for
 from tests.tables import CIRCUITS, create_tables
-from tools import cost_page
 
 ROOT = Path(__file__).parents[2]
 
@@ -42,14 +40,14 @@ def test_a_usage_adds_up_and_costs_what_its_parts_cost() -> None:
 
 
 def test_the_page_has_these_tables() -> None:
-    text = cost_page.PAGE.read_text()
-    assert cost_page.written(text) == text, "python -m tools.cost_page"
+    text = page.PAGE.read_text()
+    assert page.written(text) == text, "python -m tests.costs.page"
 
 
 def test_a_page_that_lacks_a_table_is_refused() -> None:
-    text = cost_page.PAGE.read_text().replace("<!-- cost: outage -->", "")
+    text = page.PAGE.read_text().replace("<!-- cost: outage -->", "")
     with pytest.raises(SystemExit, match="0 places for the table outage"):
-        cost_page.written(text)
+        page.written(text)
 
 
 def test_a_run_less_often_costs_less_and_a_fifo_queue_more() -> None:
@@ -57,15 +55,6 @@ def test_a_run_less_often_costs_less_and_a_fifo_queue_more() -> None:
     slow = together(idle_month(estimates.PipelineShape(every={"dlq": 300}))).dollars
     fifo = together(idle_month(estimates.PipelineShape(fifo=True))).dollars
     assert slow < plain < fifo
-
-
-def test_moving_a_letter_uses_what_the_bench_counted() -> None:
-    page = (ROOT / "docs" / "performance.md").read_text()
-    [row] = re.findall(r"^\| full pace, thin \|(.*)\|$", page, re.MULTILINE)
-    *parts, whole = map(float, row.split("|"))
-    million = {price: MOVED.of[price] * price.dollars * 1e6 for price in MOVED.of}
-    assert list(million.values()) == pytest.approx(parts, abs=0.0015)
-    assert sum(million.values()) == pytest.approx(whole, abs=0.01)
 
 
 def test_a_probe_takes_the_transitions_of_its_round() -> None:

@@ -13,12 +13,12 @@ import pytest
 
 from deadletter.aws.wiring.redrive import report_lines
 from deadletter.contract import Mode
-from deadletter.costs import estimates
-from deadletter.costs.estimates import MONTH, PipelineShape, app_month, idle_month, together
-from deadletter.costs.prices import Price
-from deadletter.costs.usage import Usage
 from deadletter.watch import watch
-from infra.idle import month, of
+from infra import idle
+from infra.idle import MONTH, month, of
+from infra.prices import Price
+from infra.usage import Usage
+from tests.costs.estimates import PipelineShape, app_month, idle_month, together
 from tests.infra.templates import Synthesis
 from tests.simulation.stage import Stage
 
@@ -71,10 +71,10 @@ def idle_hour(mode: Mode) -> tuple[float, float, float, float]:
 
 def test_an_idle_run_uses_what_the_estimate_says_and_publishes_nothing() -> None:
     requests, reads, writes, seconds = idle_hour(Mode.ENFORCE)
-    assert requests == estimates.RUN_REQUESTS
-    assert reads == pytest.approx(estimates.RUN_READS, abs=0.01)
-    assert writes == estimates.RUN_WRITES
-    assert seconds == pytest.approx(estimates.RUN_WAITS, abs=0.01)
+    assert requests == idle.RUN_REQUESTS
+    assert reads == pytest.approx(idle.RUN_READS, abs=0.01)
+    assert writes == idle.RUN_WRITES
+    assert seconds == pytest.approx(idle.RUN_WAITS, abs=0.01)
 
 
 def test_observing_an_empty_queue_costs_no_more() -> None:
@@ -100,14 +100,16 @@ SHAPES = {
 def test_a_deployed_pipeline_with_nothing_to_do_costs_at_most_two_dollars(
     app: Synthesis, name: str
 ) -> None:
-    used, estimated = month(app[name].template, SHAPES[name]), together(idle_month(SHAPES[name]))
+    shape = SHAPES[name]
+    used = month(app[name].template, queues=shape.queues, fifo=shape.fifo)
+    estimated = together(idle_month(shape))
     assert used.dollars <= MOST_DOLLARS, used.by_service
     assert used.by_service == pytest.approx(estimated.by_service)
 
 
 def test_a_dlq_with_a_schedule_of_its_own_costs_its_runs(app: Synthesis) -> None:
     shape = PipelineShape(queues=6, every={"dlq": 60, "slow": 600})
-    used = month(app["Deadletter-Orders"].template, shape)
+    used = month(app["Deadletter-Orders"].template, queues=shape.queues)
     assert used.by_service == pytest.approx(together(idle_month(shape)).by_service)
 
 
@@ -122,24 +124,24 @@ def test_more_memory_a_trace_a_run_and_more_metrics_of_an_alarm_cost_more(app: S
     ]
     more = Usage({Price.TRACE: MONTH / 60, Price.ALARM: 1})
     estimated = together(idle_month(PipelineShape(memory=1024))) + more
-    used = month(template, PipelineShape())
+    used = month(template)
     assert used.by_service == pytest.approx(estimated.by_service)
 
 
 def test_the_app_costs_its_alarms_its_key_and_its_dashboard(app: Synthesis) -> None:
-    used = month(app["Deadletter-Shared"].template, PipelineShape())
+    used = month(app["Deadletter-Shared"].template)
     assert used.by_service == pytest.approx(together(app_month()).by_service)
 
 
 def test_a_metric_each_minute_or_a_trace_each_run_is_too_much() -> None:
     """What the limit is for: each of these was once deployed."""
-    idle = together(idle_month())
+    nothing_to_do = together(idle_month())
     for wasteful in (
         Usage({Price.METRIC: 1}),
         Usage({Price.TRACE: 2 * MONTH / 60}),
         Usage({Price.ALARM: 4}),
     ):
-        assert (idle + wasteful).dollars > MOST_DOLLARS
+        assert (nothing_to_do + wasteful).dollars > MOST_DOLLARS
 
 
 # The pages.

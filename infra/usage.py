@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from deadletter.costs.prices import Price
+from .prices import Price
 
 SERVICES = {
     Price.SQS_REQUEST: "SQS",

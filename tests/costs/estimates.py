@@ -1,41 +1,23 @@
-"""What a month, a million letters and an outage use, from what was counted.
+"""What a month, a million letters and an outage cost, from what was counted: docs/cost.md.
 
-The counts of requests and units are those of tests that count them on the clients in memory; a
-count that changes fails there. Seconds and bytes of logs are assumed, each below with its reason.
+What a pipeline uses with nothing to do is `infra.idle`'s. The other counts are those of tests that
+count them on the clients in memory, and of `make bench`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from deadletter.contract import CIRCUIT, HOUR, MAIN_DLQ, MINUTE, PIPELINE_ALARMS
-from deadletter.costs.prices import MILLION, Price
-from deadletter.costs.usage import NOTHING, Usage, function_run
+from infra.idle import IDLE_METRICS, LARGE, MONTH, RUN_SECONDS, SMALL, redriver_run, watch_look
+from infra.prices import MILLION, Price
+from infra.usage import NOTHING, Usage, function_run
 
-MONTH = 30 * 24 * HOUR
+DOCS = Path(__file__).parents[2] / "docs"
 
-# Assumed: no function was timed in a real account.
-RUN_SECONDS = 0.3
-"""What a run of the redriver, the watch or a circuit step takes beside what it waits for."""
-ROUTER_SECONDS = 0.1
-RUN_LOG_BYTES = 1_000
-"""A run's report and what Lambda writes about it."""
-WATCH_LOG_BYTES = 1_500
-"""What Lambda writes about the watch and the router, and the watch's metric."""
-
-SMALL, LARGE = 256, 512
-"""MB of the watch and the outage's functions; of router and, by default, redriver."""
-
-# Counted.
-RUN_REQUESTS, RUN_READS, RUN_WRITES = 2.0, 3.53, 1.0
-"""SQS requests, read and write units of a run of the redriver that finds nothing."""
-RUN_WAITS = 0.12
-"""Seconds of such a run that SQS takes: a long poll of a second, once in ten minutes."""
-WATCH_READS, WATCH_WRITES, ROUTER_READS = 9.4, 1.0, 2.0
-"""Read and write units of a look of the watch with nothing to see, and of the router it asks."""
-IDLE_METRICS = 1
-"""Metrics that a pipeline with nothing to do publishes: RedriveStalled, its heartbeat."""
 APP_ALARMS = 2
 
 
@@ -58,29 +40,8 @@ PLAIN = PipelineShape()
 
 def idle_month(shape: PipelineShape = PLAIN) -> Mapping[str, Usage]:
     """What a pipeline with nothing to do uses in a month of 30 days, by what uses it."""
-    request = Price.SQS_FIFO_REQUEST if shape.fifo else Price.SQS_REQUEST
-    run = function_run(seconds=RUN_WAITS + RUN_SECONDS, memory=shape.memory) + Usage(
-        {
-            request: RUN_REQUESTS,
-            Price.READ_UNIT: RUN_READS,
-            Price.WRITE_UNIT: RUN_WRITES,
-            Price.SCHEDULED_START: 1,
-            Price.LOG_GB: RUN_LOG_BYTES / 1e9,
-        }
-    )
-    look = (
-        function_run(seconds=RUN_SECONDS, memory=SMALL)
-        + function_run(seconds=ROUTER_SECONDS, memory=LARGE)
-        + Usage(
-            {
-                request: shape.queues,
-                Price.READ_UNIT: WATCH_READS + ROUTER_READS,
-                Price.WRITE_UNIT: WATCH_WRITES,
-                Price.SCHEDULED_START: 1,
-                Price.LOG_GB: WATCH_LOG_BYTES / 1e9,
-            }
-        )
-    )
+    run = redriver_run(memory=shape.memory, fifo=shape.fifo)
+    look = watch_look(queues=shape.queues, fifo=shape.fifo)
     return {
         "redriver": sum((run * (MONTH / every) for every in shape.every.values()), NOTHING),
         "watch": look * (MONTH / MINUTE),
@@ -103,16 +64,24 @@ def app_month(*, key: bool = True, dashboard: bool = True) -> Mapping[str, Usage
     }
 
 
-# Of a letter, counted by `make bench` (full pace, thin transport): docs/performance.md.
-MOVED = Usage(
-    {
-        Price.SQS_REQUEST: 0.301,
-        Price.READ_UNIT: 1.03,
-        Price.WRITE_UNIT: 0.044,
-        Price.INVOCATION: 0.010,
-        Price.GB_SECOND: 0.00075,
-    }
-)
+def moved(how: str) -> Usage:
+    """What a letter uses that is brought back, as `make bench` counted it: docs/performance.md."""
+    page = (DOCS / "performance.md").read_text()
+    table = page.partition("<!-- bench: used -->")[2].partition("<!-- end -->")[0]
+    [row] = re.findall(rf"^\| {re.escape(how)} \|(.*)\|$", table, re.MULTILINE)
+    requests, reads, writes, invocations, gb_seconds = map(float, row.split("|"))
+    request = Price.SQS_FIFO_REQUEST if how.startswith("FIFO") else Price.SQS_REQUEST
+    return Usage(
+        {
+            request: requests,
+            Price.READ_UNIT: reads,
+            Price.WRITE_UNIT: writes,
+            Price.INVOCATION: invocations,
+            Price.GB_SECOND: gb_seconds,
+        }
+    )
+
+
 LEDGER_READS = 1.0
 """Read units of a letter's ledger row, of those above; without the library there is none."""
 
@@ -140,8 +109,11 @@ def million_letters() -> Mapping[str, Usage]:
     back = RECOVERY_WRITES + CLAIMED_WRITES
     without_ledger = Usage({Price.READ_UNIT: -LEDGER_READS})
     each = {
-        "brought back, consumer without the library": MOVED + without_ledger,
-        "brought back, consumer with the library": MOVED,
+        "brought back, consumer without the library": moved("full pace, thin") + without_ledger,
+        "brought back, consumer with the library": moved("full pace, thin"),
+        "… at 50 a second": moved("default pace, thin"),
+        "… from a FIFO queue": moved("FIFO, thin"),
+        "… of 200 KB": moved("200 KB, thin"),
         "the library: messages that succeed at once": Usage({Price.WRITE_UNIT: CLAIMED_WRITES}),
         "the library: messages that die after five receives": dead,
         "the library: letters that succeed once brought back": Usage({Price.WRITE_UNIT: back}),

@@ -1,7 +1,7 @@
 """AWS's list prices, in one table: us-east-1, on demand, without free tiers, in USD.
 
-Everything that speaks of dollars takes them from here: `dlq cost`, docs/cost.md, the summary of a
-synthesis, the dashboard's estimate and `make bench`.
+Everything that speaks of dollars takes them from here: the summary of a synthesis, the dashboard's
+estimate and docs/cost.md.
 """
 
 from __future__ import annotations

@@ -1,16 +1,18 @@
-"""The tables of docs/cost.md, from the prices and the counts in `deadletter.costs`.
+"""The tables of docs/cost.md, from AWS's prices and what was counted.
 
-`python -m tools.cost_page` writes them between the page's marks; a test holds them equal.
+`python -m tests.costs.page` writes them between the page's marks; a test holds them equal.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 
 from deadletter.contract import MAIN_DLQ, MINUTE
-from deadletter.costs.estimates import (
+from infra.prices import CHECKED, Price
+from infra.usage import Usage
+from tests.costs.estimates import (
+    DOCS,
     PipelineShape,
     app_month,
     idle_month,
@@ -18,10 +20,8 @@ from deadletter.costs.estimates import (
     outage,
     together,
 )
-from deadletter.costs.prices import CHECKED, Price
-from deadletter.costs.usage import Usage
 
-PAGE = Path(__file__).parents[1] / "docs" / "cost.md"
+PAGE = DOCS / "cost.md"
 
 PIPELINES = 100
 
