@@ -1,7 +1,7 @@
 """What the resources of a template cost in a month with nothing to do, at AWS's list prices.
 
-The requests and units of a run and of a look are those of tests that count them on the clients in
-memory; a count that changes fails there. Seconds and bytes of logs are assumed.
+The requests and units of a run are those of a test that counts them on the clients in memory; a
+count that changes fails there. Seconds and bytes of logs are assumed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ RUN_REQUESTS, RUN_READS, RUN_WRITES = 2.0, 3.53, 1.0
 RUN_WAITS = 0.12
 """Seconds of such a run that SQS takes: a long poll of a second, once in ten minutes."""
 WATCH_READS, WATCH_WRITES, ROUTER_READS = 9.4, 1.0, 2.0
-"""Read and write units of a look of the watch with nothing to see, and of the router it asks."""
+"""Read and write units of a look of the watch with nothing to see, and of the router it asks.
+No test counts them."""
 IDLE_METRICS = 1
 """Metrics that a pipeline with nothing to do publishes: RedriveStalled, its heartbeat."""
 
