@@ -19,7 +19,7 @@ export PATH := $(CURDIR)/$(BIN):$(CURDIR)/node_modules/.bin:$(PATH)
 # Each of the targets that follow on a core of its own; make 4 shows their output one by one.
 SIDE_BY_SIDE := $(MAKE) --no-print-directory -j $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
-.PHONY: help setup ready demo sandbox deploy synth demo-replay test check beside-e2e lint types unit scan audit simulation e2e pager scenarios drill nightly mutation sim bench bench-long bench-parts bench-peers verify-aws lock docs clean
+.PHONY: help setup ready demo sandbox deploy synth demo-replay test check beside-e2e lint types unit scan audit simulation e2e pager scenarios drill nightly mutation sim caught bench bench-long bench-parts bench-peers verify-aws lock docs clean
 
 # What people type most comes first; the other targets say what they do behind one hash.
 help: # Say what there is
@@ -96,6 +96,9 @@ e2e: $(READY)
 sim: $(READY) # Crash simulation: SEED=n replays one schedule, RUNS=n runs many, OF=shards, long-queue, breaker, replay or replay-run
 	$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)) $(if $(FROM),--from $(FROM)) $(if $(OF),--of $(OF))
 
+caught: $(READY) # Search planted bugs that no recorded schedule catches any more, and record what does: OF="text of a name"
+	$(BIN)/python -m tests.simulation.caught $(if $(OF),"$(OF)")
+
 pager: $(READY) # Who is called when, measured: simulated weeks and months, judged by the real alarms
 	$(BIN)/python -m pytest -q -m long tests/scenarios
 
@@ -105,23 +108,10 @@ scenarios: $(READY) # Outages and poisonings, measured beside two baselines: OF=
 drill: $(READY) # Eleven troubles side by side, each until its page ends; build/drill.md: OF="bad-rule big-backlog"
 	DRILL_OF="$(OF)" $(BIN)/python -m pytest -q -s -m drill tests/drill
 
-nightly: $(READY) ## The long runs: more schedules, faults and messages, the drill, mutants
-	@$(BIN)/python -m tests.e2e.browser
-	SIM_SCHEDULES=50000 HYPOTHESIS_PROFILE=nightly \
-		$(BIN)/python -m pytest -q -n 2 -m "not sandbox" tests --ignore=tests/console --ignore=tests/infra --ignore=tests/sandbox --ignore=tests/tools --ignore=tests/drill
-	$(BIN)/python -m pytest -q -m "sandbox and nightly" tests/aws tests/e2e tests/operate
-	$(BIN)/python -m tests.simulation --runs 200000
-	$(BIN)/python -m tests.simulation --of shards --runs 20000
-	$(BIN)/python -m tests.simulation --of long-queue --runs 5000
-	$(BIN)/python -m tests.simulation --of replay --runs 50000
-	$(BIN)/python -m tests.simulation --of replay-run --runs 5000
-	$(BIN)/python -m tests.scenario_bench --seeds 20
-	$(BIN)/python -m pytest -q -s -m drill tests/drill
-	$(MAKE) bench-parts
-	$(MAKE) mutation
+nightly: $(READY) ## The long runs, or parts: OF="drill bench"; results: docs/proof.md
+	@$(BIN)/python -m tools.nightly $(OF)
 
 mutation: $(READY) $(MUTATION)/.ready # Mutants of the pure modules that the tests notice: OF="redrive/turns circuit" SAMPLE=n
-	$(BIN)/python -m pytest -q lab/tests/mutation
 	$(BIN)/python -m lab.mutation $(OF) $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED))
 
 $(MUTATION)/.ready: lab/mutation/requirements.txt
@@ -136,7 +126,6 @@ bench-long: $(READY) # The same with all cases, half an hour: long queues, shard
 	$(BIN)/python -m lab.bench.moving --long
 
 bench-parts: $(READY) # What single parts cost: rules, hostile messages, the library, imports, the dlq command, replay
-	$(BIN)/python -m pytest -q lab/tests/bench
 	$(BIN)/python -m lab.bench.rules
 	$(BIN)/python -m lab.bench.hostile
 	$(BIN)/python -m lab.bench.consumer

@@ -16,6 +16,7 @@ from hypothesis import Phase, settings
 
 from deadletter.testing import letterbox, letterbox_settings
 from tests.loopback_only import loopback_only
+from tools.nightly.parts import parts_of
 
 __all__ = ["letterbox", "letterbox_settings"]
 
@@ -60,8 +61,16 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Refuse a test of the sandbox where `make e2e` does not look for it."""
+    """Refuse a test of the sandbox where `make e2e` does not look for it.
+
+    Nor may a nightly one lie where `make nightly` does not look, or looks twice.
+    """
     for item in items:
+        if item.get_closest_marker("nightly") and len(found := parts_of(item.path)) != 1:
+            raise pytest.UsageError(
+                f"{item.nodeid}: a nightly test lies in one part of tools/nightly/parts.py,"
+                f" and this one in {' and '.join(found) or 'none'}"
+            )
         elsewhere = not any(item.path.is_relative_to(folder) for folder in SANDBOXED)
         if elsewhere and item.get_closest_marker("sandbox"):
             raise pytest.UsageError(

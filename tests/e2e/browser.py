@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -201,7 +200,3 @@ class Browser:
         if "method" in message:
             self._events.append(message)
         return message
-
-
-if __name__ == "__main__":
-    sys.exit(None if program() else "Chromium is needed, for the pages: apt-get install chromium")

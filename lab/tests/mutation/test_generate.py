@@ -1,4 +1,4 @@
-"""The mutants that are written. `make mutation` installs what writes them, and runs these."""
+"""The mutants that are written. `make mutation` installs what writes them."""
 
 from __future__ import annotations
 

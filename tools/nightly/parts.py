@@ -1,0 +1,170 @@
+"""What each part of `make nightly` runs.
+
+A part takes at most an hour on two cores, and a command of it some minutes: where a run is broken
+off, only the command that ran then is lost.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path, PurePath
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command of a part.
+
+    words        the command itself; `python` is the one that runs this
+    environment  what it finds there besides what every command finds
+    of           what its schedules are of, for the row of its part
+    tests        folders and files of which it runs each test that is marked nightly
+    progress     the file from which it goes on by itself, below the repository's root
+    """
+
+    words: Sequence[str]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    of: str = ""
+    tests: Sequence[str] = ()
+    progress: str = ""
+
+    def __str__(self) -> str:
+        """The command as it can be typed."""
+        return " ".join([*(f"{key}={value}" for key, value in self.environment.items()),
+                         shlex.join(self.words)])  # fmt: skip
+
+
+Parts = Mapping[str, Sequence[Command]]
+
+
+def nightly_tests(
+    *paths: str, marked: str = "nightly", also: Sequence[str] = (), **environment: str
+) -> Command:
+    """Runs the tests in these folders and files that have this mark, or all if it is empty."""
+    marks = ("-m", marked) if marked else ()
+    words = ("python", "-m", "pytest", "-q", *also, *marks, *paths)
+    return Command(words, environment, tests=paths)
+
+
+SIMULATION = ("python", "-m", "tests.simulation")
+
+SCHEDULES: Mapping[str, tuple[int, int]] = {
+    "redriver": (80_000, 10_000),
+    "shards": (8_000, 4_000),
+    "long-queue": (3_000, 1_500),
+    "breaker": (20_000, 20_000),
+    "replay": (20_000, 10_000),
+    "replay-run": (4_000, 2_000),
+}
+"""Of each simulator, the schedules of a night and those of one command, which takes minutes."""
+
+
+def schedules(of: str, first: int) -> Sequence[Command]:
+    """The schedules of one simulator, from this seed on."""
+    every, at_once = SCHEDULES[of]
+    return [
+        Command(
+            (*SIMULATION, "--of", of, "--runs", str(at_once), "--from", str(seed)),
+            of=of,
+        )
+        for seed in range(first, first + every, at_once)
+    ]
+
+
+def mutants(package: str) -> Command:
+    return Command(("make", "mutation", f"OF={package}"))
+
+
+# The packages of which `make mutation` makes mutants.
+MUTATED = (
+    *("redrive", "circuit", "replay", "message", "failure", "routing", "processing"),
+    *("watch", "outage", "rules", "webhook", "events", "settings"),
+)
+
+# The other commands run those that are not.
+QUICK = "not sandbox and not long and not nightly"
+
+
+def parts(first: int) -> Parts:
+    """All parts, whose random schedules begin at this seed."""
+    return {
+        "sim": [
+            Command(
+                ("python", "-m", "tests.simulation.caught", "--fresh", str(first)),
+                progress=f"build/caught-{first}.json",
+            ),
+            *(command for of in SCHEDULES for command in schedules(of, first)),
+            nightly_tests(
+                "tests/simulation",
+                marked="long or nightly",
+                also=("-n", "2"),
+                SIM_SCHEDULES="10000",
+            ),
+            nightly_tests(
+                *(f"tests/{name}" for name in ("failure", "message", "processing", "replay")),
+                "tests/rules",
+                marked="long or nightly",
+                HYPOTHESIS_PROFILE="nightly",
+            ),
+            # Each property, with thousands of examples.
+            Command(
+                (
+                    "python",
+                    "-m",
+                    "pytest",
+                    "-q",
+                    "-n",
+                    "2",
+                    "-m",
+                    f"hypothesis and {QUICK}",
+                    "tests",
+                ),
+                {"HYPOTHESIS_PROFILE": "nightly"},
+            ),
+        ],
+        "e2e": [
+            nightly_tests("tests/operate"),
+            # Those of the day, too: only a whole session has used all that roles are granted.
+            # Where Chromium is missing, the tests of pages fail instead of being skipped.
+            nightly_tests("tests/e2e", marked="sandbox", CHROMIUM="required"),
+        ],
+        # By day each test of a port meets two of its backends: here all.
+        "contract": [
+            nightly_tests("tests/aws", marked=""),
+            nightly_tests("tests/statemachines", marked=""),
+            # The oldest boto3, and what is installed from a clone: needs the network.
+            nightly_tests(
+                "tests/test_install.py", "tests/test_packaging.py", marked="long or nightly"
+            ),
+        ],
+        "policies": [
+            nightly_tests("tests/rows"),
+            nightly_tests("tests/infra", "tests/examples", "tests/tools/test_many_pipelines.py"),
+        ],
+        "drill": [nightly_tests("tests/drill", marked="drill", also=("-s",))],
+        "scenarios": [
+            nightly_tests("tests/scenarios", marked="long or nightly"),
+            Command(("python", "-m", "tests.scenario_bench", "--systems", "deadletter")),
+        ],
+        "mutation": [*map(mutants, MUTATED), nightly_tests("lab/tests/mutation", marked="")],
+        "bench": [
+            nightly_tests("lab/tests/bench", marked=""),
+            Command(("make", "bench")),
+            Command(("make", "bench-parts")),
+        ],
+    }
+
+
+@cache
+def parts_of(path: Path) -> Sequence[str]:
+    """The parts that run the nightly tests of this file."""
+    found = PurePath(path).relative_to(ROOT)
+    return [
+        name
+        for name, commands in parts(0).items()
+        if any(found.is_relative_to(folder) for one in commands for folder in one.tests)
+    ]
