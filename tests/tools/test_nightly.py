@@ -119,11 +119,13 @@ def test_a_run_that_is_broken_off_goes_on_with_the_command_that_ran(clone: Clone
     breaks = leaving("build/b", "import os, signal; os.kill(os.getppid(), signal.SIGINT)")
     night = {"one": [go_on, leaving("build/a"), breaks]}
     clone.write(own, "of another commit")
+    clone.write("build/nightly/one/1.log", "9 passed in 1s\n")
     assert clone.run(night) == 130
     assert clone.rows == []
     assert clone.trace(own) == 0
     assert clone.run({"one": [*night["one"][:2], leaving("build/c")]}) == 0
     assert clone.trace("build/a") == 1
+    assert clone.rows[0].figures == "5 tests passed"
 
 
 @pytest.mark.parametrize("path", ["new.py", ".gitignore", PAGE])
@@ -182,6 +184,9 @@ def test_the_first_line_says_whether_all_parts_are_green() -> None:
     names = ["a", "b"]
     assert sentence([row("a"), row("b")], names) == (
         "All parts of the nightly run are green: a at `abc`, b at `abc`."
+    )
+    assert sentence([row("a")], names) == (
+        "Not all parts of the nightly run are green: not run yet: b; green: a at `abc`."
     )
     assert sentence([row("a", RED)], names) == (
         "Not all parts of the nightly run are green: red: a at `abc`; not run yet: b."

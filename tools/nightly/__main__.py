@@ -15,6 +15,7 @@ import json
 import os
 import platform
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -161,6 +162,7 @@ class Night:
         record = Record.read(path, self.commit, platform.python_version())
         if record is None:
             record = Record(self.commit, platform.python_version())
+            shutil.rmtree(self.folder / part, ignore_errors=True)
             for command in commands:
                 if command.progress:
                     (self.tree.root / command.progress).unlink(missing_ok=True)
@@ -194,7 +196,7 @@ class Night:
         text = log.read_text(errors="replace")
         if status:
             print(*text.splitlines()[-TAIL_LINES:], sep="\n")
-        word = f"RED ({status}; {log})" if status else "green"
+        word = f"RED ({status}; {log.relative_to(self.tree.root)})" if status else "green"
         print(f"    {word}, {seconds / 60:.1f} minutes", flush=True)
         found = {name: int(number) for name, number in figures(text, command.of).items()}
         return Ran(status, seconds, f"{self.now():%Y-%m-%d %H:%M}", 0, found)
