@@ -13,7 +13,7 @@ from tools.mutation.targets import TARGETS
 
 from tools.nightly.__main__ import PAGE, main
 from tools.nightly.figures import figures
-from tools.nightly.page import GREEN, RED, Row, rows, sentence, with_row
+from tools.nightly.page import GREEN, RED, ResultRow, rows, sentence, with_row
 from tools.nightly.parts import MUTATED, ROOT, Command, Parts, parts, parts_of
 
 EMPTY = "# Proof\n\n<!-- nightly -->\n<!-- end -->\n\nSaid by hand.\n"
@@ -63,7 +63,7 @@ class Clone:
         return main(arguments, self.root, lambda _first: parts)
 
     @property
-    def rows(self) -> Sequence[Row]:
+    def rows(self) -> Sequence[ResultRow]:
         return rows((self.root / PAGE).read_text())
 
 
@@ -176,8 +176,8 @@ def test_a_part_that_there_is_not_names_those_that_there_are(
     )
 
 
-def row(part: str, result: str = GREEN, figures: str = "1 goal") -> Row:
-    return Row(part, result, "`abc`", "2026-11-24 12:00", "3.11.2", "1.0", figures)
+def row(part: str, result: str = GREEN, figures: str = "1 goal") -> ResultRow:
+    return ResultRow(part, result, "`abc`", "2026-11-24 12:00", "3.11.2", "1.0", figures)
 
 
 def test_the_first_line_says_whether_all_parts_are_green() -> None:

@@ -26,7 +26,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tools.nightly.figures import figures
-from tools.nightly.page import GREEN, RED, Row, with_row, without_rows
+from tools.nightly.page import GREEN, RED, ResultRow, with_row, without_rows
 from tools.nightly.parts import ROOT, Command, Parts, parts
 
 PAGE = "docs/proof.md"
@@ -41,7 +41,7 @@ HANDED_ON = re.compile(
 TAIL_LINES = 30
 
 
-class Refused(Exception):
+class NotOneCommit(Exception):
     """The run can't be one of a commit; the message says why, and what to do."""
 
 
@@ -57,7 +57,7 @@ class Tree:
     def commit(self) -> str:
         """The commit of which this is a clean checkout, but for the results on the page.
 
-        Raises Refused.
+        Raises NotOneCommit.
         """
         commit = self.head()
         changed = [line[3:] for line in self._git("status", "--porcelain").splitlines()]
@@ -66,7 +66,7 @@ class Tree:
             if without_rows(committed) == without_rows((self.root / PAGE).read_text()):
                 changed.remove(PAGE)
         if changed:
-            raise Refused(
+            raise NotOneCommit(
                 f"the work tree is not commit {commit[:8]}: {', '.join(changed[:5])}"
                 f"{' ...' * (len(changed) > 5)} differ; commit or stash them"
             )
@@ -80,7 +80,7 @@ class Tree:
             ).stdout  # fmt: skip
         except (OSError, subprocess.CalledProcessError) as error:
             why = getattr(error, "stderr", "") or error
-            raise Refused(f"git can't say which commit this is: {str(why).strip()}") from error
+            raise NotOneCommit(f"git can't say which commit this is: {str(why).strip()}") from error
 
 
 @dataclass
@@ -95,7 +95,7 @@ class Ran:
 
 
 @dataclass
-class Record:
+class PartRecord:
     """What has run of a part at one commit, by command."""
 
     commit: str
@@ -103,7 +103,7 @@ class Record:
     ran: dict[str, Ran] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, path: Path, commit: str, python: str) -> Record | None:
+    def read(cls, path: Path, commit: str, python: str) -> PartRecord | None:
         """The record of this commit and this Python; None if the last run was of another."""
         kept = json.loads(path.read_text()) if path.exists() else {}
         if (kept.get("commit"), kept.get("python")) != (commit, python):
@@ -120,7 +120,7 @@ class Record:
         ran = self.ran.get(str(command))
         return ran is not None and ran.status == 0
 
-    def row(self, part: str, commands: Sequence[Command]) -> Row:
+    def row(self, part: str, commands: Sequence[Command]) -> ResultRow:
         """The row of the part, all of whose commands have run."""
         every = {str(command): self.ran[str(command)] for command in commands}
         total: Counter[str] = Counter()
@@ -131,7 +131,7 @@ class Record:
         # What is green at its second try is no less worth a look.
         passed_later = {command for command, ran in every.items() if ran.reds and not ran.status}
         said += [f"red before: `{command}`" for command in every if command in passed_later]
-        return Row(
+        return ResultRow(
             part,
             RED if any(ran.status for ran in every.values()) else GREEN,
             f"`{self.commit[:8]}`",
@@ -159,9 +159,9 @@ class Night:
     def play(self, part: str, commands: Sequence[Command]) -> bool:
         """Run what is not green yet of a part, and write its row; whether all of it is green."""
         path = self.folder / f"{part}.json"
-        record = Record.read(path, self.commit, platform.python_version())
+        record = PartRecord.read(path, self.commit, platform.python_version())
         if record is None:
-            record = Record(self.commit, platform.python_version())
+            record = PartRecord(self.commit, platform.python_version())
             shutil.rmtree(self.folder / part, ignore_errors=True)
             for command in commands:
                 if command.progress:
@@ -192,7 +192,7 @@ class Night:
             status = _status(command, self.tree.root, output.fileno())
         seconds = self.monotonic() - began
         if self.tree.commit() != self.commit:
-            raise Refused(f"another commit was checked out while this ran: {command}")
+            raise NotOneCommit(f"another commit was checked out while this ran: {command}")
         text = log.read_text(errors="replace")
         if status:
             print(*text.splitlines()[-TAIL_LINES:], sep="\n")
@@ -242,7 +242,7 @@ def main(arguments: Sequence[str], root: Path = ROOT, of: Callable[[int], Parts]
         commit = tree.commit()
         night = Night(tree, commit, names)
         green = [night.play(name, every[name]) for name in dict.fromkeys(wanted)]
-    except Refused as refused:
+    except NotOneCommit as refused:
         print(refused, file=sys.stderr)
         return 2
     except KeyboardInterrupt:

@@ -19,7 +19,7 @@ HEAD = (
 
 
 @dataclass(frozen=True)
-class Row:
+class ResultRow:
     """The newest run of a part, as its cells."""
 
     part: str
@@ -34,15 +34,15 @@ class Row:
         return f"| {' | '.join(astuple(self))} |"
 
 
-def rows(page: str) -> Sequence[Row]:
+def rows(page: str) -> Sequence[ResultRow]:
     """The rows that stand in the page."""
     block = BLOCK.search(page)
     lines = block[0].splitlines() if block else []
     cells = [line.strip("| ").split(" | ") for line in lines if line.startswith("| ")]
-    return [Row(*row) for row in cells if f"| {' | '.join(row)} |" not in HEAD]
+    return [ResultRow(*row) for row in cells if f"| {' | '.join(row)} |" not in HEAD]
 
 
-def sentence(results: Sequence[Row], names: Sequence[str]) -> str:
+def sentence(results: Sequence[ResultRow], names: Sequence[str]) -> str:
     """Whether all parts are green, and at which commits."""
 
     def of(result: str) -> str:
@@ -57,7 +57,7 @@ def sentence(results: Sequence[Row], names: Sequence[str]) -> str:
     return f"Not all parts of the nightly run are green: {'; '.join(filter(None, said))}."
 
 
-def with_row(page: str, row: Row, names: Sequence[str]) -> str:
+def with_row(page: str, row: ResultRow, names: Sequence[str]) -> str:
     """The page with this row instead of the part's last one. Parts that there are not go."""
     known = {old.part: old for old in rows(page)} | {row.part: row}
     results = [known[name] for name in names if name in known]
