@@ -17,6 +17,7 @@ from hypothesis import Phase, settings
 from deadletter.testing import letterbox, letterbox_settings
 from tests.loopback_only import loopback_only
 from tools.nightly.parts import parts_of
+from tests.times import Times
 
 __all__ = ["letterbox", "letterbox_settings"]
 
@@ -51,6 +52,15 @@ SANDBOXED = (HERE / "aws", HERE / "e2e", HERE / "operate")
 
 # Off while tests are collected: it takes as long as the rest of collecting, and finds nothing.
 gc.disable()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--times", help="write what each test costs into this file, and limit it")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("times"):
+        config.pluginmanager.register(Times(config.rootpath / config.getoption("times")))
 
 
 def pytest_collection_finish() -> None:
