@@ -46,8 +46,6 @@ def deploy(
     """
     folder = sandbox.folder.absolute()
     outputs = folder / "outputs.json"
-    # Away from the app: beside its cdk.json the CLI would synthesize it only to bootstrap.
-    bootstrap = ["bootstrap", f"aws://{ACCOUNT}/{REGION}"]
     said = [f"--context={key}={value}" for key, value in {**CONTEXT, **context}.items()]
     given = environment(sandbox, folder)
     with (folder / "deploy.log").open("w") as log:
@@ -56,7 +54,7 @@ def deploy(
             print(line, file=log)
             show(line)
 
-        _run(bootstrap, cwd=folder, environment=given, tell=tell)
+        bootstrap(sandbox, tell)
 
         def read() -> sources.Sources:
             return sources.read(app, {**CONTEXT, **context}, given)
@@ -82,6 +80,14 @@ def deploy(
         _run(everything, cwd=folder, environment=given, tell=tell)
     deployed: Outputs = json.loads(outputs.read_text())
     return deployed
+
+
+def bootstrap(sandbox: Sandbox, show: Callable[[str], None] = lambda _: None) -> None:
+    """Prepare the sandbox for the CDK CLI; raises DeployError."""
+    folder = sandbox.folder.absolute()
+    # Away from the app: beside its cdk.json the CLI would synthesize it only to bootstrap.
+    arguments = ["bootstrap", f"aws://{ACCOUNT}/{REGION}"]
+    _run(arguments, cwd=folder, environment=environment(sandbox, folder), tell=show)
 
 
 def _run(

@@ -3,6 +3,7 @@
 import json
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,10 +16,14 @@ from sandbox.queue_metrics import QueueMetrics
 from sandbox.replay.pipeline import BY_GROUP, BY_KEY
 from sandbox.server import ROOT, Sandbox
 from tests.e2e.deployed import Deployed
+from tests.e2e.prover import Proved, Prover
 from tests.e2e.receiver import Receiver
 from tests.e2e.stranger import Shop
 
 HERE = Path(__file__).parent
+
+# It begins first and is looked at when it has ended.
+PROOF = ("test_an_app_is_deployed_proved_and_destroyed",)
 
 # Seconds that a function and a POST may take: no wait of any test, so a busy machine may
 # need them all.
@@ -91,6 +96,18 @@ class Deployment:
     outputs: Mapping[str, str]
     stranger: Shop
     stranger_role: str
+
+
+@pytest.fixture(scope="session", autouse=True)
+def proof(request: pytest.FixtureRequest) -> Iterator[Future[Proved] | None]:
+    """The run of `tests/e2e/test_prove.py`, if that is among the tests: most of it is waiting."""
+    if not any(item.name in PROOF for item in request.session.items):
+        yield None
+        return
+    prover = Prover(ROOT / "build" / "prove-sandbox")
+    with ThreadPoolExecutor(1) as beside:
+        yield beside.submit(prover.run)
+        prover.stop()
 
 
 @pytest.fixture(scope="session")

@@ -21,15 +21,17 @@ from deadletter.rules.pattern import compile_pattern
 from deadletter.testing.clock import Clock
 from deadletter.testing.fakes.dynamodb import MemoryDynamoDB
 from deadletter.testing.fakes.sqs import MemorySqs
+from infra.names import pascal_case
 from tests.aws.backends import Checked
 from tests.aws.differences import DIFFERENCES
 from tools.verify_aws import __main__ as command
 from tools.verify_aws import page, templates
-from tools.verify_aws.account import PREFIX, AskedAccount, expect, refused, zipped
+from tools.verify_aws.account import PREFIX, AskedAccount, expect, is_ours, refused, zipped
 from tools.verify_aws.check import CHECKS, Check, Differs, Unclear, check, longest
 from tools.verify_aws.checks.events import CASES, ENVELOPE
 from tools.verify_aws.checks.machines import NOTHING
 from tools.verify_aws.claims import SERVICES, claims
+from tools.verify_aws.prove import Proof, Step, Unproved, prove
 from tools.verify_aws.report import DIFFERS, HOLDS, UNCLEAR, AwsAnswer, VerifyReport
 from tools.verify_aws.run import ask, ask_all
 from tools.verify_aws.sweep import sweep
@@ -462,6 +464,61 @@ def test_a_missing_permission_says_nothing_about_a_claim() -> None:
     with pytest.raises(Unclear):
         refused(answering("AccessDenied"))
     assert refused(answering("AccessDenied"), "AccessDenied") == "AccessDenied"
+
+
+Proving = Callable[..., tuple[bool, list[Step]]]
+
+
+@pytest.fixture
+def proving(account: AskedAccount, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Proving:
+    """Make a run of the steps that are given: whether all is proved, and what it said."""
+    numbers = count()
+
+    def run(**steps: Callable[[], str]) -> tuple[bool, list[Step]]:
+        said: list[Step] = []
+        monkeypatch.setattr("tools.verify_aws.prove.FOLDER", tmp_path / str(next(numbers)))
+        monkeypatch.setattr(Proof, "steps", steps)
+        proved = prove(account, "0a1b2c", said.append, environment={}, services=MOCKED, patience=1)
+        return proved, said
+
+    return run
+
+
+def fails() -> str:
+    raise Unproved("the sky is green")
+
+
+def test_a_run_names_the_step_that_failed_takes_no_other_and_removes_what_it_made(
+    account: AskedAccount, proving: Proving
+) -> None:
+    proved, said = proving(deploy=account.queue, die=fails, page=account.table)
+    assert not proved
+    assert [(step.name, step.fault) for step in said] == [
+        ("deploy", ""),
+        ("die", "the sky is green"),
+        ("destroy", ""),
+    ]
+    assert leftovers(account) == ([], [])
+
+
+def test_a_run_that_leaves_something_behind_is_not_proved(
+    account: AskedAccount, client: Callable[[str], Any], proving: Proving
+) -> None:
+    client("ssm").put_parameter(Name=f"/{PREFIX}-0a1b2c/app", Value="x", Type="String")
+    proved, said = proving(deploy=lambda: "made")
+    assert not proved
+    assert f"/{PREFIX}-0a1b2c/app" in said[-1].fault
+    removed, _ = leftovers(account)
+    assert removed == [f"parameter /{PREFIX}-0a1b2c/app"]
+    proved, said = proving(deploy=lambda: "made")
+    assert (proved, said[-1].fault) == (True, "")
+
+
+def test_the_stacks_of_a_run_are_ours() -> None:
+    run = f"{PREFIX}-0a1bfc"
+    assert is_ours(f"{pascal_case(run)}-Orders-Queues")
+    assert is_ours(f"{run}-letters-{NUMBER}-eu-west-1")
+    assert not is_ours(f"{PREFIX}-orders-main")
 
 
 def test_waiting_ends(account: AskedAccount) -> None:

@@ -1,13 +1,15 @@
-"""Ask AWS whether what we claim about it is true: `make verify-aws`."""
+"""Ask AWS whether what we claim about it is true: `make verify-aws`. Or prove the product there."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import math
+import os
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event, Lock
@@ -22,9 +24,10 @@ from tools.verify_aws import checks as _checks
 from tools.verify_aws import page
 from tools.verify_aws.account import PREFIX, AskedAccount, new_run
 from tools.verify_aws.check import CHECKS, Check, longest
+from tools.verify_aws.prove import DOLLARS, MINUTES, PATIENCE, prove
 from tools.verify_aws.report import AwsAnswer, VerifyReport
 from tools.verify_aws.run import ask_all
-from tools.verify_aws.sweep import sweep
+from tools.verify_aws.sweep import SERVICES, sweep
 
 __all__ = ["_checks", "main"]
 
@@ -64,11 +67,13 @@ def main(
     except (ClientError, BotoCoreError) as error:
         console.print(f"No account to ask: {error}", markup=False)
         return USAGE
-    stop = Event()
-    asked = AskedAccount(client, run=new_run(), stopped=stop.is_set, **(account or {}))
+    stop, run = Event(), new_run()
+    asked = AskedAccount(client, run=run, stopped=stop.is_set, **(account or {}))
     what = (
         f"remove everything named {PREFIX}-*"
         if options.sweep
+        else f"deploy an app, prove it and destroy it, at most ${DOLLARS:.2f} and {MINUTES} minutes"
+        if options.prove
         else f"run {len(chosen)} checks, at most ${_dollars(chosen):.2f} and"
         f" {_minutes(chosen)} minutes"
     )
@@ -76,6 +81,8 @@ def main(
         return USAGE
     if options.sweep:
         return _sweep(asked, console)
+    if options.prove:
+        return _prove(asked, run, options, console, stop)
     return _run(asked, chosen, options, console, stop)
 
 
@@ -88,6 +95,18 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--profile", help="the AWS profile to use")
     parser.add_argument("--region", help="the region to ask")
     parser.add_argument("--sweep", action="store_true", help="remove what a killed run left")
+    parser.add_argument(
+        "--prove",
+        action="store_true",
+        help="deploy an app, let messages die, heal, be parked and replayed, and destroy it",
+    )
+    parser.add_argument(
+        "--patience",
+        type=float,
+        default=PATIENCE,
+        metavar="SECONDS",
+        help="without any movement after which a step of --prove has failed (default: %(default)g)",
+    )
     parser.add_argument("--page", action="store_true", help="write docs/aws-differences.md")
     return parser.parse_args(arguments)
 
@@ -156,6 +175,35 @@ def _sweep(asked: AskedAccount, console: Console) -> int:
     for what in left:
         console.print(f"could not remove {what}", markup=False)
     return FAILED if left else OK
+
+
+def _prove(
+    asked: AskedAccount, run: str, options: argparse.Namespace, console: Console, stop: Event
+) -> int:
+    """Prove the product, step by step; an interrupted run destroys what it made."""
+    environment = dict(os.environ)
+    if options.profile:
+        environment["AWS_PROFILE"] = options.profile
+    environment |= dict.fromkeys(("AWS_REGION", "AWS_DEFAULT_REGION"), asked.region)
+    with ThreadPoolExecutor(1) as thread:
+        proof = thread.submit(
+            prove,
+            asked,
+            run,
+            lambda step: console.print(str(step), markup=False, soft_wrap=True),
+            environment=environment,
+            # The app makes no mute rules.
+            services=SERVICES - {"cloudwatch mute rules"},
+            patience=options.patience,
+        )
+        try:
+            proved = proof.result()
+        except KeyboardInterrupt:
+            console.print("Interrupted; what was made is destroyed, which takes minutes.")
+            stop.set()
+            proved = proof.result()
+    console.print(f"{'Proved' if proved else 'NOT PROVED'} in {asked.region}.", markup=False)
+    return OK if proved else FAILED
 
 
 def _run(

@@ -20,7 +20,8 @@ from tools.verify_aws.check import Differs, Stopped, Unclear
 PREFIX = "dlq-verify"
 """What every name begins with that a run makes; the run's six letters and digits follow."""
 
-_OURS = re.compile(rf"{PREFIX}-[0-9a-f]{{6}}-")
+# The stacks of an app, and what CloudFormation names in them, have another spelling.
+_OURS = re.compile(rf"(?:{PREFIX}-|{PREFIX.replace('-', '')})[0-9a-f]{{6}}[-/]", re.IGNORECASE)
 
 # Refusals that speak of the person who runs the checks, not of the claim.
 NOT_ALLOWED = {

@@ -35,6 +35,13 @@ def sweep(
     return removed, left
 
 
+def found(account: AskedAccount, services: Collection[str]) -> Iterator[Leftover]:
+    """What runs have left in these services, each with how it is removed."""
+    for service, find in _FINDERS:
+        if service in services:
+            yield from find(account)
+
+
 def _pages(client: Any, operation: str, member: str, **arguments: Any) -> Iterator[Any]:
     for answer in client.get_paginator(operation).paginate(**arguments):
         yield from answer.get(member, [])
@@ -145,10 +152,11 @@ def _dashboards(account: AskedAccount) -> Iterator[Leftover]:
 
 def _parameters(account: AskedAccount) -> Iterator[Leftover]:
     ssm = account.client("ssm")
-    chosen = [{"Key": "Name", "Option": "BeginsWith", "Values": [PREFIX]}]
+    # An app has a folder of its own.
+    chosen = [{"Key": "Name", "Option": "BeginsWith", "Values": [PREFIX, f"/{PREFIX}"]}]
     for found in _pages(ssm, "describe_parameters", "Parameters", ParameterFilters=chosen):
         name = found["Name"]
-        if is_ours(name):
+        if is_ours(name.removeprefix("/")):
             yield f"parameter {name}", partial(ssm.delete_parameter, Name=name)
 
 
@@ -207,3 +215,6 @@ _FINDERS = (
     ("s3", _buckets),
     ("iam", _roles),
 )
+
+SERVICES = frozenset(service for service, _ in _FINDERS)
+"""The services in which is looked for what a run has left."""
