@@ -16,8 +16,8 @@ from hypothesis import Phase, settings
 
 from deadletter.testing import letterbox, letterbox_settings
 from tests.loopback_only import loopback_only
-from tools.nightly.parts import parts_of
 from tests.times import Times
+from tools.nightly.parts import parts_of
 
 __all__ = ["letterbox", "letterbox_settings"]
 
