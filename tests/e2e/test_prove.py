@@ -64,7 +64,7 @@ def deafen(sandbox: Sandbox) -> None:
 
 
 def leave(sandbox: Sandbox) -> None:
-    """Somebody makes something in the name of the run."""
+    """Make something in the name of the run."""
     name = function_named(sandbox, "watch").removesuffix("watch")
     parameter = {"Name": f"/{name}kept", "Value": json.dumps({}), "Type": "String"}
     sandbox.client("ssm").put_parameter(**parameter)

@@ -7,6 +7,7 @@ names the seed. SIM_FROM=n begins at another one. SIM_SCHEDULES=n is the night, 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -23,8 +24,10 @@ def first_seed() -> int:
     """The first seed by day, from the commit; 0 outside of a repository."""
     if named := os.environ.get("SIM_FROM"):
         return int(named)
+    if (git := shutil.which("git")) is None:
+        return 0
     head = subprocess.run(
-        ["git", "rev-parse", "HEAD"],  # noqa: S607
+        [git, "rev-parse", "HEAD"],
         cwd=Path(__file__).parent,
         capture_output=True,
         text=True,

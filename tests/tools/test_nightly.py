@@ -9,12 +9,11 @@ from types import SimpleNamespace
 
 import pytest
 import yaml
-from tools.mutation.targets import TARGETS
 
 from tools.nightly.__main__ import PAGE, main
 from tools.nightly.figures import figures
 from tools.nightly.page import GREEN, RED, ResultRow, rows, sentence, with_row
-from tools.nightly.parts import MUTATED, ROOT, Command, Parts, parts, parts_of
+from tools.nightly.parts import ROOT, Command, Parts, parts, parts_of
 
 EMPTY = "# Proof\n\n<!-- nightly -->\n<!-- end -->\n\nSaid by hand.\n"
 
@@ -232,10 +231,6 @@ def test_no_command_stands_twice_and_all_its_paths_are_there() -> None:
     assert len(commands) == len(set(commands))
     paths = [path for of_part in parts(1).values() for one in of_part for path in one.tests]
     assert [path for path in paths if not (ROOT / path).exists()] == []
-
-
-def test_each_package_of_mutants_has_its_command() -> None:
-    assert sorted(MUTATED) == sorted(TARGETS)
 
 
 def test_no_test_file_lies_in_two_parts() -> None:

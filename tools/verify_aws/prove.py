@@ -100,7 +100,7 @@ class Unproved(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ProofStep:
     """A step of the run; `fault` is empty if it did what the product promises."""
 
     name: str
@@ -456,7 +456,7 @@ _SAID = ("--reason", "a proof")
 def prove(
     account: AskedAccount,
     run: str,
-    say: Callable[[Step], None],
+    say: Callable[[ProofStep], None],
     *,
     environment: Mapping[str, str],
     services: Collection[str],
@@ -473,7 +473,7 @@ def prove(
         account.remove("the account", partial(proof.require_nothing, services))
         proved = all(_taken(account.clock, *step, say) for step in proof.steps.items())
         began = account.clock()
-    ended = Step("destroy", account.clock() - began, "nothing is left", "; ".join(left))
+    ended = ProofStep("destroy", account.clock() - began, "nothing is left", "; ".join(left))
     say(ended)
     if proved and not left:
         shutil.rmtree(proof.folder)
@@ -481,7 +481,7 @@ def prove(
 
 
 def _taken(
-    clock: Callable[[], float], name: str, step: Callable[[], str], say: Callable[[Step], None]
+    clock: Callable[[], float], name: str, step: Callable[[], str], say: Callable[[ProofStep], None]
 ) -> bool:
     """Take a step and say how it ended; True if it did what the product promises."""
     began, seen, fault = clock(), "", ""
@@ -492,5 +492,5 @@ def _taken(
     except Exception as error:
         # Whatever it is, the step is named, and what was made is destroyed.
         fault = str(error) if isinstance(error, Unproved) else f"{type(error).__name__}: {error}"
-    say(Step(name, clock() - began, seen, fault))
+    say(ProofStep(name, clock() - began, seen, fault))
     return not fault
