@@ -11,6 +11,11 @@ READY := build/.ready
 SCAN := build/scan-venv/bin
 # What writes mutants: only `make mutation` needs it, so `make setup` stays quick.
 MUTATION := build/mutation-venv
+# As new as the last clean scan of all that the scanners read: folders too, for a file that is gone.
+SCANNED := build/.scanned
+READ_BY_SCANNERS = cdk.json tools/__init__.py tools/reasons.py \
+	lambdas/deadletter/__init__.py lambdas/deadletter/contract.py \
+	$(shell find infra statemachines lambdas/deadletter/costs tools/scan -name __pycache__ -prune -o -print)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Many tests start Python anew, and each would compile the whole project.
 unexport PYTHONDONTWRITEBYTECODE
@@ -19,7 +24,10 @@ export PATH := $(CURDIR)/$(BIN):$(CURDIR)/node_modules/.bin:$(PATH)
 # Each of the targets that follow on a core of its own; make 4 shows their output one by one.
 SIDE_BY_SIDE := $(MAKE) --no-print-directory -j $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
-.PHONY: help setup ready demo sandbox deploy synth demo-replay test check beside-e2e lint types unit scan audit simulation e2e pager scenarios drill nightly mutation sim caught bench bench-long bench-parts bench-peers verify-aws lock docs clean
+# Notes what a part of the day takes; `make times` shows it.
+TIMED = $(BIN)/python -m tests.times run $@
+
+.PHONY: help setup ready demo sandbox deploy synth demo-replay test check beside-e2e lint types unit scan audit times e2e pager scenarios drill nightly mutation sim caught bench bench-long bench-parts bench-peers verify-aws lock docs clean
 
 # What people type most comes first; the other targets say what they do behind one hash.
 help: # Say what there is
@@ -56,27 +64,38 @@ demo-replay: $(DEMO) # Replay dead letters in an embedded AWS; its report is bui
 # The sandbox mostly waits for its emulator. All else has what it leaves of the cores, and is nice
 # to it: what the sandbox's tests wait for comes as if they ran alone.
 test: $(READY) ## Everything CI runs
+	@rm -rf build/times
 	@$(SIDE_BY_SIDE) e2e beside-e2e
 
 beside-e2e: $(READY)
-	@MAKEFLAGS= nice -n 10 $(MAKE) --no-print-directory check simulation
+	@MAKEFLAGS= nice -n 10 $(MAKE) --no-print-directory check
 
 check: lint ## What of it needs no sandbox: lint, types, scanners, tests
-	@$(SIDE_BY_SIDE) types scan
+	@$(SIDE_BY_SIDE) types $(SCANNED)
 	@$(MAKE) --no-print-directory unit
+
+times: # What the last `make test` took: CPU by groups of tests, and the costliest tests
+	@$(BIN)/python -m tests.times
 
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
 types: $(READY)
-	$(BIN)/mypy
+	$(TIMED) $(BIN)/mypy
 
+# One run, so each worker collects the tests once; it imports the CDK, whose Node no fork survives.
 unit: $(READY)
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not sandbox and not long and not nightly"
+	$(TIMED) $(BIN)/python -m pytest -q -n 2 --dist loadfile --times build/times/$@.jsonl -m "not sandbox and not nightly"
 
-scan: $(READY) # The security scanners over the templates; build/scan-report.txt
-	$(BIN)/python -m tools.scan
+scan: $(READY) # The security scanners, first over planted faults, then over the templates; build/scan-report.txt
+	$(BIN)/python -m pytest -q -m nightly tests/tools/scan
+	$(TIMED) $(BIN)/python -m tools.scan
+	@touch $(SCANNED)
+
+# A day in which nothing that the scanners read has changed goes without them.
+$(SCANNED): $(READY) $(READ_BY_SCANNERS)
+	@$(MAKE) --no-print-directory scan
 
 audit: $(READY) # Known holes in the pinned packages (needs the network)
 	for lock in requirements.txt sandbox/requirements.txt lambdas/requirements.txt tools/node/requirements.txt \
@@ -84,14 +103,10 @@ audit: $(READY) # Known holes in the pinned packages (needs the network)
 		$(SCAN)/pip-audit --require-hashes --disable-pip -r $$lock || exit 1; done
 	npm audit
 
-simulation: PROCESSES ?= 2
-simulation: $(READY)
-	$(BIN)/python -m pytest -q -n $(PROCESSES) -m "long and not nightly"
-
 # Collecting the ten thousand other tests takes a quarter of a minute; tests/conftest.py
 # refuses a sandbox test that lies elsewhere.
 e2e: $(READY)
-	$(BIN)/python -m pytest -q -m "sandbox and not nightly" tests/aws tests/e2e
+	$(TIMED) $(BIN)/python -m pytest -q --times build/times/$@.jsonl -m "sandbox and not nightly" tests/aws tests/e2e
 
 sim: $(READY) # Crash simulation: SEED=n replays one schedule, RUNS=n runs many, OF=shards, long-queue, breaker, replay or replay-run
 	$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)) $(if $(FROM),--from $(FROM)) $(if $(OF),--of $(OF))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
 import shutil
 import subprocess
 from pathlib import Path
+
+from tests.test_architecture import imports
 
 ROOT = Path(__file__).parents[2]
 MAKEFILE = (ROOT / "Makefile").read_text()
@@ -22,13 +25,53 @@ def targets() -> set[str]:
     return {*re.findall(r"^([a-z][a-z0-9-]*):", MAKEFILE, re.MULTILINE)}
 
 
-def test_help_shows_the_nine_targets_that_people_use_on_a_narrow_screen() -> None:
+def make(*words: str | Path) -> str:
+    """What `make` prints."""
     # Not what the `make` that runs this test hands on.
-    environment = {key: text for key, text in os.environ.items() if not key.startswith("MAKE")}
-    make = shutil.which("make") or "make"
-    shown = subprocess.run(
-        [make, "help"], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
-    ).stdout.splitlines()
+    environment = {
+        key: text for key, text in os.environ.items() if not key.startswith(("MAKE", "MFLAGS"))
+    }
+    command = [shutil.which("make") or "make", *map(str, words)]
+    return subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+    ).stdout
+
+
+def test_the_scanners_run_if_something_that_they_read_has_changed(tmp_path: Path) -> None:
+    stamps = {name: tmp_path / name for name in ("DEMO", "READY", "SCANNED")}
+    for file in stamps.values():
+        file.touch()
+    scanned = stamps["SCANNED"]
+    dry = ["-n", *(f"{name}={file}" for name, file in stamps.items())]
+    assert f" {scanned}\n" in make(*dry, "check")
+    assert "tools.scan" not in make(*dry, scanned)
+    for changed in ("infra", "infra/queues.py", "statemachines/replay.asl.json", stamps["READY"]):
+        assert "tools.scan" in make(*dry, "-W", changed, scanned)
+    # As on a clean checkout.
+    scanned.unlink()
+    assert "tools.scan" in make(*dry, scanned)
+
+
+def test_the_stamp_of_the_scanners_knows_every_module_that_they_import() -> None:
+    [rule] = re.findall(r"^build/\.scanned: (.*)$", make("-pn", "help"), re.MULTILINE)
+    known = {ROOT / path for path in rule.split()}
+    read = {path for folder in ("infra", "tools/scan") for path in (ROOT / folder).rglob("*.py")}
+    waiting = [*read]
+    while waiting:
+        path = waiting.pop()
+        for module, _ in imports(ast.parse(path.read_text()), str(path.relative_to(ROOT))):
+            place = module.replace(".", "/")
+            for above in (ROOT, ROOT / "lambdas"):
+                for file in (above / f"{place}.py", above / place / "__init__.py"):
+                    if file.is_file() and file not in read:
+                        read.add(file)
+                        waiting.append(file)
+    assert read - known == set()
+    assert {ROOT / "infra", ROOT / "cdk.json", ROOT / "statemachines/replay.asl.json"} <= known
+
+
+def test_help_shows_the_nine_targets_that_people_use_on_a_narrow_screen() -> None:
+    shown = make("help").splitlines()
     assert [line.split()[0] for line in shown] == TYPED
     assert [line for line in shown if len(line) > COLUMNS or len(line.split()) < 3] == []
 

@@ -12,6 +12,9 @@ from tools.scan import scanners
 from tools.scan.finding import Finding
 from tools.scan.scanners import SCANNERS, ScanFailed
 
+# `make scan` runs them before it trusts the scanners: checkov alone takes nine seconds here.
+pytestmark = pytest.mark.nightly
+
 
 def rules(findings: list[Finding]) -> set[str]:
     assert {finding.app for finding in findings} <= {"planted"}
