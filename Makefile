@@ -15,7 +15,7 @@ MUTATION := build/mutation-venv
 SCANNED := build/.scanned
 READ_BY_SCANNERS = cdk.json tools/__init__.py tools/reasons.py \
 	lambdas/deadletter/__init__.py lambdas/deadletter/contract.py \
-	$(shell find infra statemachines lambdas/deadletter/costs tools/scan -name __pycache__ -prune -o -print)
+	$(shell find infra statemachines tools/scan -name __pycache__ -prune -o -print)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Many tests start Python anew, and each would compile the whole project.
 unexport PYTHONDONTWRITEBYTECODE
