@@ -143,7 +143,12 @@ def parts(first: int) -> Parts:
         ],
         "policies": [
             nightly_tests("tests/rows"),
-            nightly_tests("tests/infra", "tests/examples", "tests/docs/test_hundred_pipelines.py"),
+            nightly_tests(
+                "tests/infra",
+                "tests/examples",
+                "tests/docs/test_hundred_pipelines.py",
+                "tests/tools/scan",
+            ),
         ],
         "drill": [nightly_tests("tests/drill", marked="drill", also=("-s",))],
         "scenarios": [
