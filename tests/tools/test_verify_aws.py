@@ -31,7 +31,7 @@ from tools.verify_aws.check import CHECKS, Check, Differs, Unclear, check, longe
 from tools.verify_aws.checks.events import CASES, ENVELOPE
 from tools.verify_aws.checks.machines import NOTHING
 from tools.verify_aws.claims import SERVICES, claims
-from tools.verify_aws.prove import Proof, Step, Unproved, prove
+from tools.verify_aws.prove import Proof, ProofStep, Unproved, prove
 from tools.verify_aws.report import DIFFERS, HOLDS, UNCLEAR, AwsAnswer, VerifyReport
 from tools.verify_aws.run import ask, ask_all
 from tools.verify_aws.sweep import sweep
@@ -466,7 +466,7 @@ def test_a_missing_permission_says_nothing_about_a_claim() -> None:
     assert refused(answering("AccessDenied"), "AccessDenied") == "AccessDenied"
 
 
-Proving = Callable[..., tuple[bool, list[Step]]]
+Proving = Callable[..., tuple[bool, list[ProofStep]]]
 
 
 @pytest.fixture
@@ -474,8 +474,8 @@ def proving(account: AskedAccount, monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     """Make a run of the steps that are given: whether all is proved, and what it said."""
     numbers = count()
 
-    def run(**steps: Callable[[], str]) -> tuple[bool, list[Step]]:
-        said: list[Step] = []
+    def run(**steps: Callable[[], str]) -> tuple[bool, list[ProofStep]]:
+        said: list[ProofStep] = []
         monkeypatch.setattr("tools.verify_aws.prove.FOLDER", tmp_path / str(next(numbers)))
         monkeypatch.setattr(Proof, "steps", steps)
         proved = prove(account, "0a1b2c", said.append, environment={}, services=MOCKED, patience=1)
