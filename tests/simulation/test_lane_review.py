@@ -38,6 +38,7 @@ def left_after(lane: LongLane, edit: float) -> list[float]:
     return sorted(lane.left_at.get(number, float("inf")) - edit for number in FREED)
 
 
+@pytest.mark.slow_because("a lane of 100,000 letters")
 @pytest.mark.parametrize(
     "delay",
     [

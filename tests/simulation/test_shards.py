@@ -31,6 +31,7 @@ def took_part(sort: Callable[[int], ShardsSimulation]) -> int:
     return sum(drain.took_part for drain in drains)
 
 
+@pytest.mark.slow_because("a third of a hundred drains")
 @pytest.mark.long
 @pytest.mark.parametrize("sort", SORTS)
 def test_no_drain_in_shards_breaks_a_promise(sort: Callable[[int], ShardsSimulation]) -> None:
@@ -41,6 +42,7 @@ def test_no_drain_in_shards_breaks_a_promise(sort: Callable[[int], ShardsSimulat
             pytest.fail(f"{sort.__name__}, seed {seed}: {broken}")
 
 
+@pytest.mark.slow_because("drains of 3,000 letters")
 @pytest.mark.long
 def test_four_shards_are_almost_four_times_as_fast_as_one() -> None:
     """Where only the latency of calls costs time; the rest is the start of their functions."""

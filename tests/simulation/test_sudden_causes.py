@@ -88,6 +88,7 @@ def played(
     return figures, system, Counter(str(mark.reason) for mark in marks)
 
 
+@pytest.mark.slow_because("hours of a busy queue")
 @pytest.mark.parametrize("fails", [no_field, pytest.param(defect, marks=pytest.mark.nightly)])
 def test_a_deployment_that_breaks_every_message_parks_next_to_none_of_them(
     fails: Callable[[Any], None],
