@@ -371,7 +371,7 @@ sys.addaudithook(refuse)
 """
 
 
-@pytest.mark.slow_because("a whole app in an environment of its own")
+@pytest.mark.nightly
 @pytest.mark.long
 def test_a_strangers_app_is_synthesized_from_the_wheel_without_pip_or_network(
     wheel: Path, tmp_path: Path

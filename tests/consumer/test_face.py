@@ -261,6 +261,7 @@ ORDERS = {
     "parking": {"default": "https://sqs/parking"},
     "pipeline": {"name": "orders", "idempotency_key": "body.orderId"},
     "trusted_senders": ["AROA"],
+    "circuit_machine": "arn:aws:states:eu-west-1:111122223333:stateMachine:shop-orders-circuit",
 }
 
 

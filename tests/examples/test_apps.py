@@ -90,6 +90,7 @@ def test_each_app_is_in_the_table_and_on_the_page() -> None:
 FIRST = "bring-your-own"
 
 
+@pytest.mark.slow_because("a synthesis")
 @pytest.mark.parametrize(
     "example",
     [

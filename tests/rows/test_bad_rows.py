@@ -247,6 +247,7 @@ def all_wrongs(scene: Scene, is_wanted: Callable[[Damage, int], bool]) -> list[s
 # The tests
 
 
+@pytest.mark.slow_because("each attribute of each row, broken once")
 def test_no_bad_row_costs_more_than_its_own_letter() -> None:
     """Each attribute of each row, damaged in one way; the test below goes through the others."""
     attributes = itertools.count()

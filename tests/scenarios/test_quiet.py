@@ -73,6 +73,7 @@ def live(stage: Stage, *, days: int, outage_at: float) -> Traffic:
     return traffic
 
 
+@pytest.mark.slow_because("a week, minute by minute")
 @pytest.mark.parametrize("days", [1, pytest.param(7, marks=pytest.mark.nightly)])
 def test_a_healthy_week_pages_nobody(deployed: MakeStage, figures: Figures, days: int) -> None:
     stage = deployed("enforce-1m")

@@ -69,6 +69,7 @@ def test_an_open_circuit_loses_nothing(
     assert not stage.held(stage.main)
 
 
+@pytest.mark.slow_because("days, minute by minute")
 @pytest.mark.parametrize("name", [pytest.param("enforce-5m", marks=pytest.mark.nightly), "brought"])
 def test_a_dead_router_loses_nothing(deployed: MakeStage, figures: Figures, name: str) -> None:
     stage = deployed(name)
@@ -77,6 +78,7 @@ def test_a_dead_router_loses_nothing(deployed: MakeStage, figures: Figures, name
     check_all_there(stage, bodies, figures, f"router dead, {name}")
 
 
+@pytest.mark.slow_because("days, minute by minute")
 def test_brought_queues_of_four_days_lose_nothing(deployed: MakeStage, figures: Figures) -> None:
     stage = deployed("brought")
     stage.hold_circuit()
