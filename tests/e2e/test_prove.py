@@ -5,7 +5,6 @@ It is the case of the real clock: its sandbox is its own, and is at work beside 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
@@ -20,7 +19,7 @@ from tests.e2e.prover import Proved, Prover
 STEPS = ("deploy", "die", "page", "heal", "park", "replay", "calm", "destroy")
 
 # Seconds without movement; a schedule starts each minute.
-PATIENCE = ("--patience", "100")
+PATIENCE = ("--patience", "90")
 
 
 def test_an_app_is_deployed_proved_and_destroyed(proof: Future[Proved]) -> None:
@@ -63,6 +62,7 @@ def deafen(sandbox: Sandbox) -> None:
         sns.unsubscribe(SubscriptionArn=each["SubscriptionArn"])
 
 
+<<<<<<< HEAD
 def leave(sandbox: Sandbox) -> None:
     """Make something in the name of the run."""
     name = function_named(sandbox, "watch").removesuffix("watch")
@@ -70,6 +70,8 @@ def leave(sandbox: Sandbox) -> None:
     sandbox.client("ssm").put_parameter(**parameter)
 
 
+=======
+>>>>>>> fcafb988 (Verify-aws: destroy what a run made while CloudFormation was at work)
 @pytest.mark.nightly
 @pytest.mark.parametrize(
     ("meddle", "step"),
@@ -77,7 +79,6 @@ def leave(sandbox: Sandbox) -> None:
         pytest.param(throttle("route"), "heal", id="a router that cannot start"),
         pytest.param(deafen, "page", id="a page that does not arrive"),
         pytest.param(throttle("replay"), "replay", id="a parked message that is not replayed"),
-        pytest.param(leave, "destroy", id="something is left behind"),
     ],
 )
 def test_a_run_fails_and_names_the_step(
@@ -88,7 +89,7 @@ def test_a_run_fails_and_names_the_step(
     assert "FAILED: " in proved.step(step), proved.printed
     assert proved.printed.count("FAILED") == 1, proved.printed
     # What it made is destroyed all the same.
-    assert [name for name in proved.left if not name.endswith("kept")] == []
+    assert proved.left == []
 
 
 @pytest.mark.nightly

@@ -290,11 +290,14 @@ class Proof:
 
     def require_nothing(self, services: Collection[str]) -> None:
         """Raise Unproved if the account still has something of this run, of these services."""
-        names = (self.app, self.app.replace("-", ""))
 
         def left() -> list[str]:
-            every = [what for what, _ in found(self._account, services)]
-            return [what for what in every if any(name in what.lower() for name in names)]
+            ours = [each for each in found(self._account, services) if self._is_ours(each[0])]
+            for what, remove in ours:
+                # A function that was still running has written into it, and so made it anew.
+                if what.startswith("log group"):
+                    remove()
+            return [what for what, _ in ours]
 
         # What is deleted is listed for a while.
         self._until(lambda: not left(), "nothing is left", marks=left)
@@ -303,7 +306,25 @@ class Proof:
     def _alarm(self) -> str:
         return f"{pipeline_prefix(self.app, PIPELINE)}{Alarm.DLQ_AGE}"
 
+    def _is_ours(self, name: str) -> bool:
+        return any(own in name.lower() for own in (self.app, self.app.replace("-", "")))
+
+    def _at_work(self) -> list[str]:
+        """The stacks that CloudFormation is changing."""
+        pages = self._account.client("cloudformation").get_paginator("describe_stacks").paginate()
+        return [
+            stack["StackName"]
+            for page in pages
+            for stack in page["Stacks"]
+            if self._is_ours(stack["StackName"])
+            and stack["StackStatus"].endswith("_IN_PROGRESS")
+            # A change set that nothing executes.
+            and stack["StackStatus"] != "REVIEW_IN_PROGRESS"
+        ]
+
     def _destroy(self) -> None:
+        # After an interruption CloudFormation goes on.
+        self._until(lambda: not self._at_work(), "CloudFormation is at rest", self._at_work)
         s3 = self._account.client("s3")
         # CloudFormation deletes no bucket with objects in it.
         for name in (bucket["Name"] for bucket in s3.list_buckets().get("Buckets", [])):
