@@ -62,16 +62,6 @@ def deafen(sandbox: Sandbox) -> None:
         sns.unsubscribe(SubscriptionArn=each["SubscriptionArn"])
 
 
-<<<<<<< HEAD
-def leave(sandbox: Sandbox) -> None:
-    """Make something in the name of the run."""
-    name = function_named(sandbox, "watch").removesuffix("watch")
-    parameter = {"Name": f"/{name}kept", "Value": json.dumps({}), "Type": "String"}
-    sandbox.client("ssm").put_parameter(**parameter)
-
-
-=======
->>>>>>> fcafb988 (Verify-aws: destroy what a run made while CloudFormation was at work)
 @pytest.mark.nightly
 @pytest.mark.parametrize(
     ("meddle", "step"),
