@@ -86,7 +86,7 @@ types: $(READY)
 
 # One run, so each worker collects the tests once; it imports the CDK, whose Node no fork survives.
 unit: $(READY)
-	$(TIMED) $(BIN)/python -m pytest -q -n 2 --dist loadfile --times build/times/$@.jsonl -m "not sandbox and not nightly"
+	$(TIMED) $(BIN)/python -m pytest -q -n 2 --dist loadfile --times=build/times/$@.jsonl -m "not sandbox and not nightly"
 
 scan: $(READY) # The security scanners, first over planted faults, then over the templates; build/scan-report.txt
 	$(BIN)/python -m pytest -q -m nightly tests/tools/scan
@@ -106,7 +106,7 @@ audit: $(READY) # Known holes in the pinned packages (needs the network)
 # Collecting the ten thousand other tests takes a quarter of a minute; tests/conftest.py
 # refuses a sandbox test that lies elsewhere.
 e2e: $(READY)
-	$(TIMED) $(BIN)/python -m pytest -q --times build/times/$@.jsonl -m "sandbox and not nightly" tests/aws tests/e2e
+	$(TIMED) $(BIN)/python -m pytest -q --times=build/times/$@.jsonl -m "sandbox and not nightly" tests/aws tests/e2e
 
 sim: $(READY) # Crash simulation: SEED=n replays one schedule, RUNS=n runs many, OF=shards, long-queue, breaker, replay or replay-run
 	$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)) $(if $(FROM),--from $(FROM)) $(if $(OF),--of $(OF))

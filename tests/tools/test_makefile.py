@@ -99,3 +99,8 @@ def test_the_container_of_an_editor_is_ready_for_the_demo() -> None:
     workflow = (ROOT / ".github" / "workflows" / "test.yml").read_text()
     assert f'"{tag.partition("-")[0]}"' in workflow
     assert container.keys() == {"name", "image", "postCreateCommand"}
+
+
+def test_the_file_of_times_is_no_argument_of_its_own() -> None:
+    """pytest takes a file that exists for the tests to run, and then reads no conftest."""
+    assert re.findall(r"--times\S*", MAKEFILE) == ["--times=build/times/$@.jsonl"] * 2
