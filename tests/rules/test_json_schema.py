@@ -129,6 +129,12 @@ def test_the_cases_use_every_keyword() -> None:
     assert used >= set(SCHEMA_KEYWORDS) - notes - {"definitions"}
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 1.5])
+def test_a_number_that_is_no_integer_is_refused(value: float) -> None:
+    assert not JsonSchema({"type": "integer"}).admits(value)
+    assert JsonSchema({"type": "number"}).admits(value)
+
+
 @given(json_values)
 def test_no_value_raises(value: Any) -> None:
     for schema, _, _ in CASES:
