@@ -185,10 +185,10 @@ def test_the_first_line_says_whether_all_parts_are_green() -> None:
         "All parts of the nightly run are green: a at `abc`, b at `abc`."
     )
     assert sentence([row("a")], names) == (
-        "Not all parts of the nightly run are green: not run yet: b; green: a at `abc`."
+        "Not all parts of the nightly run are green: still to run: b; green: a at `abc`."
     )
     assert sentence([row("a", RED)], names) == (
-        "Not all parts of the nightly run are green: red: a at `abc`; not run yet: b."
+        "Not all parts of the nightly run are green: red: a at `abc`; still to run: b."
     )
 
 

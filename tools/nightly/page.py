@@ -52,7 +52,7 @@ def sentence(results: Sequence[ResultRow], names: Sequence[str]) -> str:
     missing = ", ".join(name for name in names if name not in {row.part for row in results})
     if not red and not missing:
         return f"All parts of the nightly run are green: {green}."
-    said = (f"red: {red}" * bool(red), f"not run yet: {missing}" * bool(missing),
+    said = (f"red: {red}" * bool(red), f"still to run: {missing}" * bool(missing),
             f"green: {green}" * bool(green))  # fmt: skip
     return f"Not all parts of the nightly run are green: {'; '.join(filter(None, said))}."
 
