@@ -26,6 +26,10 @@ FOLDER = Path(__file__).parent.parent / "build" / "times"
 # Seconds of CPU of a test of the day; more needs the mark `slow_because`.
 LIMIT = 3.0
 
+# Two threads on one core take up to twice the CPU: what is between fails on no busy machine, and
+# `make times` names it.
+BUSY = 2.0
+
 # What `a_loop` takes on the machine that the limit is for, in seconds of CPU.
 A_LOOP = 0.02
 
@@ -96,7 +100,8 @@ class Times:
         if call.when != "call" or not report.passed or item.get_closest_marker("slow_because"):
             return report
         cpu = spent() - self._began - self._shared
-        if cpu > LIMIT and cpu * A_LOOP / a_loop() > LIMIT:
+        most = BUSY * LIMIT
+        if cpu > most and cpu * A_LOOP / a_loop() > most:
             report.outcome = "failed"
             report.longrepr = (
                 f"{item.nodeid} took {cpu:.1f} seconds of CPU, {LIMIT:g} are allowed by day:"

@@ -45,6 +45,7 @@ def test_the_page_of_a_demo_is_readable_and_asks_nobody(
     assert is_dark == (scheme == "dark")
 
 
+@pytest.mark.slow_because("Chromium draws it twice")
 @needs_chromium
 def test_the_picture_of_the_page_is_drawn_and_keeps_of_which_it_is(
     chromium: Browser, tmp_path: Path

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 
 from deadletter.rules.pattern import PatternRefused, compile_pattern
@@ -29,6 +30,7 @@ ENVELOPE = {
 }
 
 
+@pytest.mark.slow_because("all patterns, each asked over the network")
 @settings(
     max_examples=300,
     deadline=None,
