@@ -57,6 +57,9 @@ def test_slow_by_a_child(): work_in_a_child()
 def test_slow_by_its_fixture(own): ...
 @pytest.mark.slow_because("it counts to a large number")
 def test_marked(): work()
+@pytest.mark.sandbox
+def test_shares_an_emulator(): work()
+
 def test_wrong(): assert 1 == 2
 """
 
@@ -67,7 +70,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     folder = tmp_path_factory.mktemp("project")
     (folder / "conftest.py").write_text(CONFTEST)
     (folder / "test_some.py").write_text(TESTS)
-    (folder / "pytest.ini").write_text("[pytest]\nmarkers = slow_because(reason)")
+    (folder / "pytest.ini").write_text("[pytest]\nmarkers =\n  slow_because(reason)\n  sandbox")
     done = subprocess.run(
         [
             *(sys.executable, "-m", "pytest", "-rfE", "--times", "times.jsonl"),
