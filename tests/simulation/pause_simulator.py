@@ -222,5 +222,17 @@ class PauseSimulation:
             raise Broken("the consumer is off for ever")
         if limits != OWN:
             raise Broken(f"the mapping is left with {limits}")
-        if self._is_tagged or self._circuit().paused is not None:
-            raise Broken("tag or row still say that the mapping is paused")
+        if self._circuit().paused is not None:
+            raise Broken("the row still says that the mapping is paused")
+        if self._is_tagged:
+            self._check_tag_does_no_harm()
+
+    def _check_tag_does_no_harm(self) -> None:
+        """A tag may outlive the row if a person enabled the mapping; it enables nothing later."""
+        if self._persons != "on":
+            raise Broken("the tag still says that the mapping is paused")
+        self.lambda_.update_event_source_mapping(UUID=self._id, Enabled=False)
+        for _ in range(3):
+            self._pass_a_minute()
+        if self._state != "Disabled":
+            raise Broken("a person has disabled the mapping, and an old tag enabled it")
