@@ -52,8 +52,9 @@ class Book:
             chunk.marked.add(key_of(COPY))
         if self.deliveries:
             held: Any = type("Held", (), {"copy": COPY})
-            self.witness._explain(process, "letter", held, None, self.deliveries)
-        self.deliveries.append(Delivery(process, chunk, name))
+            entry: Any = type("Entry", (), {"chunk": chunk})
+            self.witness._explain(process, "letter", held, entry, self.deliveries)
+        self.deliveries.append(Delivery(process, chunk, name, published))
 
 
 def test_a_lost_answer_explains_one_more_delivery_and_no_second() -> None:
@@ -81,6 +82,24 @@ def test_a_process_that_slept_past_the_end_of_its_intent_explains_one_more_deliv
     else:
         with pytest.raises(Broken, match="no fault explains it"):
             book.deliver("second", answered=True, published=1)
+
+
+@pytest.mark.parametrize(
+    ("published", "seconds", "explained"),
+    [(1, ENDS + GRACE, True), (1, ENDS + GRACE - 1, False), (0, ENDS + GRACE, False)],
+)
+def test_a_sender_that_slept_comes_second_if_the_first_one_counted_it(
+    published: int, seconds: float, explained: bool
+) -> None:
+    book = Book()
+    book.deliver("took over", answered=True, published=published)
+    book.witness._scheduler.now = seconds
+    if explained:
+        book.deliver("slept", answered=True, pauses=1)
+        assert book.witness.counts == {EXTRA: 1, f"  {HELD_UP}": 1}
+    else:
+        with pytest.raises(Broken, match="marked as sent"):
+            book.deliver("slept", answered=True, pauses=1)
 
 
 def test_a_delivery_that_was_not_counted_before_is_not_explained() -> None:

@@ -112,11 +112,15 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """One copy that a target queue has accepted."""
+    """One copy that a target queue has accepted.
+
+    `published` are the possible duplicates that its process had counted when it sent it.
+    """
 
     process: Process
     chunk: Chunk
     message_id: str
+    published: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -413,7 +417,7 @@ class Witness:
                 self._explain(process, uid, held, entry, deliveries)
             elif self._fifo and options["QueueUrl"] == self._main and held.sequence:
                 self._in_order(process, held, entry["MessageGroupId"])
-            deliveries.append(Delivery(process, entry.chunk, new_id))
+            deliveries.append(Delivery(process, entry.chunk, new_id, entry.published))
             if options["QueueUrl"] == self._main:
                 self._redriven(process, uid, entry, held.attempt)
 
@@ -422,13 +426,16 @@ class Witness:
     ) -> None:
         """An extra delivery has a cause of its own, and its own count before it; or it is SQS's.
 
-        If SQS explained the delivery before, the cause of an earlier one may still be unspent.
+        If SQS explained the delivery before, the cause of an earlier one may still be unspent. A
+        sender that slept meanwhile comes second: the process that took over has counted it.
         """
         copy, chunk = held.copy, before[-1].chunk
         now = self._scheduler.now + process.skew
         cause = chunk.cause(copy, now)
         payer, other = self._payers(process, entry, held)
         unspent = [delivery.chunk for delivery in before if delivery.chunk.cause(copy, now)]
+        other_sender, counted = before[-1].process, before[-1].published
+        slept = entry.chunk.cause(copy, self._scheduler.now)
         if cause is not None and payer is not None:
             self._spend(chunk, copy, cause, payer, other)
         elif self.revived[copy] > 0:
@@ -437,6 +444,8 @@ class Witness:
         elif unspent and payer is not None:
             last = unspent[-1]
             self._spend(last, copy, last.cause(copy, now), payer, other)
+        elif slept == HELD_UP and other_sender.can_pay(counted):
+            self._spend(entry.chunk, copy, slept, other_sender, None)
         elif key_of(copy) in chunk.marked:
             raise Broken(f"{process.name} sends {uid} though its copy is marked as sent")
         elif cause is None:
