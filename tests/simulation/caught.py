@@ -138,9 +138,9 @@ HUNTS: Mapping[str, Hunt] = {
         {sort.__name__: run_to_its_end(sort) for sort in shards_simulator.SORTS},
         600,
     ),
-    "rule edits": Hunt(rule_edits_planted.BUGS, by_name(rule_edits.edited), 150),
+    "rule edits": Hunt(rule_edits_planted.BUGS, by_name(rule_edits.edited), 2_000),
     "breaker": Hunt(breaker_planted.BUGS, by_name(breaker_simulator.simulate), 400),
-    "pause": Hunt(pause_planted.BUGS, {"pause": run_to_its_end(PauseSimulation)}, 300),
+    "pause": Hunt(pause_planted.BUGS, {"pause": run_to_its_end(PauseSimulation)}, 5_000),
     "claims": Hunt(claims_planted.BUGS, {"workers": run_to_its_end(Workers)}, 1_000),
     "replay run": Hunt(
         replay_planted.RUN_BUGS,
