@@ -25,12 +25,18 @@ class Page:
 class Pager:
     """The pages so far. A thread listens from `start` to `stop`."""
 
-    def __init__(self, aws: Callable[[str], Any], topic: str, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        aws: Callable[[str], Any],
+        topic: str,
+        clock: Callable[[], float],
+        queue: str = "pager",
+    ) -> None:
         self._sqs, self._clock = aws("sqs"), clock
         self._pages: list[Page] = []
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._listen, name="pager", daemon=True)
-        self._url = self._sqs.create_queue(QueueName="pager")["QueueUrl"]
+        self._url = self._sqs.create_queue(QueueName=queue)["QueueUrl"]
         found = self._sqs.get_queue_attributes(QueueUrl=self._url, AttributeNames=["QueueArn"])
         arn = found["Attributes"]["QueueArn"]
         allow = {"Effect": "Allow", "Principal": {"Service": "sns.amazonaws.com"}}

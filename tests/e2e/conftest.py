@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 
+from sandbox.alarms import MINUTE, SHORT_MINUTE
 from sandbox.deploy import deploy
 from sandbox.queue_metrics import QueueMetrics
 from sandbox.replay.pipeline import BY_GROUP, BY_KEY
 from sandbox.server import ROOT, Sandbox
+from tests.e2e.covers import is_by_day
 from tests.e2e.deployed import Deployed
 from tests.e2e.prover import Proved, Prover
 from tests.e2e.receiver import Receiver
@@ -25,12 +27,16 @@ HERE = Path(__file__).parent
 # It begins first and is looked at when it has ended.
 PROOF = ("test_an_app_is_deployed_proved_and_destroyed",)
 
+# How many times as fast the app's clock is as the machine's: its minutes last six seconds, as
+# those of alarms do in a sandbox on the machine's clock.
+SPEED = MINUTE / SHORT_MINUTE
+
 # Seconds that a function and a POST may take: no wait of any test, so a busy machine may
 # need them all.
-PATIENT = {"timeout": 25, "request_timeout": 10}
+PATIENT = {"timeout": 60, "request_timeout": 10}
 
-# The settings, compressed in time; the code is the code. No circuit opens here by itself:
-# the tests share this pipeline, and their failures are not an outage.
+# No circuit opens here by itself: the tests share this pipeline, and their failures are not an
+# outage.
 PIPELINES: list[dict[str, Any]] = [
     {
         "name": "orders",
@@ -62,14 +68,14 @@ PIPELINES: list[dict[str, Any]] = [
         "circuit_key": "pipeline",
         "retry": {"base": 1, "cap": 1, "floor": 0},
         "circuit": {
-            "window": 10,
+            "window": 100,
             "minimum": 4,
             "consecutive": 4,
-            "cooldown": 2,
+            "cooldown": 10,
             "cooldown_factor": 1.5,
-            "cooldown_cap": 4,
-            "lease": 60,
-            "ramp": 3,
+            "cooldown_cap": 20,
+            "lease": 150,
+            "ramp": 10,
             "pause_consumer": True,
         },
         "policy": {"backoff": {"base": 1, "cap": 1, "floor": 0}, "max_attempts": 20},
@@ -80,11 +86,21 @@ PIPELINES: list[dict[str, Any]] = [
 ]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Every test in this folder needs the sandbox; the tests that look back run last."""
-    for item in items:
-        if item.path.is_relative_to(HERE):
-            item.add_marker(pytest.mark.sandbox)
+# Every case of this folder that was collected, whatever is chosen of them then.
+COLLECTED = pytest.StashKey[frozenset[str]]()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Every test in this folder needs the sandbox, and runs at night if it is not in the table.
+
+    The tests that look back run last.
+    """
+    ours = [item for item in items if item.path.is_relative_to(HERE)]
+    for item in ours:
+        item.add_marker(pytest.mark.sandbox)
+        if not is_by_day(item.path.stem, item.name):
+            item.add_marker(pytest.mark.nightly)
+    config.stash[COLLECTED] = frozenset(item.nodeid for item in ours)
     items.sort(key=lambda item: item.path == HERE / "test_afterwards.py")
 
 
@@ -113,17 +129,20 @@ def proof(request: pytest.FixtureRequest) -> Iterator[Future[Proved] | None]:
 @pytest.fixture(scope="session")
 def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
     """Start the emulator with a team's own stack in it, deploy the app, feed queue metrics."""
-    with Sandbox(ROOT / "build" / "e2e") as sandbox:
+    with Sandbox(ROOT / "build" / "e2e", own_clock=True) as sandbox:
         stranger = Shop(sandbox, tmp_path_factory.mktemp("shop"))
         role_id = stranger.create()
         pipelines = [*PIPELINES, stranger.settings(role_id)]
         stacks = deploy(sandbox, context={"pipelines": json.dumps(pipelines)}, show=print)
         outputs = {name: value for stack in stacks.values() for name, value in stack.items()}
+        sandbox.hurry(SPEED)
         for pipeline in pipelines:
             # A run beside those that a test starts would take its letters away.
             name = str(pipeline["name"])
             Deployed(sandbox, cache(sandbox.client), outputs, name).reschedule(State="DISABLED")
-        with QueueMetrics(sandbox.queues, sandbox.client("cloudwatch"), interval=1.0):
+        with QueueMetrics(
+            sandbox.queues, sandbox.client("cloudwatch"), interval=1.0, clock=sandbox.time
+        ):
             yield Deployment(sandbox, outputs, stranger, role_id)
 
 
@@ -131,6 +150,14 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]
 def sandbox(deployment: Deployment) -> Sandbox:
     """The running sandbox, with the app in it."""
     return deployment.sandbox
+
+
+@pytest.fixture
+def real_time(sandbox: Sandbox) -> Iterator[None]:
+    """The machine's pace: what moves many megabytes needs as long whatever the clock says."""
+    sandbox.hurry(1.0)
+    yield
+    sandbox.hurry(SPEED)
 
 
 @pytest.fixture(scope="session")

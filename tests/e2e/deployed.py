@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -28,7 +27,8 @@ CHECK_RULES = "deadletter-check-rules"
 # What a command says if a function that it asks gave no answer, which a busy machine may do.
 AGAIN = "Try again: "
 
-_SAID = ("--reason", "a test", "--expires", "1h")
+# Ten hours of the app are one of the machine.
+_SAID = ("--reason", "a test", "--expires", "12h")
 
 
 def event(tenant: str, **more: Any) -> str:
@@ -98,6 +98,15 @@ class Deployed:
         steps = ("consumer", "circuit", "probe")
         ours = [f"{name}-{step}" for name in pipelines for step in steps]
         return [*ours, CHECK_RULES, stranger.FUNCTION]
+
+    def invoked(self, role: str) -> bool:
+        """Whether the function that plays this role in any pipeline, or in the app, has run."""
+        names = [each for each in self._all_functions() if each.endswith(f"-{role}")]
+        return any(self._invocations(name) for name in names)
+
+    def _all_functions(self) -> list[str]:
+        pages = self.aws("lambda").get_paginator("list_functions").paginate()
+        return [each["FunctionName"] for page in pages for each in page["Functions"]]
 
     def _invocations(self, function: str) -> float:
         dimensions = [{"Name": "FunctionName", "Value": function}]
@@ -169,7 +178,7 @@ class Deployed:
         return self._sum("Deadletter", metric, named)
 
     def _sum(self, namespace: str, metric: str, dimensions: Sequence[Mapping[str, str]]) -> float:
-        now = datetime.now(UTC)
+        now = datetime.fromtimestamp(self.sandbox.time(), UTC)
         answer = self.aws("cloudwatch").get_metric_statistics(
             Namespace=namespace,
             MetricName=metric,
@@ -227,7 +236,7 @@ class Deployed:
         one environment; another one may still use what it read just before, for as long as a
         reading is used.
         """
-        asked = time.monotonic()
+        asked = self.sandbox.time()
         letters = [
             {"id": rule, "body": body, "attributes": {}, "system": {}}
             for rule, body in bodies.items()
@@ -241,7 +250,7 @@ class Deployed:
             said = json.loads(answer["Payload"].read())
             refused = {rule["rule"] for rule in said["refused_rules"]}
             judged = {verdict["decision"].get("rule") for verdict in said["verdicts"]}
-            return bodies.keys() <= refused | judged and time.monotonic() - asked > REMEMBERED
+            return bodies.keys() <= refused | judged and self.sandbox.time() - asked > REMEMBERED
 
         self.until(known, f"the router knows rules {', '.join(bodies)}")
 
@@ -298,7 +307,7 @@ class Deployed:
             TableName=self.outputs["LettersTableName"],
             Key={"pk": {"S": Partition.LEASE.of(self.name)}, "sk": {"S": MAIN_DLQ}},
             UpdateExpression="SET ended_well_at = :then",
-            ExpressionAttributeValues={":then": {"N": str(int(time.time() - seconds))}},
+            ExpressionAttributeValues={":then": {"N": str(int(self.sandbox.time() - seconds))}},
         )
 
     def alarm(self, name: str) -> str:

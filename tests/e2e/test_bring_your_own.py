@@ -19,8 +19,6 @@ from sandbox.progress import until
 from sandbox.server import ACCOUNT, REGION, ROOT, Sandbox
 from tests.examples.test_apps import EXAMPLES, synthesized
 
-pytestmark = pytest.mark.nightly
-
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:

@@ -134,7 +134,7 @@ def test_a_long_delay_goes_through_the_waiting_room(
         TableName=orders.outputs["LettersTableName"],
         Key={"pk": item["pk"], "sk": item["sk"]},
         UpdateExpression="SET due = :now",
-        ExpressionAttributeValues={":now": {"N": str(int(time.time()))}},
+        ExpressionAttributeValues={":now": {"N": str(int(orders.sandbox.time()))}},
     )
 
     def delivered() -> list[str]:
@@ -168,6 +168,7 @@ def test_a_malformed_body_does_not_stop_its_batch(
     orders.until(lambda: len(receiver.bodies[tenant]) == 2, "two are delivered")
 
 
+@pytest.mark.usefixtures("real_time")
 def test_letters_of_many_megabytes_never_make_a_request_too_large(
     orders: Deployed, receiver: Receiver, tenant: str
 ) -> None:

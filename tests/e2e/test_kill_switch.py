@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 import uuid
 from collections.abc import Mapping
 from typing import Any
@@ -68,7 +67,7 @@ def test_the_switch_pauses_live_traffic_and_ends_though_endpoints_are_dead(
     posted: list[float] = []
 
     def refuse(_: bytes) -> int:
-        posted.append(time.time())
+        posted.append(orders.sandbox.time())
         return 503
 
     receiver.judges[dead] = refuse
@@ -87,7 +86,7 @@ def test_the_switch_pauses_live_traffic_and_ends_though_endpoints_are_dead(
     assert orders.redrive()["stopped"] == "circuit orders is OPEN"
     assert receiver.posts[well] == receiver.posts[held] == []
 
-    let_go = time.time()
+    let_go = orders.sandbox.time()
     orders.dlq("circuit", "auto", "--pipeline", "orders", "--yes")
     orders.until(lambda: circuit(orders)["state"]["S"] == "CLOSED", "the circuit closes")
     assert waited(orders, outputs) <= MOST_WAITS

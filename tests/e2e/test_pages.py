@@ -6,12 +6,13 @@ themselves in no test, so that time since the last one that ended well passes by
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from deadletter.contract import Alarm
+from tests.drill.pager import ALARM, OK, Pager
 from tests.e2e.conftest import PIPELINES
 from tests.e2e.deployed import Deployed, event
 
@@ -88,3 +89,27 @@ def test_a_router_throttled_to_0_pages_and_the_page_clears(
     throttled_router()
     orders.redrive_until(lambda report: report["ended_well"], "a run ends well")
     orders.until(lambda: orders.alarm(Alarm.REDRIVE_STALLED) == "OK", "the alarm clears")
+
+
+def test_each_alarm_that_rings_reaches_the_subscribers_of_the_topic(
+    orders: Deployed, aws: Callable[[str], Any]
+) -> None:
+    """Each alarm of the app, told to ring: what would make it ring is played in other tests."""
+    cloudwatch = aws("cloudwatch")
+    pages = cloudwatch.get_paginator("describe_alarms").paginate(AlarmNamePrefix="deadletter-")
+    alarms = {alarm["AlarmName"] for page in pages for alarm in page["MetricAlarms"]}
+    pager = Pager(aws, orders.app["alarm_topic"], orders.sandbox.time, "each-alarm")
+
+    def silent() -> set[str]:
+        return alarms - {page.alarm for page in pager.all() if page.state == ALARM}
+
+    for alarm in alarms:
+        # A page is a change: it may ring already, and is judged anew each minute.
+        for state in (OK, ALARM):
+            cloudwatch.set_alarm_state(AlarmName=alarm, StateValue=state, StateReason="a test")
+    pager.start()
+    try:
+        orders.until(lambda: not silent(), "each alarm rings")
+    finally:
+        pager.stop()
+        assert silent() == set()

@@ -62,7 +62,6 @@ def deafen(sandbox: Sandbox) -> None:
         sns.unsubscribe(SubscriptionArn=each["SubscriptionArn"])
 
 
-@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("meddle", "step"),
     [
@@ -82,7 +81,6 @@ def test_a_run_fails_and_names_the_step(
     assert proved.left == []
 
 
-@pytest.mark.nightly
 def test_an_interrupted_run_destroys_what_it_made(tmp_path: Path) -> None:
     prover = Prover(tmp_path)
 

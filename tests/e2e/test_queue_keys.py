@@ -17,8 +17,6 @@ from sandbox.deploy import deploy
 from sandbox.progress import until
 from sandbox.server import ACCOUNT, REGION, Sandbox
 
-pytestmark = pytest.mark.nightly
-
 PIPELINE = "orders"
 
 REDRIVE = f"deadletter-{PIPELINE}-redrive"

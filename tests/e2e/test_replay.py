@@ -6,8 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from sandbox.replay.endpoint import ReplayEndpoint
 from sandbox.replay.pipeline import BY_GROUP, BY_KEY, ReplayPipeline
 from sandbox.replay.script import ReplayScript, Sizes
@@ -52,7 +50,6 @@ def test_each_letter_of_a_replay_is_accounted_for_and_in_order(
     assert "<svg" in page.read_text()
 
 
-@pytest.mark.nightly
 def test_two_thousand_letters_of_fifty_keys_are_accounted_for_and_in_order(
     sandbox: Sandbox, aws: Callable[[str], Any], tmp_path: Path
 ) -> None:

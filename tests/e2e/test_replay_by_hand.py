@@ -18,8 +18,6 @@ from sandbox.server import Sandbox
 from tests.e2e.deployed import Deployed
 from tests.e2e.receiver import Receiver
 
-pytestmark = pytest.mark.nightly
-
 # Ordering keys whose letters the endpoint takes, and letters of each.
 GOOD, LETTERS = 10, 4
 

@@ -69,7 +69,6 @@ def test_the_account_that_is_drawn_at_night_is_one_of_today() -> None:
     assert "13 of " in page(broken(7))
 
 
-@pytest.mark.nightly
 @needs_chromium
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [NARROW, WIDE])

@@ -156,7 +156,6 @@ def free_port() -> str:
         return str(probe.getsockname()[1])
 
 
-@pytest.mark.nightly
 @pytest.mark.parametrize(
     "chapter", [pytest.param(chapter, id=chapter.start) for chapter in chapters(PAGE)]
 )

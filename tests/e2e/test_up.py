@@ -55,7 +55,6 @@ def typed(file: Path, command: str) -> str:
     return ran.stdout + ran.stderr
 
 
-@pytest.mark.nightly
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGHUP])
 def test_it_is_up_in_few_lines_works_in_a_second_shell_and_leaves_nothing(
     tmp_path: Path, ending: signal.Signals
