@@ -24,8 +24,8 @@ DENIED = "denied"
 
 CHECK_RULES = "deadletter-check-rules"
 
-# What a command says if a function that it asks gave no answer, which a busy machine may do.
-AGAIN = "Try again: "
+# What a command says if a function that it asks, or AWS, gave no answer: on a busy machine.
+AGAIN = ("Try again: ", "no answer within ")
 
 # Ten hours of the app are one of the machine.
 _SAID = ("--reason", "a test", "--expires", "12h")
@@ -337,7 +337,7 @@ class Deployed:
         def typed() -> subprocess.CompletedProcess[str] | None:
             done = self.command(["--json", *words])
             said[:] = [done.stderr]
-            return None if AGAIN in done.stderr else done
+            return None if any(word in done.stderr for word in AGAIN) else done
 
         what = "the functions that the command asks answer"
         done = until(typed, what, marks=lambda: tuple(said))

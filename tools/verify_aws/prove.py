@@ -89,8 +89,8 @@ def handler(event, context):
         sqs.send_message(QueueUrl=os.environ["DONE"], MessageBody=json.dumps(said))
 """
 
-# What `dlq` says where a function gave no answer in time.
-AGAIN = "Try again: "
+# What `dlq` says where a function, or AWS, gave no answer in time.
+AGAIN = ("Try again: ", "no answer within ")
 
 TAIL_LINES = 20
 
@@ -405,7 +405,7 @@ class Proof:
                 capture_output=True,
                 text=True,
             )
-            if AGAIN in done.stderr:
+            if any(word in done.stderr for word in AGAIN):
                 return None
             _require(
                 done.returncode in (0, 1),
