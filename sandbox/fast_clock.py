@@ -22,6 +22,9 @@ VARIABLE = "SANDBOX_CLOCK"
 # A moment of the machine, the same moment of the app, both in epoch seconds, and the speed.
 _LAYOUT = struct.Struct("<3d")
 
+# The file: which of two such records holds now, then both. Others read while one is written.
+_RECORDS = 1
+
 _machine_time, _machine_sleep = time.time, time.sleep
 
 
@@ -30,27 +33,32 @@ class FastClock:
 
     def __init__(self, file: Path) -> None:
         with file.open("r+b") as opened:
-            self._shared = mmap.mmap(opened.fileno(), _LAYOUT.size)
+            self._shared = mmap.mmap(opened.fileno(), _RECORDS + 2 * _LAYOUT.size)
 
     @classmethod
     def begin(cls, file: Path) -> "FastClock":
         """Make the file of a clock that shows the machine's time, at its speed."""
         now = _machine_time()
-        file.write_bytes(_LAYOUT.pack(now, now, 1.0))
+        file.write_bytes(b"\0" + 2 * _LAYOUT.pack(now, now, 1.0))
         return cls(file)
 
     def time(self) -> float:
-        machine, app, speed = _LAYOUT.unpack(self._shared)
+        machine, app, speed = self._record()
         return float(app + (_machine_time() - machine) * speed)
 
     def sleep(self, seconds: float) -> None:
-        _, _, speed = _LAYOUT.unpack(self._shared)
+        _, _, speed = self._record()
         _machine_sleep(seconds / speed)
 
     def hurry(self, speed: float) -> None:
         """Let time pass so many times as fast from now on."""
         app, machine = self.time(), _machine_time()
-        self._shared[:] = _LAYOUT.pack(machine, app, speed)
+        other = 1 - self._shared[0]
+        _LAYOUT.pack_into(self._shared, _RECORDS + other * _LAYOUT.size, machine, app, speed)
+        self._shared[0] = other
+
+    def _record(self) -> tuple[float, float, float]:
+        return _LAYOUT.unpack_from(self._shared, _RECORDS + self._shared[0] * _LAYOUT.size)
 
 
 def install() -> None:

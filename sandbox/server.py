@@ -42,6 +42,7 @@ from sandbox import calls, certificate
 from sandbox.command_line import CommandLine
 from sandbox.fast_clock import VARIABLE, FastClock
 from sandbox.faults import FAULTS_PATH, Fault, written
+from sandbox.processor import ProcessorTime, processor_time
 from sandbox.progress import STANDSTILL_SECONDS, Standstill, until
 from sandbox.still_clock import CLOCK_PATH
 
@@ -227,6 +228,10 @@ class Sandbox:
         if self._clock is None:
             raise SandboxError("a sandbox without a clock of its own has the machine's time")
         self._clock.hurry(speed)
+
+    def processor_time(self) -> Mapping[str, ProcessorTime]:
+        """What each thread of the emulator and of its functions has had of the processors."""
+        return processor_time(self._process.pid) if self._process else {}
 
     def fail(self, *faults: Fault) -> None:
         """Let calls fail that one of these faults hits, and no others; none ends them all."""

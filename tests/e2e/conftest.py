@@ -13,6 +13,7 @@ import pytest
 
 from sandbox.alarms import MINUTE, SHORT_MINUTE
 from sandbox.deploy import deploy
+from sandbox.processor import Unhurried
 from sandbox.queue_metrics import QueueMetrics
 from sandbox.replay.pipeline import BY_GROUP, BY_KEY
 from sandbox.server import ROOT, Sandbox
@@ -27,8 +28,8 @@ HERE = Path(__file__).parent
 # It begins first and is looked at when it has ended.
 PROOF = ("test_an_app_is_deployed_proved_and_destroyed",)
 
-# How many times as fast the app's clock is as the machine's: its minutes last six seconds, as
-# those of alarms do in a sandbox on the machine's clock.
+# How many times as fast the app's clock is as the machine's, where that has time for the app: its
+# minutes last six seconds, as those of alarms do in a sandbox on the machine's clock.
 SPEED = MINUTE / SHORT_MINUTE
 
 # Seconds that a function and a POST may take: no wait of any test, so a busy machine may
@@ -112,6 +113,7 @@ class Deployment:
     outputs: Mapping[str, str]
     stranger: Shop
     stranger_role: str
+    unhurried: Unhurried
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -135,15 +137,17 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]
         pipelines = [*PIPELINES, stranger.settings(role_id)]
         stacks = deploy(sandbox, context={"pipelines": json.dumps(pipelines)}, show=print)
         outputs = {name: value for stack in stacks.values() for name, value in stack.items()}
-        sandbox.hurry(SPEED)
         for pipeline in pipelines:
             # A run beside those that a test starts would take its letters away.
             name = str(pipeline["name"])
             Deployed(sandbox, cache(sandbox.client), outputs, name).reschedule(State="DISABLED")
-        with QueueMetrics(
-            sandbox.queues, sandbox.client("cloudwatch"), interval=1.0, clock=sandbox.time
+        with (
+            Unhurried(sandbox.processor_time, sandbox.hurry, SPEED) as unhurried,
+            QueueMetrics(
+                sandbox.queues, sandbox.client("cloudwatch"), interval=1.0, clock=sandbox.time
+            ),
         ):
-            yield Deployment(sandbox, outputs, stranger, role_id)
+            yield Deployment(sandbox, outputs, stranger, role_id, unhurried)
 
 
 @pytest.fixture(scope="session")
@@ -153,11 +157,11 @@ def sandbox(deployment: Deployment) -> Sandbox:
 
 
 @pytest.fixture
-def real_time(sandbox: Sandbox) -> Iterator[None]:
+def real_time(deployment: Deployment) -> Iterator[None]:
     """The machine's pace: what moves many megabytes needs as long whatever the clock says."""
-    sandbox.hurry(1.0)
+    deployment.unhurried.limit(1.0)
     yield
-    sandbox.hurry(SPEED)
+    deployment.unhurried.limit(SPEED)
 
 
 @pytest.fixture(scope="session")
