@@ -11,6 +11,8 @@ import re
 import sys
 import tokenize
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import pytest
@@ -19,8 +21,21 @@ ROOT = Path(__file__).parent.parent
 OURS = ("lambdas", "console", "sandbox", "infra", "tools", "lab", "tests")
 TESTS = ("tests/", "lab/tests/")
 
-Check = Callable[[str, ast.Module, str], Iterator[str]]
-"""Gives what is wrong with a file, by its path, its tree and its text."""
+
+@dataclass(frozen=True)
+class Source:
+    """A file, which is parsed once for all checks, and only if one of them looks inside."""
+
+    path: str
+    text: str
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text)
+
+
+Check = Callable[[Source], Iterator[str]]
+"""Gives what is wrong with a file."""
 
 # Besides the standard library. Of two rows the one of the longer path counts.
 MAY_IMPORT = {
@@ -173,12 +188,12 @@ def package_of(module: str) -> tuple[str, int] | None:
     return max(known, key=lambda row: len(row[0]), default=None)
 
 
-def out_of_bounds(path: str, tree: ast.Module, _: str) -> Iterator[str]:
+def out_of_bounds(source: Source) -> Iterator[str]:
     """Imports that the table does not allow."""
-    allowed, refused = row_of(path, MAY_IMPORT), row_of(path, MAY_NOT_IMPORT) or set()
+    allowed, refused = row_of(source.path, MAY_IMPORT), row_of(source.path, MAY_NOT_IMPORT) or set()
     if allowed is None:
         return
-    for module, typing_only in imports(tree, path):
+    for module, typing_only in imports(source.tree, source.path):
         package = module.partition(".")[0]
         stubs = typing_only and any(
             package.startswith(stub) for library, stub in STUBS_FOR.items() if library in allowed
@@ -186,25 +201,28 @@ def out_of_bounds(path: str, tree: ast.Module, _: str) -> Iterator[str]:
         inside = package in allowed or package in sys.stdlib_module_names or stubs
         if not inside or any(f"{module}.".startswith(f"{name}.") for name in refused):
             yield f"imports {module}"
-        runtime = path.startswith("infra/") and module.startswith("deadletter.")
+        runtime = source.path.startswith("infra/") and module.startswith("deadletter.")
         if runtime and not f"{module}.".startswith(INFRA_MAY_KNOW):
             yield f"imports {module}"
 
 
-def from_the_lab(path: str, tree: ast.Module, _: str) -> Iterator[str]:
+LAB = re.compile(r"\blab\b")
+
+
+def from_the_lab(source: Source) -> Iterator[str]:
     """An import of what measures the product: the lab imports the product, never the other way."""
-    if not path.startswith("lab/"):
-        for module, _typing_only in imports(tree, path):
+    if not source.path.startswith("lab/") and LAB.search(source.text):
+        for module, _typing_only in imports(source.tree, source.path):
             if module.partition(".")[0] == "lab":
                 yield f"imports {module}"
 
 
-def upstairs(path: str, tree: ast.Module, _: str) -> Iterator[str]:
+def upstairs(source: Source) -> Iterator[str]:
     """Imports from the same floor's other packages, or from a floor above."""
-    own = package_of(module_of(path))
+    own = package_of(module_of(source.path))
     if own is None:
         return
-    for module, _typing_only in imports(tree, path):
+    for module, _typing_only in imports(source.tree, source.path):
         other = package_of(module)
         if other is None or other[0] == own[0]:
             continue
@@ -213,24 +231,24 @@ def upstairs(path: str, tree: ast.Module, _: str) -> Iterator[str]:
             yield f"imports {module}"
 
 
-def loose_modules(path: str, _tree: ast.Module, _text: str) -> Iterator[str]:
+def loose_modules(source: Source) -> Iterator[str]:
     """A module that lies beside the packages of the library instead of in one."""
-    folder, _slash, name = path.rpartition("/")
+    folder, _slash, name = source.path.rpartition("/")
     if folder == "lambdas/deadletter" and name not in ("__init__.py", "contract.py"):
         yield "belongs into a package"
 
 
-def clock_and_chance(path: str, tree: ast.Module, _: str) -> Iterator[str]:
+def clock_and_chance(source: Source) -> Iterator[str]:
     """What makes the library depend on when and where it runs."""
-    if not path.startswith("lambdas/deadletter/") or path == LIBRARY_EDGE:
+    if not source.path.startswith("lambdas/deadletter/") or source.path == LIBRARY_EDGE:
         return
-    for module, _typing_only in imports(tree, path):
+    for module, _typing_only in imports(source.tree, source.path):
         if module.partition(".")[0] in {"os", "time", "secrets", "subprocess"}:
             yield f"imports {module}"
         if module.startswith(("random.", "uuid.")) and module not in TYPES_ALONE:
             yield f"imports {module}"
-    bound = names_bound_by_imports(tree)
-    for node in ast.walk(tree):
+    bound = names_bound_by_imports(source.tree)
+    for node in ast.walk(source.tree):
         whole = ast.unparse(node) if isinstance(node, ast.Attribute) else ""
         owner, name = whole.partition(".")[0], ".".join(whole.split(".")[-2:])
         if owner not in bound:
@@ -262,18 +280,18 @@ def at_import(node: ast.AST) -> Iterator[ast.AST]:
         yield from at_import(part)
 
 
-def environment_at_import(path: str, tree: ast.Module, _: str) -> Iterator[str]:
+def environment_at_import(source: Source) -> Iterator[str]:
     """A look at the environment, or a call of the edge that looks, when nobody has called yet."""
-    if not path.startswith("lambdas/"):
+    if not source.path.startswith("lambdas/"):
         return
     edge = {
         alias.asname or alias.name
-        for node in ast.walk(tree)
+        for node in ast.walk(source.tree)
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
         if node.module in EDGES or f"{node.module}.{alias.name}" in EDGES
     }
-    for node in at_import(tree):
+    for node in at_import(source.tree):
         name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", None)
         if name in ("environ", "getenv"):
             yield f"reads {name} at import"
@@ -296,19 +314,19 @@ def code_lines(tree: ast.Module, text: str) -> int:
     return len(lines)
 
 
-def thick_handlers(path: str, tree: ast.Module, text: str) -> Iterator[str]:
+def thick_handlers(source: Source) -> Iterator[str]:
     """A handler that is more than decorators, one call and a return."""
-    if path.startswith("lambdas/handlers/"):
-        count = code_lines(tree, text)
+    if source.path.startswith("lambdas/handlers/"):
+        count = code_lines(source.tree, source.text)
         if count > HANDLER_LINES:
             yield f"has {count} lines of code"
 
 
-def catch_alls(path: str, tree: ast.Module, _: str) -> Iterator[str]:
+def catch_alls(source: Source) -> Iterator[str]:
     """A handler that swallows what it does not know: the failure has to be Lambda's to see."""
-    if not path.startswith("lambdas/handlers/"):
+    if not source.path.startswith("lambdas/handlers/"):
         return
-    for node in ast.walk(tree):
+    for node in ast.walk(source.tree):
         caught: list[ast.expr] = []
         if isinstance(node, ast.ExceptHandler):
             caught = [node.type] if node.type else [ast.Name("Exception")]
@@ -321,11 +339,11 @@ def catch_alls(path: str, tree: ast.Module, _: str) -> Iterator[str]:
             yield f"{ast.unparse(node).splitlines()[0]} catches everything"
 
 
-def unfounded_confirmations(path: str, tree: ast.Module, _: str) -> Iterator[str]:
+def unfounded_confirmations(source: Source) -> Iterator[str]:
     """A proof made by somebody who got no confirmation."""
-    if path in MAY_CONFIRM or path.startswith(TESTS):
+    if source.path in MAY_CONFIRM or source.path.startswith(TESTS):
         return
-    for node in ast.walk(tree):
+    for node in ast.walk(source.tree):
         if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == "Confirmation":
             yield f"makes a Confirmation in line {node.lineno}"
         # Under another name it could not be seen.
@@ -335,15 +353,15 @@ def unfounded_confirmations(path: str, tree: ast.Module, _: str) -> Iterator[str
             yield f"renames Confirmation in line {node.lineno}"
 
 
-def sleeps(path: str, tree: ast.Module, _: str) -> Iterator[str]:
+def sleeps(source: Source) -> Iterator[str]:
     """A test that waits: time is an argument."""
-    if not path.startswith(TESTS):
+    if not source.path.startswith(TESTS) or "sleep" not in source.text:
         return
-    bound = names_bound_by_imports(tree)
-    for module, _typing_only in imports(tree, path):
+    bound = names_bound_by_imports(source.tree)
+    for module, _typing_only in imports(source.tree, source.path):
         if module in ("time.sleep", "asyncio.sleep"):
             yield f"imports {module}"
-    for node in ast.walk(tree):
+    for node in ast.walk(source.tree):
         # A simulated scheduler may have a sleep of its own.
         called = ast.unparse(node) if isinstance(node, ast.Attribute) else ""
         owner, _dot, name = called.rpartition(".")
@@ -358,9 +376,9 @@ def sleeps(path: str, tree: ast.Module, _: str) -> Iterator[str]:
             yield f"changes time.sleep for every thread in line {node.lineno}"
 
 
-def empty_names(path: str, _tree: ast.Module, _text: str) -> Iterator[str]:
+def empty_names(source: Source) -> Iterator[str]:
     """A module or folder named after nothing."""
-    for part in Path(path).with_suffix("").parts:
+    for part in Path(source.path).with_suffix("").parts:
         if part.strip("_") in NO_NAMES_FOR_A_MODULE:
             yield f"is called {part}"
 
@@ -369,12 +387,15 @@ def empty_names(path: str, _tree: ast.Module, _text: str) -> Iterator[str]:
 RIDDLES = re.compile(
     r"(?:[Ww]hoever|[Ww]hatever|[Ss]omebody|[Nn]obody)\b|[^.]*(?<!there )\bis none\b"
 )
+RIDDLE_WORDS = re.compile(r"[Ww]hoever|[Ww]hatever|[Ss]omebody|[Nn]obody|is none")
 
 
-def riddles(path: str, tree: ast.Module, _text: str) -> Iterator[str]:
+def riddles(source: Source) -> Iterator[str]:
     """A docstring that begins with a riddle instead of the noun that it is about."""
+    if not RIDDLE_WORDS.search(source.text):
+        return
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    for node in ast.walk(tree):
+    for node in ast.walk(source.tree):
         if isinstance(node, documented) and RIDDLES.match(ast.get_docstring(node) or ""):
             yield f"line {getattr(node, 'lineno', 1)} begins with a riddle"
 
@@ -400,39 +421,34 @@ def our_files() -> list[Path]:
 
 
 @pytest.fixture(scope="module")
-def sources() -> list[tuple[str, ast.Module, str]]:
-    """Every Python file of ours, read once."""
-    texts = ((str(path.relative_to(ROOT)), path.read_text()) for path in our_files())
-    return [(path, ast.parse(text), text) for path, text in texts]
+def sources() -> list[Source]:
+    """Every Python file of ours."""
+    return [Source(str(path.relative_to(ROOT)), path.read_text()) for path in our_files()]
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-def test_the_architecture_holds(check: Check, sources: list[tuple[str, ast.Module, str]]) -> None:
-    problems = [
-        f"{path} {problem}" for path, tree, text in sources for problem in check(path, tree, text)
-    ]
+def test_the_architecture_holds(check: Check, sources: list[Source]) -> None:
+    problems = [f"{source.path} {problem}" for source in sources for problem in check(source)]
     assert problems == []
 
 
-def test_the_checks_see_every_part_of_the_project(
-    sources: list[tuple[str, ast.Module, str]],
-) -> None:
-    paths = [path for path, _, _ in sources]
+def test_the_checks_see_every_part_of_the_project(sources: list[Source]) -> None:
+    paths = [source.path for source in sources]
     for folder in ("lambdas/deadletter", "lambdas/deadletter/aws", "lambdas/handlers", *OURS):
         assert any(path.startswith(f"{folder}/") for path in paths), folder
     for path in (*MAY_CONFIRM, LIBRARY_EDGE):
         assert path in paths
 
 
-def class_names(sources: Iterable[tuple[str, ast.Module]]) -> Iterator[tuple[str, str]]:
+def class_names(sources: Iterable[Source]) -> Iterator[tuple[str, str]]:
     """The name of each class on the top level of a module, with the module's path."""
-    for path, tree in sources:
-        for node in tree.body:
+    for source in sources:
+        for node in source.tree.body:
             if isinstance(node, ast.ClassDef):
-                yield node.name, path
+                yield node.name, source.path
 
 
-def used_twice(sources: Iterable[tuple[str, ast.Module]]) -> list[str]:
+def used_twice(sources: Iterable[Source]) -> list[str]:
     """Class names that two modules use: a reader would have to ask which of them is meant."""
     paths: dict[str, set[str]] = {}
     for name, path in class_names(sources):
@@ -442,15 +458,14 @@ def used_twice(sources: Iterable[tuple[str, ast.Module]]) -> list[str]:
     ]
 
 
-def test_a_class_name_is_used_once(sources: list[tuple[str, ast.Module, str]]) -> None:
-    ours = [(path, tree) for path, tree, _ in sources if not path.startswith(TESTS)]
-    assert used_twice(ours) == []
+def test_a_class_name_is_used_once(sources: list[Source]) -> None:
+    assert used_twice(each for each in sources if not each.path.startswith(TESTS)) == []
 
 
 def test_a_class_name_that_is_used_twice_is_found() -> None:
-    module = ast.parse("class Queue: ...")
-    assert used_twice([("a.py", module), ("b.py", module)]) == ["Queue: a.py, b.py"]
-    assert used_twice([("a.py", module), ("b.py", ast.parse("x = 1"))]) == []
+    text = "class Queue: ..."
+    assert used_twice([Source("a.py", text), Source("b.py", text)]) == ["Queue: a.py, b.py"]
+    assert used_twice([Source("a.py", text), Source("b.py", "x = 1")]) == []
 
 
 # Each check is shown what it is there for, and something close to it that is fine.
@@ -663,7 +678,7 @@ FINE: list[tuple[Check, str, str]] = [
 
 
 def found(check: Check, path: str, text: str) -> list[str]:
-    return list(check(path, ast.parse(text), text))
+    return list(check(Source(path, text)))
 
 
 @pytest.mark.parametrize(("check", "path", "text"), FAULTS)

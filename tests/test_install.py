@@ -550,7 +550,7 @@ def test_the_adapters_work_with_an_old_boto3(tmp_path: Path) -> None:
     grown = "test_the_headers_that_are_not_signed_are_those_of_botocore"
     ran = run(
         [
-            *(sys.executable, "-m", "pytest", "-q", "-m", "not sandbox and not nightly"),
+            *(sys.executable, "-m", "pytest", "-q", "-m", "not sandbox"),
             *("-k", f"not {grown}", *(f"tests/aws/{name}" for name in adapters)),
         ],
         ROOT,

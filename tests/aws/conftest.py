@@ -12,14 +12,14 @@ from sandbox.server import ROOT, Sandbox
 from tests.aws.backends import Aws, Emptied, memory, moto, sandbox, thin_moto, thin_sandbox
 from tests.aws.differences import DIFFERENCES
 
-# A backend is a context manager that yields its clients.
+# A backend is a context manager that yields its clients. By day the model that the simulations
+# build on, and the emulator, which is the strictest, as our functions see it: by the thin client.
 BACKENDS: list[Any] = [
     pytest.param(memory, id="memory"),
-    pytest.param(moto, id="moto"),
-    pytest.param(thin_moto, id="thin"),
-    pytest.param(sandbox, id="sandbox", marks=pytest.mark.sandbox),
-    # By day the functions of the deployed app prove it: they use the thin client there.
-    pytest.param(thin_sandbox, id="thin-sandbox", marks=[pytest.mark.sandbox, pytest.mark.nightly]),
+    pytest.param(thin_sandbox, id="thin-sandbox", marks=pytest.mark.sandbox),
+    pytest.param(sandbox, id="sandbox", marks=[pytest.mark.sandbox, pytest.mark.nightly]),
+    pytest.param(moto, id="moto", marks=pytest.mark.nightly),
+    pytest.param(thin_moto, id="thin", marks=pytest.mark.nightly),
 ]
 
 
