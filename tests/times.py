@@ -14,6 +14,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
 from time import monotonic, process_time
@@ -57,24 +58,26 @@ def a_loop() -> float:
 class Times:
     """The plugin that `--times FILE` turns on: a line for each test, and the limit.
 
-    A fixture that several tests share has a part of its own in the line of the test that came
-    first, and the limit does not look at it: another order would blame another test.
+    What several tests share is set up by the first of them and ended by the last. It is in what
+    these took, but not in what they took for themselves, which the limit looks at: another order
+    would blame another test.
     """
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        self._began = self._shared = 0.0
+        self._began = self._shared = self._own = 0.0
         self._sharing = False
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        wall, self._shared, self._began = monotonic(), 0.0, spent()
+        self._shared = self._own = 0.0
+        wall, self._began = monotonic(), spent()
         answer = yield
         line = {
             "test": item.nodeid,
             "when": [name for name in WHEN if item.get_closest_marker(name)],
             "cpu": round(spent() - self._began, 4),
-            "shared": round(self._shared, 4),
+            "own": round(self._own, 4),
             "wall": round(monotonic() - wall, 4),
         }
         with self._file.open("a") as file:
@@ -97,12 +100,14 @@ class Times:
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         report = yield
-        if call.when != "call" or not report.passed or item.get_closest_marker("slow_because"):
+        if call.when != "call":
+            return report
+        self._own = cpu = spent() - self._began - self._shared
+        if not report.passed or item.get_closest_marker("slow_because"):
             return report
         # Tests of the sandbox share its processes: what they took counts where one of them ends.
         if item.get_closest_marker("sandbox"):
             return report
-        cpu = spent() - self._began - self._shared
         most = BUSY * LIMIT
         if cpu > most and cpu * A_LOOP / a_loop() > most:
             report.outcome = "failed"
@@ -172,19 +177,14 @@ def table(lines: list[dict[str, Any]]) -> Iterator[str]:
     for name, each in sorted(groups.items(), key=lambda row: -row[1].cpu):
         yield f"{name:30} {each.cases:7} {each.cpu:8.1f} {each.wall:8.1f}"
     yield f"\n{'CPU s, without what tests share':30}"
-    for line in sorted(tests, key=own, reverse=True)[:COSTLIEST]:
-        yield f"{own(line):8.1f} {line['test']}"
+    for line in sorted(tests, key=itemgetter("own"), reverse=True)[:COSTLIEST]:
+        yield f"{line['own']:8.1f} {line['test']}"
     yield f"\n{'parts':30} {'cases':>7} {'CPU s':>8} {'wall s':>8}"
     parts = [line for line in lines if "part" in line]
     for line in parts:
         yield f"{line['part']:30} {line['cases']:7} {line['cpu']:8.1f} {line['wall']:8.1f}"
     cases, cpu = (sum(line[name] for line in parts) for name in ("cases", "cpu"))
     yield f"{'the day':30} {cases:7} {cpu:8.1f}"
-
-
-def own(line: dict[str, Any]) -> float:
-    """What a test took itself."""
-    return float(line["cpu"] - line["shared"])
 
 
 def main(words: list[str]) -> int:
