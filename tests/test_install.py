@@ -2,7 +2,8 @@
 
 `dlq` runs there by itself, with nothing deployed; a stranger's CDK app is synthesized. The
 environments get what the wheel asks for, and no more, as links to the packages here: no
-network. `make nightly` has pip install it from a clone.
+network. A release and `make nightly` run those that take long here, and have pip install it from
+a clone.
 """
 
 from __future__ import annotations
@@ -372,7 +373,6 @@ sys.addaudithook(refuse)
 
 
 @pytest.mark.nightly
-@pytest.mark.long
 def test_a_strangers_app_is_synthesized_from_the_wheel_without_pip_or_network(
     wheel: Path, tmp_path: Path
 ) -> None:
@@ -453,7 +453,7 @@ def test_the_extra_brings_no_cdk_and_no_emulator(
     assert done.stdout == f"dlq {PROJECT['version']}\n"
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", COMMANDS)
 def test_each_command_loads_with_what_the_extra_brings(
     command_line: Path, tmp_path: Path, name: str
@@ -463,7 +463,7 @@ def test_each_command_loads_with_what_the_extra_brings(
     assert done.stdout.startswith("Usage: dlq ") or name == "help"
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("words", "status", "says"),
     [
@@ -488,7 +488,7 @@ def test_a_queue_of_an_account_without_an_app_is_looked_into(
     assert says in done.stdout
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.parametrize("words", [["status"], ["peek"], ["groups"], ["explain", "some-id"]])
 def test_what_needs_an_app_says_so_and_what_does_not(
     command_line: Path, account: Mapping[str, str], tmp_path: Path, words: list[str]

@@ -99,8 +99,8 @@ def test_the_packages_are_found_under_their_own_names(
             assert folder.is_relative_to(environment.parent)
 
 
+# A minute of mypy, which reads boto3's stubs anew in each environment.
 @pytest.mark.nightly
-@pytest.mark.long
 def test_strict_type_checks_see_the_types_of_each_package(
     environment: Path, tmp_path: Path
 ) -> None:

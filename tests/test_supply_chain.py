@@ -114,7 +114,8 @@ def test_a_release_is_tested_and_attested_and_published_only_where_somebody_says
     jobs = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text())["jobs"]
     commands = [step["run"] for step in jobs["build"]["steps"] if "run" in step]
     assert commands[:2] == ['python -m tools.release "$GITHUB_REF_NAME"', "bash .ci/run"]
-    assert " -m build --no-isolation " in commands[2]
+    assert commands[2].endswith(" -m nightly tests/test_install.py tests/test_packaging.py")
+    assert " -m build --no-isolation " in commands[3]
     after = {name: jobs[name]["needs"] for name in ("attest", "attach", "publish")}
     assert after == {"attest": "build", "attach": "attest", "publish": "attest"}
     [attach] = [step["run"] for step in jobs["attach"]["steps"] if "run" in step]
