@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from functools import cache, partial
+from itertools import product
 from typing import Any, NamedTuple
 
 import pytest
@@ -158,8 +159,16 @@ def assert_ends_well(episode: Episode, dead: int) -> None:
     assert episode.lost == set()
 
 
-@pytest.mark.parametrize("share", range(0, 100, 10))
-@pytest.mark.parametrize("endpoints", [1, 2, 10, 50])
+BY_DAY = {(1, 0), (2, 50), (10, 0), (10, 90), (50, 10), (50, 70)}
+
+
+@pytest.mark.parametrize(
+    ("endpoints", "share"),
+    [
+        pytest.param(*case, marks=() if case in BY_DAY else pytest.mark.nightly)
+        for case in product([1, 2, 10, 50], range(0, 100, 10))
+    ],
+)
 def test_the_switch_ends_whatever_share_of_the_endpoints_is_dead(
     endpoints: int, share: int
 ) -> None:

@@ -20,6 +20,7 @@ from tests.scenarios.stage import Stage
 __all__ = ["synthesize"]
 
 EVERY = ("1m", "5m", "10m", "1h", "1d")
+EACH_EVERY = ["1m", *(pytest.param(every, marks=pytest.mark.nightly) for every in EVERY[1:])]
 
 CLIENT_MODULES = (aws_clients, consumer_clients)
 

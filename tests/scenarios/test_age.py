@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.scenarios.account import HOUR, MINUTE, Fault
-from tests.scenarios.conftest import EVERY, MakeStage, redrive_policy
+from tests.scenarios.conftest import EACH_EVERY, MakeStage, redrive_policy
 from tests.scenarios.figures import Figures
 from tests.scenarios.stage import AGE_ALARMS, Stage
 
@@ -64,7 +64,7 @@ MODES: dict[str, tuple[str, Begin]] = {
 }
 
 
-@pytest.mark.parametrize("every", EVERY)
+@pytest.mark.parametrize("every", EACH_EVERY)
 @pytest.mark.parametrize("mode", MODES)
 def test_an_age_alarm_rings_within_five_minutes_of_the_threshold(
     deployed: MakeStage, figures: Figures, mode: str, every: str

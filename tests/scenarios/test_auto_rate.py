@@ -77,7 +77,7 @@ def test_a_consumer_slower_than_the_first_rate_is_not_flooded(figures: Figures) 
     assert auto.seconds / fixed.seconds <= 1.05
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.parametrize("lasts", [3, 5, 10])
 @pytest.mark.parametrize("begins", [2, 4, 5, 7])
 @pytest.mark.parametrize("share", [0.1, 0.3])
@@ -126,7 +126,7 @@ def breaks_down(to: int, begins: int) -> Downstream:
 
 
 @pytest.mark.parametrize(
-    "begins", [300, *(pytest.param(second, marks=pytest.mark.long) for second in (60, 150, 215))]
+    "begins", [300, *(pytest.param(second, marks=pytest.mark.nightly) for second in (60, 150, 215))]
 )
 @pytest.mark.parametrize("to", [20, 60])
 def test_a_dependency_that_breaks_down_in_mid_drain_fails_no_more_than_two_points_more(

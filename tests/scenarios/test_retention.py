@@ -52,10 +52,10 @@ def check_all_there(stage: Stage, bodies: list[str], figures: Figures, case: str
 @pytest.mark.parametrize(
     ("every", "phase"),
     [
-        *(("5m", 0), ("1d", 2)),
+        ("5m", 0),
         *(
             pytest.param(every, phase, marks=pytest.mark.nightly)
-            for every, phase in [*((every, 2) for every in EVERY[:-1]), ("5m", 1), ("10m", 7)]
+            for every, phase in [*((every, 2) for every in EVERY), ("5m", 1), ("10m", 7)]
         ),
     ],
 )
@@ -69,8 +69,8 @@ def test_an_open_circuit_loses_nothing(
     assert not stage.held(stage.main)
 
 
-@pytest.mark.slow_because("days, minute by minute")
-@pytest.mark.parametrize("name", [pytest.param("enforce-5m", marks=pytest.mark.nightly), "brought"])
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", ["enforce-5m", "brought"])
 def test_a_dead_router_loses_nothing(deployed: MakeStage, figures: Figures, name: str) -> None:
     stage = deployed(name)
     stage.account.throttled.add(stage.function("route"))
@@ -78,7 +78,7 @@ def test_a_dead_router_loses_nothing(deployed: MakeStage, figures: Figures, name
     check_all_there(stage, bodies, figures, f"router dead, {name}")
 
 
-@pytest.mark.slow_because("days, minute by minute")
+@pytest.mark.nightly
 def test_brought_queues_of_four_days_lose_nothing(deployed: MakeStage, figures: Figures) -> None:
     stage = deployed("brought")
     stage.hold_circuit()
@@ -103,6 +103,7 @@ def test_a_message_that_was_old_before_it_died_is_not_lost(
     check_all_there(stage, [body(1), body(2)], figures, "old before it died")
 
 
+@pytest.mark.nightly
 def test_parked_letters_are_not_lost_and_never_return(
     deployed: MakeStage, figures: Figures
 ) -> None:
@@ -122,6 +123,7 @@ def test_parked_letters_are_not_lost_and_never_return(
     assert 7 <= at / 1_440 <= 13
 
 
+@pytest.mark.nightly
 def test_letters_of_an_isolated_tenant_are_not_lost_and_never_return(
     deployed: MakeStage, figures: Figures
 ) -> None:
@@ -147,6 +149,7 @@ def test_letters_of_an_isolated_tenant_are_not_lost_and_never_return(
     assert back + parked == len(bodies), places
 
 
+@pytest.mark.nightly
 def test_fifo_letters_are_not_lost_and_keep_their_order(
     deployed: MakeStage, figures: Figures
 ) -> None:
@@ -158,7 +161,11 @@ def test_fifo_letters_are_not_lost_and_keep_their_order(
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param("observe-1m", marks=pytest.mark.nightly), "observe-1d", "watched"]
+    "name",
+    [
+        *(pytest.param(name, marks=pytest.mark.nightly) for name in ("observe-1m", "observe-1d")),
+        "watched",
+    ],
 )
 def test_observe_pages_long_before_a_letter_expires(
     deployed: MakeStage, figures: Figures, name: str

@@ -115,14 +115,7 @@ def times(circuit: Circuit) -> list[float]:
 
 @pytest.mark.parametrize(
     "seed",
-    [
-        *range(6),
-        *(pytest.param(seed, marks=pytest.mark.long) for seed in range(6, 26)),
-        *(
-            pytest.param(seed, marks=[pytest.mark.long, pytest.mark.nightly])
-            for seed in range(26, 100)
-        ),
-    ],
+    [*range(6), *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(6, 100))],
 )
 def test_random_events_come_to_the_same(
     account: Account, monkeypatch: pytest.MonkeyPatch, seed: int
