@@ -123,6 +123,7 @@ def calls_of_a_run() -> int:
     return schedule.calls
 
 
+@pytest.mark.slow_because("a process is killed at each of its calls")
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_a_process_killed_at_any_call_loses_no_message_and_deletes_none_undone(
     after: bool,

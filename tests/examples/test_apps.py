@@ -90,7 +90,7 @@ def test_each_app_is_in_the_table_and_on_the_page() -> None:
 FIRST = "bring-your-own"
 
 
-@pytest.mark.slow_because("a synthesis")
+@pytest.mark.slow_because("it synthesizes an app in a process of its own")
 @pytest.mark.parametrize(
     "example",
     [

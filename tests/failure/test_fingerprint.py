@@ -33,7 +33,7 @@ def groups_of(names: Iterable[str], letters: int = LETTERS) -> dict[str, Counter
     return groups
 
 
-@pytest.mark.slow_because("all real tracebacks, each with each")
+@pytest.mark.slow_because("sixty failures of each cause")
 def test_each_cause_has_one_fingerprint_of_its_own() -> None:
     groups = groups_of(CAUSES)
     split = Counter(name for counts in groups.values() for name in counts)

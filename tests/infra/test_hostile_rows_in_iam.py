@@ -106,6 +106,7 @@ def is_taken(client: Any, table: str, method: str, request: dict[str, Any]) -> b
     return True
 
 
+@pytest.mark.slow_because("each way to write each attribute, asked of an emulator and of the judge")
 @pytest.mark.parametrize("role", [role for role, patterns in WRITES.items() if patterns])
 def test_a_hostile_row_is_refused_by_iam_as_by_the_judge_in_memory(
     app: Synthesis, sandbox: Sandbox, role: str

@@ -232,7 +232,7 @@ WRITES = {
 }
 
 
-@pytest.mark.slow_because("a thousand attempts at a policy")
+@pytest.mark.slow_because("each request that shows a body is judged for each attribute")
 @pytest.mark.parametrize("action", WRITES)
 def test_a_write_on_a_letters_item_would_show_its_body(account: Account, action: str) -> None:
     """However its partitions are kept apart. The attempts find both ways."""

@@ -183,6 +183,7 @@ def synthesized(
     )
 
 
+@pytest.mark.slow_because("it starts the app in a process of its own")
 def test_the_app_says_it_once_on_standard_error_alone_and_narrowly(tmp_path: Path) -> None:
     done = synthesized(tmp_path, LONGEST, ["none of these"])
     assert done.stdout == ""
@@ -195,6 +196,7 @@ def test_the_app_says_it_once_on_standard_error_alone_and_narrowly(tmp_path: Pat
     assert listed(parts) == counted(read(tmp_path)[name] for name in (prefix, f"{prefix}-Queues"))
 
 
+@pytest.mark.slow_because("it starts the app in a process of its own")
 def test_a_command_that_makes_nothing_says_nothing(tmp_path: Path) -> None:
     """The CLI has nothing bundled for `cdk ls` and `cdk destroy`."""
     done = synthesized(tmp_path, LONGEST, [])

@@ -54,7 +54,9 @@ def records() -> list[dict[str, Any]]:
     ]
 
 
-LONG = [pytest.param(case, marks=pytest.mark.long) for case in ("fails", "unreadable", "no claims")]
+LONG = [
+    pytest.param(case, marks=pytest.mark.nightly) for case in ("fails", "unreadable", "no claims")
+]
 
 
 @pytest.mark.slow_because("ten thousand messages")

@@ -247,7 +247,7 @@ def all_wrongs(scene: Scene, is_wanted: Callable[[Damage, int], bool]) -> list[s
 # The tests
 
 
-@pytest.mark.slow_because("each attribute of each row, broken once")
+@pytest.mark.slow_because("each attribute of each row, and a day of a whole pipeline for each")
 def test_no_bad_row_costs_more_than_its_own_letter() -> None:
     """Each attribute of each row, damaged in one way; the test below goes through the others."""
     attributes = itertools.count()
@@ -262,6 +262,7 @@ def test_no_bad_row_costs_more_than_its_own_letter() -> None:
     assert all_wrongs(scene(), is_wanted) == []
 
 
+@pytest.mark.slow_because("each attribute of the rows of groups, and a day of a pipeline for each")
 @pytest.mark.parametrize("way", ["garbage", "other JSON", "of another type", "missing"])
 def test_no_letter_of_a_group_is_overtaken_because_of_a_bad_row(way: str) -> None:
     groups = Recorded({

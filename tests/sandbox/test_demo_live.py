@@ -89,6 +89,7 @@ def test_the_comparison_has_a_column_for_each_way():
     assert "1,234" in printed(where)
 
 
+@pytest.mark.slow_because("the first test that needs the report makes it")
 def test_the_comparison_fits_a_terminal_and_its_figures_stand_whole():
     where = console(terminal=False)
     where.print(comparison(report()["beside"]))

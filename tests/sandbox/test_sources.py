@@ -213,6 +213,7 @@ print(json.dumps(sorted(opened)))
 """
 
 
+@pytest.mark.slow_because("it synthesizes an app in a process of its own")
 def test_a_synthesis_reads_nothing_that_its_name_does_not_cover(tmp_path: Path) -> None:
     schema, own = tmp_path / "order.schema.json", tmp_path / "own"
     schema.write_text('{"type": "object"}')

@@ -120,7 +120,7 @@ def test_a_health_url_that_says_down_keeps_every_letter_from_the_dependency() ->
     assert asked.dead_requests < blind.dead_requests
 
 
-@pytest.mark.slow_because("two systems beside each other")
+@pytest.mark.slow_because("whole outages, with names and without")
 def test_a_named_dependency_that_is_down_stops_only_the_messages_that_need_it() -> None:
     both = ((PAYMENTS,), (PAYMENTS, MAIL))
     two = replace(OUTAGE, needs=both, spells=(Spell(begins=30, ends=130, dependency=MAIL),))

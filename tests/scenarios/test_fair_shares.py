@@ -25,7 +25,7 @@ def fill_lane(stage: Stage, letters: int) -> None:
     stage.account.clock.advance(2 * DELAY)
 
 
-@pytest.mark.slow_because("a lane of 12,000 letters")
+@pytest.mark.slow_because("a lane is larger than what one run moves")
 @pytest.mark.parametrize("letters", [12_000, pytest.param(100_000, marks=pytest.mark.nightly)])
 def test_a_large_lane_leaves_the_dlq_its_share(
     deployed: MakeStage, figures: Figures, letters: int

@@ -73,7 +73,7 @@ def live(stage: Stage, *, days: int, outage_at: float) -> Traffic:
     return traffic
 
 
-@pytest.mark.slow_because("a week, minute by minute")
+@pytest.mark.slow_because("a day of a pipeline, minute by minute")
 @pytest.mark.parametrize("days", [1, pytest.param(7, marks=pytest.mark.nightly)])
 def test_a_healthy_week_pages_nobody(deployed: MakeStage, figures: Figures, days: int) -> None:
     stage = deployed("enforce-1m")
@@ -90,6 +90,7 @@ def test_a_healthy_week_pages_nobody(deployed: MakeStage, figures: Figures, days
     figures.worst("pages in healthy days", f"{days} days, {traffic.sent} messages", 0, "")
 
 
+@pytest.mark.slow_because("a day of a pipeline, minute by minute")
 @pytest.mark.parametrize("every", EACH_EVERY)
 def test_observe_looks_twice_at_a_letter_and_no_more(
     deployed: MakeStage, figures: Figures, every: str
