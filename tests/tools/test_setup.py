@@ -310,6 +310,7 @@ def test_the_oldest_node_is_the_one_that_npm_is_told() -> None:
     assert pinned_node()[0] >= OLDEST_NODE
 
 
+@pytest.mark.slow_because("it starts the app in a process of its own")
 @pytest.mark.skipif(
     not (setup.VENV / "bin" / "node").exists(), reason="the system's Node is new enough"
 )
