@@ -681,14 +681,12 @@ def found(check: Check, path: str, text: str) -> list[str]:
     return list(check(Source(path, text)))
 
 
-@pytest.mark.parametrize(("check", "path", "text"), FAULTS)
-def test_a_planted_fault_is_found(check: Check, path: str, text: str) -> None:
-    assert found(check, path, text)
+def test_a_planted_fault_is_found() -> None:
+    assert [fault for fault in FAULTS if not found(*fault)] == []
 
 
-@pytest.mark.parametrize(("check", "path", "text"), FINE)
-def test_what_is_fine_is_left_alone(check: Check, path: str, text: str) -> None:
-    assert found(check, path, text) == []
+def test_what_is_fine_is_left_alone() -> None:
+    assert [fine for fine in FINE if found(*fine)] == []
 
 
 def test_each_check_has_been_seen_to_fail() -> None:

@@ -21,10 +21,11 @@ def absolute_imports(text: str) -> list[str]:
     return [name for name in names if name.partition(".")[0] == "console"]
 
 
-@pytest.mark.parametrize("path", sorted(CONSOLE.rglob("*.py")), ids=lambda path: path.name)
-def test_imports_inside_the_console_are_relative(path: Path) -> None:
+def test_imports_inside_the_console_are_relative() -> None:
     """The wheel installs the package under another name."""
-    assert absolute_imports(path.read_text()) == []
+    absolute = {path: absolute_imports(path.read_text()) for path in CONSOLE.rglob("*.py")}
+    assert len(absolute) > 100
+    assert {path: names for path, names in absolute.items() if names} == {}
 
 
 @pytest.mark.parametrize("fault", ["import console.cli", "from console.cli import main"])

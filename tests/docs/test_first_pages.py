@@ -39,13 +39,13 @@ def typed(page: str) -> set[str]:
     return {" ".join(line.split()) for line in [*lines, *words]}
 
 
-@pytest.mark.parametrize(("page", "target"), links())
-def test_a_link_leads_to_something(page: str, target: str) -> None:
-    path, _, anchor = target.partition("#")
-    file = (ROOT / page).parent / path if path else ROOT / page
-    assert file.exists(), target
-    if anchor and file.suffix == ".md":
-        assert anchor in anchors(file), target
+def test_a_link_leads_to_something() -> None:
+    for page, target in links():
+        path, _, anchor = target.partition("#")
+        file = (ROOT / page).parent / path if path else ROOT / page
+        assert file.exists(), target
+        if anchor and file.suffix == ".md":
+            assert anchor in anchors(file), target
 
 
 @pytest.mark.parametrize("command", sorted(typed(README) | typed(ADOPT) | typed(OPERATE)))

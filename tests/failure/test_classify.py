@@ -90,13 +90,10 @@ CARRIERS: dict[str, Callable[[int], BaseException]] = {
 }
 
 
-@pytest.mark.parametrize(("status", "category"), STATUSES)
 @pytest.mark.parametrize("carrier", CARRIERS)
-def test_the_http_status_decides_the_category(
-    carrier: str, status: int, category: Category
-) -> None:
-    diagnosis = of(CARRIERS[carrier](status))
-    assert (diagnosis.category, diagnosis.http_status) == (category, status)
+def test_the_http_status_decides_the_category(carrier: str) -> None:
+    found = [of(CARRIERS[carrier](status)) for status, _ in STATUSES]
+    assert [(each.http_status, each.category) for each in found] == STATUSES
 
 
 @pytest.mark.parametrize("odd", [None, True, "soon", "0503", 200, 0, 1006, -1, 5.5, 2**80])

@@ -109,13 +109,13 @@ def test_people_who_may_only_read_may_type_the_first_command_of_each_section() -
     assert [command for command in first if not set(COMMANDS[command]) <= LOOKS] == []
 
 
-@pytest.mark.parametrize("command", sorted(set(typed())))
-def test_a_command_of_the_runbook_is_one_that_dlq_takes(command: str) -> None:
-    if re.fullmatch(r"dlq [a-z ]+", command):
-        # Named and not typed: what it takes is left out.
-        assert takes_options(command)
-    else:
-        parse(command)
+def test_a_command_of_the_runbook_is_one_that_dlq_takes() -> None:
+    for command in set(typed()):
+        if re.fullmatch(r"dlq [a-z ]+", command):
+            # Named and not typed: what it takes is left out.
+            assert takes_options(command), command
+        else:
+            parse(command)
 
 
 @pytest.mark.parametrize("cause", CAUSES)

@@ -60,16 +60,35 @@ def entry(group: str) -> Any:
 STEPS = steps()
 
 
-@pytest.mark.parametrize("step", STEPS, ids=" ".join)
-def test_a_command_in_a_message_exists_with_its_options(step: tuple[str, str, str]) -> None:
-    group, name, rest = step
+def unknown(group: str, name: str, rest: str) -> list[str]:
+    """The words of a command line that `dlq` does not know."""
     command = entry(group)
-    assert command is not None
+    if command is None:
+        return [group]
     if hasattr(command, "get_command") and name:
         command = command.get_command(command.make_context(group, [name]), name)
-        assert command is not None
+        if command is None:
+            return [name]
     known = {option for parameter in command.params for option in parameter.opts}
-    assert [word for word in rest.split() if word.startswith("--") and word not in known] == []
+    return [word for word in rest.split() if word.startswith("--") and word not in known]
+
+
+def test_a_command_in_a_message_exists_with_its_options() -> None:
+    assert {step: words for step in STEPS if (words := unknown(*step))} == {}
+
+
+@pytest.mark.parametrize(
+    ("step", "words"),
+    [
+        (("sing", "", ""), ["sing"]),
+        (("replay", "sing", ""), ["sing"]),
+        (("replay", "start", "--plan --loud"), ["--loud"]),
+    ],
+)
+def test_a_command_that_does_not_exist_is_found(
+    step: tuple[str, str, str], words: list[str]
+) -> None:
+    assert unknown(*step) == words
 
 
 def test_the_messages_name_most_commands_of_replay_runs() -> None:
