@@ -153,6 +153,7 @@ def parts(first: int) -> Parts:
         "drill": [nightly_tests("tests/drill", marked="drill", also=("-s",))],
         "scenarios": [
             nightly_tests("tests/scenarios", marked="long or nightly"),
+            nightly_tests("tests/scenario_bench"),
             Command(("python", "-m", "tests.scenario_bench", "--systems", "deadletter")),
         ],
         "mutation": [*map(mutants, MUTATED), nightly_tests("lab/tests/mutation", marked="")],
