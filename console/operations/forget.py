@@ -182,10 +182,11 @@ class LettersToForget:
 
     def _answer(self, runs: Sequence[ForgetRun], why: str) -> ForgottenLetters:
         session = self._session
-        until = _copies_until(session, self._app, self._notes)
+        now = session.now
+        until = _copies_until(session, self._app, self._notes, now)
         return ForgottenLetters(
             **session.place,
-            at=session.now,
+            at=now,
             pipeline=self.pipeline,
             by="id" if self._id else "key",
             id=self._id,
@@ -357,7 +358,7 @@ def _queues(pipeline: DeployedPipeline) -> Iterator[str]:
     yield from (source.id for source in parked_sources(pipeline))
 
 
-def _copies_until(session: Session, app: App, notes: list[str]) -> datetime | None:
+def _copies_until(session: Session, app: App, notes: list[str], now: datetime) -> datetime | None:
     """Until when copies of the table and of the bucket still hold what is erased now."""
     days: int | None = USUAL_DAYS
     try:
@@ -377,7 +378,7 @@ def _copies_until(session: Session, app: App, notes: list[str]) -> datetime | No
             raise
         notes.append(f"How long copies are kept is not known, {USUAL_DAYS} days are assumed: "
                      f"{problem.says}")  # fmt: skip
-    return None if days is None else session.now + timedelta(days=days)
+    return None if days is None else now + timedelta(days=days)
 
 
 def in_words(sources: Sequence[str]) -> str:

@@ -6,8 +6,9 @@ Places are shares of the plot: 0 is its left end or its top, 1 its right end or 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Self
 
 Line = Sequence[tuple[float, float]]
@@ -59,11 +60,17 @@ def place(
     """Find a place for the name of each line, lowest line first; *taken* places stay free."""
     full = list(taken)
     placed: dict[str, Box] = {}
-    for name in sorted(lines, key=lambda name: (-min(y for _, y in lines[name]), name)):
-        others = [line for other, line in lines.items() if other != name]
 
-        def badness(box: Box, own: Line = lines[name], others: list[Line] = others) -> float:
-            return _badness(box, own, others, full)
+    # The places of a name share few of these.
+    @cache
+    def at(name: str, x: float) -> float:
+        return _at(lines[name], x)
+
+    for name in sorted(lines, key=lambda name: (-min(y for _, y in lines[name]), name)):
+        highest = min(y for _, y in lines[name])
+
+        def badness(box: Box, own: str = name, highest: float = highest) -> float:
+            return _badness(box, own, lines, at, highest, full)
 
         placed[name] = min(_places(lines[name], widths[name], height), key=badness)
         full.append(placed[name])
@@ -83,18 +90,27 @@ def _places(line: Line, width: float, height: float) -> Iterator[Box]:
                     yield Box(x - width, top, width, height, to_left=True)
 
 
-def _badness(box: Box, own: Line, others: Sequence[Line], full: Sequence[Box]) -> float:
+def _badness(
+    box: Box,
+    own: str,
+    names: Iterable[str],
+    at: Callable[[str, float], float],
+    highest: float,
+    full: Sequence[Box],
+) -> float:
+    """How bad a place is for the name of the line *own*, whose highest point is *highest*."""
     along = [box.left + box.width * part / _PARTS for part in range(_PARTS + 1)]
-    anchor = _at(own, box.right if box.to_left else box.left)
+    anchor = at(own, box.right if box.to_left else box.left)
     gap = box.gap_to(anchor)
-    nearest = min((box.gap_to(_at(line, x)) for line in others for x in along), default=1.0)
-    crossings = sum(not box.gap_to(_at(line, x)) for line in (own, *others) for x in along)
+    gaps = {name: [box.gap_to(at(name, x)) for x in along] for name in names}
+    nearest = min((min(each) for name, each in gaps.items() if name != own), default=1.0)
+    crossings = sum(each.count(0.0) for each in gaps.values())
     return (
         _COVERS * sum(map(box.covers, full))
         + _AMBIGUOUS * (nearest <= gap)
         + _CROSSED * crossings
         + _OFF * gap
-        + _LOW * (anchor - min(y for _, y in own))
+        + _LOW * (anchor - highest)
     )
 
 

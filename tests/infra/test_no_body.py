@@ -95,7 +95,7 @@ class Account:
         """The attempts in which somebody with this policy sees a body."""
         allowed = {action for statement in policy for action in statement.actions}
         seen = []
-        self._plant()
+        self._plant("dynamodb", "s3")
         for attempt in attempts(self.planted):
             # What is allowed nowhere need not be asked for.
             if not attempt.actions & allowed:
@@ -104,7 +104,7 @@ class Account:
                 if attempt.shows(self._clients.__getitem__):
                     seen.append(attempt.says)
             if self._was_allowed and not attempt.reads:
-                self._plant()
+                self._plant(attempt.service)
         return seen
 
     @contextmanager
@@ -115,8 +115,10 @@ class Account:
         finally:
             self._policy = None
 
-    def _plant(self) -> None:
-        self.planted.plant(self._clients["dynamodb"], self._clients["s3"])
+    def _plant(self, *services: str) -> None:
+        """Plant anew what was in these services."""
+        names = {"dynamodb", "s3"}.intersection(services)
+        self.planted.plant(**{name: self._clients[name] for name in names})
 
     def _judge(self, params: Mapping[str, Any], model: Any, **_: Any) -> None:
         if self._policy is None:

@@ -25,11 +25,13 @@ import pytest
 from moto import mock_aws
 from moto.awslambda.models import EventSourceMapping
 from moto.awslambda_simple.models import LambdaSimpleBackend
+from moto.stepfunctions.parser.asl.antlr.runtime.ASLParser import ASLParser
 from moto.stepfunctions.parser.asl.component.common.retry import retrier_decl
 from moto.stepfunctions.parser.asl.component.state.exec.state_task import lambda_eval_utils
 from moto.stepfunctions.parser.asl.component.state.wait.wait_function.wait_function import (
     WaitFunction,
 )
+from moto.stepfunctions.parser.asl.parse import asl_parser
 from moto.stepfunctions.parser.utils import TMP_THREADS
 
 import handlers.circuit
@@ -301,6 +303,29 @@ class RecordedEvents:
     def put_events(self, *, Entries: list[dict[str, Any]]) -> dict[str, Any]:  # noqa: N803
         self._account.announced += [json.loads(entry["Detail"]) for entry in Entries]
         return {"FailedEntryCount": 0, "Entries": [{}]}
+
+
+_TREES: dict[str, Any] = {}
+
+
+class OnceParsed(ASLParser):
+    """Parsing a definition takes longer than most tests: each one is parsed once."""
+
+    def state_machine(self) -> Any:
+        text = self.getInputStream().tokenSource.inputStream.strdata
+        if text not in _TREES:
+            tree = super().state_machine()
+            if self.getNumberOfSyntaxErrors():
+                return tree
+            _TREES[text] = tree
+        return _TREES[text]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _definitions_are_parsed_once() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(asl_parser, "ASLParser", OnceParsed)
+        yield
 
 
 @pytest.fixture(scope="module")
