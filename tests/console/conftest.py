@@ -17,6 +17,7 @@ from typing import Any, cast
 import boto3
 import botocore.session
 import moto.core.models
+import moto.sqs.models as moto_sqs
 import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
@@ -115,6 +116,19 @@ def _moto_listens_to_boto3_alone() -> Iterator[None]:
     """At each start, moto would register a thousand addresses for `requests`, which is not used."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(moto.core.models, "RESPONSES_METHODS", [])
+        yield
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _a_receive_waits_for_no_message() -> Iterator[None]:
+    """moto would wait in real time: a test has sent what it receives."""
+    receive = moto_sqs.SQSBackend.receive_message
+
+    def at_once(self: Any, name: str, count: int, seconds: int, *rest: Any) -> Any:
+        return receive(self, name, count, 0, *rest)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(moto_sqs.SQSBackend, "receive_message", at_once)
         yield
 
 
