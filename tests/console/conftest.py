@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from random import Random
 from typing import Any, cast
@@ -17,6 +17,7 @@ from typing import Any, cast
 import boto3
 import botocore.session
 import moto.core.models
+import moto.core.responses as moto_responses
 import moto.sqs.models as moto_sqs
 import pytest
 from botocore.exceptions import ClientError
@@ -116,6 +117,9 @@ def _moto_listens_to_boto3_alone() -> Iterator[None]:
     """At each start, moto would register a thousand addresses for `requests`, which is not used."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(moto.core.models, "RESPONSES_METHODS", [])
+        # It looks for the method of each request anew.
+        for name in ("camelcase_to_underscores", "method_names_from_class"):
+            patch.setattr(moto_responses, name, cache(getattr(moto_responses, name)))
         yield
 
 

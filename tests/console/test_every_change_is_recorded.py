@@ -383,11 +383,11 @@ def test_a_change_is_recorded_with_who_what_and_why_and_how_it_ended_or_is_not_m
     assert not [secret for secret in SECRETS if secret in text]
 
 
-@pytest.mark.parametrize("words", LOOKS, ids=" ".join)
-def test_a_look_is_not_recorded(stage: Stage, words: tuple[str, ...]) -> None:
-    done = stage.type(words)
-    assert done.exit_code in (Exit.DONE, Exit.ATTENTION), done.output
-    assert stage.rows() == []
+def test_a_look_is_not_recorded(stage: Stage) -> None:
+    for words in LOOKS:
+        done = stage.type(words)
+        assert done.exit_code in (Exit.DONE, Exit.ATTENTION), (words, done.output)
+        assert stage.rows() == [], words
 
 
 def test_without_the_permission_the_table_and_the_policies_are_named(
