@@ -20,6 +20,8 @@ import moto.core.models
 import moto.core.responses as moto_responses
 import moto.sqs.models as moto_sqs
 import pytest
+from botocore import xform_name
+from botocore.client import BaseClient
 from botocore.exceptions import ClientError
 from moto import mock_aws
 from typer.testing import CliRunner, Result
@@ -60,6 +62,7 @@ from deadletter.routing.decision import Hold
 from deadletter.routing.wire import answer_event
 from deadletter.settings.pipeline import pipeline_from_json
 from deadletter.settings.resources import Resources, resources_from_environment
+from deadletter.testing.fakes import MemoryDynamoDB
 from deadletter.watch.row import WatchRow
 from tests.samples import blame_for
 
@@ -123,6 +126,52 @@ def _moto_listens_to_boto3_alone() -> Iterator[None]:
         yield
 
 
+class Tables(MemoryDynamoDB):
+    """Tables in memory, with what only commands and their tests ask of them."""
+
+    recovery = "DISABLED"
+
+    def delete_table(self, **request: Any) -> dict[str, Any]:
+        del self._tables[request["TableName"]]
+        return {}
+
+    def update_continuous_backups(self, **_request: Any) -> dict[str, Any]:
+        self.recovery = "ENABLED"
+        return {}
+
+    def describe_continuous_backups(self, **_request: Any) -> dict[str, Any]:
+        recovery = {"PointInTimeRecoveryStatus": self.recovery}
+        return {"ContinuousBackupsDescription": {"PointInTimeRecoveryDescription": recovery}}
+
+
+def as_sent(value: Any) -> Any:
+    """What arrives of a member of a request: a text of a class of its own is a text."""
+    match value:
+        case dict():
+            return {key: as_sent(each) for key, each in value.items()}
+        case list() | tuple():
+            return [as_sent(each) for each in value]
+        case str():
+            return str.__str__(value)
+    return value
+
+
+@pytest.fixture(autouse=True)
+def _tables_are_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clients' DynamoDB is the model that the contract holds against AWS: moto's is slow."""
+    tables, one_at_a_time = Tables(time.time), threading.Lock()
+    elsewhere = BaseClient._make_api_call
+
+    def call(client: BaseClient, operation: str, members: dict[str, Any]) -> Any:
+        if client.meta.service_model.service_name != "dynamodb":
+            return elsewhere(client, operation, members)
+        # Commands ask from several threads.
+        with one_at_a_time:
+            return getattr(tables, xform_name(operation))(**as_sent(members))
+
+    monkeypatch.setattr(BaseClient, "_make_api_call", call)
+
+
 @pytest.fixture(autouse=True, scope="module")
 def _a_receive_waits_for_no_message() -> Iterator[None]:
     """moto would wait in real time: a test has sent what it receives."""
@@ -164,6 +213,7 @@ class Cloud:
     s3: Any = None
     app: str = "deadletter"
     urls: dict[str, str] = field(default_factory=dict)
+    is_deployed: bool = False
 
     def queue(self, name: str, **attributes: str) -> str:
         url: str = self.sqs.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"]
@@ -178,7 +228,8 @@ class Cloud:
             "endpoints_table": "endpoints", "alarm_topic": "",
         }  # fmt: skip
         self.parameter(f"/{self.app}/app", json.dumps(shared))
-        if "letters" not in self.dynamodb.list_tables()["TableNames"]:
+        if not self.is_deployed:
+            self.is_deployed = True
             self._tables()
             self.s3.create_bucket(
                 Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION}
