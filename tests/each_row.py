@@ -23,7 +23,7 @@ Test = Callable[..., None]
 def each_row(
     names: str | Sequence[str],
     rows: Iterable[Any],
-    ids: Callable[[Any], str | None] | Sequence[str] | None = None,
+    ids: Callable[[Any], str | None] | Iterable[str] | None = None,
 ) -> Callable[[Test], Test]:
     """Like `pytest.mark.parametrize`, but one case; its rows share the test's fixtures.
 
@@ -31,7 +31,7 @@ def each_row(
     ExceptionGroup with the error of each row that fails.
     """
     words = names.replace(",", " ").split() if isinstance(names, str) else list(names)
-    table = _table(words, list(rows), ids)
+    table = _table(words, list(rows), ids if ids is None or callable(ids) else list(ids))
 
     def decorate(test: Test) -> Test:
         @wraps(test)

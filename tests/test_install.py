@@ -32,6 +32,7 @@ from console.cli.exit import Exit
 from console.cli.main import COMMANDS
 from infra import asset, files
 from sandbox.server import Sandbox
+from tests.each_row import each_row
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -206,7 +207,7 @@ def test_the_packages_that_dlq_asks_for_are_those_of_the_extra() -> None:
     assert sorted(Requirement(text).name for text in extra) == sorted(NEEDED)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("origin", "wanted"),
     [
         (None, "deadletter[cli]"),

@@ -10,17 +10,18 @@ import boto3
 import pytest
 from botocore.config import Config
 
+from tests.each_row import each_row
 from tests.loopback_only import LeftMachine, is_loopback, loopback_only
 
 
-@pytest.mark.parametrize(
+@each_row(
     "host", ["127.0.0.1", "127.9.9.9", "::1", "localhost", "orders.localhost", "", None, b"::1"]
 )
 def test_this_machine_may_be_asked(host: Any) -> None:
     assert is_loopback(host)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "host", ["10.0.0.1", "169.254.169.254", "sqs.eu-west-1.amazonaws.com", "fd00:ec2::254", b"x.y"]
 )
 def test_other_machines_are_refused(host: Any) -> None:

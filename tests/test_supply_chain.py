@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.each_row import each_row
+
 ROOT = Path(__file__).parent.parent
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 LOCKS = (
@@ -44,7 +46,7 @@ def test_each_action_is_pinned_by_its_commit(path: Path) -> None:
     assert unpinned(text) == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     "line",
     [
         "- uses: actions/checkout@v4",
@@ -124,7 +126,7 @@ def test_a_release_is_tested_and_attested_and_published_only_where_somebody_says
     assert jobs["publish"]["if"] == "vars.PUBLISH == 'true'"
 
 
-@pytest.mark.parametrize("name", LOCKS)
+@each_row("name", LOCKS)
 def test_each_package_is_pinned_by_its_hash_and_no_index_is_named(name: str) -> None:
     text = (ROOT / name).read_text()
     assert unhashed(text) == []

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deadletter.aws.attribute_values import plain, stored
+from tests.each_row import each_row
 
 numbers = st.integers(-(10**37), 10**37) | st.decimals(-(10**20), 10**20, allow_nan=False, places=6)
 binaries = st.binary(max_size=5)
@@ -54,7 +55,7 @@ def test_one_of_an_enumeration_is_a_text() -> None:
     }
 
 
-@pytest.mark.parametrize("value", [1.5, object(), set(), {1, "a"}, {None}, Decimal("NaN")])
+@each_row("value", [1.5, object(), set(), {1, "a"}, {None}, Decimal("NaN")])
 def test_what_dynamodb_has_no_value_for_is_refused(value: object) -> None:
     with pytest.raises(TypeError):
         stored({"a": value})

@@ -12,6 +12,7 @@ from deadletter.aws.wiring.world import MOST_HELPERS
 from deadletter.redrive.run_limits import SEND_AND_MARK
 from infra.router import TIMEOUT as ROUTER_TIMEOUT
 from infra.watch import TIMEOUT as WATCH_TIMEOUT
+from tests.each_row import each_row
 
 FACTORIES = (
     made.clients,
@@ -62,7 +63,7 @@ def test_a_send_and_its_mark_end_within_the_time_that_is_kept_for_them() -> None
     assert longest(made.clients().sending) + longest(made.clients().journal) <= SEND_AND_MARK
 
 
-@pytest.mark.parametrize("name", ["sqs", "sending", "dynamodb", "journal", "functions"])
+@each_row("name", ["sqs", "sending", "dynamodb", "journal", "functions"])
 def test_each_thread_of_a_run_keeps_its_connection(name: str) -> None:
     config = getattr(made.clients(), name).meta.config
     assert config.max_pool_connections > MOST_HELPERS

@@ -8,6 +8,7 @@ import pytest
 from botocore.exceptions import ClientError, ConnectTimeoutError, ReadTimeoutError
 
 from deadletter.aws.errors import cancelled, is_throttle, surely_refused
+from tests.each_row import each_row
 
 
 def answered(status: int | None, retries: int | None = 0) -> ClientError:
@@ -16,7 +17,7 @@ def answered(status: int | None, retries: int | None = 0) -> ClientError:
     return ClientError({"Error": {"Code": "Any"}, "ResponseMetadata": given}, "SendMessageBatch")
 
 
-@pytest.mark.parametrize("status", [400, 403, 404, 429, 499])
+@each_row("status", [400, 403, 404, 429, 499])
 def test_a_4xx_answer_to_the_first_try_is_a_refusal(status: int) -> None:
     assert surely_refused(answered(status))
     assert surely_refused(answered(status, retries=None))
@@ -27,7 +28,7 @@ def test_a_4xx_after_a_retry_says_nothing_of_the_earlier_tries(status: int) -> N
     assert not surely_refused(answered(status, retries=1))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "error",
     [
         answered(500),
@@ -47,7 +48,7 @@ def named(code: str) -> ClientError:
     return ClientError({"Error": {"Code": code}}, "SendMessageBatch")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "code",
     [
         "RequestThrottled",

@@ -25,6 +25,7 @@ from deadletter.outage.event_source import (
 from deadletter.outage.pause_tag import Limits
 from deadletter.testing.clock import Clock
 from deadletter.testing.fakes import MemoryMappings, client_error
+from tests.each_row import each_row
 from tests.outage.breakers import KEY, Circuits
 
 GONE = client_error("GetEventSourceMapping", "ResourceNotFoundException", "", status=404)
@@ -64,7 +65,7 @@ def mappings(answer: Any, mapping_id: str = "m") -> tuple[LambdaMappings, OneLam
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("state", "enabled", "changing"),
     [
         ("Enabled", True, False),

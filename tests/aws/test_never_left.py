@@ -47,6 +47,7 @@ from deadletter.message.stamp import Stamp
 from deadletter.outage.prober import ConsumerUnavailable
 from deadletter.replay.delivering import DirectAnswer, DirectFate
 from sandbox import certificate
+from tests.each_row import each_row
 from tests.samples import letter, received
 
 BATCH = [seal(Letter("copy", "{}"), Stamp("copy", 1, 5), QueueTraits())]
@@ -470,7 +471,7 @@ def test_a_handshake_that_failed_before_is_not_that_of_the_present_call() -> Non
     assert not never_left(lost)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("error", "expected"),
     [
         (EndpointConnectionError(endpoint_url="sqs"), True),

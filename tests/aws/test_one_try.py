@@ -26,6 +26,7 @@ from deadletter.message.stamp import Stamp
 from deadletter.redrive.report import Tally, nothing
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
+from tests.each_row import each_row
 
 FACTORIES = (made.clients, made.consumer_clients, made.outage_clients, made.consumer_call)
 QUEUE = "https://sqs.eu-west-1.amazonaws.com/111122223333/"
@@ -146,8 +147,8 @@ class _Body:
         yield self._content
 
 
-@pytest.mark.parametrize("queues", [redriver_queues, parking_queues, probe_queues])
-@pytest.mark.parametrize(
+@each_row("queues", [redriver_queues, parking_queues, probe_queues])
+@each_row(
     "fault",
     [
         ReadTimeoutError(endpoint_url=QUEUE),

@@ -29,6 +29,7 @@ from deadletter.redrive.order import Order
 from deadletter.redrive.waiting_room import SHARDS, WaitingRoomEntry
 from deadletter.routing.decision import Hold
 from tests.aws.backends import Aws
+from tests.each_row import each_row
 from tests.tables import CIRCUITS, LETTERS, create_circuits_table, create_letters_table
 
 BUCKET = "letters-of-the-contract"
@@ -36,7 +37,7 @@ DIGEST = "0123456789abcdef" * 2
 PLACE = "7".zfill(32)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("partition", "sort", "copy"),
     [
         ("orders#letter#a", "letter", "a"),
@@ -63,7 +64,7 @@ def test_the_key_says_which_copy_waits(partition: str, sort: str, copy: str | No
     assert waiting_copy("orders", (partition, sort)) == copy
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("facts", "is_own"),
     [
         ({}, True),
@@ -85,7 +86,7 @@ def test_a_waiting_letter_names_its_own_objects(facts: dict[str, Any], is_own: b
     assert not is_own_letter("orders", row)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("partition", "sort", "origin"),
     [
         ("orders#ledger#a", "ledger", "a"),

@@ -37,6 +37,7 @@ from deadletter.routing.router import RouterUnavailable
 from deadletter.rules.rulebook import RulesUnavailable
 from deadletter.testing.clock import Clock
 from deadletter.testing.fakes import client_error
+from tests.each_row import each_row
 
 URL = "https://sqs.eu-west-1.amazonaws.com/111122223333/orders-dlq"
 INTENT = Intent("slot", "run", 1, 100.0, ())
@@ -147,7 +148,7 @@ REFUSED: list[tuple[Callable[[], object], type[Exception], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("call", "kind", "what"), REFUSED, ids=[row[2] for row in REFUSED])
+@each_row(("call", "kind", "what"), REFUSED, ids=[row[2] for row in REFUSED])
 def test_a_refused_call_names_its_action_and_its_resource(
     call: Callable[[], object], kind: type[Exception], what: str
 ) -> None:

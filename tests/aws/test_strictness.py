@@ -77,6 +77,7 @@ from tests.aws.sqs_steps import (
     text,
     wait,
 )
+from tests.each_row import each_row
 
 MIB = KB * KB
 
@@ -225,7 +226,7 @@ SQS = [
 ]
 
 
-@pytest.mark.parametrize(("steps", "options"), SQS)
+@each_row(("steps", "options"), SQS)
 def test_sqs(steps: Sequence[Step], options: dict[str, Any]) -> None:
     play(account(**options), steps)
 
@@ -344,7 +345,7 @@ DYNAMODB = [
 ]
 
 
-@pytest.mark.parametrize(("steps", "options"), DYNAMODB)
+@each_row(("steps", "options"), DYNAMODB)
 def test_dynamodb(steps: Sequence[db.Step], options: dict[str, Any]) -> None:
     db.play(account(**options), steps)
 
@@ -384,7 +385,7 @@ CHARGES = [
 ]
 
 
-@pytest.mark.parametrize(("before", "step", "cost"), CHARGES)
+@each_row(("before", "step", "cost"), CHARGES)
 def test_charges(before: Sequence[db.Step], step: db.Step, cost: Consumed) -> None:
     aws = account()
     db.play(aws, before)

@@ -39,6 +39,7 @@ from deadletter.watch.observation import OldestMessage
 from deadletter.watch.point import MetricPoint
 from deadletter.watch.row import Stalled, WatchRow
 from deadletter.watch.watch import RescueUnavailable, RuleCheckUnavailable
+from tests.each_row import each_row
 from tests.no_metrics import NoMetrics
 from tests.tables import CIRCUITS, LETTERS, create_tables
 
@@ -382,7 +383,7 @@ class CheckersMapping:
         return {"EventSourceMappings": list(self.mappings)}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("mappings", "why"),
     [
         ([{"State": "Enabled", "LastProcessingResult": "OK"}], ""),

@@ -21,6 +21,7 @@ from deadletter.circuit.state import (
     OutcomeBucket,
     OutcomeCounts,
 )
+from tests.each_row import each_row
 
 NOW = 1_800_000_000.0
 POLICY = CircuitPolicy()
@@ -174,7 +175,7 @@ def test_a_bucket_that_the_write_adds_to_is_not_removed(pending: PendingOutcomes
     assert due(pending.add("orders", OutcomeCounts(1, 0), later)).stale == ()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("distance", "is_stale"),
     [(-BUCKETS - 1, True), (-BUCKETS, False), (0, False), (BUCKETS, False), (BUCKETS + 1, True)],
 )

@@ -40,6 +40,7 @@ from deadletter.circuit.transitions import (
     Tripped,
     transition,
 )
+from tests.each_row import each_row
 
 NOW = 1_800_000_000.0
 POLICY = CircuitPolicy()
@@ -159,7 +160,7 @@ def tenants(*names: int) -> frozenset[int]:
 class TestTenants:
     """One tenant's failures do not open the circuit of all."""
 
-    @pytest.mark.parametrize(
+    @each_row(
         ("failing", "succeeding", "opens"),
         [
             # Unknown.
@@ -190,7 +191,7 @@ class TestTenants:
         outcome = after(circuit, Reported())
         assert outcome is not Refusal.HEALTHY if opens else outcome is Refusal.HEALTHY
 
-    @pytest.mark.parametrize(
+    @each_row(
         ("failing", "succeeding", "opens"),
         [
             ((), (1, 2, 3), True),
@@ -399,7 +400,7 @@ class TestCanary:
         opened = become(HALF_OPEN, CanaryLost(HALF_OPEN.generation), end)
         assert after(opened, CanaryLost(HALF_OPEN.generation), end) is Refusal.STALE
 
-    @pytest.mark.parametrize("verdict", list(CanaryVerdict))
+    @each_row("verdict", list(CanaryVerdict))
     def test_a_result_of_an_older_generation_changes_nothing(self, verdict: CanaryVerdict) -> None:
         assert HALF_OPEN.permit is not None
         end = HALF_OPEN.permit.until + CLOCK_SKEW + 1
@@ -408,7 +409,7 @@ class TestCanary:
         for circuit in (CLOSED, OPEN, opened, again):
             assert after(circuit, answer(verdict), opened.open_until) is Refusal.STALE
 
-    @pytest.mark.parametrize("verdict", list(CanaryVerdict))
+    @each_row("verdict", list(CanaryVerdict))
     def test_a_result_of_another_owner_changes_nothing(self, verdict: CanaryVerdict) -> None:
         assert after(HALF_OPEN, answer(verdict, owner="you"), LATER) is Refusal.NOT_OWNER
 
@@ -451,7 +452,7 @@ class TestCanary:
 class TestGeneration:
     """A change of state or permit is one generation: events of the one before are stale."""
 
-    @pytest.mark.parametrize(
+    @each_row(
         ("circuit", "event"),
         [
             (CLOSED, Tripped()),
@@ -666,7 +667,7 @@ class TestOverride:
 class TestUnreadable:
     GARBAGE = Circuit("orders", State.OPEN, unreadable=True)
 
-    @pytest.mark.parametrize(
+    @each_row(
         "event",
         [
             *(Reported(0, 99), Tripped(), PermitTaken("me"), CanaryLost(0), ExecutionLost(0, 0)),

@@ -16,6 +16,7 @@ from deadletter.settings.json_fields import BadSettings
 from deadletter.settings.pipeline import Pipeline
 from deadletter.testing import Context, Letterbox
 from deadletter.testing.fakes.errors import client_error
+from tests.each_row import each_row
 
 
 def raising(error: BaseException | None) -> Any:
@@ -195,7 +196,7 @@ def test_without_a_context_the_claim_lasts_as_long_as_lambda_allows(letterbox: L
 # The environment variable.
 
 
-@pytest.mark.parametrize("value", [None, "", "orders", "Off", "a/b/c", "deadletter/", "a b/c"])
+@each_row("value", [None, "", "orders", "Off", "a/b/c", "deadletter/", "a b/c"])
 def test_a_variable_that_names_no_pipeline_is_refused(value: str | None) -> None:
     with pytest.raises(BadSettings, match=r"DEADLETTER .*allowed: <app>/<pipeline>.*or off"):
         runtime.runtime_from(value)
@@ -284,7 +285,7 @@ def test_a_missing_parameter_and_a_missing_permission_are_named() -> None:
         look_up(denied, "shop", "orders")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("app", "own"),
     [
         ([], ORDERS),

@@ -10,6 +10,7 @@ import pytest
 from infra.context import read
 from tests.console.command_lines import parse, takes_options
 from tests.docs.pages import FENCE, ROOT, anchors
+from tests.each_row import each_row
 
 README = (ROOT / "README.md").read_text()
 ADOPT = (ROOT / "docs" / "before-you-adopt.md").read_text()
@@ -48,7 +49,7 @@ def test_a_link_leads_to_something() -> None:
             assert anchor in anchors(file), target
 
 
-@pytest.mark.parametrize("command", sorted(typed(README) | typed(ADOPT) | typed(OPERATE)))
+@each_row("command", sorted(typed(README) | typed(ADOPT) | typed(OPERATE)))
 def test_a_command_is_one_that_dlq_takes(command: str) -> None:
     # Named and not typed: what it takes is left out.
     is_named = re.fullmatch(r"dlq [a-z ]+", command) is not None and takes_options(command)
@@ -62,7 +63,7 @@ def test_make_targets_exist() -> None:
         assert re.search(rf"^{target}:", makefile, re.M), target
 
 
-@pytest.mark.parametrize("page", FIRST)
+@each_row("page", FIRST)
 def test_a_newcomer_is_not_sent_into_the_lab(page: str) -> None:
     assert re.findall(r"\blab[./]\S+", (ROOT / page).read_text()) == []
 

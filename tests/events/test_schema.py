@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from deadletter.contract import EventType
 from deadletter.events.schema import BY_TYPE, COMMON, SCHEMAS, EventSchema, json_schema, problems
+from tests.each_row import each_row
 from tools import events_page
 
 
@@ -26,7 +25,7 @@ def test_every_event_of_the_contract_has_a_schema_and_a_section() -> None:
     assert all(f"\n## {each}\n" in page and f"](#{each.lower()})" in page for each in EventType)
 
 
-@pytest.mark.parametrize("schema", SCHEMAS, ids=lambda schema: schema.type)
+@each_row("schema", SCHEMAS, ids=lambda schema: schema.type)
 def test_an_example_is_valid_with_and_without_what_is_optional(schema: EventSchema) -> None:
     assert problems(schema.type, schema.example) == []
     optional = {field.name for field in schema.fields if field.is_optional}
@@ -34,7 +33,7 @@ def test_an_example_is_valid_with_and_without_what_is_optional(schema: EventSche
     assert problems(schema.type, least) == []
 
 
-@pytest.mark.parametrize("schema", SCHEMAS, ids=lambda schema: schema.type)
+@each_row("schema", SCHEMAS, ids=lambda schema: schema.type)
 def test_a_detail_of_an_example_is_what_the_json_schema_says(schema: EventSchema) -> None:
     described = json_schema()["$defs"][str(schema.type)]
     assert set(described["properties"]) == set(schema.example)
@@ -44,7 +43,7 @@ def test_a_detail_of_an_example_is_what_the_json_schema_says(schema: EventSchema
         assert isinstance(value, types[described["properties"][name]["type"]]), name  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changes", "why"),
     [
         ({"body": "a secret"}, "CauseAppeared.body is not in the schema"),

@@ -15,6 +15,7 @@ from deadletter.failure.classify import diagnose
 from deadletter.failure.failure import Blame, Category
 from deadletter.failure.foreign import chain_of
 from deadletter.failure.signals import Permanent
+from tests.each_row import each_row
 from tests.failure.blame_cases import BODY, CASES
 from tests.failure.exceptions import aws, fake, from_none, raised
 from tests.samples import NOW, letter
@@ -46,8 +47,8 @@ RETRIED_BY_BOTOCORE = [
 ]
 
 
-@pytest.mark.parametrize("code", RETRIED_BY_BOTOCORE)
-@pytest.mark.parametrize("status", [400, 403, None])
+@each_row("code", RETRIED_BY_BOTOCORE)
+@each_row("status", [400, 403, None])
 def test_what_botocore_tries_again_speaks_against_the_dependency(
     code: str, status: int | None
 ) -> None:
@@ -181,8 +182,8 @@ def test_a_function_that_fails_says_nothing() -> None:
     assert judged(TimeoutError(), dependency_errors=broken, ignored_errors=broken) is DEPENDENCY
 
 
-@pytest.mark.parametrize("option", ["dependency_errors", "ignored_errors"])
-@pytest.mark.parametrize(
+@each_row("option", ["dependency_errors", "ignored_errors"])
+@each_row(
     "wrong", ["Timeout", None, 503, int, (int,), ("Timeout",), [TimeoutError()], TimeoutError()]
 )
 def test_another_kind_of_word_is_refused_with_what_is_allowed(option: str, wrong: Any) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from deadletter.failure.cause_index import (
     NO_FINGERPRINT,
     CauseEntry,
@@ -17,6 +15,7 @@ from deadletter.failure.cause_index import (
 from deadletter.failure.failure import Blame
 from deadletter.failure.fate import GIVEN_BACK, Fate
 from deadletter.failure.ledger import AboutLetter
+from tests.each_row import each_row
 from tests.samples import NOW, failed
 
 ABOUT = AboutLetter({"tenantId": "t-1"}, "t-1/default", 1_204)
@@ -74,7 +73,7 @@ def test_a_receive_without_a_try_replaces_no_cause() -> None:
     assert change.removes == ()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "changes",
     [
         {"pk": "orders"},

@@ -31,6 +31,7 @@ from deadletter.failure.causes import (
     seconds_of,
 )
 from deadletter.failure.failure import Blame
+from tests.each_row import each_row
 from tests.samples import failed
 
 START = 1_800_000_000
@@ -67,8 +68,8 @@ class Traffic:
         return self.causes.hold_of(CAUSE, self.now)
 
 
-@pytest.mark.parametrize(("share", "most"), [(1.0, 25), (0.9, 30), (0.75, 45)])
-@pytest.mark.parametrize("healthy", [3_600, 3_700, 3_899])
+@each_row(("share", "most"), [(1.0, 25), (0.9, 30), (0.75, 45)])
+@each_row("healthy", [3_600, 3_700, 3_899])
 def test_a_cause_that_begins_to_fail_most_letters_is_held_before_many_are_parked(
     share: float, most: int, healthy: int
 ) -> None:
@@ -243,7 +244,7 @@ def test_whatever_is_counted_a_cause_in_the_lead_has_more_than_half(seconds: lis
         assert stretch is None or len(stretch.letters) <= MOST_LETTERS
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("change", "cause"),
     [
         ({}, "f1"),

@@ -26,6 +26,7 @@ from deadletter.failure.signals import Permanent, Transient
 from deadletter.message.letter import Attribute, Letter, NotALetter
 from deadletter.message.strict_json import Unreadable
 from deadletter.webhook.dispatcher import EndpointUnfit
+from tests.each_row import each_row
 from tests.failure.exceptions import caught
 from tests.samples import NOW, json_values, letter
 
@@ -90,13 +91,13 @@ CARRIERS: dict[str, Callable[[int], BaseException]] = {
 }
 
 
-@pytest.mark.parametrize("carrier", CARRIERS)
+@each_row("carrier", CARRIERS)
 def test_the_http_status_decides_the_category(carrier: str) -> None:
     found = [of(CARRIERS[carrier](status)) for status, _ in STATUSES]
     assert [(each.http_status, each.category) for each in found] == STATUSES
 
 
-@pytest.mark.parametrize("odd", [None, True, "soon", "0503", 200, 0, 1006, -1, 5.5, 2**80])
+@each_row("odd", [None, True, "soon", "0503", 200, 0, 1006, -1, 5.5, 2**80])
 def test_a_value_that_is_not_an_error_status_is_ignored(odd: Any) -> None:
     for name in ("status", "status_code", "code"):
         diagnosis = of(make("Odd", **{name: odd}))
@@ -104,13 +105,13 @@ def test_a_value_that_is_not_an_error_status_is_ignored(odd: Any) -> None:
 
 
 # What botocore itself tries again as throttling.
-@pytest.mark.parametrize("code", ThrottledRetryableChecker._THROTTLED_ERROR_CODES)
+@each_row("code", ThrottledRetryableChecker._THROTTLED_ERROR_CODES)
 def test_a_400_of_a_busy_aws_service_counts_as_429(code: str) -> None:
     diagnosis = of(aws(400, code))
     assert (diagnosis.category, diagnosis.http_status) == (TRANSIENT, 429)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("error", "recorded"),
     [
         (TimeoutError(), "Timeout"),
@@ -153,7 +154,7 @@ def test_a_status_counts_before_a_timeout_in_the_same_chain() -> None:
     assert (diagnosis.error_type, diagnosis.http_status) == ("ClientError", 404)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "error",
     [
         KeyError("orderId"),
@@ -195,7 +196,7 @@ def test_a_letter_that_cannot_be_read_blames_the_schema(error: BaseException) ->
     assert of(raised(RuntimeError("x"), error)).category is SCHEMA
 
 
-@pytest.mark.parametrize(
+@each_row(
     "error",
     [
         ET.ParseError("x"),
@@ -234,9 +235,9 @@ VALIDATORS = ["pydantic", "pydantic, of text", "instance", "value", "data"]
 ORDER = {"count": "many", "note": 'Größe " 5', "lines": [{"sku": "a-1", "weight": 1.50}]}
 
 
-@pytest.mark.parametrize("validator", VALIDATORS)
-@pytest.mark.parametrize("ascii_only", [True, False])
-@pytest.mark.parametrize("nested", [False, True])
+@each_row("validator", VALIDATORS)
+@each_row("ascii_only", [True, False])
+@each_row("nested", [False, True])
 def test_a_validator_that_refuses_data_of_the_letter_blames_the_schema(
     validator: str, ascii_only: bool, nested: bool
 ) -> None:
@@ -249,8 +250,8 @@ def test_a_validator_that_refuses_data_of_the_letter_blames_the_schema(
     assert diagnose(error, letter(encoded), now=NOW).category is SCHEMA
 
 
-@pytest.mark.parametrize("validator", VALIDATORS)
-@pytest.mark.parametrize("answer", [{"error": "overloaded"}, {"count": "overloaded"}])
+@each_row("validator", VALIDATORS)
+@each_row("answer", [{"error": "overloaded"}, {"count": "overloaded"}])
 def test_a_validator_that_refuses_an_answer_of_the_dependency_is_transient(
     validator: str, answer: Any
 ) -> None:
@@ -263,7 +264,7 @@ ENDLESS: list[Any] = []
 ENDLESS += [ENDLESS, ENDLESS]
 
 
-@pytest.mark.parametrize("odd", [None, 1, 8, "", {}, [], object(), {1: {2: (b"", None)}}, ENDLESS])
+@each_row("odd", [None, 1, 8, "", {}, [], object(), {1: {2: (b"", None)}}, ENDLESS])
 def test_data_that_is_not_the_letters_is_no_schema_failure(odd: Any) -> None:
     body = json.dumps({"orderId": 7, "meta": {}, "lines": [], "note": None})
     assert diagnose(make("ValidationError", data=odd), letter(body), now=NOW).category is TRANSIENT
@@ -291,7 +292,7 @@ def test_an_empty_answer_of_a_dependency_is_not_the_letters_fault(answer: Any) -
     assert diagnose(error, letter(body), now=NOW).category is TRANSIENT
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "refused", "category"),
     [
         # The whole message, and a part of it, at its place.
@@ -329,7 +330,7 @@ def test_documents_are_read_three_deep(layers: int, category: Category) -> None:
     assert diagnose(error, letter(body), now=NOW).category is category
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("place", "category"),
     [
         ({"absolute_path": ["lines", 0, "sku"]}, SCHEMA),
@@ -379,7 +380,7 @@ def test_what_was_only_being_handled_does_not_park_the_letter() -> None:
     assert of(raised(KeyError("x"), Permanent("not for us"))).category is BUSINESS
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "parsed", "category"),
     [
         ("{oops", "{oops", SCHEMA),
@@ -426,7 +427,7 @@ def test_a_body_that_python_cannot_parse_is_the_letters_fault(body: str) -> None
 # Retry-After.
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("header", "seconds"),
     [
         ("120", 120.0),
@@ -464,7 +465,7 @@ def test_a_permanent_failure_has_no_retry_after() -> None:
     assert of(aws(404, **{"retry-after": "5"})).retry_after is None
 
 
-@pytest.mark.parametrize("odd", [float("nan"), float("inf"), -1, "5", True])
+@each_row("odd", [float("nan"), float("inf"), -1, "5", True])
 def test_an_invalid_wait_of_the_handler_is_ignored(odd: Any) -> None:
     assert of(Transient("x", retry_after=odd)).retry_after is None
     assert of(Transient("x", retry_after=2**2_000)).retry_after == 14 * 86_400

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from deadletter.failure import codes
 from deadletter.failure.failure import Blame
+from tests.each_row import each_row
 
 DEPENDENCY, CONFIGURATION, NEITHER = Blame.DEPENDENCY, Blame.CONFIGURATION, Blame.NEITHER
 
@@ -27,14 +26,14 @@ def test_no_table_of_numbers_has_lost_or_gained_a_row() -> None:
     }
 
 
-@pytest.mark.parametrize("vendor", list(codes.NUMBERS))
+@each_row("vendor", list(codes.NUMBERS))
 def test_each_number_of_a_vendor_says_one_thing(vendor: str) -> None:
     """A number in two lists would be judged by the last."""
     listed = [number for numbers in codes.NUMBERS[vendor].values() for number in numbers]
     assert len(listed) == len(set(listed))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("code", "blame"),
     [
         (399, None),

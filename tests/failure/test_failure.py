@@ -17,10 +17,11 @@ from deadletter.failure.failure import (
     blame_of_status,
     from_data,
 )
+from tests.each_row import each_row
 from tests.samples import failed, texts
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changes", "explained"),
     [
         ({}, False),
@@ -91,7 +92,7 @@ def test_a_failure_survives_the_ledger(original: Failure) -> None:
     assert from_data(stored) == original
 
 
-@pytest.mark.parametrize(
+@each_row(
     "change",
     [
         {"category": "odd"},

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from deadletter.contract import config_key
 from deadletter.failure.failure import Blame
 from deadletter.failure.fate import (
@@ -15,6 +13,7 @@ from deadletter.failure.fate import (
     shown_by,
     was_tried,
 )
+from tests.each_row import each_row
 from tests.samples import failed
 
 
@@ -26,7 +25,7 @@ def test_a_dependency_that_fails_or_refuses_its_caller_is_down() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("blame", "circuit", "bad"),
     [
         (Blame.DEPENDENCY, "", {"orders", "https://a"}),

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from deadletter.failure.classify import diagnose
+from tests.each_row import each_row
 from tests.failure.causes_cases import CAUSES, data_of
 from tests.failure.exceptions import caught
 from tests.failure.pair_cases import ONE, TWO, Fail, Pair
@@ -56,13 +57,13 @@ def print_of(fail: Fail, body: str = '{"count": "many", "sku": "a-1"}') -> str:
     return diagnose(caught(fail), letter(body), now=NOW).fingerprint
 
 
-@pytest.mark.parametrize("pair", TWO, ids=lambda pair: pair.name)
+@each_row("pair", TWO, ids=lambda pair: pair.name)
 def test_two_causes_at_one_place_have_two_fingerprints(pair: Pair) -> None:
     assert print_of(pair.first) == print_of(pair.first)
     assert print_of(pair.first) != print_of(pair.second)
 
 
-@pytest.mark.parametrize("pair", ONE, ids=lambda pair: pair.name)
+@each_row("pair", ONE, ids=lambda pair: pair.name)
 def test_one_cause_in_two_forms_has_one_fingerprint(pair: Pair) -> None:
     assert print_of(pair.first) == print_of(pair.second)
 
@@ -116,7 +117,7 @@ class Odd(Exception):
         return Odd() if name.startswith("o") else lambda *_: [{}, Odd()]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "error",
     [
         Hostile(),
@@ -154,7 +155,7 @@ LONG = [
 ]
 
 
-@pytest.mark.parametrize("part", LONG, ids=ascii)
+@each_row("part", LONG, ids=ascii)
 def test_a_failure_costs_little_whatever_its_text(part: str) -> None:
     error = caught(lambda: exec("raise TimeoutError(text)", {"text": part * 2**18}))  # noqa: S102 - no file
     assert is_quick(lambda: [diagnose(error, letter(), now=NOW) for _ in range(10)], 0.5)

@@ -17,6 +17,7 @@ from deadletter.failure.redaction import MASK, ledger_message, redact
 from deadletter.failure.secretive import NARROW, STATES, TOO, is_secretive_word
 from deadletter.failure.signals import Permanent, Transient
 from deadletter.failure.vocabulary import WORDS
+from tests.each_row import each_row
 from tests.failure.exceptions import caught
 from tests.failure.leaky_texts import TEXTS, Leaky
 from tests.samples import NOW, letter
@@ -154,7 +155,7 @@ def test_names_of_fields_in_the_programs_words_remain(body: str) -> None:
     assert diagnose(caught(attribute), subject, now=NOW).message.endswith("attribute shipping")
 
 
-@pytest.mark.parametrize("name", ["Anna Schmidt", "order", "open order", "Mark", "is open", "7"])
+@each_row("name", ["Anna Schmidt", "order", "open order", "Mark", "is open", "7"])
 def test_a_value_that_the_program_inserts_is_masked_whatever_it_is(name: str) -> None:
     def blocked() -> None:
         raise ValueError(f"customer {name} is blocked")
@@ -278,7 +279,7 @@ def test_a_key_that_the_program_asks_for_remains() -> None:
     assert diagnose(caught(ask), letter(), now=NOW).message == "orderId"
 
 
-@pytest.mark.parametrize("text", ["'swordfish'", "7", "swordfish", "a=b", "…", "(swordfish, 7)"])
+@each_row("text", ["'swordfish'", "7", "swordfish", "a=b", "…", "(swordfish, 7)"])
 def test_a_message_is_never_only_a_mask(text: str) -> None:
     assert redact(text, letter()).strip(f"{MASK} ") in ("", "a")
     error = KeyError(text)

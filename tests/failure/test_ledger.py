@@ -24,6 +24,7 @@ from deadletter.failure.ledger import (
 )
 from deadletter.message import stamp as stamps
 from deadletter.message.stamp import Stamp
+from tests.each_row import each_row
 from tests.samples import NOW, failed
 
 MARK = Stamp("origin", 2, 1)
@@ -67,7 +68,7 @@ def test_what_a_row_says_of_its_letter_once_is_read() -> None:
     assert (row.parked_as, row.parked_rule) == (Reason.QUARANTINED, "stop-t-1")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "value"),
     [
         ("context", "t-1"),
@@ -116,7 +117,7 @@ def test_an_item_without_attributes_is_an_empty_row() -> None:
     assert row_from_item({}) == NO_ROW
 
 
-@pytest.mark.parametrize(
+@each_row(
     "item",
     [
         {"f0_0": None},
@@ -146,7 +147,7 @@ def lives(*fingerprints: str, **common: Any) -> tuple[Failure, ...]:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("failures", "expected"),
     [
         ((), {}),
@@ -176,7 +177,7 @@ def test_failures_from_before_a_release_do_not_count() -> None:
     assert NO_ROW.last is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("attempt", "receive", "name"),
     [(0, 1, "f0_1"), (0, 2, "f0_0"), (7, 3, "f7_1"), (8, 1, "f0_1"), (9, 4, "f1_0")],
 )
@@ -212,7 +213,7 @@ def test_how_a_letter_recovered_outweighs_what_older_rows_said(way: Recovery) ->
     assert row.recovered_unasked is (way is not Recovery.PROCESSED)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("row", "outcome"),
     [
         (LedgerRow(), None),

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pydantic
-import pytest
 import requests
 from botocore.exceptions import ClientError
 
 from deadletter.failure.classify import diagnose
+from tests.each_row import each_row
 from tests.failure.exceptions import caught
 from tests.samples import NOW, letter
 
@@ -52,7 +52,7 @@ def refused() -> None:
     response.raise_for_status()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("throw", "remains"),
     [
         (lambda: json.loads("{x"), "Expecting property name … in double quotes: line …"),

@@ -14,6 +14,7 @@ from deadletter.failure.redaction import LONGEST, redact
 from deadletter.failure.secretive import FUNCTION
 from deadletter.failure.vocabulary import WORDS
 from deadletter.message.letter import Attribute, Letter
+from tests.each_row import each_row
 from tests.samples import letter
 from tests.speed import is_quick
 
@@ -28,7 +29,7 @@ ORDER = letter(
 )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "left"),
     [
         ("", ""),
@@ -74,7 +75,7 @@ def test_without_a_letter_only_the_form_of_words_decides() -> None:
 PARTS = ["a ", "'", "'a", '"\\', "(", "\ud800", "word ", "x", "a-", "<a", "`", "s' "]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [part * (2**20 // len(part)) for part in PARTS],
     ids=lambda text: text[:5].encode("ascii", "backslashreplace").decode(),
@@ -90,8 +91,8 @@ def test_a_letter_of_a_mebibyte_is_searched_quickly(body: str) -> None:
     assert texts[0] == "no such product"
 
 
-@pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode])
-@pytest.mark.parametrize("where", ["body", "field", "twice", "attribute"])
+@each_row("encode", [base64.b64encode, base64.urlsafe_b64encode])
+@each_row("where", ["body", "field", "twice", "attribute"])
 def test_a_word_in_base64_is_a_word_of_the_letter(
     encode: Callable[[bytes], bytes], where: str
 ) -> None:
@@ -209,7 +210,7 @@ def coded(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "body",
     [
         coded(b"the warehouse sleeps"),

@@ -18,6 +18,7 @@ import yaml
 from pydantic import BaseModel, PositiveInt, TypeAdapter
 
 from deadletter.failure.refused import refuses_the_letter
+from tests.each_row import each_row
 from tests.failure.exceptions import caught, fake
 from tests.samples import letter
 
@@ -118,7 +119,7 @@ class Side(enum.Enum):
     LEFT = "left"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fail", "refused", "other"),
     [
         (int, "many", "few"),

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from deadletter.failure.signals import Permanent, Skip, Transient
 from deadletter.failure.template import LONGEST_TEXT, Kind, Piece, literals_of, pieces
+from tests.each_row import each_row
 from tests.failure.exceptions import caught, raised
 from tests.speed import is_quick
 
@@ -31,7 +32,7 @@ def values(text: str, *literals: str) -> list[tuple[str, str]]:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "expected"),
     [
         ("12 of 3.5 at 10:30 took 12ms or 5 s, 20%", ["number"] * 6),
@@ -54,7 +55,7 @@ def test_a_value_has_a_kind(text: str, expected: list[str]) -> None:
     assert [kind for _, kind in values(text)] == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "literals", "left"),
     [
         ("customer Anna is blocked", (), "customer … is blocked"),
@@ -154,7 +155,7 @@ PARTS = [
 ]
 
 
-@pytest.mark.parametrize("part", PARTS, ids=ascii)
+@each_row("part", PARTS, ids=ascii)
 def test_the_time_for_any_text_is_bounded(part: str) -> None:
     literals = frozenset(part * number for number in range(1, 300))
     found: list[list[Piece]] = []

@@ -14,6 +14,7 @@ from deadletter.contract import Mode
 from infra import DeadletterApp, NoConsumer, PipelineSettings, RedrivePipeline
 from infra.context import read
 from infra.environment import runtime_settings
+from tests.each_row import each_row
 from tests.infra.conftest import ARN
 from tests.infra.templates import Stack, Synthesis, filled
 
@@ -60,7 +61,7 @@ def test_no_custom_resource_and_no_trigger_is_given_a_queue_of_yours(app: Synthe
 MAIN, DLQ = ({"arn": ARN.format("sqs", name)} for name in ("orders", "orders-dlq"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("queues", "mode"),
     [
         ({}, Mode.ENFORCE),

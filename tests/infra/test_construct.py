@@ -15,6 +15,7 @@ from constructs import Construct
 
 from deadletter.contract import Metric
 from infra import DeadletterApp, PipelineSettings, RedrivePipeline, Refused, brought
+from tests.each_row import each_row
 from tests.infra.circles import circle, resource_graph
 from tests.infra.templates import Stack, filled, read
 
@@ -309,7 +310,7 @@ def mapping(scope: Construct) -> lambda_.IEventSourceMapping:
     return lambda_.EventSourceMapping.from_event_source_mapping_id(scope, "Mapping", mapping_id)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("brings", "sentence"),
     [
         ({"main_queue": at("orders", "us-east-1")}, "one in region eu-west-1, not us-east-1"),

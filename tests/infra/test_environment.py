@@ -34,6 +34,7 @@ from infra import environment
 from infra.context import read
 from infra.refusal import Refused
 from infra.settings import NoConsumer, PipelineSettings
+from tests.each_row import each_row
 from tests.infra.templates import Synthesis, parameter
 
 THEIRS = "arn:aws:lambda:eu-west-1:111122223333:function:theirs"
@@ -163,7 +164,7 @@ def test_the_webhook_writes_the_ledger_by_itself_and_has_a_circuit_for_each_endp
         )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("said", "pauses"),
     [
         ({}, True),

@@ -7,8 +7,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 # cfn-lint's own: no other validator is among the pinned packages.
 from cfnlint.jsonschema import StandardValidator
 from cfnlint.schema.resolver import RefResolver
@@ -16,6 +14,7 @@ from cfnlint.schema.resolver import RefResolver
 from infra import reference
 from infra.context import read
 from infra.settings import AppSettings
+from tests.each_row import each_row
 from tests.infra.conftest import EVENTS, HASTY, ORDERS, THEIRS, WATCHED
 
 ROOT = Path(__file__).parents[2]
@@ -79,7 +78,7 @@ def test_an_editor_finds_nothing_wrong_with_what_is_right() -> None:
     assert wrong(whole) == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("typed", "where"),
     [
         ({"mdoe": "observe"}, "mdoe"),

@@ -6,10 +6,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from deadletter.contract import Alarm
 from tests.console.command_lines import parse, takes_options
+from tests.each_row import each_row
 from tests.infra.templates import Synthesis
 from tests.infra.test_permissions import COMMANDS, LOOKS
 from tools.transcripts import MACHINE, commands_of, transcripts_of
@@ -85,7 +84,7 @@ def test_each_alarm_has_its_section_and_each_section_an_alarm(app: Synthesis) ->
             assert heading in PAGE
 
 
-@pytest.mark.parametrize("title", ALARMS)
+@each_row("title", ALARMS)
 def test_a_section_begins_with_a_command_and_ends_with_what_clears_the_page(title: str) -> None:
     assert first_of(ALARMS[title])
     assert ALARMS[title].strip().rpartition("\n\n")[2].startswith("Clears ")
@@ -118,7 +117,7 @@ def test_a_command_of_the_runbook_is_one_that_dlq_takes() -> None:
             parse(command)
 
 
-@pytest.mark.parametrize("cause", CAUSES)
+@each_row("cause", CAUSES)
 def test_the_decision_tree_has_a_leaf_for_each_cause_with_a_command_and_an_end(cause: str) -> None:
     tree = SECTIONS["The DLQ alarm rang: what now?"]
     [(name, means, what, ends)] = [
@@ -171,7 +170,7 @@ def test_a_transcript_names_no_machine_and_its_commands_are_commands() -> None:
             parse(command)
 
 
-@pytest.mark.parametrize("anchor", sorted(set(re.findall(r"\(#([a-z-]+)\)", PAGE))))
+@each_row("anchor", sorted(set(re.findall(r"\(#([a-z-]+)\)", PAGE))))
 def test_a_link_within_the_page_leads_somewhere(anchor: str) -> None:
     headings = re.findall(r"^#+ (.+)$", PAGE, re.M)
     known = {re.sub(r"[^a-z -]", "", heading.lower()).replace(" ", "-") for heading in headings}

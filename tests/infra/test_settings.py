@@ -14,6 +14,7 @@ from deadletter.contract import ROWS_KEPT
 from infra import settings as said
 from infra.context import read
 from infra.refusal import Refused
+from tests.each_row import each_row
 from tests.infra.conftest import ROOT
 
 ORDERS_DLQ = "arn:aws:sqs:eu-west-1:111122223333:orders-dlq"
@@ -357,7 +358,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("given", "sentence"), REFUSED, ids=[case[1][:40] for case in REFUSED])
+@each_row(("given", "sentence"), REFUSED, ids=[case[1][:40] for case in REFUSED])
 def test_a_wrong_setting_is_refused_in_one_sentence(given: dict[str, Any], sentence: str) -> None:
     with pytest.raises(Refused) as refused:
         read({"pipelines": [{"name": "orders", **given}]})
@@ -444,9 +445,7 @@ REFUSED_APPS: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("context", "sentence"), REFUSED_APPS, ids=[case[1][:50] for case in REFUSED_APPS]
-)
+@each_row(("context", "sentence"), REFUSED_APPS, ids=[case[1][:50] for case in REFUSED_APPS])
 def test_a_wrong_app_is_refused_in_one_sentence(context: dict[str, Any], sentence: str) -> None:
     with pytest.raises(Refused) as refused:
         read(context)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -18,6 +17,7 @@ from deadletter.message.envelope import (
 )
 from deadletter.message.letter import Attribute, Letter
 from deadletter.message.stamp import Stamp
+from tests.each_row import each_row
 from tests.samples import letter, letters
 from tests.samples import stamps as any_stamps
 
@@ -155,7 +155,7 @@ def test_a_stamp_may_fill_the_queues_limit_exactly() -> None:
     assert not seal(short, MARK, QueueTraits(max_bytes=full - 1)).marked
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("queue", "attributes", "delay", "sent_with"),
     [
         (STANDARD, 0, 0, 0),
@@ -188,7 +188,7 @@ def test_a_deduplication_id_is_valid_for_sqs(copy: str) -> None:
     assert len(token) <= 128
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("header", "sent"),
     [
         (None, None),

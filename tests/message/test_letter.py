@@ -23,6 +23,7 @@ from deadletter.message.letter import (
     to_json,
     whole_number,
 )
+from tests.each_row import each_row
 from tests.samples import json_values, letter, letters
 
 ARN = "arn:aws:sqs:eu-west-1:123456789012:orders"
@@ -61,7 +62,7 @@ def test_a_bare_message_has_no_group_no_sender_and_no_time() -> None:
     assert (bare.group, bare.sender, bare.sent_ms, bare.source_arn) == (None, "", None, None)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "broken",
     [
         {"Body": "x"},
@@ -81,7 +82,7 @@ def test_a_malformed_message_is_refused(broken: dict[str, Any]) -> None:
         from_api(broken)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "attribute",
     [
         {"dataType": "Binary", "binaryValue": "not base64"},
@@ -100,7 +101,7 @@ def test_an_event_with_an_unreadable_attribute_is_refused(attribute: Any) -> Non
         from_event(record)
 
 
-@pytest.mark.parametrize("value", ["not base64", "\u00e9", "QUI", 5, None])
+@each_row("value", ["not base64", "\u00e9", "QUI", 5, None])
 def test_json_with_invalid_base64_is_refused(value: Any) -> None:
     whole = to_json(letter(attributes={"a": Attribute("Binary", b"x")}))
     whole["attributes"]["a"]["binary"] = value
@@ -143,7 +144,7 @@ def test_size_is_what_sqs_counts() -> None:
     assert small.size == 2 + (5 + 6 + 2) + (1 + 6 + 3)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "number"),
     [
         ("0", 0),

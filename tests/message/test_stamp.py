@@ -21,6 +21,7 @@ from deadletter.message.stamp import (
     read,
     to_data,
 )
+from tests.each_row import each_row
 from tests.samples import NOW, REDRIVER, json_values, letter
 from tests.samples import stamps as any_stamps
 
@@ -37,7 +38,7 @@ def test_a_stamp_is_believed_if_one_of_our_roles_sent_the_letter(sender: str) ->
     assert read(stamped(MARK, sender), TRUSTED) == StampReading(MARK)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "sender",
     [
         "",
@@ -65,7 +66,7 @@ def test_a_malformed_stamp_of_a_trusted_sender_is_forged() -> None:
     assert read(garbled, TRUSTED) == StampReading(initial_stamp(garbled), forged=True)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "",
@@ -174,7 +175,7 @@ NINE = {name: TEN[name] for name in list(TEN)[:9]}
 CARRIED = {stamps.NAME: stamps.attribute(MARK)}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("attributes", "sender", "may_be"),
     [
         ({}, "AIDAPRODUCER", False),
@@ -198,7 +199,7 @@ def test_the_ledger_may_keep_the_stamp_of_a_letter_that_carries_none_of_ours(
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "reserved"),
     [
         ("Redrive", True),

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deadletter.message.strict_json import Unreadable, read_json
+from tests.each_row import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "why"),
     [
         ("", "not JSON at line 1 column 1"),
@@ -45,7 +46,7 @@ def test_an_ambiguous_or_invalid_body_is_unreadable(text: str, why: str) -> None
     assert str(refused.value) == why
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "value"),
     [
         ("null", None),

@@ -31,6 +31,7 @@ from deadletter.redrive.waiting_room import (
     WaitingRoomEntry,
 )
 from deadletter.routing.decision import Redrive
+from tests.each_row import each_row
 from tests.outage.test_canary_sources import MemoryJournal
 from tests.samples import NOW, letter, received
 
@@ -434,7 +435,7 @@ def test_a_canary_is_claimed_like_a_run_claims_its_shard_until_its_lock_ends() -
     assert scene.room.locks == [NOW + 80]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("slot", "canary"),
     [
         ("room:circuit:orders:0", None),

@@ -12,13 +12,14 @@ from deadletter.circuit.transitions import CanaryVerdict
 from deadletter.message.confirmation import Confirmation
 from deadletter.outage.canary_sources import CanaryResult, DlqCanaries, judge_answer
 from deadletter.redrive.journal import Intent, JournalUnavailable, OpenIntents, key_of
+from tests.each_row import each_row
 from tests.samples import letter, received
 
 FAILED = {"batchItemFailures": [{"itemIdentifier": "m1"}]}
 NONE_FAILED: dict[str, Any] = {"batchItemFailures": []}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("answer", "verdict", "is_processed"),
     [
         (NONE_FAILED, CanaryVerdict.SUCCESS, True),
@@ -43,9 +44,9 @@ def test_an_answer_without_the_library_is_judged_by_its_failures(
     assert (result.proof is not None) == is_processed
 
 
-@pytest.mark.parametrize("key", ["orders", "orders#config", "dependency/bank", "endpoint-7"])
-@pytest.mark.parametrize("word", ["success", "failure", "neutral"])
-@pytest.mark.parametrize("answer", [NONE_FAILED, FAILED])
+@each_row("key", ["orders", "orders#config", "dependency/bank", "endpoint-7"])
+@each_row("word", ["success", "failure", "neutral"])
+@each_row("answer", [NONE_FAILED, FAILED])
 def test_the_word_on_the_probed_circuit_counts_and_the_failures_say_whether_to_delete(
     answer: dict[str, Any], word: str, key: str
 ) -> None:

@@ -37,6 +37,7 @@ from deadletter.outage.execution_step import (
     execution_from_json,
     seconds_to_probe,
 )
+from tests.each_row import each_row
 from tests.outage.breakers import KEY, NOW, Announcements, Circuits
 from tests.outage.test_event_source import OneMapping, pause_of
 
@@ -251,7 +252,7 @@ def test_an_execution_is_read_from_the_states_input() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("change", "why"),
     [
         ({"key": 7}, "key must be text"),
@@ -267,7 +268,7 @@ def test_an_execution_with_a_bad_field_is_refused(change: dict[str, object], why
         execution_from_json({"key": KEY, "generation": 1, "restart": 0, **change})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("wait", "seconds"),
     [(-5.0, 1), (0.0, 1), (1.0, 1), (1.01, 2), (86_399.5, 86_400), (86_400.5, 86_400)],
 )
@@ -285,7 +286,7 @@ def test_only_a_further_probe_is_handed_over_after_500() -> None:
         assert replace(EXECUTION, probes=probes).step_to(to, Circuit(KEY)).next is goes
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("permit", "elapsed", "seconds"),
     [
         (None, 0, 2),

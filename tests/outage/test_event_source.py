@@ -25,6 +25,7 @@ from deadletter.outage.event_source import (
     low_limits,
 )
 from deadletter.outage.pause_tag import Limits, PauseTag
+from tests.each_row import each_row
 from tests.outage.breakers import KEY, Circuits
 
 
@@ -268,7 +269,7 @@ def test_an_open_circuit_keeps_its_mapping_paused(
     assert consumer_pause.resume(circuits.held[KEY], RAMP_STEPS).paused is not None
 
 
-@pytest.mark.parametrize("own", [None, 2, 3, 50, 1_000])
+@each_row("own", [None, 2, 3, 50, 1_000])
 def test_each_step_is_at_least_the_step_before_and_lambdas_minimum(own: int | None) -> None:
     steps = [low_concurrency(own, step) for step in range(1, RAMP_STEPS + 1)]
     assert steps[-1] == own
@@ -287,7 +288,7 @@ def test_a_mapping_that_is_changing_is_busy(
     assert lambda_.changes == 0
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("own", "limits"),
     [
         (None, [2, 4, 8, 16, None]),

@@ -9,11 +9,12 @@ import pytest
 from deadletter.outage.health import HttpHealth
 from deadletter.webhook.http import AnswerTimeout, HttpResponse, NoAnswer
 from deadletter.webhook.url_guard import Destination
+from tests.each_row import each_row
 
 URL = "https://status.example/up?deep=1"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("status", "well"),
     [
         (199, False),

@@ -8,6 +8,7 @@ import pytest
 
 from deadletter.circuit.state import Pollers
 from deadletter.outage.pause_tag import Limits, PauseTag, tag_from_value
+from tests.each_row import each_row
 
 # What AWS takes as the value of a tag.
 AWS_VALUE = re.compile(r"[\w .:/=+@-]{0,256}", re.ASCII)
@@ -34,7 +35,7 @@ def test_the_value_is_spelled_as_documented() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "value",
     [
         *("", "yes", '{"g": 1}', "g=1/c=50/p=-", "g=1/c=50/p=-/t=", "g=1/c=fifty/p=-/t=1"),

@@ -33,6 +33,7 @@ from deadletter.outage.queue_canary import verdict_from_row
 from deadletter.redrive.journal import JournalUnavailable
 from deadletter.redrive.waiting_room import RoomUnavailable
 from deadletter.routing.router import RouterUnavailable
+from tests.each_row import each_row
 from tests.outage.breakers import KEY, Announcements, Circuits
 from tests.samples import blame_for
 
@@ -309,7 +310,7 @@ def failed(**fields: object) -> Failure:
     return Failure(**{"blame": blame_for(facts), **facts})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("row", "verdict"),
     [
         (LedgerRow(), None),
@@ -358,7 +359,7 @@ def test_a_row_gives_a_verdict_on_this_life_only_if_it_was_tried(
     assert verdict_from_row(row, 3, KEY, KEY) is verdict
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("first", "last", "verdict"),
     [
         (failed(http_status=503), failed(at=6.0, http_status=404), CanaryVerdict.NEUTRAL),

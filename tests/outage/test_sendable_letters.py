@@ -23,6 +23,7 @@ from deadletter.redrive.order import Order
 from deadletter.redrive.report import Tally
 from deadletter.routing.decision import Decision, Hold, Redrive
 from deadletter.routing.router import Question, RouterAnswer, Verdict
+from tests.each_row import each_row
 from tests.samples import NOW, letter, received
 
 KEY = "orders"
@@ -111,7 +112,7 @@ def test_a_letter_that_does_not_wait_for_the_circuit_is_no_canary(
     assert WaitingLetters(router).accepts(received(letter()), KEY) is accepted
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("row", "accepted"),
     [
         (None, True),

@@ -37,6 +37,7 @@ from deadletter.processing.unguarded import process_unguarded
 from deadletter.settings.backoff import Backoff
 from deadletter.settings.json_fields import BadSettings
 from deadletter.settings.pipeline import Pipeline
+from tests.each_row import each_row
 from tests.processing.doubles import DEADLINE, UNAVAILABLE, Desk, Site, record, redriven
 from tests.samples import NOW, letter
 
@@ -130,7 +131,7 @@ def test_a_full_letter_that_carries_its_stamp_is_not_looked_up() -> None:
     assert (origin, failure.attempt) == ("first", 2)
 
 
-@pytest.mark.parametrize("count", ["0", "-1", "many", "", "1.5"])
+@each_row("count", ["0", "-1", "many", "", "1.5"])
 def test_a_receive_that_is_not_counted_is_the_first(count: str) -> None:
     site = Site(raises={"m1": ValueError("x")})
     odd = record(letter())
@@ -299,7 +300,7 @@ def test_no_message_is_hidden_for_longer_than_sqs_allows() -> None:
     assert 40_000 < seconds <= 43_200 - 600
 
 
-@pytest.mark.parametrize("body", ["", "{", "[" * 100_000, "9" * 5_000, "NaN", '"\\ud800"', "{}"])
+@each_row("body", ["", "{", "[" * 100_000, "9" * 5_000, "NaN", '"\\ud800"', "{}"])
 def test_a_body_that_is_not_an_object_reaches_the_handler(body: str) -> None:
     site = Site()
     assert fates(site.process(record(letter(body)))) == ["PROCESSED"]
@@ -338,7 +339,7 @@ def test_a_record_that_trips_a_bug_of_ours_comes_back_alone() -> None:
     assert result.failed == ("m2",)
 
 
-@pytest.mark.parametrize("bad", [{}, {"messageId": None, "body": ""}, "no record", None, 7])
+@each_row("bad", [{}, {"messageId": None, "body": ""}, "no record", None, 7])
 def test_a_record_without_an_id_brings_the_whole_batch_back(bad: Any) -> None:
     """Lambda deletes what the response does not name, and reads an empty id as the whole batch."""
     site = Site()
@@ -833,9 +834,9 @@ BREAKS: list[tuple[Break, str]] = [
 ]
 
 
-@pytest.mark.parametrize("refusing", [False, True])
-@pytest.mark.parametrize("bug", [False, True])
-@pytest.mark.parametrize(("how", "port"), BREAKS)
+@each_row("refusing", [False, True])
+@each_row("bug", [False, True])
+@each_row(("how", "port"), BREAKS)
 def test_no_error_loses_a_message_or_repeats_an_effect(
     how: Break, port: str, bug: bool, refusing: bool
 ) -> None:
@@ -855,7 +856,7 @@ def test_no_error_loses_a_message_or_repeats_an_effect(
     assert "m1" not in result.failed
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("how", "port", "metric"),
     [
         (break_claim, "claims", "IdempotencyUnavailable"),
@@ -994,7 +995,7 @@ def test_a_function_with_one_second_uses_most_of_it() -> None:
     assert fates(result) == ["PROCESSED"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("seconds", "end", "fate"),
     [
         (30.0, 26.99, "PROCESSED"),

@@ -19,6 +19,7 @@ from deadletter.processing.delivery import Delivery
 from deadletter.processing.named_dependencies import dependency
 from deadletter.processing.unguarded import process_unguarded
 from deadletter.settings.pipeline import Pipeline
+from tests.each_row import each_row
 from tests.processing.doubles import DEADLINE, Site, record
 from tests.samples import NOW, letter
 
@@ -150,7 +151,7 @@ def test_each_message_sees_its_own_dependency_blocks() -> None:
     assert not isinstance(result.results[0].error, DependencyOpen)
 
 
-@pytest.mark.parametrize("concurrency", [0, -1, MOST_AT_ONCE + 1, 1.5, "4", True, None])
+@each_row("concurrency", [0, -1, MOST_AT_ONCE + 1, 1.5, "4", True, None])
 def test_another_concurrency_is_refused(concurrency: Any) -> None:
     with pytest.raises(ValueError, match="allowed: a whole number from 1 to 64"):
         Site().consumer().process([], deadline=DEADLINE, concurrency=concurrency)

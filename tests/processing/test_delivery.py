@@ -18,6 +18,7 @@ from deadletter.processing.delivery import (
     receive_of,
 )
 from deadletter.settings.pipeline import Pipeline
+from tests.each_row import each_row
 from tests.processing.doubles import record, redriven
 from tests.samples import NOW, REDRIVER, letter
 
@@ -54,7 +55,7 @@ def test_a_letter_that_carries_its_stamp_has_not_lost_it() -> None:
     assert read(forged).may_have_lost_its_stamp
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("sample", "was_dead"),
     [
         (letter(), False),
@@ -70,7 +71,7 @@ def test_a_letter_was_dead_by_its_attempt_its_origin_or_its_source(
     assert read(sample).was_dead is was_dead
 
 
-@pytest.mark.parametrize("odd", [None, 7, "text", [], {}, {"attributes": None, "messageId": 7}])
+@each_row("odd", [None, 7, "text", [], {}, {"attributes": None, "messageId": 7}])
 def test_a_record_that_is_no_record_has_empty_fields(odd: Any) -> None:
     assert (id_of(odd), handle_of(odd), queue_of(odd), group_of(odd)) == ("", "", "", "")
     assert receive_of(odd) == 1

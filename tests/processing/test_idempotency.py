@@ -16,6 +16,7 @@ from deadletter.processing.idempotency import BusinessKey, Identity, payload_of
 from deadletter.rules.document import DocumentBuilder
 from deadletter.settings.json_fields import BadSettings
 from deadletter.settings.pipeline import Pipeline
+from tests.each_row import each_row
 from tests.samples import NOW, letter, letters, texts
 
 PATH = "body.orderId"
@@ -60,7 +61,7 @@ def test_a_path_finds_the_key_in_the_body_or_in_an_attribute() -> None:
     assert key(letter('{"orderId": 7}')).text == key(letter('{"orderId": "7"}')).text
 
 
-@pytest.mark.parametrize(
+@each_row(
     "body",
     [
         "not JSON",

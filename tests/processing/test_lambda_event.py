@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from deadletter.processing.lambda_event import permit_of, records_of, run_of, seconds_left
+from tests.each_row import each_row
 
 
 def test_the_time_left_is_lambdas_milliseconds_in_seconds() -> None:
@@ -21,7 +22,7 @@ def test_without_a_context_the_time_left_is_the_longest_of_lambda() -> None:
     assert seconds_left(None) == 900.0
 
 
-@pytest.mark.parametrize(
+@each_row(
     "custom",
     [
         *(None, {}, "p", {"permit": "p"}),
@@ -43,7 +44,7 @@ def test_the_permit_of_a_probe_is_read_from_the_client_context() -> None:
     assert permit_of(SimpleNamespace(client_context=SimpleNamespace(custom=custom))) == "p"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("custom", "run"),
     [
         (None, None),
@@ -62,7 +63,7 @@ def test_the_records_of_an_event_are_read_in_their_order() -> None:
     assert records_of({"Records": records}) == records
 
 
-@pytest.mark.parametrize("event", [{}, {"Records": None}, {"Records": {}}, [], None, "Records"])
+@each_row("event", [{}, {"Records": None}, {"Records": {}}, [], None, "Records"])
 def test_an_event_without_a_list_of_records_is_refused(event: Any) -> None:
     with pytest.raises(ValueError, match="allowed: the event of an SQS queue"):
         records_of(event)

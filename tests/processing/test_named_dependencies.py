@@ -22,6 +22,7 @@ from deadletter.processing.named_dependencies import dependency
 from deadletter.processing.result import BatchResult
 from deadletter.processing.unguarded import process_unguarded
 from deadletter.settings.pipeline import Pipeline
+from tests.each_row import each_row
 from tests.processing.doubles import Site, record, redriven
 from tests.samples import NOW, letter
 
@@ -321,7 +322,7 @@ def test_a_call_is_counted_in_asyncio_and_in_a_thread_with_the_handlers_context(
     assert reported(site) == {BANK: (3, 0), "orders": (1, 0)}
 
 
-@pytest.mark.parametrize("name", ["", " bank", "bank#config", "a/b", "x" * 65, "-bank"])
+@each_row("name", ["", " bank", "bank#config", "a/b", "x" * 65, "-bank"])
 def test_a_name_that_no_circuit_can_have_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="allowed: 1 to 64 characters"), dependency(name):
         pass

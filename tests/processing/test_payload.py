@@ -13,6 +13,7 @@ from deadletter.contract import EVERYTHING
 from deadletter.message.letter import Attribute
 from deadletter.message.strict_json import read_json
 from deadletter.processing.payload import BEYOND, GROUPING, MOST_PATHS, Content, content_of, listed
+from tests.each_row import each_row
 from tests.speed import is_quick
 
 scalars = (
@@ -69,7 +70,7 @@ def test_how_json_is_written_makes_no_difference(one: str, two: str) -> None:
     assert written(one).core == written(two).core
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("one", "two"),
     [
         ("0.1", "0.10000000000000000001"),
@@ -101,14 +102,12 @@ def test_differing_paths_are_named_without_their_values() -> None:
     assert differences([[1], [2]], [[1, 2]]) == (GROUPING,)
 
 
-@pytest.mark.parametrize(
-    "key", ["anna@example.com", "Anna Schmidt", "4711", "", "9f8e7d6c5b4a", "a" * 41, "ключ"]
-)
+@each_row("key", ["anna@example.com", "Anna Schmidt", "4711", "", "9f8e7d6c5b4a", "a" * 41, "ключ"])
 def test_a_key_that_may_be_data_is_hidden(key: str) -> None:
     assert differences({key: 1}, {key: 2}) == ("body.…",)
 
 
-@pytest.mark.parametrize("key", ["orderId", "line_1", "sha256", "x-request-id", "_private"])
+@each_row("key", ["orderId", "line_1", "sha256", "x-request-id", "_private"])
 def test_the_name_of_a_field_is_shown(key: str) -> None:
     assert differences({key: 1}, {key: 2}) == (f"body.{key}",)
 

@@ -21,6 +21,7 @@ from deadletter.processing.poller import (
 )
 from deadletter.processing.result import BatchResult, MessageResult
 from deadletter.testing.clock import Clock
+from tests.each_row import each_row
 
 
 @dataclass
@@ -124,7 +125,7 @@ def test_exactly_the_acknowledged_messages_are_deleted() -> None:
     assert place.queue.hidden == []
 
 
-@pytest.mark.parametrize("fate", Fate)
+@each_row("fate", Fate)
 def test_no_message_is_deleted_that_a_response_would_name(fate: Fate) -> None:
     place = Place(Queue([messages("m1")]), fates={"m1": MessageResult("m1", fate)})
     place.poller.turn()

@@ -32,6 +32,7 @@ from deadletter.processing.sudden_causes import (
 )
 from deadletter.settings.pipeline import Pipeline
 from deadletter.testing.clock import Clock
+from tests.each_row import each_row
 from tests.processing.doubles import DEADLINE, Site, record, redriven
 from tests.samples import NOW, letter
 
@@ -105,7 +106,7 @@ def test_in_good_times_a_process_writes_once_a_minute() -> None:
     assert process.row.tries() == 121
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("receive", "stamp", "counts"),
     [
         (1, NEW, True),

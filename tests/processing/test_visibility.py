@@ -20,6 +20,7 @@ from deadletter.processing.visibility import (
 )
 from deadletter.settings.backoff import Backoff
 from deadletter.settings.pipeline import RETRY
+from tests.each_row import each_row
 
 
 class Highest(Random):
@@ -53,7 +54,7 @@ def test_every_delay_lies_between_the_floor_and_the_ceiling(receive: int, seed: 
     assert RETRY.floor <= delay <= RETRY.ceiling(receive)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("seconds", "elapsed", "expected"),
     [
         (0.0, 0.0, 0),

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from deadletter.message.letter import Attribute
 from deadletter.processing.wrappers import MOST_WRAPPERS, opened
 from tests.consumer.test_identity import eventbridge, sns
+from tests.each_row import each_row
 
 MESSAGE = {"orderId": "7"}
 
@@ -60,7 +60,7 @@ def test_attributes_of_a_notification_are_read_as_sqs_delivers_them() -> None:
     assert strange.wrappers[0].facts["MessageAttributes"] == {"a": 1}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "body",
     [
         {**sns(MESSAGE, 1), "Type": "SubscriptionConfirmation"},

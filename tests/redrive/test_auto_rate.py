@@ -22,6 +22,7 @@ from deadletter.redrive.auto_rate import (
     next_rate,
     seconds_to_next_look,
 )
+from tests.each_row import each_row
 
 NOW = 100_000.0
 BOUNDS = RateBounds(first=50.0, most=500.0, backlog=10_000)
@@ -84,7 +85,7 @@ def test_the_first_look_of_a_run_raises_nothing() -> None:
     assert after(sent=None, seconds=0.0).rate == 100.0
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("known", "changes", "lower", "because"),
     [
         (400.0, {"outcomes": failing(0.07)}, 200.0, "failures 7%"),
@@ -113,7 +114,7 @@ def test_it_falls_at_the_first_sign(
     assert (later.rate, later.direction, later.because) == (lower, Direction.FALLEN, because)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("known", "changes"),
     [
         # What always fails a little, or fails for its own fault, is no slower than a fixed rate.

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from deadletter.redrive.concurrency import SETTLED_FOR, WINDOW, ChunksInFlight, Concurrency
+from tests.each_row import each_row
 
 
 def after(*notes: tuple[float, float], most: int = 8) -> int:
@@ -17,7 +18,7 @@ def after(*notes: tuple[float, float], most: int = 8) -> int:
     return concurrency.calls
 
 
-@pytest.mark.parametrize(("times", "calls"), [(0, 1), (1, 2), (2, 4), (3, 8), (9, 8)])
+@each_row(("times", "calls"), [(0, 1), (1, 2), (2, 4), (3, 8), (9, 8)])
 def test_quick_calls_are_doubled_up_to_the_most(times: int, calls: int) -> None:
     assert after(*[(0.01, 1.0)] * times) == calls
 

@@ -23,6 +23,7 @@ from deadletter.redrive.fair_shares import (
     without_lost,
 )
 from deadletter.routing.decision import DUE
+from tests.each_row import each_row
 
 LETTERS = 100
 
@@ -160,7 +161,7 @@ def test_a_turn_is_as_long_as_the_pace_allows_in_seconds(rate: float, letters: i
     assert quantum(rate) == letters
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("served", "upto", "lane"),
     [
         (["circuit:a", "circuit:b"], None, "circuit:b"),
@@ -242,7 +243,7 @@ def test_a_lane_that_was_cut_short_gets_its_claim_on_top_and_its_kind_pays_for_i
     assert shares == Shares("lanes", "circuit:a", {"lanes": -40}, {})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("source", "used", "is_cut", "claims"),
     [
         ("circuit:a", 99, True, {"circuit:a": 1}),

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +17,7 @@ from deadletter.redrive.order import Order
 from deadletter.redrive.waiting_room import SHARDS, Wait, shard_of
 from deadletter.routing.decision import Decision, Divert, Hold, Park, Redrive
 from deadletter.routing.router import Verdict
+from tests.each_row import each_row
 from tests.samples import letter, received, verdict
 
 REDRIVE = Redrive(0, "x")
@@ -227,7 +227,7 @@ def orders(groups: str) -> list[Order]:
     return [Order(item, REDRIVE, Stamp(item.letter.message_id)) for item in queued(*groups)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("groups", "left_out", "kept"),
     [
         ("ggg", "", "012"),

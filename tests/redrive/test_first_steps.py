@@ -15,6 +15,7 @@ from deadletter.contract import MINUTE, Metric, Mode
 from deadletter.redrive.first_steps import FIRST_STEPS, MANY, PAST, after_step, first_step
 from deadletter.redrive.redriver import Redriver
 from deadletter.replay.plan import ReplayPlan
+from tests.each_row import each_row
 from tests.simulation.stage import Stage, in_turn
 
 NO_CALLS = OutcomeCounts()
@@ -81,8 +82,8 @@ def test_letters_that_come_after_a_first_run_over_an_empty_queue_are_not_old(sta
     assert moved(stage, 1) == [300]
 
 
-@pytest.mark.parametrize("fifo", [False, True])
-@pytest.mark.parametrize("workers", [1, 4, 16])
+@each_row("fifo", [False, True])
+@each_row("workers", [1, 4, 16])
 def test_no_worker_moves_letters_beyond_a_step(workers: int, fifo: bool) -> None:
     stage = Stage(replace(Stage().pipeline, workers=workers, fifo=fifo), is_new=True)
     for number in range(300):

@@ -26,6 +26,7 @@ from deadletter.redrive.journal import (
     key_of,
     merged,
 )
+from tests.each_row import each_row
 
 NOW = 1_000.0
 NEW_ID = "0e7ea9ae-9b17-4a3e-8c5a-4f4e4f1bb1a1"
@@ -181,7 +182,7 @@ def test_an_intent_that_was_merged_holds_ten_thousand_letters_and_no_more() -> N
 # What other workers conclude.
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("now", "sent", "state"),
     [
         (NOW - 1, True, "sent"),

@@ -27,6 +27,7 @@ from deadletter.redrive.waiting_room import (
 )
 from deadletter.routing.decision import Decision, Divert, Hold, Park, Redrive
 from deadletter.routing.router import LaneAnswer
+from tests.each_row import each_row
 from tests.simulation.long_lane import LANE, MINUTE, LongLane
 
 NOW = 1e9
@@ -51,7 +52,7 @@ def names(lanes: Sequence[Lane], answer: LaneAnswer) -> list[str]:
     return [lane.name for lane in pending_reviews(lanes, answer, NOW)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("review", "is_pending"),
     [
         (NOT_REVIEWED, True),
@@ -224,7 +225,7 @@ def test_lanes_share_the_time_and_the_one_that_waits_longest_is_first(
 PARKED = Park(Reason.EXPIRED, "old")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("decision", "lane", "due", "expected"),
     [
         (Hold(HELD, NOW + 90, ""), HELD, NOW + 90, None),

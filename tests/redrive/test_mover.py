@@ -23,6 +23,7 @@ from deadletter.redrive.report import Report
 from deadletter.redrive.run_limits import SEND_AND_MARK
 from deadletter.redrive.sending import LAST_SEND
 from deadletter.testing.fakes import client_error
+from tests.each_row import each_row
 from tests.simulation.stage import Stage, attribute, in_turn
 from tests.tables import LETTERS
 
@@ -436,8 +437,8 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("why", NEVER_LEFT)
-@pytest.mark.parametrize("fifo", [False, True])
+@each_row("why", NEVER_LEFT)
+@each_row("fifo", [False, True])
 def test_what_never_left_or_was_throttled_is_sent_again_in_the_same_run(
     why: str, fifo: bool
 ) -> None:

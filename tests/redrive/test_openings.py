@@ -20,6 +20,7 @@ from deadletter.redrive.waiting_room import END_OF_TIME, FOREVER, Lane, OpenShar
 from deadletter.routing.decision import DUE, Hold
 from deadletter.routing.router import LaneAnswer
 from deadletter.testing.clock import Clock
+from tests.each_row import each_row
 from tests.samples import letter, verdict
 from tests.samples import received as taken
 from tests.simulation.stage import Stage, in_turn
@@ -242,7 +243,7 @@ def test_lanes_are_looked_into_from_the_one_whose_turn_it_is() -> None:
     assert [shard.lane for shard in found.shards] == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("lane", "age", "empty", "retired"),
     [
         ("circuit:a", 86_401.0, True, True),

@@ -10,6 +10,7 @@ import pytest
 
 from deadletter.redrive.recall import MOST_RECALLED, RecallRefused, recall, to_request
 from deadletter.redrive.waiting_room import RoomUnavailable, WaitingRoomEntry
+from tests.each_row import each_row
 
 T = TypeVar("T")
 
@@ -56,7 +57,7 @@ def test_what_a_table_does_not_answer_is_said_and_the_others_are_due() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each_row(
     "asked",
     [
         *(None, [], {}, "due", 7),

@@ -13,6 +13,7 @@ from deadletter.contract import Metric, Reason
 from deadletter.failure.failure import FailureKind
 from deadletter.redrive.report import Report, Tally, decision_name
 from deadletter.routing.decision import Decision, Divert, Hold, Park, Redrive
+from tests.each_row import each_row
 
 
 @pytest.mark.parametrize(
@@ -103,7 +104,7 @@ def kind(fingerprint: str, letters: int) -> FailureKind:
     return FailureKind(fingerprint, f"{fingerprint}Error", letters)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("chunks", "dominant"),
     [
         ([], None),

@@ -17,6 +17,7 @@ from deadletter.routing.decision import Hold, Redrive
 from deadletter.routing.router import LaneAnswer, Question, RouterAnswer, RouterUnavailable, Verdict
 from deadletter.routing.wire import question_to_json
 from deadletter.rules.refused_rule import RefusedRule
+from tests.each_row import each_row
 from tests.samples import letter, received, verdict
 
 REDRIVE = Redrive(0, "x")
@@ -127,7 +128,7 @@ VERDICTS: tuple[tuple[Verdict, int], ...] = (
 )
 
 
-@pytest.mark.parametrize(("decided", "bounced"), VERDICTS)
+@each_row(("decided", "bounced"), VERDICTS)
 def test_a_letter_that_was_re_driven_before_has_come_back(decided: Verdict, bounced: int) -> None:
     tally = Tally()
     client = RouterClient(router=Answering(RouterAnswer((decided,))), tally=tally)
@@ -173,7 +174,7 @@ def names_of(letters: Sequence[ReceivedLetter]) -> str:
     return "".join(item.letter.message_id for item in letters)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("sizes", "most", "now", "later"),
     [
         ([1_000, 1_000, 1_000], 2, "ab", "c"),

@@ -11,6 +11,7 @@ from deadletter.redrive.concurrency import ChunksInFlight
 from deadletter.redrive.run_limits import WIND_DOWN, RunLimits, RunStopped
 from deadletter.redrive.token_bucket import RateLimiter, TokenBucket
 from deadletter.testing.clock import Clock
+from tests.each_row import each_row
 
 
 class Backlog:
@@ -60,7 +61,7 @@ def test_a_run_gets_what_its_bucket_holds_and_waits_for_a_chunks_worth() -> None
     assert granted_after(run, clock) == (100, 2)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rate", "burst", "most", "letters", "seconds"),
     [
         (50, 500, 100, 100, 2),  # two seconds' worth fill an intent

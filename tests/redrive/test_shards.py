@@ -31,6 +31,7 @@ from deadletter.redrive.shards import (
 from deadletter.redrive.source_memory import SourceMemory
 from deadletter.redrive.token_bucket import RateLimiter, TokenBucket
 from deadletter.settings.pipeline import DrainPolicy
+from tests.each_row import each_row
 from tests.simulation.stage import Stage
 
 MILLION = 1_000_000
@@ -39,7 +40,7 @@ MILLION = 1_000_000
 # How many.
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("wanted", "letters", "rate", "burst", "shards"),
     [
         # A queue that one run empties needs no other.

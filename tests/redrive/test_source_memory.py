@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from deadletter.redrive.auto_rate import AutoRate
 from deadletter.redrive.fair_shares import Shares
 from deadletter.redrive.source_memory import (
@@ -19,6 +17,7 @@ from deadletter.redrive.source_memory import (
     was_just_empty,
     with_lost_run,
 )
+from tests.each_row import each_row
 
 
 def test_a_run_that_ends_well_forgets_the_trouble_and_not_what_single_letters_need() -> None:
@@ -95,9 +94,7 @@ def test_the_first_run_of_a_source_may_be_lost_too() -> None:
     assert with_lost_run(SourceMemory(held_until=0.5), 1_000.0).fruitless == 1
 
 
-@pytest.mark.parametrize(
-    ("fruitless", "minutes"), [(0, 0), (1, 2), (2, 4), (3, 8), (4, 15), (5, 15), (1_000, 15)]
-)
+@each_row(("fruitless", "minutes"), [(0, 0), (1, 2), (2, 4), (3, 8), (4, 15), (5, 15), (1_000, 15)])
 def test_letters_are_left_alone_for_longer_up_to_a_quarter_of_an_hour(
     fruitless: int, minutes: float
 ) -> None:
@@ -198,7 +195,7 @@ def test_a_page_about_a_letter_is_remembered_for_each_metric_that_has_one() -> N
     }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("memory", "brief"),
     [
         (SourceMemory(), False),

@@ -13,6 +13,7 @@ from deadletter.redrive.run_limits import RunStopped
 from deadletter.redrive.stop_reason import ENDS_A_RUN, stop_reason
 from deadletter.redrive.waiting_room import RoomUnavailable
 from deadletter.routing.router import RouterUnavailable
+from tests.each_row import each_row
 
 REASONS: list[tuple[Exception, str, dict[str, int]]] = [
     (RunStopped("the deadline is near"), "the deadline is near", {}),
@@ -30,7 +31,7 @@ REASONS: list[tuple[Exception, str, dict[str, int]]] = [
 ]
 
 
-@pytest.mark.parametrize(("error", "reason", "counts"), REASONS)
+@each_row(("error", "reason", "counts"), REASONS)
 def test_an_error_that_ends_a_run_has_a_reason_and_counts_once(
     error: Exception, reason: str, counts: dict[str, int]
 ) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from deadletter.redrive.token_bucket import RateLimiter, TokenBucket
 from deadletter.testing.clock import Clock
+from tests.each_row import each_row
 
 
 def limiter(
@@ -98,7 +98,7 @@ def test_a_clock_that_went_backwards_adds_nothing() -> None:
     assert shared.take(10) == 2
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("tokens", "letters", "seconds"),
     [(0, 1, 0.5), (0, 10, 5), (0.5, 1, 0.25), (1, 1, 0), (10, 3, 0), (0, 1_000, 5)],
 )

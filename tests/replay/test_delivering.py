@@ -20,6 +20,7 @@ from deadletter.replay.discarding import Discarding
 from deadletter.replay.plan import DELIVER, DISCARD, ReplayPlan
 from deadletter.replay.ticket import ReplayOutcome, TicketsUnavailable
 from deadletter.testing.fakes import MemoryLambda
+from tests.each_row import each_row
 from tests.replay.bench import ReplayBench
 from tests.tables import LETTERS
 
@@ -243,7 +244,7 @@ def test_the_function_gets_a_believable_stamp_and_its_run() -> None:
     assert event["Records"][0]["attributes"]["SenderId"] == "AROAME"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("response", "fates"),
     [
         (None, {"a": "accepted", "b": "accepted"}),

@@ -14,6 +14,7 @@ from deadletter.message.stamp import Stamp
 from deadletter.replay.edit_request import EditRequest, accepted, names_in, request_from
 from deadletter.replay.edits import EditRefused
 from deadletter.replay.run import ReplayRun, RunState
+from tests.each_row import each_row
 
 SECRET = "4111-x"
 BEFORE = Letter("copy", json.dumps({"card": SECRET}), {"n": Attribute("Binary", b"\x00\xff")})
@@ -39,7 +40,7 @@ def test_an_edit_of_the_body_is_accepted_with_the_stamp_of_the_item() -> None:
     assert accepted(REQUEST, waits, RECEIVED) == STAMP
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("request_", "run", "received", "says"),
     [
         (REQUEST, None, RECEIVED, "was changed meanwhile"),
@@ -78,7 +79,7 @@ def test_an_edit_that_would_not_be_true_is_refused_without_a_word_of_the_letter(
 WRITTEN = json.loads(REQUEST.to_bytes())
 
 
-@pytest.mark.parametrize(
+@each_row(
     "data",
     [
         *(b"", b"{", b"[]", b"null", b"\xff", b"[" * 90_000, json.dumps(SECRET).encode()),
@@ -105,7 +106,7 @@ def test_what_is_no_request_is_refused_without_a_word_of_the_letter(data: bytes)
     assert SECRET not in str(refused.value)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "asked",
     [
         *(None, [], "x", {}),

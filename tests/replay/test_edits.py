@@ -19,11 +19,12 @@ from deadletter.replay.edits import (
     to_text,
     transformed,
 )
+from tests.each_row import each_row
 
 BODY = '{"id": 7, "total": 1.10, "lines": [{"sku": "a"}, {"sku": "b"}], "a/b": {"m~n": null}}'
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("step", "after"),
     [
         ({"op": "add", "path": "/currency", "value": "EUR"},
@@ -52,7 +53,7 @@ def test_a_patch_changes_what_it_says_and_keeps_digits_and_order(step: Any, afte
     assert patched(BODY, checked_patch([step])) == after
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("step", "why"),
     [
         ({"op": "remove", "path": "/nope"}, r"operation 1 \(remove\): its path is not there"),
@@ -77,7 +78,7 @@ def test_a_patch_is_made_whole_or_not_at_all() -> None:
         patched(BODY, checked_patch(steps))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "why"),
     [
         ({}, "a JSON Patch is a list of 1 to 100 operations"),

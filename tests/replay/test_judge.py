@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from deadletter.replay.judge import (
     BACKLOG_WAIT,
     ReplayNext,
@@ -18,6 +16,7 @@ from deadletter.replay.judge import (
 from deadletter.replay.plan import ReplayPlan
 from deadletter.replay.run import ReplayRun, RunState, aborted, held, moved_to, resumed
 from deadletter.replay.ticket import ReplayOutcome
+from tests.each_row import each_row
 
 NOW = 1_800_000_000.0
 PLAN = ReplayPlan(pipeline="orders", canary=(1, 2, 5, 20), rate=10.0)
@@ -53,7 +52,7 @@ def judge(run: ReplayRun, seen: RunEvidence, after: float = 1.0) -> RunVerdict:
     return judged(run, PLAN, seen, NOW + after)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("run", "next_"),
     [
         (run_in(RunState.PLANNED), ReplayNext.SNAPSHOT),
@@ -156,7 +155,7 @@ def test_a_ramp_is_judged_from_a_minimum_of_outcomes() -> None:
     assert judge(ramp(), evidence(recovered=28, parked=10)).run.state is RunState.HELD
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("seen", "words"),
     [
         (evidence(circuit="OPEN"), "the pipeline's circuit is OPEN"),

@@ -10,6 +10,7 @@ from deadletter.replay.names import Name, NotAName, to_lines
 from deadletter.replay.objects import ObjectsUnavailable
 from deadletter.testing.clock import Clock
 from deadletter.testing.fakes import MemoryS3
+from tests.each_row import each_row
 from tests.replay.test_names import name
 
 
@@ -66,7 +67,7 @@ def test_a_part_that_is_missing_or_damaged_is_unavailable(objects: S3RunObjects)
         manifest.index()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "",

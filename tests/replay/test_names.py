@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from deadletter.redrive.waiting_room import SHARDS
 from deadletter.replay.names import Name, NotAName, from_line, from_lines, key_hash, to_lines
+from tests.each_row import each_row
 
 names = st.builds(
     Name,
@@ -76,7 +77,7 @@ def test_a_letter_without_a_key_is_in_order_with_no_other() -> None:
     assert not name("a", key="o-a").is_ordered
 
 
-@pytest.mark.parametrize("line", ["", "[]", "{}", "null", '{"c":', "12"])
+@each_row("line", ["", "[]", "{}", "null", '{"c":', "12"])
 def test_a_line_that_is_no_name_is_refused(line: str) -> None:
     with pytest.raises(NotAName):
         from_line(line)

@@ -44,6 +44,7 @@ from deadletter.replay.ticket import ReplayOutcome, TicketsUnavailable
 from deadletter.routing.router import RouterUnavailable
 from deadletter.routing.selection import Selection
 from deadletter.testing.fakes import client_error
+from tests.each_row import each_row
 from tests.replay.test_forgetting import execute, steps_of
 from tests.simulation.stage import Stage, with_
 from tests.tables import BUCKET, LETTERS
@@ -243,7 +244,7 @@ def test_letters_are_restored_long_after_their_rows_have_expired() -> None:
     assert len(in_parking_lot(stage)) == 5
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("chosen", "number"),
     [
         (Selection(tenants=("a",)), 6),
@@ -354,7 +355,7 @@ def cut_off_between_copy_and_ticket(stage: Stage) -> ReplayRun:
     return run
 
 
-@pytest.mark.parametrize("fault", [None, "crash before", "crash after", "refused", "answer lost"])
+@each_row("fault", [None, "crash before", "crash after", "refused", "answer lost"])
 def test_a_letter_that_an_aborted_run_has_left_comes_back_no_second_time(fault: str | None) -> None:
     """Its copy outlives the rows that say so: 90 days and 45."""
     stage = Stage()

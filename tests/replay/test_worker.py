@@ -16,6 +16,7 @@ from deadletter.replay.plan import DELIVER, KeyPolicy, ReplayPlan
 from deadletter.replay.run import RunState, aborted, held, resumed
 from deadletter.replay.ticket import ReplayOutcome
 from deadletter.testing.clock import START
+from tests.each_row import each_row
 from tests.replay.bench import ReplayBench, orders_pipeline
 from tests.simulation.stage import Stage
 
@@ -224,7 +225,7 @@ class Stalls:
         return act
 
 
-@pytest.mark.parametrize("seconds", [1.0, 2.0, 3.0, 10.0, 60.0, 600.0])
+@each_row("seconds", [1.0, 2.0, 3.0, 10.0, 60.0, 600.0])
 def test_a_grant_of_a_worker_that_stood_still_is_thrown_away_after_two_seconds(
     seconds: float,
 ) -> None:
@@ -264,8 +265,8 @@ class Takes:
         return DirectAnswer({each.message_id: DirectFate.RECOVERED for each in letters})
 
 
-@pytest.mark.parametrize("judging", [0.0, 1.5])
-@pytest.mark.parametrize("seconds", [0.4, 3.0, 10.0])
+@each_row("judging", [0.0, 1.5])
+@each_row("seconds", [0.4, 3.0, 10.0])
 def test_a_worker_that_stood_still_parks_nothing_after_two_seconds(
     seconds: float, judging: float
 ) -> None:

@@ -10,6 +10,7 @@ from hypothesis import given
 
 from deadletter.contract import Reason
 from deadletter.routing.decision import Decision, NotADecision, Park, Redrive, decode, encode
+from tests.each_row import each_row
 from tests.samples import decisions, json_values
 
 
@@ -24,7 +25,7 @@ PARK = {"action": "PARK", "reason": "POISON", "because": "x"}
 DIVERT = {"action": "DIVERT", "queue": "slow", "because": "x"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "data",
     [
         None,

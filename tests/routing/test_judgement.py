@@ -27,6 +27,7 @@ from deadletter.rules.rule import Action, Rule
 from deadletter.rules.rulebook import Match
 from deadletter.settings.backoff import Backoff
 from deadletter.settings.pipeline import Pipeline, RetryPolicy
+from tests.each_row import each_row
 from tests.samples import NOW, failed
 
 TTL = 10_000.0
@@ -192,7 +193,7 @@ def test_the_policy_is_this_list() -> None:
     assert [judgement for judgement, _, _ in ORDER] == list(JUDGEMENTS)
 
 
-@pytest.mark.parametrize(("decides", "make", "decision"), ORDER, ids=name)
+@each_row(("decides", "make", "decision"), ORDER, ids=name)
 def test_each_judgement_can_decide_alone(
     decides: Judgement, make: Callable[[Case], Case], decision: Decision
 ) -> None:
@@ -221,7 +222,7 @@ def pairs() -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize(("earlier", "later"), pairs())
+@each_row(("earlier", "later"), pairs())
 def test_of_two_judgements_that_decide_the_earlier_wins(
     earlier: tuple[Judgement, Callable[[Case], Case], Decision],
     later: tuple[Judgement, Callable[[Case], Case], Decision],
@@ -244,8 +245,8 @@ def test_the_backoff_of_a_letter_counts_from_when_it_began_to_wait_for_its_turn(
     assert decision == Hold("rule:r1", NOW + 60, "at most 5 letters a second by rule r1", "r1")
 
 
-@pytest.mark.parametrize("served", [False, True])
-@pytest.mark.parametrize(
+@each_row("served", [False, True])
+@each_row(
     "rule",
     [
         {"action": Action.DEFAULT},
@@ -254,7 +255,7 @@ def test_the_backoff_of_a_letter_counts_from_when_it_began_to_wait_for_its_turn(
     ],
     ids=lambda rule: str(rule["action"]),
 )
-@pytest.mark.parametrize(("decides", "make", "decision"), [ORDER[0], *ORDER[2:-2]], ids=name)
+@each_row(("decides", "make", "decision"), [ORDER[0], *ORDER[2:-2]], ids=name)
 def test_no_rule_sends_a_letter_that_another_judgement_stops(
     decides: Judgement,
     make: Callable[[Case], Case],
@@ -279,7 +280,7 @@ def test_a_rule_diverts_a_letter_to_its_queue() -> None:
     assert judge(case) == Divert("slow", "rule r1 says DEDICATED_DLQ", "r1")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("ends", "now", "due"),
     [
         (None, NOW, NOW + DAY),
@@ -352,7 +353,7 @@ def test_a_failure_recorded_before_a_release_does_not_count_after_it() -> None:
     assert decision.reason is Reason.SILENT
 
 
-@pytest.mark.parametrize(
+@each_row(
     "excuse",
     [
         {"http_status": 503},
@@ -377,7 +378,7 @@ def test_a_failure_that_the_dependency_explains_is_never_poison(excuse: dict[str
     assert decision.because.startswith("3 of 3 attempts used; it last failed with ")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("facts", "words"),
     [
         ({"message": "the tenant has no such endpoint", "error_type": "EndpointUnfit"},
@@ -387,7 +388,7 @@ def test_a_failure_that_the_dependency_explains_is_never_poison(excuse: dict[str
         ({"error_type": "E", "message": "x" * 900}, f"E: {'x' * 107}"),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize(
+@each_row(
     ("give_up", "because"),
     [
         (used_up, "3 of 3 attempts used"),
@@ -443,7 +444,7 @@ def test_a_circuit_that_is_not_closed_holds_its_letters(state: State) -> None:
 LATER = "delay:r1"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fifo", "seconds", "expected"),
     [
         (False, 0.0, Redrive(0, "attempt 2, delay of 0 s by rule r1", "r1")),
@@ -533,7 +534,7 @@ def given_back(**changes: Any) -> Failure:
 CONFIGURATION = {"blame": Blame.CONFIGURATION, "category": Category.INTEGRATION}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("failures", "tried", "free"),
     [
         ((), None, False),

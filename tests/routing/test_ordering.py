@@ -15,6 +15,7 @@ from deadletter.routing.ordering import Ordering, key_hash, shard_of_hash, shard
 from deadletter.rules.document import Document
 from deadletter.settings.json_fields import BadSettings
 from deadletter.settings.pipeline import Pipeline
+from tests.each_row import each_row
 from tests.samples import letter
 
 PLAIN = Pipeline("orders")
@@ -31,7 +32,7 @@ def place_of(body: Any, pipeline: Pipeline = BY_BODY, stamp: Stamp = STAMP, **sy
     return Ordering(pipeline).sequence(letter(**system), stamp, Document({"body": body}))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "key"),
     [
         ({"customer": "ann"}, "ann"),

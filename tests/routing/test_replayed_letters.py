@@ -40,6 +40,7 @@ from deadletter.routing.wire import (
 from deadletter.rules.json_schema import JsonSchema
 from deadletter.settings.json_fields import BadSettings
 from deadletter.settings.pipeline import Pipeline
+from tests.each_row import each_row
 from tests.routing.test_router import PIPELINE, Books, CausesOf, rule, stamped
 from tests.samples import NOW, REDRIVER, SENT_MS, failed, letter, letters, received
 from tests.samples import stamps as any_stamps
@@ -268,7 +269,7 @@ OLD_GROUNDS = {
 }
 
 
-@pytest.mark.parametrize(("stamp", "row"), OLD_GROUNDS.values(), ids=OLD_GROUNDS)
+@each_row(("stamp", "row"), OLD_GROUNDS.values(), ids=OLD_GROUNDS)
 def test_the_plan_has_settled_what_would_park_the_letter_otherwise(
     stamp: Stamp, row: LedgerRow
 ) -> None:
@@ -388,7 +389,7 @@ SELECTIONS: list[tuple[Selection, bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("selection", "chosen"), SELECTIONS, ids=lambda value: "")
+@each_row(("selection", "chosen"), SELECTIONS, ids=lambda value: "")
 def test_a_selection_takes_what_all_its_fields_allow(selection: Selection, chosen: bool) -> None:
     stamp = replace(SENT, run=None, reason="POISON")
     mail = stamped(stamp, message_id="c2")
@@ -538,13 +539,13 @@ def test_picks_survive_the_wire(release: bool) -> None:
     assert [pick.chosen for pick in expected] == [False, True]
 
 
-@pytest.mark.parametrize("answer", [None, [], {}, {"picks": None}, {"errorMessage": "x"}])
+@each_row("answer", [None, [], {}, {"picks": None}, {"errorMessage": "x"}])
 def test_an_answer_without_picks_is_no_answer(answer: Any) -> None:
     with pytest.raises(RouterUnavailable):
         picks_from_json(answer)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "damage",
     [{"stamp": None}, {"stamp": {}}, {"message_id": 5}, {"key": None}, {"sequence": 7}],
 )

@@ -46,6 +46,7 @@ from deadletter.rules.refused_rule import RefusedRule
 from deadletter.rules.rulebook import RuleBook, RulesUnavailable, read_rules
 from deadletter.settings.backoff import Backoff
 from deadletter.settings.pipeline import Pipeline, RetryPolicy
+from tests.each_row import each_row
 from tests.samples import NOW, REDRIVER, decisions, failed, json_values, letter, letters
 from tests.samples import stamps as any_stamps
 from tests.samples import verdict as verdict_on
@@ -180,7 +181,7 @@ def test_only_a_re_drive_counts_as_an_attempt() -> None:
     assert (sent.stamp.attempt, sent.stamp.rule) == (3, None)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("carried", "recorded", "attempt"), [(0, 0, 1), (1, 0, 2), (0, 1, 2), (1, 2, 3), (2, 1, 3)]
 )
 def test_the_attempt_counts_on_from_the_letter_or_the_ledger_whichever_has_more(
@@ -291,7 +292,7 @@ def test_without_the_consumer_library_no_row_is_read_for_letters_that_carry_thei
     assert [verdict.stamp.attempt for verdict in answer.verdicts] == [1, 1, 2]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "unmarked",
     [
         letter(message_id="m9", SenderId=f"{REDRIVER}:run"),
@@ -557,7 +558,7 @@ def test_a_rule_that_became_invalid_does_not_release_the_letters_that_it_holds()
     assert lanes.invalid == ["rule:typo", "delay:typo"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("open_", "lane"),
     [
         ({"orders#config"}, "circuit:orders#config"),
@@ -571,7 +572,7 @@ def test_a_rule_that_became_invalid_does_not_release_the_letters_that_it_holds()
         ({"dependency/mail", "mail", "hook2#config"}, None),
     ],
 )
-@pytest.mark.parametrize("named", ["dependency/payments", "dependency/payments#config"])
+@each_row("named", ["dependency/payments", "dependency/payments#config"])
 def test_a_letter_waits_for_each_circuit_that_it_depends_on(
     open_: set[str], lane: str | None, named: str
 ) -> None:
@@ -664,7 +665,7 @@ def test_an_answer_comes_over_the_wire_as_it_was(answer: RouterAnswer) -> None:
     assert answer_from_json(json.loads(json.dumps(answer_to_json(answer)))) == answer
 
 
-@pytest.mark.parametrize(
+@each_row(
     "data",
     [
         None,
@@ -685,7 +686,7 @@ def test_data_that_is_no_answer_makes_the_router_unavailable(data: object) -> No
 GOOD = answer_to_json(RouterAnswer((verdict_on("m1", Redrive(0, "x")),)))["verdicts"][0]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "garbage",
     [
         None,
@@ -747,7 +748,7 @@ def test_the_function_answers_about_letters_and_about_lanes() -> None:
         answer_event(direct, {"letters": [{"id": "m1"}]})
 
 
-@pytest.mark.parametrize("answer", [None, [], {}, {"open": "rule:a"}, {"edition": "e"}])
+@each_row("answer", [None, [], {}, {"open": "rule:a"}, {"edition": "e"}])
 def test_an_answer_that_does_not_say_which_lanes_are_open_is_none(answer: object) -> None:
     with pytest.raises(RouterUnavailable, match="which lanes are open"):
         lanes_from_json(answer, ["rule:a"])

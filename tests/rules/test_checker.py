@@ -28,6 +28,7 @@ from deadletter.rules.checker import (
 from deadletter.rules.rule import COLUMNS, VERDICT, read_rule
 from deadletter.settings.json_fields import BadSettings
 from deadletter.settings.pipeline import Pipeline
+from tests.each_row import each_row
 from tests.rules.rule_items import ACTIONS
 from tests.samples import NOW
 
@@ -132,7 +133,7 @@ def test_an_invalid_rule_gets_the_reason_and_is_announced() -> None:
     assert finding.refusal == RuleRefusal("orders", "r", f"action {UNKNOWN_ACTION}", ("orders",))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "columns",
     [
         {"action": "s3cret"},
@@ -374,7 +375,7 @@ def test_terms_are_read_as_a_pipeline() -> None:
     assert (set(pipeline.context), set(pipeline.policies)) == ({"a"}, {"gold"})
 
 
-@pytest.mark.parametrize(
+@each_row(
     "data",
     [
         None,
@@ -527,7 +528,7 @@ def test_the_counts_of_a_rule_of_all_pipelines_are_removed_in_each() -> None:
     assert world.forgotten == [(sorted(PIPELINES), "r", None)]
 
 
-@pytest.mark.parametrize("down", ["terms", "versions", "history", "table", "bus"])
+@each_row("down", ["terms", "versions", "history", "table", "bus"])
 def test_a_batch_stops_at_the_edit_that_could_not_be_finished(down: str) -> None:
     world = World()
     first, second = (edit(rule(action="PURGE"), sequence=number) for number in ("1", "2"))

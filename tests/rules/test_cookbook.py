@@ -22,6 +22,7 @@ from deadletter.routing.router import Question
 from deadletter.rules.pattern import compile_pattern
 from deadletter.rules.rule import COLUMNS, VERDICT, Action
 from deadletter.settings.pipeline import Pipeline, pipeline_from_json
+from tests.each_row import each_row
 from tests.rules import cookbook
 from tests.rules.cookbook import Recipe
 from tests.samples import NOW, REDRIVER, failed
@@ -119,7 +120,7 @@ def words(decision: Decision) -> str:
             return f"Hold in {lane}"
 
 
-@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.title)
+@each_row("recipe", RECIPES, ids=lambda recipe: recipe.title)
 def test_a_recipe_has_the_outcomes_on_the_page(recipe: Recipe) -> None:
     assert recipe.letters
     for example, expected in recipe.letters:
@@ -137,7 +138,7 @@ def test_every_column_is_explained_and_no_other() -> None:
     assert named == COLUMNS | VERDICT
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pattern", "yes", "no"), [pytest.param(*row, id=name) for name, *row in cookbook.comparisons()]
 )
 def test_a_comparison_matches_the_values_on_the_page(pattern: Any, yes: str, no: str) -> None:

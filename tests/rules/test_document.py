@@ -19,6 +19,7 @@ from deadletter.rules.document import Document, DocumentBuilder
 from deadletter.settings.json_fields import BadSettings
 from deadletter.settings.pipeline import Pipeline
 from deadletter.webhook.endpoint import DEFAULT_ENDPOINT
+from tests.each_row import each_row
 from tests.samples import NOW, failed, letter, letters, texts
 
 PIPELINE = Pipeline(
@@ -97,14 +98,14 @@ def test_an_unreadable_body_is_left_out_of_the_document() -> None:
     assert document.value["context"] == {"region": "eu"}
 
 
-@pytest.mark.parametrize("body", ["null", "5", '"text"', "[1]", "true"])
+@each_row("body", ["null", "5", '"text"', "[1]", "true"])
 def test_a_body_may_be_any_json_value(body: str) -> None:
     document = build(letter(body))
     assert document.unreadable is None
     assert "body" in document.value
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("tenant", "context"),
     [
         ('"a"', {"tenantId": "a"}),
@@ -121,7 +122,7 @@ def test_context_is_text_a_number_or_a_boolean(tenant: str, context: dict[str, A
     assert build(letter(f'{{"tenantId": {tenant}}}')).value["context"] == context
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("attribute", "value"),
     [
         (Attribute("Number", "7"), 7),
@@ -139,7 +140,7 @@ def test_a_number_attribute_is_a_number_if_json_has_it(attribute: Attribute, val
     assert build(letter(attributes={"a": attribute})).value["attributes"] == {"a": value}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "body"),
     [
         ("abs(body.x)", '{"x": "text"}'),
@@ -181,7 +182,7 @@ def test_building_a_document_never_raises(
         builder.build(replace(original, body=body), initial_stamp(original), None, NOW)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("endpoint", "key"),
     [
         ('"https://a"', "https://a"),
@@ -211,7 +212,7 @@ def test_the_circuit_key_may_be_a_context() -> None:
     assert build(letter()).circuit_key is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "key"),
     [
         ('{"tenantId": "acme"}', f"acme/{DEFAULT_ENDPOINT}"),

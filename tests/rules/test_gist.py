@@ -12,6 +12,7 @@ from deadletter.rules.checker import RuleEdit, check
 from deadletter.rules.rule import COLUMNS, RuleRefused, read_rule
 from deadletter.rules.rulebook import read_rules
 from deadletter.settings.pipeline import Pipeline
+from tests.each_row import each_row
 
 ORDERS = Pipeline("orders", context={"tenantId": "body.tenantId"}, dedicated=("slow",))
 TYPED = "person@example.com"
@@ -42,7 +43,7 @@ WRONG: list[Any] = [
 VALUES = (TYPED, "987654321", "Nowhere", "Foo")
 
 
-@pytest.mark.parametrize("wrong", WRONG, ids=str)
+@each_row("wrong", WRONG, ids=str)
 def test_a_notice_of_a_refused_rule_holds_no_value_of_it(wrong: Mapping[str, Any]) -> None:
     item = {**VALID, **wrong}
     for rule in read_rules([item], ORDERS).refused:

@@ -13,6 +13,7 @@ from hypothesis import given
 from deadletter.contract import SCHEMA_KEYWORDS, SchemaWord
 from deadletter.rules.json_schema import JsonSchema, unpacked
 from deadletter.settings.json_fields import BadSettings
+from tests.each_row import each_row
 from tests.samples import json_values
 
 # A schema, values that conform to it, and values that do not.
@@ -84,7 +85,7 @@ CASES: list[tuple[Any, list[Any], list[Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("schema", "good", "bad"), CASES, ids=[json.dumps(c[0]) for c in CASES])
+@each_row(("schema", "good", "bad"), CASES, ids=[json.dumps(c[0]) for c in CASES])
 def test_a_value_conforms_as_the_standard_says(
     schema: Any, good: list[Any], bad: list[Any]
 ) -> None:
@@ -93,7 +94,7 @@ def test_a_value_conforms_as_the_standard_says(
     assert [value for value in bad if compiled.admits(value)] == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("schema", "why"),
     [
         ([], "# is no schema"),

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import jmespath
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from deadletter.rules.paths import compiled, value_at
+from tests.each_row import each_row
 from tests.samples import json_values
 
 NAMES = st.sampled_from(["a", "b", "_c", "d1", "length", "null"])
@@ -31,7 +31,7 @@ def test_a_path_of_fields_finds_what_jmespath_finds(path: str, document: Any) ->
 DOCUMENT = {"a": {"b": [{"c": 1}, {"c": 2}]}, "a.b": 3, "x": "text"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "value"),
     [
         ("a.b", [{"c": 1}, {"c": 2}]),

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from deadletter.rules.fields import Outline
 from deadletter.rules.pattern import Likeness, PatternRefused, compile_pattern
 from deadletter.rules.wildcard import matches_wildcard
+from tests.each_row import each_row
 from tests.rules.event_patterns import counting, pairs, slowly_like, slowly_matches
 
 
@@ -27,7 +28,7 @@ ABSENT = object()
 BIG = 2**53 + 1  # the first whole number that a double can't hold
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("accepts", "yes", "no"),
     [
         # exact values: the kind counts, the spelling of a number does not
@@ -138,7 +139,7 @@ def test_a_field_accepts_a_value_as_in_eventbridge(
         assert pattern.matches({"detail": detail}) is expected, value
 
 
-@pytest.mark.parametrize("detail", ["text", 1, None, [], ["field"], {}, ABSENT])
+@each_row("detail", ["text", 1, None, [], ["field"], {}, ABSENT])
 def test_a_name_below_a_value_that_is_not_an_object_is_absent(detail: Any) -> None:
     document = {} if detail is ABSENT else {"detail": detail}
     assert not matches({"detail": {"field": [{"exists": True}]}}, document)
@@ -217,7 +218,7 @@ ORDER = {
 }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pattern", "expected"),
     [
         ({"lines": {"sku": ["x"], "quantity": [1]}}, True),
@@ -289,7 +290,7 @@ def test_text_and_object_are_the_same_pattern(
     assert matches(text, document) is matches(json.loads(text), document)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pattern", "why"),
     [
         ({}, "the pattern: an empty object"),
@@ -474,7 +475,7 @@ def test_a_wildcard_reads_each_character_of_a_body_once(pieces: list[str], text:
     assert all(before.stop <= after.start for before, after in pairwise(looked_at))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("accepts", "expected"),
     [
         ([{"wildcard": "*a*a*a*a*a*a*a*a*a*a*b"}], False),

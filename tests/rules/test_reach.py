@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from deadletter.rules.pattern import compile_pattern
 from deadletter.rules.reach import FAILURE, is_broad, reach_of
 from deadletter.rules.rule import RuleRefused, notes_of, read_rule
+from tests.each_row import each_row
 from tests.rules.rule_items import GONE, PIPELINE, item
 
 
@@ -20,7 +21,7 @@ def reach(pattern: Any) -> tuple[bool, tuple[str, ...]]:
     return found.never, found.misses
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pattern", "why"),
     [
         (
@@ -61,7 +62,7 @@ def test_a_rule_that_no_letter_of_the_pipeline_can_match_is_invalid(pattern: Any
     assert why not in bad.value.gist
 
 
-@pytest.mark.parametrize(
+@each_row(
     "pattern",
     [
         {"body": {"tenentId": [5]}, "attributes": {"any": [{"numeric": [">", 1]}]}},
@@ -99,7 +100,7 @@ def test_a_condition_on_the_absence_of_what_no_letter_has_always_holds() -> None
     assert not is_broad(compile_pattern(beside), PIPELINE)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("redrive", "broad"),
     [
         ({"attempt": [{"numeric": ["<", 100]}]}, True),
@@ -200,8 +201,8 @@ BROAD = [
 ]
 
 
-@pytest.mark.parametrize("pattern", BROAD)
-@pytest.mark.parametrize("action", ["HOLD", "QUARANTINE"])
+@each_row("pattern", BROAD)
+@each_row("action", ["HOLD", "QUARANTINE"])
 def test_a_rule_that_stops_every_letter_has_to_say_so(pattern: Any, action: str) -> None:
     stored = item(tenantId=GONE, action=action, pattern=pattern)
     with pytest.raises(RuleRefused, match="needs the column breadth = all"):
@@ -213,7 +214,7 @@ def test_a_rule_that_stops_every_letter_has_to_say_so(pattern: Any, action: str)
         read_rule({**stored, "breadth": "some"}, PIPELINE)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "pattern",
     [
         {"body": {"x": [{"exists": True}]}},

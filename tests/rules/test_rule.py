@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 from deadletter.rules.rule import Action, Rule, RuleMode, RuleRefused, read_rule
 from deadletter.rules.rulebook import RefusedRule
 from deadletter.settings.pipeline import Pipeline
+from tests.each_row import each_row
 from tests.rules.rule_items import ACTIONS, GONE, PIPELINE, book, document, item, rule_of
 from tests.samples import NOW, json_values
 
 # The version of a rule.
 
 
-@pytest.mark.parametrize(
+@each_row(
     "edited",
     [
         {"action": "QUARANTINE"},
@@ -38,7 +39,7 @@ def test_an_edit_of_what_a_rule_does_gives_another_version(edited: dict[str, Any
     assert read_rule(item(**edited), PIPELINE).version != read_rule(item(), PIPELINE).version
 
 
-@pytest.mark.parametrize(
+@each_row(
     "edited",
     [
         {"rule_id": "other"},
@@ -116,7 +117,7 @@ def test_a_mode_may_be_typed_in_any_case(typed: str) -> None:
     assert read_rule(item(mode=typed), PIPELINE).mode is RuleMode.SHADOW
 
 
-@pytest.mark.parametrize("number", [7, 7.0, Decimal(7), "7", " 7 ", "7.0", "7e0"])
+@each_row("number", [7, 7.0, Decimal(7), "7", " 7 ", "7.0", "7e0"])
 def test_a_number_may_be_typed_as_text(number: Any) -> None:
     rule = read_rule(
         item(action="DELAYED_REDRIVE", priority=number, max_matches=number, delay_seconds=number),
@@ -139,7 +140,7 @@ def test_a_boolean_may_be_typed_as_text(typed: Any, enabled: bool) -> None:
     assert read_rule(item(enabled=typed), PIPELINE).enabled is enabled
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("typed", "moment"),
     [
         (1_790_000_000, 1_790_000_000.0),
@@ -159,7 +160,7 @@ def test_an_expiry_is_epoch_seconds_or_iso_8601_in_utc_by_default(
     assert read_rule(item(expires_at=typed), PIPELINE).expires_at == moment
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("typed", "means"),
     [
         ("a", ["a"]),
@@ -209,7 +210,7 @@ NO_PATTERN = "a rule needs a pattern or a context column, such as tenantId"
 NOT_PLAIN = "a pattern holds text, numbers, true, false, null, lists and maps only"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("columns", "why"),
     [
         ({"rule_id": GONE}, "rule_id must be text"),

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from itertools import permutations
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from deadletter.rules.rule import DEFAULT_PRIORITY, Action, read_rule
 from deadletter.rules.rulebook import NO_MATCH, Match, RefusedRule
+from tests.each_row import each_row
 from tests.rules.rule_items import ACTIONS, GONE, PIPELINE, book, document, item, rule_of
 from tests.samples import NOW
 
@@ -226,7 +226,7 @@ def edition(*items: Mapping[str, Any], now: float = NOW, **matches: int) -> str:
     return book(*items).edition(now, matches)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "edited",
     [
         item("stop", tenantId="z", expires_at=NOW + 60),

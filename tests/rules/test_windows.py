@@ -9,6 +9,7 @@ import pytest
 from deadletter.rules.rule import RuleRefused, read_rule
 from deadletter.rules.rulebook import NO_MATCH
 from deadletter.rules.windows import any_open, read_windows
+from tests.each_row import each_row
 from tests.rules.rule_items import PIPELINE, book, document, item, rule_of
 from tests.samples import NOW
 
@@ -32,7 +33,7 @@ def hours_open(active: str, start: str, hours: int) -> float:
     return sum(any_open(windows, quarter.timestamp()) for quarter in quarters) / 4
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("moment", "expected"),
     [
         ("2026-11-20T21:59:59+01:00", False),
@@ -50,7 +51,7 @@ def test_a_window_is_open_while_the_clocks_of_its_zone_show_a_time_in_it(
     assert is_open(NIGHT, moment) is expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("moment", "expected"),
     [
         ("2026-11-20T08:00:00+00:00", True),  # a Friday
@@ -81,7 +82,7 @@ def test_several_windows_are_open_when_one_of_them_is() -> None:
 # and 25 October 2026, 03:00 becomes 02:00.
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("active", "evening", "hours"),
     [
         (NIGHT, "2026-03-27T20:00:00+00:00", 8),
@@ -117,7 +118,7 @@ def test_on_the_night_the_clocks_go_back_a_window_opens_and_closes_at_its_own_ti
 # Texts that are no windows.
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("typed", "why"),
     [
         ("22:00-06:00", "active must be [DAY[-DAY] ]HH:MM-HH:MM ZONE"),

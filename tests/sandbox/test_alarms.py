@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from sandbox.alarms import SHORT_MINUTE, Point, State, judge, short
+from tests.each_row import each_row
 
 NOW = 1_000_000.0
 
@@ -72,7 +73,7 @@ TREATMENTS = ("missing", "ignore", "breaching", "notBreaching")
 KEPT, NO_DATA = None, "INSUFFICIENT_DATA"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("range_", "periods", "datapoints", "states"),
     [
         # The two tables of the guide: five periods, the newest last; X breaches, 0 does not.

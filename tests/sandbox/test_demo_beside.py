@@ -28,6 +28,7 @@ from sandbox.demo.events import HEALTHY, RECOVERING, REFUSING, Event, plan
 from sandbox.demo.person import Act
 from sandbox.demo.receiver import Visit
 from sandbox.demo.reconcile import DeliveredEvent, FoundLetters, ParkedEvent, reconcile
+from tests.each_row import each_row
 
 EVENTS = plan(1)
 MINUTES = 5
@@ -205,9 +206,7 @@ def test_our_own_figures_are_what_the_endpoints_saw() -> None:
     assert (ours.duplicates, ours.lost, ours.changed, ours.left) == (0, 0, 0, 0)
 
 
-@pytest.mark.parametrize(
-    ("reason", "sorted_"), [*((str(why), 1) for why in Reason), ("unknown", 0)]
-)
+@each_row(("reason", "sorted_"), [*((str(why), 1) for why in Reason), ("unknown", 0)])
 def test_a_hopeless_message_is_sorted_if_it_is_parked_with_a_reason(
     reason: str, sorted_: int
 ) -> None:
@@ -222,7 +221,7 @@ def test_what_could_be_delivered_and_what_waits_is_not_sorted() -> None:
 LATE = module.LATE_AFTER * SHORT_MINUTE
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("visits", "late"),
     [
         ([visit(HEALED, 200, at=10 + LATE)], 0),

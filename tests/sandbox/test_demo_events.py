@@ -4,12 +4,11 @@ import json
 import re
 from collections import Counter
 
-import pytest
-
 from deadletter.contract import Reason
 from deadletter.message.letter import MAX_ATTRIBUTES, MAX_BYTES
 from deadletter.message.strict_json import Unreadable, read_json
 from sandbox.demo.events import REFUSING, SNAPSHOT_TYPE, TENANTS, Event, batches, plan
+from tests.each_row import each_row
 
 EVENTS = plan(seed=1)
 
@@ -36,7 +35,7 @@ def test_there_are_at_least_three_hundred_and_no_two_bodies_are_alike():
     assert len({event.event_id for event in EVENTS}) == len(EVENTS)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("shape", "at_least"),
     [
         (malformed, 10),

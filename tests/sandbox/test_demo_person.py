@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from sandbox.alarms import SHORT_MINUTE
 from sandbox.demo.person import (
     DAY_BEFORE,
@@ -17,13 +15,14 @@ from sandbox.demo.person import (
     hours_of,
     minutes_of,
 )
+from tests.each_row import each_row
 
 BEGAN = 14.7
 RULE = {"at": 14.5, "text": "a person has typed a rule", "person": True}
 TOLD = {"at": 20.0, "text": "the circuit opens"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("at", "hour", "night"),
     [
         (0.0, "03:00", True),
@@ -50,7 +49,7 @@ def test_minutes_are_those_of_each_act_and_hours_are_those_of_the_night() -> Non
     assert hours_of([]) == "-"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("timeline", "rang", "parked", "acts", "hours"),
     [
         ([TOLD], [], 0, 0, "-"),

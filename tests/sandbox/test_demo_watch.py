@@ -23,6 +23,7 @@ from sandbox.demo.script import (
 from sandbox.demo.settings import COOLDOWN_SECONDS
 from sandbox.demo.watch import RUN_EVERY_SECONDS, RUN_LASTS_SECONDS, watch
 from sandbox.progress import STANDSTILL_SECONDS
+from tests.each_row import each_row
 
 OPENED = Circuit("birch/default", State.OPEN, generation=1, outage=1, opened_at=1.0)
 REPORT = {"decisions": {"REDRIVE": 2, "HOLD": 1}}
@@ -159,7 +160,7 @@ def test_steps_are_done_once_in_their_order_whatever_is_seen_sooner():
 WAITS = [Seated("id", in_bucket=True)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("look", "over"),
     [
         (Look(1, seated=WAITS), True),

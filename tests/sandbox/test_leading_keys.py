@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from sandbox.leading_keys import leading_keys, named_attributes
+from tests.each_row import each_row
 
 KEYS = {("letters", None): "pk", ("letters", "lanes"): "lane", ("rules", None): "pipeline"}
 
@@ -37,7 +38,7 @@ def test_a_call_on_one_item_touches_its_partition(action: str, request_: dict[st
     assert touched(action, TableName="letters", **request_) == {(action, "letters"): ["a"]}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "condition",
     [
         "pk = :p",

@@ -20,6 +20,7 @@ from sandbox.__main__ import pipelines_of, tries
 from sandbox.server import ROOT
 from sandbox.stay import script, sourced, stay, wanted
 from tests.console.command_lines import parse
+from tests.each_row import each_row
 
 VARIABLES = {"AWS_ENDPOINT_URL": "https://127.0.0.1:1", "AWS_CA_BUNDLE": "it's here/ca.pem"}
 SANDBOX: Any = SimpleNamespace(environment=VARIABLES)
@@ -30,7 +31,7 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("stdin", "stdout", "environment", "stays"),
     [
         (Terminal(), Terminal(), {}, True),

@@ -5,11 +5,11 @@ from __future__ import annotations
 from random import Random
 from typing import cast
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from deadletter.settings.backoff import Backoff
+from tests.each_row import each_row
 
 
 class Dice:
@@ -29,7 +29,7 @@ def always(thrown: float) -> Random:
 BACKOFF = Backoff(base=60, factor=2, cap=600, floor=5)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("attempt", "ceiling"),
     [(1, 60), (2, 120), (3, 240), (4, 480), (5, 600), (6, 600), (10**9, 600), (0, 60), (-3, 60)],
 )
@@ -37,7 +37,7 @@ def test_the_ceiling_doubles_up_to_the_cap(attempt: int, ceiling: float) -> None
     assert BACKOFF.ceiling(attempt) == ceiling
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("attempt", "thrown", "delay"),
     [(1, 0.5, 30), (2, 0.5, 60), (1, 0.0, 5), (1, 0.05, 5), (9, 0.5, 300), (9, 0.25, 150)],
 )

@@ -12,6 +12,7 @@ from deadletter.contract import Body, KeyPolicy, LedgerContext, LedgerMessage, M
 from deadletter.settings.backoff import Backoff
 from deadletter.settings.json_fields import BadSettings
 from deadletter.settings.pipeline import Pipeline, ReplayPolicy, RetryPolicy, pipeline_from_json
+from tests.each_row import each_row
 
 
 def test_only_the_name_of_a_pipeline_is_required() -> None:
@@ -73,7 +74,7 @@ def test_every_field_of_a_pipeline_can_be_set() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "why"),
     [
         ("", "PIPELINE is not JSON"),
@@ -112,7 +113,7 @@ def test_an_invalid_pipeline_is_refused_with_the_key(data: Any, why: str) -> Non
         pipeline_from_json(text)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "is_auto", "first"),
     [
         ({}, True, 50.0),

@@ -11,6 +11,7 @@ from deadletter.settings import Pipeline
 from deadletter.settings.json_fields import BadSettings
 from deadletter.settings.registration import read
 from deadletter.settings.resources import Resources
+from tests.each_row import each_row
 
 SHARED = {"letters_table": "letters", "circuits_table": "circuits"}
 OWN = {
@@ -68,8 +69,8 @@ def test_a_registration_without_parking_or_a_list_of_senders_is_refused(own: Any
         registered(own=own)
 
 
-@pytest.mark.parametrize("value", [None, "", 5])
-@pytest.mark.parametrize(
+@each_row("value", [None, "", 5])
+@each_row(
     ("row", "name"),
     [("own", "main_url"), ("shared", "letters_table"), ("shared", "circuits_table")],
 )

@@ -8,6 +8,7 @@ import pytest
 
 from deadletter.settings.json_fields import BadSettings
 from deadletter.settings.resources import Resources, resources_from_environment
+from tests.each_row import each_row
 
 
 def test_each_resource_has_a_variable() -> None:
@@ -27,7 +28,7 @@ def test_each_resource_has_a_variable() -> None:
     assert resources_from_environment({}) == Resources()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("variable", "text", "why"),
     [
         ("PARKING", "https://sqs/parking", "PARKING is not JSON"),

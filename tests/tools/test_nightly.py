@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
+from tests.each_row import each_row
 from tools.nightly.__main__ import PAGE, main
 from tools.nightly.figures import figures
 from tools.nightly.page import GREEN, RED, ResultRow, rows, sentence, with_row
@@ -202,7 +203,7 @@ def test_a_row_takes_the_place_of_its_part_s_last_one() -> None:
     assert [each.part for each in rows(with_row(page, row("a"), ["a", "b"]))] == ["a", "b"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("output", "expected"),
     [
         ("SKIPPED [2] x: 9 failed\n1 failed, 3 passed, 2 skipped, 7 deselected in 70.02s (0:01:10)",

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
+from tests.each_row import each_row
 from tools.release import ANSWERED, troubles
 
 ROOT = Path(__file__).parents[2]
@@ -19,7 +18,7 @@ def test_a_version_that_answers_what_teams_ask_is_released() -> None:
     assert list(troubles("v1.2.0", PROJECT, CHANGELOG)) == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("tag", "changelog", "said"),
     [
         ("v1.3.0", CHANGELOG, "the tag is v1.3.0; allowed: v1.2.0"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.each_row import each_row
 from tools.transcripts import NotFit, commands_of, filled, transcripts_of
 
 PAGE = """# A page
@@ -36,7 +37,7 @@ def test_a_newer_transcript_takes_the_place_of_an_older_one() -> None:
     assert commands_of(transcripts_of(page)["one"]) == ["dlq show orders"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "$ dlq status\nError: /tmp/build",

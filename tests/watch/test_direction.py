@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
-
 from deadletter.contract import Metric
 from deadletter.watch.direction import direction, with_depth
 from deadletter.watch.observation import LaneState
+from tests.each_row import each_row
 from tests.watch.minutes import BEGIN, Minutes
 
 DIRECTION = Metric.DEPTH_DIRECTION
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("depths", "expected"),
     [
         ([], ""),

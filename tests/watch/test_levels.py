@@ -19,6 +19,7 @@ from deadletter.watch.observation import (
 )
 from deadletter.watch.row import Failing, LaneRow, Level, QueueRow, WatchRow
 from deadletter.watch.stall import failing_steps, stall
+from tests.each_row import each_row
 from tests.watch.minutes import BEGIN, Minutes
 
 STALLED = Metric.REDRIVE_STALLED
@@ -111,7 +112,7 @@ def test_a_router_that_fails_now_and_then_is_no_stall() -> None:
         assert minutes.value(STALLED) == 0
 
 
-@pytest.mark.parametrize("trouble", LETTER_TROUBLES)
+@each_row("trouble", LETTER_TROUBLES)
 def test_trouble_with_letters_is_shown_for_a_quarter_of_an_hour(trouble: Metric) -> None:
     minutes = Minutes()
     minutes.remember("slow", troubles={str(trouble): BEGIN})

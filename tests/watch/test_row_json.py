@@ -21,6 +21,7 @@ from deadletter.watch.row import (
     WatchRow,
 )
 from deadletter.watch.row_json import row_from_json, row_to_json
+from tests.each_row import each_row
 from tests.watch.minutes import Minutes
 
 FULL = WatchRow(
@@ -60,7 +61,7 @@ def test_a_field_of_a_later_version_is_left_out() -> None:
     assert row.queues == {"dlq": QueueRow(letters=3)}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "",

@@ -7,6 +7,7 @@ import pytest
 from deadletter.contract import WATCH
 from deadletter.settings.json_fields import BadSettings
 from deadletter.watch.watch_settings import WatchSettings, alarms_from_json
+from tests.each_row import each_row
 
 
 def test_what_is_not_told_is_the_default() -> None:
@@ -15,7 +16,7 @@ def test_what_is_not_told_is_the_default() -> None:
     assert told == WATCH._replace(room_late=60, scheduled=("slow",))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "why"),
     [
         ("[]", "WATCH must be a JSON object"),

@@ -39,6 +39,7 @@ from deadletter.webhook.endpoint import (
 from deadletter.webhook.http import AnswerTimeout, HttpResponse, NoAnswer
 from deadletter.webhook.signing import Secret, read_secret, verify
 from deadletter.webhook.url_guard import Destination, UrlRefused
+from tests.each_row import each_row
 from tests.samples import NOW, REDRIVER, letter
 
 ARN = "arn:aws:sqs:eu-west-1:123456789012:orders"
@@ -243,14 +244,14 @@ def test_without_a_business_key_the_id_is_the_origin_id() -> None:
     assert webhook_id(message(forged, KEYED)) not in ("m2", "origin:m2")
 
 
-@pytest.mark.parametrize("status", [200, 201, 202, 204, 299])
+@each_row("status", [200, 201, 202, 204, 299])
 def test_only_status_2xx_is_success(status: int) -> None:
     registry = Registry()
     dispatcher(Wire([status]), registry).deliver(message(letter()))
     assert registry.written == []
 
 
-@pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504, 599])
+@each_row("status", [408, 425, 429, 500, 502, 503, 504, 599])
 def test_a_retryable_status_is_transient(status: int) -> None:
     failure = failed(letter(), Wire([status]))
     assert failure.category is Category.TRANSIENT
@@ -258,9 +259,7 @@ def test_a_retryable_status_is_transient(status: int) -> None:
     assert failure.message == f"the endpoint answered {status}"
 
 
-@pytest.mark.parametrize(
-    "status", [100, 199, 300, 301, 304, 307, 400, 401, 404, 410, 422, 499, 600, 999]
-)
+@each_row("status", [100, 199, 300, 301, 304, 307, 400, 401, 404, 410, 422, 499, 600, 999])
 def test_every_other_status_needs_a_person(status: int) -> None:
     failure = failed(letter(), Wire([status]))
     assert failure.category is Category.INTEGRATION
@@ -296,8 +295,8 @@ class Throttled:
         return None
 
 
-@pytest.mark.parametrize("read_only", [False, True])
-@pytest.mark.parametrize(
+@each_row("read_only", [False, True])
+@each_row(
     ("status", "header", "pause"),
     [
         (429, None, 30),
@@ -409,7 +408,7 @@ UNREADABLE = "the body cannot be read: "
 TOO_LONG = "a number too long to read"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "category", "why"),
     [
         ("{", Category.SCHEMA, UNREADABLE + "not JSON"),

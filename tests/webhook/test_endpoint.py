@@ -14,6 +14,7 @@ from deadletter.webhook.endpoint import (
     read_row,
     refuse_secret_name,
 )
+from tests.each_row import each_row
 
 ROW = {"tenant": "acme", "endpoint": "default", "url": "https://hooks.example.com"}
 
@@ -42,12 +43,12 @@ def test_a_row_with_everything() -> None:
     assert read_row({**ROW, "secrets": list("abcd")}).secrets == ("a", "b", "c", "d")
 
 
-@pytest.mark.parametrize("value", [False, None, "true", "yes", 1, Decimal(1)])
+@each_row("value", [False, None, "true", "yes", 1, Decimal(1)])
 def test_only_true_is_enabled(value: Any) -> None:
     assert not read_row({**ROW, "enabled": value}).enabled
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("column", "value", "why"),
     [
         ("url", None, "url must be text"),
@@ -63,7 +64,7 @@ def test_the_error_for_an_invalid_row_names_the_column(column: str, value: Any, 
         read_row({**ROW, column: value})
 
 
-@pytest.mark.parametrize(
+@each_row(
     "value", ["soon", None, Decimal("NaN"), Decimal("Infinity"), [], Decimal("1e999"), 10**400]
 )
 def test_a_pause_that_is_no_number_does_not_block_deliveries(value: Any) -> None:
@@ -75,7 +76,7 @@ def test_the_secrets_of_endpoints_may_be_read(name: str) -> None:
     refuse_secret_name(name, "app/webhooks/")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     [
         "",

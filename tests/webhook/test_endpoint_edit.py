@@ -5,9 +5,8 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-import pytest
-
 from deadletter.webhook.endpoint_edit import edit_facts
+from tests.each_row import each_row
 
 PREFIX = "deadletter/webhooks/"
 ROW: dict[str, Any] = {
@@ -29,7 +28,7 @@ def test_an_endpoint_that_is_added_or_removed() -> None:
     assert edit_facts(ROW, None, PREFIX) == (FACTS, None)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changed", "facts"),
     [
         ({"url": "https://evil.example/in"}, {"url": "https://evil.example"}),

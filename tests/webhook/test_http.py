@@ -24,6 +24,7 @@ from deadletter.webhook.http import (
     lookup,
 )
 from deadletter.webhook.url_guard import Destination, UrlRefused, read_url
+from tests.each_row import each_row
 from tests.webhook.tls_endpoint import PATIENCE, Behaviour, Endpoint, answers, certificate
 
 NAME = "hooks.example.com"
@@ -133,7 +134,7 @@ def test_an_address_in_the_url_is_not_looked_up() -> None:
         assert poster(local(endpoint.port), b"", {}).status == 200
 
 
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@each_row("status", [301, 302, 303, 307, 308])
 def test_a_redirect_is_an_answer_and_is_not_followed(status: int) -> None:
     with Endpoint(OK) as inside:
         where = f"HTTP/1.1 {status} Moved\r\nlocation: http://127.0.0.1:{inside.port}/\r\n\r\n"
@@ -365,7 +366,7 @@ def header_by_header(connection: socket.socket, _request: bytes) -> None:
         connection.sendall(b"x: " + b"a" * 1000 + b"\r\n")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "behave",
     [
         flood("HTTP/1.1 200 OK\r\n"),
@@ -456,7 +457,7 @@ def test_the_answers_body_is_not_read() -> None:
     assert post(answers(endless), timeout=10, clock=lambda: next(ticks)) == 200
 
 
-@pytest.mark.parametrize(
+@each_row(
     "headers",
     [
         {"webhook-id": "m1\r\nhost: evil"},

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from deadletter.webhook.endpoint import read_row, refuse_secret_name
 from deadletter.webhook.signing import BadSecret, BadSignature, Secret, headers, read_secret, verify
 from deadletter.webhook.url_guard import read_url
+from tests.each_row import each_row
 
 OLD = "whsec_" + base64.b64encode(b"o" * 24).decode()
 NEW = "whsec_" + base64.b64encode(bytes(range(64))).decode()
@@ -59,7 +60,7 @@ def test_verify_accepts_a_signature_of_the_standards_library() -> None:
     verify(given_, BODY, [read_secret(OLD), read_secret(NEW)], AT)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("change", "why"),
     [
         ({"webhook-id": "m2"}, "does not match any of the secrets"),
@@ -96,7 +97,7 @@ def test_the_signature_of_another_body_or_secret_is_refused() -> None:
         verify(signed, BODY, [], AT)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "why"),
     [
         ("", "starts with whsec_"),

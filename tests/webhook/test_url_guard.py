@@ -17,6 +17,7 @@ from deadletter.webhook.url_guard import (
     read_url,
     refuse_addresses,
 )
+from tests.each_row import each_row
 
 # Each of these has led some software to a wrong destination.
 HOSTILE_URLS = [
@@ -269,7 +270,7 @@ def test_a_refusal_does_not_quote_its_url() -> None:
     assert [url for url in HOSTILE_URLS if url.strip() and url in refusal(url)] == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "why"),
     [
         ("https://user:pass@hooks.example.com", "the URL names a user"),
@@ -292,7 +293,7 @@ def test_a_sandbox_refuses_the_same_urls() -> None:
     assert [url for url in HOSTILE_URLS if not refusal(url, allow_loopback=True)] == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "expected"),
     [
         ("https://hooks.example.com", Destination("hooks.example.com", 443, "/")),
@@ -354,7 +355,7 @@ def test_another_port_is_allowed_only_by_the_settings() -> None:
         read_url("https://hooks.example.com:8443/")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "authority"),
     [
         ("https://hooks.example.com/", "hooks.example.com"),
@@ -368,7 +369,7 @@ def test_the_host_header_is_the_urls_own_host(url: str, authority: str) -> None:
     assert read_url(url, allow_loopback=True).authority == authority
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "allowed"),
     [
         ("http://127.0.0.1:8080/a", True),
@@ -486,7 +487,7 @@ NOT_PUBLIC = (
 )
 
 
-@pytest.mark.parametrize("text", NOT_PUBLIC)
+@each_row("text", NOT_PUBLIC)
 def test_a_range_is_refused_to_its_last_address_and_its_neighbours_are_not(text: str) -> None:
     networks = [ip_network(each) for each in NOT_PUBLIC]
     network = ip_network(text)

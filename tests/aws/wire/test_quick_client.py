@@ -32,6 +32,7 @@ from tests.aws.wire.test_thin_client import (
     delete,
     service,
 )
+from tests.each_row import each_row
 
 ONE_TRY = CallLimits(1, 1, tries=1)
 THREE_TRIES = CallLimits(1, 1, tries=3)
@@ -90,7 +91,7 @@ def head(request: bytes) -> tuple[str, dict[str, str]]:
     return first, dict(line.split(": ", 1) for line in lines)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "method", "arguments"), MANY, ids=[f"{row[1]}-{at}" for at, row in enumerate(MANY)]
 )
 def test_the_first_request_is_the_one_that_boto3_would_make(
@@ -164,7 +165,7 @@ def test_the_trace_of_a_function_is_passed_on_unsigned() -> None:
     assert "trace" not in headers["authorization"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "fault",
     [LOST, received(503), received(500), received(200, b"{"), received(200, b"[]")],
     ids=["no answer", "unavailable", "failed", "cut off", "something else"],

@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 
 from deadletter.aws.wire.connections import Connections
 from deadletter.aws.wire.thin_client import ThinClient
+from tests.each_row import each_row
 
 NOW = datetime(2026, 11, 23, 19, 30, tzinfo=UTC).replace(tzinfo=None)
 URL = "https://sqs.eu-west-1.amazonaws.com/111122223333/orders"
@@ -182,7 +183,7 @@ LEFT_OUT = {"amz-sdk-invocation-id", "amz-sdk-request"}
 OF_THE_MOMENT = {"authorization", "x-amz-date"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "method", "arguments"), MANY, ids=[f"{row[1]}-{at}" for at, row in enumerate(MANY)]
 )
 def test_a_request_is_the_one_that_boto3_makes(
@@ -214,7 +215,7 @@ def _without(headers: dict[str, str]) -> dict[str, str]:
     return {name: value for name, value in headers.items() if name not in LEFT_OUT | OF_THE_MOMENT}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("options", "host"),
     [
         ({}, "sqs.eu-west-1.amazonaws.com"),
@@ -441,7 +442,7 @@ def test_an_invocation_is_read_as_boto3_reads_it() -> None:
     assert {**ours, "Payload": 0} == {**theirs, "Payload": 0}
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'"text"', b'{"Successful'])
+@each_row("body", [b"", b"{", b"[]", b'"text"', b'{"Successful'])
 def test_an_answer_that_cannot_be_read_is_a_lost_one(body: bytes) -> None:
     """A send whose answer is lost is unknown: it must not count as refused."""
     aws = taught()
@@ -456,7 +457,7 @@ def test_an_answer_that_cannot_be_read_is_a_lost_one(body: bytes) -> None:
 # Errors
 
 
-@pytest.mark.parametrize(
+@each_row(
     "refusal",
     [
         REFUSED,

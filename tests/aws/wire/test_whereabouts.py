@@ -10,6 +10,7 @@ from botocore.endpoint_provider import EndpointProvider
 
 from deadletter.aws.wire.whereabouts import Keys, Whereabouts, whereabouts_from
 from tests.aws.wire.test_thin_client import NOW
+from tests.each_row import each_row
 
 LAMBDA = {
     "AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand",
@@ -44,7 +45,7 @@ def test_secrets_are_not_shown() -> None:
     assert "token" not in shown
 
 
-@pytest.mark.parametrize(
+@each_row(
     "changed",
     [
         {"AWS_LAMBDA_INITIALIZATION_TYPE": "snap-start"},

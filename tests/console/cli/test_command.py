@@ -21,6 +21,7 @@ from console.cli.exit import Exit, exit_status
 from console.cli.policies import AT_ANY_QUEUE, policies_of
 from console.operations import app, aws, queue
 from console.operations.problem import Cause, Problem
+from tests.each_row import each_row
 from tests.infra.test_permissions import COMMANDS
 
 ROOT = Path(__file__).parents[3]
@@ -128,7 +129,7 @@ def _answer(code: str, message: str = "details") -> exceptions.ClientError:
     return exceptions.ClientError({"Error": {"Code": code, "Message": message}}, "ReceiveMessage")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("error", "says", "status"),
     [
         (_answer("ExpiredTokenException"), "have expired: sign in again", Exit.UNREACHABLE),

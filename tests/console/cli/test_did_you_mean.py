@@ -17,6 +17,7 @@ from console.cli.did_you_mean import MEANINGS, SAYS, Effect, answer, effect_of, 
 from console.cli.exit import Exit
 from tests.console.command_lines import parse
 from tests.console.test_every_change_is_recorded import TYPED
+from tests.each_row import each_row
 
 WORDS = {word: meaning for meaning in MEANINGS for word in meaning.words.split()}
 ROOT: Any = typer.main.get_command(main.app)
@@ -111,7 +112,7 @@ def test_nothing_is_run_and_standard_output_stays_empty(
     assert (done.exit_code, done.stdout, functions.invoked) == (Exit.USAGE, "", [])
 
 
-@pytest.mark.parametrize("command", SAYS)
+@each_row("command", SAYS)
 def test_a_command_of_the_table_is_one_that_dlq_takes(command: str) -> None:
     takes(f"dlq {command}")
 
@@ -121,7 +122,7 @@ def test_a_word_has_one_meaning_and_each_of_its_commands_is_explained() -> None:
     assert {command for meaning in MEANINGS for command in meaning.commands} == set(SAYS)
 
 
-@pytest.mark.parametrize("meaning", MEANINGS, ids=lambda meaning: meaning.words)
+@each_row("meaning", MEANINGS, ids=lambda meaning: meaning.words)
 def test_a_word_that_reads_changes_nothing_and_one_that_sends_removes_nothing(meaning: Any) -> None:
     assert [command for command in meaning.commands if effect_of(command) > meaning.effect] == []
 
@@ -184,7 +185,7 @@ def test_no_slip_turns_reading_into_a_change_or_sending_into_a_removal(group: st
     assert wrong == set()
 
 
-@pytest.mark.parametrize("group", GROUPS)
+@each_row("group", GROUPS)
 def test_a_removal_is_named_only_for_its_own_word_or_one_slip_in_it(group: str) -> None:
     random, own = Random(34), names(group)
     removing = {word for word, meaning in WORDS.items() if meaning.effect == Effect.REMOVES}

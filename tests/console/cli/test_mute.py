@@ -16,6 +16,7 @@ from console.operations.mutes import Mutes, iso_duration, length_of
 from console.operations.problem import Cause, Problem
 from console.operations.session import Session
 from tests.console.conftest import ACCOUNT, REGION, Cloud, Dlq
+from tests.each_row import each_row
 
 NOW = datetime(2026, 11, 23, 2, 10, 30, tzinfo=UTC)
 CALLER = f"arn:aws:sts::{ACCOUNT}:user/moto"
@@ -179,7 +180,7 @@ def test_a_length_that_cloudwatch_does_not_take_is_refused_with_what_is_allowed(
     assert "write" in refused.stderr
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "written"),
     [("1m", "PT1M"), ("90m", "PT1H30M"), ("2h", "PT2H"), ("15d", "P15D"), ("36h", "P1DT12H")],
 )

@@ -15,6 +15,7 @@ from console.cli import output
 from console.cli.exit import Exit
 from console.cli.output import Reply, Styled, TextTable, line, show
 from tests.console.terminal import Terminal
+from tests.each_row import each_row
 
 
 @given(st.text())
@@ -27,7 +28,7 @@ def test_ordinary_text_is_printed_as_it_is(text: str) -> None:
     assert output.printable(text) == text
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("hostile", "printed"),
     [
         ("\x1b[2J", r"\x1b[2J"),

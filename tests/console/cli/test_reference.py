@@ -16,6 +16,7 @@ import typer
 from console.cli import main, reference
 from console.cli.exit import Exit
 from tests.console.command_lines import parse
+from tests.each_row import each_row
 from tests.rules import cookbook
 
 ROOT = Path(__file__).parents[3]
@@ -52,7 +53,7 @@ def test_every_option_says_what_it_is_for() -> None:
     assert [(path, option.name) for path, option in options if not option.help] == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     "path", ["dlq peek", "dlq search", "dlq parked list", "dlq parked show", "dlq rules explain"]
 )
 def test_bodies_are_shown_by_the_same_option_everywhere(path: str) -> None:

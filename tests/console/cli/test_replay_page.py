@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 from console.cli.reference import commands
 from console.operations.replay_report import MEANING
 from tests.console.command_lines import parse
+from tests.each_row import each_row
 
 PAGE = (Path(__file__).parents[3] / "docs" / "replay.md").read_text()
 
@@ -20,7 +19,7 @@ COMMANDS = [
 ]
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@each_row("command", COMMANDS)
 def test_a_command_of_the_runbook_is_one_that_dlq_takes(command: str) -> None:
     parse(command)
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from console.operations.audit_lines import WITHIN, AuditLine, lines
+from tests.each_row import each_row
 
 RULE = {"pipeline": "orders", "rule_id": "r", "action": "HOLD", "tenantId": "a"}
 OFF = {**RULE, "enabled": False, "reason": "noise"}
@@ -68,7 +67,7 @@ def test_a_rule_that_was_edited_while_it_was_disabled_is_still_disabled_by_dlq()
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "history",
     [
         streamed(100 + WITHIN + 1, new=RULE),

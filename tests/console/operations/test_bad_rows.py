@@ -6,15 +6,14 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
 from console.operations.bad_rows import bad_row_says, bad_rows
+from tests.each_row import each_row
 
 APP: Any = SimpleNamespace(circuits_table="shop-circuits", letters_table="shop-letters")
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("row", "command"),
     [
         ("shop-circuits orders orders", "dlq circuit auto --pipeline orders"),

@@ -18,6 +18,7 @@ from console.operations.doctor_checks import (
     findings,
 )
 from console.operations.key_policy import EncryptionKey, key_uses, with_statement
+from tests.each_row import each_row
 
 TLS = {
     "Statement": [
@@ -204,13 +205,13 @@ def test_a_key_that_the_pipeline_does_not_know_is_named_with_its_remedy() -> Non
         assert any(remedy in text for text in said)
 
 
-@pytest.mark.parametrize(("level", "check", "fault"), FAULTS)
+@each_row(("level", "check", "fault"), FAULTS)
 def test_a_fault_is_found_alone(level: str, check: str, fault: dict[str, Any]) -> None:
     (finding,) = findings(replace(HEALTHY, **fault))
     assert (finding.level, finding.check) == (level, check)
 
 
-@pytest.mark.parametrize(("level", "check", "fault"), FAULTS)
+@each_row(("level", "check", "fault"), FAULTS)
 def test_a_fix_is_a_command_line_for_the_region(
     level: str, check: str, fault: dict[str, Any]
 ) -> None:
@@ -250,7 +251,7 @@ def test_the_policy_with_tls_keeps_what_the_policy_allowed() -> None:
     assert [statement["Sid"] for statement in policy["Statement"]] == ["Topic", "OnlyWithTls"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("condition", "demands"),
     [
         ({"Bool": {"aws:SecureTransport": ["false"]}}, True),

@@ -17,6 +17,7 @@ from deadletter.failure.ledger import AboutLetter
 from deadletter.message.letter import Attribute, Letter
 from deadletter.webhook.dispatcher import EndpointUnfit
 from deadletter.webhook.endpoint import DISABLED, NO_SUCH_ENDPOINT
+from tests.each_row import each_row
 from tests.samples import NOW
 
 ENTRY = CauseEntry("a", "f1", NOW - 30, NOW - 60, category="transient", error_type="KeyError")
@@ -47,7 +48,7 @@ def test_a_letter_without_a_fingerprint_is_grouped_by_its_error() -> None:
     assert names == ["KeyError"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("recent", "before", "trend"),
     [
         (0, 0, Trend.FLAT),
@@ -67,7 +68,7 @@ def test_a_fifth_more_or_fewer_new_letters_in_ten_minutes_are_a_trend(
     assert (group.recent, group.before, group.trend) == (recent, before, trend)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("by", "changes", "name"),
     [
         (By.CATEGORY, {}, "transient"),
@@ -111,7 +112,7 @@ def test_a_letter_that_sqs_has_dropped_counts_only_if_it_waits_outside_of_queues
     assert ([entry.origin for entry in kept], stale) == (["a", "waits"], 1)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changes", "command"),
     [
         ({"blame": Blame.DEPENDENCY}, "dlq circuit list --pipeline orders"),
@@ -160,7 +161,7 @@ def test_of_another_dimension_the_next_command_explains_a_sample() -> None:
     assert bare.command == "dlq peek --queue their-dlq --show-body"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "words"),
     [
         ('{"b": 1, "a": {"secret": 2}}', "object with a, b"),

@@ -9,6 +9,7 @@ import pytest
 from console.operations.key_policy import KeyUse, key_uses, lacking, with_statement
 from infra.keys import service_statements
 from infra.settings import AppSettings
+from tests.each_row import each_row
 
 HOME = {"partition": "aws", "region": "eu-west-1", "account": "111122223333"}
 USES = key_uses("deadletter", **HOME)
@@ -54,7 +55,7 @@ def test_each_statement_and_each_of_its_actions_is_needed(use: KeyUse) -> None:
 ALARMS = "arn:aws:cloudwatch:eu-west-1:111122223333:alarm:"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "statement",
     [
         cloudwatch(Action="kms:*"),
@@ -72,7 +73,7 @@ def test_it_is_allowed_in_every_form_that_iam_takes(statement: dict[str, Any]) -
     assert lacking({"Statement": statement}, CLOUDWATCH) == ([], [])
 
 
-@pytest.mark.parametrize(
+@each_row(
     "statement",
     [
         ROOT,
@@ -92,7 +93,7 @@ def test_a_denial_wins() -> None:
     assert lacking(of(cloudwatch(), denied), CLOUDWATCH) == (["kms:Decrypt"], [])
 
 
-@pytest.mark.parametrize(
+@each_row(
     "statements",
     [
         [cloudwatch(Condition={"StringEquals": {"aws:PrincipalOrgID": "o-1"}})],

@@ -10,9 +10,10 @@ from botocore.exceptions import ClientError
 from console.operations import parked
 from console.operations.parked import ParkedFilter
 from deadletter.contract import Reason
+from tests.each_row import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     "value",
     ["", "nonsense", "[" * 50_000, '{"origin": 1}', '{"origin": "a", "at": 1' + "0" * 400 + "}",
      '{"origin": "a", "first_sent": 1' + "0" * 400 + "}"],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from deadletter.failure.cause_index import CauseEntry
 from deadletter.failure.ledger import AboutLetter
 from deadletter.rules.pattern import compile_pattern
 from deadletter.settings.pipeline import Pipeline
+from tests.each_row import each_row
 
 PLAIN = Pipeline("orders", context={"tenantId": "body.tenantId", "region": "body.region"})
 HASHED = Pipeline("orders", context=PLAIN.context, ledger_context=LedgerContext.HASHED)
@@ -34,7 +34,7 @@ def told(pattern: Any, pipeline: Pipeline = PLAIN) -> bool | None:
     return holds(compile_pattern(pattern), known_of(ENTRY, pipeline))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pattern", "says"),
     [
         ({"context": {"tenantId": ["42"]}}, None),

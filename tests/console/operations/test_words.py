@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from console.operations import words
+from tests.each_row import each_row
 
 NOW = datetime(2026, 11, 20, 3, 12, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("seconds", "text"),
     [
         (-5, "0 s"), (45, "45 s"), (60, "1 min"), (3_599, "59 min"), (7_500, "2 h 05 min"),
@@ -36,6 +37,6 @@ def test_a_time_of_another_day_carries_its_date() -> None:
     assert words.clock(datetime(2026, 11, 19, 3, 40, tzinfo=UTC), NOW) == "19 Nov 03:40 UTC"
 
 
-@pytest.mark.parametrize("epoch", [None, "1", True, 1e300, float("nan"), -(10**20), 10**400])
+@each_row("epoch", [None, "1", True, 1e300, float("nan"), -(10**20), 10**400])
 def test_anything_but_a_number_in_the_range_of_dates_is_no_time(epoch: Any) -> None:
     assert words.moment(epoch) is None

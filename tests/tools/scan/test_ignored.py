@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
+from tests.each_row import each_row
 from tests.test_architecture import our_files
 
 ROOT = Path(__file__).parents[3]
@@ -34,7 +33,7 @@ def test_every_silenced_line_says_why() -> None:
     } == {}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "fine"),
     [
         ("x = f()  # noqa: S311 - reproducible, not secret", True),

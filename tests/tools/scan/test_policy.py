@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.each_row import each_row
 from tools.scan.policy import IamPolicy, UnknownReference, policies
 
 TABLE = {"Type": "AWS::DynamoDB::Table"}
@@ -39,7 +40,7 @@ def test_a_policy_is_found_wherever_it_stands_and_a_trust_policy_is_none() -> No
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "arn"),
     [
         ({"Fn::GetAtt": ["T", "Arn"]}, "arn:aws:dynamodb:eu-west-1:111122223333:table/T"),
