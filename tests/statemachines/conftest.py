@@ -32,6 +32,7 @@ from moto.stepfunctions.parser.asl.component.state.wait.wait_function.wait_funct
     WaitFunction,
 )
 from moto.stepfunctions.parser.asl.parse import asl_parser
+from moto.stepfunctions.parser.models import stepfunctions_parser_backends
 from moto.stepfunctions.parser.utils import TMP_THREADS
 
 import handlers.circuit
@@ -250,15 +251,12 @@ class Account(OutageHarness):
     def ended(self, circuit: Circuit) -> Execution:
         name = execution_name("orders", circuit.key, circuit.outage, circuit.restart)
         arn = self.machine.replace(":stateMachine:", ":execution:") + f":{name}"
-        states = client("stepfunctions")
-        events = []
-        for page in states.get_paginator("get_execution_history").paginate(executionArn=arn):
-            events += page["events"]
+        events = history(arn)
         entered = [event for event in events if event["type"].endswith("StateEntered")]
         scheduled = sum(event["type"] == "TaskScheduled" for event in events)
         tasks = sum(event["type"] == "TaskStateEntered" for event in events)
         return Execution(
-            status=states.describe_execution(executionArn=arn)["status"],
+            status=client("stepfunctions").describe_execution(executionArn=arn)["status"],
             visited=[entry["stateEnteredEventDetails"]["name"] for entry in entered],
             retries=scheduled - tasks,
             history=json.dumps(events, default=str),
@@ -306,6 +304,13 @@ class RecordedEvents:
 
 
 _TREES: dict[str, Any] = {}
+
+
+def history(arn: str) -> list[Any]:
+    """The events of an execution, as moto keeps them: its answer to a client takes long."""
+    account = arn.split(":")[4]
+    backend = stepfunctions_parser_backends[account][REGION]
+    return list(backend.get_execution_history(arn)["events"])
 
 
 class OnceParsed(ASLParser):

@@ -45,7 +45,7 @@ from deadletter.replay.run import (
 )
 from deadletter.replay.ticket import ReplayOutcome
 from deadletter.testing.clock import Clock
-from tests.statemachines.conftest import REGION, ROLE, client
+from tests.statemachines.conftest import REGION, ROLE, client, history
 from tests.statemachines.test_graph import ROOT
 
 DEFINITION = ROOT / "statemachines" / "replay.asl.json"
@@ -231,13 +231,9 @@ class Stage:
 
     def status(self, name: str) -> str:
         arn = self.machine.replace(":stateMachine:", ":execution:") + f":{name}"
-        states = client("stepfunctions")
-        events = []
-        for page in states.get_paginator("get_execution_history").paginate(executionArn=arn):
-            events += page["events"]
-        entered = [event for event in events if event["type"].endswith("StateEntered")]
+        entered = [event for event in history(arn) if event["type"].endswith("StateEntered")]
         self.states = [event["stateEnteredEventDetails"]["name"] for event in entered]
-        return str(states.describe_execution(executionArn=arn)["status"])
+        return str(client("stepfunctions").describe_execution(executionArn=arn)["status"])
 
     def care(self, *waiting: str) -> Care:
         """One minute of the watch, and the executions that it starts, to their ends."""
