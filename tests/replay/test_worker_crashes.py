@@ -115,11 +115,7 @@ CALLS = calls_of_a_run()
 @pytest.mark.parametrize("kind", [CRASH_BEFORE, CRASH_AFTER, REFUSED, NO_ANSWER])
 @pytest.mark.parametrize(
     "every",
-    [
-        13,
-        pytest.param(4, marks=pytest.mark.long),
-        pytest.param(1, marks=[pytest.mark.long, pytest.mark.nightly]),
-    ],
+    [7, pytest.param(1, marks=pytest.mark.nightly)],
 )
 def test_no_letter_is_lost_doubled_or_overtaken_wherever_a_worker_ends(
     kind: str, every: int

@@ -176,7 +176,9 @@ def test_the_switch_ends_whatever_share_of_the_endpoints_is_dead(
     assert_ends_well(episode(endpoints, dead), dead)
 
 
-@pytest.mark.parametrize("endpoints", [1, 2, 10])
+@pytest.mark.parametrize(
+    "endpoints", [10, *(pytest.param(number, marks=pytest.mark.nightly) for number in (1, 2))]
+)
 def test_it_ends_if_all_of_them_are_dead(endpoints: int) -> None:
     """Their own circuits hold their messages."""
     found = episode(endpoints, endpoints)
@@ -190,8 +192,19 @@ def test_it_ends_if_they_die_while_it_is_held(endpoints: int, dead: int) -> None
     assert_ends_well(episode(endpoints, dead, dies=OPENED + 10), dead)
 
 
-@pytest.mark.parametrize("trouble", [Trouble.NOT_FOUND, Trouble.UNAUTHORIZED, Trouble.TIMEOUT])
-@pytest.mark.parametrize(("endpoints", "dead"), [(1, 1), (2, 1), (10, 9)])
+WAYS = (Trouble.UNAUTHORIZED, Trouble.TIMEOUT, Trouble.NOT_FOUND)
+DEAD = ((1, 1), (2, 1), (10, 9))
+
+
+@pytest.mark.parametrize(
+    ("endpoints", "dead", "trouble"),
+    [
+        # By day each way once, and each share of the endpoints once.
+        pytest.param(*dead, way, marks=() if (dead, way) in by_day else pytest.mark.nightly)
+        for by_day in [tuple(zip(DEAD, WAYS, strict=True))]
+        for dead, way in product(DEAD, WAYS)
+    ],
+)
 def test_it_ends_however_they_fail(endpoints: int, dead: int, trouble: Trouble) -> None:
     assert_ends_well(episode(endpoints, dead, trouble=trouble), dead)
 

@@ -46,7 +46,9 @@ def brown_out(share: float, begins: int, lasts: int) -> Downstream:
     )
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize(
+    "seed", [1, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in (2, 3))]
+)
 def test_a_healthy_consumer_is_drained_five_times_faster(figures: Figures, seed: int) -> None:
     fixed, auto = both(healthy(), seed=seed)
     note(figures, "healthy", fixed, auto)
@@ -106,7 +108,14 @@ def serves(calls_a_second: int) -> Downstream:
     return Downstream(lambda _: ENOUGH, fails=lambda _, calls: max(0, 1 - calls_a_second / calls))
 
 
-@pytest.mark.parametrize(("most", "faster"), [(70, 1.1), (100, 1.4), (150, 1.8), (400, 4)])
+@pytest.mark.parametrize(
+    ("most", "faster"),
+    [
+        (70, 1.1),
+        *(pytest.param(*pair, marks=pytest.mark.nightly) for pair in ((100, 1.4), (150, 1.8))),
+        (400, 4),
+    ],
+)
 def test_a_dependency_that_fails_what_is_too_much_is_found_out_in_time(
     figures: Figures, most: int, faster: float
 ) -> None:
