@@ -74,7 +74,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m tests.scenario_bench",
         description="Plays outages and poisonings with the production code on the in-memory AWS,"
-        f" beside two baselines. Writes {DATA} and {CHART}.",
+        f" beside three baselines. Writes {DATA} and {CHART}.",
         epilog="example: python -m tests.scenario_bench outage-3m bad-replies --seeds 5",
     )
     parser.add_argument(
@@ -89,7 +89,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
         nargs="+",
         choices=list(SYSTEMS),
         default=list(SYSTEMS),
-        help="default: all three",
+        help="default: all four",
     )
     parser.add_argument("--json", action="store_true", help="print the data instead of the table")
     parser.add_argument(

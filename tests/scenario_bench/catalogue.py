@@ -27,6 +27,23 @@ SLOW_RECOVERY = (
     Spell(begins=QUIET + 3 * MINUTE, ends=QUIET + 8 * MINUTE, trouble=Trouble.OVERLOAD),
 )
 
+HALF_FIX = (
+    Spell(begins=QUIET, ends=QUIET + 10 * MINUTE, trouble=Trouble.BUG),
+    Spell(begins=QUIET + 10 * MINUTE, ends=QUIET + 30 * MINUTE, trouble=Trouble.BUG, odd=True),
+)
+
+
+def _minority(count: int) -> Scenario:
+    return Scenario(
+        name=f"minority-{count}",
+        title=f"{count} of 20 tenants dead, 20 min (circuit_key not set)",
+        rate=3,
+        lasts=40 * MINUTE,
+        tenants=20,
+        spells=_outage(20 * MINUTE, tenants=tuple(f"t{number}" for number in range(count))),
+    )
+
+
 SCENARIOS = (
     Scenario(name="calm", title="nothing happens (control)", rate=5, lasts=10 * MINUTE, tail=60),
     Scenario(
@@ -58,6 +75,22 @@ SCENARIOS = (
         lasts=7 * HOUR,
         tail=HOUR,
         spells=_outage(6 * HOUR),
+    ),
+    Scenario(
+        name="limited",
+        title="total outage, 5 min, of a dependency that serves at most 10/s",
+        rate=5,
+        lasts=30 * MINUTE,
+        tail=15 * MINUTE,
+        capacity=10,
+        spells=_outage(5 * MINUTE),
+    ),
+    Scenario(
+        name="rate-limit",
+        title="429 with Retry-After to all above 4/s, 25 min",
+        rate=5,
+        lasts=50 * MINUTE,
+        spells=_outage(25 * MINUTE, Trouble.THROTTLED, limit=4.0),
     ),
     Scenario(
         name="timeouts",
@@ -96,7 +129,24 @@ SCENARIOS = (
         lasts=30 * MINUTE,
         tenants=20,
         bursts=(Burst(begins=QUIET, ends=QUIET + 10 * MINUTE, rate=10, tenant="t0"),),
-        spells=_outage(10 * MINUTE, tenant="t0"),
+        spells=_outage(10 * MINUTE, tenants=("t0",)),
+    ),
+    *map(_minority, (3, 4, 9)),
+    Scenario(
+        name="big-messages",
+        title="the big messages fail, 10 % of all, 30 min",
+        rate=2,
+        lasts=50 * MINUTE,
+        big=0.1,
+        spells=_outage(30 * MINUTE, big=True),
+    ),
+    Scenario(
+        name="one-of-two-unnamed",
+        title="two dependencies that the handler does not name, one dead 15 min",
+        rate=3,
+        lasts=35 * MINUTE,
+        needs=((PAYMENTS,), (PAYMENTS, MAIL)),
+        spells=_outage(15 * MINUTE, dependency=MAIL),
     ),
     Scenario(
         name="flapping",
@@ -168,12 +218,29 @@ SCENARIOS = (
         has_health_url=True,
     ),
     Scenario(
+        name="health-url-lies",
+        title="total outage, 15 min (health URL says that all is well)",
+        rate=5,
+        lasts=40 * MINUTE,
+        spells=_outage(15 * MINUTE),
+        has_health_url=True,
+        health_lies=True,
+    ),
+    Scenario(
         name="bad-deployment",
         title="a deployment refuses every message for 20 min (pydantic)",
         rate=2,
         lasts=150 * MINUTE,
         tail=75 * MINUTE,
         spells=(Spell(begins=65 * MINUTE, ends=85 * MINUTE, trouble=Trouble.BUG),),
+    ),
+    Scenario(
+        name="half-fix",
+        title="a deployment refuses all messages 10 min, then every second one 20 min (pydantic)",
+        rate=2,
+        lasts=50 * MINUTE,
+        tail=40 * MINUTE,
+        spells=HALF_FIX,
     ),
     Scenario(
         name="bad-replies",
@@ -253,6 +320,16 @@ SCENARIOS = (
         keys=20,
         fifo=True,
         spells=_outage(3 * MINUTE),
+    ),
+    Scenario(
+        name="fifo-poison-burst",
+        title="FIFO, 20 groups, 22 poisonous messages in a row in one of them",
+        rate=2,
+        lasts=20 * MINUTE,
+        tail=30 * MINUTE,
+        keys=20,
+        fifo=True,
+        bursts=(Burst(begins=QUIET, ends=QUIET + 1, rate=22, key="e0", poison=True),),
     ),
     Scenario(
         name="fifo-theirs",

@@ -8,7 +8,12 @@ from html import escape
 
 from tests.scenario_bench.summary import Row
 
-COLOURS = {"none": "#9a9a9a", "powertools": "#d98e04", "deadletter": "#1f6feb"}
+COLOURS = {
+    "none": "#9a9a9a",
+    "native": "#4f4f4f",
+    "powertools": "#d98e04",
+    "deadletter": "#1f6feb",
+}
 BAR, GAP, LEFT, PANEL, TOP = 9, 10, 400, 300, 60
 _MOST_DECADES = 5
 

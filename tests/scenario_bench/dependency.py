@@ -29,10 +29,24 @@ FULL_STRENGTH = 20.0
 """Requests a second that a dependency bears when it recovers; it begins with a tenth."""
 
 
+RETRY_AFTER = 1
+"""Seconds that a rate limit tells its caller to wait: it counts by the second."""
+
+
 class ServiceUnavailable(Exception):
     """HTTP 503, as an HTTP client raises it."""
 
     status_code = 503
+
+
+class TooManyRequests(Exception):
+    """HTTP 429, as an HTTP client raises it."""
+
+    status_code = 429
+
+    def __init__(self) -> None:
+        super().__init__("429")
+        self.headers = {"Retry-After": str(RETRY_AFTER)}
 
 
 class NotFound(Exception):
@@ -73,14 +87,16 @@ class Dependencies:
     """All dependencies of a scenario.
 
     `requests` are the times of all requests to dependencies that are in trouble at some time,
-    `dead` of those that one in trouble did not serve (a slow answer is one).
+    `dead` of those that one in trouble or over its capacity did not serve (a slow answer is
+    served), `accepted` of those that one served while it had a rate limit.
     """
 
     scenario: Scenario
     random: Random
     requests: list[float] = field(default_factory=list)
     dead: list[float] = field(default_factory=list)
-    _strength: dict[int, int] = field(default_factory=dict)
+    accepted: list[float] = field(default_factory=list)
+    _second: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def request(self, name: str, message: Mapping[str, Any], now: float) -> Answer:
         """One request, `now` seconds after the first message."""
@@ -95,7 +111,7 @@ class Dependencies:
         well = Answer(ANSWER_SECONDS * (0.5 + self.random.random()), '{"ok": true}')
         spell = self._spell(name, message, now)
         if spell is None or self.random.random() >= spell.share:
-            return well
+            return self._within_capacity(name, well, now)
         match spell.trouble:
             case Trouble.REFUSED:
                 return Answer(ERROR_SECONDS, "", ConnectionRefusedError("refused"), True)
@@ -116,16 +132,18 @@ class Dependencies:
             case Trouble.BUG:
                 return well
             case Trouble.OVERLOAD:
-                return (
-                    well
-                    if self._bears(spell, now)
-                    else Answer(ERROR_SECONDS, "", ServiceUnavailable("overloaded"), True)
-                )
+                share = 0.1 + 0.9 * (now - spell.begins) / (spell.ends - spell.begins)
+                return well if self._bears(name, share * FULL_STRENGTH, now) else _overloaded()
+            case Trouble.THROTTLED:
+                if not self._bears(name, spell.limit, now):
+                    return Answer(ERROR_SECONDS, "", TooManyRequests(), True)
+                self.accepted.append(now)
+                return well
 
     def is_well(self, name: str, now: float) -> bool:
         """What the dependency's health URL says."""
-        anybody = {"endpoint": "", "tenant": ""}
-        return self._spell(name, anybody, now) is None
+        anybody = {"id": 0, "endpoint": "", "tenant": ""}
+        return self.scenario.health_lies or self._spell(name, anybody, now) is None
 
     def _spell(self, name: str, message: Mapping[str, Any], now: float) -> Spell | None:
         for spell in self.scenario.spells:
@@ -133,9 +151,18 @@ class Dependencies:
                 return spell
         return None
 
-    def _bears(self, spell: Spell, now: float) -> bool:
-        share = 0.1 + 0.9 * (now - spell.begins) / (spell.ends - spell.begins)
+    def _within_capacity(self, name: str, well: Answer, now: float) -> Answer:
+        capacity = self.scenario.capacity
+        return well if capacity is None or self._bears(name, capacity, now) else _overloaded()
+
+    def _bears(self, name: str, most: float, now: float) -> bool:
+        """Whether a dependency that serves so many requests in each whole second serves this."""
         second = math.floor(now)
-        taken = self._strength.get(second, 0)
-        self._strength = {second: taken + 1}
-        return taken < share * FULL_STRENGTH
+        counted, taken = self._second.get(name, (second, 0))
+        taken = taken if counted == second else 0
+        self._second[name] = second, taken + 1
+        return taken < most
+
+
+def _overloaded() -> Answer:
+    return Answer(ERROR_SECONDS, "", ServiceUnavailable("overloaded"), True)

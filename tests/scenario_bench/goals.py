@@ -54,7 +54,7 @@ GOALS = (
     Goal("outage 30 min: to CLOSED, p95", "outage-30m", "closed_after", 60, "s", late=True),
     Goal("outage 30 min: 90 % rate after CLOSED", "outage-30m", "after_closed", 120, "s"),
     Goal("flapping: to CLOSED after it is well", "flapping", "closed_after", 60, "s"),
-    Goal("coming back from 30 min: any 10 s", "outage-30m", "surge_of_ramp", 2, " x"),
+    Goal("outage 30 min: surge", "outage-30m", "surge", 4, " x"),
     Goal("outage 6 h: live messages probed to death", "outage-6h", "probed_to_death", 0),
     Goal("row deleted while paused: consumer back", "row-deleted", "back_after", 120, "s"),
     Goal("expired API key, 60 h: parked wrongly", "expired-key", "parked_wrongly", 0),

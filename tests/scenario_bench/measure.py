@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
+from tests.scenario_bench.event_source import ENVIRONMENTS
 from tests.scenario_bench.scenario import Scenario
 from tests.scenario_bench.systems import SYSTEMS, Deadletter, System
 from tests.scenario_bench.traffic import Book, Sent, messages_of
@@ -21,7 +22,7 @@ the healthy messages sent in them. A window is so long, or as long as so many me
 RETURN_SHARE = 0.9
 
 SURGE_SECONDS = 10
-"""The window in which requests are counted while the dependency comes back."""
+"""The window in which requests are counted while the backlog comes back."""
 
 ON_TIME = 60.0
 """A message that needs nothing in trouble is processed within this."""
@@ -29,8 +30,11 @@ ON_TIME = 60.0
 SETTLED = 1_800.0
 """Three lives of a poisonous message, each with its retries, are over by then."""
 
-COMING_BACK = 1_200.0
-"""How long after the recovery that window is looked for."""
+LATE = 900.0
+"""A message that is not processed within this is late."""
+
+BUSY_SECONDS = 60.0
+"""The window in which writes of circuits are counted."""
 
 
 @dataclass(frozen=True)
@@ -38,17 +42,23 @@ class Figures:
     """What one run shows. Times are seconds; None where it did not happen or has no meaning.
 
     goodput             healthy messages processed, of those sent and not purged (0 to 1)
+    late                healthy messages not processed within LATE seconds of their sending, and
+                        those that are not processed at the end
+    longest             the longest that a healthy message took from its sending
     dead_requests       requests that a dependency in trouble did not serve
+    used                what a dependency with a rate limit served, of what the limit allows
     opened_after        from the first such request to the first open circuit
     openings            how often a circuit opened
+    reopenings          how often after the recovery
     not_closed          how long a circuit was open or half open, in all
     closed_after        from the recovery until every circuit is closed
     full_rate_after     from the recovery until 90 % of the normal throughput is back
     after_closed        the same, from the moment at which every circuit is closed
-    surge               most requests in 10 s in the 20 min after the recovery, of the normal rate
-    surge_of_ramp       the same, from the recovery to the end of the ramp after CLOSED
+    last_back           from the recovery until each healthy message sent before it is processed
+    surge               most requests in 10 s from the recovery until then, of the normal rate
     back_after          from the deletion of the circuit's row until the mapping is enabled
     letters             moves of a message into the DLQ
+    moves               moves between queues and waiting room in all, of the messages sent
     parked_rightly      poisonous messages in the parking lot at the end
     poison_left         those that are not, though they were sent SETTLED seconds before the end
     parked_wrongly      healthy messages in the parking lot at the end
@@ -59,6 +69,7 @@ class Figures:
                         those we have moved, and so could have kept in order
     bystanders          messages that need nothing in trouble, sent while something is, that are
                         processed within ON_TIME seconds (0 to 1)
+    circuit_writes      most writes of circuits in a minute, a second and environment
     waiting             where the other messages are at the end
     lost                messages that are nowhere: more than 0 is a bug
     """
@@ -70,17 +81,22 @@ class Figures:
     sent: int
     healthy: int
     goodput: float
+    late: int
+    longest: float | None
     dead_requests: int
+    used: float | None
     opened_after: float | None
     openings: int
+    reopenings: int
     not_closed: float
     closed_after: float | None
     full_rate_after: float | None
     after_closed: float | None
+    last_back: float | None
     surge: float | None
-    surge_of_ramp: float | None
     back_after: float | None
     letters: int
+    moves: float
     parked_rightly: int
     poison_left: int
     parked_wrongly: int
@@ -89,6 +105,7 @@ class Figures:
     out_of_order: int
     disordered: int
     bystanders: float | None
+    circuit_writes: float
     waiting: dict[str, int]
     lost: int
 
@@ -102,6 +119,7 @@ class Observer:
 
     system: System
     openings: int = 0
+    reopenings: int = 0
     not_closed: float = 0.0
     opened_at: float | None = None
     closed_at: float | None = None
@@ -119,6 +137,8 @@ class Observer:
             closed = all(state == "CLOSED" for state in states)
             if tripped > self._open and not self._halfway(states):
                 self.openings += tripped - self._open
+                if recovers is not None and now >= recovers:
+                    self.reopenings += tripped - self._open
                 if self.opened_at is None:
                     self.opened_at = now
             self._open = len(states) - states.count("CLOSED")
@@ -173,7 +193,7 @@ def _figures(system: System, observer: Observer) -> Figures:
     scenario, book, requests = system.scenario, system.book, system.dependencies
     kept = [message for message in book.messages if message.number not in book.purged]
     healthy = [message for message in kept if not message.poison]
-    processed = sum(message.number in book.processed_at for message in healthy)
+    waits = [book.processed_at.get(message.number, math.inf) - message.at for message in healthy]
     places = places_of(system)
     poison = {message.number for message in book.messages if message.poison}
     parked = places.get("parked", set())
@@ -181,6 +201,7 @@ def _figures(system: System, observer: Observer) -> Figures:
     began = min(requests.dead, default=None)
     recovers = scenario.recovers
     opened, closed = observer.opened_at, observer.closed_at
+    last = _last_back(healthy, book.processed_at, recovers)
     return Figures(
         scenario=scenario.name,
         system=system.name,
@@ -188,22 +209,23 @@ def _figures(system: System, observer: Observer) -> Figures:
         rate=scenario.rate,
         sent=len(book.messages),
         healthy=len(healthy),
-        goodput=processed / len(healthy),
+        goodput=sum(map(math.isfinite, waits)) / len(healthy),
+        late=sum(wait > LATE for wait in waits),
+        longest=_finite(max(waits)),
         dead_requests=len(requests.dead),
+        used=_used(scenario, len(requests.accepted)),
         opened_after=_since(opened, began) if began is not None else opened,
         openings=observer.openings,
+        reopenings=observer.reopenings,
         not_closed=observer.not_closed,
         closed_after=_since(closed, recovers) if observer.openings else None,
         full_rate_after=_full_rate(system, recovers),
         after_closed=_full_rate(system, closed) if observer.openings else None,
-        surge=_surge(scenario, requests.requests, COMING_BACK),
-        surge_of_ramp=_surge(
-            scenario,
-            requests.requests,
-            (_since(closed, recovers) or 0.0) + system.pipeline().circuit.ramp,
-        ),
+        last_back=_since(last, recovers),
+        surge=_surge(scenario, requests.requests, scenario.ends if last is None else last),
         back_after=_since(observer.back_at, scenario.row_deleted),
         letters=len(system.deaths),
+        moves=round(system.moves / len(book.messages), 2),
         parked_rightly=len(parked & poison),
         poison_left=len({m.number for m in kept if _is_settled(m, scenario)} & poison - parked),
         parked_wrongly=len(parked - poison),
@@ -212,6 +234,9 @@ def _figures(system: System, observer: Observer) -> Figures:
         out_of_order=len(overtaken(book, book.processed_at.keys())) if scenario.fifo else 0,
         disordered=len(overtaken(book, system.dead)) if scenario.fifo else 0,
         bystanders=_bystanders(scenario, healthy, book.processed_at),
+        circuit_writes=round(
+            _most_within(BUSY_SECONDS, system.circuit_writes) / BUSY_SECONDS / ENVIRONMENTS, 2
+        ),
         waiting={
             name: len(numbers - book.processed_at.keys())
             for name, numbers in sorted(places.items())
@@ -299,14 +324,38 @@ def _full_rate(system: System, begin: float | None) -> float | None:
     return None
 
 
-def _surge(scenario: Scenario, requests: Sequence[float], within: float) -> float | None:
-    """The most requests in SURGE_SECONDS within so many seconds of the recovery, of the normal."""
+def _finite(seconds: float) -> float | None:
+    return round(seconds, 1) if math.isfinite(seconds) else None
+
+
+def _last_back(
+    healthy: Sequence[Sent], processed_at: Mapping[int, float], recovers: float | None
+) -> float | None:
+    """When the last of the messages sent before the recovery is processed; None if never."""
+    if recovers is None:
+        return None
+    last = max(
+        (processed_at.get(m.number, math.inf) for m in healthy if m.at < recovers), default=0.0
+    )
+    return last if math.isfinite(last) else None
+
+
+def _used(scenario: Scenario, accepted: int) -> float | None:
+    """The share of what a rate limit allowed; None without one."""
+    allowed = sum(spell.limit * (spell.ends - spell.begins) for spell in scenario.spells)
+    return round(accepted / allowed, 4) if allowed else None
+
+
+def _surge(scenario: Scenario, requests: Sequence[float], end: float) -> float | None:
+    """The most requests in SURGE_SECONDS from the recovery to this end, of the normal rate."""
     recovers = scenario.recovers
     if recovers is None or scenario.begins is None:
         return None
     before = bisect_left(requests, scenario.begins) / scenario.begins
-    times = [at for at in requests if recovers <= at < recovers + within]
-    most = max(
-        (bisect_left(times, at + SURGE_SECONDS) - i for i, at in enumerate(times)), default=0
-    )
+    most = _most_within(SURGE_SECONDS, [at for at in requests if recovers <= at <= end])
     return round(most / SURGE_SECONDS / before, 2)
+
+
+def _most_within(length: float, times: Sequence[float]) -> int:
+    """The most of these times, which are in order, that lie in a window of this length."""
+    return max((bisect_left(times, at + length) - i for i, at in enumerate(times)), default=0)

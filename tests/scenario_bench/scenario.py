@@ -9,6 +9,9 @@ from typing import Any
 
 PAYMENTS, MAIL = "payments", "mail"
 
+LINES = "lines"
+"""The field that makes a message big."""
+
 
 class Trouble(StrEnum):
     """How a dependency fails, as its caller sees it."""
@@ -23,14 +26,17 @@ class Trouble(StrEnum):
     SLOW = "answers slowly"
     OVERLOAD = "bears few requests"
     """It serves a share of its full rate, from a tenth at the beginning to all at the end."""
-    BUG = "is well, but a deployment makes the handler refuse every message"
+    THROTTLED = "answers 429 with Retry-After to what is above its limit"
+    BUG = "is well, but a deployment makes the handler refuse messages"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Spell:
     """A dependency in trouble from second `begins` to `ends`, for a share of its requests.
 
-    With `key` or `tenant` only their requests are affected.
+    key, tenants, big, odd  only requests for this endpoint, these tenants, big messages, or every
+                            second message are affected
+    limit                   requests a second that one with a rate limit accepts
     """
 
     begins: float
@@ -39,7 +45,10 @@ class Spell:
     share: float = 1.0
     dependency: str = PAYMENTS
     key: str = ""
-    tenant: str = ""
+    tenants: tuple[str, ...] = ()
+    big: bool = False
+    odd: bool = False
+    limit: float = 0.0
 
     def affects(self, message: Mapping[str, Any], at: float) -> bool:
         """Whether a message that is processed at this second meets this trouble."""
@@ -47,18 +56,23 @@ class Spell:
             self.begins <= at < self.ends
             and self.dependency in message["needs"]
             and self.key in ("", message["endpoint"])
-            and self.tenant in ("", message["tenant"])
+            and (not self.tenants or message["tenant"] in self.tenants)
+            and (not self.big or LINES in message)
+            and (not self.odd or message["id"] % 2 == 1)
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Burst:
-    """Messages of one tenant beside the steady traffic, `rate` a second."""
+    """Messages beside the steady traffic, `rate` a second: of one tenant, for one endpoint, or
+    poisonous."""
 
     begins: float
     ends: float
     rate: float
-    tenant: str
+    tenant: str = ""
+    key: str = ""
+    poison: bool = False
 
 
 class Event(StrEnum):
@@ -77,13 +91,16 @@ class Scenario:
     rate       messages a second, evenly spaced with jitter
     lasts      seconds of traffic; `tail` seconds are added before the balance is drawn
     poison     the share of messages that lack a field which the handler reads
+    big        the share of messages with a body of 20 kB instead of a hundred bytes
     keys       how many endpoints, and how many tenants, the messages are spread over
     pause      a time (from, to) without traffic
     in_hand    messages that are sent at once, 5 s before the first trouble
     settings   what differs from the product's defaults, and the circuit's settings likewise
     needs      the dependencies that messages call, in turns; with `named` the handler names them
     ours       the product may pause the consumer's mapping
-    has_health_url  the dependency has a URL that says whether it is well
+    has_health_url  the dependency has a URL that says whether it is well; if `health_lies`, it
+                    always says so
+    capacity   requests a second that a dependency serves when it is well; it answers 503 to more
     """
 
     name: str
@@ -95,6 +112,7 @@ class Scenario:
     bursts: tuple[Burst, ...] = ()
     events: tuple[tuple[float, Event], ...] = ()
     poison: float = 0.0
+    big: float = 0.0
     keys: int = 1
     tenants: int = 1
     pause: tuple[float, float] | None = None
@@ -104,6 +122,8 @@ class Scenario:
     fifo: bool = False
     ours: bool = True
     has_health_url: bool = False
+    health_lies: bool = False
+    capacity: float | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     circuit: Mapping[str, Any] = field(default_factory=dict)
 

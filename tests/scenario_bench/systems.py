@@ -1,6 +1,7 @@
 """The systems under comparison, each with the same queue, mapping, handler and dependencies.
 
 none         SQS, the mapping and partial failures: what fails five receives stays in the DLQ
+native       the same, and a person starts a move task from the DLQ to the main queue each 5 min
 powertools   the same, with the calls wrapped in Powertools' circuit breaker at its defaults, one
              circuit for each dependency, its state in DynamoDB
 deadletter   the consumer library, breaker, prober, state machine, redriver, router and watch
@@ -11,6 +12,7 @@ from __future__ import annotations
 import importlib.util
 import json
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -40,13 +42,14 @@ from deadletter.aws.wiring.watch import watch_for
 from deadletter.aws.wiring.world import World
 from deadletter.circuit.state import NO_END, CircuitPolicy, Override, State
 from deadletter.circuit.transitions import OverrideBegun
+from deadletter.contract import CAUSES_ROW
 from deadletter.outage.execution_step import Execution
 from deadletter.processing.lambda_event import permit_of, records_of
 from deadletter.processing.named_dependencies import dependency
 from deadletter.processing.unguarded import process_unguarded
 from deadletter.settings.pipeline import Pipeline, RetryPolicy
 from deadletter.settings.resources import Resources
-from deadletter.testing.fakes import MemorySqs
+from deadletter.testing.fakes import MemoryDynamoDB, MemorySqs
 from tests.no_metrics import NoMetrics
 from tests.scenario_bench.dependency import Dependencies
 from tests.scenario_bench.event_source import (
@@ -62,7 +65,7 @@ from tests.scenario_bench.scenario import PAYMENTS, Event, Scenario, Trouble
 from tests.scenario_bench.timeline import Timeline
 from tests.scenario_bench.traffic import Book, Call, handle
 from tests.simulation.probed_stage import SilentBus
-from tests.simulation.stage import Stage, in_turn
+from tests.simulation.stage import PRODUCER, Stage, in_turn
 from tests.tables import CIRCUITS, LETTERS
 
 VISIBILITY = 6 * FUNCTION_TIMEOUT
@@ -70,19 +73,29 @@ MAX_RECEIVES = 5
 SCHEDULE = 60.0
 RUN_SECONDS = 55.0
 
+MOVE_TASK_EVERY = 300.0
+MOVE_TASK_RATE = 500.0
+"""Messages a second that a move task of SQS moves at most."""
+
 BREAKERS = "breakers"
 """The table of Powertools' circuits."""
 
 Respond = Callable[[Sequence[Mapping[str, Any]], float, str | None], dict[str, Any]]
 
 
-class DeathNotingSqs(MemorySqs):
-    """SQS that notes each message which it moves to a DLQ."""
+class NotingSqs(MemorySqs):
+    """SQS that notes each message which it moves to a DLQ, and each that no producer sent."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.deaths: list[str] = []
         self.bodies: list[str] = []
+        self.sends: Counter[str] = Counter()
+
+    def _accept(self, queue: Any, *arguments: Any) -> dict[str, Any]:
+        answer = super()._accept(queue, *arguments)
+        self.sends[queue.name] += self._sender != PRODUCER
+        return answer
 
     def _bury(self, queue: Any, message: Any, now: float) -> bool:
         buried = super()._bury(queue, message, now)
@@ -96,6 +109,35 @@ class DeathNotingSqs(MemorySqs):
         queue = self._queue(url, "PurgeQueue")
         for message in list(queue.messages.values()):
             queue.drop(message)
+
+
+class NotingDynamoDB(MemoryDynamoDB):
+    """DynamoDB that counts letters put into the waiting room, and when circuits were written."""
+
+    def __init__(self, clock: Callable[[], float], **options: Any) -> None:
+        super().__init__(clock, **options)
+        self.now = clock
+        self.put_in_room = 0
+        self.circuit_writes: list[float] = []
+
+    def batch_write_item(self, *, RequestItems: Mapping[str, Any]) -> dict[str, Any]:  # noqa: N803 - as boto3 spells it
+        for request in RequestItems.get(LETTERS, ()):
+            self._note_put(request.get("PutRequest"))
+        return super().batch_write_item(RequestItems=RequestItems)
+
+    def transact_write_items(self, *, TransactItems: Any, **options: Any) -> dict[str, Any]:  # noqa: N803
+        answer = super().transact_write_items(TransactItems=TransactItems, **options)
+        for request in TransactItems:
+            self._note_put(request.get("Put"))
+        return answer
+
+    def update_item(self, *, TableName: str, Key: Any, **options: Any) -> dict[str, Any]:  # noqa: N803
+        if TableName == CIRCUITS and Key["circuit_key"]["S"] != CAUSES_ROW:
+            self.circuit_writes.append(self.now())
+        return super().update_item(TableName=TableName, Key=Key, **options)
+
+    def _note_put(self, put: Mapping[str, Any] | None) -> None:
+        self.put_in_room += put is not None and {"copy", "home"} <= put["Item"].keys()
 
 
 class ProbingSqs:
@@ -128,7 +170,13 @@ class System(ABC):
         self.timeline = Timeline()
         self.began = self.timeline.now
         self.dependencies = Dependencies(scenario, Random(seed + 1))
-        self.stage = Stage(self.pipeline(), clock=self.timeline, seed=seed, sqs_type=DeathNotingSqs)
+        self.stage = Stage(
+            self.pipeline(),
+            clock=self.timeline,
+            seed=seed,
+            sqs_type=NotingSqs,
+            dynamodb_type=NotingDynamoDB,
+        )
         policy = {"deadLetterTargetArn": self.stage.arn(self.stage.dlq)}
         self.stage.sqs.set_queue_attributes(
             QueueUrl=self.stage.main,
@@ -171,6 +219,24 @@ class System(ABC):
         return list(sqs.deaths)
 
     @property
+    def moves(self) -> int:
+        """How often a message went from one queue to another, or into the waiting room."""
+        sqs, store = self._noting
+        return len(sqs.deaths) + sqs.sends.total() + store.put_in_room
+
+    @property
+    def circuit_writes(self) -> list[float]:
+        """When circuits were written; seconds since the first message."""
+        return [at - self.began for at in self._noting[1].circuit_writes]
+
+    @property
+    def _noting(self) -> tuple[NotingSqs, NotingDynamoDB]:
+        sqs, store = self.stage.sqs, self.stage.dynamodb
+        assert isinstance(sqs, NotingSqs)
+        assert isinstance(store, NotingDynamoDB)
+        return sqs, store
+
+    @property
     def dead(self) -> set[int]:
         """The numbers of the messages that have been in the DLQ."""
         sqs: Any = self.stage.sqs
@@ -191,12 +257,11 @@ class System(ABC):
 
     def work(self, body: str, call: Call) -> None:
         """The business code."""
-        handle(body, call, self.book, lambda: self.elapsed, broken=self._is_broken())
+        handle(body, call, self.book, lambda: self.elapsed, is_refused=self._is_refused)
 
-    def _is_broken(self) -> bool:
-        now = self.elapsed
+    def _is_refused(self, message: Mapping[str, Any]) -> bool:
         return any(
-            spell.trouble is Trouble.BUG and spell.begins <= now < spell.ends
+            spell.trouble is Trouble.BUG and spell.affects(message, self.elapsed)
             for spell in self.scenario.spells
         )
 
@@ -248,6 +313,41 @@ class NoBreaker(System):
 
     def states(self) -> list[str]:
         return []
+
+
+class NativeRedrive(NoBreaker):
+    """Plain SQS whose DLQ a person moves back every five minutes."""
+
+    name = "native"
+
+    def prepare(self) -> None:
+        super().prepare()
+        self.timeline.spawn(self._move_tasks, self.began + MOVE_TASK_EVERY)
+
+    def _move_tasks(self) -> None:
+        while True:
+            self.timeline.spawn(self._move_task)
+            self.timeline.advance(MOVE_TASK_EVERY)
+
+    def _move_task(self) -> None:
+        """Moves what is in the DLQ, at the rate of SQS."""
+        sqs = self.stage.redriver_sqs
+        while messages := sqs.receive_message(
+            QueueUrl=self.stage.dlq,
+            MaxNumberOfMessages=10,
+            MessageSystemAttributeNames=["MessageGroupId"],
+        ).get("Messages"):
+            for message in messages:
+                order: dict[str, str] = {}
+                if self.scenario.fifo:
+                    group = message["Attributes"]["MessageGroupId"]
+                    order = {"MessageGroupId": group, "MessageDeduplicationId": self._token()}
+                sqs.send_message(QueueUrl=self.stage.main, MessageBody=message["Body"], **order)
+                sqs.delete_message(QueueUrl=self.stage.dlq, ReceiptHandle=message["ReceiptHandle"])
+            self.timeline.advance(len(messages) / MOVE_TASK_RATE)
+
+    def _token(self) -> str:
+        return f"moved{next(self.stage.names)}"
 
 
 class Powertools(System):
@@ -493,5 +593,5 @@ def _copy_of(name: str) -> ModuleType:
 
 
 SYSTEMS: Mapping[str, type[System]] = {
-    system.name: system for system in (NoBreaker, Powertools, Deadletter)
+    system.name: system for system in (NoBreaker, NativeRedrive, Powertools, Deadletter)
 }

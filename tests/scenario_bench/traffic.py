@@ -6,12 +6,16 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from operator import itemgetter
 from random import Random
 from typing import Any
 
 from pydantic import BaseModel
 
-from tests.scenario_bench.scenario import Scenario
+from tests.scenario_bench.scenario import LINES, Burst, Scenario
+
+BIG_BODY = 20_000
+"""Bytes of a big message, about."""
 
 Call = Callable[[str, Mapping[str, Any]], Any]
 """Calls a dependency for a message; returns its parsed reply."""
@@ -34,24 +38,27 @@ class Sent:
 def messages_of(scenario: Scenario, seed: int) -> list[Sent]:
     """All messages in the order of their sending. The same seed gives the same messages."""
     random = Random(seed)
-    times = [(at, "") for at in _steady(scenario, random)]
+    times: list[tuple[float, Burst | None]] = [(at, None) for at in _steady(scenario, random)]
     for burst in scenario.bursts:
         count = int((burst.ends - burst.begins) * burst.rate)
-        times += [(burst.begins + i / burst.rate, burst.tenant) for i in range(count)]
+        times += [(burst.begins + i / burst.rate, burst) for i in range(count)]
     if scenario.in_hand and scenario.begins is not None:
-        times += [(scenario.begins - 0.5, "")] * scenario.in_hand
+        times += [(scenario.begins - 0.5, None)] * scenario.in_hand
     messages = []
-    for number, (at, tenant) in enumerate(sorted(times)):
+    for number, (at, burst) in enumerate(sorted(times, key=itemgetter(0))):
+        tenant, key = (burst.tenant, burst.key) if burst else ("", "")
         body: dict[str, Any] = {
             "id": number,
-            "endpoint": f"e{random.randrange(scenario.keys)}",
+            "endpoint": key or f"e{random.randrange(scenario.keys)}",
             "tenant": tenant or f"t{random.randrange(scenario.tenants)}",
             "needs": scenario.needs[number % len(scenario.needs)],
             "customer": f"c{number}",
         }
-        poison = random.random() < scenario.poison
+        poison = random.random() < scenario.poison or (burst is not None and burst.poison)
         if poison:
             del body["customer"]
+        if scenario.big and random.random() < scenario.big:
+            body[LINES] = "x" * BIG_BODY
         messages.append(Sent(at, number, body, poison))
     return messages
 
@@ -86,15 +93,20 @@ class Order(BaseModel):
 
 
 def handle(
-    body: str, call: Call, book: Book, clock: Callable[[], float], *, broken: bool = False
+    body: str,
+    call: Call,
+    book: Book,
+    clock: Callable[[], float],
+    *,
+    is_refused: Callable[[Mapping[str, Any]], bool] = lambda _: False,
 ) -> None:
     """The business code: reads a field, calls what the message needs, and is done.
 
-    With `broken` it is the code of a deployment that refuses every message.
+    `is_refused` tells the messages that the deployed code refuses.
     """
     message = json.loads(body)
     message["customer"]
-    if broken:
+    if is_refused(message):
         Order.model_validate(message)
     for dependency in message["needs"]:
         call(dependency, message)

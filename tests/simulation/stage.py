@@ -76,6 +76,7 @@ class Stage:
     page: int | None = None
     hours: int | None = None
     sqs_type: type[MemorySqs] = MemorySqs
+    dynamodb_type: type[MemoryDynamoDB] = MemoryDynamoDB
     is_new: bool = False
 
     def __post_init__(self) -> None:
@@ -91,7 +92,7 @@ class Stage:
         self.redriver_sqs = self.sqs.as_sender(f"{REDRIVER}:run")
         self.consumer_sqs = self.sqs.as_sender(f"{CONSUMER}:consume")
         coin = Random(self.seed + 3)
-        self.dynamodb = MemoryDynamoDB(
+        self.dynamodb = self.dynamodb_type(
             self.clock,
             lagging_indexes=self.lagging,
             stale_reads=(lambda: coin.random() < 0.7) if self.stale else None,
