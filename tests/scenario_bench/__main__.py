@@ -22,7 +22,7 @@ from rich.table import Table
 from tests.loopback_only import loopback_only
 from tests.scenario_bench.catalogue import BY_NAME, SCENARIOS
 from tests.scenario_bench.chart import chart
-from tests.scenario_bench.goals import judged, met
+from tests.scenario_bench.goals import YES, judged, met
 from tests.scenario_bench.measure import Figures, run
 from tests.scenario_bench.page import write_page
 from tests.scenario_bench.summary import COLUMNS, Row, rows_of
@@ -184,7 +184,7 @@ def goals(rows: Sequence[Row]) -> Table:
     for heading in ("goal", "limit", "measured", "met"):
         result.add_column(heading, justify="left" if heading == "goal" else "right")
     for cells in judged(rows):
-        result.add_row(*cells)
+        result.add_row(*cells, style=None if cells[-1] == YES else "red")
     return result
 
 

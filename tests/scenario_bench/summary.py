@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from statistics import median
 
 from tests.scenario_bench.measure import Figures
@@ -12,15 +12,19 @@ from tests.scenario_bench.scenario import Scenario
 
 COLUMNS = {
     "goodput": "good- put",
+    "late": "late",
     "dead_requests": "dead requests",
+    "against_native": "of native's",
     "opened_after": "open after",
     "openings": "times opened",
     "not_closed": "not closed for",
     "closed_after": "CLOSED after",
     "full_rate_after": "90 % after",
+    "last_back": "last back",
     "bystanders": "others on time",
     "surge": "surge",
     "letters": "letters",
+    "moves": "moves a message",
     "parked_rightly": "parked rightly",
     "parked_wrongly": "parked wrongly",
     "duplicates": "dupli- cates",
@@ -28,18 +32,24 @@ COLUMNS = {
 }
 """The figures of the table, and their headings."""
 
-_SECONDS = frozenset({"opened_after", "not_closed", "closed_after", "full_rate_after"})
+_SECONDS = frozenset({"opened_after", "not_closed", "closed_after", "full_rate_after", "last_back"})
+
+AGAINST_NATIVE = "against_native"
+"""The dead requests, of those that plain SQS with its native redrive makes of the same messages."""
+
+NATIVE = "native"
 NOTHING = "-"
 NEVER = "never"
 
 
 @dataclass(frozen=True)
 class Row:
-    """All runs of one scenario with one system."""
+    """All runs of one scenario with one system; `native` are those of that one, by seed."""
 
     scenario: Scenario
     system: str
     runs: Sequence[Figures]
+    native: Mapping[int, Figures] = field(default_factory=dict)
 
     @property
     def seeds(self) -> int:
@@ -47,6 +57,12 @@ class Row:
 
     def values(self, figure: str) -> list[float]:
         """One value for each run; what never happened is infinite."""
+        if figure == AGAINST_NATIVE:
+            return [
+                _share(run.dead_requests, self.native[run.seed].dead_requests)
+                for run in self.runs
+                if run.seed in self.native
+            ]
         found = [getattr(run, figure) for run in self.runs]
         return [math.inf if value is None else float(value) for value in found]
 
@@ -54,7 +70,7 @@ class Row:
         """The median over the seeds."""
         return float(median(self.values(figure)))
 
-    def late(self, figure: str) -> float:
+    def p95(self, figure: str) -> float:
         """The 95th percentile over the seeds (the nearest run above)."""
         values = sorted(self.values(figure))
         return values[min(len(values) - 1, math.ceil(0.95 * len(values)) - 1)]
@@ -72,6 +88,8 @@ class Row:
             return duration(value)
         if figure == "surge":
             return f"{value:.1f} x"
+        if figure in ("moves", AGAINST_NATIVE):
+            return f"{value:.2f}"
         return f"{value:,.0f}"
 
     def has(self, figure: str) -> bool:
@@ -81,13 +99,19 @@ class Row:
             return tripped
         if figure == "closed_after":
             return tripped and self.scenario.recovers is not None
-        if figure in ("full_rate_after", "surge"):
+        if figure in ("full_rate_after", "last_back", "surge"):
             return self.scenario.recovers is not None
-        if figure == "dead_requests":
-            return bool(self.scenario.spells)
+        if figure in ("dead_requests", AGAINST_NATIVE) and not self.scenario.spells:
+            return False
+        if figure == AGAINST_NATIVE:
+            return any(run.seed in self.native for run in self.runs)
         if figure == "bystanders":
             return any(run.bystanders is not None for run in self.runs)
         return True
+
+
+def _share(count: int, of: int) -> float:
+    return count / of if of else math.inf if count else 1.0
 
 
 def duration(seconds: float) -> str:
@@ -104,6 +128,8 @@ def rows_of(scenarios: Sequence[Scenario], runs: Sequence[Figures]) -> list[Row]
     rows = []
     for scenario in scenarios:
         mine = [run for run in runs if run.scenario == scenario.name]
+        native = {run.seed: run for run in mine if run.system == NATIVE}
         for system in dict.fromkeys(run.system for run in mine):
-            rows.append(Row(scenario, system, [run for run in mine if run.system == system]))
+            runs_of_it = [run for run in mine if run.system == system]
+            rows.append(Row(scenario, system, runs_of_it, native))
     return rows

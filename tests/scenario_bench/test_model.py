@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.scenario_bench.dependency import Dependencies
+from deadletter.failure.classify import diagnose
+from tests.scenario_bench.dependency import RETRY_AFTER, Answer, Dependencies
 from tests.scenario_bench.event_source import (
     BATCH,
     CHANGE_SECONDS,
@@ -23,10 +24,11 @@ from tests.scenario_bench.event_source import (
     Environment,
     EventSource,
 )
-from tests.scenario_bench.scenario import Scenario, Spell, Trouble
-from tests.scenario_bench.systems import VISIBILITY
+from tests.scenario_bench.measure import send
+from tests.scenario_bench.scenario import LINES, Burst, Scenario, Spell, Trouble
+from tests.scenario_bench.systems import MOVE_TASK_EVERY, VISIBILITY, NativeRedrive
 from tests.scenario_bench.timeline import Timeline
-from tests.scenario_bench.traffic import messages_of
+from tests.scenario_bench.traffic import Book, messages_of
 from tests.simulation.stage import Stage
 
 STEADY = Scenario(name="steady", title="", rate=5, lasts=100)
@@ -193,3 +195,91 @@ def test_only_the_key_of_a_spell_is_dead() -> None:
     assert dependencies.request("payments", {"endpoint": "e7", "tenant": "t"}, 5.0).error
     assert not dependencies.request("payments", {"endpoint": "e8", "tenant": "t"}, 5.0).error
     assert (len(dependencies.requests), len(dependencies.dead)) == (2, 1)
+
+
+def asked(dependencies: Dependencies, count: int, begin: float, seconds: float) -> list[Answer]:
+    """So many requests, evenly spread."""
+    message = {"id": 0, "endpoint": "e0", "tenant": "t0"}
+    return [
+        dependencies.request("payments", message, begin + seconds * number / count)
+        for number in range(count)
+    ]
+
+
+def test_a_dependency_serves_its_capacity_in_each_second_and_answers_503_to_the_rest() -> None:
+    dependencies = Dependencies(replace(STEADY, capacity=10, spells=()), Random(1))
+    answers = asked(dependencies, 300, begin=50.0, seconds=10.0)
+    assert sum(answer.error is None for answer in answers) == 10 * 10
+    refused = [answer.error for answer in answers if answer.error is not None]
+    assert {getattr(error, "status_code", None) for error in refused} == {503}
+    assert len(dependencies.dead) == 200
+    # At less than its capacity it serves each of them.
+    assert all(answer.error is None for answer in asked(dependencies, 50, 100.0, 10.0))
+
+
+def test_a_capacity_holds_after_an_outage_too() -> None:
+    spell = Spell(begins=10, ends=20)
+    dependencies = Dependencies(replace(STEADY, capacity=10, spells=(spell,)), Random(1))
+    assert all(answer.error is not None for answer in asked(dependencies, 50, 10.0, 10.0))
+    assert sum(answer.error is None for answer in asked(dependencies, 200, 20.0, 10.0)) == 100
+
+
+def test_a_rate_limit_answers_429_with_retry_after_and_counts_what_it_accepts() -> None:
+    spell = Spell(begins=10, ends=20, trouble=Trouble.THROTTLED, limit=4)
+    dependencies = Dependencies(replace(STEADY, spells=(spell,)), Random(1))
+    answers = asked(dependencies, 100, begin=10.0, seconds=10.0)
+    errors = [answer.error for answer in answers if answer.error is not None]
+    assert (len(errors), len(dependencies.accepted)) == (60, 40)
+    for error in errors:
+        diagnosis = diagnose(error, None, now=0.0)
+        assert (diagnosis.http_status, diagnosis.retry_after) == (429, RETRY_AFTER)
+    assert asked(dependencies, 20, 20.0, 1.0)[-1].error is None
+
+
+def test_a_spell_may_be_about_tenants_big_messages_or_every_second_message() -> None:
+    plain = {"id": 2, "endpoint": "e0", "tenant": "t5", "needs": ("payments",)}
+    tenants = Spell(begins=0, ends=10, tenants=("t0", "t1"))
+    big = Spell(begins=0, ends=10, big=True)
+    odd = Spell(begins=0, ends=10, odd=True)
+    assert not any(spell.affects(plain, 5.0) for spell in (tenants, big, odd))
+    assert tenants.affects({**plain, "tenant": "t1"}, 5.0)
+    assert big.affects({**plain, LINES: "x"}, 5.0)
+    assert odd.affects({**plain, "id": 3}, 5.0)
+
+
+def test_a_burst_of_poison_lies_in_a_row_in_its_group_and_changes_no_other_message() -> None:
+    burst = Burst(begins=50, ends=51, rate=22, key="e3", poison=True)
+    calm = replace(STEADY, keys=20)
+    messages = messages_of(replace(calm, bursts=(burst,)), 1)
+    poison = [message.number for message in messages if message.poison]
+    group = [message.number for message in messages if message.group == "e3"]
+    assert len(poison) == 22
+    assert len(messages) == 500 + 22
+    at = group.index(poison[0])
+    # The other traffic has a message or two of that second in the group.
+    assert len(set(group[at : at + 24]) & set(poison)) == 22
+
+
+def test_big_messages_are_the_share_that_was_asked_for_and_really_big() -> None:
+    messages = messages_of(replace(STEADY, big=0.1), 1)
+    sizes = [len(json.dumps(message.body)) for message in messages]
+    assert sum(size > 20_000 for size in sizes) == pytest.approx(50, rel=0.3)
+    assert all(size < 300 for size in sizes if size <= 20_000)
+
+
+@pytest.mark.parametrize("fifo", [False, True])
+def test_a_move_task_every_five_minutes_brings_back_what_died(fifo: bool) -> None:
+    # Five receives fail in 12 min, and the sixth is a death at 15 min: minute 15 moves nothing yet.
+    spells = (Spell(begins=0, ends=1_000),)
+    dead = replace(STEADY, rate=1, lasts=1, fifo=fifo, spells=spells)
+    system = NativeRedrive(dead, 1, Book(messages_of(dead, 1)))
+    system.prepare()
+    system.timeline.spawn(lambda: send(system))
+    died = 5 * VISIBILITY + 10.0
+    system.timeline.run_until(system.began + died)
+    assert (len(system.deaths), system.moves, dict(system.book.processed_at)) == (1, 1, {})
+    system.timeline.run_until(system.began + 4 * MOVE_TASK_EVERY + 2.0)
+    assert system.moves == 2
+    assert system.book.processed_at[0] == pytest.approx(4 * MOVE_TASK_EVERY, abs=2.0)
+    assert system.stage.bodies(system.stage.dlq) == []
+    system.timeline.close()
