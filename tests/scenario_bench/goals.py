@@ -53,10 +53,10 @@ class Goal:
         return f"{value:,.4g}{self.unit}"
 
 
-def _others(title: str, scenario: str, *, reached: bool = False) -> tuple[Goal, Goal]:
+def _others(title: str, scenario: str) -> tuple[Goal, Goal]:
     """A sick minority: the others notice nothing, and it is not asked more than by plain SQS."""
     return (
-        Goal(f"{title}: others on time", scenario, "bystanders", 0.99, "%", True, reached=reached),
+        Goal(f"{title}: others on time", scenario, "bystanders", 0.99, "%", True, reached=False),
         Goal(f"{title}: requests of the sick, of native's", scenario, AGAINST_NATIVE, 1.05),
     )
 
@@ -107,8 +107,20 @@ GOALS = (
     *_others("9 of 20 tenants dead", "minority-9"),
     *_others("10 % big messages fail", "big-messages"),
     *_others("one of two dead, not named", "one-of-two-unnamed"),
-    *_others("one tenant's burst fails", "tenant-burst"),
-    Goal("200 with an empty body: requests, of native's", "bad-replies", AGAINST_NATIVE, 1.05),
+    Goal(
+        "one tenant's burst fails: requests of the sick, of native's",
+        "tenant-burst",
+        AGAINST_NATIVE,
+        1.05,
+        reached=False,
+    ),
+    Goal(
+        "200 with an empty body: requests, of native's",
+        "bad-replies",
+        AGAINST_NATIVE,
+        1.05,
+        reached=False,
+    ),
     Goal("half-mended deployment: parked wrongly", "half-fix", "parked_wrongly", 0, reached=False),
     Goal("half-mended deployment: late, at most native's", "half-fix", "late", None, reached=False),
     Goal("half-mended deployment: last back", "half-fix", "last_back", 300, "s", reached=False),
@@ -122,6 +134,14 @@ GOALS = (
     *_no_worse("5 % poison, 2 h", "poison-5", openings=0, late=0, moves=0)[1:],
     Goal("outage 30 min: writes of circuits", "outage-30m", "circuit_writes", 0.7, " /s"),
     Goal("429: writes of circuits", "rate-limit", "circuit_writes", 0.7, " /s"),
+    Goal(
+        "one tenant's burst fails: writes of circuits",
+        "tenant-burst",
+        "circuit_writes",
+        0.7,
+        " /s",
+        reached=False,
+    ),
 )
 
 

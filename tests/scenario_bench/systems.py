@@ -126,10 +126,9 @@ class NotingDynamoDB(MemoryDynamoDB):
         return super().batch_write_item(RequestItems=RequestItems)
 
     def transact_write_items(self, *, TransactItems: Any, **options: Any) -> dict[str, Any]:  # noqa: N803
-        answer = super().transact_write_items(TransactItems=TransactItems, **options)
         for request in TransactItems:
             self._note_put(request.get("Put"))
-        return answer
+        return super().transact_write_items(TransactItems=TransactItems, **options)
 
     def update_item(self, *, TableName: str, Key: Any, **options: Any) -> dict[str, Any]:  # noqa: N803
         if TableName == CIRCUITS and Key["circuit_key"]["S"] != CAUSES_ROW:
@@ -137,7 +136,10 @@ class NotingDynamoDB(MemoryDynamoDB):
         return super().update_item(TableName=TableName, Key=Key, **options)
 
     def _note_put(self, put: Mapping[str, Any] | None) -> None:
-        self.put_in_room += put is not None and {"copy", "home"} <= put["Item"].keys()
+        if put is None or not {"copy", "home"} <= put["Item"].keys():
+            return
+        key = {name: put["Item"][name] for name in ("pk", "sk")}
+        self.put_in_room += "Item" not in self.get_item(TableName=LETTERS, Key=key)
 
 
 class ProbingSqs:
