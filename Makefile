@@ -117,7 +117,7 @@ caught: $(READY) # Search planted bugs that no recorded schedule catches any mor
 pager: $(READY) # Who is called when, measured: simulated weeks and months, judged by the real alarms
 	$(BIN)/python -m pytest -q -m long tests/scenarios
 
-scenarios: $(READY) # Outages and poisonings, measured beside two baselines: OF="outage-3m poison-5" SEEDS=n
+scenarios: $(READY) # Outages and poisonings, measured beside three baselines: OF="outage-3m poison-5" SEEDS=n
 	$(BIN)/python -m tests.scenario_bench $(OF) $(if $(SEEDS),--seeds $(SEEDS))
 
 drill: $(READY) # Eleven troubles side by side, each until its page ends; build/drill.md: OF="bad-rule big-backlog"

@@ -154,7 +154,7 @@ def parts(first: int) -> Parts:
         "scenarios": [
             nightly_tests("tests/scenarios", marked="long or nightly"),
             nightly_tests("tests/scenario_bench"),
-            Command(("python", "-m", "tests.scenario_bench", "--systems", "deadletter")),
+            Command(("python", "-m", "tests.scenario_bench", "--systems", "native", "deadletter")),
         ],
         "mutation": [*map(mutants, MUTATED), nightly_tests("lab/tests/mutation", marked="")],
         "bench": [
