@@ -104,7 +104,9 @@ class Row:
         if figure in ("dead_requests", AGAINST_NATIVE) and not self.scenario.spells:
             return False
         if figure == AGAINST_NATIVE:
-            return any(run.seed in self.native for run in self.runs)
+            return any(
+                self.native[r.seed].dead_requests for r in self.runs if r.seed in self.native
+            )
         if figure == "bystanders":
             return any(run.bystanders is not None for run in self.runs)
         return True
