@@ -61,7 +61,7 @@ BESIDE_NATIVE = (
 )
 
 SCHEDULES: Mapping[str, tuple[int, int]] = {
-    "redriver": (80_000, 10_000),
+    "redriver": (40_000, 10_000),
     "shards": (8_000, 4_000),
     "long-queue": (3_000, 1_500),
     "breaker": (20_000, 20_000),
