@@ -29,6 +29,7 @@ class Sizes:
     """How many letters there are of each sort, and how fast the run may be.
 
     retry_after  seconds from a letter's first try to its second one; None: the product's
+    prefix       of each key by which letters are ordered: those of another script are others
     """
 
     letters: int = 2_000
@@ -38,6 +39,7 @@ class Sizes:
     rate: float = 40.0
     kills: int = 2
     retry_after: float | None = None
+    prefix: str = "k"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,8 @@ class ReplayAccount:
 def by_key(sizes: Sizes) -> list[tuple[str, int]]:
     """The letters of the pipeline with an ordering key, as they died: all keys mixed."""
     return [
-        (f"k{number % sizes.keys:02}", number // sizes.keys + 1) for number in range(sizes.letters)
+        (f"{sizes.prefix}{number % sizes.keys:02}", number // sizes.keys + 1)
+        for number in range(sizes.letters)
     ]
 
 

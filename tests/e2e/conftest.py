@@ -11,14 +11,13 @@ from typing import Any
 
 import pytest
 
-from sandbox.alarms import MINUTE, SHORT_MINUTE
 from sandbox.deploy import deploy
 from sandbox.processor import Unhurried
 from sandbox.queue_metrics import QueueMetrics
 from sandbox.replay.pipeline import BY_GROUP, BY_KEY
 from sandbox.server import ROOT, Sandbox
 from tests.e2e.covers import is_by_day
-from tests.e2e.deployed import Deployed
+from tests.e2e.deployed import SPEED, Deployed
 from tests.e2e.prover import Proved, Prover
 from tests.e2e.receiver import Receiver
 from tests.e2e.stranger import Shop
@@ -27,10 +26,6 @@ HERE = Path(__file__).parent
 
 # It begins first and is looked at when it has ended.
 PROOF = ("test_an_app_is_deployed_proved_and_destroyed",)
-
-# How many times as fast the app's clock is as the machine's, where that has time for the app: its
-# minutes last six seconds, as those of alarms do in a sandbox on the machine's clock.
-SPEED = MINUTE / SHORT_MINUTE
 
 # Seconds that a function and a POST may take: no wait of any test, so a busy machine may
 # need them all.

@@ -13,6 +13,7 @@ from deadletter.aws.rules import REMEMBERED
 from deadletter.aws.table import plain
 from deadletter.contract import DEFAULT_APP, MAIN_DLQ, Partition, pipeline_prefix
 from deadletter.failure.ledger import LedgerRow, row_from_item
+from sandbox.alarms import MINUTE, SHORT_MINUTE
 from sandbox.progress import STANDSTILL_SECONDS, until
 from sandbox.server import Sandbox
 from tests.e2e import canaries, stranger
@@ -23,6 +24,10 @@ T = TypeVar("T")
 DENIED = "denied"
 
 CHECK_RULES = "deadletter-check-rules"
+
+# How many times as fast the app's clock is as the machine's, where that has time for the app: its
+# minutes last six seconds, as those of alarms do in a sandbox on the machine's clock.
+SPEED = MINUTE / SHORT_MINUTE
 
 # What a command says if a function that it asks, or AWS, gave no answer: on a busy machine.
 AGAIN = ("Try again: ", "no answer within ")
@@ -74,14 +79,25 @@ class Deployed:
         *,
         standstill: float = STANDSTILL_SECONDS,
     ) -> T:
-        """Wait for what the app does; a slow machine is waited for, a standstill is not."""
-        return until(condition, what, marks=self.marks, standstill=standstill)
+        """Wait for what the app does; a slow machine is waited for, a standstill is not.
+
+        The seconds are the machine's at the clock's full speed: where that is slower, so is all
+        that is waited for.
+        """
+        return until(
+            condition,
+            what,
+            marks=self.marks,
+            standstill=standstill,
+            clock=lambda: self.sandbox.time() / SPEED,
+        )
 
     def marks(self) -> object:
         """What moves while the app is at work, and not because a test looks.
 
-        These are the messages of every queue, how often the main queues' have been received,
-        and how often each function has run that no test invokes in a loop.
+        These are the messages of the app's queues, how often the main queues' have been received,
+        and how often each function has run that no test invokes in a loop. Where people are paged
+        alarms ring and end, whatever a test waits for.
         """
         messages = {
             queue: sorted(
@@ -89,6 +105,7 @@ class Deployed:
                 for message in held
             )
             for queue, held in self.sandbox.queues().items()
+            if queue.startswith(f"{DEFAULT_APP}-")
         }
         return messages, [self._invocations(function) for function in self._functions()]
 
@@ -179,13 +196,14 @@ class Deployed:
 
     def _sum(self, namespace: str, metric: str, dimensions: Sequence[Mapping[str, str]]) -> float:
         now = datetime.fromtimestamp(self.sandbox.time(), UTC)
+        # By the fast clock a session lasts for hours, and nothing may leave between two readings.
         answer = self.aws("cloudwatch").get_metric_statistics(
             Namespace=namespace,
             MetricName=metric,
             Dimensions=dimensions,
-            StartTime=now - timedelta(hours=3),
+            StartTime=now - timedelta(days=1),
             EndTime=now + timedelta(minutes=1),
-            Period=60,
+            Period=3600,
             Statistics=["Sum"],
         )
         return float(sum(point["Sum"] for point in answer["Datapoints"]))

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from deadletter.contract import Alarm
+from sandbox.progress import until
 from tests.drill.pager import ALARM, OK, Pager
 from tests.e2e.conftest import PIPELINES
 from tests.e2e.deployed import Deployed, event
@@ -115,7 +116,7 @@ def test_each_alarm_that_rings_reaches_the_subscribers_of_the_topic(
             cloudwatch.set_alarm_state(AlarmName=alarm, StateValue=state, StateReason="a test")
     pager.start()
     try:
-        orders.until(lambda: not silent(), "each alarm rings")
+        until(lambda: not silent(), "each alarm rings", marks=silent)
     finally:
         pager.stop()
         assert silent() == set()

@@ -27,13 +27,19 @@ MOST_LINES = 15
 def terminal(arguments: list[str]) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     """Run a program in a terminal of its own; gives it, and the terminal's other end."""
     ours, theirs = pty.openpty()
+
+    def begin() -> None:
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+        # The tests may be run by nohup, and what is started there would not end with its terminal.
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
     with subprocess.Popen(
         [sys.executable, "-m", "sandbox", *arguments],
         cwd=ROOT,
         stdin=theirs,
         stdout=theirs,
         start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        preexec_fn=begin,
     ) as process:
         os.close(theirs)
         try:
