@@ -84,7 +84,7 @@ def settings(
         allowed = "nothing, unless consumer is the function of the mapping"
         raise _refused(name, "consumer_mapping", consumer_mapping.node.path, allowed)
     elif main_queue is not None:
-        # Nobody asked for a dispatcher that takes the messages out of this queue.
+        # No person asked for a dispatcher that takes the messages out of this queue.
         typed.setdefault("consumer", NoConsumer())
     if consumer_library is not None:
         _once(name, typed, "consumer_library")

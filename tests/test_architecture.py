@@ -103,7 +103,7 @@ MAY_NOT_IMPORT = {
     "console": {"deadletter.consumer"},
 }
 
-# Whoever describes the deployment knows of the runtime its contract alone.
+# Code that describes the deployment knows of the runtime its contract alone.
 INFRA_MAY_KNOW = "deadletter.contract."
 
 # The consumer library lives in other people's functions, where nobody hands it a clock or an
@@ -114,7 +114,7 @@ EDGES = ("handlers.runtime", "deadletter.consumer.runtime")
 # Stubs exist for the type checker only, where the package they describe may be used.
 STUBS_FOR = {"boto3": "mypy_boto3_"}
 
-# Whoever makes a proof has got a confirmation: see deadletter.message.confirmation.
+# Code that makes a proof has got a confirmation: see deadletter.message.confirmation.
 MAY_CONFIRM = {
     "lambdas/deadletter/outage/canary_sources.py",
     "lambdas/deadletter/aws/queue.py",

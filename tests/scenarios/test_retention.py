@@ -115,7 +115,7 @@ def test_parked_letters_are_not_lost_and_never_return(
     pass_days(stage, MONTH_DAYS - 6)
     check_all_there(stage, bodies, figures, "parked")
     assert not stage.held(stage.main)
-    # Nobody has looked after them: one page, which stays, also when they move to the lane.
+    # No person has looked after them: one page, which stays, also when they move to the lane.
     assert stage.alarming() == ["ParkedUnattended"]
     [(at, alarm)] = stage.pages()
     assert alarm == "ParkedUnattended"

@@ -144,7 +144,7 @@ def test_what_we_write_onto_a_letter_is_no_word_of_it(stage: Stage, redrive: Han
     marks = [
         ("stamp", message.attributes["Redrive"]["StringValue"])
         for message in stage.sqs.snapshot()
-        # Nobody else has sent anything to these.
+        # No other actor has sent anything to these.
         if message.queue in (stage.main.rpartition("/")[2], stage.parking.rpartition("/")[2])
     ]
     assert len(marks) == 5

@@ -410,7 +410,7 @@ def test_a_send_without_an_answer_may_have_arrived_and_is_asked_after(site: Post
     site.wait(site.probe())
     site.strike = lambda _: None
     assert site.circuit().permit is not None
-    # Whoever sees the other copy is told by the intent.
+    # A process that sees the other copy is told by the intent.
     assert site.stage.bodies(site.stage.dlq) == site.stage.bodies(site.stage.main) == ["1"]
     assert len(site.stage.journal()) == 1
     site.consume()

@@ -136,7 +136,7 @@ class CanarySource(Protocol):
     def record(self, received: ReceivedLetter) -> bool:
         """Put on record that the consumer is about to receive the letter.
 
-        Whoever sends it again counts it then as a possible duplicate. Returns False where no
+        Who sends it again counts it then as a possible duplicate. Returns False where no
         record can be kept, because SQS itself delivers the letter again.
         """
 
