@@ -154,7 +154,7 @@ HUNTS: Mapping[str, Hunt] = {
             name: of_worker(shape)
             for name, shape in {"worker_shape": worker_shape, **WORKER_SORTS}.items()
         },
-        1_000,
+        5_000,
         around=replay_simulator.smaller_run,
     ),
 }
