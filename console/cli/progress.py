@@ -15,6 +15,11 @@ from .output import printable
 _EVERY = 1.0
 
 
+def pause(seconds: float) -> None:
+    """Waits between two looks; tests do not."""
+    time.sleep(seconds)
+
+
 @contextmanager
 def waiting(
     what: str, *, file: IO[str] | None = None, clock: Callable[[], float] = time.monotonic

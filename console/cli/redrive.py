@@ -19,7 +19,7 @@ from .asking import OptionalWhy, Yes
 from .command import OnePipeline, PipelineArgument, command, group, one_pipeline
 from .exit import Exit
 from .output import Block, Line, Reply, Styled, TextTable, line
-from .progress import waiting
+from .progress import pause, waiting
 
 typer_app = group("Start a re-drive run now, without waiting for the schedule.")
 
@@ -55,9 +55,11 @@ def now(
     dlq asks before it starts and names account and region. A dry run judges a sample of
     letters, moves nothing and does not ask.
 
+    Where another run is at work, dlq waits until it has ended, for 15 minutes at most.
+
     Ctrl-C stops the waiting, not the run. The exit status is 1 if the run failed, could not
-    do its work (its report names what AWS refused or did not answer), found another run at work,
-    or left a letter that could not be judged or moved.
+    do its work (its report names what AWS refused or did not answer), found other runs at work
+    all the time, or left a letter that could not be judged or moved.
     """
     because = asking.why(why)
     queue = operation.target(session, one_pipeline(name, pipeline), source)
@@ -66,7 +68,7 @@ def now(
     try:
         what = "A dry run looks at" if dry_run else "A run works on"
         with waiting(f"{what} {queue.pipeline.name} (Ctrl-C stops only the waiting)"):
-            run = operation.start(session, queue, dry_run=dry_run, why=because)
+            run = operation.start(session, queue, dry_run=dry_run, pause=pause, why=because)
     except KeyboardInterrupt:
         sys.stderr.write(
             "\nStopped waiting; a run that has started goes on to its end: see dlq status.\n"
@@ -101,8 +103,8 @@ def show(run: RedriveRun) -> Iterator[Block]:
     yield line(f"Ended because: {report.get('stopped') or 'the run gave no reason'}")
     if run.was_busy:
         yield line(
-            Styled("Nothing was done: another run is at work.", "alarm"),
-            f" Type dlq status {run.pipeline} to see it end, or try again in a minute.",
+            Styled("Nothing was done: other runs were at work all the time.", "alarm"),
+            f" Type dlq status {run.pipeline} to see what they do.",
         )
     elif not run.ended_well:
         yield line(Styled("The run could not do its work.", "alarm"), f" {_next(run)}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Annotated
@@ -32,6 +31,7 @@ from .asking import Yes
 from .command import OnePipeline, PipelineArguments, SomePipelines, some_pipelines
 from .exit import Exit
 from .output import Block, Line, Reply, Styled, TextTable, line
+from .progress import pause
 from .replay_options import Why
 
 Run = Annotated[
@@ -105,11 +105,6 @@ def _watched(switch: RunSwitch, answer: ReplayDetails) -> ReplayDetails:
 
 def _is_over(run: ReplayRow) -> bool:
     return run.state == RunState.DONE
-
-
-def pause(seconds: float) -> None:
-    """Waits between two looks; tests do not."""
-    time.sleep(seconds)
 
 
 def hold(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -22,6 +22,10 @@ _NEED_PERSON = {Metric.UNDECIDED, Metric.UNSENDABLE, Metric.BAD_ROW}
 
 # What of a report is kept as what has come of it.
 _RECORDED = ("stopped", "received", "moved", "failed", "left")
+
+# Seconds before a further try, and tries: Lambda ends the run at work within 15 minutes.
+_AGAIN_AFTER = 10.0
+_MOST_TRIES = 91
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +62,7 @@ class RedriveRun(Answer):
     @property
     def was_busy(self) -> bool:
         """Whether another run was at work, so that this one did nothing."""
-        from deadletter.redrive.redriver import LEASE_HELD
-
-        return self.report.get("stopped") == LEASE_HELD
+        return _met_another(self.report)
 
     @property
     def trouble(self) -> str | None:
@@ -102,19 +104,27 @@ def visible_letters(session: Session, queue: RedriveTarget) -> int:
     return depth(session.aws.sqs, queue.url).visible
 
 
-def start(session: Session, queue: RedriveTarget, *, dry_run: bool, why: str = "") -> RedriveRun:
+def start(
+    session: Session,
+    queue: RedriveTarget,
+    *,
+    dry_run: bool,
+    pause: Callable[[float], None],
+    why: str = "",
+) -> RedriveRun:
     """Starts a run that a person asks for, and waits for its report.
 
     Such a run does not wait although earlier runs could move nothing, and in mode observe it
-    looks at letters that were looked at before.
+    looks at letters that were looked at before. Where another run is at work it is started
+    again until that one has ended, with a `pause` of some seconds before each further try.
     Raises Problem if the function fails, is busy, does not answer or answers no report.
     """
     if dry_run:
-        report = _invoke(session.aws, queue, dry_run=True)
+        report = _invoke(session.aws, queue, pause, dry_run=True)
     else:
         change = IntendedChange("redrive now", queue.pipeline.name, f"source {queue.source}", why)
         with recorded(session, queue.app, change) as record:
-            report = _invoke(session.aws, queue, dry_run=False)
+            report = _invoke(session.aws, queue, pause, dry_run=False)
             figures = {name: report[name] for name in _RECORDED if report.get(name) is not None}
             record.done(figures)
     return RedriveRun(
@@ -126,11 +136,24 @@ def start(session: Session, queue: RedriveTarget, *, dry_run: bool, why: str = "
     )
 
 
-def _invoke(aws: Aws, queue: RedriveTarget, *, dry_run: bool) -> Mapping[str, Any]:
-    return ask(
-        aws,
-        queue.pipeline,
-        {"source": queue.source, "dry_run": dry_run, "asked": True},
-        lost="the run may still be going on; see dlq status",
-        failed="what it had not moved is still in its queue",
-    )
+def _invoke(
+    aws: Aws, queue: RedriveTarget, pause: Callable[[float], None], *, dry_run: bool
+) -> Mapping[str, Any]:
+    for _ in range(_MOST_TRIES):
+        report = ask(
+            aws,
+            queue.pipeline,
+            {"source": queue.source, "dry_run": dry_run, "asked": True},
+            lost="the run may still be going on; see dlq status",
+            failed="what it had not moved is still in its queue",
+        )
+        if not _met_another(report):
+            break
+        pause(_AGAIN_AFTER)
+    return report
+
+
+def _met_another(report: Mapping[str, Any]) -> bool:
+    from deadletter.redrive.redriver import LEASE_HELD
+
+    return report.get("stopped") == LEASE_HELD

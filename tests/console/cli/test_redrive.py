@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from botocore import exceptions
 
+from console.cli import redrive
 from console.cli.exit import Exit
 from deadletter.redrive.redriver import LEASE_HELD
 
@@ -26,6 +27,7 @@ REPORT = {
     "counts": {"Redriven": 112},
     "refused_rules": {},
 }
+BUSY = {**REPORT, "stopped": LEASE_HELD, "received": 0, "moved": 0}
 
 
 def asked(source: str, *, dry_run: bool) -> tuple[str, dict[str, Any]]:
@@ -254,14 +256,36 @@ def test_a_run_that_ended_well_is_a_success(cloud: Any, dlq: Any, functions: Any
     assert dlq("redrive", "now", "--yes").exit_code == Exit.DONE
 
 
-def test_a_run_that_finds_another_at_work_is_no_success(
-    cloud: Any, dlq: Any, functions: Any
+def test_a_run_waits_until_another_has_ended(
+    cloud: Any, dlq: Any, functions: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cloud.deploy("orders")
-    functions.report = {**REPORT, "stopped": LEASE_HELD, "received": 0, "moved": 0}
+    functions.report = BUSY
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 3:
+            functions.report = REPORT
+
+    monkeypatch.setattr(redrive, "pause", pause)
+    done = dlq("redrive", "now", "--yes", "--json")
+    assert done.exit_code == Exit.DONE
+    assert json.loads(done.stdout)["report"]["moved"] == REPORT["moved"]
+    assert (len(functions.invoked), pauses) == (4, [10] * 3)
+
+
+def test_a_run_that_finds_others_at_work_all_the_time_is_no_success(
+    cloud: Any, dlq: Any, functions: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cloud.deploy("orders")
+    functions.report = BUSY
+    pauses: list[float] = []
+    monkeypatch.setattr(redrive, "pause", pauses.append)
     done = dlq("redrive", "now", "--yes")
     assert done.exit_code == Exit.ATTENTION
-    assert "Nothing was done: another run is at work. Type dlq status orders" in done.stdout
+    assert "Nothing was done: other runs were at work all the time." in done.stdout
+    assert sum(pauses) >= 15 * 60
 
 
 def test_a_dry_run_says_which_letters_would_go_where_when_and_why(

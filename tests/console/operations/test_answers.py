@@ -24,7 +24,7 @@ OPERATIONS: dict[str, Callable[[Session], Answer]] = {
     "rules list": lambda session: rule_list.list_rules(session, ()),
     "rules test r": lambda session: rule_trial.try_rule(session, None, "r"),
     "redrive now --dry-run": lambda session: redrive.start(
-        session, redrive.target(session, None, "dlq"), dry_run=True
+        session, redrive.target(session, None, "dlq"), dry_run=True, pause=pytest.fail
     ),
 }
 
