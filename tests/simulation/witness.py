@@ -54,10 +54,11 @@ BY_SQS = "extra deliveries by SQS"
 
 
 class Entry(dict[str, Any]):
-    """An entry of a send that remembers which copy it continues, under which chunk, and how many
-    possible duplicates its process had published before: no message says so."""
+    """An entry of a send that remembers which copy it continues, as its process held it and under
+    which chunk, and how many possible duplicates that had published before: no message says so."""
 
     continues: str = ""
+    held: Held | None = None
     chunk: Chunk | None = None
     published: int = 0
 
@@ -79,13 +80,14 @@ class Held:
 class Chunk:
     """The letters of one intent, and what befell their process between their sends and the mark.
 
-    Keys are of copies, as in the journal; the intent ends at `ends`. A cause explains one more
-    delivery of each copy.
+    Keys are of copies, as in the journal; the intent ends at `ends`. It takes letters out of the
+    waiting room (`of_room`) or out of a queue. A cause explains one more delivery of each copy.
     """
 
     process: Process
     keys: frozenset[bytes]
     ends: float
+    of_room: bool
     is_sending: bool = False
     was_killed: bool = False
     is_mark_struck: bool = False
@@ -236,10 +238,13 @@ class Witness:
 
     def _intended(self, process: Process, entry: Entry) -> None:
         uid = uid_of(entry["MessageBody"])
-        held = self._held(process, entry)
+        copy, key = entry.continues, key_of(entry.continues)
+        chunk = process.open.get(self._scheduler.worker())
+        if chunk is None or key not in chunk.keys:
+            raise Broken(f"{process.name} sends {uid} without an intent")
+        held = self._held(process, uid, copy, from_room=chunk.of_room)
         if held is None:
             raise Broken(f"{process.name} sends {uid} without having taken it")
-        copy, key = held.copy, key_of(held.copy)
         if held.lane == PARKED_LANE:
             raise Broken(f"{process.name} sends {uid}, which is parked")
         if held.lane.startswith(dedicated_lane("")) and "slow" not in process.name:
@@ -252,11 +257,8 @@ class Witness:
         # Where SQS shows a letter twice, another worker may have read the journal since.
         if reading is not None and not (self._workers > 1 and self.revived[copy]):
             self._check_reading(process, uid, reading)
-        chunk = self._chunks.get((process, key))
-        if chunk is None:
-            raise Broken(f"{process.name} sends {uid} without an intent")
         chunk.is_sending = True
-        entry.chunk = chunk
+        entry.held, entry.chunk = held, chunk
         entry.published = process.published
 
     def _check_reading(self, process: Process, uid: str, reading: Reading) -> None:
@@ -267,11 +269,12 @@ class Witness:
         if self._scheduler.now + process.skew < reading.expires + GRACE:
             raise Broken(f"{process.name} sends {uid} though it has read that another does")
 
-    def _held(self, process: Process, entry: Entry) -> Held | None:
-        """The copy that an entry continues, as the process took it last."""
-        candidates: list[Held] = process.holds.get(uid_of(entry["MessageBody"]), [])
+    def _held(self, process: Process, uid: str, copy: str, *, from_room: bool) -> Held | None:
+        """A copy as the process took it last from there: another worker of the process may hold
+        the one that still lies in the queue, or the one that is in the room by now."""
+        holds: list[Held] = process.holds.get(uid, [])
         return next(
-            (candidate for candidate in reversed(candidates) if candidate.copy == entry.continues),
+            (held for held in reversed(holds) if (held.copy, held.from_room) == (copy, from_room)),
             None,
         )
 
@@ -356,10 +359,13 @@ class Witness:
         for request in options.get("RequestItems", {}).get(LETTERS, ()):
             item = request.get("PutRequest", {}).get("Item", {})
             if "copy" in item:
-                held = process.holds[uid_of(self._letter_of(item))][-1]
+                uid, copy = uid_of(self._letter_of(item)), item["copy"]["S"]
+                held = self._held(process, uid, copy, from_room=False)
+                if held is None:
+                    raise Broken(f"{process.name} puts {uid} into the room without having taken it")
                 self.rescued[lane_of(item)] += "rescue" in process.name
                 self._check_lanes(process, held, lane_of(item))
-                self._admitted_by[item["copy"]["S"]] = process
+                self._admitted_by[copy] = process
 
     def _check_lanes(self, process: Process, held: Held, lane: str) -> None:
         if PARKED_LANE in (held.lane, lane) and held.lane != lane:
@@ -405,7 +411,7 @@ class Witness:
                 self.effects.parked(process, entry.continues, mark)
                 continue
             uid = uid_of(entry["MessageBody"])
-            held = self._held(process, entry)
+            held = entry.held
             if held is None or entry.chunk is None:
                 continue
             deliveries, new_id = self.deliveries[held.copy], success["MessageId"]
@@ -578,7 +584,8 @@ class Witness:
         self._owners.setdefault(item["own"]["S"], process)
         is_standing = "~" in item["sk"]["S"]
         if not sent and not is_standing:
-            chunk = Chunk(process, frozenset(keys), float(item["expires"]["N"]))
+            of_room = item["sk"]["S"].startswith("room:")
+            chunk = Chunk(process, frozenset(keys), float(item["expires"]["N"]), of_room)
             process.open[self._scheduler.worker()] = chunk
             self._chunks.update(((process, key), chunk) for key in keys)
         marked = {key for position, key in enumerate(keys) if sent >> position & 1}
