@@ -92,6 +92,15 @@ TIMEOUT = 20.0
 """Seconds that the consumer's function may run; its messages are hidden for ten more."""
 
 
+TURNS = 60
+"""Turns after the faults in which a letter leaves that is behind no other one."""
+
+ROUND, LONG_TURN, SHORT_TURN = 6, 2_500.0, 60.0
+"""One turn of so many comes after a long time, in seconds, and the others after a short one."""
+
+TURNS_TO_DIE = 2
+"""Turns from a send until its letter lies in the DLQ again."""
+
 SLOW_LANE = dedicated_lane("slow")
 
 NO_WAIT = Backoff(base=0, factor=1, cap=0, floor=0)
@@ -695,8 +704,8 @@ class Simulation:
             )
         if self._shape.rule is not None:
             stage.remove_rule("only")
-        for turn in range(60):
-            self.scheduler.now += 60 if turn % 6 else 2_500
+        for turn in range(self._turns()):
+            self.scheduler.now += LONG_TURN if turn % ROUND == 0 else SHORT_TURN
             stage.dynamodb.settle()
             stage.dynamodb.expire(LETTERS, lambda: self._random.random() < 0.5)
             self.scheduler.add(self._healing_turn(turn))
@@ -709,6 +718,19 @@ class Simulation:
         self.witness.check_whole()
         self.witness.check_counts()
         self.witness.effects.check_end()
+
+    def _turns(self) -> int:
+        """The turns in which all letters leave.
+
+        In a FIFO group a letter is tried only after the one before it has left, perhaps after its
+        last attempt, and each of its lives may begin with the longest backoff.
+        """
+        if not self._shape.fifo:
+            return TURNS
+        a_round = LONG_TURN + (ROUND - 1) * SHORT_TURN
+        waits = math.ceil(self._shape.backoff.cap / a_round)
+        behind = max(0, self.witness.longest_group() - 1)
+        return TURNS + behind * (1 + ATTEMPTS) * (TURNS_TO_DIE + waits * ROUND)
 
     def _healing_turn(self, turn: int) -> Callable[[], None]:
         def act() -> None:

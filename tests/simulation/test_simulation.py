@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
 
+from deadletter.settings.backoff import Backoff
+from tests.simulation import planted
 from tests.simulation.scheduler import EVERYWHERE, Fault
 from tests.simulation.search import AT_NIGHT, DAY, SCHEDULES, seeds
 from tests.simulation.simulator import (
     CONSUMED,
+    TURNS,
     WORKLOADS,
+    Shape,
     Simulation,
     crowded,
     drowsy,
@@ -180,6 +184,53 @@ def test_the_same_seed_gives_the_same_log() -> None:
             Simulation(seed, shape_of(seed), random_plan(seed)).run() for _ in range(2)
         )
         assert first == second, seed
+
+
+class Counted(Simulation):
+    """A schedule that counts the turns that it needs after its faults."""
+
+    needed = 0
+    allowed = 0
+
+    def _turns(self) -> int:
+        self.allowed = super()._turns()
+        return self.allowed
+
+    def _healing_turn(self, turn: int) -> Callable[[], None]:
+        self.needed = turn + 1
+        return super()._healing_turn(turn)
+
+
+def after_the_faults(*kinds: str, fifo: bool = True) -> Counted:
+    """A schedule without faults, in which each letter waits as long as any may."""
+    longest = Backoff(base=4_000, factor=1, cap=4_000, floor=4_000)
+    shape = Shape(fifo=fifo, kinds=kinds, backoff=longest, library=True, keyed=False)
+    simulation = Counted(1, shape, lambda *_: None)
+    simulation.run()
+    return simulation
+
+
+def test_letters_behind_others_of_their_group_have_time_to_be_tried_one_after_the_other() -> None:
+    group = after_the_faults("badten", "echo", "badten", "echo", "flaky")
+    assert TURNS < group.needed <= group.allowed
+    simulate(266_035_029)
+
+
+@pytest.mark.parametrize(("kinds", "fifo"), [(("flaky",), True), (("flaky",) * 5, False)])
+def test_letters_that_are_behind_no_other_have_no_more_time(
+    kinds: tuple[str, ...], fifo: bool
+) -> None:
+    alone = after_the_faults(*kinds, fifo=fifo)
+    assert alone.needed <= alone.allowed == TURNS
+
+
+@pytest.mark.parametrize("fifo", [True, False])
+def test_letters_that_never_leave_are_stuck(fifo: bool) -> None:
+    with (
+        planted.BUGS["a delay starts over when it has been served"](),
+        pytest.raises(Broken, match="stuck"),
+    ):
+        after_the_faults("flaky", "flaky", "flaky", fifo=fifo)
 
 
 @pytest.mark.long

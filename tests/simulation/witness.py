@@ -621,6 +621,17 @@ class Witness:
         """The name of the message in an item of the waiting room."""
         return uid_of(self._letter_of(item))
 
+    def longest_group(self) -> int:
+        """The letters of the FIFO group that has most, but for those in the parking lot."""
+        parking = self._parking.rpartition("/")[2]
+        groups = Counter(letter.group for letter in self._sqs.snapshot() if letter.queue != parking)
+        groups.update(
+            from_json(self._letter_data(item)).group
+            for item in self._dynamodb.items(LETTERS)
+            if "copy" in item and lane_of(item) != PARKED_LANE
+        )
+        return max(groups.values(), default=0)
+
     def lanes(self) -> set[str]:
         """The lanes of the waiting room that have letters in them."""
         return {lane_of(item) for item in self._dynamodb.items(LETTERS) if "copy" in item}
