@@ -36,7 +36,11 @@ from tests.scenario_bench.systems import (
 )
 from tests.scenario_bench.traffic import Book, messages_of
 
-EVERY_SYSTEM = sorted(SYSTEMS)
+# The systems beside the product only show that the bench can tell: at night.
+EVERY_SYSTEM = [
+    name if name == "deadletter" else pytest.param(name, marks=pytest.mark.nightly)
+    for name in sorted(SYSTEMS)
+]
 
 OUTAGE = Scenario(
     name="short",
@@ -68,6 +72,7 @@ def test_no_message_is_lost_and_the_same_seed_gives_the_same_figures(name: str) 
     assert figures.sent == 100
 
 
+@pytest.mark.nightly
 def test_without_a_breaker_each_message_of_a_short_outage_makes_one_request() -> None:
     figures = played(NoBreaker)
     # 100 s at 5/s; what fails comes back after 180 s. At the edges a message or two differ.
@@ -75,6 +80,7 @@ def test_without_a_breaker_each_message_of_a_short_outage_makes_one_request() ->
     assert (figures.goodput, figures.letters) == (1.0, 0)
 
 
+@pytest.mark.nightly
 def test_powertools_opens_after_five_failures_in_a_row_of_one_environment() -> None:
     figures = played(Powertools)
     # Ten environments take turns at 5/s: each has failed five times after 10 s.
@@ -90,6 +96,7 @@ def test_the_product_opens_in_an_outage() -> None:
     assert figures.opened_after < 10
 
 
+@pytest.mark.nightly
 def test_full_throughput_is_back_when_what_is_sent_is_processed() -> None:
     # Nothing is refused, so the message sent at the recovery is processed at the recovery.
     steady = replace(OUTAGE, lasts=200)
@@ -127,6 +134,7 @@ def test_a_health_url_that_says_down_keeps_every_letter_from_the_dependency() ->
 
 
 @pytest.mark.slow_because("whole outages, with names and without")
+@pytest.mark.nightly
 def test_a_named_dependency_that_is_down_stops_only_the_messages_that_need_it() -> None:
     both = ((PAYMENTS,), (PAYMENTS, MAIL))
     two = replace(OUTAGE, needs=both, spells=(Spell(begins=30, ends=130, dependency=MAIL),))
@@ -177,12 +185,14 @@ class Repeating(NoBreaker):
         return repeat
 
 
+@pytest.mark.nightly
 def test_a_breaker_that_never_opens_lets_more_requests_through() -> None:
     never = played(NeverOpening)
     assert never.dead_requests > 5 * played(Powertools).dead_requests
     assert never.openings == 0
 
 
+@pytest.mark.nightly
 def test_the_product_with_a_blind_breaker_lets_more_requests_through() -> None:
     refusing = replace(OUTAGE, lasts=60, tail=0, settings={"refuse_when_open": True})
     blind, seeing = played(Blind, refusing), played(Deadletter, refusing)
@@ -190,6 +200,7 @@ def test_the_product_with_a_blind_breaker_lets_more_requests_through() -> None:
     assert blind.dead_requests > 3 * seeing.dead_requests
 
 
+@pytest.mark.nightly
 def test_a_message_that_is_acknowledged_unprocessed_is_lost() -> None:
     assert played(Forgetful).lost == pytest.approx(500, abs=3)
 
@@ -200,6 +211,7 @@ def test_a_repeated_effect_is_a_duplicate() -> None:
     assert figures.duplicates == figures.sent == 100
 
 
+@pytest.mark.nightly
 def test_what_a_person_purges_is_not_lost() -> None:
     purged = replace(OUTAGE, events=((100.0, Event.PURGE),))
     figures = played(NoBreaker, purged)
@@ -261,6 +273,7 @@ BETWEEN = {"limited": LIMITED, "429": THROTTLED, "minority": MINORITY, "half fix
 
 
 @pytest.mark.parametrize("scenario", BETWEEN.values(), ids=BETWEEN.keys())
+@pytest.mark.nightly
 def test_plain_sqs_brings_every_message_through_and_leaves_the_others_alone(
     scenario: Scenario,
 ) -> None:
@@ -271,7 +284,13 @@ def test_plain_sqs_brings_every_message_through_and_leaves_the_others_alone(
     assert figures.last_back <= 2 * VISIBILITY
 
 
-@pytest.mark.parametrize("scenario", BETWEEN.values(), ids=BETWEEN.keys())
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        pytest.param(scenario, id=name, marks=() if name == "429" else pytest.mark.nightly)
+        for name, scenario in BETWEEN.items()
+    ],
+)
 def test_the_product_loses_and_repeats_no_message_between_well_and_dead(
     scenario: Scenario,
 ) -> None:
@@ -287,6 +306,7 @@ def test_what_a_rate_limit_serves_is_counted_against_what_it_allows() -> None:
     assert played(Deadletter, blocked).used == pytest.approx(0.0, abs=0.05)
 
 
+@pytest.mark.nightly
 def test_the_surge_is_that_of_the_whole_backlog_and_of_nothing_after_it() -> None:
     burst = Burst(begins=150, ends=155, rate=50)
     short = replace(OUTAGE, lasts=200, spells=(Spell(begins=30, ends=60),))
@@ -300,6 +320,7 @@ def test_the_surge_is_that_of_the_whole_backlog_and_of_nothing_after_it() -> Non
     assert played(NoBreaker, replace(short, lasts=300, bursts=(after,))).surge == calm.surge
 
 
+@pytest.mark.nightly
 def test_what_never_comes_back_is_late_and_has_no_last_one() -> None:
     dead = replace(OUTAGE, lasts=160, tail=1_000, spells=(Spell(begins=30, ends=1_100),))
     figures = played(NoBreaker, replace(dead, lasts=1_110, rate=0.5, tail=0))
@@ -318,6 +339,7 @@ def test_each_move_counts_once_from_the_queue_to_the_end() -> None:
     assert (moved.letters, moved.moves, moved.goodput) == (10, 1.0, 1.0)
 
 
+@pytest.mark.nightly
 def test_a_letter_that_is_put_into_the_waiting_room_has_moved() -> None:
     spells = (Spell(begins=30, ends=401),)
     dead = replace(OUTAGE, ours=False, rate=1, lasts=200, tail=200, spells=spells)
