@@ -64,8 +64,14 @@ MODES: dict[str, tuple[str, Begin]] = {
 }
 
 
+BY_DAY = ("enforce, circuit open by failure", "observe", "a shared DLQ with foreign letters")
+
+
 @pytest.mark.parametrize("every", EACH_EVERY)
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "mode",
+    [mode if mode in BY_DAY else pytest.param(mode, marks=pytest.mark.nightly) for mode in MODES],
+)
 def test_an_age_alarm_rings_within_five_minutes_of_the_threshold(
     deployed: MakeStage, figures: Figures, mode: str, every: str
 ) -> None:

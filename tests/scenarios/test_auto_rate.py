@@ -63,7 +63,7 @@ def test_a_small_backlog_is_drained_faster_too(figures: Figures) -> None:
     assert fixed.seconds / auto.seconds >= 5
 
 
-@pytest.mark.parametrize("works", [80, 200])
+@pytest.mark.parametrize("works", [80, pytest.param(200, marks=pytest.mark.nightly)])
 def test_a_slow_consumer_gets_about_what_it_works_off(figures: Figures, works: int) -> None:
     fixed, auto = both(Downstream(works=lambda _: works))
     note(figures, f"slow consumer: {works} a second", fixed, auto)
@@ -137,7 +137,7 @@ def breaks_down(to: int, begins: int) -> Downstream:
 @pytest.mark.parametrize(
     "begins", [300, *(pytest.param(second, marks=pytest.mark.nightly) for second in (60, 150, 215))]
 )
-@pytest.mark.parametrize("to", [20, 60])
+@pytest.mark.parametrize("to", [20, pytest.param(60, marks=pytest.mark.nightly)])
 def test_a_dependency_that_breaks_down_in_mid_drain_fails_no_more_than_two_points_more(
     figures: Figures, to: int, begins: int
 ) -> None:
@@ -148,6 +148,7 @@ def test_a_dependency_that_breaks_down_in_mid_drain_fails_no_more_than_two_point
     assert fixed.seconds / auto.seconds >= 2
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("age", "points"), [(1, 4), (2, 5)])
 def test_outcomes_that_are_read_late_cost_more_failures(
     figures: Figures, age: int, points: int
@@ -197,6 +198,7 @@ def _no_waiting(rate: AutoRate, signs: auto_rate.Signs) -> bool:
     return signs.sent is None
 
 
+@pytest.mark.nightly
 def test_without_waiting_for_delayed_letters_too_much_would_fail(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -205,6 +207,7 @@ def test_without_waiting_for_delayed_letters_too_much_would_fail(
     assert drained(serves(150), LETTERS, auto=True).failure_share > 0.02
 
 
+@pytest.mark.nightly
 def test_without_a_look_at_failures_too_much_would_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = drained(brown_out(0.3, 5, 5), LETTERS, auto=True)
     monkeypatch.setattr(auto_rate, "TROUBLE_SHARE", 2.0)
@@ -213,6 +216,7 @@ def test_without_a_look_at_failures_too_much_would_fail(monkeypatch: pytest.Monk
     assert blind.failure_share - looks.failure_share > 0.02
 
 
+@pytest.mark.nightly
 def test_without_a_look_at_the_queue_it_would_be_flooded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(auto_rate, "OVERRUN_SECONDS", 1e9)
     monkeypatch.setattr(auto_rate, "FULL_SHARE", 1e9)
@@ -223,6 +227,7 @@ def _not_shortened(_rate: float) -> float:
     return 1.0
 
 
+@pytest.mark.nightly
 def test_with_whole_delays_too_much_would_fail_when_a_dependency_breaks_down(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -234,6 +239,7 @@ def _unseen(*_seen: object) -> OutcomeCounts:
     return OutcomeCounts()
 
 
+@pytest.mark.nightly
 def test_without_the_outcomes_since_the_last_look_a_breakdown_would_be_seen_late(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -8,7 +8,7 @@ from tests.scenarios.conftest import MakeStage
 from tests.scenarios.figures import Figures
 from tests.scenarios.stage import Stage
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.nightly
 
 DELAY = 7_200
 
@@ -25,8 +25,7 @@ def fill_lane(stage: Stage, letters: int) -> None:
     stage.account.clock.advance(2 * DELAY)
 
 
-@pytest.mark.slow_because("a lane is larger than what one run moves")
-@pytest.mark.parametrize("letters", [12_000, pytest.param(100_000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("letters", [12_000, 100_000])
 def test_a_large_lane_leaves_the_dlq_its_share(
     deployed: MakeStage, figures: Figures, letters: int
 ) -> None:

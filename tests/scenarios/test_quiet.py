@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from tests.scenarios.account import MINUTE
-from tests.scenarios.conftest import EACH_EVERY, MakeStage
+from tests.scenarios.conftest import EACH_EVERY, EVERY, MakeStage
 from tests.scenarios.figures import Figures
 from tests.scenarios.stage import Stage
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.long
 DAY_MINUTES = 1_440
 
 
-@pytest.mark.parametrize("phase", [0, 4])
+@pytest.mark.parametrize("phase", [0, pytest.param(4, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("every", EACH_EVERY)
 @pytest.mark.parametrize("mode", ["enforce", "observe"])
 def test_a_first_deployment_pages_nobody(
@@ -90,8 +90,8 @@ def test_a_healthy_week_pages_nobody(deployed: MakeStage, figures: Figures, days
     figures.worst("pages in healthy days", f"{days} days, {traffic.sent} messages", 0, "")
 
 
-@pytest.mark.slow_because("a day of a pipeline, minute by minute")
-@pytest.mark.parametrize("every", EACH_EVERY)
+@pytest.mark.nightly
+@pytest.mark.parametrize("every", EVERY)
 def test_observe_looks_twice_at_a_letter_and_no_more(
     deployed: MakeStage, figures: Figures, every: str
 ) -> None:

@@ -49,15 +49,10 @@ def check_all_there(stage: Stage, bodies: list[str], figures: Figures, case: str
 
 
 # An hour's first minute was once the only one in which runs looked for old letters.
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("every", "phase"),
-    [
-        ("5m", 0),
-        *(
-            pytest.param(every, phase, marks=pytest.mark.nightly)
-            for every, phase in [*((every, 2) for every in EVERY), ("5m", 1), ("10m", 7)]
-        ),
-    ],
+    [("5m", 0), *((every, 2) for every in EVERY), ("5m", 1), ("10m", 7)],
 )
 def test_an_open_circuit_loses_nothing(
     deployed: MakeStage, figures: Figures, every: str, phase: int
