@@ -20,7 +20,7 @@ def index(*rules: dict[str, Any]) -> RuleIndex[int]:
     return RuleIndex([(number, compile_pattern(pattern)) for number, pattern in enumerate(rules)])
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @settings(max_examples=60)
 @given(st.lists(patterns(), max_size=8), st.lists(pairs(), min_size=1, max_size=4))
 def test_the_index_agrees_with_trying_the_rules_one_by_one(
@@ -41,7 +41,7 @@ _EXACT = st.dictionaries(
 )
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @settings(max_examples=40)
 @given(st.lists(_EXACT, min_size=20, max_size=60), documents() | _EXACT)
 def test_the_index_agrees_for_many_rules_that_share_values(
@@ -119,7 +119,7 @@ def test_after_a_match_the_next_rule_is_checked_only_on_demand(tried: list[int])
     assert (next(matching), len(tried)) == (1, 2)
 
 
-@pytest.mark.parametrize("size", [10, 1_000, pytest.param(10_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("size", [10, 1_000, pytest.param(10_000, marks=pytest.mark.nightly)])
 def test_the_number_of_rules_tried_does_not_grow_with_the_number_of_rules(
     size: int, tried: list[int]
 ) -> None:

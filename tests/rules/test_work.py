@@ -34,7 +34,9 @@ def judged(rule: dict[str, Any], document: dict[str, Any]) -> Likeness:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("steps", [4, 12, 40])
+@pytest.mark.parametrize(
+    "steps", [12, *(pytest.param(steps, marks=pytest.mark.nightly) for steps in (4, 40))]
+)
 def test_index_and_pattern_find_the_same_rules_too_costly(
     steps: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
