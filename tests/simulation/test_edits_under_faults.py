@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.simulation.rule_edits import edited
-from tests.simulation.search import AT_NIGHT, DAY, seeds
+from tests.simulation.search import DAY, seeds
 from tests.simulation.witness import Broken
 
 
@@ -22,14 +22,8 @@ def check(seeds: range) -> tuple[int, int]:
     return astray, runs_needed
 
 
-def test_no_letter_waits_for_a_rule_of_before_in_the_first_schedules() -> None:
-    astray, _ = check(range(20))
-    # The proof is not of easy weather: edits did set letters astray.
-    assert astray > 20
-
-
-@pytest.mark.long
 def test_no_letter_waits_for_a_rule_of_before_and_none_is_lost() -> None:
-    astray, _ = check(seeds(DAY // 4, 1_000))
-    if AT_NIGHT:
-        assert astray > 1_000
+    played = seeds(DAY // 4, 1_000)
+    astray, _ = check(played)
+    # The proof is not of easy weather: edits did set letters astray.
+    assert astray > len(played)

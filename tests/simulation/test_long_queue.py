@@ -32,21 +32,17 @@ def all_of(seeds: range) -> Counter[str]:
     return counts
 
 
-def test_a_long_queue_is_emptied_by_several_receives_and_chunks_at_once() -> None:
-    counts = all_of(range(10))
-    assert counts[SEVERAL_RECEIVES] > 10
-    assert counts[CHUNKS_AT_ONCE] > 10
-    assert counts["took part"] > 0
-
-
-@pytest.mark.long
 @pytest.mark.parametrize("part", range(PARTS))
 def test_no_long_queue_breaks_a_promise(part: int) -> None:
     """Each seed is one schedule: `make sim OF=long-queue SEED=n` replays it with its log."""
     counts = all_of(seeds(DAY // 2, 2_500, part=part, parts=PARTS))
     assert counts[PUBLISHED] >= counts[EXTRA]
+    # The proof is not of easy weather.
+    assert counts[SEVERAL_RECEIVES] > 10
+    assert counts[CHUNKS_AT_ONCE] > 10
+    assert counts["took part"] > 0
     if AT_NIGHT:
-        # The proof is not of easy weather: letters were delivered twice.
+        # Letters were delivered twice.
         assert counts[EXTRA] > 0
         # Nor is it of runs that stay as they began.
         assert counts[MORE_CHUNKS] > 5
