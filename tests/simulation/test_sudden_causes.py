@@ -23,7 +23,8 @@ from tests.scenario_bench.systems import Deadletter
 from tests.scenario_bench.traffic import Book, Call, messages_of
 from tests.tables import CIRCUITS
 
-pytestmark = pytest.mark.long
+# By day tests/failure/test_causes.py and tests/processing/test_sudden_causes.py hold the parts.
+pytestmark = pytest.mark.nightly
 
 MINUTE = 60.0
 HOUR = 60 * MINUTE
@@ -88,8 +89,7 @@ def played(
     return figures, system, Counter(str(mark.reason) for mark in marks)
 
 
-@pytest.mark.slow_because("hours of a busy queue")
-@pytest.mark.parametrize("fails", [no_field, pytest.param(defect, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("fails", [no_field, defect])
 def test_a_deployment_that_breaks_every_message_parks_next_to_none_of_them(
     fails: Callable[[Any], None],
 ) -> None:
@@ -103,7 +103,6 @@ def test_a_deployment_that_breaks_every_message_parks_next_to_none_of_them(
     assert system.store().read().held(system.timeline.now) == {}
 
 
-@pytest.mark.nightly
 def test_a_person_who_has_mended_the_cause_need_not_wait_for_the_hold_to_end() -> None:
     scenario = replace(DEPLOYMENT, lasts=MENDED + 10 * MINUTE, tail=10 * MINUTE)
     waiting, _, _ = played(scenario)
@@ -113,9 +112,8 @@ def test_a_person_who_has_mended_the_cause_need_not_wait_for_the_hold_to_end() -
     assert reasons.total() < 30
 
 
-@pytest.mark.nightly
 @pytest.mark.parametrize("share", [0.05, 0.3])
-@pytest.mark.parametrize("fails", [no_field, pytest.param(defect, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("fails", [no_field, defect])
 def test_poison_that_was_always_there_is_parked_as_ever(
     share: float, fails: Callable[[Any], None]
 ) -> None:
@@ -134,7 +132,6 @@ def test_poison_that_was_always_there_is_parked_as_ever(
     assert system.store().read().holds == {}
 
 
-@pytest.mark.nightly
 def test_poison_that_gathered_in_the_dlq_does_not_dominate_when_it_is_sent_back() -> None:
     """For 40 minutes no run sends letters; then all that were poisonous go back at once."""
 
