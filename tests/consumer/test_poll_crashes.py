@@ -123,14 +123,16 @@ def calls_of_a_run() -> int:
     return schedule.calls
 
 
-@pytest.mark.slow_because("a process is killed at each of its calls")
+@pytest.mark.parametrize(
+    "first", [0, *(pytest.param(at, marks=pytest.mark.nightly) for at in (1, 2))]
+)
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_a_process_killed_at_any_call_loses_no_message_and_deletes_none_undone(
-    after: bool,
+    after: bool, first: int
 ) -> None:
     number = calls_of_a_run()
     assert number > 15
-    for at in range(number):
+    for at in range(first, number, 3):
         box = Letterbox(settings(), max_receive_count=50)
         for body in BODIES:
             box.send(body)

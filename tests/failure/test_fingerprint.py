@@ -34,16 +34,16 @@ def groups_of(names: Iterable[str], letters: int = LETTERS) -> dict[str, Counter
     return groups
 
 
-@pytest.mark.slow_because("sixty failures of each cause")
-def test_each_cause_has_one_fingerprint_of_its_own() -> None:
-    groups = groups_of(CAUSES)
+@pytest.mark.parametrize("letters", [15, pytest.param(60, marks=pytest.mark.nightly)])
+def test_each_cause_has_one_fingerprint_of_its_own(letters: int) -> None:
+    groups = groups_of(CAUSES, letters=letters)
     split = Counter(name for counts in groups.values() for name in counts)
     assert {name: count for name, count in split.items() if count > 1} == {}
     assert [sorted(counts) for counts in groups.values() if len(counts) > 1] == []
 
 
 @pytest.mark.parametrize(
-    "seed", [0, 1, 2, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(3, 10))]
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(1, 10))]
 )
 def test_a_thousand_errors_of_twelve_causes_make_twelve_groups(seed: int) -> None:
     names = random.Random(seed).sample(sorted(CAUSES), 12)

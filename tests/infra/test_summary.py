@@ -197,6 +197,7 @@ def test_the_app_says_it_once_on_standard_error_alone_and_narrowly(tmp_path: Pat
 
 
 @pytest.mark.slow_because("it starts the app in a process of its own")
+@pytest.mark.nightly
 def test_a_command_that_makes_nothing_says_nothing(tmp_path: Path) -> None:
     """The CLI has nothing bundled for `cdk ls` and `cdk destroy`."""
     done = synthesized(tmp_path, LONGEST, [])

@@ -269,14 +269,20 @@ def test_bodies_are_stored_before_the_intent_that_names_their_letters() -> None:
     assert "batch_write_item" in written
 
 
+@pytest.mark.parametrize(
+    "first", [0, *(pytest.param(at, marks=pytest.mark.nightly) for at in (1, 2))]
+)
 @pytest.mark.parametrize("applied", [False, True])
-def test_only_a_kill_between_the_first_send_and_the_mark_repeats_letters(applied: bool) -> None:
+def test_only_a_kill_between_the_first_send_and_the_mark_repeats_letters(
+    applied: bool, first: int
+) -> None:
     calls = Calls()
     scene_of_sixty().run(calls)
-    first, mark = calls.names.index(SEND), calls.mark_at
-    window = set(range(first, mark) if applied else range(first + 1, mark + 1))
+    send, mark = calls.names.index(SEND), calls.mark_at
+    window = set(range(send, mark) if applied else range(send + 1, mark + 1))
+    positions = range(first, len(calls.names), 3)
     repeating = set()
-    for position in range(len(calls.names)):
+    for position in positions:
         scene, was_killed = killed_at(position, applied=applied)
         assert was_killed
         assert len(set(scene.stage.bodies(scene.stage.main))) == 40
@@ -285,7 +291,7 @@ def test_only_a_kill_between_the_first_send_and_the_mark_repeats_letters(applied
         assert scene.published["PossibleDuplicate"] >= extra
         if extra:
             repeating.add(position)
-    assert repeating == window
+    assert repeating == window.intersection(positions) != set()
 
 
 def test_a_chunk_with_large_bodies_sends_its_others_while_s3_hangs() -> None:

@@ -113,8 +113,8 @@ def parts(first: int) -> Parts:
                 SIM_SCHEDULES="10000",
             ),
             nightly_tests(
-                *(f"tests/{name}" for name in ("failure", "message", "processing", "replay")),
-                "tests/rules",
+                *(f"tests/{name}" for name in ("consumer", "failure", "message", "processing")),
+                *(f"tests/{name}" for name in ("redrive", "replay", "rules")),
                 marked="long or nightly",
                 HYPOTHESIS_PROFILE="nightly",
             ),
