@@ -13,7 +13,7 @@ import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from typing import Annotated, Any, Concatenate, ParamSpec
 
@@ -276,14 +276,17 @@ def lazy_group(says: str, commands: Mapping[str, tuple[str, Sequence[str]]]) -> 
             return list(commands)
 
         def get_command(self, ctx: Any, cmd_name: str) -> Any:
-            if cmd_name not in commands:
-                return None
-            place, example = commands[cmd_name]
-            module, _, function = place.partition(":")
-            alone = plain_typer()
-            run = getattr(import_module(module, __package__), function)
-            command(alone, cmd_name, example=example)(run)
-            return typer.main.get_command(alone)
+            return made(cmd_name) if cmd_name in commands else None
+
+    # A mistake asks for the same command several times.
+    @cache
+    def made(name: str) -> Any:
+        place, example = commands[name]
+        module, _, function = place.partition(":")
+        alone = plain_typer()
+        run = getattr(import_module(module, __package__), function)
+        command(alone, name, example=example)(run)
+        return typer.main.get_command(alone)
 
     typer_app = plain_typer(cls=Lazy, no_args_is_help=True)
     typer_app.callback(help=says)(_nothing)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import cache
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -70,6 +71,12 @@ COMMANDS = {
 """Each command's module, which holds it as `typer_app`, and its line in the help."""
 
 
+@cache
+def _made(name: str) -> Any:
+    module, _ = COMMANDS[name]
+    return typer.main.get_command(import_module(module, __package__).typer_app)
+
+
 class _Commands(Group):
     """The commands of COMMANDS; importing all of them would make every call slower."""
 
@@ -77,10 +84,7 @@ class _Commands(Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name not in COMMANDS:
-            return None
-        module, _ = COMMANDS[cmd_name]
-        return typer.main.get_command(import_module(module, __package__).typer_app)
+        return _made(cmd_name) if cmd_name in COMMANDS else None
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         with formatter.section("Commands"):

@@ -123,6 +123,8 @@ def _moto_listens_to_boto3_alone() -> Iterator[None]:
         # It looks for the method of each request anew.
         for name in ("camelcase_to_underscores", "method_names_from_class"):
             patch.setattr(moto_responses, name, cache(getattr(moto_responses, name)))
+        underscores = moto_responses.camelcase_to_underscores
+        patch.setattr(moto_sqs, "camelcase_to_underscores", underscores)
         yield
 
 
