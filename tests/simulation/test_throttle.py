@@ -144,7 +144,7 @@ def throttled(stage: CrowdedStage, letters: int, **columns: Any) -> None:
     assert lanes(stage) == Counter({"rule:slow": letters - sent(stage)})
 
 
-@pytest.mark.parametrize("crash", [20, 200])
+@pytest.mark.parametrize("crash", [20, pytest.param(200, marks=pytest.mark.nightly)])
 def test_one_letter_a_second_is_600_in_ten_minutes_with_four_workers_and_a_crash(
     stage: CrowdedStage, crash: int
 ) -> None:
