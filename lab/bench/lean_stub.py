@@ -35,7 +35,6 @@ from dataclasses import asdict, astuple, dataclass, field
 from http.client import HTTPConnection
 from pathlib import Path
 from random import Random
-from types import TracebackType
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "lambdas"))
@@ -126,12 +125,7 @@ class LeanStub:
         self._port, self.began = int(port), float(began)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         assert self._process is not None
         self._process.terminate()
         self._process.communicate()
