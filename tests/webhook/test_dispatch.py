@@ -4,67 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
-from deadletter.aws.clients import ConsumerClients
 from deadletter.settings.pipeline import Pipeline
 from deadletter.testing import Letterbox
-from handlers import dispatch, runtime
+from handlers import dispatch
+from tests.webhook import dispatcher_at_work
+from tests.webhook.dispatcher_at_work import PIPELINE
 
 
 @pytest.fixture
 def letterbox_settings() -> Pipeline:
-    return Pipeline("test", context={"tenantId": "body.tenantId"})
+    return PIPELINE
 
 
 @pytest.fixture
 def deployed(letterbox: Letterbox, monkeypatch: pytest.MonkeyPatch) -> Iterator[Letterbox]:
-    """The function's environment and its clients, in memory."""
-    box: Any = letterbox
-    box.dynamodb.create_table(
-        TableName="endpoints",
-        KeySchema=[
-            {"AttributeName": "tenant", "KeyType": "HASH"},
-            {"AttributeName": "endpoint", "KeyType": "RANGE"},
-        ],
-        AttributeDefinitions=[
-            {"AttributeName": "tenant", "AttributeType": "S"},
-            {"AttributeName": "endpoint", "AttributeType": "S"},
-        ],
-        BillingMode="PAY_PER_REQUEST",
-    )
-    for name, value in {
-        "APP": "shop",
-        "PIPELINE": json.dumps({"name": "test", "context": {"tenantId": "body.tenantId"}}),
-        "WEBHOOK": "{}",
-        "MAIN_URL": box.main,
-        "PARKING": json.dumps({"default": box.lot}),
-        "LETTERS_TABLE": "letters",
-        "CIRCUITS_TABLE": "circuits",
-        "ENDPOINTS_TABLE": "endpoints",
-        "TRUSTED_SENDERS": "[]",
-    }.items():
-        monkeypatch.setenv(name, value)
-    caches = (
-        runtime.settings,
-        runtime.resources,
-        runtime.world,
-        dispatch.post_all,
-        dispatch.webhook,
-    )
-    for cached in caches:
-        cached.cache_clear()
-    clients = ConsumerClients(sqs=box.sqs, sending=box.sqs, dynamodb=box.dynamodb)
-    monkeypatch.setattr(dispatch, "consumer_clients", lambda: clients)
-    world = runtime.World(
-        letterbox.clock, letterbox.clock.advance, letterbox.new_id, runtime.SystemRandom()
-    )
-    monkeypatch.setattr(dispatch, "world", lambda: world)
-    yield letterbox
-    for cached in caches:
-        cached.cache_clear()
+    with dispatcher_at_work.deployed(letterbox, monkeypatch) as box:
+        yield box
 
 
 def test_a_message_without_a_tenant_is_parked_and_one_without_an_endpoint_comes_back(

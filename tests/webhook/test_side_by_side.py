@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 
-from deadletter.aws.clients import ConsumerClients
 from deadletter.aws.wiring import webhook as wiring
 from deadletter.settings.pipeline import Pipeline
 from deadletter.testing import Letterbox
 from deadletter.webhook.connections import KeptConnections
 from deadletter.webhook.dispatcher import POSTS_AT_ONCE
-from handlers import dispatch, runtime
+from handlers import dispatch
+from tests.webhook import dispatcher_at_work
+from tests.webhook.dispatcher_at_work import PIPELINE
 
 PATIENCE = 60.0
 TENANTS = [f"t{number}" for number in range(POSTS_AT_ONCE)]
@@ -83,55 +84,18 @@ class Tenants:
 
 @pytest.fixture
 def letterbox_settings() -> Pipeline:
-    return Pipeline("test", context={"tenantId": "body.tenantId"})
+    return PIPELINE
 
 
 @pytest.fixture
 def deployed(letterbox: Letterbox, monkeypatch: pytest.MonkeyPatch) -> Iterator[Letterbox]:
-    """The dispatcher's function, in memory but for its posts."""
-    box: Any = letterbox
-    box.dynamodb.create_table(
-        TableName="endpoints",
-        KeySchema=[
-            {"AttributeName": "tenant", "KeyType": "HASH"},
-            {"AttributeName": "endpoint", "KeyType": "RANGE"},
-        ],
-        AttributeDefinitions=[
-            {"AttributeName": "tenant", "AttributeType": "S"},
-            {"AttributeName": "endpoint", "AttributeType": "S"},
-        ],
-        BillingMode="PAY_PER_REQUEST",
-    )
-    for name, value in {
-        "APP": "shop",
-        "PIPELINE": json.dumps({"name": "test", "context": {"tenantId": "body.tenantId"}}),
-        "WEBHOOK": json.dumps({"allow_loopback": True, "timeout": PATIENCE}),
-        "MAIN_URL": box.main,
-        "PARKING": json.dumps({"default": box.lot}),
-        "LETTERS_TABLE": "letters",
-        "CIRCUITS_TABLE": "circuits",
-        "ENDPOINTS_TABLE": "endpoints",
-        "TRUSTED_SENDERS": "[]",
-    }.items():
-        monkeypatch.setenv(name, value)
-    caches: list[Any] = [
-        *(runtime.settings, runtime.resources, runtime.world),
-        *(dispatch.post_all, dispatch.webhook),
-    ]
-    for cached in caches:
-        cached.cache_clear()
-    clients = ConsumerClients(sqs=box.sqs, sending=box.sqs, dynamodb=box.dynamodb)
-    monkeypatch.setattr(dispatch, "consumer_clients", lambda: clients)
-    world = runtime.World(
-        letterbox.clock, letterbox.clock.advance, letterbox.new_id, runtime.SystemRandom()
-    )
-    monkeypatch.setattr(dispatch, "world", lambda: world)
-    kept = KeptConnections(letterbox.clock)
-    monkeypatch.setattr(wiring, "KeptConnections", lambda _: kept)
-    yield letterbox
-    kept.close()
-    for cached in caches:
-        cached.cache_clear()
+    """The dispatcher's function, whose connections end with the test."""
+    settings = {"allow_loopback": True, "timeout": PATIENCE}
+    with dispatcher_at_work.deployed(letterbox, monkeypatch, **settings) as box:
+        kept = KeptConnections(box.clock)
+        monkeypatch.setattr(wiring, "KeptConnections", lambda _: kept)
+        yield box
+        kept.close()
 
 
 def register(box: Letterbox, tenants: Tenants) -> None:
