@@ -27,7 +27,8 @@ from deadletter.contract import Partition
 from deadletter.processing.idempotency import BusinessKey
 from tests.rows.damage import Damage, damages
 from tests.rows.pipeline import WholePipeline, told
-from tests.rows.recorded import ADAPTERS, Recorded, recording
+from tests.rows.recorded import ADAPTERS, KEYS, Recorded, recording
+from tests.simulation.search import FIRST
 from tests.tables import CIRCUITS, LETTERS
 
 HOUR = 3_600.0
@@ -247,23 +248,24 @@ def all_wrongs(scene: Scene, is_wanted: Callable[[Damage, int], bool]) -> list[s
 # The tests
 
 
-@cache
-def one_way(kind: str, attribute: str) -> int:
-    """Another way for each attribute, and the same one in each run."""
-    return crc32(f"{kind} {attribute}".encode()) % 3 + 1
+# By day a third of the attributes of each kind of row: other ones for another commit.
+THIRDS = 3
 
 
 def by_day(damage: Damage, number: int) -> bool:
-    return number == one_way(damage.kind, damage.attribute)
+    """One way for each attribute, and the same one in each run of a commit."""
+    attributes = sorted({*damage.example.item}.difference(KEYS[damage.example.table]))
+    turn = attributes.index(damage.attribute) + FIRST
+    way = crc32(f"{damage.kind} {damage.attribute}".encode()) % 3 + 1
+    return number == way and (turn % THIRDS == 0 or len(attributes) < THIRDS)
 
 
-@pytest.mark.slow_because("each attribute of each row, and a day of a whole pipeline for each")
+@pytest.mark.slow_because("a third of the attributes of all rows, and a day of a pipeline for each")
 def test_no_bad_row_costs_more_than_its_own_letter() -> None:
-    """Each attribute of each row, damaged in one way; the test below goes through the others."""
+    """Attributes of each row, damaged in one way; the test below goes through all in each way."""
     assert all_wrongs(scene(), by_day) == []
 
 
-@pytest.mark.slow_because("each attribute of the rows of groups, and a day of a pipeline for each")
 @pytest.mark.parametrize(
     "is_wanted",
     [
