@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -66,13 +67,23 @@ def heals(team: PlatformTeam, account: str = "") -> None:
     until(arrives, "a letter goes back and is delivered")
 
 
+def decides(team: PlatformTeam, decision: str) -> bool:
+    """Whether a run would decide so on a letter."""
+    return decision in team.dlq("redrive", "now", "--dry-run", "--pipeline", "orders")
+
+
 def put_letters(team: PlatformTeam, _: str) -> None:
     """One letter is parked by a rule, one is held by another."""
     register(team)
-    for rule, tenant, action in (("stop-acme", PARKED, "quarantine"), (HOLD, WAITING, "hold")):
+    for rule, tenant, action, decision in (
+        ("stop-acme", PARKED, "quarantine", "PARK:QUARANTINED"),
+        (HOLD, WAITING, "hold", "HOLD"),
+    ):
         why = ["--reason", "half a body", "--expires", "never", "--yes"]
         team.dlq("rules", "add", rule, "--tenant", tenant, "--action", action, *why)
         team.letter(tenant)
+        # A rule is in effect within a minute: a run before would send the letter.
+        until(partial(decides, team, decision), f"{rule} is in effect")
 
     def kept() -> bool:
         team.dlq("redrive", "now", "--pipeline", "orders", "--yes")
