@@ -175,14 +175,13 @@ class Group(TyperGroup):
     more (pydantic) even to find that no option was given.
     """
 
-    _bare = False
-
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        self._bare = bool(args) and not args[0].startswith("-")
+        # Of this call: a group is made once, and asked for its help too.
+        ctx.is_bare = bool(args) and not args[0].startswith("-")
         return super().parse_args(ctx, args)
 
     def get_params(self, ctx: Any) -> Any:
-        return [] if self._bare else super().get_params(ctx)
+        return [] if getattr(ctx, "is_bare", False) else super().get_params(ctx)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         own, typed = self.list_commands(ctx), args[0]
