@@ -55,7 +55,7 @@ def now(
     dlq asks before it starts and names account and region. A dry run judges a sample of
     letters, moves nothing and does not ask.
 
-    Where another run is at work, dlq waits until it has ended, for 15 minutes at most.
+    Where another run is at work, this waits until it has ended, for 15 minutes at most.
 
     Ctrl-C stops the waiting, not the run. The exit status is 1 if the run failed, could not
     do its work (its report names what AWS refused or did not answer), found other runs at work
