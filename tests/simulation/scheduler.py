@@ -87,6 +87,8 @@ class Process:
 
     It is killed at `ends`, in true time. `faults` counts what befell it, `pauses` how often it
     was held up, `strikes` what it can have noticed; `dead` processes make no call any more.
+    `doubts` are the copies of which the journal, as it read that last, cannot say whether they
+    were sent, each with whether they were to come out of the waiting room.
     `published` and `used` are possible duplicates: those it counted, and those that came true;
     those in `paid_beside` could have counted one of them instead.
     """
@@ -100,6 +102,7 @@ class Process:
     strikes: int = 0
     holds: dict[str, Any] = field(default_factory=dict)
     journal: dict[Any, Any] = field(default_factory=dict)
+    doubts: set[tuple[bytes, bool]] = field(default_factory=set)
     open: dict[object, Any] = field(default_factory=dict)
     undeleted: set[str] = field(default_factory=set)
     published: int = 0

@@ -10,6 +10,7 @@ import pytest
 from deadletter.redrive.journal import GRACE, key_of
 from tests.simulation.effects import Broken
 from tests.simulation.scheduler import Process, Scheduler
+from tests.simulation.shards_simulator import simulate_shards
 from tests.simulation.witness import (
     BY_SQS,
     EXTRA,
@@ -38,23 +39,32 @@ class Book:
         self.deliveries: list[Delivery] = []
 
     def deliver(
-        self, name: str, *, answered: bool, published: int = 0, pauses: int | None = None
-    ) -> None:
+        self,
+        name: str,
+        *,
+        answered: bool,
+        published: int = 0,
+        pauses: int | None = None,
+        in_doubt: bool = True,
+    ) -> Process:
         """One more delivery, by a process that has counted so many possible duplicates.
 
-        With `pauses` its answer comes, and its mark does not.
+        With `pauses` its answer comes, and its mark does not. It is `in_doubt` if an intent told
+        it that the copy may have been sent.
         """
         process = Process(name, published=published, pauses=pauses or 0)
-        chunk = Chunk(process, frozenset({key_of(COPY)}), ENDS, is_sending=True)
+        keys = frozenset({key_of(COPY)})
+        chunk = Chunk(process, keys, ENDS, of_room=False, is_sending=True)
         if not answered:
             chunk.unanswered.add(COPY)
         elif pauses is None:
             chunk.marked.add(key_of(COPY))
         if self.deliveries:
             held: Any = type("Held", (), {"copy": COPY})
-            entry: Any = type("Entry", (), {"chunk": chunk})
+            entry: Any = type("Entry", (), {"chunk": chunk, "is_in_doubt": in_doubt})
             self.witness._explain(process, "letter", held, entry, self.deliveries)
         self.deliveries.append(Delivery(process, chunk, name, published))
+        return process
 
 
 def test_a_lost_answer_explains_one_more_delivery_and_no_second() -> None:
@@ -121,15 +131,44 @@ def test_a_cause_that_sqs_left_unspent_explains_a_later_delivery() -> None:
         book.deliver("fourth", answered=True, published=1)
 
 
+@pytest.mark.parametrize(
+    ("in_doubt", "causes", "used"),
+    [(True, {EXTRA: 1, f"  {HELD_UP}": 1}, 1), (False, {BY_SQS: 1}, 0)],
+)
+def test_a_letter_that_sqs_brings_back_uses_up_no_count_of_another(
+    in_doubt: bool, causes: dict[str, int], used: int
+) -> None:
+    """The first sender failed to mark it and deleted it; later it slept past the intent's end.
+
+    What the second sender counted is of this letter only if it has read that intent.
+    """
+    book = Book(revived=1)
+    book.deliver("first", answered=True, pauses=1)
+    book.witness._scheduler.now = ENDS + GRACE
+    second = book.deliver("second", answered=True, published=1, in_doubt=in_doubt)
+    assert (book.witness.counts, second.used) == (causes, used)
+
+
+def test_what_sqs_does_not_bring_back_is_not_explained_by_having_read_nothing() -> None:
+    book = Book()
+    book.deliver("first", answered=False)
+    with pytest.raises(Broken, match="has not said so"):
+        book.deliver("second", answered=True, in_doubt=False)
+
+
+def test_sqs_brings_back_one_of_three_letters_and_two_are_counted() -> None:
+    simulate_shards(34_728_359)
+
+
 def test_a_count_of_the_sender_is_free_again_when_another_one_counted_the_same_letter() -> None:
     """Which of the two counted is known only when the second letter comes."""
     witness: Any = object.__new__(Witness)
     witness.counts = Counter()
     admitter, sender = Process("admitter", published=1), Process("sender", published=1)
-    witness._spend(Chunk(sender, frozenset(), ENDS), COPY, KILLED, sender, admitter)
+    witness._spend(Chunk(sender, frozenset(), ENDS, of_room=False), COPY, KILLED, sender, admitter)
     assert (sender.used, admitter.used) == (1, 0)
     assert sender.can_pay(1)
     assert (sender.used, admitter.used) == (0, 1)
-    witness._spend(Chunk(sender, frozenset(), ENDS), COPY, KILLED, sender, admitter)
+    witness._spend(Chunk(sender, frozenset(), ENDS, of_room=False), COPY, KILLED, sender, admitter)
     assert not sender.can_pay(1)
     assert not admitter.can_pay(1)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from deadletter.redrive.journal import key_of
+from deadletter.redrive.journal import GRACE, key_of
 from tests.simulation.scheduler import Process
 from tests.simulation.simulator import Shape, Simulation, simulate
 from tests.simulation.witness import Broken, Chunk, Entry, Held, Reading, Witness
+from tests.tables import LETTERS
 
 COPY = "6b612818-1c8f-4f51-8d61-1c713d165298"
 IN_QUEUE, IN_ROOM = False, True
@@ -18,8 +21,10 @@ def held(place: bool) -> Held:
     return Held(COPY, COPY, 0, "", locked_until=float("inf"), from_room=place)
 
 
-def send(*, intent: bool | None, taken: list[bool], marked: list[bool]) -> None:
-    """A process sends the copy; raises Broken if it may not.
+def send(
+    *, intent: bool | None, taken: list[bool], marked: list[bool], doubts: bool = False
+) -> Entry:
+    """A process sends the copy, perhaps one in doubt; raises Broken if it may not.
 
     The intent that its worker wrote last takes letters out of the queue or of the room; the
     process took the copy from these places, in this order, and read marks that it had left those.
@@ -30,11 +35,13 @@ def send(*, intent: bool | None, taken: list[bool], marked: list[bool]) -> None:
         (key_of(COPY), place): Reading(is_sent=True, expires=0.0, owner="an earlier run")
         for place in marked
     }
+    process.doubts = {(key_of(COPY), place) for place in taken if doubts}
     if intent is not None:
         process.open[None] = Chunk(process, frozenset({key_of(COPY)}), 0.0, of_room=intent)
     entry = Entry(MessageBody="~good0~")
     entry.continues = COPY
     witness()._intended(process, entry)
+    return entry
 
 
 def witness() -> Witness:
@@ -66,6 +73,67 @@ def test_a_letter_in_the_room_is_not_sent_after_the_mark_that_it_has_left(
 def test_an_intent_for_one_place_covers_no_copy_of_the_other(intent: bool, taken: bool) -> None:
     with pytest.raises(Broken, match="without having taken it"):
         send(intent=intent, taken=[taken], marked=[])
+
+
+OVER, AT_WORK = -GRACE, 0.0
+"""When an intent ends, seen from the start of a schedule."""
+
+
+@pytest.mark.parametrize("place", [IN_QUEUE, IN_ROOM])
+@pytest.mark.parametrize("intent", [IN_QUEUE, IN_ROOM])
+@pytest.mark.parametrize("ends", [OVER, AT_WORK])
+@pytest.mark.parametrize("is_marked", [False, True])
+def test_a_copy_is_in_doubt_if_its_process_reads_an_intent_that_ended_without_a_mark(
+    place: bool, intent: bool, ends: float, is_marked: bool
+) -> None:
+    """The intent that put a letter into the room says nothing of the send out of it."""
+    sees, process = witness(), Process("redriver0")
+    read(sees, process, ends=ends, of_room=intent, is_marked=is_marked)
+    says_so = ends == OVER and not is_marked and intent in (place, IN_ROOM)
+    assert sees._is_in_doubt(process, held(place)) is says_so
+    read(sees, process)
+    assert not sees._is_in_doubt(process, held(place))
+
+
+@pytest.mark.parametrize("place", [IN_QUEUE, IN_ROOM])
+@pytest.mark.parametrize("doubts", [False, True])
+def test_a_send_remembers_whether_its_copy_was_in_doubt(place: bool, doubts: bool) -> None:
+    entry = send(intent=place, taken=[place], marked=[], doubts=doubts)
+    assert entry.is_in_doubt is doubts
+
+
+@pytest.mark.parametrize("ends", [OVER, None])
+def test_a_letter_in_the_room_is_in_doubt_if_it_was_when_it_was_put_there(
+    ends: float | None,
+) -> None:
+    sees, admitter, sender = witness(), Process("redriver0"), Process("redriver1")
+    read(sees, admitter, ends=ends)
+    admitter.holds["good0"] = [held(IN_QUEUE)]
+    letter = {"B": json.dumps({"body": "~good0~"}).encode()}
+    item = {"copy": {"S": COPY}, "letter": letter, "lane": {"S": "orders|due|1"}}
+    sees._put_into_room(admitter, {"RequestItems": {LETTERS: [{"PutRequest": {"Item": item}}]}})
+    assert sees._is_in_doubt(sender, held(IN_ROOM)) is (ends is not None)
+    assert not sees._is_in_doubt(sender, held(IN_QUEUE))
+
+
+def read(
+    sees: Witness,
+    process: Process,
+    *,
+    ends: float | None = None,
+    of_room: bool = False,
+    is_marked: bool = False,
+) -> None:
+    """The process reads the journal: one intent about the copy, or none without its end."""
+    item = {
+        "sk": {"S": "room:due:1" if of_room else "another run.0"},
+        "own": {"S": "another run"},
+        "expires": {"N": str(sees._scheduler.now + (ends or 0.0))},
+        "plans": {"B": key_of(COPY) + bytes(2)},
+        "sent": {"B": bytes([is_marked])},
+    }
+    options = {"ExpressionAttributeValues": {":p": {"S": "orders#journal"}}}
+    sees._read_from_journal(process, options, {"Items": [] if ends is None else [item]})
 
 
 def test_nothing_is_sent_without_an_intent_of_that_worker() -> None:

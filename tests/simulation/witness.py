@@ -55,11 +55,13 @@ BY_SQS = "extra deliveries by SQS"
 
 class Entry(dict[str, Any]):
     """An entry of a send that remembers which copy it continues, as its process held it and under
-    which chunk, and how many possible duplicates that had published before: no message says so."""
+    which chunk, whether the copy was then known as one that may have been sent, and how many
+    possible duplicates its process had published before: no message says so."""
 
     continues: str = ""
     held: Held | None = None
     chunk: Chunk | None = None
+    is_in_doubt: bool = False
     published: int = 0
 
 
@@ -190,6 +192,7 @@ class Witness:
         self._marking: dict[tuple[Process, object], set[str]] = {}
         self._owners: dict[str, Process] = {}
         self._admitted_by: dict[str, Process] = {}
+        self._admitted_in_doubt: set[str] = set()
         self._places: dict[tuple[str, str], str] = {}
         self._last_of_group: dict[str, str] = {}
         self._attempts: dict[str, int] = {}
@@ -259,6 +262,7 @@ class Witness:
             self._check_reading(process, uid, reading)
         chunk.is_sending = True
         entry.held, entry.chunk = held, chunk
+        entry.is_in_doubt = self._is_in_doubt(process, held)
         entry.published = process.published
 
     def _check_reading(self, process: Process, uid: str, reading: Reading) -> None:
@@ -268,6 +272,14 @@ class Witness:
             raise Broken(f"{process.name} sends {uid} though it has read the mark")
         if self._scheduler.now + process.skew < reading.expires + GRACE:
             raise Broken(f"{process.name} sends {uid} though it has read that another does")
+
+    def _is_in_doubt(self, process: Process, held: Held) -> bool:
+        """Whether an intent tells the process, or told who put the letter into the room, that the
+        copy may have been sent. Only such a copy is counted."""
+        key = key_of(held.copy)
+        if held.from_room:
+            return (key, True) in process.doubts or held.copy in self._admitted_in_doubt
+        return bool({(key, True), (key, False)} & process.doubts)
 
     def _held(self, process: Process, uid: str, copy: str, *, from_room: bool) -> Held | None:
         """A copy as the process took it last from there: another worker of the process may hold
@@ -366,6 +378,8 @@ class Witness:
                 self.rescued[lane_of(item)] += "rescue" in process.name
                 self._check_lanes(process, held, lane_of(item))
                 self._admitted_by[copy] = process
+                if self._is_in_doubt(process, held):
+                    self._admitted_in_doubt.add(copy)
 
     def _check_lanes(self, process: Process, held: Held, lane: str) -> None:
         if PARKED_LANE in (held.lane, lane) and held.lane != lane:
@@ -379,7 +393,7 @@ class Witness:
         if not partition.endswith("#journal"):
             return
         if "ExclusiveStartKey" not in options:
-            process.journal = {}
+            process.journal, process.doubts = {}, set()
         for item in answer.get("Items", ()):
             if "plans" not in item:
                 continue
@@ -389,6 +403,9 @@ class Witness:
             for position, key in enumerate(_keys(item["plans"]["B"])):
                 reading = Reading(bool(sent >> position & 1), expires, owner)
                 self._is_troubled |= self._has_run_out(reading)
+                is_over = self._scheduler.now + process.skew >= expires + GRACE
+                if is_over and not reading.is_sent:
+                    process.doubts.add((key, of_room))
                 known = process.journal.get((key, of_room))
                 if known is None or not known.is_sent:
                     process.journal[key, of_room] = reading
@@ -432,8 +449,10 @@ class Witness:
     ) -> None:
         """An extra delivery has a cause of its own, and its own count before it; or it is SQS's.
 
-        If SQS explained the delivery before, the cause of an earlier one may still be unspent. A
-        sender that slept meanwhile comes second: the process that took over has counted it.
+        A sender that no intent tells of an earlier send has counted another letter: SQS brought
+        this one back after its intent had gone, whatever befell the earlier sender by then. If SQS
+        explained the delivery before, the cause of an earlier one may still be unspent. A sender
+        that slept meanwhile comes second: the process that took over has counted it.
         """
         copy, chunk = held.copy, before[-1].chunk
         now = self._scheduler.now + process.skew
@@ -442,7 +461,7 @@ class Witness:
         unspent = [delivery.chunk for delivery in before if delivery.chunk.cause(copy, now)]
         other_sender, counted = before[-1].process, before[-1].published
         slept = entry.chunk.cause(copy, self._scheduler.now)
-        if cause is not None and payer is not None:
+        if cause is not None and payer is not None and entry.is_in_doubt:
             self._spend(chunk, copy, cause, payer, other)
         elif self.revived[copy] > 0:
             self.revived[copy] -= 1
