@@ -20,8 +20,9 @@ ROOT = Path(__file__).parents[2]
 OWN_BIN = ROOT / "build" / "scan-venv" / "bin"
 """checkov pins an older boto3 than the app's: it and parliament have their own environment."""
 
-# Seconds; each takes three or four.
-PATIENCE = 120
+# Seconds after which a program hangs. Each takes three or four, and two minutes on a busy machine,
+# where it is nice to all others.
+PATIENCE = 900
 
 Scanner = Callable[[str, Path], list[Finding]]
 """Gives the findings in an app (its name in the report) by the folder of its templates."""
