@@ -203,6 +203,8 @@ class BreakerSimulation:
                 worker = self._worker(name)
                 try:
                     for seconds in work(worker):
+                        # Its calls have come back: it may wait for a circuit held without an end.
+                        self._awake(worker.process)
                         self._sleep(seconds)
                         self._notice_fault(worker)
                 except Crash:
