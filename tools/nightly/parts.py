@@ -61,12 +61,12 @@ BESIDE_NATIVE = (
 )
 
 SCHEDULES: Mapping[str, tuple[int, int]] = {
-    "redriver": (40_000, 10_000),
-    "shards": (8_000, 4_000),
-    "long-queue": (3_000, 1_500),
-    "breaker": (20_000, 20_000),
-    "replay": (20_000, 10_000),
-    "replay-run": (4_000, 2_000),
+    "redriver": (20_000, 10_000),
+    "shards": (4_000, 2_000),
+    "long-queue": (1_500, 1_500),
+    "breaker": (10_000, 10_000),
+    "replay": (10_000, 10_000),
+    "replay-run": (2_000, 1_000),
 }
 """Of each simulator, the schedules of a night and those of one command, which takes minutes."""
 
@@ -110,7 +110,7 @@ def parts(first: int) -> Parts:
                 "tests/simulation",
                 marked="long or nightly",
                 also=("-n", "2"),
-                SIM_SCHEDULES="10000",
+                SIM_SCHEDULES="2000",
             ),
             nightly_tests(
                 *(f"tests/{name}" for name in ("consumer", "failure", "message", "processing")),
