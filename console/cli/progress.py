@@ -23,16 +23,22 @@ def pause(seconds: float) -> None:
 @contextmanager
 def waiting(
     what: str, *, file: IO[str] | None = None, clock: Callable[[], float] = time.monotonic
-) -> Iterator[None]:
+) -> Iterator[Callable[[str], None]]:
     """Shows `what` at once, and how long it takes; the line is gone when the answer is there.
 
-    Shows nothing where standard error is no terminal.
+    What it hands out is called with another text where something else is waited for. Shows
+    nothing where standard error is no terminal.
     """
     stream = file or sys.stderr
     if not stream.isatty():
-        yield
+        yield lambda _: None
         return
     text, began = printable(what), clock()
+
+    def say(something_else: str) -> None:
+        nonlocal text
+        text = printable(something_else)
+
     from threading import Event, Thread
 
     done = Event()
@@ -53,7 +59,7 @@ def waiting(
     thread = Thread(target=show, daemon=True)
     thread.start()
     try:
-        yield
+        yield say
     finally:
         done.set()
         thread.join()

@@ -55,7 +55,7 @@ def now(
     dlq asks before it starts and names account and region. A dry run judges a sample of
     letters, moves nothing and does not ask.
 
-    Where another run is at work, this waits until it has ended, for 15 minutes at most.
+    Where another run is at work, or Lambda has no room, this waits for 15 minutes at most.
 
     Ctrl-C stops the waiting, not the run. The exit status is 1 if the run failed, could not
     do its work (its report names what AWS refused or did not answer), found other runs at work
@@ -67,11 +67,18 @@ def now(
         asking.confirm(session, _question(queue, operation.visible_letters(session, queue)))
     try:
         what = "A dry run looks at" if dry_run else "A run works on"
-        with waiting(f"{what} {queue.pipeline.name} (Ctrl-C stops only the waiting)"):
-            run = operation.start(session, queue, dry_run=dry_run, pause=pause, why=because)
+        with waiting(f"{what} {queue.pipeline.name} (Ctrl-C stops only the waiting)") as say:
+
+            def pause_for_another(seconds: float) -> None:
+                say(f"Waiting until another run of {queue.pipeline.name} has ended")
+                pause(seconds)
+
+            run = operation.start(
+                session, queue, dry_run=dry_run, pause=pause_for_another, why=because
+            )
     except KeyboardInterrupt:
         sys.stderr.write(
-            "\nStopped waiting; a run that has started goes on to its end: see dlq status.\n"
+            "\nStopped waiting; a run that is at work goes on to its end: see dlq status.\n"
         )
         raise
     return Reply(run, show, Exit.ATTENTION if run.needs_person else Exit.DONE)

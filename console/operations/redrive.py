@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -14,7 +15,7 @@ from .audit import IntendedChange, recorded
 from .aws import Aws
 from .problem import Cause, Problem
 from .queue import depth
-from .redrive_function import ask
+from .redrive_function import NoRoom, ask
 from .session import Session
 
 # Metrics of letters that stay where they are until a person does something.
@@ -115,9 +116,10 @@ def start(
     """Starts a run that a person asks for, and waits for its report.
 
     Such a run does not wait although earlier runs could move nothing, and in mode observe it
-    looks at letters that were looked at before. Where another run is at work it is started
-    again until that one has ended, with a `pause` of some seconds before each further try.
-    Raises Problem if the function fails, is busy, does not answer or answers no report.
+    looks at letters that were looked at before. Where another run is at work, or Lambda has no
+    room, it is started again until it can work, with a `pause` of some seconds before each
+    further try. Raises Problem if the function fails, is busy all the time, does not answer or
+    answers no report.
     """
     if dry_run:
         report = _invoke(session.aws, queue, pause, dry_run=True)
@@ -139,18 +141,22 @@ def start(
 def _invoke(
     aws: Aws, queue: RedriveTarget, pause: Callable[[float], None], *, dry_run: bool
 ) -> Mapping[str, Any]:
-    for _ in range(_MOST_TRIES):
-        report = ask(
+    def once() -> Mapping[str, Any]:
+        return ask(
             aws,
             queue.pipeline,
             {"source": queue.source, "dry_run": dry_run, "asked": True},
             lost="the run may still be going on; see dlq status",
             failed="what it had not moved is still in its queue",
         )
-        if not _met_another(report):
-            break
+
+    for _ in range(_MOST_TRIES - 1):
+        with suppress(NoRoom):
+            report = once()
+            if not _met_another(report):
+                return report
         pause(_AGAIN_AFTER)
-    return report
+    return once()
 
 
 def _met_another(report: Mapping[str, Any]) -> bool:

@@ -11,13 +11,17 @@ from .aws import Aws, error_code, failure
 from .problem import Cause, Problem
 
 
+class NoRoom(Problem):
+    """Lambda does not start the function now: it is at work, or the account is at its limit."""
+
+
 def ask(
     aws: Aws, pipeline: DeployedPipeline, event: Mapping[str, Any], *, lost: str, failed: str
 ) -> Mapping[str, Any]:
     """What the function answers to an event, waited for.
 
-    `lost` says what is known without an answer, and `failed` after an error. Raises Problem
-    if the function is busy, fails, does not answer or answers no object.
+    `lost` says what is known without an answer, and `failed` after an error. Raises NoRoom if
+    the function is busy, Problem if it fails, does not answer or answers no object.
     """
     from botocore.exceptions import ClientError, ReadTimeoutError
 
@@ -31,7 +35,7 @@ def ask(
         raise Problem(f"No answer from the redrive function: {lost}.", Cause.UNREACHABLE) from error
     except ClientError as error:
         if error_code(error) == "TooManyRequestsException":
-            raise Problem(
+            raise NoRoom(
                 f"Lambda has no room to start {function}: "
                 "another run is going on, or the account is at its limit; try again in a minute.",
                 Cause.UNREACHABLE,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from threading import Event
 
 import pytest
 
@@ -45,4 +46,20 @@ def test_what_is_waited_for_can_not_control_the_terminal() -> None:
     screen = Terminal()
     with waiting("an app named \x1b[2J", file=screen):
         pass
+    assert "\x1b" not in screen.getvalue()
+
+
+def test_it_says_what_else_is_waited_for() -> None:
+    screen, said, times = Terminal(), Event(), iter([0.0, 5.0])
+
+    def clock() -> float:
+        now = next(times)
+        if now:
+            said.wait()
+        return now
+
+    with waiting("Asking AWS", file=screen, clock=clock) as say:
+        say("Waiting for another run\x1b[2J")
+        said.set()
+    assert "Waiting for another run" in screen.getvalue()
     assert "\x1b" not in screen.getvalue()

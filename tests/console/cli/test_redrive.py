@@ -185,11 +185,17 @@ def test_an_answer_without_a_report_is_refused(
     assert "answered no report" in done.stderr
 
 
-def test_a_busy_function_is_called_busy(cloud: Any, dlq: Any, functions: Any) -> None:
+NO_ROOM = exceptions.ClientError(
+    {"Error": {"Code": "TooManyRequestsException", "Message": "Rate Exceeded."}}, "Invoke"
+)
+
+
+def test_a_function_that_is_busy_all_the_time_is_called_busy(
+    cloud: Any, dlq: Any, functions: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cloud.deploy("orders")
-    functions.raises = exceptions.ClientError(
-        {"Error": {"Code": "TooManyRequestsException", "Message": "Rate Exceeded."}}, "Invoke"
-    )
+    functions.raises = NO_ROOM
+    monkeypatch.setattr(redrive, "pause", lambda _: None)
     done = dlq("redrive", "now", "--yes")
     assert done.exit_code == Exit.UNREACHABLE
     assert "another run is going on" in done.stderr
@@ -213,7 +219,7 @@ def test_ctrl_c_stops_the_waiting_and_says_that_the_run_goes_on(
     functions.raises = KeyboardInterrupt()
     done = dlq("redrive", "now", "--yes")
     assert done.exit_code == Exit.STOPPED
-    assert "a run that has started goes on to its end" in done.stderr
+    assert "a run that is at work goes on to its end" in done.stderr
 
 
 def test_an_app_with_several_pipelines_needs_a_pipeline_name(
@@ -256,17 +262,18 @@ def test_a_run_that_ended_well_is_a_success(cloud: Any, dlq: Any, functions: Any
     assert dlq("redrive", "now", "--yes").exit_code == Exit.DONE
 
 
+@pytest.mark.parametrize("busy", [{"report": BUSY}, {"raises": NO_ROOM}])
 def test_a_run_waits_until_another_has_ended(
-    cloud: Any, dlq: Any, functions: Any, monkeypatch: pytest.MonkeyPatch
+    cloud: Any, dlq: Any, functions: Any, monkeypatch: pytest.MonkeyPatch, busy: dict[str, Any]
 ) -> None:
     cloud.deploy("orders")
-    functions.report = BUSY
+    vars(functions).update(busy)
     pauses: list[float] = []
 
     def pause(seconds: float) -> None:
         pauses.append(seconds)
         if len(pauses) == 3:
-            functions.report = REPORT
+            vars(functions).update(report=REPORT, raises=None)
 
     monkeypatch.setattr(redrive, "pause", pause)
     done = dlq("redrive", "now", "--yes", "--json")
@@ -286,6 +293,8 @@ def test_a_run_that_finds_others_at_work_all_the_time_is_no_success(
     assert done.exit_code == Exit.ATTENTION
     assert "Nothing was done: other runs were at work all the time." in done.stdout
     assert sum(pauses) >= 15 * 60
+    # It does not pause once more for a run that it no longer starts.
+    assert len(functions.invoked) == len(pauses) + 1
 
 
 def test_a_dry_run_says_which_letters_would_go_where_when_and_why(
