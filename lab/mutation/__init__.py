@@ -7,5 +7,5 @@ mutant        one mutant, and how it ended
 swap          puts the code of a mutant in the place of a function that is already imported
 warm          runs mutants of functions in forks of one collected test session
 cold          runs any mutant in a process that imports everything anew
-verdict       the score, the judged survivors, and what is still open
+verdict       the score, and the mutants that no test noticed
 """

@@ -35,17 +35,9 @@ from lab.mutation.targets import (
     UnknownTarget,
     chosen,
 )
-from lab.mutation.verdict import (
-    LEAST_SCORE,
-    MutationVerdict,
-    judge,
-    read_judgements,
-    table,
-)
+from lab.mutation.verdict import LEAST_SCORE, MutationVerdict, judge, table
 from lab.mutation.warm import Outcome, WarmSession, options
-from tools.reasons import BadEntry
 
-SURVIVORS = Path(__file__).parent / "survivors.toml"
 BUILD = ROOT / "build"
 REPORT = BUILD / "mutation.json"
 GENERATOR = BUILD / "mutation-venv" / "bin" / "python"
@@ -59,28 +51,23 @@ def main() -> int:
     os.chdir(ROOT)
     try:
         wanted = chosen(asked.names)
-        judgements = read_judgements(SURVIVORS)
-    except (UnknownTarget, BadEntry) as error:
+    except UnknownTarget as error:
         print(error, file=sys.stderr)
         return 2
     results: dict[str, list[Result]] = {}
-    complete: list[str] = []
     for target, modules in wanted.items():
         mutants = _mutants(modules)
         if asked.sample:
             drawn = random.Random(f"{asked.seed} {target.package}")  # noqa: S311 - no secret
             mutants = drawn.sample(mutants, min(asked.sample, len(mutants)))
-        else:
-            complete += modules
         known = _known(modules, mutants) if asked.again else {}
         results[target.package] = _run_target(
             target, modules, mutants, known=known, cold=asked.cold
         )
-        verdict = judge({target.package: results[target.package]}, judgements, complete=modules)
-        print(*_lines(verdict, unused=not asked.sample), sep="\n", flush=True)
-    verdict = judge(results, judgements, complete=complete)
+        print(*_lines(judge({target.package: results[target.package]})), sep="\n", flush=True)
+    verdict = judge(results)
     _write(verdict, results, asked)
-    print(*table(verdict.scores), sep="\n")
+    print(*table(verdict), sep="\n")
     return 0 if verdict.passes else 1
 
 
@@ -226,21 +213,16 @@ def _end_line() -> None:
     os.write(2, b"\n")
 
 
-def _lines(verdict: MutationVerdict, *, unused: bool) -> list[str]:
-    lines = [
-        f"{score.package}: {score.mutants} mutants, {score.killed} killed, {score.timeouts} timed"
-        f" out, {score.judged} survivors judged, {score.open} open, score {score.score:.1%}"
-        f" (at least {LEAST_SCORE:.0%}), {score.seconds:.0f} s"
-        for score in verdict.scores
+def _lines(verdict: MutationVerdict) -> list[str]:
+    return [
+        *(
+            f"{score.package}: {score.mutants} mutants, {score.killed} killed, {score.timeouts}"
+            f" timed out, {score.survived} survived, score {score.score:.1%}"
+            f" (of all at least {LEAST_SCORE:.0%}), {score.seconds:.0f} s"
+            for score in verdict.scores
+        ),
+        *(f"  survived: {mutant}" for mutant in verdict.survivors),
     ]
-    lines += [f"  open: {mutant}" for mutant in verdict.open]
-    if unused:
-        lines += [
-            f"  judged, but no survivor: {entry.module} {entry.scope}: {entry.was!r} ->"
-            f" {entry.becomes!r}"
-            for entry in verdict.unused
-        ]
-    return lines
 
 
 def _write(
@@ -272,7 +254,7 @@ def _write(
     }
     BUILD.mkdir(exist_ok=True)
     REPORT.write_text(json.dumps(report, indent=1) + "\n")
-    (BUILD / "mutation.md").write_text("\n".join(table(verdict.scores)) + "\n")
+    (BUILD / "mutation.md").write_text("\n".join(table(verdict)) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,53 +1,32 @@
-"""The score of a mutation run, the survivors that are judged, and what is still open."""
+"""The score of a mutation run, and the mutants that no test noticed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from lab.mutation.mutant import Ending, Mutant, Result
-from tools.reasons import read_reasoned
 
-# Of all mutants of a package; a judged survivor counts as not killed.
+# Of all mutants that were tried, and of those of one package.
 LEAST_SCORE = 0.9
-
-
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """A survivor that no test has to notice, and why.
-
-    It is named by its module, its function or class, and the changed line before and after, so it
-    stays valid when lines move and ends when the line is written anew.
-    """
-
-    module: str
-    scope: str
-    was: str
-    becomes: str
-    reason: str
-
-    def covers(self, mutant: Mutant) -> bool:
-        return (self.module, self.scope, self.was, self.becomes) == (
-            mutant.module,
-            mutant.scope,
-            mutant.was,
-            mutant.becomes,
-        )
+LEAST_OF_PACKAGE = 0.8
 
 
 @dataclass(frozen=True, slots=True)
 class PackageScore:
-    """How the mutants of one package ended."""
+    """How the mutants of one package ended, or those of all."""
 
     package: str
     mutants: int
     killed: int
     timeouts: int
-    judged: int
-    open: int
     seconds: float
+
+    @property
+    def survived(self) -> int:
+        """How many no test notices."""
+        return self.mutants - self.killed - self.timeouts
 
     @property
     def score(self) -> float:
@@ -60,50 +39,33 @@ class PackageScore:
 
 @dataclass(frozen=True, slots=True)
 class MutationVerdict:
-    """The score of each package, the open and the judged survivors, and unused judgements."""
+    """The score of each package, and what survived."""
 
     scores: Sequence[PackageScore]
-    open: Sequence[Mutant]
-    judged: Sequence[tuple[Mutant, Judgement]]
-    unused: Sequence[Judgement]
+    survivors: Sequence[Mutant]
+
+    @property
+    def total(self) -> PackageScore:
+        """The score of all packages together."""
+        return PackageScore(
+            package="all",
+            mutants=sum(score.mutants for score in self.scores),
+            killed=sum(score.killed for score in self.scores),
+            timeouts=sum(score.timeouts for score in self.scores),
+            seconds=sum(score.seconds for score in self.scores),
+        )
 
     @property
     def passes(self) -> bool:
-        """True if each package reaches the score, and survivors and judgements match."""
-        enough = all(score.score >= LEAST_SCORE for score in self.scores)
-        return enough and not self.open and not self.unused
+        """True if all mutants together reach the score, and no package is far below it."""
+        enough = all(score.score >= LEAST_OF_PACKAGE for score in self.scores)
+        return enough and self.total.score >= LEAST_SCORE
 
 
-def read_judgements(path: Path) -> list[Judgement]:
-    """The judgements in a TOML file; raises BadEntry."""
-    return read_reasoned(path, "survivor", Judgement)
-
-
-def judge(
-    results: Mapping[str, Sequence[Result]],
-    judgements: Iterable[Judgement],
-    *,
-    complete: Iterable[str],
-) -> MutationVerdict:
-    """The verdict on the results of each package.
-
-    `complete` are the modules of which every mutant was tried: only there an unused judgement
-    shows itself.
-    """
-    judgements = list(judgements)
-    scores, still_open, judged = [], [], []
-    used: set[Judgement] = set()
+def judge(results: Mapping[str, Sequence[Result]]) -> MutationVerdict:
+    """The verdict on the results of each package."""
+    scores = []
     for package, tried in results.items():
-        survivors = [result.mutant for result in tried if result.ending is Ending.SURVIVED]
-        reasons = 0
-        for mutant in survivors:
-            judgement = next((entry for entry in judgements if entry.covers(mutant)), None)
-            if judgement is None:
-                still_open.append(mutant)
-            else:
-                reasons += 1
-                used.add(judgement)
-                judged.append((mutant, judgement))
         endings = [result.ending for result in tried]
         scores.append(
             PackageScore(
@@ -111,37 +73,27 @@ def judge(
                 mutants=len(tried),
                 killed=endings.count(Ending.KILLED),
                 timeouts=endings.count(Ending.TIMEOUT),
-                judged=reasons,
-                open=len(survivors) - reasons,
                 seconds=round(sum(result.seconds for result in tried), 1),
             )
         )
-    whole = set(complete)
-    unused = [
-        judgement for judgement in judgements if judgement not in used and judgement.module in whole
+    survivors = [
+        result.mutant
+        for tried in results.values()
+        for result in tried
+        if result.ending is Ending.SURVIVED
     ]
-    return MutationVerdict(scores, still_open, judged, unused)
+    return MutationVerdict(scores, survivors)
 
 
-def table(scores: Iterable[PackageScore]) -> list[str]:
-    """The scores as a Markdown table, for docs/proof.md."""
+def table(verdict: MutationVerdict) -> list[str]:
+    """The scores as a Markdown table."""
     rows = [
-        "| package | mutants | killed | timed out | survived, judged | open | score | seconds |",
-        "|---|---|---|---|---|---|---|---|",
+        "| package | mutants | killed | timed out | survived | score | seconds |",
+        "|---|--:|--:|--:|--:|--:|--:|",
     ]
-    scores = list(scores)
-    total = PackageScore(
-        package="all",
-        mutants=sum(score.mutants for score in scores),
-        killed=sum(score.killed for score in scores),
-        timeouts=sum(score.timeouts for score in scores),
-        judged=sum(score.judged for score in scores),
-        open=sum(score.open for score in scores),
-        seconds=sum(score.seconds for score in scores),
-    )
-    for score in [*scores, total]:
+    for score in [*verdict.scores, verdict.total]:
         rows.append(
-            f"| {score.package} | {score.mutants} | {score.killed} | {score.timeouts} |"
-            f" {score.judged} | {score.open} | {score.score:.1%} | {score.seconds:.0f} |"
+            f"| {score.package} | {score.mutants:,} | {score.killed:,} | {score.timeouts} |"
+            f" {score.survived} | {score.score:.1%} | {score.seconds:.0f} |"
         )
     return rows

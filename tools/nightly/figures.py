@@ -16,7 +16,7 @@ PATTERNS = {
     "mutants": r": (\d+) mutants, \d+ killed",
     "mutants killed": r" mutants, (\d+) killed",
     "mutants without an end": r" killed, (\d+) timed out",
-    "survivors to be judged": r" survivors judged, (\d+) open",
+    "mutants survived": r" timed out, (\d+) survived, score",
     "goals": r"Goals of the product: \d+ of (\d+) reached",
     "goals reached": r"Goals of the product: (\d+) of",
     "figures reached": r"(?m)^.* [≤≥] .*\d yes\b",

@@ -83,16 +83,6 @@ def schedules(of: str, first: int) -> Sequence[Command]:
     ]
 
 
-def mutants(package: str) -> Command:
-    return Command(("make", "mutation", f"OF={package}"))
-
-
-# The packages of which `make mutation` makes mutants.
-MUTATED = (
-    *("redrive", "circuit", "replay", "message", "failure", "routing", "processing"),
-    *("watch", "outage", "rules", "webhook", "events", "settings"),
-)
-
 # The other commands run those that are not.
 QUICK = "not sandbox and not long and not nightly"
 
@@ -165,7 +155,10 @@ def parts(first: int) -> Parts:
             Command((*BENCH, "native", "--", *BESIDE_NATIVE)),
             Command((*BENCH, "deadletter", "--add")),
         ],
-        "mutation": [*map(mutants, MUTATED), nightly_tests("lab/tests/mutation", marked="")],
+        "mutation": [
+            Command(("make", "mutation", "SAMPLE=60", f"SEED={first}")),
+            nightly_tests("lab/tests/mutation", marked=""),
+        ],
         "bench": [
             nightly_tests("lab/tests/bench", marked=""),
             Command(("make", "bench")),

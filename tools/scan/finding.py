@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from tools.reasons import read_reasoned
+# A reason is a sentence about this project, which takes at least this many words.
+MIN_REASON_WORDS = 5
+
+
+class BadEntry(ValueError):
+    """An entry with unknown or missing keys, or without a reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +70,19 @@ class ScanVerdict:
 
 def read_acknowledgements(path: Path) -> list[Acknowledgement]:
     """The acknowledgements in a TOML file; raises BadEntry."""
-    return read_reasoned(path, "acknowledged", Acknowledgement)
+    entries = []
+    for row in tomllib.loads(path.read_text()).get("acknowledged", []):
+        try:
+            each = Acknowledgement(**row)
+        except TypeError as error:
+            raise BadEntry(f"{row}: {error}") from error
+        if len(each.reason.split()) < MIN_REASON_WORDS:
+            raise BadEntry(
+                f"{row}: {each.reason!r} is no reason; allowed: a sentence of {MIN_REASON_WORDS}"
+                " words or more"
+            )
+        entries.append(each)
+    return entries
 
 
 def judge(findings: Iterable[Finding], acknowledged: Sequence[Acknowledgement]) -> ScanVerdict:

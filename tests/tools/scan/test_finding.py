@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tools.reasons import BadEntry
 from tools.scan.__main__ import ACKNOWLEDGED
 from tools.scan.finding import (
     Acknowledgement,
+    BadEntry,
     Finding,
     judge,
     read_acknowledgements,
