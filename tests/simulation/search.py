@@ -1,7 +1,7 @@
-"""Which random schedules the tests play: few by day, other ones for each commit; many at night.
+"""Which random schedules the tests play: few by day, many at night, other ones for each commit.
 
-By day the first seed is made of the commit, so days differ, and a run can be repeated: the failure
-names the seed. SIM_FROM=n begins at another one. SIM_SCHEDULES=n is the night, which begins at 0.
+The first seed is made of the commit, so runs differ, and each can be repeated: the failure names
+the seed. SIM_FROM=n begins at another one. SIM_SCHEDULES=n is the night.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SEEDS = 1_000_000
 
 
 def first_seed() -> int:
-    """The first seed by day, from the commit; 0 outside of a repository."""
+    """The first seed, from the commit; 0 outside of a repository."""
     if named := os.environ.get("SIM_FROM"):
         return int(named)
     if (git := shutil.which("git")) is None:
@@ -36,7 +36,7 @@ def first_seed() -> int:
     return int(head.stdout[:12] or "0", 16) % SEEDS
 
 
-FIRST = 0 if AT_NIGHT else first_seed()
+FIRST = first_seed()
 
 
 def seeds(day: int, night: int, *, part: int = 0, parts: int = 1) -> range:

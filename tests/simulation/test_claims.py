@@ -11,7 +11,7 @@ from tests.simulation.search import DAY, seeds
 
 @pytest.mark.long
 def test_no_schedule_lets_two_owners_act_or_an_act_be_forgotten() -> None:
-    for seed in seeds(DAY, 10_000):
+    for seed in seeds(DAY, 2_000):
         try:
             Workers(seed).run()
         except Broken as broken:

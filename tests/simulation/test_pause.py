@@ -11,7 +11,7 @@ from tests.simulation.search import DAY, seeds
 
 @pytest.mark.long
 def test_no_promise_of_the_pause_is_broken() -> None:
-    for seed in seeds(DAY, 5_000):
+    for seed in seeds(DAY, 1_000):
         try:
             PauseSimulation(seed).run()
         except Broken as broken:

