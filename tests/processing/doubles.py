@@ -29,6 +29,7 @@ from deadletter.processing.batch import Consumer, Handle
 from deadletter.processing.collisions import Collisions
 from deadletter.processing.delivery import Delivery
 from deadletter.processing.idempotency import BusinessKey, Claim, ClaimsUnavailable, Standing
+from deadletter.processing.last_receive import LastReceive
 from deadletter.processing.result import BatchResult
 from deadletter.processing.sudden_causes import SuddenCauses
 from deadletter.settings.pipeline import Pipeline
@@ -232,6 +233,14 @@ class Hidden:
     calls: list[list[tuple[str, int]]] = field(default_factory=list)
     failing: int = 0
     raises: Exception | None = None
+    most: int | None = None
+    asked: int = 0
+
+    def max_receives(self) -> int | None:
+        self.asked += 1
+        if self.raises is not None:
+            raise self.raises
+        return self.most
 
     def hide(self, waits: Sequence[tuple[str, int]]) -> int:
         if self.raises is not None:
@@ -297,6 +306,7 @@ class Site:
     lot_id: str = DEFAULT_PARKING
     causes: SuddenCauses | None = None
     collisions: Collisions | None = None
+    last_receive: LastReceive | None = None
 
     def handle(self, delivery: Delivery) -> None:
         self.handled.append(delivery.letter.message_id)
@@ -325,6 +335,7 @@ class Site:
             team=self.team,
             causes=self.causes,
             collisions=self.collisions,
+            last_receive=self.last_receive,
         )
 
     def process(

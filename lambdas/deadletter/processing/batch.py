@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from deadletter.message.queue import Queue
     from deadletter.processing.collisions import Collisions
     from deadletter.processing.history import History
+    from deadletter.processing.last_receive import LastReceive
     from deadletter.processing.parking import Parking
     from deadletter.processing.sudden_causes import SuddenCauses
 
@@ -130,6 +131,8 @@ class Consumer:
     `team` is what the team says of its own exceptions. `causes` says for which causes
     parking has stopped; without it every permanent failure is parked. `collisions` says whether
     a message that collides with another one is parked; without it such a message is processed.
+    `last_receive` knows which receive is a message's last one; without it a message that fails is
+    hidden after its last receive too.
     `crew` makes threads for messages that are handled at the same time; without it one follows
     the other. With `bounded` it makes one for a single handler too, so that no handler outlives
     its batch. `replace` gives it another handler.
@@ -166,6 +169,7 @@ class Consumer:
     crew: Crew | None = None
     bounded: bool = False
     collisions: Collisions | None = None
+    last_receive: LastReceive | None = None
 
     def __post_init__(self) -> None:
         # A function with unreadable settings must not run at all.
@@ -677,7 +681,10 @@ class _Batch:
         if self.direct:
             return None
         backoff, random = self.consumer.pipeline.retry, self.consumer.random
-        receive = receive_of(record)
+        receive, last = receive_of(record), self.consumer.last_receive
+        if last is not None and last.is_it(receive):
+            # It goes to the DLQ as soon as it is visible, and its backoff begins there.
+            return min(diagnosis.retry_after or 0.0, backoff.cap)
         return visibility.after_failure(backoff, receive, diagnosis.retry_after, random)
 
     def _hidings(self, results: Sequence[MessageResult]) -> list[Task]:

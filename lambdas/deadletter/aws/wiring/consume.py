@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from deadletter.aws.queue import SqsQueue
     from deadletter.processing.collisions import Collisions
     from deadletter.processing.crew import Crew
+    from deadletter.processing.last_receive import LastReceive, MortalQueue
     from deadletter.processing.sudden_causes import SuddenCauses
 
 __all__ = ["consumer_clients", "consumer_for"]
@@ -55,6 +56,7 @@ def consumer_for(
     """
     name = pipeline.name
     rarely = _Rarely(pipeline, resources, clients, world)
+    main_queue = lazily(rarely.main_queue)
     can_collide = pipeline.idempotency_key is not None and pipeline.idempotency_payload != NOTHING
     return Consumer(
         pipeline=pipeline,
@@ -71,7 +73,7 @@ def consumer_for(
         circuits=DynamoDBCircuits(clients.dynamodb, resources.circuits_table, name),
         admission=lazily(rarely.admission),
         outcomes=lazily(lambda: rarely.outcomes(count_metric)),
-        queue=lazily(rarely.main_queue),
+        queue=main_queue,
         parking={lot: lazily(partial(rarely.lot, lot)) for lot in resources.parking},
         trusted_senders=frozenset(resources.trusted_senders),
         clock=world.clock,
@@ -81,6 +83,7 @@ def consumer_for(
         causes=lazily(lambda: rarely.causes(count_metric)),
         crew=crew,
         collisions=lazily(lambda: rarely.collisions(count_metric)) if can_collide else None,
+        last_receive=lazily(partial(rarely.last_receive, main_queue)),
     )
 
 
@@ -151,6 +154,11 @@ class _Rarely:
         from deadletter.aws.queue import SqsQueue
 
         return SqsQueue(self._clients.sqs, self._resources.main_url, self._world.clock)
+
+    def last_receive(self, queue: MortalQueue) -> LastReceive:
+        from deadletter.processing.last_receive import LastReceive
+
+        return LastReceive(queue, self._world.clock)
 
     def lot(self, name: str) -> SqsQueue:
         from deadletter.aws.queue import SqsQueue
