@@ -245,6 +245,34 @@ def test_the_backoff_of_a_letter_counts_from_when_it_began_to_wait_for_its_turn(
     assert decision == Hold("rule:r1", NOW + 60, "at most 5 letters a second by rule r1", "r1")
 
 
+@each_row(
+    ("at", "attempt", "left"),
+    [
+        (NOW - 30, 1, 70),
+        (NOW - 100, 1, 0),
+        (NOW - 1e9, 1, 0),
+        # Its row is of an earlier life, or its consumer's clock is ahead.
+        (NOW - 30, 0, 100),
+        (NOW + 30, 1, 100),
+    ],
+)
+def test_the_backoff_of_a_letter_counts_from_its_death(at: float, attempt: int, left: int) -> None:
+    case = replace(PLAIN_CASE, row=LedgerRow((failed(at=at, attempt=attempt),)))
+    assert judge(case) == Redrive(left, "attempt 2, backoff of 100 s")
+    # What it has waited in a lane lies behind its death too.
+    assert judge(replace(case, waited=20.0)) == Redrive(
+        min(left, 80), "attempt 2, backoff of 100 s"
+    )
+    because = "at most 5 letters a second by rule r1"
+    assert judge(slowed(case)) == Hold("rule:r1", NOW + left, because, "r1")
+
+
+def test_the_delay_of_a_rule_counts_from_the_judgement() -> None:
+    row = LedgerRow((failed(at=NOW - 30, attempt=1),))
+    case = ruled(replace(PLAIN_CASE, row=row), Action.DELAYED_REDRIVE, delay_seconds=60.0)
+    assert judge(case) == Redrive(60, "attempt 2, delay of 60 s by rule r1", "r1")
+
+
 @each_row("served", [False, True])
 @each_row(
     "rule",
@@ -581,7 +609,7 @@ def test_a_letter_that_failed_while_its_cause_dominated_is_tried_when_the_hold_h
     held = replace(case, causes=causes, stamp=replace(case.stamp, attempt=0))
     assert isinstance(judge(held), Hold)
     # It was still in the DLQ when the hold ended.
-    assert judge(replace(held, now=NOW + 60)) == Redrive(100, "no attempt used, backoff of 100 s")
+    assert judge(replace(held, now=NOW + 60)) == Redrive(0, "no attempt used, backoff of 100 s")
     later = failed(category=Category.SCHEMA, fingerprint="other", at=NOW + 61)
     fails_again = replace(held, now=NOW + 90, row=LedgerRow((later,)))
     assert judge(fails_again) == Park(

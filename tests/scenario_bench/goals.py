@@ -76,6 +76,7 @@ GOALS = (
     Goal("5 % poison, 2 h: healthy messages processed", "poison-5", "goodput", 0.999, "%", True),
     Goal("5 % poison, 2 h: openings", "poison-5", "openings", 0),
     Goal("5 % poison, 2 h: poison not parked after 30 min", "poison-5", "poison_left", 0),
+    Goal("5 % poison, 2 h: first failure to main queue", "poison-5", "way_back", 110, "s"),
     Goal("200 with an empty body: parked wrongly", "bad-replies", "parked_wrongly", 0),
     Goal("200 with an empty body: processed", "bad-replies", "goodput", 1.0, "%", True),
     Goal("outage 3 min: requests to the dead dependency", "outage-3m", "dead_requests", 20),

@@ -8,6 +8,7 @@ from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from statistics import median
 from typing import Any
 
 from tests.scenario_bench.event_source import ENVIRONMENTS
@@ -56,6 +57,8 @@ class Figures:
     after_closed        the same, from the moment at which every circuit is closed
     last_back           from the recovery until each healthy message sent before it is processed
     surge               most requests in 10 s from the recovery until then, of the normal rate
+    way_back            from a message's first failure until it is visible again after its first
+                        death, the median of those that came back
     back_after          from the deletion of the circuit's row until the mapping is enabled
     letters             moves of a message into the DLQ
     moves               moves between queues and waiting room in all, of the messages sent
@@ -94,6 +97,7 @@ class Figures:
     after_closed: float | None
     last_back: float | None
     surge: float | None
+    way_back: float | None
     back_after: float | None
     letters: int
     moves: float
@@ -223,6 +227,7 @@ def _figures(system: System, observer: Observer) -> Figures:
         after_closed=_full_rate(system, closed) if observer.openings else None,
         last_back=_since(last, recovers),
         surge=_surge(scenario, requests.requests, scenario.ends if last is None else last),
+        way_back=round(median(system.ways_back), 1) if system.ways_back else None,
         back_after=_since(observer.back_at, scenario.row_deleted),
         letters=len(system.deaths),
         moves=round(system.moves / len(book.messages), 2),

@@ -84,17 +84,25 @@ Respond = Callable[[Sequence[Mapping[str, Any]], float, str | None], dict[str, A
 
 
 class NotingSqs(MemorySqs):
-    """SQS that notes each message which it moves to a DLQ, and each that no producer sent."""
+    """SQS that notes each message which it moves to a DLQ, and each that no producer sent.
+
+    `returns` says when a message that was dead is first visible again, by its number.
+    """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.deaths: list[str] = []
         self.bodies: list[str] = []
         self.sends: Counter[str] = Counter()
+        self.returns: dict[int, float] = {}
 
-    def _accept(self, queue: Any, *arguments: Any) -> dict[str, Any]:
-        answer = super()._accept(queue, *arguments)
-        self.sends[queue.name] += self._sender != PRODUCER
+    def _accept(self, queue: Any, message: Any, size: int, delay: Any) -> dict[str, Any]:
+        answer = super()._accept(queue, message, size, delay)
+        if self._sender != PRODUCER:
+            self.sends[queue.name] += 1
+            if queue.dead_letter_arn:
+                number = json.loads(message.body)["id"]
+                self.returns.setdefault(number, message.visible_at)
         return answer
 
     def _bury(self, queue: Any, message: Any, now: float) -> bool:
@@ -227,6 +235,14 @@ class System(ABC):
         return len(sqs.deaths) + sqs.sends.total() + store.put_in_room
 
     @property
+    def ways_back(self) -> list[float]:
+        """Seconds from the first failure of each message that died until it was visible again."""
+        returns, failed = self._noting[0].returns, self.book.failed_at
+        return [
+            at - self.began - failed[number] for number, at in returns.items() if number in failed
+        ]
+
+    @property
     def circuit_writes(self) -> list[float]:
         """When circuits were written; seconds since the first message."""
         return [at - self.began for at in self._noting[1].circuit_writes]
@@ -259,7 +275,11 @@ class System(ABC):
 
     def work(self, body: str, call: Call) -> None:
         """The business code."""
-        handle(body, call, self.book, lambda: self.elapsed, is_refused=self._is_refused)
+        try:
+            handle(body, call, self.book, lambda: self.elapsed, is_refused=self._is_refused)
+        except Exception:
+            self.book.failed(json.loads(body)["id"], self.elapsed)
+            raise
 
     def _is_refused(self, message: Mapping[str, Any]) -> bool:
         return any(

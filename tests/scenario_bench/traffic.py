@@ -78,7 +78,12 @@ class Book:
     messages: list[Sent]
     effects: Counter[int] = field(default_factory=Counter)
     processed_at: dict[int, float] = field(default_factory=dict)
+    failed_at: dict[int, float] = field(default_factory=dict)
     purged: set[int] = field(default_factory=set)
+
+    def failed(self, number: int, now: float) -> None:
+        """The handler has failed for a message."""
+        self.failed_at.setdefault(number, now)
 
     def processed(self, number: int, now: float) -> None:
         """The handler has done its work for a message."""

@@ -110,6 +110,17 @@ class Case:
         """The attempts that the letter will have used after a re-drive."""
         return self.stamp.attempts_used + (0 if self.is_free else 1)
 
+    @property
+    def since_death(self) -> float:
+        """Seconds since the letter failed for the last time in the life that has ended.
+
+        0 if that is not on record: then it has waited for nothing yet.
+        """
+        last = self.row.last
+        if last is None or last.attempt != self.stamp.attempt:
+            return 0.0
+        return max(0.0, self.now - last.at)
+
     def counts(self, failure: Failure) -> bool:
         """Whether a failure may park the letter: not if its cause suddenly dominated then.
 
@@ -286,7 +297,7 @@ def throttled(case: Case) -> Decision | None:
     if rule is None or rule.action is not Action.THROTTLE or case.admitted == rule.rule_id:
         return None
     # The rate is no delay: a letter that has waited for its backoff may go at its turn.
-    delay = 0.0 if case.served else max(0.0, _backoff(case) - case.waited)
+    delay = 0.0 if case.served else _left_of(_backoff(case), case)
     because = f"at most {rule.rate:g} letters a second by rule {rule.rule_id}"
     due = min(case.now + delay, case.expires)
     return Hold(rule_lane(rule.rule_id), due, because, rule.rule_id)
@@ -297,6 +308,11 @@ def _backoff(case: Case) -> float:
     return case.policy.backoff.delay(case.stamp.attempt + 1, case.random)
 
 
+def _left_of(backoff: float, case: Case) -> float:
+    """What is left of a backoff that began with the letter's death, not with this judgement."""
+    return max(0.0, backoff - max(case.waited, case.since_death))
+
+
 def delayed(case: Case) -> Decision:
     """Every other letter goes back, after a rule's delay or after backoff."""
     rule = case.match.rule
@@ -305,12 +321,12 @@ def delayed(case: Case) -> Decision:
     if case.served:
         return Redrive(0, f"{what}, its delay is served", rule_id)
     if rule is not None and rule.delay_seconds is not None:
-        delay = rule.delay_seconds
-        because = f"{what}, delay of {delay:g} s by rule {rule.rule_id}"
+        because = f"{what}, delay of {rule.delay_seconds:g} s by rule {rule.rule_id}"
+        delay = max(0.0, rule.delay_seconds - case.waited)
     else:
-        delay = _backoff(case)
-        because = f"{what}, backoff of {delay:.0f} s"
-    delay = max(0.0, delay - case.waited)
+        backoff = _backoff(case)
+        because = f"{what}, backoff of {backoff:.0f} s"
+        delay = _left_of(backoff, case)
     # FIFO queues have no delay per message: there any wait is outside SQS.
     fits_in_queue = delay <= LONGEST_DELAY and (not case.pipeline.fifo or delay == 0)
     if fits_in_queue:
