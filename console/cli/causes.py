@@ -44,8 +44,9 @@ def list_(
 
     A cause is held if within 5 minutes at least 20 letters failed for it, more than all else,
     and next to none in the hour before: then a deployment or a dependency has changed, not the
-    messages. No letter is parked for it; its letters wait. The hold ends an hour after the cause
-    last dominated. With --check the exit status is 1 if a cause is held.
+    messages. No letter is parked for it: its letters are tried again about every three minutes. The
+    hold ends ten minutes after its last failure. With --check the exit status is 1 if a cause is
+    held.
     """
     answer = list_causes(session, some_pipelines(pipelines, pipeline))
     is_held = any(cause.state == HELD for cause in answer.causes)
@@ -64,7 +65,7 @@ def park(
     reason: Reason = None,
     yes: Yes = False,
 ) -> Reply[CauseChange]:
-    """Let letters be parked for a cause as ever, for a day. Those that wait are judged now.
+    """Let letters be parked for a cause as ever, for a day.
 
     For messages that are wrong indeed, and will not be processed.
     """
@@ -85,13 +86,12 @@ def retry(
     reason: Reason = None,
     yes: Yes = False,
 ) -> Reply[CauseChange]:
-    """End the hold of a cause that is mended: its letters are tried once more.
+    """Take a decision to park back, and end the hold of a cause that is mended.
 
-    No attempt is used, and the cause is counted anew: if it is not mended, twenty letters are
-    parked before it is held again.
+    The cause is counted anew. Its letters come back by themselves, whether or not this is said.
     """
     switch = CauseSwitch(session, pipeline, fingerprint)
-    why = _reason(session, switch, reason, "Try once more the letters of", yes)
+    why = _reason(session, switch, reason, "Count anew", yes)
     return Reply(switch.retry(switch.caller, why), _show_changed)
 
 
@@ -112,17 +112,14 @@ def _show_list(answer: CauseList) -> Iterator[Block]:
     if not answer.causes:
         yield line("No cause dominates, and none did within the last day.")
         return
-    headings = ("PIPELINE", "CAUSE", "STATE", "ERROR", "SINCE", ">LETTERS", "UNTIL", "BY")
+    headings = ("PIPELINE", "CAUSE", "STATE", "ERROR", "SINCE", "UNTIL", "BY")
     rows = []
     for cause in answer.causes:
         since = duration((answer.at - cause.since).total_seconds()) if cause.since else ""
-        letters = "" if cause.letters is None else str(cause.letters)
         until = clock(cause.until, answer.at) if cause.until else ""
         by = f"{cause.by}: {cause.reason}" if cause.by else ""
         state = _state(cause)
-        rows.append(
-            (cause.pipeline, cause.fingerprint, state, cause.error_type, since, letters, until, by)
-        )
+        rows.append((cause.pipeline, cause.fingerprint, state, cause.error_type, since, until, by))
     yield TextTable(headings, rows)
 
 

@@ -273,8 +273,8 @@ def _cause_says(pipeline: str, cause: CauseRow, now: datetime) -> str:
     error = f" ({cause.error_type})" if cause.error_type else ""
     since = f" since {clock(cause.since, now)}" if cause.since else ""
     return (
-        f"cause {cause.fingerprint}{error} suddenly fails most messages{since}: its letters wait "
-        f"and are not parked; dlq cause list --pipeline {pipeline} shows them"
+        f"cause {cause.fingerprint}{error} suddenly fails most messages{since}: its letters are "
+        f"tried again and not parked; dlq cause list --pipeline {pipeline} shows them"
     )
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated
 from uuid import uuid4
 
-from deadletter.contract import cause_lane
 from deadletter.failure.causes import PARKED_FOR, Causes, ParkedCause
 
 from .adapter_errors import aws_errors
@@ -35,13 +34,12 @@ class CauseRow:
     fingerprint: Annotated[str, "the failure's fingerprint, as logs and `failure.fingerprint` say"]
     state: Annotated[
         str,
-        "HELD (its letters wait), PARKED (a person has them parked) or MENDED (a person has them"
-        " tried)",
+        "HELD (no letter is parked for it), PARKED (a person has them parked) or MENDED (a person"
+        " has it counted anew)",
     ]
     error_type: Annotated[str, "the error; empty if it is not on record"]
     since: Annotated[datetime | None, "when its hold began; null if it is not on record"]
     until: Annotated[datetime | None, "when the state ends, or ended; a hold may be renewed"]
-    letters: Annotated[int | None, "letters that wait in its lane; null if it was not counted"]
     by: Annotated[str | None, "who decided; null without a decision"]
     reason: Annotated[str | None, "why"]
 
@@ -69,7 +67,7 @@ def list_causes(session: Session, pipelines: Sequence[str]) -> CauseList:
     rows = [
         row
         for pipeline in app.select(pipelines)
-        for row in _counted(session, app, pipeline, _read(session, app, pipeline))
+        for row in rows_of(pipeline.name, _read(session, app, pipeline), session.now)
     ]
     return CauseList(**session.place, at=session.now, causes=rows)
 
@@ -142,17 +140,17 @@ class CauseSwitch:
 
 
 def rows_of(pipeline: str, causes: Causes, now: datetime) -> Iterator[CauseRow]:
-    """The causes as answers show them, those that are held first; letters are not counted."""
+    """The causes as answers show them, those that are held first."""
     at = now.timestamp()
     held = causes.held(at)
     for cause, hold in held.items():
         since, until = moment(hold.since), moment(hold.until)
-        yield CauseRow(pipeline, cause, HELD, hold.error_type, since, until, None, None, None)
+        yield CauseRow(pipeline, cause, HELD, hold.error_type, since, until, None, None)
     for cause, word in causes.parked.items():
         if causes.is_parked(cause, at):
             known = causes.holds.get(cause)
             since = moment(known.since) if known else None
-            decided = (moment(word.until), None, word.by, word.reason)
+            decided = (moment(word.until), word.by, word.reason)
             yield CauseRow(
                 pipeline, cause, PARKED, known.error_type if known else "", since, *decided
             )
@@ -160,19 +158,7 @@ def rows_of(pipeline: str, causes: Causes, now: datetime) -> Iterator[CauseRow]:
         if hold.mended_by and cause not in held and not causes.is_parked(cause, at):
             since, until = moment(hold.since), moment(hold.until)
             by, why = hold.mended_by, hold.reason
-            yield CauseRow(pipeline, cause, MENDED, hold.error_type, since, until, None, by, why)
-
-
-def _counted(
-    session: Session, app: App, pipeline: DeployedPipeline, causes: Causes
-) -> Iterator[CauseRow]:
-    """The rows of a pipeline, with the letters that wait."""
-    from deadletter.aws.waiting_room import DynamoDBLanes
-
-    lanes = DynamoDBLanes(session.aws.dynamodb, app.letters_table, pipeline.name)
-    for row in rows_of(pipeline.name, causes, session.now):
-        with aws_errors():
-            yield replace(row, letters=lanes.count(cause_lane(row.fingerprint)))
+            yield CauseRow(pipeline, cause, MENDED, hold.error_type, since, until, by, why)
 
 
 def read_causes(session: Session, app: App, pipeline: DeployedPipeline) -> Sequence[CauseRow]:

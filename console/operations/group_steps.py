@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from deadletter.failure.cause_index import CUT
 
 from .grouping import By, Letters
-from .life_steps import WHY, Step
+from .life_steps import Step
 
 if TYPE_CHECKING:
     from deadletter.failure.cause_index import CauseEntry
@@ -32,8 +32,8 @@ def step_for(
         return explain
     if newest.fingerprint in sudden:
         return Step(
-            f"dlq cause retry {newest.fingerprint} {here} --reason {WHY}",
-            "once it is mended: has its letters, which are held, tried again",
+            f"dlq cause list {here}",
+            "says since when it fails most messages",
         )
     if not group.is_newest_read:
         return explain

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from deadletter.contract import cause_lane, circuit_lane, delay_lane, rule_lane
+from deadletter.contract import circuit_lane, delay_lane, rule_lane
 
 from .life_place import Place, Where
 from .life_record import LetterRecord
@@ -84,15 +84,6 @@ def _in_lane(place: Place, here: str) -> Iterator[Step]:
     elif lane.startswith(rule_lane("")):
         yield Step(
             f"dlq rules disable {name} {here} --reason {WHY}", "ends the hold of the rule's letters"
-        )
-    elif lane.startswith(cause_lane("")):
-        yield Step(
-            f"dlq cause retry {name} {here} --reason {WHY}",
-            "has the letters of the cause tried again",
-        )
-        yield Step(
-            f"dlq cause park {name} {here} --reason {WHY}",
-            "lets the letters of the cause be parked",
         )
     elif lane.startswith("dedicated:"):
         yield Step(f"dlq redrive now {here} --source {name}", "has its dedicated DLQ judged now")

@@ -76,8 +76,7 @@ class LaneStatus:
 
     lane: Annotated[
         str,
-        "`due`, `circuit:<key>`, `cause:<fingerprint>`, `rule:<id>`, `run:<id>`, `parked` or "
-        "`dedicated:<id>`",
+        "`due`, `circuit:<key>`, `rule:<id>`, `run:<id>`, `parked` or `dedicated:<id>`",
     ]
     letters: Annotated[int | None, "letters in it; null if it could not be read"]
     oldest_seconds: Annotated[
@@ -145,9 +144,7 @@ class PipelineStatus:
         Sequence[CircuitRow],
         "the circuits for configuration that are not closed, and that no person holds",
     ] = ()
-    causes: Annotated[
-        Sequence[CauseRow], "the causes of failure that suddenly dominate; letters not counted"
-    ] = ()
+    causes: Annotated[Sequence[CauseRow], "the causes of failure that suddenly dominate"] = ()
     collisions: Annotated[
         ManyCollisions | None, "if so many messages collide that none is parked for it"
     ] = None

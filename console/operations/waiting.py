@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 from deadletter.contract import (
     DUE_LANE,
     PARKED_LANE,
-    cause_lane,
     circuit_lane,
     dedicated_lane,
     delay_lane,
@@ -91,7 +90,6 @@ def waits_for(lane: str) -> str:
         (rule_lane(""), f"rule {name} to end, or to let them go"),
         (delay_lane(""), f"the delay that rule {name} gave them"),
         (circuit_lane(""), f"circuit {name} to close"),
-        (cause_lane(""), f"cause {name} to end, which suddenly failed most messages"),
         (run_lane(""), f"replay run {name}"),
         (dedicated_lane(""), f"the schedule of dedicated DLQ {name}, or a person"),
     ):

@@ -430,8 +430,8 @@ def every_partition(pipeline: str) -> str:
 def lane_partition(pipeline: str, lane: str, shard: int | None = None) -> str:
     """The key of one shard of a lane in the index; without `shard`, what all its keys begin with.
 
-    A lane is `due`, `delay:<rule id>`, `rule:<id>`, `circuit:<key>`, `cause:<fingerprint>`,
-    `run:<id>`, `parked` or `dedicated:<id>`.
+    A lane is `due`, `delay:<rule id>`, `rule:<id>`, `circuit:<key>`, `run:<id>`, `parked` or
+    `dedicated:<id>`.
     """
     return f"{pipeline}|{lane}" if shard is None else f"{pipeline}|{lane}|{shard}"
 
@@ -516,11 +516,6 @@ COLLISIONS_ROW = "#collisions"
 """The sort key, in the circuits table, of the row with a pipeline's idempotency collisions."""
 
 
-def cause_lane(fingerprint: str) -> str:
-    """The lane of the letters that wait because one cause suddenly dominates."""
-    return f"cause:{fingerprint}"
-
-
 def rule_lane(rule_id: str) -> str:
     """The lane of the letters that a rule holds back for as long as it is in force."""
     return f"rule:{rule_id}"
@@ -540,7 +535,7 @@ def is_of_delays(lane: str) -> bool:
     return lane == DUE_LANE or lane.startswith(delay_lane(""))
 
 
-JUDGED_LANES = (circuit_lane(""), rule_lane(""), cause_lane(""))
+JUDGED_LANES = (circuit_lane(""), rule_lane(""))
 """What the names of lanes begin with whose letters leave when the router says so, whatever their
 due time."""
 
@@ -843,7 +838,7 @@ class Metric(StrEnum):
     )
     CAUSES_HELD = (
         "CausesHeld",
-        "Causes of failure that suddenly dominate, as of this minute: their letters wait.",
+        "Causes of failure that suddenly dominate, as of this minute: none is parked for.",
     )
     RULE_TROUBLE = (
         "RuleTrouble",

@@ -115,7 +115,7 @@ def test_many_processes_begin_one_hold(dynamodb: Any) -> None:
         began += begun
     assert began == [CAUSE]
     assert known.hold_of(CAUSE, NOW) is not None
-    assert process(dynamodb).read().hold_of(CAUSE, NOW + 3_599) is not None
+    assert process(dynamodb).read().hold_of(CAUSE, NOW + 599) is not None
 
 
 def test_totals_are_added_whoever_else_writes(dynamodb: Any) -> None:

@@ -128,16 +128,43 @@ def test_successes_that_are_reported_late_count_against_the_lead() -> None:
     assert late.stretch is None
 
 
-def test_a_hold_ends_an_hour_after_its_cause_was_last_seen_to_dominate() -> None:
+@each_row("share", [1.0, 0.5, 0.15])
+def test_a_hold_ends_ten_minutes_after_the_last_failure_of_its_cause(share: float) -> None:
     traffic = Traffic().run(3_600).run(5, share=1.0)
     begun = traffic.hold.since
-    traffic.run(7_200, share=1.0)
+    traffic.run(7_200, share=share)
     assert traffic.hold.since == begun
-    assert traffic.now - 10 <= traffic.hold.until - HOLD <= traffic.now
-    # A stretch that the cause leads lasts no longer than the window.
-    traffic.run(HOLD + WINDOW)
+    assert traffic.now - 60 <= traffic.hold.until - HOLD <= traffic.now
+    traffic.run(HOLD - 60)
+    assert traffic.hold is not None
+    traffic.run(61)
     assert traffic.hold is None
     assert traffic.causes.holds
+
+
+def test_a_few_poisonous_letters_a_minute_keep_no_hold_alive() -> None:
+    """A producer sends nothing but poison, and afterwards a little of it for ever."""
+    traffic = Traffic().run(3_600).run(300, share=1.0)
+    assert traffic.hold is not None
+    traffic.run(2 * BUCKET + HOLD + 60, share=0.05)
+    assert traffic.hold is None
+    parked = traffic.parked
+    traffic.run(600, share=0.05)
+    assert traffic.hold is None
+    assert traffic.parked > parked
+
+
+def test_a_failure_after_the_end_of_its_hold_does_not_renew_it() -> None:
+    hold = CauseHold(START - 900.0, START - 1.0)
+    causes = Causes(holds={CAUSE: hold})
+    late = Second(START, 1, (FailedTry(CAUSE, "KeyError", 1),))
+    assert causes.counting([late], START).holds == {CAUSE: hold}
+
+
+def test_a_clock_that_is_ahead_keeps_no_hold_alive() -> None:
+    causes = Causes(holds={CAUSE: CauseHold(START - 60.0, START + 10.0)})
+    ahead = Second(START + 9, 1, (FailedTry(CAUSE, "KeyError", 1),))
+    assert causes.counting([ahead], START + 5).holds[CAUSE].until == START + 5 + HOLD
 
 
 def test_a_cause_held_within_a_day_is_held_again_whatever_was_in_the_hour_before() -> None:
@@ -189,6 +216,8 @@ def test_mending_one_cause_keeps_the_others() -> None:
 def test_a_failure_while_its_cause_dominated_is_excused_later_too(at: float, excused: bool) -> None:
     causes = Causes(holds={"f1": CauseHold(1_000.0, 2_000.0), "f2": CauseHold(0.0, 9_999.0)})
     assert causes.excuses(failed(at=at), 3_000.0) is excused
+    # While it is held, it excuses older failures too.
+    assert causes.excuses(failed(at=at), 1_999.0)
     word = ParkedCause(3_001.0, "arn:me", "lost anyway")
     assert not replace(causes, parked={"f1": word}).excuses(failed(at=at), 3_000.0)
 

@@ -34,7 +34,7 @@ PIPELINES = ("orders", "order-events", "theirs", "watched")
 # Our metrics whose figures are about one queue or lane, and those queues and lanes of orders.
 QUEUES = {"dlq", "vip", "slow", "parking:default", "parking:quarantine"}
 BY_SOURCE: Mapping[str, set[str]] = {
-    Metric.OLDEST_LETTER_AGE: QUEUES | {"room:due", "room:circuit", "room:cause", "room:rule"},
+    Metric.OLDEST_LETTER_AGE: QUEUES | {"room:due", "room:circuit", "room:rule"},
     Metric.SECONDS_TO_EXPIRY: QUEUES | {"main"},
     Metric.LETTERS: QUEUES | {"room"},
 }
@@ -124,7 +124,7 @@ def test_the_watch_publishes_figures_about_these_queues_and_lanes() -> None:
     orders.pass_minutes(1)
     orders.letters = dict.fromkeys((*QUEUES, "main"), 3)
     orders.main_oldest, orders.due = sent - 3.0 * DAY, FirstDue(sent)
-    lanes = ("due", "circuit:orders", "cause:1a2b", "rule:vip")
+    lanes = ("due", "circuit:orders", "rule:vip")
     orders.lanes = {lane: LaneState(2, sent) for lane in lanes}
     for source in QUEUES:
         orders.remember(source, oldest=sent)

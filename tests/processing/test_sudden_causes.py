@@ -9,6 +9,7 @@ import pytest
 
 from deadletter.contract import Metric
 from deadletter.failure.causes import (
+    AGAIN,
     NO_CAUSES,
     WINDOW,
     CauseHold,
@@ -276,6 +277,34 @@ def test_a_letter_whose_cause_suddenly_dominates_comes_back() -> None:
     [held] = site.process(record(letter(message_id="m2"))).results
     assert (held.fate, len(site.lot.sent)) == (Fate.FAILED, 1)
     assert held.wait is not None
+    assert AGAIN[0] <= held.wait <= AGAIN[1]
+
+
+def test_a_letter_of_a_held_cause_is_tried_again_and_again_and_renews_the_hold() -> None:
+    """Its error may be over at any moment; each of its receives counts, the first or not."""
+    process = Process().after_a_healthy_hour()
+    site = Site(clock=process.clock, causes=process.causes, unguarded=True)
+    site.raises = {"m1": KeyError("a"), "m2": ConnectionRefusedError("x")}
+    [first] = site.process(record(letter(message_id="m1"))).results
+    assert first.wait is not None
+    assert first.wait <= 10
+    assert first.diagnosis is not None
+    hold = CauseHold(process.clock.now, process.clock.now + 60, "KeyError")
+    holds = {first.diagnosis.fingerprint: hold}
+    process.row.causes = replace(process.row.causes, holds=holds, totals={})
+    process.clock.advance(BETWEEN_FAILURES)
+    process.causes.processed(1, NEW)
+    process.fail("another")
+    [again, other] = site.process(
+        record(letter(message_id="m1"), 2), record(letter(message_id="m2"), 2)
+    ).results
+    assert again.wait is not None
+    assert other.wait is not None
+    assert AGAIN[0] <= again.wait <= AGAIN[1]
+    assert other.wait <= 20
+    process.clock.advance(BETWEEN_WRITES)
+    process.causes.report()
+    assert process.row.causes.holds[first.diagnosis.fingerprint].until > hold.until
 
 
 def test_a_batch_counts_what_was_tried_and_a_canary_nothing() -> None:

@@ -1,4 +1,4 @@
-"""A letter whose cause of failure suddenly dominates waits, and is then tried once more."""
+"""A letter whose cause of failure suddenly dominates goes back, and uses no attempt."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from deadletter.aws.causes import DynamoDBCauses
 from deadletter.aws.ledger import DynamoDBLedger
-from deadletter.failure.causes import FailedTry, ParkedCause, Second
+from deadletter.failure.causes import HOLD, FailedTry, ParkedCause, Second
 from deadletter.failure.failure import Category
 from tests.samples import failed
 from tests.simulation.stage import Stage
@@ -53,25 +53,26 @@ def places(stage: Stage) -> Counter[str]:
     return counts + Counter(room=len(stage.waiting()))
 
 
-def test_it_waits_while_the_cause_is_held_and_uses_no_attempt(stage: Stage) -> None:
+def test_it_goes_back_and_its_life_is_spared(stage: Stage) -> None:
+    run(stage)
+    assert places(stage) == {"main": 1}
+    [mark] = stage.stamps(stage.main)
+    assert (mark.attempt, mark.base, mark.spared) == (1, 1, 1)
+    assert str(mark.because).startswith("no attempt used, its cause suddenly dominates")
+
+
+def test_in_a_fifo_group_it_waits_for_that_outside_sqs(stage: Stage) -> None:
+    stage.pipeline = replace(stage.pipeline, fifo=True)
     run(stage)
     assert places(stage) == {"room": 1}
-    run(stage)
-    assert places(stage) == {"room": 1}
-    now = stage.clock()
-    causes_of(stage).change(lambda causes: causes.mending(CAUSE, "me", "fixed", now), now)
-    # What the row knew is lost meanwhile: the letter itself says that it is spared.
-    for item in stage.dynamodb.items(CIRCUITS):
-        key = {name: item[name] for name in ("pipeline", "circuit_key")}
-        stage.dynamodb.delete_item(TableName=CIRCUITS, Key=key)
-    run(stage)
+    for _ in range(3):
+        run(stage)
     assert places(stage) == {"main": 1}
     [mark] = stage.stamps(stage.main)
     assert (mark.attempt, mark.base, mark.spared) == (1, 1, 1)
 
 
 def test_it_is_parked_when_a_person_says_so(stage: Stage) -> None:
-    run(stage)
     word = ParkedCause(stage.clock() + 3_600, "me", "lost anyway")
     causes_of(stage).change(lambda causes: causes.parking(CAUSE, word), stage.clock())
     run(stage)
@@ -79,8 +80,7 @@ def test_it_is_parked_when_a_person_says_so(stage: Stage) -> None:
     assert [mark.reason for mark in stage.stamps(stage.parking)] == ["PERMANENT"]
 
 
-def test_it_leaves_when_the_hold_has_ended_by_itself(stage: Stage) -> None:
-    run(stage)
-    stage.clock.advance(3_600)
+def test_it_goes_back_once_more_when_the_hold_has_ended(stage: Stage) -> None:
+    stage.clock.advance(HOLD)
     run(stage)
     assert places(stage) == {"main": 1}

@@ -147,11 +147,6 @@ ORDER: list[tuple[Judgement, Callable[[Case], Case], Decision]] = [
         Park(Reason.EXPIRED, "older than 10000 seconds; it last failed with KeyError"),
     ),
     (
-        judgement.sudden,
-        suddenly,
-        Hold("cause:f1", EXPIRES, "its last failure is the sudden cause of most failures"),
-    ),
-    (
         judgement.permanent,
         schema_failed,
         Park(
@@ -206,12 +201,10 @@ def test_each_judgement_can_decide_alone(
 def pairs() -> list[Any]:
     """Each two judgements that can decide on one letter.
 
-    A cause needs failures and silent none; what a sudden cause explains is no poison. A run
-    is live or has ended.
+    What is permanent or poison needs failures and silent none. A run is live or has ended.
     """
-    of_failures = {judgement.permanent, judgement.poison, judgement.silent}
-    exclusive = {(judgement.sudden, later) for later in of_failures}
-    exclusive |= {(earlier, judgement.silent) for earlier in of_failures}
+    of_failures = {judgement.permanent, judgement.poison}
+    exclusive = {(earlier, judgement.silent) for earlier in of_failures}
     exclusive.add((judgement.of_live_run, judgement.of_ended_run))
     # A letter has one rule.
     exclusive.add((judgement.stopped_by_rule, judgement.throttled))
@@ -603,11 +596,21 @@ def test_a_letter_whose_lives_were_never_tried_is_not_silent() -> None:
     assert isinstance(judge(case), Redrive)
 
 
-def test_a_letter_that_failed_while_its_cause_dominated_is_tried_when_the_hold_has_ended() -> None:
+DOMINATES = "its cause suddenly dominates, again after"
+
+
+def test_a_letter_whose_cause_dominates_is_tried_again_and_again_and_uses_no_attempt() -> None:
     case = schema_failed(PLAIN_CASE)
     causes = Causes(holds={"other": CauseHold(NOW - 60, NOW + 60)})
     held = replace(case, causes=causes, stamp=replace(case.stamp, attempt=0))
-    assert isinstance(judge(held), Hold)
+    delays = set()
+    for seed in range(50):
+        decision = judge(replace(held, random=Random(seed)))
+        assert isinstance(decision, Redrive)
+        delays.add(decision.delay)
+        # It failed a minute ago.
+        assert decision.because == f"no attempt used, {DOMINATES} {decision.delay + 60} s"
+    assert 90 <= min(delays) < 100 < 140 < max(delays) <= 150
     # It was still in the DLQ when the hold ended.
     assert judge(replace(held, now=NOW + 60)) == Redrive(0, "no attempt used, backoff of 100 s")
     later = failed(category=Category.SCHEMA, fingerprint="other", at=NOW + 61)
@@ -619,22 +622,38 @@ def test_a_letter_that_failed_while_its_cause_dominated_is_tried_when_the_hold_h
     )
 
 
+@each_row("category", [Category.SCHEMA, Category.TRANSIENT])
+@each_row("at", [NOW - 1, NOW - 5_000])
+def test_no_letter_is_parked_while_its_cause_dominates(category: Category, at: float) -> None:
+    """Whenever it failed, and however often: all its attempts are used."""
+    lives = tuple(failed(attempt=number, at=at, category=category) for number in range(4))
+    case = replace(used_up(PLAIN_CASE), row=LedgerRow(lives))
+    assert isinstance(judge(case), Park)
+    held = replace(case, causes=Causes(holds={"f1": CauseHold(NOW - 60, NOW + 60)}))
+    assert isinstance(judge(held), Redrive)
+    assert isinstance(judge(pipelined(replace(held, now=NOW + 59), fifo=True)), Hold | Redrive)
+
+
 @pytest.mark.parametrize(
     "change", [{"blame": Blame.DEPENDENCY}, {"blame": Blame.CONFIGURATION}, {"fingerprint": "x"}]
 )
-def test_only_letters_whose_last_failure_is_the_cause_wait_for_it(change: dict[str, Any]) -> None:
+def test_only_letters_whose_last_failure_is_the_cause_are_spared(change: dict[str, Any]) -> None:
     case = suddenly(PLAIN_CASE)
     last = failed(category=Category.SCHEMA, **change)
-    row = LedgerRow((*case.row.failures, last))
-    assert not isinstance(judge(replace(case, row=row)), Hold)
+    decision = judge(replace(case, row=LedgerRow((*case.row.failures, last))))
+    assert DOMINATES not in decision.because
 
 
-def test_a_letter_that_may_succeed_goes_back_though_its_cause_dominates() -> None:
+def test_a_letter_that_may_succeed_goes_back_as_one_that_may_not_while_its_cause_dominates() -> (
+    None
+):
     case = suddenly(PLAIN_CASE)
     row = replace(PLAIN_CASE.row, failures=tuple(failed(attempt=n, at=NOW) for n in range(3)))
-    assert judge(replace(case, row=row)) == Redrive(100, "attempt 2, backoff of 100 s")
-    free = replace(case, row=row, stamp=replace(case.stamp, attempt=2))
-    assert judge(free) == Redrive(100, "no attempt used, backoff of 100 s")
+    decision = judge(replace(case, row=row))
+    assert isinstance(decision, Redrive)
+    assert decision.because.startswith(f"attempt 2, {DOMINATES}")
+    free = judge(replace(case, row=row, stamp=replace(case.stamp, attempt=2)))
+    assert free.because.startswith(f"no attempt used, {DOMINATES}")
 
 
 def spared(case: Case) -> Case:

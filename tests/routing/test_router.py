@@ -504,20 +504,15 @@ def test_a_lane_is_releasable_when_its_circuit_is_closed_or_its_hold_rule_has_en
     assert router(books).open_lanes(lanes).open == ["circuit:up", "rule:parks", "rule:gone"]
 
 
-def test_a_letter_whose_cause_dominates_waits_and_its_life_is_spared() -> None:
+def test_a_letter_whose_cause_dominates_goes_back_and_its_life_is_spared() -> None:
     books = Books(
         rows_={"origin": LedgerRow((failed(attempt=2, category=Category.SCHEMA),))},
         causes_=Causes(holds={"f1": CauseHold(NOW - 9, NOW + 9)}),
     )
     mark = Stamp("origin", 2, 1_789_999_000_000, "AIDA", base=1)
-    held = verdict_of(books, stamped(mark))
-    assert isinstance(held.decision, Hold)
-    assert held.decision.lane == "cause:f1"
-    assert (held.stamp.attempt, held.stamp.base, held.stamp.spared) == (2, 1, 3)
-    books.causes_ = NO_CAUSES
-    freed = verdict_of(books, Question(stamped(held.stamp), served=True))
-    assert freed.decision == Redrive(0, "no attempt used, its delay is served")
-    assert (freed.stamp.attempt, freed.stamp.base, freed.stamp.spared) == (3, 2, 3)
+    verdict = verdict_of(books, stamped(mark))
+    assert isinstance(verdict.decision, Redrive)
+    assert (verdict.stamp.attempt, verdict.stamp.base, verdict.stamp.spared) == (3, 2, 3)
 
 
 def test_a_cause_that_is_held_is_named_among_no_failures_because_it_has_its_own_page() -> None:
@@ -525,13 +520,6 @@ def test_a_cause_that_is_held_is_named_among_no_failures_because_it_has_its_own_
     books = Books(rows_=rows, causes_=Causes(holds={"f1": CauseHold(NOW - 9, NOW + 9)}))
     answer = decide(books, letter(message_id="m1"), letter(message_id="m2"))
     assert [kind.fingerprint for kind in answer.failures] == ["f2"]
-
-
-def test_the_lane_of_a_cause_opens_when_the_cause_is_not_held_any_more() -> None:
-    books = Books(causes_=Causes(holds={"f1": CauseHold(NOW - 9, NOW + 9), "f2": CauseHold(1, 2)}))
-    lanes = ["cause:f1", "cause:f2", "cause:f3", "due"]
-    assert router(books).open_lanes(lanes).open == ["cause:f2", "cause:f3"]
-    assert router(replace(books, down="causes")).open_lanes(["due"]).open == []
 
 
 def test_causes_are_read_only_for_letters_that_may_have_one() -> None:
@@ -547,8 +535,7 @@ def test_nothing_is_decided_without_the_causes() -> None:
     books = Books(rows_={"m1": LedgerRow((failed(),))}, down="causes")
     with pytest.raises(RouterUnavailable):
         decide(books, letter(message_id="m1"))
-    with pytest.raises(RouterUnavailable):
-        router(books).open_lanes(["cause:f1"])
+    assert router(books).open_lanes(["circuit:orders", "due"]).open == ["circuit:orders"]
 
 
 def test_a_rule_that_became_invalid_does_not_release_the_letters_that_it_holds() -> None:

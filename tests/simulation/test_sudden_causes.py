@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from deadletter.aws.causes import DynamoDBCauses
-from deadletter.failure.causes import Causes
 from deadletter.failure.failure import Category
 from deadletter.failure.signals import Permanent
 from tests.scenario_bench.measure import Figures, play
@@ -35,8 +34,7 @@ DEPLOYMENT = Scenario(
     title="a deployment breaks every message for 15 min",
     rate=1,
     lasts=HOUR + 45 * MINUTE,
-    # The hold ends an hour after the last failures, and the next run of the redriver follows.
-    tail=HOUR,
+    tail=15 * MINUTE,
 )
 
 
@@ -52,31 +50,15 @@ class Deployed(Deadletter):
     """The product, with a handler that fails each message between two moments."""
 
     fails: Callable[[Any], None] = staticmethod(no_field)
-    retried_at: float | None = None
 
     def work(self, body: str, call: Call) -> None:
         if BREAKS <= self.elapsed < MENDED:
             self.fails(json.loads(body))
         super().work(body, call)
 
-    def prepare(self) -> None:
-        super().prepare()
-        if self.retried_at is not None:
-            self.timeline.spawn(self._retry, self.timeline.now + self.retried_at)
-
     def store(self) -> DynamoDBCauses:
         store: Any = self.stage.dynamodb
         return DynamoDBCauses(store, CIRCUITS, "orders", self.world.new_id)
-
-    def _retry(self) -> None:
-        """A person says that the cause is mended."""
-
-        def mend(causes: Causes) -> Causes:
-            for cause in causes.held(self.timeline.now):
-                causes = causes.mending(cause, "ann", "rolled back", self.timeline.now)
-            return causes
-
-        self.store().change(mend, self.timeline.now)
 
 
 def played(
@@ -97,19 +79,10 @@ def test_a_deployment_that_breaks_every_message_parks_next_to_none_of_them(
     assert figures.lost == 0
     assert reasons.total() < 30
     assert figures.parked_wrongly == reasons.total()
-    # All others wait until the hold ends, and are then processed.
+    # All others are tried until the handler is mended.
     assert figures.goodput >= 1 - 30 / figures.healthy
     assert figures.openings == 0
     assert system.store().read().held(system.timeline.now) == {}
-
-
-def test_a_person_who_has_mended_the_cause_need_not_wait_for_the_hold_to_end() -> None:
-    scenario = replace(DEPLOYMENT, lasts=MENDED + 10 * MINUTE, tail=10 * MINUTE)
-    waiting, _, _ = played(scenario)
-    assert waiting.goodput < 0.9
-    retried, _, reasons = played(scenario, retried_at=MENDED + MINUTE)
-    assert retried.goodput >= 1 - 30 / retried.healthy
-    assert reasons.total() < 30
 
 
 @pytest.mark.parametrize("share", [0.05, 0.3])

@@ -210,21 +210,19 @@ def test_the_room_counts_all_lanes_but_those_of_a_queue() -> None:
         lanes={
             "due": LaneState(1, BEGIN + 9),
             "circuit:orders": LaneState(1, BEGIN + 11 * DAY),
-            "cause:f00d": LaneState(1, BEGIN + 10 * DAY),
             "rule:a": LaneState(3, BEGIN + 5),
             "rule:b": LaneState(4, BEGIN + 6),
             "parked": LaneState(5, END_OF_TIME + BEGIN),
         }
     )
     minutes.pass_minutes(6)
-    assert minutes.value(Metric.LETTERS, "room") == 10
+    assert minutes.value(Metric.LETTERS, "room") == 9
     # Due when it is twelve days old, in eleven days.
     assert minutes.value(Metric.OLDEST_LETTER_AGE, "room:circuit") == DAY + 5 * MINUTE
-    assert minutes.value(Metric.OLDEST_LETTER_AGE, "room:cause") == 2 * DAY + 5 * MINUTE
     assert minutes.value(Metric.OLDEST_LETTER_AGE, "room:rule") == 5 * MINUTE
     minutes.lanes = {}
     minutes.pass_minutes(3)
-    assert minutes.value(Metric.LETTERS, "room") == 10
+    assert minutes.value(Metric.LETTERS, "room") == 9
     minutes.pass_minutes(2)
     # Counted again, ten minutes after the first count.
     assert minutes.value(Metric.LETTERS, "room") == 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
@@ -73,20 +73,19 @@ class DynamoDBCauses(CauseCounts):
         self._row = _row(items[0]) if items else _Row()
         return self._row.causes
 
-    def count(self, seconds: Iterable[Second], now: float) -> tuple[Causes, tuple[str, ...]]:
-        counted = list(seconds)
+    def count(self, seconds: Sequence[Second], now: float) -> tuple[Causes, tuple[str, ...]]:
         totals: dict[int, int] = {}
-        for second in counted:
+        for second in seconds:
             number = bucket_of(second.at)
             totals[number] = totals.get(number, 0) + second.total
-        if not any(second.failed for second in counted):
+        if not any(second.failed for second in seconds):
             self._update(totals, now)
             stretch = self._row.causes.stretch
             if stretch is None or now - stretch.since > WINDOW:
                 return self._row.causes, ()
-            self._end_lead(counted, now)
+            self._end_lead(seconds, now)
             return self._row.causes, ()
-        before = self._change(lambda causes: causes.counting(counted, now).judged(now), now, totals)
+        before = self._change(lambda causes: causes.counting(seconds, now).judged(now), now, totals)
         begun = self._row.causes.held(now).keys() - before.held(now).keys()
         return self._row.causes, tuple(sorted(begun))
 

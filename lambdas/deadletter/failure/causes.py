@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
+from random import Random
 from typing import Protocol
 
 from deadletter.contract import DAY, HOUR, MINUTE
@@ -30,12 +31,19 @@ LEAST_BEFORE = 20
 RARE = 0.1
 """The share of all outcomes from which on a cause was there before."""
 
-HOLD = 1.0 * HOUR
-"""Seconds that a hold lasts after its cause was last seen to dominate."""
+HOLD = 10.0 * MINUTE
+"""Seconds that a hold lasts after the last failure of its cause, as long as the cause is no less
+than RARE of all outcomes: of a deployment that is half mended no letter is parked, and a few
+poisonous letters a minute keep no hold alive."""
+
+AGAIN = (150.0, 210.0)
+"""Seconds after its last failure in which a letter of a held cause is tried again: about as often
+as plain SQS does with a visibility timeout of six times a function's 30 seconds, and no two heaps
+of letters at one moment."""
 
 MEMORY = 1.0 * DAY
 """Seconds after a hold in which its cause is held again as soon as it dominates: the hour before
-says nothing of it then, since its letters waited."""
+says nothing of it then, since it was not parked for."""
 
 PARKED_FOR = 1.0 * DAY
 """Seconds for which a person's decision to park for a cause stands."""
@@ -162,15 +170,17 @@ class Causes:
     def excuses(self, failure: Failure, now: float) -> bool:
         """Whether a failure happened while its cause dominated: it parks no letter later either.
 
-        A person may decide that it does.
+        While the cause is held it excuses older failures too. A person may decide otherwise.
         """
         hold = self.holds.get(failure.fingerprint)
         if hold is None or self.is_parked(failure.fingerprint, now):
             return False
-        return hold.since - WINDOW <= failure.at <= hold.until
+        return now < hold.until or hold.since - WINDOW <= failure.at <= hold.until
 
-    def counting(self, seconds: Iterable[Second], now: float) -> Causes:
-        """The causes with more outcomes, in the order of their time."""
+    def counting(self, seconds: Sequence[Second], now: float) -> Causes:
+        """The causes with more outcomes, in the order of their time; a hold lasts longer with each
+        failure of its cause.
+        """
         totals, counts = Counter(self.totals), {k: Counter(v) for k, v in self.counts.items()}
         stretch = self.stretch
         for second in seconds:
@@ -180,7 +190,7 @@ class Causes:
                 counts.setdefault(failed.cause, Counter())[number] += 1
             stretch = _after(stretch, second)
         first = bucket_of(now) - BUCKETS + 1
-        return replace(
+        counted = replace(
             self,
             totals=_since(totals, first),
             counts=_largest(
@@ -191,18 +201,19 @@ class Causes:
             holds={k: hold for k, hold in self.holds.items() if now < hold.until + MEMORY},
             parked={k: word for k, word in self.parked.items() if now < word.until},
         )
+        return counted._renewed(seconds, now)
 
     def judged(self, now: float) -> Causes:
-        """The causes with a hold for the one that suddenly dominates, begun or renewed."""
+        """The causes with a hold for the one that suddenly dominates."""
         stretch = self.stretch
         if stretch is None or not stretch.dominates or self.is_parked(stretch.cause, now):
             return self
         if not self._may_be_sudden(stretch.cause, stretch.since, now):
             return self
-        hold = self.hold_of(stretch.cause, now)
-        since = now if hold is None else hold.since
-        renewed = CauseHold(since, now + HOLD, stretch.error_type)
-        return replace(self, holds={**self.holds, stretch.cause: renewed})
+        if self.hold_of(stretch.cause, now) is not None:
+            return self
+        begun = CauseHold(now, now + HOLD, stretch.error_type)
+        return replace(self, holds={**self.holds, stretch.cause: begun})
 
     def parking(self, cause: str, word: ParkedCause) -> Causes:
         """The causes after a person decided to park for this one."""
@@ -221,6 +232,23 @@ class Causes:
             parked={key: word for key, word in self.parked.items() if key != cause},
         )
 
+    def _renewed(self, seconds: Sequence[Second], now: float) -> Causes:
+        """The causes with holds that last until HOLD after the last of these failures."""
+        last = {failed.cause: min(second.at, now) for second in seconds for failed in second.failed}
+        holds = {
+            cause: replace(hold, until=max(hold.until, last[cause] + HOLD))
+            if last.get(cause, hold.until) < hold.until and self._is_common(cause, last[cause])
+            else hold
+            for cause, hold in self.holds.items()
+        }
+        return replace(self, holds=holds)
+
+    def _is_common(self, cause: str, at: float) -> bool:
+        """Whether the cause is no less than RARE of the outcomes of the last minutes."""
+        buckets = (bucket_of(at) - 1, bucket_of(at))
+        failed = sum(self.counts.get(cause, {}).get(number, 0) for number in buckets)
+        return failed >= RARE * sum(self.totals.get(number, 0) for number in buckets)
+
     def _may_be_sudden(self, cause: str, since: float, now: float) -> bool:
         """Whether the cause was rare in the hour before `since`, as far as that is known."""
         hold = self.holds.get(cause)
@@ -234,6 +262,11 @@ class Causes:
 
 
 NO_CAUSES = Causes()
+
+
+def again(random: Random) -> float:
+    """Seconds after its last failure when a letter of a held cause is tried again."""
+    return random.uniform(*AGAIN)
 
 
 def cause_of(failure: Failure | None) -> str:
@@ -312,7 +345,7 @@ class CausesReader(Protocol):
 class CauseCounts(CausesReader, Protocol):
     """The store of causes, as consumers count in it."""
 
-    def count(self, seconds: Iterable[Second], now: float) -> tuple[Causes, tuple[str, ...]]:
+    def count(self, seconds: Sequence[Second], now: float) -> tuple[Causes, tuple[str, ...]]:
         """Add outcomes, and begin or renew the hold of a cause that suddenly dominates.
 
         Returns the causes as they are then, and the causes whose hold this write began. Raises

@@ -685,6 +685,10 @@ class _Batch:
         if last is not None and last.is_it(receive):
             # It goes to the DLQ as soon as it is visible, and its backoff begins there.
             return min(diagnosis.retry_after or 0.0, backoff.cap)
+        if (causes := self._causes) is not None:
+            again = causes.again_after(diagnosis.fingerprint, random)
+            if again is not None:
+                return again
         return visibility.after_failure(backoff, receive, diagnosis.retry_after, random)
 
     def _hidings(self, results: Sequence[MessageResult]) -> list[Task]:

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from hashlib import sha256
+from random import Random
 from threading import RLock
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from deadletter.failure.causes import (
     Causes,
     CausesUnavailable,
     FailedTry,
+    again,
     seconds_of,
 )
 from deadletter.failure.failure import Blame
@@ -71,8 +73,8 @@ class SuddenCauses:
                 self._pending.append((self._clock(), None))
 
     def failed(self, receive: int, stamp: Stamp, diagnosis: Diagnosis) -> None:
-        """Count a failure."""
-        if not _speaks_of_now(receive, stamp):
+        """Count a failure; one of a cause that is held counts at each receive, and renews it."""
+        if not _speaks_of_now(receive, stamp) and not self.is_held(diagnosis.fingerprint):
             return
         failed = None
         if diagnosis.blame is Blame.NEITHER and diagnosis.fingerprint:
@@ -82,6 +84,16 @@ class SuddenCauses:
             if failed is not None:
                 self._untold[failed.cause] += 1
             self._pending.append((self._clock(), failed))
+
+    def is_held(self, cause: str) -> bool:
+        """Whether the cause suddenly dominates, as far as this process knows. Asks nothing."""
+        with self._lock:
+            known = self._known
+            return known is not None and known.hold_of(cause, self._clock()) is not None
+
+    def again_after(self, cause: str, random: Random) -> float | None:
+        """Seconds until a letter of a held cause is tried again; None if the cause is not held."""
+        return again(random) if self.is_held(cause) else None
 
     def may_park(self, cause: str) -> bool:
         """Whether a letter may be parked for this cause, as far as all processes know.

@@ -14,14 +14,12 @@ from deadletter.contract import (
     CONFIG_SUFFIX,
     JUDGED_LANES,
     MAIN_DLQ,
-    cause_lane,
     delay_lane,
     rule_lane,
     with_config_keys,
 )
 from deadletter.failure.causes import (
     NO_CAUSES,
-    Causes,
     CausesReader,
     CausesUnavailable,
     cause_of,
@@ -280,7 +278,7 @@ class DirectRouter:
         keys = {key for history in histories for key in history.circuit_keys}
         circuits = self._circuits.read(sorted(keys | {self._pipeline.name}))
         has_cause = any(cause_of(history.row.last) for history in histories)
-        causes = self._read_causes() if has_cause else NO_CAUSES
+        causes = self._causes.read() if has_cause and self._causes is not None else NO_CAUSES
         cases = tuple(
             Case(
                 pipeline=self._pipeline,
@@ -371,16 +369,14 @@ class DirectRouter:
         return _History(counted, row, document, self._circuit_keys(document, last))
 
     def open_lanes(self, lanes: Sequence[str]) -> LaneAnswer:
-        """Which lanes are open: their circuit is CLOSED, or their rule or cause holds none now.
+        """Which lanes are open: their circuit is CLOSED, or their rule holds none now.
 
         Raises RouterUnavailable as `decide` does.
         """
         keys = [lane.removeprefix("circuit:") for lane in lanes if lane.startswith("circuit:")]
-        has_cause = any(lane.startswith(cause_lane("")) for lane in lanes)
         with _router_unavailable():
             book = self._rule_book()
             circuits = self._circuits.read(keys) if keys else {}
-            causes = self._read_causes() if has_cause else NO_CAUSES
             matches = self._matches(book)
         now = self._clock()
         refused = [rule.rule_id for rule in book.refused]
@@ -390,7 +386,6 @@ class DirectRouter:
             *(rule_lane(rule_id) for rule_id in book.holding(now, matches)),
             # An edit that made a rule invalid must not release every letter it holds.
             *invalid,
-            *map(cause_lane, causes.held(now)),
         }
         return LaneAnswer(
             [lane for lane in lanes if lane.startswith(JUDGED_LANES) and lane not in waiting],
@@ -403,9 +398,6 @@ class DirectRouter:
             },
             self._bad_rows(),
         )
-
-    def _read_causes(self) -> Causes:
-        return NO_CAUSES if self._causes is None else self._causes.read()
 
     def _matches(self, book: RuleBook) -> Mapping[str, int]:
         """How often each rule with a limit has matched so far."""

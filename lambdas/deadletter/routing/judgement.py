@@ -10,13 +10,12 @@ from deadletter.circuit.state import Circuit
 from deadletter.contract import (
     Body,
     Reason,
-    cause_lane,
     circuit_lane,
     delay_lane,
     rule_lane,
     run_lane,
 )
-from deadletter.failure.causes import NO_CAUSES, Causes, cause_of
+from deadletter.failure.causes import NO_CAUSES, Causes, again, cause_of
 from deadletter.failure.failure import COLLIDED, PERMANENT, Category, Failure
 from deadletter.failure.ledger import NO_ROW, LedgerRow, is_free
 from deadletter.message.stamp import Stamp
@@ -205,19 +204,6 @@ def expired(case: Case) -> Decision | None:
     return None
 
 
-def sudden(case: Case) -> Decision | None:
-    """A letter that would be parked waits if its cause suddenly dominates: no letter has changed.
-
-    Any other goes back by its backoff, without using an attempt: whether its failure is over is
-    found out by trying.
-    """
-    last = case.row.last
-    if last is None or last.category not in PERMANENT or not case.has_sudden_cause:
-        return None
-    because = "its last failure is the sudden cause of most failures"
-    return Hold(cause_lane(last.fingerprint), case.expires, because)
-
-
 def permanent(case: Case) -> Decision | None:
     """A letter whose last failure is permanent, such as a wrong schema, always fails again.
 
@@ -304,6 +290,10 @@ def throttled(case: Case) -> Decision | None:
 
 
 def _backoff(case: Case) -> float:
+    """Seconds from the letter's death to its next life."""
+    if case.has_sudden_cause:
+        # No letter has changed: whether its failure is over is found out by trying.
+        return again(case.random)
     # Lives that use no attempt make the backoff longer too: it keeps the pace bearable.
     return case.policy.backoff.delay(case.stamp.attempt + 1, case.random)
 
@@ -325,7 +315,8 @@ def delayed(case: Case) -> Decision:
         delay = max(0.0, rule.delay_seconds - case.waited)
     else:
         backoff = _backoff(case)
-        because = f"{what}, backoff of {backoff:.0f} s"
+        why = "its cause suddenly dominates, again after" if case.has_sudden_cause else "backoff of"
+        because = f"{what}, {why} {backoff:.0f} s"
         delay = _left_of(backoff, case)
     # FIFO queues have no delay per message: there any wait is outside SQS.
     fits_in_queue = delay <= LONGEST_DELAY and (not case.pipeline.fifo or delay == 0)
@@ -353,7 +344,6 @@ JUDGEMENTS: tuple[Judgement, ...] = (
     malformed,
     of_ended_run,
     expired,
-    sudden,
     permanent,
     poison,
     silent,

@@ -129,7 +129,7 @@ class LaneAnswer:
     """What the router says of lanes whose letters wait for something else than their due time.
 
     open     the lanes whose letters may leave before they are due: of a circuit that is CLOSED, of
-             a cause that is not held, of a HOLD rule that is not in force any more
+             a HOLD rule that is not in force any more
     invalid  the lanes of rules that are INVALID
     edition  names the rules that are in force: with another edition they may decide otherwise about
              the letters that wait. Empty: not known

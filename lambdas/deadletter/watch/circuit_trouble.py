@@ -124,7 +124,7 @@ def circuit_reasons(
     """
     yield from row.stuck.values()
     if causes:
-        yield "a cause of failure suddenly fails most messages: its letters wait for a person"
+        yield "a cause of failure suddenly fails most messages: none is parked for it"
     for key, since in row.not_closed.items():
         if now - since >= alarms.circuit_open_after:
             by = ", and a person holds it without an end" if key in held else ""

@@ -14,7 +14,7 @@ from deadletter.watch.queue_figures import ZEROS_FOR
 from deadletter.watch.row import LaneRow, QueueRow, WatchRow
 
 ROOM = "room"
-CIRCUIT, CAUSE, RULE = "circuit", "cause", "rule"
+CIRCUIT, RULE = "circuit", "rule"
 NO_LANE = LaneRow()
 
 BETWEEN_COUNTS = 10.0 * MINUTE - 10.0
@@ -119,8 +119,8 @@ def room_points(
     Letters of a replay run count, and are never late: the run says when they leave.
 
     A delayed letter is late from its due time, but not before the pipeline's circuit has
-    closed: at `not_closed_at` it was last seen open. A letter of a circuit's or a cause's lane
-    is due when it is `message_ttl` old. One that a rule holds has the rule's end: its age is
+    closed: at `not_closed_at` it was last seen open. A letter of a circuit's lane is due when it
+    is `message_ttl` old. One that a rule holds has the rule's end: its age is
     known from when letters were first seen there.
     """
     inside = [row for kind, row in rows.items() if not is_shut(kind)]
@@ -130,10 +130,9 @@ def room_points(
     delayed, held = (rows.get(kind, NO_LANE) for kind in (DUE, RULE))
     late = None if delayed.first_due is None else max(delayed.first_due, not_closed_at)
     yield from _age(delayed, late, f"{ROOM}:{DUE}", now)
-    for kind in (CIRCUIT, CAUSE):
-        waiting = rows.get(kind, NO_LANE)
-        sent = None if waiting.first_due is None else waiting.first_due - message_ttl
-        yield from _age(waiting, sent, f"{ROOM}:{kind}", now)
+    waiting = rows.get(CIRCUIT, NO_LANE)
+    sent = None if waiting.first_due is None else waiting.first_due - message_ttl
+    yield from _age(waiting, sent, f"{ROOM}:{CIRCUIT}", now)
     yield from _age(held, held.filled_at, f"{ROOM}:{RULE}", now)
 
 

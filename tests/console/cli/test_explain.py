@@ -15,7 +15,7 @@ from console.cli.exit import Exit
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.replay_tickets import DynamoDBTickets
 from deadletter.circuit.state import State
-from deadletter.contract import PARKED_LANE, Reason, cause_lane, circuit_lane, delay_lane
+from deadletter.contract import PARKED_LANE, Reason, circuit_lane, delay_lane
 from deadletter.failure.failure import Category, Failure
 from deadletter.failure.ledger import AboutLetter
 from deadletter.message.letter import Letter
@@ -240,9 +240,7 @@ def test_a_letter_that_the_consumer_parked_is_parked_and_can_be_released(
     ]
 
 
-@pytest.mark.parametrize(
-    "lane", [circuit_lane("orders"), "rule:slow", cause_lane("f1"), PARKED_LANE]
-)
+@pytest.mark.parametrize("lane", [circuit_lane("orders"), "rule:slow", PARKED_LANE])
 def test_each_suggested_command_brings_the_reason_that_it_needs(
     cloud: Cloud, dlq: Dlq, lane: str
 ) -> None:

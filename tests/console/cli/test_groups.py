@@ -136,7 +136,7 @@ def test_a_cause_that_is_held_says_how_its_letters_are_tried_again(cloud: Cloud,
     tries = tuple(FailedTry("fbug", "KeyError", letter) for letter in range(25))
     store.count([Second(now, 25, tries)], now)
     [group] = told(dlq)["groups"]
-    assert group["next"]["command"] == 'dlq cause retry fbug --pipeline orders --reason "<why>"'
+    assert group["next"]["command"] == "dlq cause list --pipeline orders"
 
 
 def test_a_pipeline_without_the_library_is_read_from_a_sample_that_says_so(

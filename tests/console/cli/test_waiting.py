@@ -199,6 +199,6 @@ def test_a_recall_says_what_to_do_if_the_function_is_gone_fails_or_does_not_know
 
 
 def test_the_function_opens_the_lanes_that_dlq_opens() -> None:
-    lanes = ("due", "delay:r", "rule:r", "circuit:c", "cause:f", "run:x", "parked", "dedicated:d")
+    lanes = ("due", "delay:r", "rule:r", "circuit:c", "run:x", "parked", "dedicated:d")
     for lane in lanes:
         assert is_recallable(lane) == (way_out(lane, "orders") is None), lane

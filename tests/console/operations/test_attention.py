@@ -53,7 +53,7 @@ def troubled() -> PipelineStatus:
         circuit=CircuitStatus("OPEN", None), alarms=alarms, held=[held],
         last_run={"failed": 1, "counts": {str(Metric.ATTRIBUTE_RENAMED): 1}},
         misconfigured=[replace(held, key="orders#config", forced=None)],
-        causes=[CauseRow("orders", "f1", "HELD", "E", AN_HOUR_AGO, None, 1, None, None)],
+        causes=[CauseRow("orders", "f1", "HELD", "E", AN_HOUR_AGO, None, None, None)],
         collisions=ManyCollisions(400, 30, ("body.at",), None), watch_ran_at=AN_HOUR_AGO,
         stalled=Stall(AN_HOUR_AGO, "AccessDeniedException"), troubles=reasons, sources=[source],
         replays=[run(RunState.HELD), run(RunState.BROKEN), run(RunState.WAITING_APPROVAL),

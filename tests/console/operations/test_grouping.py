@@ -124,7 +124,7 @@ def test_a_letter_that_sqs_has_dropped_counts_only_if_it_waits_outside_of_queues
         ),
         ({"category": "schema"}, "dlq explain a --pipeline orders"),
         ({}, "dlq logs a --pipeline orders"),
-        ({"fingerprint": "sudden"}, 'dlq cause retry sudden --pipeline orders --reason "<why>"'),
+        ({"fingerprint": "sudden"}, "dlq cause list --pipeline orders"),
         ({"category": ""}, "dlq peek --pipeline orders --show-body"),
     ],
 )
