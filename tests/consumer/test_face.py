@@ -16,6 +16,7 @@ from deadletter.settings.json_fields import BadSettings
 from deadletter.settings.pipeline import Pipeline
 from deadletter.testing import Context, Letterbox
 from deadletter.testing.fakes.errors import client_error
+from deadletter.testing.letterbox import VISIBILITY
 from tests.each_row import each_row
 
 
@@ -68,10 +69,13 @@ def test_a_message_comes_back_after_its_retry_after(letterbox: Letterbox) -> Non
     assert letterbox.run(raising(None)).acknowledged == (message_id,)
 
 
-def test_a_permanent_failure_is_parked_at_its_first_receive(
+def test_a_permanent_failure_of_a_new_cause_is_parked_at_its_second_receive(
     letterbox: Letterbox,
 ) -> None:
     message_id = letterbox.send("x")
+    letterbox.run(raising(Permanent("no such product")))
+    assert letterbox.parked == []
+    letterbox.clock.advance(VISIBILITY)
     letterbox.run(raising(Permanent("no such product")))
     [parked] = letterbox.parked
     assert (parked.body, parked.stamp.origin, parked.stamp.reason) == ("x", message_id, "PERMANENT")

@@ -20,6 +20,7 @@ import pytest
 from deadletter.consumer import Permanent, Transient, poll, runtime
 from deadletter.settings.pipeline import Pipeline
 from deadletter.testing import Letterbox
+from deadletter.testing.letterbox import VISIBILITY
 
 ROOT = Path(__file__).parents[2]
 HANGS = 10.0
@@ -43,6 +44,9 @@ def test_a_failed_message_stays_and_a_permanent_one_is_parked(letterbox: Letterb
             raise Permanent("no such product")
 
     busy, bad, _ = (letterbox.send(body) for body in ("busy", "bad", "good"))
+    letterbox.poll(each)
+    # A new cause of failure parks no first receive.
+    letterbox.clock.advance(VISIBILITY)
     letterbox.poll(each)
     assert letterbox.waiting == ["busy"]
     assert [parked.stamp.origin for parked in letterbox.parked] == [bad]

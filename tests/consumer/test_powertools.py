@@ -16,6 +16,7 @@ from deadletter.consumer import Permanent, dependency, runtime
 from deadletter.consumer.powertools import DeadletterProcessor, NotProcessed
 from deadletter.settings.pipeline import Pipeline
 from deadletter.testing import Letterbox
+from deadletter.testing.letterbox import VISIBILITY
 
 
 def handler_of(
@@ -130,8 +131,12 @@ def test_a_parked_message_is_a_failure_that_the_response_does_not_name(
 ) -> None:
     processor = DeadletterProcessor(raise_on_entire_batch_failure=True)
     letterbox.send("x")
-    run = letterbox.run(handler_of(fail_on("x", error=Permanent), processor))
-    assert run.returned == ()
+    handler = handler_of(fail_on("x", error=Permanent), processor)
+    with pytest.raises(BatchProcessingError):
+        letterbox.run(handler)
+    # A new cause of failure parks no first receive.
+    letterbox.clock.advance(VISIBILITY)
+    assert letterbox.run(handler).returned == ()
     assert len(letterbox.parked) == len(processor.fail_messages) == 1
 
 
@@ -184,7 +189,10 @@ def test_a_message_that_its_model_refuses_is_a_schema_failure(letterbox: Letterb
     letterbox.send({"order_id": 7})
     letterbox.send({"order_id": "Rumpelstiltskin"})
     seen: list[int] = []
-    letterbox.run(handler_of(lambda record: seen.append(record.body.order_id), processor))
+    handler = handler_of(lambda record: seen.append(record.body.order_id), processor)
+    letterbox.run(handler)
+    letterbox.clock.advance(VISIBILITY)
+    letterbox.run(handler)
     assert seen == [7]
     [parked] = letterbox.parked
     assert json.loads(parked.body) == {"order_id": "Rumpelstiltskin"}

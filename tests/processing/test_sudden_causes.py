@@ -10,12 +10,14 @@ import pytest
 from deadletter.contract import Metric
 from deadletter.failure.causes import (
     AGAIN,
+    BUCKET,
     NO_CAUSES,
     WINDOW,
     CauseHold,
     Causes,
     CausesUnavailable,
     FailedTry,
+    ParkedCause,
     Second,
     bucket_of,
 )
@@ -84,7 +86,7 @@ class Process:
     def after_a_healthy_hour(self) -> Process:
         number = bucket_of(self.clock.now)
         totals = {number - back: 100 for back in range(1, 10)}
-        self.row.causes = replace(self.row.causes, totals=totals)
+        self.row.causes = replace(self.row.causes, totals=totals, counts={"old": {number - 9: 1}})
         # A process reads the row with its first write.
         self.causes.processed(1, NEW)
         self.causes.report()
@@ -92,9 +94,9 @@ class Process:
         return self
 
     def fail(self, origin: str, diagnosis: Diagnosis = BAD, receive: int = 1) -> bool:
-        """One letter fails; whether it may be parked."""
+        """One letter fails; whether it may be parked when it fails again."""
         self.causes.failed(receive, Stamp(origin), diagnosis)
-        return self.causes.may_park(diagnosis.fingerprint)
+        return self.causes.may_park(diagnosis.fingerprint, receive=2)
 
 
 def test_in_good_times_a_process_writes_once_a_minute() -> None:
@@ -176,6 +178,62 @@ def test_parking_stops_when_a_cause_suddenly_dominates_and_it_is_counted_once() 
         process.clock.advance(0.1)
     assert 15 <= parked <= 20 + MOST_UNTOLD
     assert process.counted + other.counted == [(Metric.SUDDENLY_PERMANENT, 1)]
+
+
+def test_a_new_cause_parks_no_first_receive_and_a_known_one_does() -> None:
+    process = Process().after_a_healthy_hour()
+    old = replace(BAD, fingerprint="old")
+    process.causes.failed(1, Stamp("a"), BAD)
+    process.causes.failed(1, Stamp("b"), old)
+    assert [process.causes.may_park(cause, 1) for cause in ("bad", "old")] == [False, True]
+    assert [process.causes.may_park(cause, 2) for cause in ("bad", "old")] == [True, True]
+    # It is known once its bucket is neither the present one nor the last.
+    process.clock.advance(BETWEEN_FAILURES)
+    process.causes.report()
+    process.clock.advance(BUCKET)
+    assert not process.causes.may_park("bad", 1)
+    process.clock.advance(BUCKET)
+    assert process.causes.may_park("bad", 1)
+    # A person has decided.
+    parked = {"worse": ParkedCause(process.clock.now + 600, "ann", "lost anyway")}
+    process.row.causes = replace(process.row.causes, parked=parked)
+    process.clock.advance(BETWEEN_WRITES - 1)
+    assert not process.causes.may_park("worse", 1)
+    process.clock.advance(1)
+    assert process.causes.may_park("worse", 1)
+
+
+def test_a_message_of_a_new_cause_comes_back_by_the_queues_own_time_and_is_parked_then() -> None:
+    process = Process().after_a_healthy_hour()
+    site = Site(clock=process.clock, causes=process.causes)
+    site.raises = {"m1": Permanent("no field")}
+    [first] = site.process(record(letter(message_id="m1"))).results
+    assert (first.fate, first.wait, site.lot.sent) == (Fate.FAILED, None, [])
+    assert site.queue.calls == []
+    [second] = site.process(record(letter(message_id="m1"), receive=2)).results
+    assert (second.fate, len(site.lot.sent)) == (Fate.PARKED, 1)
+
+
+def test_of_a_deployment_that_breaks_every_message_no_letter_is_parked() -> None:
+    """Ten processes, two messages a second, each again after three minutes: from its first second
+    to its last."""
+    row = Row()
+    processes = [Process(row).after_a_healthy_hour() for _ in range(10)]
+    clock = processes[0].clock
+    parked = 0
+    for second in range(1_200):
+        for process in processes:
+            process.clock.now = clock.now
+        for number in (2 * second, 2 * second + 1):
+            process = processes[number % 10]
+            process.causes.failed(1, Stamp(f"m{number}"), BAD)
+            parked += process.causes.may_park("bad", 1)
+            again = number - 360
+            if again >= 0:
+                process.causes.failed(2, Stamp(f"m{again}"), BAD)
+                parked += process.causes.may_park("bad", 2)
+        clock.advance(1)
+    assert parked == 0
 
 
 def test_what_is_not_written_yet_counts_for_the_process_that_counted_it() -> None:
@@ -268,7 +326,7 @@ def test_a_letter_whose_cause_suddenly_dominates_comes_back() -> None:
     site = Site(clock=process.clock, causes=process.causes)
     error = Permanent("no field")
     site.raises = {"m1": error, "m2": error}
-    [parked] = site.process(record(letter(message_id="m1"))).results
+    [parked] = site.process(record(letter(message_id="m1"), receive=2)).results
     assert (parked.fate, len(site.lot.sent)) == (Fate.PARKED, 1)
     assert parked.diagnosis is not None
     hold = CauseHold(process.clock.now, process.clock.now + 60, "Permanent")

@@ -161,6 +161,15 @@ class Causes:
         word = self.parked.get(cause)
         return word is not None and now < word.until
 
+    def is_new(self, cause: str, now: float) -> bool:
+        """Whether the cause is not known from before the last five to ten minutes.
+
+        Such a one may be about to dominate. A person's decision makes it a known one.
+        """
+        count = self.counts.get(cause, {})
+        was_there = any(n for number, n in count.items() if number < bucket_of(now) - 1)
+        return not was_there and not self.is_parked(cause, now)
+
     def is_settled(self, cause: str, now: float) -> bool:
         """Whether the next failures cannot change how letters of the cause are treated."""
         if self.is_parked(cause, now) or self.hold_of(cause, now) is not None:

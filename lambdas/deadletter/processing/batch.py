@@ -529,7 +529,8 @@ class _Batch:
         waits = diagnosis.category is Category.TRANSIENT and getattr(error, "untried", False)
         history.failed(delivery.record, stamp, diagnosis, delivery, now, circuit, blameless=waits)
         is_ours = self.guard.withdraw(letter.message_id, claim)
-        if is_ours and known_stamp is not None and self._parks(diagnosis):
+        receive = receive_of(delivery.record)
+        if is_ours and known_stamp is not None and self._parks(diagnosis, receive):
             words = f": {diagnosis.message}" if diagnosis.message else ""
             because = f"failed for good ({diagnosis.category}: {diagnosis.error_type}{words})"
             category = str(diagnosis.category)
@@ -645,13 +646,13 @@ class _Batch:
 
     # Parking.
 
-    def _parks(self, diagnosis: Diagnosis) -> bool:
+    def _parks(self, diagnosis: Diagnosis, receive: int) -> bool:
         """Whether the letter is parked at once; its probe or its run moves it otherwise."""
         may_park = self.consumer.pipeline.park_permanent and not self.direct
         if not may_park or diagnosis.category not in PERMANENT:
             return False
         causes = self._causes
-        return causes is None or causes.may_park(diagnosis.fingerprint)
+        return causes is None or causes.may_park(diagnosis.fingerprint, receive)
 
     def _parking(self) -> Parking:
         # Loaded with the first message that is parked.
@@ -689,6 +690,9 @@ class _Batch:
             again = causes.again_after(diagnosis.fingerprint, random)
             if again is not None:
                 return again
+        if diagnosis.category in PERMANENT:
+            # Not parked, or not yet: no time of ours is better than the queue's own.
+            return None
         return visibility.after_failure(backoff, receive, diagnosis.retry_after, random)
 
     def _hidings(self, results: Sequence[MessageResult]) -> list[Task]:

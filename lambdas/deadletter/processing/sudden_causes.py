@@ -34,7 +34,7 @@ BETWEEN_FAILURES = 1.0
 
 MOST_UNTOLD = 3
 """Failures that may dominate and are not written yet: with so many, a process waits no longer.
-Ten consumers then park at most thirty letters before each knows of the others' failures."""
+Ten consumers then know of a cause before thirty letters have failed for it."""
 
 _LETTER_BYTES = 4
 
@@ -95,20 +95,22 @@ class SuddenCauses:
         """Seconds until a letter of a held cause is tried again; None if the cause is not held."""
         return again(random) if self.is_held(cause) else None
 
-    def may_park(self, cause: str) -> bool:
-        """Whether a letter may be parked for this cause, as far as all processes know.
+    def may_park(self, cause: str, receive: int) -> bool:
+        """Whether a letter may be parked for this cause in this receive (from 1), as far as all
+        processes know.
 
-        A process that has not counted anything for a while asks first. False if the causes can't
-        be read: the letter comes back, and its DLQ parks it.
+        In its first receive only for a known cause: of a new one the counts decide in the next,
+        when it has come to dominate or not. A process that has not counted anything for a while
+        asks first. False if the causes can't be read: the letter comes back, and its DLQ parks it.
         """
         with self._lock:
-            return self._may_park(cause)
+            return self._may_park(cause, receive)
 
-    def _may_park(self, cause: str) -> bool:
+    def _may_park(self, cause: str, receive: int) -> bool:
         self.report()
         now = self._clock()
         known = self._asked(now)
-        if known is None:
+        if known is None or (receive == 1 and known.is_new(cause, now)):
             return False
         if known.is_settled(cause, now):
             return known.hold_of(cause, now) is None
