@@ -80,7 +80,7 @@ def test_an_order_of_nothing_is_parked_by_their_own_role(
     stamp = shop.stamp_of(parked)
     assert (stamp["reason"], stamp["origin"]) == ("PERMANENT", message_id)
     assert parked["Attributes"]["SenderId"] == f"{stranger_role}:{FUNCTION}"
-    [failure] = shop.row(message_id).failures
+    *_, failure = shop.row(message_id).failures
     assert (failure.category, failure.error_type) == (Category.BUSINESS, "Permanent")
 
 

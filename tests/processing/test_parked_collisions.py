@@ -56,7 +56,7 @@ def test_it_comes_back_as_a_failure_of_the_business_if_the_lot_does_not_confirm(
     result = site.process(record(letter()))
     [message] = result.results
     assert (message.fate, site.handled) == (Fate.FAILED, [])
-    assert message.wait is not None
+    assert message.wait is None
     assert result.failed == ("m1",)
     [(_, failure)] = site.log.failures
     assert failure.category is Category.BUSINESS

@@ -9,6 +9,7 @@ import pytest
 
 from deadletter.settings.pipeline import Pipeline
 from deadletter.testing import Letterbox
+from deadletter.testing.letterbox import VISIBILITY
 from handlers import dispatch
 from tests.webhook import dispatcher_at_work
 from tests.webhook.dispatcher_at_work import PIPELINE
@@ -32,6 +33,12 @@ def test_a_message_without_a_tenant_is_parked_and_one_without_an_endpoint_comes_
 ) -> None:
     nobodys = deployed.send({"secret": "Rumpelstiltskin"})
     unknown = deployed.send({"tenantId": "a"})
+    ran = deployed.run(dispatch.handler)
+    # The error of the one without a tenant is new: it parks no first receive.
+    assert set(ran.returned) == {nobodys, unknown}
+    deployed.clock.advance(VISIBILITY)
+    capsys.readouterr()
+    caplog.clear()
     ran = deployed.run(dispatch.handler)
     assert ran.response == {"batchItemFailures": [{"itemIdentifier": unknown}]}
     [parked] = deployed.parked
