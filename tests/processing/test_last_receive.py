@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
+
 from deadletter.failure.fate import Fate
-from deadletter.failure.signals import Transient
+from deadletter.failure.signals import Permanent, Transient
 from deadletter.processing.last_receive import ASKED_AGAIN, LastReceive
 from deadletter.settings.pipeline import Pipeline
 from deadletter.testing.clock import Clock
@@ -51,17 +53,60 @@ def test_a_dependency_that_says_when_to_come_back_is_not_called_earlier_than_tha
     assert Failing(error=Transient(retry_after=1e9)).wait(5) == Pipeline("orders").retry.cap
 
 
-def test_a_message_of_a_fifo_group_goes_too_and_the_rest_of_the_group_is_seen_at_once() -> None:
-    failing = Failing(pipeline=Pipeline("orders", fifo=True))
+FIFO = Pipeline("orders", fifo=True)
+
+
+def group_of_two(failing: Failing, receive: int, **call: Any) -> list[tuple[str, Any]]:
+    """What becomes of a failing message in this receive, and of the one behind it in its group."""
     group = [
-        record(letter(message_id=name, MessageGroupId="g"), receive)
-        for name, receive in (("m1", 5), ("m2", 1))
+        record(letter(message_id=name, MessageGroupId="g"), count)
+        for name, count in (("m1", receive), ("m2", 1))
     ]
-    results = failing.site.process(*group).results
-    assert [(message.fate.name, message.wait) for message in results] == [
-        ("FAILED", 0.0),
-        ("HELD_BACK", 0.0),
-    ]
+    results = failing.site.process(*group, **call).results
+    return [(message.fate.name, message.wait) for message in results]
+
+
+def test_a_message_that_dies_by_its_own_fault_takes_none_of_its_fifo_group_along() -> None:
+    """Held back in each receive of the first, the second would die with it, and untried."""
+    assert group_of_two(Failing(pipeline=FIFO), 5) == [("FAILED", 0.0), ("PROCESSED", None)]
+
+
+@pytest.mark.parametrize(
+    ("receive", "error", "call"),
+    [
+        (4, ValueError("x"), {}),
+        # No fault of its own: the next one would fail as well.
+        (5, ConnectionRefusedError("x"), {}),
+        (5, Transient(retry_after=60), {}),
+        # It comes back to its probe.
+        (5, ValueError("x"), {"permit": "permit"}),
+    ],
+)
+def test_any_other_failure_holds_its_fifo_group_back(
+    receive: int, error: Exception, call: Any
+) -> None:
+    [(first, _), (second, _)] = group_of_two(Failing(error=error, pipeline=FIFO), receive, **call)
+    assert (first, second) == ("FAILED", "HELD_BACK")
+
+
+def test_without_an_answer_of_the_queue_a_group_is_held_back() -> None:
+    failing = Failing(None, pipeline=FIFO)
+    assert [fate for fate, _ in group_of_two(failing, 99)] == ["FAILED", "HELD_BACK"]
+
+
+def test_a_message_at_the_head_of_a_fifo_group_waits_a_moment_only() -> None:
+    waits = {Failing(pipeline=FIFO).wait(receive) for receive in (1, 2, 3, 4)}
+    assert all(1 <= wait <= 2 for wait in waits)
+    # A dependency is given time, and so is one that says when to come back.
+    assert Failing(error=Transient(retry_after=60), pipeline=FIFO).wait(1) == 60
+    assert Failing(error=ConnectionRefusedError("x"), pipeline=FIFO).wait(4) > 2
+
+
+def test_a_permanent_failure_of_a_fifo_group_waits_once_for_the_counts_and_then_a_moment() -> None:
+    pipeline = Pipeline("orders", fifo=True, park_permanent=False)
+    failing = Failing(error=Permanent("x"), pipeline=pipeline)
+    assert failing.wait(1) is None
+    assert 1 <= failing.wait(2) <= 2
 
 
 def test_the_queue_is_asked_once_in_ten_minutes_and_not_for_first_receives() -> None:

@@ -590,6 +590,28 @@ def test_backoff_goes_on_through_lives_that_use_no_attempt() -> None:
     assert longest / 2 < max(delays) <= longest
 
 
+@each_row(("alike", "lives", "parks"), [(0, 2, False), (2, 2, False), (3, 2, True), (3, 1, False)])
+def test_two_lives_are_enough_for_each_letter_of_a_row_of_poison(
+    alike: int, lives: int, parks: bool
+) -> None:
+    failures = tuple(failed(attempt=number) for number in range(lives))
+    case = replace(PLAIN_CASE, row=LedgerRow(failures), alike=alike)
+    assert isinstance(judge(case), Park) is parks
+    # Others in the row are no reason to park a letter that failed otherwise, or by no fault.
+    others = tuple(replace(failure, fingerprint="f2") for failure in failures)
+    mixed = LedgerRow((*others, replace(failed(attempt=lives), at=NOW)))
+    assert not isinstance(judge(replace(case, row=mixed)), Park)
+    excused = tuple(failed(attempt=n, blame=Blame.DEPENDENCY) for n in range(lives))
+    assert not isinstance(judge(replace(case, row=LedgerRow(excused))), Park)
+    held = Causes(holds={"f1": CauseHold(NOW - 60, NOW + 60)})
+    assert not isinstance(judge(replace(case, causes=held)), Park)
+
+
+def test_a_pipeline_that_parks_poison_earlier_does_so_in_a_row_too() -> None:
+    case = replace(PLAIN_CASE, row=LedgerRow((failed(),)), alike=3)
+    assert isinstance(judge(pipelined(case, poison_lives=1)), Park)
+
+
 def test_a_letter_whose_lives_were_never_tried_is_not_silent() -> None:
     stamp = replace(PLAIN_CASE.stamp, attempt=2, base=2)
     case = pipelined(replace(PLAIN_CASE, stamp=stamp, row=LedgerRow()), consumer_library=True)

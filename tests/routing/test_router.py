@@ -522,6 +522,41 @@ def test_a_cause_that_is_held_is_named_among_no_failures_because_it_has_its_own_
     assert [kind.fingerprint for kind in answer.failures] == ["f2"]
 
 
+def test_letters_of_a_fifo_group_that_failed_alike_are_counted_together() -> None:
+    standard = replace(PIPELINE, poison_lives=3)
+    fifo = replace(standard, fifo=True)
+    lives = LedgerRow((failed(attempt=0), failed(attempt=1)))
+    names = ("m1", "m2", "m3")
+    books = Books(rows_=dict.fromkeys(names, lives))
+    books.rows_["m4"] = LedgerRow((failed(http_status=503),))
+
+    def parked(groups: Mapping[str, str], pipeline: Pipeline = fifo) -> list[str]:
+        letters = [letter(message_id=name, MessageGroupId=groups[name]) for name in groups]
+        verdicts = decide(books, *letters, pipeline=pipeline).verdicts
+        return [verdict.message_id for verdict in verdicts if isinstance(verdict.decision, Park)]
+
+    row = dict.fromkeys((*names, "m4"), "g")
+    assert parked(row) == list(names)
+    # Of another group; of a standard queue, whose groups are tenants; of too few.
+    assert parked({**row, "m2": "h"}) == []
+    assert parked(row, standard) == []
+    assert parked(dict.fromkeys(("m1", "m2", "m4"), "g")) == []
+
+
+def test_copies_of_one_letter_are_no_row_of_poison() -> None:
+    fifo = replace(PIPELINE, fifo=True, poison_lives=3)
+    books = Books(rows_={"origin": LedgerRow((failed(attempt=0), failed(attempt=1)))})
+    copies = [
+        replace(
+            stamped(Stamp("origin", 1), name),
+            system={**letter().system, "SenderId": REDRIVER, "MessageGroupId": "g"},
+        )
+        for name in ("c1", "c2", "c3")
+    ]
+    verdicts = decide(books, *copies, pipeline=fifo).verdicts
+    assert not any(isinstance(verdict.decision, Park) for verdict in verdicts)
+
+
 def test_causes_are_read_only_for_letters_that_may_have_one() -> None:
     books = Books(rows_={"m1": LedgerRow((failed(http_status=503),))})
     decide(books, letter(message_id="m1"), letter(message_id="m2"))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from deadletter.circuit.state import Circuits, CircuitsUnavailable, Outcomes
 from deadletter.contract import LedgerMessage, Reason
-from deadletter.failure.category import PERMANENT, Category
+from deadletter.failure.category import PERMANENT, Blame, Category
 from deadletter.failure.fate import UNBLAMED, Fate
 from deadletter.failure.signals import (
     DependencyOpen,
@@ -401,7 +401,7 @@ class _Batch:
                 self.gate.count(reading, result.outcomes)
             if result.is_logged:
                 result = replace(result, origin=reading.stamp.origin, trace=reading.letter.trace)
-        if group and not result.acknowledged:
+        if group and not result.acknowledged and not self._dies(record, result):
             self.stopped_groups[group] = result.wait
         return result
 
@@ -690,10 +690,26 @@ class _Batch:
             again = causes.again_after(diagnosis.fingerprint, random)
             if again is not None:
                 return again
-        if diagnosis.category in PERMANENT:
+        is_permanent = diagnosis.category in PERMANENT
+        is_own = diagnosis.blame is Blame.NEITHER and diagnosis.retry_after is None
+        if self.consumer.pipeline.fifo and is_own and not (is_permanent and receive == 1):
+            return random.uniform(*visibility.HEAD_OF_LINE)
+        if is_permanent:
             # Not parked, or not yet: no time of ours is better than the queue's own.
             return None
         return visibility.after_failure(backoff, receive, diagnosis.retry_after, random)
+
+    def _dies(self, record: Record, result: MessageResult) -> bool:
+        """Whether SQS moves the message to the DLQ next, for a fault of its own.
+
+        Then it holds up no other of its group: held back, they would lose the same receive, and a
+        row of poison would take all behind it along.
+        """
+        diagnosis, last = result.diagnosis, self.consumer.last_receive
+        if self.direct or result.fate is not Fate.FAILED or result.wait != 0.0:
+            return False
+        is_own = diagnosis is not None and diagnosis.blame is Blame.NEITHER
+        return is_own and last is not None and last.is_it(receive_of(record))
 
     def _hidings(self, results: Sequence[MessageResult]) -> list[Task]:
         """Hide the messages that wait; those that may come back at once are the last."""

@@ -20,6 +20,10 @@ gathers a batch for up to five minutes, and does not say when it received which 
 LONGEST_REFUSAL = 60.0
 """A refused message asks again after this many seconds at the latest."""
 
+HEAD_OF_LINE = (1.0, 2.0)
+"""Seconds that a message of a FIFO group waits that fails by its own fault: all behind it wait too,
+and time does not heal it."""
+
 PROBE_SECONDS = 20.0
 """How long after its cooldown a circuit is closed, if the dependency is well: two canaries."""
 

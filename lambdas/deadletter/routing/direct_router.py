@@ -278,6 +278,7 @@ class DirectRouter:
         keys = {key for history in histories for key in history.circuit_keys}
         circuits = self._circuits.read(sorted(keys | {self._pipeline.name}))
         has_cause = any(cause_of(history.row.last) for history in histories)
+        alike = self._alike(questions, histories)
         causes = self._causes.read() if has_cause and self._causes is not None else NO_CAUSES
         cases = tuple(
             Case(
@@ -298,6 +299,7 @@ class DirectRouter:
                 run_shard=self._run_shard(question.letter, history)
                 if question.letter.message_id in awaited
                 else None,
+                alike=alike[_kind(question, history)],
             )
             for question, reading, history in zip(questions, readings, histories, strict=True)
         )
@@ -334,6 +336,18 @@ class DirectRouter:
             for question, reading in zip(questions, readings, strict=True)
         ]
         return of_no_run, returnable.copies, returnable.unreadable | let_go.unreadable
+
+    def _alike(
+        self, questions: Sequence[Question], histories: Sequence[_History]
+    ) -> Counter[tuple[str | None, str]]:
+        """The letters by FIFO group and kind of their last failure; none on a standard queue."""
+        if not self._pipeline.fifo:
+            return Counter()
+        letters = {
+            history.stamp.origin: _kind(question, history)
+            for question, history in zip(questions, histories, strict=True)
+        }
+        return Counter(letters.values())
 
     def _run_shard(self, letter: Letter, history: _History) -> int:
         # Few letters come back to a run: a cold start of the schedule does without.
@@ -420,6 +434,11 @@ class DirectRouter:
         named = last.circuit.removesuffix(CONFIG_SUFFIX) if last is not None else ""
         keys = (document.circuit_key, named, self._pipeline.name)
         return with_config_keys(dict.fromkeys(key for key in keys if key))
+
+
+def _kind(question: Question, history: _History) -> tuple[str | None, str]:
+    """A letter's group, and what it failed for by its own fault; empty for any other failure."""
+    return question.letter.group, cause_of(history.row.last)
 
 
 def _commonest(last_failures: Iterable[Failure | None]) -> tuple[FailureKind, ...]:

@@ -39,6 +39,13 @@ _JUDGE_AGAIN = 86_400.0
 # Characters of an error in the reason why a letter is parked: the stamp holds 200 in all.
 _MOST_WORDS = 110
 
+ROW_OF_POISON = 3
+"""Letters of one FIFO group that failed alike and are in hand together."""
+
+LIVES_IN_A_ROW = 2
+"""Lives with the same failure that are enough for each of them: every further life of the row holds
+up its group, and a trouble that lasts from one run of the redriver to the next is no moment's."""
+
 _NO_DOCUMENT = Document({})
 
 
@@ -61,6 +68,8 @@ class Case:
     forged    the letter had a Redrive attribute that none of our roles wrote
     replay    a replay run is about to send the letter
     run_shard the shard of a live replay run's lane, if the run waits for this letter
+    alike     the letters of its FIFO group in hand whose last failure is of the same kind as its
+              own, this one among them
     """
 
     pipeline: Pipeline
@@ -79,6 +88,7 @@ class Case:
     forged: bool = False
     replay: bool = False
     run_shard: int | None = None
+    alike: int = 0
 
     @property
     def policy(self) -> RetryPolicy:
@@ -221,19 +231,25 @@ def permanent(case: Case) -> Decision | None:
 
 
 def poison(case: Case) -> Decision | None:
-    """The same failure in several lives is the letter's own fault.
+    """The same failure in several lives is the letter's own fault; in fewer, if others of its FIFO
+    group have it too.
 
     Failures while the dependency was down, while their cause suddenly dominated, or of category
     integration are not counted: what somebody else can repair ends as EXHAUSTED.
     """
-    if len(case.row.since_release) < case.pipeline.poison_lives:
+    needed, last = case.pipeline.poison_lives, case.row.last
+    is_row = case.alike >= ROW_OF_POISON and needed > LIVES_IN_A_ROW
+    if last is None or len(case.row.since_release) < (LIVES_IN_A_ROW if is_row else needed):
         return None
     lives = case.row.lives_by_fingerprint(
         lambda failure: failure.category is not Category.INTEGRATION and case.counts(failure)
     )
     most = max(lives.values(), default=0)
-    if most >= case.pipeline.poison_lives:
+    if most >= needed:
         return Park(Reason.POISON, _with_words(f"the same failure in {most} lives", case))
+    if is_row and lives.get(last.fingerprint, 0) >= LIVES_IN_A_ROW:
+        because = f"the same failure in two lives, and of {case.alike} letters of its group"
+        return Park(Reason.POISON, _with_words(because, case))
     return None
 
 
