@@ -23,7 +23,7 @@ from deadletter.replay.run import SENDING, RunState
 from deadletter.replay.ticket import TERMINAL, ReplayOutcome, ticket_partition
 from deadletter.routing.decision import DUE
 from tests.simulation.scheduler import Process, Strike
-from tests.simulation.witness import Broken, Held, Witness, lane_of, uid_of, written
+from tests.simulation.witness import Broken, Entry, Held, Witness, lane_of, uid_of, written
 from tests.tables import BUCKET, LETTERS
 
 STOPS_WITHIN = 2.0
@@ -90,6 +90,9 @@ class ReplayWitness(Witness):
         self.joined: set[tuple[str, str]] = set()
         self.last_handled: dict[tuple[str, str], int] = {}
         self._pages: dict[str, set[str]] = {}
+        # The copy that each one was sent from, and copies that the schedule has beside a run.
+        self._sent_from: dict[str, str] = {}
+        self._duplicates: set[str] = set()
         # A consumer does not know whether it has parked these: they may be in two queues.
         self._maybe_parked: set[str] = set()
 
@@ -107,13 +110,14 @@ class ReplayWitness(Witness):
             for entry in options["Entries"]:
                 mark = stamp_of_entry(entry)
                 if mark is not None and options["QueueUrl"] == self._main:
-                    self._beginning(process, uid_of(entry["MessageBody"]), mark)
+                    self._beginning(process, entry, mark)
         super()._before(process, service, name, options)
 
-    def _beginning(self, process: Process, uid: str, mark: Stamp) -> None:
+    def _beginning(self, process: Process, entry: Entry, mark: Stamp) -> None:
         """A send to the consumer is about to begin."""
+        uid = uid_of(entry["MessageBody"])
         if not process.name.startswith(REPLAYER):
-            self._check_schedule(process, uid, mark)
+            self._check_schedule(process, uid, entry.continues, mark)
             return
         run = self.runs.get(mark.run or "")
         if run is None:
@@ -138,12 +142,41 @@ class ReplayWitness(Witness):
         granted = run.resumes * (2 if self.skew else 1)
         return run.plan.attempts + (granted if stops else 0)
 
-    def _check_schedule(self, process: Process, uid: str, mark: Stamp) -> None:
+    def _check_schedule(self, process: Process, uid: str, copy: str, mark: Stamp) -> None:
         """What a run had is sent by the schedule only if a person has said so."""
         for run in self.runs.values():
             of_run = mark.origin in self.custody and self.custody[mark.origin] == run.id
-            if of_run and (run.id, mark.origin) not in self.to_schedule:
+            if not of_run or (run.id, mark.origin) in self.to_schedule:
+                continue
+            if not self._is_duplicate(run, copy, self._scheduler.now + process.skew):
                 raise Broken(f"{process.name} sends {uid}, which run {run.id} has or had")
+            self._duplicates.add(copy)
+
+    def _is_duplicate(self, run: WitnessedRun, copy: str, now: float) -> bool:
+        """Whether there were two copies before the run took one, and this is the other.
+
+        The schedule had sent it without learning that it did, and has the one that it sent
+        from; or it has the one that came of that send, or one that came of either since.
+        """
+        if (run.id, copy) in self.joined:
+            return False
+        before = self._sent_from.get(copy)
+        if copy in self._duplicates or before in self._duplicates:
+            return True
+        if before is not None and (run.id, before) in self.joined:
+            return self._is_unsure(before, copy, now)
+        return any(
+            self._is_unsure(copy, delivery.message_id, now) for delivery in self.deliveries[copy]
+        )
+
+    def _is_unsure(self, copy: str, sent: str, now: float) -> bool:
+        """Whether the schedule cannot know that it has sent this one from that copy."""
+        return any(
+            delivery.message_id == sent
+            and not delivery.process.name.startswith(REPLAYER)
+            and (copy in delivery.chunk.spent or delivery.chunk.cause(copy, now) is not None)
+            for delivery in self.deliveries[copy]
+        )
 
     def _check_start(self, process: Process, run: WitnessedRun, uid: str) -> None:
         """A letter may start only while all letters before it in its key are settled."""
@@ -379,9 +412,11 @@ class ReplayWitness(Witness):
         self, process: Process, options: Mapping[str, Any], answer: Mapping[str, Any]
     ) -> None:
         super()._sent(process, options, answer)
+        entries = {entry["Id"]: entry for entry in options["Entries"]}
+        for success in answer.get("Successful", ()):
+            self._sent_from[success["MessageId"]] = entries[success["Id"]].continues
         if options["QueueUrl"] != self._main or not process.name.startswith(REPLAYER):
             return
-        entries = {entry["Id"]: entry for entry in options["Entries"]}
         for success in answer.get("Successful", ()):
             entry = entries[success["Id"]]
             mark = stamp_of_entry(entry)
