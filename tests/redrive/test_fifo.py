@@ -9,12 +9,12 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deadletter.contract import PARKED_LANE, Reason
+from deadletter.contract import PARKED_LANE, Reason, dedicated_lane
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.fifo import BEHIND_A_RUN, as_groups, unbroken
 from deadletter.redrive.order import Order
-from deadletter.redrive.waiting_room import SHARDS, Wait, shard_of
+from deadletter.redrive.waiting_room import SHARDS, Wait, never, shard_of
 from deadletter.routing.decision import Decision, Divert, Hold, Park, Redrive
 from deadletter.routing.router import Verdict
 from tests.each_row import each_row
@@ -129,6 +129,25 @@ def test_a_letter_that_does_not_join_a_run_is_spared_nothing() -> None:
 
 def test_a_letter_that_leaves_for_good_goes_past_those_in_a_run() -> None:
     assert behind_a_run(PARK, JOINS, DIVERT, JOINS) == [PARK, JOINS, DIVERT, JOINS]
+
+
+def test_a_letter_that_a_run_takes_out_of_a_parking_queue_waits_for_no_other() -> None:
+    """In the lane of delays the schedule would send it, and no person said so."""
+    parked = [replace(each, home="parking:default") for each in queued("g", "g")]
+    verdicts = verdicts_of(JOINS, Hold(PARKED_LANE, 2.0**40, "not chosen"))
+    for lane in ("run:other", "due"):
+        assert as_groups(parked, verdicts, {"g": Wait(lane, 7.0)}, now=1_000) == verdicts
+
+
+def test_a_letter_of_a_dedicated_dlq_stays_isolated_behind_a_run() -> None:
+    isolated = [replace(each, home="slow") for each in queued("g", "g")]
+    other, lane = Hold("run:other", 2.0**40, "replay run other"), dedicated_lane("slow")
+    ordered = as_groups(isolated, verdicts_of(other, REDRIVE), IN_RUN, now=1_000)
+    stays = Hold(lane, never(isolated[0].letter), "its group waits")
+    assert [ordered[copy].decision for copy in "01"] == [stays, stays]
+    assert ordered["0"].stamp.run is None
+    rescued = verdicts_of(Hold(lane, 2.0**40, "rescued"))
+    assert as_groups(isolated[:1], rescued, IN_RUN, now=1_000) == rescued
 
 
 def test_a_letter_that_comes_back_to_its_run_goes_there_whatever_its_group_waits_for() -> None:

@@ -604,6 +604,40 @@ def test_a_letter_that_is_parked_does_not_keep_its_group_out_of_the_run(fifo: St
     assert len(stage.bodies(stage.parking)) == 1
 
 
+def test_a_parked_letter_joins_its_run_while_its_group_is_in_another(fifo: Stage) -> None:
+    """The schedule would send what waits in the lane of delays: no parked letter goes there."""
+    stage = fifo
+    for tenant in "abc":
+        stage.add_rule(tenant, tenantId=tenant, action="QUARANTINE")
+    dead(stage, "a", groups="g")
+    stage.run()
+    first = Run(stage, source="parking:default", selection=OF_A)
+    first.snapshot()
+    dead(stage, "b", "c", groups="gg")
+    stage.run()
+    second = Run(stage, source="parking:default", selection=Selection(tenants=("b",)))
+    assert (second.snapshot().named, len(second.manifest())) == (1, 1)
+    assert sorted(lanes(stage).values()) == sorted(
+        [PARKED_LANE, run_lane(first.id), run_lane(second.id)]
+    )
+
+
+def test_an_isolated_letter_stays_isolated_while_its_group_is_in_another_run(fifo: Stage) -> None:
+    stage = fifo
+    runs = []
+    for tenant in "ab":
+        stage.put(
+            json.dumps({"tenantId": tenant}),
+            url=stage.dedicated,
+            MessageGroupId="g",
+            MessageDeduplicationId=tenant,
+        )
+        runs.append(Run(stage, source="slow", selection=Selection(tenants=(tenant,))))
+        runs[-1].snapshot()
+    assert sorted(lanes(stage).values()) == [dedicated_lane("slow"), run_lane(runs[0].id)]
+    assert runs[1].manifest() == []
+
+
 def test_the_letters_of_a_run_have_the_order_of_their_queue(fifo: Stage) -> None:
     stage = fifo
     copies = dead(stage, *"abcdefghijkl", groups="g" * 12)

@@ -49,6 +49,11 @@ def test_a_duplicate_of_the_schedule_may_go_its_way_beside_a_run() -> None:
     assert simulation.witness.counts[PUBLISHED] >= simulation.witness.counts[EXTRA] > 0
 
 
+def test_no_parked_letter_goes_to_the_schedule_because_its_group_is_in_another_run() -> None:
+    """A run has parked a letter, and a second run takes it while the first has its group."""
+    replay_simulator.schedule(42_419_271).run()
+
+
 @pytest.mark.long
 def test_no_random_schedule_of_a_run_breaks_a_promise() -> None:
     """Each seed is one schedule: `make sim OF=replay-run SEED=n` replays it with its log."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from deadletter.contract import MINUTE, PARKED_LANE, run_lane
+from deadletter.contract import MAIN_DLQ, MINUTE, PARKED_LANE, dedicated_lane, run_lane
 from deadletter.message.queue import ReceivedLetter
 from deadletter.redrive.order import Order
+from deadletter.redrive.rescue import is_parking, rescue_of
 from deadletter.redrive.waiting_room import Wait, is_of_run
 from deadletter.routing.decision import DUE, Decision, Divert, Hold, Park, Redrive
 from deadletter.routing.router import Verdict
@@ -37,8 +38,10 @@ def as_groups(
     them, and after a wait it would not.
 
     Behind letters in the custody of a replay run, later ones of their group wait in the lane of
-    delays from `now` on (epoch seconds): none of them joins the run unless its own verdict says
-    so. A letter that comes back to its run is in the order of the run, not of its group.
+    delays from `now` on (epoch seconds), or in that of their dedicated DLQ: none of them joins the
+    run unless its own verdict says so. A letter that comes back to its run is in the order of the
+    run, not of its group. So is one that a run takes out of a parking queue: it waits for a
+    person, and no wait of its group may hand it to the schedule.
     """
     group_waits = dict(waits)
     stuck: set[str] = set()
@@ -61,12 +64,13 @@ def as_groups(
         sent_again = may_repeat and isinstance(verdict.decision, Redrive)
         if not sent_again:
             headless.add(group)
-        wait = None if sent_again else group_waits.get(group)
+        is_apart = sent_again or _is_released(received.home, verdict.decision)
+        wait = None if is_apart else group_waits.get(group)
         if wait is not None and is_of_run(wait.lane):
             if _may_pass(verdict.decision, wait.lane):
                 wait = None
             else:
-                wait = group_waits[group] = Wait(DUE, now + BEHIND_A_RUN)
+                wait = group_waits[group] = _behind_a_run(received, now)
         if wait is not None:
             verdict = _waits_too(verdict, wait)
         elif isinstance(verdict.decision, Hold):
@@ -104,9 +108,29 @@ def _comes_back(verdict: Verdict | None) -> bool:
 
 
 def _may_pass(decision: Decision, lane: str) -> bool:
-    """Whether a letter may go past those of its group in a run's lane: into it, or for good."""
-    joins = isinstance(decision, Hold) and decision.lane == lane
-    return joins or isinstance(decision, Park | Divert)
+    """Whether a letter may go past those of its group in a run's lane: into it, or for good.
+
+    One that stays isolated in the lane of its dedicated DLQ goes nowhere.
+    """
+    if isinstance(decision, Hold):
+        return decision.lane == lane or decision.lane.startswith(dedicated_lane(""))
+    return isinstance(decision, Park | Divert)
+
+
+def _is_released(home: str, decision: Decision) -> bool:
+    """Whether a replay run takes a letter out of a parking queue."""
+    return is_parking(home) and isinstance(decision, Hold) and is_of_run(decision.lane)
+
+
+def _behind_a_run(received: ReceivedLetter, now: float) -> Wait:
+    """Where a letter waits behind those of its group in a run's lane.
+
+    One of a dedicated DLQ stays isolated.
+    """
+    if received.home == MAIN_DLQ:
+        return Wait(DUE, now + BEHIND_A_RUN)
+    hold = rescue_of(received.letter, received.home, now)
+    return Wait(hold.lane, hold.due)
 
 
 def _waits_too(verdict: Verdict, wait: Wait) -> Verdict:
