@@ -62,6 +62,7 @@ stamps = st.builds(
     at=st.none() | _epoch,
     base=st.integers(0, 3),
     spared=st.integers(0, 3),
+    sequence=texts,
 ).map(lambda s: replace(s, base=min(s.base, s.attempt), spared=min(s.spared, s.attempt + 1)))
 
 decisions: st.SearchStrategy[Decision] = st.one_of(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deadletter.message.letter import Letter
-from deadletter.message.stamp import Stamp
+from deadletter.message.stamp import Stamp, initial_stamp
 from deadletter.routing.ordering import Ordering, key_hash, shard_of_hash, shard_of_key
 from deadletter.rules.document import Document
 from deadletter.settings.json_fields import BadSettings
@@ -112,7 +112,21 @@ def test_the_first_send_is_the_place_without_a_setting_then_the_number_that_sqs_
     assert texts == sorted(set(texts))
 
 
+def test_a_later_life_of_a_letter_keeps_the_place_of_the_first() -> None:
+    """A run has sent the first one, which failed, and both were sent in the same millisecond."""
+    first, second = (
+        initial_stamp(letter(message_id=f"m{number}", SequenceNumber=number))
+        for number in ("9", "10")
+    )
+    texts = [
+        place_of({}, FIFO, first, SequenceNumber="12"),
+        place_of({}, FIFO, second, SequenceNumber="11"),
+    ]
+    assert texts == sorted(set(texts))
+
+
 def test_a_place_is_short_whatever_the_letter_says() -> None:
+    assert len(place_of({}, FIFO, replace(STAMP, sequence="7" * 10_000))) < 129
     assert len(place_of({"version": "x" * 10_000})) == 129
     assert len(place_of({"version": 10**300})) < 129
 

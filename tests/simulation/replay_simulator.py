@@ -316,7 +316,13 @@ class ReplaySimulation(Simulation):
         """A letter that was parked long ago, after its last attempt."""
         body, origin = self._body(uid, number), self._ids()
         mark = Stamp(
-            origin, ATTEMPTS, int(START * 1000), PRODUCER, decision="PARK", reason=Reason.EXHAUSTED
+            origin,
+            ATTEMPTS,
+            int(START * 1000),
+            PRODUCER,
+            decision="PARK",
+            reason=Reason.EXHAUSTED,
+            sequence=self._sequence(number),
         )
         self.stage.redriver_sqs.send_message(
             QueueUrl=self.stage.parking,
@@ -329,7 +335,14 @@ class ReplaySimulation(Simulation):
     def _divert(self, uid: str, number: int) -> None:
         """A letter that a rule has diverted into the dedicated DLQ."""
         body, origin = self._body(uid, number), self._ids()
-        mark = Stamp(origin, 0, int(START * 1000), PRODUCER, decision="DIVERT")
+        mark = Stamp(
+            origin,
+            0,
+            int(START * 1000),
+            PRODUCER,
+            decision="DIVERT",
+            sequence=self._sequence(number),
+        )
         self.stage.redriver_sqs.send_message(
             QueueUrl=self.stage.dedicated,
             MessageBody=body,
@@ -337,6 +350,10 @@ class ReplaySimulation(Simulation):
             **self._options(uid, number),
         )
         self.witness.produced(uid, origin, body, {})
+
+    def _sequence(self, number: int) -> str:
+        """The SequenceNumber of a letter's first life: all were sent in the same millisecond."""
+        return str(number + 1) if self._replay.fifo else ""
 
     def _let_die(self) -> None:
         """Everything that was produced dies of the bug that is fixed now."""

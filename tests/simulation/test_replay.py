@@ -54,6 +54,11 @@ def test_no_parked_letter_goes_to_the_schedule_because_its_group_is_in_another_r
     replay_simulator.schedule(42_419_271).run()
 
 
+def test_a_group_keeps_its_order_though_its_first_letter_has_been_sent_again() -> None:
+    """All were sent in one millisecond; the first one fails, and a second run takes them all."""
+    replay_simulator.schedule(42_418_857).run()
+
+
 @pytest.mark.long
 def test_no_random_schedule_of_a_run_breaks_a_promise() -> None:
     """Each seed is one schedule: `make sim OF=replay-run SEED=n` replays it with its log."""

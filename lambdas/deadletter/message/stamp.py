@@ -35,7 +35,9 @@ class Stamp:
     is the permit under which this life tries an open circuit. `accept` is what a person who
     released the letter accepts of it: "collision", that another message with its idempotency
     key was processed. `run` is the replay run that sent this life, and `ticket` the id of the
-    copy that it sent: with the origin it is the key of the run's ticket.
+    copy that it sent: with the origin it is the key of the run's ticket. `sequence` is the
+    SequenceNumber of the first life on a FIFO queue: it tells letters apart that were sent in the
+    same millisecond, and each later life has another one.
     """
 
     origin: str
@@ -53,6 +55,7 @@ class Stamp:
     spared: int = 0
     accept: str | None = None
     ticket: str | None = None
+    sequence: str = ""
 
     @property
     def attempts_used(self) -> int:
@@ -80,6 +83,7 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     "spared": (int,),
     "accept": (str, type(None)),
     "ticket": (str, type(None)),
+    "sequence": (str,),
 }
 
 _NAMES = tuple(item.name for item in fields(Stamp))
@@ -98,7 +102,8 @@ class StampReading:
 
 def initial_stamp(letter: Letter) -> Stamp:
     """The stamp of a letter in its first life, which we have not moved yet."""
-    return Stamp(letter.message_id, 0, letter.sent_ms or 0, letter.sender)
+    number = letter.system.get("SequenceNumber", "")
+    return Stamp(letter.message_id, 0, letter.sent_ms or 0, letter.sender, sequence=number)
 
 
 def read(letter: Letter, trusted_senders: frozenset[str]) -> StampReading:

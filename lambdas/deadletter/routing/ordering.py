@@ -70,16 +70,17 @@ class Ordering:
     def sequence(self, letter: Letter, stamp: Stamp, document: Document) -> str:
         """The letter's place within its key: texts compare as Python compares them.
 
-        Letters in which the setting finds nothing come last, by their first send. With equal
-        places the first send decides.
+        Letters in which the setting finds nothing come last, by their first send and the number
+        that SQS gave it. With equal places the first send decides.
         """
         value = _scalar(self._sequence, document)
         if isinstance(value, str):
             return f"{_TEXT}{value[:_LONGEST]}"
         if value is not None:
             return f"{_NUMBER}{_sortable(value)}"
-        number = letter.system.get("SequenceNumber", "")
-        return f"{_TIME}{stamp.first_sent:0{_TIME_DIGITS}d}.{number:0>{_SEQUENCE_DIGITS}}"
+        number = stamp.sequence or letter.system.get("SequenceNumber", "")
+        number = f"{number[:_SEQUENCE_DIGITS]:0>{_SEQUENCE_DIGITS}}"
+        return f"{_TIME}{stamp.first_sent:0{_TIME_DIGITS}d}.{number}"
 
 
 def _scalar(path: Path | None, document: Document) -> str | int | float | None:
