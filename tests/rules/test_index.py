@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from deadletter.rules import index as rule_index
 from deadletter.rules.index import RuleIndex
+from deadletter.rules.lookups import Lookups
 from deadletter.rules.pattern import all_hold, compile_pattern
 from tests.rules.event_patterns import counting, documents, pairs, patterns
 
@@ -88,6 +89,20 @@ def test_a_value_that_has_come_before_is_tested_no_more() -> None:
     asked = len(calls)
     assert list(rules.matching({"a": "x"})) == []
     assert len(calls) == asked
+
+
+def test_of_the_texts_of_a_name_five_hundred_are_known_and_fifty_remembered() -> None:
+    lookups: Lookups[Any] = Lookups({}, {}, {})
+    known = [lookups.known_of_any_value(str(number)) for number in range(500)]
+    assert known == [None] * 500
+    # All of them are known; of those that come again the fifty-first begins anew.
+    assert [lookups.known_of_any_value(str(number)) for number in range(51)] == [[]] * 51
+    assert list(lookups._remembered) == ["50"]
+    assert lookups.known_of_any_value("one more") is None
+    assert lookups.known_of_any_value("499") is None
+    # A long text hardly comes twice.
+    assert [lookups.known_of_any_value("x" * 200) for _ in range(2)] == [None, []]
+    assert [lookups.known_of_any_value("x" * 201) for _ in range(2)] == [None, None]
 
 
 def test_keys_may_repeat() -> None:

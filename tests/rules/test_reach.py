@@ -100,6 +100,10 @@ def test_a_condition_on_the_absence_of_what_no_letter_has_always_holds() -> None
     assert not is_broad(compile_pattern(beside), PIPELINE)
 
 
+def all_but(number: int) -> list[Any]:
+    return [{"numeric": ["<", number]}, {"numeric": [">", number]}]
+
+
 @each_row(
     ("redrive", "broad"),
     [
@@ -109,6 +113,11 @@ def test_a_condition_on_the_absence_of_what_no_letter_has_always_holds() -> None
         ({"attempt": [{"numeric": [">", 0]}]}, False),
         ({"attempt": [{"numeric": ["<", 5]}]}, False),
         ({"age_seconds": [{"numeric": [">", 3600]}]}, False),
+        ({"attempt": [{"numeric": ["<=", 20]}]}, True),
+        ({"age_seconds": [{"numeric": [">=", 60, "<=", 14 * 86_400]}]}, True),
+        # All but one of the usual attempts, and of the usual ages.
+        *(({"attempt": all_but(number)}, False) for number in (0, 1, 2, 5, 20)),
+        *(({"age_seconds": all_but(age)}, False) for age in (60, 3_600, 86_400, 14 * 86_400)),
     ],
 )
 def test_a_bound_that_no_letter_comes_near_tells_none_apart(redrive: Any, broad: bool) -> None:

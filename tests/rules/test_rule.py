@@ -268,6 +268,11 @@ NOT_PLAIN = "a pattern holds text, numbers, true, false, null, lists and maps on
             f"queue '{'s' * 78}… is unknown; allowed are bulk, slow",
         ),
         ({"policy": "silver"}, "policy 'silver' is unknown; allowed are gold"),
+        # Without an end, at all times, of all matches: a default does far more.
+        *(
+            ({column: None}, f"{column} is null: it needs a value, or no such field")
+            for column in ("active", "expires_at", "max_matches", "mode", "reason")
+        ),
         ({"expires_at": "tomorrow"}, NO_END),
         ({"expires_at": ""}, NO_END),
         ({"expires_at": "20.11.2026"}, NO_END),

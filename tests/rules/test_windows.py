@@ -124,6 +124,7 @@ def test_on_the_night_the_clocks_go_back_a_window_opens_and_closes_at_its_own_ti
         ("22:00-06:00", "active must be [DAY[-DAY] ]HH:MM-HH:MM ZONE"),
         ("22-6 UTC", "active must be [DAY[-DAY] ]HH:MM-HH:MM ZONE"),
         ("22:00-06:00 UTC,", "active must be [DAY[-DAY] ]HH:MM-HH:MM ZONE"),
+        ("x" * 81, f"UTC': '{'x' * 80}'"),
         ("", "active must be text such as"),
         (7, "active must be text such as"),
         ("22:00-06:00 Mars/Olympus", "unknown time zone; allowed are IANA names"),

@@ -11,8 +11,10 @@ import pytest
 from deadletter.rules import index as rule_index
 from deadletter.rules import pattern as rule_pattern
 from deadletter.rules import work
+from deadletter.rules.fields import Outline
 from deadletter.rules.index import RuleIndex
-from deadletter.rules.pattern import Likeness, compile_pattern
+from deadletter.rules.pattern import Likeness, all_hold, compile_pattern
+from tests.each_row import each_row
 from tests.rules import book_pairs
 
 PRESENT = {"exists": True}
@@ -67,6 +69,34 @@ def test_combinations_that_are_never_in_one_element_are_given_up() -> None:
     lines += [{f"m{n}": {name: 1}} for name in names for _ in range(150) for n in range(2)]
     assert judged(rule, {"l": lines}) is Likeness.TOO_COSTLY
     assert judged(rule, {"l": lines[:10]}) is Likeness.DIFFERS
+
+
+@each_row(
+    ("rule", "elements", "steps"),
+    [
+        ({"a": [1], "b": [2]}, [{"a": 1, "b": 2}], 14),
+        ({"a": [1], "b": [2]}, [{"a": 1}] * 3 + [{"b": 2}], 16),
+        ({"a": [PRESENT], "b": [PRESENT]}, [{"a": 1}] * 3 + [{"b": 2}], 16),
+        ({"a": [1], "b": [{"exists": False}]}, [{"a": 1}, {"b": 1}], 13),
+        ({"a": [1], "b": {"c": [2]}}, [{"a": 1, "b": [{"c": 2}, {"c": 2}]}], 36),
+        ({"a": [1], "b": [2]}, [{"a": [1, [1]]}, {"b": 2, "a": 1}], 36),
+    ],
+)
+def test_each_combination_in_an_array_has_a_number_of_steps(
+    rule: dict[str, Any], elements: list[Any], steps: int
+) -> None:
+    [fields] = compile_pattern({"l": rule}).alternatives
+    leaves = Outline(field.name for field in fields).read({"l": elements})
+    spent = work.Work()
+    all_hold(fields, leaves, {}, spent)
+    assert work.STEPS - spent.left == steps
+
+
+def test_a_rule_may_take_all_its_steps_and_no_more() -> None:
+    spent = work.Work()
+    spent.spend(work.STEPS)
+    with pytest.raises(work.TooCostly):
+        spent.spend(1)
 
 
 def test_long_texts_count_by_their_characters() -> None:

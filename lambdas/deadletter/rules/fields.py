@@ -209,9 +209,9 @@ def _read_array(node: NameNode, items: Sequence[Any], place: Place, leaves: Leav
                     _read_object(node, item, (place, array, leaves.numbered), leaves)
             elif isinstance(item, list | tuple):
                 if len(unread) < _MAX_ARRAYS:
-                    leaves.numbered += 2
+                    leaves.numbered += 1
                     inside = (place, array, leaves.numbered)
-                    unread.append((iter(item), inside, leaves.numbered - 1, []))
+                    unread.append((iter(item), inside, leaves.numbered, []))
                 else:
                     unread.append((iter(item), place, array, values))
                 break

@@ -53,7 +53,7 @@ class Window:
     opens: int
     closes: int
     zone: ZoneInfo
-    days: frozenset[int] = frozenset(range(7))
+    days: frozenset[int]
 
     def is_open(self, now: float) -> bool:
         """Whether it is open at `now` (epoch seconds)."""
