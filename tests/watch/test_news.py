@@ -26,6 +26,7 @@ from deadletter.watch.news import (
 from deadletter.watch.news_row import NewsRow
 from deadletter.watch.row import LaneRow, QueueRow, WatchRow
 from deadletter.watch.watch_settings import WatchSettings
+from tests.each_row import each_row
 
 BEGIN = 1_800_000_000.0
 SETTINGS = WatchSettings(
@@ -215,6 +216,19 @@ def test_without_dead_letters_causes_end_and_are_not_read_any_more() -> None:
     assert desk.row == NewsRow()
 
 
+@each_row(("is_readable", "read"), [(True, 15), (False, 0)])
+def test_the_last_whole_look_is_remembered_for_a_quarter_of_an_hour(
+    is_readable: bool, read: int
+) -> None:
+    desk = Newsdesk()
+    desk.pass_minutes(1)
+    desk.dead, desk.is_readable = 0, is_readable
+    desk.pass_minutes(15)
+    assert desk.row.read_at == BEGIN + read * MINUTE
+    desk.pass_minutes(1)
+    assert desk.row.read_at == 0
+
+
 def test_an_idle_pipeline_reads_nothing_and_remembers_nothing() -> None:
     desk = Newsdesk(dead=0)
     desk.pass_minutes(100)
@@ -292,6 +306,8 @@ def test_recovered_letters_are_counted_without_gap_or_overlap() -> None:
     assert detail["count"] == 40
     assert (detail["since"], detail["until"]) == desk.asked[1]
     assert len(desk.asked) == 7
+    # CloudWatch may take three minutes until its count is complete.
+    assert desk.told[0][0] == detail["until"] + 3 * MINUTE
 
 
 def test_recovered_letters_that_were_not_taken_are_counted_again() -> None:
@@ -332,6 +348,19 @@ def test_letters_that_leave_are_no_news_and_those_that_come_after_are() -> None:
     assert [news.detail["count"] for _, news in desk.told] == [10, 1]
 
 
+def test_a_queue_that_was_emptied_and_fills_again_is_told_of_after_ten_minutes() -> None:
+    desk = Newsdesk(parked={"default": 2})
+    desk.pass_minutes(1)
+    desk.parked["default"] = 0
+    desk.pass_minutes(3)
+    desk.parked["default"] = 2
+    desk.pass_minutes(15)
+    assert [at for at, _ in desk.told] == [BEGIN, BEGIN + 10 * MINUTE]
+    desk.parked["default"] = 0
+    desk.pass_minutes(15)
+    assert desk.row.parked == {}
+
+
 def test_one_low_count_of_sqs_makes_no_news() -> None:
     desk = Newsdesk(parked={"default": 10})
     desk.pass_minutes(15)
@@ -366,15 +395,19 @@ def test_a_source_is_announced_once_for_each_time_that_it_comes_near_its_expiry(
     desk = Newsdesk(expiry={"dlq": soon + 1.0, "main": soon - 1.0})
     desk.pass_minutes(5)
     assert desk.of(letters_expire) == [(letters_expire, "main")]
-    for left in (soon, soon + 60.0, soon - 60.0):
+    for left in (soon, soon + 60.0, soon + 3_600.0, soon):
         desk.expiry["dlq"] = left
         desk.pass_minutes(5)
-    assert desk.of(letters_expire)[1:] == [(letters_expire, "dlq")]
+        assert desk.of(letters_expire)[1:] == [(letters_expire, "dlq")]
+    for left in (soon + 3_601.0, soon):
+        desk.expiry["dlq"] = left
+        desk.pass_minutes(1)
+    assert desk.of(letters_expire)[2:] == [(letters_expire, "dlq")]
     del desk.expiry["dlq"]
     desk.pass_minutes(1)
     desk.expiry["dlq"] = 10.0
     desk.pass_minutes(5)
-    assert desk.of(letters_expire)[1:] == [(letters_expire, "dlq")] * 2
+    assert desk.of(letters_expire)[3:] == [(letters_expire, "dlq")]
 
 
 # Any minutes.

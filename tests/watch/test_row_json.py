@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from deadletter.watch.news_row import AnnouncedCause, NewsRow, ParkedRow, news_from_plain
 from deadletter.watch.row import (
     AttendedRow,
     CircuitOpenings,
@@ -46,6 +47,22 @@ FULL = WatchRow(
     main=MainRow(asked_at=4.0, oldest=0.5),
     depths=(1, 0, 3),
     direction="rising",
+    news=NewsRow(
+        read_at=1.5,
+        causes={
+            "f": AnnouncedCause(
+                noticed_at=1.0,
+                seen_at=2.0,
+                letters=3,
+                category="transient",
+                error_type="HTTPError",
+                is_told=True,
+            )
+        },
+        recovered_until=2.5,
+        parked={"default": ParkedRow(letters=4, last=5, told_at=6.0)},
+        expiring={"dlq": 7.5},
+    ),
 )
 
 
@@ -84,6 +101,24 @@ def test_a_field_of_a_later_version_is_left_out() -> None:
 )
 def test_a_damaged_row_is_no_row(text: str) -> None:
     assert row_from_json(text) is None
+
+
+@each_row(
+    ("data", "news"),
+    [
+        (None, NewsRow()),
+        ([1], NewsRow()),
+        ({"read_at": "1", "recovered_until": True, "causes": 3, "parked": [], "new": 1}, NewsRow()),
+        ({"read_at": 1, "causes": {"f": {"letters": 3}, "g": 3}}, NewsRow(read_at=1.0)),
+        (
+            {"parked": {"a": {"letters": 1}, "b": {"letters": 1, "last": 2, "new": 3}}},
+            NewsRow(parked={"b": ParkedRow(letters=1, last=2)}),
+        ),
+        ({"expiring": {"dlq": None, "main": 8}}, NewsRow(expiring={"dlq": 0.0, "main": 8.0})),
+    ],
+)
+def test_of_news_what_is_malformed_is_forgotten(data: object, news: NewsRow) -> None:
+    assert news_from_plain(data) == news
 
 
 def test_a_row_of_many_queues_is_small() -> None:
