@@ -155,6 +155,7 @@ LONG = [
 ]
 
 
+@pytest.mark.long
 @each_row("part", LONG, ids=ascii)
 def test_a_failure_costs_little_whatever_its_text(part: str) -> None:
     error = caught(lambda: exec("raise TimeoutError(text)", {"text": part * 2**18}))  # noqa: S102 - no file
