@@ -80,9 +80,12 @@ def test_places_compare_as_numbers_do(first: float, second: float) -> None:
 
 
 def test_neighbouring_versions_of_any_size_are_told_apart() -> None:
-    versions = [-(2**60) - 1, -(2**60), -1, 0, 1, 9, 10, 2**60, 2**60 + 1]
+    least = 1 - 10**21
+    versions = [least, least + 1, -(2**60) - 1, -(2**60), -1, -0.5, -1e-310, 0, 1e-310, 0.5]
+    versions += [1, 9, 10, 2**60, 2**60 + 1, -least - 1, -least]
     texts = [place_of({"version": version}) for version in versions]
     assert texts == sorted(set(texts))
+    assert place_of({"version": -0.0}) == place_of({"version": 0})
 
 
 @given(st.text(max_size=128), st.text(max_size=128))
@@ -128,7 +131,8 @@ def test_a_later_life_of_a_letter_keeps_the_place_of_the_first() -> None:
 def test_a_place_is_short_whatever_the_letter_says() -> None:
     assert len(place_of({}, FIFO, replace(STAMP, sequence="7" * 10_000))) < 129
     assert len(place_of({"version": "x" * 10_000})) == 129
-    assert len(place_of({"version": 10**300})) < 129
+    lengths = {len(place_of({"version": number})) for number in (0, -(10**400), 10**400, 1e308)}
+    assert lengths == {39}
 
 
 @pytest.mark.parametrize("setting", ["ordering_key", "sequence"])

@@ -504,6 +504,13 @@ def test_a_lane_is_releasable_when_its_circuit_is_closed_or_its_hold_rule_has_en
     assert router(books).open_lanes(lanes).open == ["circuit:up", "rule:parks", "rule:gone"]
 
 
+def test_the_rate_of_a_rule_is_told_to_those_who_ask_for_its_lane() -> None:
+    slow = [rule(name, "THROTTLE", rate=rate) for name, rate in (("a", 5), ("b", 0.5))]
+    answer = router(Books([*slow, rule("holds", "HOLD")])).open_lanes(["rule:b", "rule:holds"])
+    assert answer.rates == {"rule:b": 0.5}
+    assert answer.open == []
+
+
 def test_a_letter_whose_cause_dominates_goes_back_and_its_life_is_spared() -> None:
     books = Books(
         rows_={"origin": LedgerRow((failed(attempt=2, category=Category.SCHEMA),))},
@@ -731,6 +738,7 @@ def test_a_verdict_that_cannot_be_understood_is_left_out(garbage: Any) -> None:
 @given(json_values)
 def test_reading_an_answer_raises_nothing_but_router_unavailable(data: Any) -> None:
     whole = answer_to_json(RouterAnswer(()))
+    assert answer_from_json({"verdicts": []}) == answer_from_json(whole) == RouterAnswer(())
     whole["verdicts"] = [GOOD]
     for candidate in (
         data,
