@@ -163,6 +163,7 @@ def test_parking_goes_on_when_a_window_has_gone_by_without_so_many() -> None:
         process.collides()
     process.clock.advance(WINDOW - 1)
     assert not process.collides()
+    assert WINDOW == 600
     # The window in which it was seen last, and one more.
     process.clock.advance(2 * WINDOW)
     assert process.collides()

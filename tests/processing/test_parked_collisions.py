@@ -14,8 +14,10 @@ from deadletter.message import stamp as stamps
 from deadletter.message.stamp import Stamp, initial_stamp
 from deadletter.processing.batch import Consumer
 from deadletter.processing.collisions import Collisions
-from deadletter.processing.guard import LONGEST_BUSY_SECONDS
+from deadletter.processing.guard import Guard
+from deadletter.processing.idempotency import BusinessKey, Claim
 from deadletter.processing.lambda_event import execution_of, permit_of, seconds_left
+from deadletter.processing.result import Troubles
 from deadletter.settings.pipeline import Pipeline
 from deadletter.testing.letterbox import Letterbox
 from tests.processing.doubles import DEADLINE, UNAVAILABLE, Desk, Site, record, redriven
@@ -101,7 +103,7 @@ def test_a_letter_whose_stamp_is_in_the_ledger_is_accepted_by_that_one() -> None
 
 @pytest.mark.parametrize(
     ("until", "hidden"),
-    [(NOW + 12.2, 13), (NOW - 5, 1), (NOW + 9_000, int(LONGEST_BUSY_SECONDS))],
+    [(NOW + 12.2, 13), (NOW - 5, 1), (NOW + 9_000, 905)],
 )
 def test_a_copy_of_a_message_in_hand_is_hidden_once_until_that_claim_ends(
     until: float, hidden: int
@@ -147,6 +149,28 @@ def test_a_durable_execution_that_is_resumed_finds_its_own_claims() -> None:
     assert run("arn:one", suspends=False) == ["PROCESSED", "PROCESSED"]
     assert handled == ["m1", "m2"]
     assert run("arn:two", suspends=False) == ["DUPLICATE", "DUPLICATE"]
+
+
+def test_only_a_durable_execution_claims_a_message_as_it_did_before() -> None:
+    owners: list[str] = []
+
+    class Owners(Desk):
+        def claim(self, key: BusinessKey, owner: str, until: float) -> Claim:
+            owners.append(owner)
+            return super().claim(key, owner, until)
+
+    for execution, message_id in (("", "m1"), ("arn:one", ""), ("arn:one", "m1")):
+        guard = Guard(
+            claims=Owners(),
+            new_id=lambda: "new",
+            deadline=DEADLINE,
+            troubles=Troubles(NOW),
+            execution=execution,
+        )
+        for _ in range(2):
+            guard.claim(BusinessKey("k", "p"), message_id)
+    assert owners[:4] == ["new"] * 4
+    assert owners[4] == owners[5] != "new"
 
 
 def test_the_context_of_a_durable_execution_is_read_with_that_of_lambda_within() -> None:
