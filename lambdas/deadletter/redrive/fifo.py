@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from deadletter.contract import MAIN_DLQ, MINUTE, PARKED_LANE, dedicated_lane, run_lane
+from deadletter.contract import (
+    MAIN_DLQ,
+    MINUTE,
+    PARKED_LANE,
+    dedicated_lane,
+    parking_source,
+    run_lane,
+)
 from deadletter.message.queue import ReceivedLetter
 from deadletter.redrive.order import Order
-from deadletter.redrive.rescue import is_parking, rescue_of
-from deadletter.redrive.waiting_room import Wait, is_of_run
+from deadletter.redrive.waiting_room import Wait, is_of_run, never
 from deadletter.routing.decision import DUE, Decision, Divert, Hold, Park, Redrive
 from deadletter.routing.router import Verdict
 
@@ -119,7 +125,11 @@ def _may_pass(decision: Decision, lane: str) -> bool:
 
 def _is_released(home: str, decision: Decision) -> bool:
     """Whether a replay run takes a letter out of a parking queue."""
-    return is_parking(home) and isinstance(decision, Hold) and is_of_run(decision.lane)
+    return _is_parking(home) and isinstance(decision, Hold) and is_of_run(decision.lane)
+
+
+def _is_parking(home: str) -> bool:
+    return home.startswith(parking_source(""))
 
 
 def _behind_a_run(received: ReceivedLetter, now: float) -> Wait:
@@ -127,10 +137,10 @@ def _behind_a_run(received: ReceivedLetter, now: float) -> Wait:
 
     One of a dedicated DLQ stays isolated.
     """
-    if received.home == MAIN_DLQ:
+    home = received.home
+    if home == MAIN_DLQ or _is_parking(home):
         return Wait(DUE, now + BEHIND_A_RUN)
-    hold = rescue_of(received.letter, received.home, now)
-    return Wait(hold.lane, hold.due)
+    return Wait(dedicated_lane(home), never(received.letter))
 
 
 def _waits_too(verdict: Verdict, wait: Wait) -> Verdict:
