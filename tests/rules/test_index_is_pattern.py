@@ -117,6 +117,15 @@ def test_branches_of_or_that_share_a_field_match_within_one_element_of_an_array(
             False,
             id="objects of two arrays",
         ),
+        pytest.param(
+            {"a": [1, 2], "a.b": [3]}, {"a": [1, [2, {"b": 3}]]}, True, id="beside or within"
+        ),
+        pytest.param(
+            {"a": [1, 2], "a.b": [3], "a.c": [4]},
+            {"a": [1, [2, {"b": 3}], [2, {"c": 4}]]},
+            False,
+            id="beside, and two apart",
+        ),
     ],
 )
 def test_values_of_a_nested_array_belong_to_its_element(
