@@ -15,6 +15,7 @@ from deadletter.aws.wiring.consume import consumer_for
 from deadletter.contract import CAUSES_ROW
 from deadletter.failure.causes import (
     BUCKETS,
+    HOLD,
     CausesUnavailable,
     FailedTry,
     ParkedCause,
@@ -116,6 +117,18 @@ def test_many_processes_begin_one_hold(dynamodb: Any) -> None:
     assert began == [CAUSE]
     assert known.hold_of(CAUSE, NOW) is not None
     assert process(dynamodb).read().hold_of(CAUSE, NOW + 599) is not None
+
+
+def test_a_letter_that_fails_again_renews_the_hold_that_the_row_has(dynamodb: Any) -> None:
+    healthy_hour(process(dynamodb))
+    process(dynamodb).count([failures(25)], NOW)
+    later = NOW + 300
+    again = process(dynamodb)
+    again.read()
+    again.count([Second(later, 0, again=frozenset({CAUSE}))], later)
+    hold = process(dynamodb).read().hold_of(CAUSE, later)
+    assert hold is not None
+    assert hold.until == later + HOLD
 
 
 def test_totals_are_added_whoever_else_writes(dynamodb: Any) -> None:

@@ -154,6 +154,38 @@ def test_a_few_poisonous_letters_a_minute_keep_no_hold_alive() -> None:
     assert traffic.parked > parked
 
 
+def test_letters_that_no_fix_brings_back_keep_no_hold_alive_beside_healthy_ones() -> None:
+    """A producer has sent poison for a while: it goes round, and its failures are most of all."""
+    traffic = Traffic().run(3_600).run(300, share=1.0)
+    for _ in range(int((2 * BUCKET + HOLD) / 60) + 1):
+        traffic.run(60)
+        goes_round = Second(traffic.now, 0, again=frozenset({CAUSE}))
+        traffic.causes = traffic.causes.counting([goes_round], traffic.now)
+    assert traffic.hold is None
+
+
+def test_at_night_letters_that_fail_again_keep_the_hold_of_their_cause() -> None:
+    traffic = Traffic().run(3_600).run(300, share=1.0)
+    for _ in range(24):
+        traffic.now += 300
+        # Hardly anything else comes, and that little goes well.
+        goes_round = Second(traffic.now, 1, again=frozenset({CAUSE, "another"}))
+        traffic.causes = traffic.causes.counting([goes_round], traffic.now)
+        assert traffic.hold is not None
+    assert set(traffic.causes.holds) == {CAUSE}
+
+
+def test_a_bucket_that_has_just_begun_says_nothing_alone() -> None:
+    last = bucket_of(START)
+    causes = Causes(
+        totals={last - 1: 100, last: 25},
+        counts={CAUSE: {last - 1: 50, last: 1}},
+        holds={CAUSE: CauseHold(START - 60.0, START + 10.0)},
+    )
+    failure = Second(START, 1, (FailedTry(CAUSE, "KeyError", 1),))
+    assert causes.counting([failure], START).holds[CAUSE].until == START + HOLD
+
+
 def test_a_failure_after_the_end_of_its_hold_does_not_renew_it() -> None:
     hold = CauseHold(START - 900.0, START - 1.0)
     causes = Causes(holds={CAUSE: hold})
@@ -292,8 +324,14 @@ def test_only_a_failure_that_speaks_of_nothing_else_has_a_cause(
 
 def test_outcomes_are_gathered_second_by_second() -> None:
     bad = FailedTry("a", "E", 1)
-    outcomes = [(START + 1.9, None), (START + 0.5, bad), (START + 1.0, bad), (START + 0.1, None)]
-    assert seconds_of(outcomes) == [Second(START, 2, (bad,)), Second(START + 1, 2, (bad,))]
+    outcomes = [
+        *((START + 1.9, None), (START + 0.5, bad), (START + 1.0, bad), (START + 0.1, None)),
+        *((START + 1.5, "b"), (START + 1.7, "b")),
+    ]
+    assert seconds_of(outcomes) == [
+        Second(START, 2, (bad,)),
+        Second(START + 1, 2, (bad,), frozenset({"b"})),
+    ]
 
 
 def test_the_history_reaches_an_hour_before_the_window() -> None:

@@ -117,10 +117,11 @@ def test_in_good_times_a_process_writes_once_a_minute() -> None:
         # Sent back from the DLQ: it has failed before.
         (1, Stamp("a", 1), False),
         (1, Stamp("a", 3, base=2), False),
-        # It was never tried, or its cause dominated in its last life.
+        # It was never tried.
         (1, Stamp("a", 2, base=2), True),
-        (1, Stamp("a", 3, base=1, spared=3), True),
-        (1, Stamp("a", 4, base=1, spared=3), False),
+        # It was tried while its cause dominated.
+        (1, Stamp("a", 3, base=3, spared=3), False),
+        (1, Stamp("a", 3, base=1, spared=3), False),
     ],
 )
 def test_only_the_first_try_of_a_letter_counts(receive: int, stamp: Stamp, counts: bool) -> None:
@@ -347,12 +348,14 @@ def test_a_letter_of_a_held_cause_is_tried_again_and_again_and_renews_the_hold()
     assert first.wait is not None
     assert first.wait <= 10
     assert first.diagnosis is not None
-    hold = CauseHold(process.clock.now, process.clock.now + 60, "KeyError")
+    hold = CauseHold(process.clock.now, process.clock.now + 300, "KeyError")
     holds = {first.diagnosis.fingerprint: hold}
     process.row.causes = replace(process.row.causes, holds=holds, totals={})
-    process.clock.advance(BETWEEN_FAILURES)
-    process.causes.processed(1, NEW)
-    process.fail("another")
+    process.causes.report()
+    tries = process.row.tries()
+    process = Process(process.row, process.clock)
+    process.causes.may_park("another", 2)
+    site.causes = process.causes
     [again, other] = site.process(
         record(letter(message_id="m1"), 2), record(letter(message_id="m2"), 2)
     ).results
@@ -363,6 +366,7 @@ def test_a_letter_of_a_held_cause_is_tried_again_and_again_and_renews_the_hold()
     process.clock.advance(BETWEEN_WRITES)
     process.causes.report()
     assert process.row.causes.holds[first.diagnosis.fingerprint].until > hold.until
+    assert process.row.tries() == tries
 
 
 def test_a_batch_counts_what_was_tried_and_a_canary_nothing() -> None:

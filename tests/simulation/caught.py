@@ -28,6 +28,7 @@ from typing import NamedTuple
 from tests.simulation import (
     breaker_planted,
     breaker_simulator,
+    causes_planted,
     claims_planted,
     long_queue,
     long_queue_planted,
@@ -42,6 +43,7 @@ from tests.simulation import (
     simulator,
     worker_planted,
 )
+from tests.simulation.causes_simulator import CausesSimulation
 from tests.simulation.claims_simulator import Workers
 from tests.simulation.effects import Broken
 from tests.simulation.pause_simulator import PauseSimulation
@@ -141,6 +143,7 @@ HUNTS: Mapping[str, Hunt] = {
     "rule edits": Hunt(rule_edits_planted.BUGS, by_name(rule_edits.edited), 2_000),
     "breaker": Hunt(breaker_planted.BUGS, by_name(breaker_simulator.simulate), 400),
     "pause": Hunt(pause_planted.BUGS, {"pause": run_to_its_end(PauseSimulation)}, 5_000),
+    "causes": Hunt(causes_planted.BUGS, {"deployment": run_to_its_end(CausesSimulation)}, 200),
     "claims": Hunt(claims_planted.BUGS, {"workers": run_to_its_end(Workers)}, 1_000),
     "replay run": Hunt(
         replay_planted.RUN_BUGS,

@@ -78,7 +78,7 @@ class DynamoDBCauses(CauseCounts):
         for second in seconds:
             number = bucket_of(second.at)
             totals[number] = totals.get(number, 0) + second.total
-        if not any(second.failed for second in seconds):
+        if not any(second.failed or second.again for second in seconds):
             self._update(totals, now)
             stretch = self._row.causes.stretch
             if stretch is None or now - stretch.since > WINDOW:

@@ -26,15 +26,15 @@ BEFORE = 1.0 * HOUR
 """Seconds before that in which it must have been rare."""
 
 LEAST_BEFORE = 20
-"""Outcomes in the time before without which nothing is known: then no cause is sudden."""
+"""Outcomes without which nothing is known: then no cause is sudden, and no held one is over."""
 
 RARE = 0.1
 """The share of all outcomes from which on a cause was there before."""
 
 HOLD = 10.0 * MINUTE
 """Seconds that a hold lasts after the last failure of its cause, as long as the cause is no less
-than RARE of all outcomes: of a deployment that is half mended no letter is parked, and a few
-poisonous letters a minute keep no hold alive."""
+than RARE of what is tried for the first time: of a deployment that is half mended no letter is
+parked, and a little poison keeps no hold alive."""
 
 AGAIN = (150.0, 210.0)
 """Seconds after its last failure in which a letter of a held cause is tried again: about as often
@@ -79,11 +79,15 @@ class FailedTry:
 
 @dataclass(frozen=True, slots=True)
 class Second:
-    """The first tries that ended in one second (epoch): how many, and those that failed."""
+    """The first tries that ended in one second (epoch): how many, and those that failed.
+
+    `again` are the held causes for which letters failed that were tried again.
+    """
 
     at: int
     total: int
     failed: tuple[FailedTry, ...] = ()
+    again: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +247,11 @@ class Causes:
 
     def _renewed(self, seconds: Sequence[Second], now: float) -> Causes:
         """The causes with holds that last until HOLD after the last of these failures."""
-        last = {failed.cause: min(second.at, now) for second in seconds for failed in second.failed}
+        last = {
+            cause: min(second.at, now)
+            for second in seconds
+            for cause in (*second.again, *(failed.cause for failed in second.failed))
+        }
         holds = {
             cause: replace(hold, until=max(hold.until, last[cause] + HOLD))
             if last.get(cause, hold.until) < hold.until and self._is_common(cause, last[cause])
@@ -253,10 +261,18 @@ class Causes:
         return replace(self, holds=holds)
 
     def _is_common(self, cause: str, at: float) -> bool:
-        """Whether the cause is no less than RARE of the outcomes of the last minutes."""
-        buckets = (bucket_of(at) - 1, bucket_of(at))
-        failed = sum(self.counts.get(cause, {}).get(number, 0) for number in buckets)
-        return failed >= RARE * sum(self.totals.get(number, 0) for number in buckets)
+        """Whether the cause is no less than RARE of what was first tried in the last minutes.
+
+        Letters that are tried again say nothing here: of those that no fix brings back, each fails
+        every time. The minutes are at least five, and as many as have outcomes enough.
+        """
+        total, failed, last = 0, 0, bucket_of(at)
+        for number in range(last, last - BUCKETS, -1):
+            total += self.totals.get(number, 0)
+            failed += self.counts.get(cause, {}).get(number, 0)
+            if number < last and total >= LEAST_BEFORE:
+                break
+        return total < LEAST_BEFORE or failed >= RARE * total
 
     def _may_be_sudden(self, cause: str, since: float, now: float) -> bool:
         """Whether the cause was rare in the hour before `since`, as far as that is known."""
@@ -335,13 +351,19 @@ def _largest(counts: Mapping[str, dict[int, int]], leader: str) -> dict[str, dic
     return {cause: count for cause, count in ordered[:MOST_CAUSES] if count}
 
 
-def seconds_of(tries: Iterable[tuple[float, FailedTry | None]]) -> list[Second]:
-    """Outcomes with their times (epoch seconds), second by second; None is no such failure."""
+def seconds_of(tries: Iterable[tuple[float, FailedTry | str | None]]) -> list[Second]:
+    """Outcomes with their times (epoch seconds), second by second.
+
+    None is no such failure, and a text the held cause of a letter that was tried again.
+    """
     ordered = sorted(tries, key=lambda outcome: outcome[0])
     seconds = []
-    for at, outcomes in groupby(ordered, key=lambda outcome: int(outcome[0])):
-        failed = [failed for _, failed in outcomes]
-        seconds.append(Second(at, len(failed), tuple(f for f in failed if f is not None)))
+    for at, group in groupby(ordered, key=lambda outcome: int(outcome[0])):
+        outcomes = [outcome for _, outcome in group]
+        again = frozenset(each for each in outcomes if isinstance(each, str))
+        first = [each for each in outcomes if not isinstance(each, str)]
+        failed = tuple(each for each in first if each is not None)
+        seconds.append(Second(at, len(first), failed, again))
     return seconds
 
 

@@ -58,7 +58,7 @@ class SuddenCauses:
         self._known: Causes | None = None
         # When the causes were last known as the store has them, and when it last refused a read.
         self._known_at = self._refused_at = -math.inf
-        self._pending: list[tuple[float, FailedTry | None]] = []
+        self._pending: list[tuple[float, FailedTry | str | None]] = []
         # The failures among them, by cause.
         self._untold: Counter[str] = Counter()
         self._last_write: float | None = None
@@ -73,8 +73,11 @@ class SuddenCauses:
                 self._pending.append((self._clock(), None))
 
     def failed(self, receive: int, stamp: Stamp, diagnosis: Diagnosis) -> None:
-        """Count a failure; one of a cause that is held counts at each receive, and renews it."""
-        if not _speaks_of_now(receive, stamp) and not self.is_held(diagnosis.fingerprint):
+        """Count a failure; one of a cause that is held renews its hold, whatever receive it is."""
+        if not _speaks_of_now(receive, stamp):
+            if self.is_held(diagnosis.fingerprint):
+                with self._lock:
+                    self._pending.append((self._clock(), diagnosis.fingerprint))
             return
         failed = None
         if diagnosis.blame is Blame.NEITHER and diagnosis.fingerprint:
@@ -139,7 +142,8 @@ class SuddenCauses:
         now = self._clock()
         if self._pending and now - self._pending[0][0] > WINDOW:
             self._pending = [(at, failed) for at, failed in self._pending if now - at <= WINDOW]
-            self._untold = Counter(failed.cause for _, failed in self._pending if failed)
+            failures = [each for _, each in self._pending if isinstance(each, FailedTry)]
+            self._untold = Counter(failed.cause for failed in failures)
         if not self._pending or not self._is_due(now):
             return
         self._last_write = now
@@ -173,10 +177,9 @@ def _speaks_of_now(receive: int, stamp: Stamp) -> bool:
     """Whether a receive says something new: the letter is tried for the first time.
 
     The letters of a DLQ are those that fail: sent back together, they would dominate whatever
-    goes well beside them. A letter that failed while its cause dominated counts again.
+    goes well beside them. So would those that a held cause has kept from the parking lot.
     """
-    is_new = stamp.attempts_used == 0 or stamp.spared == stamp.attempt
-    return receive == 1 and is_new
+    return receive == 1 and stamp.attempts_used == 0 and not stamp.spared
 
 
 def hash_of(origin: str) -> int:

@@ -123,12 +123,13 @@ class Case:
     def since_death(self) -> float:
         """Seconds since the letter failed for the last time in the life that has ended.
 
-        0 if that is not on record: then it has waited for nothing yet.
+        0 if that is not on record: then it has waited for nothing yet. Negative if the consumer's
+        clock is ahead.
         """
         last = self.row.last
         if last is None or last.attempt != self.stamp.attempt:
             return 0.0
-        return max(0.0, self.now - last.at)
+        return self.now - last.at
 
     def counts(self, failure: Failure) -> bool:
         """Whether a failure may park the letter: not if its cause suddenly dominated then.
