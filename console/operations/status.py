@@ -432,7 +432,7 @@ def lane_status(
     `rows` are what the watch remembers, by kind of lane; `ttl` is the pipeline's message TTL in
     seconds.
     """
-    from deadletter.watch.lane_figures import CAUSE, CIRCUIT, RULE, kind_of
+    from deadletter.watch.lane_figures import CIRCUIT, RULE, kind_of
 
     kind = kind_of(lane)
     row = rows.get(kind)
@@ -441,7 +441,7 @@ def lane_status(
     if kind == DUE:
         return LaneStatus(lane, letters, None, moment(row.first_due))
     since = row.oldest
-    if kind in (CIRCUIT, CAUSE):
+    if kind == CIRCUIT:
         # Such a letter is due when its time to live is over.
         since = None if row.first_due is None else row.first_due - ttl
     elif kind == RULE:
