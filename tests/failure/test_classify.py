@@ -630,3 +630,48 @@ def test_a_header_may_be_a_number() -> None:
     assert of(make("Busy", headers=headers)).retry_after == 7.0
     headers = {"Retry-After": True}
     assert of(make("Busy", headers=headers)).retry_after is None
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        make("HTTPError", status=429),
+        Transient("later", status=429),
+        aws(400, code="ThrottlingException"),
+        aws(400, code="ProvisionedThroughputExceededException"),
+        *(aws(400, code) for code in ThrottledRetryableChecker._THROTTLED_ERROR_CODES),
+        aws(503, code="SlowDown"),
+        make("RateLimitError"),
+        make("RpcError", code=lambda _: SimpleNamespace(name="RESOURCE_EXHAUSTED")),
+        aws(503, **{"retry-after": "2"}),
+    ],
+    ids=repr,
+)
+def test_a_dependency_that_wants_fewer_requests_is_throttled_and_not_down(error: Any) -> None:
+    diagnosis = of(error)
+    assert diagnosis.blame is Blame.DEPENDENCY
+    assert diagnosis.throttled
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        make("HTTPError", status=503),
+        make("HTTPError", status=500, headers={"Retry-After": "2"}),
+        aws(503, code="ServiceUnavailable"),
+        ConnectionRefusedError("refused"),
+        TimeoutError(),
+        Transient("later", retry_after=5),
+        ValueError("429"),
+        make("HTTPError", status=404),
+    ],
+    ids=repr,
+)
+def test_a_dependency_that_gives_no_sign_of_a_limit_is_not_throttled(error: Any) -> None:
+    assert not of(error).throttled
+
+
+def test_a_named_limit_behind_an_error_that_has_another_reason_is_no_throttle() -> None:
+    error = make("HTTPError", status=503)
+    error.__context__ = make("RateLimitError")
+    assert not of(error).throttled

@@ -348,6 +348,8 @@ def failed(**fields: object) -> Failure:
             CanaryVerdict.NEUTRAL,
         ),
         (LedgerRow((failed(http_status=503),)), CanaryVerdict.FAILURE),
+        # It works, and wants fewer requests.
+        (LedgerRow((failed(http_status=429),)), CanaryVerdict.SUCCESS),
         (LedgerRow((failed(error_type="BusyElsewhere", message=GIVEN_BACK),)), None),
         (LedgerRow((failed(error_type="RefusedWhileOpen", message=GIVEN_BACK),)), None),
         (LedgerRow(unreadable=True), None),

@@ -328,6 +328,21 @@ def error_word(error: BaseException) -> str | None:
     return word if isinstance(word, str) and codes.ERROR_WORD.fullmatch(word) else None
 
 
+def is_throttle(error: BaseException) -> bool:
+    """True if a dependency that works refused a request because there are too many. Never raises.
+
+    By what the error's code, word or class is called.
+    """
+    response, status = attribute(error, "response"), answer(error, "code")
+    names = [
+        within(response, "Error", "Code") if isinstance(response, Mapping) else None,
+        attribute(status, "name"),
+        error_word(error),
+        *(name for name, _ in names_of(error)),
+    ]
+    return any(isinstance(name, str) and codes.names_a_throttle(name) for name in names)
+
+
 def _of_error_word(error: BaseException) -> Blame | None:
     word = error_word(error)
     return None if word is None else codes.of_word(word)

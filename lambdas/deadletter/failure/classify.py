@@ -10,7 +10,14 @@ from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 
 from deadletter.failure import codes
-from deadletter.failure.blame import SILENT, TeamsWord, blame_and_speakers, error_word, own_blame
+from deadletter.failure.blame import (
+    SILENT,
+    TeamsWord,
+    blame_and_speakers,
+    error_word,
+    is_throttle,
+    own_blame,
+)
 from deadletter.failure.failure import (
     CONNECTION_REFUSED,
     PERMANENT,
@@ -46,7 +53,8 @@ class Diagnosis:
 
     `error_type` is the exception's class, or `Timeout` or `ConnectionRefused` for a call
     without an answer; `message` is redacted; `retry_after` is seconds; `fingerprint` is
-    equal for failures of one cause, also across deployments; `blame` is who was to blame.
+    equal for failures of one cause, also across deployments; `blame` is who was to blame;
+    `throttled` says that the dependency works, and wants fewer requests.
     `place` is file, line and function where the team's own code failed, and `traceback` the way
     to it, without any text or value; a handler that gives its own verdict has no traceback.
     """
@@ -58,6 +66,7 @@ class Diagnosis:
     retry_after: float | None = None
     fingerprint: str = ""
     blame: Blame = Blame.NEITHER
+    throttled: bool = False
     place: str = ""
     traceback: tuple[str, ...] = field(default=(), repr=False, compare=False)
 
@@ -67,6 +76,8 @@ _LONGEST_TYPE = 80
 
 # AWS, and GitHub with a 403, answer so when they are busy; it means 429.
 _BUSY = 429
+
+_UNAVAILABLE = 503
 
 # Characters; a date has 29.
 _LONGEST_RETRY_AFTER = 64
@@ -119,9 +130,23 @@ def diagnose(
             dependency=dependency,
         ),
         blame=blame,
+        throttled=is_throttled(chain, blame, speakers),
         place=where_raised(chain),
         traceback=() if isinstance(error, Permanent | Transient) else traceback_of(chain),
     )
+
+
+def is_throttled(chain: Sequence[Link], blame: Blame, speakers: Sequence[BaseException]) -> bool:
+    """Whether a failure says that its dependency works and was asked too often.
+
+    A 503 says so by its Retry-After: a service that is down cannot tell when it is back.
+    """
+    if blame is not Blame.DEPENDENCY:
+        return False
+    if any(_status(speaker) == _BUSY or is_throttle(speaker) for speaker in speakers):
+        return True
+    unavailable = any(http_status(speaker) == _UNAVAILABLE for speaker in speakers)
+    return unavailable and _retry_after(chain, 0.0) is not None
 
 
 def _category_of(chain: Sequence[Link], letter: Letter | None, team: TeamsWord) -> Category:

@@ -377,6 +377,19 @@ def names_a_limit(name: str) -> bool:
     return _BUSY.search(name) is not None
 
 
+_THROTTLE = re.compile(
+    r"throttl|too_?many_?requests?|rate_?limit|slow_?down|resource_?exhausted|"
+    r"(request|bandwidth)_?limit_?exceeded|provisionedthroughputexceeded|"
+    r"^limitexceededexception$",
+    re.IGNORECASE,
+)
+
+
+def names_a_throttle(name: str) -> bool:
+    """True for a code, a word or a class that says: this caller asks too often."""
+    return _THROTTLE.search(name) is not None
+
+
 def of_name(name: str, library: str) -> Blame | None:
     """By the name of a class and of its library."""
     known = _BLAME_BY_NAME.get(f"{library}.{name}") or _BLAME_BY_NAME.get(name)

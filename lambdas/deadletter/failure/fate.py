@@ -43,10 +43,14 @@ GIVEN_BACK = "given back untried"
 
 
 class Evidence(StrEnum):
-    """What the fate of a canary shows about the dependency."""
+    """What the fate of a message shows about the dependency.
+
+    THROTTLED: it works, and wants fewer requests.
+    """
 
     SUCCESS = "success"
     FAILURE = "failure"
+    THROTTLED = "throttled"
     NEUTRAL = "neutral"
 
 
@@ -70,7 +74,12 @@ def shown_by(failure: Failure, key: str) -> Evidence:
     if failure.circuit != named:
         return Evidence.NEUTRAL
     counted = Blame.CONFIGURATION if is_config_key(key) else Blame.DEPENDENCY
-    return Evidence.FAILURE if failure.blame is counted else Evidence.NEUTRAL
+    if failure.blame is not counted:
+        return Evidence.NEUTRAL
+    return Evidence.THROTTLED if failure.http_status == _TOO_MANY_REQUESTS else Evidence.FAILURE
+
+
+_TOO_MANY_REQUESTS = 429
 
 
 def was_tried(failure: Failure) -> bool:

@@ -26,7 +26,7 @@ def failed_by_itself(row: LedgerRow, key: str, pipeline: str) -> bool:
     """
     tried = [failure for failure in row.since_release if was_tried(failure)]
     return bool(tried) and (
-        is_of_another(row, key, pipeline) or shown_by(tried[-1], key) is not Evidence.FAILURE
+        is_of_another(row, key, pipeline) or shown_by(tried[-1], key) is Evidence.NEUTRAL
     )
 
 

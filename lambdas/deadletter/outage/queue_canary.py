@@ -198,6 +198,7 @@ def verdict_from_row(row: LedgerRow, attempt: int, key: str, pipeline: str) -> C
     last = failures[-1]
     if evidence_of(last.blame) is Evidence.NEUTRAL:
         return CanaryVerdict.NEUTRAL
-    if is_of_another(row, key, pipeline) or shown_by(last, key) is Evidence.NEUTRAL:
+    shown = shown_by(last, key)
+    if is_of_another(row, key, pipeline) or shown is Evidence.NEUTRAL:
         return CanaryVerdict.ELSEWHERE
-    return CanaryVerdict.FAILURE
+    return CanaryVerdict.SUCCESS if shown is Evidence.THROTTLED else CanaryVerdict.FAILURE

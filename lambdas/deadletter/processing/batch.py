@@ -480,7 +480,8 @@ class _Batch:
             return outcomes_of(own, None, seconds)
         if result.fate is not Fate.FAILED or result.diagnosis is None or result.circuit:
             return ()
-        return outcomes_of(own, result.diagnosis.blame, seconds)
+        diagnosis = result.diagnosis
+        return outcomes_of(own, diagnosis.blame, seconds, throttled=diagnosis.throttled)
 
     def _processed(self, delivery: Delivery, claim: Claim | None, fate: Fate) -> MessageResult:
         """The effect has happened: no error from here on may let it happen again."""

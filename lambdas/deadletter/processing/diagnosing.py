@@ -59,3 +59,10 @@ def speakers_of(
     from deadletter.failure import blame
 
     return blame.blame_and_speakers(chain, blame.SILENT if team is None else team)
+
+
+def is_throttled(chain: Sequence[Link], blame: Blame, speakers: Sequence[BaseException]) -> bool:
+    """As `failure.classify.is_throttled`."""
+    from deadletter.failure import classify
+
+    return classify.is_throttled(chain, blame, speakers)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from deadletter.contract import dependency_key
 from deadletter.failure.category import Blame
 from deadletter.failure.signals import DependencyOpen, is_message_failure
-from deadletter.processing.diagnosing import chain_of, speakers_of
+from deadletter.processing.diagnosing import chain_of, is_throttled, speakers_of
 from deadletter.processing.result import CallOutcome, outcomes_of
 
 if TYPE_CHECKING:
@@ -62,34 +62,38 @@ class DependencyCalls:
         earlier, began = sys.exception(), self.clock()
         self._depth += 1
         blame: Blame | None = Blame.NEITHER
+        throttled = False
         try:
             yield
             blame = None
         except BaseException as error:
             if is_message_failure(error):
-                blame = self._blame(key, error, earlier)
+                blame, throttled = self._blame(key, error, earlier)
             raise
         finally:
             self._depth -= 1
             seconds = self.clock() - began
             self.own_seconds -= 0.0 if self._depth else seconds
-            self.outcomes.extend(outcomes_of(key, blame, seconds))
+            self.outcomes.extend(outcomes_of(key, blame, seconds, throttled=throttled))
 
     def circuit_of(self, error: BaseException) -> str:
         """The key of the named dependency's circuit that a failure speaks of; empty if of none."""
         _, speakers = speakers_of(chain_of(error), self.team)
         return next((key for speaker in speakers for key in self._keys_of(speaker)), "")
 
-    def _blame(self, key: str, error: BaseException, earlier: BaseException | None) -> Blame:
+    def _blame(
+        self, key: str, error: BaseException, earlier: BaseException | None
+    ) -> tuple[Blame, bool]:
+        """Who is to blame for a call's failure, and whether it was throttled."""
         before = {id(link.error) for link in chain_of(earlier)} if earlier is not None else set()
         chain = [link for link in chain_of(error) if id(link.error) not in before]
         blame, speakers = speakers_of(chain, self.team)
         if any(self._keys_of(speaker) for speaker in speakers):
             # It failed in another dependency, which this block calls within.
-            return Blame.NEITHER
+            return Blame.NEITHER, False
         if blame is not Blame.NEITHER:
             self._failures.extend((speaker, key) for speaker in speakers)
-        return blame
+        return blame, is_throttled(chain, blame, speakers)
 
     def _keys_of(self, speaker: BaseException) -> list[str]:
         return [key for failure, key in self._failures if failure is speaker]

@@ -52,7 +52,9 @@ class CallOutcome:
     seconds: float
 
 
-def outcomes_of(key: str, blame: Blame | None, seconds: float) -> tuple[CallOutcome, ...]:
+def outcomes_of(
+    key: str, blame: Blame | None, seconds: float, *, throttled: bool = False
+) -> tuple[CallOutcome, ...]:
     """What a call shows about the circuit `key` and the one for configuration beside it.
 
     `blame` is None for a call that succeeded. A dependency that is down may have checked no
@@ -63,7 +65,8 @@ def outcomes_of(key: str, blame: Blame | None, seconds: float) -> tuple[CallOutc
         case None:
             return tuple(CallOutcome(each, success, seconds) for each in (key, config_key(key)))
         case Blame.DEPENDENCY:
-            return (CallOutcome(key, failure, seconds),)
+            shown = Evidence.THROTTLED if throttled else failure
+            return (CallOutcome(key, shown, seconds),)
         case Blame.CONFIGURATION:
             return (CallOutcome(config_key(key), failure, seconds),)
         case _:
@@ -228,12 +231,13 @@ class BatchResult:
     def circuits(self) -> Mapping[str, str]:
         """What the batch says of each circuit that its calls speak of, by the circuit's key.
 
-        Any failure outweighs successes.
+        Any failure outweighs successes. A call that was throttled shows a dependency that works.
         """
         verdicts: dict[str, str] = {}
         for outcome in (outcome for result in self.results for outcome in result.outcomes):
             if verdicts.get(outcome.key) != Evidence.FAILURE:
-                verdicts[outcome.key] = str(outcome.evidence)
+                throttled = outcome.evidence is Evidence.THROTTLED
+                verdicts[outcome.key] = str(Evidence.SUCCESS if throttled else outcome.evidence)
         return verdicts
 
     def to_response(self) -> dict[str, Any]:
