@@ -586,6 +586,17 @@ class TestOutcomes:
         assert table.read().streak == 0
         assert not {"streak", "streak_at"} & table.item().keys()
 
+    def test_a_success_without_a_vote_ends_the_streak_and_counts_nothing(
+        self, table: Table
+    ) -> None:
+        table.new_outcomes().report("orders", OutcomeCounts(bad=5))
+        table.clock.now += 1
+        retried = OutcomeCounts(retried_good=1, good_at=table.clock.now)
+        table.new_outcomes().report("orders", retried)
+        circuit = table.read()
+        [bucket] = circuit.buckets
+        assert (circuit.streak, bucket.good, bucket.bad) == (0, 0, 5)
+
     def test_a_success_that_began_before_the_streak_does_not_end_it(self, table: Table) -> None:
         began = table.clock.now
         table.clock.now += 1

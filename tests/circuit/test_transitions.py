@@ -200,14 +200,43 @@ class TestTenants:
             ((1,), (2,), False),
             ((1, 2), (3,), False),
             ((1, 2), (1, 2), True),
-            ((1, 2, 3), tuple(range(4, 20)), True),
+            ((1, 2, 3), tuple(range(4, 7)), True),
+            ((1, 2, 3), tuple(range(4, 20)), False),
         ],
     )
     def test_failures_in_a_row_open_it_only_if_they_are_three_tenants(
         self, failing: tuple[int, ...], succeeding: tuple[int, ...], opens: bool
     ) -> None:
-        circuit = window(good=100, bad=10, good_tenants=tenants(*succeeding))
+        circuit = window(
+            good=100, bad=10, good_tenants=tenants(*succeeding), bad_tenants=tenants(*failing)
+        )
         circuit = replace(circuit, streak=10, streak_tenants=tenants(*failing))
+        outcome = after(circuit, Reported())
+        assert outcome is not Refusal.HEALTHY if opens else outcome is Refusal.HEALTHY
+
+    @each_row(
+        ("failing", "before", "opens"),
+        [
+            # All at once, one after the other: the others had no turn to fail.
+            (5, 0, True),
+            (5, 9, True),
+            (4, 0, False),
+            # They fail for a while, and others do not: half of all.
+            (5, 10, False),
+            (10, 10, True),
+        ],
+    )
+    def test_failures_in_a_row_are_asked_for_the_share_of_tenants_too(
+        self, failing: int, before: int, opens: bool
+    ) -> None:
+        everybody = tenants(*range(20))
+        circuit = window(
+            good=90,
+            bad=10 + before,
+            good_tenants=everybody,
+            bad_tenants=tenants(*range(failing)),
+        )
+        circuit = replace(circuit, streak=10, streak_tenants=tenants(1, 2, 3))
         outcome = after(circuit, Reported())
         assert outcome is not Refusal.HEALTHY if opens else outcome is Refusal.HEALTHY
 

@@ -9,10 +9,12 @@ import pytest
 
 from deadletter.circuit.outcomes import hash_of_tenant
 from deadletter.circuit.state import Circuit, CircuitPolicy, State
+from deadletter.failure.signals import Transient
 from deadletter.processing.delivery import Delivery
+from deadletter.processing.named_dependencies import dependency
 from deadletter.processing.result import BatchResult
 from deadletter.settings.pipeline import Pipeline
-from tests.processing.doubles import UNAVAILABLE, Site, record
+from tests.processing.doubles import UNAVAILABLE, Site, record, redriven
 from tests.samples import NOW, letter
 
 
@@ -301,3 +303,51 @@ def test_a_slow_canary_shows_a_dependency_that_is_not_well() -> None:
         result = site.process(*messages(1), permit="p", handle=slowly(site, seconds))
         answer = result.to_response()["deadletter"]["circuits"]
         assert answer == {"orders": verdict, "orders#config": "success"}
+
+
+# What votes.
+
+
+def test_the_first_receive_of_a_message_votes_and_its_retries_do_not() -> None:
+    site = failing(4)
+    batch = [record(letter(message_id=f"m{at}"), receive=at) for at in range(1, 5)]
+    site.process(*batch)
+    assert site.outcomes.totals == {"orders": (0, 1)}
+
+
+def test_a_message_that_has_been_dead_does_not_vote() -> None:
+    site = failing(1)
+    site.process(record(redriven(letter(message_id="m1"))))
+    assert site.outcomes.totals == {"orders": (0, 0)}
+
+
+def test_a_retry_that_succeeds_ends_a_streak_without_a_vote() -> None:
+    site = Site(raises={"m1": TimeoutError()})
+    site.process(record(letter(message_id="m1")), record(letter(message_id="m2"), receive=2))
+    last = site.outcomes.counts[-1]
+    assert (last.good, last.any_good, last.streak, last.good_at) == (0, True, 0, NOW)
+
+
+def test_a_message_that_is_throttled_does_not_vote_and_opens_nothing() -> None:
+    site = Site(raises={f"m{at}": Transient("busy", status=429) for at in range(1, 11)})
+    site.outcomes.opens_at = 1
+    result = site.process(*messages(10))
+    assert fates(result) == ["FAILED"] * 10
+    assert site.outcomes.totals.get("orders", (0, 0)) == (0, 0)
+
+
+def test_a_named_dependency_that_throttles_does_not_vote() -> None:
+    site = Site()
+
+    def handle(delivery: Delivery) -> None:
+        with dependency("bank"):
+            raise Transient("busy", status=429)
+
+    site.process(*messages(10), handle=handle)
+    assert site.outcomes.totals.get("dependency/bank", (0, 0)) == (0, 0)
+
+
+def test_a_canary_that_is_throttled_shows_a_dependency_that_works() -> None:
+    site = Site(raises={"m1": Transient("busy", status=429)})
+    result = site.process(*messages(1), permit="p")
+    assert result.to_response()["deadletter"]["circuits"] == {"orders": "success"}

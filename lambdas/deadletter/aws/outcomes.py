@@ -153,7 +153,7 @@ class DynamoDBOutcomes(Outcomes):
                 f" {STREAK_AT} <= :good_at",
                 "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
             }
-        expression = f"SET {', '.join(sets)} ADD {', '.join(adds)}"
+        expression = f"SET {', '.join(sets)}" + (f" ADD {', '.join(adds)}" if adds else "")
         answer = self._client.update_item(
             TableName=self._table,
             Key=stored({PARTITION: self._pipeline, SORT: key}),

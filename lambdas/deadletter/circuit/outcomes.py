@@ -128,12 +128,13 @@ class PendingOutcomes:
         A write is returned once: if it fails, its outcomes are lost, because a throttled table
         needs fewer writes, not later ones.
         """
-        if not outcomes.total:
+        if not outcomes.total and not outcomes.any_good:
             return None
         pending = self._pending.setdefault(key, _Pending())
         number = self._policy.bucket_of(now)
-        pending.counts[number] = pending.counts.get(number, OutcomeCounts()).then(outcomes)
-        if outcomes.good:
+        if outcomes.total:
+            pending.counts[number] = pending.counts.get(number, OutcomeCounts()).then(outcomes)
+        if outcomes.any_good:
             pending.any_good, pending.good_at = True, outcomes.good_at
             pending.streak = pending.failing = 0
             pending.streak_tenants = frozenset()

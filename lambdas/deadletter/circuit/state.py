@@ -54,7 +54,9 @@ class CircuitPolicy:
       that).
 
     Where tenants are known, failures open it only if they are not those of a few among many: at
-    least half of the tenants seen in the window fail, and FEW_TENANTS of them or all.
+    least half of the tenants seen in the window fail, and FEW_TENANTS of them or all. Of failures
+    in a row that come all at once, half of as many tenants as there are failures are enough: the
+    others had no turn yet.
 
     The first cooldown is `cooldown`; each failed canary makes the next one `cooldown_factor`
     times as long, up to `cooldown_cap`. A circuit that opens again within `settle` after it
@@ -306,7 +308,9 @@ class Circuits(Protocol):
 class OutcomeCounts:
     """Outcomes of calls to one dependency, in their order; those that are no evidence are left out.
 
-    slow          how many of them took longer than the policy's `slow_call`
+    good, bad     votes: calls for messages that were received for the first time
+    retried_good  successes of messages that were received before; they end a streak
+    slow          how many of the votes took longer than the policy's `slow_call`
     last_bad      how many failed after the last success, None if that is unknown
     good_at       when the last call that succeeded began (epoch seconds), None if unknown
     good_tenants  hashes of the tenants whose calls succeeded, where the tenant is known
@@ -320,16 +324,22 @@ class OutcomeCounts:
     good_at: float | None = None
     good_tenants: frozenset[int] = frozenset()
     bad_tenants: frozenset[int] = frozenset()
+    retried_good: int = 0
 
     @property
     def total(self) -> int:
-        """How many outcomes there are."""
+        """How many votes there are."""
         return self.good + self.bad
+
+    @property
+    def any_good(self) -> bool:
+        """Whether a call succeeded."""
+        return bool(self.good or self.retried_good)
 
     @property
     def streak(self) -> int:
         """Failures after the last success; none are known to be, where the order is unknown."""
-        if not self.good:
+        if not self.any_good:
             return self.bad
         return self.last_bad or 0
 
@@ -339,10 +349,11 @@ class OutcomeCounts:
             self.good + later.good,
             self.bad + later.bad,
             self.slow + later.slow,
-            later.streak if later.good else self.streak + later.bad,
-            later.good_at if later.good else self.good_at,
+            later.streak if later.any_good else self.streak + later.bad,
+            later.good_at if later.any_good else self.good_at,
             self.good_tenants | later.good_tenants,
             self.bad_tenants | later.bad_tenants,
+            self.retried_good + later.retried_good,
         )
 
 

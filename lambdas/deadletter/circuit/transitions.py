@@ -225,10 +225,17 @@ def _fails(circuit: Circuit, policy: CircuitPolicy, now: float) -> bool:
     too_slow = policy.slow_call > 0 and slow > 0 and slow >= policy.slow_rate * total
     failing = _tenants(bucket.bad_tenants for bucket in buckets)
     seen = failing | circuit.streak_tenants | _tenants(bucket.good_tenants for bucket in buckets)
-    half_fail = 2 * len(failing) >= len(seen) or not failing
+    half_fail = 2 * len(failing) >= len(seen)
+    # When all at once fail, those that succeeded before had no turn to fail yet.
+    all_at_once = bad < 2 * circuit.streak
+    half_of_streak = all_at_once and 2 * len(failing) >= min(len(seen), circuit.streak)
     return (
-        (enough and too_many and half_fail and not _are_few(failing, seen))
-        or (in_a_row and not _are_few(circuit.streak_tenants, seen))
+        (enough and too_many and (half_fail or not failing) and not _are_few(failing, seen))
+        or (
+            in_a_row
+            and (half_fail or half_of_streak or not failing)
+            and not _are_few(circuit.streak_tenants, seen)
+        )
         or (enough and too_slow)
     )
 

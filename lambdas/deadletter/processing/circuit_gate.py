@@ -20,7 +20,7 @@ from deadletter.circuit.state import (
 from deadletter.contract import is_config_key, with_config_keys
 from deadletter.failure.fate import Evidence
 from deadletter.processing import visibility
-from deadletter.processing.delivery import Delivery
+from deadletter.processing.delivery import Delivery, receive_of
 from deadletter.processing.result import CallOutcome, Trouble, Troubles
 from deadletter.settings.pipeline import Pipeline
 
@@ -200,12 +200,22 @@ class CircuitGate:
         )
 
     def _counted(self, delivery: Delivery, outcome: CallOutcome) -> OutcomeCounts:
+        """What a call counts: a vote, if the message is received for the first time.
+
+        Retries are the same message once more, and ill ones are retried most. But a retry that
+        succeeds shows that the dependency works.
+        """
         slow = int(self._is_slow(outcome.seconds))
         tenant = delivery.document.value["context"].get(TENANT)
         tenants = frozenset() if tenant is None else frozenset({_hash_of(str(tenant))})
+        is_retry = receive_of(delivery.record) > 1 or delivery.was_dead
         if outcome.evidence is Evidence.SUCCESS:
             began = self.clock() - outcome.seconds
+            if is_retry:
+                return OutcomeCounts(retried_good=1, good_at=began)
             return OutcomeCounts(good=1, slow=slow, good_at=began, good_tenants=tenants)
+        if is_retry or outcome.evidence is Evidence.THROTTLED:
+            return OutcomeCounts()
         return OutcomeCounts(bad=1, slow=slow, bad_tenants=tenants)
 
     def _is_slow(self, seconds: float) -> bool:
