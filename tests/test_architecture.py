@@ -78,6 +78,7 @@ MAY_IMPORT = {
 # Our packages from the ground up. Each imports itself and what stands on lower floors.
 FLOORS = (
     {"deadletter.contract"},
+    {"deadletter.pace"},
     {"deadletter.message", "deadletter.circuit", "deadletter.events"},
     {"deadletter.settings", "deadletter.failure"},
     {"deadletter.rules"},

@@ -1,0 +1,1 @@
+"""How fast calls may go to one dependency."""
