@@ -222,7 +222,6 @@ def cpu() -> dict[str, float]:
         log=port,
         claims=port,
         circuits=port,
-        admission=port,
         outcomes=port,
         queue=port,
         parking={},

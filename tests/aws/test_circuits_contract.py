@@ -15,11 +15,10 @@ import pytest
 from botocore.exceptions import ReadTimeoutError
 from moto import mock_aws
 
-from deadletter.aws.admission import MOST_CONFLICTS, DynamoDBAdmission
 from deadletter.aws.breaker import DynamoDBBreaker
 from deadletter.aws.circuits import KEEP_SECONDS, DynamoDBCircuits
 from deadletter.aws.executions import StepFunctionsExecutions
-from deadletter.aws.outcomes import DynamoDBOutcomes
+from deadletter.aws.outcomes import MOST_CONFLICTS, DynamoDBOutcomes
 from deadletter.circuit.outcomes import MOST_STALE
 from deadletter.circuit.state import (
     NO_END,
@@ -51,6 +50,7 @@ from deadletter.circuit.transitions import (
 )
 from deadletter.contract import Metric
 from deadletter.outage.executions import ExecutionsUnavailable, execution_name
+from deadletter.pace.pace import FLOOR, KEPT_CALLS, CallCount, Wish, calls_number
 from deadletter.testing.clock import Clock
 from deadletter.testing.fakes import client_error
 from tests.aws.backends import REGION, Aws
@@ -137,10 +137,6 @@ class Table:
             clock=self.clock,
             count_metric=lambda name, number: self.metrics.update({name: number}),
         )
-
-    def new_admission(self) -> DynamoDBAdmission:
-        client: Any = self.client
-        return DynamoDBAdmission(client, CIRCUITS, "orders", POLICY, self.clock)
 
     def start(self, key: str, generation: int, restart: int) -> None:
         self.started.append((key, generation, restart))
@@ -773,84 +769,192 @@ class TestOutcomes:
         assert table.read().unreadable
 
 
-class TestAdmission:
-    def back(self, table: Table, rate: float = 5.0) -> Circuit:
-        """A circuit that has just closed; it had this rate."""
-        numbers = {"rate": rate, "closed_at": table.clock.now, "generation": 7}
+class TestPace:
+    def paced(self, table: Table, rate: float = 8.0) -> Circuit:
+        """A circuit that has closed a second ago, and may let four calls a second through."""
+        numbers = {"rate": rate, "generation": 7}
         attributes = {name: {"N": str(number)} for name, number in numbers.items()}
-        table.type_in(state={"S": "CLOSED"}, **attributes)
+        table.type_in(state={"S": "OPEN"}, **attributes)
+        table.apply(hold(State.CLOSED))
+        table.apply(OverrideEnded())
+        table.clock.now += 1
         return table.read()
 
-    def test_what_is_admitted_is_counted_in_one_write(self, table: Table) -> None:
-        circuit = self.back(table)
+    def take(self, table: Table, circuit: Circuit, calls: int) -> int:
+        answer = table.new_outcomes().take(circuit, OutcomeCounts(), Wish(calls))
+        assert answer is not None
+        return answer[1].calls
+
+    def test_a_circuit_that_closes_has_a_pace(self, table: Table) -> None:
+        pace = self.paced(table).paced(table.clock.now)
+        assert pace is not None
+        assert (pace.limit, pace.cap, pace.normal) == (4.0, pytest.approx(14.4), 8.0)
+        assert (pace.utat, pace.since, pace.because) == (NOW, NOW, "it comes back")
+
+    def test_calls_and_outcomes_are_one_write(self, table: Table) -> None:
+        circuit = self.paced(table)
         before = table.client.calls["update_item"]
-        grant = table.new_admission().admit(circuit, 4)
-        assert grant.count == 4
-        assert grant.circuit == table.read()
+        outcomes = OutcomeCounts(good=2, retried_good=1, retried_bad=1, throttled=1)
+        answer = table.new_outcomes().take(circuit, outcomes, Wish(3, places=2))
+        assert answer is not None
+        assert answer[1].calls == 3
+        assert answer[1].waits == (pytest.approx(1 / 11.52), pytest.approx(2 / 11.52))
+        assert answer[0] == table.read()
         assert table.client.calls["update_item"] == before + 1
+        assert table.read().calls == (CallCount(calls_number(table.clock.now), 3, 1, 1),)
+        [bucket] = table.read().buckets
+        assert (bucket.good, bucket.bad) == (2, 0)
 
     def test_many_processes_share_what_there_is(self, table: Table) -> None:
-        """Each has read the circuit before any of the others has counted."""
-        circuit = self.back(table)
-        counts = [table.new_admission().admit(circuit, 4).count for _ in range(4)]
-        assert counts == [4, 4, 2, 0]
-        assert table.read().admitted == 10
+        """Each has read the circuit before any of the others has taken."""
+        circuit = self.paced(table)
+        assert [self.take(table, circuit, 2) for _ in range(4)] == [2, 2, 0, 0]
 
-    def test_when_nothing_is_left_nothing_is_written(self, table: Table) -> None:
-        circuit = self.back(table)
-        admission = table.new_admission()
-        empty = admission.admit(circuit, 10).circuit
-        before = table.client.calls["update_item"]
-        assert admission.admit(empty, 3).count == 0
-        assert table.client.calls["update_item"] == before
+    def test_places_are_promised_one_after_the_other(self, table: Table) -> None:
+        circuit = self.paced(table)
+        waits = []
+        for _ in range(2):
+            answer = table.new_outcomes().take(circuit, OutcomeCounts(), Wish(places=2))
+            assert answer is not None
+            waits += answer[1].waits
+        # 0.8 of the cap.
+        assert waits == [pytest.approx(number / 11.52, abs=0.002) for number in range(1, 5)]
 
     def test_a_second_later_there_is_more(self, table: Table) -> None:
-        empty = table.new_admission().admit(self.back(table), 10).circuit
-        table.clock.now += 2
-        # A fifth of five a second.
-        assert table.new_admission().admit(empty, 10).count == 2
+        circuit = self.paced(table)
+        assert self.take(table, circuit, 10) == 4
+        table.clock.now += 0.5
+        assert self.take(table, circuit, 10) == 2
 
-    def test_an_answer_that_is_lost_admits_fewer_and_never_more(self, table: Table) -> None:
-        circuit = self.back(table)
+    def test_an_answer_that_is_lost_wastes_and_never_grants_more(self, table: Table) -> None:
+        circuit = self.paced(table)
         table.client.spoilt["update_item"] = [tried_twice]
-        assert table.new_admission().admit(circuit, 4).count == 4
-        assert table.read().admitted == 8
+        assert self.take(table, circuit, 2) == 2
+        assert self.take(table, table.read(), 4) == 0
 
-    def test_a_circuit_that_opened_meanwhile_admits_none(self, table: Table) -> None:
-        circuit = self.back(table)
+    def test_a_circuit_that_opened_meanwhile_grants_nothing(self, table: Table) -> None:
+        circuit = self.paced(table)
         table.apply(Tripped())
-        grant = table.new_admission().admit(circuit, 4)
-        assert (grant.count, grant.circuit.state) == (0, State.OPEN)
+        answer = table.new_outcomes().take(circuit, OutcomeCounts(), Wish(4))
+        assert answer is not None
+        assert (answer[1].calls, answer[0].state) == (0, State.OPEN)
 
-    def test_a_circuit_that_closed_again_counts_anew(self, table: Table) -> None:
-        circuit = table.new_admission().admit(self.back(table), 10).circuit
-        assert circuit.admitted == 10
-        table.apply(Tripped())
-        table.apply(hold(State.CLOSED))
-        assert (table.read().admitted, table.read().rate) == (0, 5)
+    def test_of_two_who_saw_the_same_signs_one_changes_the_limit(self, table: Table) -> None:
+        """Both begin a pace: one does, and the other keeps it."""
+        for _ in range(2):
+            table.new_outcomes().report("orders", OutcomeCounts(throttled=2), table.read())
+            table.clock.now += 0.1
+        pace = table.read().pace
+        assert pace is not None
+        assert (pace.turn, pace.because, pace.cap, pace.limit) == (1, "it throttles", None, FLOOR)
 
-    def test_a_circuit_whose_row_is_deleted_admits_all(self, table: Table) -> None:
-        circuit = self.back(table)
+    def test_what_throttles_is_let_through_as_fast_as_it_accepted(self, table: Table) -> None:
+        outcomes = table.new_outcomes()
+        for _ in range(20):
+            outcomes.report("orders", OutcomeCounts(good=4), table.read())
+            table.clock.now += 1
+        outcomes.report("orders", OutcomeCounts(good=1, throttled=2), table.read())
+        pace = table.read().paced(table.clock.now)
+        assert pace is not None
+        assert pace.limit == pytest.approx(4.2, rel=0.05)
+        assert table.read().is_closed
+
+    def test_a_pace_that_a_person_ends_by_opening_begins_anew(self, table: Table) -> None:
+        before = self.paced(table).pace
+        table.apply(hold(State.OPEN))
+        assert table.read().paced(table.clock.now) is None
+        table.clock.now += 900
+        table.apply(hold(State.CLOSED, NOW + 9_000))
+        after = table.read().pace
+        assert before is not None
+        assert after is not None
+        assert (after.since, after.utat, after.ptat) == (table.clock.now, table.clock.now, 0)
+        assert after.turn > before.turn
+
+    def test_a_row_that_is_deleted_lets_all_through(self, table: Table) -> None:
+        circuit = self.paced(table)
         table.delete("orders")
-        assert table.new_admission().admit(circuit, 40).count == 40
+        assert self.take(table, circuit, 40) == 40
 
-    def test_a_throttled_write_gives_no_answer(self, table: Table) -> None:
-        circuit = self.back(table)
+    def test_a_throttled_write_gives_no_answer_and_is_counted(self, table: Table) -> None:
+        circuit = self.paced(table)
         table.client.spoilt["update_item"] = [throttled]
-        with pytest.raises(CircuitsUnavailable):
-            table.new_admission().admit(circuit, 4)
+        assert table.new_outcomes().take(circuit, OutcomeCounts(good=2), Wish(4)) is None
+        assert table.metrics["OutcomesDropped"] == 2
 
-    def test_a_counter_that_always_changes_admits_none(self, table: Table) -> None:
-        circuit = self.back(table, rate=1_000.0)
+    def test_a_pace_that_always_changes_grants_nothing_and_counts(self, table: Table) -> None:
+        circuit = self.paced(table, rate=2_000.0)
 
         def after_another(act: Any) -> Any:
-            table.new_admission().admit(table.read(), 1)
+            assert self.take(table, table.read(), 1)
             return act()
 
         table.client.spoilt["update_item"] = [
             step for _ in range(MOST_CONFLICTS) for step in (after_another, lambda act: act())
         ]
-        assert table.new_admission().admit(circuit, 4).count == 0
+        answer = table.new_outcomes().take(circuit, OutcomeCounts(good=1), Wish(4))
+        assert answer is not None
+        assert answer[1].calls == 0
+        assert sum(bucket.good for bucket in table.read().buckets) == 1
+
+    @pytest.mark.parametrize(
+        "field",
+        [
+            {"limit": {"N": "0"}},
+            {"limit": {"N": "-1"}},
+            {"limit": {"N": "1e30"}},
+            {"limit": {"S": "fast"}},
+            {"cap": {"N": "0"}},
+            {"normal": {"N": "1e30"}},
+            {"turn": {"N": "1.5"}},
+            {"turn": {"S": "x"}},
+            {"utat": {"BOOL": True}},
+            {"because": {"N": "1"}},
+        ],
+        ids=repr,
+    )
+    def test_a_malformed_pace_limits_nothing_and_is_named(self, table: Table, field: Any) -> None:
+        circuit = self.paced(table)
+        assert circuit.pace is not None
+        item = table.item()
+        pace = {"M": {**item.pop("pace")["M"], **field}}
+        table.client._real.put_item(TableName=CIRCUITS, Item={**item, "pace": pace})
+        named: list[str] = []
+        client: Any = table.client
+        [read] = (
+            DynamoDBCircuits(client, CIRCUITS, "orders", named.append).read(["orders"]).values()
+        )
+        assert (read.state, read.pace, read.unreadable) == (State.CLOSED, None, False)
+        assert len(named) == 1
+        # The next outage's end begins another.
+        table.apply(Tripped())
+        table.apply(hold(State.CLOSED))
+        assert table.read().pace is not None
+
+    def test_a_pace_that_is_no_map_limits_nothing(self, table: Table) -> None:
+        self.paced(table)
+        table.client._real.put_item(
+            TableName=CIRCUITS, Item={**table.item(), "pace": {"S": "slow"}}
+        )
+        assert table.read().pace is None
+        table.new_outcomes().report("orders", OutcomeCounts(throttled=2), table.read())
+        assert table.read().is_closed
+
+    def test_counts_that_are_malformed_are_no_signs(self, table: Table) -> None:
+        self.paced(table)
+        odd = {"ok_x": {"N": "1"}, "failed_7": {"S": "many"}, "throttled_8": {"N": "-4"}}
+        table.client._real.put_item(TableName=CIRCUITS, Item={**table.item(), **odd})
+        assert {calls.total for calls in table.read().calls} <= {0}
+
+    def test_old_counts_of_calls_are_deleted(self, table: Table) -> None:
+        outcomes = table.new_outcomes()
+        circuit = self.paced(table)
+        for _ in range(60):
+            answer = outcomes.take(circuit, OutcomeCounts(good=1), Wish(1))
+            assert answer is not None
+            circuit = answer[0]
+            table.clock.now += 1
+        assert len(circuit.calls) <= KEPT_CALLS + 2
 
 
 def row_bytes(item: dict[str, Any]) -> int:

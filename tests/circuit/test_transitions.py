@@ -40,6 +40,7 @@ from deadletter.circuit.transitions import (
     Tripped,
     transition,
 )
+from deadletter.pace.pace import CallCount, CallPace, after_outage, calls_number
 from tests.each_row import each_row
 
 NOW = 1_800_000_000.0
@@ -155,6 +156,9 @@ def window(**fields: Any) -> Circuit:
 
 def tenants(*names: int) -> frozenset[int]:
     return frozenset(names)
+
+
+FAST = CallPace(limit=6.0, normal=7.0, since=NOW, changed=NOW, cap=12.0)
 
 
 class TestTenants:
@@ -307,7 +311,7 @@ class TestRate:
 
     def test_without_a_success_it_is_unknown(self) -> None:
         assert become(CLOSED, Reported(0, 50)).rate == 0
-        assert (CLOSED.rate, CLOSED.admitted) == (0, 0)
+        assert (CLOSED.rate, CLOSED.pace) == (0, None)
         assert become(CLOSED, Tripped()).rate == 0
 
     def test_a_circuit_that_had_just_closed_keeps_the_higher_one(self) -> None:
@@ -325,11 +329,61 @@ class TestRate:
         # It was open before: nothing is known that is newer.
         assert become(replace(OPEN, rate=7.0), hold(State.OPEN)).rate == 7.0
 
-    def test_a_circuit_that_closes_keeps_it_and_has_admitted_nothing(self) -> None:
-        half_open = replace(HALF_OPEN, rate=7.0, admitted=90.0, successes=1)
+    def test_a_circuit_that_closes_keeps_it_and_begins_a_pace(self) -> None:
+        half_open = replace(HALF_OPEN, rate=7.0, calls=(CallCount(1, 9),), successes=1)
         closed = become(half_open, answer(CanaryVerdict.SUCCESS, half_open), LATER)
         assert closed.is_closed
-        assert (closed.rate, closed.admitted) == (7.0, 0.0)
+        assert (closed.rate, closed.pace, closed.calls) == (
+            7.0,
+            after_outage(7.0, None, LATER),
+            (),
+        )
+
+    def test_a_circuit_that_is_closed_by_hand_keeps_the_pace_it_has(self) -> None:
+        pace = replace(after_outage(7.0, None, NOW) or FAST, limit=6.0)
+        assert become(replace(CLOSED, pace=pace), hold(State.CLOSED)).pace == pace
+        opened = become(replace(CLOSED, rate=7.0, pace=pace), hold(State.OPEN))
+        assert opened.paced(NOW) is None
+        again = become(opened, hold(State.CLOSED), LATER).pace
+        assert again is not None
+        assert (again.since, again.utat, again.turn) == (LATER, LATER, pace.turn + 1)
+
+    def test_a_circuit_for_configuration_has_no_pace(self) -> None:
+        half_open = replace(HALF_OPEN, key="orders#config", rate=7.0)
+        assert become(half_open, answer(CanaryVerdict.SUCCESS, half_open), LATER).pace is None
+
+    def test_the_rate_of_before_is_kept_while_it_is_paced(self) -> None:
+        pace = replace(FAST, waited=NOW)
+        circuit = replace(window(good=40), rate=7.0, pace=pace)
+        assert become(circuit, Tripped()).rate == 7.0
+        assert become(replace(circuit, pace=None), Tripped()).rate == 2.0
+
+
+class TestPaced:
+    """A circuit that is paced opens only if its dependency is dead."""
+
+    @each_row(
+        ("ok", "failed", "votes", "opens"),
+        [
+            # Half of the votes fail, and less than half of all calls.
+            (21, 20, 20, False),
+            (20, 20, 20, True),
+            # Retries alone: none of them votes.
+            (0, 10, 0, True),
+            (0, 9, 0, False),
+            (1, 40, 0, False),
+        ],
+    )
+    def test_it_opens_if_half_of_its_last_calls_failed_or_all(
+        self, ok: int, failed: int, votes: int, opens: bool
+    ) -> None:
+        circuit = replace(
+            window(bad=votes),
+            pace=FAST,
+            calls=(CallCount(calls_number(NOW), ok=ok, failed=failed),),
+        )
+        outcome = after(circuit, Reported())
+        assert outcome is not Refusal.HEALTHY if opens else outcome is Refusal.HEALTHY
 
 
 class TestConfiguration:

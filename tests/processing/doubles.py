@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from random import Random
 from typing import Any
 
-from deadletter.circuit.admission import Admitted
 from deadletter.circuit.state import Circuit, CircuitsUnavailable, OutcomeCounts, State
 from deadletter.contract import DEFAULT_PARKING
 from deadletter.failure.blame import SILENT, TeamsWord
@@ -25,6 +25,7 @@ from deadletter.message.letter import Attribute, Letter, to_event
 from deadletter.message.queue import QueueUnavailable, SendResult
 from deadletter.message.stamp import Stamp
 from deadletter.message.stamp import attribute as stamp_attribute
+from deadletter.pace.pace import CallPace, PaceGrant, Wish
 from deadletter.processing.batch import Consumer, Handle
 from deadletter.processing.collisions import Collisions
 from deadletter.processing.delivery import Delivery
@@ -35,6 +36,9 @@ from deadletter.processing.sudden_causes import SuddenCauses
 from deadletter.settings.pipeline import Pipeline
 from deadletter.testing.clock import Clock
 from tests.samples import NOW, REDRIVER
+
+PACE = CallPace(limit=5.0, normal=5.0, since=NOW - 10, changed=NOW - 10, cap=9.0, waited=NOW)
+"""The pace of a dependency that has just come back, and that has no call left."""
 
 ARN = "arn:aws:sqs:eu-west-1:111122223333:orders"
 DEADLINE = NOW + 30
@@ -179,15 +183,24 @@ class Store:
 class Reports:
     """The outcomes that were reported: key, successes, failures.
 
-    From the failure of this number on, what is written is answered with an open circuit.
+    From the failure of this number on, what is written is answered with an open circuit. `wishes`
+    is what paces were asked for, `left` the calls that they still have; with `opened` their
+    circuit has opened meanwhile.
     """
 
     reported: list[tuple[str, int, int]] = field(default_factory=list)
     counts: list[OutcomeCounts] = field(default_factory=list)
     raises: Exception | None = None
     opens_at: int | None = None
+    left: int = 0
+    wishes: list[tuple[str, Wish]] = field(default_factory=list)
+    until: float = math.inf
+    opened: bool = False
+    has_answer: bool = True
 
-    def report(self, key: str, outcomes: OutcomeCounts) -> Circuit | None:
+    def report(
+        self, key: str, outcomes: OutcomeCounts, known: Circuit | None = None
+    ) -> Circuit | None:
         if self.raises is not None:
             raise self.raises
         self.reported.append((key, outcomes.good, outcomes.bad))
@@ -195,6 +208,22 @@ class Reports:
         if self.opens_at is None or self.totals[key][1] < self.opens_at:
             return None
         return Circuit(key, State.OPEN, open_until=NOW + 30)
+
+    def take(
+        self, known: Circuit, outcomes: OutcomeCounts, wish: Wish
+    ) -> tuple[Circuit, PaceGrant] | None:
+        if self.raises is not None:
+            raise self.raises
+        self.wishes.append((known.key, wish))
+        self.counts.append(outcomes)
+        if not self.has_answer:
+            return None
+        if self.opened or known.pace is None:
+            return Circuit(known.key, State.OPEN, open_until=NOW + 30), PaceGrant(PACE)
+        calls = min(wish.calls, self.left)
+        self.left -= calls
+        waits = tuple(10.0 * number for number in range(1, wish.places + 1))
+        return known, PaceGrant(known.pace, calls, waits, self.until)
 
     @property
     def totals(self) -> dict[str, tuple[int, int]]:
@@ -204,26 +233,6 @@ class Reports:
             before = sums.get(key, (0, 0))
             sums[key] = (before[0] + good, before[1] + bad)
         return sums
-
-
-@dataclass
-class Places:
-    """What circuits that come back have left to admit, and what they were asked for."""
-
-    left: int = 0
-    asked: list[tuple[str, int]] = field(default_factory=list)
-    raises: Exception | None = None
-    opened: bool = False
-
-    def admit(self, circuit: Circuit, wanted: int) -> Admitted:
-        self.asked.append((circuit.key, wanted))
-        if self.raises is not None:
-            raise self.raises
-        if self.opened:
-            return Admitted(0, Circuit(circuit.key, State.OPEN, open_until=NOW + 30))
-        count = min(wanted, self.left)
-        self.left -= count
-        return Admitted(count, circuit)
 
 
 @dataclass
@@ -294,7 +303,6 @@ class Site:
     log: Log = field(default_factory=Log)
     claims: Desk = field(default_factory=Desk)
     circuits: Store = field(default_factory=Store)
-    places: Places = field(default_factory=Places)
     outcomes: Reports = field(default_factory=Reports)
     queue: Hidden = field(default_factory=Hidden)
     lot: Lot = field(default_factory=Lot)
@@ -307,6 +315,12 @@ class Site:
     causes: SuddenCauses | None = None
     collisions: Collisions | None = None
     last_receive: LastReceive | None = None
+    waits: bool = False
+    pauses: list[float] = field(default_factory=list)
+
+    def pause(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.clock.now += seconds
 
     def handle(self, delivery: Delivery) -> None:
         self.handled.append(delivery.letter.message_id)
@@ -323,7 +337,6 @@ class Site:
             log=self.log,
             claims=None if self.unguarded else self.claims,
             circuits=self.circuits,
-            admission=self.places,
             outcomes=self.outcomes,
             queue=self.queue,
             parking={self.lot_id: lot},
@@ -336,6 +349,7 @@ class Site:
             causes=self.causes,
             collisions=self.collisions,
             last_receive=self.last_receive,
+            pause=self.pause if self.waits else None,
         )
 
     def process(

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
+from threading import Thread
 from typing import Any
 
 import pytest
 
+from deadletter.aws.clients import ConsumerClients
+from deadletter.aws.wiring.consume import consumer_for
+from deadletter.aws.wiring.world import World
 from deadletter.circuit.outcomes import hash_of_tenant
 from deadletter.circuit.state import Circuit, CircuitPolicy, State
 from deadletter.failure.signals import Transient
+from deadletter.pace.pace import IDLE_SECONDS, TOKEN_SECONDS, Wish
+from deadletter.processing.batch import _Batch
 from deadletter.processing.delivery import Delivery
 from deadletter.processing.named_dependencies import dependency
+from deadletter.processing.pacer import LONGEST_PAUSE
 from deadletter.processing.result import BatchResult
 from deadletter.settings.pipeline import Pipeline
-from tests.processing.doubles import UNAVAILABLE, Site, record, redriven
+from deadletter.settings.resources import Resources
+from tests.processing.doubles import DEADLINE, PACE, UNAVAILABLE, Site, record, redriven
 from tests.samples import NOW, letter
 
 
@@ -146,120 +155,209 @@ def test_a_canary_neither_asks_nor_tells_its_circuits() -> None:
     assert site.outcomes.reported == []
 
 
-# A circuit that has just closed.
+# A circuit that is paced.
 
 
-def coming_back(places: int, pipeline: Pipeline | None = None, key: str = "orders") -> Site:
-    """A site whose circuit closed ten seconds ago, and has so many places left."""
-    site = Site(pipeline or Pipeline("orders"))
-    site.circuits.circuits[key] = Circuit(key, rate=5.0, closed_at=NOW - 10)
-    site.places.left = places
+def paced(calls: int, pipeline: Pipeline | None = None, key: str = "orders", **more: Any) -> Site:
+    """A site whose circuit is paced, with so many calls left."""
+    site = Site(pipeline or Pipeline("orders"), **more)
+    site.circuits.circuits[key] = Circuit(key, rate=5.0, closed_at=NOW - 10, pace=PACE)
+    site.outcomes.left = calls
     return site
 
 
-def test_a_circuit_that_comes_back_admits_what_it_has_places_for() -> None:
-    site = coming_back(places=4)
+def hidden(site: Site) -> list[int]:
+    """The seconds that messages were hidden for."""
+    return [seconds for batch in site.queue.calls for _, seconds in batch]
+
+
+def test_a_pace_lets_through_what_it_has_calls_for_and_the_rest_gets_places() -> None:
+    site = paced(calls=4)
     result = site.process(*messages(10))
     assert fates(result) == ["PROCESSED"] * 4 + ["REFUSED"] * 6
-    assert site.places.asked == [("orders", 10)]
+    assert site.outcomes.wishes == [("orders", Wish(calls=10)), ("orders", Wish(places=6))]
+    assert hidden(site) == [10, 20, 30, 40, 50, 60]
     assert result.counts["RefusedWhileOpen"] == 6
     assert {failure.error_type for _, failure in site.log.failures} == {"RefusedWhileOpen"}
 
 
-def test_what_is_not_admitted_waits_for_the_end_of_the_ramp() -> None:
-    """Ten seconds of the minute are over."""
-    site = coming_back(places=0)
-    site.process(*messages(20))
-    waits = [seconds for hidden in site.queue.calls for _, seconds in hidden]
-    assert len(waits) == 20
-    assert all(50 <= seconds <= 80 for seconds in waits)
-    assert len(set(waits)) > 10
-
-
-def test_places_are_asked_for_at_most_once_a_second() -> None:
-    site = coming_back(places=2)
-    site.process(*messages(6), handle=slowly(site, 0.7))
-    # Two are admitted, and 1.4 s are over.
-    assert site.places.asked == [("orders", 6), ("orders", 4)]
-
-
-def test_new_places_are_found_after_a_second() -> None:
-    site = coming_back(places=2)
+def test_what_finds_no_call_waits_in_place_where_functions_may_wait() -> None:
+    site = paced(calls=4, waits=True)
 
     def handle(delivery: Delivery) -> None:
-        site.clock.now += 0.7
         site.handle(delivery)
-        if len(site.handled) == 2:
-            site.places.left = 3
+        if len(site.handled) == 4:
+            site.outcomes.left = 6
 
-    result = site.process(*messages(6), handle=handle)
-    assert fates(result) == ["PROCESSED"] * 5 + ["REFUSED"]
-
-
-def test_no_place_is_asked_for_when_the_ramp_is_over_or_no_rate_is_known() -> None:
-    for circuit in (
-        Circuit("orders", rate=5.0, closed_at=NOW - 60),
-        Circuit("orders", rate=0.0, closed_at=NOW - 1),
-        Circuit("orders", rate=5.0),
-    ):
-        site = Site()
-        site.circuits.circuits["orders"] = circuit
-        assert fates(site.process(*messages(3))) == ["PROCESSED"] * 3
-        assert site.places.asked == []
+    result = site.process(*messages(10), handle=handle)
+    assert fates(result) == ["PROCESSED"] * 10
+    assert site.queue.calls == []
+    assert site.pauses
+    assert all(0 < seconds <= LONGEST_PAUSE for seconds in site.pauses)
 
 
-def test_places_of_before_another_outage_are_lost() -> None:
-    site = coming_back(places=10)
+def test_nobody_waits_in_place_beyond_the_time_to_begin_work() -> None:
+    """A batch of 30 seconds begins nothing in its last three, and waits until a second before."""
+    site = paced(calls=0, waits=True)
+    result = site.process(*messages(3))
+    assert fates(result) == ["REFUSED"] * 3
+    assert site.clock.now == pytest.approx(NOW + 26)
+    assert hidden(site) == [10, 20, 30]
+
+
+@pytest.mark.parametrize("is_ours", [True, False])
+def test_only_a_function_behind_a_mapping_of_ours_waits_in_place(is_ours: bool) -> None:
+    """A thousand functions that sleep would fill an account: nothing bounds a mapping of theirs."""
+    anything: Any = object()
+    consumer = consumer_for(
+        Pipeline("orders", circuit=CircuitPolicy(pause_consumer=is_ours)),
+        Resources(main_url="main", letters_table="letters", circuits_table="circuits"),
+        ConsumerClients(anything, anything, anything),
+        World(clock=lambda: NOW, wait=anything, new_id=lambda: "one", random=Random(1)),
+        count_metric=lambda *_: None,
+    )
+    assert (consumer.pause is anything) is is_ours
+
+
+def test_a_thousand_functions_whose_number_nothing_bounds_wait_for_nothing() -> None:
+    """Each gives its batch back at once: together they are busy for no second."""
+    site = paced(calls=0)
+    for _ in range(1_000):
+        assert fates(site.process(*messages(1))) == ["REFUSED"]
+    assert site.clock.now == NOW
+    assert len(hidden(site)) == 1_000
+
+
+def test_a_call_of_a_named_dependency_never_waits_in_place() -> None:
+    """Its handler has begun, and an async one shares its thread with others."""
+    site = paced(calls=0, key="dependency/bank", waits=True)
+
+    def handle(delivery: Delivery) -> None:
+        with dependency("bank"):
+            site.handle(delivery)
+
+    assert fates(site.process(*messages(2), handle=handle)) == ["REFUSED"] * 2
+    assert (site.handled, site.pauses) == ([], [])
+    assert hidden(site) == [10, 10]
+
+
+def test_other_threads_go_on_while_a_message_waits_in_place() -> None:
+    """The gate's lock is free meanwhile: a handler in another thread ends."""
+    site = paced(calls=0, waits=True)
+    free: list[bool] = []
+    consumer = site.consumer()
+    batch = _Batch(consumer, DEADLINE, False, lambda: DEADLINE, "", "")
+
+    def pause(seconds: float) -> None:
+        site.clock.now += seconds
+
+        def look() -> None:
+            free.append(batch.gate._lock.acquire(timeout=1))
+            if free[-1]:
+                batch.gate._lock.release()
+
+        thread = Thread(target=look)
+        thread.start()
+        thread.join()
+        site.outcomes.left = 1
+
+    batch.gate.pause = pause
+    batch.run(messages(1))
+    assert free
+    assert all(free)
+
+
+def test_a_call_is_asked_for_at_most_once_a_second() -> None:
+    site = paced(calls=2)
+    site.process(*messages(6), handle=slowly(site, 0.7))
+    # Two are let through, and 1.4 s are over.
+    assert [wish for _, wish in site.outcomes.wishes if wish.calls] == [
+        Wish(calls=6),
+        Wish(calls=4),
+    ]
+
+
+def test_a_call_that_was_granted_is_not_begun_late() -> None:
+    """Of two calls that are granted, one would begin after more than three seconds."""
+    site = paced(calls=2)
+    site.outcomes.until = NOW + TOKEN_SECONDS
+    result = site.process(*messages(2), handle=slowly(site, TOKEN_SECONDS + 0.1))
+    assert fates(result) == ["PROCESSED", "REFUSED"]
+
+
+def test_calls_of_before_another_outage_are_lost() -> None:
+    site = paced(calls=10)
 
     def handle(delivery: Delivery) -> None:
         site.handle(delivery)
         site.clock.now += 0.6
         if len(site.handled) == 2:
-            again = Circuit("orders", rate=5.0, closed_at=site.clock.now, generation=9)
-            site.circuits.circuits["orders"], site.places.left = again, 1
+            again = replace(site.circuits.circuits["orders"], generation=9)
+            site.circuits.circuits["orders"], site.outcomes.left = again, 1
 
     result = site.process(*messages(6), handle=handle)
     assert fates(result) == ["PROCESSED"] * 3 + ["REFUSED"] * 3
 
 
-def test_a_circuit_for_configuration_admits_all_at_once() -> None:
-    site = coming_back(places=0, key="orders#config")
+def test_a_pace_that_is_over_lets_all_through() -> None:
+    site = paced(calls=0)
+    over = replace(PACE, since=NOW - 900, waited=NOW - IDLE_SECONDS)
+    site.circuits.circuits["orders"] = Circuit("orders", pace=over)
     assert fates(site.process(*messages(3))) == ["PROCESSED"] * 3
+    assert site.outcomes.wishes == []
 
 
-def test_a_counter_that_gives_no_answer_admits_all() -> None:
-    site = coming_back(places=0)
-    site.places.raises = UNAVAILABLE["circuits"]()
+def test_the_pace_of_a_circuit_that_is_open_lets_nothing_through() -> None:
+    site = paced(calls=10)
+    site.circuits.circuits["orders"] = Circuit("orders", State.OPEN, pace=PACE)
+    assert fates(site.process(*messages(3))) == ["REFUSED"] * 3
+    assert site.outcomes.wishes == []
+
+
+def test_a_pace_that_gives_no_answer_lets_all_through() -> None:
+    site = paced(calls=0)
+    site.outcomes.has_answer = False
+    assert fates(site.process(*messages(3))) == ["PROCESSED"] * 3
+    assert len(site.outcomes.wishes) == 1
+
+
+def test_a_pace_that_raises_lets_all_through_and_is_noticed() -> None:
+    site = paced(calls=0)
+    site.outcomes.raises = UNAVAILABLE["circuits"]()
     result = site.process(*messages(3))
     assert fates(result) == ["PROCESSED"] * 3
-    assert result.counts["CircuitsUnavailable"] == 1
-    assert len(site.places.asked) == 1
+    assert result.counts["CircuitsUnavailable"]
 
 
-def test_a_circuit_that_opens_again_meanwhile_refuses_until_its_next_probe() -> None:
-    site = coming_back(places=9)
-    site.places.opened = True
+def test_a_circuit_that_opens_meanwhile_refuses_until_its_next_probe() -> None:
+    site = paced(calls=9)
+    site.outcomes.opened = True
     result = site.process(*messages(2))
     assert fates(result) == ["REFUSED"] * 2
-    [hidden] = site.queue.calls
-    assert all(40 <= seconds <= 50 for _, seconds in hidden)
+    assert all(40 <= seconds <= 50 for seconds in hidden(site))
 
 
-def test_each_key_that_comes_back_has_places_of_its_own() -> None:
-    site = coming_back(places=1, pipeline=Pipeline("orders", circuit_key="body.to"), key="a")
+def test_each_key_has_a_pace_of_its_own() -> None:
+    site = paced(calls=1, pipeline=Pipeline("orders", circuit_key="body.to"), key="a")
     batch = [record(letter(f'{{"to": "{to}"}}', f"m{at}")) for at, to in enumerate("aaba")]
     assert fates(site.process(*batch)) == ["PROCESSED", "REFUSED", "PROCESSED", "REFUSED"]
-    assert site.places.asked == [("a", 3)]
+    assert site.outcomes.wishes[0] == ("a", Wish(calls=3))
 
 
-def test_a_canary_takes_no_place() -> None:
-    site = coming_back(places=0)
+def test_a_message_that_returns_says_so_to_the_pace() -> None:
+    site = paced(calls=1)
+    site.process(record(letter(), receive=2))
+    assert site.outcomes.wishes == [("orders", Wish(calls=1, returning=True))]
+
+
+def test_a_canary_takes_no_call() -> None:
+    site = paced(calls=0)
     assert fates(site.process(*messages(2), permit="p")) == ["PROCESSED"] * 2
-    assert site.places.asked == []
+    assert site.outcomes.wishes == []
 
 
-def test_a_pipeline_that_never_refuses_admits_all() -> None:
-    site = coming_back(places=0, pipeline=Pipeline("orders", refuse_when_open=False))
+def test_a_pipeline_that_never_refuses_has_no_pace() -> None:
+    site = paced(calls=0, pipeline=Pipeline("orders", refuse_when_open=False))
     assert fates(site.process(*messages(2))) == ["PROCESSED"] * 2
 
 
@@ -313,6 +411,8 @@ def test_the_first_receive_of_a_message_votes_and_its_retries_do_not() -> None:
     batch = [record(letter(message_id=f"m{at}"), receive=at) for at in range(1, 5)]
     site.process(*batch)
     assert site.outcomes.totals == {"orders": (0, 1)}
+    # Load is load: the pace is set by retries too.
+    assert sum(counts.retried_bad for counts in site.outcomes.counts) == 3
 
 
 def test_a_message_that_has_been_dead_does_not_vote() -> None:

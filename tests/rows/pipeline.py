@@ -15,7 +15,6 @@ from typing import Any, cast
 
 from botocore.exceptions import ClientError, ParamValidationError
 
-from deadletter.aws.admission import DynamoDBAdmission
 from deadletter.aws.clients import Clients, ConsumerClients, WatchClients
 from deadletter.aws.collisions import DynamoDBCollisions
 from deadletter.aws.endpoints import DynamoDBEndpoints
@@ -647,7 +646,7 @@ def _refuse_endpoints(world: WholePipeline) -> None:
 
 def _write_what_is_rare(world: WholePipeline) -> None:
     """What takes an hour of traffic to come about, by the adapters that write it then."""
-    dynamodb, clock, now = cast(Any, world.stage.dynamodb), world.stage.clock, world.now
+    dynamodb, now = cast(Any, world.stage.dynamodb), world.now
     well, other = (origin for origin, uid in world.origins.items() if uid in ("bad1", "free1"))
     ledger = ledger_for(
         world.stage.pipeline, world.stage.resources, world.stage.clients, world._world()
@@ -657,9 +656,6 @@ def _write_what_is_rare(world: WholePipeline) -> None:
     ledger.erase(["a letter that nobody knows"])
     DynamoDBCollisions(dynamodb, CIRCUITS, "orders").stop(now + 60, now)
     DynamoDBCollisions(dynamodb, CIRCUITS, "orders").note_bad_claim("a claim", now)
-    policy = world.stage.pipeline.circuit
-    admission = DynamoDBAdmission(dynamodb, CIRCUITS, "orders", policy, clock)
-    admission.admit(world.breaker().read([CLOSED_CIRCUIT])[CLOSED_CIRCUIT], 1)
 
 
 class Killed(BaseException):

@@ -328,8 +328,8 @@ ELSEWHERE = frozenset(
         ("replay_tickets", "settle"),
         # It writes a row of the audit table, as each command does.
         ("endpoint_edits", "keep"),
-        # Its counter is one of those that the breaker writes.
-        ("admission", "_write"),
+        # It writes the pace that the breaker writes.
+        ("outcomes", "_set_pace"),
     )
 )
 """Functions that no scene needs: what they write is of a kind, and has attributes, as others do."""

@@ -646,7 +646,6 @@ def test_a_failed_message_does_not_stop_the_others() -> None:
         log=around,
         claims=None,
         circuits=around,
-        admission=around,
         outcomes=around,
         queue=around,
         parking={},

@@ -12,12 +12,15 @@ from deadletter.aws.circuits import (
     KEPT_UNTIL,
     NUMBERS,
     OF_BUCKETS,
+    OF_CALLS,
+    PACE,
     PARTITION,
     SORT,
     STREAK_AT,
     STREAK_TENANTS,
     DynamoDBCircuits,
     circuit_from_item,
+    fields_of,
     is_troubled,
 )
 from deadletter.aws.errors import AWS_ERRORS
@@ -26,9 +29,6 @@ from deadletter.circuit.state import (
     Circuit,
     CircuitPolicy,
     CircuitsUnavailable,
-    Override,
-    Pause,
-    Permit,
     State,
 )
 from deadletter.circuit.transitions import Breaker, Event, Refusal, TransitionResult, transition
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _MOST_CONFLICTS = 6
 """Tries to apply an event while other writers change the same circuit."""
 
-_PARTS = ("permit", "forced", "paused")
+_PARTS = ("permit", "forced", "paused", PACE)
 _ABSENT_WHEN_UNSET = (*_PARTS, BY_HAND, KEPT_UNTIL, TROUBLED.partition)
 
 
@@ -132,7 +132,7 @@ def _attributes(pipeline: str, circuit: Circuit) -> dict[str, Any]:
         values["because"] = circuit.because
     for name in _PARTS:
         if getattr(circuit, name) is not None:
-            values[name] = _fields(getattr(circuit, name))
+            values[name] = fields_of(getattr(circuit, name))
     if circuit.by_hand:
         values[BY_HAND] = True
     if circuit.forced is not None:
@@ -167,6 +167,17 @@ def _update(
         if bucket.number not in remaining
         for prefix in OF_BUCKETS
     ]
+    counted = {calls.number for calls in after.calls}
+    removes += [
+        f"{prefix}{calls.number}"
+        for calls in before.calls
+        if calls.number not in counted
+        for prefix in OF_CALLS
+    ]
+    if after.pace == before.pace:
+        # Its own writers change it beside the state.
+        sets.pop(PACE, None)
+        removes = [name for name in removes if name != PACE]
     if before.streak and not after.streak:
         removes += [STREAK_AT, STREAK_TENANTS]
     conditions, expected = _conditions(before, after)
@@ -199,7 +210,7 @@ def _conditions(before: Circuit, after: Circuit) -> tuple[list[str], dict[str, A
             conditions.append("attribute_not_exists(paused)")
         else:
             conditions.append("paused = :old_paused")
-            expected[":old_paused"] = _fields(before.paused)
+            expected[":old_paused"] = fields_of(before.paused)
     return conditions, expected
 
 
@@ -208,16 +219,3 @@ def _equals(name: str, value: int, expected: dict[str, Any]) -> str:
     expected[f":old_{name}"] = value
     same = f"{name} = :old_{name}"
     return same if value else f"({same} OR attribute_not_exists({name}))"
-
-
-def _fields(part: Permit | Override | Pause) -> dict[str, Any]:
-    fields = {name: getattr(part, name) for name in part.__slots__}
-    return {
-        name: stored_number(value)
-        if isinstance(value, float)
-        else str(value)
-        if name == "state"
-        else value
-        for name, value in fields.items()
-        if value is not None
-    }

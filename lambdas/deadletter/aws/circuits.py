@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.errors import AWS_ERRORS, NoteRow, StillUnprocessed, ignore, refusal, row_name
@@ -12,6 +13,7 @@ from deadletter.aws.table import (
     pages,
     plain,
     stored,
+    stored_number,
 )
 from deadletter.circuit.state import (
     Circuit,
@@ -29,6 +31,8 @@ from deadletter.contract import CAUSES_ROW, CIRCUITS, COLLISIONS_ROW, TROUBLED
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
+    from deadletter.pace.pace import CallCount, CallPace
+
 PARTITION = CIRCUITS.partition
 SORT = CIRCUITS.sort
 
@@ -38,6 +42,14 @@ without a read."""
 
 GOOD_TENANTS, BAD_TENANTS = "tg_", "tb_"
 """Prefixes of the sets with hashes of tenants, likewise."""
+
+CALLS_OK, CALLS_FAILED, CALLS_THROTTLED = "ok_", "failed_", "throttled_"
+"""Prefixes of the counters of all calls, likewise."""
+
+OF_CALLS = (CALLS_OK, CALLS_FAILED, CALLS_THROTTLED)
+
+PACE = "pace"
+"""Attribute: the circuit's pace, as a map of its fields."""
 
 OF_BUCKETS = (GOOD, BAD, SLOW, GOOD_TENANTS, BAD_TENANTS)
 
@@ -61,7 +73,7 @@ BY_HAND = "by_hand"
 
 NUMBERS = (
     *("generation", "outage", "restart", "started", "open_until", "cooldown", "opened_at"),
-    *("closed_at", "trips", "successes", "streak", "rate", "admitted"),
+    *("closed_at", "trips", "successes", "streak", "rate"),
 )
 _COUNTS = frozenset(("generation", "outage", "restart", "trips", "successes", "streak"))
 
@@ -95,9 +107,11 @@ class DynamoDBCircuits(Circuits):
         return self._circuits(items)
 
     def _circuits(self, items: Sequence[Mapping[str, Any]]) -> dict[str, Circuit]:
-        circuits = {item[SORT]: circuit_from_item(item) for item in items}
-        for key, circuit in circuits.items():
-            if circuit.unreadable:
+        circuits = {}
+        for item in items:
+            key = item[SORT]
+            circuits[key] = circuit = circuit_from_item(item)
+            if circuit.unreadable or (PACE in item and circuit.pace is None):
                 self._note_bad_row(row_name(self._table, self._pipeline, key))
         return circuits
 
@@ -173,6 +187,8 @@ def circuit_from_item(item: Mapping[str, Any]) -> Circuit:
             forced=_override(item.get("forced")),
             paused=_pause(item.get("paused")),
             because=_words(item.get("because")),
+            pace=_pace(item.get(PACE)),
+            calls=_calls(item),
             **{name: _number(name, item[name]) for name in NUMBERS if name in item},
         )
     except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError):
@@ -243,6 +259,56 @@ def _pause(data: Any) -> Pause | None:
     )
 
 
+def _pace(data: Any) -> CallPace | None:
+    """The pace; None if it is malformed: a wrong row must not stop the consumer, nor slow it."""
+    if data is None:
+        return None
+    from deadletter.pace.pace import FLOOR, MOST, THROTTLED, CallPace
+
+    try:
+        numbers = {name: _number("rate", data[name]) for name in _OF_PACE if name in data}
+        turn = _number("streak", data["turn"])
+        pace = CallPace(**numbers, turn=turn, because=_text(data["because"])[:_MOST_WORDS])
+    except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError):
+        return None
+    is_sane = all(FLOOR <= rate <= MOST for rate in (pace.limit, pace.cap) if rate is not None)
+    is_capped = pace.cap is not None or pace.because == THROTTLED
+    return pace if is_sane and is_capped and pace.normal <= MOST else None
+
+
+_OF_PACE = (
+    *("limit", "normal", "cap", "since", "changed"),
+    *("utat", "ptat", "fell", "stepped", "waited"),
+)
+
+_MOST_WORDS = 80
+
+
+def _calls(item: Mapping[str, Any]) -> tuple[CallCount, ...]:
+    numbers = {name.rpartition("_")[2] for name in item if name.startswith(OF_CALLS)}
+    if not numbers:
+        return ()
+    from deadletter.pace.pace import CallCount
+
+    counts = (
+        (int(number), *(_count(item.get(prefix + number, 0)) for prefix in OF_CALLS))
+        for number in numbers
+        if number.isdecimal() and len(number) < _LONG_NUMBER
+    )
+    return tuple(sorted((CallCount(*each) for each in counts), key=attrgetter("number")))
+
+
+_LONG_NUMBER = 16
+
+
+def _count(value: Any) -> int:
+    """A count; a malformed one is 0: it is one sign of many."""
+    try:
+        return int(_number("streak", value))
+    except (ValueError, ArithmeticError):
+        return 0
+
+
 def _buckets(item: Mapping[str, Any]) -> tuple[OutcomeBucket, ...]:
     numbers = {name.rpartition("_")[2] for name in item if name.startswith(OF_BUCKETS)}
     return tuple(
@@ -265,3 +331,17 @@ def _tenants(value: Any) -> frozenset[int]:
 def is_troubled(circuit: Circuit) -> bool:
     """Whether it is not closed, has an override, or has a paused consumer: the index names it."""
     return not circuit.is_closed or circuit.forced is not None or circuit.paused is not None
+
+
+def fields_of(part: Permit | Override | Pause | CallPace) -> dict[str, Any]:
+    """A part of a circuit as an item has it; absent fields are left out."""
+    fields = {name: getattr(part, name) for name in part.__slots__}
+    return {
+        name: stored_number(value)
+        if isinstance(value, float)
+        else str(value)
+        if name == "state"
+        else value
+        for name, value in fields.items()
+        if value is not None
+    }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from decimal import Decimal
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +16,15 @@ from deadletter.aws.circuits import (
     KEEP_SECONDS,
     KEPT_UNTIL,
     OF_BUCKETS,
+    OF_CALLS,
+    PACE,
     PARTITION,
     SLOW,
     SORT,
     STREAK_AT,
     STREAK_TENANTS,
     circuit_from_item,
+    fields_of,
 )
 from deadletter.aws.errors import AWS_ERRORS
 from deadletter.aws.table import conflicting_item, plain, stored, stored_number
@@ -33,7 +38,23 @@ from deadletter.circuit.state import (
     Outcomes,
     State,
 )
-from deadletter.contract import Metric
+from deadletter.contract import Metric, is_config_key
+from deadletter.pace.pace import (
+    FLOOR,
+    CallPace,
+    PaceGrant,
+    Wish,
+    accepted,
+    after_throttling,
+    next_pace,
+    take,
+    throttled_lately,
+)
+
+_SAME_GENERATION = "(generation = :generation OR attribute_not_exists(generation))"
+
+MOST_CONFLICTS = 6
+"""Tries to take from a pace while other processes take from it."""
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -69,48 +90,105 @@ class DynamoDBOutcomes(Outcomes):
         self._breaker = breaker
         self._outages = outages
         self._clock = clock
+        self._policy = policy
         self._count_metric = count_metric
         self._pending = PendingOutcomes(policy)
         # Several threads may handle the messages of a process.
         self._lock = Lock()
 
-    def report(self, key: str, outcomes: OutcomeCounts) -> Circuit | None:
+    def report(
+        self, key: str, outcomes: OutcomeCounts, known: Circuit | None = None
+    ) -> Circuit | None:
         with self._lock:
-            return self._report(key, outcomes)
+            now = self._clock()
+            paced = known is not None and known.paced(now) is not None
+            write = self._pending.add(key, outcomes, now, paced=paced)
+            if write is None:
+                return None
+            written = self._write(known or Circuit(key), write, now)
+        return None if written is None else written[0]
 
-    def _report(self, key: str, outcomes: OutcomeCounts) -> Circuit | None:
-        now = self._clock()
-        write = self._pending.add(key, outcomes, now)
-        if write is None:
+    def take(
+        self, known: Circuit, outcomes: OutcomeCounts, wish: Wish
+    ) -> tuple[Circuit, PaceGrant] | None:
+        with self._lock:
+            now = self._clock()
+            write = self._pending.add(known.key, outcomes, now, paced=True, at_once=True)
+            if write is None:
+                return None
+            written = self._write(known, write, now, wish)
+        if written is None:
             return None
+        circuit, grant = written
+        if grant is None:
+            # No pace limits it any more, or it is open: its reader sees which.
+            grant = PaceGrant(_NO_PACE, wish.calls if circuit.is_closed else 0, until=now)
+        return circuit, grant
+
+    def _write(
+        self, known: Circuit, write: OutcomesWrite, now: float, wish: Wish | None = None
+    ) -> tuple[Circuit, PaceGrant | None] | None:
+        """Write outcomes, and what a wish is granted; then judge. None without an answer."""
         try:
-            item = self._add(key, write, now)
+            item, grant = self._add(known, write, now, wish)
         except AWS_ERRORS:
             self._count_metric(Metric.OUTCOMES_DROPPED, write.total)
             return None
         circuit = circuit_from_item(item)
-        stale = self._pending.written(key, circuit, now)
+        stale = self._pending.written(known.key, circuit, now)
         if stale:
-            self._remove_stale(key, stale)
-        return self._judge(circuit) if circuit.is_closed else circuit
+            self._remove_stale(known.key, stale)
+        if circuit.is_closed:
+            circuit = self._set_pace(self._judge(circuit), now)
+        return circuit, grant
 
-    def _add(self, key: str, write: OutcomesWrite, now: float) -> dict[str, Any]:
-        """Write the outcomes; returns the circuit's item as it is then.
+    def _add(
+        self, known: Circuit, write: OutcomesWrite, now: float, wish: Wish | None
+    ) -> tuple[dict[str, Any], PaceGrant | None]:
+        """Write the outcomes; returns the circuit's item as it is then, and what is granted.
 
         A success ends the streak, unless its call began before the streak did: when an outage
-        begins, each process still has successes to report.
+        begins, each process still has successes to report. A grant is for the pace as it was
+        read: if another process took meanwhile, it is made anew. After MOST_CONFLICTS all of them
+        together have asked for more than there is, and nothing is granted.
         """
-        if not write.resets_streak:
-            return self._update(key, write, now, goes_on=True)
-        try:
-            return self._update(key, write, now, goes_on=False)
-        except AWS_ERRORS as error:
-            if conflicting_item(error) is None:
-                raise
-            return self._update(key, write, now, goes_on=True)
+        goes_on, key = not write.resets_streak, known.key
+        conflicting: dict[str, Any] = {}
+        for conflicts in range(MOST_CONFLICTS + 1):
+            pace, grant = known.paced(now), None
+            if wish is not None and pace is not None:
+                grant = take(next_pace(pace, known.calls, now), wish, now)
+                if conflicts == MOST_CONFLICTS:
+                    grant = replace(grant, pace=pace, calls=0)
+                if conflicts and not grant.calls and not grant.waits and not write.says_anything:
+                    return conflicting, grant
+            taken = grant if grant is not None and grant.pace != pace else None
+            last = conflicts == MOST_CONFLICTS
+            try:
+                item = self._update(
+                    key, write, now, goes_on=goes_on or last, before=known, taken=taken
+                )
+            except AWS_ERRORS as error:
+                found = conflicting_item(error)
+                if found is None or last:
+                    raise
+                conflicting = found
+                # A row that was deleted: nothing is known of a pace.
+                known = circuit_from_item(conflicting) if conflicting else Circuit(key)
+                goes_on = goes_on or _began_before(write, conflicting)
+                continue
+            return item, grant
+        raise AssertionError("the last try has no condition")
 
     def _update(
-        self, key: str, write: OutcomesWrite, now: float, *, goes_on: bool
+        self,
+        key: str,
+        write: OutcomesWrite,
+        now: float,
+        *,
+        goes_on: bool,
+        before: Circuit,
+        taken: PaceGrant | None = None,
     ) -> dict[str, Any]:
         """Add the outcomes to the item; `goes_on` adds to the streak, else it begins anew."""
         values: dict[str, Any] = {
@@ -145,12 +223,28 @@ class DynamoDBOutcomes(Outcomes):
             sets.append(f"{STREAK_TENANTS} = :streak_tenants")
         elif not goes_on:
             removes.append(STREAK_TENANTS)
-        condition: dict[str, Any] = {}
+        for calls in write.calls:
+            counts = zip(OF_CALLS, (calls.ok, calls.failed, calls.throttled), strict=True)
+            for prefix, added in counts:
+                if added:
+                    adds.append(f"{prefix}{calls.number} :{prefix}{calls.number}")
+                    values[f":{prefix}{calls.number}"] = added
+        removes += [f"{prefix}{number}" for number in write.stale_calls for prefix in OF_CALLS]
+        conditions: list[str] = []
         if not goes_on and write.good_at is not None:
             values[":good_at"] = stored_number(write.good_at)
+            conditions.append(f"(attribute_not_exists({STREAK_AT}) OR {STREAK_AT} <= :good_at)")
+        names = {"#ttl": "ttl", "#state": "state"}
+        if taken is not None and before.pace is not None:
+            sets.append("#pace = :pace")
+            names["#pace"] = PACE
+            values |= {":pace": fields_of(taken.pace), ":turn": before.pace.turn}
+            values[":generation"] = before.generation
+            conditions.append(f"#pace.turn = :turn AND {_SAME_GENERATION}")
+        condition: dict[str, Any] = {}
+        if conditions:
             condition = {
-                "ConditionExpression": f"attribute_not_exists({STREAK_AT}) OR"
-                f" {STREAK_AT} <= :good_at",
+                "ConditionExpression": " AND ".join(conditions),
                 "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
             }
         expression = f"SET {', '.join(sets)}" + (f" ADD {', '.join(adds)}" if adds else "")
@@ -158,12 +252,45 @@ class DynamoDBOutcomes(Outcomes):
             TableName=self._table,
             Key=stored({PARTITION: self._pipeline, SORT: key}),
             UpdateExpression=expression + (f" REMOVE {', '.join(removes)}" if removes else ""),
-            ExpressionAttributeNames={"#ttl": "ttl", "#state": "state"},
+            ExpressionAttributeNames=names,
             ExpressionAttributeValues=stored(values),
             ReturnValues="ALL_NEW",
             **condition,
         )
         return plain(answer["Attributes"])
+
+    def _set_pace(self, circuit: Circuit, now: float) -> Circuit:
+        """Begin a pace, or change its limit, if what was counted says so.
+
+        Of several processes that see the same counts, one writes; without an answer the next
+        report tries again. Returns the circuit as it is then.
+        """
+        if not circuit.is_closed or not circuit.calls or is_config_key(circuit.key):
+            return circuit
+        pace = circuit.paced(now)
+        if pace is not None:
+            due = next_pace(pace, circuit.calls, now)
+        elif throttled_lately(circuit.calls, now):
+            rate = max(accepted(circuit.calls, now), _accepted(circuit, self._policy, now))
+            due = after_throttling(circuit.rate, rate, circuit.pace, now)
+        else:
+            return circuit
+        if due == pace:
+            return circuit
+        turn = 0 if circuit.pace is None else circuit.pace.turn
+        unset = f" OR attribute_not_exists({PACE})" if circuit.pace is None else ""
+        values = {":pace": fields_of(due), ":turn": turn, ":generation": circuit.generation}
+        try:
+            self._client.update_item(
+                TableName=self._table,
+                Key=stored({PARTITION: self._pipeline, SORT: circuit.key}),
+                UpdateExpression=f"SET {PACE} = :pace",
+                ConditionExpression=f"{_SAME_GENERATION} AND ({PACE}.turn = :turn{unset})",
+                ExpressionAttributeValues=stored(values),
+            )
+        except AWS_ERRORS:
+            return circuit
+        return replace(circuit, pace=due)
 
     def _judge(self, circuit: Circuit) -> Circuit:
         """Trip the circuit if it counts too many failures, and start the outage's execution.
@@ -207,8 +334,34 @@ class DynamoDBOutcomes(Outcomes):
         self._pending.swept(key)
 
 
+def _began_before(write: OutcomesWrite, item: Mapping[str, Any]) -> bool:
+    """Whether the call that succeeded began before the streak in the item."""
+    began = item.get(STREAK_AT)
+    if write.good_at is None or not isinstance(began, Decimal | int):
+        return False
+    return float(began) > write.good_at + _ROUNDING
+
+
+_ROUNDING = 0.001
+"""A time is stored in thousandths."""
+
+
+def _accepted(circuit: Circuit, policy: CircuitPolicy, now: float) -> float:
+    """Successes a second before anything was throttled: first receives, in the window."""
+    buckets = [bucket for bucket in circuit.in_window(policy, now) if bucket.good]
+    start = min((bucket.number for bucket in buckets), default=0) * policy.bucket
+    good = sum(bucket.good for bucket in buckets)
+    return good / max(policy.bucket, now - start) if buckets else 0.0
+
+
+_NO_PACE = CallPace(limit=FLOOR, normal=0.0, since=0.0, changed=0.0)
+"""Stands in a grant of a circuit that no pace limits."""
+
+
 def _has_failures(circuit: Circuit) -> bool:
     """Whether anything is counted that could trip the circuit."""
+    if any(count.failed for count in circuit.calls):
+        return True
     return circuit.streak > 0 or any(bucket.bad or bucket.slow for bucket in circuit.buckets)
 
 

@@ -14,10 +14,14 @@ from deadletter.circuit.state import (
     OutcomeBucket,
     OutcomeCounts,
 )
+from deadletter.pace.pace import KEPT_CALLS, CallCount, calls_number
 
 SECONDS_BETWEEN_WRITES = 1.0
 """At most one write for each key and process in this time: an item takes about 1,000 writes a
 second, and as many processes may serve one dependency."""
+
+SECONDS_BETWEEN_PACED_WRITES = 2.0
+"""The same while the circuit is paced, beside requests for calls."""
 
 STREAK_TO_REPORT = 3
 """A process that fails so often in a row reports at once: ten of them are then told apart from an
@@ -45,6 +49,8 @@ class OutcomesWrite:
     good_at        when the call that succeeded began: a streak that began later goes on; None
                    if that is unknown
     stale          buckets that the same write removes; none of them is in `buckets`
+    calls          all calls to add, retries too, while a pace may be set by them
+    stale_calls    counts of calls that the same write removes
     """
 
     buckets: tuple[OutcomeBucket, ...]
@@ -54,6 +60,13 @@ class OutcomesWrite:
     resets_streak: bool
     good_at: float | None
     stale: tuple[int, ...]
+    calls: tuple[CallCount, ...] = ()
+    stale_calls: tuple[int, ...] = ()
+
+    @property
+    def says_anything(self) -> bool:
+        """Whether it adds or changes anything."""
+        return bool(self.buckets or self.calls or self.resets_streak)
 
     @property
     def total(self) -> int:
@@ -77,6 +90,7 @@ class _Pending:
     good_at: float | None = None
     failing: int = 0
     stale: tuple[int, ...] = ()
+    calls: dict[int, CallCount] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -120,18 +134,40 @@ class PendingOutcomes:
         self._pending: dict[str, _Pending] = {}
         self._tenants: dict[str, _Tenants] = {}
 
-    def add(self, key: str, outcomes: OutcomeCounts, now: float) -> OutcomesWrite | None:
+    def add(
+        self,
+        key: str,
+        outcomes: OutcomeCounts,
+        now: float,
+        *,
+        paced: bool = False,
+        at_once: bool = False,
+    ) -> OutcomesWrite | None:
         """Add outcomes; returns the write that is due now, if any.
+
+        While the circuit is `paced` all calls are written, else only failures and what is
+        throttled. With `at_once` a write is due, whatever it holds.
 
         What comes less than SECONDS_BETWEEN_WRITES after the last write goes with the next,
         unless it is older than the window by then. Each third failure in a row does not wait.
         A write is returned once: if it fails, its outcomes are lost, because a throttled table
         needs fewer writes, not later ones.
         """
-        if not outcomes.total and not outcomes.any_good:
+        calls = CallCount(
+            calls_number(now),
+            outcomes.good + outcomes.retried_good,
+            outcomes.bad + outcomes.retried_bad,
+            outcomes.throttled,
+        )
+        if not calls.total and not at_once:
             return None
         pending = self._pending.setdefault(key, _Pending())
         number = self._policy.bucket_of(now)
+        if calls.total:
+            before = pending.calls.get(calls.number, CallCount(calls.number))
+            pending.calls[calls.number] = before.and_also(calls)
+        for old in [each for each in pending.calls if each <= calls.number - KEPT_CALLS]:
+            del pending.calls[old]
         if outcomes.total:
             pending.counts[number] = pending.counts.get(number, OutcomeCounts()).then(outcomes)
         if outcomes.any_good:
@@ -149,8 +185,12 @@ class PendingOutcomes:
             pending.streak_tenants |= outcomes.bad_tenants
         for old in [bucket for bucket in pending.counts if bucket <= number - BUCKETS]:
             del pending.counts[old]
-        if abs(now - pending.last_write) < SECONDS_BETWEEN_WRITES and not is_urgent:
+        # The next request for calls takes them along.
+        least = SECONDS_BETWEEN_PACED_WRITES if paced else SECONDS_BETWEEN_WRITES
+        is_late = abs(now - pending.last_write) >= least
+        if not is_late and not is_urgent and not at_once:
             return None
+        tells_calls = paced or any(each.failed or each.throttled for each in pending.calls.values())
         self._pending[key] = _Pending(last_write=now, failing=failing)
         known = self._tenants_of(key)
         circuit = known.circuit
@@ -163,6 +203,12 @@ class PendingOutcomes:
             pending.any_good,
             pending.good_at,
             tuple(bucket for bucket in pending.stale if bucket not in pending.counts),
+            tuple(each for each in pending.calls.values() if each.total) if tells_calls else (),
+            tuple(
+                each.number
+                for each in (circuit.calls if circuit else ())
+                if abs(each.number - calls.number) > KEPT_CALLS and each.number not in pending.calls
+            ),
         )
 
     def _buckets(

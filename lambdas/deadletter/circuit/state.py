@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from deadletter.contract import CIRCUIT, is_config_key
+
+if TYPE_CHECKING:
+    from deadletter.pace.pace import CallCount, CallPace, PaceGrant, Wish
 
 BUCKETS = 6
 """The number of buckets in a window; the oldest bucket leaves the window as a whole."""
@@ -210,7 +213,8 @@ class Circuit:
     streak      failures in a row
     streak_tenants  hashes of some tenants whose calls failed in that streak
     rate        successes per second before the last trip, 0 if unknown
-    admitted    messages that were admitted since it closed: see `circuit.admission`
+    pace        how fast calls may go while it is closed; that of before while it is not
+    calls       all calls of the last seconds, which the pace is set by
     because     why it last opened, for people; empty if that is not on record
     by_hand     a person opened it while it was closed, and no canary has failed since: nothing
                 speaks against its dependency
@@ -234,7 +238,8 @@ class Circuit:
     streak: int = 0
     streak_tenants: frozenset[int] = frozenset()
     rate: float = 0.0
-    admitted: float = 0.0
+    pace: CallPace | None = None
+    calls: tuple[CallCount, ...] = ()
     by_hand: bool = False
     forced: Override | None = None
     paused: Pause | None = None
@@ -253,6 +258,11 @@ class Circuit:
     def is_forced(self, now: float) -> bool:
         """True while a manual override holds."""
         return self.forced is not None and now < self.forced.until
+
+    def paced(self, now: float) -> CallPace | None:
+        """The pace that limits calls now, if one does."""
+        limits = self.is_closed and self.pace is not None and self.pace.is_on(now)
+        return self.pace if limits else None
 
     @property
     def held_since(self) -> float | None:
@@ -310,6 +320,8 @@ class OutcomeCounts:
 
     good, bad     votes: calls for messages that were received for the first time
     retried_good  successes of messages that were received before; they end a streak
+    retried_bad   their failures
+    throttled     calls that a dependency which works refused because there are too many
     slow          how many of the votes took longer than the policy's `slow_call`
     last_bad      how many failed after the last success, None if that is unknown
     good_at       when the last call that succeeded began (epoch seconds), None if unknown
@@ -325,6 +337,8 @@ class OutcomeCounts:
     good_tenants: frozenset[int] = frozenset()
     bad_tenants: frozenset[int] = frozenset()
     retried_good: int = 0
+    retried_bad: int = 0
+    throttled: int = 0
 
     @property
     def total(self) -> int:
@@ -354,14 +368,28 @@ class OutcomeCounts:
             self.good_tenants | later.good_tenants,
             self.bad_tenants | later.bad_tenants,
             self.retried_good + later.retried_good,
+            self.retried_bad + later.retried_bad,
+            self.throttled + later.throttled,
         )
 
 
 class Outcomes(Protocol):
     """The outcomes that consumers report. It never raises and never fails a message."""
 
-    def report(self, key: str, outcomes: OutcomeCounts) -> Circuit | None:
-        """Add outcomes to the circuit of a key.
+    def report(
+        self, key: str, outcomes: OutcomeCounts, known: Circuit | None = None
+    ) -> Circuit | None:
+        """Add outcomes to the circuit of a key; `known` is the circuit as it was last read.
 
         Returns the circuit as it is then, None if they were not written (yet).
+        """
+
+    def take(
+        self, known: Circuit, outcomes: OutcomeCounts, wish: Wish
+    ) -> tuple[Circuit, PaceGrant] | None:
+        """Add outcomes to a circuit that is paced, and take calls or places from its pace.
+
+        Returns the circuit as it is then and what it grants; None if it gives no answer. Never
+        more than the pace allows is granted, however many processes ask: what is granted and not
+        used is lost.
         """

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from random import Random
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from deadletter.circuit.state import (
     FEW_TENANTS,
@@ -24,6 +24,10 @@ from deadletter.circuit.state import (
     Pollers,
     State,
 )
+from deadletter.contract import is_config_key
+
+if TYPE_CHECKING:
+    from deadletter.pace.pace import CallPace
 
 CLOCK_SKEW = 10.0
 """Seconds by which the clocks of two machines may differ, added to a lease before it is over."""
@@ -228,6 +232,15 @@ def _fails(circuit: Circuit, policy: CircuitPolicy, now: float) -> bool:
     half_fail = 2 * len(failing) >= len(seen)
     # When all at once fail, those that succeeded before had no turn to fail yet.
     all_at_once = bad < 2 * circuit.streak
+    if circuit.paced(now) is not None:
+        from deadletter.pace.pace import all_failed, failed_lately
+
+        # Messages that return are most of what is called: all calls show whether it is dead.
+        if policy.consecutive > 0 and all_failed(circuit.calls, policy.consecutive, now):
+            return True
+        if not failed_lately(circuit.calls, now):
+            # The pace has its chance first.
+            return False
     half_of_streak = all_at_once and 2 * len(failing) >= min(len(seen), circuit.streak)
     return (
         (enough and too_many and (half_fail or not failing) and not _are_few(failing, seen))
@@ -283,11 +296,12 @@ def _has_settled(circuit: Circuit, policy: CircuitPolicy, now: float) -> bool:
 def _rate_before(circuit: Circuit, policy: CircuitPolicy, now: float) -> float:
     """Successes per second in the window's best bucket.
 
-    A circuit that had just closed was still coming back: it keeps the higher rate of before.
+    A circuit that had just closed, or is paced, keeps the higher rate of before.
     """
     best = max((bucket.good for bucket in circuit.in_window(policy, now)), default=0)
     rate = best / policy.bucket
-    return rate if _has_settled(circuit, policy, now) else max(rate, circuit.rate)
+    is_itself = _has_settled(circuit, policy, now) and circuit.paced(now) is None
+    return rate if is_itself else max(rate, circuit.rate)
 
 
 def _new_outage(circuit: Circuit, policy: CircuitPolicy, now: float, because: str) -> Circuit:
@@ -401,10 +415,20 @@ def _closed(circuit: Circuit, now: float) -> Circuit:
         buckets=(),
         streak=0,
         streak_tenants=frozenset(),
-        admitted=0.0,
+        pace=circuit.pace if circuit.is_closed else _pace(circuit, now),
+        calls=(),
         by_hand=False,
         forced=None,
     )
+
+
+def _pace(circuit: Circuit, now: float) -> CallPace | None:
+    """The pace of a dependency that comes back; a repaired configuration needs none."""
+    if is_config_key(circuit.key):
+        return None
+    from deadletter.pace.pace import after_outage
+
+    return after_outage(circuit.rate, circuit.pace, now)
 
 
 def _reopened(circuit: Circuit, policy: CircuitPolicy, now: float, random: Random) -> Circuit:

@@ -59,7 +59,6 @@ from deadletter.processing.visibility import Visibility
 from deadletter.settings.pipeline import Pipeline
 
 if TYPE_CHECKING:
-    from deadletter.circuit.admission import Admission
     from deadletter.failure.blame import TeamsWord
     from deadletter.failure.classify import Diagnosis
     from deadletter.failure.ledger import FailureLog
@@ -73,6 +72,9 @@ if TYPE_CHECKING:
 FINISHING_SECONDS = 3.0
 """No message is begun within this time before the deadline, because results must still be
 recorded and returned. At most a fifth of the time that the batch has in all."""
+
+WAITING_SECONDS = 1.0
+"""No message waits in place within this time before no message is begun any more."""
 
 HANDLING_SHARE = 0.8
 """The part of the finishing time before the deadline at which no handler is waited for any more."""
@@ -133,6 +135,8 @@ class Consumer:
     a message that collides with another one is parked; without it such a message is processed.
     `last_receive` knows which receive is a message's last one; without it a message that fails is
     hidden after its last receive too.
+    `pause` waits for seconds: with it, a message that a pace lets through later waits in place,
+    as it may where a concurrency bounds the functions that wait; without it is given back.
     `crew` makes threads for messages that are handled at the same time; without it one follows
     the other. With `bounded` it makes one for a single handler too, so that no handler outlives
     its batch. `replace` gives it another handler.
@@ -153,7 +157,6 @@ class Consumer:
     log: FailureLog
     claims: Claims | None
     circuits: Circuits
-    admission: Admission
     outcomes: Outcomes
     queue: Visibility
     parking: Mapping[str, Queue]
@@ -170,6 +173,7 @@ class Consumer:
     bounded: bool = False
     collisions: Collisions | None = None
     last_receive: LastReceive | None = None
+    pause: Callable[[float], None] | None = None
 
     def __post_init__(self) -> None:
         # A function with unreadable settings must not run at all.
@@ -254,13 +258,14 @@ class _Batch:
         self.gate = CircuitGate(
             pipeline=self.consumer.pipeline,
             circuits=self.consumer.circuits,
-            admission=self.consumer.admission,
             outcomes=self.consumer.outcomes,
             troubles=self.troubles,
             clock=self.consumer.clock,
             random=self.consumer.random,
             direct=self.direct,
             named=self.consumer.named,
+            pause=self.consumer.pause,
+            waits_until=lambda: self.last_start - WAITING_SECONDS,
         )
         self.guard = Guard(
             claims=self.consumer.claims,

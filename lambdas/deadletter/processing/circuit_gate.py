@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from deadletter.circuit.state import (
     Circuit,
-    CircuitPolicy,
     Circuits,
     CircuitsUnavailable,
     OutcomeCounts,
@@ -25,26 +24,14 @@ from deadletter.processing.result import CallOutcome, Trouble, Troubles
 from deadletter.settings.pipeline import Pipeline
 
 if TYPE_CHECKING:
-    from deadletter.circuit.admission import Admission
+    from deadletter.pace.pace import PaceGrant, Wish
+    from deadletter.processing.pacer import Pacer
 
 TENANT = "tenantId"
 """The path of the pipeline's context that says whose message it is, if there is one."""
 
 SECONDS_BETWEEN_READS = 1.0
 """A batch learns this soon that a circuit has opened; a read costs as much as a message's claim."""
-
-
-@dataclass(slots=True)
-class _Places:
-    """What a circuit that comes back has granted to this batch, and when it was asked."""
-
-    generation: int
-    left: int
-    asked_at: float
-
-    def are_old(self, now: float) -> bool:
-        """True if none is left and there may be new ones."""
-        return not self.left and now - self.asked_at >= SECONDS_BETWEEN_READS
 
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
@@ -54,18 +41,20 @@ class CircuitGate:
 
     A circuit that could not be read refuses nothing: the handler finds out. `named` holds the
     circuits of the dependencies that the handler has named in this process: they are read with
-    the others.
+    the others. With `pause`, which waits for seconds, a message that a circuit's pace lets through
+    later waits in place, until `waits_until` (epoch seconds).
     """
 
     pipeline: Pipeline
     circuits: Circuits
-    admission: Admission
     outcomes: Outcomes
     troubles: Troubles
     clock: Callable[[], float]
     random: Random
     direct: bool
     named: set[str]
+    pause: Callable[[float], None] | None = None
+    waits_until: Callable[[], float] = lambda: 0.0
     _keys: set[str] = field(default_factory=set)
     _known: dict[str, Circuit] = field(default_factory=dict)
     # None before the first read.
@@ -75,7 +64,7 @@ class CircuitGate:
     _failing: set[str] = field(default_factory=set)
     # How many letters of the batch are still to come, by key.
     _expected: Counter[str] = field(default_factory=Counter)
-    _places: dict[str, _Places] = field(default_factory=dict)
+    _pacer: Pacer | None = None
     # Several threads may handle the messages of one batch.
     _lock: Any = field(default_factory=RLock, repr=False)
 
@@ -98,17 +87,49 @@ class CircuitGate:
         return self._wait(delivery, with_config_keys(self.keys(delivery)))
 
     def wait_for(self, delivery: Delivery, key: str) -> float | None:
-        """Seconds that a letter waits for the circuit of a dependency that its handler names."""
-        self.named.add(key)
-        return self._wait(delivery, with_config_keys([key]))
+        """Seconds that a letter waits for the circuit of a dependency that its handler names.
 
-    def _wait(self, delivery: Delivery, keys: Sequence[str]) -> float | None:
+        Never waits in place: the handler has begun, and may share its thread with others.
+        """
+        self.named.add(key)
+        return self._wait(delivery, with_config_keys([key]), in_place=False)
+
+    def _wait(
+        self, delivery: Delivery, keys: Sequence[str], *, in_place: bool = True
+    ) -> float | None:
         if self.direct or not self.pipeline.refuse_when_open:
             return None
-        with self._lock:
-            return self._wait_in_turn(delivery, keys)
+        try:
+            return self._wait_for_call(delivery, keys, self.pause if in_place else None)
+        finally:
+            with self._lock:
+                self._expected.subtract(keys)
 
-    def _wait_in_turn(self, delivery: Delivery, keys: Sequence[str]) -> float | None:
+    def _wait_for_call(
+        self,
+        delivery: Delivery,
+        keys: Sequence[str],
+        pause: Callable[[float], None] | None,
+    ) -> float | None:
+        """As `wait`; with `pause` a message that a pace lets through later waits here first."""
+        while True:
+            with self._lock:
+                refusal = self._refusal(delivery, keys)
+                paced = [] if refusal is not None else self._without_call(delivery, keys)
+                if not paced:
+                    return refusal
+                if pause is None or self.clock() >= self.waits_until():
+                    return self._place(delivery, paced)
+                # What is read before the next look is what others have left by then.
+                self._read_at = None
+                seconds = min(self._paces.pause(), self.waits_until() - self.clock())
+                for key in set(keys) & self._counts.keys():
+                    self._report(key)
+            # Other threads go on meanwhile.
+            pause(max(0.0, seconds))
+
+    def _refusal(self, delivery: Delivery, keys: Sequence[str]) -> float | None:
+        """Seconds that a letter waits for circuits that are not closed; None if all are."""
         now, canary = self.clock(), delivery.stamp.canary
         if self._read_at is None or now - self._read_at >= SECONDS_BETWEEN_READS:
             self._read(delivery, keys)
@@ -117,45 +138,55 @@ class CircuitGate:
             for circuit in self._circuits(delivery, keys)
             if not circuit.is_closed and not circuit.admits_canary(canary, now)
         ]
-        if refusing:
-            return visibility.while_open(refusing, now, self.random)
-        return self._wait_for_place(delivery, keys)
+        return visibility.while_open(refusing, now, self.random) if refusing else None
 
-    def _wait_for_place(self, delivery: Delivery, keys: Sequence[str]) -> float | None:
-        """Seconds until a circuit that comes back may admit the letter; None if all do now."""
-        policy, now = self.pipeline.circuit, self.clock()
-        for circuit in self._circuits(delivery, keys):
-            wanted = max(1, self._expected[circuit.key])
-            self._expected[circuit.key] -= 1
-            if not _is_coming_back(circuit, policy, now):
-                continue
-            if not self._takes_place(circuit, wanted, now):
-                known = self._known[circuit.key]
-                if known.is_closed:
-                    return visibility.while_coming_back(known, policy, now, self.random)
-                return visibility.while_open([known], now, self.random)
-        return None
+    def _without_call(self, delivery: Delivery, keys: Sequence[str]) -> list[Circuit]:
+        """The circuits whose pace lets the letter through later; if there are none, it goes now."""
+        now = self.clock()
+        paced = [
+            circuit for circuit in self._circuits(delivery, keys) if circuit.paced(now) is not None
+        ]
+        returning = receive_of(delivery.record) > 1 or delivery.was_dead
+        waiting = [
+            circuit
+            for circuit in paced
+            if not self._paces.has_call(circuit, self._expected[circuit.key], returning=returning)
+        ]
+        if not waiting:
+            for circuit in paced:
+                self._paces.use(circuit)
+        return waiting
 
-    def _takes_place(self, circuit: Circuit, wanted: int, now: float) -> bool:
-        """Take one of the places that the circuit has granted, and ask for more if all are taken.
+    def _place(self, delivery: Delivery, paced: Sequence[Circuit]) -> float:
+        """Seconds until a letter's place, with the circuits whose pace has no call left."""
+        waits = [
+            self._paces.place(self._known.get(circuit.key, circuit), self._expected[circuit.key])
+            for circuit in paced
+        ]
+        known = [self._known.get(circuit.key, circuit) for circuit in paced]
+        opened = [circuit for circuit in known if not circuit.is_closed]
+        if opened:
+            return visibility.while_open(opened, self.clock(), self.random)
+        return max((wait for wait in waits if wait is not None), default=0.0)
 
-        Asks at most once a second: in between there is nothing new to have.
-        """
-        places = self._places.get(circuit.key)
-        if places is None or places.generation != circuit.generation or places.are_old(now):
-            places = self._places[circuit.key] = self._ask_for_places(circuit, wanted, now)
-        if not places.left:
-            return False
-        places.left -= 1
-        return True
+    @property
+    def _paces(self) -> Pacer:
+        if self._pacer is None:
+            # Loaded with the first circuit that is paced, as few are.
+            from deadletter.processing.pacer import Pacer
 
-    def _ask_for_places(self, circuit: Circuit, wanted: int, now: float) -> _Places:
-        # If the counter cannot be read, all are admitted: the handler finds out.
-        count = wanted
+            self._pacer = Pacer(self._take, self.clock, self.random)
+        return self._pacer
+
+    def _take(self, circuit: Circuit, wish: Wish) -> tuple[Circuit, PaceGrant] | None:
+        """Take from a circuit's pace, and report what was counted in the same write."""
+        answer = None
         with self.troubles.noticing(CircuitsUnavailable, Trouble.CIRCUITS):
-            grant = self.admission.admit(circuit, wanted)
-            self._known[circuit.key], count = grant.circuit, grant.count
-        return _Places(circuit.generation, count, now)
+            outcomes = self._counts.pop(circuit.key, OutcomeCounts())
+            answer = self.outcomes.take(circuit, outcomes, wish)
+            if answer is not None:
+                self._known[circuit.key] = answer[0]
+        return answer
 
     def is_down(self, delivery: Delivery) -> bool:
         """Whether a circuit was not closed, or unknown: then the letter is not blamed."""
@@ -182,7 +213,7 @@ class CircuitGate:
                 continue
             known = self._counts.get(outcome.key, OutcomeCounts())
             self._counts[outcome.key] = known.then(self._counted(delivery, outcome))
-        failing = {outcome.key for outcome in outcomes if outcome.evidence is Evidence.FAILURE}
+        failing = {outcome.key for outcome in outcomes if outcome.evidence in _BAD}
         self._failing |= failing
         for key in sorted(failing):
             self._report(key)
@@ -214,8 +245,10 @@ class CircuitGate:
             if is_retry:
                 return OutcomeCounts(retried_good=1, good_at=began)
             return OutcomeCounts(good=1, slow=slow, good_at=began, good_tenants=tenants)
-        if is_retry or outcome.evidence is Evidence.THROTTLED:
-            return OutcomeCounts()
+        if outcome.evidence is Evidence.THROTTLED:
+            return OutcomeCounts(throttled=1)
+        if is_retry:
+            return OutcomeCounts(retried_bad=1)
         return OutcomeCounts(bad=1, slow=slow, bad_tenants=tenants)
 
     def _is_slow(self, seconds: float) -> bool:
@@ -240,7 +273,7 @@ class CircuitGate:
     def _report(self, key: str) -> None:
         outcomes = self._counts.pop(key)
         with self.troubles.noticing(CircuitsUnavailable, Trouble.CIRCUITS):
-            circuit = self.outcomes.report(key, outcomes)
+            circuit = self.outcomes.report(key, outcomes, self._known.get(key))
             if circuit is not None:
                 self._known[key] = circuit
 
@@ -260,17 +293,11 @@ class CircuitGate:
         return [self._known[key] for key in keys if key in self._known]
 
 
+_BAD = (Evidence.FAILURE, Evidence.THROTTLED)
+
+
 def _hash_of(tenant: str) -> int:
     # Loaded with the first outcome, as is what adds outcomes up.
     from deadletter.circuit.outcomes import hash_of_tenant
 
     return hash_of_tenant(tenant)
-
-
-def _is_coming_back(circuit: Circuit, policy: CircuitPolicy, now: float) -> bool:
-    if not circuit.rate:
-        # It never tripped, as most: what an outage's end takes is not loaded.
-        return False
-    from deadletter.circuit.admission import is_coming_back
-
-    return is_coming_back(circuit, policy, now)

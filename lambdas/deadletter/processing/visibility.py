@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Protocol
 
-from deadletter.circuit.state import Circuit, CircuitPolicy
+from deadletter.circuit.state import Circuit
 from deadletter.settings.backoff import Backoff
 
 LONGEST_SECONDS = 43_200.0
@@ -58,17 +58,6 @@ def while_open(circuits: Sequence[Circuit], now: float, random: Random) -> float
     until = max(circuit.open_until for circuit in circuits)
     after_probe = PROBE_SECONDS * (1 + random.random()) / 2
     return min(LONGEST_REFUSAL, max(0.0, until - now) + after_probe)
-
-
-def while_coming_back(circuit: Circuit, policy: CircuitPolicy, now: float, random: Random) -> float:
-    """Seconds that a letter waits which a closed circuit does not admit yet: until its ramp ends.
-
-    Not until the next message may be admitted: the newest messages take those places, and a
-    backlog that asks again and again uses up its receives.
-    """
-    ramp = min(LONGEST_REFUSAL, policy.of(circuit.key).ramp)
-    remaining = min(ramp, max(0.0, circuit.closed_at + ramp - now))
-    return remaining + ramp / 2 * random.random()
 
 
 def in_reach(seconds: float, elapsed: float) -> int:

@@ -24,7 +24,6 @@ from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
 
 if TYPE_CHECKING:
-    from deadletter.aws.admission import DynamoDBAdmission
     from deadletter.aws.breaker import DynamoDBBreaker
     from deadletter.aws.executions import StepFunctionsExecutions
     from deadletter.aws.ledger import DynamoDBLedger
@@ -71,7 +70,6 @@ def consumer_for(
             partial(rarely.bad_claim, count_metric),
         ),
         circuits=DynamoDBCircuits(clients.dynamodb, resources.circuits_table, name),
-        admission=lazily(rarely.admission),
         outcomes=lazily(lambda: rarely.outcomes(count_metric)),
         queue=main_queue,
         parking={lot: lazily(partial(rarely.lot, lot)) for lot in resources.parking},
@@ -84,6 +82,8 @@ def consumer_for(
         crew=crew,
         collisions=lazily(lambda: rarely.collisions(count_metric)) if can_collide else None,
         last_receive=lazily(partial(rarely.last_receive, main_queue)),
+        # Functions that wait must not fill the account: a mapping of ours bounds them.
+        pause=world.wait if pipeline.circuit.pause_consumer else None,
     )
 
 
@@ -111,17 +111,6 @@ class _Rarely:
         from deadletter.aws.wiring.parts.ledger import ledger_for
 
         return ledger_for(self._pipeline, self._resources, self._clients, self._world)
-
-    def admission(self) -> DynamoDBAdmission:
-        from deadletter.aws.admission import DynamoDBAdmission
-
-        return DynamoDBAdmission(
-            self._clients.dynamodb,
-            self._resources.circuits_table,
-            self._pipeline.name,
-            self._pipeline.circuit,
-            self._world.clock,
-        )
 
     def outcomes(self, count_metric: Callable[[str, int], None]) -> DynamoDBOutcomes:
         from deadletter.aws.outcomes import DynamoDBOutcomes
