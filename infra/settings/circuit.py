@@ -73,7 +73,10 @@ class CircuitSettings(Settings):
         description="canaries in a row that close it; 1 lets a flapping dependency close it",
     )
     ramp: Seconds = Field(
-        default=CIRCUIT.ramp, ge=0, le=DAY, description="how long until the full rate is back"
+        default=CIRCUIT.ramp,
+        ge=0,
+        le=DAY,
+        description="how long until the re-drive is back at its full rate",
     )
     slow_call: Seconds = Field(
         default=CIRCUIT.slow_call,
