@@ -856,7 +856,7 @@ class TestPace:
         outcomes.report("orders", OutcomeCounts(good=1, throttled=2), table.read())
         pace = table.read().paced(table.clock.now)
         assert pace is not None
-        assert pace.limit == pytest.approx(4.2, rel=0.05)
+        assert pace.limit == pytest.approx(4.4, rel=0.05)
         assert table.read().is_closed
 
     def test_a_pace_that_a_person_ends_by_opening_begins_anew(self, table: Table) -> None:

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deadletter.pace.pace import (
+    ABOVE,
     CATCH_UP,
     FLOOR,
     IDLE_SECONDS,
@@ -178,7 +179,7 @@ def test_without_a_normal_rate_there_is_no_pace() -> None:
 
 def test_what_throttles_is_asked_a_little_more_than_it_accepted() -> None:
     pace = after_throttling(5.0, 4.0, None, NOW)
-    assert (pace.limit, pace.cap) == (4.2, None)
+    assert (pace.limit, pace.cap) == (4.4, None)
     assert after_throttling(5.0, 0.0, None, NOW).limit == FLOOR
 
 
@@ -196,7 +197,7 @@ def test_without_calls_nothing_changes() -> None:
 def test_what_throttles_brings_it_to_what_was_accepted() -> None:
     fast, calls = replace(BACK, limit=10.0), counted(NOW + 5, ok=20, throttled=20)
     pace = next_pace(fast, calls, NOW + 12)
-    assert pace.limit == pytest.approx(1.05 * 20 / 5)
+    assert pace.limit == pytest.approx(ABOVE * 20 / 5)
     assert (pace.fell, pace.turn) == (NOW + 12, 2)
     # While some have not reported, the sum is too low.
     assert next_pace(fast, calls, NOW + 11) is fast

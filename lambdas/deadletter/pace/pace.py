@@ -7,7 +7,7 @@ that wait: `ptat` is when all places promised so far have passed.
 
 The limit changes each CHANGE_SECONDS at most, by what all calls of the last SIGN_SECONDS showed:
 
-    over 20 % throttled            limit = 1.05 x accepted a second
+    over 20 % throttled            limit = 1.1 x accepted a second
     over 40 % failed, 3 or more    limit = 0.7 x limit, not below 0.2 x normal
     8 to 20 % throttled            limit stays
     60 % of the limit used         limit = 1.25 x limit, to the cap (1.06 x soon after a fall)
@@ -44,6 +44,10 @@ KEPT_CALLS = 4
 FEW, MANY = 0.08, 0.2
 """Shares of throttled calls between which the limit stays. A dependency that counts whole seconds
 throttles some at any limit near its own: with fewer, a sixth of what it accepts lay idle."""
+
+ABOVE = 1.1
+"""A dependency that throttles is asked so much more than it accepts: else nothing would show that
+it accepts more by now."""
 
 FLOOR = 0.2
 """Calls a second that are let through at the least: else nothing would show that it is well."""
@@ -204,7 +208,7 @@ def after_outage(normal: float, last: CallPace | None, now: float) -> CallPace |
 def after_throttling(normal: float, accepted: float, last: CallPace | None, now: float) -> CallPace:
     """The pace of a dependency that throttles: a little above what it accepted a second."""
     return CallPace(
-        limit=_bounded(1.05 * accepted),
+        limit=_bounded(ABOVE * accepted),
         normal=normal,
         since=now,
         changed=now,
@@ -227,7 +231,7 @@ def next_pace(pace: CallPace, calls: Sequence[CallCount], now: float) -> CallPac
         rate = _accepted(calls, max(since, _past(pace.since, now)), now)
         # So soon after a fall not all have reported: the sum would be too low, and the next fall
         # one too many.
-        return pace if rate is None else _fallen(pace, min(pace.limit, 1.05 * rate), now)
+        return pace if rate is None else _fallen(pace, min(pace.limit, ABOVE * rate), now)
     if seen.failed >= 3 and bad > 0.4:
         limit = min(pace.limit, max(0.7 * pace.limit, LEAST_SHARE * pace.normal))
         return _fallen(pace, limit, now)
