@@ -27,7 +27,7 @@ BUCKETS: Mapping[str, str] = {
 MAIN = "main"
 
 # Kinds of lanes that the watch knows an age of.
-ROOMS = tuple(f"room:{kind}" for kind in ("due", "circuit", "cause", "rule"))
+ROOMS = tuple(f"room:{kind}" for kind in ("due", "circuit", "rule"))
 
 
 def of_letters(band: Band) -> list[cloudwatch.IWidget]:

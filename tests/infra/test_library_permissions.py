@@ -40,9 +40,6 @@ from tests.judge import holds
 
 MACHINE = "arn:aws:states:eu-west-1:111122223333:stateMachine:deadletter-theirs-circuit-breaker"
 
-# Granted, and called by no code of the library, with the reason.
-BY_OTHERS = {("sqs:GetQueueAttributes", "main"): "for an event source mapping, Lambda asks for it"}
-
 # Calls in the modules that the library loads, which it never makes itself.
 NOT_THE_LIBRARYS = {
     "dynamodb:GetItem": "one circuit, for the command line",
@@ -297,14 +294,14 @@ def test_the_documented_template_finds_the_policy_where_the_stack_names_it(app: 
     assert slot["Default"].replace(PIPELINE, "theirs") in named
 
 
-def test_what_is_granted_is_called_or_has_a_reason(calls: set[Call]) -> None:
+def test_what_is_granted_is_called(calls: set[Call]) -> None:
     granted = {
         (action, resource)
         for resource, what in RESOURCES.items()
         for action in THEIR_CONSUMER[what]
     }
     called = {(call.action, call.resource) for call in calls}
-    assert granted - called == BY_OTHERS.keys()
+    assert granted - called == set()
 
 
 def test_each_call_in_the_librarys_modules_was_made_here_or_has_a_reason(

@@ -614,7 +614,7 @@ class Around:
     def read(self, keys: Sequence[str]) -> Mapping[str, Circuit]:
         return {key: Circuit(key) for key in keys}
 
-    def report(self, key: str, outcomes: OutcomeCounts) -> None:
+    def report(self, key: str, outcomes: OutcomeCounts, known: Circuit | None = None) -> None:
         self.outcomes.append((key, outcomes.good, outcomes.bad))
 
     def hide(self, waits: Sequence[tuple[str, int]]) -> int:
