@@ -118,13 +118,15 @@ def test_no_letter_joins_a_run_past_one_that_waits_behind_it() -> None:
     ]
 
 
-def test_a_letter_that_does_not_join_a_run_is_spared_nothing() -> None:
+def test_a_letter_that_does_not_join_a_run_keeps_the_attempts_that_it_has_used() -> None:
     verdicts = verdicts_of(JOINS)
-    stamp = Stamp("o", 3, run="r", base=3, spared=4, accept="collision")
-    verdicts["0"] = replace(verdicts["0"], stamp=stamp)
+    before = Stamp("o", 3, base=1, spared=1)
+    joined = replace(before, run="r", base=3, spared=4, accept="collision")
+    verdicts["0"] = replace(verdicts["0"], stamp=joined, before=before)
     waits = {"g": Wait("due", 7.0)}
-    behind = as_groups(queued("g"), verdicts, waits)["0"].stamp
-    assert (behind.run, behind.accept, behind.spared, behind.attempt) == (None, None, 0, 3)
+    behind = as_groups(queued("g"), verdicts, waits)["0"]
+    assert behind.before is None
+    assert behind.stamp == replace(before, decision="HOLD", because="its group waits")
 
 
 def test_a_letter_that_leaves_for_good_goes_past_those_in_a_run() -> None:

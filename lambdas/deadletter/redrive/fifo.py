@@ -149,17 +149,16 @@ def _waits_too(verdict: Verdict, wait: Wait) -> Verdict:
 
 def held_instead(verdict: Verdict, hold: Hold) -> Verdict:
     """The verdict on a letter that waits although another decision was made on it."""
-    # The attempt that a re-drive would have counted has not happened.
+    # The attempt that a re-drive would have counted has not happened, nor has it joined a run,
+    # in which its attempts would count anew.
     undone = 1 if isinstance(verdict.decision, Redrive) else 0
+    stamp = verdict.before or verdict.stamp
     stamp = replace(
-        verdict.stamp,
-        attempt=verdict.stamp.attempt - undone,
-        base=verdict.stamp.base - int(verdict.free),
+        stamp,
+        attempt=stamp.attempt - undone,
+        base=stamp.base - int(verdict.free),
         decision="HOLD",
         reason=None,
         because=hold.because,
     )
-    if isinstance(verdict.decision, Hold) and is_of_run(verdict.decision.lane):
-        # It has not joined the run, which would have spared it what it failed of so far.
-        stamp = replace(stamp, run=None, accept=None, spared=0)
-    return replace(verdict, decision=hold, stamp=stamp, free=False, matched=None)
+    return replace(verdict, decision=hold, stamp=stamp, free=False, matched=None, before=None)

@@ -281,7 +281,7 @@ class SnapshotVerdicts:
         because = f"replay run {run}"
         hold = Hold(run_lane(run), never(received.letter), because, shard=shard)
         stamp = joined(pick.stamp, self._plan, because, self._setup.clock())
-        return Verdict(pick.message_id, hold, stamp)
+        return Verdict(pick.message_id, hold, stamp, before=pick.stamp)
 
     def _store_page(self, names: Sequence[Name]) -> None:
         if not names:

@@ -81,7 +81,8 @@ class Verdict:
     `forged` says that the letter had a Redrive attribute that none of our roles wrote,
     `free` that its re-drive uses no attempt: the stamp's `base` has grown with `attempt`.
     `matched` and `shadow_matched` are the versions of rules, by `rule_counts_key`, that this letter
-    counts for once it is moved.
+    counts for once it is moved. `before` is the stamp of before it joined a replay run: it keeps
+    that one if it does not join.
     """
 
     message_id: str
@@ -91,6 +92,7 @@ class Verdict:
     free: bool = False
     matched: str | None = None
     shadow_matched: tuple[str, ...] = ()
+    before: Stamp | None = None
 
 
 MOST_NAMED = 50
