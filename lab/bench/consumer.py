@@ -94,7 +94,7 @@ class Nothing:
     def read(self, keys: Sequence[str]) -> Mapping[str, Circuit]:
         return {key: Circuit(key) for key in keys}
 
-    def report(self, key: str, outcomes: OutcomeCounts) -> None:
+    def report(self, key: str, outcomes: OutcomeCounts, known: Circuit | None = None) -> None:
         return None
 
     def hide(self, waits: Sequence[tuple[str, int]]) -> int:
