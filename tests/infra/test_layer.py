@@ -13,8 +13,8 @@ import pytest
 from infra import asset, files, layer
 
 # Bytes of the zip: what the library may add to a team's function.
-# 5,000 of them are the pace, which a function that is neither well nor dead needs.
-LARGEST = 306_000
+# 8,000 of them are the pace, and what parks no first receive of a new cause.
+LARGEST = 308_000
 
 
 @pytest.fixture(scope="module")
