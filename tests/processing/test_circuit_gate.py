@@ -205,18 +205,17 @@ def test_nobody_waits_in_place_beyond_the_time_to_begin_work() -> None:
     assert hidden(site) == [10, 20, 30]
 
 
-@pytest.mark.parametrize("is_ours", [True, False])
-def test_only_a_function_behind_a_mapping_of_ours_waits_in_place(is_ours: bool) -> None:
-    """A thousand functions that sleep would fill an account: nothing bounds a mapping of theirs."""
+def test_a_function_of_a_team_does_not_wait_in_place() -> None:
+    """A thousand functions that sleep would fill an account: nothing bounds their mapping."""
     anything: Any = object()
     consumer = consumer_for(
-        Pipeline("orders", circuit=CircuitPolicy(pause_consumer=is_ours)),
+        Pipeline("orders", circuit=CircuitPolicy(pause_consumer=True)),
         Resources(main_url="main", letters_table="letters", circuits_table="circuits"),
         ConsumerClients(anything, anything, anything),
         World(clock=lambda: NOW, wait=anything, new_id=lambda: "one", random=Random(1)),
         count_metric=lambda *_: None,
     )
-    assert (consumer.pause is anything) is is_ours
+    assert consumer.pause is None
 
 
 def test_a_thousand_functions_whose_number_nothing_bounds_wait_for_nothing() -> None:
