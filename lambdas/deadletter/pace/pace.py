@@ -2,8 +2,8 @@
 
 A pace begins when a circuit closes after an outage, or when a dependency throttles. It is the
 generic cell rate algorithm (ITU-T I.371): `utat` is when all calls let through so far are paid
-for, and a call costs 1 / limit seconds. Whoever finds no call left has a place in the row of those
-that wait: `ptat` is when all places promised so far have passed.
+for, and a call costs 1 / limit seconds. A message that finds no call left has a place in the row
+of those that wait: `ptat` is when all places promised so far have passed.
 
 The limit changes each CHANGE_SECONDS at most, by what all calls of the last SIGN_SECONDS showed:
 
@@ -14,7 +14,8 @@ The limit changes each CHANGE_SECONDS at most, by what all calls of the last SIG
 
 In any window the processes are granted at most limit x (window + the clocks' skew) + burst;
 the burst is BURST_SECONDS of the limit, one call at least. A grant whose answer is lost, or that
-is not used within TOKEN_SECONDS, is wasted. A pace ends when nobody has waited for IDLE_SECONDS.
+is not used within TOKEN_SECONDS, is wasted. A pace ends when no message has waited for
+IDLE_SECONDS.
 
 All times are epoch seconds.
 """
@@ -81,7 +82,7 @@ NOTED_SECONDS = 20.0
 """That messages wait is noted so often at most."""
 
 KEPT_BURST = 0.25
-"""Of the burst, for messages that return. More would lie idle: nobody asks before it is full."""
+"""Of the burst, for messages that return. More would lie idle: no batch asks before it is full."""
 
 WORTH_ASKING = 0.25
 """Of the burst: as many calls as a batch wants, or these, are free before it asks."""

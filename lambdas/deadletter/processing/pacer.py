@@ -1,8 +1,8 @@
 """The calls and places that one batch has taken from the paces of its circuits.
 
-Whoever finds no call left waits in place first, a second at a time, until a second before no work
-may begin; only then is the message given back, hidden until its place. A message that is given
-back costs a receive, and a backlog that is refused again and again would walk into the DLQ.
+A message that finds no call left waits in place first, where that is allowed, a second at a time,
+until a second before no work may begin; only then is it given back, hidden until its place. That
+costs a receive, and a backlog that is refused again and again would walk into the DLQ.
 """
 
 from __future__ import annotations
