@@ -51,7 +51,7 @@ class WitnessedRun:
     """What is seen of one run; `plan` is what the person saw.
 
     `stopped` is when it was last held, aborted or ended: None while it may send. `counted` are
-    the origins of the letters that the person saw.
+    the origins of the letters that the person saw. `began` is when the last send of each began.
     """
 
     id: str
@@ -69,6 +69,7 @@ class WitnessedRun:
     resumes: int = 0
     sends: list[Send] = field(default_factory=list)
     sent: dict[str, Send] = field(default_factory=dict)
+    began: dict[str, float] = field(default_factory=dict)
     attempts: defaultdict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
 
 
@@ -132,6 +133,7 @@ class ReplayWitness(Witness):
             raise Broken(f"{process.name} sends {uid}, which the person did not see counted")
         if run.plan.ordered:
             self._check_start(process, run, uid)
+        run.began[mark.origin] = now
 
     def _tries(self, run: WitnessedRun) -> int:
         """Sends of one letter: a person who resumes a run grants the one in front one more.
@@ -209,7 +211,8 @@ class ReplayWitness(Witness):
         if origin not in run.sent:
             # Left out of the run, or parked by it: only what lies in its lane is in the way.
             return not self._is_in_lane(run, origin)
-        if self._scheduler.now >= run.sent[origin].at + run.plan.outcome_timeout - 5:
+        # A process may sleep in its send: its run counts from before, as it can know no more.
+        if self._scheduler.now >= run.began[origin] + run.plan.outcome_timeout - 5:
             return True
         if self._is_in_lane(run, origin):
             return False

@@ -54,6 +54,10 @@ def test_no_parked_letter_goes_to_the_schedule_because_its_group_is_in_another_r
     replay_simulator.schedule(42_419_271).run()
 
 
+def test_a_letter_is_given_up_by_when_its_send_began_though_its_process_slept_in_it() -> None:
+    replay_simulator.isolated(539_630).run()
+
+
 def test_a_group_keeps_its_order_though_its_first_letter_has_been_sent_again() -> None:
     """All were sent in one millisecond; the first one fails, and a second run takes them all."""
     replay_simulator.schedule(42_418_857).run()
