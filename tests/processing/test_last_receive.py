@@ -37,7 +37,7 @@ class Failing:
 
 @each_row(
     ("most", "receive", "is_last"),
-    [(5, 4, False), (5, 5, True), (5, 6, True), (2, 2, True), (None, 99, False)],
+    [(5, 4, False), (5, 5, True), (5, 6, True), (2, 2, True), (1, 1, True), (None, 99, False)],
 )
 def test_a_message_is_hidden_after_each_receive_but_its_last(
     most: int | None, receive: int, is_last: bool
@@ -109,12 +109,16 @@ def test_a_permanent_failure_of_a_fifo_group_waits_once_for_the_counts_and_then_
     assert 1 <= failing.wait(2) <= 2
 
 
-def test_the_queue_is_asked_once_in_ten_minutes_and_not_for_first_receives() -> None:
+def test_a_permanent_failure_waits_for_no_second_receive_where_the_queue_gives_one() -> None:
+    pipeline = Pipeline("orders", park_permanent=False)
+    failing = Failing(1, error=Permanent("x"), pipeline=pipeline)
+    assert failing.wait(1) == 0.0
+
+
+def test_the_queue_is_asked_once_in_ten_minutes() -> None:
     clock, queue = Clock(), Hidden(most=5)
     last = LastReceive(queue, clock)
-    assert not last.is_it(1)
-    assert queue.asked == 0
-    assert [last.is_it(receive) for receive in (2, 4, 5)] == [False, False, True]
+    assert [last.is_it(receive) for receive in (1, 4, 5)] == [False, False, True]
     assert queue.asked == 1
     queue.most = 9
     clock.advance(ASKED_AGAIN)

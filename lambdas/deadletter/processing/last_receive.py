@@ -36,13 +36,7 @@ class LastReceive:
         self._asked_at = -math.inf
 
     def is_it(self, receive: int) -> bool:
-        """Whether a message that fails in this receive (from 1) is not received again.
-
-        Of the first receive that is not asked: a queue that gives only one has no retries to wait
-        for, and most failures need no request.
-        """
-        if receive <= 1:
-            return False
+        """Whether a message that fails in this receive (from 1) is not received again."""
         now = self._clock()
         if not 0 <= now - self._asked_at < ASKED_AGAIN:
             self._asked_at = now
@@ -50,7 +44,7 @@ class LastReceive:
         return self._most is not None and receive >= self._most
 
     def _answer(self) -> int | None:
-        # Loaded with the first message that fails again.
+        # Loaded with the first message that fails.
         from deadletter.message.queue import QueueUnavailable
 
         try:
