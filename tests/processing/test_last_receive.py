@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from threading import Event
 from typing import Any
 
 import pytest
@@ -128,6 +130,32 @@ def test_the_queue_is_asked_once_in_ten_minutes() -> None:
     clock.advance(-10 * ASKED_AGAIN)
     last.is_it(5)
     assert queue.asked == 3
+
+
+class Slow:
+    """A queue that answers when it is let, and says when it was asked."""
+
+    def __init__(self) -> None:
+        self.asked, self.let = Event(), Event()
+
+    def max_receives(self) -> int:
+        self.asked.set()
+        assert self.let.wait(30)
+        return 1
+
+
+def test_all_threads_of_a_process_wait_for_the_one_answer() -> None:
+    queue = Slow()
+    last = LastReceive(queue, Clock())
+    with ThreadPoolExecutor() as threads:
+        first = threads.submit(last.is_it, 1)
+        assert queue.asked.wait(30)
+        second = threads.submit(last.is_it, 1)
+        # Without waiting it would be here by now, with another answer.
+        waits = wait([second], timeout=0.05).not_done
+        queue.let.set()
+        assert waits
+        assert first.result() and second.result()
 
 
 def test_without_an_answer_the_message_is_hidden_once_more_and_the_queue_is_asked_later() -> None:

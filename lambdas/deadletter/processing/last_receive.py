@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from threading import Lock
 from typing import Protocol
 
 from deadletter.contract import MINUTE
@@ -34,14 +35,17 @@ class LastReceive:
         self._clock = clock
         self._most: int | None = None
         self._asked_at = -math.inf
+        # Several threads may handle the messages of a process: all of them wait for one answer.
+        self._lock = Lock()
 
     def is_it(self, receive: int) -> bool:
         """Whether a message that fails in this receive (from 1) is not received again."""
-        now = self._clock()
-        if not 0 <= now - self._asked_at < ASKED_AGAIN:
-            self._asked_at = now
-            self._most = self._answer()
-        return self._most is not None and receive >= self._most
+        with self._lock:
+            now = self._clock()
+            if not 0 <= now - self._asked_at < ASKED_AGAIN:
+                self._asked_at = now
+                self._most = self._answer()
+            return self._most is not None and receive >= self._most
 
     def _answer(self) -> int | None:
         # Loaded with the first message that fails.
