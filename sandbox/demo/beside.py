@@ -324,7 +324,7 @@ class _Model:
         key = digest(utf8(letter["Body"]))
         event = self._events[key]
         self._tries[key] += 1
-        if event.parked_as is Reason.PERMANENT:
+        if event.parked_as is Reason.MALFORMED:
             # It can't be read, so no endpoint hears of it.
             return False
         down = event.tenant == RECOVERING and self._clock.now < self._outage

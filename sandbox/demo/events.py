@@ -123,7 +123,7 @@ def _malformed(event_id: str, tenant: str, random: Random) -> Event:
             whole.replace('"amount": ', '"amount": NaN, "was": '),
         )
     )
-    return Event(event_id, tenant, body, parked_as=Reason.PERMANENT)
+    return Event(event_id, tenant, body, parked_as=Reason.MALFORMED)
 
 
 def _crowded(event_id: str, tenant: str, random: Random) -> Event:

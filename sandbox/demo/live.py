@@ -44,7 +44,7 @@ DECISIONS = {
 
 # Why the demo's letters are parked.
 PARKED_BECAUSE = {
-    "PERMANENT": "its body cannot be read: no retry helps",
+    "MALFORMED": "its body cannot be read: no retry helps",
     "QUARANTINED": "by the rule that stands for its tenant",
 }
 

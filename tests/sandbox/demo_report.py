@@ -37,7 +37,7 @@ def report(**changes: Any) -> dict[str, Any]:
     return {
         "sent": 331,
         "delivered": 279,
-        "parked_by_reason": {"PERMANENT": 12, "QUARANTINED": 40},
+        "parked_by_reason": {"MALFORMED": 12, "QUARANTINED": 40},
         "waiting": 0,
         "lost": 0,
         "duplicates": 0,

@@ -78,13 +78,13 @@ def test_the_one_snapshot_is_the_900_kb_event():
 def test_malformed_events_are_to_be_parked_and_the_bad_tenants_quarantined():
     for event in EVENTS:
         if malformed(event):
-            assert event.parked_as is Reason.PERMANENT
+            assert event.parked_as is Reason.MALFORMED
         else:
             refused = event.tenant == REFUSING
             assert event.parked_as == (Reason.QUARANTINED if refused else None)
     assert set(Counter(event.parked_as for event in EVENTS)) == {
         None,
-        Reason.PERMANENT,
+        Reason.MALFORMED,
         Reason.QUARANTINED,
     }
 

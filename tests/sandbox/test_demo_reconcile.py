@@ -34,7 +34,7 @@ def test_when_all_goes_as_planned_nothing_is_wrong():
     assert outcome.passed
     assert not outcome.wrong
     assert outcome.delivered + sum(outcome.parked_by_reason.values()) == outcome.sent == len(EVENTS)
-    assert set(outcome.parked_by_reason) == {"PERMANENT", "QUARANTINED"}
+    assert set(outcome.parked_by_reason) == {"MALFORMED", "QUARANTINED"}
 
 
 def test_any_event_that_is_nowhere_is_named_as_lost():

@@ -142,7 +142,10 @@ def parts(first: int) -> Parts:
                 "tests/tools/scan",
             ),
         ],
-        "drill": [nightly_tests("tests/drill", marked="drill", also=("-s",))],
+        "drill": [
+            Command(("make", "demo")),
+            nightly_tests("tests/drill", marked="drill", also=("-s",)),
+        ],
         "scenarios": [
             nightly_tests("tests/scenarios", marked="long or nightly"),
             nightly_tests("tests/scenario_bench"),
