@@ -155,7 +155,7 @@ def test_all_threads_of_a_process_wait_for_the_one_answer() -> None:
         waits = wait([second], timeout=0.05).not_done
         queue.let.set()
         assert waits
-        assert first.result() and second.result()
+        assert [first.result(), second.result()] == [True, True]
 
 
 def test_without_an_answer_the_message_is_hidden_once_more_and_the_queue_is_asked_later() -> None:
