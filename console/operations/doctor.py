@@ -282,6 +282,7 @@ def _mapping(functions: LambdaClient, row: Mapping[str, Any]) -> QueueMapping:
         reports_failures="ReportBatchItemFailures" in (row.get("FunctionResponseTypes") or ()),
         enabled=enabled,
         pollers=pollers,
+        concurrency=(row.get("ScalingConfig") or {}).get("MaximumConcurrency"),
         is_paused=False if enabled else _has_pause_tag(functions, row),
     )
 

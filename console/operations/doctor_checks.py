@@ -61,6 +61,7 @@ class QueueMapping:
     reports_failures: bool
     enabled: bool
     pollers: int | None = None
+    concurrency: int | None = None
     is_paused: bool | None = False
     """Whether a circuit of ours has disabled it; None if that is not known."""
 
@@ -266,6 +267,15 @@ def _consumer(main: DeployedQueue, facts: Examined) -> Iterator[QueueFault]:
                 "pollers are paid for each hour, and maximum concurrency can't be set; a circuit "
                 "that closes ramps the pollers instead",
                 None,
+            )  # fmt: skip
+        elif mapping.concurrency is None:
+            yield QueueFault(
+                NOTE, "MaximumConcurrency", mapping.function,
+                f"the mapping of {main.name} has none: while a dependency comes back or throttles, "
+                "messages that have to wait are given back, as functions that wait could take all "
+                "that the account may run at once. With one they wait there, and come sooner",
+                f"aws lambda update-event-source-mapping --uuid {mapping.uuid} --region "
+                f"{facts.region} --scaling-config MaximumConcurrency=10",
             )  # fmt: skip
         if (consumer := facts.consumers.get(mapping.function)) is not None:
             yield from _visibility(main, consumer, facts)

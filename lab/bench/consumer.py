@@ -229,6 +229,7 @@ def cpu() -> dict[str, float]:
         clock=lambda: NOW,
         random=numbers,
         new_id=lambda: uuid.uuid4().hex,
+        pause=port,
     )
     current = Runtime(consuming, lambda: NOW, lambda _: None, app="bench")
     runtime.current_runtime = lambda: current  # type: ignore[assignment]

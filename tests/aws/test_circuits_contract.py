@@ -41,6 +41,7 @@ from deadletter.circuit.transitions import (
     ExecutionLost,
     MappingPaused,
     MappingPutBack,
+    MappingSeen,
     OverrideBegun,
     OverrideEnded,
     PermitTaken,
@@ -291,6 +292,7 @@ class TestChanging:
             lambda circuit: CanarySent(circuit.generation, "e", "first", 3),
             lambda circuit: CanaryAnswered(circuit.generation, "e", CanaryVerdict.SUCCESS),
             MappingPutBack("m"),
+            MappingSeen(bounded=True),
             hold(State.OPEN, NOW + 90_000),
             OverrideEnded(),
             hold(State.CLOSED, NOW + 90_000),
@@ -298,6 +300,7 @@ class TestChanging:
             hold(State.CLOSED, NO_END),
             OverrideEnded(),
             Tripped(),
+            MappingSeen(bounded=False),
             MappingPaused("m", None, Pollers(2, 50)),
             PermitTaken("f"),
             # A canary is under way.

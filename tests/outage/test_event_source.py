@@ -7,11 +7,20 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from deadletter.circuit.state import RAMP_STEPS, CircuitPolicy, Override, Pause, Pollers, State
+from deadletter.circuit.state import (
+    RAMP_STEPS,
+    Circuit,
+    CircuitPolicy,
+    Override,
+    Pause,
+    Pollers,
+    State,
+)
 from deadletter.circuit.transitions import (
     CanaryAnswered,
     CanaryVerdict,
     MappingPaused,
+    MappingSeen,
     OverrideBegun,
     PermitTaken,
     Tripped,
@@ -550,6 +559,36 @@ def test_a_mapping_that_has_run_undisturbed_costs_one_call(
     lose_the_row(circuits)
     consumer_pause.recover(KEY)
     assert (lambda_.looks, lambda_.done) == (0, [])
+
+
+def test_what_bounds_the_consumer_is_noted_once_and_when_it_changes(
+    circuits: Circuits, lambda_: OneMapping, consumer_pause: ConsumerPause
+) -> None:
+    lose_the_row(circuits)
+    for bounded, mapping in (
+        (True, ConsumerMapping("m", True, concurrency=50)),
+        (True, ConsumerMapping("m", True, concurrency=2)),
+        (False, ConsumerMapping("m", True)),
+        # Its pollers serve ten invocations each: more than a new account may run.
+        (False, ConsumerMapping("m", True, pollers=Pollers(2, 50))),
+        (True, ConsumerMapping("m", True, concurrency=50)),
+        (False, None),
+    ):
+        lambda_.mapping = mapping
+        consumer_pause.recover(KEY)
+        assert circuits.held[KEY].bounded is bounded
+    seen = [event for event in circuits.events if isinstance(event, MappingSeen)]
+    assert [event.bounded for event in seen] == [True, False, True, False]
+
+
+def test_what_bounds_the_consumer_is_noted_later_if_the_row_cannot_be_read(
+    circuits: Circuits, consumer_pause: ConsumerPause
+) -> None:
+    circuits.held[KEY] = Circuit(KEY, unreadable=True)
+    consumer_pause.recover(KEY)
+    circuits.held[KEY] = Circuit(KEY)
+    consumer_pause.recover(KEY)
+    assert circuits.held[KEY].bounded
 
 
 @pytest.mark.parametrize("mapping", [None, ConsumerMapping("m", False, changing=True)])

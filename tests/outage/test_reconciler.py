@@ -217,7 +217,7 @@ def test_an_unreadable_circuit_is_not_touched(scene: Scene) -> None:
     broken = Circuit(KEY, State.CLOSED, forced=override, unreadable=True)
     scene.circuits.held[KEY] = broken
     assert scene.reconciler.reconcile() == Sweep((broken,))
-    assert scene.circuits.events == []
+    assert scene.circuits.held[KEY] == broken
 
 
 def test_a_failure_without_words_is_named_by_its_kind(scene: Scene) -> None:

@@ -315,7 +315,6 @@ class Site:
     causes: SuddenCauses | None = None
     collisions: Collisions | None = None
     last_receive: LastReceive | None = None
-    waits: bool = False
     pauses: list[float] = field(default_factory=list)
 
     def pause(self, seconds: float) -> None:
@@ -349,7 +348,7 @@ class Site:
             causes=self.causes,
             collisions=self.collisions,
             last_receive=self.last_receive,
-            pause=self.pause if self.waits else None,
+            pause=self.pause,
         )
 
     def process(

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from random import Random
 from threading import Thread
 from typing import Any
 
 import pytest
 
-from deadletter.aws.clients import ConsumerClients
-from deadletter.aws.wiring.consume import consumer_for
-from deadletter.aws.wiring.world import World
 from deadletter.circuit.outcomes import hash_of_tenant
 from deadletter.circuit.state import Circuit, CircuitPolicy, State
 from deadletter.failure.signals import Transient
@@ -22,7 +18,6 @@ from deadletter.processing.named_dependencies import dependency
 from deadletter.processing.pacer import LONGEST_PAUSE
 from deadletter.processing.result import BatchResult
 from deadletter.settings.pipeline import Pipeline
-from deadletter.settings.resources import Resources
 from tests.processing.doubles import DEADLINE, PACE, UNAVAILABLE, Site, record, redriven
 from tests.samples import NOW, letter
 
@@ -158,10 +153,19 @@ def test_a_canary_neither_asks_nor_tells_its_circuits() -> None:
 # A circuit that is paced.
 
 
-def paced(calls: int, pipeline: Pipeline | None = None, key: str = "orders", **more: Any) -> Site:
-    """A site whose circuit is paced, with so many calls left."""
+def paced(
+    calls: int,
+    pipeline: Pipeline | None = None,
+    key: str = "orders",
+    *,
+    bounded: bool = False,
+    **more: Any,
+) -> Site:
+    """A site whose circuit is paced, with so many calls left; its functions may be bounded."""
     site = Site(pipeline or Pipeline("orders"), **more)
-    site.circuits.circuits[key] = Circuit(key, rate=5.0, closed_at=NOW - 10, pace=PACE)
+    site.circuits.circuits["orders"] = Circuit("orders", bounded=bounded)
+    own = Circuit(key, rate=5.0, closed_at=NOW - 10, pace=PACE, bounded=bounded)
+    site.circuits.circuits[key] = own
     site.outcomes.left = calls
     return site
 
@@ -181,8 +185,8 @@ def test_a_pace_lets_through_what_it_has_calls_for_and_the_rest_gets_places() ->
     assert {failure.error_type for _, failure in site.log.failures} == {"RefusedWhileOpen"}
 
 
-def test_what_finds_no_call_waits_in_place_where_functions_may_wait() -> None:
-    site = paced(calls=4, waits=True)
+def test_what_finds_no_call_waits_in_place_where_a_concurrency_bounds_the_functions() -> None:
+    site = paced(calls=4, bounded=True)
 
     def handle(delivery: Delivery) -> None:
         site.handle(delivery)
@@ -198,38 +202,25 @@ def test_what_finds_no_call_waits_in_place_where_functions_may_wait() -> None:
 
 def test_nobody_waits_in_place_beyond_the_time_to_begin_work() -> None:
     """A batch of 30 seconds begins nothing in its last three, and waits until a second before."""
-    site = paced(calls=0, waits=True)
+    site = paced(calls=0, bounded=True)
     result = site.process(*messages(3))
     assert fates(result) == ["REFUSED"] * 3
     assert site.clock.now == pytest.approx(NOW + 26)
     assert hidden(site) == [10, 20, 30]
 
 
-def test_a_function_of_a_team_does_not_wait_in_place() -> None:
-    """A thousand functions that sleep would fill an account: nothing bounds their mapping."""
-    anything: Any = object()
-    consumer = consumer_for(
-        Pipeline("orders", circuit=CircuitPolicy(pause_consumer=True)),
-        Resources(main_url="main", letters_table="letters", circuits_table="circuits"),
-        ConsumerClients(anything, anything, anything),
-        World(clock=lambda: NOW, wait=anything, new_id=lambda: "one", random=Random(1)),
-        count_metric=lambda *_: None,
-    )
-    assert consumer.pause is None
-
-
 def test_a_thousand_functions_whose_number_nothing_bounds_wait_for_nothing() -> None:
-    """Each gives its batch back at once: together they are busy for no second."""
+    """Asleep they would fill an account. Each gives its batch back: all are busy for no second."""
     site = paced(calls=0)
     for _ in range(1_000):
         assert fates(site.process(*messages(1))) == ["REFUSED"]
-    assert site.clock.now == NOW
+    assert (site.clock.now, site.pauses) == (NOW, [])
     assert len(hidden(site)) == 1_000
 
 
 def test_a_call_of_a_named_dependency_never_waits_in_place() -> None:
     """Its handler has begun, and an async one shares its thread with others."""
-    site = paced(calls=0, key="dependency/bank", waits=True)
+    site = paced(calls=0, key="dependency/bank", bounded=True)
 
     def handle(delivery: Delivery) -> None:
         with dependency("bank"):
@@ -242,7 +233,7 @@ def test_a_call_of_a_named_dependency_never_waits_in_place() -> None:
 
 def test_other_threads_go_on_while_a_message_waits_in_place() -> None:
     """The gate's lock is free meanwhile: a handler in another thread ends."""
-    site = paced(calls=0, waits=True)
+    site = paced(calls=0, bounded=True)
     free: list[bool] = []
     consumer = site.consumer()
     batch = _Batch(consumer, DEADLINE, False, lambda: DEADLINE, "", "")

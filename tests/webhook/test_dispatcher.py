@@ -653,6 +653,7 @@ def test_a_failed_message_does_not_stop_the_others() -> None:
         clock=lambda: NOW,
         random=Random(1),
         new_id=lambda: "t",
+        pause=around,
     )
     records = [
         to_event(letter(body, message_id=name), receipt_handle="h", source_arn=ARN)

@@ -7,6 +7,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.circuits import (
+    BOUNDED,
     BY_HAND,
     KEEP_SECONDS,
     KEPT_UNTIL,
@@ -41,7 +42,7 @@ _MOST_CONFLICTS = 6
 """Tries to apply an event while other writers change the same circuit."""
 
 _PARTS = ("permit", "forced", "paused", PACE)
-_ABSENT_WHEN_UNSET = (*_PARTS, BY_HAND, KEPT_UNTIL, TROUBLED.partition)
+_ABSENT_WHEN_UNSET = (*_PARTS, BOUNDED, BY_HAND, KEPT_UNTIL, TROUBLED.partition)
 
 
 class DynamoDBBreaker(DynamoDBCircuits, Breaker):
@@ -133,6 +134,8 @@ def _attributes(pipeline: str, circuit: Circuit) -> dict[str, Any]:
     for name in _PARTS:
         if getattr(circuit, name) is not None:
             values[name] = fields_of(getattr(circuit, name))
+    if circuit.bounded:
+        values[BOUNDED] = True
     if circuit.by_hand:
         values[BY_HAND] = True
     if circuit.forced is not None:
@@ -178,6 +181,8 @@ def _update(
         # Its own writers change it beside the state.
         sets.pop(PACE, None)
         removes = [name for name in removes if name != PACE]
+    if after.bounded == before.bounded:
+        removes = [name for name in removes if name != BOUNDED]
     if before.streak and not after.streak:
         removes += [STREAK_AT, STREAK_TENANTS]
     conditions, expected = _conditions(before, after)

@@ -71,6 +71,9 @@ writes the row's expiry writes this instead, so that no override expires with it
 BY_HAND = "by_hand"
 """Attribute: true while a circuit is open that a person opened; absent otherwise."""
 
+BOUNDED = "bounded"
+"""Attribute: true while the consumer's mapping has a MaximumConcurrency; absent otherwise."""
+
 NUMBERS = (
     *("generation", "outage", "restart", "started", "open_until", "cooldown", "opened_at"),
     *("closed_at", "trips", "successes", "streak", "rate"),
@@ -181,6 +184,8 @@ def circuit_from_item(item: Mapping[str, Any]) -> Circuit:
             state=State(item["state"]),
             buckets=_buckets(item),
             streak_tenants=_tenants(item.get(STREAK_TENANTS)),
+            # Whatever else it says: messages are given back at once.
+            bounded=item.get(BOUNDED) is True,
             # Whatever else it says: only slower to close.
             by_hand=item.get(BY_HAND) is True,
             permit=_permit(item.get("permit")),

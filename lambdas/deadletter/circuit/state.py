@@ -216,6 +216,8 @@ class Circuit:
     pace        how fast calls may go while it is closed; that of before while it is not
     calls       all calls of the last seconds, which the pace is set by
     because     why it last opened, for people; empty if that is not on record
+    bounded     the consumer's mapping has a MaximumConcurrency, as the watch saw it last; of the
+                pipeline's own circuit alone
     by_hand     a person opened it while it was closed, and no canary has failed since: nothing
                 speaks against its dependency
     unreadable  its record cannot be read: no letter passes, and only a person changes it
@@ -240,6 +242,7 @@ class Circuit:
     rate: float = 0.0
     pace: CallPace | None = None
     calls: tuple[CallCount, ...] = ()
+    bounded: bool = False
     by_hand: bool = False
     forced: Override | None = None
     paused: Pause | None = None

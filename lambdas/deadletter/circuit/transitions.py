@@ -138,6 +138,13 @@ class MappingPutBack:
     mapping: str
 
 
+@dataclass(frozen=True, slots=True)
+class MappingSeen:
+    """The consumer's mapping was looked at: whether it has a MaximumConcurrency."""
+
+    bounded: bool
+
+
 Event = (
     Reported
     | Tripped
@@ -150,6 +157,7 @@ Event = (
     | OverrideEnded
     | MappingPaused
     | MappingPutBack
+    | MappingSeen
 )
 
 
@@ -207,6 +215,8 @@ def transition(
             return _paused(circuit, event, now)
         case MappingPutBack():
             return _put_back(circuit, event)
+        case MappingSeen():
+            return replace(circuit, bounded=event.bounded)
 
 
 def _reported(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from deadletter.circuit.state import RAMP_STEPS, Circuit, Circuits, Pause, Pollers
-from deadletter.circuit.transitions import Breaker, MappingPaused, MappingPutBack
+from deadletter.circuit.transitions import Breaker, MappingPaused, MappingPutBack, MappingSeen
 from deadletter.contract import Metric
 from deadletter.outage.pause_tag import Limits, PauseTag
 
@@ -134,6 +134,9 @@ class ConsumerPause:
     Pausing writes the row, then the tag, then disables. Resuming enables, then removes the tag,
     then clears the row. So a tag without a row that names the pause is left of a lost row.
     `clock` gives epoch seconds; `count_metric` counts a metric by its name.
+
+    It also notes in the row whether a MaximumConcurrency bounds the consumer's functions: only
+    then may messages wait in them.
     """
 
     def __init__(
@@ -150,6 +153,8 @@ class ConsumerPause:
         self._mappings = mappings
         self._clock = clock
         self._count_metric = count_metric
+        # What this process has noted; None before the first look.
+        self._bounded: bool | None = None
 
     def pause(self, circuit: Circuit) -> Circuit:
         """Disable the mapping unless it is already disabled. Returns the updated circuit.
@@ -213,6 +218,7 @@ class ConsumerPause:
         its limits of the ramp are raised to its own. Raises the errors of `pause`.
         """
         mapping = self._mappings.find()
+        self._note_bound(key, mapping)
         if mapping is None or mapping.changing or not self._may_have_tag(mapping):
             return
         tag = self._mappings.pause_tag(mapping)
@@ -234,6 +240,14 @@ class ConsumerPause:
                 self._mappings.untag(mapping)
             else:
                 self._remember(circuit, mapping, own)
+
+    def _note_bound(self, key: str, mapping: ConsumerMapping | None) -> None:
+        """Note in the row what bounds the consumer, if it is new to this process."""
+        bounded = mapping is not None and mapping.concurrency is not None
+        if bounded is self._bounded:
+            return
+        if self._breaker.apply(key, MappingSeen(bounded)).refused is None:
+            self._bounded = bounded
 
     def _remember(self, circuit: Circuit, mapping: ConsumerMapping, limits: Limits) -> Circuit:
         paused = MappingPaused(mapping.id, limits.concurrency, limits.pollers)

@@ -128,15 +128,14 @@ def _publish_nothing(_metric: str, _number: int) -> None:
 class Consumer:
     """Guards, diagnoses and records what a handler does with the messages of one pipeline.
 
-    `clock` gives epoch seconds, `new_id` a unique text; without `claims` nothing is guarded
-    against being processed twice. `count_now` publishes a metric before the batch goes on.
+    `clock` gives epoch seconds, `new_id` a unique text, and `pause` waits for seconds; without
+    `claims` nothing is guarded against being processed twice. `count_now` publishes a metric before
+    the batch goes on.
     `team` is what the team says of its own exceptions. `causes` says for which causes
     parking has stopped; without it every permanent failure is parked. `collisions` says whether
     a message that collides with another one is parked; without it such a message is processed.
     `last_receive` knows which receive is a message's last one; without it a message that fails is
     hidden after its last receive too.
-    `pause` waits for seconds: with it, a message that a pace lets through later waits in place,
-    as it may where a concurrency bounds the functions that wait; without it is given back.
     `crew` makes threads for messages that are handled at the same time; without it one follows
     the other. With `bounded` it makes one for a single handler too, so that no handler outlives
     its batch. `replace` gives it another handler.
@@ -164,6 +163,7 @@ class Consumer:
     clock: Callable[[], float]
     random: Random
     new_id: Callable[[], str]
+    pause: Callable[[float], None]
     count_now: Callable[[str, int], None] = _publish_nothing
     team: TeamsWord | None = None
     # The circuits of the dependencies that the handler has named so far in this process.
@@ -173,7 +173,6 @@ class Consumer:
     bounded: bool = False
     collisions: Collisions | None = None
     last_receive: LastReceive | None = None
-    pause: Callable[[float], None] | None = None
 
     def __post_init__(self) -> None:
         # A function with unreadable settings must not run at all.

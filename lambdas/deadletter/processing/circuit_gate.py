@@ -41,8 +41,8 @@ class CircuitGate:
 
     A circuit that could not be read refuses nothing: the handler finds out. `named` holds the
     circuits of the dependencies that the handler has named in this process: they are read with
-    the others. With `pause`, which waits for seconds, a message that a circuit's pace lets through
-    later waits in place, until `waits_until` (epoch seconds).
+    the others. `pause` waits for seconds: where a concurrency bounds the functions that wait, a
+    message that a pace lets through later waits in place, until `waits_until` (epoch seconds).
     """
 
     pipeline: Pipeline
@@ -53,8 +53,8 @@ class CircuitGate:
     random: Random
     direct: bool
     named: set[str]
-    pause: Callable[[float], None] | None = None
-    waits_until: Callable[[], float] = lambda: 0.0
+    pause: Callable[[float], None]
+    waits_until: Callable[[], float]
     _keys: set[str] = field(default_factory=set)
     _known: dict[str, Circuit] = field(default_factory=dict)
     # None before the first read.
@@ -100,25 +100,23 @@ class CircuitGate:
         if self.direct or not self.pipeline.refuse_when_open:
             return None
         try:
-            return self._wait_for_call(delivery, keys, self.pause if in_place else None)
+            return self._wait_for_call(delivery, keys, in_place)
         finally:
             with self._lock:
                 self._expected.subtract(keys)
 
     def _wait_for_call(
-        self,
-        delivery: Delivery,
-        keys: Sequence[str],
-        pause: Callable[[float], None] | None,
+        self, delivery: Delivery, keys: Sequence[str], in_place: bool
     ) -> float | None:
-        """As `wait`; with `pause` a message that a pace lets through later waits here first."""
+        """As `wait`; `in_place` a message that a pace lets through later waits here first."""
         while True:
             with self._lock:
                 refusal = self._refusal(delivery, keys)
                 paced = [] if refusal is not None else self._without_call(delivery, keys)
                 if not paced:
                     return refusal
-                if pause is None or self.clock() >= self.waits_until():
+                may_wait = in_place and self._is_bounded
+                if not may_wait or self.clock() >= self.waits_until():
                     return self._place(delivery, paced)
                 # What is read before the next look is what others have left by then.
                 self._read_at = None
@@ -126,7 +124,7 @@ class CircuitGate:
                 for key in set(keys) & self._counts.keys():
                     self._report(key)
             # Other threads go on meanwhile.
-            pause(max(0.0, seconds))
+            self.pause(max(0.0, seconds))
 
     def _refusal(self, delivery: Delivery, keys: Sequence[str]) -> float | None:
         """Seconds that a letter waits for circuits that are not closed; None if all are."""
@@ -168,6 +166,12 @@ class CircuitGate:
         if opened:
             return visibility.while_open(opened, self.clock(), self.random)
         return max((wait for wait in waits if wait is not None), default=0.0)
+
+    @property
+    def _is_bounded(self) -> bool:
+        """Whether functions that wait can't take all that the account may run at once."""
+        own = self._known.get(self.pipeline.name)
+        return own is not None and own.bounded
 
     @property
     def _paces(self) -> Pacer:

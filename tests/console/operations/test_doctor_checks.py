@@ -50,7 +50,9 @@ def queue(name: str, **settings: Any) -> DeployedQueue:
 
 DLQ = queue("orders-dlq", retention=14 * DAY)
 MAIN = queue("orders", dlq_arn=DLQ.arn, max_receive_count=5)
-MAPPING = QueueMapping("uuid-1", "consumer", 10, reports_failures=True, enabled=True)
+MAPPING = QueueMapping(
+    "uuid-1", "consumer", 10, reports_failures=True, enabled=True, concurrency=10
+)
 HEALTHY = Examined(
     mains=(MAIN,),
     dlq=DLQ,
@@ -111,7 +113,8 @@ FAULTS: list[tuple[str, str, dict[str, Any]]] = [
     ("WARNING", "mapping disabled", mapped(enabled=False)),
     ("WARNING", "mapping disabled", mapped(enabled=False, is_paused=None)),
     ("WARNING", "mapping paused", mapped(enabled=False, is_paused=True)),
-    ("NOTE", "provisioned mode", mapped(pollers=2)),
+    ("NOTE", "provisioned mode", mapped(pollers=2, concurrency=None)),
+    ("NOTE", "MaximumConcurrency", mapped(concurrency=None)),
     ("WARNING", "visibility", main(visibility=179)),
     ("ERROR", "visibility", main(visibility=29)),
     (

@@ -47,14 +47,11 @@ def consumer_for(
     count_metric: Callable[[str, int], None],
     count_now: Callable[[str, int], None] | None = None,
     crew: Crew | None = None,
-    pause: Callable[[float], None] | None = None,
 ) -> Consumer:
     """The consumer of a pipeline. `count_metric` counts the metrics of its outcomes, by name.
 
     `count_now` publishes a metric at once; without it `count_metric` does. Without a `crew` one
-    message follows the other. With `pause` messages that a pace lets through later wait in the
-    function: only where its mapping has a MaximumConcurrency, or functions that wait could take
-    all that the account may run at once.
+    message follows the other.
     """
     name = pipeline.name
     rarely = _Rarely(pipeline, resources, clients, world)
@@ -85,7 +82,7 @@ def consumer_for(
         crew=crew,
         collisions=lazily(lambda: rarely.collisions(count_metric)) if can_collide else None,
         last_receive=lazily(partial(rarely.last_receive, main_queue)),
-        pause=pause,
+        pause=world.wait,
     )
 
 

@@ -41,7 +41,6 @@ def webhook_batch_for(
         handle=dispatcher.deliver,
         count_metric=count_metric,
         crew=Threads(world.clock),
-        pause=world.wait,
     )
     return partial(consumer.process, concurrency=POSTS_AT_ONCE, lane=lane_of)
 
