@@ -197,6 +197,12 @@ def orders(sandbox: Sandbox, aws: Callable[[str], Any], outputs: Mapping[str, st
 
 
 @pytest.fixture
+def payments(sandbox: Sandbox, aws: Callable[[str], Any], outputs: Mapping[str, str]) -> Deployed:
+    """The pipeline whose circuit may open, and whose queue gives three receives."""
+    return Deployed(sandbox, aws, outputs, "payments")
+
+
+@pytest.fixture
 def tenant(orders: Deployed, receiver: Receiver) -> str:
     """A tenant of this test alone, with a working endpoint."""
     name = f"t-{uuid.uuid4().hex[:8]}"

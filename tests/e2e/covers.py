@@ -50,7 +50,7 @@ COVERS: Mapping[str, Mapping[str, Covered]] = {
         "a_failures_row_says_why_and_nothing_of_the_message": Covered(("consumer",)),
         "one_business_key_is_delivered_once": Covered(("consumer",)),
         "each_attempt_is_signed_with_every_secret_and_has_the_same_id": Covered(_RUN),
-        "a_malformed_body_is_parked_by_the_consumer_at_its_first_receive": Covered(("consumer",)),
+        "a_malformed_body_is_parked_by_the_consumer_in_its_first_life": Covered(("consumer",)),
     },
     "test_circuit": {
         "an_outage_leaves_the_main_queue_out_of_the_dlq_and_everything_as_it_was": Covered(

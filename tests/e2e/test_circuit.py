@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from sandbox.server import Sandbox
 from tests.e2e.deployed import Deployed, event
 from tests.e2e.receiver import Receiver
 
@@ -17,12 +16,6 @@ from tests.e2e.receiver import Receiver
 MOST_TRANSITIONS = 40
 
 CONSUMER = "deadletter-payments-consumer"
-
-
-@pytest.fixture
-def payments(sandbox: Sandbox, aws: Callable[[str], Any], outputs: Mapping[str, str]) -> Deployed:
-    """The pipeline whose circuit may open."""
-    return Deployed(sandbox, aws, outputs, "payments")
 
 
 @pytest.fixture

@@ -230,27 +230,27 @@ def test_an_endpoint_that_is_gone_is_disabled_and_asked_no_more(
 
 
 def test_a_malformed_body_is_parked_by_the_consumer_in_its_first_life(
-    orders: Deployed, receiver: Receiver, tenant: str
+    payments: Deployed, receiver: Receiver, tenant: str
 ) -> None:
-    bad = orders.send(f'{{"tenantId": "{tenant}", "note": {canaries.BODY}')
-    nested = orders.send("[" * 200_000 + tenant)
-    orders.send(event(tenant))
-    [*letters] = orders.until(
-        lambda: found if len(found := orders.parked(tenant)) == 2 else None, "both are parked"
+    bad = payments.send(f'{{"tenantId": "{tenant}", "note": {canaries.BODY}')
+    nested = payments.send("[" * 200_000 + tenant)
+    payments.send(event(tenant))
+    [*letters] = payments.until(
+        lambda: found if len(found := payments.parked(tenant)) == 2 else None, "both are parked"
     )
-    orders.until(lambda: receiver.bodies[tenant], "their neighbour is delivered")
-    stamps = [orders.stamp_of(letter) for letter in letters]
+    payments.until(lambda: receiver.bodies[tenant], "their neighbour is delivered")
+    stamps = [payments.stamp_of(letter) for letter in letters]
     assert {mark["origin"] for mark in stamps} == {bad, nested}
     for stamp in stamps:
         assert (stamp["reason"], stamp["attempt"]) == ("PERMANENT", 0)
         assert stamp["because"].startswith("failed for good (schema: ")
         # At its second receive, if no other test has made its cause known.
-        *_, failure = orders.row(stamp["origin"]).failures
+        *_, failure = payments.row(stamp["origin"]).failures
         assert failure.category is Category.SCHEMA
         assert failure.receive <= 2
         assert (failure.error_type, failure.http_status) == ("MessageUnfit", None)
-    assert not orders.dead(bad)
-    assert not orders.dead(nested)
+    assert not payments.dead(bad)
+    assert not payments.dead(nested)
 
 
 def test_a_letter_with_ten_attributes_heals(
