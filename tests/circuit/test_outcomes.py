@@ -119,6 +119,20 @@ def test_mixed_outcomes_reset_the_streak_to_the_failures_after_the_last_success(
     assert (write.streak, write.resets_streak) == (2, True)
 
 
+def test_retries_are_in_the_row_of_failures_while_the_circuit_is_paced(
+    pending: PendingOutcomes,
+) -> None:
+    """After an outage, messages that return are most of what is called."""
+    retries = OutcomeCounts(retried_bad=2)
+    for paced, streak in ((False, 0), (True, 2)):
+        write = pending.add(str(paced), retries, NOW, paced=paced)
+        assert write is not None
+        assert write.streak == streak
+    mixed = pending.add("c", OutcomeCounts(retried_good=1, retried_bad=2), NOW, paced=True)
+    assert mixed is not None
+    assert (mixed.streak, mixed.resets_streak) == (0, True)
+
+
 def test_each_third_failure_in_a_row_is_written_at_once(pending: PendingOutcomes) -> None:
     """Within one second, in one batch or in several."""
     writes = [

@@ -363,22 +363,23 @@ class TestPaced:
     """A circuit that is paced opens only if its dependency is dead."""
 
     @each_row(
-        ("ok", "failed", "votes", "opens"),
+        ("ok", "failed", "votes", "streak", "opens"),
         [
             # Half of the votes fail, and less than half of all calls.
-            (21, 20, 20, False),
-            (20, 20, 20, True),
-            # Retries alone: none of them votes.
-            (0, 10, 0, True),
-            (0, 9, 0, False),
-            (1, 40, 0, False),
+            (21, 20, 20, 10, False),
+            (20, 20, 20, 10, True),
+            # Retries alone, which do not vote: twice as many in a row, whatever succeeded before.
+            (40, 20, 0, 20, True),
+            (40, 20, 0, 19, False),
+            (1, 40, 0, 9, False),
         ],
     )
-    def test_it_opens_if_half_of_its_last_calls_failed_or_all(
-        self, ok: int, failed: int, votes: int, opens: bool
+    def test_it_opens_if_half_of_its_last_calls_failed_or_many_in_a_row(
+        self, ok: int, failed: int, votes: int, streak: int, opens: bool
     ) -> None:
         circuit = replace(
             window(bad=votes),
+            streak=streak,
             pace=FAST,
             calls=(CallCount(calls_number(NOW), ok=ok, failed=failed),),
         )

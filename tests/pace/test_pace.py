@@ -26,7 +26,6 @@ from deadletter.pace.pace import (
     Wish,
     after_outage,
     after_throttling,
-    all_failed,
     calls_number,
     failed_lately,
     hidden_for,
@@ -310,14 +309,6 @@ def test_it_is_asked_for_what_is_worth_a_write() -> None:
 
 
 # Whether it is dead.
-
-
-def test_it_is_dead_when_all_calls_of_ten_seconds_fail() -> None:
-    assert all_failed(counted(failed=10), 10, NOW)
-    assert not all_failed(counted(failed=9), 10, NOW)
-    assert not all_failed(counted(failed=50, ok=1), 10, NOW)
-    assert not all_failed(counted(failed=50, throttled=1), 10, NOW)
-    assert not all_failed(counted(NOW - 10, failed=50), 10, NOW)
 
 
 def test_half_of_the_last_calls_is_what_a_trip_takes_while_it_is_paced() -> None:

@@ -175,12 +175,15 @@ class PendingOutcomes:
             pending.streak = pending.failing = 0
             pending.streak_tenants = frozenset()
             self._tenants_of(key).succeeded(outcomes.good_tenants, number)
-        failing = pending.failing + outcomes.streak
+        streak = outcomes.streak
+        if paced and not outcomes.any_good:
+            streak += outcomes.retried_bad
+        failing = pending.failing + streak
         is_urgent = failing // STREAK_TO_REPORT > pending.failing // STREAK_TO_REPORT
         pending.failing = failing
         if not pending.streak:
             pending.streak_at = now
-        pending.streak += outcomes.streak
+        pending.streak += streak
         if outcomes.streak:
             pending.streak_tenants |= outcomes.bad_tenants
         for old in [bucket for bucket in pending.counts if bucket <= number - BUCKETS]:

@@ -243,10 +243,10 @@ def _fails(circuit: Circuit, policy: CircuitPolicy, now: float) -> bool:
     # When all at once fail, those that succeeded before had no turn to fail yet.
     all_at_once = bad < 2 * circuit.streak
     if circuit.paced(now) is not None:
-        from deadletter.pace.pace import all_failed, failed_lately
+        from deadletter.pace.pace import failed_lately
 
-        # Messages that return are most of what is called: all calls show whether it is dead.
-        if policy.consecutive > 0 and all_failed(circuit.calls, policy.consecutive, now):
+        # Messages that return are most of what is called: so many in a row show that it is dead.
+        if policy.consecutive > 0 and circuit.streak >= 2 * policy.consecutive:
             return True
         if not failed_lately(circuit.calls, now):
             # The pace has its chance first.

@@ -347,13 +347,6 @@ def failed_lately(calls: Sequence[CallCount], now: float) -> bool:
     return failed > 0 and failed >= sum(count.ok for count in recent)
 
 
-def all_failed(calls: Sequence[CallCount], least: int, now: float) -> bool:
-    """Whether none of the calls of the last ten seconds succeeded, and so many failed."""
-    recent = [count for count in calls if 0 <= calls_number(now) - count.number <= 1]
-    good = any(count.ok or count.throttled for count in recent)
-    return not good and sum(count.failed for count in recent) >= least
-
-
 def throttled_lately(calls: Sequence[CallCount], now: float) -> bool:
     """Whether two calls were throttled within the last fifteen seconds."""
     return _seen(calls, 0.0, now)[0].throttled >= 2
