@@ -72,6 +72,7 @@ class Effects:
         self._claims: dict[str, Mapping[str, Any]] = {}
         self.repeated = 0
         self.spared = 0
+        self.parked_by_consumers = 0
 
     def begun(self, process: Process) -> None:
         """A handler was called: whatever its process had in hand before is over."""
@@ -115,6 +116,7 @@ class Effects:
             if not earlier.faults:
                 raise Broken(f"{process.name} parks {copy} after {earlier.name}")
         self._parked[copy].append(process)
+        self.parked_by_consumers += 1
 
     def acknowledged(self, letter: Letter, handled_now: bool) -> None:
         """A message is about to leave its queue."""

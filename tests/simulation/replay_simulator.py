@@ -167,6 +167,7 @@ def replay_shape(seed: int) -> ReplayShape:
         spells=spells_from(random) if random.random() < 0.2 else (),
         stands_behind=(random.choice(GRANT_TO_SEND),) if random.random() < 0.15 else (),
         stopped_by=random.choice((("hold",), ("abort", "abort to schedule"), ())),
+        known_causes=random.random() < 0.7,
     )
 
 
@@ -266,6 +267,7 @@ class ReplaySimulation(Simulation):
     # The world before the run
 
     def _run(self) -> str:
+        self._remember_causes()
         self._produce()
         self._let_die()
         self._start()
@@ -640,10 +642,7 @@ class ReplaySimulation(Simulation):
         uid = uid_of(letter.body)
         life = self._lives[uid] = self._lives.get(uid, -1) + 1
         self.scheduler.wait(process, self._random.random())
-        if uid.startswith("refused"):
-            raise Permanent("no such customer")
-        if uid.startswith("malformed"):
-            raise ValueError("no JSON")
+        self._judge(uid, letter.body)
         if uid.startswith("poison"):
             raise ArithmeticError("always the same")
         if uid.startswith(("flaky", "late")) and life == 0:
@@ -652,6 +651,12 @@ class ReplaySimulation(Simulation):
             self.witness.handled(uid)
         self.witness.processed(uid)
         self.witness.effects.had(process, letter)
+
+    def _judge(self, uid: str, body: str) -> None:
+        if uid.startswith("refused"):
+            raise Permanent("no such customer")
+        if uid.startswith("malformed"):
+            raise ValueError("no JSON")
 
     # The end
 
@@ -950,6 +955,7 @@ def isolated(seed: int) -> ReplaySimulation:
         keys=random.choice((1, 2)),
         deeds=random.choice(((), ("abort",), ("hold",))),
         deeds_after=40.0,
+        known_causes=seed % 4 > 0,
     )
     return ReplaySimulation(seed, shape, striking(random, random.choice((0.0, 0.03, 0.1))))
 

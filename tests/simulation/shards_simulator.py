@@ -208,6 +208,7 @@ def sharded(seed: int) -> ShardsSimulation:
         stale=random.random() < 0.5,
         settles=random.random() < 0.5,
         page=random.choice((None, 1)),
+        known_causes=seed % 4 > 0,
     )
     starts = Starts(*(random.choice((0.0, 0.3)) for _ in range(3)))
     return ShardsSimulation(seed, shape, plan, starts)

@@ -21,6 +21,7 @@ from botocore.config import Config
 
 from deadletter.aws import clients as production_clients
 from deadletter.aws import queue as sqs_adapter
+from deadletter.aws.causes import DynamoDBCauses
 from deadletter.aws.clients import Clients, ConsumerClients
 from deadletter.aws.wiring.consume import consumer_for
 from deadletter.aws.wiring.parts import ledger as ledger_wiring
@@ -30,6 +31,8 @@ from deadletter.aws.wiring.route import router_for
 from deadletter.aws.wiring.world import World
 from deadletter.circuit.state import CircuitPolicy
 from deadletter.contract import PARKED_LANE, Collision, dedicated_lane
+from deadletter.failure.causes import BEFORE, FailedTry, Second
+from deadletter.failure.classify import diagnose
 from deadletter.failure.signals import Permanent, Skip
 from deadletter.message.envelope import Envelope
 from deadletter.message.letter import Letter, from_api, to_event
@@ -151,7 +154,8 @@ class Shape:
     With `stale`, reads that ask for no consistency see the tables as they were a while ago, or
     unless it `settles` as they were when the faults began; `page` is the number of items on a
     page; `hours` is the retention of the queues, and the rows of the journal and the ledger live
-    as much longer as they do in production.
+    as much longer as they do in production. With `known_causes` letters have been refused before,
+    so that a consumer parks such a one in its first receive.
     """
 
     fifo: bool = False
@@ -182,6 +186,7 @@ class Shape:
     page: int | None = None
     hours: int | None = None
     killed_consumers: bool = False
+    known_causes: bool = False
 
 
 def shape_of(seed: int) -> Shape:
@@ -220,6 +225,7 @@ def shape_of(seed: int) -> Shape:
         page=random.choice((None, None, 1, 2)),
         hours=random.choice((None, 3)),
         killed_consumers=random.random() < 0.5,
+        known_causes=random.random() < 0.7,
     )
 
 
@@ -376,6 +382,7 @@ class Simulation:
         return 0.0
 
     def _run(self) -> str:
+        self._remember_causes()
         self._produce()
         for number in range(self._shape.redrivers):
             self.scheduler.add(self._redriver(number))
@@ -391,6 +398,22 @@ class Simulation:
         self.scheduler.run()
         self._heal()
         return hashlib.sha256(repr(self.scheduler.log).encode()).hexdigest()
+
+    def _remember_causes(self) -> None:
+        """Half an hour ago letters like those that fail for good failed, too."""
+        if not self._shape.known_causes:
+            return
+        at = START - BEFORE / 2
+        failed = []
+        for uid, body in (("refused", "{}"), ("malformed", "{~")):
+            try:
+                self._judge(uid, body)
+            except (ValueError, Permanent) as error:
+                found = diagnose(error, Letter(uid, body), now=at)
+                failed.append(FailedTry(found.fingerprint, found.error_type, len(failed)))
+        dynamodb: Any = self.stage.dynamodb
+        store = DynamoDBCauses(dynamodb, CIRCUITS, "orders", lambda: "long ago")
+        store.count([Second(int(at), len(failed), tuple(failed))], at)
 
     # Actors
 
@@ -591,9 +614,7 @@ class Simulation:
         uid = uid_of(letter.body)
         life = self._lives[uid] = self._lives.get(uid, -1) + 1
         self.scheduler.wait(process, self._random.random() * self._shape.effort)
-        json.loads(letter.body)
-        if uid.startswith("refused"):
-            raise Permanent("no such customer")
+        self._judge(uid, letter.body)
         if uid.startswith("void"):
             self.witness.processed(uid)
             self.witness.effects.skipped(letter)
@@ -604,6 +625,12 @@ class Simulation:
             raise TimeoutError
         self.witness.processed(uid)
         self.witness.effects.had(process, letter)
+
+    def _judge(self, uid: str, body: str) -> None:
+        """Raise what a letter fails for, for good."""
+        json.loads(body)
+        if uid.startswith("refused"):
+            raise Permanent("no such customer")
 
     def _operator(self) -> Callable[[], None]:
         random = Random(self._random.random())
@@ -845,9 +872,13 @@ CONSUMED: dict[str, Shape] = {
     "one is processed at once": Shape(kinds=("echo",)),
     "two have one key": Shape(kinds=("rival", "rival"), redrivers=2, batch=1),
     "the key is the origin's": Shape(kinds=("echo", "good"), keyed=False),
-    "one is parked and one is skipped": Shape(kinds=("refused", "void", "malformed")),
+    "one is parked and one is skipped": Shape(
+        kinds=("refused", "void", "malformed"), known_causes=True
+    ),
     "one has no room for a stamp": Shape(kinds=("ten", "badten"), keyed=False),
-    "a FIFO group": Shape(fifo=True, kinds=("echo", "good", "refused"), redrivers=2, batch=3),
+    "a FIFO group": Shape(
+        fifo=True, kinds=("echo", "good", "refused"), redrivers=2, batch=3, known_causes=True
+    ),
 }
 """What single faults are tried on, at every call of the consumers."""
 
@@ -924,6 +955,7 @@ def rescued(seed: int) -> Simulation:
         stale=random.random() < 0.5,
         lagging=random.random() < 0.3,
         workers=random.choice((1, 2)),
+        known_causes=seed % 2 == 0,
     )
     simulation = Simulation(seed, shape, plan)
     simulation.run()
@@ -952,6 +984,7 @@ def crowded(seed: int) -> Simulation:
         keyed=random.random() < 0.8,
         effort=random.choice((1.0, 8.0)),
         batch=random.choice((2, 10)),
+        known_causes=seed % 4 > 0,
     )
     simulation = Simulation(seed, shape, plan)
     simulation.run()

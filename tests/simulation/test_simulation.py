@@ -138,6 +138,16 @@ def test_no_promise_is_broken_by_consumers_that_are_often_struck() -> None:
         # duplicates were spared.
         assert sum(run.repeated for run in runs) > 5
         assert sum(run.spared for run in runs) > 100
+        assert sum(run.parked_by_consumers for run in runs) > 120
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_consumer_parks_a_letter_at_once_if_its_cause_is_known(known: bool) -> None:
+    """Else it dies first: the simulators play both."""
+    simulation = Simulation(1, Shape(kinds=("refused",), known_causes=known), lambda *_: None)
+    simulation.run()
+    assert simulation.witness.effects.parked_by_consumers == 1
+    assert (simulation._lives["refused0"] == 0) is known
 
 
 @pytest.mark.long
