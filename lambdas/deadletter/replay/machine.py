@@ -181,10 +181,10 @@ class ReplayStep:
     """What the execution continues with: words and numbers, nothing from a letter."""
 
     next: ReplayNext
-    state: str = ""
-    wait_seconds: int = 1
-    loops: int = 0
-    workers: int = 1
+    state: str
+    wait_seconds: int
+    loops: int
+    workers: int
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -294,7 +294,7 @@ class ReplaySteps:
             return self._steps[event.step](event, run, plan, deadline).to_json()
         except RunRefused:
             # A person or another process has changed the run meanwhile.
-            return self._step(event, ReplayNext.WAIT, run, wait_seconds=1).to_json()
+            return self._step(event, ReplayNext.WAIT, run).to_json()
 
     def _known(self) -> str:
         return ", ".join(self._steps)
@@ -490,7 +490,7 @@ class ReplaySteps:
         else:
             # The letters are gone. What this erases is erased before the run says that it is done.
             if plan.forgets and not self._setup.forget(run, plan, deadline):
-                return self._step(event, ReplayNext.WAIT, run, wait_seconds=1)
+                return self._step(event, ReplayNext.WAIT, run)
             after = moved_to(run, RunState.DONE, at=now, by=BY)
         self._change(run, replace(after, counts=counts))
         return self._step(event, ReplayNext.JUDGE, after)
