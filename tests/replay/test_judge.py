@@ -70,14 +70,6 @@ def test_each_state_has_a_next_step(run: ReplayRun, next_: ReplayNext) -> None:
     assert judge(run, evidence()).next is next_
 
 
-def test_a_run_that_is_held_for_longer_is_looked_at_less_often() -> None:
-    waits = [
-        judge(run_in(RunState.HELD, changed=NOW), evidence(), after).wait_seconds
-        for after in (8.0, 40.0)
-    ]
-    assert waits == [4, 20]
-
-
 def test_a_run_that_begins_moves_letters() -> None:
     assert judge(run_in(RunState.PLANNED), evidence()).run.state is RunState.MOVING
 

@@ -98,6 +98,7 @@ class Stage:
     metrics: Counter[str] = field(default_factory=Counter)
     took: list[str] = field(default_factory=list)
     workers: list[tuple[int, int]] = field(default_factory=list)
+    lasted: list[float] = field(default_factory=list)
     waits: list[int] = field(default_factory=list)
     passes: list[Taken] = field(default_factory=list)
     lost: int = 0
@@ -185,6 +186,7 @@ class Stage:
         self, run: ReplayRun, plan: ReplayPlan, worker: int, of: int, deadline: float
     ) -> Mapping[str, Any]:
         self.workers.append((worker, of))
+        self.lasted.append(deadline - self.clock())
         share = run.allowance if run.state is RunState.CANARY else 25
         sent = min(share, self.outcomes[ReplayOutcome.OPEN])
         for number in range(sent):
@@ -324,6 +326,16 @@ def test_a_fast_run_has_several_workers_and_each_has_its_number(stage: Stage) ->
     stage.store(replace(stage.runs.items.pop(ID), id=stage.replay.run_id))
     assert stage.execute() == "SUCCEEDED"
     assert sorted(set(stage.workers)) == [(number, 4) for number in range(4)]
+
+
+def test_a_step_of_the_ramp_is_judged_sooner_than_what_follows_it(stage: Stage) -> None:
+    stage.letters = 150
+    stage.replay = replace(PLAN, canary=(1,), ramp=(0.5, 1.0), ramp_seconds=45.0)
+    stage.outcomes[ReplayOutcome.OPEN] = 150
+    stage.store(replace(stage.runs.items.pop(ID), id=stage.replay.run_id))
+    assert stage.execute() == "SUCCEEDED"
+    canary, ramp, *after = map(round, stage.lasted)
+    assert (canary, ramp, set(after)) == (20, 45, {120})
 
 
 def test_a_worker_that_fails_is_tolerated(stage: Stage) -> None:
