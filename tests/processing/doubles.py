@@ -29,6 +29,7 @@ from deadletter.pace.pace import CallPace, PaceGrant, Wish
 from deadletter.processing.batch import Consumer, Handle
 from deadletter.processing.collisions import Collisions
 from deadletter.processing.delivery import Delivery
+from deadletter.processing.first_tries import FirstTries
 from deadletter.processing.idempotency import BusinessKey, Claim, ClaimsUnavailable, Standing
 from deadletter.processing.last_receive import LastReceive
 from deadletter.processing.result import BatchResult
@@ -315,6 +316,7 @@ class Site:
     causes: SuddenCauses | None = None
     collisions: Collisions | None = None
     last_receive: LastReceive | None = None
+    first_tries: FirstTries = field(default_factory=FirstTries)
     pauses: list[float] = field(default_factory=list)
 
     def pause(self, seconds: float) -> None:
@@ -348,6 +350,7 @@ class Site:
             causes=self.causes,
             collisions=self.collisions,
             last_receive=self.last_receive,
+            first_tries=self.first_tries,
             pause=self.pause,
         )
 

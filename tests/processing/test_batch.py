@@ -272,7 +272,8 @@ def test_an_unknown_failure_comes_back_after_its_backoff(error: Exception) -> No
 
 
 def test_one_call_hides_all_failed_messages() -> None:
-    site = Site(raises={"m1": ValueError(), "m3": ValueError()})
+    error = Transient(retry_after=30)
+    site = Site(raises={"m1": error, "m3": error})
     site.process(*three())
     [waits] = site.queue.calls
     assert [handle for handle, _ in waits] == ["handle of m1", "handle of m3"]
@@ -285,7 +286,8 @@ def test_a_message_comes_back_no_earlier_than_its_retry_after() -> None:
 
 
 def test_a_record_without_a_receipt_handle_is_not_hidden() -> None:
-    site = Site(raises={"m1": ValueError("x"), "m2": ValueError("x")})
+    error = Transient(retry_after=30)
+    site = Site(raises={"m1": error, "m2": error})
     bare = {name: value for name, value in record(letter()).items() if name != "receiptHandle"}
     site.process(bare, record(letter(message_id="m2")))
     [hidden] = site.queue.calls

@@ -38,6 +38,7 @@ from deadletter.processing.delivery import (
     receive_of,
 )
 from deadletter.processing.diagnosing import collided, diagnose
+from deadletter.processing.first_tries import FirstTries
 from deadletter.processing.guard import Guard
 from deadletter.processing.idempotency import (
     ACCEPTED,
@@ -134,6 +135,7 @@ class Consumer:
     `team` is what the team says of its own exceptions. `causes` says for which causes
     parking has stopped; without it every permanent failure is parked. `collisions` says whether
     a message that collides with another one is parked; without it such a message is processed.
+    `first_tries` remembers how the process has fared with the messages before.
     `last_receive` knows which receive is a message's last one; without it a message that fails is
     hidden after its last receive too.
     `crew` makes threads for messages that are handled at the same time; without it one follows
@@ -173,6 +175,7 @@ class Consumer:
     bounded: bool = False
     collisions: Collisions | None = None
     last_receive: LastReceive | None = None
+    first_tries: FirstTries = field(default_factory=FirstTries)
 
     def __post_init__(self) -> None:
         # A function with unreadable settings must not run at all.
@@ -491,6 +494,8 @@ class _Batch:
         """The effect has happened: no error from here on may let it happen again."""
         message_id = delivery.letter.message_id
         self.guard.done(message_id, claim)
+        if receive_of(delivery.record) == 1:
+            self.consumer.first_tries.tried(failed=False)
         if (causes := self._causes) is not None:
             with self._counting(message_id):
                 causes.processed(receive_of(delivery.record), delivery.stamp)
@@ -688,6 +693,8 @@ class _Batch:
             return None
         backoff, random = self.consumer.pipeline.retry, self.consumer.random
         receive, last = receive_of(record), self.consumer.last_receive
+        if receive == 1:
+            self.consumer.first_tries.tried(failed=True)
         if last is not None and last.is_it(receive):
             # It goes to the DLQ as soon as it is visible, and its backoff begins there.
             return min(diagnosis.retry_after or 0.0, backoff.cap)
@@ -699,8 +706,9 @@ class _Batch:
         is_own = diagnosis.blame is Blame.NEITHER and diagnosis.retry_after is None
         if self.consumer.pipeline.fifo and is_own and not (is_permanent and receive == 1):
             return random.uniform(*visibility.HEAD_OF_LINE)
-        if is_permanent:
-            # Not parked, or not yet: no time of ours is better than the queue's own.
+        in_trouble = self.consumer.first_tries.show_trouble and diagnosis.retry_after is None
+        if is_permanent or in_trouble:
+            # Not parked, or not yet; or one of many: no time is better than the queue's own.
             return None
         return visibility.after_failure(backoff, receive, diagnosis.retry_after, random)
 
