@@ -31,6 +31,7 @@ from deadletter.contract import CAUSES_ROW, CIRCUITS, COLLISIONS_ROW, TROUBLED
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
+    from deadletter.pace.kinds import KindCount, SickKinds
     from deadletter.pace.pace import CallCount, CallPace
 
 PARTITION = CIRCUITS.partition
@@ -50,6 +51,14 @@ OF_CALLS = (CALLS_OK, CALLS_FAILED, CALLS_THROTTLED)
 
 PACE = "pace"
 """Attribute: the circuit's pace, as a map of its fields."""
+
+KIND_FAILED, KIND_GOOD = "x_", "y_"
+"""Prefixes of the counters of kinds: `x_{number}_{kind}`."""
+
+OF_KINDS = (KIND_FAILED, KIND_GOOD)
+
+SICK = "sick"
+"""Attribute: the kinds that are slowed, as a map of `turn` and of their names."""
 
 OF_BUCKETS = (GOOD, BAD, SLOW, GOOD_TENANTS, BAD_TENANTS)
 
@@ -114,7 +123,9 @@ class DynamoDBCircuits(Circuits):
         for item in items:
             key = item[SORT]
             circuits[key] = circuit = circuit_from_item(item)
-            if circuit.unreadable or (PACE in item and circuit.pace is None):
+            malformed_pace = PACE in item and circuit.pace is None
+            malformed_kinds = SICK in item and circuit.sick is None
+            if circuit.unreadable or malformed_pace or malformed_kinds:
                 self._note_bad_row(row_name(self._table, self._pipeline, key))
         return circuits
 
@@ -194,6 +205,8 @@ def circuit_from_item(item: Mapping[str, Any]) -> Circuit:
             because=_words(item.get("because")),
             pace=_pace(item.get(PACE)),
             calls=_calls(item),
+            kinds=_kinds(item),
+            sick=_sick(item.get(SICK)),
             **{name: _number(name, item[name]) for name in NUMBERS if name in item},
         )
     except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError):
@@ -312,6 +325,50 @@ def _count(value: Any) -> int:
         return int(_number("streak", value))
     except (ValueError, ArithmeticError):
         return 0
+
+
+def _kinds(item: Mapping[str, Any]) -> tuple[KindCount, ...]:
+    """The counts of kinds; a malformed number is 0, what has another name is none."""
+    names = [name for name in item if name.startswith(OF_KINDS)]
+    if not names:
+        return ()
+    from deadletter.pace.kinds import KindCount, is_kind
+
+    found = set()
+    for name in names:
+        number, _, kind = name[2:].partition("_")
+        if number.isdecimal() and len(number) < _LONG_NUMBER and is_kind(kind):
+            found.add((number, kind))
+    return tuple(
+        KindCount(
+            kind,
+            int(number),
+            *(_count(item.get(f"{prefix}{number}_{kind}", 0)) for prefix in OF_KINDS),
+        )
+        for number, kind in sorted(found)
+    )
+
+
+def _sick(data: Any) -> SickKinds | None:
+    """The kinds that are slowed; None if they are malformed: a wrong row must hold no message."""
+    if data is None:
+        return None
+    from deadletter.pace.kinds import HEALED, MOST_SICK, SickKind, SickKinds, is_kind
+
+    try:
+        turn, entries = _number("streak", data["turn"]), data["kinds"].items()
+        kinds = tuple(
+            SickKind(name, _number("rate", each["next_try"]), _number("streak", each["good"]))
+            for name, each in entries
+        )
+    except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError):
+        return None
+    named = all(each.kind and is_kind(each.kind) and each.good < HEALED for each in kinds)
+    is_sane = named and len(kinds) <= MOST_SICK and turn < _MANY
+    return SickKinds(turn, kinds) if is_sane else None
+
+
+_MANY = 10**_LONG_NUMBER
 
 
 def _buckets(item: Mapping[str, Any]) -> tuple[OutcomeBucket, ...]:

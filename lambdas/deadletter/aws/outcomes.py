@@ -17,8 +17,10 @@ from deadletter.aws.circuits import (
     KEPT_UNTIL,
     OF_BUCKETS,
     OF_CALLS,
+    OF_KINDS,
     PACE,
     PARTITION,
+    SICK,
     SLOW,
     SORT,
     STREAK_AT,
@@ -61,6 +63,7 @@ if TYPE_CHECKING:
 
     from deadletter.aws.breaker import DynamoDBBreaker
     from deadletter.outage.executions import OutageExecutions
+    from deadletter.pace.kinds import KindCount, SickKinds
 
 
 class DynamoDBOutcomes(Outcomes):
@@ -102,7 +105,8 @@ class DynamoDBOutcomes(Outcomes):
         with self._lock:
             now = self._clock()
             paced = known is not None and known.paced(now) is not None
-            write = self._pending.add(key, outcomes, now, paced=paced)
+            counted = () if known is None else known.kinds
+            write = self._pending.add(key, outcomes, now, paced=paced, counted=counted)
             if write is None:
                 return None
             written = self._write(known or Circuit(key), write, now)
@@ -113,7 +117,9 @@ class DynamoDBOutcomes(Outcomes):
     ) -> tuple[Circuit, PaceGrant] | None:
         with self._lock:
             now = self._clock()
-            write = self._pending.add(known.key, outcomes, now, paced=True, at_once=True)
+            write = self._pending.add(
+                known.key, outcomes, now, paced=True, at_once=True, counted=known.kinds
+            )
             if write is None:
                 return None
             written = self._write(known, write, now, wish)
@@ -140,6 +146,8 @@ class DynamoDBOutcomes(Outcomes):
             self._remove_stale(known.key, stale)
         if circuit.is_closed:
             circuit = self._set_pace(self._judge(circuit), now)
+            if circuit.kinds:
+                circuit = self._find_kinds(circuit, now)
         return circuit, grant
 
     def _add(
@@ -230,6 +238,12 @@ class DynamoDBOutcomes(Outcomes):
                     adds.append(f"{prefix}{calls.number} :{prefix}{calls.number}")
                     values[f":{prefix}{calls.number}"] = added
         removes += [f"{prefix}{number}" for number in write.stale_calls for prefix in OF_CALLS]
+        for place, kinds in enumerate(write.kinds):
+            for prefix, added in zip(OF_KINDS, (kinds.failed, kinds.good), strict=True):
+                if added:
+                    adds.append(f"{_place_of(prefix, kinds)} :{prefix}{place}")
+                    values[f":{prefix}{place}"] = added
+        removes += [_place_of(prefix, kinds) for kinds in write.stale_kinds for prefix in OF_KINDS]
         conditions: list[str] = []
         if not goes_on and write.good_at is not None:
             values[":good_at"] = stored_number(write.good_at)
@@ -292,6 +306,68 @@ class DynamoDBOutcomes(Outcomes):
             return circuit
         return replace(circuit, pace=due)
 
+    def slow(
+        self, known: Circuit, change: Callable[[SickKinds], SickKinds | None]
+    ) -> tuple[Circuit, bool] | None:
+        from deadletter.pace.kinds import NONE_SICK
+
+        for _ in range(MOST_CONFLICTS):
+            before = known.sick or NONE_SICK
+            after = change(before)
+            if after is None:
+                return known, False
+            heals = len(after.kinds) < len(before.kinds)
+            try:
+                self._write_sick(known, after, heals=heals)
+            except AWS_ERRORS as error:
+                item = conflicting_item(error)
+                if item is None:
+                    return None
+                stored_now = circuit_from_item(item) if item else Circuit(known.key)
+                if stored_now.sick == known.sick:
+                    # Malformed: it slows no message.
+                    return stored_now, False
+                known = stored_now
+                continue
+            sick = after if after.kinds else None
+            return replace(known, sick=sick, kinds=() if heals else known.kinds), True
+        return known, False
+
+    def _write_sick(self, known: Circuit, after: SickKinds, *, heals: bool) -> None:
+        """Write which kinds are sick, if they are still as known.
+
+        A kind that is well again ends the counts as well: they would find it again.
+        """
+        kinds = {
+            kind.kind: {"next_try": stored_number(kind.next_try), "good": kind.good}
+            for kind in after.kinds
+        }
+        update = f"SET {SICK} = :sick" if kinds else f"REMOVE {SICK}"
+        values = {":sick": {"turn": after.turn, "kinds": kinds}} if kinds else {}
+        counted = known.kinds[:_MOST_FORGOTTEN] if heals else ()
+        removes = [_place_of(prefix, count) for count in counted for prefix in OF_KINDS]
+        if removes:
+            update += f"{' REMOVE ' if kinds else ', '}{', '.join(removes)}"
+        condition = f"attribute_not_exists({SICK})"
+        if known.sick is not None:
+            condition, values[":turn"] = f"{SICK}.turn = :turn", known.sick.turn
+        self._client.update_item(
+            TableName=self._table,
+            Key=stored({PARTITION: self._pipeline, SORT: known.key}),
+            UpdateExpression=update,
+            ConditionExpression=condition,
+            ExpressionAttributeValues=stored(values),
+            ReturnValuesOnConditionCheckFailure="ALL_OLD",
+        )
+
+    def _find_kinds(self, circuit: Circuit, now: float) -> Circuit:
+        """Slow the kinds that the counts show to be sick; the circuit as it is then."""
+        from deadletter.pace.kinds import found
+
+        kinds = found(circuit.kinds, circuit.closed_at, now)
+        slowed = self.slow(circuit, lambda sick: sick.and_found(kinds, now)) if kinds else None
+        return circuit if slowed is None else slowed[0]
+
     def _judge(self, circuit: Circuit) -> Circuit:
         """Trip the circuit if it counts too many failures, and start the outage's execution.
 
@@ -342,6 +418,9 @@ def _began_before(write: OutcomesWrite, item: Mapping[str, Any]) -> bool:
     return float(began) > write.good_at + _ROUNDING
 
 
+_MOST_FORGOTTEN = 40
+"""Counts of kinds that one write removes: DynamoDB takes 4 KB of an expression."""
+
 _ROUNDING = 0.001
 """A time is stored in thousandths."""
 
@@ -363,6 +442,11 @@ def _has_failures(circuit: Circuit) -> bool:
     if any(count.failed for count in circuit.calls):
         return True
     return circuit.streak > 0 or any(bucket.bad or bucket.slow for bucket in circuit.buckets)
+
+
+def _place_of(prefix: str, count: KindCount) -> str:
+    """The attribute of a count of a kind."""
+    return f"{prefix}{count.number}_{count.kind}"
 
 
 def _counter_names(buckets: Sequence[int]) -> list[str]:

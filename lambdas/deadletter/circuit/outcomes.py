@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
+from typing import TYPE_CHECKING
 
 from deadletter.circuit.state import (
     BUCKETS,
@@ -15,6 +16,9 @@ from deadletter.circuit.state import (
     OutcomeCounts,
 )
 from deadletter.pace.pace import KEPT_CALLS, CallCount, calls_number
+
+if TYPE_CHECKING:
+    from deadletter.pace.kinds import KindCount, Seen
 
 SECONDS_BETWEEN_WRITES = 1.0
 """At most one write for each key and process in this time: an item takes about 1,000 writes a
@@ -51,6 +55,8 @@ class OutcomesWrite:
     stale          buckets that the same write removes; none of them is in `buckets`
     calls          all calls to add, retries too, while a pace may be set by them
     stale_calls    counts of calls that the same write removes
+    kinds          votes to add by the kinds of their messages, once one has failed
+    stale_kinds    counts of kinds that the same write removes
     """
 
     buckets: tuple[OutcomeBucket, ...]
@@ -62,6 +68,8 @@ class OutcomesWrite:
     stale: tuple[int, ...]
     calls: tuple[CallCount, ...] = ()
     stale_calls: tuple[int, ...] = ()
+    kinds: tuple[KindCount, ...] = ()
+    stale_kinds: tuple[KindCount, ...] = ()
 
     @property
     def says_anything(self) -> bool:
@@ -91,6 +99,7 @@ class _Pending:
     failing: int = 0
     stale: tuple[int, ...] = ()
     calls: dict[int, CallCount] = field(default_factory=dict)
+    kinds: dict[int, Seen] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -142,8 +151,11 @@ class PendingOutcomes:
         *,
         paced: bool = False,
         at_once: bool = False,
+        counted: Sequence[KindCount] = (),
     ) -> OutcomesWrite | None:
         """Add outcomes; returns the write that is due now, if any.
+
+        `counted` are the counts of kinds in the row, as they were last read.
 
         While the circuit is `paced` all calls are written, else only failures and what is
         throttled. With `at_once` a write is due, whatever it holds.
@@ -188,6 +200,11 @@ class PendingOutcomes:
             pending.streak_tenants |= outcomes.bad_tenants
         for old in [bucket for bucket in pending.counts if bucket <= number - BUCKETS]:
             del pending.counts[old]
+        if outcomes.kinds:
+            from deadletter.pace.kinds import both, number_of
+
+            at = number_of(now)
+            pending.kinds[at] = both(pending.kinds.get(at, {}), outcomes.kinds)
         # The next request for calls takes them along.
         least = SECONDS_BETWEEN_PACED_WRITES if paced else SECONDS_BETWEEN_WRITES
         is_late = abs(now - pending.last_write) >= least
@@ -198,6 +215,7 @@ class PendingOutcomes:
         known = self._tenants_of(key)
         circuit = known.circuit
         streak_tenants = circuit.streak_tenants if circuit and not pending.any_good else frozenset()
+        kinds, stale_kinds = _kinds_to_write(pending.kinds, counted, now)
         return OutcomesWrite(
             self._buckets(pending.counts, known, now),
             pending.streak,
@@ -212,6 +230,8 @@ class PendingOutcomes:
                 for each in (circuit.calls if circuit else ())
                 if abs(each.number - calls.number) > KEPT_CALLS and each.number not in pending.calls
             ),
+            kinds,
+            stale_kinds,
         )
 
     def _buckets(
@@ -262,6 +282,16 @@ class PendingOutcomes:
 def _more(tenants: Collection[int], known: Collection[int], most: int) -> frozenset[int]:
     """Those tenants to add to the known ones, so that they are about `most` at the most."""
     return frozenset(sorted(set(tenants) - set(known))[: max(0, most - len(known))])
+
+
+def _kinds_to_write(
+    seen: Mapping[int, Seen], counted: Sequence[KindCount], now: float
+) -> tuple[tuple[KindCount, ...], tuple[KindCount, ...]]:
+    if not seen and not counted:
+        return (), ()
+    from deadletter.pace.kinds import to_write
+
+    return to_write(seen, counted, now)
 
 
 def hash_of_tenant(tenant: str) -> int:

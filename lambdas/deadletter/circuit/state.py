@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from deadletter.contract import CIRCUIT, is_config_key
 
 if TYPE_CHECKING:
+    from deadletter.pace.kinds import KindCount, Seen, SickKinds
     from deadletter.pace.pace import CallCount, CallPace, PaceGrant, Wish
 
 BUCKETS = 6
@@ -215,6 +216,8 @@ class Circuit:
     rate        successes per second before the last trip, 0 if unknown
     pace        how fast calls may go while it is closed; that of before while it is not
     calls       all calls of the last seconds, which the pace is set by
+    kinds       first receives of the last minutes, by the kinds that failed
+    sick        kinds of messages that are slowed, as they fail while all others succeed
     because     why it last opened, for people; empty if that is not on record
     bounded     the consumer's mapping has a MaximumConcurrency, as the watch saw it last; of the
                 pipeline's own circuit alone
@@ -243,6 +246,8 @@ class Circuit:
     pace: CallPace | None = None
     calls: tuple[CallCount, ...] = ()
     bounded: bool = False
+    kinds: tuple[KindCount, ...] = ()
+    sick: SickKinds | None = None
     by_hand: bool = False
     forced: Override | None = None
     paused: Pause | None = None
@@ -330,6 +335,7 @@ class OutcomeCounts:
     good_at       when the last call that succeeded began (epoch seconds), None if unknown
     good_tenants  hashes of the tenants whose calls succeeded, where the tenant is known
     bad_tenants   hashes of the tenants whose calls failed
+    kinds         the votes by the messages' kinds, once a failure is known
     """
 
     good: int = 0
@@ -342,6 +348,7 @@ class OutcomeCounts:
     retried_good: int = 0
     retried_bad: int = 0
     throttled: int = 0
+    kinds: Seen = field(default_factory=dict)
 
     @property
     def total(self) -> int:
@@ -362,6 +369,11 @@ class OutcomeCounts:
 
     def then(self, later: OutcomeCounts) -> OutcomeCounts:
         """These outcomes, and after them `later`."""
+        kinds = self.kinds or later.kinds
+        if self.kinds and later.kinds:
+            from deadletter.pace.kinds import both
+
+            kinds = both(self.kinds, later.kinds)
         return OutcomeCounts(
             self.good + later.good,
             self.bad + later.bad,
@@ -373,6 +385,7 @@ class OutcomeCounts:
             self.retried_good + later.retried_good,
             self.retried_bad + later.retried_bad,
             self.throttled + later.throttled,
+            kinds,
         )
 
 
@@ -395,4 +408,12 @@ class Outcomes(Protocol):
         Returns the circuit as it is then and what it grants; None if it gives no answer. Never
         more than the pace allows is granted, however many processes ask: what is granted and not
         used is lost.
+        """
+
+    def slow(
+        self, known: Circuit, change: Callable[[SickKinds], SickKinds | None]
+    ) -> tuple[Circuit, bool] | None:
+        """Change which kinds of messages are slowed; `change` returns None to leave them.
+
+        Returns the circuit as it is then, and whether it was changed; None without an answer.
         """

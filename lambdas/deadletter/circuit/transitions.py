@@ -252,15 +252,25 @@ def _fails(circuit: Circuit, policy: CircuitPolicy, now: float) -> bool:
             # The pace has its chance first.
             return False
     half_of_streak = all_at_once and 2 * len(failing) >= min(len(seen), circuit.streak)
-    return (
-        (enough and too_many and (half_fail or not failing) and not _are_few(failing, seen))
-        or (
-            in_a_row
-            and (half_fail or half_of_streak or not failing)
-            and not _are_few(circuit.streak_tenants, seen)
-        )
-        or (enough and too_slow)
+    all_dead = (
+        enough and too_many and (half_fail or not failing) and not _are_few(failing, seen)
+    ) or (
+        in_a_row
+        and (half_fail or half_of_streak or not failing)
+        and not _are_few(circuit.streak_tenants, seen)
     )
+    return (all_dead and not _is_explained(circuit, policy, now)) or (enough and too_slow)
+
+
+def _is_explained(circuit: Circuit, policy: CircuitPolicy, now: float) -> bool:
+    """Whether all that fails is of a few kinds of messages, while the others succeed."""
+    if not circuit.kinds:
+        return False
+    from deadletter.pace.kinds import EXPLAINING, MOST_IN_A_ROW, found
+
+    if circuit.streak >= max(MOST_IN_A_ROW, 2 * policy.consecutive):
+        return False
+    return bool(found(circuit.kinds, circuit.closed_at, now, least=EXPLAINING))
 
 
 def _failures(circuit: Circuit, policy: CircuitPolicy, now: float) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from random import Random
 from threading import RLock
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ from deadletter.processing.result import CallOutcome, Trouble, Troubles
 from deadletter.settings.pipeline import Pipeline
 
 if TYPE_CHECKING:
+    from deadletter.pace.kinds import Seen, SickKinds
     from deadletter.pace.pace import PaceGrant, Wish
     from deadletter.processing.pacer import Pacer
 
@@ -65,6 +67,8 @@ class CircuitGate:
     # How many letters of the batch are still to come, by key.
     _expected: Counter[str] = field(default_factory=Counter)
     _pacer: Pacer | None = None
+    # The sick kinds that a letter tries, by its id and the circuit's key.
+    _tries: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
     # Several threads may handle the messages of one batch.
     _lock: Any = field(default_factory=RLock, repr=False)
 
@@ -112,6 +116,8 @@ class CircuitGate:
         while True:
             with self._lock:
                 refusal = self._refusal(delivery, keys)
+                if refusal is None:
+                    refusal = self._sick_wait(delivery, keys)
                 paced = [] if refusal is not None else self._without_call(delivery, keys)
                 if not paced:
                     return refusal
@@ -137,6 +143,44 @@ class CircuitGate:
             if not circuit.is_closed and not circuit.admits_canary(canary, now)
         ]
         return visibility.while_open(refusing, now, self.random) if refusing else None
+
+    def _sick_wait(self, delivery: Delivery, keys: Sequence[str]) -> float | None:
+        """Seconds that a letter of a sick kind is hidden; None if it is none, or is its try."""
+        for circuit in self._circuits(delivery, keys):
+            sick, place = self._sick(delivery, circuit), (delivery.letter.message_id, circuit.key)
+            if not sick or place in self._tries:
+                continue
+            from deadletter.pace.kinds import SickKinds, hidden_for
+
+            slowed = self._slow(circuit, partial(SickKinds.tried, kinds=sick, now=self.clock()))
+            if slowed is False and self._sick(delivery, self._known.get(circuit.key, circuit)):
+                return hidden_for(self.random)
+            # Without an answer it is let through as well: the handler finds out.
+            self._tries[place] = sick
+        return None
+
+    def _sick(self, delivery: Delivery, circuit: Circuit | None) -> tuple[str, ...]:
+        """The sick kinds of a letter."""
+        if circuit is None or circuit.sick is None or not self.pipeline.refuse_when_open:
+            return ()
+        return circuit.sick.of(self._kinds_of(delivery))
+
+    def _kinds_of(self, delivery: Delivery) -> tuple[str, ...]:
+        # Loaded with the first failure.
+        from deadletter.pace.kinds import kinds_of
+
+        return kinds_of(delivery.document.value, delivery.letter.size)
+
+    def _slow(
+        self, circuit: Circuit, change: Callable[[SickKinds], SickKinds | None]
+    ) -> bool | None:
+        """Change which kinds are slowed; whether they changed, None without an answer."""
+        with self.troubles.noticing(CircuitsUnavailable, Trouble.CIRCUITS):
+            answer = self.outcomes.slow(circuit, change)
+            if answer is not None:
+                self._known[circuit.key] = answer[0]
+                return answer[1]
+        return None
 
     def _without_call(self, delivery: Delivery, keys: Sequence[str]) -> list[Circuit]:
         """The circuits whose pace lets the letter through later; if there are none, it goes now."""
@@ -217,10 +261,19 @@ class CircuitGate:
                 continue
             known = self._counts.get(outcome.key, OutcomeCounts())
             self._counts[outcome.key] = known.then(self._counted(delivery, outcome))
+            self._judge_try(delivery, outcome)
         failing = {outcome.key for outcome in outcomes if outcome.evidence in _BAD}
         self._failing |= failing
         for key in sorted(failing):
             self._report(key)
+
+    def _judge_try(self, delivery: Delivery, outcome: CallOutcome) -> None:
+        """Say what the try of a sick kind has shown, if this was one."""
+        sick = self._tries.pop((delivery.letter.message_id, outcome.key), ())
+        circuit = self._known.get(outcome.key)
+        if sick and circuit is not None and outcome.evidence in (*_BAD, Evidence.SUCCESS):
+            is_good = outcome.evidence is not Evidence.FAILURE
+            self._slow(circuit, lambda slowed: slowed.showed(sick, is_good=is_good))
 
     def shown(self, outcomes: Iterable[CallOutcome]) -> tuple[CallOutcome, ...]:
         """What calls show: of a canary, a slow success shows a dependency that is not well yet."""
@@ -243,17 +296,36 @@ class CircuitGate:
         slow = int(self._is_slow(outcome.seconds))
         tenant = delivery.document.value["context"].get(TENANT)
         tenants = frozenset() if tenant is None else frozenset({_hash_of(str(tenant))})
-        is_retry = receive_of(delivery.record) > 1 or delivery.was_dead
+        circuit = self._known.get(outcome.key)
+        # One of a sick kind says nothing of the others, and has no vote either.
+        is_sick = bool(self._sick(delivery, circuit))
+        is_retry = receive_of(delivery.record) > 1 or delivery.was_dead or is_sick
+        kinds: Seen = {}
+        if not is_retry and outcome.evidence in _VOTES and self._counts_kinds(outcome, circuit):
+            seen = (0, 1) if outcome.evidence is Evidence.SUCCESS else (1, 0)
+            kinds = dict.fromkeys(("", *self._kinds_of(delivery)), seen)
         if outcome.evidence is Evidence.SUCCESS:
             began = self.clock() - outcome.seconds
             if is_retry:
                 return OutcomeCounts(retried_good=1, good_at=began)
-            return OutcomeCounts(good=1, slow=slow, good_at=began, good_tenants=tenants)
+            return OutcomeCounts(1, slow=slow, good_at=began, good_tenants=tenants, kinds=kinds)
         if outcome.evidence is Evidence.THROTTLED:
             return OutcomeCounts(throttled=1)
         if is_retry:
             return OutcomeCounts(retried_bad=1)
-        return OutcomeCounts(bad=1, slow=slow, bad_tenants=tenants)
+        return OutcomeCounts(bad=1, slow=slow, bad_tenants=tenants, kinds=kinds)
+
+    def _counts_kinds(self, outcome: CallOutcome, circuit: Circuit | None) -> bool:
+        """Whether votes are counted by kind: from the first failure that is known."""
+        if is_config_key(outcome.key):
+            return False
+        if outcome.evidence is Evidence.FAILURE or outcome.key in self._failing:
+            return True
+        if circuit is None or not circuit.kinds:
+            return False
+        from deadletter.pace.kinds import any_fails
+
+        return any_fails(circuit.kinds, self.clock())
 
     def _is_slow(self, seconds: float) -> bool:
         return 0 < self.pipeline.circuit.slow_call < seconds
@@ -296,6 +368,8 @@ class CircuitGate:
             self._read(delivery, keys)
         return [self._known[key] for key in keys if key in self._known]
 
+
+_VOTES = (Evidence.SUCCESS, Evidence.FAILURE)
 
 _BAD = (Evidence.FAILURE, Evidence.THROTTLED)
 

@@ -1,0 +1,296 @@
+"""The kinds of messages that one dependency fails while it serves all others: a sick minority.
+
+A kind is a value that messages share: one of the pipeline's context, a short text in the body, or
+the class of their size. It is named by its field and 24 bits of its value: no value is stored.
+
+Counted are first receives of the last KEPT_COUNTS x COUNT_SECONDS, failures of all their kinds
+and successes of the kinds that are known to fail, by processes that know of a failure. A kind is
+sick if FAILURES or more of its messages failed, SICK_SHARE of all, while the rest, which has none
+of the sick kinds of this field, is well. Of several fields the one counts that explains most.
+
+A sick kind is tried once in TRY_SECONDS; HEALED successes in a row end that. All other messages of
+the kind are hidden. They do not vote for the circuit, and are not counted.
+
+All times are epoch seconds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from random import Random
+from typing import Any
+
+COUNT_SECONDS = 60.0
+"""Seconds that one count of a kind covers."""
+
+KEPT_COUNTS = 3
+"""Counts that decide: as long as the breaker's window at least, whose failures they explain."""
+
+FAILURES, SICK_SHARE = 4, 0.8
+
+WELL, WELL_SHARE = 5, 0.6
+"""Successes of the rest, and their share, that show a dependency which works."""
+
+EXPLAINING = 2
+"""Failures of each kind that explain, before a kind is found, why the circuit stays closed."""
+
+MOST_SICK = 16
+"""More kinds are no minority. Their row stays small, and each is tried often enough."""
+
+MOST_IN_A_ROW = 20
+"""So many failures in a row are no minority's: the others had their turn."""
+
+TRY_SECONDS, HEALED = 15.0, 2
+
+HIDDEN = (100.0, 200.0)
+"""Seconds that a message of a sick kind is hidden."""
+
+SKEW_SECONDS = 10.0
+"""By which the clocks of two machines may differ. A time further ahead is a wrong row's."""
+
+MOST_KINDS = 10
+"""Kinds of one message."""
+
+SHORT_TEXT, FEW_TEXTS = 18, 4
+"""Characters of a text in a body, and texts of a list, that may be a kind. Most ids and times are
+longer: each is another one."""
+
+MOST_COUNTED, MOST_ADDED, MOST_REMOVED = 40, 16, 12
+"""Counts in a row, and in one write: DynamoDB takes 4 KB of an expression. Processes that write
+at once may add some more."""
+
+MOST_SINGLES = 3
+"""Kinds of one field that failed once: more are ids, and the next takes the place of one."""
+
+_FIELD = re.compile(r"[A-Za-z0-9_]{1,32}")
+_KIND = re.compile(r"[0-9a-f]{6}_[A-Za-z0-9_]{1,16}")
+_NO_WORD = re.compile(r"[^A-Za-z0-9_]")
+
+ALL = ""
+"""Stands for all messages that are counted, of whatever kind."""
+
+Seen = Mapping[str, tuple[int, int]]
+"""Failures and successes by kind, and those of ALL."""
+
+
+@dataclass(frozen=True, slots=True)
+class KindCount:
+    """First receives of one kind in COUNT_SECONDS."""
+
+    kind: str
+    number: int
+    failed: int = 0
+    good: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SickKind:
+    """A kind that is slowed: when it may be tried again, and successes in a row."""
+
+    kind: str
+    next_try: float
+    good: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SickKinds:
+    """The sick kinds of one dependency; `turn` grows with each write."""
+
+    turn: int = 0
+    kinds: tuple[SickKind, ...] = ()
+
+    def of(self, kinds: Collection[str]) -> tuple[str, ...]:
+        """Those of these kinds that are sick."""
+        return tuple(each.kind for each in self.kinds if each.kind in kinds)
+
+    def _with(self, kinds: Iterable[SickKind]) -> SickKinds:
+        return SickKinds(self.turn + 1, tuple(kinds))
+
+    @property
+    def _gap(self) -> float:
+        return max(TRY_SECONDS, float(len(self.kinds)))
+
+    def and_found(self, kinds: Collection[str], now: float) -> SickKinds | None:
+        """With further kinds; None if none is new, or they are too many."""
+        known = {each.kind for each in self.kinds}
+        new = [SickKind(kind, now + TRY_SECONDS) for kind in kinds if kind not in known]
+        if not new or len(known) + len(new) > MOST_SICK:
+            return None
+        return self._with([*self.kinds, *new])
+
+    def tried(self, kinds: Collection[str], now: float) -> SickKinds | None:
+        """After a message of these kinds was tried; None if that is not due, or none is sick."""
+        latest = now + max(TRY_SECONDS, MOST_SICK) + SKEW_SECONDS
+        sick = [each for each in self.kinds if each.kind in kinds]
+        if not sick or any(now < each.next_try <= latest for each in sick):
+            return None
+        return self._with(
+            replace(each, next_try=now + self._gap) if each.kind in kinds else each
+            for each in self.kinds
+        )
+
+    def showed(self, kinds: Collection[str], *, is_good: bool) -> SickKinds | None:
+        """After a try of these kinds has ended; None if that changes nothing."""
+        after = [
+            replace(each, good=each.good + 1 if is_good else 0) if each.kind in kinds else each
+            for each in self.kinds
+        ]
+        left = [each for each in after if each.good < HEALED]
+        return None if tuple(left) == self.kinds else self._with(left)
+
+
+NONE_SICK = SickKinds()
+
+
+def kinds_of(document: Mapping[str, Any], size: int) -> tuple[str, ...]:
+    """The kinds of a message with this document, of so many bytes."""
+    context, body = document["context"], document.get("body")
+    kinds = {kind_of(f"c_{name}", str(value)): None for name, value in context.items()}
+    kinds[kind_of("size", str(len(str(size))))] = None
+    texts = set(map(str, context.values()))
+    for name, value in body.items() if isinstance(body, Mapping) else ():
+        if len(kinds) >= MOST_KINDS:
+            break
+        text = _short(value)
+        # A name that is no word may be a value itself.
+        if text is not None and text not in texts and _FIELD.fullmatch(name):
+            kinds[kind_of(f"b_{name}", text)] = None
+    return tuple(kinds)[:MOST_KINDS]
+
+
+def kind_of(field: str, value: str) -> str:
+    """The name of a kind: 24 bits of its value, and its field."""
+    text = f"{field}\0{value}".encode("utf-8", "surrogatepass")
+    return f"{blake2b(text, digest_size=3).hexdigest()}_{_NO_WORD.sub('_', field)[:16]}"
+
+
+def field_of(kind: str) -> str:
+    """The field of a kind."""
+    return kind.partition("_")[2]
+
+
+def is_kind(text: str) -> bool:
+    """Whether a text is the name of a kind, or ALL."""
+    return text == ALL or _KIND.fullmatch(text) is not None
+
+
+def _short(value: Any) -> str | None:
+    if isinstance(value, list):
+        texts = value if len(value) <= FEW_TEXTS else ()
+        return ",".join(texts) if texts and all(map(_is_short, texts)) else None
+    return value if _is_short(value) else None
+
+
+def _is_short(value: Any) -> bool:
+    return isinstance(value, str) and len(value) <= SHORT_TEXT
+
+
+def number_of(moment: float) -> int:
+    """The number of the count that a moment belongs to."""
+    return int(moment // COUNT_SECONDS)
+
+
+def both(one: Seen, other: Seen) -> Seen:
+    """The sum of what was seen."""
+    if not one or not other:
+        return one or other
+    total = dict(one)
+    for kind, (failed, good) in other.items():
+        before = total.get(kind, (0, 0))
+        total[kind] = (before[0] + failed, before[1] + good)
+    return total
+
+
+def any_fails(counts: Sequence[KindCount], now: float) -> bool:
+    """Whether failures are counted that decide now."""
+    present = number_of(now)
+    return any(count.failed and abs(present - count.number) < KEPT_COUNTS for count in counts)
+
+
+def found(
+    counts: Sequence[KindCount], closed_at: float, now: float, least: int = FAILURES
+) -> tuple[str, ...]:
+    """The sick kinds of one field, if they explain the failures; else none.
+
+    What was counted before the circuit closed was an outage.
+    """
+    failed, good = Counter[str](), Counter[str]()
+    for count in counts:
+        recent = -1 <= number_of(now) - count.number < KEPT_COUNTS
+        if recent and count.number * COUNT_SECONDS >= closed_at:
+            failed[count.kind] += count.failed
+            good[count.kind] += count.good
+    sick: dict[str, list[str]] = {}
+    for kind, number in sorted(failed.items()):
+        if kind and number >= least and number >= SICK_SHARE * (number + good[kind]):
+            sick.setdefault(field_of(kind), []).append(kind)
+    best, most = (), 0
+    for kinds in sick.values():
+        explained = sum(failed[kind] for kind in kinds)
+        rest_good = good[ALL] - sum(good[kind] for kind in kinds)
+        rest_bad = max(0, failed[ALL] - explained)
+        is_well = rest_good >= WELL and rest_good >= WELL_SHARE * (rest_good + rest_bad)
+        if is_well and len(kinds) <= MOST_SICK and explained > most:
+            best, most = tuple(kinds), explained
+    return best
+
+
+def to_write(
+    seen: Mapping[int, Seen], row: Sequence[KindCount], now: float
+) -> tuple[tuple[KindCount, ...], tuple[KindCount, ...]]:
+    """The counts to add to a row, and those to remove from it; none is in both.
+
+    `seen` is by the number of the count. Outdated counts go. If there is no room for a kind, one
+    that failed as rarely as any goes.
+    """
+    present = number_of(now)
+    kept: dict[tuple[int, str], KindCount] = {}
+    gone: dict[tuple[int, str], KindCount] = {}
+    fails = Counter[str]()
+    for count in row:
+        decides = abs(present - count.number) < KEPT_COUNTS and (count.failed or count.good)
+        (kept if decides else gone)[count.number, count.kind] = count
+        fails[count.kind] += count.failed if decides else 0
+    added: list[KindCount] = []
+    for number, kinds in seen.items():
+        for kind, (failed, good) in sorted(kinds.items(), key=_rank):
+            if (number, kind) in gone or (kind and not failed and not fails[kind]):
+                continue
+            if kind and not fails[kind]:
+                other = _to_replace(kind, fails, len(kept) + len(added))
+                places = [place for place in kept if place[1] == other]
+                if other is not None and not places:
+                    # It was added just now.
+                    continue
+                gone |= {place: kept.pop(place) for place in places}
+                if other is not None:
+                    del fails[other]
+            fails[kind] += failed
+            added.append(KindCount(kind, number, failed, good))
+    return tuple(added[:MOST_ADDED]), tuple(gone.values())[:MOST_REMOVED]
+
+
+def _rank(seen: tuple[str, tuple[int, int]]) -> tuple[bool, int]:
+    """ALL first, then the kinds with most failures."""
+    kind, (failed, _) = seen
+    return kind != ALL, -failed
+
+
+def _to_replace(kind: str, fails: Mapping[str, int], counted: int) -> str | None:
+    """The kind that goes to make room for a new one; None if there is room."""
+    known = [each for each, failed in fails.items() if each and failed]
+    singles = [each for each in known if fails[each] == 1 and field_of(each) == field_of(kind)]
+    if len(singles) >= MOST_SINGLES:
+        return singles[int(kind[:6], 16) % len(singles)]
+    if counted >= MOST_COUNTED and known:
+        return min(known, key=fails.__getitem__)
+    return None
+
+
+def hidden_for(random: Random) -> float:
+    """Seconds that a message of a sick kind is hidden."""
+    return random.uniform(*HIDDEN)
