@@ -266,11 +266,10 @@ def _is_explained(circuit: Circuit, policy: CircuitPolicy, now: float) -> bool:
     """Whether all that fails is of a few kinds of messages, while the others succeed."""
     if not circuit.kinds:
         return False
-    from deadletter.pace.kinds import EXPLAINING, MOST_IN_A_ROW, found
+    from deadletter.pace.kinds import MOST_IN_A_ROW, explains
 
-    if circuit.streak >= max(MOST_IN_A_ROW, 2 * policy.consecutive):
-        return False
-    return bool(found(circuit.kinds, circuit.closed_at, now, least=EXPLAINING))
+    others_had_turn = circuit.streak >= max(MOST_IN_A_ROW, 2 * policy.consecutive)
+    return not others_had_turn and explains(circuit.kinds, circuit.closed_at, now)
 
 
 def _failures(circuit: Circuit, policy: CircuitPolicy, now: float) -> str:

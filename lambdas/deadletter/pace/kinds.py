@@ -35,6 +35,9 @@ FAILURES, SICK_SHARE = 4, 0.8
 WELL, WELL_SHARE = 5, 0.6
 """Successes of the rest, and their share, that show a dependency which works."""
 
+CHANCE = 0.0001
+"""A kind that failed no more often than the rest would fail so often in a row with this chance."""
+
 EXPLAINING = 2
 """Failures of each kind that explain, before a kind is found, why the circuit stays closed."""
 
@@ -211,32 +214,49 @@ def any_fails(counts: Sequence[KindCount], now: float) -> bool:
     return any(count.failed and abs(present - count.number) < KEPT_COUNTS for count in counts)
 
 
-def found(
-    counts: Sequence[KindCount], closed_at: float, now: float, least: int = FAILURES
-) -> tuple[str, ...]:
-    """The sick kinds of one field, if they explain the failures; else none.
+def found(counts: Sequence[KindCount], closed_at: float, now: float) -> tuple[str, ...]:
+    """The sick kinds: those of one field that explain the failures, and hardly by chance."""
+    failed, good = _recent(counts, closed_at, now)
+    kinds, rest_bad = _explaining(failed, good, FAILURES)
+    return tuple(kind for kind in kinds if rest_bad ** failed[kind] <= CHANCE)
 
-    What was counted before the circuit closed was an outage.
-    """
+
+def explains(counts: Sequence[KindCount], closed_at: float, now: float) -> bool:
+    """Whether a few kinds explain the failures, though they are too few to find them yet."""
+    return bool(_explaining(*_recent(counts, closed_at, now), EXPLAINING)[0])
+
+
+def _recent(
+    counts: Sequence[KindCount], closed_at: float, now: float
+) -> tuple[Counter[str], Counter[str]]:
+    """Failures and successes by kind; what was counted before the circuit closed was an outage."""
     failed, good = Counter[str](), Counter[str]()
     for count in counts:
+        # One ahead, because clocks differ.
         recent = -1 <= number_of(now) - count.number < KEPT_COUNTS
         if recent and count.number * COUNT_SECONDS >= closed_at:
             failed[count.kind] += count.failed
             good[count.kind] += count.good
-    sick: dict[str, list[str]] = {}
-    for kind, number in sorted(failed.items()):
+    return failed, good
+
+
+def _explaining(
+    failed: Counter[str], good: Counter[str], least: int
+) -> tuple[tuple[str, ...], float]:
+    """The kinds of the field that explains most failures, and the share of the rest that failed."""
+    ill: dict[str, list[str]] = {}
+    for kind, number in failed.items():
         if kind and number >= least and number >= SICK_SHARE * (number + good[kind]):
-            sick.setdefault(field_of(kind), []).append(kind)
-    best, most = (), 0
-    for kinds in sick.values():
+            ill.setdefault(field_of(kind), []).append(kind)
+    best, share, most = (), 0.0, 0
+    for kinds in ill.values():
         explained = sum(failed[kind] for kind in kinds)
         rest_good = good[ALL] - sum(good[kind] for kind in kinds)
-        rest_bad = max(0, failed[ALL] - explained)
-        is_well = rest_good >= WELL and rest_good >= WELL_SHARE * (rest_good + rest_bad)
+        rest = rest_good + max(0, failed[ALL] - explained)
+        is_well = rest_good >= WELL and rest_good >= WELL_SHARE * rest
         if is_well and len(kinds) <= MOST_SICK and explained > most:
-            best, most = tuple(kinds), explained
-    return best
+            best, share, most = tuple(kinds), 1 - rest_good / rest, explained
+    return best, share
 
 
 def to_write(
