@@ -25,6 +25,7 @@ from deadletter.message.letter import Attribute, Letter, to_event
 from deadletter.message.queue import QueueUnavailable, SendResult
 from deadletter.message.stamp import Stamp
 from deadletter.message.stamp import attribute as stamp_attribute
+from deadletter.pace.kinds import NONE_SICK, SickKinds
 from deadletter.pace.pace import CallPace, PaceGrant, Wish
 from deadletter.processing.batch import Consumer, Handle
 from deadletter.processing.collisions import Collisions
@@ -186,7 +187,8 @@ class Reports:
 
     From the failure of this number on, what is written is answered with an open circuit. `wishes`
     is what paces were asked for, `left` the calls that they still have; with `opened` their
-    circuit has opened meanwhile.
+    circuit has opened meanwhile. `slowed` is what was written of sick kinds, `taken` what another
+    process has written before.
     """
 
     reported: list[tuple[str, int, int]] = field(default_factory=list)
@@ -198,6 +200,8 @@ class Reports:
     until: float = math.inf
     opened: bool = False
     has_answer: bool = True
+    slowed: list[SickKinds] = field(default_factory=list)
+    taken: SickKinds | None = None
 
     def report(
         self, key: str, outcomes: OutcomeCounts, known: Circuit | None = None
@@ -225,6 +229,21 @@ class Reports:
         self.left -= calls
         waits = tuple(10.0 * number for number in range(1, wish.places + 1))
         return known, PaceGrant(known.pace, calls, waits, self.until)
+
+    def slow(
+        self, known: Circuit, change: Callable[[SickKinds], SickKinds | None]
+    ) -> tuple[Circuit, bool] | None:
+        if self.raises is not None:
+            raise self.raises
+        if not self.has_answer:
+            return None
+        if self.taken is not None:
+            return replace(known, sick=self.taken), False
+        after = change(known.sick or NONE_SICK)
+        if after is None:
+            return known, False
+        self.slowed.append(after)
+        return replace(known, sick=after if after.kinds else None), True
 
     @property
     def totals(self) -> dict[str, tuple[int, int]]:

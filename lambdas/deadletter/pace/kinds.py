@@ -264,34 +264,42 @@ def to_write(
 ) -> tuple[tuple[KindCount, ...], tuple[KindCount, ...]]:
     """The counts to add to a row, and those to remove from it; none is in both.
 
-    `seen` is by the number of the count. Outdated counts go. If there is no room for a kind, one
-    that failed as rarely as any goes.
+    `seen` is by the number of the count. Outdated counts go; if there is no room for another, the
+    oldest goes as well.
     """
-    present = number_of(now)
-    kept: dict[tuple[int, str], KindCount] = {}
-    gone: dict[tuple[int, str], KindCount] = {}
+    kept: dict[_Place, int] = {}
+    gone: dict[_Place, KindCount] = {}
     fails = Counter[str]()
     for count in row:
-        decides = abs(present - count.number) < KEPT_COUNTS and (count.failed or count.good)
-        (kept if decides else gone)[count.number, count.kind] = count
-        fails[count.kind] += count.failed if decides else 0
+        place = count.number, count.kind
+        if abs(number_of(now) - count.number) < KEPT_COUNTS and (count.failed or count.good):
+            kept[place] = count.failed
+            fails[count.kind] += count.failed
+        else:
+            gone[place] = count
+    stored = {(count.number, count.kind): count for count in row}
     added: list[KindCount] = []
     for number, kinds in seen.items():
         for kind, (failed, good) in sorted(kinds.items(), key=_rank):
-            if (number, kind) in gone or (kind and not failed and not fails[kind]):
+            place = number, kind
+            if place in gone or (kind and not failed and not fails[kind]):
                 continue
-            if kind and not fails[kind]:
-                other = _to_replace(kind, fails, len(kept) + len(added))
-                places = [place for place in kept if place[1] == other]
-                if other is not None and not places:
-                    # It was added just now.
-                    continue
-                gone |= {place: kept.pop(place) for place in places}
-                if other is not None:
-                    del fails[other]
+            if kind and place not in kept:
+                leaves = _leaving(kind, fails, kept)
+                if leaves is not None:
+                    if leaves not in stored or len(gone) >= MOST_REMOVED:
+                        # It was added just now, or leaves with a later write.
+                        continue
+                    gone[leaves] = stored[leaves]
+                    fails[leaves[1]] -= kept.pop(leaves)
             fails[kind] += failed
+            kept[place] = failed
             added.append(KindCount(kind, number, failed, good))
     return tuple(added[:MOST_ADDED]), tuple(gone.values())[:MOST_REMOVED]
+
+
+_Place = tuple[int, str]
+"""The number of a count, and its kind."""
 
 
 def _rank(seen: tuple[str, tuple[int, int]]) -> tuple[bool, int]:
@@ -300,15 +308,17 @@ def _rank(seen: tuple[str, tuple[int, int]]) -> tuple[bool, int]:
     return kind != ALL, -failed
 
 
-def _to_replace(kind: str, fails: Mapping[str, int], counted: int) -> str | None:
-    """The kind that goes to make room for a new one; None if there is room."""
-    known = [each for each, failed in fails.items() if each and failed]
-    singles = [each for each in known if fails[each] == 1 and field_of(each) == field_of(kind)]
-    if len(singles) >= MOST_SINGLES:
-        return singles[int(kind[:6], 16) % len(singles)]
-    if counted >= MOST_COUNTED and known:
-        return min(known, key=fails.__getitem__)
-    return None
+def _leaving(kind: str, fails: Mapping[str, int], kept: Mapping[_Place, int]) -> _Place | None:
+    """The count that leaves to make room for one of this kind; None if there is room."""
+    if not fails.get(kind):
+        field = field_of(kind)
+        singles = [place for place in kept if fails[place[1]] == 1 and field_of(place[1]) == field]
+        if len(singles) >= MOST_SINGLES:
+            return singles[int(kind[:6], 16) % len(singles)]
+    if len(kept) < MOST_COUNTED:
+        return None
+    # The oldest, and of these the one with fewest failures.
+    return min((place for place in kept if place[1]), key=lambda each: (each[0], kept[each]))
 
 
 def hidden_for(random: Random) -> float:
