@@ -51,6 +51,7 @@ from deadletter.circuit.transitions import (
 )
 from deadletter.contract import Metric
 from deadletter.outage.executions import ExecutionsUnavailable, execution_name
+from deadletter.pace.kinds import ALL, KindCount, kind_of, number_of
 from deadletter.pace.pace import FLOOR, KEPT_CALLS, CallCount, Wish, calls_number
 from deadletter.testing.clock import Clock
 from deadletter.testing.fakes import client_error
@@ -958,6 +959,252 @@ class TestPace:
             circuit = answer[0]
             table.clock.now += 1
         assert len(circuit.calls) <= KEPT_CALLS + 2
+
+
+ILL, WELL = kind_of("c_tenantId", "a"), kind_of("c_tenantId", "b")
+
+
+class TestKinds:
+    def report(self, table: Table, *tenants: str, is_good: bool) -> None:
+        """Messages of these tenants are processed, or fail, in a process of their own."""
+        circuit, outcomes = table.read(), table.new_outcomes()
+        for tenant in tenants:
+            seen = (0, 1) if is_good else (1, 0)
+            kinds = dict.fromkeys((ALL, kind_of("c_tenantId", tenant)), seen)
+            counts = (
+                OutcomeCounts(good=1, good_at=table.clock.now, kinds=kinds)
+                if is_good
+                else OutcomeCounts(bad=1, kinds=kinds)
+            )
+            outcomes.report("orders", counts, circuit)
+            table.clock.now += 1
+
+    def sicken(self, table: Table) -> Circuit:
+        """A circuit of which tenant a is sick."""
+        self.report(table, "a", is_good=False)
+        self.report(table, *"bcdefg", is_good=True)
+        self.report(table, "a", "a", "a", is_good=False)
+        circuit = table.read()
+        assert circuit.sick is not None
+        return circuit
+
+    def test_a_kind_that_fails_while_others_succeed_is_found(self, table: Table) -> None:
+        circuit = self.sicken(table)
+        assert circuit.is_closed
+        assert circuit.sick is not None
+        assert circuit.sick.of((ILL, WELL)) == (ILL,)
+
+    def test_kinds_and_outcomes_are_one_write(self, table: Table) -> None:
+        outcomes = table.new_outcomes()
+        kinds = dict.fromkeys((ALL, ILL), (1, 0))
+        before = table.client.writes
+        circuit = outcomes.report("orders", OutcomeCounts(bad=1, kinds=kinds))
+        assert table.client.writes == before + 1
+        assert circuit == table.read()
+        number = number_of(NOW)
+        assert set(table.read().kinds) == {KindCount(ALL, number, 1), KindCount(ILL, number, 1)}
+
+    def test_only_the_successes_of_kinds_that_failed_are_counted(self, table: Table) -> None:
+        self.report(table, "a", is_good=False)
+        self.report(table, "a", "b", is_good=True)
+        counts = {count.kind: (count.failed, count.good) for count in table.read().kinds}
+        assert counts == {ALL: (1, 2), ILL: (1, 1)}
+
+    def test_no_value_is_stored(self, table: Table) -> None:
+        kinds = dict.fromkeys((ALL, kind_of("c_tenantId", "Rumpelstiltskin")), (1, 0))
+        table.new_outcomes().report("orders", OutcomeCounts(bad=1, kinds=kinds))
+        assert "umpel" not in str(table.item())
+
+    def test_of_many_who_try_a_kind_at_once_one_may(self, table: Table) -> None:
+        circuit = self.sicken(table)
+        table.clock.now += 60
+        answers = [self.tried(table, circuit) for _ in range(4)]
+        assert answers == [True, False, False, False]
+
+    def tried(self, table: Table, circuit: Circuit) -> bool:
+        now = table.clock.now
+        answer = table.new_outcomes().slow(circuit, lambda sick: sick.tried((ILL,), now))
+        assert answer is not None
+        assert answer[0].sick == table.read().sick
+        return answer[1]
+
+    def test_a_try_that_the_sdk_writes_twice_is_lost(self, table: Table) -> None:
+        """It is refused, and the next one is due as soon as after any other."""
+        circuit = self.sicken(table)
+        table.clock.now += 60
+        table.client.spoilt["update_item"] = [tried_twice]
+        assert not self.tried(table, circuit)
+        table.clock.now += 60
+        assert self.tried(table, table.read())
+
+    def test_two_successes_heal_and_end_the_counts(self, table: Table) -> None:
+        circuit = self.sicken(table)
+        for _ in range(2):
+            answer = table.new_outcomes().slow(
+                circuit, lambda sick: sick.showed((ILL,), is_good=True)
+            )
+            assert answer is not None
+            circuit = answer[0]
+        assert (table.read().sick, table.read().kinds) == (None, ())
+        assert circuit == table.read()
+        self.report(table, "a", is_good=False)
+        assert table.read().sick is None
+
+    def test_a_second_kind_is_slowed_beside_the_first(self, table: Table) -> None:
+        self.sicken(table)
+        self.report(table, *"bbbb", is_good=False)
+        sick = table.read().sick
+        assert sick is not None
+        assert set(sick.of((ILL, WELL))) == {ILL, WELL}
+        assert sick.turn == 2
+
+    def test_a_kind_that_is_no_longer_sick_is_not_tried(self, table: Table) -> None:
+        circuit = self.sicken(table)
+        table.delete("orders")
+        table.clock.now += 60
+        assert not self.tried(table, circuit)
+        assert table.item() == {}
+
+    def test_a_throttled_write_gives_no_answer(self, table: Table) -> None:
+        circuit = self.sicken(table)
+        table.clock.now += 60
+        table.client.spoilt["update_item"] = [throttled]
+        now = table.clock.now
+        assert table.new_outcomes().slow(circuit, lambda sick: sick.tried((ILL,), now)) is None
+
+    def test_a_find_that_could_not_be_written_is_made_by_the_next_report(
+        self, table: Table
+    ) -> None:
+        circuit = self.sicken(table)
+        item = table.item()
+        del item["sick"]
+        table.client._real.put_item(TableName=CIRCUITS, Item=item)
+        table.client.spoilt["update_item"] = [lambda act: act(), throttled]
+        self.report(table, "b", is_good=True)
+        assert table.read().sick is None
+        self.report(table, "b", is_good=True)
+        assert table.read().sick is not None
+        assert circuit.is_closed
+
+    def test_few_kinds_that_fail_in_a_row_do_not_open_it(self, table: Table) -> None:
+        """Two failures of each are too few to find it, and ten in a row would open it."""
+        self.report(table, *"abcde", is_good=False)
+        self.report(table, *"fghijkl", is_good=True)
+        self.report(table, *"abcdeabcdeabcde", is_good=False)
+        circuit = table.read()
+        assert (circuit.is_closed, circuit.streak) == (True, 15)
+        assert len(circuit.sick.of([kind_of("c_tenantId", t) for t in "abcde"])) > 0  # type: ignore[union-attr]
+
+    def test_an_outage_of_all_kinds_opens_it_as_soon_as_without(self, table: Table) -> None:
+        self.report(table, *"abcdefghij", is_good=True)
+        self.report(table, *"abcdefghij", is_good=False)
+        assert not table.read().is_closed
+
+    def test_an_outage_that_begins_while_a_kind_is_sick_opens_it_after_twenty(
+        self, table: Table
+    ) -> None:
+        self.sicken(table)
+        table.client._real.update_item(
+            TableName=CIRCUITS,
+            Key={"pipeline": {"S": "orders"}, "circuit_key": {"S": "orders"}},
+            UpdateExpression="REMOVE streak, streak_at",
+        )
+        self.report(table, *"bcdefghijk" * 2, is_good=False)
+        assert not table.read().is_closed
+
+    def test_the_counts_of_an_outage_find_no_kind_after_it(self, table: Table) -> None:
+        self.report(table, *"abababab", is_good=False)
+        table.apply(Tripped())
+        table.apply(hold(State.CLOSED))
+        table.apply(OverrideEnded())
+        self.report(table, *"cdefghijklmnopqrst", is_good=True)
+        assert table.read().sick is None
+
+    def test_outdated_counts_are_deleted(self, table: Table) -> None:
+        self.report(table, "a", is_good=False)
+        table.clock.now += 600
+        self.report(table, "b", is_good=False)
+        assert {count.number for count in table.read().kinds} == {number_of(NOW + 601)}
+
+    @pytest.mark.parametrize(
+        "sick",
+        [
+            {"S": "all"},
+            {"M": {}},
+            {"M": {"turn": {"N": "1"}, "kinds": {"S": "all"}}},
+            {"M": {"turn": {"S": "x"}, "kinds": {"M": {}}}},
+            {"M": {"turn": {"N": "1e30"}, "kinds": {"M": {}}}},
+            {"M": {"turn": {"N": "1"}, "kinds": {"M": {ILL: {"N": "1"}}}}},
+            {"M": {"turn": {"N": "1"}, "kinds": {"M": {ILL: {"M": {}}}}}},
+            {"M": {"turn": {"N": "1"}, "kinds": {"M": {"acme": {"M": {}}}}}},
+            {
+                "M": {
+                    "turn": {"N": "1"},
+                    "kinds": {
+                        "M": {
+                            kind_of("size", str(at)): {
+                                "M": {"next_try": {"N": "1"}, "good": {"N": "0"}}
+                            }
+                            for at in range(1_000)
+                        }
+                    },
+                }
+            },
+            {
+                "M": {
+                    "turn": {"N": "1"},
+                    "kinds": {"M": {ILL: {"M": {"next_try": {"N": "1"}, "good": {"N": "7"}}}}},
+                }
+            },
+        ],
+        ids=lambda value: repr(value)[:60],
+    )
+    def test_malformed_kinds_slow_nothing_and_are_named(self, table: Table, sick: Any) -> None:
+        table.type_in(state={"S": "CLOSED"}, sick=sick)
+        named: list[str] = []
+        client: Any = table.client
+        [read] = (
+            DynamoDBCircuits(client, CIRCUITS, "orders", named.append).read(["orders"]).values()
+        )
+        assert (read.state, read.sick, read.unreadable) == (State.CLOSED, None, False)
+        assert len(named) == 1
+        # The breaker works as before, and no try is owed to the row.
+        before = table.client.writes
+        answer = table.new_outcomes().slow(read, lambda kinds: kinds.and_found((ILL,), NOW))
+        assert answer is not None
+        assert table.client.writes <= before + 1
+        self.report(table, *"abcdefghijklmn", is_good=False)
+        assert not table.read().is_closed
+
+    def test_counts_that_are_malformed_find_nothing_and_leave(self, table: Table) -> None:
+        now = number_of(NOW)
+        table.type_in(
+            state={"S": "CLOSED"},
+            **{
+                f"x_{now}_{ILL}": {"S": "many"},
+                f"y_{now}_{WELL}": {"N": "-4"},
+                f"x_{now}_": {"BOOL": True},
+                "x_": {"N": "1"},
+                "x_7": {"N": "1"},
+                f"x_{now}_acme": {"N": "9"},
+                f"x_{'9' * 30}_{ILL}": {"N": "9"},
+            },
+        )
+        assert {count.failed for count in table.read().kinds} == {0}
+        self.report(table, "a", is_good=False)
+        # The breaker's own counts are written all the same.
+        assert table.read().streak == 1
+        assert table.metrics["OutcomesDropped"] == 0
+        self.report(table, "a", is_good=False)
+        assert KindCount(ILL, now, 1) in table.read().kinds
+
+    def test_a_thousand_kinds_in_a_row_stop_nothing(self, table: Table) -> None:
+        now = number_of(NOW)
+        counts = {f"x_{now}_{kind_of('size', str(at))}": {"N": "99"} for at in range(1_000)}
+        table.type_in(state={"S": "CLOSED"}, **{f"x_{now}_": {"N": "1e40"}}, **counts)
+        self.report(table, *"abcdefghijklmn", is_good=False)
+        assert table.metrics["OutcomesDropped"] == 0
+        assert not table.read().is_closed
 
 
 def row_bytes(item: dict[str, Any]) -> int:

@@ -322,9 +322,10 @@ _LONG_NUMBER = 16
 def _count(value: Any) -> int:
     """A count; a malformed one is 0: it is one sign of many."""
     try:
-        return int(_number("streak", value))
+        count = int(_number("streak", value))
     except (ValueError, ArithmeticError):
         return 0
+    return count if count < _MANY else 0
 
 
 def _kinds(item: Mapping[str, Any]) -> tuple[KindCount, ...]:

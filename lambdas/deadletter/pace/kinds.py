@@ -277,7 +277,12 @@ def to_write(
             fails[count.kind] += count.failed
         else:
             gone[place] = count
-    stored = {(count.number, count.kind): count for count in row}
+    # What may leave for another: not what is added to in the same write.
+    others = {
+        (count.number, count.kind): count
+        for count in row
+        if count.kind not in seen.get(count.number, ())
+    }
     added: list[KindCount] = []
     for number, kinds in seen.items():
         for kind, (failed, good) in sorted(kinds.items(), key=_rank):
@@ -287,13 +292,13 @@ def to_write(
             if kind and place not in kept:
                 leaves = _leaving(kind, fails, kept)
                 if leaves is not None:
-                    if leaves not in stored or len(gone) >= MOST_REMOVED:
-                        # It was added just now, or leaves with a later write.
+                    if leaves not in others or len(gone) >= MOST_REMOVED:
+                        # Another write makes room.
                         continue
-                    gone[leaves] = stored[leaves]
+                    gone[leaves] = others[leaves]
                     fails[leaves[1]] -= kept.pop(leaves)
             fails[kind] += failed
-            kept[place] = failed
+            kept[place] = kept.get(place, 0) + failed
             added.append(KindCount(kind, number, failed, good))
     return tuple(added[:MOST_ADDED]), tuple(gone.values())[:MOST_REMOVED]
 
@@ -318,7 +323,8 @@ def _leaving(kind: str, fails: Mapping[str, int], kept: Mapping[_Place, int]) ->
     if len(kept) < MOST_COUNTED:
         return None
     # The oldest, and of these the one with fewest failures.
-    return min((place for place in kept if place[1]), key=lambda each: (each[0], kept[each]))
+    known = [place for place in kept if place[1]]
+    return min(known, key=lambda each: (each[0], kept[each]), default=None)
 
 
 def hidden_for(random: Random) -> float:
