@@ -110,6 +110,12 @@ def test_a_try_has_no_vote_and_is_counted_as_a_call() -> None:
     assert consumer.outcomes.counts == [OutcomeCounts(retried_bad=1, last_bad=0)]
 
 
+def test_a_try_that_fails_is_no_fault_of_its_message() -> None:
+    consumer = site(raises={"a1": TimeoutError(), "b2": TimeoutError()})
+    consumer.process(*of_tenants("ab"))
+    assert [failure.dependency_down for _, failure in consumer.log.failures] == [True, False]
+
+
 @pytest.mark.parametrize("receive", [1, 3])
 def test_every_receive_of_a_sick_kind_is_refused(receive: int) -> None:
     assert fates(site(NOT_DUE).process(*of_tenants("a", receive))) == ["REFUSED"]

@@ -1,7 +1,8 @@
 """The kinds of messages that one dependency fails while it serves all others: a sick minority.
 
 A kind is a value that messages share: one of the pipeline's context, a short text in the body, or
-the class of their size. It is named by its field and 24 bits of its value: no value is stored.
+the class of their body's length. It is named by its field and 24 bits of its value: no value is
+stored.
 
 Counted are first receives of the last KEPT_COUNTS x COUNT_SECONDS, failures of all their kinds
 and successes of the kinds that are known to fail, by processes that know of a failure. A kind is
@@ -54,6 +55,8 @@ HIDDEN = (100.0, 200.0)
 
 SKEW_SECONDS = 10.0
 """By which the clocks of two machines may differ. A time further ahead is a wrong row's."""
+
+_LONGEST_GAP = max(TRY_SECONDS, MOST_SICK) + SKEW_SECONDS
 
 MOST_KINDS = 10
 """Kinds of one message."""
@@ -127,9 +130,8 @@ class SickKinds:
 
     def tried(self, kinds: Collection[str], now: float) -> SickKinds | None:
         """After a message of these kinds was tried; None if that is not due, or none is sick."""
-        latest = now + max(TRY_SECONDS, MOST_SICK) + SKEW_SECONDS
         sick = [each for each in self.kinds if each.kind in kinds]
-        if not sick or any(now < each.next_try <= latest for each in sick):
+        if not sick or any(0 < each.next_try - now <= _LONGEST_GAP for each in sick):
             return None
         return self._with(
             replace(each, next_try=now + self._gap) if each.kind in kinds else each
@@ -150,8 +152,8 @@ NONE_SICK = SickKinds()
 
 
 def kinds_of(document: Mapping[str, Any], size: int) -> tuple[str, ...]:
-    """The kinds of a message with this document, of so many bytes."""
-    context, body = document["context"], document.get("body")
+    """The kinds of a message with this document, whose body has so many characters."""
+    context, body = document.get("context", {}), document.get("body")
     kinds = {kind_of(f"c_{name}", str(value)): None for name, value in context.items()}
     kinds[kind_of("size", str(len(str(size))))] = None
     texts = set(map(str, context.values()))

@@ -169,7 +169,7 @@ class CircuitGate:
         # Loaded with the first failure.
         from deadletter.pace.kinds import kinds_of
 
-        return kinds_of(delivery.document.value, delivery.letter.size)
+        return kinds_of(delivery.document.value, len(delivery.letter.body))
 
     def _slow(
         self, circuit: Circuit, change: Callable[[SickKinds], SickKinds | None]
@@ -237,10 +237,15 @@ class CircuitGate:
         return answer
 
     def is_down(self, delivery: Delivery) -> bool:
-        """Whether a circuit was not closed, or unknown: then the letter is not blamed."""
+        """Whether a circuit was not closed, or unknown, or fails messages of the letter's kind.
+
+        Then the letter is not blamed.
+        """
         with self._lock:
             circuits = self._circuits(delivery, with_config_keys(self.keys(delivery)))
-        return not circuits or not all(circuit.is_closed for circuit in circuits)
+            return not circuits or any(
+                not circuit.is_closed or self._sick(delivery, circuit) for circuit in circuits
+            )
 
     def count(self, delivery: Delivery, outcomes: Sequence[CallOutcome]) -> None:
         """Count what the calls for a letter, which just ended, showed about their circuits.
