@@ -13,8 +13,8 @@ import pytest
 from infra import asset, files, layer
 
 # Bytes of the zip: what the library may add to a team's function.
-# 8,000 of them are the pace, and what parks no first receive of a new cause.
-LARGEST = 308_000
+# 8,000 of them are the pace, and what parks no first receive of a new cause; 7,600 a sick minority.
+LARGEST = 315_600
 
 
 @pytest.fixture(scope="module")
