@@ -329,7 +329,7 @@ def _count(value: Any) -> int:
 
 
 def _kinds(item: Mapping[str, Any]) -> tuple[KindCount, ...]:
-    """The counts of kinds; a malformed number is 0, what has another name is none."""
+    """The counts of kinds; a malformed number is 0, and a malformed name is left out."""
     names = [name for name in item if name.startswith(OF_KINDS)]
     if not names:
         return ()

@@ -343,7 +343,9 @@ class DynamoDBOutcomes(Outcomes):
             for kind in after.kinds
         }
         update = f"SET {SICK} = :sick" if kinds else f"REMOVE {SICK}"
-        values = {":sick": {"turn": after.turn, "kinds": kinds}} if kinds else {}
+        values: dict[str, Any] = {}
+        if kinds:
+            values[":sick"] = {"turn": after.turn, "kinds": kinds}
         counted = known.kinds[:_MOST_FORGOTTEN] if heals else ()
         removes = [_place_of(prefix, count) for count in counted for prefix in OF_KINDS]
         if removes:

@@ -250,7 +250,8 @@ def _explaining(
     for kind, number in failed.items():
         if kind and number >= least and number >= SICK_SHARE * (number + good[kind]):
             ill.setdefault(field_of(kind), []).append(kind)
-    best, share, most = (), 0.0, 0
+    best: tuple[str, ...] = ()
+    share, most = 0.0, 0
     for kinds in ill.values():
         explained = sum(failed[kind] for kind in kinds)
         rest_good = good[ALL] - sum(good[kind] for kind in kinds)

@@ -145,7 +145,7 @@ class CircuitGate:
         return visibility.while_open(refusing, now, self.random) if refusing else None
 
     def _sick_wait(self, delivery: Delivery, keys: Sequence[str]) -> float | None:
-        """Seconds that a letter of a sick kind is hidden; None if it is none, or is its try."""
+        """Seconds that a letter of a sick kind is hidden; None if it is well, or the kind's try."""
         for circuit in self._circuits(delivery, keys):
             sick, place = self._sick(delivery, circuit), (delivery.letter.message_id, circuit.key)
             if not sick or place in self._tries:
