@@ -148,8 +148,9 @@ def test_a_try_also_takes_a_call_of_the_pace() -> None:
 
 
 def test_a_message_that_waits_in_place_takes_one_try() -> None:
-    consumer = site(waits=True)
-    consumer.circuits.circuits["orders"] = Circuit("orders", sick=sick(), pace=PACE)
+    consumer = site()
+    own = Circuit("orders", sick=sick(), pace=PACE, bounded=True)
+    consumer.circuits.circuits["orders"] = own
     consumer.process(*of_tenants("a"))
     assert len(consumer.pauses) > 1
     assert len(consumer.outcomes.slowed) == 1

@@ -44,6 +44,7 @@ from deadletter.circuit.transitions import (
     CanarySent,
     MappingPaused,
     MappingPutBack,
+    MappingSeen,
     OverrideBegun,
     OverrideEnded,
     PermitTaken,
@@ -603,6 +604,7 @@ def _mend(world: WholePipeline) -> None:
     breaker.apply(CLOSED_CIRCUIT, sent)
     breaker.apply(CLOSED_CIRCUIT, MappingPaused("a mapping", 50, Pollers(1, 2)))
     breaker.apply(CLOSED_CIRCUIT, MappingPutBack("a mapping"))
+    breaker.apply(CLOSED_CIRCUIT, MappingSeen(bounded=True))
     breaker.apply(CLOSED_CIRCUIT, OverrideBegun(
         Override(State.CLOSED, "ana", "it is well", world.now + 60)
     ))  # fmt: skip

@@ -330,6 +330,8 @@ ELSEWHERE = frozenset(
         ("endpoint_edits", "keep"),
         # It writes the pace that the breaker writes.
         ("outcomes", "_set_pace"),
+        # The tests of its store damage each part of what it writes.
+        ("outcomes", "_write_sick"),
     )
 )
 """Functions that no scene needs: what they write is of a kind, and has attributes, as others do."""
