@@ -982,7 +982,7 @@ class TestKinds:
     def sicken(self, table: Table) -> Circuit:
         """A circuit of which tenant a is sick."""
         self.report(table, "a", is_good=False)
-        self.report(table, *"bcdefg", is_good=True)
+        self.report(table, *"bcdefghijk", is_good=True)
         self.report(table, "a", "a", "a", is_good=False)
         circuit = table.read()
         assert circuit.sick is not None
@@ -1089,7 +1089,7 @@ class TestKinds:
     def test_few_kinds_that_fail_in_a_row_do_not_open_it(self, table: Table) -> None:
         """Two failures of each are too few to find it, and ten in a row would open it."""
         self.report(table, *"abcde", is_good=False)
-        self.report(table, *"fghijkl", is_good=True)
+        self.report(table, *"fghijklmnopq", is_good=True)
         self.report(table, *"abcdeabcdeabcde", is_good=False)
         circuit = table.read()
         assert (circuit.is_closed, circuit.streak) == (True, 15)

@@ -110,12 +110,12 @@ def test_any_message_has_a_few_well_formed_kinds(
 
 
 def test_a_kind_that_fails_while_all_others_succeed_is_sick() -> None:
-    counts = counted(all=(5, 10), t0=(4, 0), t1=(1, 0))
+    counts = counted(all=(5, 30), t0=(4, 0), t1=(1, 0))
     assert found(counts, 0, NOW) == (TENANTS[0],)
 
 
 def test_three_failures_find_no_kind_and_keep_the_circuit_closed() -> None:
-    counts = counted(all=(3, 10), t0=(3, 0))
+    counts = counted(all=(3, 30), t0=(3, 0))
     assert found(counts, 0, NOW) == ()
     assert explains(counts, 0, NOW)
 

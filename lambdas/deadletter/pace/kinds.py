@@ -258,7 +258,8 @@ def _explaining(
         rest = rest_good + max(0, failed[ALL] - explained)
         is_well = rest_good >= WELL and rest_good >= WELL_SHARE * rest
         if is_well and len(kinds) <= MOST_SICK and explained > most:
-            best, share, most = tuple(kinds), 1 - rest_good / rest, explained
+            # Few that are well are little evidence (the rule of succession).
+            best, share, most = tuple(kinds), 1 - (rest_good + 1) / (rest + 2), explained
     return best, share
 
 
