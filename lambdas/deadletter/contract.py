@@ -404,7 +404,7 @@ WRITTEN_ATTRIBUTES: Mapping[Partition, tuple[str, ...]] = {
         *("home", "lost"),
     ),
     Partition.LEASE: (*_KEY, "state", "ran_at", "stalled"),
-    Partition.LANES: (*_KEY, "touched", "review", "allowance"),
+    Partition.LANES: (*_KEY, "touched", "review", "paid"),
     Partition.LETTER: (*WAITING_FIGURES, "letter", "object"),
     Partition.RUNS: (
         *(*_KEY, "state", "generation", "resume_to", "step", "allowance", "rate", "burst", "tat"),

@@ -24,6 +24,7 @@ from deadletter.message.envelope import Envelope, QueueTraits, seal
 from deadletter.message.letter import Attribute, Letter
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
+from deadletter.pace.lane import LanePaid
 from deadletter.redrive.auto_rate import AutoRate, Direction
 from deadletter.redrive.drain import NO_DRAIN, Drain
 from deadletter.redrive.fair_shares import Shares
@@ -510,6 +511,36 @@ class TestWaitingRoom:
         parts = [*fifo_room.read_in_parts(entries, 1e10, lambda calls: [each() for each in calls])]
         found = [received.letter.message_id for part in parts for received in part.letters]
         assert (found, [part.broken for part in parts]) == (["01"], [1, 0])
+
+    def test_what_a_lane_has_paid_is_kept_unless_another_run_has_kept_its_own(
+        self, room: DynamoDBWaitingRoom
+    ) -> None:
+        first, second = LanePaid(1_800_000_000.123456, 1_800_000_000.9), LanePaid(1.0, -2.5)
+        assert room.paid(DUE) is None
+        # A lane that no letter was put into has no row.
+        assert not room.note_paid(DUE, None, first)
+        room.admit([self.admission("a")])
+        assert room.note_paid(DUE, None, first)
+        assert room.paid(DUE) == first
+        assert not room.note_paid(DUE, None, second)
+        assert not room.note_paid(DUE, second, second)
+        assert room.note_paid(DUE, first, second)
+        assert room.paid(DUE) == second
+
+    @pytest.mark.parametrize("text", ["", "[1]", "[NaN, 1]", "[1e300, 1]", '["x", 1]', "{}"])
+    def test_what_a_lane_has_paid_is_written_anew_if_it_cannot_be_read(
+        self, letters: Aws, room: DynamoDBWaitingRoom, text: str
+    ) -> None:
+        room.admit([self.admission("a")])
+        letters.dynamodb.update_item(
+            TableName=LETTERS,
+            Key={"pk": {"S": Partition.LANES.of("orders")}, "sk": {"S": DUE}},
+            UpdateExpression="SET paid = :paid",
+            ExpressionAttributeValues={":paid": {"S": text}},
+        )
+        assert room.paid(DUE) is None
+        assert room.note_paid(DUE, None, LanePaid(1.0, 2.0))
+        assert room.paid(DUE) == LanePaid(1.0, 2.0)
 
     def test_a_lane_is_retired_unless_it_was_used_since(self, room: DynamoDBWaitingRoom) -> None:
         room.admit([self.admission("a")])

@@ -19,7 +19,6 @@ from deadletter.pace.pace import (
     LONGEST_PLACE,
     MOST,
     SHORTEST_LONG_PLACE,
-    SKEW_SECONDS,
     TOP,
     CallCount,
     CallPace,
@@ -33,6 +32,7 @@ from deadletter.pace.pace import (
     next_pace,
     take,
 )
+from deadletter.pace.rate import SKEW_SECONDS
 
 NOW = 1_800_000_000.0
 BACK = CallPace(limit=4.0, normal=8.0, since=NOW, changed=NOW, cap=14.4, utat=NOW)
@@ -119,8 +119,10 @@ def test_while_places_are_promised_a_quarter_of_the_burst_is_for_messages_that_r
 
 def test_a_row_that_is_far_ahead_grants_again_within_a_second() -> None:
     wrong = replace(BACK, utat=NOW + 1e9)
-    grant = take(wrong, Wish(1), NOW)
-    assert grant.calls == 0
+    grant = take(wrong, Wish(9), NOW)
+    # One call, and with it the row is right again.
+    assert (grant.calls, grant.pace.utat) == (1, NOW)
+    assert take(grant.pace, Wish(9), NOW + 1).calls == 4
     behind = replace(BACK, utat=NOW + SKEW_SECONDS)
     assert take(behind, Wish(1), NOW + SKEW_SECONDS + 1).calls == 1
 

@@ -57,6 +57,7 @@ from deadletter.message.confirmation import Confirmation
 from deadletter.message.letter import Letter, NotALetter, compact_json, from_json, to_json
 from deadletter.message.queue import ReceivedLetter, check_confirmations
 from deadletter.message.stamp import Stamp
+from deadletter.pace.lane import LanePaid
 from deadletter.redrive.in_parallel import InParallel
 from deadletter.redrive.order import Order
 from deadletter.redrive.waiting_room import (
@@ -64,7 +65,6 @@ from deadletter.redrive.waiting_room import (
     FOREVER,
     NOT_REVIEWED,
     SHARDS,
-    Allowance,
     Lane,
     LaneReview,
     RoomContents,
@@ -325,7 +325,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         self._registered: set[str] = set()
         self._bodies_refused = 0
         self._with_body: set[str] = set()
-        self._bad_allowances: dict[str, Any] = {}
+        self._bad_paid: dict[str, Any] = {}
 
     def content(self, waiting: WaitingLetter) -> Letter | None:
         """A letter that waits, as a person has edited it, from S3 if it is there.
@@ -367,27 +367,27 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
             if not condition_failed(error):
                 raise self._unavailable(error) from error
 
-    def allowance(self, lane: str) -> Allowance | None:
+    def paid(self, lane: str) -> LanePaid | None:
         try:
             key = (Partition.LANES.of(self._pipeline), lane)
             item = self._table.get_many([key], ConsistentRead=True).get(key, {})
         except _ERRORS as error:
             raise self._unavailable(error) from error
-        allowance = _allowance_of(item)
-        if "allowance" in item and allowance is None:
+        paid = _paid_of(item)
+        if "paid" in item and paid is None:
             # The next note replaces it.
-            self._bad_allowances[lane] = item["allowance"]
-        return allowance
+            self._bad_paid[lane] = item["paid"]
+        return paid
 
-    def note_allowance(self, lane: str, before: Allowance | None, after: Allowance) -> bool:
-        known = None if before is None else _allowance_text(before)
+    def note_paid(self, lane: str, before: LanePaid | None, after: LanePaid) -> bool:
+        known = None if before is None else _paid_text(before)
         if before is None:
-            known = self._bad_allowances.pop(lane, None)
-        is_known = "allowance = :known" if known is not None else "attribute_not_exists(allowance)"
+            known = self._bad_paid.pop(lane, None)
+        is_known = "paid = :known" if known is not None else "attribute_not_exists(paid)"
         try:
             self._table.change(
                 (Partition.LANES.of(self._pipeline), lane),
-                {"allowance": _allowance_text(after)},
+                {"paid": _paid_text(after)},
                 condition=f"{_EXISTS} AND {is_known}",
                 values={} if known is None else {":known": known},
             )
@@ -1061,18 +1061,18 @@ def _review_text(review: LaneReview) -> str:
     )
 
 
-def _allowance_text(allowance: Allowance) -> str:
-    return json.dumps([*map(float, (allowance.saved, allowance.quick, allowance.at))])
+def _paid_text(paid: LanePaid) -> str:
+    return json.dumps([*map(float, (paid.saved, paid.quick))])
 
 
-def _allowance_of(item: Mapping[str, Any]) -> Allowance | None:
-    """The allowance in a lane's row; a malformed one counts as never written."""
+def _paid_of(item: Mapping[str, Any]) -> LanePaid | None:
+    """What a lane has paid by its row; what is malformed counts as never written."""
     try:
-        saved, quick, at = map(float, json.loads(str(item["allowance"])))
+        saved, quick = map(float, json.loads(str(item["paid"])))
     except MALFORMED:
         return None
-    is_plausible = all(abs(number) < END_OF_TIME for number in (saved, quick, at))
-    return Allowance(saved, quick, at) if is_plausible else None
+    is_plausible = all(abs(moment) < END_OF_TIME for moment in (saved, quick))
+    return LanePaid(saved, quick) if is_plausible else None
 
 
 def _review_of(item: Mapping[str, Any]) -> LaneReview:
@@ -1101,7 +1101,7 @@ def _is_bad_lane(item: Mapping[str, Any]) -> bool:
     """Whether a lane's row has an attribute that is not as runs write it."""
     return (
         ("review" in item and _review_of(item) == NOT_REVIEWED)
-        or ("allowance" in item and _allowance_of(item) is None)
+        or ("paid" in item and _paid_of(item) is None)
         or not 0 <= _touched(item) < END_OF_TIME
     )
 

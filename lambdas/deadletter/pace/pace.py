@@ -1,9 +1,9 @@
 """How fast calls may go to one dependency that is neither well nor dead: the one law of rates.
 
 A pace begins when a circuit closes after an outage, or when a dependency throttles. It is the
-generic cell rate algorithm (ITU-T I.371): `utat` is when all calls let through so far are paid
-for, and a call costs 1 / limit seconds. A message that finds no call left has a place in the row
-of those that wait: `ptat` is when all places promised so far have passed.
+bucket of `rate.py`: `utat` is when all calls let through so far are paid for. A message that finds
+no call left has a place in the row of those that wait: `ptat` is when all places promised so far
+have passed.
 
 The limit changes each CHANGE_SECONDS at most, by what all calls of the last SIGN_SECONDS showed:
 
@@ -26,6 +26,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
+
+from deadletter.pace.rate import SKEW_SECONDS, Rate
 
 BURST_SECONDS = 1.0
 CHANGE_SECONDS = 5.0
@@ -74,9 +76,6 @@ HOLD_SECONDS = 60.0
 
 REMEMBERED_SECONDS = 600.0
 """A pace that a trip has ended begins again where it was, if that was so recently."""
-
-SKEW_SECONDS = 10.0
-"""By which the clocks of two machines may differ. A time further ahead is a wrong row's."""
 
 NOTED_SECONDS = 20.0
 """That messages wait is noted so often at most."""
@@ -309,15 +308,14 @@ def is_worth_asking(pace: CallPace, wish: Wish, now: float) -> bool:
 
 def _free(pace: CallPace, wish: Wish, now: float) -> float:
     """Calls that are free now for this wish."""
-    free = (now - _utat(pace, now)) * pace.limit
+    free = Rate(pace.limit, pace.burst).free(pace.utat, now)
     is_kept = not wish.returning and pace.burst >= 2 and pace.ptat > now
     return free - pace.burst * KEPT_BURST if is_kept else free
 
 
 def _utat(pace: CallPace, now: float) -> float:
     """When all calls are paid for, no longer ago than the burst; of a wrong row: now."""
-    utat = pace.utat if pace.utat <= now + SKEW_SECONDS else now
-    return max(utat, now - pace.burst / pace.limit)
+    return Rate(pace.limit, pace.burst).start(pace.utat, now)
 
 
 def _promised(pace: CallPace, places: int, now: float) -> tuple[float, tuple[float, ...]]:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from deadletter.contract import JUDGED_LANES, MAIN_DLQ, MINUTE, dedicated_lane, delay_lane
+from deadletter.pace.lane import forget_savings
 from deadletter.redrive.fair_shares import NO_SHARES, Shares, after_turns, in_turn, without_lost
 from deadletter.redrive.lane_review import REVIEWED_LANES, review_lanes
 from deadletter.redrive.redriver_setup import RedriverSetup
-from deadletter.redrive.throttle import forget_savings
 from deadletter.redrive.waiting_room import (
     END_OF_TIME,
     FOREVER,

@@ -10,6 +10,7 @@ from typing import Any
 from deadletter.circuit.state import Circuit, OutcomeCounts
 from deadletter.contract import HOUR, MINUTE, Metric, Mode, with_config_keys
 from deadletter.message.queue import MAX_BATCH, Depth, QueueUnavailable, ReceivedLetter
+from deadletter.pace.lane import LanePace
 from deadletter.redrive.auto_rate import DEEP
 from deadletter.redrive.concurrency import ChunksInFlight
 from deadletter.redrive.drain import OWNER, Drain
@@ -67,7 +68,6 @@ from deadletter.redrive.source_memory import (
     with_lost_run,
 )
 from deadletter.redrive.stop_reason import ENDS_A_RUN, stop_reason
-from deadletter.redrive.throttle import Throttle
 from deadletter.redrive.token_bucket import RateLimiter, TokenBucket
 from deadletter.redrive.turns import TakesTurns, Turns
 from deadletter.redrive.waiting_room import FOREVER, SHARDS, OpenShard, RoomUnavailable
@@ -514,7 +514,7 @@ class Redriver:
         for received in polls:
             new_worker(received)
         throttles = {
-            shard.lane: Throttle(self._setup.room, shard.lane, shard.rate, self._clock)
+            shard.lane: LanePace(self._setup.room, shard.lane, shard.rate, self._clock)
             for shard in openings.shards
             if shard.rate is not None
         }

@@ -11,6 +11,7 @@ from deadletter.contract import PARKED_LANE, dedicated_lane, run_lane
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.letter import Letter
 from deadletter.message.queue import ReceivedLetter
+from deadletter.pace.lane import LanePaid
 from deadletter.redrive.in_parallel import InParallel
 from deadletter.redrive.order import Order
 from deadletter.routing.decision import SHARDS as SHARDS
@@ -85,19 +86,6 @@ class Lane:
     name: str
     touched: float
     review: LaneReview = NOT_REVIEWED
-
-
-@dataclass(frozen=True, slots=True)
-class Allowance:
-    """What a lane's rate allows at the moment `at` (epoch seconds).
-
-    saved  letters that may go, however fast
-    quick  letters that may go at once
-    """
-
-    saved: float
-    quick: float
-    at: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,11 +185,11 @@ class ReviewableRoom(WaitingRoom, Protocol):
         The items are read at once, and large bodies when their part's turn comes.
         """
 
-    def allowance(self, lane: str) -> Allowance | None:
-        """What a lane's rate allows, read consistently; None if it has had no rate so far."""
+    def paid(self, lane: str) -> LanePaid | None:
+        """What a lane with a rate has paid, read consistently; None if it has had none so far."""
 
-    def note_allowance(self, lane: str, before: Allowance | None, after: Allowance) -> bool:
-        """Keep what a lane's rate allows; False if it has changed since `before`."""
+    def note_paid(self, lane: str, before: LanePaid | None, after: LanePaid) -> bool:
+        """Keep what a lane has paid; False if it has changed since `before`."""
 
     def note_review(self, lane: str, before: LaneReview, after: LaneReview) -> None:
         """Keep how far a lane is reviewed, unless another run has kept its own since `before`."""

@@ -10,6 +10,7 @@ from itertools import takewhile
 from deadletter.contract import Metric, rule_lane
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.queue import ReceivedLetter
+from deadletter.pace.lane import LanePace
 from deadletter.redrive.fifo import as_groups
 from deadletter.redrive.journal import (
     GRACE,
@@ -30,7 +31,6 @@ from deadletter.redrive.order import Order
 from deadletter.redrive.redriver_setup import RedriverSetup
 from deadletter.redrive.router_client import RouterClient, VerdictSource, next_request, orders
 from deadletter.redrive.run_limits import RunLimits, RunStopped
-from deadletter.redrive.throttle import Throttle
 from deadletter.redrive.waiting_room import OpenShard, WaitingRoomEntry
 from deadletter.routing.decision import Redrive
 from deadletter.routing.router import RouterUnavailable
@@ -55,7 +55,7 @@ class WaitingRoomWorker:
         *,
         known: KnownIntents,
         verdict_source: VerdictSource | None = None,
-        throttle: Throttle | None = None,
+        throttle: LanePace | None = None,
     ) -> None:
         self.taken = 0
         self._throttle = throttle
@@ -114,7 +114,7 @@ class WaitingRoomWorker:
                 self._is_done = True
                 self.close()
 
-    def _take_throttled_turn(self, throttle: Throttle, letters: int) -> None:
+    def _take_throttled_turn(self, throttle: LanePace, letters: int) -> None:
         """Move what the lane's rate allows now; the worker rests if that is nothing."""
         entries = self._next_entries(min(MAX_PLANS, letters))
         granted = throttle.take(len(entries)) if entries else 0
