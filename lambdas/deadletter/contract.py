@@ -407,7 +407,7 @@ WRITTEN_ATTRIBUTES: Mapping[Partition, tuple[str, ...]] = {
     Partition.LANES: (*_KEY, "touched", "review", "paid"),
     Partition.LETTER: (*WAITING_FIGURES, "letter", "object"),
     Partition.RUNS: (
-        *(*_KEY, "state", "generation", "resume_to", "step", "allowance", "rate", "burst", "tat"),
+        *(*_KEY, "state", "generation", "resume_to", "step", "allowance", "rate", "burst", "paid"),
         *("counted", "letters", "manifest", "counts", "restart", "created", "started", "changed"),
         *("step_began", "known_before", "failed_before", "expires", "resumed_at", "resumed_in"),
         *("leave_to", "because", "by", "approved_by", "left", "told", "bid", "at"),

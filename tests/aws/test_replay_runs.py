@@ -103,7 +103,7 @@ def test_a_hold_does_not_take_back_what_grants_have_used(runs: DynamoDBReplayRun
     granted = runs.bid(RUN, bid(RUN, 10))
     assert granted is not None
     runs.change(RUN, held(RUN, at=NOW, by="ann", because="lunch"))
-    assert known(runs).tat == granted.run.tat == NOW + 1
+    assert known(runs).paid == granted.run.paid == NOW
 
 
 def test_a_new_step_brings_its_allowance_although_the_number_is_the_same(
@@ -130,8 +130,8 @@ def test_an_idle_pace_grants_a_burst_and_then_the_rate(runs: DynamoDBReplayRuns)
     later = runs.bid(early.run, bid(early.run, 1, NOW + 0.1))
     assert later is not None
     assert later.is_granted
-    assert later.run.tat == pytest.approx(NOW + 1.1, abs=1e-4)
-    assert known(runs).tat == pytest.approx(later.run.tat, abs=1e-5)
+    assert later.run.paid == pytest.approx(NOW + 0.1, abs=1e-4)
+    assert known(runs).paid == pytest.approx(later.run.paid, abs=1e-5)
 
 
 def test_a_grant_that_believes_the_pace_idle_is_refused_when_it_is_not(
@@ -141,7 +141,7 @@ def test_a_grant_that_believes_the_pace_idle_is_refused_when_it_is_not(
     refused = runs.bid(RUN, bid(RUN, 5))
     assert refused is not None
     assert not refused.is_granted
-    assert refused.run.tat == pytest.approx(NOW + 0.5)
+    assert refused.run.paid == pytest.approx(NOW - 0.5)
 
 
 def test_the_same_bid_written_twice_is_granted_once(runs: DynamoDBReplayRuns) -> None:
@@ -150,7 +150,7 @@ def test_the_same_bid_written_twice_is_granted_once(runs: DynamoDBReplayRuns) ->
     assert first is not None
     assert again is not None
     assert again.is_granted
-    assert again.run.tat == first.run.tat
+    assert again.run.paid == first.run.paid
 
 
 def test_no_grant_is_written_after_the_switch(runs: DynamoDBReplayRuns) -> None:
@@ -206,7 +206,7 @@ def test_a_run_with_long_texts_fits_into_one_kilobyte(dynamodb: Any) -> None:
         ),
         restart=99,
         rate=1 / 3,
-        tat=NOW + 1 / 3,
+        paid=NOW + 1 / 3,
         created=NOW + 1 / 3,
         started=NOW + 1 / 3,
         changed=NOW + 1 / 3,

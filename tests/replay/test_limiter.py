@@ -136,7 +136,7 @@ def test_one_write_pays_for_letters_of_other_shards_too() -> None:
     assert limiter.take(3, NOW + 60) == SendGrant(3, NOW + GRANT_SECONDS)
     # Two of five are left: the write for the third letter is a grant of its own.
     assert limiter.take(3, NOW + 60) == SendGrant(3, NOW + GRANT_SECONDS)
-    assert [next(store.tokens), store.runs.read("run").tat] == [2, NOW + 1.0]  # type: ignore[union-attr]
+    assert [next(store.tokens), store.runs.read("run").paid] == [2, NOW - 1.0]  # type: ignore[union-attr]
 
 
 def test_letters_that_were_paid_ahead_are_lost_two_seconds_later() -> None:
@@ -164,7 +164,7 @@ def test_nothing_is_paid_ahead_that_the_pace_does_not_allow_now_or_that_a_canary
     slow = Store(replace(RUN, burst=6, rate=1.0))
     limiter = slow.limiter()
     limiter.take(4, NOW + 60, further=6)
-    assert slow.runs.read("run").tat == NOW + 5.0  # type: ignore[union-attr]
+    assert slow.runs.read("run").paid == NOW - 1.0  # type: ignore[union-attr]
     assert limiter.seconds_until(1) == 0.0
     canary = Store(replace(RUN, state=RunState.CANARY, allowance=5))
     canary.limiter().take(1, NOW + 60, further=4)

@@ -60,7 +60,7 @@ def without_conditions(*parts: str) -> Any:
         def granting(bid: Any) -> dict[str, Any]:
             options: dict[str, Any] = original(bid)
             conditions = options["ConditionExpression"].split(" AND ")
-            kept = [each for each in conditions if not each.startswith(parts)] or ["#tat > :zero"]
+            kept = [each for each in conditions if not each.startswith(parts)] or ["#paid > :zero"]
             options["ConditionExpression"] = " AND ".join(kept)
             text = options["ConditionExpression"] + options["UpdateExpression"]
             for kind in ("ExpressionAttributeNames", "ExpressionAttributeValues"):
@@ -82,7 +82,7 @@ def _() -> Iterator[None]:
 
 @pace_bug("two grants are paid for once")
 def _() -> Iterator[None]:
-    with without_conditions("#tat"):
+    with without_conditions("#paid"):
         yield
 
 

@@ -71,9 +71,9 @@ class MemoryRuns:
         allowed = (
             now.generation == bid.generation
             and now.state in SENDING
-            and now.tat <= bid.latest
+            and now.paid <= bid.latest
             and bid.token != self._token
-            and (bid.is_idle or now.tat > bid.now)
+            and (bid.is_idle or now.paid > bid.full)
             and (not bid.allowance or now.allowance >= bid.allowance)
         )
         if not allowed:

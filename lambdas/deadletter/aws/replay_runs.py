@@ -32,11 +32,11 @@ LARGEST_ITEM = 1_000
 _LARGEST = 2.0**53
 """More than any time, count or pace of a run."""
 
-_MOST_BECAUSE = 160  # bytes
+_MOST_BECAUSE = 158  # bytes
 _MOST_BY = 80  # bytes
 
 _TIMES = frozenset(
-    {"tat", "rate", "created", "started", "changed", "step_began", "resumed_at", "expires"}
+    {"paid", "rate", "created", "started", "changed", "step_began", "resumed_at", "expires"}
 )
 _WHOLE = frozenset(
     {
@@ -144,10 +144,10 @@ class DynamoDBReplayRuns:
     def bid(self, run: ReplayRun, bid: Bid) -> BidAnswer | None:
         """Grant the letters of a bid if the run allows it; see `deadletter.replay.limiter`.
 
-        #  tat 10.0 ──bid a (latest 10.2)──► 10.5, token a
-        #             ├─ the SDK repeats bid a, because its answer was lost: it finds its own
-        #             │  token ──► granted, once
-        #             └─ bid b (latest 10.2) finds 10.5 ──► waits
+        #  paid 10.0 ──bid a (latest 10.2)──► 10.5, token a
+        #              ├─ the SDK repeats bid a, because its answer was lost: it finds its own
+        #              │  token ──► granted, once
+        #              └─ bid b (latest 10.2) finds 10.5 ──► waits
         """
         try:
             answer = self._table.update(self._key(run.id), **_granting(bid))
@@ -239,7 +239,7 @@ def _granting(bid: Bid) -> dict[str, Any]:
     conditions = [
         "#generation = :generation",
         f"#state IN ({', '.join(states)})",
-        "#tat <= :latest",
+        "#paid <= :latest",
         # The SDK repeats a write whose answer was lost.
         "(attribute_not_exists(#bid) OR #bid <> :bid)",
     ]
@@ -251,20 +251,20 @@ def _granting(bid: Bid) -> dict[str, Any]:
         ":at": _exact(bid.now),
     }
     if bid.is_idle:
-        tat = ":tat"
-        values[":tat"] = _exact_up(bid.now + bid.cost)
+        paid = ":paid"
+        values[":paid"] = _exact_up(bid.full + bid.cost)
     else:
-        # Less than `now` can't be: `tat` never decreases, and the bidder has seen it above.
-        tat = "#tat + :cost"
+        # Less can't be: `paid` never decreases, and the bidder has seen it above.
+        paid = "#paid + :cost"
         values[":cost"] = _exact_up(bid.cost)
-        values[":now"] = _exact(bid.now)
-        conditions.append("#tat > :now")
-    sets = f"SET #tat = {tat}, #bid = :bid, #at = :at"
+        values[":full"] = _exact(bid.full)
+        conditions.append("#paid > :full")
+    sets = f"SET #paid = {paid}, #bid = :bid, #at = :at"
     if bid.allowance:
         sets += ", #allowance = #allowance - :allowance"
         values[":allowance"] = bid.allowance
         conditions.append("#allowance >= :allowance")
-    names = ["generation", "state", "tat", "bid", "at", *(["allowance"] if bid.allowance else [])]
+    names = ["generation", "state", "paid", "bid", "at", *(["allowance"] if bid.allowance else [])]
     return {
         "UpdateExpression": sets,
         "ConditionExpression": " AND ".join(conditions),

@@ -40,7 +40,11 @@ class Rate:
 
     def after(self, paid: float, calls: float, now: float) -> float:
         """When all is paid for after so many more calls; fewer than 0 are given back."""
-        return self.start(paid, now) + calls / self.limit
+        return self.start(paid, now) + self.cost(calls)
+
+    def cost(self, calls: float) -> float:
+        """Seconds that so many calls cost."""
+        return calls / self.limit
 
     def latest(self, calls: float, now: float) -> float:
         """The latest `paid` with which so many calls may go now; one fits into any burst."""

@@ -1,14 +1,8 @@
 """The pace of a replay run: one limiter for all its workers, in the run's item.
 
-The pace is the generic cell rate algorithm (ITU-T I.371): `tat`, the theoretical arrival time,
-is when all letters granted so far are paid for. A grant of n letters costs n / rate seconds.
-
-    tat <= now                                  the pace lies idle   tat becomes now + n / rate
-    now < tat <= now + (burst - n) / rate       within the burst     tat grows by n / rate
-    later                                       wait until it is not
-
-In any window the workers are granted at most rate x window + burst + rate x twice the clocks'
-skew, and each grant is used within two seconds.
+The pace is a bucket (`deadletter.pace.rate`) whose `paid` stands in the run's item: one conditional
+write grants letters and pays for them. In any window the workers are granted at most rate x window
++ burst + rate x twice the clocks' skew, and each grant is used within two seconds.
 """
 
 from __future__ import annotations
@@ -19,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from deadletter.message.queue import MAX_BATCH
+from deadletter.pace.rate import Rate
 from deadletter.replay.run import ReplayRun, ReplayRuns, RunState
 
 GRANT_SECONDS = 2.0
@@ -58,8 +53,9 @@ class Bid:
     generation  of the run as the bidder knows it
     allowance   letters that it takes from a canary step's allowance; 0 in other states
     now         the limiter's time (epoch seconds)
-    latest      the write takes effect only while `tat` is at most this
-    is_idle     whether `tat` is at most `now`: it is set to `now + cost`, else it grows by `cost`
+    latest      the write takes effect only while `paid` is at most this
+    full        the `paid` of a full bucket: nothing further back counts
+    is_idle     whether `paid` is at most that: it is set to `full + cost`, else it grows by `cost`
     """
 
     token: str
@@ -68,6 +64,7 @@ class Bid:
     allowance: int
     now: float
     latest: float
+    full: float
     cost: float
     is_idle: bool
 
@@ -99,23 +96,25 @@ def most_letters(run: ReplayRun) -> int:
 
 def bid_for(run: ReplayRun, letters: int, now: float, token: str) -> Bid:
     """The bid for so many letters at `now`, by what is known of the run."""
-    cost = letters / run.rate
-    is_idle = run.tat <= now
+    rate = rate_of(run)
+    full = rate.full(now)
+    is_idle = run.paid <= full
     return Bid(
         token=token,
         letters=letters,
         generation=run.generation,
         allowance=letters if run.state is RunState.CANARY else 0,
         now=now,
-        latest=now if is_idle else latest_tat(run, letters, now),
-        cost=cost,
+        latest=full if is_idle else rate.latest(letters, now),
+        full=full,
+        cost=rate.cost(letters),
         is_idle=is_idle,
     )
 
 
-def latest_tat(run: ReplayRun, letters: int, now: float) -> float:
-    """The `tat` up to which so many letters may go at `now`; one letter fits into any burst."""
-    return now + max(0, run.burst - letters) / run.rate
+def rate_of(run: ReplayRun) -> Rate:
+    """The rate of a run that has one."""
+    return Rate(run.rate, max(1.0, run.burst))
 
 
 def why_not(run: ReplayRun | None) -> str | None:
@@ -183,7 +182,8 @@ class RunLimiter:
         letters = min(letters, most_letters(self.run)) - self._kept_letters()
         if letters <= 0:
             return 0.0
-        return max(0.0, self.run.tat - latest_tat(self.run, letters, self._now()))
+        # By the row as it stands, however far ahead it is: the write compares it too.
+        return max(0.0, self.run.paid - rate_of(self.run).latest(letters, self._now()))
 
     def take(self, letters: int, until: float, *, further: int = 0) -> SendGrant | None:
         """A grant of at least one and at most `letters` letters, or None.
@@ -268,6 +268,6 @@ def granted(run: ReplayRun, bid: Bid) -> ReplayRun:
     """The run after a bid took effect."""
     return replace(
         run,
-        tat=bid.now + bid.cost if bid.is_idle else run.tat + bid.cost,
+        paid=bid.full + bid.cost if bid.is_idle else run.paid + bid.cost,
         allowance=run.allowance - bid.allowance,
     )

@@ -72,7 +72,7 @@ class ReplayRun:
     step         the place in the plan's canary steps, then in its ramp
     allowance    letters that may still be sent in CANARY
     rate, burst  letters per second now, and at once
-    tat          when the letters granted so far are paid for (theoretical arrival time)
+    paid         when the letters granted so far are paid for
     counted      letters that the plan has counted; None if they were not counted one by one
     letters      letters of the manifest; None before the snapshot is frozen
     manifest     the manifest's hash
@@ -100,7 +100,7 @@ class ReplayRun:
     allowance: int = 0
     rate: float = 0.0
     burst: int = 1
-    tat: float = 0.0
+    paid: float = 0.0
     counted: int | None = None
     letters: int | None = None
     manifest: str = ""
