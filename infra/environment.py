@@ -47,7 +47,6 @@ RUNTIME_KEYS = {
     "refuse_when_open",
     "rate",
     "max_rate",
-    "burst",
     "backlog_limit",
     "workers",
     "drain",

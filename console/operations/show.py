@@ -69,7 +69,7 @@ class ShownPipeline(Answer):
     receives: Annotated[Delays, "the delays between the receives of one life"]
     settings: Annotated[
         Mapping[str, Any],
-        "all other settings by their names in docs/settings.md, defaults filled in: rate, burst, "
+        "all other settings by their names in docs/settings.md, defaults filled in: rate, "
         "message_ttl, poison_lives, circuit, replay and so on",
     ]
     queues: Annotated[Mapping[str, DeployedQueue | None], "its queues; null if it could not be "

@@ -181,9 +181,6 @@ class PipelineSettings(Settings):
     max_rate: float = Field(
         default=PIPELINE.max_rate, gt=0, le=10_000, description="the highest rate that auto chooses"
     )
-    burst: int = Field(
-        default=PIPELINE.burst, ge=1, le=100_000, description="letters that may go back at once"
-    )
     backlog_limit: int = Field(
         default=PIPELINE.backlog_limit,
         ge=1,

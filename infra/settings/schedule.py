@@ -40,7 +40,7 @@ class DrainSettings(Settings):
     shards: ShardsOrAuto = Field(
         default="auto",
         description="runs that drain it at the same time, from 5,000 letters on, each with its"
-        " share of `rate` and `burst`: at most so many. `auto`: one for each 200 letters a second"
+        " share of `rate`: at most so many. `auto`: one for each 200 letters a second"
         " of `rate`, and one if the queue is FIFO. With `auto` and from 2 on, a run also starts the"
         " next one as long as so many letters are left; 1 is one run at a time, by the schedule",
     )

@@ -53,17 +53,14 @@ OLD_SECONDS = 600.0
 
 UNPACED: Mapping[str, Any] = {
     "rate": 1e6,
-    "burst": 1_000_000,
     # The main queue has no consumer here: its backlog grows with each letter.
     "backlog_limit": 10_000_000,
     "context": {"tenantId": "body.tenantId"},
     "consumer_library": True,
 }
-DEFAULT_PACE: Mapping[str, Any] = {**UNPACED, "rate": 50.0, "burst": 500}
+DEFAULT_PACE: Mapping[str, Any] = {**UNPACED, "rate": 50.0}
 
-DEFAULT_RATE: Mapping[str, Any] = {
-    name: value for name, value in UNPACED.items() if name not in ("rate", "burst")
-}
+DEFAULT_RATE: Mapping[str, Any] = {name: value for name, value in UNPACED.items() if name != "rate"}
 """The rate finds itself; messages are gone from the stub's main queue at once."""
 
 HOUR_OF_BACKOFF: Mapping[str, Any] = {
@@ -211,7 +208,7 @@ def of_earlier_runs(intents: int, began: float) -> list[dict[str, Any]]:
     """
     client: Any = MemoryDynamoDB(lambda: began)
     create_tables(client)
-    lease = DynamoDBLease(client, "letters", PIPELINE, MAIN_DLQ, rate=1.0, burst=1.0)
+    lease = DynamoDBLease(client, "letters", PIPELINE, MAIN_DLQ, first_rate=1.0)
     lease.record(SourceMemory(first_step=PAST))
     journal = DynamoDBJournal(client, "letters", PIPELINE, ROWS_KEPT)
     for at in range(intents):

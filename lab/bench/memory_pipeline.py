@@ -36,7 +36,7 @@ from lab.bench.tables import create_tables
 REDRIVER = "AROAREDRIVER"
 
 # The main queue has no consumer here: its backlog grows with each letter.
-UNPACED = replace(Pipeline("orders"), rate=1e6, burst=1_000_000, backlog_limit=1_000_000)
+UNPACED = replace(Pipeline("orders"), rate=1e6, backlog_limit=1_000_000)
 
 # DynamoDB operations that write, and the items of one request.
 _WRITES: Mapping[str, Callable[[Mapping[str, Any]], int]] = {

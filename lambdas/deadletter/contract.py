@@ -1003,7 +1003,6 @@ class PipelineDefaults(NamedTuple):
     refuse_when_open: bool = True
     rate: float | Literal["auto"] = AUTO
     max_rate: float = 500.0
-    burst: int = 500
     backlog_limit: int = 10_000
     workers: int = 4
     transport: Transport = Transport.THIN

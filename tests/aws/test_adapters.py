@@ -25,6 +25,7 @@ from deadletter.message.letter import Attribute, Letter
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
 from deadletter.pace.lane import LanePaid
+from deadletter.pace.run import RunPaid, rate_of
 from deadletter.redrive.auto_rate import AutoRate, Direction
 from deadletter.redrive.drain import NO_DRAIN, Drain
 from deadletter.redrive.fair_shares import Shares
@@ -40,7 +41,6 @@ from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.order import Order
 from deadletter.redrive.report import Report
 from deadletter.redrive.source_memory import UNKNOWN, SourceMemory
-from deadletter.redrive.token_bucket import TokenBucket
 from deadletter.redrive.waiting_room import (
     END_OF_TIME,
     FOREVER,
@@ -581,19 +581,19 @@ def test_the_ledger_keeps_stamps_and_counts_matches(letters: Aws) -> None:
 
 
 def test_one_run_at_a_time_has_the_lease_and_leaves_its_pace_to_the_next(letters: Aws) -> None:
-    lease = DynamoDBLease(letters.dynamodb, LETTERS, "orders", "dlq", 10.0, 50.0)
-    assert lease.acquire("one", 100, 200) == TokenBucket(10.0, 50.0, 50.0, 100)
+    lease = DynamoDBLease(letters.dynamodb, LETTERS, "orders", "dlq", 10.0)
+    assert lease.acquire("one", 100, 200) == RunPaid(rate_of(10.0), 0.0)
     assert lease.acquire("two", 150, 250) is None
-    assert lease.acquire("one", 100, 200) == TokenBucket(10.0, 50.0, 50.0, 100)
-    lease.give_back("one", TokenBucket(10.0, 50.0, 7.5, 160), Report("orders", "dlq", "done"), 160)
-    assert lease.acquire("two", 161, 250) == TokenBucket(10.0, 50.0, 7.5, 160)
-    lease.give_back("one", TokenBucket(10.0, 50.0, 50.0, 170), Report("orders", "dlq", "late"), 170)
+    assert lease.acquire("one", 100, 200) == RunPaid(rate_of(10.0), 0.0)
+    lease.give_back("one", RunPaid(rate_of(4.0), 159.125), Report("orders", "dlq", "done"), 160)
+    assert lease.acquire("two", 161, 250) == RunPaid(rate_of(4.0), 159.125)
+    lease.give_back("one", RunPaid(rate_of(10.0), 170), Report("orders", "dlq", "late"), 170)
     assert lease.acquire("three", 171, 250) is None
-    assert lease.acquire("three", 251, 300) == TokenBucket(10.0, 50.0, 7.5, 160)
+    assert lease.acquire("three", 251, 300) == RunPaid(rate_of(4.0), 159.125)
 
 
 def test_a_source_is_remembered_beside_its_lease(letters: Aws) -> None:
-    lease = DynamoDBLease(letters.dynamodb, LETTERS, "orders", "dlq", 10.0, 50.0)
+    lease = DynamoDBLease(letters.dynamodb, LETTERS, "orders", "dlq", 10.0)
     assert lease.read() == UNKNOWN
     known = SourceMemory(
         emptied_at=90.5, oldest=91.123, looks=3, looked_at=95, ended_at=99, ended_well_at=98,
@@ -608,7 +608,7 @@ def test_a_source_is_remembered_beside_its_lease(letters: Aws) -> None:
     )  # fmt: skip
     lease.record(known)
     assert lease.read() == known
-    assert lease.acquire("one", 100, 200) == TokenBucket(10.0, 50.0, 50.0, 100)
+    assert lease.acquire("one", 100, 200) == RunPaid(rate_of(10.0), 0.0)
     assert lease.acquire("two", 150, 250) is None
 
 
@@ -618,7 +618,7 @@ def test_a_source_is_remembered_beside_its_lease(letters: Aws) -> None:
      {"rate": "5", "direction": "rising"}],
 )  # fmt: skip
 def test_a_malformed_rate_starts_again(letters: Aws, malformed: Any) -> None:
-    lease = DynamoDBLease(letters.dynamodb, LETTERS, "orders", "dlq", 10.0, 50.0)
+    lease = DynamoDBLease(letters.dynamodb, LETTERS, "orders", "dlq", 10.0)
     lease.record(SourceMemory(looks=1))
     DynamoDBTable(letters.dynamodb, LETTERS).change(
         (Partition.LEASE.of("orders"), "dlq"), {"auto_rate": malformed}
@@ -627,7 +627,7 @@ def test_a_malformed_rate_starts_again(letters: Aws, malformed: Any) -> None:
 
 
 def test_a_run_stores_only_what_it_has_changed(letters: Aws) -> None:
-    first = DynamoDBLease(letters.dynamodb, LETTERS, "orders", "dlq", 10.0, 50.0)
+    first = DynamoDBLease(letters.dynamodb, LETTERS, "orders", "dlq", 10.0)
     before = SourceMemory(oldest=50.0, looks=4, emptied_at=10.0)
     first.record(before)
     first.record(replace(before, emptied_at=60.0), before)
@@ -640,7 +640,7 @@ def test_the_memories_of_all_sources_are_read_at_once_without_the_row_of_the_wat
 ) -> None:
     assert read_memories(letters.dynamodb, LETTERS, "orders") == {}
     for home in ("dlq", "slow", "parking:default", WATCH_ROW):
-        lease = DynamoDBLease(letters.dynamodb, LETTERS, "orders", home, 10.0, 50.0)
+        lease = DynamoDBLease(letters.dynamodb, LETTERS, "orders", home, 10.0)
         lease.record(SourceMemory(stopped=home))
     assert read_memories(letters.dynamodb, LETTERS, "orders") == {
         home: SourceMemory(stopped=home) for home in ("dlq", "slow", "parking:default")
@@ -666,18 +666,18 @@ def test_a_malformed_memory_counts_as_never_written(letters: Aws) -> None:
 def test_a_lease_whose_end_cannot_be_read_has_ended(letters: Aws, until: Any) -> None:
     """One that ends more than an hour from now was never taken so."""
     bad_rows: list[str] = []
-    lease = DynamoDBLease(letters.dynamodb, LETTERS, "orders", "dlq", 10, 50, bad_rows.append)
+    lease = DynamoDBLease(letters.dynamodb, LETTERS, "orders", "dlq", 10, bad_rows.append)
     key = {"pk": {"S": Partition.LEASE.of("orders")}, "sk": {"S": "dlq"}}
-    row = {**key, "own": {"S": "?"}, "until": until, "tokens": {"S": "many"}, "at": {"S": "now"}}
+    row = {**key, "own": {"S": "?"}, "until": until, "limit": {"S": "many"}, "paid": {"S": "now"}}
     letters.dynamodb.put_item(TableName=LETTERS, Item=row)
     lease.read()
     assert bad_rows == [f"{LETTERS} orders#lease dlq"]
-    assert lease.acquire("one", 200, 300) == TokenBucket(10.0, 50.0, 50.0, 200)
+    assert lease.acquire("one", 200, 300) == RunPaid(rate_of(10.0), 0.0)
     assert lease.acquire("two", 250, 350) is None
 
 
 def test_a_lease_that_is_denied_names_the_action_and_the_table(letters: Aws) -> None:
-    lease = DynamoDBLease(letters.dynamodb, "elsewhere", "orders", "dlq", 10.0, 50.0)
+    lease = DynamoDBLease(letters.dynamodb, "elsewhere", "orders", "dlq", 10.0)
     with pytest.raises(LeaseUnavailable, match=r"for dynamodb:BatchGetItem on elsewhere$"):
         lease.read()
     with pytest.raises(LeaseUnavailable, match=r"for dynamodb:UpdateItem on elsewhere$"):
@@ -687,7 +687,7 @@ def test_a_lease_that_is_denied_names_the_action_and_the_table(letters: Aws) -> 
 
 
 def test_each_shard_of_a_drain_has_a_lease_of_its_own(letters: Aws) -> None:
-    owner = DynamoDBLease(letters.dynamodb, LETTERS, "orders", "dlq", 10.0, 50.0)
+    owner = DynamoDBLease(letters.dynamodb, LETTERS, "orders", "dlq", 10.0)
     assert owner.acquire("owner", 100, 200)
     assert owner.of_shard(2).acquire("second", 100, 200)
     assert owner.of_shard(3).acquire("third", 100, 200)
@@ -696,7 +696,7 @@ def test_each_shard_of_a_drain_has_a_lease_of_its_own(letters: Aws) -> None:
 
 
 def test_what_shards_have_counted_is_remembered_of_their_source(letters: Aws) -> None:
-    owner = DynamoDBLease(letters.dynamodb, LETTERS, "orders", "dlq", 10.0, 50.0)
+    owner = DynamoDBLease(letters.dynamodb, LETTERS, "orders", "dlq", 10.0)
     owner.record(SourceMemory(looks=4, troubles={"Undecided": 50.0, "Unsendable": 70.0}))
     shard = SourceMemory(looks=9, troubles={"Undecided": 60.0, "Unsendable": 65.0})
     owner.of_shard(2).record(shard)
@@ -717,10 +717,10 @@ def test_the_report_of_the_last_run_is_read_from_the_lease(letters: Aws) -> None
     def last_run() -> Mapping[str, Any] | None:
         return read_last_run(letters.dynamodb, LETTERS, "orders", "dlq")
 
-    lease = DynamoDBLease(letters.dynamodb, LETTERS, "orders", "dlq", 10.0, 50.0)
+    lease = DynamoDBLease(letters.dynamodb, LETTERS, "orders", "dlq", 10.0)
     assert last_run() is None
     lease.acquire("a run", 100, 200)
     assert last_run() is None
     report = Report("orders", "dlq", "done")
-    lease.give_back("a run", TokenBucket(10.0, 50.0, 7.5, 160), report, 160.5)
+    lease.give_back("a run", RunPaid(rate_of(4.0), 159.125), report, 160.5)
     assert last_run() == {**report.to_json(), "at": 160}

@@ -101,7 +101,7 @@ def ledger() -> DynamoDBLedger:
 
 
 def lease() -> DynamoDBLease:
-    return DynamoDBLease(denied, "letters", "orders", "dlq", 1.0, 1.0)
+    return DynamoDBLease(denied, "letters", "orders", "dlq", 1.0)
 
 
 REFUSED: list[tuple[Callable[[], object], type[Exception], str]] = [

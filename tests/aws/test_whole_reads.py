@@ -35,11 +35,11 @@ from deadletter.message.confirmation import Confirmation
 from deadletter.message.letter import Letter
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
+from deadletter.pace.run import RunPaid, rate_of
 from deadletter.redrive.journal import Intent, Plan, key_of
 from deadletter.redrive.order import Order
 from deadletter.redrive.report import Report
 from deadletter.redrive.source_memory import SourceMemory
-from deadletter.redrive.token_bucket import TokenBucket
 from deadletter.redrive.waiting_room import SHARDS, RoomUnavailable
 from deadletter.routing.decision import Hold
 from deadletter.testing.clock import START, Clock
@@ -94,7 +94,7 @@ class Account:
         )
 
     def lease(self, home: str = "dlq") -> DynamoDBLease:
-        return DynamoDBLease(self.dynamodb, LETTERS, "orders", home, 10.0, 50.0)
+        return DynamoDBLease(self.dynamodb, LETTERS, "orders", home, 10.0)
 
 
 @pytest.fixture
@@ -224,8 +224,8 @@ def test_memories_of_sources_are_read_at_once(account: Account) -> None:
 
 def test_the_report_of_the_last_run_is_read_at_once(account: Account) -> None:
     account.lease().acquire("run", 100, 200)
-    bucket = TokenBucket(10.0, 50.0, 7.5, 160)
-    account.lease().give_back("run", bucket, Report("orders", "dlq", "done"), 160)
+    paid = RunPaid(rate_of(10.0), 159.0)
+    account.lease().give_back("run", paid, Report("orders", "dlq", "done"), 160)
     last_run = read_last_run(account.dynamodb, LETTERS, "orders", "dlq")
     assert last_run is not None
     assert last_run["stopped"] == "done"

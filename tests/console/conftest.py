@@ -414,12 +414,12 @@ class Cloud:
 
     def remembers(self, pipeline: str, source: str, **memory: Any) -> None:
         """What the runs of a source have left."""
-        lease = DynamoDBLease(self.dynamodb, "letters", pipeline, source, 1.0, 1.0)
+        lease = DynamoDBLease(self.dynamodb, "letters", pipeline, source, 1.0)
         lease.record(SourceMemory(**memory))
 
     def ran(self, pipeline: str, at: float, counts: Mapping[str, int]) -> None:
         """A run of the redriver that ended at `at`, epoch seconds."""
-        lease = DynamoDBLease(self.dynamodb, "letters", pipeline, MAIN_DLQ, 1.0, 1.0)
+        lease = DynamoDBLease(self.dynamodb, "letters", pipeline, MAIN_DLQ, 1.0)
         bucket = lease.acquire("a run", at, at + 60)
         assert bucket is not None
         lease.give_back(

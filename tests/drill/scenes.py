@@ -332,7 +332,6 @@ SCENES = (
         within=25,
         settings={
             "rate": 0.2,
-            "burst": 12,
             # The trouble is a defect that no breaker sees, and the pace is the downstream's.
             "circuit": {"failure_rate": 1.0, "minimum": 100_000, "consecutive": 0},
         },

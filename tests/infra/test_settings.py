@@ -343,7 +343,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     ({"rate": 0}, 'rate is 0; allowed: a number above 0, up to 10000, or "auto"'),
     ({"rate": float("nan")}, 'rate is NaN; allowed: a number above 0, up to 10000, or "auto"'),
-    ({"burst": "many"}, 'burst is "many"; allowed: a whole number from 1 to 100000'),
+    ({"workers": "many"}, 'workers is "many"; allowed: a whole number from 1 to 32'),
     ({"backlog_limit": 0}, "backlog_limit is 0; allowed: a whole number, at least 1"),
     (
         {"main_queue": []},

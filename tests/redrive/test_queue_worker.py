@@ -12,6 +12,8 @@ import pytest
 from deadletter.contract import Metric, Reason
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.queue import Depth, ReceivedLetter, TooManyInFlight
+from deadletter.pace.rate import Rate
+from deadletter.pace.run import RunPace, RunPaid
 from deadletter.redrive.concurrency import WINDOW, ChunksInFlight
 from deadletter.redrive.journal import ROOM, Intent, Plan, key_of
 from deadletter.redrive.known_intents import KnownIntents
@@ -21,7 +23,6 @@ from deadletter.redrive.order import MAIN, Order
 from deadletter.redrive.queue_worker import MOST_BYTES, QueueWorker
 from deadletter.redrive.report import Tally
 from deadletter.redrive.run_limits import RunLimits, RunStopped
-from deadletter.redrive.token_bucket import RateLimiter, TokenBucket
 from deadletter.redrive.waiting_room import Wait
 from deadletter.routing.decision import Decision, Divert, Hold, Park, Redrive
 from deadletter.routing.router import Verdict
@@ -89,7 +90,7 @@ class Bench:
             wait=self.clock.advance,
             main=here,
             backlog_limit=None,
-            rate_limiter=RateLimiter(TokenBucket(50.0, 500.0, self.tokens, START), lambda: START),
+            pace=RunPace(RunPaid(Rate(50.0, 500.0), START - self.tokens / 50), lambda: START),
         )
         setup: Any = SimpleNamespace(
             dlq=self,
@@ -166,8 +167,8 @@ class Bench:
 
     @property
     def spent(self) -> float:
-        """The tokens of the pace that are gone."""
-        return self.tokens - self.run.bucket.tokens
+        """The letters of the pace that are gone."""
+        return round(self.tokens - self.run.paid.free(START), 3)
 
     @property
     def moved(self) -> list[str]:

@@ -10,11 +10,11 @@ import pytest
 from deadletter.circuit.state import Circuit, CircuitsUnavailable, OutcomeBucket, State
 from deadletter.contract import Metric
 from deadletter.message.queue import Depth
+from deadletter.pace.run import RunPace, RunPaid
 from deadletter.redrive.auto_rate import LOOK_SECONDS, QUICK_LOOK_SECONDS, AutoRate, Direction
 from deadletter.redrive.drain_owner import DrainOwner
 from deadletter.redrive.rate_keeper import RateKeeper
 from deadletter.redrive.report import Tally
-from deadletter.redrive.token_bucket import RateLimiter, TokenBucket
 from deadletter.settings.pipeline import Pipeline
 from deadletter.testing.clock import Clock
 from tests.simulation.stage import Stage
@@ -45,8 +45,7 @@ class Scene:
             self.owner,
             deep=deep,
         )
-        bucket = TokenBucket(50.0, 500.0, 500.0, self.clock())
-        self.limiter = RateLimiter(self.keeper.paced(bucket), self.clock)
+        self.pace = RunPace(RunPaid(self.keeper.whole, 0.0), self.clock)
 
     def read(self, keys: Any) -> dict[str, Circuit]:
         self.reads += 1
@@ -60,24 +59,24 @@ class Scene:
 
     def send(self, seconds: float, main: Depth = EMPTY, *, share: float = 1.0) -> float:
         """Letters go back at a share of the rate, then a look. Returns the rate of the bucket."""
-        self.tally.count(Metric.REDRIVEN, round(self.limiter.bucket.rate * seconds * share))
+        self.tally.count(Metric.REDRIVEN, round(self.pace.paid.rate.limit * seconds * share))
         self.clock.advance(seconds)
-        self.keeper.look(main, self.limiter)
-        return self.limiter.bucket.rate
+        self.keeper.look(main, self.pace)
+        return self.pace.paid.rate.limit
 
 
 def began(**settings: Any) -> Scene:
     scene = Scene(**settings)
-    scene.keeper.look(EMPTY, scene.limiter)
+    scene.keeper.look(EMPTY, scene.pace)
     return scene
 
 
 def test_the_pace_follows_the_rate() -> None:
     scene = began()
-    assert scene.limiter.bucket.rate == 50.0
+    assert scene.pace.paid.rate.limit == 50.0
     assert [scene.send(10) for _ in range(5)] == [100.0, 200.0, 400.0, 500.0, 500.0]
     assert scene.keeper.rate.because == "it is the highest that is allowed"
-    assert began(max_rate=20.0).limiter.bucket.rate == 20.0
+    assert began(max_rate=20.0).pace.paid.rate.limit == 20.0
 
 
 def test_a_pace_that_is_not_used_does_not_rise() -> None:
@@ -98,7 +97,7 @@ def test_outcomes_of_the_consumer_lower_the_pace_and_the_burst() -> None:
     assert scene.send(10) == 50.0
     scene.fails(140, 80)
     assert scene.send(10) == 25.0
-    assert scene.limiter.bucket.burst == 100.0
+    assert scene.pace.paid.rate.burst == 100.0
     # Since the last look; it were 36 % of all.
     assert scene.keeper.rate.because == "failures 50%"
 
@@ -148,8 +147,8 @@ def test_a_circuit_that_opened_lowers_the_pace_and_its_ramp_is_kept() -> None:
         400.0, Direction.RISING, "x", changed_at=clock() - 60, looked_at=clock() - 30, waiting=0
     )
     scene = Scene(known)
-    assert scene.limiter.bucket.rate == 400.0
-    scene.keeper.look(EMPTY, scene.limiter)
+    assert scene.pace.paid.rate.limit == 400.0
+    scene.keeper.look(EMPTY, scene.pace)
     scene.circuit = Circuit("orders", State.CLOSED, closed_at=scene.clock() + 10)
     # A fifth of 50 letters a second: the first step of the ramp.
     assert scene.send(10) == pytest.approx(10.0)
@@ -158,22 +157,30 @@ def test_a_circuit_that_opened_lowers_the_pace_and_its_ramp_is_kept() -> None:
     assert scene.send(LOOK_SECONDS, share=0.0) == 50.0
 
 
+def test_a_circuit_that_opens_while_a_run_works_leaves_it_one_letter() -> None:
+    scene = began()
+    scene.circuit = Circuit("orders", State.OPEN)
+    scene.send(10)
+    assert [scene.pace.take(9) for _ in range(2)] == [1, 0]
+    assert 20 < scene.pace.seconds_until(1) < 1_000
+
+
 def test_a_change_of_pace_gives_no_new_burst() -> None:
     scene = began()
-    scene.limiter.take(200)
+    scene.pace.take(200)
     scene.send(10)
-    assert scene.limiter.bucket.tokens == 200.0
-    scene.limiter.take(200)
+    assert scene.pace.free == pytest.approx(200.0)
+    scene.pace.take(200)
     scene.keeper.rate = replace(scene.keeper.rate, rate=5.0)
     scene.send(LOOK_SECONDS, share=0.0)
-    assert scene.limiter.bucket.tokens <= 20.0
+    assert scene.pace.free <= 20.001
 
 
 def test_above_the_first_rate_the_looks_are_closer() -> None:
     scene = began()
-    assert scene.keeper.look(EMPTY, scene.limiter) == LOOK_SECONDS
+    assert scene.keeper.look(EMPTY, scene.pace) == LOOK_SECONDS
     assert scene.send(10) == 100.0
-    assert scene.keeper.look(EMPTY, scene.limiter) == QUICK_LOOK_SECONDS
+    assert scene.keeper.look(EMPTY, scene.pace) == QUICK_LOOK_SECONDS
     scene.send(QUICK_LOOK_SECONDS)
     assert scene.reads == 2
     scene.send(QUICK_LOOK_SECONDS - 1)
@@ -187,16 +194,16 @@ def test_a_dependency_that_breaks_down_between_two_looks_is_seen_at_the_next() -
     scene.clock.advance(QUICK_LOOK_SECONDS)
     # Of all outcomes 5 % failed, of the latest 50 %.
     scene.fails(1_060, 60)
-    scene.keeper.look(EMPTY, scene.limiter)
+    scene.keeper.look(EMPTY, scene.pace)
     assert scene.keeper.rate.because == "failures 50%"
-    assert scene.limiter.bucket.rate == 50.0
+    assert scene.pace.paid.rate.limit == 50.0
 
 
 def test_letters_of_a_deep_queue_are_delayed_less_the_faster_they_go() -> None:
     scene = began(deep=True)
-    assert scene.limiter.delay_share == pytest.approx(1 / 3)
+    assert scene.pace.delay_share == pytest.approx(1 / 3)
     scene.send(10)
-    assert scene.limiter.delay_share == pytest.approx(1 / 6)
+    assert scene.pace.delay_share == pytest.approx(1 / 6)
     shallow = began()
     shallow.send(10)
-    assert shallow.limiter.delay_share == 1.0
+    assert shallow.pace.delay_share == 1.0

@@ -9,11 +9,12 @@ import pytest
 
 from deadletter.contract import Metric
 from deadletter.message.queue import QueueUnavailable, ReceivedLetter, TooManyInFlight
+from deadletter.pace.rate import Rate
+from deadletter.pace.run import RunPace, RunPaid
 from deadletter.redrive.letters_in_hand import LettersInHand
 from deadletter.redrive.receiving import ChunkReceiver
 from deadletter.redrive.report import Tally
 from deadletter.redrive.run_limits import MOST_RECEIVES, RunLimits
-from deadletter.redrive.token_bucket import RateLimiter, TokenBucket
 from deadletter.testing.clock import START, Clock
 from tests.samples import letter
 from tests.samples import received as in_queue
@@ -42,7 +43,7 @@ class Shelf:
             wait=self.clock.advance,
             main=here,
             backlog_limit=None,
-            rate_limiter=RateLimiter(TokenBucket(50.0, 50.0, 50.0, START), self.clock),
+            pace=RunPace(RunPaid(Rate(50.0, 50.0), 0.0), self.clock),
         )
 
     def receive(self, most: int, lock_seconds: int, wait_seconds: int) -> list[ReceivedLetter]:

@@ -91,7 +91,7 @@ def test_a_rescued_letter_keeps_its_stamp_and_a_forged_one_is_not_believed() -> 
 def test_the_dlq_is_rescued_though_circuit_router_pace_and_backlog_forbid_a_run(
     stage: Stage,
 ) -> None:
-    stage.pipeline = replace(stage.pipeline, rate=0.01, burst=1, backlog_limit=0)
+    stage.pipeline = replace(stage.pipeline, rate=0.01, backlog_limit=0)
     for _ in range(150):
         stage.put()
     stage.fail()

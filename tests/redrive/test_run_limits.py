@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from deadletter.message.queue import Depth, QueueUnavailable
+from deadletter.pace.rate import Rate
+from deadletter.pace.run import RunPace, RunPaid
 from deadletter.redrive.concurrency import ChunksInFlight
 from deadletter.redrive.run_limits import WIND_DOWN, RunLimits, RunStopped
-from deadletter.redrive.token_bucket import RateLimiter, TokenBucket
 from deadletter.testing.clock import Clock
 from tests.each_row import each_row
 
@@ -35,14 +36,14 @@ def limits(
     tokens: float = 10.0,
     **changes: Any,
 ) -> RunLimits:
-    bucket = TokenBucket(rate, burst, tokens, clock())
+    paid = RunPaid(Rate(rate, burst), clock() - tokens / rate)
     queue: Any = main
     return RunLimits(
         owner="run",
         clock=clock,
         wait=clock.advance,
         main=queue,
-        rate_limiter=RateLimiter(bucket, clock),
+        pace=RunPace(paid, clock),
         **{"backlog_limit": 5, "deadline": clock() + 55, **changes},
     )
 
@@ -96,7 +97,7 @@ def test_near_the_deadline_a_run_takes_what_there_is_and_then_ends() -> None:
     assert granted_after(run, clock) == (30, 0)
     with pytest.raises(RunStopped, match="the pace allows no more"):
         run.permission(100)
-    assert run.bucket.tokens == pytest.approx(7)
+    assert run._pace.free == pytest.approx(7)
 
 
 def test_every_chunk_of_a_run_is_full_and_the_pace_is_kept() -> None:
@@ -119,7 +120,7 @@ def test_the_main_queue_is_looked_at_as_often_as_the_pace_asks_for(
     clock = Clock()
     began, seen = clock(), []
 
-    def look(_main: Depth, _rate_limiter: RateLimiter) -> float:
+    def look(_main: Depth, _pace: RunPace) -> float:
         seen.append(clock() - began)
         return again
 
@@ -133,11 +134,11 @@ def test_the_main_queue_is_looked_at_as_often_as_the_pace_asks_for(
 def test_a_run_that_sends_nothing_there_asks_neither_for_pace_nor_for_backlog() -> None:
     clock = Clock()
     run = limits(clock, Backlog(None), backlog_limit=None, paced=False)
-    began = run.bucket
+    began = run.paid
     for _ in range(30):
         assert run.permission(100) == 100
         run.give_back(100)
-    assert run.bucket == began
+    assert run.paid == began
     clock.advance(51)
     with pytest.raises(RunStopped, match="deadline"):
         run.permission(1)
@@ -203,11 +204,11 @@ def test_the_backlog_is_read_again_only_five_seconds_after_the_last_time() -> No
 def test_only_what_was_granted_and_not_sent_goes_back_to_the_pace() -> None:
     run = limits(Clock(), Backlog(), tokens=4.0)
     run.give_back(0)
-    assert run.bucket.tokens == 4.0
+    assert run._pace.free == pytest.approx(4.0)
     run.give_back(1)
-    assert run.bucket.tokens == 5.0
+    assert run._pace.free == pytest.approx(5.0)
     run.give_back(-1)
-    assert run.bucket.tokens == 5.0
+    assert run._pace.free == pytest.approx(5.0)
 
 
 @pytest.mark.parametrize(("left", "most", "granted"), [(2, 100, 2), (2, 1, 1), (1, 100, 1)])
@@ -253,7 +254,7 @@ def test_of_eleven_letters_a_whole_batch_of_ten_is_granted() -> None:
     clock = Clock()
     run = limits(clock, Backlog(), rate=5.5, burst=500.0, tokens=11.0)
     assert granted_after(run, clock) == (10, 0)
-    assert run.bucket.tokens == 1.0
+    assert run._pace.free == pytest.approx(1.0)
 
 
 def test_a_slow_pace_still_allows_one_letter_at_a_time() -> None:

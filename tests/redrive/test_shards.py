@@ -10,6 +10,8 @@ import pytest
 
 from deadletter.contract import MOST_SHARDS
 from deadletter.message.queue import Depth
+from deadletter.pace.rate import Rate
+from deadletter.pace.run import RunPace, RunPaid
 from deadletter.redrive import drain_owner, shards
 from deadletter.redrive import redriver as redriver_module
 from deadletter.redrive.drain import NO_DRAIN, Drain
@@ -29,7 +31,6 @@ from deadletter.redrive.shards import (
     shards_for,
 )
 from deadletter.redrive.source_memory import SourceMemory
-from deadletter.redrive.token_bucket import RateLimiter, TokenBucket
 from deadletter.settings.pipeline import DrainPolicy
 from tests.each_row import each_row
 from tests.simulation.stage import Stage
@@ -41,33 +42,30 @@ MILLION = 1_000_000
 
 
 @each_row(
-    ("wanted", "letters", "rate", "burst", "shards"),
+    ("wanted", "letters", "rate", "shards"),
     [
         # A queue that one run empties needs no other.
-        (None, ENOUGH_LETTERS - 1, 5_000.0, 5_000, 1),
-        (4, ENOUGH_LETTERS - 1, 5_000.0, 5_000, 1),
+        (None, ENOUGH_LETTERS - 1, 5_000.0, 1),
+        (4, ENOUGH_LETTERS - 1, 5_000.0, 1),
         # The default pace is far below what one run can do.
-        (None, MILLION, 50.0, 500, 1),
-        (None, MILLION, 201.0, 500, 2),
-        (None, MILLION, 1_000.0, 1_000, 5),
-        (None, MILLION, 10_000.0, 10_000, MOST_SHARDS),
-        # Each has a full chunk of the burst.
-        (None, MILLION, 10_000.0, 350, 3),
-        (None, MILLION, 10_000.0, 50, 1),
+        (None, MILLION, 50.0, 1),
+        (None, MILLION, 201.0, 2),
+        (None, MILLION, 1_000.0, 5),
+        (None, MILLION, 10_000.0, MOST_SHARDS),
         # Each has letters enough for a start of the function.
-        (None, ENOUGH_LETTERS, 10_000.0, 10_000, 2),
+        (None, ENOUGH_LETTERS, 10_000.0, 2),
         # A person knows better than the arithmetic.
-        (4, MILLION, 50.0, 50, 4),
+        (4, MILLION, 50.0, 4),
     ],
 )
-def test_a_drain_has_as_many_shards_as_depth_rate_and_burst_are_worth(
-    wanted: int | None, letters: int, rate: float, burst: float, shards: int
+def test_a_drain_has_as_many_shards_as_depth_and_rate_are_worth(
+    wanted: int | None, letters: int, rate: float, shards: int
 ) -> None:
-    assert shards_for(wanted, letters=letters, rate=rate, burst=burst) == shards
+    assert shards_for(wanted, letters=letters, rate=rate) == shards
 
 
 def test_a_fifo_queue_has_one_shard_unless_a_person_asks_for_more() -> None:
-    deep = {"letters": MILLION, "rate": 5_000.0, "burst": 5_000.0, "fifo": True}
+    deep = {"letters": MILLION, "rate": 5_000.0, "fifo": True}
     assert shards_for(None, **deep) == 1
     assert shards_for(3, **deep) == 3
 
@@ -77,12 +75,15 @@ def test_a_fifo_queue_has_one_shard_unless_a_person_asks_for_more() -> None:
 
 def test_what_other_shards_may_have_sent_is_not_saved() -> None:
     """The owner ended at 10 s; until 45 s three others of four may have been sending."""
-    left = TokenBucket(rate=4.0, burst=1_000.0, tokens=0.0, at=10.0)
+    whole = Rate(4.0, 1_000.0)
     drain = Drain("d", 4, 45.0, 1.0, 250.0)
-    assert saved(left, drain, 30.0).at_moment(30.0).tokens == pytest.approx(20.0)
-    assert saved(left, drain, 60.0).at_moment(60.0).tokens == pytest.approx(35.0 + 4 * 15.0)
-    assert saved(left, NO_DRAIN, 60.0) == left
-    assert saved(replace(left, at=50.0), drain, 60.0) == replace(left, at=50.0)
+    # The second one was killed: the row is older than the drain.
+    for left in (RunPaid(Rate(1.0, 250.0), 10.0), RunPaid(whole, 10.0)):
+        assert saved(left, drain, whole, 30.0).free(30.0) == pytest.approx(20.0)
+        assert saved(left, drain, whole, 60.0).free(60.0) == pytest.approx(35.0 + 4 * 15.0)
+    left = RunPaid(whole, 10.0)
+    assert saved(left, NO_DRAIN, whole, 60.0) == left
+    assert saved(RunPaid(whole, 50.0), drain, whole, 60.0) == RunPaid(whole, 50.0)
 
 
 # Events.
@@ -125,7 +126,7 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
     monkeypatch.setattr(redriver_module, "ENOUGH_LETTERS", 20)
     monkeypatch.setattr(shards, "LETTERS_A_SHARD", 1)
     stage = Stage()
-    stage.pipeline = replace(stage.pipeline, drain=DrainPolicy(4), rate=1.0, burst=40)
+    stage.pipeline = replace(stage.pipeline, drain=DrainPolicy(4), rate=4.0)
     return stage
 
 
@@ -154,11 +155,11 @@ def test_the_owner_of_a_deep_queue_records_the_drain_and_starts_the_others(
     report = run(stage, starts)
     drain = memory(stage).drain
     assert report.shard == report.to_json()["shard"] == "1 of 4"
-    assert drain == Drain(drain.id, 4, began + 55, rate=0.25, burst=10.0)
+    assert drain == Drain(drain.id, 4, began + 55, rate=1.0, burst=10.0)
     shards = [event for event in starts.events if "shard" in event]
     assert shards == [shard_event("dlq", drain, number) for number in (2, 3, 4)]
     # A quarter of the burst, and of what comes in time.
-    assert 10 <= report.moved <= 10 + 0.25 * 45
+    assert 10 <= report.moved <= 10 + 1.0 * 45
 
 
 def test_a_shallow_queue_is_drained_by_one_run(stage: Stage, starts: Starts) -> None:
@@ -170,10 +171,10 @@ def test_a_shallow_queue_is_drained_by_one_run(stage: Stage, starts: Starts) -> 
 
 
 def test_without_a_starter_a_run_is_alone(stage: Stage) -> None:
-    dead(stage, 120)
+    dead(stage, 300)
     report = run(stage, None)
     assert (report.stopped, report.shard) == (PACE_USED_UP, "")
-    assert 40 <= report.moved <= 40 + 45
+    assert 40 <= report.moved <= 40 + 4 * 45
 
 
 def test_a_start_that_is_refused_makes_the_drain_slower_and_is_reported(stage: Stage) -> None:
@@ -208,7 +209,7 @@ def test_a_shard_takes_its_share_of_the_rate_and_nothing_that_was_saved(
     began = stage.clock()
     run(stage, starts)
     stage.clock.now = began
-    assert run(stage, starts, starts.events[0]).moved <= 0.25 * 45
+    assert run(stage, starts, starts.events[0]).moved <= 1.0 * 45
 
 
 def test_a_start_that_comes_late_or_twice_moves_nothing(stage: Stage, starts: Starts) -> None:
@@ -265,11 +266,11 @@ def test_an_owner_knows_of_shards_that_may_still_be_sending(stage: Stage, starts
     """Its part of the rate is what theirs leave, though its own queue is shallow now."""
     lease = redriver(stage, starts)._setup.lease
     began = stage.clock()
-    lease.record(SourceMemory(drain=Drain("before", 4, began + 50, 0.25, 10.0)))
+    lease.record(SourceMemory(drain=Drain("before", 4, began + 50, 1.0, 10.0)))
     dead(stage, 19)
     report = run(stage, starts)
     assert (report.shard, starts.events) == ("1 of 4", [])
-    assert stage.clock() - began >= (19 - 10) / 0.25
+    assert stage.clock() - began >= (19 - 10) / 1.0
     assert memory(stage).emptied_at is None, "others may have letters in hand"
 
 
@@ -321,7 +322,7 @@ def test_a_chain_of_runs_ends_before_lambda_takes_it_for_a_loop(
 
 def test_a_shallow_rest_waits_for_the_schedule(stage: Stage, starts: Starts) -> None:
     stage.pipeline = replace(stage.pipeline, drain=DrainPolicy(1))
-    dead(stage, 100)
+    dead(stage, 230)
     report = run(stage, starts)
     assert report.stopped == PACE_USED_UP
     assert len(stage.bodies(stage.dlq)) < 20
@@ -373,7 +374,7 @@ def test_a_rescue_waits_for_the_shards_of_a_drain(stage: Stage, starts: Starts) 
 
 
 def auto(stage: Stage) -> Stage:
-    stage.pipeline = replace(stage.pipeline, rate="auto", burst=40)
+    stage.pipeline = replace(stage.pipeline, rate="auto")
     return stage
 
 
@@ -388,17 +389,17 @@ def test_the_shards_go_on_at_the_pace_that_the_owner_has_come_to(
     began = memory(stage).drain
     known = memory(stage).auto_rate
     assert known is not None
-    assert (began.of, began.rate, began.burst) == (4, known.rate / 4, 10.0)
-    owner._owner.keep_pace(TokenBucket(6.25, 10.0, 3.0, stage.clock()))
+    assert (began.of, began.rate, began.burst) == (4, known.rate / 4, 50.0)
+    owner._owner.keep_pace(Rate(6.25, 50.0))
     assert memory(stage).drain == replace(began, rate=6.25)
-    limiter = RateLimiter(began.bucket(stage.clock()), stage.clock)
+    pace = RunPace(began.paid(stage.clock()), stage.clock)
     look = drain_owner.following(owner._setup.lease, owner._tally, 50.0)
-    assert look(Depth(0, 0, 0), limiter) == 5.0
-    assert (limiter.bucket.rate, limiter.bucket.burst) == (6.25, 10.0)
+    assert look(Depth(0, 0, 0), pace) == 5.0
+    assert pace.paid.rate == Rate(6.25, 50.0)
     # 25 a second together: letters of a deep queue are delayed less.
-    assert limiter.delay_share == pytest.approx(2 / 3)
-    owner._owner.keep_pace(TokenBucket(100.0, 10.0, 3.0, stage.clock()))
-    assert look(Depth(0, 0, 0), limiter) == 2.0
+    assert pace.delay_share == pytest.approx(2 / 3)
+    owner._owner.keep_pace(Rate(100.0, 50.0))
+    assert look(Depth(0, 0, 0), pace) == 2.0
 
 
 def test_a_shard_follows_the_owner_while_it_works(stage: Stage) -> None:

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 
 from deadletter.aws.wiring.world import in_threads
 from deadletter.contract import Metric
+from deadletter.pace.rate import Rate
+from deadletter.pace.run import RunPaid
 from deadletter.redrive.concurrency import WINDOW, ChunksInFlight
 from deadletter.redrive.fair_shares import NO_SHARES, QUEUE
 from deadletter.redrive.journal import MAX_PLANS
 from deadletter.redrive.redriver import Redriver
 from deadletter.redrive.report import Tally
 from deadletter.redrive.run_limits import RunLimits, RunStopped
-from deadletter.redrive.token_bucket import TokenBucket
 from deadletter.redrive.turns import Turns
 from deadletter.redrive.waiting_room import RoomUnavailable
 from deadletter.routing.decision import DUE
@@ -58,7 +59,7 @@ class Pile:
 
 def limits() -> RunLimits:
     redriver: Redriver = Stage().redriver()
-    return redriver._limits(redriver._clock() + 55, TokenBucket(50, 50, 50, redriver._clock()))
+    return redriver._limits(redriver._clock() + 55, RunPaid(Rate(50, 50), 0.0))
 
 
 def turns_of(workers: Mapping[str, Sequence[Pile]], run: RunLimits, tally: Tally) -> Turns:

@@ -13,6 +13,8 @@ import pytest
 from deadletter.contract import Metric
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.queue import Depth, ReceivedLetter
+from deadletter.pace.rate import Rate
+from deadletter.pace.run import RunPace, RunPaid
 from deadletter.redrive.journal import GRACE, OUT_OF_ROOM, ROOM, Intent, Plan, key_of
 from deadletter.redrive.known_intents import KnownIntents
 from deadletter.redrive.mover import Left
@@ -20,7 +22,6 @@ from deadletter.redrive.order import Order
 from deadletter.redrive.report import Tally
 from deadletter.redrive.router_client import VerdictSource
 from deadletter.redrive.run_limits import RunLimits, RunStopped
-from deadletter.redrive.token_bucket import RateLimiter, TokenBucket
 from deadletter.redrive.waiting_room import OpenShard, RoomContents, WaitingRoomEntry
 from deadletter.redrive.waiting_room_worker import WaitingRoomWorker
 from deadletter.routing.decision import Decision, Hold, Redrive
@@ -88,9 +89,7 @@ class Bench:
             wait=self.clock.advance,
             main=here,
             backlog_limit=None,
-            rate_limiter=RateLimiter(
-                TokenBucket(50.0, self.burst, self.burst, START), lambda: START
-            ),
+            pace=RunPace(RunPaid(Rate(50.0, self.burst), 0.0), lambda: START),
         )
         setup: Any = SimpleNamespace(
             pipeline=Pipeline("orders", fifo=self.fifo),
@@ -187,8 +186,8 @@ class Bench:
 
     @property
     def spent(self) -> float:
-        """The tokens of the pace that are gone."""
-        return self.burst - self.run.bucket.tokens
+        """The letters of the pace that are gone."""
+        return round(self.burst - self.run.paid.free(START), 3)
 
 
 def many(number: int) -> list[str]:

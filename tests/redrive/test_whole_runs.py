@@ -277,14 +277,14 @@ def test_a_run_that_cannot_store_its_end_says_so_and_has_still_moved_letters(
     assert (report.ended_well, report.trouble) == (False, "denied")
 
 
-def test_a_run_gives_its_lease_and_its_bucket_to_the_next_one(stage: Stage) -> None:
-    stage.pipeline = replace(stage.pipeline, rate=1.0, burst=10)
+def test_a_run_gives_its_lease_and_what_is_paid_to_the_next_one(stage: Stage) -> None:
+    stage.pipeline = replace(stage.pipeline, rate=1.0)
     dead(stage, 4)
     assert run(stage).moved == 4
     lease = stage.redriver()._setup.lease
-    bucket = lease.acquire("next", stage.clock(), stage.clock() + 60)
-    assert bucket is not None
-    assert bucket.at_moment(stage.clock()).tokens < 10
+    paid = lease.acquire("next", stage.clock(), stage.clock() + 60)
+    assert paid is not None
+    assert paid.free(stage.clock()) < 10
 
 
 # Letters that come back.

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from deadletter.circuit.state import Circuit, CircuitPolicy, State
+from deadletter.pace.run import RunPaid, rate_of
 from deadletter.redrive.auto_rate import (
     DEEP,
     AutoRate,
@@ -25,16 +26,15 @@ from deadletter.redrive.auto_rate import (
     next_rate,
     seconds_to_next_look,
 )
-from deadletter.redrive.rate_keeper import BURST_SECONDS
+from deadletter.redrive.rate_keeper import SAVED_SECONDS
 from deadletter.redrive.shards import ENOUGH_LETTERS
-from deadletter.redrive.token_bucket import TokenBucket
 from deadletter.settings.backoff import Backoff
 from deadletter.settings.pipeline import RETRY
 
 # A run of 55 s begins no chunk in its last ten. It starts once a minute, or when the one before
 # has ended and the queue is still deep.
 RUN_SENDS = 45
-FIRST, MOST, BURST, BACKLOG = 50.0, 500.0, 500.0, 10_000
+FIRST, MOST, BACKLOG = 50.0, 500.0, 10_000
 RECEIVES = 5
 DAY = 86_400
 
@@ -83,7 +83,7 @@ class _Model:
         self.policy = CircuitPolicy()
         self.circuit = Circuit("orders")
         self.bounds = RateBounds(first=FIRST, most=MOST, backlog=BACKLOG)
-        self.bucket = TokenBucket(FIRST, BURST, BURST, 0.0)
+        self.paid = RunPaid(rate_of(FIRST), -1e3)
         self.rate = at_start(None, self.bounds, 0.0)
         self.drain = Drain(rates=[self.rate])
         # Messages by the second in which they become visible, and by their receives so far.
@@ -176,9 +176,9 @@ class _Model:
             self._look(second, waiting)
         if waiting > BACKLOG:
             return
-        self.bucket = self.bucket.at_moment(float(second))
-        letters = min(int(self.bucket.tokens), self.in_dlq, int(self.engine))
-        self.bucket = self.bucket.less(letters)
+        rate, paid = self.paid.rate, self.paid.paid
+        letters = min(rate.whole(paid, float(second)), self.in_dlq, int(self.engine))
+        self.paid = RunPaid(rate, rate.after(paid, letters, float(second)))
         self.in_dlq -= letters
         self.delayed += letters
         self.sent += letters
@@ -215,8 +215,7 @@ class _Model:
         if self.since is None or self.rate.changed_at != before.changed_at:
             self.since = (second, self.sent)
         self.drain.rates.append(self.rate)
-        burst = min(BURST, BURST_SECONDS * self.rate.rate)
-        self.bucket = self.bucket.paced(self.rate.rate, burst)
+        self.paid = self.paid.at(rate_of(self.rate.rate, SAVED_SECONDS), now)
 
     def _break(self, second: int) -> None:
         """The circuit opens as the policy says, and closes when a canary a cooldown later works."""

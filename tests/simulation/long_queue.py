@@ -65,7 +65,6 @@ class LongQueueSimulation(ShardsSimulation):
         return replace(
             super()._pipeline(shape),
             rate=ENOUGH_RATE,
-            burst=int(ENOUGH_RATE),
             drain=DrainPolicy(self._long.shards),
         )
 

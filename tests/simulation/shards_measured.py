@@ -58,7 +58,6 @@ class MeasuredDrain:
             policy=prompt_policy(),
             workers=workers,
             rate=100_000.0,
-            burst=1_000_000,
             backlog_limit=10 * letters,
             drain=DrainPolicy(of),
         )

@@ -8,6 +8,7 @@ from typing import Any
 
 from deadletter.aws.lease import DynamoDBLease
 from deadletter.message.confirmation import Confirmation
+from deadletter.pace.rate import Rate
 from deadletter.redrive.drain import Drain
 from deadletter.redrive.drain_owner import DrainOwner
 from deadletter.redrive.known_intents import KnownIntents
@@ -71,21 +72,21 @@ def _() -> Iterator[None]:
 @bug("each shard has the whole rate")
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
-        def bucket(self: Any, now: float) -> Any:
-            return replace(original(self, now), rate=self.rate * self.of)
+        def paid(self: Any, now: float) -> Any:
+            return replace(original(self, now), rate=Rate(self.rate * self.of, self.burst))
 
-        return bucket
+        return paid
 
-    with replaced(Drain, "bucket", make):
+    with replaced(Drain, "paid", make):
         yield
 
 
 @bug("the owner goes on at the whole rate")
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
-        def part(self: Any, whole: Any, *rest: Any, **named: Any) -> Any:
-            original(self, whole, *rest, **named)
-            return whole
+        def part(self: Any, left: Any, rate: Any, *rest: Any, **named: Any) -> Any:
+            original(self, left, rate, *rest, **named)
+            return left.at(rate, self._setup.clock())
 
         return part
 
@@ -96,12 +97,12 @@ def _() -> Iterator[None]:
 @bug("each shard begins with a burst of its own")
 def _() -> Iterator[None]:
     def make(original: Any) -> Any:
-        def bucket(self: Any, now: float) -> Any:
-            return replace(original(self, now), tokens=self.burst)
+        def paid(self: Any, now: float) -> Any:
+            return replace(original(self, now), paid=0.0)
 
-        return bucket
+        return paid
 
-    with replaced(Drain, "bucket", make):
+    with replaced(Drain, "paid", make):
         yield
 
 

@@ -15,12 +15,12 @@ from typing import Any
 from unittest.mock import patch
 
 from deadletter.contract import Partition
+from deadletter.pace.run import RunPace
 from deadletter.redrive import redriver as redriver_module
 from deadletter.redrive import shards
 from deadletter.redrive.drain import Drain
 from deadletter.redrive.redriver import Redriver, run_as_asked
 from deadletter.redrive.shards import RunNotStarted
-from deadletter.redrive.token_bucket import RateLimiter
 from deadletter.settings.backoff import Backoff
 from deadletter.settings.pipeline import DrainPolicy, Pipeline
 from tests.simulation.scheduler import EVERYWHERE, Crash, Fault, Plan, Process
@@ -30,7 +30,7 @@ from tests.tables import LETTERS
 
 SHARDS = 3
 RATE = 0.5
-BURST = 6
+BURST = 5.0
 LATEST = 90.0
 """Seconds that a start is late at most: longer than a run lasts."""
 
@@ -52,14 +52,14 @@ class ShardsSimulation(Simulation):
         self._starts = starts
         self._starting = Random(seed + 5)
         self._numbers = itertools.count()
-        self._tokens = float(BURST)
+        self._tokens = BURST
         self._tokens_at = self.scheduler.now
         self.moved_by: dict[str, int] = {}
         self.took_part = 0
 
     def _pipeline(self, shape: Shape) -> Pipeline:
         pipeline = super()._pipeline(shape)
-        return replace(pipeline, rate=RATE, burst=BURST, drain=DrainPolicy(SHARDS))
+        return replace(pipeline, rate=RATE, drain=DrainPolicy(SHARDS))
 
     def run(self) -> str:
         with (
@@ -145,20 +145,20 @@ class ShardsSimulation(Simulation):
     @contextlib.contextmanager
     def _watched_pace(self) -> Iterator[None]:
         """All shards and owners together spend what one run could."""
-        take, give_back = RateLimiter.take, RateLimiter.give_back
+        take, give_back = RunPace.take, RunPace.give_back
 
-        def taken(limiter: RateLimiter, most: int, least: int = 1) -> int:
+        def taken(limiter: RunPace, most: int, least: int = 1) -> int:
             granted = take(limiter, most, least)
             self._spend(granted)
             return granted
 
-        def given_back(limiter: RateLimiter, unused: int) -> None:
+        def given_back(limiter: RunPace, unused: int) -> None:
             give_back(limiter, unused)
             self._tokens += unused
 
         with (
-            patch.object(RateLimiter, "take", taken),
-            patch.object(RateLimiter, "give_back", given_back),
+            patch.object(RunPace, "take", taken),
+            patch.object(RunPace, "give_back", given_back),
         ):
             yield
 

@@ -36,6 +36,7 @@ from deadletter.failure.classify import diagnose
 from deadletter.failure.signals import Permanent, Skip
 from deadletter.message.envelope import Envelope
 from deadletter.message.letter import Letter, from_api, to_event
+from deadletter.pace.run import RunPaid, rate_of
 from deadletter.processing.batch import Consumer
 from deadletter.processing.delivery import Delivery
 from deadletter.redrive import openings, waiting_room
@@ -44,7 +45,6 @@ from deadletter.redrive.first_steps import PAST
 from deadletter.redrive.redriver import Redriver
 from deadletter.redrive.report import Report
 from deadletter.redrive.source_memory import UNKNOWN, SourceMemory
-from deadletter.redrive.token_bucket import TokenBucket
 from deadletter.settings.backoff import Backoff
 from deadletter.settings.pipeline import Pipeline, RetryPolicy
 from deadletter.testing.clock import START
@@ -150,7 +150,7 @@ class Spell:
 class Shape:
     """What a schedule is made of; the rest follows from the seed.
 
-    `workers` and `burst` are those of a run, `life` the seconds that its function may run.
+    `workers` and `rate` are those of a run, `life` the seconds that its function may run.
     With `stale`, reads that ask for no consistency see the tables as they were a while ago, or
     unless it `settles` as they were when the faults began; `page` is the number of items on a
     page; `hours` is the retention of the queues, and the rows of the journal and the ledger live
@@ -178,7 +178,7 @@ class Shape:
     batch: int = 10
     rescues: tuple[str, ...] = ()
     workers: int = 1
-    burst: int | None = None
+    rate: float | None = None
     life: float = LIFE
     spells: tuple[Spell, ...] = ()
     stale: bool = False
@@ -217,7 +217,7 @@ def shape_of(seed: int) -> Shape:
         library=random.random() < 0.5,
         rescues=tuple(random.choices(RESCUES, k=random.choice((0, 0, 3)))),
         workers=random.choice((1, 1, 2)),
-        burst=random.choice((None, None, 2)),
+        rate=random.choice((None, None, 0.2)),
         life=random.choice((LIFE, LIFE, 300.0)),
         spells=spells_from(random),
         stale=random.random() < 0.5,
@@ -266,9 +266,8 @@ class FreeLease:
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
 
-    def acquire(self, owner: str, now: float, until: float) -> TokenBucket | None:
-        burst = float(self._pipeline.burst)
-        return TokenBucket(self._pipeline.first_rate, burst, burst, now)
+    def acquire(self, owner: str, now: float, until: float) -> RunPaid | None:
+        return RunPaid(rate_of(self._pipeline.first_rate), 0.0)
 
     def read(self) -> SourceMemory:
         # The first runs over what was there before the deployment are over.
@@ -283,7 +282,7 @@ class FreeLease:
     def of_shard(self, number: int) -> FreeLease:
         return self
 
-    def give_back(self, owner: str, bucket: TokenBucket, report: Report, now: float) -> None:
+    def give_back(self, owner: str, paid: RunPaid, report: Report, now: float) -> None:
         return
 
 
@@ -322,7 +321,7 @@ class Simulation:
             policy=RetryPolicy(shape.backoff, ATTEMPTS),
             context={"tenantId": "body.tenantId"},
             workers=shape.workers,
-            **({} if shape.burst is None else {"rate": 1.0, "burst": shape.burst}),
+            **({} if shape.rate is None else {"rate": shape.rate}),
             dedicated=("slow",),
             consumer_library=shape.library,
             idempotency_key="body.key" if shape.keyed else None,
@@ -898,7 +897,7 @@ def drowsy(seed: int) -> Simulation:
         WORKLOADS["two redrivers at once"],
         life=random.choice((LIFE, LONGEST_LIFE)),
         workers=random.choice((1, 2)),
-        burst=random.choice((None, 2)),
+        rate=random.choice((None, 0.2)),
     )
     simulation = Simulation(seed, shape, plan)
     simulation.run()
@@ -1014,7 +1013,7 @@ def interrupted(seed: int) -> Simulation:
         minutes=4,
         apart=random.choice((0.2, 7.0)),
         workers=random.choice((1, 2)),
-        burst=random.choice((None, 2)),
+        rate=random.choice((None, 0.2)),
         stale=True,
         settles=False,
         page=random.choice((None, 1)),

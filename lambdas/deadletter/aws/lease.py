@@ -26,6 +26,8 @@ from deadletter.aws.table import (
     stored_number,
 )
 from deadletter.contract import HOUR, WATCH_ROW, Partition
+from deadletter.pace.pace import MOST
+from deadletter.pace.run import RunPaid, rate_of
 from deadletter.redrive.auto_rate import AutoRate, Direction
 from deadletter.redrive.drain import NO_DRAIN, Drain
 from deadletter.redrive.fair_shares import NO_SHARES, Shares
@@ -33,7 +35,6 @@ from deadletter.redrive.first_steps import PAST
 from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.report import Report
 from deadletter.redrive.source_memory import UNKNOWN, SourceMemory
-from deadletter.redrive.token_bucket import TokenBucket
 from deadletter.redrive.waiting_room import END_OF_TIME
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def is_bad_lease(item: Mapping[str, Any]) -> bool:
     """
     memory = memory_of(item)
     kept = {field.name for field in fields(SourceMemory)} & item.keys()
-    numbers, texts = {"until", "tokens", "at"} & item.keys(), {"own"} & item.keys()
+    numbers, texts = {"until", "limit", "paid"} & item.keys(), {"own"} & item.keys()
     return (
         any(_stored(getattr(memory, name)) != item[name] for name in kept)
         or any(_number(item, name) is None for name in numbers)
@@ -114,9 +115,9 @@ def is_bad_lease(item: Mapping[str, Any]) -> bool:
 
 
 class DynamoDBLease:
-    """The lease of one source of a pipeline, and the tokens that its last run left.
+    """The lease of one source of a pipeline, and what its last run left of the rate.
 
-    `rate` is in letters per second, `burst` in letters.
+    A first run has the `first_rate`, in letters per second.
     """
 
     def __init__(
@@ -125,22 +126,20 @@ class DynamoDBLease:
         table: str,
         pipeline: str,
         home: str,
-        rate: float,
-        burst: float,
+        first_rate: float,
         note_bad_row: NoteRow = ignore,
     ) -> None:
         self._table = DynamoDBTable(client, table)
         self._place = (client, table, pipeline, home)
         self._key = _key(pipeline, home)
-        self._rate = rate
-        self._burst = burst
+        self._first_rate = first_rate
         self._note_bad_row = note_bad_row
 
     def of_shard(self, number: int) -> DynamoDBLease:
         client, table, pipeline, home = self._place
         of_shard = f"{home}{_OF_SHARD}{number}"
         return DynamoDBLease(
-            client, table, pipeline, of_shard, self._rate, self._burst, self._note_bad_row
+            client, table, pipeline, of_shard, self._first_rate, self._note_bad_row
         )
 
     def read(self) -> SourceMemory:
@@ -154,7 +153,7 @@ class DynamoDBLease:
             self._note_bad_row(row_name(self._table.name, *self._key))
         return memory_of(item)
 
-    def acquire(self, owner: str, now: float, until: float) -> TokenBucket | None:
+    def acquire(self, owner: str, now: float, until: float) -> RunPaid | None:
         try:
             answer = self._table.change(
                 self._key,
@@ -175,17 +174,17 @@ class DynamoDBLease:
             if item is None:
                 raise _unavailable(error, self._table.name) from error
             # The holder may be ourselves, by a first try whose answer was lost.
-            return self._bucket(item, now) if item.get("own") == owner else None
-        return self._bucket(plain(answer.get("Attributes", {})), now)
+            return self._paid(item) if item.get("own") == owner else None
+        return self._paid(plain(answer.get("Attributes", {})))
 
-    def give_back(self, owner: str, bucket: TokenBucket, report: Report, now: float) -> None:
+    def give_back(self, owner: str, paid: RunPaid, report: Report, now: float) -> None:
         try:
             self._table.change(
                 self._key,
                 {
                     "until": 0,
-                    "tokens": stored_number(bucket.tokens),
-                    "at": stored_number(bucket.at),
+                    "limit": stored_number(paid.rate.limit),
+                    "paid": stored_number(paid.paid),
                     "last_run": {**report.to_json(), "at": int(now)},
                 },
                 condition="own = :own",
@@ -211,10 +210,10 @@ class DynamoDBLease:
     def record_drain(self, drain: Drain) -> None:
         self.record(SourceMemory(drain=drain))
 
-    def _bucket(self, item: Mapping[str, Any], now: float) -> TokenBucket:
-        at, tokens = _number(item, "at"), _number(item, "tokens")
-        saved = self._burst if tokens is None else min(max(tokens, 0.0), self._burst)
-        return TokenBucket(self._rate, self._burst, saved, now if at is None else min(at, now))
+    def _paid(self, item: Mapping[str, Any]) -> RunPaid:
+        """What the last run left; of a first one, and of a malformed row, a whole burst."""
+        limit, paid = _number(item, "limit") or 0.0, _number(item, "paid") or 0.0
+        return RunPaid(rate_of(limit if 0 < limit <= MOST else self._first_rate), paid)
 
 
 def _key(pipeline: str, home: str) -> Key:
@@ -266,7 +265,8 @@ def _drain(value: object) -> Drain:
         return NO_DRAIN
     numbers = [_number(value, name) or 0.0 for name in ("of", "until", "rate", "burst")]
     of, until, rate, burst = numbers
-    return Drain(_text(value, "id"), int(of), until, rate, burst) if of > 0 else NO_DRAIN
+    is_drain = of > 0 and rate > 0 and burst > 0
+    return Drain(_text(value, "id"), int(of), until, rate, burst) if is_drain else NO_DRAIN
 
 
 def _shares(value: object) -> Shares:

@@ -21,6 +21,9 @@ SKEW_SECONDS = 10.0
 EXACT_SECONDS = 1e-5
 """What sums of epoch seconds, as floats, are exact to: a call that misses so little may go."""
 
+LEAST_SHARE = 0.001
+"""What is left of a rate of which nothing is admitted: the next call has a time, far ahead."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rate:
@@ -53,6 +56,10 @@ class Rate:
     def seconds_until(self, calls: float, paid: float, now: float) -> float:
         """Seconds until so many calls may go, or as many as the burst allows."""
         return max(0.0, self.start(paid, now) - self.latest(calls, now))
+
+    def share(self, share: float) -> Rate:
+        """A share (0 to 1) of limit and burst; one call always fits, and none waits for ever."""
+        return Rate(self.limit * max(share, LEAST_SHARE), max(1.0, self.burst * share))
 
     def full(self, now: float) -> float:
         """The `paid` of a bucket that nobody has used for long."""

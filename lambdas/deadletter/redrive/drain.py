@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from deadletter.contract import HOUR
-from deadletter.redrive.token_bucket import TokenBucket
+from deadletter.pace.rate import Rate
+from deadletter.pace.run import RunPaid
 
 LONGEST_DRAIN = 1.0 * HOUR
 """Seconds from now after which no drain ends: it lasts no longer than its owner's function."""
@@ -32,9 +33,9 @@ class Drain:
         """Whether other shards than the owner's may still be sending at `now`."""
         return self.of > OWNER and now < self.until <= now + LONGEST_DRAIN
 
-    def bucket(self, now: float) -> TokenBucket:
+    def paid(self, now: float) -> RunPaid:
         """What a shard may send that begins at `now`: the owner has what had been saved."""
-        return TokenBucket(self.rate, self.burst, 0.0, now)
+        return RunPaid(Rate(self.rate, self.burst), now)
 
 
 NO_DRAIN = Drain()

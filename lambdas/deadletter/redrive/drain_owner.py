@@ -8,13 +8,14 @@ from functools import partial
 from typing import Any
 
 from deadletter.message.queue import Depth
+from deadletter.pace.rate import Rate
+from deadletter.pace.run import RunPace, RunPaid
 from deadletter.redrive.auto_rate import LOOK_SECONDS, delay_share, seconds_to_next_look
 from deadletter.redrive.drain import NO_DRAIN, OWNER, Drain
 from deadletter.redrive.lease import Lease, LeaseUnavailable
 from deadletter.redrive.redriver_setup import RedriverSetup
 from deadletter.redrive.report import Tally
 from deadletter.redrive.shards import RunNotStarted, saved, shard_event, shards_for
-from deadletter.redrive.token_bucket import RateLimiter, TokenBucket
 
 
 class DrainOwner:
@@ -29,37 +30,38 @@ class DrainOwner:
         """How many shards there are, this run among them."""
         return self._drain.of
 
-    def part(self, whole: TokenBucket, letters: int, deadline: float, *, more: bool) -> TokenBucket:
-        """What this run may send of the `whole` bucket; starts other shards for a deep queue.
+    def part(
+        self, left: RunPaid, rate: Rate, letters: int, deadline: float, *, more: bool
+    ) -> RunPaid:
+        """What this run may send of the whole `rate`; starts other shards for a deep queue.
 
-        `letters` are visible. Without `more` no shard is started; but as long as those of the
-        last drain may be sending, this run leaves them their part. The run has the lease: if
-        an error ends it here, the lease is given back.
+        `left` is what the last run has left, `letters` are visible. Without `more` no shard is
+        started; but as long as those of the last drain may be sending, this run leaves them their
+        part. The run has the lease: if an error ends it here, the lease is given back.
         """
         if self._setup.starter is None:
-            return whole
+            return left.at(rate, self._setup.clock())
         try:
-            return self._part(whole, letters, deadline, more=more)
+            return self._part(left, rate, letters, deadline, more=more)
         except BaseException:
             setup = self._setup
             report = setup.tally.report(setup.pipeline.name, setup.home, "")
-            setup.lease.give_back(setup.owner, whole, report, setup.clock())
+            setup.lease.give_back(setup.owner, left, report, setup.clock())
             raise
 
     def _part(
-        self, whole: TokenBucket, letters: int, deadline: float, *, more: bool
-    ) -> TokenBucket:
+        self, left: RunPaid, rate: Rate, letters: int, deadline: float, *, more: bool
+    ) -> RunPaid:
         pipeline, now = self._setup.pipeline, self._setup.clock()
         # Read under the lease: an owner may have begun and ended since this run began.
         before = self._setup.lease.read().drain
-        whole = saved(whole, before, now)
+        whole = saved(left, before, rate, now)
         of = OWNER
         if more:
             of = shards_for(
                 pipeline.drain.shards,
                 letters=letters,
-                rate=whole.rate,
-                burst=whole.burst,
+                rate=rate.limit,
                 fifo=pipeline.fifo,
             )
         starts = of > OWNER
@@ -67,18 +69,18 @@ class DrainOwner:
             of = before.of
         if of == OWNER:
             return whole
-        part = whole.slowed(1 / of)
-        self._drain = Drain(self._setup.owner, of, deadline, part.rate, part.burst)
+        part = whole.share(1 / of, now)
+        self._drain = Drain(self._setup.owner, of, deadline, part.rate.limit, part.rate.burst)
         if starts:
             self._start()
         return part
 
-    def keep_pace(self, part: TokenBucket) -> None:
+    def keep_pace(self, part: Rate) -> None:
         """Have the other shards go on at the rate and burst of this run."""
-        if self.of == OWNER or (part.rate, part.burst) == (self._drain.rate, self._drain.burst):
+        if self.of == OWNER or (part.limit, part.burst) == (self._drain.rate, self._drain.burst):
             return
         before = self._drain
-        self._drain = replace(before, rate=part.rate, burst=part.burst)
+        self._drain = replace(before, rate=part.limit, burst=part.burst)
         try:
             self._setup.lease.record_drain(self._drain)
         except LeaseUnavailable as error:
@@ -105,15 +107,13 @@ def start_run(setup: RedriverSetup, event: Mapping[str, Any]) -> None:
         setup.tally.note_trouble(str(error))
 
 
-def following(
-    lease: Lease, tally: Tally, first_rate: float
-) -> Callable[[Depth, RateLimiter], float]:
+def following(lease: Lease, tally: Tally, first_rate: float) -> Callable[[Depth, RunPace], float]:
     """Keeps the pace of a shard as the owner sets it; `lease` is the owner's.
 
     The owner began at `first_rate`, that of all shards together, if no run had sent of late.
     """
 
-    def look(_main: Depth, rate_limiter: RateLimiter) -> float:
+    def look(_main: Depth, pace: RunPace) -> float:
         try:
             drain = lease.read().drain
         except LeaseUnavailable as error:
@@ -121,9 +121,9 @@ def following(
             return LOOK_SECONDS
         whole = drain.rate * drain.of
         if whole > 0:
-            rate_limiter.pace(lambda bucket: bucket.paced(drain.rate, drain.burst))
+            pace.change(Rate(drain.rate, drain.burst))
             # Only a deep queue has shards.
-            rate_limiter.delay_share = delay_share(whole)
+            pace.delay_share = delay_share(whole)
         return seconds_to_next_look(whole, first_rate)
 
     return look

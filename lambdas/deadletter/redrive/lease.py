@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from deadletter.pace.run import RunPaid
 from deadletter.redrive.drain import Drain
 from deadletter.redrive.report import Report
 from deadletter.redrive.source_memory import UNKNOWN, SourceMemory
-from deadletter.redrive.token_bucket import TokenBucket
 
 
 class LeaseUnavailable(Exception):
@@ -23,10 +23,10 @@ class Lease(Protocol):
     def read(self) -> SourceMemory:
         """What the runs so far have left; UNKNOWN before the first one."""
 
-    def acquire(self, owner: str, now: float, until: float) -> TokenBucket | None:
-        """The bucket that the last run left, or None while another run holds the lease.
+    def acquire(self, owner: str, now: float, until: float) -> RunPaid | None:
+        """What the last run left of the rate, or None while another run holds the lease.
 
-        A first run gets a full bucket.
+        A first run may send a whole burst.
         """
 
     def record_drain(self, drain: Drain) -> None:
@@ -35,8 +35,11 @@ class Lease(Protocol):
     def of_shard(self, number: int) -> Lease:
         """The lease of one shard of a drain of the same queue."""
 
-    def give_back(self, owner: str, bucket: TokenBucket, report: Report, now: float) -> None:
-        """End the lease and keep bucket and report. Does nothing if another run holds it now."""
+    def give_back(self, owner: str, paid: RunPaid, report: Report, now: float) -> None:
+        """End the lease, and keep what is paid and the report.
+
+        Does nothing if another run holds the lease now.
+        """
 
     def record(self, memory: SourceMemory, before: SourceMemory = UNKNOWN) -> None:
         """Store the fields that differ from `before`, the memory as this run has read it.

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from deadletter.circuit.state import Circuit, Circuits, CircuitsUnavailable, OutcomeCounts
 from deadletter.contract import Metric
 from deadletter.message.queue import Depth
+from deadletter.pace.rate import Rate
+from deadletter.pace.run import RunPace, rate_of
 from deadletter.redrive.auto_rate import (
     AutoRate,
     RateBounds,
@@ -21,12 +23,11 @@ from deadletter.redrive.auto_rate import (
 )
 from deadletter.redrive.drain_owner import DrainOwner
 from deadletter.redrive.report import Tally
-from deadletter.redrive.token_bucket import RateLimiter, TokenBucket
 from deadletter.settings.pipeline import Pipeline
 
-BURST_SECONDS = 4.0
-"""Seconds of the rate that may go back at once, within the setting: letters of a deep queue are
-hardly delayed, and a burst arrives as one. It is worth two chunks of a worker."""
+SAVED_SECONDS = 4.0
+"""Seconds of the rate that may be saved up: letters of a deep queue are hardly delayed, and a burst
+arrives as one. It is worth two chunks of a worker."""
 
 
 class RateKeeper:
@@ -65,32 +66,27 @@ class RateKeeper:
         self._owner = owner
         self._deep = deep
 
-    def paced(self, bucket: TokenBucket) -> TokenBucket:
-        """The bucket at the present rate; a circuit that has just closed admits a share of it."""
-        rate = self.rate.rate
-        burst = max(1.0, min(float(self._pipeline.burst), rate * BURST_SECONDS))
+    @property
+    def whole(self) -> Rate:
+        """The present rate; a circuit that has just closed admits a share of it."""
         share = self._circuit.admitted_share(self._pipeline.circuit, self._clock())
-        return bucket.paced(rate, burst).slowed(share)
+        return rate_of(self.rate.rate, SAVED_SECONDS).share(share)
 
-    def _own(self, bucket: TokenBucket) -> TokenBucket:
-        """The part of this run of the bucket at the present rate."""
-        return self.paced(bucket).slowed(1 / self._owner.of)
-
-    def look(self, main: Depth, rate_limiter: RateLimiter) -> float:
+    def look(self, main: Depth, pace: RunPace) -> float:
         """Look at the consumer, given the main queue's depth, and pace what is sent from now on.
 
         Nothing is changed if the circuit cannot be read, or if the last look was just now.
         Returns the seconds until the next look.
         """
         with self._lock:
-            self._look(main, rate_limiter, self._clock())
+            self._look(main, pace, self._clock())
             return self._pause
 
     @property
     def _pause(self) -> float:
         return seconds_to_next_look(self.rate.rate, self._bounds.first)
 
-    def _look(self, main: Depth, rate_limiter: RateLimiter, now: float) -> None:
+    def _look(self, main: Depth, pace: RunPace, now: float) -> None:
         if self._looked_at is not None and now - self._looked_at < self._pause:
             return
         is_first, self._looked_at = self._looked_at is None, now
@@ -101,10 +97,11 @@ class RateKeeper:
         self.rate = next_rate(before, self._signs(main, seen, now), self._bounds)
         if self._since is None or self.rate.changed_at != before.changed_at:
             self._since = (now, self._tally.count_of(Metric.REDRIVEN))
-        rate_limiter.pace(self._own)
+        part = self.whole.share(1 / self._owner.of)
+        pace.change(part)
         if self._deep:
-            rate_limiter.delay_share = delay_share(self.rate.rate)
-        self._owner.keep_pace(rate_limiter.bucket)
+            pace.delay_share = delay_share(self.rate.rate)
+        self._owner.keep_pace(part)
 
     def _read_circuit(self) -> bool:
         name = self._pipeline.name

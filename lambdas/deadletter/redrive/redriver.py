@@ -11,6 +11,8 @@ from deadletter.circuit.state import Circuit, OutcomeCounts
 from deadletter.contract import HOUR, MINUTE, Metric, Mode, with_config_keys
 from deadletter.message.queue import MAX_BATCH, Depth, QueueUnavailable, ReceivedLetter
 from deadletter.pace.lane import LanePace
+from deadletter.pace.rate import Rate
+from deadletter.pace.run import RunPace, RunPaid, rate_of
 from deadletter.redrive.auto_rate import DEEP
 from deadletter.redrive.concurrency import ChunksInFlight
 from deadletter.redrive.drain import OWNER, Drain
@@ -68,7 +70,6 @@ from deadletter.redrive.source_memory import (
     with_lost_run,
 )
 from deadletter.redrive.stop_reason import ENDS_A_RUN, stop_reason
-from deadletter.redrive.token_bucket import RateLimiter, TokenBucket
 from deadletter.redrive.turns import TakesTurns, Turns
 from deadletter.redrive.waiting_room import FOREVER, SHARDS, OpenShard, RoomUnavailable
 from deadletter.redrive.waiting_room_worker import WaitingRoomWorker
@@ -128,7 +129,7 @@ class Redriver:
         self._step: int | None = None
         self._shares: Shares | None = None
         self._rate_keeper: RateKeeper | None = None
-        self._look_at_main: Callable[[Depth, RateLimiter], float] = fixed_rate
+        self._look_at_main: Callable[[Depth, RunPace], float] = fixed_rate
         self._owner = DrainOwner(setup)
         self._shard = ""
 
@@ -195,7 +196,7 @@ class Redriver:
         # The shard before this one with its number may be ending: both end with their owners.
         if self._lease_in_time(deadline, until=deadline) is None:
             return LEASE_HELD
-        return self._drain(self._limits(deadline, drain.bucket(self._clock())))
+        return self._drain(self._limits(deadline, drain.paid(self._clock())))
 
     def rescue(self, deadline: float) -> Report:
         """Move every letter of ours into the waiting room before its queue drops it.
@@ -249,10 +250,10 @@ class Redriver:
     ) -> str:
         self._ask_stores()
         # Ordinary runs may follow one another closely: only waiting finds the gap.
-        bucket = self._lease_in_time(deadline, until=deadline + LOCK_PAST_DEADLINE, wanted=True)
-        if bucket is None or not self._shards_have_ended(deadline, bucket):
+        paid = self._lease_in_time(deadline, until=deadline + LOCK_PAST_DEADLINE, wanted=True)
+        if paid is None or not self._shards_have_ended(deadline, paid):
             return LEASE_HELD
-        run = self._limits(deadline, bucket, paced=False)
+        run = self._limits(deadline, paid, paced=False)
         if lane is None:
             return self._drain(run, verdict_source=verdict_source)
         shards = [OpenShard(lane, shard, FOREVER) for shard in range(SHARDS)]
@@ -261,22 +262,22 @@ class Redriver:
 
     def _lease_in_time(
         self, deadline: float, *, until: float, wanted: bool = False
-    ) -> TokenBucket | None:
+    ) -> RunPaid | None:
         """The lease, until that time, or None if others hold it until `deadline` is near.
 
         If it is `wanted`, no run goes on without a gap as long as this one waits.
         """
         lease, owner = self._setup.lease, self._setup.owner
-        while (bucket := lease.acquire(owner, self._clock(), until)) is None:
+        while (paid := lease.acquire(owner, self._clock(), until)) is None:
             if self._clock() + LEASE_PAUSE >= deadline - WIND_DOWN:
                 return None
             if wanted:
                 lease.record(SourceMemory(wanted_until=deadline))
                 wanted = False
             self._setup.wait(LEASE_PAUSE)
-        return bucket
+        return paid
 
-    def _shards_have_ended(self, deadline: float, bucket: TokenBucket) -> bool:
+    def _shards_have_ended(self, deadline: float, paid: RunPaid) -> bool:
         """Wait for the shards of a drain whose owner has ended; False if there is no time."""
         lease, clock = self._setup.lease, self._clock
         ended = False
@@ -287,7 +288,7 @@ class Redriver:
             ended = not drain.is_on(clock())
         finally:
             if not ended:
-                lease.give_back(self._setup.owner, bucket, self._report(LEASE_HELD), clock())
+                lease.give_back(self._setup.owner, paid, self._report(LEASE_HELD), clock())
         return ended
 
     def _end(self, report: Report) -> RunEnd:
@@ -328,8 +329,7 @@ class Redriver:
         if not memory.last_ended_well:
             self._ask_all()
         self._fruitless_before = memory.fruitless
-        rate, burst = self._pipeline.first_rate, float(self._pipeline.burst)
-        run = self._limits(deadline, TokenBucket(rate, burst, burst, now))
+        run = self._limits(deadline, RunPaid(rate_of(self._pipeline.first_rate), 0.0))
         if judge_only:
             was_empty = not asked and was_just_empty(memory, now)
             return self._look(run, None if asked else memory.looks, was_empty=was_empty)
@@ -357,21 +357,21 @@ class Redriver:
                 if is_first:
                     self._sweep_journal(deadline, reads=True)
                 return _nothing_to_take(depth)
-            bucket = self._setup.lease.acquire(self._setup.owner, now, run.locked_until)
-            if bucket is not None:
+            paid = self._setup.lease.acquire(self._setup.owner, now, run.locked_until)
+            if paid is not None:
                 deep = depth.visible >= DEEP
-                whole = self._paced(bucket, circuits[self._pipeline.name], memory, deep=deep)
+                rate = self._rate(circuits[self._pipeline.name], memory, deep=deep)
                 more = not self._is_cautious
-                bucket = self._owner.part(whole, depth.visible, deadline, more=more)
+                paid = self._owner.part(paid, rate, depth.visible, deadline, more=more)
         except BaseException:
             self._make_visible(first_poll)
             raise
-        if bucket is None:
+        if paid is None:
             self._make_visible(first_poll)
             return LEASE_HELD
         if self._owner.of > OWNER:
             self._shard = f"{OWNER} of {self._owner.of}"
-        run = self._limits(deadline, bucket)
+        run = self._limits(deadline, paid)
         if depth.visible:
             run.expect(depth.visible if self._step == PAST else FIRST_STEPS[self._step])
         return self._drain(run, first_poll, openings=openings, shares=memory.shares)
@@ -382,16 +382,15 @@ class Redriver:
         outcomes = outcomes_since(circuit, self._pipeline.circuit, since, self._clock())
         return first_step(memory.first_step, depth.total, outcomes)
 
-    def _paced(
-        self, bucket: TokenBucket, circuit: Circuit, memory: SourceMemory, *, deep: bool
-    ) -> TokenBucket:
-        """The bucket at the rate of this run, and of all shards of its drain together.
+    def _rate(self, circuit: Circuit, memory: SourceMemory, *, deep: bool) -> Rate:
+        """The rate of this run, and of all shards of its drain together.
 
         `circuit` is the pipeline's own: one for configuration has no ramp. Letters of a `deep`
         queue are delayed less.
         """
         if not self._pipeline.is_auto_rate:
-            return bucket.slowed(circuit.admitted_share(self._pipeline.circuit, self._clock()))
+            share = circuit.admitted_share(self._pipeline.circuit, self._clock())
+            return rate_of(self._pipeline.first_rate).share(share)
         keeper = RateKeeper(
             self._pipeline,
             memory.auto_rate,
@@ -403,7 +402,7 @@ class Redriver:
             deep=deep,
         )
         self._look_at_main, self._rate_keeper = keeper.look, keeper
-        return keeper.paced(bucket)
+        return keeper.whole
 
     def _go_on(self, deadline: float, hop: int) -> None:
         """Start the next run at once if the queue is still deep, and nobody waits for it."""
@@ -531,7 +530,7 @@ class Redriver:
         ]
         turns = Turns(
             shares=shares,
-            letters=quantum(run.bucket.rate),
+            letters=quantum(run.paid.rate.limit),
             workers={QUEUE: of_queue, **_by_lane(of_room)},
             run=run,
             tally=self._tally,
@@ -559,7 +558,7 @@ class Redriver:
             self._report_bounces()
             stopped = run.stopped or SOURCE_EMPTY
             self._setup.lease.give_back(
-                self._setup.owner, run.bucket, self._report(stopped), self._clock()
+                self._setup.owner, run.paid, self._report(stopped), self._clock()
             )
         return stopped
 
@@ -672,7 +671,7 @@ class Redriver:
         """One worker tries few letters: several would try as many each."""
         return 1 if self._is_cautious else self._pipeline.workers
 
-    def _limits(self, deadline: float, bucket: TokenBucket, *, paced: bool = True) -> RunLimits:
+    def _limits(self, deadline: float, paid: RunPaid, *, paced: bool = True) -> RunLimits:
         most = min(MORE_CHUNKS * self._workers, MOST_CHUNKS)
         grows = paced and not self._pipeline.fifo and not self._is_cautious
         return RunLimits(
@@ -682,7 +681,7 @@ class Redriver:
             wait=self._setup.wait,
             main=self._setup.main,
             backlog_limit=self._pipeline.backlog_limit if paced else None,
-            rate_limiter=RateLimiter(bucket, self._clock),
+            pace=RunPace(paid, self._clock),
             paced=paced,
             look=self._look_at_main,
             trial=self._letters_to_try,

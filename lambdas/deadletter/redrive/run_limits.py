@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from deadletter.message.queue import MAX_BATCH, Depth, Queue
+from deadletter.pace.run import RunPace, RunPaid
 from deadletter.redrive.concurrency import ChunksInFlight, Concurrency
 from deadletter.redrive.journal import MAX_PLANS
-from deadletter.redrive.token_bucket import RateLimiter, TokenBucket
 
 LOCK_PAST_DEADLINE = 60
 """Seconds a letter stays locked after the run that received it must have ended."""
@@ -56,7 +56,7 @@ class RunStopped(Exception):
     """The run ends here in good order; the text says why."""
 
 
-def fixed_rate(_main: Depth, _rate_limiter: RateLimiter) -> float:
+def fixed_rate(_main: Depth, _pace: RunPace) -> float:
     """The rate is fixed."""
     return BACKLOG_CHECK_SECONDS
 
@@ -88,9 +88,9 @@ class RunLimits:
         wait: Callable[[float], None],
         main: Queue,
         backlog_limit: int | None,
-        rate_limiter: RateLimiter,
+        pace: RunPace,
         paced: bool = True,
-        look: Callable[[Depth, RateLimiter], float] = fixed_rate,
+        look: Callable[[Depth, RunPace], float] = fixed_rate,
         trial: Callable[[], int | None] = _no_trial,
         chunks: ChunksInFlight | None = None,
     ) -> None:
@@ -104,7 +104,7 @@ class RunLimits:
         self._wait = wait
         self._main = main
         self._backlog_limit = backlog_limit
-        self._rate_limiter = rate_limiter
+        self._pace = pace
         self._paced = paced
         self._look = look
         self._trial = trial
@@ -125,14 +125,14 @@ class RunLimits:
         return self.deadline + LOCK_PAST_DEADLINE
 
     @property
-    def bucket(self) -> TokenBucket:
+    def paid(self) -> RunPaid:
         """What this run leaves of its rate to the next one."""
-        return self._rate_limiter.bucket
+        return self._pace.paid
 
     @property
     def delay_share(self) -> float:
         """The part of their first backoff that letters are delayed."""
-        return self._rate_limiter.delay_share
+        return self._pace.delay_share
 
     def permission(self, most: int) -> int:
         """How many letters may be sent now, at least one; waits until they are worth a chunk.
@@ -150,7 +150,7 @@ class RunLimits:
             granted = self._take(most, worth)
             if granted:
                 return granted
-            pause = max(self._rate_limiter.seconds_until(worth), 0.05)
+            pause = max(self._pace.seconds_until(worth), 0.05)
             if self.clock() + pause >= self.deadline - WIND_DOWN:
                 granted = self._take(most, min(worth, MAX_BATCH))
                 if granted:
@@ -167,12 +167,12 @@ class RunLimits:
 
     def _worth(self, most: int) -> int:
         """The letters that are worth a chunk: at most what the pace allows in two seconds."""
-        bucket = self._rate_limiter.bucket
-        letters = min(most, int(bucket.burst), int(bucket.rate * WORTH_SECONDS))
+        rate = self._pace.paid.rate
+        letters = min(most, int(rate.burst), int(rate.limit * WORTH_SECONDS))
         return max(1, _whole_batches(letters))
 
     def _take(self, most: int, least: int) -> int:
-        taken = self._rate_limiter.take(most, least)
+        taken = self._pace.take(most, least)
         granted = taken if taken == most else _whole_batches(taken)
         self.give_back(taken - granted)
         return granted
@@ -180,7 +180,7 @@ class RunLimits:
     def give_back(self, unused: int) -> None:
         """Return what was permitted and not sent."""
         if unused > 0 and self._paced:
-            self._rate_limiter.give_back(unused)
+            self._pace.give_back(unused)
 
     def note_chunk(self, letters: int) -> None:
         """A worker has received so many letters, and is done with them."""
@@ -234,13 +234,13 @@ class RunLimits:
     @property
     def has_enough_to_wait(self) -> bool:
         """Whether each worker will soon have another chunk, and a full one."""
-        is_short = self._paced and self._rate_limiter.now.tokens < MAX_PLANS
+        is_short = self._paced and self._pace.free < MAX_PLANS
         return not is_short and MAX_PLANS * self.chunks.first <= self._expected < math.inf
 
     @property
     def has_enough_for_more(self) -> bool:
         """Whether pace and queue have enough for twice as many chunks as are under way."""
-        is_short = self._paced and self._rate_limiter.now.tokens < MAX_PLANS
+        is_short = self._paced and self._pace.free < MAX_PLANS
         return not is_short and self._expected >= 2 * self.chunks.chunks * MAX_PLANS
 
     def stop(self, reason: str) -> None:
@@ -264,7 +264,7 @@ class RunLimits:
         if now >= self._read_backlog_at:
             self._read_backlog_at = now + BACKLOG_CHECK_SECONDS
             depth = self._main.depth()
-            self._read_backlog_at = now + self._look(depth, self._rate_limiter)
+            self._read_backlog_at = now + self._look(depth, self._pace)
             waiting = depth.visible
             if waiting > self._backlog_limit:
                 raise RunStopped(f"{waiting} messages wait in the main queue already")

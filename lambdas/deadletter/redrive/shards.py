@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from deadletter.contract import MOST_SHARDS
+from deadletter.pace.rate import Rate
+from deadletter.pace.run import RunPaid
 from deadletter.redrive.drain import OWNER, Drain
-from deadletter.redrive.journal import MAX_PLANS
-from deadletter.redrive.token_bucket import TokenBucket
 
 ENOUGH_LETTERS = 5_000
 """Visible letters from which a drain has shards, and goes on without waiting for the schedule:
@@ -59,32 +59,30 @@ class DrainShard:
         return self.drain == drain.id and self.number <= drain.of and drain.is_on(now)
 
 
-def shards_for(
-    wanted: int | None, *, letters: int, rate: float, burst: float, fifo: bool = False
-) -> int:
+def shards_for(wanted: int | None, *, letters: int, rate: float, fifo: bool = False) -> int:
     """How many shards a drain has, from 1 to 8.
 
-    `wanted` is the setting, None for auto; `letters` are visible, `rate` (letters a second) and
-    `burst` (letters) are the pipeline's. More shards than the rate needs would only wait for it;
-    and with less than a chunk of the burst each, they would send chunks that are not full.
+    `wanted` is the setting, None for auto; `letters` are visible, `rate` (letters a second) is
+    the pipeline's. More shards than the rate needs would only wait for it.
     """
     if letters < ENOUGH_LETTERS:
         return OWNER
     if wanted is None:
-        wanted = min(math.ceil(rate / RATE_A_SHARD), int(burst // MAX_PLANS))
+        wanted = math.ceil(rate / RATE_A_SHARD)
         # Each shard keeps the order of a group; a person may say that this is enough.
         wanted = OWNER if fifo else wanted
     return max(OWNER, min(wanted, MOST_SHARDS, letters // LETTERS_A_SHARD))
 
 
-def saved(bucket: TokenBucket, drain: Drain, now: float) -> TokenBucket:
-    """What an owner finds saved at `now` after a drain: while its shards may still be sending,
-    only the last owner's part of the rate was free.
+def saved(paid: RunPaid, drain: Drain, rate: Rate, now: float) -> RunPaid:
+    """What an owner at this rate finds saved at `now` after a drain: while its shards may still be
+    sending, only the last owner's part of the rate was free.
     """
-    if drain.of == OWNER or drain.until <= bucket.at:
-        return bucket
-    part = bucket.slowed(1 / drain.of).at_moment(min(drain.until, now))
-    return replace(bucket, tokens=part.tokens, at=part.at)
+    if drain.of == OWNER or drain.until <= paid.paid:
+        return paid.at(rate, now)
+    # An owner that was killed has left the whole rate.
+    part = Rate(min(paid.rate.limit, drain.rate), drain.burst)
+    return RunPaid(part, paid.paid).at(rate, min(drain.until, now))
 
 
 def shard_event(home: str, drain: Drain, number: int) -> dict[str, Any]:

@@ -120,7 +120,6 @@ class Pipeline:
     circuit: CircuitPolicy = field(default_factory=CircuitPolicy)
     rate: float | Literal["auto"] = contract.PIPELINE.rate
     max_rate: float = contract.PIPELINE.max_rate
-    burst: int = contract.PIPELINE.burst
     backlog_limit: int = contract.PIPELINE.backlog_limit
     workers: int = contract.PIPELINE.workers
     drain: DrainPolicy = field(default_factory=DrainPolicy)

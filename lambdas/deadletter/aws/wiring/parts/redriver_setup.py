@@ -82,7 +82,6 @@ def redriver_setup_for(
             pipeline.name,
             home,
             pipeline.first_rate,
-            pipeline.burst,
             tally.note_bad_row,
         ),
         tally=tally,
