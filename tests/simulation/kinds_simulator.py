@@ -150,6 +150,8 @@ class KindsSimulation:
             random=self._random,
             direct=False,
             named=set(),
+            pause=lambda _: None,
+            waits_until=clock,
         )
 
     def run(self) -> None:
