@@ -1109,7 +1109,10 @@ class TestKinds:
             Key={"pipeline": {"S": "orders"}, "circuit_key": {"S": "orders"}},
             UpdateExpression="REMOVE streak, streak_at",
         )
-        self.report(table, *"bcdefghijk" * 2, is_good=False)
+        self.report(table, *"bcdefghijk" * 4, is_good=True)
+        self.report(table, *("bcdefghijk" * 2)[:-1], is_good=False)
+        assert (table.read().is_closed, table.read().streak) == (True, 19)
+        self.report(table, "k", is_good=False)
         assert not table.read().is_closed
 
     def test_the_counts_of_an_outage_find_no_kind_after_it(self, table: Table) -> None:
