@@ -47,8 +47,8 @@ MOST_MODULES = {
     # has the words for failures.
     # 1 for the rate that finds itself, which a source's memory holds, 1 for concurrency.
     # 1 for the drain that stands in a lease, 1 for the counts of rules.
-    # 1 tells a pipeline's own rows from foreign ones.
-    "handlers.probe": 75,
+    # 1 tells a pipeline's own rows from foreign ones. 2 for the one bucket, of a lane and a queue.
+    "handlers.probe": 77,
     # 70, 1 judges letters again when other rules are in force, and 1 keeps the rates of rules.
     # 2 for the rate that finds itself: the rule, and what keeps it in a run. 2 receive side by
     # side, as many at once as does good. 4 for drains in shards: what stands in the lease, its
@@ -56,20 +56,22 @@ MOST_MODULES = {
     # 1 for the counts of rules, and 1 for the lines with each letter's age.
     # 1 tells a pipeline's own rows from foreign ones. 1 for what people ask of the function beside
     # runs, which loads the rest when it is asked. 1 for the deadline of requests, 1 for first runs.
-    "handlers.redrive": 82,
+    # 1 for the one bucket, of which lanes and queues have what they add.
+    "handlers.redrive": 83,
     # The redriver's, and the steps of a replay run: snapshot, freeze, worker, judge and reconcile.
     # 4 announce changed runs on EventBridge. 1 for the rates of rules.
     # 2 for the rate that finds itself, 2 receive side by side, 3 for drains in shards.
     # 1 for the counts of rules. 1 tells a pipeline's own rows from foreign ones. 2 restore what was
-    # discarded, 1 for the deadline of requests, 1 for first runs.
-    "handlers.replay": 144,
+    # discarded, 1 for the deadline of requests, 1 for first runs. 1 for the one bucket.
+    "handlers.replay": 145,
     # 11 of the watch itself, the sweep's, and the ports of queues, leases, lanes and the router.
     # 10 for lost executions of replay runs: run, plan, approval, their stores, the steps' ports.
     # 13 for news: what was told, the index of causes, recovered letters, EventBridge, changed runs.
     # 1 for the state of the rule checker.
     # 2 for what a source's memory holds: the rate that finds itself, and a drain.
     # 1 tells a pipeline's own rows from foreign ones. 1 for first runs, in a source's memory.
-    "handlers.watch": 105,
+    # 2 for the one bucket, of a lane and a queue.
+    "handlers.watch": 107,
 }
 
 # What is for tests alone, and never in a function.

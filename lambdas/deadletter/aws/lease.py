@@ -26,7 +26,6 @@ from deadletter.aws.table import (
     stored_number,
 )
 from deadletter.contract import HOUR, WATCH_ROW, Partition
-from deadletter.pace.pace import MOST
 from deadletter.pace.run import RunPaid, rate_of
 from deadletter.redrive.auto_rate import AutoRate, Direction
 from deadletter.redrive.drain import NO_DRAIN, Drain
@@ -213,7 +212,7 @@ class DynamoDBLease:
     def _paid(self, item: Mapping[str, Any]) -> RunPaid:
         """What the last run left; of a first one, and of a malformed row, a whole burst."""
         limit, paid = _number(item, "limit") or 0.0, _number(item, "paid") or 0.0
-        return RunPaid(rate_of(limit if 0 < limit <= MOST else self._first_rate), paid)
+        return RunPaid(rate_of(limit if limit > 0 else self._first_rate), paid)
 
 
 def _key(pipeline: str, home: str) -> Key:
