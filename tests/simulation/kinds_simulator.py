@@ -20,7 +20,7 @@ from deadletter.aws.breaker import DynamoDBBreaker
 from deadletter.aws.outcomes import DynamoDBOutcomes
 from deadletter.circuit.state import Circuit, Circuits
 from deadletter.failure.category import Blame
-from deadletter.pace.kinds import HIDDEN, TRY_SECONDS
+from deadletter.pace.kinds import HIDDEN, TRY_SECONDS, WELL
 from deadletter.processing.circuit_gate import CircuitGate
 from deadletter.processing.delivery import Reader
 from deadletter.processing.result import Troubles, outcomes_of
@@ -113,6 +113,9 @@ class KindsSimulation:
         self._dead = 0
         self._by_chance: set[str] = set()
         self._waiting: set[str] = set()
+        # First receives that went well since the trouble began.
+        self._well = 0
+        self._opened_early = False
 
     def _process(self) -> Callable[[], CircuitGate]:
         ahead = self._random.uniform(0.0, SKEW)
@@ -170,6 +173,8 @@ class KindsSimulation:
         while self._events and self._events[0][0] <= end + 1:
             self.clock.now, _, name, tenant, receive = heappop(self._events)
             self._receive(name, tenant, receive)
+            if self._opened_early:
+                return
         if self._outage:
             self._die()
         elif not self._faults and not self._brown_out:
@@ -195,7 +200,10 @@ class KindsSimulation:
         gate.expect([delivery])
         wait = gate.wait(delivery)
         if wait is not None:
-            if (
+            if not dead and self._well < WELL and not self._circuit().is_closed:
+                # All that was seen of the trouble failed: nothing tells it from an outage.
+                self._opened_early = True
+            elif (
                 not tenant.startswith("sick")
                 and not dead
                 and not self._brown_out
@@ -211,6 +219,7 @@ class KindsSimulation:
         blame = Blame.DEPENDENCY if fails else None
         gate.count(delivery, outcomes_of("orders", blame, 0.1))
         gate.report()
+        self._well += not fails and receive == 1 and self.clock.now >= self._begins
         if fails and not dead:
             self._again(name, tenant, receive, VISIBILITY)
         else:
