@@ -93,9 +93,10 @@ def test_a_dominant_failure_is_a_figure_and_no_page(deployed: MakeStage, figures
     for _ in range(3):
         sent = [stage.send() for _ in range(15)]
         stage.process(fails)
-        stage.account.minutes(1)
+        # One of many that fail comes back when the queue's visibility timeout ends.
+        stage.account.minutes(4)
         stage.bury(sent)
-        stage.account.minutes(8)
+        stage.account.minutes(5)
     pages = [alarm for _, alarm in stage.pages()]
     # A defect of the consumer is a cause in `dlq groups`; its letters are parked as POISON, and
     # only if nobody looks after them for days they page.
