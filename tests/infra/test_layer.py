@@ -13,8 +13,9 @@ import pytest
 from infra import asset, files, layer
 
 # Bytes of the zip: what the library may add to a team's function.
-# 8,000 of them are the pace, and what parks no first receive of a new cause; 7,600 a sick minority.
-LARGEST = 315_600
+# 8,000 of them are the pace, and what parks no first receive of a new cause; 7,600 a sick minority;
+# 1,900 the one bucket, and retries in trouble.
+LARGEST = 317_500
 
 
 @pytest.fixture(scope="module")

@@ -135,13 +135,13 @@ def test_a_health_url_that_says_down_keeps_every_letter_from_the_dependency() ->
 
 @pytest.mark.slow_because("whole outages, with names and without")
 @pytest.mark.nightly
-def test_a_named_dependency_that_is_down_stops_only_the_messages_that_need_it() -> None:
+def test_a_dependency_that_is_down_stops_only_the_messages_that_need_it_named_or_not() -> None:
     both = ((PAYMENTS,), (PAYMENTS, MAIL))
     two = replace(OUTAGE, needs=both, spells=(Spell(begins=30, ends=130, dependency=MAIL),))
     named, unnamed = (played(Deadletter, replace(two, named=named)) for named in (True, False))
     assert named.bystanders is not None
     assert unnamed.bystanders is not None
-    assert named.bystanders > 0.99 > unnamed.bystanders
+    assert min(named.bystanders, unnamed.bystanders) > 0.99
 
 
 class NeverOpening(Powertools):
@@ -456,7 +456,7 @@ def test_a_goal_may_be_what_native_redrive_reaches() -> None:
     native = [figures_of(scenario="rate-limit", system="native", late=late) for late in (70, 90)]
     assert verdict_of(title, mine) is None
     assert verdict_of(title, mine, *native) == ("<= 80", "80", "yes")
-    assert verdict_of(title, replace(mine, late=81), *native) == ("<= 80", "81", "still missed")
+    assert verdict_of(title, replace(mine, late=81), *native) == ("<= 80", "81", "no")
 
 
 def test_requests_are_compared_with_those_of_native_redrive_with_the_same_seed() -> None:
@@ -476,13 +476,13 @@ def test_requests_are_compared_with_those_of_native_redrive_with_the_same_seed()
 
 
 def test_a_goal_that_is_missed_is_red_and_one_known_to_be_missed_says_so() -> None:
-    known = figures_of(scenario="rate-limit", system="deadletter", openings=3)
+    known = figures_of(scenario="limited", system="deadletter", surge=3.0)
     step_back = figures_of(scenario="outage-3m", system="deadletter", dead_requests=900)
     table = command.goals(rows_of(SCENARIOS, [known, step_back]))
     styles = [row.style for row in table.rows]
     titles, *_, verdicts = (list(column.cells) for column in table.columns)
     of = dict(zip(titles, zip(verdicts, styles, strict=True), strict=True))
-    assert of["429: openings"] == ("still missed", "red")
+    assert of["outage, then a limit: surge"] == ("still missed", "red")
     assert of["outage 3 min: requests to the dead dependency"] == ("no", "red")
 
 
