@@ -91,9 +91,9 @@ CLAIMED_WRITES = 2.0
 """Write units for a message that succeeds at once: it is claimed, and done."""
 CLAIM_WRITES = 2.0
 """Write units of the claims of one failure: it is claimed, and given back."""
-LIFE_WRITES, LIFE_READS = 4.0, 1.5
-"""Units of the ledger for a life of five receives that fail alike: the first failure with its entry
-of the index, the second, in half of the lives one more with its entry; and a look at the row at
+LIFE_WRITES, LIFE_READS = 8.0, 1.5
+"""Units of the ledger for a life of five receives that fail alike, minutes apart, as the queue
+gives back one of many that fail: four failures with their entries of the index; and a look at it at
 each receive from the third on."""
 RECOVERY_WRITES = 2.0
 """Write units of a letter that was processed: its row says so and leaves the index."""

@@ -30,11 +30,11 @@ from deadletter.pace.pace import CallPace, PaceGrant, Wish
 from deadletter.processing.batch import Consumer, Handle
 from deadletter.processing.collisions import Collisions
 from deadletter.processing.delivery import Delivery
-from deadletter.processing.first_tries import FirstTries
 from deadletter.processing.idempotency import BusinessKey, Claim, ClaimsUnavailable, Standing
 from deadletter.processing.last_receive import LastReceive
 from deadletter.processing.result import BatchResult
 from deadletter.processing.sudden_causes import SuddenCauses
+from deadletter.processing.visibility import FirstTries
 from deadletter.settings.pipeline import Pipeline
 from deadletter.testing.clock import Clock
 from tests.samples import NOW, REDRIVER

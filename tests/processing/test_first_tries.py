@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from deadletter.failure.signals import Transient
-from deadletter.processing.first_tries import REMEMBERED, FirstTries
+from deadletter.processing.visibility import REMEMBERED, FirstTries
 from tests.each_row import each_row
 from tests.processing.doubles import Site, record
 from tests.samples import letter

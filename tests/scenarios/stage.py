@@ -86,7 +86,7 @@ class Stage:
         """These messages are received until they are in the DLQ."""
         url = main or self.main
         while any(message.message_id in ids for message in self.held(url)):
-            assert self._receive(url, visibility=0), "what is hidden never gets into the DLQ"
+            self._receive(url, visibility=0)
 
     def put(self, url: str, number: int = 1, body: str = "{}") -> list[str]:
         """Send messages right into a queue."""

@@ -38,7 +38,6 @@ from deadletter.processing.delivery import (
     receive_of,
 )
 from deadletter.processing.diagnosing import collided, diagnose
-from deadletter.processing.first_tries import FirstTries
 from deadletter.processing.guard import Guard
 from deadletter.processing.idempotency import (
     ACCEPTED,
@@ -56,7 +55,7 @@ from deadletter.processing.result import (
     Troubles,
     outcomes_of,
 )
-from deadletter.processing.visibility import Visibility
+from deadletter.processing.visibility import FirstTries, Visibility
 from deadletter.settings.pipeline import Pipeline
 
 if TYPE_CHECKING:
