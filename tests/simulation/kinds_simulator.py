@@ -224,8 +224,7 @@ class KindsSimulation:
             self._again(name, tenant, receive, VISIBILITY)
         else:
             self._waiting.discard(name)
-        sick = self._circuit().sick
-        if self._brown_out and sick is not None:
+        if self._brown_out and (sick := self._circuit().sick) is not None:
             self._by_chance |= {kind.kind for kind in sick.kinds}
             if len(self._by_chance) > CHANCES:
                 raise Broken("kinds are slowed that failed by chance")
