@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from deadletter.message.letter import Letter
 from deadletter.replay.delivering import Delivering, DirectAnswer, DirectFate
 from deadletter.replay.limiter import GRANT_SECONDS
+from deadletter.replay.moving import ASIDE_SECONDS
 from deadletter.replay.plan import DELIVER, KeyPolicy, ReplayPlan
 from deadletter.replay.run import RunState, aborted, held, resumed
 from deadletter.replay.ticket import ReplayOutcome
@@ -19,6 +21,7 @@ from deadletter.testing.clock import START
 from tests.each_row import each_row
 from tests.replay.bench import ReplayBench, orders_pipeline
 from tests.simulation.stage import Stage
+from tests.simulation.test_regressions import Hooked, takes_effect_and_says_nothing
 
 RECOVERED, SENT, OPEN = ReplayOutcome.RECOVERED, ReplayOutcome.SENT, ReplayOutcome.OPEN
 
@@ -107,6 +110,45 @@ def test_a_letter_out_of_tries_is_quarantined_and_its_key_goes_on() -> None:
     report = bench.work(5)
     assert report.done
     assert bench.outcomes() == {0: ReplayOutcome.QUARANTINED, 1: RECOVERED}
+
+
+def send_without_an_answer(bench: ReplayBench, working: float = 5.0) -> None:
+    """The worker works for so many seconds; in the end the intent of that send has run out."""
+    sqs = bench.stage.redriver_sqs
+    bench.stage.redriver_sqs = Hooked(sqs, "send_message_batch", takes_effect_and_says_nothing)
+    bench.work(working)
+    bench.stage.redriver_sqs = sqs
+    bench.clock.advance(200)
+
+
+def test_a_key_waits_for_a_send_without_an_answer_as_long_as_it_may_have_an_outcome() -> None:
+    """Its only try is used up; its copy has not come back, and may be received once more.
+
+    Nothing but a row of the ledger says that it was sent, and an enemy can write one.
+    """
+    bench = ReplayBench(["a", "a"], plan(ordered=True, attempts=1))
+    send_without_an_answer(bench)
+    assert bench.consume(lambda _number: False) == [0]
+    bench.bring_back()
+    bench.clock.advance(bench.plan.outcome_timeout - 250)
+    assert bench.work(5).sent == 0
+    assert numbers_in(bench, bench.stage.parking) == []
+    bench.clock.advance(250)
+    bench.work(5)
+    assert numbers_in(bench, bench.stage.parking) == [0]
+    assert bench.consume() == [1]
+    assert bench.work(5).done
+    assert bench.outcomes() == {0: ReplayOutcome.QUARANTINED, 1: RECOVERED}
+
+
+def test_a_letter_whose_parking_had_no_answer_does_not_wait_for_an_outcome() -> None:
+    bench = ReplayBench(["a", "a"], plan(ordered=True, attempts=1))
+    bench.work(5)
+    bench.consume(lambda _number: False)
+    bench.bring_back()
+    send_without_an_answer(bench, working=300)
+    assert numbers_in(bench, bench.stage.parking) == [0, 0]
+    assert bench.consume() == [1]
 
 
 def test_with_stop_on_failure_the_key_waits_in_order_and_resumes_with_the_failed_letter() -> None:
@@ -281,6 +323,24 @@ def test_a_worker_that_stood_still_parks_nothing_after_two_seconds(
 
     bench.work(30, tickets=Stalls(bench.tickets, "put", seconds, bench), router=Slow())
     assert bool(numbers_in(bench, bench.stage.parking)) == (seconds < GRANT_SECONDS)
+
+
+def test_a_worker_whose_grants_come_too_late_leaves_the_letter_alone_for_a_while() -> None:
+    bench = ReplayBench([""])
+    asked: list[float] = []
+
+    class Slow:
+        def bid(self, *bid: Any, **more: Any) -> Any:
+            asked.append(bench.clock())
+            answer = bench.runs.bid(*bid, **more)
+            bench.clock.advance(GRANT_SECONDS + 1.0)
+            return answer
+
+    bench.work(30, bids=Slow())
+    pauses = [later - before for before, later in pairwise(asked)]
+    assert numbers_in(bench, bench.stage.main) == []
+    assert pauses
+    assert min(pauses) >= GRANT_SECONDS + 1.0 + ASIDE_SECONDS
 
 
 def test_a_canary_sends_its_letters_and_returns_when_their_outcomes_are_known() -> None:

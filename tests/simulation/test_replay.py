@@ -63,6 +63,11 @@ def test_a_group_keeps_its_order_though_its_first_letter_has_been_sent_again() -
     replay_simulator.schedule(42_418_857).run()
 
 
+def test_a_key_waits_for_a_letter_whose_send_had_no_answer_and_that_has_failed_since() -> None:
+    """Its only try is used up, and the copy of that try has not come back yet."""
+    replay_simulator.schedule(126_869_424).run()
+
+
 @pytest.mark.long
 def test_no_random_schedule_of_a_run_breaks_a_promise() -> None:
     """Each seed is one schedule: `make sim OF=replay-run SEED=n` replays it with its log."""

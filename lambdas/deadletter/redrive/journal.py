@@ -307,14 +307,14 @@ def has_ended(intent: Intent, now: float) -> bool:
 class _Letters:
     """What intents say of letters, by key.
 
-    `maybe_sent` and `maybe_in_room` are those of expired intents without a mark, `unanswered`
-    those among them whose process has lived to say that it got no answer; `new_ids` has the ids
-    and the plans of those that were sent without a stamp.
+    `maybe_sent` (with the end of the intent) and `maybe_in_room` are those of expired intents
+    without a mark, `unanswered` those among them whose process has lived to say that it got no
+    answer; `new_ids` has the ids and the plans of those that were sent without a stamp.
     """
 
     sent: set[bytes] = field(default_factory=set)
     busy: set[bytes] = field(default_factory=set)
-    maybe_sent: set[bytes] = field(default_factory=set)
+    maybe_sent: dict[bytes, float] = field(default_factory=dict)
     maybe_in_room: set[bytes] = field(default_factory=set)
     unanswered: set[bytes] = field(default_factory=set)
     new_ids: dict[bytes, tuple[str, Plan]] = field(default_factory=dict)
@@ -337,11 +337,13 @@ class _Letters:
             keys, targets = list(compress(keys, unsent)), compress(targets, unsent)
         if not has_ended(intent, now):
             self.busy.update(keys)
-        elif ROOM not in plans.targets:
-            self.maybe_sent.update(keys)
-        else:
-            for key, target in zip(keys, targets, strict=True):
-                (self.maybe_in_room if target == ROOM else self.maybe_sent).add(key)
+            return
+        if ROOM in plans.targets:
+            is_of_room = [target == ROOM for target in targets]
+            self.maybe_in_room.update(compress(keys, is_of_room))
+            keys = [key for key, into in zip(keys, is_of_room, strict=True) if not into]
+        for key in keys:
+            self.maybe_sent[key] = max(intent.expires, self.maybe_sent.get(key, 0.0))
 
 
 class OpenIntents:
@@ -397,6 +399,10 @@ class OpenIntents:
     def may_be_sent(self, copy: str) -> bool:
         """Whether an expired intent without a mark may have sent a copy to a queue."""
         return self.stands(copy) and key_of(copy) in self._letters.maybe_sent
+
+    def sent_until(self, copy: str) -> float:
+        """When the last intent ended under which a copy `may_be_sent` (epoch seconds)."""
+        return self._letters.maybe_sent[key_of(copy)]
 
     def had_no_answer(self, copy: str) -> bool:
         """Whether a process that lived on has noted that a send of this copy had no answer."""

@@ -34,7 +34,7 @@ from deadletter.replay.plan_limits import Fates, is_own_circuit, is_send, within
 from deadletter.replay.run import RunState
 from deadletter.replay.run_room import RunRoom, copy_of
 from deadletter.replay.shard_work import ShardWork
-from deadletter.replay.standing import Standings
+from deadletter.replay.standing import LONGEST_LOOK, Standings
 from deadletter.replay.ticket import OUTSIDE, ReplayOutcome, Ticket, confirmation_by
 from deadletter.replay.worker_setup import ReplayWorkerSetup
 from deadletter.routing.decision import Redrive
@@ -266,12 +266,16 @@ class RunMoves:
             until = min(expires, self._limiter.seen_at + GRANT_SECONDS)
         going = {**sends, **others}
         if not going or self._clock() >= until:
+            for letter in going:
+                letter.look_at = self._clock() + ASIDE_SECONDS
             return
         tickets = {letter: self._ticket_of(work, letter, order) for letter, order in going.items()}
         self._room.expect({letter.copy: ticket for letter, ticket in tickets.items()})
-        leaving = [tickets[letter] for letter in going if letter in others]
-        if leaving:
-            self._room.put_ahead(leaving)
+        if others:
+            self._room.put_ahead([tickets[letter] for letter in others])
+            for letter in others:
+                letter.ticket = tickets[letter]
+                letter.bound = letter.ticket.fate
         self._is_carrying = True
         carried = self._carry(
             [_locked_until(order, until + LAST_SEND) for order in going.values()], slot, until
@@ -381,6 +385,8 @@ class RunMoves:
                 continue
             is_unanswered = letter.maybe_sent or outward.had_no_answer(letter.copy)
             maybe_sent = letter.maybe_sent or outward.may_be_sent(letter.copy)
+            if self._may_be_under_way(letter, answer.decision, outward):
+                continue
             orders[letter] = Order(
                 received,
                 answer.decision,
@@ -390,6 +396,20 @@ class RunMoves:
                 matched=verdict.matched,
             )
         return orders
+
+    def _may_be_under_way(
+        self, letter: RunLetter, decision: Decision, outward: OpenIntents
+    ) -> bool:
+        """Whether a letter that is to leave the run has to stay, since a copy may be under way.
+
+        Its ordering key would go on, past a copy that the consumer may still receive. It stays
+        as long as an outcome is awaited.
+        """
+        ends_key = self._fates.sent is ReplayOutcome.SENT and not is_send(decision, self._plan)
+        if not ends_key or letter.bound is not None or not outward.may_be_sent(letter.copy):
+            return False
+        letter.look_at = self._clock() + LONGEST_LOOK
+        return self._clock() < outward.sent_until(letter.copy) + self._plan.outcome_timeout
 
     def _ticket_of(self, work: ShardWork, letter: RunLetter, order: Order) -> Ticket:
         if letter.bound is not None and letter.ticket is not None:
