@@ -37,7 +37,7 @@ from deadletter.replay.shard_work import ShardWork
 from deadletter.replay.standing import LONGEST_LOOK, Standings
 from deadletter.replay.ticket import OUTSIDE, ReplayOutcome, Ticket, confirmation_by
 from deadletter.replay.worker_setup import ReplayWorkerSetup
-from deadletter.routing.decision import Redrive
+from deadletter.routing.decision import Decision, Redrive
 from deadletter.routing.router import Verdict
 
 ASIDE_SECONDS = 3.0
