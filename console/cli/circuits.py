@@ -21,7 +21,8 @@ from ..operations.circuits import (
 )
 from ..operations.problem import Cause, Problem
 from ..operations.session import Session
-from ..operations.words import clock, duration
+from ..operations.status import CircuitStatus
+from ..operations.words import clock, count, duration
 from . import asking
 from .asking import OptionalWhy, Reason, Yes
 from .command import OnePipeline, PipelineArguments, SomePipelines, command, group, some_pipelines
@@ -255,10 +256,26 @@ def _details(circuit: CircuitRow, now: datetime) -> Iterator[str]:
         since = f" since {clock(circuit.forced_since, now)}" if circuit.forced_since else ""
         end = _end(circuit.forced_until, now)
         yield f"held {circuit.forced} by {circuit.forced_by}{since} {end}: {circuit.forced_reason}"
+    yield from pace_of(circuit, now)
     if circuit.consumer_paused:
         yield "the consumer is paused; it is resumed when the circuit has closed"
     if circuit.state == "UNREADABLE":
         yield "its record is malformed: dlq circuit auto replaces it"
+
+
+def pace_of(circuit: CircuitRow | CircuitStatus, now: datetime) -> Iterator[str]:
+    """What slows calls while the circuit is closed, in words; nothing if nothing does."""
+    if (paced := circuit.paced) is not None:
+        since = paced.since and f", since {duration((now - paced.since).total_seconds())}"
+        yield (
+            f"paced: {paced.limit:.3g} calls a second, about {count(paced.waiting, 'message')} "
+            f"wait{since or ''}, because {paced.because}"
+        )
+    if circuit.slowed:
+        kinds = ", ".join(
+            f"{count(number, 'value')} of {field}" for field, number in circuit.slowed.items()
+        )
+        yield f"slowed, since they fail while others succeed: {kinds}"
 
 
 def _show_changed(change: CircuitChange) -> Iterator[Block]:

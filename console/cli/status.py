@@ -23,6 +23,7 @@ from ..operations.session import Session
 from ..operations.status import AppStatus, CircuitStatus, PipelineStatus
 from ..operations.watched import SourceStatus
 from ..operations.words import clock, count, duration, moment
+from .circuits import pace_of
 from .command import PipelineArguments, SomePipelines, command, plain_typer, some_pipelines
 from .exit import Exit
 from .output import Block, Line, Part, Reply, Styled, TextTable, line, live
@@ -180,6 +181,8 @@ def _pipeline(pipeline: PipelineStatus, now: datetime) -> Iterator[Block]:
     observe = " (decides and reports, moves nothing)" if pipeline.mode == "observe" else ""
     yield line(Styled(pipeline.name, "strong"), f": mode {pipeline.mode}{observe}, circuit ",
                _circuit_cell(pipeline.circuit), _circuit_why(pipeline.circuit, now))  # fmt: skip
+    if pipeline.circuit is not None:
+        yield from map(line, pace_of(pipeline.circuit, now))
     # A run without work leaves no record: this is not a heartbeat.
     run = pipeline.last_run
     yield line("Last run: ", _last_ending(pipeline, now))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from difflib import SequenceMatcher
 from functools import cached_property
@@ -14,6 +15,7 @@ from uuid import uuid4
 from deadletter.circuit.state import NO_END, Circuit, Override, State
 from deadletter.circuit.transitions import Event, OverrideBegun, OverrideEnded
 from deadletter.contract import is_reserved_key
+from deadletter.pace.kinds import field_of
 
 from . import deployed
 from .adapter_errors import aws_errors
@@ -33,6 +35,16 @@ _MAX_NAMED = 20
 
 LONGEST_HOLD = timedelta(days=30)
 """The latest end of an override. A later one is as good as none, and no alarm would know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Paced:
+    """How fast calls may go to a dependency that is neither well nor dead."""
+
+    limit: Annotated[float, "calls a second"]
+    waiting: Annotated[int, "about how many messages were hidden and have a place behind others"]
+    since: Annotated[datetime | None, "when it began; null if the record does not say"]
+    because: Annotated[str, "why"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +68,11 @@ class CircuitRow:
     forced_until: Annotated[datetime | None, "until when; null if a person has to end it"]
     consumer_paused: Annotated[bool, "whether the consumer's event source mapping is disabled"]
     because: Annotated[str, "why it last opened; empty if that is not on record"] = ""
+    paced: Annotated[Paced | None, "how fast calls may go; null if nothing limits them"] = None
+    slowed: Annotated[
+        Mapping[str, int],
+        "how many kinds of messages are slowed, by field: they fail while others succeed",
+    ] = field(default_factory=dict)
 
 
 NOT_ON_RECORD = "why it opened is not on record"
@@ -272,7 +289,9 @@ def own_and_troubled(session: Session, app: App, pipeline: DeployedPipeline) -> 
 
 def circuit_row(pipeline: str, circuit: Circuit, now: datetime) -> CircuitRow:
     """The circuit as answers show it."""
-    force = circuit.forced if circuit.is_forced(now.timestamp()) else None
+    at = now.timestamp()
+    force = circuit.forced if circuit.is_forced(at) else None
+    pace, sick = circuit.paced(at), circuit.sick if circuit.is_closed else None
     since = circuit.closed_at if circuit.is_closed else circuit.opened_at
     return CircuitRow(
         pipeline,
@@ -290,7 +309,15 @@ def circuit_row(pipeline: str, circuit: Circuit, now: datetime) -> CircuitRow:
         moment(force.until) if force and force.has_end else None,
         circuit.paused is not None,
         circuit.because,
+        Paced(pace.limit, pace.waiting(at), moment(pace.since), pace.because) if pace else None,
+        Counter(_field_in_words(each.kind) for each in sick.kinds) if sick else {},
     )
+
+
+def _field_in_words(kind: str) -> str:
+    field = field_of(kind)
+    where = {"c_": "context.", "b_": "body."}.get(field[:2])
+    return "the body's length" if where is None else where + field[2:]
 
 
 def _facts(row: CircuitRow) -> dict[str, str]:

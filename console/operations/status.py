@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -31,7 +31,7 @@ from .attention import BY_ITSELF, URGENCY, Attention, attention
 from .aws import Aws, Read, Start
 from .bad_rows import BadRow, bad_rows, met_by_runs
 from .causes import CauseRow, read_causes
-from .circuits import CircuitRow, circuit_row, opens_at
+from .circuits import CircuitRow, Paced, circuit_row, opens_at
 from .collisions import ManyCollisions, many_collisions
 from .deadline import PATIENCE, Deadline, DeadlineMissed, reads_until
 from .item import jsonable
@@ -104,6 +104,11 @@ class CircuitStatus:
         "the reason of who holds it, or else why it last opened; null if that is not on record",
     ] = None
     until: Annotated[datetime | None, "when that person's hold ends; null without an end"] = None
+    paced: Annotated[Paced | None, "how fast calls may go; null if nothing limits them"] = None
+    slowed: Annotated[
+        Mapping[str, int],
+        "how many kinds of messages are slowed, by field: they fail while others succeed",
+    ] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -492,7 +497,16 @@ def _own_circuit(state: str, own: Circuit, row: CircuitRow) -> CircuitStatus:
     because = row.forced_reason
     if row.forced is None and state not in (State.CLOSED, UNREADABLE):
         because = row.because or None
-    return CircuitStatus(state, opens_at(own), row.since, row.forced_by, because, row.forced_until)
+    return CircuitStatus(
+        state,
+        opens_at(own),
+        row.since,
+        row.forced_by,
+        because,
+        row.forced_until,
+        row.paced,
+        row.slowed,
+    )
 
 
 def _settings(pipeline: DeployedPipeline) -> Pipeline | None:

@@ -155,6 +155,16 @@ class CallPace:
         """Whether it limits calls: somebody has waited lately, or it has just begun."""
         return max(_past(self.since, now), _past(self.waited, now)) + IDLE_SECONDS > now
 
+    def waiting(self, now: float) -> int:
+        """About how many messages have a place in the row of those that wait."""
+        ahead = min(max(0.0, self.ptat - now), _LONGEST_PROMISE)
+        return round(ahead * self._planned)
+
+    @property
+    def _planned(self) -> float:
+        """Calls a second that places are promised for."""
+        return max(self.limit, 0.8 * self.cap) if self.cap and not self.fell else self.limit
+
     @property
     def burst(self) -> float:
         """Calls that may be let through at once."""
@@ -322,7 +332,7 @@ def _promised(pace: CallPace, places: int, now: float) -> tuple[float, tuple[flo
     """When all places have passed after so many more, and the seconds until each."""
     if not places:
         return pace.ptat, ()
-    planned = max(pace.limit, 0.8 * pace.cap) if pace.cap and not pace.fell else pace.limit
+    planned = pace._planned
     start = min(max(now, pace.ptat), now + _LONGEST_PROMISE)
     waits = tuple(start - now + number / planned for number in range(1, places + 1))
     return start + places / planned, waits

@@ -6,6 +6,7 @@ import json
 import re
 import sys
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from random import Random
 from types import SimpleNamespace
@@ -18,16 +19,19 @@ from console.cli import status as cli
 from console.cli.exit import Exit
 from console.cli.output import TextTable
 from console.cli.status import show
-from console.operations import aws, status
+from console.operations import aws, item, status
 from console.operations.deadline import Deadline
 from console.operations.problem import Cause, Problem
 from console.operations.queue import QueueDepth
 from console.operations.session import Session
 from deadletter.aws.breaker import DynamoDBBreaker
+from deadletter.aws.circuits import fields_of
 from deadletter.aws.collisions import DynamoDBCollisions
 from deadletter.circuit.state import CircuitPolicy
 from deadletter.circuit.transitions import Reported
 from deadletter.contract import DAY, HOUR, NAMESPACE, PIPELINE_ALARMS, Metric
+from deadletter.pace.kinds import kind_of
+from deadletter.pace.pace import CallPace, Wish, after_throttling, take
 from deadletter.redrive.auto_rate import AutoRate, Direction
 from deadletter.watch.row import LaneRow, LevelTrouble, QueueRow, Stalled
 from tests.console.command_lines import parse
@@ -180,7 +184,44 @@ def test_a_circuit_that_was_never_seen_is_closed(cloud: Any, dlq: Any) -> None:
     cloud.deploy("orders")
     circuit = only_pipeline(dlq)["circuit"]
     assert circuit.pop("state") == "CLOSED"
+    assert circuit.pop("slowed") == {}
     assert set(circuit.values()) == {None}
+
+
+def _paced(cloud: Any, pace: CallPace, **more: Any) -> None:
+    """The row of the pipeline's circuit, as the consumers' processes store it."""
+    row = {"pipeline": "orders", "circuit_key": "orders", "state": "CLOSED", **more}
+    cloud.put("circuits", item.stored({**row, "pace": fields_of(pace)}))
+
+
+def test_a_dependency_that_is_neither_well_nor_dead_is_paced(cloud: Any, dlq: Any) -> None:
+    cloud.deploy("orders")
+    now = datetime.now(UTC).timestamp()
+    pace = after_throttling(10.0, 4.0, None, now - 720)
+    pace = take(pace, Wish(places=1_310), now).pace
+    kinds = {kind_of("c_customer", name): {"next_try": int(now), "good": 0} for name in "abc"}
+    _paced(cloud, pace, sick={"turn": 1, "kinds": kinds})
+    answer = only_pipeline(dlq)["circuit"]
+    assert answer["slowed"] == {"context.customer": 3}
+    assert 1_300 < answer["paced"].pop("waiting") <= 1_310
+    assert (answer["paced"]["limit"], answer["paced"]["because"]) == (4.4, "it throttles")
+    for shown in (dlq("status", "orders").stdout, dlq("circuit", "show").stdout):
+        said = " ".join(shown.split())
+        assert "paced: 4.4 calls a second, about 1,3" in said
+        assert "messages wait, since 12 min, because it throttles" in said
+        assert "slowed, since they fail while others succeed: 3 values of context.customer" in said
+
+
+@pytest.mark.parametrize("field", ["ptat", "limit", "since"])
+def test_a_pace_of_an_enemy_is_shown_within_reason(cloud: Any, dlq: Any, field: str) -> None:
+    cloud.deploy("orders")
+    now = datetime.now(UTC).timestamp()
+    pace = replace(after_throttling(10.0, 4.0, None, now), **{field: 1e30})
+    _paced(cloud, pace)
+    shown = dlq("status", "orders")
+    assert shown.exit_code == 0
+    answer = only_pipeline(dlq)["circuit"]["paced"]
+    assert answer is None or (answer["limit"] <= 1e6 and answer["waiting"] < 1e6)
 
 
 @pytest.mark.parametrize(
