@@ -58,6 +58,7 @@ TARGETS = {
             ),
         ),
         Target("circuit"),
+        Target("pace", ("tests/processing",)),
         Target("replay", ("tests/statemachines", "tests/simulation/test_replay_pace.py")),
         Target("message"),
         Target("failure", ("tests/processing",)),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from lab.mutation.targets import LIBRARY, ROOT, TARGETS, UnknownTarget, chosen
-from tools.nightly.parts import MUTATED
 
 # These act on AWS, are a face for other people's code, or are made for tests.
 NOT_PURE = {"aws", "consumer", "testing"}
@@ -37,7 +36,3 @@ def test_a_module_can_be_asked_for_with_and_without_its_ending() -> None:
 def test_an_unknown_name_is_refused_with_those_that_are_allowed(name: str) -> None:
     with pytest.raises(UnknownTarget, match="allowed: redrive, circuit"):
         chosen([name])
-
-
-def test_each_package_of_mutants_has_its_command_at_night() -> None:
-    assert sorted(MUTATED) == sorted(TARGETS)
