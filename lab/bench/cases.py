@@ -65,7 +65,8 @@ DEFAULT_RATE: Mapping[str, Any] = {name: value for name, value in UNPACED.items(
 
 HOUR_OF_BACKOFF: Mapping[str, Any] = {
     **UNPACED,
-    "policy": {"backoff": {"base": 3600, "floor": 3600, "cap": 3600}},
+    # An hour of it has passed: the stub's letters died then.
+    "policy": {"backoff": {"base": 7200, "floor": 7200, "cap": 7200}},
 }
 
 MEMORY_GB = 512 / 1024
@@ -320,7 +321,7 @@ def room() -> Iterator[Drained]:
 
 
 def groups() -> Iterator[Drained]:
-    pipeline = {**UNPACED, "fifo": True}
+    pipeline = {**HOUR_OF_BACKOFF, "fifo": True}
     conditions = _conditions(ORDERED, groups=200)
     yield from _ours("groups", conditions, pipeline=pipeline, waits=True)
 

@@ -108,7 +108,8 @@ def test_intents_on_record_are_there_when_the_run_begins() -> None:
 @pytest.mark.nightly
 def test_the_stubs_clock_runs_as_fast_as_asked_and_seconds_are_its_own() -> None:
     conditions = replace(FEW, pace=20.0)
-    pipeline = {**cases.UNPACED, "rate": 10.0}
+    # Thirty letters may go at once: ten seconds of a slow rate.
+    pipeline = {**cases.UNPACED, "rate": 3.0}
     row = cases.drained(
         "pace", "deadletter", conditions, pipeline=pipeline, scheduled=True, run_seconds=55.0
     )
@@ -291,7 +292,7 @@ def test_fifo_letters_and_letters_that_wait_arrive_in_order_when_time_has_passed
         "groups",
         "deadletter",
         replace(FEW, letters=letters),
-        pipeline={**cases.UNPACED, "fifo": True},
+        pipeline={**cases.HOUR_OF_BACKOFF, "fifo": True},
         waits=True,
     )
     assert row.audit == CLEAN
