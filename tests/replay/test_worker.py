@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
+from deadletter.contract import Partition
 from deadletter.message.letter import Letter
 from deadletter.replay.delivering import Delivering, DirectAnswer, DirectFate
 from deadletter.replay.limiter import GRANT_SECONDS
 from deadletter.replay.moving import ASIDE_SECONDS
 from deadletter.replay.plan import DELIVER, KeyPolicy, ReplayPlan
-from deadletter.replay.run import RunState, aborted, held, resumed
+from deadletter.replay.run import BadRunRow, RunState, aborted, held, resumed
 from deadletter.replay.ticket import ReplayOutcome
 from deadletter.testing.clock import START
 from tests.each_row import each_row
@@ -341,6 +342,19 @@ def test_a_worker_whose_grants_come_too_late_leaves_the_letter_alone_for_a_while
     assert numbers_in(bench, bench.stage.main) == []
     assert pauses
     assert min(pauses) >= GRANT_SECONDS + 1.0 + ASIDE_SECONDS
+
+
+def test_a_run_whose_row_says_that_it_is_paid_for_days_ahead_is_a_bad_row() -> None:
+    """An enemy's row, or a clock that was wrong once: the run would wait, and say nothing."""
+    bench = ReplayBench([""])
+    bench.dynamodb.update_item(
+        TableName="letters",
+        Key={"pk": {"S": Partition.RUNS.of("orders")}, "sk": {"S": bench.run_id}},
+        UpdateExpression="SET paid = :paid",
+        ExpressionAttributeValues={":paid": {"N": str(bench.clock() + 3 * 86_400)}},
+    )
+    with pytest.raises(BadRunRow, match=f"{bench.run_id}: its letters are paid for until"):
+        bench.work(20)
 
 
 def test_a_canary_sends_its_letters_and_returns_when_their_outcomes_are_known() -> None:

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from deadletter.message.queue import MAX_BATCH
 from deadletter.pace.rate import Rate
-from deadletter.replay.run import ReplayRun, ReplayRuns, RunState
+from deadletter.replay.run import ReplayRun, ReplayRuns, RunState, bad_run_row
 
 GRANT_SECONDS = 2.0
 """Seconds from the request for a grant to the last moment at which a send or an invocation may
@@ -29,6 +29,10 @@ it the pace would lie idle between two grants."""
 
 LOOK_SECONDS = 1.0
 """Seconds that a worker waits for the pace before it looks at the run again."""
+
+LONGEST_PAID = 3_600.0
+"""Seconds by which letters are paid for ahead at most: ten at the slowest pace, by a fast clock.
+Only a wrong row says more, and its run would wait for as long."""
 
 SHORTEST_WAIT = 0.005
 """Seconds: a clock that is exact to the millisecond must not ask at one moment twice."""
@@ -132,7 +136,7 @@ def why_not(run: ReplayRun | None) -> str | None:
 
 
 class RunLimiter:
-    """Takes grants for one worker. Raises SendingEnded and RunsUnavailable.
+    """Takes grants for one worker. Raises SendingEnded, RunsUnavailable and BadRunRow.
 
     `clock` gives epoch seconds, `wait` lets seconds pass, `new_token` returns a text that no
     other grant has. The limiter's time is the worker's clock, or the fastest clock that it has
@@ -163,11 +167,16 @@ class RunLimiter:
         return self._seen_at
 
     def saw(self, run: ReplayRun, began: float) -> None:
-        """Note the run as it was read by a request that began then (epoch seconds)."""
+        """Note the run as it was read by a request that began then (epoch seconds).
+
+        Raises BadRunRow.
+        """
+        if run.paid > began + LONGEST_PAID:
+            raise bad_run_row(f"{run.id}: its letters are paid for until {run.paid:.0f}")
         self.run, self._seen_at = run, began
 
     def look(self, runs: ReplayRuns) -> ReplayRun:
-        """The run as it is now. Raises SendingEnded if it is unknown or may not send."""
+        """The run as it is now. Raises SendingEnded if it is unknown or may not send, BadRunRow."""
         began = self._clock()
         run = runs.read(self.run.id)
         if run is None or not run.may_send:
