@@ -80,6 +80,7 @@ class EventSource:
         random: Random,
         *,
         poll_seconds: float = POLL_SECONDS,
+        bounded: bool = True,
     ) -> None:
         self._poll_seconds = poll_seconds
         self._timeline = timeline
@@ -91,6 +92,8 @@ class EventSource:
         self._busy = 0
         self.enabled = True
         self.concurrency: int = ENVIRONMENTS
+        # Without a limit of the mapping's own, only the account bounds its environments.
+        self._bounded = bounded
         self._state = "Enabled"
         self._changed_at = timeline.now
         self._tags: dict[str, str] = {}
@@ -144,7 +147,7 @@ class EventSource:
         return {
             "UUID": MAPPING,
             "State": self._state,
-            "ScalingConfig": {"MaximumConcurrency": self.concurrency},
+            "ScalingConfig": {"MaximumConcurrency": self.concurrency} if self._bounded else {},
             "EventSourceMappingArn": MAPPING_ARN,
             "LastModified": datetime.fromtimestamp(self._changed_at, UTC),
         }

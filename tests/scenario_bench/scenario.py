@@ -97,7 +97,8 @@ class Scenario:
     in_hand    messages that are sent at once, 5 s before the first trouble
     settings   what differs from the product's defaults, and the circuit's settings likewise
     needs      the dependencies that messages call, in turns; with `named` the handler names them
-    ours       the product may pause the consumer's mapping
+    ours       the product may pause the consumer's mapping, which has a MaximumConcurrency; one
+               that is not ours has none
     has_health_url  the dependency has a URL that says whether it is well; if `health_lies`, it
                     always says so
     capacity   requests a second that a dependency serves when it is well; it answers 503 to more

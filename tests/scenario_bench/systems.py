@@ -203,6 +203,7 @@ class System(ABC):
             self.start,
             Random(seed + 2),
             poll_seconds=0.2 if scenario.rate >= 0.5 else 2.0,
+            bounded=scenario.ours,
         )
 
     def pipeline(self) -> Pipeline:
