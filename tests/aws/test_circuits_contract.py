@@ -824,6 +824,34 @@ class TestPace:
         # 0.8 of the cap.
         assert waits == [pytest.approx(number / 11.52, abs=0.002) for number in range(1, 5)]
 
+    def test_a_process_notes_its_places_each_three_seconds(self, table: Table) -> None:
+        """What it has promised in between comes first, and other processes know of all of it."""
+        circuit, outcomes, waits = self.paced(table), table.new_outcomes(), []
+        before = table.client.calls["update_item"]
+        for pause in (0.5, 0.5, 2.5, 0.0):
+            answer = outcomes.take(circuit, OutcomeCounts(), Wish(places=20))
+            assert answer is not None
+            waits += [table.clock.now + wait for wait in answer[1].waits]
+            circuit = answer[0]
+            table.clock.now += pause
+        assert table.client.calls["update_item"] == before + 2
+        assert waits == sorted(waits)
+        assert len(set(waits)) == 80
+        other = table.new_outcomes().take(table.read(), OutcomeCounts(), Wish(places=1))
+        assert other is not None
+        assert table.clock.now + other[1].waits[0] >= waits[-1]
+
+    def test_outcomes_wait_for_the_write_that_notes_the_places(self, table: Table) -> None:
+        circuit, outcomes = self.paced(table), table.new_outcomes()
+        outcomes.take(circuit, OutcomeCounts(), Wish(places=1))
+        table.clock.now += 0.5
+        answer = outcomes.take(circuit, OutcomeCounts(good=3), Wish(places=1))
+        assert answer is not None
+        assert not table.read().buckets
+        table.clock.now += 3
+        outcomes.take(circuit, OutcomeCounts(good=1), Wish(places=1))
+        assert sum(bucket.good for bucket in table.read().buckets) == 4
+
     def test_a_second_later_there_is_more(self, table: Table) -> None:
         circuit = self.paced(table)
         assert self.take(table, circuit, 10) == 4

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -55,6 +55,9 @@ from deadletter.pace.pace import (
 
 _SAME_GENERATION = "(generation = :generation OR attribute_not_exists(generation))"
 
+SECONDS_BETWEEN_NOTES = 3.0
+"""Between two writes that only note places which were promised."""
+
 MOST_CONFLICTS = 6
 """Tries to take from a pace while other processes take from it."""
 
@@ -64,6 +67,24 @@ if TYPE_CHECKING:
     from deadletter.aws.breaker import DynamoDBBreaker
     from deadletter.outage.executions import OutageExecutions
     from deadletter.pace.kinds import KindCount, SickKinds
+
+
+@dataclass(slots=True)
+class _Promises:
+    """Places that this process has promised since it last noted its promises in the row.
+
+    Each costs a write, and where nothing waits in place each batch asks for some.
+    """
+
+    noted_at: float = 0.0
+    ptat: float = 0.0
+    owed: int = 0
+
+    def promise(self, pace: CallPace, wish: Wish, now: float) -> PaceGrant:
+        """Promise places behind all that are known of; the next write notes them."""
+        grant = take(replace(pace, ptat=max(pace.ptat, self.ptat)), wish, now)
+        self.ptat, self.owed = grant.pace.ptat, self.owed + wish.places
+        return grant
 
 
 class DynamoDBOutcomes(Outcomes):
@@ -96,6 +117,7 @@ class DynamoDBOutcomes(Outcomes):
         self._policy = policy
         self._count_metric = count_metric
         self._pending = PendingOutcomes(policy)
+        self._promises: dict[str, _Promises] = {}
         # Several threads may handle the messages of a process.
         self._lock = Lock()
 
@@ -116,20 +138,27 @@ class DynamoDBOutcomes(Outcomes):
         self, known: Circuit, outcomes: OutcomeCounts, wish: Wish
     ) -> tuple[Circuit, PaceGrant] | None:
         with self._lock:
-            now = self._clock()
+            now, key = self._clock(), known.key
+            promises = self._promises.get(key, _Promises())
+            is_early = not wish.calls and 0 <= now - promises.noted_at < SECONDS_BETWEEN_NOTES
             write = self._pending.add(
-                known.key, outcomes, now, paced=True, at_once=True, counted=known.kinds
+                key, outcomes, now, paced=True, at_once=not is_early, counted=known.kinds
             )
             if write is None:
+                pace = known.paced(now)
+                return known, _NOTHING if pace is None else promises.promise(pace, wish, now)
+            # Those promised since come first.
+            written = self._write(
+                known, write, now, replace(wish, places=promises.owed + wish.places)
+            )
+            if written is None:
                 return None
-            written = self._write(known, write, now, wish)
-        if written is None:
-            return None
-        circuit, grant = written
-        if grant is None:
-            # No pace limits it any more, or it is open: its reader sees which.
-            grant = PaceGrant(_NO_PACE, wish.calls if circuit.is_closed else 0, until=now)
-        return circuit, grant
+            circuit, grant = written
+            if grant is None:
+                # No pace limits it any more, or it is open: its reader sees which.
+                return circuit, replace(_NOTHING, calls=wish.calls if circuit.is_closed else 0)
+            self._promises[key] = _Promises(now, grant.pace.ptat)
+            return circuit, replace(grant, waits=grant.waits[promises.owed :])
 
     def _write(
         self, known: Circuit, write: OutcomesWrite, now: float, wish: Wish | None = None
@@ -435,8 +464,8 @@ def _accepted(circuit: Circuit, policy: CircuitPolicy, now: float) -> float:
     return good / max(policy.bucket, now - start) if buckets else 0.0
 
 
-_NO_PACE = CallPace(limit=FLOOR, normal=0.0, since=0.0, changed=0.0)
-"""Stands in a grant of a circuit that no pace limits."""
+_NOTHING = PaceGrant(CallPace(limit=FLOOR, normal=0.0, since=0.0, changed=0.0))
+"""What is granted of a circuit that no pace limits."""
 
 
 def _has_failures(circuit: Circuit) -> bool:
