@@ -939,6 +939,7 @@ class TestPace:
             {"cap": {"N": "0"}},
             {"normal": {"N": "1e30"}},
             {"turn": {"N": "1.5"}},
+            {"turn": {"N": "1e30"}},
             {"turn": {"S": "x"}},
             {"utat": {"BOOL": True}},
             {"because": {"N": "1"}},

@@ -291,7 +291,8 @@ def _pace(data: Any) -> CallPace | None:
         return None
     is_sane = all(FLOOR <= rate <= MOST for rate in (pace.limit, pace.cap) if rate is not None)
     is_capped = pace.cap is not None or pace.because == THROTTLED
-    return pace if is_sane and is_capped and pace.normal <= MOST else None
+    is_counted = turn < _MANY and pace.normal <= MOST
+    return pace if is_sane and is_capped and is_counted else None
 
 
 _OF_PACE = (
