@@ -20,7 +20,7 @@ from deadletter.aws.breaker import DynamoDBBreaker
 from deadletter.aws.outcomes import DynamoDBOutcomes
 from deadletter.circuit.state import Circuit, Circuits
 from deadletter.failure.category import Blame
-from deadletter.pace.kinds import HIDDEN, TRY_SECONDS, WELL
+from deadletter.pace.kinds import HIDDEN, TRY_SECONDS, WELL, kind_of
 from deadletter.processing.circuit_gate import CircuitGate
 from deadletter.processing.delivery import Reader
 from deadletter.processing.result import Troubles, outcomes_of
@@ -41,8 +41,6 @@ VISIBILITY = 60.0
 SKEW = 1.0
 """Seconds by which a process's clock is ahead at most."""
 STALE = 2.0
-FOUND = 150.0
-"""Seconds after which each sick kind has been found."""
 TROUBLE = 300.0
 BACK = HIDDEN[1] + 6 * TRY_SECONDS
 """Seconds after the recovery in which each message is processed."""
@@ -110,6 +108,7 @@ class KindsSimulation:
         self._reader = Reader(PIPELINE, frozenset(), self.clock)
         self._events: list[tuple[float, int, str, str, int]] = []
         self._tries: dict[str, float] = {}
+        self._found: dict[str, float] = {}
         self._dead = 0
         self._by_chance: set[str] = set()
         self._waiting: set[str] = set()
@@ -243,9 +242,17 @@ class KindsSimulation:
         )
 
     def _tried(self, tenant: str) -> None:
-        now, last = self.clock.now, self._tries.get(tenant)
-        self._tries[tenant] = now
-        if self._brown_out or self._faults or now < self._begins + FOUND or last is None:
+        now, sick = self.clock.now, self._circuit().sick
+        if sick is None or not sick.of([kind_of("c_customer", tenant)]):
+            # Not found yet: a kind of which few messages come takes minutes.
+            self._found.pop(tenant, None)
+            self._tries.pop(tenant, None)
+            return
+        if now - self._found.setdefault(tenant, now) <= STALE + SKEW:
+            # By a process that may not have read it yet.
+            return
+        last, self._tries[tenant] = self._tries.get(tenant), now
+        if self._brown_out or self._faults or last is None:
             return
         if now - last < TRY_SECONDS - SKEW:
             raise Broken("a sick kind is tried twice at once")
