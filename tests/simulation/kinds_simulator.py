@@ -20,7 +20,7 @@ from deadletter.aws.breaker import DynamoDBBreaker
 from deadletter.aws.outcomes import DynamoDBOutcomes
 from deadletter.circuit.state import Circuit, Circuits
 from deadletter.failure.category import Blame
-from deadletter.pace.kinds import HIDDEN, TRY_SECONDS, WELL, kind_of
+from deadletter.pace.kinds import ALL, HIDDEN, TRY_SECONDS, WELL, kind_of
 from deadletter.processing.circuit_gate import CircuitGate
 from deadletter.processing.delivery import Reader
 from deadletter.processing.result import Troubles, outcomes_of
@@ -112,8 +112,6 @@ class KindsSimulation:
         self._dead = 0
         self._by_chance: set[str] = set()
         self._waiting: set[str] = set()
-        # First receives that went well since the trouble began.
-        self._well = 0
         self._opened_early = False
 
     def _process(self) -> Callable[[], CircuitGate]:
@@ -199,7 +197,7 @@ class KindsSimulation:
         gate.expect([delivery])
         wait = gate.wait(delivery)
         if wait is not None:
-            if not dead and self._well < WELL and not self._circuit().is_closed:
+            if not dead and self._looks_dead(self._circuit()):
                 # All that was seen of the trouble failed: nothing tells it from an outage.
                 self._opened_early = True
             elif (
@@ -218,7 +216,6 @@ class KindsSimulation:
         blame = Blame.DEPENDENCY if fails else None
         gate.count(delivery, outcomes_of("orders", blame, 0.1))
         gate.report()
-        self._well += not fails and receive == 1 and self.clock.now >= self._begins
         if fails and not dead:
             self._again(name, tenant, receive, VISIBILITY)
         else:
@@ -227,6 +224,11 @@ class KindsSimulation:
             self._by_chance |= {kind.kind for kind in sick.kinds}
             if len(self._by_chance) > CHANCES:
                 raise Broken("kinds are slowed that failed by chance")
+
+    def _looks_dead(self, circuit: Circuit) -> bool:
+        """Whether the circuit opened before enough was counted that went well meanwhile."""
+        good = sum(count.good for count in circuit.kinds if count.kind == ALL)
+        return not circuit.is_closed and good < WELL
 
     def _fails(self, tenant: str) -> bool:
         if not self._begins <= self.clock.now < self._mended:
