@@ -31,8 +31,8 @@ LOOK_SECONDS = 1.0
 """Seconds that a worker waits for the pace before it looks at the run again."""
 
 LONGEST_PAID = 3_600.0
-"""Seconds by which letters are paid for ahead at most: ten at the slowest pace, by a fast clock.
-Only a wrong row says more, and its run would wait for as long."""
+"""Seconds that a run's letters may be paid for ahead. A grant pays up to the present, by the clock
+of its worker: only a wrong row or a wrong clock says more, and the run would wait for as long."""
 
 SHORTEST_WAIT = 0.005
 """Seconds: a clock that is exact to the millisecond must not ask at one moment twice."""
