@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -143,3 +144,26 @@ def test_nothing_is_sent_without_an_intent_of_that_worker() -> None:
 
 def test_one_worker_deletes_a_copy_while_another_sends_the_letter_from_the_room() -> None:
     simulate(266_034_423)
+
+
+@pytest.mark.parametrize("place", [IN_QUEUE, IN_ROOM])
+@pytest.mark.parametrize("mark", [IN_QUEUE, IN_ROOM])
+def test_a_mark_is_of_the_place_that_its_intent_is_about(place: bool, mark: bool) -> None:
+    """A run merges the marks of earlier ones: they say nothing of what it has sent itself."""
+    sees, process = witness(), Process("redriver0")
+    sees._intent_written(process, intent_of(place))
+    chunk = process.open[None]
+    sees._intent_written(process, intent_of(mark, is_merged=True, sent=True))
+    assert bool(chunk.marked) is (place is mark)
+
+
+def intent_of(place: bool, *, is_merged: bool = False, sent: bool = False) -> dict[str, Any]:
+    """An intent about the copy, as the journal keeps it."""
+    slot = ("room:due:1" if place else "") + ("~000000000000001.a run" if is_merged else "a run.0")
+    return {
+        "sk": {"S": slot},
+        "own": {"S": "a run"},
+        "expires": {"N": "0"},
+        "plans": {"B": key_of(COPY) + bytes(2)},
+        "sent": {"B": bytes([sent])},
+    }

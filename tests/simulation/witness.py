@@ -187,7 +187,7 @@ class Witness:
         self.rescued: Counter[str] = Counter()
         self._workers = workers
         self._is_troubled = False
-        self._chunks: dict[tuple[Process, bytes], Chunk] = {}
+        self._chunks: dict[tuple[Process, bool, bytes], Chunk] = {}
         self._unmarked: dict[tuple[Process, object], set[str]] = {}
         self._marking: dict[tuple[Process, object], set[str]] = {}
         self._owners: dict[str, Process] = {}
@@ -601,16 +601,15 @@ class Witness:
         sent = int.from_bytes(item["sent"]["B"], "little")
         keys = _keys(item["plans"]["B"])
         self._owners.setdefault(item["own"]["S"], process)
-        is_standing = "~" in item["sk"]["S"]
+        is_standing, of_room = "~" in item["sk"]["S"], item["sk"]["S"].startswith("room:")
         if not sent and not is_standing:
-            of_room = item["sk"]["S"].startswith("room:")
             chunk = Chunk(process, frozenset(keys), float(item["expires"]["N"]), of_room)
             process.open[self._scheduler.worker()] = chunk
-            self._chunks.update(((process, key), chunk) for key in keys)
+            self._chunks.update(((process, of_room, key), chunk) for key in keys)
         marked = {key for position, key in enumerate(keys) if sent >> position & 1}
         for key in marked:
-            if (process, key) in self._chunks:
-                self._chunks[process, key].marked.add(key)
+            if (process, of_room, key) in self._chunks:
+                self._chunks[process, of_room, key].marked.add(key)
         to_mark = self._marking.pop((process, self._scheduler.worker()), set())
         if not marked.issuperset(map(key_of, to_mark)):
             raise Broken(f"{process.name} marks fewer letters than it has sent")
