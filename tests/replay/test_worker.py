@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -17,7 +18,9 @@ from deadletter.replay.limiter import GRANT_SECONDS
 from deadletter.replay.moving import ASIDE_SECONDS
 from deadletter.replay.plan import DELIVER, KeyPolicy, ReplayPlan
 from deadletter.replay.run import BadRunRow, RunState, aborted, held, resumed
-from deadletter.replay.ticket import ReplayOutcome
+from deadletter.replay.run_room import RunRoom
+from deadletter.replay.shard_claim import ShardClaim
+from deadletter.replay.ticket import ReplayOutcome, Ticket, TicketsUnavailable
 from deadletter.testing.clock import START
 from tests.each_row import each_row
 from tests.replay.bench import ReplayBench, orders_pipeline
@@ -150,6 +153,35 @@ def test_a_letter_whose_parking_had_no_answer_does_not_wait_for_an_outcome() -> 
     send_without_an_answer(bench, working=300)
     assert numbers_in(bench, bench.stage.parking) == [0, 0]
     assert bench.consume() == [1]
+
+
+def test_a_letter_that_another_worker_was_about_to_park_is_parked_before_its_key_goes_on() -> None:
+    bench = ReplayBench(["a", "a"], plan(ordered=True, attempts=1))
+    intend, put_ahead = ShardClaim.intend, RunRoom.put_ahead
+
+    def another_worker_is_first(claim: ShardClaim, *arguments: Any) -> Any:
+        with patch.object(ShardClaim, "intend", intend):
+            bench.work(5)
+            assert bench.consume(lambda _number: False) == [0]
+            bench.bring_back()
+            with patch.object(RunRoom, "put_ahead", puts_and_has_no_answer):
+                bench.work(5)
+        in_lane.extend(bench.in_lane())
+        patched.stop()
+        return intend(claim, *arguments)
+
+    def puts_and_has_no_answer(room: RunRoom, tickets: Sequence[Ticket]) -> None:
+        put_ahead(room, tickets)
+        raise TicketsUnavailable("no answer")
+
+    in_lane: list[str] = []
+    patched = patch.object(ShardClaim, "intend", another_worker_is_first)
+    patched.start()
+    bench.work(20)
+    assert len(in_lane) == 2
+    assert numbers_in(bench, bench.stage.parking) == [0]
+    assert bench.consume() == [1]
+    assert bench.in_lane() == []
 
 
 def test_with_stop_on_failure_the_key_waits_in_order_and_resumes_with_the_failed_letter() -> None:

@@ -154,7 +154,7 @@ class RunMoves:
             letter.known_at = self._clock()
             ticket = letter.ticket
             if not trail.is_open and ticket is not None:
-                if ticket.fate in OUTSIDE:
+                if is_same and ticket.fate in OUTSIDE:
                     self._standings.end(work, letter, ticket.fate)
                 else:
                     letter.bound = None
