@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from deadletter.failure.redaction import LONGEST, redact
-from deadletter.failure.secretive import FUNCTION
+from deadletter.failure.secretive import FUNCTION, STATES
 from deadletter.failure.vocabulary import WORDS
 from deadletter.message.letter import Attribute, Letter
 from tests.each_row import each_row
@@ -148,6 +148,9 @@ def test_no_secret_of_a_letter_survives(secret: str, shape: str, where: str) -> 
         assert secret not in redact(text, subject).lower()
 
 
+# "token: failed" says what became of it.
+TOKENS = words.filter(lambda word: word not in {"token", *STATES})
+
 SECRETS = st.one_of(
     st.from_regex(r"[A-Z0-9]{4}[0-9][a-z]{4}", fullmatch=True),
     st.from_regex(r"[a-z]{3}[A-Z][a-z]{3}[A-Za-z0-9+/]{9}", fullmatch=True),
@@ -157,7 +160,7 @@ SECRETS = st.one_of(
     words.map("'{}'".format),
     words.map("b'two {}'".format),
     words.map('"{}'.format),
-    words.map("token: {}".format),
+    TOKENS.map("token: {}".format),
     words.map("{}@example.com".format),
 )
 
