@@ -13,6 +13,7 @@ from deadletter.aws.replay_objects import S3RunObjects
 from deadletter.contract import DISCARDED, PARKED_LANE
 from deadletter.message import stamp as stamps
 from deadletter.message.stamp import Stamp
+from deadletter.redrive.waiting_room import FOREVER, SHARDS
 from deadletter.replay.discarded import discarded_name
 from deadletter.replay.objects import ObjectsUnavailable
 from deadletter.replay.plan import DISCARD, ReplayPlan
@@ -50,6 +51,21 @@ def test_the_letters_of_an_aborted_run_are_parked_and_nothing_is_sent() -> None:
     assert set(bench.outcomes().values()) == {ReplayOutcome.LEFT}
     assert bench.reconcile().counts == {"LEFT": 3}
     assert bench.leave()
+
+
+def test_the_next_run_names_a_letter_of_a_fifo_queue_by_the_place_where_it_is() -> None:
+    """It belongs to the parking queue now, and its item's key still names the DLQ's group."""
+    bench = ReplayBench(["a", "a"], stage=Stage(orders_pipeline(fifo=True)))
+    bench.abort()
+    assert bench.leave()
+    entries = [
+        entry
+        for shard in range(SHARDS)
+        for entry in bench.room.due(PARKED_LANE, shard, FOREVER, 10)
+    ]
+    letters = bench.room.read(entries, bench.clock() + 60).letters
+    assert {letter.home for letter in letters} == {"parking:default"}
+    assert {bench.room.key(letter) for letter in letters} == {name.place for name in bench.names}
 
 
 def test_letters_of_the_schedule_go_back_to_it_with_a_fresh_backoff() -> None:

@@ -936,6 +936,9 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
 
     def key(self, received: ReceivedLetter) -> Key:
         """Partition and sort key of a letter's item, whether it is in the room or not."""
+        if received.handle.startswith(_PLACE_BEGINS):
+            # A letter that a run has left may belong to another queue than its item's key names.
+            return _read_place(received.handle)[0]
         letter = received.letter
         if self._fifo and letter.group is not None:
             # Sequence numbers are comparable within one queue only: `home` is in the partition.
@@ -1005,6 +1008,10 @@ def _partition_of(entry: WaitingRoomEntry) -> str:
 
 def _copy_of(item: Mapping[str, Any]) -> str:
     return str(item[SORT] if item[SORT] != NO_GROUP else item[PARTITION]).rpartition("#")[2]
+
+
+_PLACE_BEGINS = "["
+"""A place is a JSON list, which no receipt handle of SQS is."""
 
 
 def _place(key: Key, *objects: str) -> str:
