@@ -210,6 +210,9 @@ class Deployed:
 
     def parked(self, marker: str) -> list[dict[str, Any]]:
         """The parked letters whose body names `marker`, given back at once."""
+        # Receiving all that other tests have parked is work, and who waits asks often.
+        if not any(marker in message["Body"] for message in self.held("ParkingLot")):
+            return []
         sqs, url = self.aws("sqs"), self.url("ParkingLot")
         found: dict[str, dict[str, Any]] = {}
         while messages := sqs.receive_message(
