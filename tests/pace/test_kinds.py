@@ -63,7 +63,8 @@ def counted(number: int = THIS, **seen: tuple[int, int]) -> tuple[KindCount, ...
 
 
 def test_a_message_has_the_kinds_of_its_context_its_size_and_its_short_texts() -> None:
-    body = {"region": "eu", "needs": ["mail", "bank"], "amount": 7, "text": "x" * 19, "deep": {}}
+    short, long = "x" * 18, "x" * 19
+    body = {"region": "eu", "needs": ["mail", short], "amount": 7, "text": long, "deep": {}}
     assert fields(body, tenantId="t1") == ["b_needs", "b_region", "c_tenantId", "size"]
 
 
@@ -145,6 +146,12 @@ def test_a_kind_that_may_have_failed_by_chance_is_not_found() -> None:
     """Of the rest a third fails: four in a row are no wonder."""
     assert found(counted(all=(104, 200), t0=(4, 0)), 0, NOW) == ()
     assert found(counted(all=(110, 200), t0=(10, 0)), 0, NOW) == (TENANTS[0],)
+
+
+def test_few_that_are_well_are_little_evidence() -> None:
+    """Five of five: by the rule of succession the next one may fail in one of seven cases."""
+    assert found(counted(all=(4, 5), t0=(4, 0)), 0, NOW) == ()
+    assert found(counted(all=(5, 5), t0=(5, 0)), 0, NOW) == (TENANTS[0],)
 
 
 def test_of_two_fields_the_one_that_explains_more_is_sick() -> None:
@@ -324,6 +331,11 @@ def test_of_many_kinds_each_is_tried_as_rarely_as_all_together_once_a_second() -
     after = sick(*TENANTS[:MOST_SICK]).tried(TENANTS[:1], NOW)
     assert after is not None
     assert after.kinds[0].next_try == NOW + MOST_SICK
+
+
+def test_a_kind_that_is_due_in_less_than_a_second_is_not_tried_yet() -> None:
+    assert sick(BIG, next_try=NOW + 0.5).tried((BIG,), NOW) is None
+    assert sick(BIG, next_try=NOW).tried((BIG,), NOW) is not None
 
 
 def test_what_is_not_sick_needs_no_try() -> None:

@@ -147,6 +147,15 @@ def test_what_is_given_back_may_go_again() -> None:
     assert pace.take(9) == 0
 
 
+def test_to_give_back_nothing_writes_nothing() -> None:
+    (pace,), lane, clock = paces(1.0)
+    pace.take(1)
+    clock.advance(400)
+    before = lane.row
+    pace.give_back(0)
+    assert lane.row is before
+
+
 def test_a_lane_without_letters_saves_nothing_and_goes_on_at_once() -> None:
     (pace,), lane, clock = paces(1.0)
     forget_savings(lane, "rule:slow", 1.0, clock())

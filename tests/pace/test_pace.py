@@ -130,6 +130,11 @@ def test_a_row_that_is_far_ahead_grants_again_within_a_second() -> None:
 # Places.
 
 
+def test_places_need_no_call() -> None:
+    grant = take(BACK, Wish(places=2), NOW)
+    assert (grant.calls, len(grant.waits), grant.pace.utat) == (0, 2, BACK.utat)
+
+
 def test_places_follow_one_another_at_the_planned_rate() -> None:
     grant = take(BACK, Wish(places=3), NOW)
     assert grant.waits == pytest.approx([number / 11.52 for number in (1, 2, 3)])
@@ -212,6 +217,14 @@ def test_a_few_throttled_calls_leave_it_where_it_is() -> None:
     assert later(fast, 10, ok=95, throttled=5).limit > 9.0
 
 
+def test_one_throttled_call_or_two_failures_show_nothing_yet() -> None:
+    fast = replace(BACK, limit=9.0)
+    assert next_pace(fast, counted(NOW + 5, ok=1, throttled=1), NOW + 12) is fast
+    assert next_pace(fast, counted(NOW + 5, ok=1, throttled=2), NOW + 12).limit < 1
+    assert later(BACK, 10, failed=2) is BACK
+    assert later(BACK, 10, failed=3).limit < BACK.limit
+
+
 def test_failures_bring_it_down_and_not_below_a_fifth_of_the_normal_rate() -> None:
     assert later(BACK, 10, ok=5, failed=5).limit == pytest.approx(2.8)
     assert later(replace(BACK, limit=1.7), 10, failed=5).limit == pytest.approx(1.6)
@@ -243,6 +256,20 @@ def test_the_cap_rises_in_steps_while_nothing_fails() -> None:
     assert caps[10] == CATCH_UP * 8
     assert caps[12] == pytest.approx(CATCH_UP * 8 * 1.15)
     assert caps[-1] == TOP * 8
+
+
+def test_the_cap_rises_twenty_seconds_after_its_last_step() -> None:
+    pace = replace(BACK, limit=14.4, stepped=NOW)
+    assert later(pace, 19.5, ok=140).cap == 14.4
+    assert later(pace, 20, ok=140).cap == pytest.approx(1.15 * 14.4)
+
+
+def test_without_a_cap_or_a_normal_rate_no_step_is_taken() -> None:
+    free = after_throttling(5.0, 4.0, None, NOW)
+    assert later(free, 20, ok=80).cap is None
+    assert later(free, 20, ok=80).limit == pytest.approx(5.5)
+    unknown = replace(BACK, normal=0.0, limit=14.4)
+    assert later(unknown, 20, ok=97, failed=3).cap == 14.4
 
 
 def test_a_step_that_was_too_high_is_taken_back_and_held() -> None:
