@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from threading import Thread
 from typing import Any
@@ -218,17 +219,62 @@ def test_a_thousand_functions_whose_number_nothing_bounds_wait_for_nothing() -> 
     assert len(hidden(site)) == 1_000
 
 
-def test_a_call_of_a_named_dependency_never_waits_in_place() -> None:
-    """Its handler has begun, and an async one shares its thread with others."""
-    site = paced(calls=0, key="dependency/bank", bounded=True)
+BANK = "dependency/bank"
+
+
+def ask_the_bank(site: Site) -> Any:
+    """The site's handler, which calls the bank."""
 
     def handle(delivery: Delivery) -> None:
         with dependency("bank"):
             site.handle(delivery)
 
-    assert fates(site.process(*messages(2), handle=handle)) == ["REFUSED"] * 2
-    assert (site.handled, site.pauses) == ([], [])
+    return handle
+
+
+def test_a_call_of_a_named_dependency_waits_in_place_for_two_seconds() -> None:
+    """Its handler has begun, and holds the claim of its message."""
+    site = paced(calls=0, key=BANK, bounded=True)
+    assert fates(site.process(*messages(2), handle=ask_the_bank(site))) == ["REFUSED"] * 2
+    assert site.clock.now == pytest.approx(NOW + 4)
+    assert site.handled == []
     assert hidden(site) == [10, 10]
+
+
+def test_a_call_of_a_named_dependency_is_let_through_once_there_is_one() -> None:
+    site = paced(calls=0, key=BANK, bounded=True)
+
+    def pause(seconds: float) -> None:
+        site.clock.now += seconds
+        site.outcomes.left = 1
+
+    consumer = site.consumer(ask_the_bank(site))
+    batch = _Batch(consumer, DEADLINE, False, lambda: DEADLINE, "", "")
+    batch.gate.pause = pause
+    assert fates(batch.run(messages(1))) == ["PROCESSED"]
+    assert NOW < site.clock.now < NOW + 2
+
+
+def test_a_coroutine_waits_for_no_call_because_it_shares_its_thread() -> None:
+    site = paced(calls=0, key=BANK, bounded=True)
+    handle = ask_the_bank(site)
+
+    def in_a_coroutine(delivery: Delivery) -> None:
+        async def work() -> None:
+            handle(delivery)
+
+        asyncio.run(work())
+
+    assert fates(site.process(*messages(1), handle=in_a_coroutine)) == ["REFUSED"]
+    assert (site.clock.now, site.pauses) == (NOW, [])
+
+
+def test_as_many_calls_of_a_named_dependency_are_asked_for_as_the_last_batch_began() -> None:
+    site = paced(calls=100, key=BANK)
+    consumer = site.consumer(ask_the_bank(site))
+    for batch in (messages(8)[:4], messages(8)[4:]):
+        consumer.process(batch, deadline=DEADLINE)
+    assert site.outcomes.wishes == [(BANK, Wish(calls=1))] * 4 + [(BANK, Wish(calls=4))]
 
 
 def test_other_threads_go_on_while_a_message_waits_in_place() -> None:

@@ -149,7 +149,7 @@ class KindsSimulation:
             clock=clock,
             random=self._random,
             direct=False,
-            named=set(),
+            named={},
             pause=lambda _: None,
             waits_until=clock,
         )

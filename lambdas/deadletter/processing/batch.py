@@ -167,8 +167,9 @@ class Consumer:
     pause: Callable[[float], None]
     count_now: Callable[[str, int], None] = _publish_nothing
     team: TeamsWord | None = None
-    # The circuits of the dependencies that the handler has named so far in this process.
-    named: set[str] = field(default_factory=set)
+    # The circuits of the dependencies that the handler has named so far in this process, and the
+    # calls of the last batch.
+    named: dict[str, int] = field(default_factory=dict)
     causes: SuddenCauses | None = None
     crew: Crew | None = None
     bounded: bool = False

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -36,15 +38,21 @@ SECONDS_BETWEEN_READS = 1.0
 """A batch learns this soon that a circuit has opened; a read costs as much as a message's claim."""
 
 
+LONGEST_IN_HANDLER = 2.0
+"""Seconds that a handler waits in place for a call to a dependency that it names: meanwhile it
+holds the claim of its message, and what it has done before the call."""
+
+
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class CircuitGate:
     """The circuits of one batch. If it is `direct` they neither refuse nor learn of it: the probe
     or the replay run that sent it judges.
 
     A circuit that could not be read refuses nothing: the handler finds out. `named` holds the
-    circuits of the dependencies that the handler has named in this process: they are read with
-    the others. `pause` waits for seconds: where a concurrency bounds the functions that wait, a
-    message that a pace lets through later waits in place, until `waits_until` (epoch seconds).
+    circuits of the dependencies that the handler has named in this process, and how many calls
+    the last batch began: they are read with the others. `pause` waits for seconds: where a
+    concurrency bounds the functions that wait, a message that a pace lets through later waits in
+    place, until `waits_until` (epoch seconds).
     """
 
     pipeline: Pipeline
@@ -54,7 +62,7 @@ class CircuitGate:
     clock: Callable[[], float]
     random: Random
     direct: bool
-    named: set[str]
+    named: dict[str, int]
     pause: Callable[[float], None]
     waits_until: Callable[[], float]
     _keys: set[str] = field(default_factory=set)
@@ -66,6 +74,8 @@ class CircuitGate:
     _failing: set[str] = field(default_factory=set)
     # How many letters of the batch are still to come, by key.
     _expected: Counter[str] = field(default_factory=Counter)
+    # Calls of named dependencies that this batch has begun.
+    _began: Counter[str] = field(default_factory=Counter)
     _pacer: Pacer | None = None
     # The sick kinds that a letter tries, by its id and the circuit's key.
     _tries: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
@@ -75,6 +85,8 @@ class CircuitGate:
     def expect(self, deliveries: Iterable[Delivery]) -> None:
         """Name the letters of the batch, so that their circuits are read in one request."""
         self._keys.update(with_config_keys(tuple(self.named)))
+        # A batch is most often like the one before.
+        self._expected.update(self.named)
         for delivery in deliveries:
             keys = with_config_keys(self.keys(delivery))
             self._keys.update(keys)
@@ -93,26 +105,27 @@ class CircuitGate:
     def wait_for(self, delivery: Delivery, key: str) -> float | None:
         """Seconds that a letter waits for the circuit of a dependency that its handler names.
 
-        Never waits in place: the handler has begun, and may share its thread with others.
+        Where the handler is a coroutine, which shares its thread, nothing waits in place; else
+        not for long, because the handler has begun.
         """
-        self.named.add(key)
-        return self._wait(delivery, with_config_keys([key]), in_place=False)
+        self.named.setdefault(key, 0)
+        self._began[key] += 1
+        longest = 0.0 if _is_coroutine() else LONGEST_IN_HANDLER
+        return self._wait(delivery, with_config_keys([key]), longest)
 
     def _wait(
-        self, delivery: Delivery, keys: Sequence[str], *, in_place: bool = True
+        self, delivery: Delivery, keys: Sequence[str], longest: float = math.inf
     ) -> float | None:
         if self.direct or not self.pipeline.refuse_when_open:
             return None
         try:
-            return self._wait_for_call(delivery, keys, in_place)
+            return self._wait_for_call(delivery, keys, self.clock() + longest)
         finally:
             with self._lock:
                 self._expected.subtract(keys)
 
-    def _wait_for_call(
-        self, delivery: Delivery, keys: Sequence[str], in_place: bool
-    ) -> float | None:
-        """As `wait`; `in_place` a message that a pace lets through later waits here first."""
+    def _wait_for_call(self, delivery: Delivery, keys: Sequence[str], until: float) -> float | None:
+        """As `wait`; until then a message that a pace lets through later waits here first."""
         while True:
             with self._lock:
                 refusal = self._refusal(delivery, keys)
@@ -121,16 +134,16 @@ class CircuitGate:
                 paced = [] if refusal is not None else self._without_call(delivery, keys)
                 if not paced:
                     return refusal
-                may_wait = in_place and self._is_bounded
-                if not may_wait or self.clock() >= self.waits_until():
+                left = min(until, self.waits_until()) - self.clock()
+                if left <= 0 or not self._is_bounded:
                     return self._place(delivery, paced)
                 # What is read before the next look is what others have left by then.
                 self._read_at = None
-                seconds = min(self._paces.pause(), self.waits_until() - self.clock())
+                seconds = min(self._paces.pause(), left)
                 for key in set(keys) & self._counts.keys():
                     self._report(key)
             # Other threads go on meanwhile.
-            self.pause(max(0.0, seconds))
+            self.pause(seconds)
 
     def _refusal(self, delivery: Delivery, keys: Sequence[str]) -> float | None:
         """Seconds that a letter waits for circuits that are not closed; None if all are."""
@@ -346,8 +359,9 @@ class CircuitGate:
         return circuit.streak > 0 or any(bucket.bad for bucket in window)
 
     def report(self) -> None:
-        """Report what was counted and not reported yet."""
+        """Report what was counted and not reported yet: the batch ends."""
         with self._lock:
+            self.named.update(self._began)
             for key in list(self._counts):
                 self._report(key)
 
@@ -377,6 +391,16 @@ class CircuitGate:
 _VOTES = (Evidence.SUCCESS, Evidence.FAILURE)
 
 _BAD = (Evidence.FAILURE, Evidence.THROTTLED)
+
+
+def _is_coroutine() -> bool:
+    """Whether the caller runs in an event loop."""
+    # Who has not loaded it runs none.
+    asyncio = sys.modules.get("asyncio")
+    try:
+        return asyncio is not None and asyncio.get_running_loop() is not None
+    except RuntimeError:
+        return False
 
 
 def _hash_of(tenant: str) -> int:
