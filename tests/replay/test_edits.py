@@ -61,6 +61,8 @@ def test_a_patch_changes_what_it_says_and_keeps_digits_and_order(step: Any, afte
         ({"op": "add", "path": "/nope/x", "value": 1}, "its path is not there"),
         ({"op": "add", "path": "/lines/3", "value": 1}, "its path is not there"),
         ({"op": "add", "path": "/lines/01", "value": 1}, "its path is not there"),
+        ({"op": "add", "path": "/lines/first", "value": 1}, "its path is not there"),
+        ({"op": "add", "path": "/lines/\u00b2", "value": 1}, "its path is not there"),
         ({"op": "add", "path": "/id/x", "value": 1}, "its path is not there"),
         ({"op": "test", "path": "/id", "value": 8}, "the value there is another"),
         ({"op": "test", "path": "/id", "value": True}, "the value there is another"),

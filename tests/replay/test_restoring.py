@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -642,6 +643,12 @@ def test_a_copy_that_lacks_something_is_none(part: str) -> None:
     del data[part]
     with pytest.raises(NotADiscardedLetter):
         discarded_letter("discarded/copy.json", json.dumps(data).encode())
+
+
+def test_a_restored_copy_has_an_id_as_sqs_gives_them_and_always_the_same_one() -> None:
+    name = restored_copy("run", "copy")
+    assert str(UUID(name)) == name == restored_copy("run", "copy")
+    assert name not in (restored_copy("another", "copy"), restored_copy("run", "another"))
 
 
 def test_a_letter_that_was_never_parked_goes_to_the_first_parking_queue() -> None:

@@ -92,6 +92,7 @@ def test_a_letter_that_dies_again_comes_back_and_is_tried_again() -> None:
     assert len(bench.in_lane()) == 2
     report = bench.work(5)
     assert (report.returned, report.waiting) == (1, 1)
+    assert sum(progress.returns_total for progress in bench.progress()) == 1
     assert bench.consume() == [0]
     bench.work(5)
     assert bench.consume() == [1]
