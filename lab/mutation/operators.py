@@ -5,11 +5,12 @@ Only `generate` imports this module, in the environment that has cosmic-ray.
 
 from __future__ import annotations
 
+from ast import literal_eval
 from collections.abc import Iterator, Sequence
 
 import parso
 from cosmic_ray.operators.operator import Operator
-from parso.python.tree import ExprStmt, Keyword, PythonNode
+from parso.python.tree import ExprStmt, Keyword, Number, PythonNode
 from parso.tree import NodeOrLeaf
 
 Positions = Iterator[tuple[tuple[int, int], tuple[int, int]]]
@@ -28,6 +29,23 @@ class DropStatement(Operator):
     def mutate(self, node: NodeOrLeaf, index: int) -> NodeOrLeaf:
         prefix = node.get_first_leaf().prefix
         return Keyword("pass", node.start_pos, prefix)
+
+    @classmethod
+    def examples(cls) -> Sequence[object]:
+        return ()
+
+
+class DoubleNumber(Operator):
+    """A number becomes twice as large, and 0 becomes 1."""
+
+    def mutation_positions(self, node: NodeOrLeaf) -> Positions:
+        if isinstance(node, Number):
+            yield (node.start_pos, node.end_pos)
+
+    def mutate(self, node: NodeOrLeaf, index: int) -> NodeOrLeaf:
+        assert isinstance(node, Number)
+        value = literal_eval(node.value)
+        return Number(repr(2 * value or 1), node.start_pos, node.prefix)
 
     @classmethod
     def examples(cls) -> Sequence[object]:
@@ -99,4 +117,4 @@ def _is_augmented(node: ExprStmt) -> bool:
     return sign.endswith("=") and sign != "="
 
 
-ADDED = (DropStatement, InvertMembership, ReturnNothing)
+ADDED = (DoubleNumber, DropStatement, InvertMembership, ReturnNothing)
