@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from deadletter.failure.cause_index import (
+    LARGEST_ENTRY,
     NO_FINGERPRINT,
     CauseEntry,
     cut,
@@ -56,6 +57,16 @@ def test_what_a_failure_lacks_is_removed_from_the_row() -> None:
     change = entry_change("orders", "a", failed(error_type="", message=""), AboutLetter(size=1))
     assert set(change.removes) == {"error_type", "http_status", "words", "context", "endpoint"}
     assert set(change.removes).isdisjoint(change.sets)
+
+
+def test_an_entry_is_small_whatever_it_says() -> None:
+    """A page of the index has as many entries as fit into a megabyte."""
+    about = AboutLetter({"tenantId": "t" * 400}, "e" * 5_000, 1_204)
+    change = entry_change("orders", "a" * 36, failed(message="m" * 5_000), about)
+    item = {"pk": f"orders#ledger#{'a' * 36}", "sk": "ledger", **change.sets, **change.keeps}
+    size = sum(len(f"{name}{value}".encode()) for name, value in item.items())
+    assert 0.8 * LARGEST_ENTRY <= size <= LARGEST_ENTRY
+    assert change.sets["words"].startswith("m" * 20)
 
 
 def test_what_could_not_be_read_leaves_the_facts_about_the_letter_as_they_are() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deadletter.contract import Reason
-from deadletter.failure.failure import Failure
+from deadletter.failure.failure import Blame, Failure
 from deadletter.failure.ledger import (
     LIVES,
     NO_ROW,
@@ -165,6 +165,14 @@ def test_lives_count_only_failures_that_the_dependency_does_not_explain(
     failures: tuple[Failure, ...], expected: dict[str, int]
 ) -> None:
     assert LedgerRow(failures).lives_by_fingerprint() == expected
+
+
+def test_a_life_uses_an_attempt_by_its_own_failures_alone() -> None:
+    refused, tried = failed(attempt=0, blame=Blame.CONFIGURATION), failed(attempt=1)
+    row = LedgerRow((refused, tried))
+    assert (row.used_attempt(0), row.used_attempt(1)) == (False, True)
+    # What is not on record may have been tried.
+    assert row.used_attempt(2)
 
 
 def test_failures_from_before_a_release_do_not_count() -> None:
