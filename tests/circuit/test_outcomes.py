@@ -21,6 +21,7 @@ from deadletter.circuit.state import (
     OutcomeBucket,
     OutcomeCounts,
 )
+from deadletter.pace.kinds import KindCount, kind_of, number_of
 from tests.each_row import each_row
 
 NOW = 1_800_000_000.0
@@ -285,6 +286,22 @@ def test_a_success_ends_the_streak_of_tenants(pending: PendingOutcomes) -> None:
     pending.add("orders", good_of(3), NOW + 0.2)
     write = due(pending.add("orders", bad_of(4), NOW + 2))
     assert write.streak_tenants == {4}
+
+
+def test_kinds_that_failed_are_written_and_outdated_ones_removed(
+    pending: PendingOutcomes,
+) -> None:
+    big = kind_of("size", "5")
+    old = KindCount(big, number_of(NOW) - 9, 1)
+    outcomes = OutcomeCounts(1, 1, kinds={"": (1, 1), big: (1, 0)})
+    write = due(pending.add("orders", outcomes, NOW, counted=(old,)))
+    now = number_of(NOW)
+    assert set(write.kinds) == {KindCount("", now, 1, 1), KindCount(big, now, 1)}
+    assert write.stale_kinds == (old,)
+    # What is outdated goes without any that are new, and is written once.
+    later = NOW + SECONDS_BETWEEN_WRITES
+    write = due(pending.add("orders", OutcomeCounts(1, 0), later, counted=(old,)))
+    assert (write.kinds, write.stale_kinds) == ((), (old,))
 
 
 def test_slow_calls_are_counted(pending: PendingOutcomes) -> None:
