@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tests.scenario_bench.summary import AGAINST_NATIVE, NATIVE, NEVER, Row, duration
+from tests.scenario_bench.summary import AGAINST_NATIVE, NATIVE, NEVER, PRODUCT, Row, duration
 
 YES, NO, STILL = "yes", "no", "still missed"
 
@@ -146,9 +146,9 @@ def judged(rows: Iterable[Row]) -> list[tuple[str, str, str, str]]:
     """Each goal whose scenario the product was run in: title, limit, measured, whether met."""
     row_of = {(row.scenario.name, row.system): row for row in rows}
     verdicts = (
-        goal.judged(row_of[goal.scenario, "deadletter"], row_of.get((goal.scenario, NATIVE)))
+        goal.judged(row_of[goal.scenario, PRODUCT], row_of.get((goal.scenario, NATIVE)))
         for goal in GOALS
-        if (goal.scenario, "deadletter") in row_of
+        if (goal.scenario, PRODUCT) in row_of
     )
     return [verdict for verdict in verdicts if verdict is not None]
 

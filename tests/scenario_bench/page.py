@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.scenario_bench.goals import judged
-from tests.scenario_bench.summary import COLUMNS, Row
+from tests.scenario_bench.summary import COLUMNS, NATIVE, NOTHING, PRODUCT, Row
 
 PAGE = Path(__file__).parents[2] / "docs" / "scenarios.md"
 BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
+
+IN_SHORT = {
+    "goodput": "processed",
+    "late": "late",
+    "dead_requests": "requests in vain",
+    "last_back": "last back",
+    "letters": "into the DLQ",
+}
+"""What the first table says of each trouble, of plain SQS and of the product."""
+
+OPENED = {"openings": "circuits opened", "not_closed": "for"}
+"""What it says of the product besides."""
 
 
 def write_page(rows: Sequence[Row], commit: str, date: str) -> None:
@@ -26,6 +38,8 @@ def as_markdown(rows: Sequence[Row], commit: str, date: str) -> str:
     lines = [
         f"Measured on {date} at commit `{commit}`; medians over the seeds.",
         "",
+        *_in_short(rows),
+        "",
         f"| {' | '.join(headings)} |",
         f"|{'---|' * 2}{'--:|' * len(COLUMNS)}",
     ]
@@ -39,3 +53,20 @@ def as_markdown(rows: Sequence[Row], commit: str, date: str) -> str:
     lines += ["", "| goal of the product | limit | measured | met |", "|---|--:|--:|---|"]
     lines += [f"| {' | '.join(cells)} |" for cells in judged(rows)]
     return "\n".join(lines) + "\n"
+
+
+def _in_short(rows: Sequence[Row]) -> Iterator[str]:
+    """The table of one page: each trouble in a line, plain SQS beside the product."""
+    yield f"| trouble: native / Deadletter | {' | '.join((*IN_SHORT.values(), *OPENED.values()))} |"
+    yield f"|---|{'--:|' * (len(IN_SHORT) + len(OPENED))}"
+    native = {row.scenario.name: row for row in rows if row.system == NATIVE}
+    for row in rows:
+        if row.system != PRODUCT:
+            continue
+        plain = native.get(row.scenario.name)
+        cells = [
+            f"{NOTHING if plain is None else plain.cell(figure)} / {row.cell(figure)}"
+            for figure in IN_SHORT
+        ]
+        cells += [row.cell(figure) for figure in OPENED]
+        yield f"| {row.scenario.title} | {' | '.join(cells)} |"

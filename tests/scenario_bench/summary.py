@@ -37,7 +37,7 @@ _SECONDS = frozenset({"opened_after", "not_closed", "closed_after", "full_rate_a
 AGAINST_NATIVE = "against_native"
 """The dead requests, of those that plain SQS with its native redrive makes of the same messages."""
 
-NATIVE = "native"
+NATIVE, PRODUCT = "native", "deadletter"
 NOTHING = "-"
 NEVER = "never"
 

@@ -499,6 +499,16 @@ def test_the_page_names_date_and_commit() -> None:
     assert "total outage, 3 min (5/s, 1 seed)" in text
 
 
+def test_the_first_table_has_the_product_beside_native_redrive() -> None:
+    mine = figures_of(system="deadletter", dead_requests=13, openings=1, not_closed=200.0)
+    text = as_markdown(
+        rows_of(SCENARIOS, [figures_of(system="native", dead_requests=900), mine]), "", ""
+    )
+    [line] = [line for line in text.splitlines() if line.startswith("| total outage, 3 min |")]
+    assert " 900 / 13 " in line
+    assert line.endswith(" 1 | 200 s |")
+
+
 def test_the_command_names_the_scenarios_that_it_knows(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
