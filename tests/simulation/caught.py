@@ -47,7 +47,7 @@ from tests.simulation import (
 from tests.simulation.causes_simulator import CausesSimulation
 from tests.simulation.claims_simulator import Workers
 from tests.simulation.effects import Broken
-from tests.simulation.kinds_simulator import KindsSimulation
+from tests.simulation.kinds_simulator import KindsSimulation, LargeMinority
 from tests.simulation.pause_simulator import PauseSimulation
 from tests.simulation.planting import Planted
 from tests.simulation.replay_pace import paced
@@ -146,7 +146,14 @@ HUNTS: Mapping[str, Hunt] = {
     "breaker": Hunt(breaker_planted.BUGS, by_name(breaker_simulator.simulate), 400),
     "pause": Hunt(pause_planted.BUGS, {"pause": run_to_its_end(PauseSimulation)}, 5_000),
     "causes": Hunt(causes_planted.BUGS, {"deployment": run_to_its_end(CausesSimulation)}, 200),
-    "kinds": Hunt(kinds_planted.BUGS, {"minority": run_to_its_end(KindsSimulation)}, 200),
+    "kinds": Hunt(
+        kinds_planted.BUGS,
+        {
+            "minority": run_to_its_end(KindsSimulation),
+            "large minority": run_to_its_end(LargeMinority),
+        },
+        400,
+    ),
     "claims": Hunt(claims_planted.BUGS, {"workers": run_to_its_end(Workers)}, 1_000),
     "replay run": Hunt(
         replay_planted.RUN_BUGS,

@@ -271,3 +271,12 @@ class KindsSimulation:
         )
         circuit: Circuit = breaker.find("orders")
         return circuit
+
+
+class LargeMinority(KindsSimulation):
+    """Most messages fail, of a few customers: ten failures in a row are no wonder."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self._sick_share, self._kinds = 0.6, 6
+        self._brown_out, self._outage = 0.0, False
