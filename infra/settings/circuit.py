@@ -22,7 +22,7 @@ class CircuitSettings(Settings):
         default=CIRCUIT.failure_rate,
         gt=0,
         le=1,
-        description="part of the outcomes in the window that opens it",
+        description="part of the outcomes in the window, failed or slow, that opens it",
     )
     window: Seconds = Field(
         default=CIRCUIT.window, ge=10, le=HOUR, description="how far back outcomes count"
@@ -83,12 +83,6 @@ class CircuitSettings(Settings):
         ge=0,
         le=15 * MINUTE,
         description="a call that takes longer is slow; 0: none is",
-    )
-    slow_rate: float = Field(
-        default=CIRCUIT.slow_rate,
-        gt=0,
-        le=1,
-        description="part of the outcomes in the window, slow ones, that opens it too",
     )
     pause_consumer: bool | None = Field(
         default=None,

@@ -968,7 +968,6 @@ class CircuitDefaults(NamedTuple):
     successes: int = 2
     ramp: int = MINUTE
     slow_call: int = MINUTE
-    slow_rate: float = 1.0
     pause_consumer: bool = False
 
 

@@ -269,10 +269,10 @@ class TestTenants:
 
 
 class TestSlowCalls:
-    def test_when_all_calls_are_slow_it_opens(self) -> None:
-        assert become(window(good=20, slow=20), Reported()).state is State.OPEN
-        assert become(window(good=10, bad=9, slow=20), Reported(0, 1)).state is State.OPEN
-        assert after(window(good=20, slow=19), Reported()) is Refusal.HEALTHY
+    def test_when_half_of_the_calls_are_slow_it_opens(self) -> None:
+        assert become(window(good=20, slow=10), Reported()).state is State.OPEN
+        assert become(window(good=12, bad=7, slow=10), Reported(0, 1)).state is State.OPEN
+        assert after(window(good=20, slow=9), Reported()) is Refusal.HEALTHY
 
     def test_fewer_than_the_minimum_do_not(self) -> None:
         assert after(window(good=19, slow=19), Reported()) is Refusal.HEALTHY
@@ -281,17 +281,17 @@ class TestSlowCalls:
         policy = replace(POLICY, minimum=1, slow_call=1.0)
         assert become(window(good=1, slow=1), Reported(), NOW, policy).state is State.OPEN
 
-    def test_a_lower_share_may_be_enough(self) -> None:
-        policy = replace(POLICY, slow_rate=0.5)
-        assert become(window(good=20, slow=10), Reported(), NOW, policy).state is State.OPEN
-        assert after(window(good=20, slow=9), Reported(), NOW, policy) is Refusal.HEALTHY
+    def test_the_share_is_that_of_failures(self) -> None:
+        policy = replace(POLICY, failure_rate=0.25)
+        assert become(window(good=20, slow=5), Reported(), NOW, policy).state is State.OPEN
+        assert after(window(good=20, slow=4), Reported(), NOW, policy) is Refusal.HEALTHY
 
     def test_they_do_not_count_without_a_threshold(self) -> None:
         policy = replace(POLICY, slow_call=0.0)
         assert after(window(good=20, slow=20), Reported(), NOW, policy) is Refusal.HEALTHY
 
     def test_good_outcomes_that_are_not_slow_never_open_it(self) -> None:
-        strict = replace(POLICY, slow_rate=0.0)
+        strict = replace(POLICY, failure_rate=0.0)
         assert after(window(good=20), Reported(), NOW, strict) is Refusal.HEALTHY
 
 

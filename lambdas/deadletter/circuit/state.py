@@ -52,10 +52,8 @@ class CircuitPolicy:
     All durations are seconds. A circuit opens
 
     - when at least `minimum` outcomes lie within `window` and `failure_rate` of them (0 to 1)
-      are failures,
-    - after `consecutive` failures in a row (0: never by that),
-    - when `slow_rate` of at least `minimum` outcomes took longer than `slow_call` (0: never by
-      that).
+      are failures, or took longer than `slow_call` (0: never by that),
+    - after `consecutive` failures in a row (0: never by that).
 
     Where tenants are known, failures open it only if they are not those of a few among many: at
     least half of the tenants seen in the window fail, and FEW_TENANTS of them or all. Of failures
@@ -83,7 +81,6 @@ class CircuitPolicy:
     successes: int = CIRCUIT.successes
     ramp: float = CIRCUIT.ramp
     slow_call: float = CIRCUIT.slow_call
-    slow_rate: float = CIRCUIT.slow_rate
     pause_consumer: bool = CIRCUIT.pause_consumer
 
     def of(self, key: str) -> CircuitPolicy:

@@ -236,7 +236,7 @@ def _fails(circuit: Circuit, policy: CircuitPolicy, now: float) -> bool:
     enough = total >= max(1, policy.minimum)
     too_many = bad > 0 and bad >= policy.failure_rate * total
     in_a_row = policy.consecutive > 0 and circuit.streak >= policy.consecutive
-    too_slow = policy.slow_call > 0 and slow > 0 and slow >= policy.slow_rate * total
+    too_slow = policy.slow_call > 0 and slow > 0 and slow >= policy.failure_rate * total
     failing = _tenants(bucket.bad_tenants for bucket in buckets)
     seen = failing | circuit.streak_tenants | _tenants(bucket.good_tenants for bucket in buckets)
     half_fail = 2 * len(failing) >= len(seen)
