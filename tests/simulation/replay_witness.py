@@ -388,7 +388,8 @@ class ReplayWitness(Witness):
         deliveries = self.deliveries.get(copy, ())
         if any(key_of(copy) in delivery.chunk.marked for delivery in deliveries):
             raise Broken(f"{process.name} leaves {copy} behind, which its run has sent")
-        if lane == PARKED_LANE:
+        # One that still names its run waits with its group, and is parked after that.
+        if lane == PARKED_LANE or mark.run == run_id:
             return
         run = self.runs[run_id]
         if lane == DUE and run.leave_to != "schedule":
