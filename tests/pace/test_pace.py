@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from deadletter.pace.pace import (
     ABOVE,
+    AHEAD_SECONDS,
     CATCH_UP,
     FLOOR,
     IDLE_SECONDS,
@@ -20,6 +21,7 @@ from deadletter.pace.pace import (
     MOST,
     SHORTEST_LONG_PLACE,
     TOP,
+    WHOLE_SECONDS,
     CallCount,
     CallPace,
     Wish,
@@ -115,6 +117,22 @@ def test_while_places_are_promised_a_quarter_of_the_burst_is_for_messages_that_r
     # A pace of one call at a time keeps none for later: first receives would starve.
     slow = replace(pace, limit=1.0)
     assert take(slow, Wish(10), NOW).calls == 1
+
+
+def test_a_group_that_comes_back_as_a_whole_goes_on_as_a_whole() -> None:
+    """Its place was that of its last message. What it takes is paid for, not too far ahead."""
+    wish = Wish(10, returning=True, whole=True)
+    grant = take(BACK, wish, NOW)
+    assert (grant.calls, grant.until) == (10, NOW + WHOLE_SECONDS)
+    assert grant.pace.utat == pytest.approx(NOW + 10 / BACK.limit, abs=0.01)
+    assert take(grant.pace, Wish(1), NOW + 1).calls == 0
+    assert is_worth_asking(grant.pace, wish, NOW)
+    pace, calls = BACK, 0
+    for _ in range(100):
+        grant = take(pace, wish, NOW)
+        pace, calls = grant.pace, calls + grant.calls
+    assert calls == AHEAD_SECONDS * BACK.limit
+    assert NOW < pace.utat <= NOW + AHEAD_SECONDS
 
 
 def test_a_row_that_is_far_ahead_grants_again_within_a_second() -> None:

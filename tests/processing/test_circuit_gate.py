@@ -186,6 +186,14 @@ def test_a_pace_lets_through_what_it_has_calls_for_and_the_rest_gets_places() ->
     assert {failure.error_type for _, failure in site.log.failures} == {"RefusedWhileOpen"}
 
 
+@pytest.mark.parametrize(("receive", "is_whole"), [(1, False), (2, True)])
+def test_a_fifo_group_that_returns_asks_for_all_its_calls(receive: int, is_whole: bool) -> None:
+    site = paced(calls=9, pipeline=Pipeline("orders", fifo=True))
+    site.process(*(record(letter(message_id=f"m{at}"), receive) for at in range(3)))
+    [(_, wish)] = site.outcomes.wishes
+    assert wish == Wish(calls=3, returning=is_whole, whole=is_whole)
+
+
 def test_what_finds_no_call_waits_in_place_where_a_concurrency_bounds_the_functions() -> None:
     site = paced(calls=4, bounded=True)
 

@@ -126,6 +126,8 @@ GOALS = (
     Goal("half-mended deployment: parked wrongly", "half-fix", "parked_wrongly", 0),
     Goal("half-mended deployment: late, at most native's", "half-fix", "late", None),
     Goal("half-mended deployment: last back", "half-fix", "last_back", 300, "s"),
+    Goal("FIFO, outage 3 min, not ours: processed", "fifo-theirs", "goodput", 1.0, "%", True),
+    Goal("FIFO, outage 3 min, not ours: late", "fifo-theirs", "late", 0),
     Goal("FIFO, 22 poison in a row: longest", "fifo-poison-burst", "longest", 600, "s"),
     Goal("FIFO, 22 poison in a row: not parked", "fifo-poison-burst", "poison_left", 0),
     Goal("FIFO, 22 poison in a row: out of order", "fifo-poison-burst", "disordered", 0),

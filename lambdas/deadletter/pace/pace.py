@@ -35,6 +35,13 @@ SIGN_SECONDS = 15.0
 TOKEN_SECONDS = 3.0
 IDLE_SECONDS = 90.0
 
+WHOLE_SECONDS = 30.0
+"""For which the calls of a whole group are good: they are made one after the other."""
+
+AHEAD_SECONDS = 5.0
+"""For which they are paid for ahead at most: further ahead a clock that is behind takes it for a
+wrong row's."""
+
 CALLS_SECONDS = 5.0
 """Seconds that one count of calls covers."""
 
@@ -175,12 +182,15 @@ class CallPace:
 class Wish:
     """What a batch asks of a pace: so many calls, and so many places for those that go back.
 
-    `returning` says that the first of the messages had a place before.
+    `returning` says that the first of the messages had a place before; `whole` that it is one of
+    a group that comes back as a whole, at the place of its last: as many as can be paid for ahead
+    are granted, for the rest is received once more.
     """
 
     calls: int = 0
     places: int = 0
     returning: bool = False
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +312,8 @@ def take(pace: CallPace, wish: Wish, now: float) -> PaceGrant:
     after = replace(pace, utat=utat if calls else pace.utat, ptat=ptat, waited=waited)
     if after != pace:
         after = replace(after, turn=pace.turn + 1)
-    return PaceGrant(after, calls, waits, now + TOKEN_SECONDS)
+    lasts = WHOLE_SECONDS if wish.whole else TOKEN_SECONDS
+    return PaceGrant(after, calls, waits, now + lasts)
 
 
 _ROUNDING = 1e-6
@@ -319,6 +330,8 @@ def is_worth_asking(pace: CallPace, wish: Wish, now: float) -> bool:
 def _free(pace: CallPace, wish: Wish, now: float) -> float:
     """Calls that are free now for this wish."""
     free = Rate(pace.limit, pace.burst).free(pace.utat, now)
+    if wish.whole:
+        return free + AHEAD_SECONDS * pace.limit
     is_kept = not wish.returning and pace.burst >= 2 and pace.ptat > now
     return free - pace.burst * KEPT_BURST if is_kept else free
 

@@ -205,7 +205,12 @@ class CircuitGate:
         waiting = [
             circuit
             for circuit in paced
-            if not self._paces.has_call(circuit, self._expected[circuit.key], returning=returning)
+            if not self._paces.has_call(
+                circuit,
+                self._expected[circuit.key],
+                returning=returning,
+                whole=returning and self.pipeline.fifo,
+            )
         ]
         if not waiting:
             for circuit in paced:

@@ -52,7 +52,9 @@ class Pacer:
     _tokens: dict[str, _Tokens] = field(default_factory=dict)
     _waits: dict[str, list[float]] = field(default_factory=dict)
 
-    def has_call(self, circuit: Circuit, wanted: int, *, returning: bool) -> bool:
+    def has_call(
+        self, circuit: Circuit, wanted: int, *, returning: bool, whole: bool = False
+    ) -> bool:
         """Whether a call may begin now. Asks for up to `wanted` calls if none is left."""
         now, key = self.clock(), circuit.key
         tokens = self._tokens.get(key)
@@ -62,7 +64,7 @@ class Pacer:
             if not tokens.was_enough and now - tokens.asked_at < SECONDS_BETWEEN_WISHES:
                 return False
         pace = circuit.paced(now)
-        wish = Wish(min(MOST_WISHED, max(1, wanted)), returning=returning)
+        wish = Wish(min(MOST_WISHED, max(1, wanted)), returning=returning, whole=whole)
         if pace is None or not is_worth_asking(pace, wish, now):
             return pace is None
         answer = self.take(circuit, wish)
