@@ -219,7 +219,7 @@ def test_without_calls_nothing_changes() -> None:
 
 
 def test_what_throttles_brings_it_to_what_was_accepted() -> None:
-    fast, calls = replace(BACK, limit=10.0), counted(NOW + 5, ok=20, throttled=20)
+    fast, calls = replace(BACK, limit=8.0), counted(NOW + 5, ok=20, throttled=20)
     pace = next_pace(fast, calls, NOW + 12)
     assert pace.limit == pytest.approx(ABOVE * 20 / 5)
     assert (pace.fell, pace.turn) == (NOW + 12, 2)
@@ -227,6 +227,24 @@ def test_what_throttles_brings_it_to_what_was_accepted() -> None:
     assert next_pace(fast, calls, NOW + 11) is fast
     fallen = replace(fast, fell=NOW + 6, changed=NOW + 6)
     assert next_pace(fallen, counted(NOW + 10, ok=4, throttled=4), NOW + 16.9) is fallen
+
+
+def test_it_falls_by_half_at_most() -> None:
+    """What was hidden was not accepted either: else a limit that few use falls to the floor."""
+    fast, calls = replace(BACK, limit=40.0), counted(NOW + 5, ok=20, throttled=20)
+    pace = next_pace(fast, calls, NOW + 12)
+    assert pace.limit == 20.0
+    assert next_pace(pace, counted(NOW + 15, ok=20, throttled=20), NOW + 22).limit == 10.0
+
+
+def test_while_messages_wait_long_it_rises_though_hardly_a_call_is_made() -> None:
+    long = replace(BACK, ptat=NOW + 600)
+    assert next_pace(long, (), NOW + 10).limit == 5.0
+    assert later(long, 10, ok=1).limit == 5.0
+    assert later(long, 10, ok=1, throttled=1).limit == 4.0
+    short = replace(BACK, ptat=NOW + 200)
+    assert next_pace(short, (), NOW + 10) is short
+    assert later(short, 10, ok=1).limit == 4.0
 
 
 def test_a_few_throttled_calls_leave_it_where_it_is() -> None:
@@ -238,7 +256,7 @@ def test_a_few_throttled_calls_leave_it_where_it_is() -> None:
 def test_one_throttled_call_or_two_failures_show_nothing_yet() -> None:
     fast = replace(BACK, limit=9.0)
     assert next_pace(fast, counted(NOW + 5, ok=1, throttled=1), NOW + 12) is fast
-    assert next_pace(fast, counted(NOW + 5, ok=1, throttled=2), NOW + 12).limit < 1
+    assert next_pace(fast, counted(NOW + 5, ok=1, throttled=2), NOW + 12).limit == 4.5
     assert later(BACK, 10, failed=2) is BACK
     assert later(BACK, 10, failed=3).limit < BACK.limit
 

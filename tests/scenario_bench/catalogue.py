@@ -93,6 +93,16 @@ SCENARIOS = (
         spells=_outage(25 * MINUTE, Trouble.THROTTLED, limit=4.0),
     ),
     Scenario(
+        name="rate-limit-fifo",
+        title="the same, FIFO, 20 groups (mapping not ours)",
+        rate=5,
+        lasts=50 * MINUTE,
+        keys=20,
+        fifo=True,
+        ours=False,
+        spells=_outage(25 * MINUTE, Trouble.THROTTLED, limit=4.0),
+    ),
+    Scenario(
         name="timeouts",
         title="timeouts instead of errors, 10 min",
         rate=5,

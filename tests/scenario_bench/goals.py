@@ -105,6 +105,8 @@ GOALS = (
     Goal("429: of what it admits", "rate-limit", "used", 0.95, "%", True),
     Goal("429: openings", "rate-limit", "openings", 0),
     Goal("429: late, at most native's", "rate-limit", "late", None),
+    Goal("429 on FIFO: processed", "rate-limit-fifo", "goodput", 0.999, "%", True),
+    Goal("429 on FIFO: late, at most native's", "rate-limit-fifo", "late", None),
     *_others("3 of 20 tenants dead", "minority-3"),
     *_others("4 of 20 tenants dead", "minority-4"),
     *_others("9 of 20 tenants dead", "minority-9"),

@@ -56,7 +56,15 @@ BENCH = ("python", "-m", "tests.scenario_bench", "--systems")
 
 # Scenarios with a goal that depends on what native redrive measures.
 BESIDE_NATIVE = (
-    *("rate-limit", "half-fix", "minority-3", "minority-4", "minority-9", "big-messages"),
+    *(
+        "rate-limit",
+        "rate-limit-fifo",
+        "half-fix",
+        "minority-3",
+        "minority-4",
+        "minority-9",
+        "big-messages",
+    ),
     *("one-of-two-unnamed", "tenant-burst", "bad-replies"),
 )
 

@@ -7,15 +7,16 @@ have passed.
 
 The limit changes each CHANGE_SECONDS at most, by what all calls of the last SIGN_SECONDS showed:
 
-    over 20 % throttled            limit = 1.1 x accepted a second
+    over 20 % throttled            limit = 1.1 x accepted a second, not below half
     over 40 % failed, 3 or more    limit = 0.7 x limit, not below 0.2 x normal
     8 to 20 % throttled            limit stays
-    60 % of the limit used         limit = 1.25 x limit, to the cap (1.06 x soon after a fall)
+    60 % of the limit used, or     limit = 1.25 x limit, to the cap (1.06 x soon after a fall)
+      places 4 minutes away
 
 In any window the processes are granted at most limit x (window + the clocks' skew) + burst;
-the burst is BURST_SECONDS of the limit, one call at least. A grant whose answer is lost, or that
-is not used within TOKEN_SECONDS, is wasted. A pace ends when no message has waited for
-IDLE_SECONDS.
+the burst is BURST_SECONDS of the limit, one call at least, and AHEAD_SECONDS more for whole groups.
+A grant whose answer is lost, or that is not used within TOKEN_SECONDS, is wasted. A pace ends when
+no message has waited for IDLE_SECONDS.
 
 All times are epoch seconds.
 """
@@ -58,6 +59,9 @@ throttles some at any limit near its own: with fewer, a sixth of what it accepts
 ABOVE = 1.1
 """A dependency that throttles is asked so much more than it accepts: else nothing would show that
 it accepts more by now."""
+
+LEAST_OF_FALL = 0.5
+"""Of the limit before, where calls are throttled."""
 
 FLOOR = 0.2
 """Calls a second that are let through at the least: else nothing would show that it is well."""
@@ -244,20 +248,27 @@ def next_pace(pace: CallPace, calls: Sequence[CallCount], now: float) -> CallPac
         return pace
     since = max(_past(pace.fell, now), _past(pace.since, now) - CALLS_SECONDS)
     seen, seconds = _seen(calls, since, now)
-    if not seen.total:
+    # Hidden messages don't use it: where they wait long it is too low all the same.
+    waits_long = pace.ptat - now > LONGEST_PLACE
+    if not seen.total and not waits_long:
         return pace
-    bad = seen.failed / seen.total
+    bad = seen.failed / max(1, seen.total)
     if seen.throttled >= 2 and seen.throttled > MANY * seen.total:
         rate = _accepted(calls, max(since, _past(pace.since, now)), now)
         # So soon after a fall not all have reported: the sum would be too low, and the next fall
         # one too many.
-        return pace if rate is None else _fallen(pace, min(pace.limit, ABOVE * rate), now)
+        if rate is None:
+            return pace
+        # What was hidden was not accepted either: so much at once at the most.
+        limit = max(ABOVE * rate, LEAST_OF_FALL * pace.limit)
+        return _fallen(pace, min(pace.limit, limit), now)
     if seen.failed >= 3 and bad > 0.4:
         limit = min(pace.limit, max(0.7 * pace.limit, LEAST_SHARE * pace.normal))
         return _fallen(pace, limit, now)
     cap, stepped = _stepped(pace, seen, now)
     limit = pace.limit
-    if seen.throttled <= FEW * seen.total and seen.total >= 0.6 * limit * seconds:
+    is_used = seen.total >= 0.6 * limit * seconds or waits_long
+    if seen.throttled <= FEW * seen.total and is_used:
         soon = _past(pace.fell, now) + 60 > now
         limit *= 1.06 if soon else 1.25
     limit = _bounded(limit if cap is None else min(limit, cap))
