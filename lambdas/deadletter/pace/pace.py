@@ -188,7 +188,7 @@ class Wish:
 
     `returning` says that the first of the messages had a place before; `whole` that it is one of
     a group that comes back as a whole, at the place of its last: as many as can be paid for ahead
-    are granted, for the rest is received once more.
+    are granted, because the rest is received once more.
     """
 
     calls: int = 0
@@ -249,7 +249,7 @@ def next_pace(pace: CallPace, calls: Sequence[CallCount], now: float) -> CallPac
     since = max(_past(pace.fell, now), _past(pace.since, now) - CALLS_SECONDS)
     seen, seconds = _seen(calls, since, now)
     # Hidden messages don't use it: where they wait long it is too low all the same.
-    waits_long = pace.ptat - now > LONGEST_PLACE
+    waits_long = LONGEST_PLACE < pace.ptat - now <= _LONGEST_PROMISE
     if not seen.total and not waits_long:
         return pace
     bad = seen.failed / max(1, seen.total)

@@ -86,7 +86,7 @@ class CircuitGate:
         """Name the letters of the batch, so that their circuits are read in one request."""
         self._keys.update(with_config_keys(tuple(self.named)))
         # A batch is most often like the one before.
-        self._expected.update(self.named)
+        self._expected.update(dict(self.named))
         for delivery in deliveries:
             keys = with_config_keys(self.keys(delivery))
             self._keys.update(keys)
