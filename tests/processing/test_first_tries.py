@@ -44,6 +44,15 @@ def test_the_first_failure_comes_back_soon_and_those_that_follow_as_the_queue_ha
     assert others == [None, None, None]
 
 
+def test_what_fails_by_its_own_fault_comes_back_soon_and_is_no_sign_of_trouble() -> None:
+    """Plain SQS takes a quarter of an hour to give up a poisonous message."""
+    site = Site()
+    assert None not in waits(site, RuntimeError("x"), 1)
+    assert waits(site, ConnectionRefusedError("x"), 1, count=1) != [None]
+    assert waits(site, ConnectionRefusedError("x"), 1) == [None] * 4
+    assert None not in waits(site, RuntimeError("x"), 2)
+
+
 def test_retries_are_no_first_tries() -> None:
     assert None not in waits(Site(), ConnectionRefusedError("x"), 2)
 

@@ -693,7 +693,8 @@ class _Batch:
             return None
         backoff, random = self.consumer.pipeline.retry, self.consumer.random
         receive, last = receive_of(record), self.consumer.last_receive
-        if receive == 1:
+        is_own = diagnosis.blame is Blame.NEITHER
+        if receive == 1 and not is_own:
             self.consumer.first_tries.tried(failed=True)
         if last is not None and last.is_it(receive):
             # It goes to the DLQ as soon as it is visible, and its backoff begins there.
@@ -703,10 +704,12 @@ class _Batch:
             if again is not None:
                 return again
         is_permanent = diagnosis.category in PERMANENT
-        is_own = diagnosis.blame is Blame.NEITHER and diagnosis.retry_after is None
-        if self.consumer.pipeline.fifo and is_own and not (is_permanent and receive == 1):
+        has_time = diagnosis.retry_after is not None
+        is_poison = is_own and not has_time
+        if self.consumer.pipeline.fifo and is_poison and not (is_permanent and receive == 1):
             return random.uniform(*visibility.HEAD_OF_LINE)
-        in_trouble = self.consumer.first_tries.show_trouble and diagnosis.retry_after is None
+        # What fails by its own fault loads no sick dependency.
+        in_trouble = self.consumer.first_tries.show_trouble and not (is_own or has_time)
         if is_permanent or in_trouble:
             # Not parked, or not yet; or one of many: no time is better than the queue's own.
             return None
