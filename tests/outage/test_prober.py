@@ -835,6 +835,25 @@ def test_a_circuit_is_not_tried_while_another_holds_all_of_its_letters(
     assert scene.probe().state == "CLOSED"
 
 
+def test_no_letter_is_tried_if_a_person_opens_the_pipeline_while_one_is_looked_for(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To fill a lane takes seconds, and what a person stops, stops at once."""
+    scene.circuits.held = {ENDPOINT: replace(scene.circuit, key=ENDPOINT)}
+    scene.execution = replace(scene.execution, key=ENDPOINT)
+    letters, take = scene.sources[0], scene.sources[0].take
+
+    def take_while_a_person_stops_all(key: str, lock_seconds: float) -> ReceivedLetter | None:
+        scene.circuits.held[KEY] = Circuit(KEY, State.OPEN)
+        return take(key, lock_seconds)
+
+    monkeypatch.setattr(letters, "take", take_while_a_person_stops_all)
+    step = scene.probe()
+    assert (step.next, step.state, step.empty) == (Next.PROBE, "HALF_OPEN", 0)
+    assert (scene.consumer.asked, letters.given_back, letters.recorded) == ([], ["a"], [])
+    assert scene.circuits.held[ENDPOINT].permit is None
+
+
 def test_the_pipelines_circuit_does_not_wait_for_an_endpoints(scene: Scene) -> None:
     scene.circuits.held[ENDPOINT] = replace(scene.circuit, key=ENDPOINT)
     assert scene.probe().state == "HALF_OPEN"

@@ -175,15 +175,13 @@ class Prober:
         if execution.pause_failed:
             self._count_metric(NOT_PAUSED, 1)
         execution = replace(execution, probes=execution.probes + 1)
-        earlier = _earlier_keys(execution.key, self._pipeline)
-        circuits = self._circuits.read([execution.key, *earlier])
-        circuit = circuits[execution.key]
+        circuit, *earlier = self._read_with_earlier(execution.key)
         if not execution.runs(circuit):
             return execution.step_to(Next.HAND_OVER, circuit)
         if self._sender is not None and circuit.permit is not None:
             circuit = self._check_sent_canary(self._sender, circuit, circuit.permit)
             return self._next_step(execution, circuit)
-        if circuit.permit is None and not all(circuits[key].is_closed for key in earlier):
+        if circuit.permit is None and not all(one.is_closed for one in earlier):
             # Its letters wait for that one too: none may be tried, and finding none shows nothing.
             wait = max(circuit.cooldown, seconds_to_probe(circuit, self._clock()))
             return self._next_step(execution, circuit, wait)
@@ -222,6 +220,12 @@ class Prober:
         if wait is None:
             wait = seconds_to_probe(circuit, self._clock())
         return execution.step_to(Next.PROBE, circuit, wait)
+
+    def _read_with_earlier(self, key: str) -> list[Circuit]:
+        """The circuit of a key, and those that come before it."""
+        keys = [key, *_earlier_keys(key, self._pipeline)]
+        circuits = self._circuits.read(keys)
+        return [circuits[each] for each in keys]
 
     def _answer(self, circuit: Circuit, owner: str, verdict: CanaryVerdict) -> Circuit:
         answer = CanaryAnswered(circuit.generation, owner, verdict)
@@ -375,6 +379,11 @@ class Prober:
             source.give_back(received)
             return None
         try:
+            _, *earlier = self._read_with_earlier(circuit.key)
+            if not all(one.is_closed for one in earlier):
+                # A person has opened it while the letter was looked for.
+                source.give_back(received)
+                return None
             on_record = source.record(received)
             if not on_record and not self._name_canary(circuit, permit, received):
                 # A person has overridden the circuit meanwhile.
