@@ -25,6 +25,7 @@ from deadletter.pace.pace import (
     CallCount,
     CallPace,
     Wish,
+    accepted,
     after_outage,
     after_throttling,
     calls_number,
@@ -33,6 +34,7 @@ from deadletter.pace.pace import (
     is_worth_asking,
     next_pace,
     take,
+    throttled_lately,
 )
 from deadletter.pace.rate import SKEW_SECONDS
 
@@ -168,6 +170,36 @@ def test_no_place_is_hidden_for_longer_than_four_minutes(ptat: float, places: in
     grant = take(pace, Wish(places=places), NOW)
     assert all(0 <= hidden_for(wait, Random(1)) <= LONGEST_PLACE for wait in grant.waits)
     assert grant.pace.ptat <= max(ptat, NOW + 13 * 3_600)
+
+
+def test_who_waits_is_hidden_no_longer_than_a_place_once_calls_lie_idle() -> None:
+    """What was promised to messages that are gone holds no others back."""
+    idle = replace(BACK, utat=NOW - 1, ptat=NOW + 3_600)
+    assert take(idle, Wish(1), NOW).pace.ptat == NOW + LONGEST_PLACE
+    assert take(replace(idle, ptat=NOW + 60), Wish(1), NOW).pace.ptat == NOW + 60
+    used = replace(idle, utat=NOW - 0.9)
+    assert take(used, Wish(1, returning=True), NOW).pace.ptat == NOW + 3_600
+
+
+@pytest.mark.parametrize(
+    ("more", "waits_long"),
+    [
+        ({}, True),
+        ({"ptat": NOW + LONGEST_PLACE}, False),
+        ({"ptat": NOW + LONGEST_PLACE + 1}, True),
+        # Only a wrong row says so.
+        ({"ptat": NOW + 13 * 3_600}, False),
+        # Nobody has called for minutes: who waited is gone.
+        ({"utat": NOW - LONGEST_PLACE}, False),
+        ({"utat": NOW - LONGEST_PLACE + 1}, True),
+        ({"utat": NOW + 1e9}, False),
+    ],
+)
+def test_messages_wait_long_while_places_are_far_away_and_calls_go_on(
+    more: dict[str, float], waits_long: bool
+) -> None:
+    pace = replace(BACK, **{"ptat": NOW + 600, **more})
+    assert pace.waits_long(NOW) is waits_long
 
 
 def test_long_waits_are_spread() -> None:
@@ -310,6 +342,15 @@ def test_without_a_cap_or_a_normal_rate_no_step_is_taken() -> None:
     assert later(unknown, 20, ok=97, failed=3).cap == 14.4
 
 
+def test_the_cap_is_held_for_a_minute_after_a_fall() -> None:
+    fallen = later(BACK, 10, ok=5, failed=5)
+    assert fallen.cap == 14.4
+    for seconds, cap in ((60.0, 14.4), (90.0, 14.4 * 1.15)):
+        ready = replace(fallen, limit=14.4, fell=0.0)
+        now = NOW + 10 + seconds
+        assert next_pace(ready, counted(now - 1, ok=72), now).cap == pytest.approx(cap)
+
+
 def test_a_step_that_was_too_high_is_taken_back_and_held() -> None:
     pace = replace(BACK, limit=16.56, cap=16.56)
     back = later(pace, 10, ok=75, failed=3)
@@ -355,6 +396,24 @@ def test_it_ends_when_nobody_has_waited_for_a_while() -> None:
     assert not waits.is_on(NOW + 60 + IDLE_SECONDS)
 
 
+def test_it_goes_on_while_messages_wait_long() -> None:
+    """They are hidden, and nobody asks: without a limit their letters would return in one heap."""
+    later = NOW + 3 * IDLE_SECONDS
+    assert replace(BACK, utat=later, ptat=later + 600).is_on(later)
+    assert not replace(BACK, utat=later, ptat=later + 60).is_on(later)
+
+
+def test_a_call_that_is_granted_is_good_for_three_seconds() -> None:
+    assert take(BACK, Wish(1), NOW).until == NOW + 3
+
+
+def test_that_messages_wait_is_noted_once_in_twenty_seconds() -> None:
+    noted = take(BACK, Wish(10), NOW).pace
+    assert noted.waited == NOW
+    assert take(noted, Wish(10), NOW + 19).pace.waited == NOW
+    assert take(noted, Wish(10), NOW + 20).pace.waited == NOW + 20
+
+
 def test_who_gets_all_that_is_wanted_does_not_wait() -> None:
     grant = take(replace(BACK, utat=NOW - 9), Wish(4), NOW + 60)
     assert (grant.calls, grant.pace.waited) == (4, 0.0)
@@ -373,6 +432,26 @@ def test_it_is_asked_for_what_is_worth_a_write() -> None:
     # That it waits has to be noted, and a place is always there.
     assert is_worth_asking(replace(noted, waited=NOW - 60), Wish(10), NOW)
     assert is_worth_asking(noted, Wish(places=1), NOW)
+
+
+# What the last calls show.
+
+
+def test_two_throttled_calls_of_the_last_fifteen_seconds_begin_a_pace() -> None:
+    assert throttled_lately(counted(throttled=2), NOW)
+    assert not throttled_lately(counted(throttled=1, ok=9), NOW)
+    apart = (*counted(NOW - 10, throttled=1), *counted(throttled=1))
+    assert throttled_lately(apart, NOW)
+    assert not throttled_lately(counted(NOW - 20, throttled=9), NOW)
+
+
+def test_what_was_accepted_is_a_rate_of_whole_counts_where_there_are_some() -> None:
+    calls = tuple(CallCount(calls_number(NOW) - ago, ok=10) for ago in (0, 1, 2))
+    assert accepted(calls, NOW + 3) == 2.0
+    # Else it is that of the seconds since it began.
+    assert accepted(calls[:1], NOW + 4) == 2.5
+    assert accepted(calls[:1], NOW) == 10.0
+    assert accepted((), NOW) == 0.0
 
 
 # Whether it is dead.

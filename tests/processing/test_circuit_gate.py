@@ -12,7 +12,13 @@ import pytest
 from deadletter.circuit.outcomes import hash_of_tenant
 from deadletter.circuit.state import Circuit, CircuitPolicy, State
 from deadletter.failure.signals import Transient
-from deadletter.pace.pace import IDLE_SECONDS, TOKEN_SECONDS, Wish
+from deadletter.pace.pace import (
+    IDLE_SECONDS,
+    LONGEST_PLACE,
+    SHORTEST_LONG_PLACE,
+    TOKEN_SECONDS,
+    Wish,
+)
 from deadletter.processing.batch import _Batch
 from deadletter.processing.delivery import Delivery
 from deadletter.processing.named_dependencies import dependency
@@ -341,6 +347,18 @@ def test_calls_of_before_another_outage_are_lost() -> None:
 
     result = site.process(*messages(6), handle=handle)
     assert fates(result) == ["PROCESSED"] * 3 + ["REFUSED"] * 3
+
+
+@pytest.mark.parametrize(("receive", "asks"), [(1, True), (2, False)])
+def test_a_message_that_waits_again_in_a_long_row_has_its_place(receive: int, asks: bool) -> None:
+    """With a further one each time, the row would say that ten times as many wait."""
+    site = paced(calls=0)
+    long = replace(PACE, utat=NOW, ptat=NOW + 600)
+    site.circuits.circuits["orders"] = Circuit("orders", pace=long)
+    assert fates(site.process(record(letter(message_id="m"), receive))) == ["REFUSED"]
+    assert any(wish.places for _, wish in site.outcomes.wishes) is asks
+    [seconds] = hidden(site)
+    assert seconds == 10 if asks else SHORTEST_LONG_PLACE <= seconds <= LONGEST_PLACE + 1
 
 
 def test_a_pace_that_is_over_lets_all_through() -> None:

@@ -19,6 +19,7 @@ from deadletter.failure.failure import Blame, Category, Failure
 from deadletter.failure.fate import GIVEN_BACK, Fate
 from deadletter.failure.ledger import LedgerRow
 from deadletter.message.stamp import Stamp
+from deadletter.pace.pace import CallPace
 from deadletter.routing import judgement
 from deadletter.routing.decision import Decision, Divert, Hold, Park, Redrive
 from deadletter.routing.judgement import JUDGEMENTS, Case, Judgement, judge
@@ -224,6 +225,17 @@ def test_of_two_judgements_that_decide_the_earlier_wins(
     assert earlier[0](case) is not None
     assert later[0](case) is not None
     assert judge(case) == earlier[0](case)
+
+
+@pytest.mark.parametrize(("wait", "holds"), [(239, False), (241, True), (1e9, False)])
+def test_a_letter_waits_while_a_pace_has_more_than_it_lets_through_in_minutes(
+    wait: float, holds: bool
+) -> None:
+    """In the main queue it would use up its receives, and die again."""
+    pace = CallPace(2.0, 2.0, since=NOW, changed=NOW, utat=NOW, ptat=NOW + wait)
+    case = replace(PLAIN_CASE, circuits=(Circuit("orders", pace=pace),))
+    held = Hold("circuit:orders", EXPIRES, "circuit orders is paced, and messages wait long")
+    assert judgement.circuit_open(case) == (held if holds else None)
 
 
 def test_a_letter_that_the_rate_lets_go_leaves() -> None:

@@ -21,6 +21,7 @@ from deadletter.failure.ledger import LedgerRow, LedgerUnavailable
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Attribute, Letter, NotALetter
 from deadletter.message.stamp import Stamp
+from deadletter.pace.pace import CallPace
 from deadletter.routing import direct_router
 from deadletter.routing.decision import Divert, Hold, Park, Redrive
 from deadletter.routing.direct_router import DirectRouter
@@ -71,6 +72,7 @@ class Books:
     rows_: dict[str, LedgerRow] = field(default_factory=dict)
     matches_: dict[str, int] = field(default_factory=dict)
     open_: set[str] = field(default_factory=set)
+    paces: dict[str, CallPace] = field(default_factory=dict)
     down: str = ""
     asked: list[list[str]] = field(default_factory=list)
     causes_: Causes = NO_CAUSES
@@ -97,7 +99,10 @@ class Books:
         if self.down == "circuits":
             raise CircuitsUnavailable
         return {
-            key: Circuit(key, State.OPEN if key in self.open_ else State.CLOSED) for key in keys
+            key: Circuit(
+                key, State.OPEN if key in self.open_ else State.CLOSED, pace=self.paces.get(key)
+            )
+            for key in keys
         }
 
 
@@ -502,6 +507,12 @@ def test_a_lane_is_releasable_when_its_circuit_is_closed_or_its_hold_rule_has_en
     books = Books([rule("holds", "HOLD"), rule("parks", "QUARANTINE")], open_={"down"})
     lanes = ["circuit:down", "circuit:up", "rule:holds", "rule:parks", "rule:gone", "due", "run:1"]
     assert router(books).open_lanes(lanes).open == ["circuit:up", "rule:parks", "rule:gone"]
+
+
+def test_a_lane_of_a_pace_in_which_messages_wait_long_lets_no_letter_go() -> None:
+    pace = CallPace(2.0, 2.0, since=NOW, changed=NOW, utat=NOW, ptat=NOW + 100)
+    books = Books(paces={"soon": pace, "late": replace(pace, ptat=NOW + 600)})
+    assert router(books).open_lanes(["circuit:soon", "circuit:late"]).open == ["circuit:soon"]
 
 
 def test_the_rate_of_a_rule_is_told_to_those_who_ask_for_its_lane() -> None:

@@ -73,7 +73,7 @@ SCENARIOS = (
         title="total outage, 6 h",
         rate=0.5,
         lasts=7 * HOUR,
-        tail=HOUR,
+        tail=2 * HOUR,
         spells=_outage(6 * HOUR),
     ),
     Scenario(
@@ -215,7 +215,7 @@ SCENARIOS = (
         title="total outage, 6 h (mapping not ours)",
         rate=0.5,
         lasts=7 * HOUR,
-        tail=HOUR,
+        tail=2 * HOUR,
         spells=_outage(6 * HOUR),
         ours=False,
     ),

@@ -269,6 +269,11 @@ class Circuit:
         limits = self.is_closed and self.pace is not None and self.pace.is_on(now)
         return self.pace if limits else None
 
+    def takes_letters(self, now: float) -> bool:
+        """Whether a letter that goes back would be tried soon: no outage, no long wait."""
+        pace = self.paced(now)
+        return self.is_closed and (pace is None or not pace.waits_long(now))
+
     @property
     def held_since(self) -> float | None:
         """When a person began to hold it without an end; None if no such override holds it."""

@@ -163,13 +163,19 @@ class CallPace:
     because: str = CLOSED
 
     def is_on(self, now: float) -> bool:
-        """Whether it limits calls: somebody has waited lately, or it has just begun."""
-        return max(_past(self.since, now), _past(self.waited, now)) + IDLE_SECONDS > now
+        """Whether it limits calls: somebody waits or has lately, or it has just begun."""
+        began = max(_past(self.since, now), _past(self.waited, now))
+        return began + IDLE_SECONDS > now or self.waits_long(now)
 
     def waiting(self, now: float) -> int:
         """About how many messages have a place in the row of those that wait."""
         ahead = min(max(0.0, self.ptat - now), _LONGEST_PROMISE)
         return round(ahead * self._planned)
+
+    def waits_long(self, now: float) -> bool:
+        """Whether the next place is further away than a message is hidden, and calls go on."""
+        is_long = LONGEST_PLACE < self.ptat - now <= _LONGEST_PROMISE
+        return is_long and _past(self.utat, now) > now - LONGEST_PLACE
 
     @property
     def _planned(self) -> float:
@@ -249,7 +255,7 @@ def next_pace(pace: CallPace, calls: Sequence[CallCount], now: float) -> CallPac
     since = max(_past(pace.fell, now), _past(pace.since, now) - CALLS_SECONDS)
     seen, seconds = _seen(calls, since, now)
     # Hidden messages don't use it: where they wait long it is too low all the same.
-    waits_long = LONGEST_PLACE < pace.ptat - now <= _LONGEST_PROMISE
+    waits_long = pace.waits_long(now)
     if not seen.total and not waits_long:
         return pace
     bad = seen.failed / max(1, seen.total)
@@ -312,6 +318,9 @@ def take(pace: CallPace, wish: Wish, now: float) -> PaceGrant:
     While places are promised, the last of the burst is for messages that return.
     """
     utat, calls = _utat(pace, now), 0
+    if now - pace.utat >= pace.burst / pace.limit:
+        # Nobody has asked for a while: who waits is hidden, and for so long at most.
+        pace = replace(pace, ptat=min(pace.ptat, now + LONGEST_PLACE))
     if wish.calls:
         calls = min(wish.calls, math.floor(_free(pace, wish, now) + _ROUNDING))
         # Rounded up to what is stored: a row that rounds down would grant too much.

@@ -219,8 +219,11 @@ class CircuitGate:
 
     def _place(self, delivery: Delivery, paced: Sequence[Circuit]) -> float:
         """Seconds until a letter's place, with the circuits whose pace has no call left."""
+        again = receive_of(delivery.record) > 1
         waits = [
-            self._paces.place(self._known.get(circuit.key, circuit), self._expected[circuit.key])
+            self._paces.place(
+                self._known.get(circuit.key, circuit), self._expected[circuit.key], again=again
+            )
             for circuit in paced
         ]
         known = [self._known.get(circuit.key, circuit) for circuit in paced]

@@ -82,11 +82,16 @@ class Pacer:
         if tokens is not None:
             tokens.left -= 1
 
-    def place(self, circuit: Circuit, wanted: int) -> float | None:
+    def place(self, circuit: Circuit, wanted: int, *, again: bool) -> float | None:
         """Seconds until a message's place; None if the circuit is not paced any more.
 
-        Asks for `wanted` places at once, for what is left of the batch.
+        Asks for `wanted` places at once, for what is left of the batch. A message that waits
+        `again` has its place in a long row: another one would count it twice.
         """
+        now = self.clock()
+        pace = circuit.paced(now)
+        if again and pace is not None and pace.waits_long(now):
+            return hidden_for(pace.ptat - now, self.random)
         waits = self._waits.setdefault(circuit.key, [])
         if not waits:
             answer = self.take(circuit, Wish(places=max(1, wanted)))

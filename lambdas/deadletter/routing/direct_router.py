@@ -396,7 +396,11 @@ class DirectRouter:
         refused = [rule.rule_id for rule in book.refused]
         invalid = {lane(rule_id) for rule_id in refused for lane in (rule_lane, delay_lane)}
         waiting = {
-            *(f"circuit:{key}" for key, circuit in circuits.items() if not circuit.is_closed),
+            *(
+                f"circuit:{key}"
+                for key, circuit in circuits.items()
+                if not circuit.takes_letters(now)
+            ),
             *(rule_lane(rule_id) for rule_id in book.holding(now, matches)),
             # An edit that made a rule invalid must not release every letter it holds.
             *invalid,

@@ -286,10 +286,15 @@ def _with_words(because: str, case: Case) -> str:
 
 
 def circuit_open(case: Case) -> Decision | None:
-    """A letter whose dependency is down waits in that circuit's lane."""
+    """A letter whose dependency is down waits in that circuit's lane.
+
+    It waits there as well while a pace has more messages than it lets through in minutes: in the
+    main queue it would use up its receives and die again.
+    """
     for circuit in case.circuits:
-        if not circuit.is_closed:
-            because = f"circuit {circuit.key} is {circuit.state}"
+        if not circuit.takes_letters(case.now):
+            state = "paced, and messages wait long" if circuit.is_closed else circuit.state
+            because = f"circuit {circuit.key} is {state}"
             return Hold(circuit_lane(circuit.key), case.expires, because)
     return None
 
