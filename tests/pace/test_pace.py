@@ -269,6 +269,13 @@ def test_it_falls_by_half_at_most() -> None:
     assert next_pace(pace, counted(NOW + 15, ok=20, throttled=20), NOW + 22).limit == 10.0
 
 
+def test_of_few_calls_the_share_that_is_accepted_counts() -> None:
+    """Messages were hidden, so little was asked: that is no sign that less is borne."""
+    calls = counted(NOW + 5, ok=8, throttled=4)
+    assert next_pace(BACK, calls, NOW + 12).limit == pytest.approx(8 / 12 * 4.0, abs=1e-3)
+    assert next_pace(BACK, counted(NOW + 5, ok=15, throttled=7), NOW + 12).limit == 3.3
+
+
 def test_while_messages_wait_long_it_rises_though_hardly_a_call_is_made() -> None:
     long = replace(BACK, ptat=NOW + 600)
     assert next_pace(long, (), NOW + 10).limit == 5.0

@@ -7,7 +7,8 @@ have passed.
 
 The limit changes each CHANGE_SECONDS at most, by what all calls of the last SIGN_SECONDS showed:
 
-    over 20 % throttled            limit = 1.1 x accepted a second, not below half
+    over 20 % throttled            limit = 1.1 x accepted a second; not below the limit
+                                   x the share accepted, nor below half
     over 40 % failed, 3 or more    limit = 0.7 x limit, not below 0.2 x normal
     8 to 20 % throttled            limit stays
     60 % of the limit used, or     limit = 1.25 x limit, to the cap (1.06 x soon after a fall)
@@ -265,8 +266,9 @@ def next_pace(pace: CallPace, calls: Sequence[CallCount], now: float) -> CallPac
         # one too many.
         if rate is None:
             return pace
-        # What was hidden was not accepted either: so much at once at the most.
-        limit = max(ABOVE * rate, LEAST_OF_FALL * pace.limit)
+        # What was not asked was not accepted either: of few calls the share says more.
+        share = max(LEAST_OF_FALL, seen.ok / seen.total)
+        limit = max(ABOVE * rate, share * pace.limit)
         return _fallen(pace, min(pace.limit, limit), now)
     if seen.failed >= 3 and bad > 0.4:
         limit = min(pace.limit, max(0.7 * pace.limit, LEAST_SHARE * pace.normal))
