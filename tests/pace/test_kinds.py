@@ -171,6 +171,9 @@ def test_only_the_last_minutes_count() -> None:
     last = counted(THIS - KEPT_COUNTS + 1, all=(9, 20), t0=(9, 0))
     assert (found(old, 0, NOW), any_fails(old, NOW)) == ((), False)
     assert (found(last, 0, NOW), any_fails(last, NOW)) == ((TENANTS[0],), True)
+    # Of a machine whose clock is ahead, and of one that is wrong.
+    assert found(counted(THIS + 1, all=(9, 20), t0=(9, 0)), 0, NOW) == (TENANTS[0],)
+    assert found(counted(THIS + 2, all=(9, 20), t0=(9, 0)), 0, NOW) == ()
 
 
 def test_what_was_counted_before_the_circuit_closed_finds_nothing() -> None:

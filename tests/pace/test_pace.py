@@ -19,7 +19,6 @@ from deadletter.pace.pace import (
     IDLE_SECONDS,
     LONGEST_PLACE,
     MOST,
-    SHORTEST_LONG_PLACE,
     TOP,
     WHOLE_SECONDS,
     CallCount,
@@ -207,7 +206,15 @@ def test_long_waits_are_spread() -> None:
     grant = take(replace(BACK, ptat=NOW + 3_600), Wish(places=10), NOW)
     waits = [hidden_for(wait, random) for wait in grant.waits]
     assert len(set(waits)) == 10
-    assert all(wait >= SHORTEST_LONG_PLACE for wait in waits)
+    assert all(96 <= wait <= 240 for wait in waits)
+    assert min(waits) < 130
+
+
+def test_a_row_says_about_how_many_wait() -> None:
+    assert replace(BACK, ptat=NOW + 100).waiting(NOW) == round(100 * 0.8 * 14.4)
+    assert replace(BACK, ptat=NOW + 100, fell=NOW).waiting(NOW) == 400
+    assert replace(BACK, ptat=NOW - 100).waiting(NOW) == 0
+    assert replace(BACK, ptat=NOW + 1e9, cap=None).waiting(NOW) == 12 * 3_600 * 4
 
 
 # How it begins.
@@ -231,6 +238,7 @@ def test_it_begins_where_an_outage_has_ended_it_a_moment_ago() -> None:
 
 def test_without_a_normal_rate_there_is_no_pace() -> None:
     assert after_outage(0.0, None, NOW) is None
+    assert after_outage(0.5, None, NOW) is not None
 
 
 def test_what_throttles_is_asked_a_little_more_than_it_accepted() -> None:
@@ -467,4 +475,6 @@ def test_what_was_accepted_is_a_rate_of_whole_counts_where_there_are_some() -> N
 def test_half_of_the_last_calls_is_what_a_trip_takes_while_it_is_paced() -> None:
     assert failed_lately(counted(ok=5, failed=5), NOW)
     assert not failed_lately(counted(ok=6, failed=5), NOW)
+    assert failed_lately(counted(NOW - 5, failed=1), NOW)
+    assert not failed_lately(counted(NOW - 10, failed=9) + counted(NOW + 5, failed=9), NOW)
     assert not failed_lately((), NOW)
