@@ -113,7 +113,8 @@ def _() -> Iterator[None]:
         def take(self: Any, *rest: Any) -> Any:
             waited = list(self._waiting)
             going = original(self, *rest)
-            self._waiting = [*waited, *self._waiting]
+            left = {order.copy for _, order in self._waiting}
+            self._waiting += [each for each in waited if each[1].copy not in left]
             return going
 
         return take
