@@ -311,11 +311,10 @@ class ReplaySteps:
         state = str(run.state) if run else ""
         return ReplayStep(to, state, max(1, wait_seconds), event.loops, workers)
 
-    def _change(self, before: ReplayRun, after: ReplayRun) -> ReplayRun:
+    def _change(self, before: ReplayRun, after: ReplayRun) -> None:
         if after != before:
             self._setup.runs.change(before, after)
         self._announce(after)
-        return after
 
     def _announce(self, run: ReplayRun) -> None:
         """After the change: a state is announced twice rather than never, and never too early."""
