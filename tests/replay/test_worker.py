@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -14,7 +15,7 @@ import pytest
 from deadletter.contract import Partition
 from deadletter.message.letter import Letter
 from deadletter.replay.delivering import Delivering, DirectAnswer, DirectFate
-from deadletter.replay.limiter import GRANT_SECONDS
+from deadletter.replay.limiter import GRANT_SECONDS, MOST_GRANTED
 from deadletter.replay.moving import ASIDE_SECONDS
 from deadletter.replay.plan import DELIVER, KeyPolicy, ReplayPlan
 from deadletter.replay.run import BadRunRow, RunState, aborted, held, resumed
@@ -70,6 +71,17 @@ def test_a_letter_without_a_group_gets_that_of_its_run_and_keeps_it_for_the_run_
     bench.work(5)
     [parked] = bench.stage.take(bench.stage.parking)
     assert "MessageGroupId" not in parked["Attributes"]
+
+
+@pytest.mark.parametrize("burst", [10, 100])
+def test_each_shard_has_its_turn_beside_one_that_has_nothing_to_move(burst: int) -> None:
+    """However often the pace lets the worker wait between two turns."""
+    bench = ReplayBench([*["a"] * 80, *["b"] * 80], rate=1.0, burst=burst)
+    a, b = bench.names[0].shard, bench.names[-1].shard
+    empty = next(shard for shard, letters in enumerate(bench.index.shards) if not letters)
+    report = bench.work(40, shards=[a, b, empty])
+    sent = Counter(ticket.shard for ticket in bench.tickets.all())
+    assert abs(sent[a] - sent[b]) <= MOST_GRANTED < report.sent
 
 
 def test_an_ordered_key_has_one_letter_under_way() -> None:
@@ -480,7 +492,7 @@ def test_a_fifo_pipeline_keeps_the_order_of_its_groups() -> None:
 def test_a_step_of_which_too_much_fails_ends_early_before_letters_run_out_of_tries() -> None:
     limits = plan(minimum=10, error_rate=0.4)
     bench = ReplayBench([""] * 60, limits, rate=1.0, burst=10)
-    first = bench.work(10).sent
+    first = bench.work(15).sent
     assert 10 <= first < 30
     bench.consume(lambda _number: False)
     bench.bring_back()

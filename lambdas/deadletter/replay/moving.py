@@ -75,8 +75,8 @@ class RunMoves:
         self._further = 0
         self._is_carrying = False
 
-    def move_some(self, work: ShardWork, deadline: float, further: int = 0) -> None:
-        """Move some letters of a shard, if the pace allows it.
+    def move_some(self, work: ShardWork, deadline: float, further: int = 0) -> bool:
+        """Move some letters of a shard; returns False if the pace does not allow it yet.
 
         So many `further` letters of other shards are ready: grants are taken for them as well.
         """
@@ -88,12 +88,12 @@ class RunMoves:
         pause = self._limiter.seconds_until(len(letters))
         if pause:
             self._setup.wait(min(pause, LOOK_SECONDS, max(0.0, deadline - self._clock())))
-            return
+            return False
         known_at = max(letter.known_at for letter in letters)
         claimed = work.claim.intend([letter.copy for letter in letters], known_at)
         if claimed is None:
             work.busy_until = self._clock() + ASIDE_SECONDS
-            return
+            return True
         slot, reading, expires = claimed
         self._further, self._is_carrying = further, False
         try:
@@ -104,6 +104,7 @@ class RunMoves:
                 work.claim.hold(slot)
             raise
         work.claim.hold(slot)
+        return True
 
     def _move_claimed(
         self,

@@ -177,7 +177,8 @@ class ReplayWorker:
             work = self._next_shard()
             if work is not None and not self._sending_ended:
                 try:
-                    self._moves.move_some(work, deadline, self._ready_beside(work))
+                    if self._moves.move_some(work, deadline, self._ready_beside(work)):
+                        self._turn += 1
                 except SendingEnded as ended:
                     self._sending_ended = str(ended)
                 self._save_now_and_then()
@@ -266,13 +267,13 @@ class ReplayWorker:
             save(self._setup.statuses, (work.progress for work in self._shards.values()))
 
     def _next_shard(self) -> ShardWork | None:
-        """A shard with a letter to move, each in its turn."""
+        """A shard with a letter to move, each in its turn; a turn lasts until it has moved some."""
         now = self._clock()
         works = list(self._shards.values())
         for step in range(len(works)):
             work = works[(self._turn + step) % len(works)]
             if work.busy_until <= now and work.ready(1, now):
-                self._turn = (self._turn + step + 1) % len(works)
+                self._turn += step
                 return work
         return None
 
