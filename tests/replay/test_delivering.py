@@ -141,6 +141,23 @@ def test_a_delivery_whose_ticket_was_never_written_ends_as_the_consumer_says() -
     assert bench.outcomes() == {0: ReplayOutcome.PARKED}
 
 
+def test_what_was_processed_is_on_record_although_another_worker_has_the_shard_by_then() -> None:
+    bench = ReplayBench([""], DIRECT)
+    [name] = bench.names
+
+    class Slow(Answers):
+        def deliver(self, letters: Sequence[Letter], run: str) -> DirectAnswer:
+            bench.clock.advance(120)
+            assert bench.claim(name.shard).intend([name.copy], bench.clock()) is not None
+            return super().deliver(letters, run)
+
+    consumer = Slow([DirectFate.RECOVERED])
+    report = bench.work(200, carrier=delivering(bench, consumer))
+    assert (report.done, report.ended_well) == (True, True)
+    assert bench.outcomes() == {0: ReplayOutcome.RECOVERED}
+    assert bench.in_lane() == []
+
+
 @pytest.mark.parametrize("keep_export", [True, False])
 def test_discarded_letters_are_gone_and_may_leave_an_export(keep_export: bool) -> None:
     plan = ReplayPlan(

@@ -38,6 +38,8 @@ BODY = '{"id": 7, "total": 1.10, "lines": [{"sku": "a"}, {"sku": "b"}], "a/b": {
          '{"id":7,"total":1.10,"lines":[{"sku":"a"},1,{"sku":"b"}],"a/b":{"m~n":null}}'),
         ({"op": "add", "path": "/lines/-", "value": 1},
          '{"id":7,"total":1.10,"lines":[{"sku":"a"},{"sku":"b"},1],"a/b":{"m~n":null}}'),
+        ({"op": "add", "path": "/lines/1/sku", "value": "c"},
+         '{"id":7,"total":1.10,"lines":[{"sku":"a"},{"sku":"c"}],"a/b":{"m~n":null}}'),
         ({"op": "replace", "path": "/lines/0", "value": 1},
          '{"id":7,"total":1.10,"lines":[1,{"sku":"b"}],"a/b":{"m~n":null}}'),
         ({"op": "move", "from": "/id", "path": "/number"},

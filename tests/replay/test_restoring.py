@@ -488,6 +488,21 @@ def test_a_run_that_is_held_stops_within_a_few_letters_and_goes_on_later() -> No
     assert len(in_parking_lot(stage)) == 20
 
 
+def test_a_restore_that_runs_out_of_time_goes_on_in_its_next_step() -> None:
+    stage = Stage()
+    discarded(stage, 25)
+    put = stage.dynamodb.transact_write_items
+
+    def slow(**request: Any) -> Any:
+        stage.clock.advance(100)
+        return put(**request)
+
+    stage.dynamodb.transact_write_items = slow  # type: ignore[method-assign]  # takes long
+    after = execute(stage, RESTORES)
+    assert (after.state, after.counts["RESTORED"]) == (RunState.DONE, 25)
+    assert len(in_parking_lot(stage)) == 25
+
+
 class Struck(BaseException):
     """The function is gone."""
 

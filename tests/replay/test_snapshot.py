@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
+from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.replay_objects import S3RunObjects
 from deadletter.aws.replay_starts import packed
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
@@ -25,7 +27,7 @@ from deadletter.contract import (
 )
 from deadletter.message.stamp import Stamp, parse
 from deadletter.redrive.fifo import BEHIND_A_RUN
-from deadletter.redrive.journal import Intent
+from deadletter.redrive.journal import Intent, JournalUnavailable
 from deadletter.redrive.report import nothing
 from deadletter.replay.counted import CountedOrigins
 from deadletter.replay.freeze import Freeze
@@ -448,6 +450,26 @@ def test_another_run_with_the_lease_is_waited_for(stage: Stage) -> None:
     report = Run(stage).snapshot()
     assert (report.done, report.stopped) == (False, "another run holds the lease")
     assert len(stage.bodies(stage.dlq)) == 1
+
+
+def test_a_journal_that_cannot_be_read_may_name_letters_that_are_locked(stage: Stage) -> None:
+    """They would be missing in the run if the snapshot were done without them."""
+    run = Run(stage)
+    dead(stage, "a")
+    read, calls = DynamoDBJournal.read, []
+
+    def silent_at_last(journal: DynamoDBJournal) -> Any:
+        if stage.bodies(stage.dlq) == []:
+            calls.append(stage.clock())
+            raise JournalUnavailable("throttled")
+        return read(journal)
+
+    with patch.object(DynamoDBJournal, "read", silent_at_last):
+        report = run.snapshot()
+    assert calls
+    assert (report.named, report.done) == (1, False)
+    stage.clock.advance(report.again_at - stage.clock())
+    assert run.snapshot().done
 
 
 def test_another_run_in_a_shard_of_the_lane_is_waited_for(stage: Stage) -> None:

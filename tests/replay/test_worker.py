@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 import pytest
 
-from deadletter.contract import Partition
+from deadletter.contract import Partition, config_key
 from deadletter.message.letter import Letter
 from deadletter.replay.delivering import Delivering, DirectAnswer, DirectFate
 from deadletter.replay.limiter import GRANT_SECONDS, MOST_GRANTED
@@ -71,6 +71,27 @@ def test_a_letter_without_a_group_gets_that_of_its_run_and_keeps_it_for_the_run_
     bench.work(5)
     [parked] = bench.stage.take(bench.stage.parking)
     assert "MessageGroupId" not in parked["Attributes"]
+
+
+def test_letters_whose_outcomes_are_awaited_keep_no_others_back() -> None:
+    """A consumer that is slow to tell does not slow the run down below its pace."""
+    bench = ReplayBench(["a"] * 250, plan(outcome_timeout=600.0))
+    assert bench.work(20).sent == 250
+
+
+def test_a_worker_that_is_sending_keeps_what_is_known_on_record() -> None:
+    """A person looks at the run, or the worker is killed, long before its last save."""
+    bench = ReplayBench([""] * 60, rate=1.0, burst=10)
+    began = bench.clock()
+    on_record: list[int] = []
+
+    def wait(seconds: float) -> None:
+        bench.clock.advance(seconds)
+        if bench.clock() > began + 40:
+            on_record.append(list(bench.outcomes().values()).count(SENT))
+
+    bench.work(50, wait=wait)
+    assert on_record[0] >= 20
 
 
 @pytest.mark.parametrize("burst", [10, 100])
@@ -417,6 +438,14 @@ def test_an_open_circuit_stops_the_worker_and_keeps_its_letters() -> None:
     report = bench.work(5)
     assert (report.sent, report.stopped) == (0, "circuit orders is OPEN")
     assert len(bench.in_lane()) == 5
+
+
+def test_a_worker_does_not_await_outcomes_while_a_circuit_is_open() -> None:
+    bench = ReplayBench([""] * 5)
+    bench.work(5)
+    bench.stage.set_circuit("OPEN", config_key("orders"))
+    report = bench.work(60)
+    assert (report.waiting, report.stopped) == (5, "circuit orders#config is OPEN")
 
 
 def test_a_main_queue_that_is_behind_stops_the_worker() -> None:
