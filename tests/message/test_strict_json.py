@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deadletter.message.strict_json import Unreadable, read_json
+from deadletter.message.strict_json import ExactFloat, Unreadable, read_json
 from tests.each_row import each_row
 
 
@@ -63,6 +63,14 @@ def test_an_ambiguous_or_invalid_body_is_unreadable(text: str, why: str) -> None
 )
 def test_a_body_need_not_be_an_object(text: str, value: Any) -> None:
     assert read_json(text) == value
+
+
+def test_a_number_knows_its_digits_only_where_that_is_asked_for() -> None:
+    """An amount of 1.10 is edited as 1.10; JSON writers do not know the type that says so."""
+    amount = read_json("1.10", exact=True)
+    assert isinstance(amount, ExactFloat)
+    assert (amount, amount.text) == (1.1, "1.10")
+    assert type(read_json("1.10")) is float
 
 
 @given(

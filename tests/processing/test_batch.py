@@ -32,6 +32,7 @@ from deadletter.processing.batch import FINISHING_SECONDS, unhandled
 from deadletter.processing.delivery import Delivery
 from deadletter.processing.guard import CLAIM_MARGIN_SECONDS
 from deadletter.processing.idempotency import BusinessKey, Claim, payload_of
+from deadletter.processing.last_receive import LastReceive
 from deadletter.processing.result import BatchResult
 from deadletter.processing.unguarded import process_unguarded
 from deadletter.settings.backoff import Backoff
@@ -1288,16 +1289,20 @@ def test_a_consumer_without_a_handler_fails_every_message() -> None:
 
 def test_what_waits_is_hidden_before_what_may_come_back_at_once() -> None:
     """If time is short, a message that comes back too early costs more than one that waits."""
-    site = Site(raises={"m2": Transient(retry_after=60)})
+    site = Site(raises={"m1": ValueError("x"), "m2": Transient(retry_after=60)})
+    site.queue.most = 5
+    site.last_receive = LastReceive(site.queue, site.clock)
 
     def handle(delivery: Delivery) -> None:
         if delivery.letter.message_id == "m2":
             site.clock.now = DEADLINE - FINISHING_SECONDS
         site.handle(delivery)
 
-    messages = [record(letter(message_id=f"m{number}")) for number in range(1, 25)]
-    site.process(*messages, handle=handle)
+    # The first one dies of this receive, and those behind the second are given back untried.
+    dies = record(letter(message_id="m1"), 5)
+    messages = [record(letter(message_id=f"m{number}")) for number in range(2, 25)]
+    site.process(dies, *messages, handle=handle)
     first = site.queue.calls[0]
-    assert first[0] == ("handle of m2", 60)
+    assert first[:2] == [("handle of m2", 60), ("handle of m1", 0)]
     assert all(len(call) <= 10 for call in site.queue.calls)
-    assert sum(map(len, site.queue.calls)) == 23
+    assert sum(map(len, site.queue.calls)) == 24

@@ -131,6 +131,22 @@ def test_on_fifo_a_group_stays_in_order_whatever_lane_is_asked_for(lane: Any) ->
     assert fates(result) == names
 
 
+def test_on_fifo_a_slow_message_is_not_overtaken_by_its_group() -> None:
+    site, others_done = Site(Pipeline("orders", fifo=True)), threading.Event()
+
+    def handle(delivery: Delivery) -> None:
+        if name_of(delivery) == "a1":
+            assert others_done.wait(HANGS)
+        site.handle(delivery)
+        if name_of(delivery) == "b2":
+            others_done.set()
+
+    batch = [of_group(name, name[0]) for name in ("a1", "a2", "b1", "b2")]
+    result = concurrent(site, handle).process(batch, deadline=DEADLINE, concurrency=8)
+    assert site.handled == ["b1", "b2", "a1", "a2"]
+    assert fates(result) == ["PROCESSED"] * 4
+
+
 def test_each_message_sees_its_own_dependency_blocks() -> None:
     site, barrier = Site(), threading.Barrier(2, timeout=HANGS)
 

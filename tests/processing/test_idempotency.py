@@ -91,6 +91,23 @@ def test_a_path_that_does_not_fit_the_message_finds_no_key(path: str) -> None:
     assert key(sample, path).text in (key(sample, None).text, "key:1")
 
 
+@pytest.mark.parametrize(
+    "payload", ["[body.sum, body.tax]", "{sum: body.sum, tax: [body.tax]}", "body.lines[].sku"]
+)
+def test_messages_in_which_what_is_compared_is_missing_are_compared_as_a_whole(
+    payload: str,
+) -> None:
+    """Else all of them would be one, and each after the first would be lost as its duplicate."""
+    identity = Identity(Pipeline("orders", idempotency_key="k", idempotency_payload=payload))
+    contents = [
+        identity.key_of(letter(f'{{"total": {total}}}'), Stamp("x"), {"k": "7"}).content
+        for total in (1, 2)
+    ]
+    assert contents[0] is not None
+    assert contents[1] is not None
+    assert contents[0].core != contents[1].core
+
+
 def test_an_invalid_path_is_refused() -> None:
     with pytest.raises(BadSettings, match="idempotency_key"):
         key(letter("{}"), "body.")

@@ -29,7 +29,7 @@ from deadletter.routing.router import (
     question_about,
     usable_picks,
 )
-from deadletter.routing.selection import CopiesOfRuns, Pick, Selection
+from deadletter.routing.selection import CopiesOfRuns, Pick, Selection, selection_from_data
 from deadletter.routing.wire import (
     answer_event,
     answer_from_json,
@@ -408,6 +408,12 @@ def test_an_unreadable_body_is_in_no_selection_by_its_content() -> None:
 def test_an_invalid_selection_is_refused_and_named(selection: Selection) -> None:
     with pytest.raises(BadSettings, match=r"where|pattern"):
         picks(letter(), selection)
+
+
+@pytest.mark.parametrize("name", ["reasons", "include"])
+def test_a_selection_with_a_reason_that_does_not_exist_is_refused_by_its_name(name: str) -> None:
+    with pytest.raises(BadSettings, match=f"{name} has no 'BORING'; allowed are QUARANTINED"):
+        selection_from_data({name: ["POISON", "BORING"]})
 
 
 def test_a_pick_says_what_the_run_needs_to_know() -> None:

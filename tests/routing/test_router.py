@@ -23,7 +23,7 @@ from deadletter.message.letter import Attribute, Letter, NotALetter
 from deadletter.message.stamp import Stamp
 from deadletter.pace.pace import CallPace
 from deadletter.routing import direct_router
-from deadletter.routing.decision import Divert, Hold, Park, Redrive
+from deadletter.routing.decision import Decision, Divert, Hold, Park, Redrive
 from deadletter.routing.direct_router import DirectRouter
 from deadletter.routing.router import (
     LaneAnswer,
@@ -531,6 +531,20 @@ def test_a_letter_whose_cause_dominates_goes_back_and_its_life_is_spared() -> No
     verdict = verdict_of(books, stamped(mark))
     assert isinstance(verdict.decision, Redrive)
     assert (verdict.stamp.attempt, verdict.stamp.base, verdict.stamp.spared) == (3, 2, 3)
+
+
+def test_a_letter_that_waited_keeps_the_lives_that_were_spared_meanwhile() -> None:
+    """Its own stamp is that of its last send; it would be parked for a life that did not count."""
+    last = LedgerRow((failed(attempt=2, category=Category.SCHEMA),))
+    books = Books(rows_={"origin": last})
+    waits = Question(stamped(Stamp("origin", 2, 1_789_999_000_000, "AIDA")), served=True)
+    assert isinstance(decision_on(waits, books), Park)
+    assert isinstance(decision_on(replace(waits, spared=3), books), Redrive)
+
+
+def decision_on(question: Question, books: Books) -> Decision:
+    [only] = router(books).decide([question]).verdicts
+    return only.decision
 
 
 def test_a_cause_that_is_held_is_named_among_no_failures_because_it_has_its_own_page() -> None:
