@@ -34,6 +34,8 @@ BODY = '{"id": 7, "total": 1.10, "lines": [{"sku": "a"}, {"sku": "b"}], "a/b": {
          '{"id":8,"total":1.10,"lines":[{"sku":"a"},{"sku":"b"}],"a/b":{"m~n":null}}'),
         ({"op": "remove", "path": "/lines/0"},
          '{"id":7,"total":1.10,"lines":[{"sku":"b"}],"a/b":{"m~n":null}}'),
+        ({"op": "remove", "path": "/lines/1"},
+         '{"id":7,"total":1.10,"lines":[{"sku":"a"}],"a/b":{"m~n":null}}'),
         ({"op": "add", "path": "/lines/1", "value": 1},
          '{"id":7,"total":1.10,"lines":[{"sku":"a"},1,{"sku":"b"}],"a/b":{"m~n":null}}'),
         ({"op": "add", "path": "/lines/-", "value": 1},
@@ -68,6 +70,10 @@ def test_a_patch_changes_what_it_says_and_keeps_digits_and_order(step: Any, afte
         ({"op": "add", "path": "/id/x", "value": 1}, "its path is not there"),
         ({"op": "test", "path": "/id", "value": 8}, "the value there is another"),
         ({"op": "test", "path": "/id", "value": True}, "the value there is another"),
+        (
+            {"op": "test", "path": "/lines", "value": [{"sku": "a"}, {"sku": "c"}]},
+            "the value there is another",
+        ),
         ({"op": "move", "from": "/a~1b", "path": "/a~1b/x"}, "can't move into itself"),
     ],
 )
