@@ -291,7 +291,8 @@ def test_while_messages_wait_long_it_rises_though_hardly_a_call_is_made() -> Non
     assert later(long, 10, ok=1, throttled=1).limit == 4.0
     # A place that far away only a wrong row has.
     assert next_pace(replace(BACK, ptat=1e12), (), NOW + 10).limit == BACK.limit
-    short = replace(BACK, ptat=NOW + 200)
+    assert next_pace(replace(BACK, ptat=NOW + 26), (), NOW + 10).limit == 5.0
+    short = replace(BACK, ptat=NOW + 25)
     assert next_pace(short, (), NOW + 10) is short
     assert later(short, 10, ok=1).limit == 4.0
 

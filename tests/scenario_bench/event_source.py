@@ -68,7 +68,7 @@ class Environment:
 
 
 class EventSource:
-    """The mapping from the main queue to ten environments, and Lambda's API for it."""
+    """The mapping from the main queue to some environments, and Lambda's API for it."""
 
     def __init__(
         self,
@@ -81,6 +81,7 @@ class EventSource:
         *,
         poll_seconds: float = POLL_SECONDS,
         bounded: bool = True,
+        environments: int = ENVIRONMENTS,
     ) -> None:
         self._poll_seconds = poll_seconds
         self._timeline = timeline
@@ -88,10 +89,10 @@ class EventSource:
         self._url = url
         self._arn = arn
         self._random = random
-        self._free = [Environment(timeline, start) for _ in range(ENVIRONMENTS)]
+        self._free = [Environment(timeline, start) for _ in range(environments)]
         self._busy = 0
         self.enabled = True
-        self.concurrency: int = ENVIRONMENTS
+        self._environments = self.concurrency = environments
         # Without a limit of the mapping's own, only the account bounds its environments.
         self._bounded = bounded
         self._state = "Enabled"
@@ -187,7 +188,7 @@ class EventSource:
         wanted = self.enabled if Enabled is None else Enabled
         limit = self.concurrency
         if ScalingConfig is not None:
-            limit = ScalingConfig.get("MaximumConcurrency", ENVIRONMENTS)
+            limit = ScalingConfig.get("MaximumConcurrency", self._environments)
         if Enabled is None:
             self._state = "Updating"
         else:

@@ -11,7 +11,6 @@ from functools import partial
 from statistics import median
 from typing import Any
 
-from tests.scenario_bench.event_source import ENVIRONMENTS
 from tests.scenario_bench.scenario import Scenario
 from tests.scenario_bench.systems import SYSTEMS, Deadletter, System
 from tests.scenario_bench.traffic import Book, Sent, messages_of
@@ -240,7 +239,10 @@ def _figures(system: System, observer: Observer) -> Figures:
         disordered=len(overtaken(book, system.dead)) if scenario.fifo else 0,
         bystanders=_bystanders(scenario, healthy, book.processed_at),
         circuit_writes=round(
-            _most_within(BUSY_SECONDS, system.circuit_writes) / BUSY_SECONDS / ENVIRONMENTS, 2
+            _most_within(BUSY_SECONDS, system.circuit_writes)
+            / BUSY_SECONDS
+            / scenario.environments,
+            2,
         ),
         waiting={
             name: len(numbers - book.processed_at.keys())

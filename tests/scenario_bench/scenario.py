@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from tests.scenario_bench.event_source import ENVIRONMENTS
+
 PAYMENTS, MAIL = "payments", "mail"
 
 LINES = "lines"
@@ -101,6 +103,7 @@ class Scenario:
                that is not ours has none
     has_health_url  the dependency has a URL that says whether it is well; if `health_lies`, it
                     always says so
+    environments  how many batches are handled at once
     capacity   requests a second that a dependency serves when it is well; it answers 503 to more
     """
 
@@ -124,6 +127,7 @@ class Scenario:
     ours: bool = True
     has_health_url: bool = False
     health_lies: bool = False
+    environments: int = ENVIRONMENTS
     capacity: float | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     circuit: Mapping[str, Any] = field(default_factory=dict)

@@ -204,6 +204,7 @@ class System(ABC):
             Random(seed + 2),
             poll_seconds=0.2 if scenario.rate >= 0.5 else 2.0,
             bounded=scenario.ours,
+            environments=scenario.environments,
         )
 
     def pipeline(self) -> Pipeline:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 from xml.etree import ElementTree
@@ -94,6 +95,22 @@ def test_the_product_opens_in_an_outage() -> None:
     figures = played(Deadletter, replace(OUTAGE, lasts=60, tail=0))
     assert figures.opened_after is not None
     assert figures.opened_after < 10
+
+
+@pytest.mark.nightly
+def test_a_thousand_environments_find_a_limit_and_write_one_row() -> None:
+    """429 to all above 400 of 500 a second: what was called is reported late, as batches are few.
+
+    DynamoDB takes 1,000 writes a second of one row.
+    """
+    spell = Spell(begins=10, ends=1e9, trouble=Trouble.THROTTLED, limit=400.0)
+    scenario = replace(OUTAGE, rate=500, lasts=50, tail=0, environments=1_000, spells=(spell,))
+    system = Deadletter(scenario, 1, Book(messages_of(scenario, 1)))
+    play(system)
+    writes = Counter(map(int, system.circuit_writes))
+    assert max(writes.values()) <= 200
+    accepted = sum(at >= 40 for at in system.dependencies.accepted)
+    assert accepted >= 0.95 * 400 * 10
 
 
 @pytest.mark.nightly
