@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from deadletter.redrive.waiting_room import SHARDS
 from deadletter.replay.judge import (
     BACKLOG_WAIT,
     ReplayNext,
@@ -13,6 +14,7 @@ from deadletter.replay.judge import (
     begun,
     judged,
 )
+from deadletter.replay.machine import workers_for
 from deadletter.replay.plan import ReplayPlan
 from deadletter.replay.run import ReplayRun, RunState, aborted, held, moved_to, resumed
 from deadletter.replay.ticket import ReplayOutcome
@@ -206,6 +208,16 @@ def test_a_run_without_canaries_begins_with_the_ramp() -> None:
     plan = replace(PLAN, canary=(), ramp=())
     run = judged(run_in(RunState.CANARY), plan, evidence(), NOW).run
     assert (run.state, run.rate, run.step) == (RunState.RUNNING, 10.0, 0)
+
+
+@each_row(
+    ("rate", "workers", "number"),
+    [(5.0, 1, 1), (80.0, 1, 1), (81.0, 1, 2), (5.0, 3, 3), (10_000.0, 1, SHARDS)],
+)
+def test_a_run_has_the_workers_that_its_rate_needs_and_no_more_than_shards(
+    rate: float, workers: int, number: int
+) -> None:
+    assert workers_for(replace(PLAN, rate=rate, workers=workers)) == number
 
 
 def test_a_held_run_is_looked_at_less_often_the_longer_it_is_held() -> None:

@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from deadletter.redrive.waiting_room import SHARDS
 from deadletter.replay.announcing import RunAnnouncer
 from deadletter.replay.approval import ApprovalAnswer, RunApproval
 from deadletter.replay.judge import BY, PENDING_WAIT, ReplayNext, RunEvidence, judged
@@ -30,9 +31,6 @@ from deadletter.replay.ticket import ReplayOutcome
 
 MOST_LOOPS = 300
 """Rounds after which a new execution goes on: a history holds at most 25,000 events."""
-
-MOST_WORKERS = 8
-"""Workers of a run: each shard has one claim, and there are so many shards."""
 
 WORKER_RATE = 80.0
 """Letters per second that one worker can send: a faster run is spread over several. Measured are
@@ -513,9 +511,9 @@ class ReplaySteps:
 
 
 def workers_for(plan: ReplayPlan) -> int:
-    """Workers of a run: as many as the plan says, and as its rate needs."""
+    """Workers of a run: as many as the plan says, and as its rate needs; a shard has one."""
     needed = -(-plan.rate // WORKER_RATE)
-    return max(1, min(MOST_WORKERS, max(plan.workers, int(needed))))
+    return max(1, min(SHARDS, max(plan.workers, int(needed))))
 
 
 def answered(run: ReplayRun, answer: ApprovalAnswer, now: float) -> ReplayRun:

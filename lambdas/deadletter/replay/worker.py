@@ -106,7 +106,7 @@ class ReplayWorker:
 
     def _open(self) -> None:
         setup = self._setup
-        keys = max(1, MOST_KEYS // max(1, len(setup.shards)))
+        keys = MOST_KEYS // max(1, len(setup.shards))
         for shard, letters in setup.shards.items():
             progress = ShardProgress.of(shard, setup.statuses.read(shard))
             lineup = ShardLineup(
@@ -235,7 +235,7 @@ class ReplayWorker:
         return sum(each.known for each in found), sum(each.failed for each in found)
 
     def _fill(self) -> None:
-        most = max(1, MOST_IN_HAND // max(1, len(self._shards)))
+        most = MOST_IN_HAND // max(1, len(self._shards))
         for work in self._shards.values():
             letters, now = work.lineup.letters.values(), self._clock()
             waiting = sum(each.stage is RunStage.SENT or each.look_at > now for each in letters)
