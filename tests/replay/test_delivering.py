@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -98,6 +100,48 @@ def test_a_receiver_that_asks_for_a_pause_gets_it() -> None:
     consumer = Answers([DirectFate.UNTRIED], retry_after=60.0)
     bench.work(30, carrier=delivering(bench, consumer))
     assert consumer.got == [0]
+
+
+@pytest.mark.parametrize(("most", "batches"), [(200, [2, 2]), (199, [1, 1, 1, 1])])
+def test_an_invocation_takes_as_many_letters_as_fit_into_it(most: int, batches: list[int]) -> None:
+    bench = ReplayBench(["a"] * 4, replace(DIRECT, ordered=False))
+    took: list[int] = []
+
+    class Noting(Answers):
+        def deliver(self, letters: Sequence[Letter], run: str) -> DirectAnswer:
+            took.append(len(letters))
+            return super().deliver(letters, run)
+
+    with of_a_hundred_bytes_each(most):
+        bench.work(10, carrier=delivering(bench, Noting([DirectFate.RECOVERED])))
+    assert took == batches
+
+
+@pytest.mark.parametrize(("seconds", "pause"), [(0.0, 60.0), (60.0, 0.0)])
+def test_no_invocation_begins_too_late_or_in_a_pause_behind_another(
+    seconds: float, pause: float
+) -> None:
+    """Neither after the grant has ended, nor if the receiver asks for a pause."""
+    bench = ReplayBench(["a"] * 4, replace(DIRECT, ordered=False))
+
+    class Slow(Answers):
+        def deliver(self, letters: Sequence[Letter], run: str) -> DirectAnswer:
+            bench.clock.advance(seconds)
+            return super().deliver(letters, run)
+
+    consumer = Slow([DirectFate.RECOVERED], retry_after=pause)
+    with of_a_hundred_bytes_each(100):
+        bench.work(30, carrier=delivering(bench, consumer))
+    assert len(consumer.got) == 1
+    assert len(bench.in_lane()) == 3
+
+
+@contextmanager
+def of_a_hundred_bytes_each(most: int) -> Iterator[None]:
+    """Letters of 100 bytes, and invocations that take so many bytes."""
+    module = "deadletter.replay.delivering"
+    with patch(f"{module}.request_bytes", return_value=100), patch(f"{module}.MAX_REQUEST", most):
+        yield
 
 
 def test_what_was_processed_is_not_delivered_again_although_its_ticket_is_late() -> None:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -22,7 +23,7 @@ from deadletter.failure.ledger import AboutLetter
 from deadletter.replay.discarding import Discarding
 from deadletter.replay.machine import ReplaySteps, replay_event
 from deadletter.replay.plan import DISCARD, ReplayPlan, plan_from_text
-from deadletter.replay.run import ReplayRun, RunState
+from deadletter.replay.run import ReplayRun, RunRefused, RunState, aborted
 from deadletter.replay.ticket import ReplayOutcome, Ticket
 from deadletter.routing.selection import Selection
 from tests.replay.bench import ReplayBench, orders_pipeline
@@ -182,6 +183,38 @@ def test_all_that_is_kept_of_its_letters_is_erased_before_the_run_is_done() -> N
         *("edits/torn-1.json", "report.json"),
     ]
     assert SECRET not in json.dumps(bench.stage.dynamodb.items(LETTERS), default=str)
+
+
+def test_a_person_who_aborts_a_broken_run_has_seen_its_sum() -> None:
+    bench = ReplayBench([""])
+    pk, sk = bench.names[0].place
+    bench.dynamodb.delete_item(TableName=LETTERS, Key={"pk": {"S": pk}, "sk": {"S": sk}})
+    bench.work(5)
+    event = {"run": bench.run_id, "step": "judge", "execution": bench.run.execution}
+    assert steps_of(bench.stage).take(replay_event(event), bench.clock())["next"] == "reconcile"
+    seen = bench.run
+    assert reconciled(bench) == "judge"
+    assert (bench.run.state, bench.run.counts["MISSING"]) == (RunState.BROKEN, 1)
+    assert bench.run.generation == seen.generation + 1
+    ended = aborted(seen, at=bench.clock(), by="ann", because="it is broken")
+    with pytest.raises(RunRefused, match="changed meanwhile"):
+        bench.runs.change(seen, ended)
+    bench.abort()
+
+
+def test_each_change_by_a_step_is_one_generation_later() -> None:
+    """By it a change is refused that was made by an earlier look, and a late grant is void."""
+    generations: list[tuple[int, int]] = []
+    change = DynamoDBReplayRuns.change
+
+    def noted(runs: DynamoDBReplayRuns, before: ReplayRun, after: ReplayRun) -> None:
+        generations.append((before.generation, after.generation))
+        change(runs, before, after)
+
+    with patch.object(DynamoDBReplayRuns, "change", noted):
+        run = execute(Stage(), replace(FORGETS, source="dlq"))
+    assert (run.state, run.left) == (RunState.DONE, True)
+    assert generations == [(number, number + 1) for number in range(run.generation)]
 
 
 def test_ids_that_the_run_found_no_letter_of_are_forgotten_too() -> None:

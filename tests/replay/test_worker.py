@@ -237,6 +237,37 @@ def test_with_stop_on_failure_the_key_waits_in_order_and_resumes_with_the_failed
     assert bench.work(5).done
 
 
+def resume(bench: ReplayBench) -> None:
+    """A person holds the run and resumes it."""
+    run = bench.run
+    bench.runs.change(run, stopped := held(run, at=bench.clock(), by="ann", because="it fails"))
+    bench.runs.change(stopped, resumed(stopped, at=bench.clock(), by="ann"))
+
+
+def test_a_key_goes_on_behind_a_letter_that_is_nowhere_once_a_person_resumes_the_run() -> None:
+    """No ticket says of which try the letter was: all there is to tell is that resume."""
+    bench = ReplayBench(["a", "a"], plan(ordered=True, on_unknown=KeyPolicy.STOP))
+    pk, sk = bench.names[0].place
+    bench.dynamodb.delete_item(TableName="letters", Key={"pk": {"S": pk}, "sk": {"S": sk}})
+    for _ in range(2):
+        report = bench.work(5)
+        assert (report.sent, report.stopped_keys) == (0, 1)
+    resume(bench)
+    assert bench.work(5).sent == 1
+    assert bench.consume() == [1]
+
+
+def test_a_failure_after_the_resume_stops_its_key_again_for_each_worker() -> None:
+    bench = ReplayBench(["a", "a"], plan(ordered=True, on_failure=KeyPolicy.STOP))
+    resume(bench)
+    bench.work(5)
+    bench.ledger.parked(bench.names[0].origin, 1, bench.clock(), "PERMANENT")
+    for _ in range(2):
+        report = bench.work(5)
+        assert (report.sent, report.stopped_keys) == (0, 1)
+    assert bench.outcomes()[0] is ReplayOutcome.PARKED
+
+
 def test_a_letter_that_came_back_waits_longer_before_each_try() -> None:
     """An endpoint that fails holds the run before it uses up the few tries of its letters."""
     bench = ReplayBench(["a"], plan(retry_after=30.0))
@@ -430,6 +461,19 @@ def test_a_canary_sends_its_letters_and_returns_when_their_outcomes_are_known() 
     assert (report.sent, report.outcomes["RECOVERED"]) == (2, 2)
     assert bench.clock() < START + 10
     assert report.stopped == "the canary step has sent its letters"
+
+
+def test_a_canary_has_few_letters_judged_that_it_does_not_send() -> None:
+    bench = ReplayBench(["a"] * 30, state=RunState.CANARY, allowance=2)
+    judged: list[str] = []
+
+    class Noted:
+        def decide(self, questions: Any) -> Any:
+            judged.extend(question.letter.message_id for question in questions)
+            return bench.stage.router.decide(questions)
+
+    assert bench.work(20, router=Noted()).sent == 2
+    assert len(judged) <= 3
 
 
 def test_an_open_circuit_stops_the_worker_and_keeps_its_letters() -> None:

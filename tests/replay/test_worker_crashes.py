@@ -12,6 +12,7 @@ from botocore.exceptions import ReadTimeoutError
 
 from deadletter.aws.journal import DynamoDBJournal
 from deadletter.contract import ROWS_KEPT, Metric
+from deadletter.redrive.journal import GRACE
 from deadletter.replay.plan import ReplayPlan
 from deadletter.replay.ticket import ReplayOutcome
 from deadletter.testing.fakes import client_error
@@ -156,3 +157,15 @@ def test_a_worker_that_claims_a_shard_once_more_gives_no_intent_an_earlier_name(
         claim.hold(claimed[0])
         claim.close()
     assert len(names) == 2
+
+
+def test_the_shard_of_a_killed_worker_is_free_once_its_intent_and_the_grace_have_ended() -> None:
+    bench = ReplayBench(["a"])
+    [name] = bench.names
+    claimed = bench.claim(name.shard).intend([name.copy], bench.clock())
+    assert claimed is not None
+    _, _, expires = claimed
+    bench.clock.now = expires + GRACE - 1
+    assert bench.claim(name.shard).intend([name.copy], bench.clock()) is None
+    bench.clock.now = expires + GRACE
+    assert bench.claim(name.shard).intend([name.copy], bench.clock()) is not None
