@@ -50,6 +50,8 @@ BODY = '{"id": 7, "total": 1.10, "lines": [{"sku": "a"}, {"sku": "b"}], "a/b": {
          '{"id":7,"total":1.10,"lines":[{"sku":"a"},{"sku":"b"}],"a/b":{"m~n":null},"first":"a"}'),
         ({"op": "replace", "path": "/a~1b/m~0n", "value": True},
          '{"id":7,"total":1.10,"lines":[{"sku":"a"},{"sku":"b"}],"a/b":{"m~n":true}}'),
+        ({"op": "test", "path": "/lines/0", "value": {"sku": "a"}},
+         '{"id":7,"total":1.10,"lines":[{"sku":"a"},{"sku":"b"}],"a/b":{"m~n":null}}'),
         ({"op": "replace", "path": "", "value": [1]}, "[1]"),
     ],
 )  # fmt: skip

@@ -258,14 +258,16 @@ def test_a_key_goes_on_behind_a_letter_that_is_nowhere_once_a_person_resumes_the
 
 
 def test_a_failure_after_the_resume_stops_its_key_again_for_each_worker() -> None:
-    bench = ReplayBench(["a", "a"], plan(ordered=True, on_failure=KeyPolicy.STOP))
+    bench = ReplayBench(["a", "a", "a"], plan(ordered=True, on_failure=KeyPolicy.STOP))
     resume(bench)
     bench.work(5)
-    bench.ledger.parked(bench.names[0].origin, 1, bench.clock(), "PERMANENT")
+    bench.consume()
+    bench.work(5)
+    bench.ledger.parked(bench.names[1].origin, 1, bench.clock(), "PERMANENT")
     for _ in range(2):
         report = bench.work(5)
         assert (report.sent, report.stopped_keys) == (0, 1)
-    assert bench.outcomes()[0] is ReplayOutcome.PARKED
+    assert bench.outcomes() == {0: RECOVERED, 1: ReplayOutcome.PARKED, 2: OPEN}
 
 
 def test_a_letter_that_came_back_waits_longer_before_each_try() -> None:
