@@ -412,6 +412,13 @@ def asked(stage: Stage, act: Act) -> None:
     stage.keep_token = kept  # type: ignore[method-assign] - a person sees the token here
 
 
+def test_no_approval_is_asked_for_as_many_letters_as_need_none(stage: Stage) -> None:
+    stage.approve_above = stage.letters
+    asked(stage, lambda stage: answer(stage, approved=True, by="grace", because=""))
+    assert stage.execute() == "SUCCEEDED"
+    assert RunState.WAITING_APPROVAL not in stage.runs.states
+
+
 def test_an_approved_run_goes_on_and_remembers_who_and_why(stage: Stage) -> None:
     stage.approve_above = 59
     words = {"approved": True, "by": "grace", "because": "the fix is out"}
