@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -487,12 +487,20 @@ def test_another_run_in_a_shard_of_the_lane_is_waited_for(stage: Stage) -> None:
 
 
 class Router2:
-    """The stage's router, which fails or forgets at times."""
+    """The stage's router, which fails or forgets at times; `knows` changes what it knows."""
 
-    def __init__(self, router: Router, *, fails: int = 0, forgets: str = "") -> None:
+    def __init__(
+        self,
+        router: Router,
+        *,
+        fails: int = 0,
+        forgets: str = "",
+        knows: Callable[[Stamp], Stamp] = lambda stamp: stamp,
+    ) -> None:
         self._router = router
         self._fails = fails
         self._forgets = forgets
+        self._knows = knows
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._router, name)
@@ -504,7 +512,11 @@ class Router2:
             self._fails -= 1
             raise RouterUnavailable("down")
         picks = self._router.select(questions, selection, release=release)
-        return [pick for pick in picks if pick.message_id != self._forgets]
+        return [
+            replace(pick, stamp=self._knows(pick.stamp))
+            for pick in picks
+            if pick.message_id != self._forgets
+        ]
 
 
 def test_a_router_that_is_down_once_is_asked_again(stage: Stage) -> None:
@@ -532,6 +544,20 @@ def test_a_letter_that_the_router_says_nothing_about_stays(stage: Stage) -> None
     report = run.snapshot(router=router)
     assert (report.done, report.named, report.left) == (True, 0, 1)
     assert len(stage.bodies(stage.dlq)) == 1
+
+
+@pytest.mark.parametrize(("attempt", "joins"), [(3, True), (4, False)])
+def test_a_letter_that_the_run_has_sent_does_not_join_it_again(
+    stage: Stage, attempt: int, joins: bool
+) -> None:
+    """A pass that was held up finds it parked again: its attempts would count anew."""
+    dead(stage, "a")
+    run = Run(stage)
+    knows = partial(replace, run=run.id, attempt=attempt, base=3)
+    router: Any = Router2(stage.router, knows=knows)
+    assert run.snapshot(router=router).named == joins
+    assert len(stage.bodies(stage.dlq)) == (not joins)
+    assert len(run.objects.listed("pages/")) == joins
 
 
 def refusing(stage: Stage, operation: str, after: int, about: str = "") -> Any:

@@ -205,8 +205,9 @@ class SnapshotVerdicts:
         rest: list[ReceivedLetter] = []
         for received in letters:
             pick = picks.get(received.letter.message_id)
-            if pick is None:
-                # The router cannot read what it knows of this letter: it stays.
+            if pick is None or _was_sent(pick.stamp, self._plan):
+                # The router cannot read what it knows of this letter, or this pass was held up
+                # until the run got the letter back: it stays.
                 continue
             if self._joins(pick):
                 name = self._name(received, pick)
@@ -294,6 +295,11 @@ class SnapshotVerdicts:
         except ObjectsUnavailable as error:
             self._setup.tally.fail(str(error))
             raise RunStopped(f"a page of the run cannot be stored: {error}") from error
+
+
+def _was_sent(stamp: Stamp, plan: ReplayPlan) -> bool:
+    """Whether the run has sent this letter already: it would count its attempts anew."""
+    return stamp.run == plan.run_id and stamp.attempt > stamp.base
 
 
 def joined(stamp: Stamp, plan: ReplayPlan, because: str, now: float) -> Stamp:
