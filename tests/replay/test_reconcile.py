@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from deadletter.replay.plan import ReplayPlan
 from deadletter.replay.ticket import ReplayOutcome
 from tests.replay.bench import ReplayBench
 
@@ -61,6 +62,14 @@ def test_outcomes_that_no_status_row_has_are_found_in_tickets_and_ledger() -> No
     bench.consume()
     assert bench.reconcile().counts == {"RECOVERED": 3}
     assert set(bench.outcomes().values()) == {ReplayOutcome.RECOVERED}
+
+
+def test_an_outcome_may_still_come_while_the_run_lives_and_is_unknown_afterwards() -> None:
+    bench = ReplayBench([""], ReplayPlan(pipeline="orders", outcome_timeout=600.0))
+    bench.work(5)
+    assert bench.reconcile().counts == {"SENT": 1}
+    bench.abort()
+    assert bench.reconcile().counts == {"UNKNOWN": 1}
 
 
 def test_without_time_the_report_lacks_the_runs_course() -> None:

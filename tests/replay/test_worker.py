@@ -18,7 +18,7 @@ from deadletter.replay.delivering import Delivering, DirectAnswer, DirectFate
 from deadletter.replay.limiter import GRANT_SECONDS, MOST_GRANTED
 from deadletter.replay.moving import ASIDE_SECONDS
 from deadletter.replay.plan import DELIVER, KeyPolicy, ReplayPlan
-from deadletter.replay.run import BadRunRow, RunState, aborted, held, resumed
+from deadletter.replay.run import BadRunRow, RunState, RunsUnavailable, aborted, held, resumed
 from deadletter.replay.run_room import RunRoom
 from deadletter.replay.shard_claim import ShardClaim
 from deadletter.replay.ticket import ReplayOutcome, Ticket, TicketsUnavailable
@@ -441,6 +441,39 @@ def test_a_worker_whose_grants_come_too_late_leaves_the_letter_alone_for_a_while
     assert numbers_in(bench, bench.stage.main) == []
     assert pauses
     assert min(pauses) >= GRANT_SECONDS + 1.0 + ASIDE_SECONDS
+
+
+def test_a_worker_whose_store_gives_no_answer_says_so() -> None:
+    """The next step waits for it, instead of judging what was not done."""
+    bench = ReplayBench([""] * 3)
+
+    class Down:
+        def bid(self, *_: Any, **_more: Any) -> Any:
+            raise RunsUnavailable("throttled")
+
+    report = bench.work(5, bids=Down())
+    assert (report.ended_well, report.sent) == (False, 0)
+    assert report.stopped == "a store of the run gave no answer: throttled"
+    assert bench.work(5).ended_well
+
+
+def test_an_outcome_is_looked_up_less_and_less_often_while_nobody_knows_it() -> None:
+    bench = ReplayBench([""])
+    looks: list[float] = []
+
+    class Watched:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(bench.ledger, name)
+
+        def rows(self, origins: Sequence[str]) -> Any:
+            if origins:
+                looks.append(bench.clock())
+            return bench.ledger.rows(origins)
+
+    bench.work(60, ledger=Watched())
+    pauses = [later - before for before, later in pairwise(looks)]
+    assert pauses[-1] >= 10
+    assert all(2.2 * before >= later for before, later in pairwise(pauses[1:]))
 
 
 def test_a_run_whose_row_says_that_it_is_paid_for_days_ahead_is_a_bad_row() -> None:
