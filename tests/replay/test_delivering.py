@@ -11,12 +11,15 @@ from unittest.mock import patch
 
 import pytest
 
+from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.replay_delivery import LambdaDelivery, fates_in
-from deadletter.contract import CAUSES, Metric
+from deadletter.contract import CAUSES, ROWS_KEPT, Metric
 from deadletter.failure.failure import Category, Failure
 from deadletter.failure.ledger import RecordsUnavailable
 from deadletter.message.letter import Letter
 from deadletter.message.stamp import NAME, parse
+from deadletter.redrive.journal import GRACE, ROOM, OpenIntents, Slot, key_of
+from deadletter.redrive.journal import Plan as JournalPlan
 from deadletter.replay.delivering import Delivering, DirectAnswer, DirectFate
 from deadletter.replay.discarding import Discarding
 from deadletter.replay.plan import DELIVER, DISCARD, ReplayPlan
@@ -258,6 +261,27 @@ def test_a_worker_that_was_paused_does_not_discard_what_an_abort_has_parked() ->
     bench.work(10, carrier=carrier)
     assert [item["copy"]["S"] for item in bench.stage.waiting()] == [name.copy]
     assert bench.in_lane() == []
+
+
+def test_of_a_discarded_letter_the_copy_in_its_queue_is_known_to_be_done() -> None:
+    """The process that put it into the room was killed before it deleted it from its queue."""
+    bench = ReplayBench(["", ""], replace(ReplayPlan(pipeline="orders"), destination=DISCARD))
+    left, other = (name.copy for name in bench.names)
+    journal = DynamoDBJournal(bench.stage.clients.journal, LETTERS, "orders", ROWS_KEPT)
+    killed = Slot(journal, "killed.0", "killed", home="dlq")
+    killed.intend([JournalPlan(key_of(left), ROOM, 0)], bench.clock())
+    bench.clock.advance(GRACE + 1)
+    carrier = Discarding(
+        objects=bench.objects,
+        plan=bench.plan,
+        records=bench.ledger,
+        clock=bench.clock,
+        tally=bench.tally,
+    )
+    assert bench.work(10, carrier=carrier).done
+    intents = OpenIntents(journal.read(), bench.clock())
+    assert intents.confirmation_of(left) is not None
+    assert not intents.stands(other)
 
 
 def test_a_letter_is_discarded_all_the_same_if_the_index_keeps_it() -> None:

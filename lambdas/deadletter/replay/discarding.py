@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from deadletter.contract import Metric
 from deadletter.failure.ledger import Records, RecordsUnavailable
-from deadletter.redrive.journal import Slot
+from deadletter.redrive.journal import ClaimLost, JournalUnavailable, Slot
 from deadletter.redrive.mover import Left
 from deadletter.redrive.order import Order
 from deadletter.redrive.report import Tally
@@ -50,10 +51,24 @@ class Discarding:
         outcomes = {order.copy: ReplayOutcome.DISCARDED for order in exported}
         confirmations = room.confirm(outcomes)
         room.delete([(order.received, confirmations[order.copy]) for order in exported])
+        self._mark([order.copy for order in exported if order.copy in room.gone], slot)
         for order in exported:
             self._leave_index(order)
         stayed = [order.received for order in orders if order not in exported]
         return CarriedLetters(Left(stayed), outcomes)
+
+    def _mark(self, gone: Sequence[str], slot: Slot) -> None:
+        """Mark letters whose copies may still lie in their queue: else the schedule re-drives them.
+
+        Only now: until its ticket stands, an abort may have been faster, and has the letter.
+        """
+        kept = [copy for copy in gone if slot.keeps(copy)]
+        if not kept:
+            return
+        try:
+            slot.mark(kept)
+        except (JournalUnavailable, ClaimLost):
+            self._tally.count(Metric.JOURNAL_UNAVAILABLE)
 
     def _leave_index(self, order: Order) -> None:
         """Let `dlq groups` forget the letter, which is gone whether or not this is written."""
