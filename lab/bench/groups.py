@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from random import Random
@@ -28,6 +29,7 @@ from uuid import UUID
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "lambdas"))
 
+from console.operations.app import App, DeployedPipeline
 from deadletter.aws.table import stored, stored_number
 from deadletter.contract import CAUSE_SHARDS, CAUSES, Partition, cause_partition
 from deadletter.failure.cause_index import entry_change, shard_of
@@ -170,22 +172,35 @@ CALLER = b"""<GetCallerIdentityResponse xmlns="https://sts.amazonaws.com/doc/201
 
 def parameters() -> list[dict[str, str]]:
     """The app as its stacks describe it."""
-    shared = {
-        "letters_table": "letters",
-        "circuits_table": "circuits",
-        "rules_table": "rules",
-        "letters_bucket": "bodies",
-    }
-    pipeline = {
-        "main_url": f"{_QUEUE}-main",
-        "dlq_url": f"{_QUEUE}-dlq",
-        "parking": {"default": f"{_QUEUE}-parking"},
-        "dedicated": {},
-        "redrive_function": "redrive",
-        "mode": "enforce",
-    }
+    shared = App(
+        name="deadletter",
+        letters_table="letters",
+        circuits_table="circuits",
+        rules_table="rules",
+        audit_table="audit",
+        audit_days=400,
+        endpoints_table="endpoints",
+        letters_bucket="bodies",
+        alarm_topic="alarms",
+    )
+    pipeline = DeployedPipeline(
+        name="orders",
+        main_url=f"{_QUEUE}-main",
+        dlq_url=f"{_QUEUE}-dlq",
+        parking={"default": f"{_QUEUE}-parking"},
+        redrive_function="redrive",
+        mode="enforce",
+        dedicated={},
+        router_function="route",
+        fifo=False,
+        terms={},
+        pipeline={},
+        replay_machine="replay",
+        stacks={},
+        keys=(),
+    )
     names = {"/deadletter/app": shared, "/deadletter/pipelines/orders": pipeline}
-    return [{"Name": name, "Value": json.dumps(data)} for name, data in names.items()]
+    return [{"Name": name, "Value": json.dumps(asdict(data))} for name, data in names.items()]
 
 
 def serve(letters: int) -> None:
