@@ -199,8 +199,11 @@ def parameters() -> list[dict[str, str]]:
         stacks={},
         keys=(),
     )
-    names = {"/deadletter/app": shared, "/deadletter/pipelines/orders": pipeline}
-    return [{"Name": name, "Value": json.dumps(asdict(data))} for name, data in names.items()]
+    names = {
+        "/deadletter/app": asdict(shared),
+        "/deadletter/pipelines/orders": asdict(pipeline),
+    }
+    return [{"Name": name, "Value": json.dumps(data)} for name, data in names.items()]
 
 
 def serve(letters: int) -> None:
