@@ -91,9 +91,9 @@ CLAIMED_WRITES = 2.0
 """Write units for a message that succeeds at once: it is claimed, and done."""
 CLAIM_WRITES = 2.0
 """Write units of the claims of one failure: it is claimed, and given back."""
-LIFE_WRITES, LIFE_READS = 8.0, 1.5
-"""Units of the ledger for a life of five receives that fail alike, minutes apart, as the queue
-gives back one of many that fail: four failures with their entries of the index; and a look at it at
+LIFE_WRITES, LIFE_READS = 4.0, 1.5
+"""Units of the ledger for a life of five receives that fail alike: the first failure with its entry
+of the index, the second, in half of the lives one more with its entry; and a look at the row at
 each receive from the third on."""
 RECOVERY_WRITES = 2.0
 """Write units of a letter that was processed: its row says so and leaves the index."""
@@ -127,7 +127,7 @@ def million_letters() -> Mapping[str, Usage]:
 OUTAGE_TRANSITIONS, PROBE_TRANSITIONS = 18, 3
 """State transitions of an outage beside its probes, and of a probe: the wait, the probe, and
 what is made of it."""
-PROBE_READS, PROBE_WRITES = 11.0, 4.0
+PROBE_READS, PROBE_WRITES = 12.0, 4.0
 """Read and write units of a probe whose canary fails."""
 WATCH_METRICS, RUN_METRICS = 8, 6
 """Metrics beside the heartbeat in an hour with letters and an open circuit: those of the watch, and
