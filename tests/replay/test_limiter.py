@@ -83,6 +83,26 @@ def test_a_grant_whose_answer_took_long_is_late_at_once() -> None:
     assert store.clock() > grant.until
 
 
+def test_a_row_that_still_refuses_at_the_very_moment_is_asked_again_a_little_later() -> None:
+    """A time is stored rounded: without time that passes it would refuse for ever."""
+    store = Store(RUN)
+    asked: list[float] = []
+
+    class Rounded:
+        def bid(self, run: ReplayRun, bid: Bid) -> BidAnswer | None:
+            asked.append(store.clock())
+            assert len(asked) < 9
+            if store.clock() < NOW + 0.001:
+                return BidAnswer(is_granted=False, run=run, at=store.clock())
+            return store.runs.bid(run, bid)
+
+    limiter = RunLimiter(
+        bids=Rounded(), run=RUN, clock=store.clock, wait=store.clock.advance, new_token=lambda: "a"
+    )
+    assert limiter.take(1, NOW + 60) is not None
+    assert asked == [NOW, pytest.approx(NOW + 0.005)]
+
+
 def test_no_more_letters_are_granted_than_the_burst_allows_with_slack() -> None:
     assert most_letters(replace(RUN, burst=10, rate=5)) == 9
     assert most_letters(replace(RUN, burst=10, rate=100)) == 5

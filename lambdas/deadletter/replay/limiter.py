@@ -244,6 +244,8 @@ class RunLimiter:
                 ends = began + GRANT_SECONDS
                 self._kept = SendGrant(more, ends) if more else None
                 return SendGrant(asked, min(until, ends))
+            # What is stored is rounded: at the very moment the row may still refuse.
+            self._wait(SHORTEST_WAIT)
 
     def _further(self, asked: int, further: int) -> int:
         """Letters beyond those that are asked for which one write may pay as well."""

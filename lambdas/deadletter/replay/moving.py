@@ -23,6 +23,7 @@ from deadletter.replay.carried import CarriedLetters
 from deadletter.replay.limiter import (
     GRANT_SECONDS,
     LOOK_SECONDS,
+    SHORTEST_WAIT,
     RunLimiter,
     SendingEnded,
     most_letters,
@@ -87,7 +88,8 @@ class RunMoves:
         letters = work.ready(most, self._clock())
         pause = self._limiter.seconds_until(len(letters))
         if pause:
-            self._setup.wait(min(pause, LOOK_SECONDS, max(0.0, deadline - self._clock())))
+            left = max(0.0, deadline - self._clock())
+            self._setup.wait(min(max(pause, SHORTEST_WAIT), LOOK_SECONDS, left))
             return False
         known_at = max(letter.known_at for letter in letters)
         claimed = work.claim.intend([letter.copy for letter in letters], known_at)
