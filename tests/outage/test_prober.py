@@ -854,6 +854,21 @@ def test_no_letter_is_tried_if_a_person_opens_the_pipeline_while_one_is_looked_f
     assert scene.circuits.held[ENDPOINT].permit is None
 
 
+def test_a_letter_goes_back_if_the_circuits_cannot_be_read_before_it_is_tried(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    letters, take = scene.sources[0], scene.sources[0].take
+
+    def take_while_the_table_is_down(key: str, lock_seconds: float) -> ReceivedLetter | None:
+        scene.circuits.down = 1
+        return take(key, lock_seconds)
+
+    monkeypatch.setattr(letters, "take", take_while_the_table_is_down)
+    with pytest.raises(CircuitsUnavailable):
+        scene.probe()
+    assert (scene.consumer.asked, letters.given_back, letters.recorded) == ([], ["a"], [])
+
+
 def test_the_pipelines_circuit_does_not_wait_for_an_endpoints(scene: Scene) -> None:
     scene.circuits.held[ENDPOINT] = replace(scene.circuit, key=ENDPOINT)
     assert scene.probe().state == "HALF_OPEN"

@@ -188,7 +188,7 @@ def test_who_waits_is_hidden_no_longer_than_a_place_once_calls_lie_idle() -> Non
         ({"ptat": NOW + LONGEST_PLACE + 1}, True),
         # Only a wrong row says so.
         ({"ptat": NOW + 13 * 3_600}, False),
-        # Nobody has called for minutes: who waited is gone.
+        # No call was made for minutes: what waited is gone.
         ({"utat": NOW - LONGEST_PLACE}, False),
         ({"utat": NOW - LONGEST_PLACE + 1}, True),
         ({"utat": NOW + 1e9}, False),

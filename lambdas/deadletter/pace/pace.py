@@ -164,7 +164,7 @@ class CallPace:
     because: str = CLOSED
 
     def is_on(self, now: float) -> bool:
-        """Whether it limits calls: somebody waits or has lately, or it has just begun."""
+        """Whether it limits calls: messages wait or have lately, or it has just begun."""
         began = max(_past(self.since, now), _past(self.waited, now))
         return began + IDLE_SECONDS > now or self.waits_long(now)
 
@@ -322,7 +322,7 @@ def take(pace: CallPace, wish: Wish, now: float) -> PaceGrant:
     """
     utat, calls = _utat(pace, now), 0
     if now - pace.utat >= pace.burst / pace.limit:
-        # Nobody has asked for a while: who waits is hidden, and for so long at most.
+        # Calls lie idle: all messages that wait are hidden, and for so long at most.
         pace = replace(pace, ptat=min(pace.ptat, now + LONGEST_PLACE))
     if wish.calls:
         calls = min(wish.calls, math.floor(_free(pace, wish, now) + _ROUNDING))

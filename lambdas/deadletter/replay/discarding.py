@@ -22,7 +22,7 @@ LONGEST_EXPORT = 30.0
 
 
 class Discarding:
-    """A carrier out of the world: export, ticket, delete.
+    """A carrier out of the world: export, ticket, delete, and a mark for a copy left in a queue.
 
     The export says who threw the letter away, and why. If the plan keeps no export, nothing stays.
     """
