@@ -130,6 +130,16 @@ def test_a_letter_named_under_two_keys_is_in_the_shard_that_holds_it() -> None:
     assert bench.frozen() == [held]
 
 
+def test_a_letter_named_under_two_keys_of_one_shard_is_in_it_once() -> None:
+    bench = Bench()
+    keys = [key for n in range(9_999) if name("a", key=(key := f"k{n}")).shard == 0][:3]
+    first, between, last = sorted(keys, key=lambda key: name("a", key=key).sort_key)
+    again, other = name("a", key=last), name("b", key=between)
+    bench.page(again)
+    bench.page(name("a", key=first), other)
+    assert bench.frozen() == [other, again]
+
+
 @given(st.integers(0, 10_000))
 def test_any_pages_come_out_sorted_in_whole_parts(seed: int) -> None:
     random = Random(seed)

@@ -165,7 +165,11 @@ def test_a_ramp_is_judged_from_a_minimum_of_outcomes() -> None:
         (evidence(same_causes=10), "10 new dead letters"),
         (evidence(collisions=1), "1 messages collided"),
         (evidence(backlog=20_001), "the main queue holds 20001 messages"),
-        (evidence(seconds_to_expiry=600.0), "SQS drops a message"),
+        (
+            evidence(seconds_to_expiry=600.0),
+            "SQS drops a message of the pipeline's queues in 600 s",
+        ),
+        (evidence(seconds_to_expiry=-9.0), "SQS drops a message of the pipeline's queues in 0 s"),
     ],
 )
 def test_the_run_holds_itself(seen: RunEvidence, words: str) -> None:
@@ -254,6 +258,7 @@ def test_a_run_that_stands_still_is_held() -> None:
     seen = evidence(recovered=28)
     run = replace(ramp(2), counts=seen.counts)
     assert judge(run, seen, after=299).run == run
+    assert judge(run, evidence(recovered=29), after=300).run.state is RunState.RUNNING
     judgement = judge(run, seen, after=300)
     assert judgement.run.state is RunState.HELD
     assert judgement.run.because.startswith("nothing was sent in 300 s: 972 letters wait")

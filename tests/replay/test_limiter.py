@@ -130,6 +130,12 @@ def test_a_held_run_ends_the_sending_and_says_why() -> None:
         limiter.take(1, NOW + 60)
 
 
+def test_a_run_without_a_rate_sends_nothing() -> None:
+    """A row that says so was written by a person, or the run has not begun."""
+    with pytest.raises(SendingEnded, match="no rate yet"):
+        Store(replace(RUN, rate=0.0)).limiter().take(1, NOW + 60)
+
+
 def test_a_run_that_moved_on_is_learned_from_the_refusal() -> None:
     store = Store(RUN)
     limiter = store.limiter()

@@ -17,7 +17,8 @@ from deadletter.message.letter import Letter
 from deadletter.replay.delivering import Delivering, DirectAnswer, DirectFate
 from deadletter.replay.limiter import GRANT_SECONDS, MOST_GRANTED
 from deadletter.replay.moving import ASIDE_SECONDS
-from deadletter.replay.plan import DELIVER, KeyPolicy, ReplayPlan
+from deadletter.replay.plan import DELIVER, DISCARD, MAIN_QUEUE, KeyPolicy, ReplayPlan
+from deadletter.replay.plan_limits import Fates
 from deadletter.replay.run import BadRunRow, RunState, RunsUnavailable, aborted, held, resumed
 from deadletter.replay.run_room import RunRoom
 from deadletter.replay.shard_claim import ShardClaim
@@ -27,6 +28,7 @@ from tests.each_row import each_row
 from tests.replay.bench import ReplayBench, orders_pipeline
 from tests.simulation.stage import Stage
 from tests.simulation.test_regressions import Hooked, takes_effect_and_says_nothing
+from tests.tables import LETTERS
 
 RECOVERED, SENT, OPEN = ReplayOutcome.RECOVERED, ReplayOutcome.SENT, ReplayOutcome.OPEN
 
@@ -312,6 +314,56 @@ def test_a_try_from_after_the_resume_is_not_late() -> None:
     assert (progress.returns_total, progress.late_total) == (1, 0)
 
 
+def test_a_try_that_came_back_late_is_counted_once_however_many_workers_see_it() -> None:
+    bench = ReplayBench(["a"], plan(retry_after=300.0))
+    bench.work(5)
+    resume(bench)
+    bench.consume(lambda _number: False)
+    bench.bring_back()
+    for _ in range(3):
+        bench.work(5)
+        assert sum(progress.late_total for progress in bench.progress()) == 1
+
+
+def test_a_letter_whose_item_cannot_be_read_is_left_alone_longer_each_time() -> None:
+    """A person's edit broke it. It is not given up: the next worker looks at it again."""
+    bench = ReplayBench(["a"])
+    pk, sk = bench.names[0].place
+    bench.dynamodb.update_item(
+        TableName=LETTERS,
+        Key={"pk": {"S": pk}, "sk": {"S": sk}},
+        UpdateExpression="SET letter = :none",
+        ExpressionAttributeValues={":none": {"S": "no letter"}},
+    )
+    looks: list[float] = []
+    room = bench.room
+
+    class Watched:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(room, name)
+
+        def read(self, *asked: Any) -> Any:
+            looks.append(bench.clock() - START)
+            return room.read(*asked)
+
+    report = bench.work(120, room=Watched())
+    assert looks == pytest.approx([0.0, 3.0, 9.0, 18.0, 30.0], abs=0.5)
+    assert (report.sent, report.done) == (0, False)
+    assert bench.outcomes() == {0: OPEN}
+    bench.work(20, room=Watched())
+    assert len(looks) > 5
+
+
+def test_a_worker_waits_for_a_shard_that_another_has_and_does_not_ask_all_the_time() -> None:
+    bench = ReplayBench(["a"])
+    [name] = bench.names
+    assert bench.claim(name.shard).intend([name.copy], bench.clock()) is not None
+    waits: list[float] = []
+    bench.work(20, wait=lambda seconds: (waits.append(seconds), bench.clock.advance(seconds)))
+    assert numbers_in(bench, bench.stage.main) == []
+    assert sum(seconds < 0.5 for seconds in waits) <= 7
+
+
 def test_an_outcome_that_nobody_learns_is_unknown_after_its_time() -> None:
     bench = ReplayBench(["a", "a"], plan(ordered=True, outcome_timeout=60.0))
     bench.work(5)
@@ -565,6 +617,24 @@ def test_a_consumer_without_the_library_tells_no_outcome() -> None:
     bench = ReplayBench([""] * 3, stage=Stage(orders_pipeline(consumer_library=False)))
     report = bench.work(5)
     assert (report.done, report.outcomes["DELIVERED"]) == (True, 3)
+
+
+@each_row(
+    ("destination", "library", "sent", "found"),
+    [
+        (MAIN_QUEUE, True, SENT, SENT),
+        (MAIN_QUEUE, False, ReplayOutcome.DELIVERED, ReplayOutcome.DELIVERED),
+        (DELIVER, True, ReplayOutcome.DELIVERED, SENT),
+        (DELIVER, False, ReplayOutcome.DELIVERED, ReplayOutcome.DELIVERED),
+        (DISCARD, True, ReplayOutcome.DISCARDED, ReplayOutcome.DISCARDED),
+        ("another-queue", True, ReplayOutcome.DELIVERED, ReplayOutcome.DELIVERED),
+    ],
+)
+def test_an_outcome_is_awaited_where_a_ledger_will_know_it(
+    destination: str, library: bool, sent: ReplayOutcome, found: ReplayOutcome
+) -> None:
+    fates = Fates(plan(destination=destination), library)
+    assert (fates.sent, fates.found_sent) == (sent, found)
 
 
 def test_a_letter_that_is_nowhere_is_unaccounted_for() -> None:

@@ -27,6 +27,7 @@ from deadletter.replay.care import START_SECONDS, STUCK_SECONDS, Care, RunsKeepe
 from deadletter.replay.judge import RunEvidence
 from deadletter.replay.machine import (
     APPROVAL_DAYS,
+    BadStep,
     Frozen,
     Reconciled,
     ReplaySetup,
@@ -103,6 +104,7 @@ class Stage:
     passes: list[Taken] = field(default_factory=list)
     lost: int = 0
     approve_above: int | None = None
+    moves: bool = True
     token: str = ""
     answer: ApprovalAnswer | None = None
     asked: bool | None = None
@@ -146,7 +148,7 @@ class Stage:
     def steps(self) -> ReplaySteps:
         return ReplaySteps(
             ReplaySetup(
-                moves=True,
+                moves=self.moves,
                 runs=self.runs,
                 plans=self,
                 executions=self.executions,
@@ -654,6 +656,47 @@ def test_a_worker_sends_nothing_for_a_run_that_nobody_has_approved(stage: Stage)
     assert "approval" in stage.steps.take(replay_event(event), 900.0)["stopped"]
     stage.keep_answer(ID, ApprovalAnswer(True, "grace", "checked"))
     assert stage.steps.take(replay_event(event), 900.0) == {"sent": 25}
+
+
+def test_a_worker_of_a_held_run_or_of_another_execution_sends_nothing(stage: Stage) -> None:
+    stage.asked = False
+    running = replace(stage.run, state=RunState.RUNNING, letters=60)
+    stage.store(running)
+    event = {"step": "work", "run": ID, "execution": "another"}
+    assert "stopped" in stage.steps.take(replay_event(event), 900.0)
+    stage.store(held(running, at=stage.clock(), by="ann", because="wait"))
+    event = {"step": "work", "run": ID, "execution": stage.run.execution}
+    assert "HELD" in stage.steps.take(replay_event(event), 900.0)["stopped"]
+    assert stage.outcomes[ReplayOutcome.OPEN] == 60
+
+
+def test_a_run_of_a_pipeline_that_only_observes_is_aborted_and_takes_no_letter(
+    stage: Stage,
+) -> None:
+    stage.moves = False
+    assert stage.execute() == "SUCCEEDED"
+    assert stage.run.state is RunState.ABORTED
+    assert "observe" in stage.run.because
+    assert not {"snapshot", "work"} & set(stage.took)
+
+
+def test_an_answer_on_record_counts_although_the_question_has_lapsed(stage: Stage) -> None:
+    stage.asked, stage.answer = True, ApprovalAnswer(True, "grace", "checked")
+    stage.store(replace(stage.run, state=RunState.WAITING_APPROVAL, letters=60))
+    event = {"step": "lapse", "run": ID, "execution": stage.run.execution}
+    stage.steps.take(replay_event(event), 900.0)
+    assert (stage.run.state, stage.run.approved_by) == (RunState.CANARY, "grace")
+    stage.answer = None
+    stage.store(replace(stage.run, state=RunState.HELD))
+    stage.steps.take(replay_event(event), 900.0)
+    assert stage.run.state is RunState.HELD
+
+
+def test_an_event_that_names_no_loops_is_the_first_of_them() -> None:
+    event = {"step": "judge", "run": ID, "execution": "one"}
+    assert (replay_event(event).loops, replay_event(event).worker) == (0, 0)
+    with pytest.raises(BadStep, match="a whole number"):
+        replay_event({**event, "loops": "1"})
 
 
 @pytest.mark.parametrize("step", ["judge", "snapshot", "freeze", "work"])
