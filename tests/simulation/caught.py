@@ -152,7 +152,7 @@ HUNTS: Mapping[str, Hunt] = {
             "minority": run_to_its_end(KindsSimulation),
             "large minority": run_to_its_end(LargeMinority),
         },
-        400,
+        2_000,
     ),
     "claims": Hunt(claims_planted.BUGS, {"workers": run_to_its_end(Workers)}, 1_000),
     "replay run": Hunt(
@@ -160,7 +160,7 @@ HUNTS: Mapping[str, Hunt] = {
         {name: run_to_its_end(make) for name, make in replay_simulator.SORTS.items()},
         300,
     ),
-    "replay pace": Hunt(replay_planted.PACE_BUGS, by_name(paced), 300),
+    "replay pace": Hunt(replay_planted.PACE_BUGS, by_name(paced), 1_500),
     "replay workers": Hunt(
         worker_planted.WORKER_BUGS,
         {
