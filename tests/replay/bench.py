@@ -57,7 +57,10 @@ def orders_pipeline(**settings: Any) -> Pipeline:
 
 @dataclass(eq=False)
 class ReplayBench:
-    """Letters in the lane of one run: `keys` has the ordering key of each, "" for none."""
+    """Letters in the lane of one run: `keys` has the ordering key of each, "" for none.
+
+    `causes` has the cause and tenant of each.
+    """
 
     keys: Sequence[str] = ()
     plan: ReplayPlan = field(default_factory=lambda: ReplayPlan(pipeline="orders", retry_after=0.0))
@@ -66,6 +69,7 @@ class ReplayBench:
     allowance: int = 0
     rate: float = 100.0
     burst: int = 40
+    causes: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         self.clock = self.stage.clock
@@ -105,6 +109,8 @@ class ReplayBench:
                 place=("", ""),
                 key=key_hash(key or origin),
                 sequence=f"{number:09}",
+                cause=self.causes[number] if self.causes else "",
+                tenant=self.causes[number] if self.causes else "",
                 first_sent=int(self.clock() * 1000),
             )
             stamp = Stamp(

@@ -72,6 +72,14 @@ def test_a_patch_changes_what_it_says_and_keeps_digits_and_order(step: Any, afte
         ({"op": "add", "path": "/id/x", "value": 1}, "its path is not there"),
         ({"op": "test", "path": "/id", "value": 8}, "the value there is another"),
         ({"op": "test", "path": "/id", "value": True}, "the value there is another"),
+        ({"op": "test", "path": "/lines", "value": [{"sku": "a"}]}, "the value there is another"),
+        ({"op": "test", "path": "/lines/0", "value": {}}, "the value there is another"),
+        ({"op": "copy", "from": "/id/x", "path": "/y"}, "its path is not there"),
+        ({"op": "replace", "path": "/lines/2", "value": 1}, "its path is not there"),
+        ({"op": "remove", "path": "/lines/2"}, "its path is not there"),
+        ({"op": "remove", "path": "/id/x"}, "its path is not there"),
+        ({"op": "add", "path": "/lines/-1", "value": 1}, "its path is not there"),
+        ({"op": "move", "from": "/nope", "path": "/x"}, "its path is not there"),
         (
             {"op": "test", "path": "/lines", "value": [{"sku": "a"}, {"sku": "c"}]},
             "the value there is another",
@@ -82,6 +90,21 @@ def test_a_patch_changes_what_it_says_and_keeps_digits_and_order(step: Any, afte
 def test_a_patch_that_does_not_fit_is_refused(step: Any, why: str) -> None:
     with pytest.raises(EditRefused, match=why):
         patched(BODY, checked_patch([step]))
+
+
+def test_true_is_not_1_and_false_is_not_0() -> None:
+    for body, value in (("[1]", True), ("[true]", 1), ("[0]", False), ("[false]", 0)):
+        with pytest.raises(EditRefused, match="the value there is another"):
+            patched(body, checked_patch([{"op": "test", "path": "/0", "value": value}]))
+    assert (
+        patched("[true]", checked_patch([{"op": "test", "path": "/0", "value": True}])) == "[true]"
+    )
+
+
+def test_a_value_may_move_to_where_it_is_and_to_the_whole() -> None:
+    assert patched(BODY, checked_patch([{"op": "move", "from": "/id", "path": "/id"}]))
+    assert patched("[7]", checked_patch([{"op": "copy", "from": "/0", "path": ""}])) == "7"
+    assert patched("[7]", checked_patch([{"op": "remove", "path": ""}])) == "null"
 
 
 def test_a_patch_is_made_whole_or_not_at_all() -> None:

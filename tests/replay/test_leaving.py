@@ -15,6 +15,7 @@ from deadletter.message import stamp as stamps
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.waiting_room import FOREVER, SHARDS
 from deadletter.replay.discarded import discarded_name
+from deadletter.replay.names import PART
 from deadletter.replay.objects import ObjectsUnavailable
 from deadletter.replay.plan import DISCARD, ReplayPlan
 from deadletter.replay.ticket import ReplayOutcome, Ticket, TicketsUnavailable
@@ -51,6 +52,14 @@ def test_the_letters_of_an_aborted_run_are_parked_and_nothing_is_sent() -> None:
     assert set(bench.outcomes().values()) == {ReplayOutcome.LEFT}
     assert bench.reconcile().counts == {"LEFT": 3}
     assert bench.leave()
+
+
+def test_a_shard_of_several_parts_is_left_whole() -> None:
+    bench = ReplayBench(["a"] * (PART + 3))
+    bench.abort()
+    assert bench.leave()
+    assert bench.in_lane() == []
+    assert bench.reconcile().counts == {"LEFT": PART + 3}
 
 
 def test_the_next_run_names_a_letter_of_a_fifo_queue_by_the_place_where_it_is() -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 
+from deadletter.replay.names import key_hash
 from deadletter.replay.plan import ReplayPlan
-from deadletter.replay.ticket import ReplayOutcome
+from deadletter.replay.reconcile import MOST_MINUTES
+from deadletter.replay.ticket import ReplayOutcome, Ticket
 from tests.replay.bench import ReplayBench
 
 
@@ -41,6 +44,60 @@ def test_the_worst_keys_and_the_tries_that_came_back_are_named() -> None:
         {name: n for name, n in minute.items() if name == "RETURNED"}
         for minute in report["minutes"].values()
     ]
+
+
+def test_what_most_letters_have_comes_first() -> None:
+    causes = ["rare", "often", "often", "often", "some", "seen", "some", "seen"]
+    bench = ReplayBench([""] * 8, causes=causes)
+    bench.work(5)
+    bench.consume()
+    bench.work(5)
+    report = bench.reconcile().report
+    in_order = [("often", 3), ("seen", 2), ("some", 2), ("rare", 1)]
+    assert [(row["cause"], row["letters"]) for row in report["causes"]] == in_order
+    assert [(row["tenant"], row["letters"]) for row in report["tenants"]] == in_order
+
+
+def test_the_keys_with_most_failures_come_first() -> None:
+    failures = {"good": 0, "bad": 1, "alike": 1, "worst": 3}
+    keys = [key for key in failures for _ in range(4)]
+    bench = ReplayBench(keys, ReplayPlan(pipeline="orders", retry_after=0.0, attempts=1))
+    left = Counter(failures)
+
+    def succeeds(number: int) -> bool:
+        left[keys[number]] -= 1
+        return left[keys[number]] < 0
+
+    bench.work(5)
+    bench.consume(succeeds)
+    bench.bring_back()
+    bench.work(5)
+    rows = bench.reconcile().report["keys"]
+    failed = [row["letters"] - row["counts"].get("RECOVERED", 0) for row in rows]
+    assert failed == [3, 1, 1]
+    assert rows[0]["key"] == key_hash("worst")
+    assert [row["key"] for row in rows[1:]] == sorted(map(key_hash, ("bad", "alike")))
+
+
+def test_a_long_course_has_as_many_minutes_as_a_chart_shows() -> None:
+    bench = ReplayBench([""])
+    minutes = 2 * MOST_MINUTES + 1
+    tickets = [
+        Ticket(
+            run=bench.run_id,
+            origin=f"origin {number}",
+            copy=f"copy {number}",
+            shard=0,
+            position=0,
+            attempt=1,
+            at=60.0 * number,
+            fate=ReplayOutcome.DELIVERED,
+        )
+        for number in range(minutes)
+    ]
+    course = bench.reconcile(all_tickets=lambda: tickets).report["minutes"]
+    assert set(course) == {str(180 * number) for number in range(-(-minutes // 3))}
+    assert sum(counts["DELIVERED"] for counts in course.values()) == minutes
 
 
 def test_a_letter_that_is_nowhere_breaks_the_sum() -> None:

@@ -12,17 +12,22 @@ from unittest.mock import patch
 
 import pytest
 
-from deadletter.contract import Partition, config_key
+from deadletter.contract import Partition, config_key, run_lane
 from deadletter.message.letter import Letter
+from deadletter.message.stamp import Stamp
+from deadletter.redrive.order import Order
+from deadletter.redrive.waiting_room import RoomUnavailable, WaitingRoomEntry
 from deadletter.replay.delivering import Delivering, DirectAnswer, DirectFate
 from deadletter.replay.limiter import GRANT_SECONDS, MOST_GRANTED
 from deadletter.replay.moving import ASIDE_SECONDS
+from deadletter.replay.outcomes import room_place
 from deadletter.replay.plan import DELIVER, DISCARD, MAIN_QUEUE, KeyPolicy, ReplayPlan
 from deadletter.replay.plan_limits import Fates
 from deadletter.replay.run import BadRunRow, RunState, RunsUnavailable, aborted, held, resumed
 from deadletter.replay.run_room import RunRoom
 from deadletter.replay.shard_claim import ShardClaim
 from deadletter.replay.ticket import ReplayOutcome, Ticket, TicketsUnavailable
+from deadletter.routing.decision import Hold
 from deadletter.testing.clock import START
 from tests.each_row import each_row
 from tests.replay.bench import ReplayBench, orders_pipeline
@@ -374,6 +379,20 @@ def test_an_outcome_that_nobody_learns_is_unknown_after_its_time() -> None:
     bench.consume(lambda _number: False)
     bench.bring_back()
     assert 0 in numbers_in(bench, bench.stage.parking)
+
+
+def test_a_letter_leaves_its_runs_lane_only_behind_a_ticket() -> None:
+    """Else the run would say that it is missing."""
+    bench = ReplayBench([""])
+    room = RunRoom(bench.room, bench.tickets, bench.tally)
+    [name] = bench.names
+    place = WaitingRoomEntry(
+        name.copy, room_place(name.place), run_lane(bench.run_id), name.shard, 0.0
+    )
+    [received] = bench.room.read([place], START + 60).letters
+    with pytest.raises(RoomUnavailable, match="only behind a ticket"):
+        room.postpone(Order(received, Hold("due", START, "later"), Stamp(name.origin)))
+    assert len(bench.in_lane()) == 1
 
 
 def test_a_held_run_sends_nothing_more() -> None:
