@@ -49,7 +49,7 @@ def rows(app: AppSettings, settings: PipelineSettings, queues: Addresses) -> Ite
     yield dlq_age(settings, queues)
     yield letter_age(app, settings)
     yield letter_expiry(app, settings)
-    yield dlq_depth(settings, queues)
+    yield dlq_depth(app, settings)
     yield redrive_stalled(app, settings)
     yield circuit_trouble(app, settings)
     yield parked_unattended(app, settings)
@@ -128,21 +128,21 @@ def letter_expiry(app: AppSettings, settings: PipelineSettings) -> Row:
     )
 
 
-def dlq_depth(settings: PipelineSettings, queues: Addresses) -> Row:
-    """Many letters at once."""
+def dlq_depth(app: AppSettings, settings: PipelineSettings) -> Row:
+    """Many letters at once, or more than go back in time."""
     depth = settings.alarms.dlq_depth
     return Row(
         alarm=Alarm.DLQ_DEPTH,
-        symptom=f"more than {depth.threshold} letters are in the DLQ.",
+        symptom=f"more than {depth.threshold} letters are in the DLQ, or it will not be empty"
+        " within 2 hours.",
         likely_cause="messages fail for a common reason: a deployment, an outage, an expired"
-        " credential, one tenant.",
+        " credential, one tenant; or the rate is too low for them.",
         command="dlq groups",
-        measured=of_queue(queues.dlq.name, "ApproximateNumberOfMessagesVisible"),
-        threshold=depth.threshold,
-        comparison=ABOVE,
-        evaluation=Evaluation(depth.periods, period=depth.period),
-        missing=KEPT,
-        annotation=f"more than {depth.threshold} letters page",
+        measured=ours(Metric.DLQ_DEPTH, app.app, settings.name),
+        threshold=1,
+        evaluation=LEVEL,
+        missing=QUIET,
+        annotation=f"more than {depth.threshold} letters, or not empty in time",
     )
 
 

@@ -60,7 +60,10 @@ def of_troubles(band: Band) -> list[cloudwatch.IWidget]:
         band.graph(
             "runs that could not work",
             [
-                *ours.all_of(Metric.REDRIVE_STALLED, Metric.LETTER_TROUBLE, statistic=MAXIMUM),
+                *ours.all_of(
+                    *(Metric.REDRIVE_STALLED, Metric.LETTER_TROUBLE, Metric.DLQ_DEPTH),
+                    statistic=MAXIMUM,
+                ),
                 *ours.all_of(
                     *(Metric.LEASE_UNAVAILABLE, Metric.ROUTER_UNAVAILABLE),
                     *(Metric.JOURNAL_UNAVAILABLE, Metric.ROOM_UNAVAILABLE),

@@ -104,6 +104,8 @@ def watch_thresholds(settings: PipelineSettings) -> str:
     """The variable WATCH: when levels of the watch call a person, where not by default."""
     alarms = settings.alarms
     thresholds = WatchDefaults(
+        depth=alarms.dlq_depth.threshold,
+        depth_looks=alarms.dlq_depth.periods,
         room_late=settings.room_late,
         circuit_open_after=alarms.circuit_open.after,
         flapping_times=alarms.circuit_flapping.threshold,

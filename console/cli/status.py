@@ -191,7 +191,7 @@ def _pipeline(pipeline: PipelineStatus, now: datetime) -> Iterator[Block]:
     if pipeline.direction is not None:
         yield line("Letters over the last ten looks: ", _direction(pipeline.direction))
     if pipeline.outlook is not None:
-        yield from _outlook(pipeline.outlook)
+        yield from _outlook(pipeline.outlook, now)
         if pipeline.outlook.letters:
             yield line(f"Why they fail: dlq groups {pipeline.name}")
     yield Line()
@@ -262,7 +262,7 @@ def _last_ending(pipeline: PipelineStatus, now: datetime) -> Part:
     )
 
 
-def _outlook(outlook: Outlook) -> Iterator[Block]:
+def _outlook(outlook: Outlook, now: datetime) -> Iterator[Block]:
     limit = "unknown" if outlook.rate_limit is None else f"{outlook.rate_limit:.3g} a second"
     if outlook.rate_because is not None:
         limit += f", {outlook.rate_because}"
@@ -272,13 +272,13 @@ def _outlook(outlook: Outlook) -> Iterator[Block]:
         went = "none" if outlook.rate_measured is None else f"{outlook.rate_measured:.2g} a second"
         measured = f"{went} went back in {duration(outlook.measured_seconds)}"
     yield line(f"Rate: at most {limit}; {measured}")
-    if outlook.letters:
-        drains = (
-            "not while nothing goes back"
-            if outlook.drain_seconds is None
-            else f"{duration(outlook.drain_seconds)} at that rate, and the delays of backoff"
-        )
-        yield line(f"Drained in: {drains} ({count(outlook.letters, 'letter')})")
+    empty_at, because = outlook.dlq_empty_at, outlook.dlq_empty_because
+    is_measured = outlook.fewer_a_second is not None
+    if empty_at is None:
+        yield line("DLQ empty: ", Styled(because, "alarm" if is_measured else "faint"))
+    elif is_measured:
+        left = duration((empty_at - now).total_seconds())
+        yield line(f"DLQ empty: at {clock(empty_at, now)}, in {left} ({because})")
     if outlook.seconds_to_expiry is not None and outlook.expires_in is not None:
         first = duration(outlook.seconds_to_expiry)
         yield line(f"First letter expires in: {first}, in {source_name(outlook.expires_in)}")

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from math import ceil
 from typing import TYPE_CHECKING, Annotated
 
 from deadletter.circuit.state import State
 from deadletter.contract import Mode, is_of_delays
 
 from .attention import parked_letters, source_name
-from .words import clock, count, duration
+from .words import clock, count, duration, moment
 
 if TYPE_CHECKING:
     from deadletter.redrive.source_memory import SourceMemory
     from deadletter.settings.pipeline import Pipeline
+    from deadletter.watch.row import WatchRow
 
     from .status import PipelineStatus
 
@@ -27,6 +27,17 @@ class Outlook:
 
     letters: Annotated[
         int | None, "letters in the DLQ and in lane `due`; null if they could not be counted"
+    ]
+    dlq_empty_at: Annotated[
+        datetime | None,
+        "when the DLQ will be empty, by `fewer_a_second`; null if that is not known, or if it does "
+        "not become emptier: `dlq_empty_because` says which",
+    ]
+    dlq_empty_because: Annotated[str, "how that is known, or why it is not"]
+    fewer_a_second: Annotated[
+        float | None,
+        "letters a second by which the DLQ became emptier over the watch's last ten looks, "
+        "arrivals deducted; 0 or less if it does not; null before ten looks",
     ]
     rate_limit: Annotated[
         float | None,
@@ -39,11 +50,6 @@ class Outlook:
     measured_seconds: Annotated[
         int | None,
         "seconds of the last 15 minutes from its first run to its last; null if none is known",
-    ]
-    drain_seconds: Annotated[
-        int | None,
-        "until these letters are sent, by the measured rate, or else by the limit; the delays of "
-        "backoff and rules come on top; null if they don't go back now",
     ]
     seconds_to_expiry: Annotated[
         int | None, "until SQS deletes the first letter; null if none is known"
@@ -64,12 +70,13 @@ def outlook(
     measured_seconds: int | None,
     rate_because: str | None = None,
     first_due: datetime | None,
+    looked: WatchRow | None,
 ) -> Outlook:
-    """The outlook of a pipeline. `first_due` is when its first delayed letter is due."""
-    letters = _to_send(pipeline)
-    rate = rate_measured or rate_limit
-    goes_back = _why_nothing_goes_back(pipeline, now) is None
-    drains = ceil(letters / rate) if letters and rate and goes_back else None
+    """The outlook of a pipeline.
+
+    `first_due` is when its first delayed letter is due, `looked` what its watch remembers.
+    """
+    empty_at, empty_because, fewer = _drain(pipeline, looked, now)
     expiring = [
         (source.seconds_to_expiry, source.source)
         for source in pipeline.sources
@@ -77,16 +84,49 @@ def outlook(
     ]
     seconds, source = min(expiring, default=(None, None))
     return Outlook(
-        letters,
+        _to_send(pipeline),
+        empty_at,
+        empty_because,
+        fewer,
         rate_limit,
         rate_measured,
         measured_seconds,
-        drains,
         seconds,
         source,
         tuple(_next(pipeline, now, first_due, seconds, source)),
         rate_because,
     )
+
+
+def _drain(
+    pipeline: PipelineStatus, looked: WatchRow | None, now: datetime
+) -> tuple[datetime | None, str, float | None]:
+    """When the DLQ will be empty, how that is known or why it is not, and its net rate."""
+    from deadletter.watch.direction import LOOKS
+    from deadletter.watch.drain_time import LEAST, LONGEST_GAP, drain_time
+
+    if (dlq := pipeline.dlq) is None:
+        return None, "unknown: the DLQ could not be read", None
+    letters = dlq.visible + dlq.in_flight + dlq.delayed
+    if not letters:
+        return now, "it is empty now", None
+    if (stops := _why_nothing_goes_back(pipeline, now)) is not None:
+        return None, f"unknown: {stops}", None
+    if pipeline.circuit is None:
+        return None, "unknown: the circuit could not be read", None
+    if looked is None or now.timestamp() - looked.ran_at > LONGEST_GAP:
+        return None, "unknown: the watch has not looked for three minutes", None
+    told = drain_time(looked.drain)
+    if told.looks < LOOKS:
+        looks = f"{told.looks} of {LOOKS} looks in a row found letters while runs could work"
+        return None, f"unknown: {looks}; a run may empty it at once", None
+    if told.fewer is None:
+        return None, f"unknown: fewer than {LEAST} letters give no rate", None
+    if told.seconds is None:
+        return None, f"it does not become emptier: {LOOKS} looks, arrivals deducted", told.fewer
+    at = moment(looked.drain.times[-1] + told.seconds)
+    rate = f"{told.fewer:.2g} fewer a second over {LOOKS} looks, arrivals deducted"
+    return at, rate, told.fewer
 
 
 def rate_now(

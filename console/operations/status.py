@@ -396,6 +396,7 @@ class _PipelineReads:
                 measured_seconds=_measured_over(figure, memory, self._now),
                 rate_because=rate_because,
                 first_due=due,
+                looked=None if memories is None else memories.row,
             ),
         )
 

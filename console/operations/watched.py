@@ -76,7 +76,9 @@ class AlarmReason:
     """A reason that the watch sees for an alarm: it rings within minutes, or does already."""
 
     alarm: Annotated[
-        str, "CircuitTrouble, ParkedUnattended, RuleTrouble or ReplayBroken: what has a reason"
+        str,
+        "what has a reason: DlqDepth, CircuitTrouble, ParkedUnattended, RuleTrouble or "
+        "ReplayBroken",
     ]
     since: Annotated[datetime | None, "since when"]
     why: Annotated[str, "which circuit, queue, rule or run it is, and why"]

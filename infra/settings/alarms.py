@@ -50,11 +50,13 @@ class LetterExpiryAlarm(Settings):
     )
 
 
-class DlqDepthAlarm(AlarmSettings):
-    """Many letters at once: something fails for all messages."""
+class DlqDepthAlarm(Settings):
+    """Many letters at once, or a DLQ that is not empty within two hours at the measured rate."""
 
-    threshold: int = Field(default=100, ge=1, description="more letters in the DLQ than this")
-    periods: int = Field(default=5, ge=1, le=1440, description="breaching periods in a row")
+    threshold: int = Field(
+        default=WATCH.depth, ge=1, description="more letters in the DLQ than this"
+    )
+    periods: int = Field(default=WATCH.depth_looks, ge=1, le=1440, description="minutes in a row")
 
 
 class ParkedAlarm(Settings):

@@ -840,6 +840,10 @@ class Metric(StrEnum):
         "CausesHeld",
         "Causes of failure that suddenly dominate, as of this minute: none is parked for.",
     )
+    DLQ_DEPTH = (
+        "DlqDepth",
+        "Is 1 while the DLQ holds too many letters, or will not be empty within two hours.",
+    )
     RULE_TROUBLE = (
         "RuleTrouble",
         "Rules that are invalid, and rules that have used up max_matches, as of this minute.",
@@ -1028,6 +1032,8 @@ REPLAY = ReplayDefaults()
 class WatchDefaults(NamedTuple):
     """When levels of the watch call a person: the settings `alarms` of a pipeline.
 
+    depth                letters that the DLQ may hold
+    depth_looks          looks in a row in which it holds more, or will not be empty in time
     room_late            seconds that a letter of the waiting room may be late
     circuit_open_after   seconds for which a circuit may be open, or held without an end
     flapping_times       openings of the pipeline's circuit within `flapping_within` seconds
@@ -1037,6 +1043,8 @@ class WatchDefaults(NamedTuple):
     scheduled            the ids of the dedicated DLQs that a schedule drains
     """
 
+    depth: int = 100
+    depth_looks: int = 5
     room_late: int = 15 * MINUTE
     circuit_open_after: int = 30 * MINUTE
     flapping_times: int = 3

@@ -52,7 +52,7 @@ HASTY = {
     "alarms": {
         "dlq_age": {"threshold": 20, "period": "2m", "periods": 1},
         "letter_expiry": {"before": "3d"},
-        "dlq_depth": {"threshold": 7},
+        "dlq_depth": {"threshold": 7, "periods": 3},
         "waiting_room": {"late": "20m"},
         "circuit_open": {"after": "7m"},
         "circuit_flapping": {"threshold": 5, "period": "2h"},

@@ -32,7 +32,7 @@ ALARMS: dict[str, tuple[str, ...]] = {
         *("Deadletter SecondsToExpiry", OURS),
         *("Minimum", "<= 43200", "1 of 3 x 60", "notBreaching"),
     ),
-    "DlqDepth": (VISIBLE, DLQ, "Maximum", "> 100", "5 of 5 x 60", "ignore"),
+    "DlqDepth": ("Deadletter DlqDepth", OURS, *LEVEL),
     # The heartbeat of the watch too.
     "RedriveStalled": (
         *("Deadletter RedriveStalled", OURS, "Maximum", ">= 1", "3 of 3 x 60", "breaching"),
@@ -216,7 +216,6 @@ def test_thresholds_and_periods_are_settings(sandboxed: Synthesis) -> None:
     assert look("DlqAge") == (20, 120, 1)
     assert look("LetterAge") == (20, 60, 3)
     assert look("LetterExpiry") == (3 * 86400, 60, 3)
-    assert look("DlqDepth") == (7, 60, 5)
 
 
 def test_observe_warns_two_days_before_sqs_drops_a_letter(app: Synthesis) -> None:

@@ -487,6 +487,8 @@ def test_a_pipeline_that_only_watches_says_so_to_its_functions(app: Synthesis) -
 def test_the_watch_is_told_when_a_person_is_called(sandboxed: Synthesis, app: Synthesis) -> None:
     """Its variable holds what differs from the defaults."""
     assert json.loads(sandboxed.environment("mail-hasty-watch")["WATCH"]) == {
+        "depth": 7,
+        "depth_looks": 3,
         "room_late": 1200,
         "circuit_open_after": 420,
         "flapping_times": 5,

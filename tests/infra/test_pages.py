@@ -96,7 +96,7 @@ def heartbeat(runs: Iterable[float], value: Callable[[float], float] = lambda _:
     return [*first_heartbeat(), *((at, value(at), at) for at in runs)]
 
 
-LEVELS = ["CircuitTrouble", "ParkedUnattended", "RuleTrouble", "ReplayBroken"]
+LEVELS = ["DlqDepth", "CircuitTrouble", "ParkedUnattended", "RuleTrouble", "ReplayBroken"]
 
 
 @pytest.mark.parametrize("name", LEVELS)
@@ -230,14 +230,6 @@ def test_the_age_of_a_queue_that_is_no_longer_polled_stays_red(alarms: dict[str,
     data = each_minute(range(10), lambda _: 5000)
     changes = states(alarms["orders-DlqAge"], data, minutes=60)
     assert [state for _, state in changes] == ["ALARM"]
-
-
-@pytest.mark.parametrize(("letters", "rings"), [(100, False), (101, True)])
-def test_a_hundred_letters_are_no_page_and_one_more_is(
-    alarms: dict[str, Alarm], letters: int, rings: bool
-) -> None:
-    data = each_minute(range(20), lambda _: letters)
-    assert bool(pages(states(alarms["orders-DlqDepth"], data, minutes=20))) is rings
 
 
 def test_each_alarm_is_on_a_metric_of_the_contract_or_of_sqs(alarms: dict[str, Alarm]) -> None:

@@ -288,8 +288,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         for period in (10, "30s", 90)
     ),
     (
-        {"alarms": {"dlq_depth": {"period": "12h", "periods": 3}}},
-        "alarms.dlq_depth.periods is 3; allowed: at most 2, a day in all",
+        {"alarms": {"dlq_age": {"period": "12h", "periods": 3}}},
+        "alarms.dlq_age.periods is 3; allowed: at most 2, a day in all",
     ),
     (
         {"context": {"tenantId": "body.["}},

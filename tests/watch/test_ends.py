@@ -24,6 +24,7 @@ PARKED, OTHER, SLOW = "parking:default", "parking:business", "slow"
 SENT = END_OF_TIME + BEGIN
 
 CALLS = (
+    Metric.DLQ_DEPTH,
     Metric.CIRCUIT_TROUBLE,
     Metric.PARKED_UNATTENDED,
     Metric.RULE_TROUBLE,
@@ -42,6 +43,7 @@ class Seen:
     replays: ReplaysState | None
     due: float | None
     letters: int
+    dead: int
     in_lane: int
     read: bool
     well: bool
@@ -85,6 +87,7 @@ LOOKS = st.lists(
         replays=st.none() | st.builds(ReplaysState, broken=RUNS, restarted=RUNS, moving=RUNS),
         due=st.none() | st.floats(BEGIN - DAY, BEGIN + DAY),
         letters=st.integers(0, 5),
+        dead=st.sampled_from([0, 50, 500]),
         in_lane=st.integers(0, 5),
         read=st.booleans(),
         well=st.booleans(),
@@ -111,7 +114,7 @@ def after(looks: list[Seen], mode: Mode) -> Minutes:
         )
         minutes.causes, minutes.rules, minutes.replays = seen.causes, seen.rules, seen.replays
         minutes.due = FirstDue(seen.due)
-        minutes.letters = dict.fromkeys((PARKED, OTHER, SLOW), seen.letters)
+        minutes.letters = dict.fromkeys((PARKED, OTHER, SLOW), seen.letters) | {"dlq": seen.dead}
         minutes.lanes = {"parked": LaneState(seen.in_lane, SENT)} if seen.in_lane else {}
         minutes.unreadable = set() if seen.read else {PARKED, OTHER, SLOW}
         minutes.now += seen.jump

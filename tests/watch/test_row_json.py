@@ -11,6 +11,7 @@ from deadletter.watch.row import (
     AttendedRow,
     CircuitOpenings,
     CircuitsRow,
+    DrainRow,
     Failing,
     LaneRow,
     Level,
@@ -47,6 +48,7 @@ FULL = WatchRow(
     main=MainRow(asked_at=4.0, oldest=0.5),
     depths=(1, 0, 3),
     direction="rising",
+    drain=DrainRow(times=(1.0, 61.5), depths=(300, 290), deep=2, late=1),
     news=NewsRow(
         read_at=1.5,
         causes={
@@ -93,6 +95,9 @@ def test_a_field_of_a_later_version_is_left_out() -> None:
         '{"first_at":1,"ran_at":2,"depths":[true]}',
         '{"first_at":1,"ran_at":2,"depths":3}',
         '{"first_at":1,"ran_at":2,"direction":3}',
+        '{"first_at":1,"ran_at":2,"drain":[]}',
+        '{"first_at":1,"ran_at":2,"drain":{"times":["1"]}}',
+        '{"first_at":1,"ran_at":2,"drain":{"late":"1"}}',
         '{"first_at":1,"ran_at":2,"replays":{"broken":[3]}}',
         '{"first_at":1,"ran_at":2,"circuits":{"openings":{"a":{"outage":3}}}}',
         '{"first_at":1,"ran_at":2,"circuits":{"stuck":{"a":3}}}',

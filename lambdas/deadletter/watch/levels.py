@@ -4,6 +4,8 @@ A level that calls a person ends by itself once its cause is gone:
 
     CircuitTrouble    with the next look; of outages, when the first of them is as old as the
                       period in which they count
+    DlqDepth          with the next look at a DLQ that holds few enough letters, or becomes emptier
+                      fast enough
     ParkedUnattended  with the next look at an empty queue; when a letter has left, after five
                       minutes of counts that agree, or with the second count of its lane, within
                       twenty; not while a parking queue is rescued into the lane of another
@@ -16,10 +18,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from deadletter.contract import Metric
+from deadletter.contract import MAIN_DLQ, Metric
 from deadletter.redrive.source_memory import LETTER_TROUBLES
 from deadletter.watch.attended import attention_reasons, unattended
 from deadletter.watch.circuit_trouble import circuit_reasons
+from deadletter.watch.drain_time import depth_reasons
 from deadletter.watch.observation import Observation
 from deadletter.watch.point import METRICS, MetricPoint
 from deadletter.watch.queue_figures import ZEROS_FOR
@@ -52,6 +55,7 @@ def with_levels(
         Metric.CIRCUIT_TROUBLE: circuit_reasons(
             row.circuits, row.held, seen.get(Metric.CAUSES_HELD, 0), settings.alarms, now
         ),
+        Metric.DLQ_DEPTH: depth_reasons(row.drain, row.queues[MAIN_DLQ].letters, settings.alarms),
         Metric.PARKED_UNATTENDED: attention_reasons(_unattended(row, settings, now)),
         Metric.REPLAY_BROKEN: replay_reasons(row.replays),
         Metric.RULE_TROUBLE: rule_reasons,
@@ -60,6 +64,7 @@ def with_levels(
     values = {
         **seen,
         Metric.CIRCUIT_TROUBLE: int(bool(why[Metric.CIRCUIT_TROUBLE])),
+        Metric.DLQ_DEPTH: int(bool(why[Metric.DLQ_DEPTH])),
         Metric.PARKED_UNATTENDED: sum(found[1] for found in _unattended(row, settings, now)),
         Metric.REPLAY_BROKEN: len(broken_runs(row.replays)),
     }

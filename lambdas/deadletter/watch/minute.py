@@ -6,11 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from deadletter.contract import CIRCUIT_LEVELS, DAY, MAIN_DLQ, Metric
+from deadletter.contract import CIRCUIT_LEVELS, DAY, MAIN_DLQ, Metric, Mode
 from deadletter.redrive.source_memory import UNKNOWN
 from deadletter.watch.attended import lane_of, with_counts
 from deadletter.watch.circuit_trouble import with_circuits
 from deadletter.watch.direction import DIRECTIONS, direction, with_depth
+from deadletter.watch.drain_time import MOST_APART
+from deadletter.watch.drain_time import with_depth as with_look
 from deadletter.watch.lane_figures import count_lanes, first_due, room_letters, room_points
 from deadletter.watch.levels import level_points, with_levels
 from deadletter.watch.main_queue import seconds_left, with_answer
@@ -99,8 +101,16 @@ def _remembered(
     lanes = _lanes(before.lanes, observation, now)
     queues = _queues(before, lanes, observation, settings, now)
     alarms = settings.alarms
-    depths = before.depths
+    depths, drain = before.depths, before.drain
     if MAIN_DLQ in observation.queues:
+        drain = with_look(
+            drain,
+            queues[MAIN_DLQ].letters,
+            alarms,
+            runs_can_work=_runs_can_work(before, observation, settings),
+            emptied_at=queues[MAIN_DLQ].drained_at,
+            now=now,
+        )
         depths = with_depth(depths, queues[MAIN_DLQ].letters + room_letters(lanes))
     return replace(
         before,
@@ -116,7 +126,20 @@ def _remembered(
         main=with_answer(before.main, queues[MAIN], observation.main, now),
         depths=depths,
         direction=direction(depths),
+        drain=drain,
     )
+
+
+def _runs_can_work(before: WatchRow, observation: Observation, settings: WatchSettings) -> bool:
+    """Whether letters of the DLQ go back, so often that a minute's look can tell."""
+    circuits = observation.circuits
+    if circuits is None:
+        level = before.levels.get(Metric.CIRCUIT_STATE)
+        is_closed = level is None or not level.value
+    else:
+        is_closed = not max(circuits.level, circuits.named)
+    is_enforced = settings.mode is Mode.ENFORCE
+    return is_enforced and is_closed and before.stalled is None and settings.every <= MOST_APART
 
 
 def with_rescues(row: WatchRow, sources: Sequence[str], now: float) -> WatchRow:

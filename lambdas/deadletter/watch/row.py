@@ -168,6 +168,22 @@ class MainRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DrainRow:
+    """The last looks at the DLQ while letters were in it and runs could work.
+
+    times   when they were
+    depths  the letters that they saw
+    deep    how many in a row saw too many letters, whether runs could work or not
+    late    how many in a row have missed the target of drain time
+    """
+
+    times: tuple[float, ...] = ()
+    depths: tuple[int, ...] = ()
+    deep: int = 0
+    late: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WatchRow:
     """Everything that the watch remembers.
 
@@ -183,6 +199,7 @@ class WatchRow:
     attended    the queues of letters for people, by source id
     depths      the letters of the DLQ and the waiting room at the last ten looks
     direction   `rising`, `falling` or `flat`; empty before ten looks
+    drain       the looks at the DLQ that say when it will be empty
     news        what was announced
     """
 
@@ -202,4 +219,5 @@ class WatchRow:
     main: MainRow = field(default_factory=MainRow)
     depths: tuple[int, ...] = ()
     direction: str = ""
+    drain: DrainRow = field(default_factory=DrainRow)
     news: NewsRow = field(default_factory=NewsRow)

@@ -13,6 +13,7 @@ from deadletter.watch.row import (
     AttendedRow,
     CircuitOpenings,
     CircuitsRow,
+    DrainRow,
     Failing,
     LaneRow,
     Level,
@@ -57,6 +58,7 @@ def row_from_json(text: str) -> WatchRow | None:
             main=_row(MainRow, data.get("main", {})),
             depths=_numbers(data.get("depths", [])),
             direction=_text(data.get("direction", "")),
+            drain=_drain(_mapping(data.get("drain", {}))),
             news=news_from_plain(data.get("news")),
         )
     except (Unreadable, KeyError, TypeError, ValueError):
@@ -97,6 +99,15 @@ def _replays(data: Mapping[str, Any]) -> ReplaysRow:
         broken=tuple(map(_text, _list(data.get("broken", [])))),
         lost=_by_name(_numbers, data.get("lost", {})),
         moved_at=_number(data.get("moved_at", 0)),
+    )
+
+
+def _drain(data: Mapping[str, Any]) -> DrainRow:
+    return DrainRow(
+        times=_numbers(data.get("times", [])),
+        depths=_numbers(data.get("depths", [])),
+        deep=_number(data.get("deep", 0)),
+        late=_number(data.get("late", 0)),
     )
 
 

@@ -6,6 +6,7 @@ import json
 import re
 import sys
 import time
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from random import Random
@@ -33,7 +34,7 @@ from deadletter.contract import DAY, HOUR, NAMESPACE, PIPELINE_ALARMS, Metric
 from deadletter.pace.kinds import kind_of
 from deadletter.pace.pace import CallPace, Wish, after_throttling, take
 from deadletter.redrive.auto_rate import AutoRate, Direction
-from deadletter.watch.row import LaneRow, LevelTrouble, QueueRow, Stalled
+from deadletter.watch.row import DrainRow, LaneRow, LevelTrouble, QueueRow, Stalled
 from tests.console.command_lines import parse
 from tests.console.terminal import Terminal
 
@@ -688,7 +689,7 @@ def test_a_circuit_names_no_cause_that_its_record_has_not(cloud: Any, dlq: Any) 
     assert re.search(rf"circuit OPEN since {A_TIME}: why it opened is not on record\n", shown)
     assert re.search(r"Next: no letter goes back until the circuit closes; the next canary is due "
                      rf"at {A_TIME}", shown)  # fmt: skip
-    assert "Drained in: not while nothing goes back (1 letter)" in shown
+    assert "DLQ empty: unknown: no letter goes back until the circuit closes" in shown
     assert "Why they fail: dlq groups orders" in shown
 
 
@@ -737,13 +738,13 @@ def _happened(cloud: Any, metric: str, at: datetime, value: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ran", "rate", "drain", "window"),
+    ("ran", "rate", "window"),
     # A minute may begin before dlq looks: the last of its fifteen is not counted on.
-    [(range(1, 13), 9 / 720, 800, "12 min"), (range(3, 6), 9 / 180, 200, "3 min")],
+    [(range(1, 13), 9 / 720, "12 min"), (range(3, 6), 9 / 180, "3 min")],
     ids=["all the time", "for three minutes"],
 )
-def test_the_rate_and_the_time_to_drain_are_those_of_the_minutes_that_it_ran(
-    cloud: Any, dlq: Any, ran: Any, rate: float, drain: int, window: str
+def test_the_rate_is_that_of_the_minutes_in_which_it_ran(
+    cloud: Any, dlq: Any, ran: Any, rate: float, window: str
 ) -> None:
     cloud.deploy("orders", settings={"rate": 20.0})
     for _ in range(3):
@@ -751,7 +752,7 @@ def test_the_rate_and_the_time_to_drain_are_those_of_the_minutes_that_it_ran(
     cloud.waiting("orders", "due", 7)
     outlook = only_pipeline(dlq)["outlook"]
     assert (outlook["letters"], outlook["rate_limit"]) == (10, 20.0)
-    assert (outlook["rate_measured"], outlook["drain_seconds"]) == (None, 1)
+    assert outlook["rate_measured"] is None
     # Of one moment: else two of them may fall into the same minute.
     now = datetime.now(UTC)
     for minute in ran:
@@ -760,10 +761,79 @@ def test_the_rate_and_the_time_to_drain_are_those_of_the_minutes_that_it_ran(
 
     outlook = only_pipeline(dlq)["outlook"]
     assert outlook["rate_measured"] == pytest.approx(rate, rel=0.01)
-    assert outlook["drain_seconds"] == drain
     shown = dlq("status").stdout
     assert f"Rate: at most 20 a second; {rate:.2g} a second went back in {window}" in shown
-    assert re.search(r"Drained in: \d+ (s|min) at that rate, and the delays of backoff", shown)
+
+
+def _looked(depths: Iterable[int], ago: float = 0.0) -> dict[str, Any]:
+    """What the watch remembers after these looks, one a minute; the last was `ago` seconds ago."""
+    seen, now = tuple(depths), time.time() - ago
+    times = tuple(now - 60.0 * (len(seen) - 1 - number) for number in range(len(seen)))
+    return {"ran_at": now, "drain": DrainRow(times=times, depths=seen)}
+
+
+def test_status_says_when_the_dlq_will_be_empty_at_the_measured_rate(cloud: Any, dlq: Any) -> None:
+    """Six fewer a minute, and 46 at the last look: what a run may send at most says nothing."""
+    cloud.deploy("orders", settings={"rate": 20.0})
+    cloud.letter("{}")
+    cloud.watched("orders", **_looked(range(100, 40, -6)))
+    outlook = only_pipeline(dlq)["outlook"]
+    at = datetime.fromisoformat(outlook["dlq_empty_at"])
+    assert (at - datetime.now(UTC)).total_seconds() == pytest.approx(460, abs=30)
+    assert outlook["fewer_a_second"] == pytest.approx(0.1)
+    shown = dlq("status").stdout
+    assert re.search(r"DLQ empty: at .*UTC, in 7 min \(0.1 fewer a second over 10 looks", shown)
+
+
+@pytest.mark.parametrize(
+    ("row", "because", "fewer"),
+    [
+        (_looked([90] * 10), "it does not become emptier: 10 looks, arrivals deducted", 0.0),
+        (_looked(range(90, 190, 10)), "it does not become emptier: 10 looks", -1 / 6),
+        (_looked([90] * 3), "unknown: 3 of 10 looks in a row found letters", None),
+        (_looked([4] * 10), "unknown: fewer than 10 letters give no rate", None),
+        (_looked(range(100, 40, -6), ago=400), "unknown: the watch has not looked", None),
+        ({}, "unknown: 0 of 10 looks in a row", None),
+    ],
+    ids=["flat", "rising", "too soon", "too few", "watch is silent", "never looked"],
+)
+def test_a_time_that_is_not_measured_is_not_invented(
+    cloud: Any, dlq: Any, row: dict[str, Any], because: str, fewer: float | None
+) -> None:
+    cloud.deploy("orders", settings={"rate": 20.0})
+    cloud.letter("{}")
+    cloud.watched("orders", **row)
+    outlook = only_pipeline(dlq)["outlook"]
+    assert outlook["dlq_empty_at"] is None
+    assert outlook["dlq_empty_because"].startswith(because)
+    assert outlook["fewer_a_second"] == (None if fewer is None else pytest.approx(fewer, abs=1e-3))
+    assert f"DLQ empty: {because}" in dlq("status").stdout
+
+
+def test_what_keeps_letters_from_going_back_is_why_the_time_is_unknown(
+    cloud: Any, dlq: Any
+) -> None:
+    cloud.deploy("orders", mode="observe")
+    cloud.letter("{}")
+    cloud.watched("orders", **_looked(range(100, 40, -6)))
+    because = only_pipeline(dlq)["outlook"]["dlq_empty_because"]
+    assert because.startswith("unknown: observe moves nothing")
+
+
+def test_an_empty_dlq_is_said_in_json_and_takes_no_line(cloud: Any, dlq: Any) -> None:
+    cloud.deploy("orders")
+    outlook = only_pipeline(dlq)["outlook"]
+    assert (outlook["dlq_empty_because"], outlook["fewer_a_second"]) == ("it is empty now", None)
+    assert "DLQ empty" not in dlq("status").stdout
+
+
+def test_a_missed_target_is_a_card_with_its_reason(cloud: Any, dlq: Any) -> None:
+    cloud.deploy("orders")
+    why = "the DLQ has not become emptier in 10 looks (90 letters)"
+    cloud.watched("orders", troubles={"DlqDepth": LevelTrouble(time.time() - 60, why)})
+    says = needs(dlq)["TROUBLE"]
+    assert says.startswith("DlqDepth has a reason to ring since")
+    assert says.endswith(f"{why}; type dlq groups orders")
 
 
 def test_a_pipeline_that_did_not_run_has_no_rate(cloud: Any, dlq: Any) -> None:
