@@ -13,6 +13,8 @@ from deadletter.circuit.state import State
 from deadletter.contract import (
     ANY,
     CIRCUIT_LEVELS,
+    DEFAULT_PARKING,
+    FAILURE_CATEGORIES,
     PARKED_FOR,
     Metric,
     Partition,
@@ -21,9 +23,9 @@ from deadletter.contract import (
     circuit_lane,
     every_partition,
     lane_partition,
+    parking_for,
     pipeline_parameter,
 )
-from deadletter.failure.category import PERMANENT
 from deadletter.failure.fate import Fate
 from deadletter.processing.result import Trouble
 from deadletter.settings.resources import Resources
@@ -80,5 +82,11 @@ def test_keys_are_composed_as_they_are_stored() -> None:
     assert pipeline_parameter("shop", "orders") == "/shop/pipelines/orders"
 
 
-def test_a_parking_queue_may_be_chosen_by_reason_and_by_permanent_category() -> None:
-    assert set(PARKED_FOR) == {*Reason, *(f"{Reason.PERMANENT}:{kind}" for kind in PERMANENT)}
+def test_a_parking_queue_is_chosen_by_reason_or_else_by_the_category_of_the_failure() -> None:
+    assert set(PARKED_FOR) == {*Reason, *FAILURE_CATEGORIES}
+    queues = {"POISON": "a", "schema": "b", "transient": "c"}
+    assert parking_for(queues, "POISON", "transient") == "a"
+    assert parking_for(queues, "PERMANENT", "schema") == "b"
+    assert parking_for(queues, "EXHAUSTED", "transient") == "c"
+    assert parking_for(queues, "PERMANENT", "business") == DEFAULT_PARKING
+    assert parking_for(queues, "QUARANTINED") == DEFAULT_PARKING

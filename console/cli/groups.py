@@ -31,6 +31,7 @@ _WORDS = {
     By.STATUS: ("status", "statuses"),
     By.SIZE: ("class of sizes", "classes of sizes"),
     By.AGE: ("class of ages", "classes of ages"),
+    By.ATTEMPTS: ("number of attempts", "numbers of attempts"),
 }
 """One group, and several."""
 
@@ -101,6 +102,9 @@ def show(answer: GroupList) -> Iterator[Block]:
         Styled(says, "good" if says in (_NONE, _EMPTY) else "strong"),
         f"{where}, account {answer.account}, {answer.region}, at {clock(answer.at, answer.at)}",
     )
+    if (tried := answer.attempts) is not None:
+        over = f"{tried.share_over:.0%} had more than {tried.threshold}"
+        yield line(f"Attempts: {tried.mean:.1f} on average; {over}")
     for group in answer.groups[:MOST_SHOWN]:
         yield Line()
         yield from _group(group, By(answer.by), answer.at)
@@ -131,6 +135,8 @@ def _group(group: LetterGroup, by: By, now: datetime) -> Iterator[Block]:
     at_least = "at least " if group.is_at_least else ""
     what = _failure(group)
     name = what if by is By.CAUSE else group.name
+    if by is By.ATTEMPTS:
+        name = count(int(group.name), "attempt")
     yield line(f"{at_least}{count(group.letters, 'letter')}  ", Styled(name, "strong"), indent=2)
     facts: list[Part] = []
     if by is By.CAUSE:

@@ -48,6 +48,21 @@ class Paced:
 
 
 @dataclass(frozen=True, slots=True)
+class CircuitTotals:
+    """What a circuit has counted since its row began."""
+
+    since: Annotated[datetime | None, "since when; null if nothing was counted yet"]
+    calls: Annotated[int, "calls that spoke for or against the dependency"]
+    failed: Annotated[int, "those that failed, or were answered that there are too many"]
+    refused: Annotated[
+        int,
+        "messages given back while it was not closed, at least: they are told with the next call; "
+        "the metric RefusedWhileOpen has all",
+    ]
+    openings: Annotated[int, "how often it opened, by itself or by a person"]
+
+
+@dataclass(frozen=True, slots=True)
 class CircuitRow:
     """A circuit as it is in the table."""
 
@@ -73,6 +88,9 @@ class CircuitRow:
         Mapping[str, int],
         "how many kinds of messages are slowed, by field: they fail while others succeed",
     ] = field(default_factory=dict)
+    totals: Annotated[
+        CircuitTotals | None, "what it has counted; null if its record cannot be read"
+    ] = None
 
 
 NOT_ON_RECORD = "why it opened is not on record"
@@ -311,6 +329,17 @@ def circuit_row(pipeline: str, circuit: Circuit, now: datetime) -> CircuitRow:
         circuit.because,
         Paced(pace.limit, pace.waiting(at), moment(pace.since), pace.because) if pace else None,
         Counter(_field_in_words(each.kind) for each in sick.kinds) if sick else {},
+        None if circuit.unreadable else _totals(circuit),
+    )
+
+
+def _totals(circuit: Circuit) -> CircuitTotals:
+    return CircuitTotals(
+        moment(circuit.counted_since) if circuit.counted_since else None,
+        circuit.total_calls,
+        circuit.total_failed,
+        circuit.total_refused,
+        circuit.openings,
     )
 
 

@@ -15,6 +15,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from deadletter.contract import FAILURE_CATEGORIES
+
 from .aws import Aws
 from .deadline import Deadline, reads_until
 from .deployed_queue import DeployedQueue, deployed_queue
@@ -191,6 +193,9 @@ def _entry(aws: Aws, main: DeployedQueue, dlq_arn: str, *, shared: bool) -> Mapp
         "dlq": {"arn": dlq_arn},
         **({"shared_dlq": True} if shared else {}),
         "consumer": _consumer(aws.functions, main),
+        # Who can cure what is parked: each looks into a queue of their own.
+        "parking": list(FAILURE_CATEGORIES),
+        "parking_for": {category: category for category in FAILURE_CATEGORIES},
     }
 
 

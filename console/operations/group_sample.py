@@ -85,6 +85,7 @@ def entry_of(
         first_at=sent,
         error_type=code or f"body: {shape(letter.body)}",
         words=words,
+        attempt=stamp.attempt,
         about=AboutLetter(_context(letter, pipeline, now), "", size),
     )
 

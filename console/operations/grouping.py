@@ -42,6 +42,7 @@ class By(StrEnum):
     STATUS = "status"
     SIZE = "size"
     AGE = "age"
+    ATTEMPTS = "attempts"
 
 
 class Trend(StrEnum):
@@ -103,7 +104,7 @@ def grouped(
         _group(name, letters, now, name in unread if by is By.CAUSE else bool(unread))
         for name, letters in members.items()
     ]
-    order = _IN_ORDER.get(by, [])
+    order = _IN_ORDER.get(by, sorted(members, key=int) if by is By.ATTEMPTS else [])
     rank = {name: position for position, name in enumerate(order)}
     return sorted(groups, key=lambda group: (rank.get(group.name, 0), -group.letters, group.name))
 
@@ -139,6 +140,13 @@ def _namer(by: By, now: float) -> Callable[[CauseEntry], str]:
             return lambda entry: size_class(entry.about.size)
         case By.AGE:
             return lambda entry: _class_of(now - entry.first_at, _AGES, _OLDEST)
+        case By.ATTEMPTS:
+            return lambda entry: str(attempts_of(entry))
+
+
+def attempts_of(entry: CauseEntry) -> int:
+    """The attempts that a letter has used: its first life is one."""
+    return entry.attempt + 1
 
 
 def cause_of(entry: CauseEntry) -> str:

@@ -21,6 +21,7 @@ from .grouping import (
     CONTEXT_NAMES,
     By,
     Letters,
+    attempts_of,
     cause_of,
     grouped,
     stored_fingerprint,
@@ -71,6 +72,7 @@ READ_BY: Mapping[By, Sequence[str]] = {
     By.STATUS: ("http_status",),
     By.SIZE: ("size",),
     By.AGE: (),
+    By.ATTEMPTS: ("life",),
 }
 """The attributes that are read of each letter: each costs time in the SDK."""
 
@@ -114,6 +116,15 @@ class LetterGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class AttemptFigures:
+    """How often the letters that wait were tried."""
+
+    mean: Annotated[float, "attempts of a letter on average; its first life is one"]
+    threshold: Annotated[int, "half of the attempts that the pipeline's policy allows"]
+    share_over: Annotated[float, "the share of letters (0 to 1) with more attempts than that"]
+
+
+@dataclass(frozen=True, slots=True)
 class GroupList(Answer):
     """What `dlq groups` answers."""
 
@@ -129,6 +140,10 @@ class GroupList(Answer):
     ]
     groups: Annotated[Sequence[LetterGroup], "the largest first; sizes and ages in their order"]
     notes: Annotated[Sequence[str], "what the figures do not cover, and why"]
+    attempts: Annotated[
+        AttemptFigures | None,
+        "how often these letters were tried, with `--by attempts`; null if none is known",
+    ] = None
 
 
 def groups(
@@ -271,6 +286,7 @@ class _Reading:
             cut = {cause for shard in self._shards for cause in shard.cut_causes}
             unread = cut or _unread(is_at_least, entries)
             found = self._with_newest(grouped(entries, by, now.timestamp(), unread), start)
+            tried = _attempts(by, entries, self._pipeline)
         if is_at_least and not cut:
             self._notes.append(
                 f"Not all rows were read within {self._deadline.seconds:g} s: there may be more."
@@ -299,6 +315,7 @@ class _Reading:
             notes=[*self._notes, *_about_dimension(by, entries)],
             pipeline=self._pipeline,
             sudden=sudden,
+            attempts=tried,
         )
 
     @property
@@ -513,6 +530,7 @@ def _of_sample(
         notes=[*notes, *_about_dimension(by, entries)],
         pipeline=pipeline,
         queue=look,
+        attempts=None if pipeline is None else _attempts(by, entries, pipeline),
     )
 
 
@@ -556,6 +574,7 @@ def _answer(
     pipeline: DeployedPipeline | None,
     queue: BareQueue | None = None,
     sudden: Collection[str] = (),
+    attempts: AttemptFigures | None = None,
 ) -> GroupList:
     name = None if pipeline is None else pipeline.name
     queue_name = None if queue is None else queue.name
@@ -572,7 +591,22 @@ def _answer(
             _letter_group(group, step_for(group, by, name, queue_name, sudden)) for group in found
         ),
         notes=tuple(notes),
+        attempts=attempts,
     )
+
+
+def _attempts(
+    by: By, entries: Sequence[CauseEntry], pipeline: DeployedPipeline
+) -> AttemptFigures | None:
+    if by is not By.ATTEMPTS or not entries:
+        return None
+    from . import deployed
+
+    tried = [attempts_of(entry) for entry in entries]
+    # The first life, and each re-drive.
+    threshold = (1 + deployed.settings(pipeline).policy.max_attempts) // 2
+    over = sum(attempts > threshold for attempts in tried)
+    return AttemptFigures(sum(tried) / len(tried), threshold, over / len(tried))
 
 
 def _letter_group(group: Letters, step: Step) -> LetterGroup:

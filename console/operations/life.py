@@ -157,7 +157,7 @@ def _parking_queue(record: LetterRecord) -> str:
     reason = row.parked_as if row else None
     if reason is None or not record.pipeline.pipeline:
         return DEFAULT_PARKING
-    last = row.last if row and reason == Reason.PERMANENT else None
+    last = row.last if row and reason != Reason.COLLISION else None
     queues = deployed.settings(record.pipeline).parking_for
     return parking_for(queues, reason, str(last.category) if last else None)
 

@@ -208,8 +208,9 @@ class PipelineSettings(Settings):
     )
     parking_for: dict[ParkedForText, Id] = Field(
         default_factory=dict,
-        description="which parking queue a reason goes to, if not default: by reason, such as"
-        " `POISON`; `PERMANENT:schema` and `PERMANENT:business` come before `PERMANENT`",
+        description="which parking queue a letter goes to, if not default: by reason, such as"
+        " `POISON`, or else by the category of its last failure: `transient`, `schema`,"
+        " `business` or `integration`",
     )
     trusted_senders: tuple[str, ...] = Field(
         default=(),

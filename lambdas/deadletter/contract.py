@@ -168,14 +168,16 @@ class Reason(StrEnum):
     """It was left over when its replay run ended early."""
 
 
-PARKED_FOR = (*Reason, f"{Reason.PERMANENT}:schema", f"{Reason.PERMANENT}:business")
-"""The keys of `parking_for`: each reason, and PERMANENT by the category of the failure."""
+FAILURE_CATEGORIES = ("transient", "schema", "business", "integration")
+"""Who can cure a failure: time, the producer, the business, or the dependency's owner."""
+
+PARKED_FOR = (*Reason, *FAILURE_CATEGORIES)
+"""The keys of `parking_for`: each reason, and the category of the failure that is parked."""
 
 
 def parking_for(queues: Mapping[str, str], reason: str, category: str | None = None) -> str:
-    """The id of the parking queue for a reason, and for the category of a PERMANENT failure."""
-    by_reason = queues.get(reason, DEFAULT_PARKING)
-    return queues.get(f"{reason}:{category}", by_reason)
+    """The id of the parking queue for a reason, else for the category of the last failure."""
+    return queues.get(reason) or queues.get(category or "", DEFAULT_PARKING)
 
 
 # Environment
@@ -617,9 +619,6 @@ SOURCE_DIMENSION = "source"
 
 CATEGORY_DIMENSION = "category"
 """The third dimension of FailuresByCategory; its values are FAILURE_CATEGORIES."""
-
-FAILURE_CATEGORIES = ("transient", "schema", "business", "integration")
-"""Who can cure a failure: time, the producer, the business, or the dependency's owner."""
 
 CIRCUIT_LEVELS: Mapping[str, int] = {"CLOSED": 0, "HALF_OPEN": 1, "OPEN": 2}
 """States of a circuit as the figure `CircuitState`, which alarms can compare."""

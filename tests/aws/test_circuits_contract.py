@@ -16,7 +16,7 @@ from botocore.exceptions import ReadTimeoutError
 from moto import mock_aws
 
 from deadletter.aws.breaker import DynamoDBBreaker
-from deadletter.aws.circuits import KEEP_SECONDS, DynamoDBCircuits
+from deadletter.aws.circuits import KEEP_SECONDS, TOTALS, DynamoDBCircuits
 from deadletter.aws.executions import StepFunctionsExecutions
 from deadletter.aws.outcomes import MOST_CONFLICTS, DynamoDBOutcomes
 from deadletter.circuit.outcomes import MOST_STALE
@@ -49,7 +49,7 @@ from deadletter.circuit.transitions import (
     Reported,
     Tripped,
 )
-from deadletter.contract import Metric
+from deadletter.contract import DAY, Metric
 from deadletter.outage.executions import ExecutionsUnavailable, execution_name
 from deadletter.pace.kinds import ALL, KindCount, kind_of, number_of
 from deadletter.pace.pace import FLOOR, KEPT_CALLS, CallCount, Wish, calls_number
@@ -630,6 +630,54 @@ class TestOutcomes:
             counts = OutcomeCounts(good=50, good_tenants=tenants, good_at=table.clock.now)
             outcomes[second % 3].report("orders", counts)
             assert row_bytes(table.item()) < 1_024
+
+    def test_the_totals_of_all_processes_add_up_in_writes_that_calls_pay_for(
+        self, table: Table
+    ) -> None:
+        outcomes = [table.new_outcomes() for _ in range(3)]
+        for second in range(60):
+            table.clock.now += 1
+            counts = OutcomeCounts(good=9, retried_good=1, refused=2, good_at=table.clock.now)
+            counts = counts.then(OutcomeCounts(retried_bad=1, throttled=1))
+            outcomes[second % 3].report("orders", counts)
+        before = table.client.writes
+        for process in outcomes:
+            process.report("orders", OutcomeCounts(refused=5))
+        assert table.client.writes == before
+        circuit = table.read()
+        totals = (circuit.total_calls, circuit.total_failed, circuit.total_refused)
+        assert totals == (720, 120, 120)
+        assert circuit.counted_since == NOW + 1
+
+    def test_openings_are_counted_beside_the_totals_and_no_transition_changes_those(
+        self, table: Table
+    ) -> None:
+        table.new_outcomes().report("orders", OutcomeCounts(good=4, good_at=table.clock.now))
+        before = table.read()
+        table.apply(Tripped())
+        table.apply(hold(State.CLOSED))
+        table.apply(OverrideEnded())
+        table.clock.now += 7 * DAY
+        table.apply(Tripped())
+        circuit = table.read()
+        assert (circuit.openings, circuit.trips) == (2, 1)
+        assert (circuit.total_calls, circuit.counted_since) == (4, before.counted_since)
+
+    @pytest.mark.parametrize("name", [*TOTALS, "openings", "counted_since"])
+    @pytest.mark.parametrize("value", [{"S": "many"}, {"N": "-1"}, {"BOOL": True}, {"M": {}}])
+    def test_totals_that_an_enemy_wrote_hold_the_letters_as_any_other_number(
+        self, table: Table, name: str, value: Any
+    ) -> None:
+        """DynamoDB refuses to add to them, so the breaker could no longer see failures."""
+        table.type_in(state={"S": "CLOSED"}, **{name: value})
+        assert table.read().unreadable
+        table.apply(hold(State.CLOSED))
+        assert not table.read().unreadable
+
+    @pytest.mark.parametrize("name", TOTALS)
+    def test_a_total_too_large_to_be_added_to_is_one_of_them(self, table: Table, name: str) -> None:
+        table.type_in(state={"S": "CLOSED"}, **{name: {"N": "1e125"}})
+        assert table.read().unreadable
 
     def test_with_failures_a_row_stays_within_five_write_units(self, table: Table) -> None:
         outcomes = [table.new_outcomes() for _ in range(3)]

@@ -211,6 +211,30 @@ def test_each_process_writes_a_key_at_most_once_a_second(pending: PendingOutcome
     assert sum(write is not None for write in writes) == 4
 
 
+# Totals.
+
+
+def test_a_write_tells_what_the_totals_grow_by(pending: PendingOutcomes) -> None:
+    counts = OutcomeCounts(good=5, bad=2, retried_good=3, retried_bad=1, throttled=4, refused=7)
+    write = due(pending.add("orders", counts, NOW))
+    assert (write.called, write.failed, write.refused) == (15, 7, 7)
+
+
+def test_what_is_refused_waits_for_a_write_that_a_call_pays_for(pending: PendingOutcomes) -> None:
+    for minute in range(30):
+        refused = OutcomeCounts(refused=2)
+        assert pending.add("orders", refused, NOW + 60 * minute) is None
+    assert due(pending.add("orders", OutcomeCounts(1, 0), NOW + 1_800)).refused == 60
+    assert due(pending.add("orders", OutcomeCounts(1, 0), NOW + 1_802)).refused == 0
+
+
+def test_calls_that_left_the_window_unwritten_are_in_the_totals(pending: PendingOutcomes) -> None:
+    pending.add("orders", OutcomeCounts(1, 0), NOW)
+    assert pending.add("orders", OutcomeCounts(2, 1), NOW + 0.5) is None
+    write = due(pending.add("orders", OutcomeCounts(1, 0), NOW + 2 * POLICY.window))
+    assert (write.total, write.called, write.failed) == (1, 4, 1)
+
+
 # Tenants.
 
 

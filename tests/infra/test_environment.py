@@ -77,7 +77,7 @@ EVERYTHING: dict[str, Any] = {
     "transport": "boto3",
     "dedicated": {"vip": {}},
     "parking": ["later"],
-    "parking_for": {"POISON": "later", "PERMANENT:schema": "later"},
+    "parking_for": {"POISON": "later", "schema": "later"},
     "ordering_key": "body.customer",
     "sequence": "body.version",
     "replay": {
@@ -135,7 +135,7 @@ def test_a_pipeline_that_says_everything_is_understood() -> None:
         drain=DrainPolicy(shards=4),
         transport=Transport.BOTO3,
         dedicated=("vip",),
-        parking_for={"POISON": "later", "PERMANENT:schema": "later"},
+        parking_for={"POISON": "later", "schema": "later"},
         ordering_key="body.customer",
         sequence="body.version",
         replay=ReplayPolicy(

@@ -304,8 +304,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (
         {"parking_for": {"BORING": "default"}},
         'parking_for has the key "BORING"; allowed: QUARANTINED, MALFORMED, EXPIRED, PERMANENT,'
-        " POISON, SILENT, EXHAUSTED, COLLISION, REPLAY_FAILED, REPLAY_ABORTED, PERMANENT:schema,"
-        " PERMANENT:business",
+        " POISON, SILENT, EXHAUSTED, COLLISION, REPLAY_FAILED, REPLAY_ABORTED, transient,"
+        " schema, business, integration",
     ),
     (
         {"parking": ["later"], "parking_for": {"POISON": "lator"}},

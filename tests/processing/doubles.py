@@ -208,7 +208,8 @@ class Reports:
     ) -> Circuit | None:
         if self.raises is not None:
             raise self.raises
-        self.reported.append((key, outcomes.good, outcomes.bad))
+        if outcomes != OutcomeCounts(refused=outcomes.refused):
+            self.reported.append((key, outcomes.good, outcomes.bad))
         self.counts.append(outcomes)
         if self.opens_at is None or self.totals[key][1] < self.opens_at:
             return None

@@ -443,7 +443,7 @@ def test_a_permanent_failure_is_parked_and_acknowledged(category: Category) -> N
 
 
 def test_a_permanent_failure_is_parked_in_the_queue_of_its_category() -> None:
-    queues = {"PERMANENT": "later", "PERMANENT:schema": "schema"}
+    queues = {"business": "later", "schema": "schema", "COLLISION": "schema"}
     for category, lot in ((Category.SCHEMA, "schema"), (Category.BUSINESS, "later")):
         error = Permanent("no such product", category=category)
         site = Site(Pipeline("orders", parking_for=queues), raises={"m1": error}, lot_id=lot)

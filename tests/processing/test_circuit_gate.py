@@ -87,6 +87,14 @@ def test_the_failure_that_opens_a_circuit_is_not_recorded_as_one_while_it_was_op
     assert not failure.dependency_down
 
 
+def test_what_a_circuit_refuses_is_told_as_no_call() -> None:
+    site = failing(10)
+    site.outcomes.opens_at = 3
+    site.process(*messages(10))
+    told = [counts for counts in site.outcomes.counts if counts.refused]
+    assert [(counts.refused, counts.total, counts.streak) for counts in told] == [(7, 0, 0)]
+
+
 def test_a_pipeline_that_never_refuses_goes_on() -> None:
     site = failing(5)
     site.pipeline = replace(site.pipeline, refuse_when_open=False)

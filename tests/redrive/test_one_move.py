@@ -167,7 +167,7 @@ class Move:
         self.mover = Mover(
             fifo=fifo,
             targets={target.name: target for target in (self.main, self.parking, self.slow)},  # type: ignore[misc]
-            parking_queues={Reason.POISON: "poison", "PERMANENT:schema": "schema"},
+            parking_queues={Reason.POISON: "poison", "schema": "schema"},
             room=room,
             records=self.records,
             clock=self.clock,

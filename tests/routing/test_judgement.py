@@ -140,12 +140,17 @@ ORDER: list[tuple[Judgement, Callable[[Case], Case], Decision]] = [
         Park(
             Reason.REPLAY_FAILED,
             "it came back from replay run r9, which no longer waits for it",
+            category="transient",
         ),
     ),
     (
         judgement.expired,
         old,
-        Park(Reason.EXPIRED, "older than 10000 seconds; it last failed with KeyError"),
+        Park(
+            Reason.EXPIRED,
+            "older than 10000 seconds; it last failed with KeyError",
+            category="transient",
+        ),
     ),
     (
         judgement.permanent,
@@ -159,13 +164,21 @@ ORDER: list[tuple[Judgement, Callable[[Case], Case], Decision]] = [
     (
         judgement.poison,
         poisonous,
-        Park(Reason.POISON, "the same failure in 3 lives; it last failed with KeyError"),
+        Park(
+            Reason.POISON,
+            "the same failure in 3 lives; it last failed with KeyError",
+            category="transient",
+        ),
     ),
     (judgement.silent, unrecorded, Park(Reason.SILENT, "came back without any recorded failure")),
     (
         judgement.exhausted,
         used_up,
-        Park(Reason.EXHAUSTED, "3 of 3 attempts used; it last failed with KeyError"),
+        Park(
+            Reason.EXHAUSTED,
+            "3 of 3 attempts used; it last failed with KeyError",
+            category="transient",
+        ),
     ),
     (
         judgement.circuit_open,
@@ -456,7 +469,9 @@ def test_a_letter_is_parked_when_its_attempts_are_used(attempt: int, parked: boo
 def test_a_policy_without_attempts_parks_at_once() -> None:
     case = pipelined(PLAIN_CASE, policy=RetryPolicy(max_attempts=0))
     decision = judge(replace(case, stamp=replace(PLAIN_CASE.stamp, attempt=0)))
-    assert decision == Park(Reason.EXHAUSTED, "0 of 0 attempts used; it last failed with KeyError")
+    assert decision == Park(
+        Reason.EXHAUSTED, "0 of 0 attempts used; it last failed with KeyError", category="transient"
+    )
 
 
 def test_a_rule_may_name_another_policy() -> None:

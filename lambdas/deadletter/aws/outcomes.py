@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from deadletter.aws.circuits import (
     BAD,
     BAD_TENANTS,
+    COUNTED_SINCE,
     GOOD,
     GOOD_TENANTS,
     KEEP_SECONDS,
@@ -25,6 +26,7 @@ from deadletter.aws.circuits import (
     SORT,
     STREAK_AT,
     STREAK_TENANTS,
+    TOTALS,
     circuit_from_item,
     fields_of,
 )
@@ -231,12 +233,19 @@ class DynamoDBOutcomes(Outcomes):
         values: dict[str, Any] = {
             ":ttl": int(now + KEEP_SECONDS),
             ":closed": str(State.CLOSED),
+            ":now": int(now),
         }
         sets = [
             f"#ttl = if_not_exists({KEPT_UNTIL}, :ttl)",
             "#state = if_not_exists(#state, :closed)",
+            f"{COUNTED_SINCE} = if_not_exists({COUNTED_SINCE}, :now)",
         ]
+        totals = zip(TOTALS, (write.called, write.failed, write.refused), strict=True)
         adds: list[str] = []
+        for name, added in totals:
+            if added:
+                adds.append(f"{name} :{name}")
+                values[f":{name}"] = added
         removes = _counter_names(write.stale)
         for bucket in write.buckets:
             for prefix, added in _added(bucket).items():

@@ -57,6 +57,7 @@ class OutcomesWrite:
     stale_calls    counts of calls that the same write removes
     kinds          votes to add by the kinds of their messages, once one has failed
     stale_kinds    counts of kinds that the same write removes
+    called, failed, refused  what the circuit's totals grow by
     """
 
     buckets: tuple[OutcomeBucket, ...]
@@ -70,6 +71,9 @@ class OutcomesWrite:
     stale_calls: tuple[int, ...] = ()
     kinds: tuple[KindCount, ...] = ()
     stale_kinds: tuple[KindCount, ...] = ()
+    called: int = 0
+    failed: int = 0
+    refused: int = 0
 
     @property
     def says_anything(self) -> bool:
@@ -100,6 +104,9 @@ class _Pending:
     stale: tuple[int, ...] = ()
     calls: dict[int, CallCount] = field(default_factory=dict)
     kinds: dict[int, Seen] = field(default_factory=dict)
+    called: int = 0
+    failed: int = 0
+    refused: int = 0
 
 
 @dataclass(slots=True)
@@ -171,9 +178,12 @@ class PendingOutcomes:
             outcomes.bad + outcomes.retried_bad,
             outcomes.throttled,
         )
+        pending = self._pending.setdefault(key, _Pending())
+        pending.called += calls.total
+        pending.failed += calls.failed + calls.throttled
+        pending.refused += outcomes.refused
         if not calls.total and not at_once:
             return None
-        pending = self._pending.setdefault(key, _Pending())
         number = self._policy.bucket_of(now)
         if calls.total:
             before = pending.calls.get(calls.number, CallCount(calls.number))
@@ -232,6 +242,9 @@ class PendingOutcomes:
             ),
             kinds,
             stale_kinds,
+            pending.called,
+            pending.failed,
+            pending.refused,
         )
 
     def _buckets(

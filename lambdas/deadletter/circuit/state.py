@@ -220,6 +220,11 @@ class Circuit:
                 pipeline's own circuit alone
     by_hand     a person opened it while it was closed, and no canary has failed since: nothing
                 speaks against its dependency
+    total_calls    all calls since `counted_since` that spoke for or against it
+    total_failed   those that failed, or were answered that there are too many
+    total_refused  messages given back since then while it was not closed; at least: what a
+                   process refuses goes with its next report of a call
+    openings    how often it has opened, by itself or by a person
     unreadable  its record cannot be read: no letter passes, and only a person changes it
     """
 
@@ -249,6 +254,11 @@ class Circuit:
     forced: Override | None = None
     paused: Pause | None = None
     because: str = ""
+    total_calls: int = 0
+    total_failed: int = 0
+    total_refused: int = 0
+    openings: int = 0
+    counted_since: float = 0.0
     unreadable: bool = False
 
     @property
@@ -338,6 +348,7 @@ class OutcomeCounts:
     good_tenants  hashes of the tenants whose calls succeeded, where the tenant is known
     bad_tenants   hashes of the tenants whose calls failed
     kinds         the votes by the messages' kinds, once a failure is known
+    refused       messages given back because the circuit is not closed; no calls
     """
 
     good: int = 0
@@ -351,6 +362,7 @@ class OutcomeCounts:
     retried_bad: int = 0
     throttled: int = 0
     kinds: Seen = field(default_factory=dict)
+    refused: int = 0
 
     @property
     def total(self) -> int:
@@ -388,6 +400,7 @@ class OutcomeCounts:
             self.retried_bad + later.retried_bad,
             self.throttled + later.throttled,
             kinds,
+            self.refused + later.refused,
         )
 
 

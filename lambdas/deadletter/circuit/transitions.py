@@ -333,6 +333,7 @@ def _new_outage(circuit: Circuit, policy: CircuitPolicy, now: float, because: st
         outage=generation,
         restart=0,
         started=now,
+        openings=circuit.openings + 1,
         opened_at=now,
         permit=None,
         successes=0,

@@ -155,6 +155,9 @@ class CircuitGate:
             for circuit in self._circuits(delivery, keys)
             if not circuit.is_closed and not circuit.admits_canary(canary, now)
         ]
+        for circuit in refusing:
+            counts = self._counts.get(circuit.key, OutcomeCounts())
+            self._counts[circuit.key] = replace(counts, refused=counts.refused + 1)
         return visibility.while_open(refusing, now, self.random) if refusing else None
 
     def _sick_wait(self, delivery: Delivery, keys: Sequence[str]) -> float | None:

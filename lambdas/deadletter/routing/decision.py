@@ -58,7 +58,7 @@ class Divert:
 class Park:
     """The letter goes to the parking lot, where automation ends and a person begins.
 
-    `category` is that of a PERMANENT failure: schema and business may have queues of their own.
+    `category` is that of the failure for which it is parked: each may have a queue of its own.
     """
 
     reason: Reason

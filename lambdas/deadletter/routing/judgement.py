@@ -204,14 +204,14 @@ def of_ended_run(case: Case) -> Decision | None:
     if run is None or case.run_shard is not None:
         return None
     because = f"it came back from replay run {run}, which no longer waits for it"
-    return permanent(case) or Park(Reason.REPLAY_FAILED, because)
+    return permanent(case) or _given_up(Reason.REPLAY_FAILED, because, case)
 
 
 def expired(case: Case) -> Decision | None:
     """A letter older than the pipeline's message TTL is parked, never dropped."""
     if case.now >= case.expires:
         because = f"older than {case.pipeline.message_ttl:g} seconds"
-        return Park(Reason.EXPIRED, _with_words(because, case))
+        return _given_up(Reason.EXPIRED, _with_words(because, case), case)
     return None
 
 
@@ -226,8 +226,7 @@ def permanent(case: Case) -> Decision | None:
             because = "another message with its idempotency key was processed"
             return Park(Reason.COLLISION, f"{because}; it {last.message}")
         because = f"last failure was of category {last.category}"
-        words = _with_words(because, case)
-        return Park(Reason.PERMANENT, words, category=str(last.category))
+        return _given_up(Reason.PERMANENT, _with_words(because, case), case)
     return None
 
 
@@ -247,10 +246,11 @@ def poison(case: Case) -> Decision | None:
     )
     most = max(lives.values(), default=0)
     if most >= needed:
-        return Park(Reason.POISON, _with_words(f"the same failure in {most} lives", case))
+        because = f"the same failure in {most} lives"
+        return _given_up(Reason.POISON, _with_words(because, case), case)
     if is_row and lives.get(last.fingerprint, 0) >= LIVES_IN_A_ROW:
         because = f"the same failure in two lives, and of {case.alike} letters of its group"
-        return Park(Reason.POISON, _with_words(because, case))
+        return _given_up(Reason.POISON, _with_words(because, case), case)
     return None
 
 
@@ -270,8 +270,15 @@ def exhausted(case: Case) -> Decision | None:
     allowed = case.policy.max_attempts
     if case.attempts_used > allowed:
         used = case.stamp.attempts_used
-        return Park(Reason.EXHAUSTED, _with_words(f"{used} of {allowed} attempts used", case))
+        because = f"{used} of {allowed} attempts used"
+        return _given_up(Reason.EXHAUSTED, _with_words(because, case), case)
     return None
+
+
+def _given_up(reason: Reason, because: str, case: Case) -> Park:
+    """Park a letter for what failed: its last failure's category may have a queue of its own."""
+    last = case.row.last
+    return Park(reason, because, category=None if last is None else str(last.category))
 
 
 def _with_words(because: str, case: Case) -> str:

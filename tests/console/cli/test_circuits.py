@@ -47,6 +47,30 @@ def test_a_new_circuit_is_closed(orders: Any, dlq: Any) -> None:
     assert (circuit["since"], circuit["forced"], circuit["consumer_paused"]) == (None, None, False)
 
 
+def test_a_circuit_tells_what_it_has_counted_since_when(orders: Any, dlq: Any) -> None:
+    orders.dynamodb.put_item(
+        TableName="circuits",
+        Item={
+            "pipeline": {"S": "orders"},
+            "circuit_key": {"S": "orders"},
+            "state": {"S": "CLOSED"},
+            "total_calls": {"N": "900"},
+            "total_failed": {"N": "41"},
+            "total_refused": {"N": "7"},
+            "openings": {"N": "2"},
+            "counted_since": {"N": "1790000000"},
+        },
+    )
+    [circuit] = json.loads(dlq("circuit", "show", "--json").stdout)["circuits"]
+    assert circuit["totals"] == {
+        "since": "2026-09-21T14:13:20Z",
+        "calls": 900,
+        "failed": 41,
+        "refused": 7,
+        "openings": 2,
+    }
+
+
 def test_a_circuit_opened_by_hand_says_who_why_and_until_when(orders: Any, dlq: Any) -> None:
     answer = answered(dlq, "open", "--reason", "bank down", "--expires", "2h", "--yes")
     assert (answer["before"]["state"], answer["after"]["state"]) == ("CLOSED", "OPEN")

@@ -222,7 +222,7 @@ def test_a_letter_that_failed_after_it_was_processed_is_not_processed(
 def test_a_letter_that_the_consumer_parked_is_parked_and_can_be_released(
     cloud: Cloud, dlq: Dlq
 ) -> None:
-    queues = {"PERMANENT": "later", "PERMANENT:schema": "schema"}
+    queues = {"POISON": "later", "schema": "schema"}
     cloud.deploy("orders", settings={**LIBRARY, "parking_for": queues})
     failed(cloud, category=Category.SCHEMA, error_type="SchemaError", message="no price")
     ledger = DynamoDBLedger(cloud.dynamodb, "letters", "orders", time.time, 86_400)

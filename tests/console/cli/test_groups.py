@@ -76,6 +76,25 @@ def test_letters_that_wait_without_a_row_are_not_said_to_be_none(cloud: Cloud, d
     assert "The index knows 0 of 2 letters" in shown
 
 
+def test_attempts_have_a_mean_and_a_share_over_half_of_what_is_allowed(
+    cloud: Cloud, dlq: Dlq
+) -> None:
+    cloud.deploy("orders", settings={**LIBRARY, "policies": {"default": {"max_attempts": 5}}})
+    for number, attempt in enumerate((0, 0, 3, 5)):
+        cloud.failed("orders", f"m{number}", attempt=attempt, **DOWN)
+
+    answer = told(dlq, "--by", "attempts")
+
+    assert answer["attempts"] == {"mean": 3.0, "threshold": 3, "share_over": 0.5}
+    assert [(group["name"], group["letters"]) for group in answer["groups"]] == [
+        ("1", 2), ("4", 1), ("6", 1),
+    ]  # fmt: skip
+    shown = dlq("groups", "--by", "attempts").stdout
+    assert "Attempts: 3.0 on average; 50% had more than 3" in shown
+    assert "2 letters  1 attempt\n" in shown
+    assert told(dlq)["attempts"] is None
+
+
 def test_letters_are_grouped_by_their_tenant(cloud: Cloud, dlq: Dlq) -> None:
     cloud.deploy("orders", settings=LIBRARY)
     for number, tenant in enumerate(["t-1", "t-2", "t-1"]):

@@ -93,6 +93,10 @@ def test_a_chosen_dlq_becomes_pipelines_that_the_schema_accepts(
     settings = context.read(after["context"])
     assert {pipeline.mode for pipeline in settings.pipelines[1:]} == {"observe"}
     assert settings.pipelines[1].dlq.arn == f"{ARN}:shared-dlq"
+    categories = {"transient", "schema", "business", "integration"}
+    for pipeline in settings.pipelines[1:]:
+        assert set(pipeline.parking) == categories
+        assert pipeline.parking_for == {category: category for category in categories}
     listed = json.loads(dlq("init", "--file", str(file), "--json").stdout)["dlqs"]
     assert {entry["name"]: entry["pipelines"] for entry in listed} == {
         "orders-dlq": [],

@@ -81,6 +81,7 @@ def test_a_fifth_more_or_fewer_new_letters_in_ten_minutes_are_a_trend(
         (By.SIZE, {"about": AboutLetter(size=1_024)}, "1 to 4 KiB"),
         (By.SIZE, {}, UNKNOWN),
         (By.AGE, {"first_at": NOW - 7_200}, "1 to 6 h"),
+        (By.ATTEMPTS, {"attempt": 2}, "3"),
     ],
 )
 def test_letters_are_grouped_by_whatever_they_say(
@@ -88,6 +89,11 @@ def test_letters_are_grouped_by_whatever_they_say(
 ) -> None:
     [group] = grouped([replace(ENTRY, **changes)], by, NOW)
     assert group.name == name
+
+
+def test_numbers_of_attempts_are_in_their_order() -> None:
+    entries = [replace(ENTRY, attempt=attempt) for attempt in (10, 1, 1, 1, 0, 10)]
+    assert [group.name for group in grouped(entries, By.ATTEMPTS, NOW)] == ["1", "2", "11"]
 
 
 def test_classes_of_sizes_and_ages_are_in_their_order() -> None:
