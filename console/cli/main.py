@@ -27,6 +27,10 @@ from .exit import MEANING
 COMMANDS = {
     "status": (".status", "What needs attention, and how full each queue is."),
     "show": (".show", "The policy in force: attempts, delays, rate, time to live, alarms."),
+    "flow": (
+        ".flow",
+        "This deployment as nodes and edges: queues, what waits, rules in force, circuits.",
+    ),
     "groups": (
         ".groups",
         "What is failing, and why: letters by cause, tenant and more, with what to type.",

@@ -33,6 +33,7 @@ moves or deletes a message itself. Every command needs `ssm:GetParametersByPath`
 `dynamodb:Query`, \
 `cloudwatch:GetMetricData`, `cloudwatch:DescribeAlarms` |
 | `show` | `sqs:GetQueueAttributes`, `cloudwatch:DescribeAlarms` |
+| `flow` | those of `status`, `circuit list` and `rules list` |
 | `groups` | `dynamodb:Query` of the table and its indexes, `dynamodb:BatchGetItem`, \
 `sqs:GetQueueAttributes`; for a sample of a queue: `sqs:ReceiveMessage`, \
 `sqs:ChangeMessageVisibility`, and `sqs:GetQueueUrl` for one that is named by its name |

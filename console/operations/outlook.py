@@ -110,7 +110,7 @@ def _drain(
     letters = dlq.visible + dlq.in_flight + dlq.delayed
     if not letters:
         return now, "it is empty now", None
-    if (stops := _why_nothing_goes_back(pipeline, now)) is not None:
+    if (stops := why_nothing_goes_back(pipeline, now)) is not None:
         return None, f"unknown: {stops}", None
     if pipeline.circuit is None:
         return None, "unknown: the circuit could not be read", None
@@ -159,7 +159,7 @@ def _to_send(pipeline: PipelineStatus) -> int | None:
     return queue.visible + queue.in_flight + queue.delayed + sum(number or 0 for number in due)
 
 
-def _why_nothing_goes_back(pipeline: PipelineStatus, now: datetime) -> str | None:
+def why_nothing_goes_back(pipeline: PipelineStatus, now: datetime) -> str | None:
     """Why no letter of the DLQ goes back now; None if they do."""
     if pipeline.mode == Mode.OBSERVE:
         return "observe moves nothing: letters stay in the DLQ until the mode is enforce"
@@ -190,7 +190,7 @@ def _next(
     expires: int | None,
     source: str | None,
 ) -> Iterator[str]:
-    stops = _why_nothing_goes_back(pipeline, now)
+    stops = why_nothing_goes_back(pipeline, now)
     in_dlq = pipeline.dlq
     delayed = sum(lane.letters or 0 for lane in pipeline.waiting if is_of_delays(lane.lane))
     if stops is not None:

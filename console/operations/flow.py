@@ -1,0 +1,240 @@
+"""This deployment as a drawing: its queues, what waits, the rules in force and the circuits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated
+
+from deadletter.circuit.state import State
+from deadletter.contract import (
+    DEFAULT_PARKING,
+    MAIN_DLQ,
+    PARKED_FOR,
+    Mode,
+    Reason,
+    circuit_lane,
+    delay_lane,
+    parking_source,
+    rule_lane,
+)
+from deadletter.rules.rule import Action
+from deadletter.settings.pipeline import Pipeline
+
+from . import deployed, status
+from .answer import Answer
+from .attention import source_name
+from .circuits import CircuitRow, list_circuits
+from .outlook import why_nothing_goes_back
+from .problem import Problem
+from .queue import QueueDepth
+from .rule_list import ListedRule, list_rules
+from .session import Session
+from .status import PipelineStatus
+from .waiting import waits_for
+
+MAIN, CONSUMER, REDRIVER = "main", "consumer", "redriver"
+
+
+@dataclass(frozen=True, slots=True)
+class FlowNode:
+    """A place of letters, something that acts on them, or what stops them."""
+
+    id: Annotated[str, "`<pipeline>/<what>`; edges name it"]
+    pipeline: Annotated[str, "name of the pipeline"]
+    kind: Annotated[str, "queue, consumer, redriver, lane, rule or circuit"]
+    name: Annotated[str, "its name, for people"]
+    letters: Annotated[int | None, "letters in it now; null if unknown, or if it holds none ever"]
+    oldest_seconds: Annotated[int | None, "age of its oldest letter; null if unknown"]
+    state: Annotated[str, "of a circuit or rule what it does now; empty for others"]
+    says: Annotated[str, "what is to be known of it; may be empty"]
+
+
+@dataclass(frozen=True, slots=True)
+class FlowEdge:
+    """A way of letters from one node to another, or what a rule or circuit does to a node."""
+
+    start: Annotated[str, "id of the node that it begins at"]
+    end: Annotated[str, "id of the node that it ends at"]
+    does: Annotated[str, "what happens on it, as a verb with its object"]
+    is_open: Annotated[bool, "whether letters take it now"]
+    because: Annotated[str | None, "why not; null if they do"]
+
+
+@dataclass(frozen=True, slots=True)
+class Flow(Answer):
+    """What `dlq flow` answers."""
+
+    at: Annotated[datetime, "when it was read"]
+    nodes: Annotated[Sequence[FlowNode], "the nodes, by pipeline"]
+    edges: Annotated[Sequence[FlowEdge], "the edges; both ends are among the nodes"]
+    unread: Annotated[Sequence[str], "what could not be read, and why: it is not drawn"]
+
+
+def flow(session: Session, names: Sequence[str]) -> Flow:
+    """The drawing of these pipelines, or of all. Raises Problem if the app can't be read."""
+    now = status.read(session, names)
+    unread = [item.says for item in now.attention if item.kind == "UNREAD"]
+    rules: dict[str, Sequence[ListedRule]] = {}
+    circuits: dict[str, list[CircuitRow]] = {}
+    try:
+        rules = {each.name: each.rules for each in list_rules(session, names).pipelines}
+    except Problem as problem:
+        unread.append(f"the rules could not be read: {problem.says}")
+    try:
+        for row in list_circuits(session, names).circuits:
+            circuits.setdefault(row.pipeline, []).append(row)
+    except Problem as problem:
+        unread.append(f"the circuits could not be read: {problem.says}")
+    app = session.app()
+    nodes, edges = [], []
+    for pipeline in now.pipelines:
+        settings = deployed.settings(app.pipeline(pipeline.name))
+        drawn = drawing(
+            pipeline,
+            settings,
+            rules.get(pipeline.name, ()),
+            circuits.get(pipeline.name, ()),
+            now.at,
+        )
+        nodes += drawn[0]
+        edges += drawn[1]
+    return Flow(**session.place, at=now.at, nodes=nodes, edges=edges, unread=unread)
+
+
+def drawing(
+    pipeline: PipelineStatus,
+    settings: Pipeline,
+    rules: Iterable[ListedRule],
+    circuits: Iterable[CircuitRow],
+    now: datetime,
+) -> tuple[list[FlowNode], list[FlowEdge]]:
+    """One pipeline: its nodes, and its edges that begin and end at one of them."""
+    in_force = [rule for rule in rules if rule.effect in ("enforced", "shadow")]
+    known = list(circuits)
+    nodes = [*_places(pipeline), *_rules(pipeline, in_force), *_circuits(pipeline, known)]
+    ids = {node.id for node in nodes}
+    ways = _Ways(pipeline, settings, now)
+    edges = [*ways.of_letters(), *ways.of_rules(in_force), *ways.of_circuits(known)]
+    return nodes, [edge for edge in edges if edge.start in ids and edge.end in ids]
+
+
+def _id(pipeline: str, what: str) -> str:
+    return f"{pipeline}/{what}"
+
+
+def _places(pipeline: PipelineStatus) -> Iterator[FlowNode]:
+    name = pipeline.name
+    queues: Mapping[str, tuple[str, QueueDepth | None]] = {
+        MAIN: ("main queue", pipeline.main),
+        MAIN_DLQ: ("DLQ", pipeline.dlq),
+        **{
+            parking_source(id_): (source_name(parking_source(id_)), depth)
+            for id_, depth in pipeline.parking.items()
+        },
+        **{id_: (source_name(id_), depth) for id_, depth in pipeline.dedicated.items()},
+    }
+    for id_, (words, depth) in queues.items():
+        source = pipeline.source(id_)
+        age = pipeline.main_oldest_seconds if source is None else source.oldest_seconds
+        letters = None if depth is None else depth.visible + depth.in_flight + depth.delayed
+        yield FlowNode(_id(name, id_), name, "queue", words, letters, age if letters else None,
+                       "", "")  # fmt: skip
+    yield FlowNode(_id(name, CONSUMER), name, CONSUMER, "consumer", None, None, "", "")
+    yield FlowNode(_id(name, REDRIVER), name, REDRIVER, "redriver", None, None, pipeline.mode, "")
+    for lane in pipeline.waiting:
+        yield FlowNode(
+            _id(name, f"lane:{lane.lane}"), name, "lane", lane.lane, lane.letters,
+            lane.oldest_seconds, "", f"waits for {waits_for(lane.lane)}",
+        )  # fmt: skip
+
+
+def _rules(pipeline: PipelineStatus, rules: Iterable[ListedRule]) -> Iterator[FlowNode]:
+    for rule in rules:
+        yield FlowNode(
+            _id(pipeline.name, f"rule:{rule.rule_id}"), pipeline.name, "rule", rule.rule_id, None,
+            None, rule.effect, f"{rule.action}: {rule.about}; {rule.matches:,} matched",
+        )  # fmt: skip
+
+
+def _circuits(pipeline: PipelineStatus, circuits: Iterable[CircuitRow]) -> Iterator[FlowNode]:
+    for row in circuits:
+        yield FlowNode(
+            _id(pipeline.name, f"circuit:{row.key}"), pipeline.name, "circuit", row.key, None,
+            None, row.state, row.forced_reason or row.because,
+        )  # fmt: skip
+
+
+class _Ways:
+    """The edges of one pipeline. What observes, or waits for a circuit, is closed, with why."""
+
+    def __init__(self, pipeline: PipelineStatus, settings: Pipeline, now: datetime) -> None:
+        self._name, self._pipeline, self._settings = pipeline.name, pipeline, settings
+        self._stops = why_nothing_goes_back(pipeline, now)
+        self._is_observed = pipeline.mode == Mode.OBSERVE
+
+    def _edge(self, start: str, end: str, does: str, because: str | None = None) -> FlowEdge:
+        return FlowEdge(
+            _id(self._name, start), _id(self._name, end), does, because is None, because
+        )
+
+    def of_letters(self) -> Iterator[FlowEdge]:
+        """The ways that letters take."""
+        stops = self._stops
+        yield self._edge(MAIN, CONSUMER, "gives messages to")
+        yield self._edge(CONSUMER, MAIN_DLQ, "lets letters die into")
+        yield self._edge(MAIN_DLQ, REDRIVER, "is emptied by", stops)
+        yield self._edge(REDRIVER, MAIN, "sends letters back to", stops)
+        observes = "observe moves nothing" if self._is_observed else None
+        for id_ in self._pipeline.parking:
+            keys = ", ".join(self._parked_in(id_)) or "nothing"
+            parking = parking_source(id_)
+            yield self._edge(REDRIVER, parking, f"parks {keys} in", observes)
+            if self._settings.consumer_library and self._settings.park_permanent:
+                # The consumer's own way, whatever the pipeline's mode.
+                yield self._edge(CONSUMER, parking, "parks permanent failures in")
+        for id_ in self._pipeline.dedicated:
+            yield self._edge(REDRIVER, id_, "sets letters of a rule apart in", observes)
+        for lane in self._pipeline.waiting:
+            yield self._edge(REDRIVER, f"lane:{lane.lane}", "lets letters wait in", observes)
+            waits = None if lane.first_due is not None else f"waits for {waits_for(lane.lane)}"
+            yield self._edge(f"lane:{lane.lane}", REDRIVER, "gives letters to", stops or waits)
+
+    def _parked_in(self, id_: str) -> list[str]:
+        """The reasons and categories whose letters go to a parking queue."""
+        queues = self._settings.parking_for
+        if id_ == DEFAULT_PARKING:
+            others = [key for key in PARKED_FOR if queues.get(key, id_) != id_]
+            return [f"all but {', '.join(others)}" if others else "all"]
+        return [str(key) for key in PARKED_FOR if queues.get(key) == id_]
+
+    def of_rules(self, rules: Iterable[ListedRule]) -> Iterator[FlowEdge]:
+        """What the rules in force do."""
+        for rule in rules:
+            shadow = "it only counts, as a shadow" if rule.effect == "shadow" else None
+            end = self._end_of(rule)
+            yield self._edge(f"rule:{rule.rule_id}", end, f"{rule.action} instructs", shadow)
+
+    def _end_of(self, rule: ListedRule) -> str:
+        """Where the letters of a rule go: a queue, or its lane if some wait there."""
+        quarantine = self._settings.parking_for.get(Reason.QUARANTINED, DEFAULT_PARKING)
+        ends = {
+            Action.QUARANTINE: parking_source(quarantine),
+            Action.DEDICATED_DLQ: rule.queue or REDRIVER,
+            Action.HOLD: f"lane:{rule_lane(rule.rule_id)}",
+            Action.DELAYED_REDRIVE: f"lane:{delay_lane(rule.rule_id)}",
+        }
+        end = REDRIVER if rule.action is None else ends.get(Action(rule.action), REDRIVER)
+        drawn = {f"lane:{lane.lane}" for lane in self._pipeline.waiting}
+        return REDRIVER if end.startswith("lane:") and end not in drawn else end
+
+    def of_circuits(self, circuits: Iterable[CircuitRow]) -> Iterator[FlowEdge]:
+        """What the circuits stop."""
+        for row in circuits:
+            is_closed = row.state == State.CLOSED
+            closed = "it is closed: it stops nothing" if is_closed else None
+            yield self._edge(f"circuit:{row.key}", CONSUMER, "refuses calls of", closed)
+            yield self._edge(
+                f"circuit:{row.key}", f"lane:{circuit_lane(row.key)}", "holds letters in", closed
+            )

@@ -1,0 +1,138 @@
+"""`dlq flow`: this deployment as nodes and edges."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from console.cli.exit import Exit
+from console.operations import flow as operation
+from console.operations.problem import Cause, Problem
+from deadletter.circuit.state import State
+from deadletter.contract import circuit_lane
+from tests.console.conftest import Cloud, Dlq
+
+LIBRARY = {"consumer_library": True, "parking_for": {"schema": "fix", "POISON": "fix"}}
+
+
+def drawn(dlq: Dlq, *names: str) -> tuple[dict[str, dict[str, Any]], list[dict[str, Any]]]:
+    """The nodes by id, and the edges; each edge joins two of the nodes."""
+    answer = json.loads(dlq("flow", *names, "--json").stdout)
+    nodes = {node["id"]: node for node in answer["nodes"]}
+    assert len(nodes) == len(answer["nodes"])
+    for edge in answer["edges"]:
+        assert {edge["start"], edge["end"]} <= nodes.keys()
+        assert edge["is_open"] is (edge["because"] is None)
+    return nodes, answer["edges"]
+
+
+def between(edges: list[dict[str, Any]], start: str, end: str) -> dict[str, Any]:
+    [edge] = [edge for edge in edges if (edge["start"], edge["end"]) == (start, end)]
+    return edge
+
+
+def test_the_queues_of_this_deployment_are_drawn_with_live_counts(cloud: Cloud, dlq: Dlq) -> None:
+    cloud.deploy("orders", parking=("default", "fix"), dedicated=("vip",), settings=LIBRARY)
+    for _ in range(3):
+        cloud.letter("{}")
+    cloud.waiting("orders", "due", 2)
+    nodes, edges = drawn(dlq)
+    counts = {id_: node["letters"] for id_, node in nodes.items() if node["letters"] is not None}
+    assert counts == {
+        "orders/main": 0,
+        "orders/dlq": 3,
+        "orders/parking:default": 0,
+        "orders/parking:fix": 0,
+        "orders/vip": 0,
+        "orders/lane:due": 2,
+    }
+    assert between(edges, "orders/redriver", "orders/main")["is_open"]
+    assert between(edges, "orders/redriver", "orders/parking:fix")["does"] == (
+        "parks POISON, schema in"
+    )
+    rest = between(edges, "orders/redriver", "orders/parking:default")["does"]
+    assert rest == "parks all but POISON, schema in"
+    assert between(edges, "orders/consumer", "orders/parking:fix")["is_open"]
+
+
+def test_rules_in_force_point_at_what_they_do_and_others_are_not_drawn(
+    cloud: Cloud, dlq: Dlq
+) -> None:
+    cloud.deploy("orders", dedicated=("vip",), context=["tenantId"])
+    cloud.rule("stop", tenantId="a", action="QUARANTINE")
+    cloud.rule("apart", tenantId="b", action="DEDICATED_DLQ", queue="vip")
+    cloud.rule("wait", tenantId="c", action="HOLD")
+    cloud.rule("look", tenantId="d", action="HOLD", mode="shadow")
+    cloud.rule("off", tenantId="e", action="HOLD", enabled=False)
+    cloud.rule("typo", tenantId="f", action="QUARANTENE")
+    cloud.waiting("orders", "rule:wait", 4)
+    nodes, edges = drawn(dlq)
+    rules = {node["name"]: node["state"] for node in nodes.values() if node["kind"] == "rule"}
+    assert rules == {
+        "stop": "enforced", "apart": "enforced", "wait": "enforced", "look": "shadow",
+    }  # fmt: skip
+    assert between(edges, "orders/rule:stop", "orders/parking:default")["is_open"]
+    assert between(edges, "orders/rule:apart", "orders/vip")["is_open"]
+    assert between(edges, "orders/rule:wait", "orders/lane:rule:wait")["is_open"]
+    # Nothing waits for it: its lane does not exist.
+    shadow = between(edges, "orders/rule:look", "orders/redriver")
+    assert shadow["because"] == "it only counts, as a shadow"
+
+
+def test_an_open_circuit_closes_the_ways_back_and_says_so(cloud: Cloud, dlq: Dlq) -> None:
+    cloud.deploy("orders")
+    cloud.circuit("orders", "orders", State.OPEN)
+    cloud.waiting("orders", circuit_lane("orders"), 5)
+    nodes, edges = drawn(dlq)
+    assert nodes["orders/circuit:orders"]["state"] == "OPEN"
+    assert nodes["orders/lane:circuit:orders"]["letters"] == 5
+    back = between(edges, "orders/redriver", "orders/main")
+    assert "until the circuit closes" in back["because"]
+    assert between(edges, "orders/circuit:orders", "orders/consumer")["is_open"]
+    assert between(edges, "orders/circuit:orders", "orders/lane:circuit:orders")["is_open"]
+    waits = between(edges, "orders/lane:circuit:orders", "orders/redriver")
+    assert not waits["is_open"]
+
+
+def test_observe_moves_nothing(cloud: Cloud, dlq: Dlq) -> None:
+    cloud.deploy("orders", mode="observe", dedicated=("vip",))
+    _, edges = drawn(dlq)
+    of_redriver = [edge for edge in edges if edge["start"] == "orders/redriver"]
+    assert of_redriver
+    assert not any(edge["is_open"] for edge in of_redriver)
+
+
+def test_each_pipeline_is_drawn_by_itself(cloud: Cloud, dlq: Dlq) -> None:
+    cloud.deploy("orders", "invoices")
+    nodes, edges = drawn(dlq)
+    assert {node["pipeline"] for node in nodes.values()} == {"orders", "invoices"}
+    for edge in edges:
+        assert edge["start"].partition("/")[0] == edge["end"].partition("/")[0]
+    assert {node["pipeline"] for node in drawn(dlq, "invoices")[0].values()} == {"invoices"}
+
+
+@pytest.mark.parametrize("lost", ["list_rules", "list_circuits"])
+def test_what_could_not_be_read_is_named_and_not_drawn_as_none(
+    cloud: Cloud, dlq: Dlq, monkeypatch: Any, lost: str
+) -> None:
+    def refused(*_: Any) -> Any:
+        raise Problem("AccessDenied", Cause.FAILED)
+
+    cloud.deploy("orders")
+    monkeypatch.setattr(operation, lost, refused)
+    result = dlq("flow", "--json")
+    assert result.exit_code == Exit.ATTENTION
+    [says] = json.loads(result.stdout)["unread"]
+    assert "could not be read: AccessDenied" in says
+    assert "could not be read: AccessDenied" in dlq("flow").stdout
+
+
+def test_a_person_gets_two_tables_that_no_name_can_break(cloud: Cloud, dlq: Dlq) -> None:
+    cloud.deploy("orders")
+    cloud.circuit("orders", "\x1b[31mred", State.OPEN)
+    shown = dlq("flow").stdout
+    assert "NODE" in shown
+    assert "NOT NOW, BECAUSE" in shown
+    assert "\x1b" not in shown
