@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import difflib
 import json
 import os
@@ -10,13 +11,22 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from deadletter.replay.edits import EditRefused, checked_patch, patched, transformed
+from deadletter.message import stamp as stamps
+from deadletter.message.letter import Letter
+from deadletter.replay.edits import (
+    EditRefused,
+    checked_patch,
+    patched,
+    transformed,
+    typed_attribute,
+)
 
 from ..operations import replay_draft_file
 from ..operations.problem import Cause, Problem
@@ -65,6 +75,18 @@ Transform = Annotated[
 ]
 Editor = Annotated[
     bool, typer.Option("--editor", help="Open the body in $EDITOR, in a file that only you read.")
+]
+Attributes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--attribute",
+        metavar="NAME=TYPE:VALUE",
+        help="Set an attribute: tenant=String:acme, n=Number:5, or Binary with base64. Repeatable.",
+    ),
+]
+WithoutAttributes = Annotated[
+    list[str] | None,
+    typer.Option("--remove-attribute", metavar="NAME", help="Take an attribute away. Repeatable."),
 ]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Show the diff of a sample; write nothing.")
@@ -116,13 +138,16 @@ def edit(
     patch: Patch = None,
     transform: Transform = None,
     editor: Editor = False,
+    attribute: Attributes = None,
+    remove_attribute: WithoutAttributes = None,
     accept_collision: AcceptCollision = False,
     why: Why = None,
     yes: Yes = False,
 ) -> Reply[EditedLetter]:
-    """Change the body of one letter that a held run has in custody.
+    """Change body or attributes of one letter that a held run has in custody.
 
-    Give a JSON Patch, an expression, or --editor. The difference is shown before it is
+    Give a JSON Patch, an expression, or --editor, attributes, or both. The attribute Redrive is
+    ours and stays. The difference is shown before it is
     written. The original is kept, with who and why; exactly one version is sent: this one.
     The answer says what the edit means for idempotency.
     """
@@ -130,11 +155,9 @@ def edit(
         # Before a person types into an editor, they learn what is missing.
         if patch is not None or transform is not None:
             raise Problem("Give one of --patch, --transform and --editor.", Cause.INPUT)
-        change: Change = _by_editor
+        change = _change(None, None, attribute, remove_attribute, body=_by_editor)
     else:
-        if patch is None and transform is None:
-            raise Problem("Say what to change: --editor, --patch or --transform.", Cause.INPUT)
-        change = _change(patch, transform)
+        change = _change(patch, transform, attribute, remove_attribute)
     maker = RunEditor(
         RunSwitch(session, pipeline, run),
         asking.reason(why, "An edit", option="--why"),
@@ -142,7 +165,7 @@ def edit(
     )
     held = maker.one(id_)
     try:
-        draft = maker.draft(held, change(held.letter.body))
+        draft = maker.draft(held, change)
         if not yes:
             asking.confirm(session, *_question(draft))
         record = maker.write_one(draft)
@@ -161,19 +184,21 @@ def mend(
     jmespath: Where = None,
     patch: Patch = None,
     transform: Transform = None,
+    attribute: Attributes = None,
+    remove_attribute: WithoutAttributes = None,
     accept_collision: AcceptCollision = False,
     dry_run: DryRun = False,
     why: Why = None,
     yes: Yes = False,
 ) -> Reply[MendedLetters]:
-    """Change the bodies of all letters of a held run that a filter chooses.
+    """Change bodies or attributes of all letters of a held run that a filter chooses.
 
     Each letter is checked first, and the difference of a sample is shown. What can't be
     changed stays as it is and is counted with the reason. The originals are kept.
 
     The exit status is 1 if a letter was not changed.
     """
-    change = _change(patch, transform)
+    change = _change(patch, transform, attribute, remove_attribute)
     maker = RunEditor(
         RunSwitch(session, pipeline, run),
         "a dry run" if dry_run else asking.reason(why, "A mend", option="--why"),
@@ -270,7 +295,7 @@ def _tried(
     maker: RunEditor, held: HeldLetter, change: Change, refused: Counter[str]
 ) -> DraftEdit | None:
     try:
-        return maker.draft(held, change(held.letter.body))
+        return maker.draft(held, change)
     except EditRefused as error:
         refused[str(error)] += 1
         return None
@@ -299,16 +324,48 @@ def _matcher(session: Session, where: str | None) -> Any:
     return matches
 
 
-def _change(patch: str | None, transform: str | None) -> Change:
-    """What makes the new body; Problem unless there is exactly one of the two."""
-    if (patch is None) == (transform is None):
-        raise Problem("Say what to change: --patch or --transform.", Cause.INPUT)
+def _change(
+    patch: str | None,
+    transform: str | None,
+    sets: Sequence[str] | None,
+    removes: Sequence[str] | None,
+    body: Callable[[str], str] | None = None,
+) -> Change:
+    """What changes a letter; Problem for both a patch and an expression, or for nothing.
+
+    `body` makes its body, where a person does that in an editor.
+    """
+    if patch is not None and transform is not None:
+        raise Problem("Give one of --patch and --transform.", Cause.INPUT)
+    new_body = body or _body_change(patch, transform)
+    try:
+        attributes = dict(map(typed_attribute, sets or ()))
+    except EditRefused as error:
+        raise Problem(f"--attribute: {error}.", Cause.INPUT) from error
+    removed = frozenset(removes or ())
+    if new_body is None and not attributes and not removed:
+        says = "--patch, --transform, --attribute or --remove-attribute (edit: or --editor)"
+        raise Problem(f"Say what to change: {says}.", Cause.INPUT)
+
+    def change(letter: Letter) -> Letter:
+        if missing := removed - letter.attributes.keys():
+            raise EditRefused(f"it has no attribute {', '.join(sorted(missing))}")
+        kept = {name: each for name, each in letter.attributes.items() if name not in removed}
+        text = letter.body if new_body is None else new_body(letter.body)
+        return replace(letter, body=text, attributes={**kept, **attributes})
+
+    return change
+
+
+def _body_change(patch: str | None, transform: str | None) -> Callable[[str], str] | None:
+    """What makes the new body of the old one; None if the body stays."""
     if transform is not None:
         expression = transform
         return lambda body: transformed(body, expression)
+    if patch is None:
+        return None
     from deadletter.message.strict_json import Unreadable, read_json
 
-    assert patch is not None, "there is one of the two"
     text = read_text(patch[1:]) if patch.startswith("@") else patch
     try:
         steps = checked_patch(read_json(text, exact=True))
@@ -357,8 +414,20 @@ def _lines(body: str) -> list[str]:
     return json.dumps(value, indent=2, ensure_ascii=False).splitlines()
 
 
+def _attributes(letter: Letter) -> Iterator[str]:
+    """The producer's attributes, one a line: as `--attribute` takes them."""
+    for name, attribute in sorted(letter.attributes.items()):
+        value = attribute.value
+        text = value if isinstance(value, str) else base64.b64encode(value).decode()
+        if name != stamps.NAME:
+            in_one_line = " ".join(text.splitlines())
+            yield f"attribute {name}={attribute.data_type}:{in_one_line}"
+
+
 def _difference(draft: DraftEdit) -> Iterator[str]:
-    before, after = _lines(draft.edit.before.body), _lines(draft.edit.after.body)
+    before, after = (
+        [*_lines(each.body), *_attributes(each)] for each in (draft.edit.before, draft.edit.after)
+    )
     rows = list(difflib.unified_diff(before, after, lineterm="", n=1))[2:]
     yield from rows[:_MOST_LINES]
     if (more := len(rows) - _MOST_LINES) > 0:

@@ -11,7 +11,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Annotated
 
 from deadletter.contract import run_lane
-from deadletter.message.letter import Letter
+from deadletter.message.letter import Letter, compact_json, to_json
 from deadletter.replay.edits import EditRefused, edited
 from deadletter.replay.run import ReplayRun, RunState
 from deadletter.replay.ticket import ReplayOutcome
@@ -37,8 +37,8 @@ SETTLED = timedelta(seconds=60)
 
 _CHUNK = 50
 
-Change = Callable[[str], str]
-"""Makes a new body of an old one, or raises EditRefused."""
+Change = Callable[[Letter], Letter]
+"""Gives a letter another body or other attributes, or raises EditRefused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +68,8 @@ class EditedLetter(Answer):
     run: Annotated[str, "id of the run"]
     message_id: Annotated[str, "MessageId of the copy that is in custody"]
     origin: Annotated[str, "MessageId of its first life"]
-    before: Annotated[str, "hash of the body as it was"]
-    after: Annotated[str, "hash of the body as it is sent"]
+    before: Annotated[str, "hash of body and attributes as they were"]
+    after: Annotated[str, "hash of body and attributes as they are sent"]
     processed_before: Annotated[bool, "whether the ledger says that the original was processed"]
     idempotency: Annotated[str, "what the edit means for idempotency"]
     record: Annotated[str, "object of the run that keeps both versions, who and why"]
@@ -143,11 +143,12 @@ class RunEditor:
         """Those of the letters that are in custody now, by their present copies."""
         return held_letters(self.switch, letters)
 
-    def draft(self, held: HeldLetter, body: str) -> DraftEdit:
-        """The edit that gives a letter this body. Raises EditRefused if it is not valid."""
+    def draft(self, held: HeldLetter, change: Change) -> DraftEdit:
+        """The edit that changes a letter so. Raises EditRefused if it is not valid."""
         from deadletter.replay.edit_request import EditRequest
 
-        after = edited(held.letter, body)
+        wanted = change(held.letter)
+        after = edited(held.letter, wanted.body, wanted.attributes)
         applied = self._checked(held, after)
         edit = EditRequest(
             run=self.run.id,
@@ -263,8 +264,8 @@ class RunEditor:
             run=self.run.id,
             message_id=edit.after.message_id,
             origin=edit.origin,
-            before=body_hash(edit.before.body),
-            after=body_hash(edit.after.body),
+            before=letter_hash(edit.before),
+            after=letter_hash(edit.after),
             processed_before=draft.applied,
             idempotency=draft.idempotency,
             record=record,
@@ -334,14 +335,17 @@ def _read(switch: RunSwitch, letters: Sequence[ListedLetter]) -> Iterator[HeldLe
             yield HeldLetter(listed, received.letter, received.stamp, (partition, sort))
 
 
-def body_hash(body: str) -> str:
-    """Sixteen hexadecimal digits for a body."""
-    return blake2b(body.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+def letter_hash(letter: Letter) -> str:
+    """Sixteen hexadecimal digits for a body and all attributes: their names, types and values."""
+    data = to_json(letter)
+    content = compact_json([data["body"], sorted(data["attributes"].items())])
+    return blake2b(content, digest_size=8).hexdigest()
 
 
 def _facts(letter: Letter) -> dict[str, str | int]:
     """A letter as the audit table keeps it: nothing of what it says."""
-    return {"body": f"hash {body_hash(letter.body)}", "size": letter.size}
+    names = len(letter.attributes)
+    return {"content": f"hash {letter_hash(letter)}", "attributes": names, "size": letter.size}
 
 
 def _key(settings: Pipeline, letter: Letter, stamp: Stamp, now: float) -> BusinessKey:

@@ -40,6 +40,19 @@ def test_an_edit_of_the_body_is_accepted_with_the_stamp_of_the_item() -> None:
     assert accepted(REQUEST, waits, RECEIVED) == STAMP
 
 
+def test_an_edit_of_attributes_is_accepted_and_never_that_of_ours() -> None:
+    ours = Attribute("String", "{}")
+    stamped = replace(BEFORE, attributes={**BEFORE.attributes, "Redrive": ours})
+    for attributes in ({"Redrive": ours}, {"Redrive": ours, "x": Attribute("Number.int", "7")}):
+        request = replace(REQUEST, before=stamped, after=replace(stamped, attributes=attributes))
+        assert accepted(request, RUN, replace(RECEIVED, letter=stamped)) == STAMP
+        read = request_from(request.to_bytes(), "4f0c", "orders")
+        assert read.after.attributes == attributes
+    gone = replace(REQUEST, before=stamped, after=replace(stamped, attributes={}))
+    with pytest.raises(EditRefused, match="Redrive is ours"):
+        accepted(gone, RUN, replace(RECEIVED, letter=stamped))
+
+
 @each_row(
     ("request_", "run", "received", "says"),
     [
@@ -55,11 +68,16 @@ def test_an_edit_of_the_body_is_accepted_with_the_stamp_of_the_item() -> None:
         (REQUEST, RUN, replace(RECEIVED, letter=AFTER), "was edited meanwhile"),
         (replace(REQUEST, origin="other"), RUN, RECEIVED, "was edited meanwhile"),
         # A record that says more, or less, than was done.
-        (
-            replace(REQUEST, after=replace(AFTER, attributes={})),
-            RUN,
-            RECEIVED,
-            "more than the body",
+        *(
+            (replace(REQUEST, after=replace(AFTER, attributes=attributes)), RUN, RECEIVED, says)
+            for attributes, says in (
+                ({"Redrive": Attribute("String", SECRET)}, "is ours"),
+                ({"AWS.x": Attribute("String", SECRET)}, "does not begin with AWS"),
+                ({"n": Attribute("Text", SECRET)}, "String, Number or Binary"),
+                ({"n": Attribute("Binary", SECRET)}, "bytes are the value"),
+                ({"n": Attribute("Number", SECRET)}, "no number"),
+                ({str(n): Attribute("String", SECRET) for n in range(11)}, "SQS takes 10"),
+            )
         ),
         (replace(REQUEST, after=replace(AFTER, system={"a": "b"})), RUN, RECEIVED, "more than"),
         (replace(REQUEST, after=replace(AFTER, message_id="other")), RUN, RECEIVED, "more than"),

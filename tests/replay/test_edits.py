@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deadletter.message.letter import Letter
+from deadletter.message import stamp as stamps
+from deadletter.message.letter import MAX_BYTES, Attribute, Letter
 from deadletter.message.strict_json import read_json
 from deadletter.replay.edits import (
     EditRefused,
@@ -18,6 +20,7 @@ from deadletter.replay.edits import (
     patched,
     to_text,
     transformed,
+    typed_attribute,
 )
 from tests.each_row import each_row
 
@@ -181,3 +184,108 @@ _VALUES = st.recursive(
 @given(_VALUES)
 def test_what_is_written_is_read_as_the_same(value: Any) -> None:
     assert read_json(to_text(value), exact=True) == value
+
+
+# Attributes.
+
+PLAIN = Letter("m1", "{}", {"kept": Attribute("String.odd label", "as it was")})
+
+
+@each_row(
+    ("text", "name", "attribute"),
+    [
+        ("tenant=String:acme", "tenant", Attribute("String", "acme")),
+        ("when=String:10:30=late", "when", Attribute("String", "10:30=late")),
+        ("n=Number.int:-5", "n", Attribute("Number.int", "-5")),
+        ("n=Number:1.50E+3", "n", Attribute("Number", "1.50E+3")),
+        ("b=Binary.png:AP8=", "b", Attribute("Binary.png", b"\x00\xff")),
+        ("a-b_c.d=String:\u00e4", "a-b_c.d", Attribute("String", "\u00e4")),
+    ],
+)
+def test_an_attribute_is_set_with_its_name_its_type_and_its_value(
+    text: str, name: str, attribute: Attribute
+) -> None:
+    assert typed_attribute(text) == (name, attribute)
+    after = edited(PLAIN, "{}", {**PLAIN.attributes, name: attribute})
+    assert after.attributes[name] == attribute
+    assert after.attributes["kept"] == PLAIN.attributes["kept"]
+
+
+@each_row("text", ["", "name", "name=", "name=String", "name:String=x", "b=Binary:no base64"])
+def test_what_is_no_attribute_is_refused(text: str) -> None:
+    with pytest.raises(EditRefused):
+        typed_attribute(text)
+
+
+SECRET = "4111-1111"
+
+
+@each_row(
+    ("name", "attribute", "why"),
+    [
+        *(
+            (name, Attribute("String", SECRET), "a name of an attribute")
+            for name in (
+                "",
+                "a" * 257,
+                ".a",
+                "a.",
+                "a..b",
+                "a b",
+                "\u00e4",
+                "aWs.x",
+                "AMAZON.x",
+                "a\n",
+            )
+        ),
+        *(
+            ("n", Attribute(kind, SECRET), "the type of an attribute")
+            for kind in ("", "Text", "string", "String.", "String.a b", "String." + "a" * 256)
+        ),
+        ("n", Attribute("String", ""), "an empty value"),
+        ("n", Attribute("String", f"{SECRET}\x00"), "in no text"),
+        ("n", Attribute("String", f"{SECRET}\ud800"), "in no text"),
+        ("n", Attribute("Binary", SECRET), "bytes are the value"),
+        ("n", Attribute("String", SECRET.encode()), "bytes are the value"),
+        *(
+            ("n", Attribute("Number", value), "no number")
+            for value in (SECRET, "1,5", "NaN", "Infinity", "1e", "0x1", " 1", "\u0661", "1" * 401)
+        ),
+        *(
+            ("n", Attribute("Number", value), "38 digits")
+            for value in ("1" * 39, "1e127", "1e-129", "12e126")
+        ),
+        (stamps.NAME, Attribute("String", SECRET), "is ours"),
+    ],
+)
+def test_an_attribute_that_sqs_would_not_take_is_refused_without_a_word_of_it(
+    name: str, attribute: Attribute, why: str
+) -> None:
+    with pytest.raises(EditRefused, match=why) as refused:
+        edited(PLAIN, "{}", {**PLAIN.attributes, name: attribute})
+    assert SECRET not in str(refused.value)
+
+
+@each_row("value", ["0", "-0.0", "1" * 38, "1e126", "1e-128", "0e999", ".5", "5.", "1" + "0" * 100])
+def test_numbers_that_sqs_takes_are_taken_as_they_are_written(value: str) -> None:
+    after = edited(PLAIN, "{}", {"n": Attribute("Number", value)})
+    assert after.attributes["n"].value == value
+
+
+def test_ten_attributes_of_the_producer_fit_and_ours_does_not_count() -> None:
+    ours = {stamps.NAME: Attribute("String", "{}")}
+    letter = replace(PLAIN, attributes=ours)
+    ten = {str(number): Attribute("String", "x") for number in range(10)}
+    assert len(edited(letter, "{}", {**ours, **ten}).attributes) == 11
+    with pytest.raises(EditRefused, match="11 attributes, and SQS takes 10"):
+        edited(letter, "{}", {**ours, **ten, "more": Attribute("String", "x")})
+
+
+def test_attributes_count_for_the_limit_of_a_message() -> None:
+    with pytest.raises(EditRefused, match="SQS takes 1,048,576"):
+        edited(PLAIN, "{}", {"n": Attribute("String", "x" * MAX_BYTES)})
+
+
+def test_an_edit_that_leaves_body_and_attributes_changes_nothing() -> None:
+    with pytest.raises(EditRefused, match="it changes nothing"):
+        edited(PLAIN, "{}", dict(PLAIN.attributes))

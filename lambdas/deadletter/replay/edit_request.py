@@ -134,7 +134,7 @@ def accepted(request: EditRequest, run: ReplayRun | None, received: ReceivedLett
     """The stamp with which the edited letter is sent. Raises EditRefused.
 
     The record has to be true: the letter is still the one that the person saw, the edit
-    changes its body alone, and the run has sent nothing since.
+    changes its body and attributes alone, and the run has sent nothing since.
     """
     if run is None or run.generation != request.generation:
         raise EditRefused(f"run {request.run} was changed meanwhile")
@@ -144,8 +144,9 @@ def accepted(request: EditRequest, run: ReplayRun | None, received: ReceivedLett
         raise EditRefused("the letter has left the run")
     if received.letter != request.before or received.stamp.origin != request.origin:
         raise EditRefused("the letter was edited meanwhile: look at it again")
-    if edited(received.letter, request.after.body) != request.after:
-        raise EditRefused("it would change more than the body")
+    after = request.after
+    if edited(received.letter, after.body, after.attributes) != after:
+        raise EditRefused("it would change more than the body and attributes")
     return replace(received.stamp, accept="collision") if request.accept else received.stamp
 
 

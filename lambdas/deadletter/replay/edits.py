@@ -1,21 +1,45 @@
 """Edits of letters in the custody of a replay run: a JSON Patch, an expression, or a new body.
 
-An edit changes the body alone. Numbers keep the digits that their sender wrote.
+An edit changes the body and the producer's attributes alone. Numbers keep the digits that their
+sender wrote.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
-from deadletter.message.letter import MAX_BYTES, Letter
+from deadletter.message import stamp as stamps
+from deadletter.message.letter import MAX_ATTRIBUTES, MAX_BYTES, Attribute, Letter
 from deadletter.message.strict_json import ExactFloat, Unreadable, read_json
 from deadletter.settings.json_fields import BadSettings
 
 MOST_STEPS = 100
 """Operations of one patch."""
+
+
+_NAME = re.compile(r"(?!\.)(?!.*\.\.)(?!.*\.\Z)[A-Za-z0-9_.-]{1,256}")
+"""The names of message attributes that SQS takes, but for those of AWS."""
+
+_OF_AWS = ("aws.", "amazon.")
+"""What no name of an attribute may begin with, in any case."""
+
+_TYPE = re.compile(r"(?=.{1,256}\Z)(String|Number|Binary)(\.[A-Za-z0-9_.-]+)?")
+
+_NUMBER = re.compile(r"(?=.{1,400}\Z)[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?", re.ASCII)
+"""Numbers that are short enough to be judged."""
+
+_DIGITS, _LEAST_POWER, _MOST_POWER = 38, -128, 126
+"""The digits of a number that SQS takes, and its powers of ten."""
+
+_NO_TEXT = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What SQS takes in no text."""
 
 
 class EditRefused(ValueError):
@@ -80,16 +104,34 @@ def transformed(body: str, expression: str) -> str:
     return to_text(value)
 
 
-def edited(letter: Letter, body: str) -> Letter:
-    """The letter with another body. Raises EditRefused if SQS would not take it.
+def typed_attribute(text: str) -> tuple[str, Attribute]:
+    """The attribute in `NAME=TYPE:VALUE`; a Binary's value is base64. Raises EditRefused."""
+    name, is_named, rest = text.partition("=")
+    data_type, is_typed, value = rest.partition(":")
+    if not is_named or not is_typed:
+        raise EditRefused("an attribute is NAME=TYPE:VALUE, such as tenant=String:acme")
+    if not data_type.startswith("Binary"):
+        return name, Attribute(data_type, value)
+    try:
+        return name, Attribute(data_type, base64.b64decode(value, validate=True))
+    except (binascii.Error, ValueError) as error:
+        raise EditRefused("the value of a Binary attribute is base64") from error
 
-    A body that was JSON must stay JSON: a slip in an editor must not reach the consumer.
+
+def edited(letter: Letter, body: str, attributes: Mapping[str, Attribute] | None = None) -> Letter:
+    """The letter with another body, or other attributes. EditRefused if SQS would not take it.
+
+    A body that was JSON must stay JSON: a slip in an editor must not reach the consumer. The
+    attribute `Redrive` is ours. Attributes that stay as they are are not judged: SQS took them.
     """
-    if body == letter.body:
+    after = replace(letter, body=body)
+    if attributes is not None:
+        after = replace(after, attributes=dict(attributes))
+    if after == letter:
         raise EditRefused("it changes nothing")
     if not body:
         raise EditRefused("the body would be empty, and SQS takes no empty body")
-    after = replace(letter, body=body)
+    _check_attributes(letter.attributes, after.attributes)
     if after.size > MAX_BYTES:
         raise EditRefused(
             f"the letter would have {after.size:,} bytes, and SQS takes {MAX_BYTES:,}"
@@ -97,6 +139,49 @@ def edited(letter: Letter, body: str) -> Letter:
     if _is_json(letter.body) and not _is_json(body):
         raise EditRefused("the body was JSON and would be JSON no longer")
     return after
+
+
+def _check_attributes(before: Mapping[str, Attribute], after: Mapping[str, Attribute]) -> None:
+    """Raises EditRefused for what SQS takes no attribute with; no text quotes a value."""
+    if before.get(stamps.NAME) != after.get(stamps.NAME):
+        raise EditRefused(f"the attribute {stamps.NAME} is ours and can't be edited")
+    changed = {name: each for name, each in after.items() if before.get(name) != each}
+    for name, attribute in changed.items():
+        if not _NAME.fullmatch(name) or name.lower().startswith(_OF_AWS):
+            raise EditRefused(
+                "a name of an attribute has 1 to 256 letters, digits, _ - and ., no . at its ends "
+                "and no two together, and does not begin with AWS. or Amazon."
+            )
+        if not _TYPE.fullmatch(attribute.data_type):
+            raise EditRefused(
+                "the type of an attribute is String, Number or Binary, and may go on as in "
+                "Number.int"
+            )
+        if isinstance(attribute.value, bytes) is not attribute.data_type.startswith("Binary"):
+            raise EditRefused("bytes are the value of a Binary attribute, and of no other")
+        if not attribute.value:
+            raise EditRefused("SQS takes no attribute with an empty value")
+        if isinstance(attribute.value, str):
+            _check_text(attribute.data_type, attribute.value)
+    others = len(after) - (stamps.NAME in after)
+    if changed and others > MAX_ATTRIBUTES:
+        raise EditRefused(f"it would have {others} attributes, and SQS takes {MAX_ATTRIBUTES}")
+
+
+def _check_text(data_type: str, value: str) -> None:
+    if _NO_TEXT.search(value):
+        raise EditRefused("the value of an attribute has a character that SQS takes in no text")
+    if not data_type.startswith("Number"):
+        return
+    if not _NUMBER.fullmatch(value):
+        raise EditRefused("the value of a Number attribute is no number")
+    number = Decimal(value)
+    digits = "".join(map(str, number.as_tuple().digits)).strip("0")
+    is_small_enough = not number or _LEAST_POWER <= number.adjusted() <= _MOST_POWER
+    if len(digits) > _DIGITS or not is_small_enough:
+        raise EditRefused(
+            f"SQS takes numbers of {_DIGITS} digits from 1e{_LEAST_POWER} to 1e{_MOST_POWER}"
+        )
 
 
 def to_text(value: Any) -> str:

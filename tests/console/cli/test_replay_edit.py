@@ -7,7 +7,7 @@ import io
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from console.cli.exit import Exit
 from deadletter.aws.replay_edits import DynamoDBReplayEdits
 from deadletter.aws.table import plain
 from deadletter.contract import run_lane
-from deadletter.message.letter import Letter
+from deadletter.message.letter import Attribute, Letter
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.order import Order
@@ -61,12 +61,20 @@ class Held:
 
     def sent(self, number: int) -> tuple[str, Stamp | None]:
         """The body and the stamp with which a letter would be sent now."""
+        received = self.waiting(number)
+        return received.letter.body, received.stamp
+
+    def attributes(self, number: int) -> Mapping[str, Attribute]:
+        """The attributes with which it would be sent."""
+        return self.waiting(number).letter.attributes
+
+    def waiting(self, number: int) -> ReceivedLetter:
         name = self.names[number]
         entry = WaitingRoomEntry(
             name.copy, json.dumps([*name.place, None]), run_lane(RUN), name.shard, 0.0
         )
         (received,) = self.cloud._room("orders", s3=self.cloud.s3).read([entry], 0.0).letters
-        return received.letter.body, received.stamp
+        return received
 
     def item(self, number: int) -> dict[str, Any]:
         partition, sort = self.names[number].place
@@ -114,6 +122,56 @@ def test_an_edited_letter_is_sent_in_its_new_version_and_the_original_is_kept(
     assert answer["record"].startswith("edits/copy-0-")
     assert answer["before"] != answer["after"]
     assert held.sent(1)[0] == BODIES[1]
+
+
+def test_attributes_are_edited_and_the_answer_s_hashes_cover_them(held: Held, dlq: Any) -> None:
+    """With the body as it was; ours stays whatever a person types."""
+    options = ("--attribute", "tenant=String:acme", "--attribute", "n=Number.int:7")
+    done = dlq("replay", "edit", RUN, "copy-0", *options, *WHY, "--yes", "--json")
+    assert done.exit_code == Exit.DONE, done.output
+    answer = json.loads(done.stdout)
+    assert answer["before"] != answer["after"]
+    (record,) = held.records()
+    assert record["before"]["body"] == record["after"]["body"] == BODIES[0]
+    assert record["after"]["attributes"]["n"] == {"type": "Number.int", "text": "7"}
+    assert held.attributes(0)["tenant"] == Attribute("String", "acme")
+    done = dlq("replay", "edit", RUN, "copy-0", "--remove-attribute", "n", *WHY, "--yes", "--json")
+    assert done.exit_code == Exit.DONE, done.output
+    assert json.loads(done.stdout)["before"] == answer["after"]
+    assert "n" not in held.attributes(0)
+    audited = dlq("audit", "--json").stdout
+    assert "acme" not in audited
+    assert json.loads(done.stdout)["after"] in audited
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--attribute", "Redrive=String:{}"), "Redrive is ours"),
+        (("--attribute", "tenant"), "NAME=TYPE:VALUE"),
+        (("--attribute", "a=Text:4111-x"), "String, Number or Binary"),
+        (("--remove-attribute", "absent"), "it has no attribute absent"),
+        ((), "Say what to change"),
+    ],
+)
+def test_an_attribute_that_is_not_possible_changes_nothing(
+    held: Held, dlq: Any, options: tuple[str, ...], says: str
+) -> None:
+    done = dlq("replay", "edit", RUN, "copy-0", *options, *WHY, "--yes")
+    assert done.exit_code != Exit.DONE
+    assert says in done.output
+    assert "4111" not in done.output
+    assert held.records() == []
+
+
+def test_attributes_of_many_letters_are_mended_and_shown_before(held: Held, dlq: Any) -> None:
+    options = ("--attribute", "tenant=String:acme", "--patch", PATCH)
+    shown = dlq("replay", "mend", RUN, *options, "--dry-run").stdout
+    assert "+attribute tenant=String:acme" in shown
+    done = dlq("replay", "mend", RUN, "--attribute", "tenant=String:acme", *WHY, "--yes")
+    assert done.exit_code == Exit.DONE, done.output
+    for number in range(len(BODIES)):
+        assert held.attributes(number)["tenant"] == Attribute("String", "acme")
 
 
 def test_a_large_edit_waits_in_the_bucket(held: Held, dlq: Any) -> None:
@@ -249,7 +307,7 @@ def test_an_original_that_was_processed_needs_a_persons_word(
 @pytest.mark.parametrize(
     ("options", "status", "text"),
     [
-        ((), Exit.USAGE, "Say what to change: --editor, --patch or --transform."),
+        ((), Exit.USAGE, "Say what to change: --patch, --transform, --attribute or"),
         (("--patch", "{"), Exit.USAGE, "--patch: not JSON"),
         (("--patch", "[]"), Exit.USAGE, "a JSON Patch is a list"),
         (("--patch", '[{"op": "remove", "path": "/nope"}]'), Exit.ATTENTION, "is not there"),
