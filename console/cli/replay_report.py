@@ -46,6 +46,13 @@ Only = Annotated[
 ]
 
 
+_OF_ENTITIES = (
+    "RECOVERED: the consumer ended without an error. What it has made of your orders or accounts "
+    "is in its own store: look a few up there (dlq explain ID says when each was processed), "
+    "first those of which newer messages came meanwhile."
+)
+
+
 def report_(
     session: Session, run: Run, pipeline: OnePipeline = None, html: Html = None
 ) -> Reply[RunAccount]:
@@ -147,6 +154,8 @@ def _show_report(account: RunAccount) -> Iterator[Block]:
             ("snapshot", f"{account.letters:,}", ""),
         ],
     )
+    if account.counts.get("RECOVERED"):
+        yield line(_OF_ENTITIES)
     tables = (
         ("CAUSE", account.causes),
         ("TENANT", account.tenants),

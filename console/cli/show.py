@@ -9,7 +9,7 @@ from ..operations import show as operation
 from ..operations.deployed_queue import DeployedQueue
 from ..operations.session import Session
 from ..operations.show import Attempts, Delays, ShownPipeline
-from ..operations.words import duration
+from ..operations.words import count, duration
 from .command import OnePipeline, PipelineArgument, command, one_pipeline, plain_typer
 from .exit import Exit
 from .output import Block, Line, Part, Reply, Styled, TextTable, line
@@ -58,6 +58,8 @@ def _show(shown: ShownPipeline) -> Iterator[Block]:
     for id_, policy in shown.policies.items():
         yield line(f"Attempts under policy {id_}: {_attempts(policy)}")
     yield line(f"Between the receives of one life: {_delays(shown.receives)}")
+    yield line(f"The consumer is given one message {_tries(shown)}")
+    yield line(f"End of parked letters: {shown.parked_end}")
     yield Line()
     settings = shown.settings
     rows = [
@@ -85,6 +87,16 @@ def _show(shown: ShownPipeline) -> Iterator[Block]:
         yield line(Styled("It has no alarm: no person is called.", "alarm"))
     yield Line()
     yield line(f"What needs attention now: dlq status {shown.pipeline}")
+
+
+def _tries(shown: ShownPipeline) -> str:
+    """How often a message is tried at most, with the product that it is."""
+    if shown.most_tries is None:
+        return "an unknown number of times: the main queue's receives could not be read"
+    lives = shown.policy.max_attempts + 1
+    receives = shown.most_tries // lives
+    each = f"{count(receives, 'receive')} in each of {count(lives, 'attempt')}"
+    return f"{shown.most_tries} times at most: {each}, and anew once a person releases it"
 
 
 def _attempts(policy: Attempts) -> str:

@@ -51,7 +51,7 @@ class Paced:
 class CircuitTotals:
     """What a circuit has counted since its row began."""
 
-    since: Annotated[datetime | None, "since when; null if nothing was counted yet"]
+    since: Annotated[datetime | None, "since when; null if nothing was counted"]
     calls: Annotated[int, "calls that spoke for or against the dependency"]
     failed: Annotated[int, "those that failed, or were answered that there are too many"]
     refused: Annotated[

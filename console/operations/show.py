@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from deadletter.contract import MAIN_DLQ, parking_source, pipeline_prefix
+from deadletter.contract import MAIN_DLQ, Mode, parking_source, pipeline_prefix
 
 from . import deployed
 from .answer import Answer
@@ -67,6 +67,12 @@ class ShownPipeline(Answer):
     policy: Annotated[Attempts, "attempts and delays of letters that no rule gives another policy"]
     policies: Annotated[Mapping[str, Attempts], "the policies that rules may name, by id"]
     receives: Annotated[Delays, "the delays between the receives of one life"]
+    most_tries: Annotated[
+        int | None,
+        "how often the consumer is given one message at most, until a person releases it: the main "
+        "queue's receives in each attempt; null if that queue could not be read",
+    ]
+    parked_end: Annotated[str, "what becomes of parked letters that no person looks after"]
     settings: Annotated[
         Mapping[str, Any],
         "all other settings by their names in docs/settings.md, defaults filled in: rate, "
@@ -110,6 +116,8 @@ def show(session: Session, name: str | None) -> ShownPipeline:
         policy=_attempts(settings.policy),
         policies={id_: _attempts(policy) for id_, policy in settings.policies.items()},
         receives=_delays(settings.retry),
+        most_tries=_most_tries(settings.policy, read[MAIN]),
+        parked_end=_PARKED_END[settings.mode],
         settings=others,
         queues=read,
         alarms=ringing,
@@ -125,6 +133,20 @@ def urls(pipeline: DeployedPipeline) -> Mapping[str, str]:
         **{parking_source(id_): url for id_, url in pipeline.parking.items()},
         **pipeline.dedicated,
     }
+
+
+def _most_tries(policy: RetryPolicy, main: DeployedQueue | None) -> int | None:
+    """The receives of one life, in the first life and in that of each re-drive."""
+    if main is None or main.max_receive_count is None:
+        return None
+    return main.max_receive_count * (1 + policy.max_attempts)
+
+
+_PARKED_END = {
+    Mode.ENFORCE: "none: a day before SQS would delete them, the watch moves them into lane "
+    "`parked`, until a person releases or discards them",
+    Mode.OBSERVE: "SQS deletes them when their queue's retention is over: observe moves nothing",
+}
 
 
 def _attempts(policy: RetryPolicy) -> Attempts:

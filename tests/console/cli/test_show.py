@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from console.cli.exit import Exit
+from tests.console.conftest import REGION
 
 
 def test_the_policy_in_force_is_shown_with_its_defaults(cloud: Any, dlq: Any) -> None:
@@ -27,6 +30,30 @@ def test_the_policy_in_force_is_shown_with_its_defaults(cloud: Any, dlq: Any) ->
     assert "Attempts: 3, after at most 1 min, 2 min, 4 min" in shown
     assert "message_ttl" in shown
     assert "It has no alarm" in shown
+
+
+def test_it_says_how_often_a_message_is_tried_at_most(cloud: Any, dlq: Any) -> None:
+    cloud.deploy("orders")
+    assert json.loads(dlq("show", "--json").stdout)["most_tries"] is None
+    assert "an unknown number of times" in dlq("show").stdout
+    redrive = {
+        "deadLetterTargetArn": f"arn:aws:sqs:{REGION}:123456789012:orders-dlq",
+        "maxReceiveCount": 5,
+    }
+    cloud.sqs.set_queue_attributes(
+        QueueUrl=cloud.urls["orders-main"], Attributes={"RedrivePolicy": json.dumps(redrive)}
+    )
+    assert json.loads(dlq("show", "--json").stdout)["most_tries"] == 35
+    assert "35 times at most: 5 receives in each of 7 attempts" in dlq("show").stdout
+
+
+@pytest.mark.parametrize(
+    ("mode", "says"), [("enforce", "none: a day before SQS"), ("observe", "SQS deletes them")]
+)
+def test_it_says_what_becomes_of_parked_letters(cloud: Any, dlq: Any, mode: str, says: str) -> None:
+    cloud.deploy("orders", settings={"mode": mode})
+    assert json.loads(dlq("show", "--json").stdout)["parked_end"].startswith(says)
+    assert f"End of parked letters: {says}" in dlq("show").stdout
 
 
 def test_alarms_say_in_words_when_they_ring(cloud: Any, dlq: Any) -> None:
