@@ -41,7 +41,9 @@ def _show(answer: Flow) -> Iterator[Block]:
     for text in answer.unread:
         yield line(Styled(text, "alarm"))
     yield Line()
-    yield TextTable(("NODE", "KIND", ">LETTERS", ">OLDEST", "STATE", ""), map(_node, answer.nodes))
+    yield TextTable(
+        ("NODE", "KIND", ">LETTERS", ">OLDEST", "STATE", ""), [_node(node) for node in answer.nodes]
+    )
     yield Line()
     yield TextTable(
         ("FROM", "DOES", "TO", "NOT NOW, BECAUSE"),

@@ -242,10 +242,10 @@ class DynamoDBOutcomes(Outcomes):
         ]
         totals = zip(TOTALS, (write.called, write.failed, write.refused), strict=True)
         adds: list[str] = []
-        for name, added in totals:
-            if added:
+        for name, number in totals:
+            if number:
                 adds.append(f"{name} :{name}")
-                values[f":{name}"] = added
+                values[f":{name}"] = number
         removes = _counter_names(write.stale)
         for bucket in write.buckets:
             for prefix, added in _added(bucket).items():
