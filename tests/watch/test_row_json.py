@@ -98,6 +98,8 @@ def test_a_field_of_a_later_version_is_left_out() -> None:
         '{"first_at":1,"ran_at":2,"drain":[]}',
         '{"first_at":1,"ran_at":2,"drain":{"times":["1"]}}',
         '{"first_at":1,"ran_at":2,"drain":{"late":"1"}}',
+        f'{{"first_at":1,"ran_at":2,"drain":{{"depths":[{"9" * 400}]}}}}',
+        f'{{"first_at":1,"ran_at":2,"depths":[-{"9" * 400}]}}',
         '{"first_at":1,"ran_at":2,"replays":{"broken":[3]}}',
         '{"first_at":1,"ran_at":2,"circuits":{"openings":{"a":{"outage":3}}}}',
         '{"first_at":1,"ran_at":2,"circuits":{"stuck":{"a":3}}}',

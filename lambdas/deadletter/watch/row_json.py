@@ -27,6 +27,10 @@ from deadletter.watch.row import (
 
 T = TypeVar("T")
 
+_TOO_MUCH = 10**18
+"""No time, count or number of seconds is so large; a larger integer is no float, and a sum of such
+ones would end the watch each minute."""
+
 
 def row_to_json(row: WatchRow) -> str:
     """The row as compact JSON; what is None or empty is left out."""
@@ -168,4 +172,6 @@ def _text(data: object) -> str:
 def _number(data: object) -> Any:
     if isinstance(data, bool) or not isinstance(data, int | float):
         raise TypeError("not a number")
+    if abs(data) >= _TOO_MUCH:
+        raise TypeError("more than can be counted")
     return data
