@@ -123,8 +123,8 @@ class HealthCheck(Health):
 
     well: bool
 
-    def is_well(self) -> bool:
-        return self.well
+    def trouble(self) -> str:
+        return "" if self.well else "down"
 
 
 @dataclass

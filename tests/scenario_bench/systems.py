@@ -464,10 +464,12 @@ class Deadletter(System):
 
     @contextmanager
     def patched(self) -> Iterator[None]:
-        health = SimpleNamespace(is_well=lambda: self.dependencies.is_well(PAYMENTS, self.elapsed))
+        health = SimpleNamespace(
+            trouble=lambda: "" if self.dependencies.is_well(PAYMENTS, self.elapsed) else "down"
+        )
         with (
             patch.object(consume, "brief_stepfunctions", lambda: self.machine),
-            patch.object(probe, "HttpHealth", lambda *_: health),
+            patch.object(probe, "health_for", lambda told, _: health if told.health_url else None),
         ):
             yield
 

@@ -8,6 +8,13 @@ from deadletter.outage.prober import Health
 from deadletter.webhook.http import HttpResponse, NoAnswer
 from deadletter.webhook.url_guard import Destination, UrlRefused, read_url
 
+HEALTH_SECONDS = 5.0
+"""Seconds that a dependency may take to answer a health check."""
+
+BELIEVED_SECONDS = 10
+"""Seconds for which a replay run believes an answer: the longest from a bad one to the last send,
+beside the five of a worker's next look, and the bound of how often the page is asked."""
+
 Exchange = Callable[[str, Destination, bytes, Mapping[str, str]], HttpResponse]
 """One HTTP exchange through the guard: method, destination, body, headers."""
 
@@ -19,10 +26,29 @@ class HttpHealth(Health):
         self._url = url
         self._exchange = exchange
 
-    def is_well(self) -> bool:
-        """Whether it answered with 2xx; False if the request failed or was refused."""
+    def trouble(self) -> str:
+        """Why the dependency counts as down, without the URL; empty if it answered with 2xx."""
         try:
             answer = self._exchange("GET", read_url(self._url), b"", {})
-        except (UrlRefused, NoAnswer):
-            return False
-        return 200 <= answer.status < 300
+        except UrlRefused as refused:
+            return f"the health URL is not asked: {refused}"
+        except NoAnswer as error:
+            return f"the health URL gives no answer: {error}"
+        return "" if 200 <= answer.status < 300 else f"the health URL answers HTTP {answer.status}"
+
+
+def believed(health: Health | None, clock: Callable[[], float]) -> Callable[[], str]:
+    """Says why the dependency counts as down, by an answer that is ten seconds old at most.
+
+    Empty if it does not, or without a health check.
+    """
+    answer, until = "", clock()
+
+    def trouble() -> str:
+        nonlocal answer, until
+        if health is not None and clock() >= until:
+            answer = health.trouble()
+            until = clock() + BELIEVED_SECONDS
+        return answer
+
+    return trouble

@@ -84,7 +84,8 @@ class Health(Protocol):
     """Checks without a letter whether the dependency works. Its no is an answer; its yes is not:
     a letter is tried if there is one."""
 
-    def is_well(self) -> bool: ...
+    def trouble(self) -> str:
+        """Why it counts as down; empty if it works."""
 
 
 class QueueCanary(Protocol):
@@ -242,7 +243,7 @@ class Prober:
         self, execution: Execution, circuit: Circuit, permit: Permit
     ) -> tuple[Execution, Circuit, bool]:
         """The execution and the circuit after the canary, and whether no letter shows anything."""
-        if self._health is not None and not self._health.is_well():
+        if self._health is not None and self._health.trouble():
             circuit = self._answer(circuit, permit.owner, CanaryVerdict.FAILURE)
             return replace(execution, empty=0), circuit, False
         try:

@@ -13,6 +13,7 @@ from deadletter.aws.queue import SqsQueue
 from deadletter.aws.router import LambdaRouter
 from deadletter.aws.wiring.parts.breaker import breaker_for
 from deadletter.aws.wiring.parts.circuit_announcer import circuit_announcer_for
+from deadletter.aws.wiring.parts.health import health_for
 from deadletter.aws.wiring.parts.ledger import ledger_for
 from deadletter.aws.wiring.parts.waiting_room import waiting_room_for
 from deadletter.aws.wiring.world import World, in_threads
@@ -27,7 +28,6 @@ from deadletter.outage.canary_sources import (
     WaitingLetters,
 )
 from deadletter.outage.candidates import BlamelessLetters
-from deadletter.outage.health import HttpHealth
 from deadletter.outage.lane_moves import InAnyOrder, LaneMover, RefilledLane
 from deadletter.outage.live_canaries import MainQueueCanaries
 from deadletter.outage.prober import Prober
@@ -39,7 +39,6 @@ from deadletter.routing.router import Router
 from deadletter.settings.json_fields import BadSettings
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
-from deadletter.webhook.http import HttpsClient
 
 if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
@@ -51,9 +50,6 @@ ANSWER_MARGIN = 5
 
 FINDING_SECONDS = 10
 """Seconds to find a letter while the permit is held: empty polls, and a read of each shard."""
-
-HEALTH_SECONDS = 5.0
-"""Seconds that a dependency may take to answer a health check."""
 
 
 def prober_for(
@@ -103,9 +99,7 @@ def prober_for(
         else None,
         consumer=LambdaConsumer(call, resources.consumer_function),
         answer_seconds=seconds,
-        health=HttpHealth(resources.health_url, HttpsClient(HEALTH_SECONDS, world.clock).exchange)
-        if resources.health_url
-        else None,
+        health=health_for(resources, world),
         announcer=circuit_announcer_for(pipeline, resources, outage_clients, world, count_metric),
         clock=world.clock,
         new_id=world.new_id,
