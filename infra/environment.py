@@ -79,7 +79,7 @@ def runtime_settings(settings: PipelineSettings) -> dict[str, Any]:
     if settings.key_of_circuits is not None:
         changed["circuit_key"] = settings.key_of_circuits
     circuit = changed.pop("circuit", {})
-    # Only the probe uses it, from a variable of its own.
+    # Only the probe and replay runs use it, from a variable of its own.
     circuit.pop("health_url", None)
     circuit.pop("pause_consumer", None)
     if settings.lease != CIRCUIT.lease:

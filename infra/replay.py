@@ -57,6 +57,7 @@ class ReplayMachine(Construct):
         super().__init__(scope, construct_id)
         names = Names(app.app, settings.name)
         machine = replay_machine_arn(app, settings.name)
+        health = settings.circuit.health_url
         permissions = Permissions()
         queues.grant_send(permissions)
         queues.grant_drain(permissions)
@@ -94,6 +95,7 @@ class ReplayMachine(Construct):
                 Variable.REPLAY_MACHINE: machine,
                 **({Variable.CONSUMER_FUNCTION: consumer.arn} if consumer else {}),
                 Variable.CONSUMER_TIMEOUT: str(settings.consumer.timeout),
+                **({Variable.HEALTH_URL: health} if health else {}),
             },
         )
         storage.acknowledge_replays(mover.construct, settings.name)

@@ -93,7 +93,8 @@ class CircuitSettings(Settings):
     health_url: HealthUrl | None = Field(
         default=None,
         description="requested with GET, over the public internet, before a message is tried;"
-        " 2xx: it works. Any other answer, or none: it is down, and no message is tried",
+        " 2xx: it works. Any other answer, or none within five seconds: it is down, no message is"
+        " tried, and a replay run holds itself",
     )
 
     @model_validator(mode="after")

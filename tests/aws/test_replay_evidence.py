@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -127,7 +127,16 @@ class Collided(World):
         return KnownCollisions(0.0, {minute - 30: (9, 2), minute: (9, 1)})
 
 
-def evidence(world: World, plan: ReplayPlan = PLAN, *, library: bool = True) -> Any:
+DOWN = "the health URL answers HTTP 503"
+
+
+def evidence(
+    world: World,
+    plan: ReplayPlan = PLAN,
+    *,
+    library: bool = True,
+    trouble: Callable[[], str] = lambda: "",
+) -> Any:
     anything: Any = world
     collisions: Any = Collided(away=world.away)
     parts: Any = Parts()
@@ -139,6 +148,7 @@ def evidence(world: World, plan: ReplayPlan = PLAN, *, library: bool = True) -> 
         causes=anything,
         collisions=collisions,
         watch=watch,
+        trouble=trouble,
         clock=lambda: NOW,
     )
     return surroundings.evidence(RUN, plan, index=INDEX, manifest=parts, statuses=Rows())
@@ -163,6 +173,21 @@ def test_new_failures_count_for_the_causes_of_the_run_and_since_the_step_began()
 @pytest.mark.parametrize("state", [State.OPEN, State.HALF_OPEN])
 def test_a_circuit_that_is_not_closed_is_seen(state: State) -> None:
     assert evidence(World(state=state)).circuit == str(state)
+
+
+def test_a_dependency_that_is_down_by_its_health_url_is_seen() -> None:
+    assert evidence(World(), trouble=lambda: DOWN).unwell == DOWN
+    assert evidence(World()).unwell == ""
+
+
+def test_the_health_url_is_not_asked_where_its_answer_changes_nothing() -> None:
+    """An open circuit holds the run already; another destination is not the dependency."""
+
+    def asked() -> str:
+        raise AssertionError("asked")
+
+    assert evidence(World(state=State.OPEN), trouble=asked).circuit == "OPEN"
+    assert evidence(World(), replace(PLAN, destination="vip"), trouble=asked).unwell == ""
 
 
 def test_surroundings_that_give_no_answer_do_not_hold_a_run() -> None:

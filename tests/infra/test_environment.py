@@ -377,7 +377,8 @@ def test_a_function_of_yours_is_probed_and_its_mapping_paused(app: Synthesis) ->
     probe = resources_from_environment(app.environment("deadletter-theirs-probe"))
     theirs = "arn:aws:lambda:eu-west-1:111122223333:function:their-consumer"
     assert (probe.consumer_function, probe.consumer_timeout) == (theirs, 30)
-    assert probe.health_url == "https://api.example/health"
+    replay = resources_from_environment(app.environment("deadletter-theirs-replay"))
+    assert probe.health_url == replay.health_url == "https://api.example/health"
 
 
 def test_where_no_function_consumes_none_is_probed_and_nothing_is_paused(app: Synthesis) -> None:

@@ -76,6 +76,27 @@ def test_a_run_that_begins_moves_letters() -> None:
     assert judge(run_in(RunState.PLANNED), evidence()).run.state is RunState.MOVING
 
 
+DOWN = "the health URL answers HTTP 503"
+
+
+@each_row(
+    ("seen", "because"),
+    [
+        ({"unwell": DOWN}, f"the dependency is down: {DOWN}"),
+        ({"circuit": "OPEN"}, "the pipeline's circuit is OPEN"),
+    ],
+)
+def test_a_run_takes_no_letter_into_custody_while_its_dependency_is_down(
+    seen: dict[str, str], because: str
+) -> None:
+    verdict = judge(run_in(RunState.PLANNED), RunEvidence(**seen))
+    assert (verdict.run.state, verdict.run.because) == (RunState.HELD, because)
+    assert verdict.next is ReplayNext.WAIT
+    again = resumed(verdict.run, at=NOW + 5, by="ann")
+    assert judge(again, RunEvidence(**seen), 6).run.state is RunState.HELD
+    assert judge(again, RunEvidence(), 6).run.state is RunState.MOVING
+
+
 def test_an_expired_run_is_aborted_in_every_live_state() -> None:
     plan = replace(PLAN, expires=NOW)
     for state in (

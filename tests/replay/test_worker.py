@@ -15,6 +15,7 @@ import pytest
 from deadletter.contract import Partition, config_key, run_lane
 from deadletter.message.letter import Letter
 from deadletter.message.stamp import Stamp
+from deadletter.outage.health import believed
 from deadletter.redrive.order import Order
 from deadletter.redrive.waiting_room import RoomUnavailable, WaitingRoomEntry
 from deadletter.replay.delivering import Delivering, DirectAnswer, DirectFate
@@ -588,6 +589,29 @@ def test_an_open_circuit_stops_the_worker_and_keeps_its_letters() -> None:
     report = bench.work(5)
     assert (report.sent, report.stopped) == (0, "circuit orders is OPEN")
     assert len(bench.in_lane()) == 5
+
+
+def test_a_health_url_that_turns_red_stops_the_worker_within_fifteen_seconds() -> None:
+    """It is asked at most once in ten seconds, however long the worker goes on."""
+    bench = ReplayBench([""] * 200, rate=2.0, burst=2)
+    began, asked = bench.clock(), []
+
+    class Page:
+        def trouble(self) -> str:
+            asked.append(bench.clock() - began)
+            return "the health URL answers HTTP 503" if asked[-1] >= 40 else ""
+
+    report = bench.work(120, trouble=believed(Page(), bench.clock))
+    assert report.stopped == "the dependency is down: the health URL answers HTTP 503"
+    assert max(bench.tried_at()) - began < 40 + 15
+    assert all(later - earlier >= 10 for earlier, later in pairwise(asked))
+    assert len(asked) in (5, 6)
+
+
+def test_a_worker_that_throws_letters_away_does_not_ask_whether_the_dependency_works() -> None:
+    bench = ReplayBench([""] * 3, plan(destination=DISCARD))
+    report = bench.work(5, trouble=lambda: "down")
+    assert "down" not in report.stopped
 
 
 def test_a_worker_does_not_await_outcomes_while_a_circuit_is_open() -> None:

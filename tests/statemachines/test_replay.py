@@ -99,10 +99,13 @@ class Stage:
     metrics: Counter[str] = field(default_factory=Counter)
     took: list[str] = field(default_factory=list)
     workers: list[tuple[int, int]] = field(default_factory=list)
+    sent: list[int] = field(default_factory=list)
     lasted: list[float] = field(default_factory=list)
     waits: list[int] = field(default_factory=list)
     passes: list[Taken] = field(default_factory=list)
     lost: int = 0
+    unwell: str = ""
+    became: list[str] = field(default_factory=list)
     approve_above: int | None = None
     moves: bool = True
     token: str = ""
@@ -152,7 +155,9 @@ class Stage:
                 runs=self.runs,
                 plans=self,
                 executions=self.executions,
-                evidence=lambda _run, _plan: RunEvidence(outcomes=dict(self.outcomes)),
+                evidence=lambda _run, _plan: RunEvidence(
+                    outcomes=dict(self.outcomes), unwell=self.unwell
+                ),
                 snapshot=lambda *_: self.passes.pop(0) if self.passes else Taken(True),
                 freeze=lambda *_: Frozen(self.letters, "hash", {}),
                 work=self._work,
@@ -197,6 +202,7 @@ class Stage:
         if run.state is RunState.CANARY:
             self.store(replace(self.run, allowance=run.allowance - sent))
         self.clock.now = max(self.clock.now, deadline)
+        self.sent.append(sent)
         return {"sent": sent}
 
     def _leave(self, *_arguments: Any) -> bool:
@@ -361,6 +367,62 @@ def test_a_canary_that_fails_holds_the_run_until_a_person_resumes_it(stage: Stag
     assert stage.runs.states[2:4] == [RunState.HELD, RunState.CANARY]
     assert stage.outcomes[ReplayOutcome.PARKED] == 1
     assert stage.run.state is RunState.DONE
+
+
+DOWN = "the health URL answers HTTP 503"
+
+
+def resume_twice(stage: Stage) -> None:
+    """A person resumes a held run at once, and then after the page is green again."""
+
+    def resume(stage: Stage, unwell: str) -> None:
+        stage.became.append(stage.run.because)
+        stage.unwell = unwell
+        stage.runs.change(stage.run, resumed(stage.run, at=stage.clock(), by="ada"))
+
+    def first(stage: Stage) -> None:
+        resume(stage, DOWN)
+        stage.acts["wait"] = [lambda stage: resume(stage, "")]
+
+    stage.acts["wait"] = [first]
+
+
+def test_a_health_url_that_is_red_at_the_start_holds_the_run_before_it_takes_a_letter(
+    stage: Stage,
+) -> None:
+    stage.unwell = DOWN
+    resume_twice(stage)
+    assert stage.execute() == "SUCCEEDED"
+    assert stage.runs.states[:5] == [
+        *(RunState.HELD, RunState.PLANNED, RunState.HELD, RunState.PLANNED, RunState.MOVING)
+    ]
+    assert stage.became == [f"the dependency is down: {DOWN}"] * 2
+    assert stage.outcomes[ReplayOutcome.RECOVERED] == 60
+
+
+@pytest.mark.parametrize(("steps", "sent"), [(1, 1), (3, 8), (5, 53)])
+def test_a_health_url_that_turns_red_holds_the_run_in_the_canary_and_in_mid_run(
+    stage: Stage, steps: int, sent: int
+) -> None:
+    """After that step nothing is sent. A person who resumes the run finds it HELD again, once."""
+    work = stage._work
+
+    def turn_red(*arguments: Any) -> Mapping[str, Any]:
+        done = work(*arguments)
+        if stage.took.count("work") == steps:
+            stage.unwell = DOWN
+            resume_twice(stage)
+        return done
+
+    stage._work = turn_red  # type: ignore[method-assign] - the page turns red while it works
+    assert stage.execute() == "SUCCEEDED"
+    assert stage.runs.states.count(RunState.HELD) == 2
+    assert stage.became == [f"the dependency is down: {DOWN}"] * 2
+    assert stage.outcomes[ReplayOutcome.RECOVERED] == 60
+    works = [at for at, step in enumerate(stage.took) if step == "work"]
+    # Judged red, red again after the resume, and green: three looks before the next work.
+    assert stage.took[works[steps - 1] : works[steps]].count("judge") >= 3
+    assert sum(stage.sent[:steps]) == sent
 
 
 def test_a_run_that_is_aborted_sends_nothing_more_and_its_letters_leave(stage: Stage) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from deadletter.aws.causes import DynamoDBCauses
 from deadletter.aws.collisions import DynamoDBCollisions
@@ -33,7 +33,10 @@ READ_WITHIN = 10.0 * MINUTE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What a run looks at beside its own letters."""
+    """What a run looks at beside its own letters.
+
+    `trouble` says why the dependency is down by its health URL; empty if it is not.
+    """
 
     pipeline: Pipeline
     circuits: Circuits
@@ -41,6 +44,7 @@ class Surroundings:
     causes: DynamoDBCauses
     collisions: DynamoDBCollisions
     watch: DynamoDBWatchStore
+    trouble: Callable[[], str]
     clock: Callable[[], float]
 
     def evidence(
@@ -58,16 +62,27 @@ class Surroundings:
         """
         outcomes, returned, late = counted(index, statuses)
         to_consumer = plan.destination in (MAIN_QUEUE, DELIVER)
-        return RunEvidence(
+        return replace(
+            self.of_dependency(plan),
             outcomes=outcomes,
             returned=returned,
             late=late,
-            circuit=self._circuit() if to_consumer else "CLOSED",
             backlog=self._backlog() if to_consumer else None,
             backlog_limit=self.pipeline.backlog_limit,
             same_causes=self._same_causes(run, index, manifest) if to_consumer else 0,
             collisions=self._collisions(run) if to_consumer else 0,
             seconds_to_expiry=self._seconds_to_expiry(),
+        )
+
+    def of_dependency(self, plan: ReplayPlan) -> RunEvidence:
+        """Whether a letter may be tried: all that is known of a run without a snapshot."""
+        if plan.destination not in (MAIN_QUEUE, DELIVER):
+            return RunEvidence()
+        circuit = self._circuit()
+        return RunEvidence(
+            circuit=circuit,
+            # An open circuit is reason enough: the page of a dependency that is down is spared.
+            unwell=self.trouble() if circuit == "CLOSED" else "",
         )
 
     def _seconds_to_expiry(self) -> float | None:

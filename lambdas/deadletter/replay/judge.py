@@ -79,6 +79,7 @@ class RunEvidence:
     returned     tries whose letter came back into the run
     late         failed tries among all that had been sent before a person resumed the run
     circuit      the state of the pipeline's circuit
+    unwell       why the dependency is down by its health URL; empty if it is not
     backlog      messages of the main queue; None if unknown
     backlog_limit  above it the run yields
     same_causes  fresh dead letters, not of this run, that failed for one of its causes
@@ -90,6 +91,7 @@ class RunEvidence:
     returned: int = 0
     late: int = 0
     circuit: str = "CLOSED"
+    unwell: str = ""
     backlog: int | None = None
     backlog_limit: int = 10_000
     same_causes: int = 0
@@ -139,6 +141,9 @@ def judged(run: ReplayRun, plan: ReplayPlan, evidence: RunEvidence, now: float) 
         return RunVerdict(ended, ReplayNext.LEAVE)
     match run.state:
         case RunState.PLANNED:
+            because = _is_down(evidence)
+            if because:
+                return _held(run, because, now)
             return RunVerdict(moved_to(run, RunState.MOVING, at=now, by=BY), ReplayNext.SNAPSHOT)
         case RunState.MOVING:
             return RunVerdict(run, ReplayNext.SNAPSHOT)
@@ -153,6 +158,10 @@ def judged(run: ReplayRun, plan: ReplayPlan, evidence: RunEvidence, now: float) 
             return RunVerdict(run, ReplayNext.DONE)
         case _:
             return RunVerdict(run, ReplayNext.DONE if run.left else ReplayNext.LEAVE)
+
+
+def _held(run: ReplayRun, because: str, now: float) -> RunVerdict:
+    return RunVerdict(held(run, at=now, by=BY, because=because), ReplayNext.WAIT, SHORTEST_WAIT)
 
 
 def held_wait(run: ReplayRun, now: float) -> int:
@@ -199,7 +208,7 @@ def _sending(run: ReplayRun, plan: ReplayPlan, evidence: RunEvidence, now: float
         return RunVerdict(run, ReplayNext.RECONCILE)
     because = hold_reason(run, plan, evidence) or _standstill(run, evidence, now)
     if because:
-        return RunVerdict(held(run, at=now, by=BY, because=because), ReplayNext.WAIT, SHORTEST_WAIT)
+        return _held(run, because, now)
     if not run.step_began:
         return RunVerdict(begun(run, plan, evidence, run.step, now), ReplayNext.WORK)
     if evidence.backlog is not None and evidence.backlog > evidence.backlog_limit:
@@ -251,8 +260,9 @@ def _standstill(run: ReplayRun, evidence: RunEvidence, now: float) -> str:
 
 def hold_reason(run: ReplayRun, plan: ReplayPlan, evidence: RunEvidence) -> str:
     """Why the run holds itself, as a sentence; empty if it goes on."""
-    if evidence.circuit != "CLOSED":
-        return f"the pipeline's circuit is {evidence.circuit}"
+    because = _is_down(evidence)
+    if because:
+        return because
     if run.step_began:
         known = evidence.known - run.known_before
         failed = evidence.failed - run.failed_before
@@ -275,6 +285,18 @@ def hold_reason(run: ReplayRun, plan: ReplayPlan, evidence: RunEvidence) -> str:
     if expiry is not None and expiry < SHORTEST_EXPIRY:
         return f"SQS drops a message of the pipeline's queues in {max(0, int(expiry))} s"
     return ""
+
+
+def _is_down(evidence: RunEvidence) -> str:
+    """Why no letter is tried on the dependency now; empty if one may be."""
+    if evidence.circuit != "CLOSED":
+        return f"the pipeline's circuit is {evidence.circuit}"
+    return unwell(evidence.unwell)
+
+
+def unwell(trouble: str) -> str:
+    """Why a run stops that its dependency's health URL stops; empty if it does not."""
+    return f"the dependency is down: {trouble}" if trouble else ""
 
 
 def _whole(seconds: float) -> int:

@@ -126,7 +126,7 @@ class ReplaySetup:
     """Everything that the steps are given. Deadlines are epoch seconds.
 
     moves         whether the pipeline's mode lets us move letters
-    evidence      what is known about a run that may send
+    evidence      what is known about a run that may send, or is about to begin
     snapshot      one pass over the source
     freeze        the frozen snapshot; None if it takes another pass
     work          one worker's step, of so many workers: what it did, for the log
@@ -423,7 +423,8 @@ class ReplaySteps:
         event = replace(event, loops=event.loops + 1)
         if event.loops > MOST_LOOPS and (run.is_live or not run.left):
             return self._hand_over(event, run, now)
-        evidence = setup.evidence(run, plan) if run.may_send else RunEvidence()
+        is_looked_at = run.may_send or run.state is RunState.PLANNED
+        evidence = setup.evidence(run, plan) if is_looked_at else RunEvidence()
         verdict = judged(run, plan, evidence, now)
         after = verdict.run
         if run.may_send:

@@ -137,7 +137,7 @@ class ReplayRun:
 
 
 _NEXT: Mapping[RunState, frozenset[RunState]] = {
-    RunState.PLANNED: frozenset({RunState.MOVING, RunState.ABORTED}),
+    RunState.PLANNED: frozenset({RunState.MOVING, RunState.HELD, RunState.ABORTED}),
     RunState.MOVING: frozenset(
         {
             RunState.WAITING_APPROVAL,
@@ -170,7 +170,13 @@ _NEXT: Mapping[RunState, frozenset[RunState]] = {
         }
     ),
     RunState.HELD: frozenset(
-        {RunState.MOVING, RunState.CANARY, RunState.RUNNING, RunState.ABORTED}
+        {
+            RunState.PLANNED,
+            RunState.MOVING,
+            RunState.CANARY,
+            RunState.RUNNING,
+            RunState.ABORTED,
+        }
     ),
     RunState.ABORTED: frozenset({RunState.ABORTED, RunState.BROKEN}),
     RunState.DONE: frozenset({RunState.BROKEN}),

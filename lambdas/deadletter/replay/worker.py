@@ -11,7 +11,7 @@ from functools import partial
 from deadletter.contract import with_config_keys
 from deadletter.redrive.known_intents import KnownIntents
 from deadletter.redrive.stop_reason import ENDS_A_RUN, stop_reason
-from deadletter.replay.judge import RunEvidence
+from deadletter.replay.judge import RunEvidence, unwell
 from deadletter.replay.limiter import LOOK_SECONDS, MOST_GRANTED, RunLimiter, SendingEnded, why_not
 from deadletter.replay.lineup import RunStage, ShardLineup
 from deadletter.replay.moving import RunMoves
@@ -41,7 +41,7 @@ SAVE_SECONDS = 30.0
 and all of it is in the tickets and in the ledger."""
 
 CHECK_SECONDS = 5.0
-"""Seconds between two looks at the pipeline's circuit and at the main queue's backlog."""
+"""Seconds between two looks at the pipeline's circuit, its health and the main queue's backlog."""
 
 WIND_DOWN_SECONDS = 3.0
 """Seconds before the deadline in which no letter is moved any more."""
@@ -209,6 +209,8 @@ class ReplayWorker:
             if not circuit.is_closed:
                 raise SendingEnded(f"circuit {circuit.key} is {circuit.state}")
         if self._plan.destination in (MAIN_QUEUE, DELIVER):
+            if because := unwell(self._setup.trouble()):
+                raise SendingEnded(because)
             waiting = self._setup.main.depth().visible
             if waiting > self._setup.pipeline.backlog_limit:
                 raise SendingEnded(f"{waiting} messages wait in the main queue already")

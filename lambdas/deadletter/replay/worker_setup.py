@@ -32,6 +32,7 @@ class ReplayWorkerSetup:
     shards      the shards of this worker, with the letters of each
     mover_for   makes the mover whose room is the given one
     carrier     takes letters where the destination is no queue
+    trouble     why the dependency is down by its health URL; empty if it is not
     owner       a text that no other worker has
     new_token   returns a text that no other grant has
     """
@@ -59,6 +60,7 @@ class ReplayWorkerSetup:
     new_token: Callable[[], str]
     in_parallel: InParallel
     carrier: DirectCarrier | None = None
+    trouble: Callable[[], str] = lambda: ""
 
 
 @dataclass(frozen=True, slots=True)

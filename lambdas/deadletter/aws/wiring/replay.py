@@ -30,12 +30,15 @@ from deadletter.aws.router import LambdaRouter
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.aws.watch_store import DynamoDBWatchStore
 from deadletter.aws.wiring.custody import freeze_for, run_objects_for, snapshot_for
+from deadletter.aws.wiring.parts.health import health_for
 from deadletter.aws.wiring.parts.ledger import ledger_for
 from deadletter.aws.wiring.parts.redriver_setup import mover_for, queue_for
 from deadletter.aws.wiring.parts.run_announcer import run_announcer_for
 from deadletter.aws.wiring.parts.waiting_room import waiting_room_for
 from deadletter.aws.wiring.world import World, in_threads
 from deadletter.contract import ROWS_KEPT, Metric, Mode
+from deadletter.outage.health import believed
+from deadletter.outage.prober import Health
 from deadletter.redrive.in_parallel import InParallel
 from deadletter.redrive.known_intents import KnownIntents
 from deadletter.redrive.redriver import LEASE_HELD
@@ -59,7 +62,7 @@ from deadletter.replay.manifest import Manifest, ManifestIndex
 from deadletter.replay.plan import DELIVER, DISCARD, ReplayPlan
 from deadletter.replay.reconcile import ReconcileSetup, reconcile
 from deadletter.replay.restoring import Restoring
-from deadletter.replay.run import ReplayRun
+from deadletter.replay.run import ReplayRun, RunState
 from deadletter.replay.shard_claim import ShardClaim
 from deadletter.replay.worker import ReplayWorker
 from deadletter.replay.worker_setup import ReplayWorkerSetup
@@ -95,6 +98,7 @@ def replay_steps_for(
     in_parallel: InParallel = in_threads,
     consumer: LambdaClient | None = None,
     bus: EventBus | None = None,
+    health: Health | None = None,
     note_bad_row: NoteRow = ignore,
 ) -> ReplaySteps:
     """The steps of a pipeline's replay runs.
@@ -114,6 +118,7 @@ def replay_steps_for(
         router=router or LambdaRouter(clients.functions, resources.router_function),
         in_parallel=in_parallel,
         consumer=consumer,
+        trouble=believed(health or health_for(resources, world), world.clock),
         note_bad_row=note_bad_row,
     )
     return ReplaySteps(
@@ -149,6 +154,7 @@ class _Parts:
     router: Router
     in_parallel: InParallel
     consumer: LambdaClient | None
+    trouble: Callable[[], str]
     note_bad_row: NoteRow
 
     @property
@@ -229,8 +235,11 @@ class _Parts:
             ),
             collisions=DynamoDBCollisions(self.clients.dynamodb, circuits, self.pipeline.name),
             watch=DynamoDBWatchStore(*self._letters()),
+            trouble=self.trouble,
             clock=self.world.clock,
         )
+        if run.state is RunState.PLANNED:
+            return surroundings.of_dependency(plan)
         return surroundings.evidence(
             run,
             plan,
@@ -373,6 +382,7 @@ class _Parts:
                 new_token=self.world.new_id,
                 in_parallel=self.in_parallel,
                 carrier=self._carrier(run, plan, tally),
+                trouble=self.trouble,
             )
         )
 
