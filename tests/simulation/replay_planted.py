@@ -10,6 +10,7 @@ from unittest.mock import patch
 from deadletter.aws import live_runs, replay_runs, replay_tickets, returning_letters
 from deadletter.aws import waiting_room as room_adapter
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
+from deadletter.aws.wiring import replay as replay_wiring
 from deadletter.contract import Partition
 from deadletter.redrive.journal import OpenIntents
 from deadletter.replay import (
@@ -200,6 +201,12 @@ def _() -> Iterator[None]:
         replaced(shard_claim.ShardClaim, "__init__", make),
         patch.object(OpenIntents, "is_busy", lambda self, copy: False),
     ):
+        yield
+
+
+@run_bug("a run does not ask whether its dependency is well")
+def _() -> Iterator[None]:
+    with patch.object(replay_wiring, "believed", lambda health, clock: lambda: ""):
         yield
 
 

@@ -106,7 +106,8 @@ class ReplayShape(Shape):
     number of executions that work on the run at once. `deeds` happen at any time. `approval` says
     what becomes of the one that the run waits for: "granted", "refused" or "lapsed"; empty if it
     needs none. Behind half of the calls with the names in `stands_behind` a worker stands still for
-    up to ten minutes; a person meanwhile does one of `stopped_by`.
+    up to ten minutes; a person meanwhile does one of `stopped_by`. While `red`, seconds after the
+    start, the dependency's health URL says that it is down.
     """
 
     source: str = "dlq"
@@ -133,6 +134,7 @@ class ReplayShape(Shape):
     deeds_after: float = 90.0
     stands_behind: Sequence[str] = ()
     stopped_by: Sequence[str] = ()
+    red: tuple[float, float] | None = None
 
 
 def replay_shape(seed: int) -> ReplayShape:
@@ -250,6 +252,9 @@ class ReplaySimulation(Simulation):
         )
         witness.place_of = self.place_of
         witness.skew = shape.skew
+        if self._replay.red:
+            first, last = self._replay.red
+            witness.red = (START + first, START + last)
         return witness
 
     @contextlib.contextmanager
@@ -607,7 +612,12 @@ class ReplaySimulation(Simulation):
             executions=SimulatedExecutions(self),
             router=router_for(stage.pipeline, stage.resources, clients, world),
             in_parallel=self.scheduler.in_parallel,
+            health=self if self._replay.red else None,
         )
+
+    def trouble(self) -> str:
+        """What the dependency's health URL says."""
+        return "the health URL answers HTTP 503" if self.witness.is_red() else ""
 
     def _clients(self, process: Process) -> Clients:
         return clients_of(self.scheduler, process, self.stage)
@@ -890,6 +900,30 @@ def stood_still(seed: int) -> ReplaySimulation:
         # What was surely not sent is sent again under the same grant.
         struck = "w" in process.name and name == "send_message_batch" and random.random() < 0.3
         return Fault.THROTTLED if struck else None
+
+    return ReplaySimulation(seed, shape, plan)
+
+
+@sort
+def unwell(seed: int) -> ReplaySimulation:
+    """Runs whose dependency says that it is down for a while; some are resumed too early."""
+    random = Random(seed * 89 + 4)
+    began = random.choice((-1.0, 5.0, 20.0, 40.0))
+    shape = replace(
+        SMALL,
+        kinds=tuple(random.choice(("good", "good", "flaky")) for _ in range(random.randint(2, 5))),
+        ordered=random.random() < 0.5,
+        rate=random.choice((0.2, 5.0)),
+        machines=random.choice((1, 2)),
+        skew=random.choice((0.0, 1.0)),
+        deeds=random.choice(((), ("resume",), ("resume", "resume"), ("hold", "resume"))),
+        red=(began, began + random.choice((60.0, 200.0))),
+    )
+    rate = random.choice((0.0, 0.03))
+
+    def plan(process: Process, _name: str, _number: int) -> Fault | None:
+        struck = process.name.startswith("replay") and random.random() < rate
+        return random.choice(CUTS) if struck else None
 
     return ReplaySimulation(seed, shape, plan)
 

@@ -1,6 +1,7 @@
 """Sees what a replay run does, call by call, and says at once when a promise is broken.
 
-Beside the promises of every move: a run sends nothing two seconds after it was held or aborted;
+Beside the promises of every move: a run sends nothing two seconds after it was held or aborted,
+and nothing once its dependency's health URL has been red for a while;
 it sends a letter only while its predecessors are settled; nothing is sent faster than the plan
 says; a letter belongs to one run; what a run leaves is never sent by the schedule; a letter is
 tried as often as the plan says; and the outcomes add up to the snapshot.
@@ -28,6 +29,10 @@ from tests.tables import BUCKET, LETTERS
 
 STOPS_WITHIN = 2.0
 """Seconds after a run is held or aborted in which what was granted before may still begin."""
+
+RED_WITHIN = 20.0
+"""Seconds after a health URL turns red in which a run may still send: it believes a good answer for
+ten, looks every five, and a grant lasts two."""
 
 USED_WITHIN = 2.0
 """Seconds within which a grant is used: sends may bunch together by so much."""
@@ -81,6 +86,7 @@ class ReplayWitness(Witness):
 
     place_of: Callable[[str], tuple[str, int] | None]
     skew: float = 0.0
+    red: tuple[float, float] | None = None
 
     def __init__(self, *world: Any, **options: Any) -> None:
         super().__init__(*world, **options)
@@ -94,7 +100,7 @@ class ReplayWitness(Witness):
         # The copy that each one was sent from, and copies that the schedule has beside a run.
         self._sent_from: dict[str, str] = {}
         self._duplicates: set[str] = set()
-        # A consumer does not know whether it has parked these: they may be in two queues.
+        # A consumer or a run does not know whether it has parked these: they may be in two places.
         self._maybe_parked: set[str] = set()
 
     def begin(self, plan: ReplayPlan, counted: Iterable[str]) -> None:
@@ -124,6 +130,8 @@ class ReplayWitness(Witness):
         if run is None:
             raise Broken(f"{process.name} sends {uid} for no run")
         now = self._scheduler.now
+        if self.is_red() and self.is_red(now - RED_WITHIN):
+            raise Broken(f"{process.name} sends {uid} while the health URL says down")
         if run.stopped is not None and now > run.stopped + STOPS_WITHIN:
             late = now - run.stopped
             raise Broken(f"{process.name} sends {uid} {late:.1f} s after its run was {run.state}")
@@ -134,6 +142,11 @@ class ReplayWitness(Witness):
         if run.plan.ordered:
             self._check_start(process, run, uid)
         run.began[mark.origin] = now
+
+    def is_red(self, at: float | None = None) -> bool:
+        """Whether the dependency's health URL says that it is down."""
+        first, last = self.red or (0.0, 0.0)
+        return first <= (self._scheduler.now if at is None else at) < last
 
     def _tries(self, run: WitnessedRun) -> int:
         """Sends of one letter: a person who resumes a run grants the one in front one more.
@@ -243,7 +256,10 @@ class ReplayWitness(Witness):
         self, process: Process, strike: Strike, name: str, options: Mapping[str, Any]
     ) -> None:
         super()._struck(process, strike, name, options)
-        is_parking = process.name.startswith("consumer") and name == "send_message_batch"
+        is_parking = name == "send_message_batch" and (
+            process.name.startswith("consumer")
+            or (process.name.startswith(REPLAYER) and options["QueueUrl"] == self._parking)
+        )
         if is_parking and strike is Strike.NO_ANSWER:
             marks = map(stamp_of_entry, options["Entries"])
             self._maybe_parked.update(mark.origin for mark in marks if mark is not None)

@@ -30,13 +30,13 @@ def test_an_intent_that_runs_out_while_its_process_is_held_up_is_a_possible_dupl
     assert simulation.witness.counts[PUBLISHED] > simulation.witness.counts[EXTRA] == 0
 
 
-def test_a_run_may_take_a_letter_that_a_consumer_has_parked_without_an_answer() -> None:
-    """It lies in the parking lot, and still in the main queue: for the consumer it has failed."""
+def test_a_run_may_take_a_letter_that_another_run_has_parked_without_an_answer() -> None:
+    """It lies in the parking lot, and still in the lane: for the other run it is not parked yet."""
     replay_simulator.schedule(1013).run()
 
 
 def test_a_process_that_sleeps_past_the_end_of_its_intent_explains_a_second_send() -> None:
-    simulation = replay_simulator.schedule(1010)
+    simulation = replay_simulator.schedule(1173)
     simulation.run()
     assert simulation.witness.counts[f"  {HELD_UP}"] == 1
 
