@@ -78,7 +78,7 @@ def of_troubles(band: Band) -> list[cloudwatch.IWidget]:
                 *(Metric.REDRIVE_UNMARKED, Metric.REDRIVE_UNRECORDED, Metric.UNDECIDED),
                 *(Metric.UNDELETED, Metric.UNSENDABLE, Metric.TOO_LATE_TO_SEND),
                 *(Metric.BAD_ROW, Metric.FOREIGN_ROW, Metric.FOREIGN_LETTER),
-                *(Metric.FORGED_STAMP, Metric.ATTRIBUTE_RENAMED),
+                *(Metric.FORGED_STAMP, Metric.ATTRIBUTE_RENAMED, Metric.UNREADABLE_EXPIRY),
             ),
         ),
         band.graph(

@@ -54,6 +54,7 @@ RUNTIME_KEYS = {
     "parking_for",
     "ordering_key",
     "sequence",
+    "expires",
     "replay",
 }
 

@@ -61,7 +61,7 @@ Include = Annotated[
     typer.Option(
         "--include",
         metavar="REASON",
-        help="Take letters that automation would park for it: POISON, EXPIRED …; repeatable.",
+        help="Take letters that automation would park for it: POISON, EXHAUSTED …; repeatable.",
     ),
 ]
 Why = Annotated[

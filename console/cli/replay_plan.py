@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from deadletter.contract import MAIN_DLQ
+from deadletter.contract import MAIN_DLQ, Reason
 from deadletter.replay.plan import DELIVER, LANE, MAIN_QUEUE
 
 from ..operations import replay_draft_file
@@ -259,8 +259,7 @@ def show_forecast(forecast: ReplayForecast) -> Iterator[Block]:
     )
     yield line(_letters(forecast))
     if forecast.left_out:
-        # A body that the pipeline's JSON Schema refuses can't be sent at all.
-        more = "; --include takes them" if set(forecast.left_out) - {"SCHEMA"} else ""
+        more = "; --include takes them" if _includable(forecast) else ""
         yield line(f"Left out: {_numbers(forecast.left_out)}{more}.")
     if not forecast.letters:
         yield line("There is nothing to replay, and no plan is written.")
@@ -291,10 +290,18 @@ def show_forecast(forecast: ReplayForecast) -> Iterator[Block]:
         yield line(f"Start it: dlq replay start --plan {forecast.file}")
 
 
+def _includable(forecast: ReplayForecast) -> bool:
+    """Whether a person may have the run take letters that are left out.
+
+    A body that the pipeline's JSON Schema refuses is not sent at all, nor is an expired letter.
+    """
+    return bool(set(forecast.left_out) - {"SCHEMA", Reason.EXPIRED})
+
+
 def _without_letters(forecast: ReplayForecast) -> Iterator[Block]:
     """Where to look when nothing is chosen."""
     about = f"--pipeline {forecast.pipeline}"
-    if forecast.left_out:
+    if _includable(forecast):
         yield line("To take those that are left out: --include REASON, as listed above.")
     elif forecast.others:
         yield line(f"See what is there: dlq replay plan {about} --source {forecast.source}")

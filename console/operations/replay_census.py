@@ -7,12 +7,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from deadletter.contract import CAUSE_SHARDS, MAIN_DLQ, PARKED_LANE
+from deadletter.contract import CAUSE_SHARDS, MAIN_DLQ, PARKED_LANE, Reason
 from deadletter.failure.failure import Failure
 from deadletter.message.letter import compact_json
 from deadletter.replay.plan import belongs_to
 from deadletter.routing.selection import Pick, Selection
 
+from . import deployed
 from .adapter_errors import aws_errors
 from .app import App, DeployedPipeline
 from .letter_walk import FoundLetter, letters_of_lane, look_into_queue
@@ -358,9 +359,12 @@ def _by_ledger(
     """The letters with a failure that were not processed or parked since, nor wait elsewhere."""
     assert source.url is not None, "a live source is a queue"
     elsewhere = _waiting_origins(session, app, pipeline)
+    too_old = session.clock() - deployed.settings(pipeline).message_ttl
     taken: list[CountedLetter] = []
+    left_out: list[CountedLetter] = []
     others = 0
     is_whole = True
+    takes_all = frozenset(selection.include) >= frozenset(Reason)
     for known in _failing(session, app, pipeline, progress):
         if known is None:
             is_whole = False
@@ -375,9 +379,14 @@ def _by_ledger(
         # It was sent before it failed first.
         first = int(row.failures[0].at * 1000) if row.failures else 0
         letter = CountedLetter(origin, attempts=row.attempt, first_sent=first)
-        taken.append(_failed(letter, last))
+        letter = _failed(letter, last)
+        if first and first / 1000 <= too_old and not takes_all:
+            left_out.append(replace(letter, left_out=Reason.EXPIRED))
+        else:
+            taken.append(letter)
     return Census(
         tuple(taken),
+        tuple(left_out),
         others=others,
         by_ledger=True,
         in_queue=depth(session.aws.sqs, source.url).visible,

@@ -154,6 +154,16 @@ def draft(session: Session, request: PlanRequest, progress: Progress = lambda _:
     source = source_named(pipeline, request.source)
     _check_destination(pipeline, request.destination)
     settings = deployed.settings(pipeline)
+    if request.destination == DISCARD:
+        # What is thrown away may look as it will.
+        selection = replace(request.selection, include=tuple(Reason))
+        request = replace(request, selection=selection)
+    elif Reason.EXPIRED in request.selection.include:
+        raise Problem(
+            "An expired letter is never sent, so --include takes no EXPIRED. One that is only "
+            "older than message_ttl can be sent once that setting is longer.",
+            Cause.INPUT,
+        )
     counted = census(
         session, app, pipeline, source, request.selection, look=request.look, progress=progress
     )
@@ -413,6 +423,11 @@ def _warnings(
         )
     if counted.by_ledger:
         yield _ledger_says(counted, settings)
+        if settings.expires:
+            yield (
+                "The ledger has no bodies, so it does not know which letters are past their own "
+                "expiry: they are parked as EXPIRED, and --look counts them."
+            )
     elif pipeline.fifo and source.url is not None and not counted.saw_each:
         yield (
             "SQS shows at most ten letters of a FIFO group: the groups are counted, and the run "

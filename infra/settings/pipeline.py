@@ -99,6 +99,12 @@ class PipelineSettings(Settings):
         le=30 * DAY,
         description="age since the first send at which a letter is parked as EXPIRED",
     )
+    expires: Path | None = Field(
+        default=None,
+        description="where the time is after which a message must not be sent any more: epoch"
+        " seconds or milliseconds, or ISO 8601, in the body or in an attribute. It is parked as"
+        " EXPIRED then. What is no time counts as none, and in UnreadableExpiry",
+    )
     max_delay: Seconds = Field(
         default=PIPELINE.max_delay,
         ge=MINUTE,
@@ -369,6 +375,7 @@ class PipelineSettings(Settings):
             ("idempotency_key", self.idempotency_key or ""),
             ("idempotency_payload", self.idempotency_payload),
             ("ordering_key", self.ordering_key or ""),
+            ("expires", self.expires or ""),
             ("sequence", self.sequence or ""),
         ):
             if of_one_copy := _OF_ONE_COPY.search(path):

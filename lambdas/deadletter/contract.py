@@ -678,6 +678,10 @@ class Metric(StrEnum):
         "AttributeRenamed",
         "Letters sent on with their own attribute Redrive under another name, Redrive-original.",
     )
+    UNREADABLE_EXPIRY = (
+        "UnreadableExpiry",
+        "Letters judged whose own expiry is no time: only message_ttl decides on them.",
+    )
     UNDECIDED = "Undecided", "Letters that the router gave no decision, or more than one."
     UNDELETED = "Undeleted", "Letters that were sent, and could not be deleted yet."
     UNSENDABLE = "Unsendable", "Letters that their target queue does not take."

@@ -80,6 +80,7 @@ EVERYTHING: dict[str, Any] = {
     "parking_for": {"POISON": "later", "schema": "later"},
     "ordering_key": "body.customer",
     "sequence": "body.version",
+    "expires": "body.valid_until",
     "replay": {
         "rate": 2,
         "error_rate": 0.1,
@@ -138,6 +139,7 @@ def test_a_pipeline_that_says_everything_is_understood() -> None:
         parking_for={"POISON": "later", "schema": "later"},
         ordering_key="body.customer",
         sequence="body.version",
+        expires="body.valid_until",
         replay=ReplayPolicy(
             rate=2,
             error_rate=0.1,

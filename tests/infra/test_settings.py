@@ -326,6 +326,11 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         " SequenceNumber is another one in each copy",
     ),
     (
+        {"expires": "system.SentTimestamp"},
+        'expires is "system.SentTimestamp"; allowed: a value that the producer wrote;'
+        " SentTimestamp is another one in each copy",
+    ),
+    (
         {"replay": {"on_failure": "wait"}},
         'replay.on_failure is "wait"; allowed: go, stop',
     ),

@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 import pytest
 
-from deadletter.contract import Partition, config_key, run_lane
+from deadletter.contract import Metric, Partition, config_key, run_lane
 from deadletter.message.letter import Letter
 from deadletter.message.stamp import Stamp
 from deadletter.outage.health import believed
@@ -606,6 +606,53 @@ def test_a_health_url_that_turns_red_stops_the_worker_within_fifteen_seconds() -
     assert max(bench.tried_at()) - began < 40 + 15
     assert all(later - earlier >= 10 for earlier, later in pairwise(asked))
     assert len(asked) in (5, 6)
+
+
+EXPIRED = ReplayOutcome.EXPIRED
+
+
+def test_no_letter_is_sent_that_grew_too_old_while_its_run_was_held() -> None:
+    """Three of ten are sent; a person resumes the run after the message TTL."""
+    bench = ReplayBench(
+        [""] * 10, stage=Stage(orders_pipeline(message_ttl=3_600.0)), rate=1.0, burst=1
+    )
+    bench.work(6.5)
+    sent = bench.consume()
+    bench.runs.change(bench.run, held(bench.run, at=bench.clock(), by="ann", because="wait"))
+    bench.clock.advance(3_600)
+    bench.runs.change(bench.run, resumed(bench.run, at=bench.clock(), by="ann"))
+    while not bench.work(20).done:
+        assert bench.consume() == []
+    assert len(sent) < 5
+    assert Counter(bench.outcomes().values()) == {RECOVERED: len(sent), EXPIRED: 10 - len(sent)}
+    parked = bench.stage.stamps(bench.stage.parking)
+    assert {mark.reason for mark in parked} == {"EXPIRED"}
+
+
+@pytest.mark.parametrize("source", ["dlq", "parking:default"])
+def test_no_letter_past_its_own_expiry_is_sent_by_a_run(source: str) -> None:
+    expiries = [str(int(START) + seconds) for seconds in (-1, 60, 7_200)]
+    bench = ReplayBench(
+        [*expiries, "soon"], plan(source=source), stage=Stage(orders_pipeline(expires="body.key"))
+    )
+    bench.clock.advance(3_600)
+    bench.work(5)
+    assert sorted(bench.consume()) == [2, 3]
+    assert bench.work(5).done
+    assert bench.outcomes() == {0: EXPIRED, 1: EXPIRED, 2: RECOVERED, 3: RECOVERED}
+    assert numbers_in(bench, bench.stage.parking) == [0, 1]
+    # The one that is no time counts as none, and says so.
+    assert bench.tally.count_of(Metric.UNREADABLE_EXPIRY) == 1
+
+
+def test_a_released_letter_is_sent_however_long_it_was_parked() -> None:
+    """Its age in the parking lot is a person's: it was given up in time."""
+    bench = ReplayBench(
+        ["", ""], plan(source="parking:default"), stage=Stage(orders_pipeline(message_ttl=3_600.0))
+    )
+    bench.clock.advance(7_200)
+    bench.work(5)
+    assert sorted(bench.consume()) == [0, 1]
 
 
 def test_a_worker_that_throws_letters_away_does_not_ask_whether_the_dependency_works() -> None:

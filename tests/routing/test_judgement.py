@@ -455,6 +455,32 @@ def test_a_parked_letter_carries_the_words_of_its_last_failure(
     assert decision.because == f"{because}; it last failed with {words}"
 
 
+def ends_by_itself(case: Case, at: float) -> Case:
+    return replace(case, document=Document({}, expires=at))
+
+
+def test_a_letter_past_its_own_expiry_is_parked_however_young_it_is() -> None:
+    case = replace(PLAIN_CASE, row=LedgerRow())
+    assert judge(ends_by_itself(case, NOW)) == Park(Reason.EXPIRED, "past its own expiry")
+    assert isinstance(judge(ends_by_itself(case, NOW + 101)), Redrive)
+    # It does not make a letter younger.
+    late = ends_by_itself(replace(old(case)), EXPIRES + 100)
+    assert judge(late) == Park(Reason.EXPIRED, "older than 10000 seconds")
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_no_letter_is_delayed_in_the_queue_past_its_expiry(own: bool) -> None:
+    """It would be delivered after it: it waits outside, and is parked there when its time comes."""
+    case = replace(PLAIN_CASE, row=LedgerRow())
+    case = ends_by_itself(case, NOW + 60) if own else replace(case, now=EXPIRES - 60)
+    decision = judge(case)
+    assert isinstance(decision, Hold)
+    assert (decision.lane, decision.due) == ("due", case.now + 60)
+    assert judge(replace(case, now=decision.due, served=True)) == Park(
+        Reason.EXPIRED, "past its own expiry" if own else "older than 10000 seconds"
+    )
+
+
 def test_a_parked_letter_without_a_recorded_failure_says_the_reason_alone() -> None:
     decision = judge(replace(old(PLAIN_CASE), row=LedgerRow()))
     assert decision == Park(Reason.EXPIRED, "older than 10000 seconds")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from deadletter.contract import Reason, run_lane
+from deadletter.contract import DAY, Reason, run_lane
 from deadletter.failure.causes import CauseHold, Causes, ParkedCause
 from deadletter.failure.failure import Category
 from deadletter.failure.fate import GIVEN_BACK, Fate
@@ -24,6 +24,7 @@ from deadletter.routing.ordering import shard_of_key
 from deadletter.routing.picks_wire import picks_from_json, picks_to_json, selection_request
 from deadletter.routing.router import (
     Question,
+    RouterAnswer,
     RouterUnavailable,
     Verdict,
     question_about,
@@ -460,6 +461,43 @@ def test_letters_that_automation_parks_are_left_out_with_the_reason() -> None:
     assert picks(letter(), Selection(include=(Reason.POISON,)), books).left_out == "PERMANENT"
     assert picks(letter(), Selection(include=(Reason.PERMANENT,)), books).left_out == ""
     assert picks(letter(), ALL, books, release=True).left_out == ""
+
+
+TOO_OLD = replace(SENT, run=None, ticket=None, first_sent=int((NOW - 13 * DAY) * 1000))
+
+
+@each_row(
+    ("mail", "release", "left_out"),
+    [
+        (stamped(TOO_OLD, message_id="c2"), False, "EXPIRED"),
+        (stamped(replace(TOO_OLD, reason="EXPIRED"), message_id="c2"), True, "EXPIRED"),
+        # It was given up in time, and has waited for a person since.
+        (stamped(replace(TOO_OLD, reason="POISON"), message_id="c2"), True, ""),
+        (letter(f'{{"until": {NOW - 1}}}'), False, "EXPIRED"),
+        (letter(f'{{"until": {NOW - 1}}}'), True, "EXPIRED"),
+        (letter(f'{{"until": {NOW + 1}}}'), False, ""),
+        (letter('{"until": 3600}'), True, ""),
+    ],
+)
+def test_an_expired_letter_joins_no_run_whatever_is_included(
+    mail: Letter, release: bool, left_out: str
+) -> None:
+    pipeline = replace(PIPELINE, expires="body.until", message_ttl=12 * DAY)
+    for selection in (ALL, Selection(include=(Reason.EXPIRED, Reason.POISON, Reason.SILENT))):
+        pick = picks(mail, selection, pipeline=pipeline, release=release)
+        assert pick.left_out == left_out
+    everything = Selection(include=tuple(Reason))
+    assert picks(mail, everything, pipeline=pipeline, release=release).left_out == ""
+
+
+def test_a_run_sends_no_letter_past_its_own_expiry() -> None:
+    pipeline = replace(PIPELINE, expires="body.until")
+    for until, parks in ((NOW - 1, True), (NOW, True), (NOW + 1, False), ("true", False)):
+        asked = Question(letter(f'{{"until": {until}}}'), stamp=TAKEN, replay=True)
+        [said] = router(Books(), pipeline=pipeline).decide([asked]).verdicts
+        assert (said.decision == Park(Reason.EXPIRED, "past its own expiry")) is parks
+        assert said.undated == (until == "true")
+        assert answer_from_json(answer_to_json(RouterAnswer((said,)))).verdicts == (said,)
 
 
 def test_an_included_reason_does_not_hide_another() -> None:

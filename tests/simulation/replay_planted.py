@@ -210,6 +210,13 @@ def _() -> Iterator[None]:
         yield
 
 
+@run_bug("a run sends letters that have expired")
+def _() -> Iterator[None]:
+    rest = [each for each in judgement.REPLAY_JUDGEMENTS if each is not judgement.expired_by_itself]
+    with patch.object(judgement, "REPLAY_JUDGEMENTS", tuple(rest)):
+        yield
+
+
 @run_bug("a ticket lies among the letters of a group")
 def _() -> Iterator[None]:
     def ticket_key(pipeline: str, run: str, origin: str, copy: str) -> tuple[str, str]:

@@ -107,7 +107,8 @@ class ReplayShape(Shape):
     what becomes of the one that the run waits for: "granted", "refused" or "lapsed"; empty if it
     needs none. Behind half of the calls with the names in `stands_behind` a worker stands still for
     up to ten minutes; a person meanwhile does one of `stopped_by`. While `red`, seconds after the
-    start, the dependency's health URL says that it is down.
+    start, the dependency's health URL says that it is down. A brief letter expires `until` seconds
+    after the start.
     """
 
     source: str = "dlq"
@@ -135,6 +136,7 @@ class ReplayShape(Shape):
     stands_behind: Sequence[str] = ()
     stopped_by: Sequence[str] = ()
     red: tuple[float, float] | None = None
+    until: float = 0.0
 
 
 def replay_shape(seed: int) -> ReplayShape:
@@ -233,6 +235,7 @@ class ReplaySimulation(Simulation):
             park_permanent=True,
             ordering_key="body.k" if self._replay.ordered and not shape.fifo else None,
             sequence="body.n" if self._replay.ordered and not shape.fifo else None,
+            expires="body.until",
         )
 
     def _witness(self, shape: Shape) -> Witness:
@@ -294,6 +297,9 @@ class ReplaySimulation(Simulation):
         body = f'{{"tenantId": "{tenant}", "key": "{uid}", {place}, "uid": "~{uid}~"}}'
         if kind == "malformed":
             return f"{{~{uid}~"
+        if kind == "brief":
+            until = self.witness.expiries[uid] = START + self._replay.until
+            return f'{body[:-1]}, "until": {until}}}'
         if kind == "large":
             return body[:-1] + ', "x": "%s"}' % ("x" * 5_000)
         return body
@@ -906,12 +912,14 @@ def stood_still(seed: int) -> ReplaySimulation:
 
 @sort
 def unwell(seed: int) -> ReplaySimulation:
-    """Runs whose dependency says that it is down for a while; some are resumed too early."""
+    """Runs whose dependency says that it is down for a while; some are resumed too early, and
+    letters expire meanwhile."""
     random = Random(seed * 89 + 4)
     began = random.choice((-1.0, 5.0, 20.0, 40.0))
     shape = replace(
         SMALL,
-        kinds=tuple(random.choice(("good", "good", "flaky")) for _ in range(random.randint(2, 5))),
+        kinds=tuple(random.choice(("good", "brief", "flaky")) for _ in range(random.randint(2, 5))),
+        until=random.choice((20.0, 60.0, 120.0)),
         ordered=random.random() < 0.5,
         rate=random.choice((0.2, 5.0)),
         machines=random.choice((1, 2)),

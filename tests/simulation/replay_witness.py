@@ -1,7 +1,8 @@
 """Sees what a replay run does, call by call, and says at once when a promise is broken.
 
 Beside the promises of every move: a run sends nothing two seconds after it was held or aborted,
-and nothing once its dependency's health URL has been red for a while;
+and nothing once its dependency's health URL has been red for a while; no letter is sent that has
+expired;
 it sends a letter only while its predecessors are settled; nothing is sent faster than the plan
 says; a letter belongs to one run; what a run leaves is never sent by the schedule; a letter is
 tried as often as the plan says; and the outcomes add up to the snapshot.
@@ -10,6 +11,7 @@ tried as often as the plan says; and the outcomes add up to the snapshot.
 from __future__ import annotations
 
 import json
+import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,6 +31,9 @@ from tests.tables import BUCKET, LETTERS
 
 STOPS_WITHIN = 2.0
 """Seconds after a run is held or aborted in which what was granted before may still begin."""
+
+EXPIRED_WITHIN = 30.0
+"""Seconds after a letter's own expiry in which it may still be sent: it was judged before."""
 
 RED_WITHIN = 20.0
 """Seconds after a health URL turns red in which a run may still send: it believes a good answer for
@@ -92,6 +97,7 @@ class ReplayWitness(Witness):
         super().__init__(*world, **options)
         self.runs: dict[str, WitnessedRun] = {}
         self.custody: dict[str, str] = {}
+        self.expiries: dict[str, float] = {}
         self.to_schedule: set[tuple[str, str]] = set()
         self.bases_in_run: dict[tuple[str, str], int] = {}
         self.joined: set[tuple[str, str]] = set()
@@ -123,6 +129,8 @@ class ReplayWitness(Witness):
     def _beginning(self, process: Process, entry: Entry, mark: Stamp) -> None:
         """A send to the consumer is about to begin."""
         uid = uid_of(entry["MessageBody"])
+        if self._scheduler.now > self.expiries.get(uid, math.inf) + EXPIRED_WITHIN:
+            raise Broken(f"{process.name} sends {uid}, which has expired")
         if not process.name.startswith(REPLAYER):
             self._check_schedule(process, uid, entry.continues, mark)
             return

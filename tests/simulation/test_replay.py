@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
@@ -22,20 +21,13 @@ def test_no_promise_is_broken_in_the_first_schedules() -> None:
         replay_simulator.replay(seed)
 
 
-def test_an_intent_that_runs_out_while_its_process_is_held_up_is_a_possible_duplicate() -> None:
-    """Another process takes over after the end of the intent, and cannot know what was sent."""
-    shape = replace(replay_simulator.replay_shape(113), stands_behind=())
-    simulation = ReplaySimulation(113, shape, replay_simulator.replay_plan_of_faults(113))
-    simulation.run()
-    assert simulation.witness.counts[PUBLISHED] > simulation.witness.counts[EXTRA] == 0
-
-
 def test_a_run_may_take_a_letter_that_another_run_has_parked_without_an_answer() -> None:
     """It lies in the parking lot, and still in the lane: for the other run it is not parked yet."""
     replay_simulator.schedule(1013).run()
 
 
 def test_a_process_that_sleeps_past_the_end_of_its_intent_explains_a_second_send() -> None:
+    """Another process takes over after the end of the intent, and cannot know what was sent."""
     simulation = replay_simulator.schedule(1173)
     simulation.run()
     assert simulation.witness.counts[f"  {HELD_UP}"] == 1

@@ -76,6 +76,7 @@ class RouterClient:
     def _count(self, answer: RouterAnswer, verdicts: Sequence[Verdict], *, asked: int) -> None:
         self._tally.count(Metric.UNDECIDED, asked - len(verdicts))
         self._tally.count(Metric.FORGED_STAMP, sum(verdict.forged for verdict in verdicts))
+        self._tally.count(Metric.UNREADABLE_EXPIRY, sum(verdict.undated for verdict in verdicts))
         self._tally.add_rule_notes(
             {rule.rule_id: rule.why for rule in answer.refused_rules},
             answer.shadow_matches,

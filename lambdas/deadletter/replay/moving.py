@@ -39,6 +39,7 @@ from deadletter.replay.standing import LONGEST_LOOK, Standings
 from deadletter.replay.ticket import OUTSIDE, ReplayOutcome, Ticket, confirmation_by
 from deadletter.replay.worker_setup import ReplayWorkerSetup
 from deadletter.routing.decision import Decision, Redrive
+from deadletter.routing.judgement import too_old_at
 from deadletter.routing.router import Verdict
 
 ASIDE_SECONDS = 3.0
@@ -367,6 +368,7 @@ class RunMoves:
     ) -> dict[RunLetter, Order]:
         """What is done with each letter; one that stays for now is left out."""
         verdicts = self._verdicts(list(here.values()))
+        now = self._clock()
         orders: dict[RunLetter, Order] = {}
         for letter, received in here.items():
             verdict = verdicts.get(letter.copy)
@@ -380,6 +382,7 @@ class RunMoves:
                 key_stops=letter.name.is_ordered,
                 let_go=letter.bound is not None,
                 forgiven=self._standings.is_forgiven(letter),
+                too_old=now >= too_old_at(verdict.stamp, self._setup.pipeline.message_ttl, now),
             )
             if is_own_circuit(answer.decision, self._setup.pipeline.name):
                 raise SendingEnded(answer.decision.because)

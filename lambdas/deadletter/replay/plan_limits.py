@@ -29,24 +29,31 @@ def within(
     key_stops: bool,
     let_go: bool,
     forgiven: bool,
+    too_old: bool,
 ) -> PlannedMove:
     """What is done with a letter that the router has judged for the run.
 
     key_stops  whether the letter has an ordering key that may stop behind it
     let_go     whether its ticket says that it leaves the run: it is not sent any more
     forgiven   whether a person has resumed the run since its last try
+    too_old    whether the letter is older than the pipeline's message TTL
     """
     if not isinstance(decision, Redrive):
         return PlannedMove(decision, stamp)
     if let_go:
         return _parked(stamp, f"replay run {plan.run_id}: it had left the run")
+    to_consumer = plan.destination in (MAIN_QUEUE, DELIVER)
+    # What a person releases was parked in time: see `judgement.Case.is_expired`.
+    if too_old and to_consumer and not plan.is_release:
+        because = f"replay run {plan.run_id}: older than the message TTL"
+        return _parked(stamp, because, Reason.EXPIRED)
     tries = stamp.attempts_used - 1
     if tries >= plan.attempts and plan.destination != DISCARD:
         stops = plan.ordered and plan.on_failure is KeyPolicy.STOP and key_stops
         if not stops:
             return _parked(stamp, f"replay run {plan.run_id}: it failed in each of {tries} tries")
         return PlannedMove(decision, stamp, waits=not forgiven)
-    if plan.destination in (MAIN_QUEUE, DELIVER, DISCARD):
+    if to_consumer or plan.discards:
         return PlannedMove(decision, stamp)
     because = f"replay run {plan.run_id}"
     left = replace(
@@ -60,9 +67,8 @@ def within(
     return PlannedMove(Divert(plan.destination, because), left)
 
 
-def _parked(stamp: Stamp, because: str) -> PlannedMove:
+def _parked(stamp: Stamp, because: str, reason: Reason = Reason.EXHAUSTED) -> PlannedMove:
     """The decision to park a letter that the router would have sent."""
-    reason = Reason.EXHAUSTED
     parked = replace(
         stamp,
         attempt=stamp.attempt - 1,

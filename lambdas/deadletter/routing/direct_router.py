@@ -516,7 +516,16 @@ def verdict(
     if case.replay and isinstance(decision, Divert):
         # It has left the run: the dedicated DLQ has a schedule of its own.
         stamp = replace(stamp, run=None, ticket=None)
-    return Verdict(message_id, decision, stamp, case.forged, is_free, matched, shadow_matched)
+    return Verdict(
+        message_id,
+        decision,
+        stamp,
+        case.forged,
+        is_free,
+        matched,
+        shadow_matched,
+        case.document.undated,
+    )
 
 
 def _with_ledger(

@@ -46,6 +46,8 @@ LIVES_IN_A_ROW = 2
 """Lives with the same failure that are enough for each of them: every further life of the row holds
 up its group, and a trouble that lasts from one run of the redriver to the next is no moment's."""
 
+PAST_OWN_EXPIRY = "past its own expiry"
+
 _NO_DOCUMENT = Document({})
 
 
@@ -150,11 +152,35 @@ class Case:
 
         A letter whose first send is unknown counts as sent now.
         """
-        sent = self.stamp.first_sent / 1000 if self.stamp.first_sent else self.now
-        return sent + self.pipeline.message_ttl
+        return too_old_at(self.stamp, self.pipeline.message_ttl, self.now)
+
+    @property
+    def ends(self) -> float:
+        """Epoch seconds at which the letter expires, by its age or by itself."""
+        own = self.document.expires
+        return self.expires if own is None else min(self.expires, own)
+
+    @property
+    def is_past_own_expiry(self) -> bool:
+        own = self.document.expires
+        return own is not None and self.now >= own
+
+    def is_expired(self, *, release: bool) -> bool:
+        """Whether no replay run may send it any more.
+
+        A letter that was parked for another reason was given up in time: in the parking lot it
+        waits for a person, and a `release` is no matter of its age.
+        """
+        in_time = release and self.stamp.reason != Reason.EXPIRED
+        return self.is_past_own_expiry or (self.now >= self.expires and not in_time)
 
 
 Judgement = Callable[[Case], Decision | None]
+
+
+def too_old_at(stamp: Stamp, message_ttl: float, now: float) -> float:
+    """Epoch seconds at which a letter is older than this; one of unknown age was sent now."""
+    return (stamp.first_sent / 1000 if stamp.first_sent else now) + message_ttl
 
 
 def of_live_run(case: Case) -> Decision | None:
@@ -208,11 +234,18 @@ def of_ended_run(case: Case) -> Decision | None:
 
 
 def expired(case: Case) -> Decision | None:
-    """A letter older than the pipeline's message TTL is parked, never dropped."""
+    """A letter past its own expiry, or older than the message TTL, is parked, never dropped."""
+    if case.is_past_own_expiry:
+        return Park(Reason.EXPIRED, _with_words(PAST_OWN_EXPIRY, case))
     if case.now >= case.expires:
         because = f"older than {case.pipeline.message_ttl:g} seconds"
         return _given_up(Reason.EXPIRED, _with_words(because, case), case)
     return None
+
+
+def expired_by_itself(case: Case) -> Decision | None:
+    """A letter past its own expiry is sent by no run. Its age is the plan's: see `plan_limits`."""
+    return Park(Reason.EXPIRED, PAST_OWN_EXPIRY) if case.is_past_own_expiry else None
 
 
 def permanent(case: Case) -> Decision | None:
@@ -314,7 +347,7 @@ def throttled(case: Case) -> Decision | None:
     # The rate is no delay: a letter that has waited for its backoff may go at its turn.
     delay = 0.0 if case.served else _left_of(_backoff(case), case)
     because = f"at most {rule.rate:g} letters a second by rule {rule.rule_id}"
-    due = min(case.now + delay, case.expires)
+    due = min(case.now + delay, case.ends)
     return Hold(rule_lane(rule.rule_id), due, because, rule.rule_id)
 
 
@@ -349,15 +382,16 @@ def delayed(case: Case) -> Decision:
         delay = _left_of(backoff, case)
     # FIFO queues have no delay per message: there any wait is outside SQS.
     fits_in_queue = delay <= LONGEST_DELAY and (not case.pipeline.fifo or delay == 0)
-    if fits_in_queue:
+    # In the queue it would be delivered after its expiry.
+    if fits_in_queue and case.now + delay < case.ends:
         return Redrive(round(delay), because, rule_id)
     by_rule = rule is not None and rule.delay_seconds is not None
     lane = delay_lane(rule.rule_id) if rule is not None and by_rule else DUE
-    return Hold(lane, min(case.now + delay, case.expires), because, rule_id)
+    return Hold(lane, min(case.now + delay, case.ends), because, rule_id)
 
 
 def replayed(case: Case) -> Decision:
-    """Every other letter of a replay run is sent: expiry, poison and attempts are the plan's."""
+    """Every other letter of a replay run is sent: its age, poison and attempts are the plan's."""
     return Redrive(0, f"replay run {case.stamp.run}, attempt {case.attempts_used}")
 
 
@@ -387,6 +421,7 @@ send a letter that another judgement stops. A live run's own letters are judged 
 REPLAY_JUDGEMENTS: tuple[Judgement, ...] = (
     stopped_by_rule,
     malformed,
+    expired_by_itself,
     permanent,
     circuit_open,
     replayed,

@@ -29,19 +29,22 @@ class Picker:
         self._included = frozenset(selection.include)
         self._selector = Selector(selection)
         self._ordering = Ordering(pipeline)
-        # Where every reason is included, nothing keeps a letter out.
-        self._schema = None if self._included >= frozenset(Reason) else schema
+        # Where every reason is included, nothing keeps a letter out: it is thrown away.
+        self._takes_all = self._included >= frozenset(Reason)
+        self._schema = None if self._takes_all else schema
 
     def pick(self, letter: Letter, case: Case, *, release: bool) -> Pick:
-        """The pick of one letter; with `release` no reason to park it leaves it out."""
+        """The pick of one letter; with `release` nothing leaves it out but schema and expiry."""
         last, document = case.row.last, case.document
         ignored = frozenset(Reason) if release else self._included
+        is_out = case.is_expired(release=release) and not self._takes_all
         return Pick(
             message_id=letter.message_id,
             chosen=case.run_shard is None
             and self._selector.matches(letter, case.stamp, last, document),
             stamp=case.stamp,
-            left_out=reason_to_park(case, ignored) or self._misfit(document),
+            left_out=(Reason.EXPIRED if is_out else reason_to_park(case, ignored))
+            or self._misfit(document),
             key=self._ordering.key(letter, document),
             sequence=self._ordering.sequence(letter, case.stamp, document),
             cause=last.fingerprint if last else "",

@@ -79,7 +79,8 @@ class Verdict:
     """The decision on one letter, and the stamp that it carries from now on.
 
     `forged` says that the letter had a Redrive attribute that none of our roles wrote,
-    `free` that its re-drive uses no attempt: the stamp's `base` has grown with `attempt`.
+    `free` that its re-drive uses no attempt: the stamp's `base` has grown with `attempt`,
+    `undated` that its own expiry is no time.
     `matched` and `shadow_matched` are the versions of rules, by `rule_counts_key`, that this letter
     counts for once it is moved. `before` is the stamp of before it joined a replay run: it keeps
     that one if it does not join.
@@ -92,6 +93,7 @@ class Verdict:
     free: bool = False
     matched: str | None = None
     shadow_matched: tuple[str, ...] = ()
+    undated: bool = False
     before: Stamp | None = None
 
 

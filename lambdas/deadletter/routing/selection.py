@@ -24,7 +24,8 @@ class Selection:
     where         a JMESPath expression over the body that must be true
     groups        FIFO groups: the run takes them wholly, and no other (None: not FIFO)
     include       reasons for which automation would park a letter of the DLQ, and which do not
-                  keep it out of this run; with all reasons the pipeline's schema does not either
+                  keep it out of this run; EXPIRED does all the same. With all reasons nothing
+                  does, neither expiry nor the pipeline's schema
     """
 
     pattern: Mapping[str, Any] = field(default_factory=dict)

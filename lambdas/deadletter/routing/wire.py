@@ -139,6 +139,7 @@ def verdict_to_json(verdict: Verdict) -> dict[str, Any]:
         "stamp": stamps.to_data(verdict.stamp),
         **({"forged": True} if verdict.forged else {}),
         **({"free": True} if verdict.free else {}),
+        **({"undated": True} if verdict.undated else {}),
         **({"matched": verdict.matched} if verdict.matched is not None else {}),
         **({"shadow_matched": list(verdict.shadow_matched)} if verdict.shadow_matched else {}),
     }
@@ -274,4 +275,5 @@ def _verdict(data: object) -> Verdict | None:
         data.get("free") is True,
         matched if isinstance(matched, str) else None,
         tuple(map(str, _list(data, "shadow_matched"))),
+        data.get("undated") is True,
     )

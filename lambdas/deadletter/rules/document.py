@@ -11,6 +11,7 @@ from deadletter.message import stamp
 from deadletter.message.letter import Attribute, Letter, utf8
 from deadletter.message.stamp import Stamp
 from deadletter.message.strict_json import Unreadable, read_json
+from deadletter.rules.expiry import moment
 from deadletter.rules.paths import Path, compiled, value_at
 from deadletter.settings.pipeline import Pipeline
 
@@ -29,11 +30,17 @@ TENANT = "tenantId"
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """The document; `unreadable` says why its body is missing, if it is."""
+    """The document; `unreadable` says why its body is missing, if it is.
+
+    `expires` is when the message expires by itself (epoch seconds; None: never), and `undated`
+    says that what should say so is no time.
+    """
 
     value: Mapping[str, Any]
     unreadable: str | None = None
     circuit_key: str | None = None
+    expires: float | None = None
+    undated: bool = False
 
 
 class Documents(Protocol):
@@ -57,6 +64,7 @@ class DocumentBuilder:
         }
         key = pipeline.circuit_key
         self._circuit_key = compiled("circuit_key", key) if key else None
+        self._expires = compiled("expires", pipeline.expires) if pipeline.expires else None
 
     def build(self, letter: Letter, mark: Stamp, last: Failure | None, now: float) -> Document:
         """The document of a letter. Never raises, for any content."""
@@ -92,7 +100,15 @@ class DocumentBuilder:
         }
         value["context"] = context
         key = _scalar(self._circuit_key, value) if self._circuit_key else None
-        return Document(value, unreadable, None if key is None else _as_key(str(key)))
+        said = value_at(self._expires, value) if self._expires else None
+        expires = moment(said)
+        return Document(
+            value,
+            unreadable,
+            None if key is None else _as_key(str(key)),
+            expires,
+            said is not None and expires is None,
+        )
 
 
 def _scalar(path: Path, value: Mapping[str, Any]) -> str | int | float | bool | None:

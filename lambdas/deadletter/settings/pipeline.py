@@ -91,7 +91,8 @@ class Pipeline:
     delays between the receives of one life (here an attempt is a receive), and
     `refuse_when_open` gives letters back unprocessed while their circuit is open.
     `ordering_key` and `sequence` are JMESPath expressions for what a letter is in order with, and
-    for its place in that order (None: its FIFO group, and its first send).
+    for its place in that order (None: its FIFO group, and its first send). So is `expires`, for
+    the time after which a message must not be sent any more (None: `message_ttl` alone decides).
     `rate` is letters per second, or `auto`: then it rises and falls with the consumer, up to
     `max_rate`.
     """
@@ -128,6 +129,7 @@ class Pipeline:
     parking_for: Mapping[str, str] = field(default_factory=dict)
     ordering_key: str | None = None
     sequence: str | None = None
+    expires: str | None = None
     replay: ReplayPolicy = field(default_factory=ReplayPolicy)
 
     @property

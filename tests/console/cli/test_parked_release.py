@@ -107,7 +107,7 @@ def test_each_parking_queue_has_a_run_with_its_own_rescued_letters(
     orders.deploy("orders", settings={"consumer_library": True}, parking=("default", "legal"))
     orders.park("orders", "POISON", origin="a")
     orders.rescued("orders", "POISON", 1_000, key="legal")
-    orders.rescued("orders", "EXPIRED", 1_000, key="gone")
+    orders.rescued("orders", "SILENT", 1_000, key="gone")
     answer = json.loads(dlq("parked", "release", "--all", *WHY, "--yes", "--json").stdout)
     assert {run["source"]: run["letters"] for run in answer["runs"]} == {
         "parking:default": 2, "parking:legal": 1,
@@ -157,6 +157,30 @@ def test_nothing_to_release_is_said(orders: Any, functions: Any, dlq: Any) -> No
     assert done.exit_code == Exit.ABSENT
     assert "No parked letter of orders matches: nothing was done." in done.stderr
     assert not functions.machine.started
+
+
+def test_an_expired_letter_is_not_released_and_can_be_discarded(
+    orders: Any, functions: Any, dlq: Any
+) -> None:
+    long_ago = 1_600_000_000_000
+    orders.park("orders", "EXPIRED", origin="expired", first_sent=long_ago)
+    done = dlq("parked", "release", "--all", *WHY, "--yes")
+    assert done.exit_code == Exit.ABSENT
+    assert "would stay out (1 EXPIRED)" in done.stderr
+    # One that was given up in time has waited for a person since.
+    orders.park("orders", "POISON", origin="poison", first_sent=long_ago)
+    done = dlq("parked", "release", "--all", *WHY, "--yes")
+    assert done.exit_code == Exit.DONE, done.output
+    assert plans(orders)["parking:default"].counted == 1
+
+
+def test_expired_letters_are_discarded_like_any_other(
+    orders: Any, functions: Any, dlq: Any
+) -> None:
+    orders.park("orders", "EXPIRED", origin="expired", first_sent=1_600_000_000_000)
+    done = dlq("parked", "discard", "--all", *WHY, "--yes", "--confirm", "deadletter")
+    assert done.exit_code == Exit.DONE, done.output
+    assert plans(orders)["parking:default"].counted == 1
 
 
 def test_a_collision_is_accepted_by_a_person_or_not_released(

@@ -62,6 +62,31 @@ def test_a_dlq_is_counted_from_the_ledger_and_no_letter_is_received(orders: Any,
     assert received(orders) == 0
 
 
+def test_expired_letters_are_counted_and_no_option_takes_them(
+    cloud: Any, functions: Any, dlq: Any
+) -> None:
+    terms = {**SETTINGS, "expires": "body.until", "message_ttl": 3_600}
+    cloud.deploy("orders", settings=terms)
+    functions.configure("orders", **terms)
+    functions.routes = True
+    cloud.failed("orders", cloud.letter("{}"), at=time.time() - 4_000)
+    for until in (time.time() - 60, time.time() + 3_600):
+        letter = cloud.letter(json.dumps({"until": until}))
+        cloud.failed("orders", letter, at=time.time() - 10)
+    plan = planned(dlq)
+    assert (plan["letters"], plan["left_out"]) == (2, {"EXPIRED": 1})
+    assert any("past their own expiry" in text for text in plan["warnings"])
+    # The letter itself is young: only its failure is old.
+    plan = planned(dlq, "--look")
+    assert (plan["letters"], plan["left_out"]) == (2, {"EXPIRED": 1})
+    assert not any("past their own expiry" in text for text in plan["warnings"])
+    shown = dlq("replay", "plan", "--pipeline", "orders", "--look")
+    assert "Left out: 1 EXPIRED." in shown.stdout
+    done = dlq("replay", "plan", "--pipeline", "orders", "--include", "EXPIRED")
+    assert done.exit_code == Exit.USAGE
+    assert "An expired letter is never sent" in done.stderr
+
+
 def received(cloud: Any) -> int:
     """How often any letter of the DLQ was received."""
     from moto.sqs.models import sqs_backends
