@@ -311,10 +311,12 @@ class ReplayBench:
 
     # What happens around it
 
-    def consume(self, succeeds: Callable[[int], bool] = lambda _number: True) -> list[int]:
+    def consume(
+        self, succeeds: Callable[[int], bool] = lambda _number: True, **failure: Any
+    ) -> list[int]:
         """The consumer takes what is visible; returns the numbers of the letters that it got.
 
-        What fails dies at once: the main queue allows one receive.
+        What fails dies at once: the main queue allows one receive. `failure` are facts of it.
         """
         got: list[int] = []
         for message in self.stage.take(self.stage.main, hide=1):
@@ -323,8 +325,8 @@ class ReplayBench:
             mark = stamps.parse(message["MessageAttributes"][stamps.NAME]["StringValue"])
             assert mark is not None
             if not succeeds(number):
-                failure = failed(at=self.clock(), attempt=mark.attempt)
-                self.ledger.failed(mark.origin, failure)
+                facts = {"at": self.clock(), "attempt": mark.attempt, **failure}
+                self.ledger.failed(mark.origin, failed(**facts))
             else:
                 self.ledger.recovered(mark.origin, mark.attempt, self.clock())
                 self.stage.sqs.delete_message(

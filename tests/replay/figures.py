@@ -7,8 +7,8 @@ and the schedule act meanwhile.
 case     letters, settings                                      figures to reach
 costs    1,000 letters of 1 KB: without a key, by key in        7.6 write units a letter, and SQS
          order through the queue, and delivered directly        calls: 0.45, 1.3, 0.2
-outage   1,000 letters at 10 a second; the endpoint fails       none is parked for an outage of
-         for a time in the middle, and the run holds itself     a minute
+outage   1,000 letters at 10 a second; the endpoint fails       none is parked
+         for a time in the middle, and the run holds itself
 workers  2,000 letters at any pace by 1, 2 and 4 workers        so many times the letters a second
 memory   a worker and a sum of 50,000 and of 200,000 letters    50 bytes more a letter
 """
@@ -34,6 +34,7 @@ from deadletter.aws.clients import Clients
 from deadletter.aws.replay_evidence import counted
 from deadletter.aws.wiring.replay import replay_steps_for
 from deadletter.aws.wiring.route import router_for
+from deadletter.failure.failure import TIMEOUT
 from deadletter.replay.carried import DirectCarrier
 from deadletter.replay.delivering import DirectFate
 from deadletter.replay.judge import RunEvidence, judged
@@ -81,7 +82,7 @@ class LiveRun:
         until = bench.clock() + seconds
         while (rest := until - bench.clock()) > 0:
             bench.clock.advance(min(TICK, rest))
-            bench.consume(self._answers)
+            bench.consume(self._answers, error_type=TIMEOUT, fingerprint="timeout")
             if bench.clock() >= self._redriver_at:
                 self._redriver_at += self._schedule
                 # The redriver is a function of its own: its seconds are not the worker's.
@@ -284,11 +285,7 @@ def outage() -> list[str]:
             f" {row.recovered:>9} {row.exhausted:>6} {row.failed_tries:>12} {row.holds:>5}"
             f" {row.seconds:>6.0f}"
         )
-    return [
-        f"{row.exhausted} letters were parked"
-        for row in rows
-        if row.exhausted and row.retry_after and row.outage <= 60.0
-    ]
+    return [f"{row.exhausted} letters were parked" for row in rows if row.exhausted]
 
 
 # Several workers

@@ -13,6 +13,7 @@ from unittest.mock import patch
 import pytest
 
 from deadletter.contract import Metric, Partition, config_key, run_lane
+from deadletter.failure.failure import TIMEOUT
 from deadletter.message.letter import Letter
 from deadletter.message.stamp import Stamp
 from deadletter.outage.health import believed
@@ -21,14 +22,14 @@ from deadletter.redrive.waiting_room import RoomUnavailable, WaitingRoomEntry
 from deadletter.replay.delivering import Delivering, DirectAnswer, DirectFate
 from deadletter.replay.limiter import GRANT_SECONDS, MOST_GRANTED
 from deadletter.replay.moving import ASIDE_SECONDS
-from deadletter.replay.outcomes import room_place
+from deadletter.replay.outcomes import MOST_TRIES, room_place
 from deadletter.replay.plan import DELIVER, DISCARD, MAIN_QUEUE, KeyPolicy, ReplayPlan
-from deadletter.replay.plan_limits import Fates
+from deadletter.replay.plan_limits import Fates, PlannedMove, within
 from deadletter.replay.run import BadRunRow, RunState, RunsUnavailable, aborted, held, resumed
 from deadletter.replay.run_room import RunRoom
 from deadletter.replay.shard_claim import ShardClaim
 from deadletter.replay.ticket import ReplayOutcome, Ticket, TicketsUnavailable
-from deadletter.routing.decision import Hold
+from deadletter.routing.decision import Hold, Park, Redrive
 from deadletter.testing.clock import START
 from tests.each_row import each_row
 from tests.replay.bench import ReplayBench, orders_pipeline
@@ -224,6 +225,72 @@ def test_a_letter_that_another_worker_was_about_to_park_is_parked_before_its_key
     assert numbers_in(bench, bench.stage.parking) == [0]
     assert bench.consume() == [1]
     assert bench.in_lane() == []
+
+
+TIMED_OUT = {"error_type": TIMEOUT, "fingerprint": "timeout"}
+
+
+def tried(bench: ReplayBench, times: int, **failure: Any) -> None:
+    """Each letter fails so often, and comes back each time."""
+    for _ in range(times):
+        bench.work(5)
+        assert bench.consume(lambda _number: False, **failure)
+        bench.bring_back()
+
+
+@pytest.mark.parametrize("policy", KeyPolicy)
+def test_a_try_that_fails_by_the_dependency_is_no_try_of_the_run(policy: KeyPolicy) -> None:
+    """However many: the ledger goes back eight lives."""
+    bench = ReplayBench(["a", "a"], plan(ordered=True, attempts=2, on_failure=policy))
+    tried(bench, 12, **TIMED_OUT)
+    tried(bench, 1)
+    tried(bench, 2, http_status=503)
+    bench.work(5)
+    assert sum(progress.returns_total for progress in bench.progress()) == 15
+    assert bench.consume() == [0]
+    bench.work(5)
+    bench.consume()
+    assert bench.work(5).done
+    assert set(bench.outcomes().values()) == {RECOVERED}
+
+
+def test_a_letter_that_fails_by_itself_between_an_outage_runs_out_of_tries() -> None:
+    bench = ReplayBench([""], plan(attempts=2))
+    for failure in ({}, TIMED_OUT, {}):
+        tried(bench, 1, **failure)
+    bench.work(5)
+    assert bench.consume() == []
+    assert bench.outcomes() == {0: ReplayOutcome.QUARANTINED}
+    [parked] = bench.stage.stamps(bench.stage.parking)
+    assert parked.because == f"replay run {bench.run_id}: it failed in each of 2 tries"
+
+
+def test_a_life_that_leaves_no_record_is_a_try() -> None:
+    """A letter that kills its consumer must not come back for ever."""
+    bench = ReplayBench([""], plan(attempts=2))
+    tried(bench, 1, **TIMED_OUT)
+    for _ in range(2):
+        bench.work(5)
+        bench.bring_back()
+        bench.clock.advance(31)
+        bench.bring_back()
+    bench.work(5)
+    assert bench.outcomes() == {0: ReplayOutcome.QUARANTINED}
+
+
+@pytest.mark.parametrize("excused", [MOST_TRIES - 1, MOST_TRIES, 10**30])
+def test_no_letter_is_tried_for_ever_whatever_explains_its_failures(excused: int) -> None:
+    """Its tickets are followed so far and no further."""
+
+    def move(attempt: int, excused: int) -> PlannedMove:
+        decision, stamp = Redrive(0, "replay run r"), Stamp("o", attempt)
+        terms = {"key_stops": False, "let_go": False, "forgiven": False, "too_old": False}
+        return within(decision, stamp, plan(attempts=2), excused=excused, **terms)
+
+    assert isinstance(move(MOST_TRIES, excused).decision, Redrive)
+    assert isinstance(move(MOST_TRIES + 1, excused).decision, Park)
+    # What no router says takes no try away.
+    assert isinstance(move(3, -5).decision, Park)
 
 
 def test_with_stop_on_failure_the_key_waits_in_order_and_resumes_with_the_failed_letter() -> None:

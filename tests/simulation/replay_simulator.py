@@ -662,6 +662,7 @@ class ReplaySimulation(Simulation):
         if uid.startswith("poison"):
             raise ArithmeticError("always the same")
         if uid.startswith(("flaky", "late")) and life == 0:
+            self.witness.timed_out[uid] += 1
             raise TimeoutError
         if not self.witness.messages[uid].done:
             self.witness.handled(uid)

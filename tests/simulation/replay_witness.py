@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -98,6 +98,7 @@ class ReplayWitness(Witness):
         self.runs: dict[str, WitnessedRun] = {}
         self.custody: dict[str, str] = {}
         self.expiries: dict[str, float] = {}
+        self.timed_out: Counter[str] = Counter()
         self.to_schedule: set[tuple[str, str]] = set()
         self.bases_in_run: dict[tuple[str, str], int] = {}
         self.joined: set[tuple[str, str]] = set()
@@ -143,7 +144,7 @@ class ReplayWitness(Witness):
         if run.stopped is not None and now > run.stopped + STOPS_WITHIN:
             late = now - run.stopped
             raise Broken(f"{process.name} sends {uid} {late:.1f} s after its run was {run.state}")
-        if mark.attempts_used > self._tries(run):
+        if mark.attempts_used > self._tries(run, uid):
             raise Broken(f"{process.name} sends {uid} for the {mark.attempts_used}th time")
         if run.counted and mark.origin not in run.counted:
             raise Broken(f"{process.name} sends {uid}, which the person did not see counted")
@@ -156,14 +157,15 @@ class ReplayWitness(Witness):
         first, last = self.red or (0.0, 0.0)
         return first <= (self._scheduler.now if at is None else at) < last
 
-    def _tries(self, run: WitnessedRun) -> int:
-        """Sends of one letter: a person who resumes a run grants the one in front one more.
+    def _tries(self, run: WitnessedRun, uid: str) -> int:
+        """Sends of one letter: one that timed out is no try, and a person who resumes a run grants
+        the one in front one more.
 
         A send within the clocks' difference after that may count as one before it.
         """
         stops = run.plan.ordered and run.plan.on_failure is KeyPolicy.STOP
         granted = run.resumes * (2 if self.skew else 1)
-        return run.plan.attempts + (granted if stops else 0)
+        return run.plan.attempts + self.timed_out[uid] + (granted if stops else 0)
 
     def _check_schedule(self, process: Process, uid: str, copy: str, mark: Stamp) -> None:
         """What a run had is sent by the schedule only if a person has said so."""
@@ -456,7 +458,7 @@ class ReplayWitness(Witness):
         run.sends.append(send)
         run.sent[mark.origin] = send
         run.attempts[mark.origin].add(mark.attempt)
-        if len(run.attempts[mark.origin]) > self._tries(run):
+        if len(run.attempts[mark.origin]) > self._tries(run, uid):
             raise Broken(f"{uid} is sent in {len(run.attempts[mark.origin])} lives of its run")
         if run.state == RunState.CANARY:
             run.canaries += 1

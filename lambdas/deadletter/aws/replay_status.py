@@ -15,7 +15,7 @@ from deadletter.aws.errors import (
 )
 from deadletter.aws.table import PARTITION, SORT, DynamoDBTable, Key
 from deadletter.contract import ROWS_KEPT, Partition
-from deadletter.replay.progress import PartStatus, StatusUnavailable, merged
+from deadletter.replay.progress import DIGITS, PartStatus, StatusUnavailable, merged
 from deadletter.replay.run import bad_run_row
 from deadletter.replay.ticket import ReplayOutcome
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _MOST_CONFLICTS = 5
 """Tries to write a row that another process writes at the same time."""
 
+_DIGITS = frozenset(DIGITS)
 _TEXTS = ("outcomes", "returns", "late")
 """The attributes of a row with a character for each letter."""
 
@@ -65,8 +66,10 @@ class DynamoDBStatuses:
         try:
             outcomes, returns = item["outcomes"], item["returns"]
             status = PartStatus(outcomes, returns, item.get("late", ""))
-            digits = f"{returns}{status.late}0"
-            if not _OUTCOMES.issuperset(outcomes) or not digits.isdecimal() or int(item["v"]) < 1:
+            is_known = _OUTCOMES.issuperset(outcomes) and _DIGITS.issuperset(
+                f"{returns}{status.late}"
+            )
+            if not is_known or int(item["v"]) < 1:
                 raise ValueError("no outcomes of letters")
             return int(item[SORT].rpartition("#")[2]), status
         except MALFORMED as error:

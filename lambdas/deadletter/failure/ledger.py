@@ -169,6 +169,21 @@ class LedgerRow:
             return True
         return any(map(uses_attempt, failures))
 
+    def own_failures(self, first: int, last: int) -> int:
+        """How many of these lives failed by their letter, as far back as the row goes.
+
+        A life counts if no failure is on record, or one that the dependency does not explain.
+        """
+        lives: dict[int, bool] = dict.fromkeys(range(max(first, last - LIVES + 1), last + 1), True)
+        for failure in self.failures:
+            if failure.attempt in lives:
+                lives[failure.attempt] = False
+        for failure in self.failures:
+            is_own = was_tried(failure) and not failure.explained_by_dependency
+            if failure.attempt in lives and is_own:
+                lives[failure.attempt] = True
+        return sum(lives.values())
+
     def lives_by_fingerprint(
         self, counts: Callable[[Failure], bool] = lambda _: True
     ) -> Mapping[str, int]:

@@ -382,6 +382,7 @@ class RunMoves:
                 key_stops=letter.name.is_ordered,
                 let_go=letter.bound is not None,
                 forgiven=self._standings.is_forgiven(letter),
+                excused=verdict.excused,
                 too_old=now >= too_old_at(verdict.stamp, self._setup.pipeline.message_ttl, now),
             )
             if is_own_circuit(answer.decision, self._setup.pipeline.name):

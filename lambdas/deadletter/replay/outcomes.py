@@ -6,15 +6,15 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from deadletter.contract import MAX_ATTEMPTS
 from deadletter.failure.ledger import NO_ROW, Ledger, LedgerRow
 from deadletter.replay.lineup import RunLetter
 from deadletter.replay.ticket import OUTSIDE, ReplayOutcome, Ticket, Tickets
 
 TicketKey = tuple[str, str]
 
-MOST_TRIES = 4 * MAX_ATTEMPTS
-"""Tickets of one letter that are followed: more than any plan allows."""
+MOST_TRIES = 1_200
+"""Tries of one letter, and tickets that are followed: one each ten minutes until the longest run
+ends, and more. A try that fails by the dependency is none of the plan's few."""
 
 _BY_LEDGER: Mapping[str, ReplayOutcome] = {
     "recovered": ReplayOutcome.RECOVERED,
@@ -61,7 +61,7 @@ def trails(letters: Sequence[RunLetter], tickets: Tickets) -> list[Trail]:
     """The trail of each letter, from its first copy on. Raises TicketsUnavailable."""
     found = {letter: Trail(letter.name.copy, room_place(letter.name.place)) for letter in letters}
     following = list(letters)
-    for _ in range(MOST_TRIES):
+    for _ in range(MOST_TRIES + 1):
         if not following:
             break
         rows = tickets.read([(letter.origin, found[letter].copy) for letter in following])

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from deadletter.contract import Reason, circuit_lane, with_config_keys
 from deadletter.message.stamp import Stamp
+from deadletter.replay.outcomes import MOST_TRIES
 from deadletter.replay.plan import DELIVER, DISCARD, MAIN_QUEUE, KeyPolicy, ReplayPlan
 from deadletter.replay.ticket import ReplayOutcome
 from deadletter.routing.decision import Decision, Divert, Hold, Park, Redrive
@@ -30,6 +31,7 @@ def within(
     let_go: bool,
     forgiven: bool,
     too_old: bool,
+    excused: int = 0,
 ) -> PlannedMove:
     """What is done with a letter that the router has judged for the run.
 
@@ -37,6 +39,8 @@ def within(
     let_go     whether its ticket says that it leaves the run: it is not sent any more
     forgiven   whether a person has resumed the run since its last try
     too_old    whether the letter is older than the pipeline's message TTL
+    excused    tries that failed by the dependency: the plan counts the others. The run holds itself
+               for them all the same, and its deadline ends it
     """
     if not isinstance(decision, Redrive):
         return PlannedMove(decision, stamp)
@@ -48,6 +52,9 @@ def within(
         because = f"replay run {plan.run_id}: older than the message TTL"
         return _parked(stamp, because, Reason.EXPIRED)
     tries = stamp.attempts_used - 1
+    if tries >= MOST_TRIES:
+        return _parked(stamp, f"replay run {plan.run_id}: it failed in each of {tries} tries")
+    tries -= max(0, excused)
     if tries >= plan.attempts and plan.destination != DISCARD:
         stops = plan.ordered and plan.on_failure is KeyPolicy.STOP and key_stops
         if not stops:

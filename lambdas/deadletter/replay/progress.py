@@ -12,15 +12,20 @@ from deadletter.replay.ticket import TERMINAL, ReplayOutcome
 
 _OPEN = ReplayOutcome.OPEN.encode()
 _TERMINAL = frozenset(outcome.encode()[0] for outcome in TERMINAL)
-_MOST_RETURNS = 9  # one digit; a plan allows fewer attempts
+
+DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+"""How often a letter came back, as one character. One that fails by its dependency comes back more
+often than the plan allows: behind the last of these it counts no more."""
+
+_MOST_RETURNS = len(DIGITS) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class PartStatus:
     """What became of the letters of one part, by their position in it.
 
-    `outcomes` is a character of ReplayOutcome for each, `returns` a digit: how often the letter
-    came back from a try. `late` is a digit too: how many of its tries failed that had been sent
+    `outcomes` is a character of ReplayOutcome for each, `returns` one of DIGITS: how often it
+    came back from a try. `late` is one too: how many of its tries failed that had been sent
     before a person resumed the run. Positions after the end of the texts are OPEN and never came
     back.
     """
@@ -92,9 +97,9 @@ class ShardProgress:
             progress._grow(start + len(status.outcomes))
             progress.outcomes[start : start + len(status.outcomes)] = status.outcomes.encode()
             for offset, digit in enumerate(status.returns):
-                progress.returns[start + offset] = int(digit)
+                progress.returns[start + offset] = DIGITS.index(digit)
             for offset, digit in enumerate(status.late):
-                progress.late[start + offset] = int(digit)
+                progress.late[start + offset] = DIGITS.index(digit)
         return progress
 
     def outcome(self, position: int) -> ReplayOutcome:
@@ -133,7 +138,9 @@ class ShardProgress:
     def status_of(self, part: int) -> PartStatus:
         """The status of one part, as its row holds it."""
         span = slice(part * PART, (part + 1) * PART)
-        returns, late = ("".join(map(str, each[span])) for each in (self.returns, self.late))
+        returns, late = (
+            "".join(DIGITS[number] for number in each[span]) for each in (self.returns, self.late)
+        )
         return PartStatus(self.outcomes[span].decode(), returns, late if any(self.late) else "")
 
     def counts(self) -> Counter[ReplayOutcome]:

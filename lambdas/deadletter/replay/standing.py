@@ -89,7 +89,7 @@ class Standings:
 
     def retry_pause(self, letter: RunLetter) -> float:
         """Seconds from a try to the next one of a letter that has come back."""
-        return min(LONGEST_RETRY, self._plan.retry_after * 2.0 ** (letter.returns - 1))
+        return min(LONGEST_RETRY, self._plan.retry_after * 2.0 ** min(letter.returns - 1, 20))
 
     def _sweep(
         self,

@@ -525,6 +525,7 @@ def verdict(
         matched,
         shadow_matched,
         case.document.undated,
+        case.excused_tries,
     )
 
 

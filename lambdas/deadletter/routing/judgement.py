@@ -103,6 +103,17 @@ class Case:
         return not self.replay and (self.is_excused or is_free(self.stamp, self.row))
 
     @property
+    def excused_tries(self) -> int:
+        """Tries of its replay run that failed by the dependency: they are none of the plan's.
+
+        The ledger goes back eight lives. Earlier ones are excused: more tries, and none lost.
+        """
+        stamp = self.stamp
+        if not self.replay or not stamp.attempts_used:
+            return 0
+        return stamp.attempts_used - self.row.own_failures(stamp.base + 1, stamp.attempt)
+
+    @property
     def has_sudden_cause(self) -> bool:
         """Whether the cause of its last failure suddenly dominates now."""
         cause = cause_of(self.row.last)

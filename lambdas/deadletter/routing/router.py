@@ -80,7 +80,8 @@ class Verdict:
 
     `forged` says that the letter had a Redrive attribute that none of our roles wrote,
     `free` that its re-drive uses no attempt: the stamp's `base` has grown with `attempt`,
-    `undated` that its own expiry is no time.
+    `undated` that its own expiry is no time. Of the tries of its replay run `excused` failed by the
+    dependency.
     `matched` and `shadow_matched` are the versions of rules, by `rule_counts_key`, that this letter
     counts for once it is moved. `before` is the stamp of before it joined a replay run: it keeps
     that one if it does not join.
@@ -94,6 +95,7 @@ class Verdict:
     matched: str | None = None
     shadow_matched: tuple[str, ...] = ()
     undated: bool = False
+    excused: int = 0
     before: Stamp | None = None
 
 

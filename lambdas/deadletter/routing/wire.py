@@ -140,6 +140,7 @@ def verdict_to_json(verdict: Verdict) -> dict[str, Any]:
         **({"forged": True} if verdict.forged else {}),
         **({"free": True} if verdict.free else {}),
         **({"undated": True} if verdict.undated else {}),
+        **({"excused": verdict.excused} if verdict.excused else {}),
         **({"matched": verdict.matched} if verdict.matched is not None else {}),
         **({"shadow_matched": list(verdict.shadow_matched)} if verdict.shadow_matched else {}),
     }
@@ -266,7 +267,7 @@ def _verdict(data: object) -> Verdict | None:
         decision = decisions.decode(data.get("decision"))
     except NotADecision:
         return None
-    matched = data.get("matched")
+    matched, excused = data.get("matched"), data.get("excused")
     return Verdict(
         data["id"],
         decision,
@@ -276,4 +277,5 @@ def _verdict(data: object) -> Verdict | None:
         matched if isinstance(matched, str) else None,
         tuple(map(str, _list(data, "shadow_matched"))),
         data.get("undated") is True,
+        excused if isinstance(excused, int) and not isinstance(excused, bool) else 0,
     )
