@@ -62,14 +62,14 @@ def test_late_failures_are_kept_and_never_taken_back() -> None:
 def test_more_returns_than_a_digit_holds_shift_no_other_letter() -> None:
     """Tries that failed before a person resumed the run count for no limit."""
     rows, progress = Rows(), ShardProgress.of(0, {})
-    for _ in range(12):
+    for _ in range(50):
         progress.note_late(0)
-    progress.set(0, ReplayOutcome.SENT, returns=12)
-    progress.set(1, ReplayOutcome.SENT, returns=1)
+    progress.set(0, ReplayOutcome.SENT, returns=50)
+    progress.set(1, ReplayOutcome.SENT, returns=11)
     save(rows, [progress])
     again = ShardProgress.of(0, rows.read(0))
-    assert (again.returned(0), again.returned(1)) == (9, 1)
-    assert again.late_total == 9
+    assert (again.returned(0), again.returned(1)) == (35, 11)
+    assert again.late_total == 35
 
 
 def test_a_terminal_outcome_is_final() -> None:
