@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from deadletter.circuit.state import State
 from deadletter.contract import Mode, Reason
@@ -102,6 +102,9 @@ class ReplayForecast(Answer):
     oldest: Annotated[str, "origin id of the letter that was first sent; empty without letters"]
     consumer_changed: Annotated[
         datetime | None, "when the consumer's function was last changed; null if unknown"
+    ]
+    consumer_version: Annotated[
+        str, "version, alias and CodeSha256 of the consumer's function now; empty if unknown"
     ]
     failed_since: Annotated[int, "letters whose last failure is later than that change"]
     approval: Annotated[bool, "whether a person has to approve the snapshot"]
@@ -265,7 +268,8 @@ def _forecast(
     troubles: Sequence[str],
 ) -> ReplayForecast:
     letters = counted.taken
-    changed = consumer_changed(session, pipeline)
+    consumer = consumer_now(session, pipeline)
+    changed = consumer.changed
     expiry = _first_expiry(session, app, pipeline, source)
     keys = by((letter for letter in letters if letter.key), "key")
     seconds = duration(plan, len(letters))
@@ -301,13 +305,14 @@ def _forecast(
         first_expiry=expiry,
         oldest=min(letters, key=_first_seen, default=CountedLetter("")).origin,
         consumer_changed=changed,
+        consumer_version=consumer.version,
         failed_since=_failed_since(letters, changed),
         approval=plan.approve,
         warnings=(
             # A letter that goes elsewhere needs no circuit.
             *(troubles if plan.destination in (MAIN_QUEUE, DELIVER) else ()),
             *_warnings(
-                session, pipeline, source, settings, plan, counted, changed, expiry, seconds
+                session, pipeline, source, settings, plan, counted, consumer, expiry, seconds
             ),
         ),
     )
@@ -344,21 +349,43 @@ def _failed_since(letters: Sequence[CountedLetter], changed: datetime | None) ->
     return sum(letter.failed_at is not None and letter.failed_at > at for letter in letters)
 
 
-def consumer_changed(session: Session, pipeline: DeployedPipeline) -> datetime | None:
-    """When the consumer's function was last changed; None if that cannot be read."""
+@dataclass(frozen=True, slots=True)
+class ConsumerNow:
+    """The consumer's function as it is deployed; `changed` is None if that is unknown."""
+
+    changed: datetime | None = None
+    version: str = ""
+
+
+# Characters of CodeSha256 that tell two builds apart.
+_CODE = 12
+
+
+def consumer_now(session: Session, pipeline: DeployedPipeline) -> ConsumerNow:
+    """The consumer's function now; nothing is known where it cannot be read."""
     if not pipeline.consumer_function:
-        return None
+        return ConsumerNow()
     try:
         answer = session.aws.lambda_.get_function_configuration(
             FunctionName=pipeline.consumer_function
         )
-        return datetime.fromisoformat(answer["LastModified"])
+        return ConsumerNow(datetime.fromisoformat(answer["LastModified"]), _version(answer))
     except (KeyError, ValueError):
-        return None
+        return ConsumerNow()
     except Exception as error:
         if explain(error) is None:
             raise
-        return None
+        return ConsumerNow()
+
+
+def _version(answer: Mapping[str, Any]) -> str:
+    """What a function's configuration says of its code, in words."""
+    version, code = (str(answer.get(name, "")) for name in ("Version", "CodeSha256"))
+    # arn:aws:lambda:region:account:function:name[:qualifier]
+    qualifier = "".join(str(answer.get("FunctionArn", "")).split(":")[7:8])
+    alias = f" (alias {qualifier})" if qualifier not in ("", version) else ""
+    parts = (f"version {version}{alias}" if version else "", f"code {code[:_CODE]}" if code else "")
+    return ", ".join(filter(None, parts))
 
 
 def _first_expiry(
@@ -382,7 +409,7 @@ def _warnings(
     settings: Pipeline,
     plan: ReplayPlan,
     counted: Census,
-    changed: datetime | None,
+    consumer: ConsumerNow,
     expiry: datetime | None,
     seconds: float,
 ) -> Iterator[str]:
@@ -404,12 +431,13 @@ def _warnings(
             "The consumer is no Lambda function of the settings, so when it was last changed is "
             "unknown: make sure that the fix is deployed."
         )
-    elif changed is None:
+    elif (changed := consumer.changed) is None:
         yield "When the consumer was last changed can't be read: make sure that the fix is in."
     elif since := _failed_since(letters, changed):
+        same = f"in the same {consumer.version}" if consumer.version else "in the same code"
         yield (
             f"{count(since, 'letter')} failed after the consumer's last change "
-            f"({clock(changed, now)}): the fix may not be in it."
+            f"({clock(changed, now)}), {same} that runs now: the fix may not be in it."
         )
     if expiry is not None and expiry.timestamp() < now.timestamp() + seconds:
         yield (

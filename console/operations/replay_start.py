@@ -17,7 +17,7 @@ from .audit import IntendedChange, recorded
 from .problem import Cause, Problem
 from .replay_census import Census, Progress, census
 from .replay_draft_file import FiledPlan
-from .replay_plan import circuits, consumer_changed
+from .replay_plan import circuits, consumer_now
 from .replay_runs import ReplayRow, person, row, runs_of, starts_of
 from .replay_source import source as source_named
 from .session import Session
@@ -108,7 +108,8 @@ def _compared(filed: FiledPlan, now: Census) -> tuple[frozenset[str], frozenset[
 def _others(
     session: Session, app: App, pipeline: DeployedPipeline, filed: FiledPlan
 ) -> Sequence[str]:
-    changed, (circuit, _) = consumer_changed(session, pipeline), circuits(session, app, pipeline)
+    changed = consumer_now(session, pipeline).changed
+    circuit, _ = circuits(session, app, pipeline)
     sentences = []
     if changed is not None and changed.isoformat() != filed.consumer_changed:
         sentences.append(f"The consumer was changed at {clock(changed, session.now)}.")

@@ -595,6 +595,7 @@ class FakeLambda:
         self.raises: BaseException | None = None
         self.machine = FakeMachine()
         self.consumer_changed = "2026-11-18T03:40:00.000+0000"
+        self.consumer_code = "q1Zx0rJv8mD2nT4kP6sW9yB3cF5hL7gR1uE0iO2aQ4M="
 
     def configure(self, pipeline: str, **settings: Any) -> None:
         """What the stacks write into the environment of a pipeline's router."""
@@ -612,7 +613,12 @@ class FakeLambda:
         if self.raises is not None:
             raise self.raises
         if request["FunctionName"].endswith("-consumer"):
-            return {"LastModified": self.consumer_changed}
+            return {
+                "LastModified": self.consumer_changed,
+                "CodeSha256": self.consumer_code,
+                "Version": "7",
+                "FunctionArn": f"arn:aws:lambda:{REGION}:123456789012:function:consumer:live",
+            }
         return {"Environment": self.environments[request["FunctionName"]]}
 
     def _route(self, request: Mapping[str, Any]) -> Any:

@@ -184,7 +184,8 @@ def test_a_plan_on_screen_says_all_that_a_person_needs(orders: Any, dlq: Any) ->
         "5 letters/s: as you asked",
         "1, 2, 5, 20",
         "18 Nov 03:40 UTC; 2 failed after it",
-        "! 2 letters failed after the consumer's last change (18 Nov 03:40 UTC)",
+        "version 7 (alias live), code q1Zx0rJv8mD2",
+        "! 2 letters failed after the consumer's last change (18 Nov 03:40 UTC), in the same",
         "To start it: add --out plan.json",
     ):
         assert part in text
@@ -212,7 +213,7 @@ def test_a_consumer_that_is_no_function_is_said_to_be_unknown(orders: Any, dlq: 
     described = json.loads(orders.ssm.get_parameter(Name=name)["Parameter"]["Value"])
     orders.parameter(name, json.dumps({**described, "consumer_function": ""}))
     plan = planned(dlq)
-    assert plan["consumer_changed"] is None
+    assert (plan["consumer_changed"], plan["consumer_version"]) == (None, "")
     assert any("is no Lambda function of the settings" in text for text in plan["warnings"])
 
 
