@@ -362,6 +362,7 @@ def _facts(forecast: ReplayForecast, now: datetime) -> Iterator[Block]:
         "takes about": f"{duration(forecast.seconds)}, {count(forecast.workers, 'worker')}",
         "approval": "a person has to approve it" if forecast.approval else "",
         "expires first": _expiry(forecast, now),
+        "failed in": _numbers(forecast.failed_in),
         "consumer": forecast.consumer_version,
         "consumer changed": f"{clock(changed, now)}; {forecast.failed_since:,} failed after it"
         if changed

@@ -42,8 +42,8 @@ class CountedLetter:
     """A letter that a run would take, or leave out for the reason in `left_out`.
 
     `cause` is the fingerprint of its last failure at `failed_at` (epoch seconds; None without
-    one). `first_sent` is epoch milliseconds (in the ledger: of the first failure that it has), 0 if
-    it is unknown. Empty texts are unknown.
+    one), in the consumer's `version`. `first_sent` is epoch milliseconds (in the ledger: of the
+    first failure that it has), 0 if it is unknown. Empty texts are unknown.
     """
 
     origin: str
@@ -57,6 +57,7 @@ class CountedLetter:
     reason: str = ""
     first_sent: int = 0
     failed_at: float | None = None
+    version: str = ""
     left_out: str = ""
     applied: bool = False
     group: str | None = None
@@ -307,6 +308,7 @@ def _failed(letter: CountedLetter, last: Failure | None) -> CountedLetter:
         category=letter.category or str(last.category),
         error_type=last.error_type,
         failed_at=last.at,
+        version=last.version,
     )
 
 

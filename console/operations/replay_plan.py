@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from deadletter.circuit.state import State
 from deadletter.contract import Mode, Reason
+from deadletter.failure.consumer_version import version_in
 from deadletter.replay.plan import (
     DELIVER,
     DISCARD,
@@ -105,6 +106,9 @@ class ReplayForecast(Answer):
     ]
     consumer_version: Annotated[
         str, "version, alias and CodeSha256 of the consumer's function now; empty if unknown"
+    ]
+    failed_in: Annotated[
+        Mapping[str, int], "letters by the consumer's version in which they last failed, if known"
     ]
     failed_since: Annotated[int, "letters whose last failure is later than that change"]
     approval: Annotated[bool, "whether a person has to approve the snapshot"]
@@ -306,6 +310,7 @@ def _forecast(
         oldest=min(letters, key=_first_seen, default=CountedLetter("")).origin,
         consumer_changed=changed,
         consumer_version=consumer.version,
+        failed_in=dict(by((letter for letter in letters if letter.version), "version")),
         failed_since=_failed_since(letters, changed),
         approval=plan.approve,
         warnings=(
@@ -351,10 +356,14 @@ def _failed_since(letters: Sequence[CountedLetter], changed: datetime | None) ->
 
 @dataclass(frozen=True, slots=True)
 class ConsumerNow:
-    """The consumer's function as it is deployed; `changed` is None if that is unknown."""
+    """The consumer's function as it is deployed; `changed` is None if that is unknown.
+
+    `version` is in words; `name` is the version as its library reports it with a failure.
+    """
 
     changed: datetime | None = None
     version: str = ""
+    name: str = ""
 
 
 # Characters of CodeSha256 that tell two builds apart.
@@ -369,7 +378,11 @@ def consumer_now(session: Session, pipeline: DeployedPipeline) -> ConsumerNow:
         answer = session.aws.lambda_.get_function_configuration(
             FunctionName=pipeline.consumer_function
         )
-        return ConsumerNow(datetime.fromisoformat(answer["LastModified"]), _version(answer))
+        variables = answer.get("Environment", {}).get("Variables", {})
+        reports = {"AWS_LAMBDA_FUNCTION_VERSION": str(answer.get("Version", "")), **variables}
+        return ConsumerNow(
+            datetime.fromisoformat(answer["LastModified"]), _version(answer), version_in(reports)
+        )
     except (KeyError, ValueError):
         return ConsumerNow()
     except Exception as error:
@@ -426,6 +439,18 @@ def _warnings(
         )
     yield from _duplicate_warnings(session, settings, letters)
     yield from _order_warnings(pipeline, settings, plan)
+    failed_in = by((letter for letter in letters if letter.version), "version")
+    if consumer.name and (same_version := failed_in[consumer.name]):
+        yield (
+            f"{count(same_version, 'letter')} failed in version {consumer.name} of the consumer, "
+            "which runs now: the fix is not in it."
+        )
+    elif failed_in and not consumer.name:
+        names = ", ".join(name for name, _ in failed_in.most_common(3))
+        yield (
+            f"They failed in version {names} of the consumer; which one runs now is not known here:"
+            " make sure that it is another."
+        )
     if not pipeline.consumer_function:
         yield (
             "The consumer is no Lambda function of the settings, so when it was last changed is "

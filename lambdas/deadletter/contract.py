@@ -234,6 +234,9 @@ class Variable(StrEnum):
     """When a person is called, where it differs from WATCH of the defaults, as JSON."""
 
 
+VERSION_VARIABLE = "DEADLETTER_VERSION"
+"""The environment variable in which a team names its consumer's version: a commit, an image."""
+
 CONSUMER_VARIABLE = "DEADLETTER"
 """The environment variable of a team's own consumer: `<app>/<pipeline>`, or `off`."""
 

@@ -595,6 +595,7 @@ class FakeLambda:
         self.raises: BaseException | None = None
         self.machine = FakeMachine()
         self.consumer_changed = "2026-11-18T03:40:00.000+0000"
+        self.consumer_version = ""
         self.consumer_code = "q1Zx0rJv8mD2nT4kP6sW9yB3cF5hL7gR1uE0iO2aQ4M="
 
     def configure(self, pipeline: str, **settings: Any) -> None:
@@ -617,6 +618,7 @@ class FakeLambda:
                 "LastModified": self.consumer_changed,
                 "CodeSha256": self.consumer_code,
                 "Version": "7",
+                "Environment": {"Variables": {"DEADLETTER_VERSION": self.consumer_version}},
                 "FunctionArn": f"arn:aws:lambda:{REGION}:123456789012:function:consumer:live",
             }
         return {"Environment": self.environments[request["FunctionName"]]}

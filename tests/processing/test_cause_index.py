@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from deadletter.consumer import runtime
+from deadletter.consumer.runtime import Runtime
 from deadletter.contract import ENDPOINT_KEY, LedgerContext
 from deadletter.failure.ledger import AboutLetter, RecordsUnavailable
 from deadletter.failure.signals import Permanent, Skip
@@ -49,6 +51,23 @@ def test_a_failure_keeps_the_id_of_its_invocation() -> None:
     consumer.process([record(LETTER)], deadline=DEADLINE, request_id="invocation-1")
     consumer.process([record(LETTER)], deadline=DEADLINE)
     assert [failure.request_id for _, failure in site.log.failures] == ["invocation-1", ""]
+
+
+def test_a_failure_keeps_the_version_of_its_consumer() -> None:
+    site = Site(raises={"m1": ValueError("no")})
+    replace(site.consumer(), version="4.2.1").process([record(LETTER)], deadline=DEADLINE)
+    assert [failure.version for _, failure in site.log.failures] == ["4.2.1"]
+
+
+def test_the_version_is_read_from_the_environment_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    consumer = Site().consumer()
+    monkeypatch.setenv("DEADLETTER_VERSION", "4.2.1")
+    monkeypatch.setattr(
+        runtime, "runtime_from", lambda _: Runtime(consumer, Clock(), print, app="a")
+    )
+    found = runtime.current_runtime.__wrapped__().consumer
+    assert found is not None
+    assert (found.version, consumer.version) == ("4.2.1", "")
 
 
 def test_the_id_of_an_invocation_is_read_from_lambdas_context() -> None:

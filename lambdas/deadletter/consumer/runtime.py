@@ -26,6 +26,7 @@ from deadletter.aws.registration import look_up
 from deadletter.aws.wiring.consume import consumer_for
 from deadletter.aws.wiring.world import World
 from deadletter.contract import CONSUMER_VARIABLE
+from deadletter.failure.consumer_version import version_in
 from deadletter.processing.batch import Consumer
 from deadletter.processing.crew import Threads
 from deadletter.processing.result import BatchResult
@@ -101,7 +102,10 @@ def current_runtime() -> Runtime:
 
     Raises BadSettings and NotRegistered.
     """
-    return runtime_from(os.environ.get(CONSUMER_VARIABLE))
+    runtime = runtime_from(os.environ.get(CONSUMER_VARIABLE))
+    if runtime.consumer is None:
+        return runtime
+    return replace(runtime, consumer=replace(runtime.consumer, version=version_in(os.environ)))
 
 
 def runtime_from(value: str | None) -> Runtime:

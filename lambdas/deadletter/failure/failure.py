@@ -11,6 +11,7 @@ from deadletter.failure.category import COLLIDED as COLLIDED
 from deadletter.failure.category import PERMANENT as PERMANENT
 from deadletter.failure.category import Blame as Blame
 from deadletter.failure.category import Category as Category
+from deadletter.failure.consumer_version import MOST_VERSION
 
 # Statuses that mean "not now": waiting helps, and the letter is not at fault.
 _BUSY_STATUS = frozenset({408, 425, 429})
@@ -24,7 +25,7 @@ CONNECTION_REFUSED = "ConnectionRefused"
 
 _TEXTS = (
     *("error_type", "message", "place", "fingerprint", "queue", "circuit"),
-    *("request_id", "sent_because", "sent_rule"),
+    *("request_id", "sent_because", "sent_rule", "version"),
 )
 """The fields that are left out of the ledger where they are empty."""
 
@@ -43,6 +44,7 @@ class Failure:
     letter was not tried; `blame` is who was to blame; `circuit` is the key of the named
     dependency's circuit that the failure counts for, empty for the letter's own.
     `request_id` is the id of the Lambda invocation that received it, empty in a container.
+    `version` is that of the consumer, as its team or Lambda names it, empty if neither does.
     `place` is file, line and function where the team's own code failed, empty if none did.
     `sent_at` (epoch seconds), `sent_because` and `sent_rule` are the decision that began this
     life, as the letter's stamp said; the first life has none.
@@ -65,6 +67,7 @@ class Failure:
     sent_because: str = ""
     sent_rule: str = ""
     place: str = ""
+    version: str = ""
 
     @property
     def explained_by_dependency(self) -> bool:
@@ -134,4 +137,5 @@ def from_data(data: Mapping[str, Any]) -> Failure:
         sent_because=str(data.get("sent_because", "")),
         sent_rule=str(data.get("sent_rule", "")),
         place=str(data.get("place", "")),
+        version=str(data.get("version", ""))[:MOST_VERSION],
     )

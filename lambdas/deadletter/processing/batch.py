@@ -131,9 +131,10 @@ class Consumer:
     `clock` gives epoch seconds, `new_id` a unique text, and `pause` waits for seconds; without
     `claims` nothing is guarded against being processed twice. `count_now` publishes a metric before
     the batch goes on.
-    `team` is what the team says of its own exceptions. `causes` says for which causes
-    parking has stopped; without it every permanent failure is parked. `collisions` says whether
-    a message that collides with another one is parked; without it such a message is processed.
+    `version` is kept with each failure. `team` is what the team says of its own exceptions.
+    `causes` says for which causes parking has stopped; without it every permanent failure is
+    parked. `collisions` says whether a message that collides with another one is parked; without it
+    such a message is processed.
     `first_tries` remembers how the process has fared with the messages before.
     `last_receive` knows which receive is a message's last one; without it a message that fails is
     hidden after its last receive too.
@@ -161,6 +162,7 @@ class Consumer:
     queue: Visibility
     parking: Mapping[str, Queue]
     trusted_senders: frozenset[str]
+    version: str = ""
     clock: Callable[[], float]
     random: Random
     new_id: Callable[[], str]
@@ -583,6 +585,7 @@ class _Batch:
             troubles=self.troubles,
             clock=self.consumer.clock,
             request_id=self.request_id,
+            version=self.consumer.version,
         )
 
     def _record_recovery(self, delivery: Delivery, fate: Fate) -> None:

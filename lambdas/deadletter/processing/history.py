@@ -39,7 +39,8 @@ _RECOVERIES = {
 class History:
     """The ledger as one batch writes it. An error of the ledger is only noted.
 
-    `clock` gives epoch seconds; `request_id` is the id of the Lambda invocation, if it is one.
+    `clock` gives epoch seconds; `request_id` is the id of the Lambda invocation, if it is one, and
+    `version` that of the consumer, if it is named.
     """
 
     log: FailureLog
@@ -47,6 +48,7 @@ class History:
     troubles: Troubles
     clock: Callable[[], float]
     request_id: str = ""
+    version: str = ""
 
     def known_stamp(self, delivery: Delivery) -> Stamp | None:
         """The letter's stamp, from the ledger if the letter could not carry it.
@@ -122,6 +124,7 @@ class History:
             sent_rule=(stamp.rule or "") if stamp.attempt else "",
             request_id=self.request_id,
             place=diagnosis.place,
+            version=self.version,
         )
         about = None if delivery is None else self._about(delivery)
         message_id = delivery.letter.message_id if delivery is not None else id_of(record)

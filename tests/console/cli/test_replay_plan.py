@@ -87,6 +87,33 @@ def test_expired_letters_are_counted_and_no_option_takes_them(
     assert "An expired letter is never sent" in done.stderr
 
 
+def test_letters_that_failed_in_the_version_that_runs_now_are_named(
+    orders: Any, functions: Any, dlq: Any
+) -> None:
+    failed_letter(orders, version="6")
+    failed_letter(orders, version="7")
+    plan = planned(dlq)
+    assert plan["failed_in"] == {"6": 1, "7": 1}
+    assert plan["warnings"][0] == (
+        "1 letter failed in version 7 of the consumer, which runs now: the fix is not in it."
+    )
+    # The team's own name for it comes before Lambda's.
+    functions.consumer_version = "4.2.1"
+    failed_letter(orders, version="4.2.1")
+    assert "failed in version 4.2.1 of the consumer, which" in planned(dlq)["warnings"][0]
+
+
+def test_of_a_container_the_version_of_the_failures_is_said(orders: Any, dlq: Any) -> None:
+    failed_letter(orders, version="4.2.0")
+    name = "/deadletter/pipelines/orders"
+    described = json.loads(orders.ssm.get_parameter(Name=name)["Parameter"]["Value"])
+    orders.parameter(name, json.dumps({**described, "consumer_function": ""}))
+    plan = planned(dlq)
+    assert any(
+        "failed in version 4.2.0 of the consumer; which" in text for text in plan["warnings"]
+    )
+
+
 def received(cloud: Any) -> int:
     """How often any letter of the DLQ was received."""
     from moto.sqs.models import sqs_backends
