@@ -29,6 +29,8 @@ class Price(Enum):
     TRANSITION = (25.00, "state transitions", MILLION, "step-functions")
     SCHEDULED_START = (1.00, "starts of schedules", MILLION, "eventbridge")
     EVENT = (1.00, "events of ours", MILLION, "eventbridge")
+    PUT_REQUEST = (5.00, "requests that store in S3", MILLION, "s3")
+    STORED_GB = (0.023, "GB in S3, a month", 1, "s3")
     LOG_GB = (0.50, "GB of logs taken in", 1, "cloudwatch")
     METRIC = (0.30, "metric of ours, a month", 1, "cloudwatch")
     ALARM = (0.10, "metric that an alarm looks at, a month", 1, "cloudwatch")

@@ -66,6 +66,7 @@ class ReplayMachine(Construct):
         storage.grant_circuits(permissions, settings.name)
         storage.grant_bodies(permissions, settings.name, writes=True)
         storage.grant_replays(permissions, settings.name)
+        storage.grant_originals(permissions, settings.name)
         router = function_arn(app, settings.name, "route")
         functions = [router, consumer.arn] if consumer else [router]
         grant_invoke(permissions, "Functions", *functions)
@@ -96,6 +97,7 @@ class ReplayMachine(Construct):
                 **({Variable.CONSUMER_FUNCTION: consumer.arn} if consumer else {}),
                 Variable.CONSUMER_TIMEOUT: str(settings.consumer.timeout),
                 **({Variable.HEALTH_URL: health} if health else {}),
+                Variable.ORIGINAL_DAYS: str(app.original_days),
             },
         )
         storage.acknowledge_replays(mover.construct, settings.name)

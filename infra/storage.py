@@ -24,6 +24,7 @@ from deadletter.contract import (
     EVERY_PIPELINE,
     LANES,
     LETTERS,
+    ORIGINALS,
     REPLAYS,
     RULES,
     TROUBLED,
@@ -40,6 +41,7 @@ from deadletter.contract import (
     delay_lane,
     every_partition,
     lane_partition,
+    originals_object,
     run_object,
 )
 
@@ -394,11 +396,12 @@ class Storage(Construct):
     def acknowledge_replays(self, construct: IConstruct, pipeline: str) -> None:
         """Say why a role of `construct` names the folder of a pipeline's replay runs."""
         folder = f"arn:<AWS::Partition>:s3:::{self._app.app}-letters-<AWS::AccountId>-<AWS::Region>"
-        acknowledge(
-            construct,
-            f"AwsSolutions::AwsSolutions-IAM5[Resource::{folder}/{run_object(pipeline, ANY)}]",
-            because="a run has an object for each part: only the pipeline's folder can be named",
-        )
+        for objects in (run_object(pipeline, ANY), originals_object(pipeline, ANY)):
+            acknowledge(
+                construct,
+                f"AwsSolutions::AwsSolutions-IAM5[Resource::{folder}/{objects}]",
+                because="a run has many objects: only the pipeline's folder can be named",
+            )
 
     def grant_replays(self, permissions: Permissions, pipeline: str) -> None:
         """Read and write the pages, manifests and reports of one pipeline's replay runs."""
@@ -409,6 +412,17 @@ class Storage(Construct):
         # The pages of a snapshot have no list of their own: a list could miss one.
         condition = {"StringLike": {"s3:prefix": [folder]}}
         permissions.allow("ReplayFolder", ["s3:ListBucket"], [bucket], condition)
+
+    def grant_originals(self, permissions: Permissions, pipeline: str) -> None:
+        """Keep the letters of one pipeline's replay runs, read them, and replace them by less.
+
+        None is deleted: a lifecycle rule does it.
+        """
+        folder = originals_object(pipeline, ANY)
+        bucket = f"arn:{here.PARTITION}:s3:::{self.bucket_name}"
+        permissions.allow("Originals", ["s3:GetObject", "s3:PutObject"], [f"{bucket}/{folder}"])
+        condition = {"StringLike": {"s3:prefix": [folder]}}
+        permissions.allow("OriginalsFolder", ["s3:ListBucket"], [bucket], condition)
 
     def grant_circuits(
         self, permissions: Permissions, pipeline: str, *, writes: bool = False
@@ -574,6 +588,12 @@ class Storage(Construct):
                 # that waits: those that it discarded are kept for as long as the setting says.
                 s3.LifecycleRule(
                     prefix=REPLAYS, expiration=cdk.Duration.days(self._app.replay_days)
+                ),
+                # Letters as runs took them. None is kept from now on with 0: what is here still
+                # goes as soon as a rule can say.
+                s3.LifecycleRule(
+                    prefix=ORIGINALS,
+                    expiration=cdk.Duration.days(max(1, self._app.original_days)),
                 ),
             ],
             removal_policy=cdk.RemovalPolicy.DESTROY if self._app.ephemeral else kept,

@@ -17,6 +17,8 @@ SERVICES = {
     Price.TRANSITION: "Step Functions",
     Price.SCHEDULED_START: "schedules",
     Price.EVENT: "events",
+    Price.PUT_REQUEST: "S3",
+    Price.STORED_GB: "S3",
     Price.LOG_GB: "logs",
     Price.METRIC: "metrics",
     Price.ALARM: "alarms",

@@ -45,6 +45,13 @@ class AppSettings(Settings):
         description="days that the report of a replay run is kept, with its list of letters and"
         " with the letters that it discarded",
     )
+    original_days: int = Field(
+        default=30,
+        ge=0,
+        le=LONGEST_REPLAY_DAYS,
+        description="days that letters are kept as replay runs took them, so that a run can be"
+        " repeated; 0 keeps none",
+    )
     runbook: str = Field(
         default="docs/runbook.md",
         # CloudWatch's limit for a whole description is 1024 characters.

@@ -5,13 +5,18 @@ The production snapshot and freeze with their production clients; SQS is the stu
 the strict fakes in memory, and the router is a function in memory. Each letter is in the manifest
 at the end, or the bench fails.
 
-case      letters, settings                              figure to reach
-snapshot  10,000 of a DLQ, one thread and then four      40 s with one thread, freeze included
-taking    snapshots of 50,000 and of 200,000 letters     50 bytes more a letter
-freezing  freezes of 50,000 and of 200,000 letters       50 bytes more a letter
+case       letters, settings                             figure to reach
+snapshot   10,000 of a DLQ, one thread and then four     40 s with one thread, freeze included
+originals  3,000 of 2 KB, without originals and with     1.15 times the CPU and the requests, and
+           them, by turns                                $0.10 for a million letters
+taking     snapshots of 50,000 and of 200,000 letters    50 bytes more a letter
+freezing   freezes of 50,000 and of 200,000 letters      50 bytes more a letter
 
-Memory is the peak that tracemalloc sees, without what the fakes hold. Calls are requests to SQS,
-writes are items in DynamoDB.
+CPU is ours, without that of the fakes; the least of each side counts. Memory is the peak that
+tracemalloc sees, without what the fakes hold. Calls are requests to SQS, writes are items in
+DynamoDB. What originals cost is reckoned as if nothing could be compressed:
+
+    puts a letter x price of a put  +  bytes a letter x price of a GB-month
 """
 
 from __future__ import annotations
@@ -34,31 +39,49 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "lambdas"))
 
 from deadletter.aws.clients import Clients
 from deadletter.aws.replay_starts import packed
-from deadletter.aws.wiring.custody import freeze_for, run_objects_for, snapshot_for
+from deadletter.aws.wiring.custody import (
+    freeze_for,
+    originals_for,
+    run_objects_for,
+    snapshot_for,
+)
 from deadletter.aws.wiring.parts.redriver_setup import redriver_setup_for
 from deadletter.aws.wiring.world import World, in_threads
 from deadletter.contract import MAIN_DLQ
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.report import Tally
-from deadletter.redrive.waiting_room import SHARDS
+from deadletter.redrive.waiting_room import SHARDS, HeldLetter
 from deadletter.replay.counted import CountedOrigins
 from deadletter.replay.freeze import Freeze
 from deadletter.replay.manifest import Manifest
 from deadletter.replay.names import Name, key_hash, to_lines
 from deadletter.replay.objects import StoredObject
+from deadletter.replay.originals import lines_in
 from deadletter.replay.plan import ReplayPlan
 from deadletter.replay.snapshot import Snapshot
 from deadletter.routing.router import LaneAnswer, Question, RouterAnswer
 from deadletter.routing.selection import Pick, Selection
 from deadletter.settings.resources import Resources
 from deadletter.testing.fakes import MemoryDynamoDB
+from infra.prices import MILLION, Price
+from infra.usage import Usage
 from lab.bench.lean_queue import LetterSeries
 from lab.bench.lean_stub import Conditions, LeanStub
-from lab.bench.memory_pipeline import UNPACED, PipelineInMemory
+from lab.bench.memory_pipeline import UNPACED, Counted, PipelineInMemory
 from lab.bench.tables import create_tables
 
 LETTERS = 10_000
+ORIGINALS = 3_000
 MOST_SECONDS = 40.0
+
+TURNS = 4
+"""Times that each side of a comparison is measured: the machine does other things as well."""
+
+MOST_TIMES = 1.15
+"""Times the CPU, and the requests, that originals may make of a snapshot."""
+
+MOST_DOLLARS = 0.10
+"""Of a million letters of 2 KB, kept for the 30 days of the setting."""
 
 FREEZES = (50_000, 200_000)
 SNAPSHOTS = (50_000, 200_000)
@@ -80,7 +103,11 @@ STEP_SECONDS = 840.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotCosts:
-    """What one case cost; the peak of its memory in bytes."""
+    """What one case cost; the peak of its memory, and what it keeps in S3
+    before it is compressed (`kept`), in bytes.
+
+    `requests` go to SQS, DynamoDB, S3 and the router together, `puts` of them store originals.
+    """
 
     case: str
     letters: int
@@ -88,6 +115,10 @@ class SnapshotCosts:
     freeze_seconds: float = 0.0
     sqs_calls: float = 0.0
     writes: float = 0.0
+    cpu: float = 0.0
+    requests: int = 0
+    puts: int = 0
+    kept: int = 0
     peak: float = 0.0
 
 
@@ -107,12 +138,18 @@ class SnapshotBench(PipelineInMemory):
         self._stub.reset()
         plan = ReplayPlan(pipeline=self._pipeline.name)
         parts = (self._pipeline, self._resources, self._clients, self._world)
+        cpu, calls = self._cpu(), self._calls()
         began = time.monotonic()
         while not snapshot_for(plan, *parts).run(time.time() + STEP_SECONDS).done:
             pass
         moved = time.monotonic()
-        report = freeze_for(plan.run_id, *parts).run(time.time() + STEP_SECONDS)
-        frozen = time.monotonic()
+        report = freeze_for(plan, *parts).run(time.time() + STEP_SECONDS)
+        frozen, ended = time.monotonic(), (self._cpu(), self._calls())
+        in_bucket = originals_for(*parts[:3], plan.run_id)
+        # As if nothing could be compressed: bodies of this bench are nearly nothing then.
+        kept = [
+            b"".join(lines_in(in_bucket.get(each.name) or b"")) for each in in_bucket.listed("")
+        ]
         objects = run_objects_for(*parts[:3], plan.run_id)
         names = [] if report.index is None else Manifest(objects).names(report.index)
         found = len({name.copy for name in names})
@@ -125,7 +162,28 @@ class SnapshotBench(PipelineInMemory):
             freeze_seconds=frozen - moved,
             sqs_calls=self._stub.spent().sqs_calls / letters,
             writes=self._dynamodb.writes / letters,
+            cpu=ended[0] - cpu,
+            requests=ended[1] - calls + round(self._stub.spent().sqs_calls),
+            puts=len(kept),
+            kept=sum(map(len, kept)),
         )
+
+    def keep(self, days: int) -> None:
+        """Keep originals for so many days."""
+        self._resources = replace(self._resources, original_days=days)
+
+    @property
+    def _fakes(self) -> Sequence[Counted]:
+        s3: Any = self._clients.s3
+        return (self._dynamodb, self._router_dynamodb, self._functions, s3)
+
+    def _cpu(self) -> float:
+        """CPU seconds of this process beside those of the fakes."""
+        # What the router does is inside the fake that invokes it, on both sides of a comparison.
+        return time.process_time() - sum(fake.cpu for fake in self._fakes)
+
+    def _calls(self) -> int:
+        return sum(fake.calls.total() for fake in self._fakes)
 
 
 def snapshot() -> CaseFigures:
@@ -137,6 +195,52 @@ def snapshot() -> CaseFigures:
     seconds = figures[0].seconds + figures[0].freeze_seconds
     wrong = [f"{seconds:.0f} s, at most {MOST_SECONDS:.0f}"] if seconds > MOST_SECONDS else []
     return CaseFigures(figures, wrong)
+
+
+_WORDS = ("order", "shipped", "customer", "address", "total", "price", "item", "4711", "19.90")
+
+
+class TextSeries(LetterSeries):
+    """Letters whose bodies give the compression as much to do as text does."""
+
+    def body(self, number: int) -> str:
+        start, _, _ = super().body(number).partition("xx")
+        words = Random(number).choices(_WORDS, k=self.body_bytes // 4)  # noqa: S311
+        return start + " ".join(words)[: self.body_bytes - len(start) - 2] + '"}'
+
+
+def originals() -> CaseFigures:
+    """The same snapshot without and with originals, by turns in one process."""
+    series = TextSeries(number=ORIGINALS, body_bytes=2_048)
+    sides: dict[int, list[SnapshotCosts]] = {0: [], 30: []}
+    for _ in range(TURNS):
+        for days, costs in sides.items():
+            with LeanStub(Conditions(letters=series)) as stub:
+                bench = SnapshotBench(stub, replace(UNPACED, workers=1))
+                bench.keep(days)
+                costs.append(bench.take(f"originals, {days} days", ORIGINALS))
+    without, kept = (min(costs, key=lambda each: each.cpu) for costs in sides.values())
+    cpu, requests = kept.cpu / without.cpu, kept.requests / without.requests
+    of_million = MILLION / ORIGINALS
+    dollars = Usage(
+        {
+            Price.PUT_REQUEST: kept.puts * of_million,
+            Price.STORED_GB: kept.kept * of_million / 1e9,
+        }
+    ).dollars
+    print(
+        f"originals: {cpu:.3f} times the CPU, {requests:.3f} times the requests,"
+        f" {kept.puts} objects of {kept.kept:,} bytes, ${dollars:.4f} a million",
+        file=sys.stderr,
+    )
+    wrong = [
+        f"{times:.2f} times the {of}, at most {MOST_TIMES}"
+        for of, times in (("CPU", cpu), ("requests", requests))
+        if times > MOST_TIMES
+    ]
+    if dollars > MOST_DOLLARS:
+        wrong.append(f"${dollars:.2f} a million, at most ${MOST_DOLLARS:.2f}")
+    return CaseFigures([without, kept], wrong)
 
 
 class Folder:
@@ -172,6 +276,9 @@ class Folder:
             (self._folder / name).unlink(missing_ok=True)
 
 
+_BODY = b"x" * 1_024
+
+
 class AllHeld:
     """A waiting room that has every letter that a page names."""
 
@@ -180,6 +287,10 @@ class AllHeld:
 
     def held(self, lane: str, places: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], int]:
         return {place: self._shard_of(place[0]) for place in places}
+
+    def contents(self, lane: str, places: Sequence[tuple[str, str]]) -> Iterator[HeldLetter]:
+        for place, shard in self.held(lane, places).items():
+            yield HeldLetter(place, shard, "dlq", '{"origin":"o"}', b'{"body":"%s"}' % _BODY)
 
 
 def letters_of(number: int) -> Iterator[Name]:
@@ -318,7 +429,14 @@ def frozen(number: int, objects: Folder) -> float:
             objects.put(f"pages/run1-{at // PAGE:06}.jsonl", to_lines(page))
             page = []
     room = AllHeld(lambda place: int(key_hash(place.rpartition("#")[2])[:2], 16) % SHARDS)
-    freeze = Freeze("r", objects=objects, custody=room, token=uuid.uuid4().hex, clock=time.time)
+    freeze = Freeze(
+        "r",
+        objects=objects,
+        originals=objects,
+        custody=room,
+        token=uuid.uuid4().hex,
+        clock=time.time,
+    )
     tracemalloc.start()
     report = freeze.run(time.time() + STEP_SECONDS)
     peak = tracemalloc.get_traced_memory()[1]
@@ -356,7 +474,7 @@ def freezing() -> CaseFigures:
 
 
 CASES: Mapping[str, Callable[[], CaseFigures]] = {
-    case.__name__: case for case in (snapshot, taking, freezing)
+    case.__name__: case for case in (snapshot, originals, taking, freezing)
 }
 
 

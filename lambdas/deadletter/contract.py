@@ -226,6 +226,8 @@ class Variable(StrEnum):
     CONSUMER_TIMEOUT = "CONSUMER_TIMEOUT"
     """Seconds that the consumer may take."""
     HEALTH_URL = "HEALTH_URL"
+    ORIGINAL_DAYS = "ORIGINAL_DAYS"
+    """Days that letters are kept as replay runs took them."""
     REPLAY_SCHEMA = "REPLAY_SCHEMA"
     """The JSON Schema of bodies for replay runs: JSON, compressed by zlib, in base64."""
     REDRIVE_EVERY = "REDRIVE_EVERY"
@@ -589,6 +591,18 @@ REPLAYS = "replay/"
 def run_object(pipeline: str, run: str, *names: str) -> str:
     """The name of an object of one replay run."""
     return "/".join((f"{REPLAYS}{pipeline}", run, *names))
+
+
+ORIGINALS = "originals/"
+"""What the names of objects in the bucket begin with that keep letters as runs took them."""
+
+
+def originals_object(pipeline: str, run: str, *names: str) -> str:
+    """The name of an object with letters that one replay run took.
+
+    Beside the run's other objects, because a lifecycle rule knows prefixes alone.
+    """
+    return "/".join((f"{ORIGINALS}{pipeline}", run, *names))
 
 
 LONGEST_REPLAY_DAYS = 3_650

@@ -191,6 +191,8 @@ GRANTED: dict[str, dict[str, set[str]]] = {
         "table Circuits": {"dynamodb:BatchGetItem"},
         "bucket letters/waiting/orders/*": {"s3:GetObject", "s3:PutObject", "s3:DeleteObject"},
         "bucket letters/replay/orders/*": {"s3:GetObject", "s3:PutObject", "s3:DeleteObject"},
+        # Kept, read and replaced by less; a lifecycle rule deletes.
+        "bucket letters/originals/orders/*": {"s3:GetObject", "s3:PutObject"},
         "bucket letters": {"s3:ListBucket"},
         "function route": {"lambda:InvokeFunction"},
         # Ordered delivery.

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from infra.reference import PAGE
+from tests.infra.conftest import Synthesize
 from tests.infra.templates import Synthesis, filled
 
 KEY = "arn:aws:kms:eu-west-1:111122223333:key/1234abcd"
@@ -80,7 +81,21 @@ def test_the_bucket_is_private_encrypted_and_outlives_every_letter(app: Synthesi
     # A letter may be held for longer than anybody thought: no rule takes its body away.
     rules = properties["LifecycleConfiguration"]["Rules"]
     expiring = [item for item in rules if "ExpirationInDays" in item or "ExpirationDate" in item]
-    assert [(item["Prefix"], item["ExpirationInDays"]) for item in expiring] == [("replay/", 90)]
+    assert [(item["Prefix"], item["ExpirationInDays"]) for item in expiring] == [
+        ("replay/", 90),
+        ("originals/", 30),
+    ]
+
+
+def test_originals_that_are_kept_no_more_go_as_soon_as_a_rule_can_say(
+    synthesize: Synthesize,
+) -> None:
+    app = synthesize({"pipelines": [{"name": "orders"}], "original_days": 0})
+    [(_, bucket)] = app.of("AWS::S3::Bucket")
+    rules = bucket["Properties"]["LifecycleConfiguration"]["Rules"]
+    [days] = [item["ExpirationInDays"] for item in rules if item["Prefix"] == "originals/"]
+    assert days == 1
+    assert app.environment("deadletter-orders-replay")["ORIGINAL_DAYS"] == "0"
 
 
 def test_the_topic_takes_alarms_of_this_account_over_tls_and_avoids_the_key_that_mutes_it(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.errors import AWS_ERRORS, code, refusal
@@ -14,15 +14,22 @@ if TYPE_CHECKING:
 
 
 class S3RunObjects:
-    """The objects of one run, in one folder of the bucket.
+    """The objects of one run, in one folder of the bucket: `folder_of` says which.
 
     Needs the permission to list the bucket: without it S3 calls a missing object a refusal.
     """
 
-    def __init__(self, s3: S3Client, bucket: str, pipeline: str, run: str) -> None:
+    def __init__(
+        self,
+        s3: S3Client,
+        bucket: str,
+        pipeline: str,
+        run: str,
+        folder_of: Callable[..., str] = run_object,
+    ) -> None:
         self._s3 = s3
         self._bucket = bucket
-        self._folder = run_object(pipeline, run, "")
+        self._folder = folder_of(pipeline, run, "")
 
     def put(self, name: str, data: bytes) -> None:
         try:
@@ -92,12 +99,14 @@ class S3RunObjects:
         return ObjectsUnavailable(refusal(error, "s3", self._bucket))
 
 
-def runs_with_objects(s3: S3Client, bucket: str, pipeline: str) -> Iterator[str]:
+def runs_with_objects(
+    s3: S3Client, bucket: str, pipeline: str, folder_of: Callable[..., str] = run_object
+) -> Iterator[str]:
     """The ids of a pipeline's runs that have objects; they outlive the rows of their runs.
 
     Raises ObjectsUnavailable.
     """
-    folder = run_object(pipeline, "")
+    folder = folder_of(pipeline, "")
     after = folder
     while True:
         try:

@@ -65,6 +65,7 @@ from deadletter.redrive.waiting_room import (
     FOREVER,
     NOT_REVIEWED,
     SHARDS,
+    HeldLetter,
     Lane,
     LaneReview,
     RoomContents,
@@ -685,6 +686,44 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
             if (shard := str(item.get("lane", "")).removeprefix(prefix)) in _SHARD_NAMES
         }
 
+    def contents(
+        self, lane: str, places: Sequence[Key], in_parallel: InParallel | None = None
+    ) -> Iterator[HeldLetter]:
+        """The items that `held` finds, with what they hold; few large ones in memory at once.
+
+        DynamoDB bills an item whole, whichever of its attributes a request names. One that is not
+        as we write it is held, and has no content.
+        """
+        prefix = f"{self._lane(lane)}|"
+        try:
+            items = self._table.get_many(self._own_places(places))
+            found = [
+                item
+                for item in items.values()
+                if str(item.get("lane", "")).removeprefix(prefix) in _SHARD_NAMES
+            ]
+            for part in _parts_in_memory(found):
+                bodies = self._bodies(part, in_parallel)
+                for item in part:
+                    shard = int(item["lane"].removeprefix(prefix))
+                    yield self._held_letter(item, shard, bodies)
+        except _ERRORS as error:
+            raise self._unavailable(error) from error
+
+    def _held_letter(
+        self, item: Mapping[str, Any], shard: int, bodies: Mapping[str, bytes]
+    ) -> HeldLetter:
+        """The letter of an item as it is stored; if it is incomplete, it is noted."""
+        key, name = key_of_row(item), _body_in_s3(item)
+        try:
+            if not is_own_letter(self._pipeline, item):
+                raise ValueError("a row that is no letter of the pipeline")
+            letter = bodies[name] if name is not None else _text_of(item)
+            return HeldLetter(key, shard, str(item["home"]), str(item["stamp"]), letter)
+        except MALFORMED:
+            self._note_bad(item)
+            return HeldLetter(key, shard)
+
     def postpone(self, order: Order) -> None:
         key = _read_place(order.received.handle)[0]
         try:
@@ -872,10 +911,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         if _stamp_of(item) is None:
             raise ValueError("a row without a stamp")
         name = _body_in_s3(item)
-        if name is not None:
-            data = bodies[name]
-        else:
-            data = bytes(item["edit"] if "edit" in item else item["letter"])
+        data = bodies[name] if name is not None else _text_of(item)
         letter, copy = from_json(json.loads(data)), str(item["copy"])
         return letter if letter.message_id == copy else replace(letter, message_id=copy)
 
@@ -960,6 +996,11 @@ def _body_in_s3(item: Mapping[str, Any]) -> str | None:
         if inline in item or in_s3 in item:
             return None if inline in item else str(item[in_s3])
     return None
+
+
+def _text_of(item: Mapping[str, Any]) -> bytes:
+    """The letter that is in the item itself, as a person has edited it."""
+    return bytes(item["edit"] if "edit" in item else item["letter"])
 
 
 def _parts_in_memory(items: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Mapping[str, Any]]]:

@@ -41,6 +41,20 @@ class WaitingRoomEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldLetter:
+    """An item in a run's lane: its key, its shard and, if they were asked for, the texts in it.
+
+    `letter` and `stamp` are JSON as it is stored; without them the item holds no whole letter.
+    """
+
+    place: tuple[str, str]
+    shard: int
+    home: str = ""
+    stamp: str = ""
+    letter: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class RoomContents:
     """Letters read from the room; `broken` is the number of items that hold no whole letter.
 

@@ -2,6 +2,7 @@
 
     their rows in the ledger          values of the context, texts of their failures
     their copies in every run's folder that discards or edits have left
+    their originals, in objects that keep those of others too
 
 The letters themselves are gone by then: the run has thrown them away. Names stay (ids, tenants)
 in the lists and reports of runs, until those expire.
@@ -16,8 +17,13 @@ from dataclasses import dataclass
 from deadletter.contract import DISCARDED, EDITS
 from deadletter.replay.names import Name
 from deadletter.replay.objects import RunObjects
+from deadletter.replay.originals import without
 from deadletter.replay.plan import ReplayPlan
 from deadletter.replay.ticket import Ticket
+
+_DONE = "forgotten.txt"
+"""The object of the run that forgets with the runs whose originals it has been through: there may
+be more of them than one step has time for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +34,8 @@ class ForgetSetup:
     folders   the runs of the pipeline that have objects
     objects   the objects of one run
     tickets   what one run has noted of its letters; none if that has expired
+    with_originals, originals  the runs that have originals, and those of one run
+    own       the objects of the run that forgets
     erase     deletes the ledger's rows of these ids; a row that is missing is no error
     """
 
@@ -35,6 +43,9 @@ class ForgetSetup:
     folders: Callable[[], Iterable[str]]
     objects: Callable[[str], RunObjects]
     tickets: Callable[[str], Iterable[Ticket]]
+    with_originals: Callable[[], Iterable[str]]
+    originals: Callable[[str], RunObjects]
+    own: RunObjects
     erase: Callable[[Sequence[str]], None]
     clock: Callable[[], float]
 
@@ -53,6 +64,8 @@ def forget(setup: ForgetSetup, plan: ReplayPlan, deadline: float) -> bool:
         if setup.clock() >= deadline:
             return False
         copies |= _forget_in(setup, run, origins, copies)
+    if not _forget_originals(setup, origins | copies, deadline):
+        return False
     # Last, and in one go: of a step that was cut off, the next one is told the same ids.
     setup.erase(sorted(origins | copies))
     return True
@@ -83,6 +96,30 @@ def _forget_in(setup: ForgetSetup, run: str, origins: set[str], copies: set[str]
         ]
     )
     return known
+
+
+def _forget_originals(setup: ForgetSetup, ids: set[str], deadline: float) -> bool:
+    """Take letters out of the originals of all runs; returns whether none is left.
+
+    All objects are read. A map from ids to objects would miss what a freeze has stored that was
+    cut off, or a letter that two passes of a snapshot have named. One put replaces an object: it
+    has the letter, or it has nothing of it.
+    """
+    done = set((setup.own.get(_DONE) or b"").decode().splitlines())
+    for run in setup.with_originals():
+        if run in done:
+            continue
+        objects = setup.originals(run)
+        for stored in objects.listed(""):
+            if setup.clock() >= deadline:
+                return False
+            data = objects.get(stored.name)
+            rest = None if data is None else without(data, ids)
+            if rest is not None:
+                objects.put(stored.name, rest)
+        done.add(run)
+        setup.own.put(_DONE, "\n".join(sorted(done)).encode())
+    return True
 
 
 def _copy_in(name: str) -> str:

@@ -1,24 +1,27 @@
 """Freezes the snapshot of a replay run: the letters in its custody become its manifest.
 
 Pages name too much, never too little: each name is looked up, and stays if its letter is in
-the run's lane. Names are sorted in runs that fit into memory and merged by streaming. Nothing
-here moves a letter, and all of it may be done again.
+the run's lane. The letter itself is read with it, and kept as an original. Names are sorted in
+runs that fit into memory and merged by streaming. Nothing here moves a letter, and all of it may
+be done again.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 from typing import Protocol
 
 from deadletter.contract import run_lane
-from deadletter.redrive.waiting_room import SHARDS, RoomUnavailable
+from deadletter.redrive.waiting_room import SHARDS, HeldLetter, RoomUnavailable
 from deadletter.replay.manifest import Manifest, ManifestIndex, part_name
-from deadletter.replay.names import PART, Name, NotAName, from_line, from_lines, to_lines
+from deadletter.replay.names import PART, Name, NotAName, SortKey, from_line, from_lines, to_lines
 from deadletter.replay.objects import ObjectsUnavailable, RunObjects, StoredObject
+from deadletter.replay.originals import OriginalsOfBatch
 from deadletter.replay.snapshot import PAGES
 
 SORTED = "sorted/"
@@ -41,6 +44,11 @@ class Custody(Protocol):
         """The shards of those items that are in a lane, read consistently.
 
         Raises RoomUnavailable.
+        """
+
+    def contents(self, lane: str, places: Sequence[tuple[str, str]]) -> Iterable[HeldLetter]:
+        """The same items with what they hold, read by as many requests; few large ones in memory
+        at once. Raises RoomUnavailable.
         """
 
 
@@ -67,7 +75,8 @@ class Freeze:
 
     `token` is a text that no other freeze has: two at once write into folders of their own, and
     the first index stands. A slow one no longer finds in the lane what the run has sent by then.
-    `clock` gives epoch seconds.
+    `originals` are the objects that keep the letters, None if none are kept. `clock` gives epoch
+    seconds.
     """
 
     def __init__(
@@ -75,12 +84,14 @@ class Freeze:
         run: str,
         *,
         objects: RunObjects,
+        originals: RunObjects | None = None,
         custody: Custody,
         token: str,
         clock: Callable[[], float],
     ) -> None:
         self._lane = run_lane(run)
         self._objects = objects
+        self._originals = originals
         self._custody = custody
         self._token = token
         self._clock = clock
@@ -102,10 +113,15 @@ class Freeze:
         stored = {each.name: each for each in self._objects.listed(SORTED)}
         runs: list[StoredObject] = []
         for pages in _batches(self._objects.listed(PAGES)):
-            name = f"{SORTED}{_name_of(pages)}.jsonl"
+            batch = _name_of(pages)
+            name = f"{SORTED}{batch}.jsonl"
             if name not in stored:
                 self._check(deadline)
-                lines = to_lines(self._in_custody(pages))
+                kept = self._batch(batch, deadline)
+                lines = b"".join(line for _, line in sorted(self._in_custody(pages, kept)))
+                # First the letters: of a batch whose names are stored nothing is read again.
+                if kept is not None:
+                    kept.flush()
                 self._objects.put(name, lines)
                 stored[name] = StoredObject(name, len(lines))
             runs.append(stored[name])
@@ -115,17 +131,37 @@ class Freeze:
         if self._clock() >= deadline:
             raise _OutOfTime
 
-    def _in_custody(self, pages: Sequence[StoredObject]) -> Iterator[Name]:
+    def _batch(self, batch: str, deadline: float) -> OriginalsOfBatch | None:
+        if self._originals is None:
+            return None
+        return OriginalsOfBatch(self._originals, batch, partial(self._check, deadline))
+
+    def _in_custody(
+        self, pages: Sequence[StoredObject], kept: OriginalsOfBatch | None
+    ) -> Iterator[tuple[SortKey, bytes]]:
         """The names of these pages whose letters are in the run's lane, each copy once."""
         seen: set[str] = set()
         for page in pages:
-            named = [name for name in self._names(page) if name.copy not in seen]
-            shards = self._custody.held(self._lane, [name.place for name in named])
-            for name in named:
+            named: dict[tuple[str, str], list[Name]] = {}
+            for name in self._names(page):
+                if name.copy not in seen:
+                    named.setdefault(name.place, []).append(name)
+            for held in self._held(list(named), letters=kept is not None):
                 # A letter that two passes have named under two keys is in the shard of one.
-                if shards.get(name.place) == name.shard and name.copy not in seen:
-                    seen.add(name.copy)
-                    yield name
+                names = (name for name in named[held.place] if name.shard == held.shard)
+                name = next(names, None)
+                if name is None or name.copy in seen:
+                    continue
+                seen.add(name.copy)
+                line = name.to_line().encode()
+                if kept is not None:
+                    kept.add(line, held)
+                yield name.sort_key, line + b"\n"
+
+    def _held(self, places: Sequence[tuple[str, str]], *, letters: bool) -> Iterable[HeldLetter]:
+        if letters:
+            return self._custody.contents(self._lane, places)
+        return (HeldLetter(*each) for each in self._custody.held(self._lane, places).items())
 
     def _names(self, page: StoredObject) -> Sequence[Name]:
         lines = self._objects.get(page.name)

@@ -86,6 +86,14 @@ def from_line(line: str | bytes) -> Name:
     """The name in a line. Raises NotAName."""
     try:
         data: Any = json.loads(line)
+    except ValueError as error:
+        raise NotAName("this line of a page or a manifest is no name of a letter") from error
+    return from_data(data)
+
+
+def from_data(data: Any) -> Name:
+    """The name in the decoded JSON of a line. Raises NotAName."""
+    try:
         partition, sort = data["p"]
         name = Name(
             copy=data["c"],

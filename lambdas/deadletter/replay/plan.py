@@ -118,6 +118,14 @@ class ReplayPlan:
         return self.discards or self.restores
 
     @property
+    def keeps_originals(self) -> bool:
+        """Whether its letters are kept as it took them, if the settings keep any.
+
+        A discard keeps copies of its own, and none if a person says so.
+        """
+        return not self.is_for_discarders
+
+    @property
     def forgets(self) -> bool:
         """Whether it leaves nothing of its letters, neither here nor from earlier runs."""
         return self.discards and self.forget

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from functools import partial
 
 from deadletter.aws.clients import Clients
+from deadletter.aws.errors import NoteRow, ignore
 from deadletter.aws.replay_counted import read_counted
 from deadletter.aws.replay_objects import S3RunObjects
 from deadletter.aws.wiring.parts.redriver_setup import redriver_setup_for
 from deadletter.aws.wiring.parts.waiting_room import waiting_room_for
 from deadletter.aws.wiring.world import World, in_threads
-from deadletter.contract import MAIN_DLQ
+from deadletter.contract import MAIN_DLQ, originals_object
 from deadletter.redrive.in_parallel import InParallel
 from deadletter.redrive.report import Tally, nothing
 from deadletter.replay.freeze import Freeze
@@ -71,14 +72,31 @@ def snapshot_for(
     )
 
 
+def originals_for(
+    pipeline: Pipeline, resources: Resources, clients: Clients, run: str
+) -> S3RunObjects:
+    """The objects with the letters of one run, as it took them."""
+    bucket = resources.letters_bucket
+    return S3RunObjects(clients.s3, bucket, pipeline.name, run, originals_object)
+
+
 def freeze_for(
-    run: str, pipeline: Pipeline, resources: Resources, clients: Clients, world: World
+    plan: ReplayPlan,
+    pipeline: Pipeline,
+    resources: Resources,
+    clients: Clients,
+    world: World,
+    *,
+    note_bad_row: NoteRow = ignore,
 ) -> Freeze:
-    """The freeze of one run's snapshot."""
+    """The freeze of the snapshot of a plan's run."""
+    parts = (pipeline, resources, clients)
+    keeps = plan.keeps_originals and resources.original_days > 0
     return Freeze(
-        run,
-        objects=run_objects_for(pipeline, resources, clients, run),
-        custody=waiting_room_for(pipeline, resources, clients, world),
+        plan.run_id,
+        objects=run_objects_for(*parts, plan.run_id),
+        originals=originals_for(*parts, plan.run_id) if keeps else None,
+        custody=waiting_room_for(*parts, world, note_bad_row=note_bad_row),
         token=world.new_id(),
         clock=world.clock,
     )

@@ -29,14 +29,19 @@ from deadletter.aws.restored_letters import DynamoDBRestoredLetters
 from deadletter.aws.router import LambdaRouter
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.aws.watch_store import DynamoDBWatchStore
-from deadletter.aws.wiring.custody import freeze_for, run_objects_for, snapshot_for
+from deadletter.aws.wiring.custody import (
+    freeze_for,
+    originals_for,
+    run_objects_for,
+    snapshot_for,
+)
 from deadletter.aws.wiring.parts.health import health_for
 from deadletter.aws.wiring.parts.ledger import ledger_for
 from deadletter.aws.wiring.parts.redriver_setup import mover_for, queue_for
 from deadletter.aws.wiring.parts.run_announcer import run_announcer_for
 from deadletter.aws.wiring.parts.waiting_room import waiting_room_for
 from deadletter.aws.wiring.world import World, in_threads
-from deadletter.contract import ROWS_KEPT, Metric, Mode
+from deadletter.contract import ROWS_KEPT, Metric, Mode, originals_object, run_object
 from deadletter.outage.health import believed
 from deadletter.outage.prober import Health
 from deadletter.redrive.in_parallel import InParallel
@@ -291,8 +296,12 @@ class _Parts:
         self.count_metric(Metric.BAD_ROW, 1)
         self.note_bad_row(row)
 
-    def _folders(self) -> Iterator[str]:
-        return runs_with_objects(self.clients.s3, self.resources.letters_bucket, self.pipeline.name)
+    def _folders(self, folder_of: Callable[..., str] = run_object) -> Iterator[str]:
+        bucket = self.resources.letters_bucket
+        return runs_with_objects(self.clients.s3, bucket, self.pipeline.name, folder_of)
+
+    def _originals_of(self, run: str) -> S3RunObjects:
+        return originals_for(self.pipeline, self.resources, self.clients, run)
 
     def _pass(self, plan: ReplayPlan, deadline: float, lane: str | None = None) -> Taken:
         snapshot = snapshot_for(
@@ -312,7 +321,14 @@ class _Parts:
 
     def freeze(self, run: ReplayRun, plan: ReplayPlan, deadline: float) -> Frozen | None:
         """The manifest of what is in custody."""
-        freeze = freeze_for(run.id, self.pipeline, self.resources, self.clients, self.world)
+        freeze = freeze_for(
+            plan,
+            self.pipeline,
+            self.resources,
+            self.clients,
+            self.world,
+            note_bad_row=self._note_bad_row,
+        )
         report = freeze.run(deadline - IDLE_SECONDS)
         if report.index is None:
             if self.world.clock() < deadline - IDLE_SECONDS:
@@ -481,6 +497,9 @@ class _Parts:
             folders=self._folders,
             objects=self._objects_of,
             tickets=lambda of: self._tickets_of(of).all(),
+            with_originals=partial(self._folders, originals_object),
+            originals=self._originals_of,
+            own=self._objects(run),
             erase=self._ledger().erase,
             clock=self.world.clock,
         )

@@ -1,0 +1,553 @@
+"""Originals: each letter that a run takes is kept as it was, until it is forgotten."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deadletter.aws.replay_objects import S3RunObjects
+from deadletter.aws.wiring.custody import freeze_for
+from deadletter.contract import originals_object
+from deadletter.message import stamp as stamps
+from deadletter.message.letter import Attribute, Letter, compact_json, to_json
+from deadletter.message.stamp import Stamp
+from deadletter.redrive.waiting_room import HeldLetter
+from deadletter.replay import originals
+from deadletter.replay.forgetting import ForgetSetup, forget
+from deadletter.replay.manifest import Manifest
+from deadletter.replay.originals import (
+    NotAnOriginal,
+    Original,
+    OriginalsOfBatch,
+    line_of,
+    lines_in,
+    original_in,
+    originals_in,
+    packed,
+    without,
+)
+from deadletter.replay.plan import DISCARD, RESTORE, ReplayPlan
+from deadletter.replay.run import RunState
+from deadletter.routing.selection import Selection
+from tests.each_row import each_row
+from tests.replay.test_forgetting import FORGETS, execute
+from tests.replay.test_names import name
+from tests.replay.test_snapshot import Run
+from tests.simulation.stage import Stage, with_
+from tests.tables import BUCKET, LETTERS
+
+texts = st.text(max_size=20)
+attributes = st.dictionaries(
+    texts,
+    st.builds(Attribute, st.just("String"), texts)
+    | st.builds(Attribute, st.just("Binary"), st.binary(max_size=9)),
+)
+
+
+def held(letter: Letter, origin: str = "o-a", home: str = "dlq", **changes: Any) -> HeldLetter:
+    stamp = stamps.attribute(Stamp(origin)).value
+    made = HeldLetter(("p", "s"), 0, home, str(stamp), compact_json(to_json(letter)))
+    return replace(made, **changes)
+
+
+def named(copy: str) -> bytes:
+    return name(copy).to_line().encode()
+
+
+def line(copy: str, body: str = "{}", **changes: Any) -> bytes:
+    made = line_of(named(copy), held(Letter(copy, body), f"o-{copy}", **changes))
+    assert made is not None
+    return made
+
+
+def put(stage: Stage, *bodies: str) -> list[str]:
+    """Letters that are dead."""
+    ids = [
+        stage.put(body, MessageAttributes={"shop": {"DataType": "String.code", "StringValue": "ß"}})
+        for body in bodies
+    ]
+    stage.fail()
+    return ids
+
+
+def kept(
+    stage: Stage, run: str, note_damage: Callable[[int], object] = lambda _: pytest.fail("damaged")
+) -> dict[str, Original]:
+    """The originals of a run by their copies."""
+    client: Any = stage.s3
+    objects = S3RunObjects(client, BUCKET, "orders", run, originals_object)
+    found: dict[str, Original] = {}
+    for stored in objects.listed(""):
+        data = objects.get(stored.name)
+        assert data is not None
+        for each in originals_in(data, note_damage):
+            assert found.setdefault(each.name.copy, each) == each
+    return found
+
+
+# An object and its lines
+
+
+@given(st.text(max_size=200), attributes, texts)
+def test_a_letter_comes_back_from_its_line(
+    body: str, some: Mapping[str, Attribute], home: str
+) -> None:
+    letter = Letter("a", body, some, {"SentTimestamp": "1", "MessageGroupId": body})
+    made = line_of(named("a"), held(letter, home=home))
+    assert made is not None
+    assert made.count(b"\n") == 1
+    assert lines_in(packed([made])) == [made]
+    assert original_in(made) == Original(name("a"), home, Stamp("o-a"), letter)
+
+
+def test_an_object_can_be_read_with_gunzip() -> None:
+    import gzip
+
+    assert gzip.decompress(packed([line("a"), line("b")])) == line("a") + line("b")
+
+
+@pytest.mark.parametrize("part", ["letter", "stamp"])
+def test_a_text_that_would_end_the_line_is_not_kept(part: str) -> None:
+    """Whoever wrote it could have it pose as the line of another letter."""
+    own = held(Letter("a", "{}"))
+    hostile = line("b", "mine").decode()
+    text = f"{{}}}}\n{hostile}"
+    changed = replace(own, **{part: text.encode() if part == "letter" else text})
+    assert line_of(named("a"), changed) is None
+
+
+def test_an_item_without_a_letter_is_not_kept() -> None:
+    assert line_of(named("a"), HeldLetter(("p", "s"), 0)) is None
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"no gzip",
+        packed([line("a")])[:-1],
+        zlib.compress(line("a")),
+        packed([line("a")[:-1]]),
+        packed([b"x" * 1_000_000] * 9),
+    ],
+    ids=["empty", "text", "cut off", "another container", "half a line", "a bomb"],
+)
+def test_an_object_that_we_have_not_written_is_none(data: bytes) -> None:
+    with pytest.raises(NotAnOriginal):
+        lines_in(data)
+
+
+@each_row(
+    ("what", "broken"),
+    [
+        ("no JSON", b"{\n"),
+        ("no object", b"[]\n"),
+        ("half a letter", b'{"name":{},"home":"dlq","stamp":{},"letter":{}}\n'),
+        ("no text of a home", line("a").replace(b'"home":"dlq"', b'"home":7')),
+        ("a stamp of another letter", line("a").replace(b'{"origin":"o-a"', b'{"origin":"o-b"')),
+        ("a copy that is a number", line("a").replace(b'"c":"a"', b'"c":7')),
+        ("a tenant that is a list", line("a").replace(b'"t":""', b'"t":[]')),
+        ("an attempt that is a boolean", line("a").replace(b'"a":0', b'"a":true')),
+        ("nesting without end", b"[" * 100_000 + b"\n"),
+    ],
+)
+def test_a_line_that_cannot_be_understood_is_named_and_the_others_are_read(
+    what: str, broken: bytes
+) -> None:
+    assert broken != line("a"), what
+    damaged: list[int] = []
+    lines = [line("b"), broken, line("c")]
+    assert [each.name.copy for each in originals_in(packed(lines), damaged.append)] == ["b", "c"]
+    assert damaged == [2]
+
+
+class Kept:
+    """Objects in memory; `names` are their names in the order of their stores."""
+
+    def __init__(self) -> None:
+        self.data: dict[str, bytes] = {}
+
+    def put_first(self, name: str, data: bytes) -> bool:
+        if name in self.data:
+            return False
+        self.data[name] = data
+        return True
+
+
+def of_batch(objects: Kept, *lines: str, body: str = "{}") -> None:
+    client: Any = objects
+    batch = OriginalsOfBatch(client, "batch", lambda: None)
+    for copy in lines:
+        batch.add(named(copy), held(Letter(copy, body), f"o-{copy}"))
+    batch.flush()
+
+
+def test_an_object_has_at_most_500_letters() -> None:
+    objects = Kept()
+    of_batch(objects, *map(str, range(1_001)))
+    assert [len(lines_in(data)) for data in objects.data.values()] == [500, 500, 1]
+
+
+def test_an_object_has_at_most_eight_megabytes() -> None:
+    objects = Kept()
+    of_batch(objects, *map(str, range(20)), body="x" * 1_000_000)
+    assert [len(lines_in(data)) for data in objects.data.values()] == [7, 7, 6]
+
+
+def test_a_letter_that_fills_an_object_alone_does_not_empty_the_one_before() -> None:
+    objects = Kept()
+    batch = OriginalsOfBatch(objects, "batch", lambda: None)  # type: ignore[arg-type]
+    for copy, body in (("a", "{}"), ("b", "\0" * 1_048_000), ("c", "\0" * 1_048_000)):
+        batch.add(named(copy), held(Letter(copy, body), f"o-{copy}"))
+    batch.flush()
+    assert [len(lines_in(data)) for data in objects.data.values()] == [2, 1]
+
+
+def test_the_same_letters_have_the_same_object_and_what_is_there_stays() -> None:
+    """A freeze that goes on after a crash brings nothing back that was forgotten since."""
+    objects = Kept()
+    of_batch(objects, "a", "b")
+    [stored] = objects.data
+    objects.data[stored] = packed([])
+    of_batch(objects, "a", "b")
+    assert objects.data == {stored: packed([])}
+    of_batch(objects, "a", "c")
+    assert len(objects.data) == 2
+
+
+# Forgetting
+
+
+@pytest.mark.parametrize("id_", ["a", "o-a"])
+def test_a_letter_is_taken_out_by_its_copy_or_its_origin(id_: str) -> None:
+    before = [line("a", "mine"), line("b", "mentions a and o-a"), line("c")]
+    after = without(packed(before), {id_})
+    assert after is not None
+    assert lines_in(after) == before[1:]
+
+
+def test_an_object_without_the_letter_stays_as_it_is() -> None:
+    assert without(packed([line("b", "mentions a")]), {"a"}) is None
+
+
+def test_a_damaged_line_that_names_the_letter_goes_too() -> None:
+    torn = line("a", "mine").replace(b'"home"', b'"hole"')
+    after = without(packed([torn, line("b")]), {"a"})
+    assert after is not None
+    assert lines_in(after) == [line("b")]
+
+
+def test_a_damaged_object_loses_all_because_nothing_can_be_sent_of_it() -> None:
+    assert without(b"damaged", {"a"}) == packed([])
+
+
+# A run
+
+
+@pytest.mark.parametrize("size", [0, 20_000])
+@pytest.mark.parametrize("fifo", [False, True])
+def test_a_run_keeps_each_letter_as_it_was_and_after_its_end(size: int, fifo: bool) -> None:
+    """Whether its body waits in the table or in the bucket."""
+    stage = Stage(with_(Stage().pipeline, fifo=fifo))
+    bodies = [json.dumps({"n": number, "filling": "x" * size}) for number in range(12)]
+    origins = []
+    for number, body in enumerate(bodies):
+        group = {"MessageGroupId": "g", "MessageDeduplicationId": str(number)} if fifo else {}
+        shop = {"shop": {"DataType": "String.code", "StringValue": "ß"}}
+        origins.append(stage.put(body, MessageAttributes=shop, **group))
+    for _ in bodies:
+        stage.fail()
+    plan = ReplayPlan(pipeline="orders", source="dlq", selection=Selection())
+    run = Run(stage)
+    while not run.snapshot().done:
+        stage.clock.advance(60)
+    parts = (stage.pipeline, stage.resources, stage.clients, stage.world)
+    assert plan.run_id == run.id
+    assert freeze_for(plan, *parts).run(stage.clock() + 60).done
+    found = kept(stage, run.id)
+    assert sorted(each.stamp.origin for each in found.values()) == sorted(origins)
+    assert sorted(each.letter.body for each in found.values()) == sorted(bodies)
+    assert {each.letter.attributes["shop"] for each in found.values()} == {
+        Attribute("String.code", "ß")
+    }
+    assert {each.home for each in found.values()} == {"dlq"}
+    names = {each.copy: each for each in Manifest(run.objects).names(_index(run))}
+    assert {copy: each.name for copy, each in found.items()} == names
+
+
+def _index(run: Run) -> Any:
+    index = Manifest(run.objects).index()
+    assert index is not None
+    return index
+
+
+def frozen(stage: Stage, **plan: Any) -> Run:
+    """A run whose snapshot of the DLQ is frozen."""
+    run = Run(stage, **plan)
+    parts = (stage.pipeline, stage.resources, stage.clients, stage.world)
+    assert run.snapshot().done
+    assert freeze_for(run.plan, *parts).run(stage.clock() + 60).done
+    return run
+
+
+def test_a_setting_of_zero_days_keeps_nothing_and_changes_nothing_else() -> None:
+    stage = Stage()
+    put(stage, "{}", "{}")
+    stage.resources = replace(stage.resources, original_days=0)
+    run = frozen(stage)
+    assert len(list(Manifest(run.objects).names(_index(run)))) == 2
+    assert kept(stage, run.id) == {}
+
+
+@pytest.mark.parametrize("destination", [DISCARD, RESTORE])
+def test_a_run_that_throws_away_or_brings_back_keeps_no_original(destination: str) -> None:
+    """A discard has copies of its own, and none if a person wants none."""
+    stage = Stage()
+    put(stage, "{}")
+    run = frozen(stage, destination=destination)
+    assert kept(stage, run.id) == {}
+
+
+def test_no_letter_that_stays_outside_of_the_run_is_kept() -> None:
+    stage = Stage()
+    mine, _ = put(stage, "{}", "{}")
+    run = frozen(stage, counted=[mine])
+    assert [each.name.origin for each in kept(stage, run.id).values()] == [mine]
+
+
+def test_a_row_that_somebody_else_wrote_is_held_and_has_no_original() -> None:
+    """It may name the object of another letter, or text that is none: the run itself will tell."""
+    stage = Stage()
+    put(stage, '{"n": 1}', '{"n": 2}', '{"n": 3}')
+    run = Run(stage)
+    assert run.snapshot().done
+    first, second, _ = sorted(stage.waiting(), key=lambda item: item["pk"]["S"])
+    client: Any = stage.dynamodb
+    client.put_item(TableName=LETTERS, Item={**first, "object": {"S": "waiting/orders/other"}})
+    client.put_item(TableName=LETTERS, Item={**second, "stamp": {"S": "{"}})
+    noted: list[str] = []
+    parts = (stage.pipeline, stage.resources, stage.clients, stage.world)
+    assert freeze_for(run.plan, *parts, note_bad_row=noted.append).run(stage.clock() + 60).done
+    assert _index(run).letters == 3
+    assert len(noted) == 1
+    damaged: list[int] = []
+    assert len(list(kept(stage, run.id, damaged.append))) == len(damaged) == 1
+
+
+def test_the_freeze_asks_the_table_no_more_often_than_without_originals() -> None:
+    def requests(days: int) -> int:
+        stage = Stage()
+        put(stage, *["{}"] * 12)
+        stage.resources = replace(stage.resources, original_days=days)
+        run = Run(stage)
+        assert run.snapshot().done
+        counted = EachCall(stage.dynamodb, calls := Calls())
+        stage.dynamodb = counted  # type: ignore[assignment]
+        parts = (stage.pipeline, stage.resources, stage.clients, stage.world)
+        assert freeze_for(run.plan, *parts).run(stage.clock() + 60).done
+        return calls.made
+
+    assert requests(30) == requests(0) > 0
+
+
+# Crashes
+
+
+class Crash(BaseException):
+    """The process ends here."""
+
+
+@dataclass
+class Calls:
+    """The calls that clients make; the one numbered `at` ends the process, before or after it."""
+
+    at: int = -1
+    after: bool = False
+    made: int = 0
+
+
+_REQUESTS = ("item", "items", "object", "v2", "query")
+
+
+class EachCall:
+    """A client whose calls are counted."""
+
+    def __init__(self, client: Any, calls: Calls) -> None:
+        self._client = client
+        self._calls = calls
+
+    def __getattr__(self, attribute: str) -> Any:
+        method, calls = getattr(self._client, attribute), self._calls
+        if attribute == "items" or not attribute.endswith(_REQUESTS):
+            return method
+
+        def call(*arguments: Any, **options: Any) -> Any:
+            calls.made += 1
+            if calls.made == calls.at and not calls.after:
+                raise Crash
+            try:
+                return method(*arguments, **options)
+            finally:
+                if calls.made == calls.at:
+                    raise Crash
+
+        return call
+
+
+def crashes(steps: Callable[[Calls], None]) -> Iterator[str]:
+    """Repeat something with a crash at each of its calls, before it and after it."""
+    for after in (False, True):
+        for at in itertools.count(1):
+            calls = Calls(at, after)
+            try:
+                steps(calls)
+            except Crash:
+                yield f"call {at}, {'after' if after else 'before'} it"
+            else:
+                assert at > 3
+                break
+
+
+def test_a_freeze_that_is_cut_off_at_any_call_goes_on_and_keeps_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(originals, "MOST_LETTERS", 2)
+    stage = Stage()
+
+    def cut_off(calls: Calls) -> None:
+        nonlocal stage
+        stage = Stage()
+        put(stage, *[json.dumps({"n": n, "x": "x" * 5_000 * (n % 2)}) for n in range(5)])
+        run = Run(stage)
+        assert run.snapshot().done
+        table, bucket = stage.dynamodb, stage.s3
+        stage.dynamodb, stage.s3 = EachCall(table, calls), EachCall(bucket, calls)  # type: ignore[assignment]
+        try:
+            freeze_for(run.plan, *_parts(stage)).run(stage.clock() + 60)
+        finally:
+            stage.dynamodb, stage.s3 = table, bucket
+
+    ended = 0
+    for where in crashes(cut_off):
+        ended += 1
+        run = Run(stage)
+        assert freeze_for(run.plan, *_parts(stage)).run(stage.clock() + 60).done, where
+        found = kept(stage, run.id)
+        names = {each.copy: each for each in Manifest(run.objects).names(_index(run))}
+        assert {copy: each.name for copy, each in found.items()} == names, where
+        assert sorted(json.loads(each.letter.body)["n"] for each in found.values()) == [*range(5)]
+    assert ended > 20
+
+
+def _parts(stage: Stage) -> Any:
+    return (stage.pipeline, stage.resources, stage.clients, stage.world)
+
+
+def test_forgetting_that_is_cut_off_at_any_call_leaves_the_letter_whole_or_nothing_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(originals, "MOST_LETTERS", 2)
+    before = Stage()
+    mine, *others = put(before, *[json.dumps({"n": n, "secret": f"4111-{n}"}) for n in range(5)])
+    run = frozen(before).id
+    bucket: Any = before.s3
+    whole = S3RunObjects(bucket, BUCKET, "orders", run, originals_object)
+    objects = {stored.name: whole.get(stored.name) for stored in whole.listed("")}
+    stage = before
+
+    def setup(client: Any) -> ForgetSetup:
+        def of(run: str) -> S3RunObjects:
+            return S3RunObjects(client, BUCKET, "orders", run, originals_object)
+
+        return ForgetSetup(
+            names=list,
+            folders=list,
+            objects=of,
+            tickets=lambda _run: [],
+            with_originals=lambda: [run, "another"],
+            originals=of,
+            own=S3RunObjects(client, BUCKET, "orders", "forgets"),
+            erase=lambda _ids: None,
+            clock=stage.clock,
+        )
+
+    plan = replace(FORGETS, selection=Selection(ids=(mine,)))
+
+    def cut_off(calls: Calls) -> None:
+        nonlocal stage
+        stage = Stage()
+        restored = S3RunObjects(stage.s3, BUCKET, "orders", run, originals_object)  # type: ignore[arg-type]
+        for key, data in objects.items():
+            assert data is not None
+            restored.put(key, data)
+        assert forget(setup(EachCall(stage.s3, calls)), plan, stage.clock() + 60)
+
+    ended = 0
+    for where in crashes(cut_off):
+        ended += 1
+        origins = {each.name.origin for each in kept(stage, run).values()}
+        assert origins >= set(others), where
+        assert forget(setup(stage.s3), plan, stage.clock() + 60), where
+        assert {each.name.origin for each in kept(stage, run).values()} == set(others)
+        assert "4111-0" not in _everything(stage), where
+    assert ended > 10
+
+
+def _everything(stage: Stage) -> str:
+    client: Any = stage.s3
+    keys = [entry["Key"] for entry in client.list_objects_v2(Bucket=BUCKET).get("Contents", [])]
+    bodies = [client.get_object(Bucket=BUCKET, Key=key)["Body"].read() for key in keys]
+    return repr([lines_in(data) if data[:2] == b"\x1f\x8b" else data for data in bodies])
+
+
+def test_a_letter_that_was_processed_is_forgotten_out_of_the_originals_of_each_run() -> None:
+    """It is in no queue and in no lane any more: the run has nothing to take and still erases."""
+    stage = Stage()
+    mine, other = put(stage, '{"secret": "4111-x"}', '{"secret": "5500-y"}')
+    run = frozen(stage)
+    for item in stage.waiting():
+        stage.dynamodb.delete_item(TableName=LETTERS, Key={key: item[key] for key in ("pk", "sk")})
+    assert "4111-x" in _everything(stage)
+    plan = replace(FORGETS, source="lane:due", selection=Selection(ids=(mine,)))
+    ended = execute(stage, plan)
+    assert ended.state is RunState.DONE
+    assert "4111-x" not in _everything(stage)
+    assert [each.name.origin for each in kept(stage, run.id).values()] == [other]
+
+
+def test_forgetting_that_runs_out_of_time_goes_on_where_it_was() -> None:
+    stage = Stage()
+    mine = put(stage, "{}", "{}")[0]
+    run = frozen(stage)
+    asked: list[str] = []
+    times = itertools.count()
+    client: Any = stage.s3
+
+    def of(name_: str) -> S3RunObjects:
+        asked.append(name_)
+        return S3RunObjects(client, BUCKET, "orders", name_, originals_object)
+
+    setup = ForgetSetup(
+        names=list,
+        folders=list,
+        objects=of,
+        tickets=lambda _run: [],
+        with_originals=lambda: ["0", run.id],
+        originals=of,
+        own=S3RunObjects(client, BUCKET, "orders", "forgets"),
+        erase=lambda _ids: pytest.fail("before all originals are gone"),
+        clock=lambda: float(next(times)),
+    )
+    plan = replace(FORGETS, selection=Selection(ids=(mine,)))
+    assert not forget(setup, plan, 0.0)
+    assert asked == ["0", run.id]
+    assert forget(replace(setup, erase=lambda _ids: None), plan, 99.0)
+    assert asked == ["0", run.id, run.id]
