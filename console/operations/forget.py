@@ -219,7 +219,10 @@ class LettersToForget:
             says = "Why and when it failed, and values of its context; a run deletes the row."
             self._kept.append(KeptTrace("ledger", None, says))
         for noted in record.tickets:
-            says = "Its outcome there. Copies of a discard or of edits are deleted with it."
+            says = (
+                "Its outcome there, and maybe the letter as the run took it. That goes, and so do "
+                "copies of a discard or of edits."
+            )
             self._kept.append(KeptTrace(f"run {noted.run.id}", None, says))
         ids = {id_, record.origin, *copies, *(noted.ticket.copy for noted in record.tickets)}
         return record.pipeline, _ids(record.pipeline, ids), sources
@@ -276,8 +279,9 @@ class LettersToForget:
                 "are counted now, and SQS counts the looks."
             )
         self._notes.append(
-            "Rows of the ledger of letters that were processed are found by id only: they expire "
-            "by themselves, 45 days after the last failure."
+            "Rows of the ledger of letters that were processed, and such letters as replay runs "
+            "took them, are found by id only: rows expire 45 days after the last failure, and what "
+            "runs keep when original_days are over."
         )
         lanes = list(self._lanes())
         if found.complete:

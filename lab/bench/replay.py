@@ -50,7 +50,7 @@ from deadletter.aws.wiring.world import World, in_threads
 from deadletter.contract import MAIN_DLQ
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.report import Tally
-from deadletter.redrive.waiting_room import SHARDS, HeldLetter
+from deadletter.redrive.waiting_room import SHARDS, HeldItem
 from deadletter.replay.counted import CountedOrigins
 from deadletter.replay.freeze import Freeze
 from deadletter.replay.manifest import Manifest
@@ -288,9 +288,9 @@ class AllHeld:
     def held(self, lane: str, places: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], int]:
         return {place: self._shard_of(place[0]) for place in places}
 
-    def contents(self, lane: str, places: Sequence[tuple[str, str]]) -> Iterator[HeldLetter]:
+    def contents(self, lane: str, places: Sequence[tuple[str, str]]) -> Iterator[HeldItem]:
         for place, shard in self.held(lane, places).items():
-            yield HeldLetter(place, shard, "dlq", '{"origin":"o"}', b'{"body":"%s"}' % _BODY)
+            yield HeldItem(place, shard, "dlq", '{"origin":"o"}', b'{"body":"%s"}' % _BODY)
 
 
 def letters_of(number: int) -> Iterator[Name]:

@@ -97,6 +97,9 @@ of the index, the second, in half of the lives one more with its entry; and a lo
 each receive from the third on."""
 RECOVERY_WRITES = 2.0
 """Write units of a letter that was processed: its row says so and leaves the index."""
+KEPT_BYTES, KEPT_TOGETHER = 3_000, 500
+"""Bytes of a letter of 2 KB as a replay run keeps it, before they are compressed, and letters of
+one object: `python -m lab.bench.replay originals`."""
 REPLAYED_WRITES, REPLAYED_REQUESTS = 7.5, 0.45
 """Write units and SQS requests of a letter in a replay run, at most: docs/replay.md."""
 
@@ -119,6 +122,9 @@ def million_letters() -> Mapping[str, Usage]:
         "the library: letters that succeed once brought back": Usage({Price.WRITE_UNIT: back}),
         "replayed by a run": Usage(
             {Price.WRITE_UNIT: REPLAYED_WRITES, Price.SQS_REQUEST: REPLAYED_REQUESTS}
+        ),
+        "… kept for 30 days as the run took them, 2 KB": Usage(
+            {Price.PUT_REQUEST: 1 / KEPT_TOGETHER, Price.STORED_GB: KEPT_BYTES / 1e9}
         ),
     }
     return {what: usage * MILLION for what, usage in each.items()}

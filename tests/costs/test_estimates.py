@@ -185,5 +185,6 @@ def test_a_message_that_dies_and_comes_back_takes_what_is_said(costs: Costs) -> 
 
 def test_a_million_letters_cost_more_with_the_library_and_most_in_a_replay() -> None:
     dollars = {what: usage.dollars for what, usage in million_letters().items()}
-    without, with_, *_, replayed = dollars.values()
+    without, with_, *_, replayed, kept = dollars.values()
     assert without < with_ < 0.4 < replayed < 5
+    assert kept < 0.10

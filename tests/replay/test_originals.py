@@ -19,7 +19,7 @@ from deadletter.contract import originals_object
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Attribute, Letter, compact_json, to_json
 from deadletter.message.stamp import Stamp
-from deadletter.redrive.waiting_room import HeldLetter
+from deadletter.redrive.waiting_room import HeldItem
 from deadletter.replay import originals
 from deadletter.replay.forgetting import ForgetSetup, forget
 from deadletter.replay.manifest import Manifest
@@ -52,9 +52,9 @@ attributes = st.dictionaries(
 )
 
 
-def held(letter: Letter, origin: str = "o-a", home: str = "dlq", **changes: Any) -> HeldLetter:
+def held(letter: Letter, origin: str = "o-a", home: str = "dlq", **changes: Any) -> HeldItem:
     stamp = stamps.attribute(Stamp(origin)).value
-    made = HeldLetter(("p", "s"), 0, home, str(stamp), compact_json(to_json(letter)))
+    made = HeldItem(("p", "s"), 0, home, str(stamp), compact_json(to_json(letter)))
     return replace(made, **changes)
 
 
@@ -116,7 +116,7 @@ def test_an_object_can_be_read_with_gunzip() -> None:
 
 @pytest.mark.parametrize("part", ["letter", "stamp"])
 def test_a_text_that_would_end_the_line_is_not_kept(part: str) -> None:
-    """Whoever wrote it could have it pose as the line of another letter."""
+    """It could pose as the line of another letter."""
     own = held(Letter("a", "{}"))
     hostile = line("b", "mine").decode()
     text = f"{{}}}}\n{hostile}"
@@ -125,7 +125,7 @@ def test_a_text_that_would_end_the_line_is_not_kept(part: str) -> None:
 
 
 def test_an_item_without_a_letter_is_not_kept() -> None:
-    assert line_of(named("a"), HeldLetter(("p", "s"), 0)) is None
+    assert line_of(named("a"), HeldItem(("p", "s"), 0)) is None
 
 
 @pytest.mark.parametrize(

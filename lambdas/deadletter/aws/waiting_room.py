@@ -65,7 +65,7 @@ from deadletter.redrive.waiting_room import (
     FOREVER,
     NOT_REVIEWED,
     SHARDS,
-    HeldLetter,
+    HeldItem,
     Lane,
     LaneReview,
     RoomContents,
@@ -688,7 +688,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
 
     def contents(
         self, lane: str, places: Sequence[Key], in_parallel: InParallel | None = None
-    ) -> Iterator[HeldLetter]:
+    ) -> Iterator[HeldItem]:
         """The items that `held` finds, with what they hold; few large ones in memory at once.
 
         DynamoDB bills an item whole, whichever of its attributes a request names. One that is not
@@ -706,23 +706,23 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
                 bodies = self._bodies(part, in_parallel)
                 for item in part:
                     shard = int(item["lane"].removeprefix(prefix))
-                    yield self._held_letter(item, shard, bodies)
+                    yield self._held_item(item, shard, bodies)
         except _ERRORS as error:
             raise self._unavailable(error) from error
 
-    def _held_letter(
+    def _held_item(
         self, item: Mapping[str, Any], shard: int, bodies: Mapping[str, bytes]
-    ) -> HeldLetter:
+    ) -> HeldItem:
         """The letter of an item as it is stored; if it is incomplete, it is noted."""
         key, name = key_of_row(item), _body_in_s3(item)
         try:
             if not is_own_letter(self._pipeline, item):
                 raise ValueError("a row that is no letter of the pipeline")
             letter = bodies[name] if name is not None else _text_of(item)
-            return HeldLetter(key, shard, str(item["home"]), str(item["stamp"]), letter)
+            return HeldItem(key, shard, str(item["home"]), str(item["stamp"]), letter)
         except MALFORMED:
             self._note_bad(item)
-            return HeldLetter(key, shard)
+            return HeldItem(key, shard)
 
     def postpone(self, order: Order) -> None:
         key = _read_place(order.received.handle)[0]

@@ -41,7 +41,7 @@ class WaitingRoomEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldLetter:
+class HeldItem:
     """An item in a run's lane: its key, its shard and, if they were asked for, the texts in it.
 
     `letter` and `stamp` are JSON as it is stored; without them the item holds no whole letter.

@@ -17,7 +17,7 @@ from hashlib import blake2b
 from typing import Protocol
 
 from deadletter.contract import run_lane
-from deadletter.redrive.waiting_room import SHARDS, HeldLetter, RoomUnavailable
+from deadletter.redrive.waiting_room import SHARDS, HeldItem, RoomUnavailable
 from deadletter.replay.manifest import Manifest, ManifestIndex, part_name
 from deadletter.replay.names import PART, Name, NotAName, SortKey, from_line, from_lines, to_lines
 from deadletter.replay.objects import ObjectsUnavailable, RunObjects, StoredObject
@@ -46,7 +46,7 @@ class Custody(Protocol):
         Raises RoomUnavailable.
         """
 
-    def contents(self, lane: str, places: Sequence[tuple[str, str]]) -> Iterable[HeldLetter]:
+    def contents(self, lane: str, places: Sequence[tuple[str, str]]) -> Iterable[HeldItem]:
         """The same items with what they hold, read by as many requests; few large ones in memory
         at once. Raises RoomUnavailable.
         """
@@ -158,10 +158,10 @@ class Freeze:
                     kept.add(line, held)
                 yield name.sort_key, line + b"\n"
 
-    def _held(self, places: Sequence[tuple[str, str]], *, letters: bool) -> Iterable[HeldLetter]:
+    def _held(self, places: Sequence[tuple[str, str]], *, letters: bool) -> Iterable[HeldItem]:
         if letters:
             return self._custody.contents(self._lane, places)
-        return (HeldLetter(*each) for each in self._custody.held(self._lane, places).items())
+        return (HeldItem(*each) for each in self._custody.held(self._lane, places).items())
 
     def _names(self, page: StoredObject) -> Sequence[Name]:
         lines = self._objects.get(page.name)

@@ -19,7 +19,7 @@ from typing import Any
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Letter, NotALetter, from_json
 from deadletter.message.stamp import Stamp
-from deadletter.redrive.waiting_room import HeldLetter
+from deadletter.redrive.waiting_room import HeldItem
 from deadletter.replay.names import Name, from_data
 from deadletter.replay.objects import RunObjects
 
@@ -56,7 +56,7 @@ class Original:
     letter: Letter
 
 
-def line_of(name: bytes, held: HeldLetter) -> bytes | None:
+def line_of(name: bytes, held: HeldItem) -> bytes | None:
     """The line of one letter; `original_in` is its inverse. None if there is nothing to keep.
 
     `name` is the line of its name in the manifest.
@@ -119,7 +119,7 @@ class OriginalsOfBatch:
         self._lines: list[bytes] = []
         self._bytes = 0
 
-    def add(self, name: bytes, held: HeldLetter) -> None:
+    def add(self, name: bytes, held: HeldItem) -> None:
         """Take one letter along; one that cannot be read has no original."""
         line = line_of(name, held)
         if line is None or len(line) > MOST_BYTES:
