@@ -50,6 +50,20 @@ def test_without_a_path_the_origin_id_is_the_key_in_every_life() -> None:
     assert key(first, None) != key(again, None)
 
 
+@pytest.mark.parametrize("path", [None, PATH])
+def test_a_run_that_repeats_with_a_new_key_gives_one_key_to_all_lives_of_a_letter(
+    path: str | None,
+) -> None:
+    first = letter('{"orderId": "7"}')
+    usual = Stamp(first.message_id)
+    again = replace(usual, accept=f"{stamps.AGAIN}r1", attempt=1)
+    copy = replace(first, message_id="a-later-copy")
+    assert key(first, path, again) == key(copy, path, replace(again, attempt=2, run=None))
+    others = [usual, replace(again, accept=f"{stamps.AGAIN}r2"), replace(usual, accept="again")]
+    assert key(first, path, again).digest not in [key(first, path, each).digest for each in others]
+    assert not key(first, path, again).apart
+
+
 def test_a_path_finds_the_key_in_the_body_or_in_an_attribute() -> None:
     first = letter('{"orderId": "7"}')
     sent_twice = replace(first, message_id="sent-again")

@@ -67,7 +67,7 @@ class DynamoDBRestoredLetters:
             ),
             (key, {**facts_of(ticket), "ttl": int(now + ROWS_KEPT)}, _IS_NEW, {}),
         ]
-        if not self._room.admit_with(order, changed) and not self.back([copy]):
+        if not self._room.admit_with([order], changed) and not self.back([copy]):
             raise RoomUnavailable("a discarded letter could not be put back: it is tried again")
 
     def _key(self, copy: str) -> Key:

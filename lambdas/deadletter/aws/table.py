@@ -280,10 +280,10 @@ class DynamoDBTable:
 
     def write_together(
         self,
-        put: Mapping[str, Any] | None,
+        puts: Sequence[Mapping[str, Any]],
         changed: Sequence[tuple[Key, Mapping[str, Any], str, Mapping[str, Any]]],
     ) -> None:
-        """Put an item and set attributes of others, each on its condition: all or nothing.
+        """Put items and set attributes of others, each on its condition: all or nothing.
 
         Each of `changed` is a key, the attributes to set, a condition and its values, as
         `changes` describes them; `cancelled` recognizes a condition that did not hold.
@@ -298,8 +298,7 @@ class DynamoDBTable:
             }
             for key, sets, condition, values in changed
         ]
-        if put is not None:
-            requests.append({"Put": {"TableName": self._name, "Item": stored(put)}})
+        requests += [{"Put": {"TableName": self._name, "Item": stored(item)}} for item in puts]
         self._client.transact_write_items(TransactItems=requests)
 
     def replace_many(

@@ -481,18 +481,19 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
             stopped |= {self._group_of(order) for order in going if order not in stored} - {None}
         return confirmations
 
-    def admit_with(self, order: Order, changed: Sequence[Change]) -> bool:
-        """Put a letter in and set attributes of other items, each on its condition: all or nothing.
+    def admit_with(self, orders: Sequence[Order], changed: Sequence[Change]) -> bool:
+        """Put letters in and set attributes of other items, each on its condition: all or nothing.
 
-        Returns False if nothing was written, because a condition did not hold or another write was
-        under way. Raises RoomUnavailable.
+        At most 100 of both together. Returns False if nothing was written, because a condition did
+        not hold or another write was under way. Raises RoomUnavailable.
         """
         try:
-            self._register(order.hold.lane)
-            item = self._item(order)
-            if item is None:
+            for lane in sorted({order.hold.lane for order in orders}):
+                self._register(lane)
+            items = [item for order in orders if (item := self._item(order)) is not None]
+            if len(items) < len(orders):
                 raise RoomUnavailable("the bucket does not take the body of a letter")
-            self._table.write_together(item, changed)
+            self._table.write_together(items, changed)
         except _ERRORS as error:
             if not isinstance(error, StillUnprocessed) and cancelled(error):
                 return False
@@ -543,7 +544,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
             return False
         change = returning.noted(order, (item[PARTITION], item[SORT]))
         try:
-            self._table.write_together(item, [change])
+            self._table.write_together([item], [change])
         except AWS_ERRORS as error:
             if not cancelled(error):
                 raise
@@ -737,7 +738,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
                 raise RoomUnavailable(_CLOSED)
             changed = self._changed(returning.in_its_shard(order))
             note = returning.noted(order, key)
-            self._table.write_together(None, [(key, changed, _EXISTS, {}), note])
+            self._table.write_together([], [(key, changed, _EXISTS, {}), note])
         except _ERRORS as error:
             raise self._unavailable(error) from error
 

@@ -16,6 +16,10 @@ NAME = "Redrive"
 KEPT_NAME = "Redrive-original"
 """The name under which a producer's own attribute `Redrive` is sent on."""
 
+AGAIN = "again:"
+"""What `accept` begins with if a person has given the letter a new idempotency key; the run that
+repeats it follows. Within that run it is one message."""
+
 _SHORT_NAME = "Redriv"
 """With a digit it is as long as NAME, so it fits wherever NAME did."""
 
@@ -34,10 +38,10 @@ class Stamp:
     The other fields hold the last decision and its time (`at`, epoch seconds). `canary`
     is the permit under which this life tries an open circuit. `accept` is what a person who
     released the letter accepts of it: "collision", that another message with its idempotency
-    key was processed. `run` is the replay run that sent this life, and `ticket` the id of the
-    copy that it sent: with the origin it is the key of the run's ticket. `sequence` is the
-    SequenceNumber of the first life on a FIFO queue: it tells letters apart that were sent in the
-    same millisecond, and each later life has another one.
+    key was processed; or AGAIN and a run, that it is processed once more. `run` is the replay run
+    that sent this life, and `ticket` the id of the copy that it sent: with the origin it is the key
+    of the run's ticket. `sequence` is the SequenceNumber of the first life on a FIFO queue: it
+    tells letters apart that were sent in the same millisecond, and each later life has another one.
     """
 
     origin: str

@@ -161,8 +161,10 @@ class Identity:
         """
         payload = payload_of(letter)
         accepted = stamp.accept == ACCEPTED
+        # No key of a producer begins so: it would have a prefix of its own.
+        again = f"{stamp.accept}:" if (stamp.accept or "").startswith(stamps.AGAIN) else ""
         # The prefix keeps a producer's key from being the origin id of another letter.
-        origin = BusinessKey(f"origin:{stamp.origin}", payload, apart=accepted)
+        origin = BusinessKey(f"{again}origin:{stamp.origin}", payload, apart=accepted)
         if self._key is None:
             return origin
         # Loaded where messages have a key.
@@ -174,7 +176,7 @@ class Identity:
         if text is None:
             return origin
         content = self._content(letter, documents) if self._compares or accepted else None
-        return BusinessKey(f"key:{text}", payload, content, self._compares, accepted)
+        return BusinessKey(f"{again}key:{text}", payload, content, self._compares, accepted)
 
     def _content(self, letter: Letter, documents: list[Mapping[str, Any]]) -> Content:
         from deadletter.processing.payload import content_of

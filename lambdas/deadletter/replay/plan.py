@@ -28,6 +28,12 @@ RESTORE = "restore"
 DISCARDED_LETTERS = "discarded"
 """The source of letters that runs have thrown away; `discarded:<run>` are those of one run."""
 
+ORIGINALS = "originals:"
+"""What a source begins with that is the letters of an earlier run, as that run took them."""
+
+AGAIN = "again"
+"""What a plan accepts whose letters get a new idempotency key."""
+
 LANE = "lane:"
 """What a source begins with that is a lane of the waiting room."""
 
@@ -39,8 +45,8 @@ RUN_ID_LENGTH = 16
 class ReplayPlan:
     """A replay run as a person has seen and started it.
 
-    source       "dlq", "parking:<id>", the id of a dedicated DLQ, "lane:<lane>", or
-                 "discarded[:<run>]"
+    source       "dlq", "parking:<id>", the id of a dedicated DLQ, "lane:<lane>",
+                 "discarded[:<run>]", or "originals:<run>"
     destination  "main", "deliver", "discard", "restore", or the id of a dedicated DLQ
     counted      how many letters the person saw counted: only these may join the run, by the
                  list that is stored beside the plan (None: any that the selection matches)
@@ -59,7 +65,8 @@ class ReplayPlan:
     approve      whether a person has to approve the snapshot
     keep_export  whether discarded letters are kept in the bucket
     forget       whether a run that throws letters away erases all else that is kept of them
-    accept       what the person accepts of the letters: "collision"
+    accept       what the person accepts of the letters: "collision", or "again", that they are
+                 processed once more
     expires      epoch seconds at which an unfinished run is aborted
     who, why     the person, and the reason given
     """
@@ -121,9 +128,15 @@ class ReplayPlan:
     def keeps_originals(self) -> bool:
         """Whether its letters are kept as it took them, if the settings keep any.
 
-        A discard keeps copies of its own, and none if a person says so.
+        A discard keeps copies of its own, and none if a person says so. What is made of originals
+        has its originals where it was made from.
         """
-        return not self.is_for_discarders
+        return not self.is_for_discarders and self.repeated_run is None
+
+    @property
+    def repeated_run(self) -> str | None:
+        """The run whose originals it sends once more; None if it takes letters that wait."""
+        return self.source.removeprefix(ORIGINALS) if self.source.startswith(ORIGINALS) else None
 
     @property
     def forgets(self) -> bool:

@@ -16,6 +16,7 @@ from deadletter.aws.errors import NoteRow, ignore
 from deadletter.aws.events import EventBus
 from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.ledger import DynamoDBLedger
+from deadletter.aws.made_letters import DynamoDBMadeLetters
 from deadletter.aws.replay_counted import read_counted
 from deadletter.aws.replay_delivery import LambdaDelivery
 from deadletter.aws.replay_evidence import Surroundings
@@ -66,6 +67,7 @@ from deadletter.replay.machine import (
 from deadletter.replay.manifest import Manifest, ManifestIndex
 from deadletter.replay.plan import DELIVER, DISCARD, ReplayPlan
 from deadletter.replay.reconcile import ReconcileSetup, reconcile
+from deadletter.replay.repeating import Repeating
 from deadletter.replay.restoring import Restoring
 from deadletter.replay.run import ReplayRun, RunState
 from deadletter.replay.shard_claim import ShardClaim
@@ -257,6 +259,8 @@ class _Parts:
         """One pass over the plan's source, and once that is empty over the lane beside it."""
         if plan.restores:
             return self._restore(run, plan, deadline)
+        if plan.repeated_run is not None:
+            return self._repeat(run, plan, plan.repeated_run, deadline)
         taken = self._pass(plan, deadline)
         if taken.done and plan.lane_beside is not None:
             return self._pass(plan, deadline, plan.lane_beside)
@@ -292,6 +296,50 @@ class _Parts:
         )
         return Taken(restoring.run(deadline - IDLE_SECONDS))
 
+    def _repeat(self, run: ReplayRun, plan: ReplayPlan, of: str, deadline: float) -> Taken:
+        """Make letters of the originals of another run, as soon as no earlier run does so."""
+        if self._another_repeats(run):
+            return Taken(done=False, busy=True)
+        counted = None
+        if plan.counted is not None:
+            counted = read_counted(*self._letters(), plan)
+        repeating = Repeating(
+            run=run,
+            plan=plan,
+            counted=counted,
+            originals=self._originals_of(of),
+            objects=self._objects(run),
+            letters=self._made_letters(run),
+            ledger=self._ledger(),
+            runs=self.runs,
+            clock=self.world.clock,
+            note_damage=lambda name: self._note_bad_row(
+                originals_object(self.pipeline.name, of, name)
+            ),
+        )
+        return Taken(repeating.run(deadline - IDLE_SECONDS))
+
+    def _another_repeats(self, run: ReplayRun) -> bool:
+        """Whether an earlier live run repeats one: two could have copies of one letter under way,
+        and the ledger could not tell whose outcome is whose."""
+        earlier = (
+            other
+            for other in self.runs.all()
+            if other.is_live and (other.created, other.id) < (run.created, run.id)
+        )
+        plans = (self.plans.plan(other.id) for other in earlier)
+        return any(plan is not None and plan.repeated_run is not None for plan in plans)
+
+    def _made_letters(self, run: ReplayRun) -> DynamoDBMadeLetters:
+        client, table, pipeline = self._letters()
+        room, clock = self._room(Tally()), self.world.clock
+        return DynamoDBMadeLetters(room, client, table, pipeline=pipeline, run=run.id, clock=clock)
+
+    def _close(self, run: ReplayRun, plan: ReplayPlan) -> None:
+        """No letter is made for the run from now on."""
+        if plan.repeated_run is not None:
+            self._made_letters(run).close()
+
     def _note_bad_row(self, row: str) -> None:
         self.count_metric(Metric.BAD_ROW, 1)
         self.note_bad_row(row)
@@ -321,6 +369,7 @@ class _Parts:
 
     def freeze(self, run: ReplayRun, plan: ReplayPlan, deadline: float) -> Frozen | None:
         """The manifest of what is in custody."""
+        self._close(run, plan)
         freeze = freeze_for(
             plan,
             self.pipeline,
@@ -432,6 +481,7 @@ class _Parts:
 
     def leave(self, run: ReplayRun, plan: ReplayPlan, deadline: float) -> bool:
         """Whether nothing is left in the run's lane."""
+        self._close(run, plan)
         tally = Tally(self.count_metric)
         manifest = Manifest(self._objects(run))
         journal = self._journal()
