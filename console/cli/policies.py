@@ -43,6 +43,7 @@ BESIDE_READER: Mapping[str, tuple[str, ...]] = {
     "replay hold": (RUNNER,),
     "replay resume": (RUNNER,),
     "replay abort": (RUNNER,),
+    "replay repeat": (RUNNER,),
     "replay rerun": (BODIES, RUNNER),
     "replay edit": (BODIES, RUNNER),
     "replay mend": (BODIES, RUNNER),

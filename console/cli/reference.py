@@ -63,8 +63,9 @@ to release or discard: what `replay` needs |
 `lambda:GetFunctionConfiguration`, `cloudwatch:GetMetricStatistics`, \
 `dynamodb:Scan` to count a DLQ from the ledger; to start: `dynamodb:PutItem`, \
 `dynamodb:BatchWriteItem`, `states:StartExecution`; to steer: `dynamodb:UpdateItem`, \
-`states:SendTaskSuccess`; for `report`, `rerun`, `try`, `edit` and `mend`: `s3:GetObject`, \
-`s3:ListBucket`, `dynamodb:Query`; to edit: `s3:PutObject`, `dynamodb:ConditionCheckItem` |
+`states:SendTaskSuccess`; for `report`, `rerun`, `repeat`, `try`, `edit` and `mend`: \
+`s3:GetObject`, `s3:ListBucket`, `dynamodb:Query`; to edit: `s3:PutObject`, \
+`dynamodb:ConditionCheckItem` |
 | `circuit` | `dynamodb:BatchGetItem`, `dynamodb:Query`; to change: `dynamodb:UpdateItem`, \
 and `dynamodb:PutItem` for a malformed record |
 | `endpoint` | `dynamodb:Scan`, `dynamodb:GetItem`; to change: `dynamodb:PutItem`, \

@@ -48,6 +48,14 @@ typer_app = lazy_group(
             ".replay_report:rerun",
             ['dlq replay rerun 4f0c1b --only failed --why "fixed in 4.2.2"'],
         ),
+        "repeat": (
+            ".replay_repeat:repeat",
+            [
+                'dlq replay repeat 4f0c1b --again --why "4.2.1 rounded the price"',
+                'dlq replay repeat 4f0c1b --only failed --approve --why "fixed in 4.2.2"',
+                "dlq replay repeat 4f0c1b --id 8f14e45f-ceea-467f-9575-2a8c1d6e2b11 --json",
+            ],
+        ),
         "edit": (
             ".replay_edit:edit",
             [

@@ -175,6 +175,8 @@ def _show_report(account: RunAccount) -> Iterator[Block]:
         return
     if account.counts.get("PARKED") or account.counts.get("QUARANTINED"):
         yield line(f"Try the failed ones again: dlq replay rerun {run.run} --only failed")
+    if account.counts.get("RECOVERED"):
+        yield line(f"Were they processed wrongly?   dlq replay repeat {run.run} --again")
     if account.counts.get("LEFT"):
         yield line(f"Replay those left over:    dlq replay rerun {run.run} --only left")
 

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
-from deadletter.replay.plan import DISCARDED_LETTERS, ReplayPlan
+from deadletter.replay.plan import DISCARDED_LETTERS, ORIGINALS, ReplayPlan
 from deadletter.replay.run import (
     ReplayRun,
     RunRefused,
@@ -160,6 +160,12 @@ def missed_says(run: ReplayRow, source: str) -> str:
             f"{count(run.counted or 0, 'letter')} were counted, and {run.letters or 0:,} are back. "
             f"The other {number:,} were back already, or their copies are gone or damaged. See "
             f"what is left: dlq parked restore {run.pipeline} --all"
+        )
+    if source.startswith(ORIGINALS):
+        return (
+            f"{count(run.counted or 0, 'letter')} were counted, and {run.letters or 0:,} made. Of "
+            f"the other {number:,} no original is kept: it was forgotten, is damaged, or could not "
+            f"be read when it was taken. See dlq status --pipeline {run.pipeline}"
         )
     joined = "none" if not run.letters else f"{run.letters:,}"
     return (

@@ -60,6 +60,7 @@ TYPED: dict[str, tuple[str, ...]] = {
     "dlq replay approve": ("replay", "approve", WAITING, *BECAUSE, "--yes"),
     "dlq replay refuse": ("replay", "refuse", WAITING, *BECAUSE, "--yes"),
     "dlq replay rerun": ("replay", "rerun", OVER, *BECAUSE, "--yes"),
+    "dlq replay repeat": ("replay", "repeat", OVER, *BECAUSE, "--yes"),
     "dlq replay edit": ("replay", "edit", HELD, "copy-0", "--patch", PATCH, *BECAUSE, "--yes"),
     "dlq replay mend": ("replay", "mend", HELD, "--patch", PATCH, *BECAUSE, "--yes"),
     "dlq replay try": (

@@ -356,6 +356,7 @@ TYPED: dict[str, list[tuple[str, ...]]] = {
     "dlq redrive now": [("redrive", "now", *PIPELINE, "--yes")],
     # Its letter was left over when it was aborted.
     "dlq replay rerun": [("replay", "rerun", "{run}", "--only", "left", *PIPELINE, *BECAUSE)],
+    "dlq replay repeat": [("replay", "repeat", "{run}", "--again", *PIPELINE, *BECAUSE)],
     "dlq rules lint": [("rules", "lint", "{folder}/both.json")],
     "dlq help": [("help", "policies")],
     "dlq init": [("init", "--file", "{folder}/cdk.json")],

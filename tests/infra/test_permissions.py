@@ -616,6 +616,16 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
         **BODIES,
         "ReplayRunner": START_RUN,
     },
+    # No policy reads an original: the function makes the letters.
+    "dlq replay repeat": {
+        "DlqReader": {
+            **PACE,
+            **LETTERS_OF_RUN,
+            "table Circuits": {"dynamodb:BatchGetItem"},
+            "table Circuits/index/troubled": {"dynamodb:Query"},
+        },
+        "ReplayRunner": START_RUN,
+    },
     "dlq replay edit": EDIT_LETTERS,
     "dlq replay mend": EDIT_LETTERS,
     "dlq replay try": {
