@@ -196,7 +196,7 @@ SAYS: Mapping[str, str] = {
     "replay refuse RUN": "refuse a run; its messages are parked",
     "replay report RUN": "what became of a run's messages",
     "replay rerun RUN": "send what failed in a run again",
-    "replay repeat RUN": "send a run's messages once more, also those processed",
+    "replay repeat RUN": "send what a run took once more",
     "replay resume RUN": "go on with a held run",
     "replay show RUN": "one run",
     "replay show RUN --watch": "follow one run",

@@ -25,6 +25,7 @@ from deadletter.webhook.http import NoAnswer
 from tests.console.cli import (
     test_parked_release,
     test_replay_edit,
+    test_replay_repeat,
     test_replay_report,
     test_replay_runs,
 )
@@ -307,6 +308,7 @@ def _runs(cloud: Any) -> None:
     over = test_replay_report.run(id=OVER)
     cloud.replay(over)
     cloud.snapshot(over, [(test_replay_report.name("d"), ReplayOutcome.PARKED)])
+    test_replay_repeat.keep(cloud, OVER)
 
 
 class Refuses:

@@ -324,7 +324,7 @@ def test_no_letter_that_stays_outside_of_the_run_is_kept() -> None:
 
 
 def test_a_row_that_somebody_else_wrote_is_held_and_has_no_original() -> None:
-    """It may name the object of another letter, or text that is none: the run itself will tell."""
+    """A row can name the object of another letter, or hold no stamp of ours."""
     stage = Stage()
     put(stage, '{"n": 1}', '{"n": 2}', '{"n": 3}')
     run = Run(stage)

@@ -64,7 +64,7 @@ class Effects:
         self._dynamodb = dynamodb
         self._keyed = keyed
         self._parks_collisions = parks_collisions
-        self._by_key: defaultdict[str, set[Hashable]] = defaultdict(set)
+        self._by_key: defaultdict[Hashable, set[Hashable]] = defaultdict(set)
         self._effects: defaultdict[Hashable, list[Effect]] = defaultdict(list)
         self._latest: dict[Process, Effect] = {}
         self._skipped: set[Hashable] = set()
@@ -98,7 +98,7 @@ class Effects:
         """Of two messages with one key only one has an effect, unless a fault explains it."""
         if not (self._keyed and self._parks_collisions):
             return
-        key = json.loads(letter.body).get("key")
+        key = (_again(letter), json.loads(letter.body).get("key"))
         for rival in self._by_key[key] - {identity}:
             if not any(effect.excused for effect in self._effects[rival]):
                 raise Broken(f"{process.name} processes {letter.message_id} beside its rival")
@@ -167,7 +167,9 @@ class Effects:
         """What the producer takes for one message, found without the code under test."""
         ours = (stamps.NAME, stamps.KEPT_NAME)
         theirs = {name: item for name, item in letter.attributes.items() if name not in ours}
-        content = (letter.body, tuple(sorted(theirs.items(), key=lambda pair: pair[0])))
+        # A person has repeated a run, and given its letters a new key.
+        again = _again(letter)
+        content = (again, letter.body, tuple(sorted(theirs.items(), key=lambda pair: pair[0])))
         if self._keyed:
             # The key is in the body.
             return content
@@ -175,3 +177,12 @@ class Effects:
         is_ours = letter.sender.startswith(REDRIVER)
         origin = json.loads(mark.value)["origin"] if mark and is_ours else letter.message_id
         return (origin, *content)
+
+
+def _again(letter: Letter) -> str:
+    """The run that has given a letter a new key; empty for all others."""
+    mark = letter.attributes.get(stamps.NAME)
+    if mark is None or not letter.sender.startswith(REDRIVER):
+        return ""
+    accepted = json.loads(mark.value).get("accept") or ""
+    return str(accepted) if accepted.startswith(stamps.AGAIN) else ""

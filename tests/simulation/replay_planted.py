@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from deadletter.aws import live_runs, replay_runs, replay_tickets, returning_letters
+from deadletter.aws import (
+    live_runs,
+    made_letters,
+    replay_objects,
+    replay_runs,
+    replay_tickets,
+    returning_letters,
+)
 from deadletter.aws import waiting_room as room_adapter
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.aws.wiring import replay as replay_wiring
 from deadletter.contract import Partition
 from deadletter.redrive.journal import OpenIntents
 from deadletter.replay import (
+    freeze,
     leaving,
     limiter,
+    originals,
     outcomes,
+    repeating,
     run_room,
     shard_claim,
     snapshot,
@@ -312,4 +323,72 @@ def _() -> Iterator[None]:
 def _() -> Iterator[None]:
     rest = tuple(judge for judge in judgement.JUDGEMENTS if judge is not judgement.of_ended_run)
     with patch.object(judgement, "JUDGEMENTS", rest):
+        yield
+
+
+@run_bug("names are stored before their letters are kept")
+def _() -> Iterator[None]:
+    late: list[Any] = []
+
+    def flush(original: Any) -> Any:
+        def later(self: Any) -> None:
+            late.append((original, self))
+
+        return later
+
+    def put(original: Any) -> Any:
+        def first(self: Any, name: str, data: bytes) -> None:
+            original(self, name, data)
+            while name.startswith(freeze.SORTED) and late:
+                make, batch = late.pop(0)
+                make(batch)
+
+        return first
+
+    with (
+        replaced(originals.OriginalsOfBatch, "flush", flush),
+        replaced(replay_objects.S3RunObjects, "put", put),
+    ):
+        yield
+
+
+@run_bug("a letter that is made has another id each time")
+def _() -> Iterator[None]:
+    numbers = itertools.count()
+    with patch.object(repeating, "restored_copy", lambda run, copy: f"{copy[:30]}{next(numbers)}"):
+        yield
+
+
+@run_bug("a letter that is made begins its lives anew")
+def _() -> Iterator[None]:
+    with patch.object(repeating, "_last", lambda row: 0):
+        yield
+
+
+@run_bug("letters are made before their page")
+def _() -> Iterator[None]:
+    def make(original: Any) -> Any:
+        def make_letters(self: Any, page: str, part: Any) -> None:
+            objects = self._objects
+            self._objects = Nowhere()
+            original(self, page, part)
+            self._objects = objects
+            original(self, page, part)
+
+        return make_letters
+
+    with replaced(repeating.Repeating, "_make", make):
+        yield
+
+
+class Nowhere:
+    """Objects that are not stored."""
+
+    def put(self, name: str, data: bytes) -> None:
+        pass
+
+
+@run_bug("a run takes letters after its end")
+def _() -> Iterator[None]:
+    with patch.object(made_letters.DynamoDBMadeLetters, "close", lambda self: None):
         yield

@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import itertools
+import json
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -33,12 +34,23 @@ from deadletter.redrive import redriver, waiting_room
 from deadletter.redrive.journal import ClaimLost, JournalUnavailable
 from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.waiting_room import RoomUnavailable
-from deadletter.replay import freeze, leaving, lineup, manifest, moving, names, progress, reconcile
+from deadletter.replay import (
+    freeze,
+    leaving,
+    lineup,
+    manifest,
+    moving,
+    names,
+    originals,
+    progress,
+    reconcile,
+    repeating,
+)
 from deadletter.replay import worker as replay_worker
 from deadletter.replay.care import needs_execution
 from deadletter.replay.machine import ReplaySteps, ReplayUnavailable, replay_event, restarted
 from deadletter.replay.objects import ObjectsUnavailable
-from deadletter.replay.plan import DISCARD, LANE, MAIN_QUEUE, KeyPolicy, ReplayPlan
+from deadletter.replay.plan import AGAIN, DISCARD, LANE, MAIN_QUEUE, KeyPolicy, ReplayPlan
 from deadletter.replay.progress import StatusUnavailable
 from deadletter.replay.run import (
     ReplayRun,
@@ -49,7 +61,7 @@ from deadletter.replay.run import (
     held,
     resumed,
 )
-from deadletter.replay.ticket import TicketsUnavailable
+from deadletter.replay.ticket import ReplayOutcome, TicketsUnavailable
 from deadletter.routing import ordering
 from deadletter.routing.router import RouterUnavailable
 from deadletter.routing.selection import Selection
@@ -108,7 +120,8 @@ class ReplayShape(Shape):
     needs none. Behind half of the calls with the names in `stands_behind` a worker stands still for
     up to ten minutes; a person meanwhile does one of `stopped_by`. While `red`, seconds after the
     start, the dependency's health URL says that it is down. A brief letter expires `until` seconds
-    after the start.
+    after the start. Once the run has ended, what it has recovered is repeated from its originals,
+    if `repeats` says so: "again" with a new key, "as they were" without.
     """
 
     source: str = "dlq"
@@ -137,6 +150,7 @@ class ReplayShape(Shape):
     stopped_by: Sequence[str] = ()
     red: tuple[float, float] | None = None
     until: float = 0.0
+    repeats: str = ""
 
 
 def replay_shape(seed: int) -> ReplayShape:
@@ -224,6 +238,10 @@ class ReplaySimulation(Simulation):
         self.running: set[str] = set()
         self.answered: set[str] = set()
         dynamodb: Any = self.stage.dynamodb
+        self._is_repeated = not shape.repeats
+        keeps = bool(shape.repeats)
+        self.witness.keeps_originals = keeps
+        self.stage.resources = replace(self.stage.resources, original_days=30 if keeps else 0)
         self._raw_runs = DynamoDBReplayRuns(dynamodb, LETTERS, "orders", self.scheduler.clock)
         if shape.stands_behind:
             self._stands = Random(seed * 83 + 8)
@@ -284,6 +302,7 @@ class ReplaySimulation(Simulation):
         self.scheduler.add(self._consumer("consumer0"))
         if self._replay.deeds:
             self.scheduler.add(self._person())
+        self.scheduler.add(self._repeat_once_ended())
         if self._shape.stale:
             self.scheduler.add(self._replica())
         self.scheduler.run()
@@ -410,13 +429,46 @@ class ReplaySimulation(Simulation):
 
     def _start(self) -> None:
         """A person plans a run, and starts it."""
-        plan = self._plan(len(self.plans))
         chosen = [
             origin
             for uid, message in self.witness.messages.items()
             if not uid.startswith(("other", "late"))
             for origin in message.origins
         ]
+        self._start_plan(self._plan(len(self.plans)), chosen)
+
+    def _repeat_once_ended(self) -> Callable[[], None]:
+        """A person sends once more what the first run has recovered, once that has ended."""
+
+        def act() -> None:
+            while not self._is_repeated and self.scheduler.now < self._end:
+                self.scheduler.sleep(5.0)
+                if self._has_ended(self.plans[0].run_id):
+                    self._repeat()
+
+        return act
+
+    def _repeat(self) -> None:
+        self._is_repeated = True
+        first = self.plans[0].run_id
+        outcomes = self.witness.outcomes(first)
+        chosen = [
+            json.loads(line)["o"]
+            for number, line in enumerate(self.witness.runs[first].lines)
+            if outcomes.get(number) in (ReplayOutcome.RECOVERED, ReplayOutcome.DUPLICATE)
+        ]
+        if not chosen:
+            return
+        plan = replace(
+            self._plan(len(self.plans)),
+            source=f"originals:{first}",
+            selection=Selection(),
+            accept=AGAIN if self._replay.repeats == "again" else None,
+        )
+        self.witness.counts["letters repeated"] += len(chosen)
+        self._start_plan(plan, chosen)
+
+    def _start_plan(self, plan: ReplayPlan, chosen: Sequence[str]) -> None:
         if plan.counted is not None:
             plan = replace(plan, counted=len(chosen))
         self.plans.append(plan)
@@ -490,6 +542,8 @@ class ReplaySimulation(Simulation):
                 self._start()
             case "start again":
                 self._care(at_once=True)
+            case "abort last" | "hold last":
+                self._change(self.plans[-1], deed.removesuffix(" last"))
             case _:
                 self._change(self.plans[0], deed)
 
@@ -513,8 +567,13 @@ class ReplaySimulation(Simulation):
     def _stand_still(self, process: Process, behind: str) -> float:
         """Seconds for which a worker stands still; a person may stop the run meanwhile."""
         shape, random = self._replay, self._stands
-        is_worker = process.name.startswith("replay") and "w" in process.name
+        # A pass that makes letters of originals may sleep as well.
+        may_sleep = "w" in process.name or shape.repeats
+        is_worker = process.name.startswith("replay") and may_sleep
         if self._healing or not is_worker or behind not in shape.stands_behind:
+            return 0.0
+        if shape.repeats and len(self.plans) < 2:
+            # The weather would be over before anything is repeated.
             return 0.0
         if random.random() < 0.5:
             return 0.0
@@ -683,6 +742,7 @@ class ReplaySimulation(Simulation):
         self._end = self.scheduler.now + HEALING
         self.stage.set_circuit("CLOSED")
         self.scheduler.add(self._watch())
+        self.scheduler.add(self._repeat_once_ended())
         self.scheduler.add(self._redriver(9))
         self.scheduler.add(self._consumer("consumer9"))
         self.scheduler.run()
@@ -732,7 +792,7 @@ class ReplaySimulation(Simulation):
     def _is_over(self) -> bool:
         """Whether all runs have ended, and only parked letters are left."""
         ended = all(map(self._has_ended, self.witness.runs))
-        return ended and self._drained()
+        return self._is_repeated and ended and self._drained()
 
     def _drained(self) -> bool:
         """Only parked letters are left; of a dedicated DLQ also what no run has taken."""
@@ -803,6 +863,8 @@ def smaller_run() -> Iterator[None]:
             stack.enter_context(patch.object(module, "SHARDS", SHARDS))
         for module in WITH_PARTS:
             stack.enter_context(patch.object(module, "PART", PART))
+        stack.enter_context(patch.object(originals, "MOST_LETTERS", PART))
+        stack.enter_context(patch.object(repeating, "TOGETHER", 1))
         # A worker that waits looks at its run each second: a proof has no use for so many looks.
         for module in (replay_worker, moving):
             stack.enter_context(patch.object(module, "LOOK_SECONDS", 5.0))
@@ -1021,6 +1083,26 @@ def returned(seed: int) -> ReplaySimulation:
         return random.choice(EVERYWHERE) if struck else None
 
     return ReplaySimulation(seed, shape, plan)
+
+
+@sort
+def repeated(seed: int) -> ReplaySimulation:
+    """Runs that are repeated from their originals: cut off, doubled, held and aborted."""
+    random = Random(seed * 89 + 10)
+    shape = replace(
+        SMALL,
+        fifo=random.random() < 0.25,
+        kinds=tuple(random.choice(("good", "good", "flaky", "large")) for _ in range(3)),
+        keys=random.choice((1, 2)),
+        keyed=random.random() < 0.5,
+        machines=random.choice((1, 2, 2)),
+        skew=random.choice((0.0, 1.0)),
+        repeats=random.choice(("again", "again", "as they were")),
+        stands_behind=random.choice(((), (), ("batch_get_item",), ("put_object",))),
+        deeds=random.choice(((), (), ("abort last",), ("hold last",), ("start again",))),
+        deeds_after=random.choice((40.0, 120.0, 200.0)),
+    )
+    return ReplaySimulation(seed, shape, striking(random, random.choice((0.0, 0.03, 0.1))))
 
 
 CUTS = (Fault.CRASH_BEFORE, Fault.CRASH_AFTER, Fault.LOST)

@@ -17,11 +17,18 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from deadletter.contract import PARKED_LANE, Partition, run_lane, run_object
+from deadletter.contract import (
+    PARKED_LANE,
+    Partition,
+    originals_object,
+    run_lane,
+    run_object,
+)
 from deadletter.message import stamp as stamps
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.journal import key_of
-from deadletter.replay.plan import KeyPolicy, ReplayPlan
+from deadletter.replay.originals import lines_in, original_in
+from deadletter.replay.plan import AGAIN, KeyPolicy, ReplayPlan
 from deadletter.replay.run import SENDING, RunState
 from deadletter.replay.ticket import TERMINAL, ReplayOutcome, ticket_partition
 from deadletter.routing.decision import DUE
@@ -90,6 +97,7 @@ class ReplayWitness(Witness):
     """
 
     place_of: Callable[[str], tuple[str, int] | None]
+    keeps_originals: bool = False
     skew: float = 0.0
     red: tuple[float, float] | None = None
 
@@ -107,12 +115,20 @@ class ReplayWitness(Witness):
         # The copy that each one was sent from, and copies that the schedule has beside a run.
         self._sent_from: dict[str, str] = {}
         self._duplicates: set[str] = set()
+        # Messages that were processed before a person has sent them once more.
+        self._was_done: set[str] = set()
         # A consumer or a run does not know whether it has parked these: they may be in two places.
         self._maybe_parked: set[str] = set()
 
     def begin(self, plan: ReplayPlan, counted: Iterable[str]) -> None:
         """A person has started the run of a plan."""
-        run = plan.run_id
+        run, counted = plan.run_id, list(counted)
+        if plan.accept == AGAIN:
+            # They are to be processed once more.
+            for uid, message in self.messages.items():
+                if message.done and not message.origins.isdisjoint(counted):
+                    message.done = False
+                    self._was_done.add(uid)
         self.runs.setdefault(run, WitnessedRun(run, plan, frozenset(counted)))
 
     # What a process intends
@@ -492,10 +508,12 @@ class ReplayWitness(Witness):
         if place is None:
             return
         key, number = place
+        # A run that repeats another one is in order by itself.
+        runs = sorted(self.runs.values(), key=lambda run: run.plan.repeated_run is None)
         of_run = next(
             (
                 run
-                for run in self.runs.values()
+                for run in runs
                 if run.plan.ordered and any(origin in run.sent for origin in self.origins(uid))
             ),
             None,
@@ -534,6 +552,45 @@ class ReplayWitness(Witness):
             if tuple(self.manifest_lines(run.id)) != run.lines:
                 raise Broken(f"the manifest of run {run.id} has changed")
             self._check_report(run)
+            if self.keeps_originals and run.plan.keeps_originals:
+                self._check_originals(run)
+            origins = [json.loads(line)["o"] for line in run.lines]
+            if run.plan.repeated_run and len(set(origins)) < len(origins):
+                raise Broken(f"run {run.id} has made a letter twice")
+
+    def _check_originals(self, run: WitnessedRun) -> None:
+        """Each letter of the snapshot is kept as it was, whatever became of it."""
+        found = self.originals(run.id)
+        for line in run.lines:
+            name = json.loads(line)
+            uid = next(uid for uid in self.messages if name["o"] in self.messages[uid].origins)
+            if found.get(name["c"]) != self.messages[uid].body:
+                raise Broken(f"run {run.id} has not kept {uid} as it was")
+
+    def originals(self, run: str) -> dict[str, str]:
+        """The bodies that a run has kept, by the copy."""
+        return {
+            original.name.copy: original.letter.body
+            for key in self.objects(originals_object("orders", run, ""))
+            for original in map(original_in, lines_in(self._object(key)))
+        }
+
+    def check_conservation(self) -> None:
+        """What a person has sent once more may lie where its original is kept."""
+        done = [self.messages[uid] for uid in self._in_originals()]
+        with_original = [message for message in done if not message.done]
+        for message in with_original:
+            message.done = True
+        try:
+            super().check_conservation()
+        finally:
+            for message in with_original:
+                message.done = False
+
+    def _in_originals(self) -> set[str]:
+        of = {run.plan.repeated_run for run in self.runs.values()} - {None}
+        bodies = (body for run in of if run for body in self.originals(run).values())
+        return {uid_of(body) for body in bodies}
 
     def _letters_in(self, lane: str) -> list[str]:
         return [
@@ -562,7 +619,8 @@ class ReplayWitness(Witness):
 
     def _check_outcome(self, run: WitnessedRun, origin: str, outcome: ReplayOutcome) -> None:
         uid = next(uid for uid, message in self.messages.items() if origin in message.origins)
-        done = self.messages[uid].done
+        repeats = run.plan.repeated_run is not None
+        done = self.messages[uid].done or (uid in self._was_done and not repeats)
         if outcome in (ReplayOutcome.RECOVERED, ReplayOutcome.DUPLICATE) and not done:
             raise Broken(f"run {run.id} says that {uid} is recovered, and it is not")
 
