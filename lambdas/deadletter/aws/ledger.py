@@ -263,7 +263,7 @@ class DynamoDBLedger:
             for key, count in counts.items():
                 at = {_LAST[column]: int(self._clock())}
                 try:
-                    self._table.add(self._matches_key(key), column, count, at)
+                    self._table.change(self._matches_key(key), at, adds={column: count})
                 except AWS_ERRORS as error:
                     raise RecordsUnavailable(self._refusal(error)) from error
 

@@ -68,6 +68,7 @@ def changes(
     sets: Mapping[str, Any],
     *,
     keeps: Mapping[str, Any] = {},
+    adds: Mapping[str, int] = {},
     removes: Sequence[str] = (),
     condition: str = "",
     values: Mapping[str, Any] = {},
@@ -75,23 +76,25 @@ def changes(
 ) -> dict[str, Any]:
     """The arguments of an UpdateItem that sets attributes and removes others.
 
-    `keeps` are set only where the item has no such attribute. The value of an attribute `x` is
-    `:x`, in the condition too; the condition's other values are in `values`. For its names see
-    `conditional`.
+    `keeps` are set only where the item has no such attribute; `adds` are added to counters, which
+    begin at 0. The value of an attribute `x` is `:x`, in the condition too; the condition's other
+    values are in `values`. For its names see `conditional`.
     """
     kept = [f"#{name} = if_not_exists(#{name}, :{name})" for name in keeps]
     assignments = ", ".join([*(f"#{name} = :{name}" for name in sets), *kept])
+    additions = ", ".join(f"#{name} :{name}" for name in adds)
     removals = ", ".join(f"#{name}" for name in removes)
     clauses = [
         *([f"SET {assignments}"] if assignments else []),
+        *([f"ADD {additions}"] if additions else []),
         *([f"REMOVE {removals}"] if removals else []),
     ]
     return {
         "UpdateExpression": " ".join(clauses),
         **conditional(
             condition,
-            {**{f":{name}": value for name, value in {**sets, **keeps}.items()}, **values},
-            {**{f"#{name}": name for name in (*sets, *keeps, *removes)}, **names},
+            {**{f":{name}": value for name, value in {**sets, **keeps, **adds}.items()}, **values},
+            {**{f"#{name}": name for name in (*sets, *keeps, *adds, *removes)}, **names},
         ),
     }
 
@@ -196,18 +199,17 @@ class DynamoDBTable:
         sets: Mapping[str, Any],
         *,
         keeps: Mapping[str, Any] = {},
+        adds: Mapping[str, int] = {},
         removes: Sequence[str] = (),
         condition: str = "",
         values: Mapping[str, Any] = {},
         **options: Any,
     ) -> Any:
         """Change attributes of one item, as `changes` describes; returns DynamoDB's answer."""
-        return self._client.update_item(
-            TableName=self._name,
-            Key=_key(key),
-            **changes(sets, keeps=keeps, removes=removes, condition=condition, values=values),
-            **options,
+        change = changes(
+            sets, keeps=keeps, adds=adds, removes=removes, condition=condition, values=values
         )
+        return self._client.update_item(TableName=self._name, Key=_key(key), **change, **options)
 
     def update(self, key: Key, **arguments: Any) -> Any:
         """Update one item by an expression with plain values; returns DynamoDB's answer."""
@@ -227,20 +229,6 @@ class DynamoDBTable:
                 {"Update": {"TableName": self._name, "Key": _key(key), **changes(sets)}}
                 for key, sets in sets_by_key.items()
             ]
-        )
-
-    def add(self, key: Key, name: str, count: int, sets: Mapping[str, Any]) -> None:
-        """Add to a counter, which begins at 0, and set other attributes."""
-        change = changes(sets)
-        self._client.update_item(
-            TableName=self._name,
-            Key=_key(key),
-            UpdateExpression=f"{change['UpdateExpression']} ADD #name :count",
-            ExpressionAttributeNames={**change["ExpressionAttributeNames"], "#name": name},
-            ExpressionAttributeValues={
-                **change["ExpressionAttributeValues"],
-                **stored({":count": count}),
-            },
         )
 
     def delete(self, key: Key, condition: str, values: Mapping[str, Any] = {}) -> None:
