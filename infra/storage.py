@@ -189,7 +189,7 @@ class Storage(Construct):
         written = rows([failures], WRITTEN_ATTRIBUTES[Partition.LEDGER])
         permissions.allow("Failures", ["dynamodb:UpdateItem"], table, written)
         written = rows([claims], WRITTEN_ATTRIBUTES[Partition.CLAIM])
-        permissions.allow("Claims", ["dynamodb:PutItem", "dynamodb:UpdateItem"], table, written)
+        permissions.allow("Claims", ["dynamodb:UpdateItem"], table, written)
 
     def grant_judge_letters(self, permissions: Permissions, pipeline: str) -> None:
         """Read the ledger, the matches and the replay runs of one pipeline, as the router does."""

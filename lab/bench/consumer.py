@@ -88,7 +88,7 @@ class Nothing:
     def done(self, _: Claim) -> bool:
         return True
 
-    def withdraw(self, _: Claim) -> bool:
+    def withdraw(self, _: Claim, *, tried: bool = True) -> bool:
         return True
 
     def read(self, keys: Sequence[str]) -> Mapping[str, Circuit]:

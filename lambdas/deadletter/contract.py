@@ -403,7 +403,7 @@ WRITTEN_ATTRIBUTES: Mapping[Partition, tuple[str, ...]] = {
         *("trace", "recovered_at", "recovered_attempt", "recovered_as", "ended_attempt"),
         *("ended_at", "ended_as", "ended_reason", "parked_at", "parked_as", "parked_rule"),
     ),
-    Partition.CLAIM: (*_KEY, "own", "payload", "content", "status", "until"),
+    Partition.CLAIM: (*_KEY, "own", "payload", "content", "status", "until", "tries"),
     Partition.BOOK: (*_KEY, "version"),
     Partition.MATCHES: ("pk", "sk"),
     Partition.JOURNAL: (

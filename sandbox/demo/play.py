@@ -1,7 +1,7 @@
 """The mail goes out, the story is played, and every end is looked at."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from deadletter.failure.failure import Failure
@@ -99,26 +99,35 @@ class Play:
 
     def _found(self, held: set[str]) -> FoundLetters:
         pipeline, origins = self._pipeline, self._origins
+        recovered = set(pipeline.recovered())
         return FoundLetters(
-            delivered=deliveries(self._receiver.visits, origins),
+            delivered=deliveries(self._receiver.visits, origins, recovered),
             parked=pipeline.parked(),
             waiting=[
                 *pipeline.on_its_way(),
                 *(_digest(letter.origin, origins) for letter in pipeline.seated()),
             ],
             held=[_digest(message, origins) for message in held],
-            recovered=[_digest(origin, origins) for origin in pipeline.recovered()],
+            recovered=[_digest(origin, origins) for origin in recovered],
         )
 
 
-def deliveries(visits: Sequence[Visit], origins: Mapping[str, Event]) -> list[DeliveredEvent]:
+def deliveries(
+    visits: Sequence[Visit], origins: Mapping[str, Event], recovered: Collection[str]
+) -> list[DeliveredEvent]:
     """List what endpoints accepted; *origins* are the events by the MessageIds they were given.
 
-    A letter that has no room for the Redrive attribute comes back under another
-    webhook-id, in what looks like a first life.
+    A life of the demo has one receive, so a second post is one of a later life. A letter that an
+    open circuit refused has its first post there; the ledger's word, *recovered*, stands for it.
+    One that has no room for the Redrive attribute comes back under another webhook-id.
     """
     return [
-        DeliveredEvent(visit.digest, redriven=visit.attempt > 1 or visit.webhook_id not in origins)
+        DeliveredEvent(
+            visit.digest,
+            redriven=visit.attempt > 1
+            or visit.webhook_id not in origins
+            or visit.webhook_id in recovered,
+        )
         for visit in visits
         if visit.accepted
     ]

@@ -14,7 +14,7 @@ from sandbox.loopback import LoopbackEndpoint
 class Visit:
     """One POST and its answer, *at* so many seconds by the receiver's clock.
 
-    *attempt* is 1 in a message's first life.
+    *attempt* counts the posts of a message.
     """
 
     tenant: str

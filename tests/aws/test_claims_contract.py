@@ -128,6 +128,59 @@ def test_only_a_claim_that_was_abandoned_is_taken_over(desk: Desk) -> None:
     assert not desk.claim("three").taken_over
 
 
+def test_tries_are_counted_over_all_receives_whatever_ended_them(desk: Desk) -> None:
+    first = desk.claim("one")
+    desk.port.withdraw(first)
+    second = desk.claim("two")
+    desk.aws.clock.advance(LEASE + 1)
+    third = desk.claim("three")
+    assert [first.tries, second.tries, third.tries] == [1, 2, 3]
+    assert desk.claim("four").standing is BUSY
+    desk.port.withdraw(third, tried=False)
+    assert desk.claim("five").tries == 3
+
+
+def test_a_message_that_was_never_tried_has_its_first_try_before_it(desk: Desk) -> None:
+    desk.port.withdraw(desk.claim("one"), tried=False)
+    assert desk.claim("two").tries == 1
+
+
+def test_another_message_with_the_key_counts_its_own_tries(desk: Desk) -> None:
+    desk.port.withdraw(desk.claim("one"))
+    desk.port.done(desk.claim("two"))
+    other = desk.claim("three", OTHER)
+    assert other.tries == 1
+    desk.port.withdraw(other)
+    assert desk.claim("four", OTHER).tries == 2
+
+
+def test_a_try_whose_claim_was_answered_late_is_never_counted_lower(desk: Desk) -> None:
+    """The SDK's repeat may count once more: a number is left out, and none is used twice."""
+    desk.calls.lose_answers()
+    first = desk.claim("one")
+    desk.port.withdraw(first)
+    second = desk.claim("two")
+    assert 1 <= first.tries < second.tries <= 4
+
+
+def test_tries_go_on_in_a_row_that_is_past_its_time(desk: Desk) -> None:
+    forgetful = desk.with_keep(1_000)
+    forgetful.withdraw(forgetful.claim(ORDER, "one", desk.aws.clock() + LEASE))
+    desk.aws.clock.advance(1_001)
+    assert desk.claim("two").tries == 2
+
+
+@pytest.mark.parametrize(
+    "tries", [{"S": "many"}, {"N": "-1"}, {"N": "9" * 38}, {"NULL": True}, {"L": []}]
+)
+def test_tries_that_cannot_be_counted_cost_one_receive(desk: Desk, tries: Any) -> None:
+    desk.port.withdraw(desk.claim("one"))
+    desk.damage("tries", tries)
+    assert desk.claim("two").standing is BUSY
+    assert len(desk.bad_rows) == 1
+    assert desk.claim("three").tries == 1
+
+
 def test_a_claim_that_is_answered_after_its_lease_is_busy(desk: Desk) -> None:
     """A process was held up in the call: another owner may have the message by now."""
     until = desk.aws.clock() - 1

@@ -44,6 +44,7 @@ MACHINE = "arn:aws:states:eu-west-1:111122223333:stateMachine:deadletter-theirs-
 NOT_THE_LIBRARYS = {
     "dynamodb:GetItem": "one circuit, for the command line",
     "dynamodb:Query": "lists circuits and matches, for the watch and the command line",
+    "dynamodb:PutItem": "of the table's adapter: for the journal and the replay runs",
     "dynamodb:DeleteItem": "of the table's adapter: for the waiting room",
     "dynamodb:BatchWriteItem": "of the table's adapter: for the waiting room",
     "dynamodb:TransactWriteItems": "facts of letters, for the redriver",

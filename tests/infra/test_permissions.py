@@ -132,7 +132,7 @@ GRANTED: dict[str, dict[str, set[str]]] = {
         },
         "queue parking": {"sqs:SendMessage", "sqs:GetQueueAttributes"},
         "queue parking_quarantine": {"sqs:SendMessage", "sqs:GetQueueAttributes"},
-        "table Letters": {"dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"},
+        "table Letters": {"dynamodb:BatchGetItem", "dynamodb:UpdateItem"},
         "table Circuits": {"dynamodb:BatchGetItem", "dynamodb:UpdateItem"},
         "circuit breaker": {"states:StartExecution"},
         "table Endpoints": {"dynamodb:GetItem", "dynamodb:UpdateItem"},
@@ -309,7 +309,7 @@ THEIR_CONSUMER: dict[str, set[str]] = {
     # Receive and delete: for its event source mapping, or for a poller in a container.
     "arn:aws:sqs:eu-west-1:111122223333:their-main": {*TAKE_ONE, "sqs:GetQueueAttributes"},
     "queue theirs-parking": {"sqs:SendMessage", "sqs:GetQueueAttributes"},
-    "table Letters": {"dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"},
+    "table Letters": {"dynamodb:BatchGetItem", "dynamodb:UpdateItem"},
     "table Circuits": {"dynamodb:BatchGetItem", "dynamodb:UpdateItem"},
     "arn:aws:states:eu-west-1:111122223333:stateMachine:deadletter-theirs-circuit-breaker": {
         "states:StartExecution"

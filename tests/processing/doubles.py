@@ -116,6 +116,7 @@ class Desk:
     taken_over: bool = False
     differences: tuple[str, ...] | None = None
     owners: list[str] = field(default_factory=list)
+    untried: list[str] = field(default_factory=list)
     busy_until: float = 0.0
 
     def claim(self, key: BusinessKey, owner: str, until: float) -> Claim:
@@ -143,7 +144,9 @@ class Desk:
     def done(self, claim: Claim) -> bool:
         return self._end(claim, "done")
 
-    def withdraw(self, claim: Claim) -> bool:
+    def withdraw(self, claim: Claim, *, tried: bool = True) -> bool:
+        if not tried:
+            self.untried.append(claim.key.partition("\n")[0])
         return self._end(claim, "withdraw")
 
     def _end(self, claim: Claim, how: str) -> bool:

@@ -153,14 +153,20 @@ def test_the_report_has_the_figures_that_were_promised():
 
 
 @pytest.mark.parametrize(
-    ("webhook_id", "attempt", "redriven"),
-    [("known", 1, False), ("known", 2, True), ("another", 1, True)],
-    ids=["first life", "re-driven", "re-driven without a stamp"],
+    ("webhook_id", "attempt", "recovered", "redriven"),
+    [
+        ("known", 1, (), False),
+        ("known", 2, (), True),
+        ("another", 1, (), True),
+        ("known", 1, ("known",), True),
+    ],
+    ids=["first life", "posted before", "re-driven without a stamp", "refused in its first life"],
 )
-def test_a_delivery_knows_whether_it_was_redriven(webhook_id, attempt, redriven):
+def test_a_delivery_knows_whether_it_was_redriven(webhook_id, attempt, recovered, redriven):
     visits = [Visit(HEALTHY, "a", webhook_id, attempt, 200)]
-    assert deliveries(visits, {"known": EVENTS[0]}) == [DeliveredEvent("a", redriven=redriven)]
+    delivered = deliveries(visits, {"known": EVENTS[0]}, recovered)
+    assert delivered == [DeliveredEvent("a", redriven=redriven)]
 
 
 def test_what_an_endpoint_refused_is_no_delivery():
-    assert deliveries([Visit(HEALTHY, "a", "known", 1, 503)], {"known": EVENTS[0]}) == []
+    assert deliveries([Visit(HEALTHY, "a", "known", 1, 503)], {"known": EVENTS[0]}, ()) == []

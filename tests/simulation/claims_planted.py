@@ -24,7 +24,7 @@ def _whatever_the_owner(status: str) -> Callable[..., bool]:
     return change
 
 
-def _deleting(self: DynamoDBClaims, claim: Claim) -> bool:
+def _deleting(self: DynamoDBClaims, claim: Claim, *, tried: bool = True) -> bool:
     self._table.write_many(deletes=[(self._partition(claim), "claim")])
     return True
 
@@ -65,6 +65,10 @@ def _with_one_owner(self: DynamoDBClaims, key: BusinessKey, owner: str, until: f
     return _claim(self, key, "the batch", until)
 
 
+def _uncounted(self: DynamoDBClaims, key: BusinessKey, owner: str, until: float) -> Claim:
+    return replace(_claim(self, key, owner, until), tries=1)
+
+
 BUGS = Bugs()
 for _name, _method, _wrong in (
     ("done whatever the owner", "_change", _whatever_the_owner("DONE")),
@@ -76,5 +80,6 @@ for _name, _method, _wrong in (
     ("a lease that never ends", "claim", _with_lease(1e10)),
     ("a lease that has ended at once", "claim", _with_lease(0)),
     ("one token for all", "claim", _with_one_owner),
+    ("a try that is not counted", "claim", _uncounted),
 ):
     BUGS[_name] = partial(patch.object, DynamoDBClaims, _method, _wrong)

@@ -74,6 +74,7 @@ class Workers:
         self._books = {key: Book() for key in KEYS}
         self._owners = 0
         self._rows: dict[str, dict[str, Any]] = {}
+        self._tries: dict[str, int] = {}
         self.scheduler.after_call = self._written
 
     def run(self) -> None:
@@ -137,6 +138,10 @@ class Workers:
             if earlier.effect and not earlier.excused:
                 raise Broken(f"{owner} may repeat {key}, and no fault explains it")
         book.held.append(held)
+        row, tries = held.claim.key, held.claim.tries
+        if tries <= self._tries.get(row, 0):
+            raise Broken(f"{owner} calls a try of {key} as one before it")
+        self._tries[row] = tries
         return held
 
     def _check_others(self, claim: Claim, key: BusinessKey) -> None:
@@ -171,10 +176,11 @@ class Workers:
                 continue
             if before["status"]["S"] == "DONE":
                 raise Broken(f"{process.name} forgets what was done")
-            if name == "update_item":
-                writer = options["ExpressionAttributeValues"][":own"]
-                if writer != before["own"]:
-                    raise Broken(f"{process.name} changes the row of {before['own']}")
+            values = options["ExpressionAttributeValues"]
+            # A claim gives the row another owner; its end does not.
+            is_end = name == "update_item" and ":claimed" not in values
+            if is_end and values[":own"] != before["own"]:
+                raise Broken(f"{process.name} changes the row of {before['own']}")
 
     def _check_end(self) -> None:
         for key, book in self._books.items():

@@ -148,8 +148,10 @@ class Effects:
             raise Broken(f"{process.name} puts another message into the place of one")
         if before["status"]["S"] == "DONE" and row["status"] != before["status"]:
             raise Broken(f"{process.name} forgets what was done")
-        writer = options.get("ExpressionAttributeValues", {}).get(":own", before["own"])
-        if "Item" not in options and writer != before["own"]:
+        values = options.get("ExpressionAttributeValues", {})
+        # A claim gives the row another owner; its end does not.
+        is_claim = "Item" in options or ":claimed" in values
+        if not is_claim and values.get(":own", before["own"]) != before["own"]:
             raise Broken(f"{process.name} changes the claim of another")
 
     def check_end(self) -> None:

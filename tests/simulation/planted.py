@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any
 from unittest.mock import patch
 
@@ -732,7 +731,7 @@ def _() -> Iterator[None]:
 
 @bug("a withdrawal deletes the claim")
 def _() -> Iterator[None]:
-    def withdraw(self: Any, claim: Any) -> bool:
+    def withdraw(self: Any, claim: Any, *, tried: bool = True) -> bool:
         self._table.write_many(deletes=[(self._partition(claim), "claim")])
         return True
 
@@ -796,20 +795,15 @@ def _() -> Iterator[None]:
         return found
 
     def refusing(original: Any) -> Any:
-        def put(
-            self: Any, item: Any, condition: str, values: Any = MappingProxyType({}), **options: Any
-        ) -> Any:
-            own = " OR (own = :own AND #status = :claimed)"
-            if own in condition:
-                condition = condition.replace(own, "")
-                values = {name: value for name, value in values.items() if name != ":own"}
-            return original(self, item, condition, values, **options)
+        def change(self: Any, key: Any, sets: Any, *, condition: str = "", **options: Any) -> Any:
+            condition = condition.replace(" OR (own = :own AND #status = :claimed)", "")
+            return original(self, key, sets, condition=condition, **options)
 
-        return put
+        return change
 
     with (
         replaced(DynamoDBClaims, "_with_standing", make),
-        replaced(DynamoDBTable, "put", refusing),
+        replaced(DynamoDBTable, "change", refusing),
     ):
         yield
 

@@ -8,14 +8,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from deadletter.aws.errors import AWS_ERRORS, NoteRow, condition_failed, ignore, row_name
-from deadletter.aws.table import (
-    PARTITION,
-    SORT,
-    DynamoDBTable,
-    conflicting_item,
-    plain,
-    stored_number,
-)
+from deadletter.aws.table import DynamoDBTable, conflicting_item, plain, stored_number
 from deadletter.contract import DAY, HOUR, MINUTE, Partition
 from deadletter.processing.idempotency import BusinessKey, Claim, ClaimsUnavailable, Standing
 
@@ -32,6 +25,9 @@ _MOST_TRIES = 3
 
 # Seconds: no queue hides a message, and so no process works on it, for more than twelve hours.
 _LONGEST_CLAIM = 12.0 * HOUR + MINUTE
+
+# No message is tried so often. Beyond it the count is an error in the row.
+_MOST_COUNTED = 2**40
 
 # Seconds: DynamoDB deletes no item whose time to live ended longer ago.
 _NEVER_EXPIRED = 5.0 * 365 * DAY
@@ -100,13 +96,14 @@ class DynamoDBClaims:
         still_ours = "own = :own"
         return self._change(claim, {"status": _DONE}, still_ours, {":own": claim.owner})
 
-    def withdraw(self, claim: Claim) -> bool:
+    def withdraw(self, claim: Claim, *, tried: bool = True) -> bool:
         still_ours = "own = :own"
         # A delayed withdrawal must not undo a `done` of the same owner.
         not_done = "#status <> :done"
+        uncounted = {} if tried else {"tries": claim.tries - 1}
         return self._change(
             claim,
-            {"status": _RELEASED},
+            {"status": _RELEASED, **uncounted},
             f"{still_ours} AND {not_done}",
             {":own": claim.owner, ":done": _DONE},
         )
@@ -122,9 +119,11 @@ class DynamoDBClaims:
         abandoned = "#status = :claimed AND #until <= :now"
         # An execution that was suspended goes on, and needs its claim for longer.
         resumed = "own = :own AND #status = :claimed"
-        item: dict[str, Any] = {
-            PARTITION: self._partition(claim),
-            SORT: _ROW,
+        free = f"{never_claimed} OR {expired} OR {withdrawn} OR ({abandoned}) OR ({resumed})"
+        # DynamoDB cannot add to anything but a number.
+        number = "attribute_type(tries, :number) AND tries BETWEEN :none AND :most"
+        countable = f"attribute_not_exists(tries) OR ({number})"
+        sets: dict[str, Any] = {
             "own": claim.owner,
             "payload": key.payload,
             "status": _CLAIMED,
@@ -132,19 +131,26 @@ class DynamoDBClaims:
             "ttl": self._ttl(now),
         }
         if key.content is not None:
-            item["content"] = key.content.stored()
+            sets["content"] = key.content.stored()
         try:
-            answer = self._table.put(
-                item,
-                f"{never_claimed} OR {expired} OR {withdrawn} OR ({abandoned}) OR ({resumed})",
-                {
+            answer = self._table.change(
+                (self._partition(claim), _ROW),
+                sets,
+                # Counted before the effect: a process that dies in it has tried.
+                adds={"tries": 1},
+                removes=() if key.content is not None else ["content"],
+                condition=f"({free}) AND ({countable})",
+                values={
                     ":now": stored_number(now),
                     ":never": stored_number(now - _NEVER_EXPIRED),
-                    ":own": claim.owner,
                     ":released": _RELEASED,
                     ":claimed": _CLAIMED,
+                    ":number": "N",
+                    ":none": 0,
+                    ":most": _MOST_COUNTED,
                 },
                 ReturnValues="ALL_OLD",
+                ReturnValuesOnConditionCheckFailure="ALL_OLD",
             )
         except AWS_ERRORS as error:
             row = conflicting_item(error)
@@ -153,24 +159,31 @@ class DynamoDBClaims:
             return claim, self._whole(claim, row, now)
         before = plain(answer.get("Attributes", {}))
         abandoned_before = before.get("status") == _CLAIMED and before.get("own") != claim.owner
-        return replace(claim, taken_over=abandoned_before), None
+        tries = int(before.get("tries", 0)) + 1
+        return replace(claim, taken_over=abandoned_before, tries=tries), None
 
     def _whole(self, claim: Claim, row: Mapping[str, Any], now: float) -> Mapping[str, Any]:
         """The row, mended and noted if it is malformed: then a claim ends within the hour.
 
         A message that is done stays done, as far as its row can be compared.
         """
-        whole = _mended(row, now, self._ttl(now))
-        if whole == row:
-            return row
+        known = {name: row[name] for name in _ATTRIBUTES if name in row}
+        whole = _mended(known, now, self._ttl(now))
+        if whole == known:
+            return known
         self._note_bad_row(row_name(self._table.name, self._partition(claim), _ROW))
-        unchanged = [
-            f"#{name} = :{name}" if name in row else f"attribute_not_exists(#{name})"
+        unchanged = " AND ".join(
+            f"#{name} = :old_{name}" if name in known else f"attribute_not_exists(#{name})"
             for name in _ATTRIBUTES
-        ]
-        values = {f":{name}": row[name] for name in _ATTRIBUTES if name in row}
+        )
         try:
-            self._table.put(whole, " AND ".join(unchanged), values)
+            self._table.change(
+                (self._partition(claim), _ROW),
+                whole,
+                removes=[name for name in known if name not in whole],
+                condition=unchanged,
+                values={f":old_{name}": value for name, value in known.items()},
+            )
         except AWS_ERRORS as error:
             # Another process may have mended it: the next try sees.
             raise ClaimsUnavailable("a row of the claims is malformed") from error
@@ -182,7 +195,7 @@ class DynamoDBClaims:
         # that runs its handler again: what it had done is in its checkpoints.
         ours = row is None or row["own"] == claim.owner
         if ours and self._clock() < claim.until:
-            return claim
+            return claim if row is None else replace(claim, tries=int(row.get("tries", 1)))
         if row is not None and row["status"] == _DONE:
             return replace(claim, standing=Standing.DUPLICATE)
         # A call that outlasts our own lease is BUSY: another owner may have the message by now.
@@ -233,7 +246,7 @@ class DynamoDBClaims:
         return int(now + self._keep_seconds)
 
 
-_ATTRIBUTES = ("own", "payload", "status", "until", "ttl", "content")
+_ATTRIBUTES = ("own", "payload", "status", "until", "ttl", "content", "tries")
 
 
 def _mended(row: Mapping[str, Any], now: float, ttl: int) -> Mapping[str, Any]:
@@ -241,13 +254,13 @@ def _mended(row: Mapping[str, Any], now: float, ttl: int) -> Mapping[str, Any]:
 
     The row itself if it is a claim's.
     """
-    own, payload, content = (row.get(name) for name in ("own", "payload", "content"))
+    own, payload, content, tries = (
+        row.get(name) for name in ("own", "payload", "content", "tries")
+    )
     until = row.get("until")
     if not _is_time(until, now + _LONGEST_CLAIM):
         until = stored_number(now + HOUR)
     return {
-        PARTITION: row[PARTITION],
-        SORT: row[SORT],
         "own": own if isinstance(own, str) else "",
         # No payload is empty: another one is compared by its content, or apart.
         "payload": payload if isinstance(payload, str) else "",
@@ -255,7 +268,12 @@ def _mended(row: Mapping[str, Any], now: float, ttl: int) -> Mapping[str, Any]:
         "until": until,
         "ttl": row["ttl"] if _is_time(row.get("ttl"), END_OF_TIME) else ttl,
         **({"content": content} if isinstance(content, bytes) else {}),
+        **({"tries": tries} if _is_count(tries) else {}),
     }
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, Decimal | int) and 0 <= value <= _MOST_COUNTED and value == int(value)
 
 
 def _is_time(value: Any, latest: float) -> bool:

@@ -442,7 +442,7 @@ class _Batch:
             return MessageResult(message_id, Fate.DUPLICATE)
         if self._is_late:
             # Reading the circuits or claiming has taken all the time that was left.
-            self.guard.withdraw(message_id, claim)
+            self.guard.withdraw(message_id, claim, tried=False)
             return MessageResult(message_id, Fate.LATE, wait=0.0)
         if claim is not None and claim.collision:
             parked = self._park_collision(reading, claim)
@@ -453,6 +453,8 @@ class _Batch:
             team=self.consumer.team,
             clock=self.consumer.clock,
         )
+        if claim is not None and claim.tries > 1:
+            reading = replace(reading, tries=claim.tries)
         result = self._handle(reading, claim, calls)
         with self._counting(message_id):
             own = self._own_outcomes(reading, result, calls.own_seconds)
@@ -526,9 +528,10 @@ class _Batch:
         self, delivery: Delivery, claim: Claim | None, error: BaseException, circuit: str
     ) -> MessageResult:
         letter, now = delivery.letter, self.consumer.clock()
+        tried = not getattr(error, "without_effect", False)
         if self.closed:
             # The batch has given the message back: it may be elsewhere by now, and is not parked.
-            self.guard.withdraw(letter.message_id, claim)
+            self.guard.withdraw(letter.message_id, claim, tried=tried)
             return MessageResult(letter.message_id, Fate.UNFINISHED, error=error)
         diagnosis = self._diagnose(error, letter, now, self.consumer.team, circuit)
         history = self._history()
@@ -540,7 +543,7 @@ class _Batch:
         # A dependency that is waited for, as a webhook endpoint in its pause, was not called.
         waits = diagnosis.category is Category.TRANSIENT and getattr(error, "untried", False)
         history.failed(delivery.record, stamp, diagnosis, delivery, now, circuit, blameless=waits)
-        is_ours = self.guard.withdraw(letter.message_id, claim)
+        is_ours = self.guard.withdraw(letter.message_id, claim, tried=tried)
         receive = receive_of(delivery.record)
         if is_ours and known_stamp is not None and self._parks(diagnosis, receive):
             words = f": {diagnosis.message}" if diagnosis.message else ""
@@ -643,12 +646,12 @@ class _Batch:
             return None
         if self.closed:
             # The batch has given the message back: it may be elsewhere by now, and is not parked.
-            self.guard.withdraw(message_id, claim)
+            self.guard.withdraw(message_id, claim, tried=False)
             return MessageResult(message_id, Fate.UNFINISHED)
         diagnosis, now = collided(paths), self.consumer.clock()
         stamp = known_stamp or delivery.stamp
         history.failed(delivery.record, stamp, diagnosis, delivery, now)
-        is_ours = self.guard.withdraw(message_id, claim)
+        is_ours = self.guard.withdraw(message_id, claim, tried=False)
         if is_ours and known_stamp is not None and not self.direct:
             because = f"another message with its idempotency key was processed; it {paths}"
             if self._parking().park(delivery, known_stamp, Reason.COLLISION, because):

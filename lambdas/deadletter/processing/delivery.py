@@ -24,7 +24,8 @@ Record = Mapping[str, Any]
 class Delivery:
     """One receive of a letter; `record` is the unchanged record of the Lambda event.
 
-    `forged` says that it carries a `Redrive` attribute that none of our roles wrote.
+    `forged` says that it carries a `Redrive` attribute that none of our roles wrote. `tries` is
+    which try of its message this is, from 1, over all its lives.
     """
 
     record: Record
@@ -33,6 +34,7 @@ class Delivery:
     key: BusinessKey
     document: Document
     forged: bool
+    tries: int = 1
 
     @property
     def was_dead(self) -> bool:

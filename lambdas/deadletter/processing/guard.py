@@ -60,13 +60,15 @@ class Guard:
                 return
             self.troubles.notice(message_id, Trouble.LEASE_LOST)
 
-    def withdraw(self, message_id: str, claim: Claim | None) -> bool:
+    def withdraw(self, message_id: str, claim: Claim | None, *, tried: bool = True) -> bool:
         """Let the next receive process the message. An error is only noted.
+
+        A message that was not `tried` has the number of this try once more.
 
         Returns False if a newer owner has the message.
         """
         with self.troubles.noticing(ClaimsUnavailable, Trouble.CLAIMS, message_id):
-            if self.claims is None or claim is None or self.claims.withdraw(claim):
+            if self.claims is None or claim is None or self.claims.withdraw(claim, tried=tried):
                 return True
             self.troubles.notice(message_id, Trouble.LEASE_LOST)
             return False

@@ -97,7 +97,8 @@ class Claim:
     is when the other owner's claim ends. `collision` says that another message with the same
     business key was processed; then `differences` are the paths in which the payloads differ,
     None if they are not known. `taken_over` says that an earlier owner has neither finished nor
-    withdrawn its claim: its effect may have happened.
+    withdrawn its claim: its effect may have happened. `tries` is which try of the message this
+    is, from 1, over all its lives.
     """
 
     key: str
@@ -107,6 +108,7 @@ class Claim:
     collision: bool
     taken_over: bool
     differences: tuple[str, ...] | None = None
+    tries: int = 1
 
 
 class Claims(Protocol):
@@ -127,8 +129,8 @@ class Claims(Protocol):
     def done(self, claim: Claim) -> bool:
         """Mark the message as processed. Returns False if a newer owner has claimed it."""
 
-    def withdraw(self, claim: Claim) -> bool:
-        """Let the next receive process the message.
+    def withdraw(self, claim: Claim, *, tried: bool = True) -> bool:
+        """Let the next receive process the message; it is no try if it was not `tried`.
 
         Returns False if a newer owner has claimed it, or if it is done.
         """

@@ -31,7 +31,7 @@ from deadletter.webhook.signing import Secret
 from deadletter.webhook.url_guard import Destination, UrlRefused, read_url
 
 ATTEMPT = "webhook-attempt"
-"""The header with the number of the message's life: 1 is the first, each re-drive adds one."""
+"""The header with the number of the post among all posts of the message, from 1."""
 
 REPLAY = "webhook-replay"
 """The header with the id of the replay run that sent the message; other messages have none."""
@@ -71,19 +71,27 @@ class EndpointUnfit(Exception):
     def __init__(self, why: str, *, status: int | None = None) -> None:
         super().__init__(why)
         self.status = status
-        self.untried = status is None
+        self.untried = self.without_effect = status is None
 
 
 class EndpointBusy(Transient):
-    """The endpoint, the registry or the store of secrets cannot serve the letter now."""
+    """The endpoint, the registry or the store of secrets cannot serve the letter now.
+
+    Without a status no request was made.
+    """
 
     plain = True
+
+    @property
+    def without_effect(self) -> bool:
+        return self.status is None
 
 
 class Paused(EndpointBusy):
     """The endpoint asked for a pause, so no request was made."""
 
     untried = True
+    without_effect = True
 
 
 class EndpointSilent(Transient):
@@ -91,9 +99,10 @@ class EndpointSilent(Transient):
 
 
 class MessageUnfit(Permanent):
-    """The message cannot be read, or does not name its tenant."""
+    """The message cannot be read, or does not name its tenant: no request was made."""
 
     plain = True
+    without_effect = True
 
 
 Post = Callable[[Destination, bytes, Mapping[str, str]], HttpResponse]
@@ -176,12 +185,12 @@ class Dispatcher:
     ) -> dict[str, str]:
         secrets = self._secrets_of(endpoint, destination)
         signature = signing.headers(webhook_id(delivery), self._clock(), body, secrets)
-        attempt = {ATTEMPT: str(delivery.stamp.attempt + 1)}
+        ours = {ATTEMPT: str(delivery.tries)}
         if (run := delivery.stamp.run) is not None and run.isalnum() and run.isascii():
-            attempt[REPLAY] = run
+            ours[REPLAY] = run
         is_json = delivery.document.unreadable is None
         content_type = "application/json" if is_json else "application/octet-stream"
-        return {"content-type": content_type, "user-agent": "deadletter", **signature, **attempt}
+        return {"content-type": content_type, "user-agent": "deadletter", **signature, **ours}
 
     def _secrets_of(self, endpoint: Endpoint, destination: Destination) -> list[Secret]:
         """All secrets of the endpoint: if one is missing, its receiver may know only that one."""
