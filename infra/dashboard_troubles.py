@@ -87,6 +87,7 @@ def of_troubles(band: Band) -> list[cloudwatch.IWidget]:
                 *(Metric.BUSY_ELSEWHERE, Metric.LEASE_LOST, Metric.GROUP_HELD_BACK),
                 *(Metric.TOO_LATE_TO_PROCESS, Metric.UNFINISHED, Metric.VISIBILITY_UNCHANGED),
                 *(Metric.IDEMPOTENCY_COLLISION, Metric.MANY_COLLISIONS),
+                Metric.IDEMPOTENCY_KEY_MISSING,
                 *(Metric.IDEMPOTENCY_UNAVAILABLE, Metric.LEDGER_UNAVAILABLE),
                 *(Metric.PARKING_UNAVAILABLE, Metric.OUTCOMES_DROPPED),
                 Metric.CONSUMER_LIBRARY_ERROR,

@@ -134,7 +134,7 @@ class PipelineSettings(Settings):
         default=None,
         description="where the business key of a message is, so that none is processed twice"
         " with the same payload; else the MessageId of its first life. It is looked for in the"
-        " body, then in what an SNS notification or an EventBridge event wraps",
+        " body, then in what SNS, EventBridge, a pipe or a CloudEvent wraps (docs/consumer.md)",
     )
     idempotency_payload: Compared = Field(
         default=PIPELINE.idempotency_payload,

@@ -748,6 +748,10 @@ class Metric(StrEnum):
         "IdempotencyCollision",
         "Messages with the idempotency key of a processed message that differs from them.",
     )
+    IDEMPOTENCY_KEY_MISSING = (
+        "IdempotencyKeyMissing",
+        "Messages without the idempotency key that their pipeline names.",
+    )
     MANY_COLLISIONS = (
         "ManyCollisions",
         "Colliding messages that were processed and not parked, because many collide.",

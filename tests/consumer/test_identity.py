@@ -279,3 +279,32 @@ def test_no_producer_can_accept_a_collision(shop: Open) -> None:
     orders.box.send({"orderId": "7", "n": 2}, attributes={stamps.NAME: str(mark.value)})
     assert orders.receive() == []
     assert len(orders.box.parked) == 1
+
+
+def lines_of(shop: Shop) -> list[Any]:
+    return [line for line in map(json.loads, shop.box.lines) if "trouble" in line]
+
+
+def test_a_message_without_the_key_is_counted_and_its_reason_said_once(shop: Open) -> None:
+    orders = shop()
+    keyless = [{"secret": "Rumpelstiltskin"}, {"orderId": None}, "no JSON", {"order": 7}]
+    assert len(orders.receive(*keyless, {"orderId": "7"})) == 5
+    assert orders.box.metrics["IdempotencyKeyMissing"] == 4
+    [line] = lines_of(orders)
+    assert (line["trouble"], line["why"]) == (
+        "IdempotencyKeyMissing",
+        "idempotency_key finds nothing in the message",
+    )
+    orders.receive({"orderId": ["Rumpelstiltskin"]}, {"orderId": True}, {"orderId": " "})
+    orders.receive({})
+    assert [line["why"] for line in lines_of(orders)[1:]] == [
+        "what idempotency_key finds is neither a text nor a number, or empty"
+    ]
+    assert orders.box.metrics["IdempotencyKeyMissing"] == 8
+    assert "Rumpelstiltskin" not in "".join(orders.box.lines)
+
+
+def test_a_pipeline_that_names_no_key_misses_none(shop: Open) -> None:
+    orders = shop(idempotency_key=None)
+    orders.receive({})
+    assert "IdempotencyKeyMissing" not in orders.box.metrics

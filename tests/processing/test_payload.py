@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import combinations
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from deadletter.contract import EVERYTHING
 from deadletter.message.letter import Attribute
 from deadletter.message.strict_json import read_json
 from deadletter.processing.payload import BEYOND, GROUPING, MOST_PATHS, Content, content_of, listed
+from deadletter.processing.wrappers import MOST_WRAPPERS, SERVICES
 from tests.each_row import each_row
 from tests.speed import is_quick
 
@@ -134,9 +136,22 @@ def test_a_wrapper_is_compared_only_with_another_of_its_service() -> None:
     assert len({raw.identity, placed.identity, cancelled.identity}) == 3
 
 
+def test_three_wrappers_of_any_services_fit_into_a_row() -> None:
+    body = {f"field{'abcdefghij'[n % 10]}{n}": n for n in range(500)}
+    for services in combinations(SERVICES, MOST_WRAPPERS):
+        facts = [(service, {"kind": service}) for service in services]
+        one = content_of(EVERYTHING, {"body": body}, {}, facts)
+        assert len(one.stored()) <= 600
+        assert one.differences(one.stored()) == ()
+        for changed in services:
+            others = [(name, {"kind": "x"} if name == changed else kind) for name, kind in facts]
+            other = content_of(EVERYTHING, {"body": body}, {}, others)
+            assert other.differences(one.stored()) == (f"the facts of {changed}",)
+
+
 def test_what_another_setting_or_another_release_stored_is_not_compared() -> None:
     assert content(1).differences(content(1, "body.a").stored()) is None
-    for strange in (b"", b"x" * 200, b"\x02" + content(1).stored()[1:]):
+    for strange in (b"", b"x" * 200, b"\x01" + content(1).stored()[1:]):
         assert content(1).differences(strange) is None
 
 

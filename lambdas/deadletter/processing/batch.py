@@ -172,6 +172,8 @@ class Consumer:
     # The circuits of the dependencies that the handler has named so far in this process, and the
     # calls of the last batch.
     named: dict[str, int] = field(default_factory=dict)
+    # Why messages of this process had not the key that the pipeline names, as far as it is said.
+    keyless: set[str] = field(default_factory=set)
     causes: SuddenCauses | None = None
     crew: Crew | None = None
     bounded: bool = False
@@ -424,6 +426,10 @@ class _Batch:
         message_id = reading.letter.message_id
         if reading.forged:
             self.troubles.notice(message_id, Trouble.FORGED, _RESERVED)
+        if why := reading.key.missing:
+            is_new = why not in self.consumer.keyless
+            self.consumer.keyless.add(why)
+            self.troubles.notice(message_id, Trouble.NO_KEY, why if is_new else "")
         wait = self.gate.wait(reading)
         if wait is not None:
             return MessageResult(message_id, Fate.REFUSED, wait=wait)

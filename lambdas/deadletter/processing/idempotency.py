@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from hashlib import sha256
@@ -14,22 +14,28 @@ from deadletter.message import stamp as stamps
 from deadletter.message.letter import Attribute, Letter, utf8
 from deadletter.message.stamp import Stamp
 from deadletter.rules.document import attribute_value
-from deadletter.rules.paths import Path, compiled, value_at
+from deadletter.rules.paths import compiled, value_at
 from deadletter.settings.pipeline import Pipeline
 
 if TYPE_CHECKING:
     from deadletter.processing.payload import Content
     from deadletter.processing.wrappers import Opened
 
-# Attributes that tracing libraries set anew at each send (W3C, B3, Jaeger, X-Ray, Datadog,
-# New Relic, Sentry): a producer's second send of one message differs in nothing else.
-_TRACING = frozenset(
+# Attributes and fields that tracing libraries set anew at each send (W3C, B3, Jaeger, X-Ray,
+# Datadog, New Relic, Sentry): a producer's second send of one message differs in nothing else.
+TRACING = frozenset(
     {
         *("traceparent", "tracestate", "baggage", "b3", "uber-trace-id", "awstraceheader"),
         *("x-b3-traceid", "x-b3-spanid", "x-b3-parentspanid", "x-b3-sampled", "x-b3-flags"),
         *("x-amzn-trace-id", "_datadog", "newrelic", "sentry-trace"),
     }
 )
+
+NEW_IN_CLOUDEVENTS = frozenset({"id", "time", "traceparent", "tracestate"})
+"""What each publishing of a CloudEvent sets anew."""
+
+# The attributes of a message that are the context of a CloudEvent begin with one of these.
+_CONTEXTS = ("ce-", "ce_", "cloudevents_")
 
 
 class Standing(StrEnum):
@@ -54,6 +60,7 @@ class BusinessKey:
     and `content` what of them is compared; without it only equal payloads are known to be one
     message. If the payload is not `compared`, the text alone decides. An `apart` key is that of
     a message whose text belongs to another one: text and content together.
+    `missing` says why a message has not the key that its pipeline names; it quotes no message.
     """
 
     text: str = field(repr=False)
@@ -61,6 +68,7 @@ class BusinessKey:
     content: Content | None = None
     compared: bool = True
     apart: bool = False
+    missing: str = field(default="", compare=False)
 
     @property
     def digest(self) -> str:
@@ -174,9 +182,10 @@ class Identity:
 
         message = opened(letter.body)
         documents = list(_documents(document, message))
-        text = next(filter(None, (_text_at(self._key, each) for each in documents)), None)
+        values = [value_at(self._key, each) for each in documents]
+        text = next(filter(None, map(_text, values)), None)
         if text is None:
-            return origin
+            return replace(origin, missing=_why_missing(values))
         content = self._content(letter, documents) if self._compares or accepted else None
         return BusinessKey(f"{again}key:{text}", payload, content, self._compares, accepted)
 
@@ -191,7 +200,7 @@ class Identity:
             value = next((value for value in values if not _is_empty(value)), None)
             if value is not None:
                 return content_of(self._setting, {"payload": value}, {})
-        attributes = {**message.attributes, **_sent(letter)}
+        attributes = {**dict(_lasting(message.attributes)), **_sent(letter)}
         # Text that is not JSON is not the same as JSON with that text.
         name = "body" if message.readable else "text"
         return content_of(self._setting, {name: message.body}, attributes, wrappers)
@@ -213,11 +222,25 @@ def payload_of(letter: Letter) -> str:
 
 def _sent_attributes(letter: Letter) -> Iterator[tuple[str, Attribute]]:
     """The producer's own attributes, under names that no life changes."""
-    for name, attribute in letter.attributes.items():
+    for name, attribute in _lasting(letter.attributes):
         reserved = stamps.is_reserved(name)
-        if name.lower() in _TRACING or (reserved and stamps.parse(attribute.value) is not None):
+        if reserved and stamps.parse(attribute.value) is not None:
             continue
         yield stamps.KEPT_NAME if reserved else name, attribute
+
+
+def _lasting(attributes: Mapping[str, Attribute]) -> Iterator[tuple[str, Attribute]]:
+    """The attributes that are the same each time a message is published."""
+    lower = {name.lower() for name in attributes}
+    new = [
+        context + name
+        for context in _CONTEXTS
+        if f"{context}specversion" in lower
+        for name in NEW_IN_CLOUDEVENTS
+    ]
+    for name, attribute in attributes.items():
+        if name.lower() not in TRACING and name.lower() not in new:
+            yield name, attribute
 
 
 def _sent(letter: Letter) -> dict[str, Attribute]:
@@ -245,8 +268,13 @@ def _documents(document: Mapping[str, Any], message: Opened) -> Iterator[Mapping
         yield {**document, "body": body, "attributes": attributes}
 
 
-def _text_at(path: Path, document: Mapping[str, Any]) -> str | None:
-    value = value_at(path, document)
+def _why_missing(values: Iterable[Any]) -> str:
+    if all(value is None for value in values):
+        return "idempotency_key finds nothing in the message"
+    return "what idempotency_key finds is neither a text nor a number, or empty"
+
+
+def _text(value: Any) -> str | None:
     # A boolean identifies no message: the path is wrong.
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None

@@ -11,8 +11,9 @@ from typing import Any
 
 from deadletter.message.letter import Attribute, utf8
 from deadletter.message.strict_json import ExactFloat
+from deadletter.processing.wrappers import MOST_WRAPPERS, SERVICES
 
-MOST_PATHS = 94
+MOST_PATHS = 92
 """Paths whose hashes are stored. With them a row of the claims stays below one write unit."""
 
 MOST_NAMED = 5
@@ -27,12 +28,10 @@ _CORE, _WRAPPER, _SHORT = 16, 8, 3
 """Bytes of hashes: of the whole, of a wrapper, and of a path and its values. A short one only
 names a path; it never decides that two messages are the same."""
 
-_FORM = b"\x01"
+_FORM = b"\x02"
 """The form of what is stored. Another one cannot be compared."""
 
-_SERVICES = ("SNS", "EventBridge")
-
-_HEAD = len(_FORM) + 2 + _CORE + len(_SERVICES) * _WRAPPER
+_HEAD = len(_FORM) + 2 + _CORE + MOST_WRAPPERS * (1 + _WRAPPER)
 
 # A name that a program gives its fields, not one that is data itself, such as an id or an address.
 _FIELD = re.compile(r"(?!(?:[^0-9]*[0-9]){4})[A-Za-z_][A-Za-z0-9_-]{0,39}")
@@ -66,11 +65,16 @@ class Content:
     @property
     def identity(self) -> bytes:
         """All that is compared, in one text of bytes."""
-        return self.core + b"".join(self.wrappers.get(name, b"-") for name in _SERVICES)
+        return self.core + b"".join(self.wrappers.get(name, b"-") for name in SERVICES)
 
     def stored(self) -> bytes:
         """The content as a row keeps it: at most 600 bytes."""
-        wrappers = (self.wrappers.get(name, bytes(_WRAPPER)) for name in _SERVICES)
+        wrappers = [
+            bytes([number]) + self.wrappers[name]
+            for number, name in enumerate(SERVICES, start=1)
+            if name in self.wrappers
+        ]
+        wrappers += [bytes(1 + _WRAPPER)] * (MOST_WRAPPERS - len(wrappers))
         paths = (path + value for path, value in self.paths.items())
         return b"".join((_FORM, self.scheme, self.core, *wrappers, *paths))
 
@@ -85,7 +89,7 @@ class Content:
         if before is None or before.scheme != self.scheme:
             return None
         common = self.wrappers.keys() & before.wrappers.keys()
-        changed = [name for name in _SERVICES if name in common]
+        changed = [name for name in SERVICES if name in common]
         changed = [name for name in changed if self.wrappers[name] != before.wrappers[name]]
         if self.core == before.core:
             return tuple(f"the facts of {name}" for name in changed)
@@ -233,10 +237,10 @@ def _read(stored: bytes) -> Content | None:
     scheme, rest = stored[1:3], stored[3:]
     core, rest = rest[:_CORE], rest[_CORE:]
     wrappers = {}
-    for name in _SERVICES:
-        digest, rest = rest[:_WRAPPER], rest[_WRAPPER:]
-        if any(digest):
-            wrappers[name] = digest
+    for _ in range(MOST_WRAPPERS):
+        number, digest, rest = rest[0], rest[1 : 1 + _WRAPPER], rest[1 + _WRAPPER :]
+        if 1 <= number <= len(SERVICES):
+            wrappers[SERVICES[number - 1]] = digest
     size = 2 * _SHORT
     pairs = (rest[start : start + size] for start in range(0, len(rest), size))
     return Content(scheme, core, wrappers, {pair[:_SHORT]: pair[_SHORT:] for pair in pairs})

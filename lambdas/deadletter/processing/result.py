@@ -25,6 +25,7 @@ class Trouble(StrEnum):
     CLAIMS = Metric.IDEMPOTENCY_UNAVAILABLE
     CIRCUITS = Metric.CIRCUITS_UNAVAILABLE
     COLLISION = Metric.IDEMPOTENCY_COLLISION
+    NO_KEY = Metric.IDEMPOTENCY_KEY_MISSING
     LEASE_LOST = Metric.LEASE_LOST
     FORGED = Metric.FORGED_STAMP
     RENAMED = Metric.ATTRIBUTE_RENAMED
@@ -132,6 +133,11 @@ class NoticedTrouble:
     message_id: str
     trouble: Trouble
     why: str = ""
+
+    @property
+    def is_counted_only(self) -> bool:
+        """Whether it has no line of the log: its process has said why once."""
+        return self.trouble is Trouble.NO_KEY and not self.why
 
 
 class Troubles:
@@ -268,7 +274,8 @@ class BatchResult:
     def log_lines(self) -> Sequence[Mapping[str, Any]]:
         """One line for each message that was not processed and each trouble, without bodies."""
         lines = [_result_line(result) for result in self.results if result.is_logged]
-        return [*lines, *map(_trouble_line, self.troubles)]
+        said = [noticed for noticed in self.troubles if not noticed.is_counted_only]
+        return [*lines, *map(_trouble_line, said)]
 
 
 _UNTRIED = "untried"

@@ -1,4 +1,7 @@
-"""Opens the wrappers that SNS and EventBridge put around a producer's message."""
+"""Opens what SNS, EventBridge, Pipes and CloudEvents put around a producer's message.
+
+What they and S3 write anew each time a message is published is no part of it: ids, times, traces.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,15 @@ from typing import Any
 
 from deadletter.message.letter import Attribute
 from deadletter.message.strict_json import Unreadable, read_json
+from deadletter.processing.idempotency import NEW_IN_CLOUDEVENTS, TRACING
 
 MOST_WRAPPERS = 3
 """Wrappers within each other that are opened, such as an event that reached a queue by a topic."""
 
-# The ids and times that a service writes anew each time a message is published, and signatures
-# over them. SNS spells its URLs in two ways.
+SERVICES = ("SNS", "EventBridge", "DynamoDB", "Kinesis", "S3", "CloudEvents")
+"""What puts wrappers around messages."""
+
+# What each service writes anew, and signatures over it. SNS spells its URLs in two ways.
 _OF_ONE_NOTIFICATION = frozenset(
     {
         *("Type", "MessageId", "SequenceNumber", "Timestamp", "SignatureVersion", "Signature"),
@@ -23,6 +29,23 @@ _OF_ONE_NOTIFICATION = frozenset(
     }
 )
 _OF_ONE_EVENT = frozenset({"version", "id", "time", "replay-name"})
+_OF_ONE_CHANGE = frozenset({"eventID", "eventVersion"})
+_OF_ONE_WRITE = frozenset({"ApproximateCreationDateTime", "SequenceNumber", "SizeBytes"})
+# A partition key places a record. Many producers draw it at random.
+_OF_ONE_RECORD = frozenset(
+    {
+        *("kinesisSchemaVersion", "sequenceNumber", "approximateArrivalTimestamp", "eventID"),
+        *("eventVersion", "invokeIdentityArn", "encryptionType", "partitionKey"),
+    }
+)
+_OF_ONE_REQUEST = frozenset(
+    {
+        *("eventVersion", "eventTime", "requestParameters", "responseElements"),
+        # The same in an event of EventBridge.
+        *("version", "request-id", "source-ip-address"),
+    }
+)
+_OF_ONE_CLOUDEVENT = frozenset({"specversion"}) | NEW_IN_CLOUDEVENTS | TRACING
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,18 +89,46 @@ def opened(text: str, *, exact: bool = False) -> Opened:
     bodies: list[Any] = [body]
     wrappers: list[Wrapper] = []
     attributes: dict[str, Attribute] = {}
-    while readable and len(wrappers) < MOST_WRAPPERS:
-        if _is_notification(body):
-            wrappers.append(_wrapper("SNS", body, _OF_ONE_NOTIFICATION, inner="Message"))
-            attributes |= _attributes(body.get("MessageAttributes"))
-            body, readable = _read(body["Message"], exact)
-        elif _is_event(body):
-            wrappers.append(_wrapper("EventBridge", body, _OF_ONE_EVENT, inner="detail"))
-            body = body["detail"]
-        else:
+    while readable and len(wrappers) < MOST_WRAPPERS and isinstance(body, dict):
+        wrapper, held = _opened(body)
+        if wrapper is None:
             break
+        if wrapper.service == "SNS":
+            attributes |= _attributes(body.get("MessageAttributes"))
+        body, readable = _read(held, exact) if isinstance(held, str) else (held, True)
+        wrappers.append(wrapper)
         bodies.append(body)
     return Opened(tuple(bodies), readable, tuple(wrappers), attributes)
+
+
+def _opened(body: Mapping[str, Any]) -> tuple[Wrapper | None, Any]:
+    """The wrapper that a body is, and what it holds: a text may be JSON."""
+    if _is_notification(body):
+        facts = _without(body, _OF_ONE_NOTIFICATION, "Message")
+        if _is_attributes(facts.get("MessageAttributes")):
+            del facts["MessageAttributes"]
+        return Wrapper("SNS", facts), body["Message"]
+    if _is_event(body):
+        held = body["detail"]
+        # What S3 says to EventBridge is an event with a request in it.
+        held = _stored_object(held) if body["source"] == "aws.s3" else held
+        return Wrapper("EventBridge", _without(body, _OF_ONE_EVENT, "detail")), held
+    if _is_cloudevent(body):
+        facts = _without(body, _OF_ONE_CLOUDEVENT, "data", "data_base64")
+        encoded = body.get("data_base64")
+        held = _text(encoded) if isinstance(encoded, str) else body.get("data")
+        return Wrapper("CloudEvents", facts), held
+    match body.get("eventSource"):
+        case "aws:dynamodb" if isinstance(body.get("dynamodb"), dict):
+            change = _without(body["dynamodb"], _OF_ONE_WRITE)
+            return Wrapper("DynamoDB", _without(body, _OF_ONE_CHANGE, "dynamodb")), change
+        case "aws:kinesis" if isinstance(body.get("data"), str):
+            facts = _without(body, _OF_ONE_RECORD, "data")
+            return Wrapper("Kinesis", facts), _text(body["data"])
+    if _is_of_bucket(body):
+        records = [_of_bucket(record) for record in body["Records"]]
+        return Wrapper("S3", _without(body, frozenset(), "Records")), {"Records": records}
+    return None, None
 
 
 def _read(text: str, exact: bool) -> tuple[Any, bool]:
@@ -87,34 +138,64 @@ def _read(text: str, exact: bool) -> tuple[Any, bool]:
         return text, False
 
 
-def _is_notification(body: Any) -> bool:
+def _without(data: Mapping[str, Any], names: frozenset[str], *more: str) -> dict[str, Any]:
+    return {name: value for name, value in data.items() if name not in names and name not in more}
+
+
+def _text(encoded: str) -> str:
+    """The text in base64. Of what is no text the base64, which must not be read as JSON."""
+    try:
+        return base64.b64decode(encoded, validate=True).decode()
+    except ValueError:
+        return f"base64 {encoded}"
+
+
+def _has_texts(body: Mapping[str, Any], *names: str) -> bool:
+    return all(isinstance(body.get(name), str) for name in names)
+
+
+def _is_notification(body: Mapping[str, Any]) -> bool:
     """Whether this is a message of SNS to a queue without raw message delivery."""
-    texts = ("MessageId", "TopicArn", "Message")
-    return (
-        isinstance(body, dict)
-        and body.get("Type") == "Notification"
-        and all(isinstance(body.get(name), str) for name in texts)
-    )
+    is_named = body.get("Type") == "Notification"
+    return is_named and _has_texts(body, "MessageId", "TopicArn", "Message")
 
 
-def _is_event(body: Any) -> bool:
+def _is_event(body: Mapping[str, Any]) -> bool:
     """Whether this is an event as EventBridge delivers it."""
-    texts = ("id", "detail-type", "source", "time")
+    is_object = isinstance(body.get("detail"), dict)
+    return is_object and _has_texts(body, "id", "detail-type", "source", "time")
+
+
+def _is_cloudevent(body: Mapping[str, Any]) -> bool:
+    """Whether this is an event in the JSON form of CloudEvents."""
+    return _has_texts(body, "specversion", "id", "source", "type")
+
+
+def _is_of_bucket(body: Mapping[str, Any]) -> bool:
+    """Whether this is what S3 tells of the objects in a bucket."""
+    records = body.get("Records")
     return (
-        isinstance(body, dict)
-        and isinstance(body.get("detail"), dict)
-        and all(isinstance(body.get(name), str) for name in texts)
+        isinstance(records, list)
+        and bool(records)
+        and all(
+            isinstance(record, dict)
+            and record.get("eventSource") == "aws:s3"
+            and isinstance(record.get("s3"), dict)
+            for record in records
+        )
     )
 
 
-def _wrapper(
-    service: str, body: Mapping[str, Any], of_one_publish: frozenset[str], inner: str
-) -> Wrapper:
-    left_out = of_one_publish | {inner}
-    facts = {name: value for name, value in body.items() if name not in left_out}
-    if _is_attributes(facts.get("MessageAttributes")):
-        del facts["MessageAttributes"]
-    return Wrapper(service, facts)
+def _of_bucket(record: Mapping[str, Any]) -> dict[str, Any]:
+    return {**_without(record, _OF_ONE_REQUEST), "s3": _stored_object(record["s3"])}
+
+
+def _stored_object(data: Mapping[str, Any]) -> dict[str, Any]:
+    """What is said of an object in a bucket, without the request that wrote it."""
+    said, stored = _without(data, _OF_ONE_REQUEST), data.get("object")
+    if isinstance(stored, dict):
+        said["object"] = _without(stored, frozenset(), "sequencer")
+    return said
 
 
 def _is_attributes(data: Any) -> bool:
