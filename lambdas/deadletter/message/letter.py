@@ -114,6 +114,15 @@ def utf8_size(text: str) -> int:
     return len(text) if text.isascii() else len(utf8(text))
 
 
+def digest(*pieces: bytes) -> str:
+    """A hash of the pieces and of their lengths: "ab", "c" differs from "a", "bc"."""
+    whole = hashlib.sha256()
+    for piece in pieces:
+        whole.update(len(piece).to_bytes(8, "big"))
+        whole.update(piece)
+    return whole.hexdigest()
+
+
 def size_of(body: str, attributes: Mapping[str, Attribute]) -> int:
     """Bytes that SQS counts against its limit: body plus attribute names, types and values."""
     size = utf8_size(body)

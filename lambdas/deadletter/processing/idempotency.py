@@ -2,40 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from hashlib import sha256
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
 
 from deadletter.contract import EVERYTHING, NOTHING
 from deadletter.message import stamp as stamps
-from deadletter.message.letter import Attribute, Letter, utf8
+from deadletter.message.letter import Attribute, Letter, digest, utf8
+from deadletter.message.new_each_time import lasting
 from deadletter.message.stamp import Stamp
-from deadletter.rules.document import attribute_value
 from deadletter.rules.paths import compiled, value_at
 from deadletter.settings.pipeline import Pipeline
 
 if TYPE_CHECKING:
     from deadletter.processing.payload import Content
-    from deadletter.processing.wrappers import Opened
-
-# Attributes and fields that tracing libraries set anew at each send (W3C, B3, Jaeger, X-Ray,
-# Datadog, New Relic, Sentry): a producer's second send of one message differs in nothing else.
-TRACING = frozenset(
-    {
-        *("traceparent", "tracestate", "baggage", "b3", "uber-trace-id", "awstraceheader"),
-        *("x-b3-traceid", "x-b3-spanid", "x-b3-parentspanid", "x-b3-sampled", "x-b3-flags"),
-        *("x-amzn-trace-id", "_datadog", "newrelic", "sentry-trace"),
-    }
-)
-
-NEW_IN_CLOUDEVENTS = frozenset({"id", "time", "traceparent", "tracestate"})
-"""What each publishing of a CloudEvent sets anew."""
-
-# The attributes of a message that are the context of a CloudEvent begin with one of these.
-_CONTEXTS = ("ce-", "ce_", "cloudevents_")
 
 
 class Standing(StrEnum):
@@ -74,9 +56,9 @@ class BusinessKey:
     def digest(self) -> str:
         """The key as it is stored: 64 hexadecimal digits."""
         if not self.apart:
-            return _digest(utf8(self.text))
+            return digest(utf8(self.text))
         whole = utf8(self.payload) if self.content is None else self.content.identity
-        return _digest(utf8(self.text), whole)
+        return digest(utf8(self.text), whole)
 
     def differences(self, payload: str, content: bytes | None) -> tuple[str, ...] | None:
         """The paths in which it differs from a message with the same text: none if it is the same.
@@ -163,11 +145,9 @@ class Identity:
     def key_of(self, letter: Letter, stamp: Stamp, document: Mapping[str, Any]) -> BusinessKey:
         """The key of a letter: the value of the pipeline's path in the rules' document.
 
-        If the path finds nothing there, it is tried on the documents of the wrapped messages:
-        one path serves a message that comes raw, by SNS or by EventBridge. The origin id is the
-        key if there is no path, or if its value is neither a number nor a non-empty text. A
-        letter that its producer sends twice is then processed twice. It is never confused with
-        another letter. Never raises.
+        The origin id is the key if there is no path, or if its value is neither a number nor a
+        non-empty text. A letter that its producer sends twice is then processed twice. It is
+        never confused with another letter. Never raises.
         """
         payload = payload_of(letter)
         accepted = stamp.accept == ACCEPTED
@@ -178,20 +158,17 @@ class Identity:
         if self._key is None:
             return origin
         # Loaded where messages have a key.
-        from deadletter.processing.wrappers import opened
+        from deadletter.rules.business_key import find_key
 
-        message = opened(letter.body)
-        documents = list(_documents(document, message))
-        values = [value_at(self._key, each) for each in documents]
-        text = next(filter(None, map(_text, values)), None)
-        if text is None:
-            return replace(origin, missing=_why_missing(values))
-        content = self._content(letter, documents) if self._compares or accepted else None
-        return BusinessKey(f"{again}key:{text}", payload, content, self._compares, accepted)
+        found = find_key(self._key, document, letter.body)
+        if found.text is None:
+            return replace(origin, missing=found.missing)
+        content = self._content(letter, found.documents) if self._compares or accepted else None
+        return BusinessKey(f"{again}key:{found.text}", payload, content, self._compares, accepted)
 
-    def _content(self, letter: Letter, documents: list[Mapping[str, Any]]) -> Content:
+    def _content(self, letter: Letter, documents: Sequence[Mapping[str, Any]]) -> Content:
+        from deadletter.message.wrappers import opened
         from deadletter.processing.payload import content_of
-        from deadletter.processing.wrappers import opened
 
         message = opened(letter.body, exact=True)
         wrappers = [(wrapper.service, wrapper.facts) for wrapper in message.wrappers]
@@ -200,7 +177,7 @@ class Identity:
             value = next((value for value in values if not _is_empty(value)), None)
             if value is not None:
                 return content_of(self._setting, {"payload": value}, {})
-        attributes = {**dict(_lasting(message.attributes)), **_sent(letter)}
+        attributes = {**dict(lasting(message.attributes)), **_sent(letter)}
         # Text that is not JSON is not the same as JSON with that text.
         name = "body" if message.readable else "text"
         return content_of(self._setting, {name: message.body}, attributes, wrappers)
@@ -217,30 +194,16 @@ def payload_of(letter: Letter) -> str:
         content = attribute.value
         value = content if isinstance(content, bytes) else utf8(content)
         attributes.append((utf8(name), utf8(attribute.data_type), value))
-    return _digest(utf8(letter.body), *chain.from_iterable(sorted(attributes)))
+    return digest(utf8(letter.body), *chain.from_iterable(sorted(attributes)))
 
 
 def _sent_attributes(letter: Letter) -> Iterator[tuple[str, Attribute]]:
     """The producer's own attributes, under names that no life changes."""
-    for name, attribute in _lasting(letter.attributes):
+    for name, attribute in lasting(letter.attributes):
         reserved = stamps.is_reserved(name)
         if reserved and stamps.parse(attribute.value) is not None:
             continue
         yield stamps.KEPT_NAME if reserved else name, attribute
-
-
-def _lasting(attributes: Mapping[str, Attribute]) -> Iterator[tuple[str, Attribute]]:
-    """The attributes that are the same each time a message is published."""
-    lower = {name.lower() for name in attributes}
-    new = [
-        context + name
-        for context in _CONTEXTS
-        if f"{context}specversion" in lower
-        for name in NEW_IN_CLOUDEVENTS
-    ]
-    for name, attribute in attributes.items():
-        if name.lower() not in TRACING and name.lower() not in new:
-            yield name, attribute
 
 
 def _sent(letter: Letter) -> dict[str, Attribute]:
@@ -253,35 +216,6 @@ def _sent(letter: Letter) -> dict[str, Attribute]:
     return named
 
 
-def _documents(document: Mapping[str, Any], message: Opened) -> Iterator[Mapping[str, Any]]:
-    """The document as it is, then as it would be without its wrappers, one after the other."""
-    yield document
-    attributes = {
-        **{
-            name: attribute_value(attribute)
-            for name, attribute in message.attributes.items()
-            if not isinstance(attribute.value, bytes)
-        },
-        **document.get("attributes", {}),
-    }
-    for body in message.bodies[1:]:
-        yield {**document, "body": body, "attributes": attributes}
-
-
-def _why_missing(values: Iterable[Any]) -> str:
-    if all(value is None for value in values):
-        return "idempotency_key finds nothing in the message"
-    return "what idempotency_key finds is neither a text nor a number, or empty"
-
-
-def _text(value: Any) -> str | None:
-    # A boolean identifies no message: the path is wrong.
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        return None
-    text = str(value)
-    return text if text.strip() else None
-
-
 def _is_empty(value: Any) -> bool:
     """Whether a path has found nothing at all: comparing that would make all messages one."""
     if isinstance(value, dict):
@@ -289,12 +223,3 @@ def _is_empty(value: Any) -> bool:
     if isinstance(value, list):
         return all(map(_is_empty, value))
     return value is None
-
-
-def _digest(*pieces: bytes) -> str:
-    """A hash of the pieces and of their lengths: "ab", "c" differs from "a", "bc"."""
-    digest = sha256()
-    for piece in pieces:
-        digest.update(len(piece).to_bytes(8, "big"))
-        digest.update(piece)
-    return digest.hexdigest()

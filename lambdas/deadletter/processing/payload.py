@@ -11,7 +11,7 @@ from typing import Any
 
 from deadletter.message.letter import Attribute, utf8
 from deadletter.message.strict_json import ExactFloat
-from deadletter.processing.wrappers import MOST_WRAPPERS, SERVICES
+from deadletter.message.wrappers import MOST_WRAPPERS, SERVICES
 
 MOST_PATHS = 92
 """Paths whose hashes are stored. With them a row of the claims stays below one write unit."""

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from deadletter.message.letter import Attribute
+from deadletter.message.new_each_time import NEW_IN_CLOUDEVENTS, TRACING
 from deadletter.message.strict_json import Unreadable, read_json
-from deadletter.processing.idempotency import NEW_IN_CLOUDEVENTS, TRACING
 
 MOST_WRAPPERS = 3
 """Wrappers within each other that are opened, such as an event that reached a queue by a topic."""
