@@ -63,6 +63,7 @@ stamps = st.builds(
     base=st.integers(0, 3),
     spared=st.integers(0, 3),
     sequence=texts,
+    key=st.sampled_from(["", "0123456789abcdef" * 4]),
 ).map(lambda s: replace(s, base=min(s.base, s.attempt), spared=min(s.spared, s.attempt + 1)))
 
 decisions: st.SearchStrategy[Decision] = st.one_of(

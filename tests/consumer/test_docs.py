@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import runpy
@@ -15,8 +16,13 @@ import pytest
 from deadletter.consumer import runtime
 from deadletter.contract import Metric
 from deadletter.failure.fate import Fate
+from deadletter.message import stamp as stamps
+from deadletter.message.letter import Letter, to_event
+from deadletter.message.stamp import Stamp
 from deadletter.processing.result import MISCONFIGURED, RECOVERED, Trouble
 from deadletter.testing import Letterbox
+from tests.routing.test_business_key import key_of_library, sent
+from tests.samples import REDRIVER, letter
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "consumer.md").read_text()
@@ -75,6 +81,27 @@ def test_a_container_ships_the_order(
     letterbox.send({"orderId": 7, "count": 1})
     letterbox.poll(each, **options)
     assert each.__globals__["shipped"] == [7]
+
+
+def test_an_order_has_one_identity_without_the_library(
+    example: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(example))
+    module = __import__("without_library")
+    monkeypatch.setattr(module, "SENDERS", {REDRIVER})
+
+    def identity(life: Letter) -> str:
+        return str(module.identity(to_event(life, receipt_handle="h", source_arn="arn")))
+
+    for order in ({"orderId": 7}, {"orderId": "ä €"}):
+        first = letter(json.dumps(order))
+        later, library = sent(first), key_of_library(first)
+        assert identity(first) == identity(later) == identity(sent(later)) == library
+    keyless = letter("{}", message_id="m1")
+    assert identity(keyless) == identity(sent(keyless)) == "m1"
+    forged = {stamps.NAME: stamps.attribute(Stamp("m1", key="a" * 64))}
+    assert identity(letter('{"orderId": 7}', attributes=forged)) == module.key_of(7)
+    monkeypatch.delitem(sys.modules, "without_library")
 
 
 def test_a_whole_container_is_five_lines_at_most() -> None:

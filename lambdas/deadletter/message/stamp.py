@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from operator import attrgetter
@@ -42,6 +43,8 @@ class Stamp:
     that sent this life, and `ticket` the id of the copy that it sent: with the origin it is the key
     of the run's ticket. `sequence` is the SequenceNumber of the first life on a FIFO queue: it
     tells letters apart that were sent in the same millisecond, and each later life has another one.
+    `key` is a hash of the business key that the redriver found, for consumers without the library; no
+    code of ours believes it.
     """
 
     origin: str
@@ -60,6 +63,7 @@ class Stamp:
     accept: str | None = None
     ticket: str | None = None
     sequence: str = ""
+    key: str = ""
 
     @property
     def attempts_used(self) -> int:
@@ -88,7 +92,10 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     "accept": (str, type(None)),
     "ticket": (str, type(None)),
     "sequence": (str,),
+    "key": (str,),
 }
+
+_KEY = re.compile(r"([0-9a-f]{64})?")
 
 _NAMES = tuple(item.name for item in fields(Stamp))
 _values_of = attrgetter(*_NAMES)
@@ -211,7 +218,9 @@ def from_data(data: object) -> Stamp | None:
     is_valid = stamp.attempt >= 0 and stamp.first_sent >= 0 and stamp.origin
     # A life can end unused before the re-drive that would count it.
     has_valid_lives = all(0 <= life <= stamp.attempt + 1 for life in (stamp.base, stamp.spared))
-    return stamp if is_valid and has_valid_lives else None
+    # A consumer puts it into a table of its own: nothing else is ever passed on.
+    has_valid_key = _KEY.fullmatch(stamp.key)
+    return stamp if is_valid and has_valid_lives and has_valid_key else None
 
 
 def to_data(stamp: Stamp) -> dict[str, Any]:

@@ -46,6 +46,7 @@ from deadletter.routing.router import (
     Verdict,
 )
 from deadletter.rules.document import Document, DocumentBuilder, Documents
+from deadletter.rules.paths import compiled
 from deadletter.rules.rulebook import (
     RuleBook,
     Rules,
@@ -141,6 +142,8 @@ class DirectRouter:
         self._documents = documents or DocumentBuilder(pipeline)
         self._book: tuple[Sequence[Mapping[str, Any]], RuleBook] | None = None
         self._picker: tuple[Selection, Picker] | None = None
+        path = pipeline.idempotency_key
+        self._key = None if path is None else compiled("idempotency_key", path)
 
     def decide(self, questions: Sequence[Question]) -> RouterAnswer:
         """One verdict per question; none on a letter whose ledger row is unreadable.
@@ -283,7 +286,7 @@ class DirectRouter:
         cases = tuple(
             Case(
                 pipeline=self._pipeline,
-                stamp=history.stamp,
+                stamp=self._with_key(question.letter, history),
                 now=now,
                 random=self._random,
                 row=history.row,
@@ -304,6 +307,20 @@ class DirectRouter:
             for question, reading, history in zip(questions, readings, histories, strict=True)
         )
         return _CaseBatch(book, matches, now, cases)
+
+    def _with_key(self, letter: Letter, history: _History) -> Stamp:
+        """The letter's stamp with its business key, which is computed anew: it may be edited."""
+        stamp = history.stamp
+        if self._key is None:
+            return stamp
+        # Loaded where messages have a key.
+        from deadletter.rules.business_key import digest_of, find_key
+
+        text = find_key(self._key, history.document.value, letter.body).text
+        # Another message with the key was processed: by its key this one would be skipped.
+        if text is None or stamp.accept is not None:
+            return stamps.changed(stamp, key="")
+        return stamps.changed(stamp, key=digest_of(text))
 
     def _of_runs(
         self,
