@@ -47,7 +47,7 @@ def test_every_block_of_code_is_a_file_that_runs(example: Path) -> None:
         text=True,
         check=False,
     )
-    assert "8 passed" in finished.stdout, finished.stdout + finished.stderr
+    assert "10 passed" in finished.stdout, finished.stdout + finished.stderr
 
 
 @pytest.mark.parametrize(

@@ -6,14 +6,17 @@ Without pytest there are the fakes and the clock, which simulations use.
 from __future__ import annotations
 
 from deadletter.testing.clock import Clock
+from deadletter.testing.effects import Effects, at_every_effect
 from deadletter.testing.letterbox import Context, Letterbox, Parked, Run
 
 __all__ = [
     "Clock",
     "Context",
+    "Effects",
     "Letterbox",
     "Parked",
     "Run",
+    "at_every_effect",
     "letterbox",
     "letterbox_settings",
 ]
