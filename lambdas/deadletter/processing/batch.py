@@ -454,16 +454,16 @@ class _Batch:
             parked = self._park_collision(reading, claim)
             if parked is not None:
                 return parked
+        tries = 1 if claim is None else claim.tries
+        delivery = reading if tries == 1 else replace(reading, tries=tries)
         calls = DependencyCalls(
-            wait_for=lambda key: self.gate.wait_for(reading, key),
+            wait_for=lambda key: self.gate.wait_for(delivery, key),
             team=self.consumer.team,
             clock=self.consumer.clock,
         )
-        if claim is not None and claim.tries > 1:
-            reading = replace(reading, tries=claim.tries)
-        result = self._handle(reading, claim, calls)
+        result = self._handle(delivery, claim, calls)
         with self._counting(message_id):
-            own = self._own_outcomes(reading, result, calls.own_seconds)
+            own = self._own_outcomes(delivery, result, calls.own_seconds)
             return replace(result, outcomes=self.gate.shown((*calls.outcomes, *own)))
         return result
 
