@@ -39,7 +39,8 @@ MOST_MODULES = {
     # The consumer library, 10 modules of its own, and metrics; failures' codes, because the
     # dispatcher names the status of an answer: what they load grows with what they know.
     # 1 runs the posts of a batch side by side, and 1 keeps their connections.
-    "handlers.dispatch": 66,
+    # 1 knows what each publishing of a message sets anew.
+    "handlers.dispatch": 67,
     "handlers.circuit": 60,
     # 60, and 3 for which letters may be canaries: the ledger's word on them, the moves into the
     # circuit's lane, and the main queue's messages. 1 changes circuits, apart from reading them.
@@ -63,7 +64,8 @@ MOST_MODULES = {
     # 2 for the rate that finds itself, 2 receive side by side, 3 for drains in shards.
     # 1 for the counts of rules. 1 tells a pipeline's own rows from foreign ones. 2 restore what was
     # discarded, 1 for the deadline of requests, 1 for first runs. 1 for the one bucket.
-    "handlers.replay": 145,
+    # 1 knows what each publishing of a message sets anew.
+    "handlers.replay": 146,
     # 11 of the watch itself, the sweep's, and the ports of queues, leases, lanes and the router.
     # 10 for lost executions of replay runs: run, plan, approval, their stores, the steps' ports.
     # 13 for news: what was told, the index of causes, recovered letters, EventBridge, changed runs.

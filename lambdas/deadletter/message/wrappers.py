@@ -12,14 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from deadletter.message.letter import Attribute
-from deadletter.message.new_each_time import NEW_IN_CLOUDEVENTS, TRACING
+from deadletter.message.publishing import MOST_WRAPPERS, NEW_IN_CLOUDEVENTS, TRACING
 from deadletter.message.strict_json import Unreadable, read_json
-
-MOST_WRAPPERS = 3
-"""Wrappers within each other that are opened, such as an event that reached a queue by a topic."""
-
-SERVICES = ("SNS", "EventBridge", "DynamoDB", "Kinesis", "S3", "CloudEvents")
-"""What puts wrappers around messages."""
 
 # What each service writes anew, and signatures over it. SNS spells its URLs in two ways.
 _OF_ONE_NOTIFICATION = frozenset(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from deadletter.contract import EVERYTHING, NOTHING
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Attribute, Letter, digest, utf8
-from deadletter.message.new_each_time import lasting
+from deadletter.message.publishing import lasting
 from deadletter.message.stamp import Stamp
 from deadletter.rules.paths import compiled, value_at
 from deadletter.settings.pipeline import Pipeline

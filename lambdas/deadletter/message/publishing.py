@@ -1,10 +1,16 @@
-"""The attributes of a message that are other ones each time its producer publishes it."""
+"""What is another one each time a producer publishes a message, and who wraps it then."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
 from deadletter.message.letter import Attribute
+
+SERVICES = ("SNS", "EventBridge", "DynamoDB", "Kinesis", "S3", "CloudEvents")
+"""What puts wrappers around messages."""
+
+MOST_WRAPPERS = 3
+"""Wrappers within each other that are opened, such as an event that reached a queue by a topic."""
 
 # Attributes and fields that tracing libraries set anew at each send (W3C, B3, Jaeger, X-Ray,
 # Datadog, New Relic, Sentry): a producer's second send of one message differs in nothing else.
