@@ -111,6 +111,17 @@ def test_a_letter_that_a_person_accepted_beside_another_one_has_no_key_of_both()
     assert key_in(sent(replace(stamped(mark), body=json.dumps(ORDER)))) is None
 
 
+@pytest.mark.parametrize("pipeline", [KEYED, PIPELINE], ids=["keyed", "not keyed"])
+def test_a_letter_that_a_person_sends_once_more_has_the_new_key_of_the_library(
+    pipeline: Pipeline,
+) -> None:
+    """By its own key, or by its origin, a consumer would skip it."""
+    again = Stamp("m1", 1, int(NOW * 1000), accept=f"{stamps.AGAIN}run7")
+    later = sent(replace(stamped(again), body=json.dumps(ORDER)), pipeline)
+    assert key_in(later) == key_of_library(later, pipeline)
+    assert key_in(later) not in (None, key_of_library(letter(json.dumps(ORDER)), pipeline))
+
+
 def test_a_key_that_a_producer_forged_is_not_passed_on() -> None:
     mark = Stamp("m1", 1, int(NOW * 1000), key="a" * 64)
     forged = replace(stamped(mark, sender="AIDAPRODUCER"), body=json.dumps(ORDER))

@@ -43,8 +43,8 @@ class Stamp:
     that sent this life, and `ticket` the id of the copy that it sent: with the origin it is the key
     of the run's ticket. `sequence` is the SequenceNumber of the first life on a FIFO queue: it
     tells letters apart that were sent in the same millisecond, and each later life has another one.
-    `key` is a hash of the business key that the redriver found, for consumers without the library; no
-    code of ours believes it.
+    `key` is a hash of the business key that the redriver found, for consumers without the library;
+    no code of ours believes it.
     """
 
     origin: str
@@ -64,6 +64,14 @@ class Stamp:
     ticket: str | None = None
     sequence: str = ""
     key: str = ""
+
+    @property
+    def again(self) -> str:
+        """What its idempotency key begins with if a person has given it a new one, else empty.
+
+        No key of a producer begins so: it has a prefix of its own.
+        """
+        return f"{self.accept}:" if self.accept and self.accept.startswith(AGAIN) else ""
 
     @property
     def attempts_used(self) -> int:

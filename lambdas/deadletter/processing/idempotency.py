@@ -151,10 +151,8 @@ class Identity:
         """
         payload = payload_of(letter)
         accepted = stamp.accept == ACCEPTED
-        # No key of a producer begins so: it would have a prefix of its own.
-        again = f"{stamp.accept}:" if (stamp.accept or "").startswith(stamps.AGAIN) else ""
         # The prefix keeps a producer's key from being the origin id of another letter.
-        origin = BusinessKey(f"{again}origin:{stamp.origin}", payload, apart=accepted)
+        origin = BusinessKey(f"{stamp.again}origin:{stamp.origin}", payload, apart=accepted)
         if self._key is None:
             return origin
         # Loaded where messages have a key.
@@ -164,7 +162,8 @@ class Identity:
         if found.text is None:
             return replace(origin, missing=found.missing)
         content = self._content(letter, found.documents) if self._compares or accepted else None
-        return BusinessKey(f"{again}key:{found.text}", payload, content, self._compares, accepted)
+        text = f"{stamp.again}key:{found.text}"
+        return BusinessKey(text, payload, content, self._compares, accepted)
 
     def _content(self, letter: Letter, documents: Sequence[Mapping[str, Any]]) -> Content:
         from deadletter.message.wrappers import opened

@@ -311,16 +311,21 @@ class DirectRouter:
     def _with_key(self, letter: Letter, history: _History) -> Stamp:
         """The letter's stamp with its business key, which is computed anew: it may be edited."""
         stamp = history.stamp
-        if self._key is None:
+        if self._key is None and not stamp.again:
             return stamp
         # Loaded where messages have a key.
         from deadletter.rules.business_key import digest_of, find_key
 
-        text = find_key(self._key, history.document.value, letter.body).text
+        text = None
+        if self._key is not None:
+            text = find_key(self._key, history.document.value, letter.body).text
+        if stamp.again and text is None:
+            # Its origin was processed before: by that this one would be skipped.
+            return stamps.changed(stamp, key=digest_of(f"{stamp.again}origin:{stamp.origin}"))
         # Another message with the key was processed: by its key this one would be skipped.
-        if text is None or stamp.accept is not None:
+        if text is None or (stamp.accept is not None and not stamp.again):
             return stamps.changed(stamp, key="")
-        return stamps.changed(stamp, key=digest_of(text))
+        return stamps.changed(stamp, key=digest_of(f"{stamp.again}key:{text}"))
 
     def _of_runs(
         self,

@@ -38,8 +38,8 @@ def find_key(path: Path, document: Mapping[str, Any], body: str) -> FoundKey:
 
 
 def digest_of(text: str) -> str:
-    """A key's text as it is stored and sent: 64 hexadecimal digits."""
-    return digest(utf8(f"key:{text}"))
+    """A key's text, with its prefixes, as it is stored and sent: 64 hexadecimal digits."""
+    return digest(utf8(text))
 
 
 def _documents(document: Mapping[str, Any], message: Opened) -> Iterator[Mapping[str, Any]]:
