@@ -56,8 +56,8 @@ def repeat(
 
     A run keeps each letter as it took it, for original_days. New letters are made of them, in a
     run of its own: in order, with canaries, approval, hold and report. Without --again the
-    consumer library skips what it has processed; with it, effects happen once more. Nobody
-    sees a letter by this: the function makes them.
+    consumer library skips what it has processed; with it, effects happen once more. No
+    person sees a letter by this: the function makes them.
     """
     if only not in REPEATED:
         raise Problem(f"--only is {', '.join(REPEATED)}, not {only!r}.", Cause.INPUT)

@@ -302,7 +302,8 @@ class ReplaySimulation(Simulation):
         self.scheduler.add(self._consumer("consumer0"))
         if self._replay.deeds:
             self.scheduler.add(self._person())
-        self.scheduler.add(self._repeat_once_ended())
+        if not self._is_repeated:
+            self.scheduler.add(self._repeat_once_ended())
         if self._shape.stale:
             self.scheduler.add(self._replica())
         self.scheduler.run()
@@ -742,7 +743,8 @@ class ReplaySimulation(Simulation):
         self._end = self.scheduler.now + HEALING
         self.stage.set_circuit("CLOSED")
         self.scheduler.add(self._watch())
-        self.scheduler.add(self._repeat_once_ended())
+        if not self._is_repeated:
+            self.scheduler.add(self._repeat_once_ended())
         self.scheduler.add(self._redriver(9))
         self.scheduler.add(self._consumer("consumer9"))
         self.scheduler.run()
