@@ -15,6 +15,7 @@ from deadletter.redrive.waiting_room import RoomUnavailable
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
+    from deadletter.aws.returning_letters import Change
     from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 
 
@@ -53,7 +54,7 @@ class DynamoDBMadeLetters:
     def put(self, orders: Sequence[Order]) -> None:
         now = int(self._clock())
         noted = {"at": now, "ttl": int(now + ROWS_KEPT)}
-        is_open = (self._gate, noted, "attribute_not_exists(closed)", {})
+        is_open: Change = (self._gate, noted, "attribute_not_exists(closed)", {})
         if not self._room.admit_with(orders, [is_open]):
             raise RoomUnavailable("the run takes no more letters, or another write was under way")
 

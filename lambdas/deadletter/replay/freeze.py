@@ -149,14 +149,14 @@ class Freeze:
             for held in self._held(list(named), letters=kept is not None):
                 # A letter that two passes have named under two keys is in the shard of one.
                 names = (name for name in named[held.place] if name.shard == held.shard)
-                name = next(names, None)
-                if name is None or name.copy in seen:
+                joined = next(names, None)
+                if joined is None or joined.copy in seen:
                     continue
-                seen.add(name.copy)
-                line = name.to_line().encode()
+                seen.add(joined.copy)
+                line = joined.to_line().encode()
                 if kept is not None:
                     kept.add(line, held)
-                yield name.sort_key, line + b"\n"
+                yield joined.sort_key, line + b"\n"
 
     def _held(self, places: Sequence[tuple[str, str]], *, letters: bool) -> Iterable[HeldItem]:
         if letters:
