@@ -786,23 +786,23 @@ def test_status_says_when_the_dlq_will_be_empty_at_the_measured_rate(cloud: Any,
 
 
 @pytest.mark.parametrize(
-    ("row", "because", "fewer"),
+    ("depths", "ago", "because", "fewer"),
     [
-        (_looked([90] * 10), "it does not become emptier: 10 looks, arrivals deducted", 0.0),
-        (_looked(range(90, 190, 10)), "it does not become emptier: 10 looks", -1 / 6),
-        (_looked([90] * 3), "unknown: 3 of 10 looks in a row found letters", None),
-        (_looked([4] * 10), "unknown: fewer than 10 letters give no rate", None),
-        (_looked(range(100, 40, -6), ago=400), "unknown: the watch has not looked", None),
-        ({}, "unknown: 0 of 10 looks in a row", None),
+        ([90] * 10, 0, "it does not become emptier: 10 looks, arrivals deducted", 0.0),
+        (range(90, 190, 10), 0, "it does not become emptier: 10 looks", -1 / 6),
+        ([90] * 3, 0, "unknown: 3 of 10 looks in a row found letters", None),
+        ([4] * 10, 0, "unknown: fewer than 10 letters give no rate", None),
+        (range(100, 40, -6), 400, "unknown: the watch has not looked", None),
+        ([], 0, "unknown: 0 of 10 looks in a row", None),
     ],
     ids=["flat", "rising", "too soon", "too few", "watch is silent", "never looked"],
 )
 def test_a_time_that_is_not_measured_is_not_invented(
-    cloud: Any, dlq: Any, row: dict[str, Any], because: str, fewer: float | None
+    cloud: Any, dlq: Any, depths: Iterable[int], ago: float, because: str, fewer: float | None
 ) -> None:
     cloud.deploy("orders", settings={"rate": 20.0})
     cloud.letter("{}")
-    cloud.watched("orders", **row)
+    cloud.watched("orders", **_looked(depths, ago))
     outlook = only_pipeline(dlq)["outlook"]
     assert outlook["dlq_empty_at"] is None
     assert outlook["dlq_empty_because"].startswith(because)
