@@ -476,6 +476,13 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
         # The function makes them due.
         "CircuitOperator": {"redrivers": {"lambda:InvokeFunction"}},
     },
+    "dlq flow": {
+        "DlqReader": {
+            **SEE_STATUS,
+            **LIST_RULES,
+            "table Circuits": {*SEE_STATUS["table Circuits"], *SEE_CIRCUITS["table Circuits"]},
+        }
+    },
     "dlq show": {
         "DlqReader": {
             **SEE,
