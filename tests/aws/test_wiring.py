@@ -49,7 +49,7 @@ MOST_MODULES = {
     # 1 for the rate that finds itself, which a source's memory holds, 1 for concurrency.
     # 1 for the drain that stands in a lease, 1 for the counts of rules.
     # 1 tells a pipeline's own rows from foreign ones. 2 for the one bucket, of a lane and a queue.
-    "handlers.probe": 77,
+    "handlers.probe": 78,
     # 70, 1 judges letters again when other rules are in force, and 1 keeps the rates of rules.
     # 2 for the rate that finds itself: the rule, and what keeps it in a run. 2 receive side by
     # side, as many at once as does good. 4 for drains in shards: what stands in the lease, its

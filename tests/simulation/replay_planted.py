@@ -18,8 +18,8 @@ from deadletter.aws import (
 )
 from deadletter.aws import waiting_room as room_adapter
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
-from deadletter.aws.wiring import replay as replay_wiring
 from deadletter.contract import Partition
+from deadletter.outage import health
 from deadletter.redrive.journal import OpenIntents
 from deadletter.replay import (
     freeze,
@@ -217,7 +217,7 @@ def _() -> Iterator[None]:
 
 @run_bug("a run does not ask whether its dependency is well")
 def _() -> Iterator[None]:
-    with patch.object(replay_wiring, "believed", lambda health, clock: lambda: ""):
+    with patch.object(health, "believed", lambda _health, _clock: lambda: ""):
         yield
 
 

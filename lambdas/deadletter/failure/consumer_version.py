@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from deadletter.contract import VERSION_VARIABLE
-
-MOST_VERSION = 40
-"""Characters of a version that a failure keeps: those of a commit."""
+from deadletter.failure.failure import MOST_VERSION
 
 
 def version_in(environment: Mapping[str, str]) -> str:

@@ -11,7 +11,6 @@ from deadletter.failure.category import COLLIDED as COLLIDED
 from deadletter.failure.category import PERMANENT as PERMANENT
 from deadletter.failure.category import Blame as Blame
 from deadletter.failure.category import Category as Category
-from deadletter.failure.consumer_version import MOST_VERSION
 
 # Statuses that mean "not now": waiting helps, and the letter is not at fault.
 _BUSY_STATUS = frozenset({408, 425, 429})
@@ -28,6 +27,9 @@ _TEXTS = (
     *("request_id", "sent_because", "sent_rule", "version"),
 )
 """The fields that are left out of the ledger where they are empty."""
+
+MOST_VERSION = 40
+"""Characters of a consumer's version that a failure keeps: those of a commit."""
 
 MOST_BECAUSE = 80
 """Characters of a decision's reason that a failure keeps."""

@@ -78,6 +78,10 @@ class Stamp:
         """Re-drives that count against the policy's `max_attempts`."""
         return max(0, self.attempt - self.base)
 
+    def too_old_at(self, ttl: float, now: float) -> float:
+        """Epoch seconds at which its first send is `ttl` ago; one that is unknown counts as now."""
+        return (self.first_sent / 1000 if self.first_sent else now) + ttl
+
     def age(self, now: float) -> float:
         """Seconds since the first send; 0 if that time is unknown or in the future."""
         return max(0.0, now - self.first_sent / 1000) if self.first_sent else 0.0

@@ -39,7 +39,6 @@ from deadletter.replay.standing import LONGEST_LOOK, Standings
 from deadletter.replay.ticket import OUTSIDE, ReplayOutcome, Ticket, confirmation_by
 from deadletter.replay.worker_setup import ReplayWorkerSetup
 from deadletter.routing.decision import Decision, Redrive
-from deadletter.routing.judgement import too_old_at
 from deadletter.routing.router import Verdict
 
 ASIDE_SECONDS = 3.0
@@ -383,7 +382,7 @@ class RunMoves:
                 let_go=letter.bound is not None,
                 forgiven=self._standings.is_forgiven(letter),
                 excused=verdict.excused,
-                too_old=now >= too_old_at(verdict.stamp, self._setup.pipeline.message_ttl, now),
+                too_old=now >= verdict.stamp.too_old_at(self._setup.pipeline.message_ttl, now),
             )
             if is_own_circuit(answer.decision, self._setup.pipeline.name):
                 raise SendingEnded(answer.decision.because)

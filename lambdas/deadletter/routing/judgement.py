@@ -163,7 +163,7 @@ class Case:
 
         A letter whose first send is unknown counts as sent now.
         """
-        return too_old_at(self.stamp, self.pipeline.message_ttl, self.now)
+        return self.stamp.too_old_at(self.pipeline.message_ttl, self.now)
 
     @property
     def ends(self) -> float:
@@ -187,11 +187,6 @@ class Case:
 
 
 Judgement = Callable[[Case], Decision | None]
-
-
-def too_old_at(stamp: Stamp, message_ttl: float, now: float) -> float:
-    """Epoch seconds at which a letter is older than this; one of unknown age was sent now."""
-    return (stamp.first_sent / 1000 if stamp.first_sent else now) + message_ttl
 
 
 def of_live_run(case: Case) -> Decision | None:

@@ -11,7 +11,6 @@ from deadletter.message import stamp
 from deadletter.message.letter import Attribute, Letter, utf8
 from deadletter.message.stamp import Stamp
 from deadletter.message.strict_json import Unreadable, read_json
-from deadletter.rules.expiry import moment
 from deadletter.rules.paths import Path, compiled, value_at
 from deadletter.settings.pipeline import Pipeline
 
@@ -100,15 +99,16 @@ class DocumentBuilder:
         }
         value["context"] = context
         key = _scalar(self._circuit_key, value) if self._circuit_key else None
-        said = value_at(self._expires, value) if self._expires else None
+        circuit_key = None if key is None else _as_key(str(key))
+        if self._expires is None:
+            return Document(value, unreadable, circuit_key)
+        # Few pipelines have messages that expire: a cold start of the others does without.
+        from deadletter.rules.expiry import moment
+
+        said = value_at(self._expires, value)
         expires = moment(said)
-        return Document(
-            value,
-            unreadable,
-            None if key is None else _as_key(str(key)),
-            expires,
-            said is not None and expires is None,
-        )
+        undated = said is not None and expires is None
+        return Document(value, unreadable, circuit_key, expires, undated)
 
 
 def _scalar(path: Path, value: Mapping[str, Any]) -> str | int | float | bool | None:

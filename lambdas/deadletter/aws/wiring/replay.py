@@ -36,15 +36,12 @@ from deadletter.aws.wiring.custody import (
     run_objects_for,
     snapshot_for,
 )
-from deadletter.aws.wiring.parts.health import health_for
 from deadletter.aws.wiring.parts.ledger import ledger_for
 from deadletter.aws.wiring.parts.redriver_setup import mover_for, queue_for
 from deadletter.aws.wiring.parts.run_announcer import run_announcer_for
 from deadletter.aws.wiring.parts.waiting_room import waiting_room_for
 from deadletter.aws.wiring.world import World, in_threads
 from deadletter.contract import ROWS_KEPT, Metric, Mode, originals_object, run_object
-from deadletter.outage.health import believed
-from deadletter.outage.prober import Health
 from deadletter.redrive.in_parallel import InParallel
 from deadletter.redrive.known_intents import KnownIntents
 from deadletter.redrive.redriver import LEASE_HELD
@@ -79,6 +76,8 @@ from deadletter.settings.resources import Resources
 
 if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
+
+    from deadletter.outage.prober import Health
 
 __all__ = ["replay_clients", "replay_steps_for"]
 
@@ -125,7 +124,7 @@ def replay_steps_for(
         router=router or LambdaRouter(clients.functions, resources.router_function),
         in_parallel=in_parallel,
         consumer=consumer,
-        trouble=believed(health or health_for(resources, world), world.clock),
+        trouble=_trouble_for(resources, world, health),
         note_bad_row=note_bad_row,
     )
     return ReplaySteps(
@@ -147,6 +146,17 @@ def replay_steps_for(
             announcer=run_announcer_for(pipeline, parts.runs, bus, count_metric),
         )
     )
+
+
+def _trouble_for(resources: Resources, world: World, health: Health | None) -> Callable[[], str]:
+    """Says why the dependency is down by its health URL; empty if it is not, or has none."""
+    if health is None and not resources.health_url:
+        return lambda: ""
+    # A function of a pipeline without a health URL starts without all this.
+    from deadletter.aws.wiring.parts.health import health_for
+    from deadletter.outage.health import believed
+
+    return believed(health or health_for(resources, world), world.clock)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
