@@ -326,6 +326,8 @@ ELSEWHERE = frozenset(
         # They change the due time, the hold or the fate that others have written.
         *(("waiting_room", "_reschedule"), ("waiting_room", "postpone")),
         ("replay_tickets", "settle"),
+        # Its row is never read: a write asks whether it has one attribute.
+        ("made_letters", "close"),
         # It writes a row of the audit table, as each command does.
         ("endpoint_edits", "keep"),
         # It writes the pace that the breaker writes.
