@@ -148,7 +148,7 @@ bench-parts: $(READY) # What single parts cost: rules, hostile messages, the lib
 	$(BIN)/python -m lab.bench.command_line
 	$(BIN)/python -m lab.bench.groups
 	$(BIN)/python -m lab.bench.webhooks
-	$(BIN)/python -m lab.bench.replay snapshot freezing
+	$(BIN)/python -m lab.bench.replay snapshot originals freezing
 	$(BIN)/python -m tests.replay.figures costs outage workers
 
 bench-peers: $(READY) # Install other tools that move messages into build/peers, and run them beside ours
