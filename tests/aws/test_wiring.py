@@ -21,8 +21,8 @@ ROOT = Path(__file__).parents[2]
 MOST_MODULES = {
     # What a batch needs that succeeds: settings, letters, claims, circuits and their adapters.
     # Diagnoses, ledger, parking, causes and trips are loaded when they are first used.
-    # 1 for the paths of settings, with the function `json`.
-    "deadletter.consumer": 40,
+    # 1 for the paths of settings, with the function `json`. 1 knows its function's version.
+    "deadletter.consumer": 41,
     # 30, and 3 because the language of patterns is in modules of one purpose each; 1 for versions,
     # 1 for windows, 1 for what a rule can match at all.
     "handlers.check_rules": 40,
@@ -64,16 +64,16 @@ MOST_MODULES = {
     # 2 for the rate that finds itself, 2 receive side by side, 3 for drains in shards.
     # 1 for the counts of rules. 1 tells a pipeline's own rows from foreign ones. 2 restore what was
     # discarded, 1 for the deadline of requests, 1 for first runs. 1 for the one bucket.
-    # 1 knows what each publishing of a message sets anew.
-    "handlers.replay": 146,
+    # 1 knows what each publishing of a message sets anew. 3 keep originals, and repeat a run.
+    "handlers.replay": 149,
     # 11 of the watch itself, the sweep's, and the ports of queues, leases, lanes and the router.
     # 10 for lost executions of replay runs: run, plan, approval, their stores, the steps' ports.
     # 13 for news: what was told, the index of causes, recovered letters, EventBridge, changed runs.
     # 1 for the state of the rule checker.
     # 2 for what a source's memory holds: the rate that finds itself, and a drain.
     # 1 tells a pipeline's own rows from foreign ones. 1 for first runs, in a source's memory.
-    # 2 for the one bucket, of a lane and a queue.
-    "handlers.watch": 107,
+    # 2 for the one bucket, of a lane and a queue. 1 for when the DLQ will be empty.
+    "handlers.watch": 108,
 }
 
 # What is for tests alone, and never in a function.
