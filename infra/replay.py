@@ -97,7 +97,7 @@ class ReplayMachine(Construct):
                 **({Variable.CONSUMER_FUNCTION: consumer.arn} if consumer else {}),
                 Variable.CONSUMER_TIMEOUT: str(settings.consumer.timeout),
                 **({Variable.HEALTH_URL: health} if health else {}),
-                Variable.ORIGINAL_DAYS: str(app.original_days),
+                Variable.REPLAY_DAYS: str(app.replay_days),
             },
         )
         storage.acknowledge_replays(mover.construct, settings.name)

@@ -26,6 +26,7 @@ from deadletter.contract import (
     LETTERS,
     ORIGINALS,
     REPLAYS,
+    REPORT_DAYS,
     RULES,
     TROUBLED,
     WAITING_FIGURES,
@@ -585,15 +586,13 @@ class Storage(Construct):
                     abort_incomplete_multipart_upload_after=cdk.Duration.days(1),
                 ),
                 # Lists of letters and reports. A run ends within a week, and has no body here
-                # that waits: those that it discarded are kept for as long as the setting says.
-                s3.LifecycleRule(
-                    prefix=REPLAYS, expiration=cdk.Duration.days(self._app.replay_days)
-                ),
+                # that waits: only those that it discarded are kept with its report.
+                s3.LifecycleRule(prefix=REPLAYS, expiration=cdk.Duration.days(REPORT_DAYS)),
                 # Letters as runs took them. None is kept from now on with 0: what is here still
                 # goes as soon as a rule can say.
                 s3.LifecycleRule(
                     prefix=ORIGINALS,
-                    expiration=cdk.Duration.days(max(1, self._app.original_days)),
+                    expiration=cdk.Duration.days(max(1, self._app.replay_days)),
                 ),
             ],
             removal_policy=cdk.RemovalPolicy.DESTROY if self._app.ephemeral else kept,

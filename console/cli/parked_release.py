@@ -131,7 +131,7 @@ def discard(
     add --no-export. Nothing is sent anywhere. Before you are asked, you see how many there are,
     why they are parked, how they failed, the oldest, and the ids of some; no content.
 
-    As long as `replay_days` keep the copies, dlq parked restore brings the letters back.
+    For 90 days dlq parked restore brings the letters back.
 
     To keep no copy is severe: --yes does not do. Type the app's name when asked, or give it
     with --confirm.
@@ -185,8 +185,8 @@ def restore(
     """Bring discarded letters back to the parking lot, as they were.
 
     Say which: --all, --run, or options that a letter has to meet, all of them. The letters are
-    counted first, from the copies that were kept when they were discarded: for `replay_days`, and
-    none with --no-export.
+    counted first, from the copies that were kept when they were discarded: for 90 days, and none
+    with --no-export.
 
     Each comes back with its body, its attributes, its group and why it was parked, into lane
     `parked` of the waiting room: list, show, export, release and discard find it there. It comes

@@ -54,7 +54,7 @@ def repeat(
 ) -> Reply[RepeatStarted]:
     """Send the letters of an ended run once more, as they were, also those that were processed.
 
-    A run keeps each letter as it took it, for original_days. New letters are made of them, in a
+    A run keeps each letter as it took it, for replay_days. New letters are made of them, in a
     run of its own: in order, with canaries, approval, hold and report. Without --again the
     consumer library skips what it has processed; with it, effects happen once more. No
     person sees a letter by this: the function makes them.

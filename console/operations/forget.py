@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Annotated, Any
 
-from deadletter.contract import PARKED_LANE, Mode, Reason, run_lane
+from deadletter.contract import PARKED_LANE, REPORT_DAYS, Mode, Reason, run_lane
 from deadletter.replay.plan import DISCARD, LANE, LONGEST_RUN, ReplayPlan
 from deadletter.routing.selection import Selection
 
@@ -43,8 +43,8 @@ NEVER_REACHED = (
     "The main queue, and the consumer: what is in flight may fail again and come back. Type the "
     "command again with --plan a day later.",
     "Claims of idempotency: hashes of the key and of the message, until idempotency_keep is over.",
-    "Names in lists and reports of replay runs: ids, tenants and hashes of ordering keys, until "
-    "replay_days are over.",
+    "Names in lists and reports of replay runs: ids, tenants and hashes of ordering keys, for "
+    f"{REPORT_DAYS} days.",
     "Files of dlq parked export, logs of your consumers, and what other systems have received.",
     "Backups, exports and replicas of the table or the bucket that you make yourself.",
 )
@@ -281,7 +281,7 @@ class LettersToForget:
         self._notes.append(
             "Rows of the ledger of letters that were processed, and such letters as replay runs "
             "took them, are found by id only: rows expire 45 days after the last failure, and what "
-            "runs keep when original_days are over."
+            "runs keep when replay_days are over."
         )
         lanes = list(self._lanes())
         if found.complete:

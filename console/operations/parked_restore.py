@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from deadletter.contract import DISCARDED
+from deadletter.contract import DISCARDED, REPORT_DAYS
 from deadletter.replay.plan import DISCARDED_LETTERS, LONGEST_RUN, RESTORE, ReplayPlan
 from deadletter.routing.selection import Selection
 
@@ -131,7 +131,7 @@ class ParkedRestore:
             return f"No copy can be read: nothing was done. Damaged: {', '.join(self.damaged)}."
         return (
             f"No discarded letter of {self.pipeline} matches whose copy is kept: nothing was done. "
-            "Copies are kept for replay_days, and none with --no-export."
+            f"Copies are kept for {REPORT_DAYS} days, and none with --no-export."
         )
 
 

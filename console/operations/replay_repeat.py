@@ -111,7 +111,7 @@ class RunToRepeat:
             kept = originals.listed("")
         if not kept:
             raise Problem(
-                f"No letter of run {of} is kept: original_days are over, or the setting is 0. "
+                f"No letter of run {of} is kept: replay_days are over, or the setting is 0. "
                 f"Letters that failed and are still parked: dlq replay rerun {switch.id} "
                 "--only failed",
                 Cause.ABSENT,

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from deadletter.contract import DEFAULT_APP, LONGEST_REPLAY_DAYS
+from deadletter.contract import DEFAULT_APP
 
 from .kinds import AppName, KeyArn, Owner, Settings, TopicArn
 from .pipeline import PipelineSettings
@@ -39,16 +39,9 @@ class AppSettings(Settings):
         default=400, ge=1, le=3650, description="days that the audit table keeps a change"
     )
     replay_days: int = Field(
-        default=90,
-        ge=30,
-        le=LONGEST_REPLAY_DAYS,
-        description="days that the report of a replay run is kept, with its list of letters and"
-        " with the letters that it discarded",
-    )
-    original_days: int = Field(
         default=30,
         ge=0,
-        le=LONGEST_REPLAY_DAYS,
+        le=3650,
         description="days that letters are kept as replay runs took them, so that a run can be"
         " repeated; 0 keeps none",
     )

@@ -170,7 +170,7 @@ class SnapshotBench(PipelineInMemory):
 
     def keep(self, days: int) -> None:
         """Keep originals for so many days."""
-        self._resources = replace(self._resources, original_days=days)
+        self._resources = replace(self._resources, replay_days=days)
 
     @property
     def _fakes(self) -> Sequence[Counted]:

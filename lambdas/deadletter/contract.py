@@ -226,7 +226,7 @@ class Variable(StrEnum):
     CONSUMER_TIMEOUT = "CONSUMER_TIMEOUT"
     """Seconds that the consumer may take."""
     HEALTH_URL = "HEALTH_URL"
-    ORIGINAL_DAYS = "ORIGINAL_DAYS"
+    REPLAY_DAYS = "REPLAY_DAYS"
     """Days that letters are kept as replay runs took them."""
     REPLAY_SCHEMA = "REPLAY_SCHEMA"
     """The JSON Schema of bodies for replay runs: JSON, compressed by zlib, in base64."""
@@ -605,8 +605,9 @@ def originals_object(pipeline: str, run: str, *names: str) -> str:
     return "/".join((f"{ORIGINALS}{pipeline}", run, *names))
 
 
-LONGEST_REPLAY_DAYS = 3_650
-"""Days that a setting may keep the objects of replay runs, discarded letters among them."""
+REPORT_DAYS = 90
+"""Days that lists and reports of replay runs are kept, and the letters that these discarded: a
+quarter, in which somebody asks what became of a letter, or wants it back."""
 
 DISCARDED = "discarded/"
 """What the names of objects of a run begin with that keep a letter which it threw away."""

@@ -61,9 +61,7 @@ STATES: dict[str, dict[str, Any]] = {
         runbook="https://runbook.example",
         tags={"team": "checkout"},
     ),
-    "other days": one(
-        WEBHOOK, log_retention_days=7, audit_days=30, replay_days=30, original_days=0
-    ),
+    "other days": one(WEBHOOK, log_retention_days=7, audit_days=30, replay_days=0),
     "observe": one({**WEBHOOK, "mode": "observe"}),
     "circuits": one(
         {

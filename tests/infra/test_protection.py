@@ -90,12 +90,12 @@ def test_the_bucket_is_private_encrypted_and_outlives_every_letter(app: Synthesi
 def test_originals_that_are_kept_no_more_go_as_soon_as_a_rule_can_say(
     synthesize: Synthesize,
 ) -> None:
-    app = synthesize({"pipelines": [{"name": "orders"}], "original_days": 0})
+    app = synthesize({"pipelines": [{"name": "orders"}], "replay_days": 0})
     [(_, bucket)] = app.of("AWS::S3::Bucket")
     rules = bucket["Properties"]["LifecycleConfiguration"]["Rules"]
     [days] = [item["ExpirationInDays"] for item in rules if item["Prefix"] == "originals/"]
     assert days == 1
-    assert app.environment("deadletter-orders-replay")["ORIGINAL_DAYS"] == "0"
+    assert app.environment("deadletter-orders-replay")["REPLAY_DAYS"] == "0"
 
 
 def test_the_topic_takes_alarms_of_this_account_over_tls_and_avoids_the_key_that_mutes_it(

@@ -444,8 +444,8 @@ REFUSED_APPS: list[tuple[dict[str, Any], str]] = [
     (
         {"pipelines": [{"name": "orders"}], "alarm_topic": "x"},
         'App deadletter: alarm_topic is "x", but there is no such key; allowed: alarm_topic_arn,'
-        " app, audit_days, dashboard, ephemeral, kms_key_arn, log_retention_days, original_days,"
-        " owner, pipelines, replay_days, runbook, tags, vpc.",
+        " app, audit_days, dashboard, ephemeral, kms_key_arn, log_retention_days, owner,"
+        " pipelines, replay_days, runbook, tags, vpc.",
     ),
 ]
 

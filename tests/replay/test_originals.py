@@ -301,7 +301,7 @@ def frozen(stage: Stage, **plan: Any) -> Run:
 def test_a_setting_of_zero_days_keeps_nothing_and_changes_nothing_else() -> None:
     stage = Stage()
     put(stage, "{}", "{}")
-    stage.resources = replace(stage.resources, original_days=0)
+    stage.resources = replace(stage.resources, replay_days=0)
     run = frozen(stage)
     assert len(list(Manifest(run.objects).names(_index(run)))) == 2
     assert kept(stage, run.id) == {}
@@ -346,7 +346,7 @@ def test_the_freeze_asks_the_table_no_more_often_than_without_originals() -> Non
     def requests(days: int) -> int:
         stage = Stage()
         put(stage, *["{}"] * 12)
-        stage.resources = replace(stage.resources, original_days=days)
+        stage.resources = replace(stage.resources, replay_days=days)
         run = Run(stage)
         assert run.snapshot().done
         counted = EachCall(stage.dynamodb, calls := Calls())

@@ -20,8 +20,8 @@ from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.contract import (
     DAY,
     DISCARDED,
-    LONGEST_REPLAY_DAYS,
     PARKED_LANE,
+    REPORT_DAYS,
     ROWS_KEPT,
     Partition,
     Reason,
@@ -218,7 +218,7 @@ def test_that_a_letter_is_back_is_on_record_for_longer_than_any_copy_is_kept() -
     execute(stage, RESTORES)
     [row] = [row for row in stage.dynamodb.items(LETTERS) if row["pk"]["S"].endswith("#restored")]
     assert row["by"] == {"S": RESTORES.run_id}
-    assert float(row["ttl"]["N"]) >= stage.clock() + LONGEST_REPLAY_DAYS * DAY - 60
+    assert float(row["ttl"]["N"]) >= stage.clock() + (REPORT_DAYS + 1) * DAY
 
 
 def test_what_a_late_worker_of_the_discard_deletes_is_not_the_restored_letter() -> None:

@@ -241,7 +241,7 @@ class ReplaySimulation(Simulation):
         self._is_repeated = not shape.repeats
         keeps = bool(shape.repeats)
         self.witness.keeps_originals = keeps
-        self.stage.resources = replace(self.stage.resources, original_days=30 if keeps else 0)
+        self.stage.resources = replace(self.stage.resources, replay_days=30 if keeps else 0)
         self._raw_runs = DynamoDBReplayRuns(dynamodb, LETTERS, "orders", self.scheduler.clock)
         if shape.stands_behind:
             self._stands = Random(seed * 83 + 8)

@@ -142,7 +142,7 @@ class Stage:
             circuits_table=CIRCUITS,
             router_function="router",
             trusted_senders=(REDRIVER, CONSUMER),
-            original_days=30,
+            replay_days=30,
         )
 
     def _create_tables(self) -> None:

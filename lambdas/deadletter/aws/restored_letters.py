@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed, refusal
 from deadletter.aws.replay_tickets import facts_of, ticket_key
 from deadletter.aws.table import PARTITION, DynamoDBTable, Key
-from deadletter.contract import DAY, LONGEST_REPLAY_DAYS, ROWS_KEPT, Partition
+from deadletter.contract import DAY, REPORT_DAYS, ROWS_KEPT, Partition
 from deadletter.redrive.order import Order
 from deadletter.redrive.waiting_room import RoomUnavailable
 from deadletter.replay.ticket import Ticket
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _IS_NEW = f"attribute_not_exists({PARTITION})"
 
-_KEPT = LONGEST_REPLAY_DAYS * DAY
+_KEPT = 2 * REPORT_DAYS * DAY
 """Seconds that a letter is on record as restored: longer than any copy is kept."""
 
 

@@ -24,7 +24,7 @@ class Resources:
     the one that runs replays, `consumer_function` the consumer's ARN if it is a Lambda
     function, `consumer_mapping` the id of its event source mapping if the app made it, and
     `consumer_timeout` its timeout in seconds. `health_url` is requested before a letter is
-    tried on a dependency. `original_days` is how long letters are kept as replay runs took them (0:
+    tried on a dependency. `replay_days` is how long letters are kept as replay runs took them (0:
     not at all). `replay_schema` is the packed JSON Schema of a body that a replay run
     may send. `app` is the name of the app, which events carry, and `watch` when the watch calls a
     person, as JSON. A field that a function does not need is empty: its construct in `infra` sets
@@ -55,7 +55,7 @@ class Resources:
     consumer_timeout: int = 0
     health_url: str = ""
     redrive_every: int = 0
-    original_days: int = 0
+    replay_days: int = 0
     replay_schema: str = ""
     watch: str = ""
     app: str = ""
@@ -65,7 +65,7 @@ class Resources:
 _NUMBERS = {
     "audit_days": "days",
     "consumer_timeout": "seconds",
-    "original_days": "days",
+    "replay_days": "days",
     "redrive_every": "seconds",
 }
 

@@ -91,7 +91,7 @@ def freeze_for(
 ) -> Freeze:
     """The freeze of the snapshot of a plan's run."""
     parts = (pipeline, resources, clients)
-    keeps = plan.keeps_originals and resources.original_days > 0
+    keeps = plan.keeps_originals and resources.replay_days > 0
     return Freeze(
         plan.run_id,
         objects=run_objects_for(*parts, plan.run_id),
