@@ -205,7 +205,7 @@ class TextSeries(LetterSeries):
 
     def body(self, number: int) -> str:
         start, _, _ = super().body(number).partition("xx")
-        words = Random(number).choices(_WORDS, k=self.body_bytes // 4)  # noqa: S311
+        words = Random(number).choices(_WORDS, k=self.body_bytes // 4)  # noqa: S311 - no secret
         return start + " ".join(words)[: self.body_bytes - len(start) - 2] + '"}'
 
 

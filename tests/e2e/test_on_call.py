@@ -140,8 +140,6 @@ def on_call(
     held = {CAUSE: CauseHold(now, now + 36_000, "ValidationError")}
     causes.change(lambda before: replace(before, holds={**before.holds, **held}), now)
     orders.settle()
-    orders.hold()
-    letter = orders.send(event(tenant), "Dlq")
     _delay(orders, tenant)
     parked = {name: _park(orders, tenant) for name in ("parked", "released", "discarded")}
     thrown = {name: _throw_away(orders, tenant) for name in ("thrown", "still_thrown")}
@@ -151,6 +149,9 @@ def on_call(
     for run in ("run", "other", "third"):
         chosen[run] = _park(orders, tenant)
         runs[run] = _waiting_run(orders, aws, chosen[run], folder / f"{run}.json")
+    # A run that an open circuit holds takes no letter.
+    orders.hold()
+    letter = orders.send(event(tenant), "Dlq")
     words = {"tenant": tenant, "letter": letter, "folder": str(folder), "plan": plan}
     words["failed"] = _failed(orders, outputs)
     yield OnCall(orders, tenant, {**words, **parked, **thrown, **runs, "kept": chosen["run"]})

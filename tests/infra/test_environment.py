@@ -452,6 +452,7 @@ def test_the_function_of_replay_runs_is_told_what_it_works_on(app: Synthesis) ->
         replay_machine=MACHINE.replace("circuit-breaker", "replay"),
         consumer_function=consumer,
         consumer_timeout=60,
+        replay_days=30,
     )
     assert pipeline_from_json(told["PIPELINE"]).name == "orders"
 

@@ -6,6 +6,7 @@ from tests.infra.templates import Synthesis
 
 FOLDER = "arn:<AWS::Partition>:s3:::deadletter-letters-<AWS::AccountId>-<AWS::Region>/waiting"
 REPLAYS = FOLDER.replace("/waiting", "/replay")
+ORIGINALS = FOLDER.replace("/waiting", "/originals")
 
 # How the names of queues with letters end.
 ENDS = ("", ".fifo", "_*")
@@ -27,6 +28,10 @@ ACKNOWLEDGED = {
         f"AwsSolutions-IAM5[Resource::{REPLAYS}/{pipeline}/*{edits}]"
         for pipeline in ("orders", "order-events", "theirs", "watched")
         for edits in ("", "/edits/*")
+    ),
+    *(
+        f"AwsSolutions-IAM5[Resource::{ORIGINALS}/{pipeline}/*]"
+        for pipeline in ("orders", "order-events", "theirs", "watched")
     ),
     "AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:states:<AWS::Region>:<AWS::AccountId>"
     ":execution:deadletter-*-replay:*]",
