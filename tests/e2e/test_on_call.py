@@ -257,6 +257,7 @@ PATCH = '[{{{{"op": "add", "path": "/mended", "value": {}}}}}]'
 TYPED: dict[str, list[tuple[str, ...]]] = {
     "dlq status": [("status",), ("status", "orders")],
     "dlq show": [("show", "orders")],
+    "dlq flow": [("flow", "orders")],
     "dlq groups": [
         ("groups", "orders"),
         ("groups", "orders", "--by", "tenant"),
