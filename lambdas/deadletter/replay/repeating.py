@@ -135,7 +135,7 @@ class Repeating:
     def _made(self, original: Original, rows: Mapping[str, LedgerRow]) -> tuple[Name, Order]:
         run, plan = self._run.id, self._plan
         because = f"replay run {run} repeats run {plan.repeated_run}"
-        # As one that was restored: it has an id of its own, the same whoever makes it. So SQS's
+        # As one that was restored: it has an id of its own, the same each time it is made. So SQS's
         # deduplication, which goes by it, knows the run.
         copy = restored_copy(run, original.letter.message_id)
         letter = replace(original.letter, message_id=copy)

@@ -22,7 +22,7 @@ def moment(value: Any) -> float | None:
     """The time that a value means, in epoch seconds; None if it means none. Never raises.
 
     Read are epoch seconds and milliseconds, as a number or as text, and times in ISO 8601: UTC
-    without an offset, and a day alone until its end. A time before 2001 is none.
+    without an offset, and a day alone until its end. A time before 2001 is no expiry.
     """
     if isinstance(value, bool):
         return None
