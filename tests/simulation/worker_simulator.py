@@ -21,7 +21,7 @@ from deadletter.message import stamp as stamps
 from deadletter.message.envelope import Envelope
 from deadletter.message.letter import Letter
 from deadletter.message.stamp import Stamp
-from deadletter.redrive.journal import key_of
+from deadletter.redrive.journal import GRACE, key_of
 from deadletter.redrive.known_intents import KnownIntents
 from deadletter.redrive.mover import Mover
 from deadletter.redrive.order import MAIN
@@ -233,6 +233,8 @@ class WorkerSimulation:
         self._sent_at: list[float] = []
         self._last_effect: dict[str, int] = {}
         self._marked: set[bytes] = set()
+        self._ticketed: dict[str, float] = {}
+        self._looked: dict[Process, float] = {}
         self.started: set[str] = set()
         self.running: set[str] = set()
         self._pipeline = Pipeline("orders", policy=prompt_policy(), consumer_library=True)
@@ -444,6 +446,7 @@ class WorkerSimulation:
         if name == "mark":
             self._note_marks(arguments[0])
         answer = act(*arguments)
+        self._note_taken(process, f"{store}.{name}", arguments)
         if fault is Fault.CRASH_AFTER:
             self._kill(process)
         if fault is Fault.SLOW:
@@ -711,11 +714,15 @@ class WorkerSimulation:
             ticket = self.tickets.stored.get((letter.origin, copy))
             if key_of(copy) in self._marked:
                 raise Broken(f"{process.name} sends number {letter.number} behind its mark")
-            if ticket is not None and ticket.fate not in OUTSIDE:
+            is_sent = ticket is not None and ticket.fate not in OUTSIDE
+            # A process that slept since it sent may put its ticket at any moment. Until then the
+            # letter is sent again, and counted.
+            is_late = is_sent and self._ticketed[copy] >= self._looked.get(process, now)
+            if is_sent and not is_late:
                 raise Broken(f"{process.name} sends number {letter.number} behind its ticket")
-            if ticket is not None:
+            if ticket is not None and not is_sent:
                 raise Broken(f"{process.name} sends number {letter.number}, which has left")
-            if copy not in self.room.items:
+            if copy not in self.room.items and not is_late:
                 raise Broken(f"{process.name} sends number {letter.number}, which is gone")
             if stamp.attempts_used > self._tries():
                 raise Broken(f"number {letter.number} is sent {stamp.attempts_used} times")
@@ -799,7 +806,19 @@ class WorkerSimulation:
         if self._extra > self._published:
             raise Broken(f"number {letter.number} is under way twice")
 
+    def _note_taken(self, process: Process, call: str, arguments: Sequence[Any]) -> None:
+        """A call that the witness goes by has taken effect."""
+        now = self.scheduler.now
+        if call == "room.read":
+            self._looked[process] = now
+        elif call == "tickets.put":
+            for ticket in arguments[0]:
+                self._ticketed.setdefault(ticket.copy, now)
+
     def _note_marks(self, intent: Any) -> None:
+        """A process marks what it has sent: no other one has its shard before that time is over."""
+        if self.scheduler.now > intent.expires + GRACE - 2 * self.shape.skew:
+            return
         for position, key in enumerate(intent.packed.keys()):
             if intent.is_sent(position):
                 self._marked.add(key)
