@@ -14,6 +14,7 @@ import pytest
 
 from deadletter.contract import Metric, Partition, config_key, run_lane
 from deadletter.failure.failure import TIMEOUT
+from deadletter.failure.ledger import LedgerUnavailable
 from deadletter.message.letter import Letter
 from deadletter.message.stamp import Stamp
 from deadletter.outage.health import believed
@@ -140,6 +141,27 @@ def test_a_letter_that_dies_again_comes_back_and_is_tried_again() -> None:
     assert bench.consume() == [1]
     assert bench.work(5).done
     assert bench.in_lane() == []
+
+
+def test_a_letter_that_came_back_is_not_sent_once_its_second_copy_was_processed() -> None:
+    """Another worker may have seen that, and let the key go on."""
+    bench = ReplayBench(["a", "a"], plan(ordered=True))
+    bench.work(5)
+    assert bench.consume(lambda _number: False) == [0]
+    bench.bring_back()
+    bench.ledger.recovered(bench.names[0].origin, 1, bench.clock())
+
+    class Down:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(bench.ledger, name)
+
+        def rows(self, origins: Sequence[str]) -> Any:
+            raise LedgerUnavailable("throttled")
+
+    assert bench.work(5, ledger=Down()).sent == 0
+    bench.work(5)
+    assert bench.outcomes()[0] is RECOVERED
+    assert bench.consume() == [1]
 
 
 def test_a_letter_out_of_tries_is_quarantined_and_its_key_goes_on() -> None:

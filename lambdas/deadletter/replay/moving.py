@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from deadletter.contract import Metric
+from deadletter.failure.ledger import LedgerUnavailable
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
@@ -29,7 +30,7 @@ from deadletter.replay.limiter import (
     most_letters,
 )
 from deadletter.replay.lineup import RunLetter
-from deadletter.replay.outcomes import trails
+from deadletter.replay.outcomes import ended, trails
 from deadletter.replay.plan import DELIVER, DISCARD
 from deadletter.replay.plan_limits import Fates, is_own_circuit, is_send, within
 from deadletter.replay.run import RunState
@@ -127,7 +128,7 @@ class RunMoves:
         # only our mark will tell that it must not be moved again.
         slot.keep([each.copy for each in free if reading.queue.may_be_in_room(each.copy)])
         here = self._read_items(work, free, expires)
-        unmoved = self._settle_sent(work, here, outward, slot)
+        unmoved = self._end_processed(work, self._settle_sent(work, here, outward, slot))
         if unmoved:
             self._move(work, unmoved, outward, slot, expires)
 
@@ -209,6 +210,26 @@ class RunMoves:
             for letter in sent:
                 self._after_move(work, letter, tickets[letter.copy])
         return {letter: received for letter, received in here.items() if letter not in sent}
+
+    def _end_processed(
+        self, work: ShardWork, here: Mapping[RunLetter, ReceivedLetter]
+    ) -> dict[RunLetter, ReceivedLetter]:
+        """End letters that came back and whose last try has ended all the same.
+
+        Two copies of it were under way: one died, the other is at its end, and another worker has
+        let its key go on. Returns the letters that are still to be moved.
+        """
+        returned = [letter for letter in here if letter.bound is None and letter.ticket is not None]
+        try:
+            outcomes = ended(returned, self._setup.ledger)
+        except LedgerUnavailable as error:
+            self._tally.note_trouble(str(error))
+            for letter in returned:
+                letter.look_at = self._clock() + ASIDE_SECONDS
+            return {each: received for each, received in here.items() if each not in returned}
+        for letter, outcome in outcomes.items():
+            self._standings.end(work, letter, outcome)
+        return {each: received for each, received in here.items() if each not in outcomes}
 
     def _confirmation(self, copy: str, intents: OpenIntents) -> Confirmation | None:
         """The confirmation that a copy has left, by this worker or by one before it."""

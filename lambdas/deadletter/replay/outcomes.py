@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from deadletter.failure.ledger import NO_ROW, Ledger, LedgerRow
@@ -106,15 +106,15 @@ def learned(
     LedgerUnavailable and TicketsUnavailable.
     """
     awaited = {letter: letter.ticket for letter in letters if letter.ticket is not None}
-    rows = ledger.rows(sorted({ticket.origin for ticket in awaited.values()})) if awaited else {}
-    answers: dict[RunLetter, Learned] = {}
-    asked: dict[RunLetter, TicketKey] = {}
-    for letter, ticket in awaited.items():
-        outcome = _by_ledger(rows.get(ticket.origin, NO_ROW), ticket)
-        if outcome is None:
-            asked[letter] = (ticket.origin, ticket.copy)
-        else:
-            answers[letter] = Learned(outcome, ticket)
+    answers = {
+        letter: Learned(outcome, awaited[letter])
+        for letter, outcome in ended(letters, ledger).items()
+    }
+    asked: dict[RunLetter, TicketKey] = {
+        letter: (ticket.origin, ticket.copy)
+        for letter, ticket in awaited.items()
+        if letter not in answers
+    }
     current = tickets.read(list(asked.values())) if asked else {}
     for letter, key in asked.items():
         ticket = current.get(key, awaited[letter])
@@ -125,6 +125,20 @@ def learned(
         elif ticket.fate is not ReplayOutcome.SENT:
             answers[letter] = Learned(ticket.fate, ticket)
     return answers
+
+
+def ended(letters: Iterable[RunLetter], ledger: Ledger) -> dict[RunLetter, ReplayOutcome]:
+    """What the consumer says of the last try of each letter; the others are left out.
+
+    Raises LedgerUnavailable.
+    """
+    tried = {letter: letter.ticket for letter in letters if letter.ticket is not None}
+    rows = ledger.rows(sorted({ticket.origin for ticket in tried.values()})) if tried else {}
+    found = {
+        letter: _by_ledger(rows.get(ticket.origin, NO_ROW), ticket)
+        for letter, ticket in tried.items()
+    }
+    return {letter: outcome for letter, outcome in found.items() if outcome is not None}
 
 
 def _by_ledger(row: LedgerRow, ticket: Ticket) -> ReplayOutcome | None:
