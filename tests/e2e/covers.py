@@ -97,6 +97,11 @@ COVERS: Mapping[str, Mapping[str, Covered]] = {
             ("replay", *_RUN), machines=("replay",)
         ),
     },
+    "test_replay_by_hand": {
+        "processed_letters_are_skipped_once_more_and_processed_under_a_new_key[ledgers]": Covered(
+            ("replay", *_RUN), machines=("replay",)
+        ),
+    },
     "test_afterwards": {
         "no_canary_is_where_people_and_machines_look": NOTHING,
         "no_function_asks_for_more_than_it_is_granted": NOTHING,

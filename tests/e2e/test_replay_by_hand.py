@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from sandbox.replay.pipeline import BY_KEY
+from sandbox.replay.pipeline import BY_GROUP, BY_KEY
 from sandbox.server import Sandbox
 from tests.e2e.deployed import Deployed
 from tests.e2e.receiver import Receiver
@@ -40,7 +40,7 @@ for record in json.load(sys.stdin)["Records"]:
 
 
 class Replayed:
-    """The pipeline with an ordering key, a tenant of one test, and what its endpoint has got."""
+    """A pipeline with an order, a tenant of one test, and what its endpoint has got."""
 
     def __init__(self, deployed: Deployed, receiver: Receiver, folder: Path) -> None:
         self.deployed = deployed
@@ -48,6 +48,7 @@ class Replayed:
         self._posts = receiver.posts[self.tenant]
         self._folder = folder
         self.mended = False
+        self.is_fifo = deployed.url("Dlq").endswith(".fifo")
         receiver.judges[self.tenant] = self._status
         deployed.register(self.tenant, receiver.url(self.tenant))
 
@@ -57,8 +58,10 @@ class Replayed:
     def send(self, key: str, place: int, price: int | None, queue: str = "Dlq") -> str:
         """Put a letter into a queue. Returns its MessageId."""
         body = {"tenantId": self.tenant, "key": key, "place": place, "price": price}
-        text = json.dumps({**body, "id": f"{self.tenant}-{key}-{place}"})
-        return self.deployed.send(text, queue, MessageAttributes={})
+        id_ = f"{self.tenant}-{key}-{place}"
+        text = json.dumps({**body, "id": id_})
+        in_group = {"MessageGroupId": key, "MessageDeduplicationId": id_} if self.is_fifo else {}
+        return self.deployed.send(text, queue, MessageAttributes={}, **in_group)
 
     def got(self, key: str, *, taken: bool | None = None) -> list[tuple[int, int | None]]:
         """Place and price of each POST of a key: those that were taken, or refused, or all."""
@@ -143,8 +146,11 @@ def replayed(
     outputs: Mapping[str, str],
     receiver: Receiver,
     tmp_path: Path,
+    request: pytest.FixtureRequest,
 ) -> Replayed:
-    deployed = Deployed(sandbox, aws, outputs, str(BY_KEY["name"]))
+    """By an ordering key, unless a test asks for another pipeline."""
+    name = getattr(request, "param", BY_KEY["name"])
+    deployed = Deployed(sandbox, aws, outputs, str(name))
     return Replayed(deployed, receiver, tmp_path)
 
 
@@ -240,6 +246,32 @@ def test_a_rerun_takes_the_letters_that_failed_and_no_other(replayed: Replayed) 
         again = replayed.until_done(str(started["run"]), 2)
         assert again["counts"] == {"RECOVERED": 2}
     assert replayed.taken() == dict.fromkeys([*letters, *failing], 1)
+
+
+@pytest.mark.parametrize("replayed", [BY_KEY["name"], BY_GROUP["name"]], indirect=True)
+def test_processed_letters_are_skipped_once_more_and_processed_under_a_new_key(
+    replayed: Replayed,
+) -> None:
+    letters = [(f"again-{place % 3}", place) for place in range(12)]
+    for key, place in letters:
+        replayed.send(key, place, 5)
+    first = replayed.until_done(replayed.start(), len(letters))
+    assert first["counts"] == {"RECOVERED": len(letters)}
+    assert replayed.taken() == dict.fromkeys(letters, 1)
+
+    def repeated(*options: str) -> dict[str, Any]:
+        run = first["run"]["run"]
+        answer = replayed.dlq("replay", "repeat", run, "--rate", "40", *options, *BECAUSE)
+        assert (answer["letters"], answer["processed_before"]) == (12, 12)
+        return replayed.until_done(str(answer["run"]["run"]), len(letters))
+
+    assert repeated()["counts"] == {"DUPLICATE": len(letters)}
+    assert replayed.taken() == dict.fromkeys(letters, 1)
+    assert repeated("--again")["counts"] == {"RECOVERED": len(letters)}
+    assert replayed.taken() == dict.fromkeys(letters, 2)
+    for key in {key for key, _ in letters}:
+        in_order = [(place, 5) for each, place in letters if each == key]
+        assert replayed.got(key) == in_order * 2
 
 
 def test_a_discarded_letter_is_kept_comes_back_and_its_neighbours_stay_parked(
