@@ -66,6 +66,9 @@ def forget(
     that, one for each queue and lane: a run takes what it goes through, so other letters of
     a DLQ wait for their delay in the waiting room, and parked ones in lane `parked`.
 
+    With a key, runs also look through what runs have kept, and forget letters that were
+    processed. In a FIFO pipeline they take no letter and erase only what is kept.
+
     It says until when point-in-time copies still hold it, and what it can't reach. The
     audit keeps the id, who and why; of a key it keeps that there was one. It can't be
     undone: type the app's name when asked, or give it with --confirm.

@@ -50,6 +50,19 @@ NEVER_REACHED = (
 )
 """Where letters, or what is known of them, may be that this erases nowhere."""
 
+NOT_BY_KEY = (
+    "With a key: rows of the ledger of letters that were processed and that no run has kept (they "
+    "have the values of the context, until 45 days after the last failure), and objects that can't "
+    "be read. dlq forget ID erases such a row."
+)
+"""What else is reached by an id alone: no table of letters can be searched by their content."""
+
+KEPT_BY_RUNS = (
+    "Not looked into here: letters as replay runs took them, and copies of discards and of edits, "
+    "also of letters that were processed. The runs look at each of them, and forget what has the "
+    "key, with its row of the ledger."
+)
+
 
 @dataclass(frozen=True, slots=True)
 class KeptTrace:
@@ -194,7 +207,7 @@ class LettersToForget:
             sources=tuple(self._sources),
             runs=tuple(runs),
             copies_until=until,
-            not_reached=NEVER_REACHED,
+            not_reached=NEVER_REACHED if self._id else (*NEVER_REACHED, NOT_BY_KEY),
             notes=tuple(dict.fromkeys(self._notes)),
             why=why,
         )
@@ -274,15 +287,18 @@ class LettersToForget:
             self._kept.append(KeptTrace(place, letters, "A run throws them away."))
         self._notes += found.notes
         if not look:
+            seen = "" if self._pipeline.fifo else ": the runs look at every letter"
             self._notes.append(
-                "Queues were not looked into: the runs look at every letter. With --look they "
-                "are counted now, and SQS counts the looks."
+                f"Queues were not looked into{seen}. With --look they are counted now, and SQS "
+                "counts the looks."
             )
-        self._notes.append(
-            "Rows of the ledger of letters that were processed, and such letters as replay runs "
-            "took them, are found by id only: rows expire 45 days after the last failure, and what "
-            "runs keep when replay_days are over."
-        )
+        self._notes.append(KEPT_BY_RUNS)
+        if self._pipeline.fifo and not by_place:
+            self._notes.append(
+                "The pipeline is FIFO: no run takes a letter of a FIFO group. One with this key "
+                "that still waits where nobody has looked stays there."
+            )
+            return [NOWHERE]
         lanes = list(self._lanes())
         if found.complete:
             lanes = [lane for lane in lanes if by_place[f"lane {lane}"]]
@@ -324,9 +340,12 @@ class LettersToForget:
 
 
 def _ids(pipeline: DeployedPipeline, ids: set[str]) -> Selection:
-    # Of a FIFO pipeline no letter is taken, whatever its group.
-    groups = () if pipeline.fifo else None
-    return Selection(ids=tuple(sorted(ids)), include=tuple(Reason), groups=groups)
+    return Selection(ids=tuple(sorted(ids)), include=tuple(Reason), groups=_groups(pipeline))
+
+
+def _groups(pipeline: DeployedPipeline) -> tuple[str, ...] | None:
+    """Of a FIFO pipeline no letter is taken, whatever its group."""
+    return () if pipeline.fifo else None
 
 
 def _of_key(pipeline: DeployedPipeline, name: str, value: str) -> Selection:
@@ -340,7 +359,7 @@ def _of_key(pipeline: DeployedPipeline, name: str, value: str) -> Selection:
             Cause.INPUT,
         )
     pattern: Mapping[str, Any] = {"context": {name: _values(value)}}
-    return Selection(pattern=pattern, include=tuple(Reason))
+    return Selection(pattern=pattern, include=tuple(Reason), groups=_groups(pipeline))
 
 
 def _values(text: str) -> list[Any]:

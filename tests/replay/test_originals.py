@@ -14,14 +14,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deadletter.aws.replay_objects import S3RunObjects
+from deadletter.aws.replay_runs import DynamoDBReplayRuns
+from deadletter.aws.replay_starts import DynamoDBReplayStarts
 from deadletter.aws.wiring.custody import freeze_for
-from deadletter.contract import originals_object
+from deadletter.aws.wiring.parts.ledger import ledger_for
+from deadletter.contract import Reason, originals_object
+from deadletter.failure.failure import Category, Failure
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Attribute, Letter, compact_json, to_json
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.waiting_room import HeldItem
 from deadletter.replay import originals
 from deadletter.replay.forgetting import ForgetSetup, forget
+from deadletter.replay.key_search import KeySearch
 from deadletter.replay.manifest import Manifest
 from deadletter.replay.originals import (
     NotAnOriginal,
@@ -35,7 +40,7 @@ from deadletter.replay.originals import (
     without,
 )
 from deadletter.replay.plan import DISCARD, RESTORE, ReplayPlan
-from deadletter.replay.run import RunState
+from deadletter.replay.run import ReplayRun, RunState
 from deadletter.routing.selection import Selection
 from tests.each_row import each_row
 from tests.replay.test_forgetting import FORGETS, execute
@@ -521,6 +526,151 @@ def test_a_letter_that_was_processed_is_forgotten_out_of_the_originals_of_each_r
     assert ended.state is RunState.DONE
     assert "4111-x" not in _everything(stage)
     assert [each.name.origin for each in kept(stage, run.id).values()] == [other]
+
+
+def of_a_shop(**options: Any) -> Stage:
+    return Stage(with_(Stage().pipeline, context={"card": "body.card"}, **options))
+
+
+def by_key(**changes: Any) -> ReplayPlan:
+    """A run that forgets what has one card, and has no letter to take."""
+    selection = Selection(pattern={"context": {"card": ["4111-x"]}}, include=tuple(Reason))
+    return replace(FORGETS, source="lane:due", selection=replace(selection, **changes))
+
+
+def processed(stage: Stage, *bodies: str) -> tuple[list[str], str]:
+    """Letters that a run has taken and that are processed: their ids, and the run."""
+    ids = put(stage, *bodies)
+    ledger = ledger_for(stage.pipeline, stage.resources, stage.clients, stage.world)
+    for id_ in ids:
+        ledger.failed(id_, Failure(stage.clock(), 0, Category.TRANSIENT))
+    run = frozen(stage)
+    for item in stage.waiting():
+        stage.dynamodb.delete_item(TableName=LETTERS, Key={key: item[key] for key in ("pk", "sk")})
+    return ids, run.id
+
+
+def copies(stage: Stage, letter: Letter, edited: Letter | None = None) -> S3RunObjects:
+    """What a run has left that threw a letter away, or in which a person has edited it."""
+    client: Any = stage.s3
+    objects = S3RunObjects(client, BUCKET, "orders", "earlier")
+    before, stamp = to_json(letter), stamps.to_data(Stamp(f"o-{letter.message_id}"))
+    if edited is None:
+        said = {"at": 1, "by": "ann", "because": "a test"}
+        data = {"letter": before, "home": "dlq", "stamp": stamp, "discarded": said}
+        objects.put(f"discarded/{letter.message_id}.json", compact_json(data))
+    else:
+        origin, after = stamp["origin"], to_json(edited)
+        data = {"origin": origin, "before": before, "after": after}
+        objects.put(f"edits/{letter.message_id}-1763.json", compact_json(data))
+    return objects
+
+
+@pytest.mark.parametrize("groups", [None, ()])
+def test_letters_that_were_processed_are_forgotten_by_a_key(groups: Any) -> None:
+    """Their originals and their rows, also where a run takes no letter, as of FIFO groups."""
+    stage = of_a_shop()
+    (mine, other), run = processed(stage, '{"card": "4111-x"}', '{"card": "5500-y"}')
+    assert execute(stage, by_key(groups=groups)).state is RunState.DONE
+    assert [each.name.origin for each in kept(stage, run).values()] == [other]
+    ledger = ledger_for(stage.pipeline, stage.resources, stage.clients, stage.world)
+    assert list(ledger.rows([mine, other])) == [other]
+
+
+def test_what_a_discard_or_an_edit_has_kept_is_forgotten_by_a_key() -> None:
+    stage = of_a_shop()
+    mine, other = Letter("a", '{"card": "4111-x"}'), Letter("b", '{"card": "5500-y"}')
+    copies(stage, mine)
+    # Whether the letter has the key before or after the edit.
+    copies(stage, replace(other, message_id="c"), replace(mine, message_id="c"))
+    copies(stage, replace(mine, message_id="d"), replace(other, message_id="d"))
+    copies(stage, replace(other, message_id="e"), replace(other, message_id="e"))
+    objects = copies(stage, other)
+    objects.put("discarded/torn.json", b"{")
+    objects.put("edits/torn-1.json", b"[]")
+    noted: list[str] = []
+    assert execute(stage, by_key(), noted.append).state is RunState.DONE
+    names = [stored.name for stored in objects.listed("")]
+    assert names == [
+        *("discarded/b.json", "discarded/torn.json"),
+        *("edits/e-1763.json", "edits/torn-1.json"),
+    ]
+    # Whose they are cannot be known: they stay, and that is counted.
+    assert noted == [
+        "replay/orders/earlier/discarded/torn.json",
+        "replay/orders/earlier/edits/torn-1.json",
+    ]
+
+
+def test_a_letter_found_by_its_key_is_forgotten_wherever_it_has_its_id() -> None:
+    """An edit took the key away, and a later run has kept the letter without it."""
+    stage = of_a_shop()
+    (mine, other), run = processed(stage, '{"card": "4711"}', '{"card": "5500-y"}')
+    letter = Letter("a", '{"card": "4111-x"}')
+    objects = copies(stage, letter, Letter("a", '{"card": "4711"}'))
+    [name] = [stored.name for stored in objects.listed("edits/")]
+    objects.put(name, (objects.get(name) or b"").replace(b"o-a", mine.encode()))
+    assert execute(stage, by_key()).state is RunState.DONE
+    assert [each.name.origin for each in kept(stage, run).values()] == [other]
+
+
+def test_a_plan_that_chooses_letters_by_nothing_forgets_no_processed_one() -> None:
+    """An empty filter allows all letters: of what is kept it chooses none."""
+    stage = of_a_shop()
+    ids, run = processed(stage, '{"card": "4111-x"}', '{"card": "5500-y"}')
+    assert execute(stage, by_key(pattern={})).state is RunState.DONE
+    assert {each.name.origin for each in kept(stage, run).values()} == set(ids)
+
+
+def test_a_look_for_a_key_that_runs_out_of_time_goes_on_where_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(originals, "MOST_LETTERS", 2)
+    stage = of_a_shop()
+    (mine, *_), run = processed(stage, '{"card": "4111-x"}', *['{"card": "5500-y"}'] * 4)
+    bucket: Any = stage.s3
+    asked: list[str] = []
+
+    class Noted(S3RunObjects):
+        def get(self, name: str) -> bytes | None:
+            asked.append(name)
+            return super().get(name)
+
+    ticks = itertools.count()
+
+    def of(name_: str) -> S3RunObjects:
+        return Noted(bucket, BUCKET, "orders", name_, originals_object)
+
+    search = KeySearch(
+        pipeline=stage.pipeline,
+        selection=by_key().selection,
+        with_originals=lambda: [run],
+        originals=of,
+        folders=list,
+        objects=of,
+        own=S3RunObjects(bucket, BUCKET, "orders", "forgets"),
+        clock=lambda: float(next(ticks)),
+        note_damage=pytest.fail,
+    )
+    assert search.run(3.0) is None
+    assert len(asked) == 2
+    assert search.run(99.0) == {mine}
+    assert len(asked) == len(set(asked)) == 3
+
+
+def test_two_runs_that_forget_go_one_after_the_other() -> None:
+    """Each writes objects anew: the later write would bring back what the earlier took out."""
+    stage = of_a_shop()
+    client: Any = stage.dynamodb
+    other = replace(by_key(), source="dlq")
+    DynamoDBReplayStarts(client, LETTERS, "orders", stage.clock).store(other, None)
+    runs = DynamoDBReplayRuns(client, LETTERS, "orders", stage.clock)
+    waits = ReplayRun(id=other.run_id, pipeline="orders", created=stage.clock() + 1)
+    runs.create(waits)
+    assert execute(stage, by_key()).state is RunState.DONE
+    runs.change(waits, replace(waits, created=stage.clock() - 1, generation=1))
+    with pytest.raises(AssertionError, match="the run does not end"):
+        execute(stage, by_key(reasons=(Reason.POISON,)))
 
 
 def test_forgetting_that_runs_out_of_time_goes_on_where_it_was() -> None:

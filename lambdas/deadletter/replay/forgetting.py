@@ -4,8 +4,10 @@
     their copies in every run's folder that discards or edits have left
     their originals, in objects that keep those of others too
 
-The letters themselves are gone by then: the run has thrown them away. Names stay (ids, tenants)
-in the lists and reports of runs, until those expire.
+The letters themselves are gone by then: the run has thrown them away. Letters that a person names
+by a key may be gone for long: they are looked for in what is kept of them, and from then on are
+forgotten by their ids. Names stay (ids, tenants) in the lists and reports of runs, until those
+expire.
 """
 
 from __future__ import annotations
@@ -37,6 +39,8 @@ class ForgetSetup:
     with_originals, originals  the runs that have originals, and those of one run
     own       the objects of the run that forgets
     erase     deletes the ledger's rows of these ids; a row that is missing is no error
+    find      the letters with the key that was given, until a time: KeySearch.run; None: none was
+              given
     """
 
     names: Callable[[], Iterable[Name]]
@@ -48,6 +52,7 @@ class ForgetSetup:
     own: RunObjects
     erase: Callable[[Sequence[str]], None]
     clock: Callable[[], float]
+    find: Callable[[float], set[str] | None] | None = None
 
 
 def forget(setup: ForgetSetup, plan: ReplayPlan, deadline: float) -> bool:
@@ -60,6 +65,11 @@ def forget(setup: ForgetSetup, plan: ReplayPlan, deadline: float) -> bool:
     for name in setup.names():
         origins.add(name.origin)
         copies.add(name.copy)
+    if setup.find is not None:
+        found = setup.find(deadline)
+        if found is None:
+            return False
+        origins |= found
     for run in setup.folders():
         if setup.clock() >= deadline:
             return False

@@ -171,6 +171,39 @@ def test_letters_with_a_key_are_counted_in_queues_when_asked(orders: Any, dlq: A
     assert [(trace["place"], trace["letters"]) for trace in answer["kept"]] == [("queue dlq", 2)]
 
 
+def test_what_nobody_looks_at_for_a_key_is_said(orders: Any, dlq: Any) -> None:
+    """The runs read what runs have kept; no person may, and no table is searched by content."""
+    answer = json.loads(dlq("forget", "card=4111-x", "--plan", "--json").stdout)
+    [kept] = [note for note in answer["notes"] if "as replay runs took them" in note]
+    assert kept.startswith("Not looked into here: ")
+    [rows] = [place for place in answer["not_reached"] if "that no run has kept" in place]
+    assert rows.startswith("With a key: rows of the ledger of letters that were processed")
+    of_one = json.loads(dlq("forget", ORIGIN, "--plan", "--json").stdout)
+    assert not [place for place in of_one["not_reached"] if "With a key" in place]
+
+
+def test_of_a_fifo_pipeline_what_is_kept_is_forgotten_by_a_key_and_no_letter_is_taken(
+    orders: Any, dlq: Any
+) -> None:
+    name = "/deadletter/pipelines/orders"
+    described = json.loads(orders.ssm.get_parameter(Name=name)["Parameter"]["Value"])
+    orders.parameter(name, json.dumps({**described, "fifo": True}))
+    done = dlq("forget", "card=4111-x", *WHY, *SURE, "--json")
+    assert done.exit_code == Exit.DONE, done.output
+    assert [*plans(orders)] == ["lane:due"]
+    assert plans(orders)["lane:due"].selection.groups == ()
+    notes = json.loads(done.stdout)["notes"]
+    assert [note for note in notes if "no run takes a letter of a FIFO group" in note]
+    # One that still waits has to go first, and so do all if a person wants every queue searched.
+    orders.letter('{"card": "4711"}')
+    for words in (("card=4711", "--look"), ("card=4111-x", "--everywhere")):
+        refused = dlq("forget", *words, *WHY, *SURE)
+        assert (refused.exit_code, "whole message groups" in refused.stderr) == (
+            Exit.ATTENTION,
+            True,
+        )
+
+
 def test_a_key_that_the_pipeline_does_not_have_is_refused(orders: Any, dlq: Any) -> None:
     for key in ("orderId=7", "card="):
         done = dlq("forget", key, *WHY, *SURE)

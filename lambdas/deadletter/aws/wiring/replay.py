@@ -308,7 +308,9 @@ class _Parts:
 
     def _repeat(self, run: ReplayRun, plan: ReplayPlan, of: str, deadline: float) -> Taken:
         """Make letters of the originals of another run, as soon as no earlier run does so."""
-        if self._another_repeats(run):
+        # Two could have copies of one letter under way, and the ledger could not tell whose outcome
+        # is whose.
+        if self._comes_behind(run, lambda other: other.repeated_run is not None):
             return Taken(done=False, busy=True)
         counted = None
         if plan.counted is not None:
@@ -329,16 +331,15 @@ class _Parts:
         )
         return Taken(repeating.run(deadline - IDLE_SECONDS))
 
-    def _another_repeats(self, run: ReplayRun) -> bool:
-        """Whether an earlier live run repeats one: two could have copies of one letter under way,
-        and the ledger could not tell whose outcome is whose."""
+    def _comes_behind(self, run: ReplayRun, kind: Callable[[ReplayPlan], bool]) -> bool:
+        """Whether an earlier live run has a plan of this kind: they go one after the other."""
         earlier = (
             other
             for other in self.runs.all()
             if other.is_live and (other.created, other.id) < (run.created, run.id)
         )
         plans = (self.plans.plan(other.id) for other in earlier)
-        return any(plan is not None and plan.repeated_run is not None for plan in plans)
+        return any(plan is not None and kind(plan) for plan in plans)
 
     def _made_letters(self, run: ReplayRun) -> DynamoDBMadeLetters:
         client, table, pipeline = self._letters()
@@ -551,6 +552,9 @@ class _Parts:
 
     def forget(self, run: ReplayRun, plan: ReplayPlan, deadline: float) -> bool:
         """Whether nothing is left of the letters that the run has thrown away."""
+        # Each writes objects anew: the later write would bring back what the earlier took out.
+        if self._comes_behind(run, lambda other: other.forgets):
+            return False
         manifest = Manifest(self._objects(run))
         setup = ForgetSetup(
             names=lambda: manifest.names(self._index(manifest)),
@@ -562,5 +566,23 @@ class _Parts:
             own=self._objects(run),
             erase=self._ledger().erase,
             clock=self.world.clock,
+            find=self._find(run, plan) if plan.selection.pattern else None,
         )
         return forget(setup, plan, deadline - IDLE_SECONDS)
+
+    def _find(self, run: ReplayRun, plan: ReplayPlan) -> Callable[[float], set[str] | None]:
+        """Finds letters by their key in what runs have kept."""
+        # Few runs forget by a key: a cold start of the others does without.
+        from deadletter.replay.key_search import KeySearch
+
+        return KeySearch(
+            pipeline=self.pipeline,
+            selection=plan.selection,
+            with_originals=partial(self._folders, originals_object),
+            originals=self._originals_of,
+            folders=self._folders,
+            objects=self._objects_of,
+            own=self._objects(run),
+            clock=self.world.clock,
+            note_damage=self._note_bad_row,
+        ).run
