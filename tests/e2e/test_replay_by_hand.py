@@ -30,13 +30,22 @@ STANDSTILL = 240.0
 BECAUSE = ("--why", "a test", "--yes")
 SEVERELY = ("--why", "a test", "--confirm", "deadletter")
 
-# The new version of the consumer: it takes no letter without a price.
+# The new version of the consumer: it takes no letter without a price, and none of an old shop.
 CANDIDATE = """
 import json, sys
 for record in json.load(sys.stdin)["Records"]:
+    attributes = record["messageAttributes"]
     if json.loads(record["body"])["price"] is None:
         sys.exit("no price")
+    if "old" in attributes and attributes.get("shop") is None:
+        sys.exit("an old shop")
+    if "shop" in attributes and (
+        attributes["shop"]["dataType"] != "Number.id" or attributes["shop"]["stringValue"] != "7"
+    ):
+        sys.exit("no shop")
 """
+
+OLD = {"old": {"DataType": "String", "StringValue": "a shop"}}
 
 
 class Replayed:
@@ -55,13 +64,15 @@ class Replayed:
     def _status(self, body: bytes) -> int:
         return 503 if json.loads(body)["price"] is None and not self.mended else 200
 
-    def send(self, key: str, place: int, price: int | None, queue: str = "Dlq") -> str:
+    def send(
+        self, key: str, place: int, price: int | None, queue: str = "Dlq", **attributes: Any
+    ) -> str:
         """Put a letter into a queue. Returns its MessageId."""
         body = {"tenantId": self.tenant, "key": key, "place": place, "price": price}
         id_ = f"{self.tenant}-{key}-{place}"
         text = json.dumps({**body, "id": id_})
         in_group = {"MessageGroupId": key, "MessageDeduplicationId": id_} if self.is_fifo else {}
-        return self.deployed.send(text, queue, MessageAttributes={}, **in_group)
+        return self.deployed.send(text, queue, MessageAttributes=attributes, **in_group)
 
     def got(self, key: str, *, taken: bool | None = None) -> list[tuple[int, int | None]]:
         """Place and price of each POST of a key: those that were taken, or refused, or all."""
@@ -170,7 +181,7 @@ def test_a_key_stops_at_a_failed_letter_and_goes_on_with_its_edited_version(
     for place in (2, 3, 4):
         replayed.send("edited", place, 5)
     for place in (1, 2):
-        replayed.send("mended", place, None)
+        replayed.send("mended", place, None, **OLD)
     run = replayed.start("--stop-on-failure")
 
     # Each try has failed, and all other keys are at their end.
@@ -209,8 +220,14 @@ def test_a_key_stops_at_a_failed_letter_and_goes_on_with_its_edited_version(
     sample = replayed.dlq("replay", "mend", run, *patch, "--dry-run")
     assert (sample["matched"], sample["mended"], sample["dry_run"]) == (2, 2, True)
     assert tried() == {"still failing": 2, "fixed": 4}
-    mended = replayed.dlq("replay", "mend", run, *patch, *BECAUSE)
-    assert (mended["matched"], mended["mended"], mended["refused"]) == (2, 2, {})
+    assert_mended(replayed, run, *patch, *BECAUSE)
+    assert tried() == {"still failing": 2, "fixed": 4}
+    assert_mended(
+        replayed, run, *("--jmespath", "price == `9`"), "--attribute", "shop=String:seven", *BECAUSE
+    )
+    assert tried() == {"still failing": 2, "fixed": 4}
+    attributes = ("--attribute", "shop=Number.id:7", "--remove-attribute", "old")
+    assert_mended(replayed, run, *("--jmespath", "price == `9`"), *attributes, *BECAUSE)
     assert tried() == {"fixed": 6}
 
     # Nothing of it was sent meanwhile.
@@ -226,7 +243,12 @@ def test_a_key_stops_at_a_failed_letter_and_goes_on_with_its_edited_version(
     # What it was is kept, with who changed it and why.
     assert record in replayed.objects(run), replayed.objects(run).keys()
     folder = record.partition("/")[0]
-    assert sum(name.startswith(f"{folder}/") for name in replayed.objects(run)) == 3
+    assert sum(name.startswith(f"{folder}/") for name in replayed.objects(run)) == 7
+
+
+def assert_mended(replayed: Replayed, run: str, *options: str) -> None:
+    mended = replayed.dlq("replay", "mend", run, *options)
+    assert (mended["matched"], mended["mended"], mended["refused"]) == (2, 2, {})
 
 
 def test_a_rerun_takes_the_letters_that_failed_and_no_other(replayed: Replayed) -> None:

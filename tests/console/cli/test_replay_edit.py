@@ -18,7 +18,7 @@ from console.cli.exit import Exit
 from deadletter.aws.replay_edits import DynamoDBReplayEdits
 from deadletter.aws.table import plain
 from deadletter.contract import run_lane
-from deadletter.message.letter import Attribute, Letter
+from deadletter.message.letter import Attribute, Letter, from_event
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.order import Order
@@ -466,6 +466,21 @@ def test_letters_of_a_run_are_tried_on_another_version(
     (record,) = candidate.events[0]["Records"]
     assert record["eventSourceARN"] == "arn:aws:sqs:eu-west-1:123456789012:orders-main"
     assert held.sent(0)[0] == BODIES[0]
+
+
+def test_an_edit_of_attributes_is_tried_as_it_would_be_sent(
+    held: Held, functions: Any, dlq: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    candidate = Candidate(functions, monkeypatch)
+    options = ("--attribute", "n=Number.int:7", "--attribute", "key=Binary:3q0=")
+    done = dlq("replay", "edit", RUN, "copy-2", *options, *WHY, "--yes")
+    assert done.exit_code == Exit.DONE, done.output
+    done = dlq("replay", "try", RUN, "--id", "copy-2", "--function", "candidate", "--yes")
+    assert done.exit_code == Exit.DONE, done.output
+    ((record,),) = [event["Records"] for event in candidate.events]
+    tried = from_event({**record, "attributes": {}})
+    assert (tried.body, dict(tried.attributes)) == (BODIES[2], dict(held.attributes(2)))
+    assert tried.attributes["key"] == Attribute("Binary", b"\xde\xad")
 
 
 def test_of_each_cause_one_letter_is_tried_first(
