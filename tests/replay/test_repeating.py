@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from deadletter.aws.clients import ConsumerClients
-from deadletter.aws.made_letters import DynamoDBMadeLetters
+from deadletter.aws.placed_letters import DynamoDBPlacedLetters
 from deadletter.aws.replay_objects import S3RunObjects
 from deadletter.aws.replay_runs import DynamoDBReplayRuns
 from deadletter.aws.replay_starts import DynamoDBReplayStarts
@@ -293,14 +293,14 @@ def test_a_pass_that_was_paused_puts_nothing_into_a_run_that_has_gone_on(ended_b
     first = recovered(shop)
     run = shop.start(repeating(first, accept=AGAIN))
     late: list[Any] = []
-    put = DynamoDBMadeLetters.put
+    put = DynamoDBPlacedLetters.put
 
-    def paused(letters: DynamoDBMadeLetters, orders: Any) -> None:
+    def paused(letters: DynamoDBPlacedLetters, orders: Any) -> None:
         late.append((letters, orders))
         put(letters, orders)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(DynamoDBMadeLetters, "put", paused)
+        patch.setattr(DynamoDBPlacedLetters, "put", paused)
         taken(shop, run, "preflight", "snapshot")
     if ended_by == "abort":
         now = shop.runs.read(run.id)

@@ -327,7 +327,7 @@ ELSEWHERE = frozenset(
         *(("waiting_room", "_reschedule"), ("waiting_room", "postpone")),
         ("replay_tickets", "settle"),
         # Its row is never read: a write asks whether it has one attribute.
-        ("made_letters", "close"),
+        ("placed_letters", "close"),
         # It writes a row of the audit table, as each command does.
         ("endpoint_edits", "keep"),
         # It writes the pace that the breaker writes.

@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 from deadletter.aws import (
     live_runs,
-    made_letters,
+    placed_letters,
     replay_objects,
     replay_runs,
     replay_tickets,
@@ -390,5 +390,5 @@ class Nowhere:
 
 @run_bug("a run takes letters after its end")
 def _() -> Iterator[None]:
-    with patch.object(made_letters.DynamoDBMadeLetters, "close", lambda self: None):
+    with patch.object(placed_letters.DynamoDBPlacedLetters, "close", lambda self: None):
         yield

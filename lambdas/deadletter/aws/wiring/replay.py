@@ -16,7 +16,7 @@ from deadletter.aws.errors import NoteRow, ignore
 from deadletter.aws.events import EventBus
 from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.ledger import DynamoDBLedger
-from deadletter.aws.made_letters import DynamoDBMadeLetters
+from deadletter.aws.placed_letters import DynamoDBPlacedLetters
 from deadletter.aws.replay_counted import read_counted
 from deadletter.aws.replay_delivery import LambdaDelivery
 from deadletter.aws.replay_evidence import Surroundings
@@ -26,7 +26,6 @@ from deadletter.aws.replay_plans import DynamoDBReplayPlans
 from deadletter.aws.replay_runs import DynamoDBReplayRuns
 from deadletter.aws.replay_status import DynamoDBStatuses
 from deadletter.aws.replay_tickets import DynamoDBTickets
-from deadletter.aws.restored_letters import DynamoDBRestoredLetters
 from deadletter.aws.router import LambdaRouter
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.aws.watch_store import DynamoDBWatchStore
@@ -278,17 +277,9 @@ class _Parts:
 
     def _restore(self, run: ReplayRun, plan: ReplayPlan, deadline: float) -> Taken:
         """Put discarded letters back into the parking lot."""
-        client, table, pipeline = self._letters()
         counted = None
         if plan.counted is not None:
-            counted = read_counted(client, table, pipeline, plan)
-        room = self._room(Tally())
-
-        def letters(of: str) -> DynamoDBRestoredLetters:
-            return DynamoDBRestoredLetters(
-                room, client, table, pipeline=pipeline, of=of, clock=self.world.clock
-            )
-
+            counted = read_counted(*self._letters(), plan)
         restoring = Restoring(
             run=run,
             plan=plan,
@@ -296,7 +287,7 @@ class _Parts:
             folders=self._folders,
             objects=self._objects_of,
             tickets=self._tickets_of,
-            letters=letters,
+            letters=self._placed_letters,
             runs=self.runs,
             router=self.router,
             fifo=self.pipeline.fifo,
@@ -321,7 +312,7 @@ class _Parts:
             counted=counted,
             originals=self._originals_of(of),
             objects=self._objects(run),
-            letters=self._made_letters(run),
+            letters=self._placed_letters(run.id),
             ledger=self._ledger(),
             runs=self.runs,
             clock=self.world.clock,
@@ -341,15 +332,15 @@ class _Parts:
         plans = (self.plans.plan(other.id) for other in earlier)
         return any(plan is not None and kind(plan) for plan in plans)
 
-    def _made_letters(self, run: ReplayRun) -> DynamoDBMadeLetters:
+    def _placed_letters(self, run: str) -> DynamoDBPlacedLetters:
         client, table, pipeline = self._letters()
         room, clock = self._room(Tally()), self.world.clock
-        return DynamoDBMadeLetters(room, client, table, pipeline=pipeline, run=run.id, clock=clock)
+        return DynamoDBPlacedLetters(room, client, table, pipeline=pipeline, run=run, clock=clock)
 
     def _close(self, run: ReplayRun, plan: ReplayPlan) -> None:
         """No letter is made for the run from now on."""
         if plan.repeated_run is not None:
-            self._made_letters(run).close()
+            self._placed_letters(run.id).close()
 
     def _note_bad_row(self, row: str) -> None:
         self.count_metric(Metric.BAD_ROW, 1)
