@@ -123,7 +123,7 @@ def report(switch: RunSwitch) -> RunAccount:
         keys=_groups(data.get("keys", ()), "key"),
         minutes=tuple(_minutes(data.get("minutes", {}))),
         says=_says(letters, counts, unaccounted),
-        missed=missed_says(row(run), plan.source),
+        missed=missed_says(switch, row(run)),
     )
 
 

@@ -42,6 +42,9 @@ _SHORTEST_PREFIX = 4
 _PARKED, _SCHEDULE = LEAVE_TO = ("parked", "schedule")
 """Where the letters go that an aborted run leaves."""
 
+_MOST_NAMED = 5
+"""Letters that a sentence names."""
+
 _ENDED = frozenset(outcome.name for outcome in TERMINAL)
 
 
@@ -151,8 +154,9 @@ def missed(run: ReplayRow) -> int:
     return max(0, run.counted - run.letters)
 
 
-def missed_says(run: ReplayRow, source: str) -> str:
+def missed_says(switch: RunSwitch, run: ReplayRow) -> str:
     """How many counted letters a run did not take, and what to type; empty if it took all."""
+    source = switch.plan.source
     if not (number := missed(run)):
         return ""
     if source.startswith(DISCARDED_LETTERS):
@@ -162,11 +166,23 @@ def missed_says(run: ReplayRow, source: str) -> str:
             f"what is left: dlq parked restore {run.pipeline} --all"
         )
     if source.startswith(ORIGINALS):
-        return (
-            f"{count(run.counted or 0, 'letter')} were counted, and {run.letters or 0:,} made. Of "
-            f"the other {number:,} no original is kept: it was forgotten, is damaged, or could not "
-            f"be read when it was taken. See dlq status --pipeline {run.pipeline}"
-        )
+        says = [f"{count(run.counted or 0, 'letter')} were counted, and {run.letters or 0:,} made."]
+        if no_room := _without_room(switch):
+            more = len(no_room) - _MOST_NAMED
+            named = ", ".join(no_room[:_MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")
+            says.append(
+                f"{count(len(no_room), 'letter')} of them would have gone without the new key, "
+                "which the consumer would have skipped: ten attributes, or the size, leave no room "
+                f"for it. The originals stay, and nothing was sent: {named}. Have the producer "
+                "send such a message anew."
+            )
+        if number > len(no_room):
+            says.append(
+                f"Of the other {number - len(no_room):,} no original is kept: it was forgotten, is "
+                "damaged, or could not be read when it was taken. See dlq status --pipeline "
+                f"{run.pipeline}"
+            )
+        return " ".join(says)
     joined = "none" if not run.letters else f"{run.letters:,}"
     return (
         f"{count(run.counted or 0, 'letter')} were counted, and {joined} joined the run. The other "
@@ -174,6 +190,24 @@ def missed_says(run: ReplayRow, source: str) -> str:
         f"where they are: dlq status --pipeline {run.pipeline}; then plan again: "
         f"dlq replay plan --pipeline {run.pipeline} --source {source}"
     )
+
+
+def _without_room(switch: RunSwitch) -> Sequence[str]:
+    """The letters that a run that repeats has not made, by the ids of their first lives: they would
+    have gone without the new key that they were to get."""
+    from deadletter.aws.replay_objects import S3RunObjects
+    from deadletter.replay.names import NotAName, from_lines
+    from deadletter.replay.new_key import NO_ROOM
+
+    bucket, pipeline = switch.app.letters_bucket, switch.pipeline.name
+    with aws_errors():
+        names = S3RunObjects(switch.session.aws.s3, bucket, pipeline, switch.id).get(NO_ROOM)
+    try:
+        return [name.origin for name in from_lines(names or b"")]
+    except NotAName as error:
+        raise Problem(
+            f"{NO_ROOM} of run {switch.id} can't be read: {error}", Cause.FAILED
+        ) from error
 
 
 def _time(at: float) -> datetime | None:
@@ -563,7 +597,7 @@ def details(switch: RunSwitch, run: ReplayRun | None = None) -> ReplayDetails:
         canary=plan.canary,
         steps=len(plan.canary) + len(plan.ramp),
         waits_for=_lost_says(run) if lost else waits_for(run, plan),
-        missed=missed_says(row(run), plan.source),
+        missed=missed_says(switch, row(run)),
         letters_per_second=round(speed, 3),
         ends_at=moment(now + left / max(run.rate, 1e-9)) if sends else None,
     )

@@ -62,10 +62,12 @@ MOST_MODULES = {
     # The redriver's, and the steps of a replay run: snapshot, freeze, worker, judge and reconcile.
     # 4 announce changed runs on EventBridge. 1 for the rates of rules.
     # 2 for the rate that finds itself, 2 receive side by side, 3 for drains in shards.
-    # 1 for the counts of rules. 1 tells a pipeline's own rows from foreign ones. 1 restores what was
-    # discarded, 1 for the deadline of requests, 1 for first runs. 1 for the one bucket.
+    # 1 for the counts of rules. 1 tells a pipeline's own rows from foreign ones.
+    # 1 restores what was discarded, 1 for the deadline of requests, 1 for first runs.
+    # 1 for the one bucket.
     # 1 knows what each publishing of a message sets anew. 3 keep originals, and repeat a run.
-    "handlers.replay": 148,
+    # 1 asks if there is room for a new key.
+    "handlers.replay": 149,
     # 11 of the watch itself, the sweep's, and the ports of queues, leases, lanes and the router.
     # 10 for lost executions of replay runs: run, plan, approval, their stores, the steps' ports.
     # 13 for news: what was told, the index of causes, recovered letters, EventBridge, changed runs.

@@ -441,6 +441,21 @@ def test_a_letter_that_no_queue_takes_is_unsendable_and_no_futile_try() -> None:
     assert move.tally.futile == 0
 
 
+def test_a_letter_is_never_sent_without_the_new_key_that_its_stamp_has() -> None:
+    """The consumer would skip it. It is parked without it all the same: nothing reads it there."""
+    move = Move()
+    full = {str(number): Attribute("String", "x") for number in range(10)}
+    stamp = Stamp("first", accept="again:4f0c")
+    given = (
+        order("a", attributes=full),
+        order("b"),
+        order("c", Park(Reason.EXPIRED, "old"), attributes=full),
+    )
+    left = move.out_of_queue(*(replace(each, stamp=stamp) for each in given))
+    assert ids(left.stayed) == ["a"]
+    assert (move.main.copies, move.counts["Unsendable"]) == (["b"], 1)
+
+
 def test_on_fifo_a_letter_waits_for_the_earlier_one_of_its_group() -> None:
     move = Move(fifo=True)
     move.main.result = fails("a", times=1)

@@ -53,6 +53,16 @@ def test_an_edit_of_attributes_is_accepted_and_never_that_of_ours() -> None:
         accepted(gone, RUN, replace(RECEIVED, letter=stamped))
 
 
+def test_an_edit_leaves_room_for_the_new_key_of_a_letter_that_is_sent_once_more() -> None:
+    full = {str(number): Attribute("String", "x") for number in range(10)}
+    request = replace(REQUEST, after=replace(AFTER, attributes=full))
+    assert accepted(request, RUN, RECEIVED) == STAMP
+    again = replace(STAMP, accept="again:4f0c")
+    with pytest.raises(EditRefused, match="no room for the letter's new idempotency key"):
+        accepted(request, RUN, replace(RECEIVED, stamp=again))
+    assert accepted(REQUEST, RUN, replace(RECEIVED, stamp=again)) == again
+
+
 @each_row(
     ("request_", "run", "received", "says"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -17,10 +18,15 @@ from deadletter.aws.replay_runs import DynamoDBReplayRuns
 from deadletter.aws.replay_starts import DynamoDBReplayStarts
 from deadletter.aws.wiring.consume import consumer_for
 from deadletter.contract import originals_object
-from deadletter.message.letter import from_api, to_event
+from deadletter.message.letter import MAX_BYTES, from_api, to_event
 from deadletter.processing.delivery import Delivery
 from deadletter.redrive.waiting_room import RoomUnavailable
+from deadletter.replay import originals
+from deadletter.replay import repeating as repeating_module
 from deadletter.replay.machine import ReplaySteps, replay_event
+from deadletter.replay.names import from_lines
+from deadletter.replay.new_key import NO_ROOM
+from deadletter.replay.objects import ObjectsUnavailable
 from deadletter.replay.originals import lines_in, packed, without
 from deadletter.replay.plan import AGAIN, ReplayPlan
 from deadletter.replay.run import ReplayRun, RunState, aborted, held, resumed
@@ -50,12 +56,18 @@ class Shop:
     def steps(self, note_bad_row: Callable[[str], None] = lambda _: None) -> ReplaySteps:
         return steps_of(self.stage, note_bad_row)
 
-    def dead(self, number: int = LETTERS_OF_RUN, size: int = 0) -> list[str]:
-        """Letters that have died without a word, of three ordering keys on FIFO."""
+    def dead(self, number: int = LETTERS_OF_RUN, size: int = 0, full: int = 0) -> list[str]:
+        """Letters that have died without a word, of three ordering keys on FIFO.
+
+        The first `full` of them have as many attributes as SQS allows.
+        """
         origins = []
         for each in range(number):
             group = {"MessageGroupId": f"g{each % 3}", "MessageDeduplicationId": str(each)}
             options: Any = group if self.stage.pipeline.fifo else {}
+            if each < full:
+                one = {"DataType": "String", "StringValue": "x"}
+                options = {**options, "MessageAttributes": {f"a{name}": one for name in range(10)}}
             body = json.dumps({"n": each, "order": f"o{each}", "filling": "x" * size})
             origins.append(self.stage.put(body, **options))
         while self.stage.take(self.stage.main, hide=1):
@@ -148,9 +160,9 @@ def in_order(numbers: Sequence[int]) -> bool:
     return all(group == sorted(group) for group in groups.values())
 
 
-def recovered(shop: Shop, size: int = 0) -> ReplayRun:
+def recovered(shop: Shop, size: int = 0, full: int = 0) -> ReplayRun:
     """A run that has brought back twelve letters."""
-    shop.dead(size=size)
+    shop.dead(size=size, full=full)
     run = shop.run(replace(QUICK, ordered=shop.stage.pipeline.fifo))
     assert (run.state, run.counts["RECOVERED"]) == (RunState.DONE, LETTERS_OF_RUN)
     assert sorted(shop.handled) == [*range(LETTERS_OF_RUN)]
@@ -177,6 +189,69 @@ def test_twelve_of_twelve_run_again_after_a_second(fifo: bool, key: str | None, 
     assert last.counts["RECOVERED"] == LETTERS_OF_RUN
     assert sorted(shop.handled) == [*range(LETTERS_OF_RUN)]
     assert in_order(shop.handled) or not fifo
+
+
+def not_made(shop: Shop, run: ReplayRun) -> list[str]:
+    """The letters that the run says it has not made."""
+    client: Any = shop.stage.s3
+    names = S3RunObjects(client, BUCKET, "orders", run.id).get(NO_ROOM) or b""
+    return [name.origin for name in from_lines(names)]
+
+
+@pytest.mark.parametrize("key", [None, "body.order"])
+@pytest.mark.parametrize("fifo", [False, True])
+def test_a_letter_without_room_for_a_new_key_is_not_made_and_is_named(
+    fifo: bool, key: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sent without it, the consumer would skip it, and the run would count it as a duplicate."""
+    monkeypatch.setattr(originals, "MOST_LETTERS", 5)
+    monkeypatch.setattr(repeating_module, "TOGETHER", 2)
+    shop = Shop(fifo=fifo, idempotency_key=key)
+    first = recovered(shop, full=3)
+    full = {
+        each.name.origin
+        for each in kept(shop.stage, first.id).values()
+        if len(each.letter.attributes) == 10
+    }
+    assert len(full) == 3
+    run = shop.run(repeating(first, accept=AGAIN, ordered=fifo))
+    assert (run.state, run.letters, dict(run.counts)["RECOVERED"]) == (RunState.DONE, 9, 9)
+    assert sorted(shop.handled) == [*range(3, LETTERS_OF_RUN)]
+    assert sorted(not_made(shop, run)) == sorted(full)
+    assert len(kept(shop.stage, first.id)) == LETTERS_OF_RUN
+    # Without a new key there is nothing to lose: it is sent as ever.
+    shop.handled.clear()
+    old = shop.run(repeating(first, ordered=fifo))
+    assert (old.letters, not_made(shop, old)) == (LETTERS_OF_RUN, [])
+
+
+def test_a_letter_that_a_new_key_makes_too_large_is_not_made() -> None:
+    shop = Shop()
+    shop.dead(1, size=MAX_BYTES - 600)
+    first = shop.run(QUICK)
+    assert first.counts["RECOVERED"] == 1
+    run = shop.run(repeating(first, accept=AGAIN))
+    assert (run.state, run.letters, len(not_made(shop, run))) == (RunState.DONE, 0, 1)
+
+
+def test_a_pass_that_is_cut_off_names_each_letter_without_room_once() -> None:
+    shop = Shop()
+    first = recovered(shop, full=3)
+    run = shop.start(repeating(first, accept=AGAIN))
+    put, tries = S3RunObjects.put, itertools.count()
+
+    def torn(objects: S3RunObjects, name: str, data: bytes) -> None:
+        if name == NO_ROOM and next(tries) == 0:
+            raise ObjectsUnavailable("no answer")
+        put(objects, name, data)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(S3RunObjects, "put", torn)
+        taken(shop, run, "preflight")
+        with pytest.raises(ObjectsUnavailable):
+            taken(shop, run, "snapshot")
+    assert shop.go_on(run.id).letters == 9
+    assert len(not_made(shop, run)) == 3
 
 
 @pytest.mark.parametrize("key", [None, "body.order"])

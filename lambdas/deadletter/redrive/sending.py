@@ -167,7 +167,9 @@ class Sender:
                 envelope = seal(letter, stamp, traits, order.decision.delay)
             else:
                 envelope = seal(letter, stamp, traits, consumed=False)
-            if envelope.size <= traits.max_bytes:
+            # Its stamp has its new key: without it the consumer would skip the letter.
+            has_key = envelope.marked or not (stamp.again and isinstance(order.decision, Redrive))
+            if envelope.size <= traits.max_bytes and has_key:
                 moves.envelopes[order.copy] = envelope
             else:
                 self._tally.count(Metric.UNSENDABLE)

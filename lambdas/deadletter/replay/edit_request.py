@@ -19,6 +19,7 @@ from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.waiting_room import SHARDS, WaitingRoomEntry
 from deadletter.replay.edits import EditRefused, edited
+from deadletter.replay.new_key import has_room
 from deadletter.replay.run import ReplayRun, RunState
 
 MOST_EDITS = 50
@@ -147,7 +148,10 @@ def accepted(request: EditRequest, run: ReplayRun | None, received: ReceivedLett
     after = request.after
     if edited(received.letter, after.body, after.attributes) != after:
         raise EditRefused("it would change more than the body and attributes")
-    return replace(received.stamp, accept="collision") if request.accept else received.stamp
+    stamp = replace(received.stamp, accept="collision") if request.accept else received.stamp
+    if not has_room(after, stamp):
+        raise EditRefused("it would leave no room for the letter's new idempotency key")
+    return stamp
 
 
 def answer(edited_records: list[str], refused: Mapping[str, str], trouble: str) -> dict[str, Any]:

@@ -319,6 +319,10 @@ class _Parts:
             note_damage=lambda name: self._note_bad_row(
                 originals_object(self.pipeline.name, of, name)
             ),
+            max_bytes=queue_for(
+                self.resources.main_url, self.clients, self.world, Tally()
+            ).traits.max_bytes,
+            note_no_room=partial(self.count_metric, Metric.UNSENDABLE),
         )
         return Taken(repeating.run(deadline - IDLE_SECONDS))
 
