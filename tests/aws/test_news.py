@@ -1,11 +1,9 @@
-"""News of the watch and of replay runs on the strict clients: what is read, put and remembered."""
+"""News of the watch on the strict clients: what is read, put and remembered."""
 
 from __future__ import annotations
 
 import json
-from collections import Counter
-from dataclasses import dataclass, field, replace
-from types import SimpleNamespace
+from dataclasses import dataclass, field
 from typing import Any
 
 import boto3
@@ -16,24 +14,19 @@ from deadletter.aws.cause_entries import DynamoDBCauseEntries
 from deadletter.aws.events import EventBus
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.recovered_letters import recovered_letters
-from deadletter.aws.replay_runs import DynamoDBReplayRuns
 from deadletter.contract import DAY, MINUTE, EventType, Metric
 from deadletter.events.schema import problems
 from deadletter.failure.category import Category
 from deadletter.failure.failure import Failure
 from deadletter.failure.ledger import LedgerUnavailable
 from deadletter.redrive.lease import LeaseUnavailable
-from deadletter.replay.announcing import RunAnnouncer, is_untold
-from deadletter.replay.care import RunsKeeper
-from deadletter.replay.run import ReplayRun, RunState, RunsUnavailable, held, moved_to
 from deadletter.settings.pipeline import Pipeline
 from deadletter.testing.clock import Clock
-from deadletter.testing.fakes import MemoryDynamoDB
 from deadletter.testing.fakes.errors import client_error
 from deadletter.watch.cause_look import PAGE, look_at_causes
 from deadletter.watch.newsroom import MOST_REFUSED, MOST_TOLD, RecoveredUnread
 from tests.aws.test_watch import Stage, one_by_one, remember_a_run
-from tests.tables import LETTERS, create_tables
+from tests.tables import LETTERS
 
 REGION = "eu-west-1"
 
@@ -303,109 +296,3 @@ def test_many_letters_of_one_cause_hide_no_other_and_are_not_all_read(stage: Ann
     assert big.is_at_least
     assert 8 * PAGE <= big.letters < 8 * PAGE * 3
     assert stage.dynamodb.consumed.read_units - before < 100
-
-
-# Replay runs.
-
-
-class Runs:
-    """A run in DynamoDB, and its announcer."""
-
-    def __init__(self) -> None:
-        self.clock = Clock()
-        self.dynamodb: Any = MemoryDynamoDB(self.clock)
-        create_tables(self.dynamodb)
-        self.events = PutEvents()
-        events: Any = self.events
-        bus = EventBus(events, "shop", self.clock)
-        self.metrics: Counter[str] = Counter()
-        self.items = DynamoDBReplayRuns(self.dynamodb, LETTERS, "orders", self.clock)
-        self.announcer = RunAnnouncer(
-            runs=self.items,
-            put=lambda event_type, detail: bus.put(event_type, "orders", detail),
-            count_metric=lambda name, number: self.metrics.update({name: number}),
-        )
-        self.items.create(ReplayRun(id="r-1", pipeline="orders", created=self.clock(), by="ada"))
-
-    @property
-    def run(self) -> ReplayRun:
-        run = self.items.read("r-1")
-        assert run is not None
-        return run
-
-    def change(self, after: ReplayRun) -> None:
-        self.items.change(self.run, after)
-
-
-def test_a_run_s_state_is_announced_once_with_the_one_before() -> None:
-    runs = Runs()
-    runs.announcer.announce(runs.run)
-    runs.announcer.announce(runs.run)
-    runs.change(moved_to(runs.run, RunState.MOVING, at=runs.clock(), by="the run"))
-    generation = runs.run.generation
-    runs.announcer.announce(runs.run)
-    runs.announcer.announce(runs.run)
-    states = [(detail.get("before"), detail["state"]) for _, detail in runs.events.taken]
-    assert states == [(None, "PLANNED"), ("PLANNED", "MOVING")]
-    # A grant that was read before is still good.
-    assert runs.run.generation == generation
-
-
-def test_a_refused_announcement_is_counted_and_made_later_and_the_run_goes_on() -> None:
-    runs = Runs()
-    runs.events.fails = True
-    runs.announcer.announce(runs.run)
-    assert runs.metrics == {Metric.EVENT_REFUSED: 1}
-    assert runs.run.told == ""
-    runs.events.fails = False
-    runs.announcer.announce(runs.run)
-    assert runs.run.told == "PLANNED"
-
-
-def test_an_announcement_that_could_not_be_remembered_is_made_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    runs = Runs()
-    stale = runs.run
-    runs.change(moved_to(runs.run, RunState.MOVING, at=runs.clock(), by="the run"))
-    runs.announcer.announce(stale)
-    assert runs.run.told == ""
-    with monkeypatch.context() as patch:
-
-        def refuse(*_: Any) -> None:
-            raise RunsUnavailable("throttled")
-
-        patch.setattr(runs.items, "change", refuse)
-        runs.announcer.announce(runs.run)
-    runs.announcer.announce(runs.run)
-    assert [detail["state"] for _, detail in runs.events.taken] == ["PLANNED", "MOVING", "MOVING"]
-
-
-def test_the_watch_announces_what_a_person_has_changed_and_leaves_the_run_s_own_step_time() -> None:
-    runs = Runs()
-    executions: Any = SimpleNamespace(running=lambda: {"r-1-0"})
-    keeper = RunsKeeper(
-        pipeline="orders",
-        runs=runs.items,
-        executions=executions,
-        clock=runs.clock,
-        count_metric=lambda *_: None,
-        announcer=runs.announcer,
-    )
-    runs.change(moved_to(runs.run, RunState.MOVING, at=runs.clock(), by="the run"))
-    runs.change(held(runs.run, at=runs.clock(), by="ada", because="wait for the fix"))
-    keeper.care()
-    assert runs.events.taken == []
-    runs.clock.advance(35)
-    for _ in range(3):
-        keeper.care()
-    [(event_type, detail)] = runs.events.taken
-    assert event_type == EventType.REPLAY_STATE_CHANGED
-    assert (detail["state"], detail["by"], detail["because"]) == ("HELD", "ada", "wait for the fix")
-
-
-def test_a_run_that_ended_long_ago_under_an_older_version_is_not_announced() -> None:
-    run = ReplayRun(id="r", pipeline="orders", state=RunState.DONE, changed=1000.0)
-    assert is_untold(run, 1000.0 + 60)
-    assert not is_untold(run, 1000.0 + 2 * DAY)
-    assert not is_untold(replace(run, told="DONE"), 1000.0 + 60)
