@@ -307,7 +307,7 @@ class ReplaySteps:
         workers: int = 1,
     ) -> ReplayStep:
         state = str(run.state) if run else ""
-        return ReplayStep(to, state, max(1, wait_seconds), event.loops, workers)
+        return ReplayStep(to, state, wait_seconds, event.loops, workers)
 
     def _change(self, before: ReplayRun, after: ReplayRun) -> None:
         if after != before:
