@@ -8,7 +8,7 @@ from collections.abc import Collection
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from deadletter.contract import DAY, DEFAULT_PARKING, MAIN_DLQ, PARKED_LANE, parking_source
+from deadletter.contract import DAY, DEFAULT_PARKING, MAIN_DLQ, PARKED_LANE, REPLAY, parking_source
 from deadletter.contract import KeyPolicy as KeyPolicy
 from deadletter.routing.selection import Selection, selection_from_data
 from deadletter.settings.json_fields import BadSettings, build
@@ -76,19 +76,19 @@ class ReplayPlan:
     selection: Selection = field(default_factory=Selection)
     destination: str = MAIN_QUEUE
     counted: int | None = None
-    rate: float = 5.0
+    rate: float = REPLAY.rate
     burst: int = 10
     canary: tuple[int, ...] = (1, 2, 5, 20)
     ramp: tuple[float, ...] = (0.25, 0.5, 1.0)
     ramp_seconds: float = 60.0
-    error_rate: float = 0.4
-    minimum: int = 10
-    attempts: int = 3
+    error_rate: float = REPLAY.error_rate
+    minimum: int = REPLAY.minimum
+    attempts: int = REPLAY.attempts
     retry_after: float = 30.0
-    on_failure: KeyPolicy = KeyPolicy.GO
-    on_unknown: KeyPolicy = KeyPolicy.GO
+    on_failure: KeyPolicy = REPLAY.on_failure
+    on_unknown: KeyPolicy = REPLAY.on_unknown
     ordered: bool = False
-    outcome_timeout: float = 1_800.0
+    outcome_timeout: float = REPLAY.outcome_timeout
     workers: int = 1
     approve: bool = False
     keep_export: bool = True
