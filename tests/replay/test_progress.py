@@ -11,11 +11,11 @@ from deadletter.replay.progress import (
     PartStatus,
     ShardProgress,
     StatusUnavailable,
-    first_unfinished,
     merged,
     save,
 )
 from deadletter.replay.ticket import ReplayOutcome
+from tests.each_row import each_row
 
 
 class Rows:
@@ -99,7 +99,39 @@ def test_what_could_not_be_saved_stays_unsaved() -> None:
     assert rows.rows == {(0, 0): PartStatus("r", "0")}
 
 
-def test_letters_without_a_terminal_outcome_are_unfinished() -> None:
-    progress = ShardProgress.of(0, {0: PartStatus("rs p", "0000")})
-    assert list(first_unfinished(progress, 6)) == [1, 2, 4, 5]
-    assert list(first_unfinished(progress, 6, 4)) == [4, 5]
+@each_row(
+    ("stored", "later", "after"),
+    [
+        (("", "", ""), ("r", "1", ""), ("r", "1", "")),
+        (("r", "1", ""), ("", "", ""), ("r", "1", "")),
+        (("r", "2", "1"), ("p", "1", "2"), ("r", "2", "2")),
+        (("s ", "10", ""), ("rs", "01", ""), ("rs", "11", "")),
+        (("s", "a", ""), (" r", "9", "1"), (" r", "a0", "10")),
+        (("?", "", "1"), ("s", "", ""), ("?", "0", "1")),
+    ],
+)
+def test_a_later_status_takes_nothing_back(
+    stored: tuple[str, str, str], later: tuple[str, str, str], after: tuple[str, str, str]
+) -> None:
+    assert merged(PartStatus(*stored), PartStatus(*later)) == PartStatus(*after)
+
+
+def test_a_letter_behind_the_end_of_the_texts_is_open_and_never_came_back() -> None:
+    progress = ShardProgress.of(0, {0: PartStatus("rs", "01", "01")})
+    assert [progress.is_terminal(position) for position in range(4)] == [True, False, False, False]
+    assert [progress.returned(position) for position in range(4)] == [0, 1, 0, 0]
+    assert [progress.outcome(position) for position in (1, 2)] == [
+        ReplayOutcome.SENT,
+        ReplayOutcome.OPEN,
+    ]
+    progress.note_late(3)
+    assert progress.status_of(0) == PartStatus("rs  ", "0100", "0101")
+    assert (progress.dirty, progress.returns_total, progress.late_total) == ({0}, 1, 2)
+
+
+def test_an_outcome_without_a_number_keeps_how_often_the_letter_came_back() -> None:
+    progress = ShardProgress.of(0, {})
+    progress.set(PART, ReplayOutcome.OPEN, returns=2)
+    progress.set(PART, ReplayOutcome.SENT)
+    assert progress.status_of(1) == PartStatus("s", "2")
+    assert progress.counts() == {ReplayOutcome.OPEN: PART, ReplayOutcome.SENT: 1}

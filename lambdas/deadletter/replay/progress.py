@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -164,11 +164,6 @@ class ShardProgress:
             self.outcomes.extend(_OPEN * missing)
             self.returns.extend(bytes(missing))
             self.late.extend(bytes(missing))
-
-
-def first_unfinished(progress: ShardProgress, letters: int, start: int = 0) -> Iterator[int]:
-    """The positions of a shard whose letters have no terminal outcome yet, in order."""
-    return (at for at in range(start, letters) if not progress.is_terminal(at))
 
 
 def save(statuses: Statuses, shards: Iterable[ShardProgress]) -> None:
