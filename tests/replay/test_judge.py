@@ -7,7 +7,6 @@ from typing import Any
 
 from deadletter.redrive.waiting_room import SHARDS
 from deadletter.replay.judge import (
-    BACKLOG_WAIT,
     ReplayNext,
     RunEvidence,
     RunVerdict,
@@ -165,6 +164,42 @@ def test_behind_the_canaries_the_rate_grows_in_shares() -> None:
     assert (run.step, run.rate) == (6, 10.0)
 
 
+def test_a_plan_without_other_words_goes_on_in_seven_careful_steps() -> None:
+    plan = ReplayPlan(pipeline="orders")
+    run = run_in(RunState.CANARY)
+    steps = [begun(run, plan, RunEvidence(), step, NOW) for step in range(9)]
+    assert [(step.state, step.allowance, step.rate) for step in steps] == [
+        *((RunState.CANARY, letters, 1.25) for letters in (1, 2, 5, 20)),
+        *((RunState.RUNNING, 0, rate) for rate in (1.25, 2.5, 5.0, 5.0, 5.0)),
+    ]
+    assert [step.step for step in steps] == [0, 1, 2, 3, 4, 5, 6, 6, 6]
+    assert {step.burst for step in steps} == {10}
+
+
+@each_row(
+    ("state", "step", "known", "after", "is_over"),
+    [
+        (RunState.CANARY, 3, 19, 1.0, False),
+        (RunState.CANARY, 3, 20, 1.0, True),
+        (RunState.RUNNING, 4, 0, 59.0, False),
+        (RunState.RUNNING, 4, 0, 60.0, True),
+        (RunState.RUNNING, 5, 0, 60.0, True),
+        (RunState.RUNNING, 6, 0, 60.0, False),
+        (RunState.RUNNING, 6, 1, 59.0, False),
+        (RunState.RUNNING, 6, 1, 60.0, True),
+    ],
+)
+def test_a_canary_ends_with_its_last_outcome_and_a_share_of_the_rate_with_its_time(
+    state: RunState, step: int, known: int, after: float, is_over: bool
+) -> None:
+    """The last share goes on while it has no outcome, so that a standstill is seen."""
+    run = canary(step, before=8)
+    assert run.state is state
+    verdict = judge(run, evidence(recovered=8 + known), after=after)
+    began_anew = verdict.run.step_began == NOW + after
+    assert (began_anew, verdict.next) == (is_over, ReplayNext.WORK)
+
+
 def test_with_the_last_share_only_the_counts_begin_anew() -> None:
     run = ramp(2)
     later = judge(run, evidence(recovered=500), after=61).run
@@ -184,6 +219,7 @@ def test_a_ramp_is_judged_from_a_minimum_of_outcomes() -> None:
         (evidence(circuit="OPEN"), "the pipeline's circuit is OPEN"),
         (evidence(circuit="HALF_OPEN"), "the pipeline's circuit is HALF_OPEN"),
         (evidence(same_causes=10), "10 new dead letters"),
+        (evidence(seconds_to_expiry=3_599.0), "SQS drops a message"),
         (evidence(collisions=1), "1 messages collided"),
         (evidence(backlog=20_001), "the main queue holds 20001 messages"),
         (
@@ -200,9 +236,32 @@ def test_the_run_holds_itself(seen: RunEvidence, words: str) -> None:
     assert verdict.run.resume_to is RunState.CANARY
 
 
-def test_a_main_queue_that_is_behind_is_served_first() -> None:
-    verdict = judge(ramp(), evidence(recovered=28, backlog=10_001))
-    assert verdict == RunVerdict(ramp(), ReplayNext.WAIT, BACKLOG_WAIT)
+@each_row(
+    "seen",
+    [
+        {},
+        {"same_causes": 9},
+        {"backlog": 10_000},
+        {"seconds_to_expiry": 3_600.0},
+        {"circuit": "CLOSED", "unwell": ""},
+    ],
+)
+def test_a_run_goes_on_with_all_that_does_not_concern_it(seen: dict[str, Any]) -> None:
+    assert judge(ramp(), evidence(recovered=28, **seen)) == RunVerdict(ramp(), ReplayNext.WORK)
+
+
+@each_row("backlog", [10_001, 20_000])
+def test_a_main_queue_that_is_behind_is_served_first(backlog: int) -> None:
+    verdict = judge(ramp(), evidence(recovered=28, backlog=backlog))
+    assert verdict == RunVerdict(ramp(), ReplayNext.WAIT, 30)
+
+
+def test_letters_that_are_nowhere_break_the_run() -> None:
+    missing = RunEvidence(outcomes={ReplayOutcome.MISSING: 2, ReplayOutcome.OPEN: 9})
+    verdict = judge(ramp(), missing)
+    assert (verdict.run.state, verdict.next) == (RunState.BROKEN, ReplayNext.RECONCILE)
+    assert verdict.run.because.startswith("2 letters are neither in the run's lane nor on a")
+    assert (verdict.run.by, verdict.run.changed) == ("replay", NOW + 1.0)
 
 
 def test_a_resumed_step_begins_anew_with_its_whole_allowance() -> None:
@@ -237,7 +296,7 @@ def test_a_run_without_canaries_begins_with_the_ramp() -> None:
 
 @each_row(
     ("rate", "workers", "number"),
-    [(5.0, 1, 1), (80.0, 1, 1), (81.0, 1, 2), (5.0, 3, 3), (10_000.0, 1, SHARDS)],
+    [(0.0, 0, 1), (5.0, 1, 1), (80.0, 1, 1), (81.0, 1, 2), (5.0, 3, 3), (10_000.0, 1, SHARDS)],
 )
 def test_a_run_has_the_workers_that_its_rate_needs_and_no_more_than_shards(
     rate: float, workers: int, number: int
@@ -272,6 +331,8 @@ def test_allowance_that_a_lost_grant_used_up_is_given_again() -> None:
     assert after.generation == run.generation + 1
     sent = RunEvidence(outcomes={**seen.outcomes, ReplayOutcome.SENT: 1})
     assert judge(replace(run, counts=sent.counts), sent).run.allowance == 0
+    whole = replace(run, allowance=4)
+    assert judge(whole, seen).run == whole
 
 
 def test_a_run_that_stands_still_is_held() -> None:
@@ -280,6 +341,10 @@ def test_a_run_that_stands_still_is_held() -> None:
     run = replace(ramp(2), counts=seen.counts)
     assert judge(run, seen, after=299).run == run
     assert judge(run, evidence(recovered=29), after=300).run.state is RunState.RUNNING
+    known = evidence(recovered=29)
+    assert judge(replace(run, counts=known.counts), known, after=300).run.state is RunState.RUNNING
+    stopped = replace(seen, outcomes={**seen.outcomes, ReplayOutcome.STOPPED: 1})
+    assert judge(run, stopped, after=300).run.state is RunState.RUNNING
     judgement = judge(run, seen, after=300)
     assert judgement.run.state is RunState.HELD
     assert judgement.run.because.startswith("nothing was sent in 300 s: 972 letters wait")
