@@ -11,7 +11,8 @@ import pytest
 from deadletter.message.letter import Attribute, Letter
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
-from deadletter.replay.edit_request import EditRequest, accepted, names_in, request_from
+from deadletter.redrive.waiting_room import WaitingRoomEntry
+from deadletter.replay.edit_request import EditRequest, accepted, answer, names_in, request_from
 from deadletter.replay.edits import EditRefused
 from deadletter.replay.run import ReplayRun, RunState
 from tests.each_row import each_row
@@ -31,6 +32,28 @@ RECEIVED = ReceivedLetter(BEFORE, "", 0.0, stamp=STAMP)
 def test_a_request_is_read_as_it_was_written() -> None:
     assert request_from(REQUEST.to_bytes(), "4f0c", "orders") == REQUEST
     assert REQUEST.record == "edits/copy-1500.json"
+    for shard in range(8):
+        request = replace(REQUEST, shard=shard, accept=True)
+        assert request_from(request.to_bytes(), "4f0c", "orders") == request
+
+
+def test_the_letter_of_a_request_is_looked_for_in_the_lane_of_its_run() -> None:
+    place = '["orders#letter#copy", "letter"]'
+    assert REQUEST.entry == WaitingRoomEntry("copy", place, "run:4f0c", 1, 0.0)
+
+
+def test_an_event_names_up_to_fifty_records_of_edits() -> None:
+    names = ["edits/a-1.json"] * 50
+    assert names_in({"run": "4f0c", "records": names}) == ("4f0c", names)
+
+
+def test_the_answer_says_what_took_effect_and_why_the_rest_did_not() -> None:
+    said = {"edited": ["a"], "refused": {"b": "it changes nothing"}}
+    assert answer(["a"], {"b": "it changes nothing"}, "") == said
+    assert answer(["a"], {"b": "it changes nothing"}, "throttled") == {
+        **said,
+        "trouble": "throttled",
+    }
 
 
 def test_an_edit_of_the_body_is_accepted_with_the_stamp_of_the_item() -> None:
@@ -120,7 +143,7 @@ WRITTEN = json.loads(REQUEST.to_bytes())
             for name in WRITTEN
         ),
         json.dumps({**WRITTEN, "run": "other"}).encode(),
-        json.dumps({**WRITTEN, "shard": 8}).encode(),
+        *(json.dumps({**WRITTEN, "shard": shard}).encode() for shard in (-1, 8)),
         *(
             json.dumps({**WRITTEN, "place": [partition, "letter"]}).encode()
             for partition in ("theirs#letter#copy", "orders#ledger#copy", "orders#runs")

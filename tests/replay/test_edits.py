@@ -77,6 +77,10 @@ def test_a_patch_changes_what_it_says_and_keeps_digits_and_order(step: Any, afte
         ({"op": "test", "path": "/id", "value": True}, "the value there is another"),
         ({"op": "test", "path": "/lines", "value": [{"sku": "a"}]}, "the value there is another"),
         ({"op": "test", "path": "/lines/0", "value": {}}, "the value there is another"),
+        ({"op": "test", "path": "/lines/0", "value": 7}, "the value there is another"),
+        ({"op": "test", "path": "/lines/0", "value": [1]}, "the value there is another"),
+        ({"op": "test", "path": "/lines", "value": 7}, "the value there is another"),
+        ({"op": "test", "path": "/id", "value": [7]}, "the value there is another"),
         ({"op": "copy", "from": "/id/x", "path": "/y"}, "its path is not there"),
         ({"op": "replace", "path": "/lines/2", "value": 1}, "its path is not there"),
         ({"op": "remove", "path": "/lines/2"}, "its path is not there"),
@@ -136,6 +140,7 @@ def test_what_is_no_patch_is_refused(data: Any, why: str) -> None:
 
 def test_an_expression_makes_a_new_body() -> None:
     assert transformed('{"a": 1}', "merge(@, {currency: 'EUR'})") == '{"a":1,"currency":"EUR"}'
+    assert transformed('{"a": [1.5, 2.25]}', "{total: sum(a)}") == '{"total":3.75}'
     with pytest.raises(EditRefused, match="finds nothing"):
         transformed('{"a": 1}', "b")
     with pytest.raises(EditRefused, match="transform"):

@@ -9,19 +9,23 @@ from typing import Any
 
 import pytest
 
+from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.replay_objects import S3RunObjects
-from deadletter.contract import DISCARDED, PARKED_LANE
+from deadletter.contract import DISCARDED, PARKED_LANE, ROWS_KEPT, Metric
 from deadletter.message import stamp as stamps
 from deadletter.message.stamp import Stamp
-from deadletter.redrive.waiting_room import FOREVER, SHARDS
+from deadletter.redrive.journal import OUT_OF_ROOM, Plan, Slot, key_of
+from deadletter.redrive.order import Order
+from deadletter.redrive.waiting_room import FOREVER, SHARDS, RoomUnavailable
 from deadletter.replay.discarded import discarded_name
 from deadletter.replay.names import PART
 from deadletter.replay.objects import ObjectsUnavailable
 from deadletter.replay.plan import DISCARD, ReplayPlan
+from deadletter.replay.shard_claim import slot_name
 from deadletter.replay.ticket import ReplayOutcome, Ticket, TicketsUnavailable
 from tests.replay.bench import ReplayBench, orders_pipeline
 from tests.simulation.stage import Stage
-from tests.tables import BUCKET
+from tests.tables import BUCKET, LETTERS
 
 DISCARDS = ReplayPlan(
     pipeline="orders", source="lane:parked", destination=DISCARD, who="ann", why="wrong letters"
@@ -281,3 +285,108 @@ def test_letters_that_the_manifest_does_not_name_leave_too() -> None:
     assert bench.in_lane() == []
     bodies = [json.loads(body) for body in bench.stage.bodies(bench.stage.main)]
     assert bodies == []
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+def test_in_its_last_five_seconds_a_leaving_begins_no_letter(is_named: bool) -> None:
+    bench = ReplayBench(["", "a", "a"])
+    bench.abort()
+    index = bench.index if is_named else None
+    assert not bench.leave(seconds=5.0, index=index)
+    assert len(bench.in_lane()) == 3
+    assert bench.leave(seconds=5.1, index=index)
+    assert bench.in_lane() == []
+
+
+def test_a_letter_that_its_new_lane_does_not_take_stays_in_the_old_one() -> None:
+    bench = ReplayBench(["", ""])
+    bench.abort()
+    refused, other = (name.copy for name in bench.names)
+
+    class Refusing:
+        def __init__(self) -> None:
+            self.room = bench.room
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.room, name)
+
+        def postpone(self, order: Order) -> None:
+            if order.copy == refused:
+                raise RoomUnavailable("throttled")
+            self.room.postpone(order)
+
+    assert not bench.leave(room=Refusing())
+    assert bench.in_lane() == [refused]
+    assert in_room(bench)[other][0] == PARKED_LANE
+    assert bench.tally.report("orders", "dlq", "").trouble == "throttled"
+    assert bench.outcomes() == {0: ReplayOutcome.OPEN, 1: ReplayOutcome.LEFT}
+    assert bench.leave()
+    assert bench.reconcile().counts == {"LEFT": 2}
+
+
+def test_a_letter_that_an_earlier_worker_may_still_be_sending_stays_until_it_cannot_any_more() -> (
+    None
+):
+    bench = ReplayBench([""])
+    [name] = bench.names
+    journal = DynamoDBJournal(bench.stage.clients.journal, LETTERS, "orders", ROWS_KEPT)
+    kept = Slot(journal, f"{slot_name(bench.run_id, name.shard)}~worker.1", "worker")
+    kept.intend([Plan(key_of(name.copy), OUT_OF_ROOM, 0)], bench.clock() + 15.0)
+    bench.abort()
+    bench.clock.advance(29.0)
+    assert not bench.leave()
+    assert bench.in_lane() == [name.copy]
+    assert bench.tally.count_of(Metric.POSSIBLE_DUPLICATE) == 0
+    bench.clock.advance(1.0)
+    assert bench.leave()
+    assert bench.in_lane() == []
+    # It may have been sent, and a person who releases it from the parking lot has to know.
+    assert bench.tally.count_of(Metric.POSSIBLE_DUPLICATE) == 1
+
+
+def test_a_letter_that_came_back_leaves_as_the_copy_that_is_in_the_lane() -> None:
+    bench = ReplayBench(["", ""])
+    bench.work(5)
+    bench.consume(lambda number: number == 1)
+    bench.bring_back()
+    bench.abort()
+    assert bench.leave()
+    [(lane, home, mark)] = in_room(bench).values()
+    assert (lane, home, mark.origin) == (PARKED_LANE, "parking:default", bench.names[0].origin)
+    assert mark.because == f"replay run {bench.run_id} ended before it was sent"
+    assert mark.at == int(bench.clock())
+    assert bench.outcomes() == {0: ReplayOutcome.LEFT, 1: ReplayOutcome.RECOVERED}
+    [progress] = [each for each in bench.progress() if each.returns_total]
+    assert progress.returns_total == 1
+    [left] = [ticket for ticket in bench.tickets.all() if ticket.fate is ReplayOutcome.LEFT]
+    # No life has begun: the letter was not sent.
+    assert (left.attempt, left.position, left.generation) == (1, 0, bench.run.generation)
+
+
+def test_what_is_under_way_is_awaited_for_two_minutes_after_the_end() -> None:
+    bench = ReplayBench([""], replace(ReplayPlan(pipeline="orders"), outcome_timeout=60.0))
+    bench.work(5)
+    bench.abort()
+    bench.clock.advance(119.0)
+    # Its own time is over.
+    assert bench.leave()
+    long = ReplayBench([""])
+    long.work(5)
+    long.abort()
+    long.clock.advance(119.0)
+    assert not long.leave()
+    long.clock.advance(1.0)
+    assert long.leave()
+    assert long.outcomes() == bench.outcomes() == {0: ReplayOutcome.UNKNOWN}
+
+
+def test_the_schedule_gets_a_letter_of_a_parking_queue_as_one_of_its_own() -> None:
+    bench = ReplayBench(["", ""], replace(ReplayPlan(pipeline="orders"), source="lane:parked"))
+    for item, home in zip(bench.stage.waiting(), ("parking:poison", "dedicated:slow"), strict=True):
+        item["home"] = {"S": home}
+        bench.dynamodb.put_item(TableName="letters", Item=item)
+    bench.abort(leave_to="schedule")
+    assert bench.leave()
+    assert sorted(home for _, home, _ in in_room(bench).values()) == ["dedicated:slow", "dlq"]
+    assert {mark.reason for _, _, mark in in_room(bench).values()} == {None}
+    assert {mark.decision for _, _, mark in in_room(bench).values()} == {"HOLD"}

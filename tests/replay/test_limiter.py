@@ -5,8 +5,10 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Callable, Generator
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -18,11 +20,15 @@ from deadletter.replay.limiter import (
     RunLimiter,
     SendGrant,
     SendingEnded,
+    bid_for,
+    granted,
     most_letters,
+    why_not,
 )
-from deadletter.replay.run import ReplayRun, RunState, held, moved_to
+from deadletter.replay.run import BadRunRow, ReplayRun, RunState, held, moved_to
 from deadletter.testing.clock import Clock
 from deadletter.testing.fakes import MemoryDynamoDB
+from tests.each_row import each_row
 from tests.tables import LETTERS, create_letters_table
 
 NOW = 1_800_000_000.0
@@ -208,6 +214,146 @@ def test_an_unknown_run_ends_the_sending() -> None:
     )
     with pytest.raises(SendingEnded, match="unknown"):
         limiter.take(1, NOW + 60)
+
+
+def test_a_run_that_is_unknown_or_held_ends_a_look_and_a_run_that_sends_is_noted() -> None:
+    store = Store(RUN)
+    limiter = store.limiter()
+    store.clock.advance(0.5)
+    later = replace(RUN, paid=NOW)
+    store.runs.change(RUN, later)
+    assert limiter.look(store.runs).paid == limiter.run.paid == NOW
+    assert limiter.seen_at == NOW + 0.5
+    limiter.run = replace(RUN, id="another")
+    with pytest.raises(SendingEnded, match="the run is unknown"):
+        limiter.look(store.runs)
+
+
+@each_row(("ahead", "is_bad"), [(3_600.0, False), (3_601.0, True)])
+def test_a_row_that_is_paid_for_more_than_an_hour_ahead_is_a_bad_row(
+    ahead: float, is_bad: bool
+) -> None:
+    limiter = Store(RUN).limiter()
+    wrong = replace(RUN, paid=NOW + ahead)
+    with pytest.raises(BadRunRow) if is_bad else nullcontext():
+        limiter.saw(wrong, NOW)
+    assert (limiter.run == wrong) is not is_bad
+
+
+@each_row(
+    ("fields", "why"),
+    [
+        ({}, None),
+        ({"state": RunState.CANARY, "allowance": 1}, None),
+        ({"state": RunState.CANARY}, "the canary step has sent its letters"),
+        ({"rate": 0.0}, "the run has no rate yet"),
+        ({"state": RunState.HELD}, "the run is HELD"),
+        ({"state": RunState.HELD, "because": "lunch"}, "the run is HELD: lunch"),
+    ],
+)
+def test_a_run_that_allows_no_sends_says_why(fields: dict[str, Any], why: str | None) -> None:
+    assert why_not(replace(RUN, **fields)) == why
+    assert why_not(None) == "the run is unknown"
+
+
+@each_row(
+    ("rate", "burst", "most"),
+    [(10.0, 20, 10), (20.0, 10, 9), (20.1, 10, 8), (100.0, 10, 5), (100.0, 5, 1), (1.0, 1, 1)],
+)
+def test_one_grant_leaves_the_pace_of_the_time_that_its_request_takes(
+    rate: float, burst: int, most: int
+) -> None:
+    assert most_letters(replace(RUN, rate=rate, burst=burst)) == most
+
+
+@each_row(
+    ("paid", "letters", "after"),
+    [
+        # A full bucket: what was saved beyond its burst is lost.
+        (0.0, 5, NOW - 2.0 + 0.5),
+        (NOW - 2.0, 5, NOW - 2.0 + 0.5),
+        (NOW - 1.0, 5, NOW - 1.0 + 0.5),
+        (NOW - 0.5, 5, NOW),
+        (NOW - 0.4, 5, None),
+        (NOW + 9.0, 1, None),
+    ],
+)
+def test_a_bid_takes_effect_while_its_letters_are_saved(
+    paid: float, letters: int, after: float | None
+) -> None:
+    run = replace(RUN, paid=paid)
+    bid = bid_for(run, letters, NOW, "token")
+    assert (bid.token, bid.letters, bid.generation, bid.now) == ("token", letters, 0, NOW)
+    assert bid.allowance == 0
+    assert (run.paid <= bid.latest) is (after is not None)
+    if after is not None:
+        assert granted(run, bid).paid == pytest.approx(after, abs=1e-6)
+        assert bid.is_idle is (paid <= NOW - 2.0)
+    limiter = Store(run).limiter()
+    needed = 0.0 if after is not None else paid + letters / 10.0 - NOW
+    assert limiter.seconds_until(letters) == pytest.approx(needed, abs=1e-6)
+
+
+def test_a_bid_of_a_canary_uses_up_its_allowance() -> None:
+    canary = replace(RUN, state=RunState.CANARY, allowance=5)
+    bid = bid_for(canary, 3, NOW, "token")
+    assert (bid.allowance, granted(canary, bid).allowance) == (3, 2)
+
+
+def test_a_run_without_a_rate_is_not_waited_for() -> None:
+    assert Store(replace(RUN, rate=0.0)).limiter().seconds_until(5) == 0.0
+
+
+def test_letters_that_are_paid_for_need_no_time() -> None:
+    store = Store(replace(RUN, burst=12))
+    limiter = store.limiter()
+    limiter.take(6, NOW + 60, further=4)
+    assert limiter.seconds_until(4) == 0.0
+    # Two more than are kept, of two that the burst still has; three are one too many.
+    assert limiter.seconds_until(6) == 0.0
+    assert limiter.seconds_until(7) == pytest.approx(0.1, abs=1e-6)
+
+
+def test_a_kept_grant_ends_with_the_intent_that_uses_it() -> None:
+    limiter = Store(RUN).limiter()
+    limiter.take(4, NOW + 60, further=5)
+    assert limiter.take(3, NOW + 0.5) == SendGrant(3, NOW + 0.5)
+    assert limiter.take(1, NOW + 60) == SendGrant(1, NOW + GRANT_SECONDS)
+
+
+def test_a_kept_grant_is_used_alone_while_the_pace_allows_no_more() -> None:
+    store = Store(replace(RUN, burst=6, rate=1.0))
+    limiter = store.limiter()
+    limiter.take(4, NOW + 60, further=1)
+    assert limiter.take(5, NOW + 1.5) == SendGrant(1, NOW + 1.5)
+
+
+def test_a_grant_that_is_waited_for_longer_than_a_second_is_given_up() -> None:
+    store = Store(replace(RUN, paid=NOW + 0.8))
+    limiter = store.limiter()
+    assert limiter.take(2, NOW + 60) is None
+    assert store.clock() == NOW
+    assert limiter.take(1, NOW + 60) == SendGrant(1, pytest.approx(NOW + 2.9, abs=0.01))
+    assert store.clock() == pytest.approx(NOW + 0.9, abs=0.01)
+
+
+def test_a_worker_whose_clock_is_slow_goes_by_the_fastest_that_it_has_seen() -> None:
+    """Else it would find the pace never idle, and the others would take it all."""
+    store = Store(RUN)
+    store.limiter().take(10, NOW + 60)
+    slow = store.limiter(lambda: store.clock() - 1.5)
+    asked: list[float] = []
+
+    class Noted:
+        def bid(self, run: ReplayRun, bid: Bid) -> BidAnswer | None:
+            asked.append(bid.now)
+            return store.runs.bid(run, bid)
+
+    slow._bids = Noted()
+    slow.take(1, NOW + 60)
+    first, *others = asked
+    assert first == NOW - 1.5
+    assert min(others) >= NOW
 
 
 @dataclass

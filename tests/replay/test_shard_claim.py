@@ -1,0 +1,148 @@
+"""The claim on one shard of a run's lane: one worker has it, and what it may have sent is kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from deadletter.aws.journal import DynamoDBJournal
+from deadletter.contract import ROWS_KEPT
+from deadletter.redrive.journal import Intent, Slot, key_of
+from deadletter.redrive.known_intents import KnownIntents
+from deadletter.replay.shard_claim import CLAIM_SECONDS, ShardClaim, slot_name
+from deadletter.testing.clock import START, Clock
+from deadletter.testing.fakes import MemoryDynamoDB
+from tests.tables import LETTERS, create_letters_table
+
+SLOT = slot_name("r", 3)
+
+
+@dataclass
+class Shard:
+    """A shard of a run's lane, and the journal of its pipeline."""
+
+    clock: Clock = field(default_factory=Clock)
+    reads: int = 0
+
+    def __post_init__(self) -> None:
+        dynamodb: Any = MemoryDynamoDB(self.clock)
+        create_letters_table(dynamodb)
+        self.journal = DynamoDBJournal(dynamodb, LETTERS, "orders", ROWS_KEPT)
+
+    def claim(self, owner: str = "ann", seconds: float = CLAIM_SECONDS) -> ShardClaim:
+        shard = self
+
+        class Counted(KnownIntents):
+            def fresh(self) -> Any:
+                shard.reads += 1
+                return super().fresh()
+
+        return ShardClaim(
+            journal=self.journal,
+            known=Counted(self.journal, self.clock),
+            run="r",
+            shard=3,
+            owner=owner,
+            clock=self.clock,
+            seconds=seconds,
+        )
+
+    @property
+    def intents(self) -> dict[str, Intent]:
+        return {intent.slot: intent for intent in self.journal.read()}
+
+
+def intend(claim: ShardClaim, *copies: str, known_at: float = START) -> Slot:
+    claimed = claim.intend(copies, known_at)
+    assert claimed is not None
+    return claimed[0]
+
+
+def test_an_intent_names_its_letters_and_ends_when_its_worker_has_to() -> None:
+    shard = Shard()
+    claimed = shard.claim(seconds=40.0).intend(["a", "b"], START)
+    assert claimed is not None
+    _, reading, expires = claimed
+    assert expires == START + 40.0
+    assert [intent.slot for intent in reading.intents] == [SLOT]
+    intent = shard.intents[SLOT]
+    assert (intent.slot, intent.expires) == ("room:run:r:3", START + 40.0)
+    assert [plan.key for plan in intent.plans] == [key_of("a"), key_of("b")]
+
+
+def test_a_shard_is_free_when_its_worker_has_given_it_up() -> None:
+    shard = Shard()
+    claim = shard.claim()
+    claim.hold(intend(claim, "a"))
+    assert shard.claim("bob").intend(["a"], START) is None
+    claim.close()
+    assert shard.intents == {}
+    assert shard.claim("bob").intend(["a"], START) is not None
+
+
+def test_a_worker_that_closes_without_a_slot_leaves_the_intent_that_stands() -> None:
+    shard = Shard()
+    claim = shard.claim()
+    intend(claim, "a")
+    claim.close()
+    assert list(shard.intents) == [SLOT]
+
+
+def test_a_shard_of_a_worker_that_is_gone_is_taken_when_its_last_send_can_be_marked_no_more() -> (
+    None
+):
+    shard = Shard()
+    intend(shard.claim(), "a").mark(["a"])
+    shard.clock.advance(29.9)
+    assert shard.claim("bob").intend(["b"], shard.clock()) is None
+    shard.clock.advance(0.1)
+    intend(shard.claim("bob"), "b", known_at=shard.clock())
+    intents = shard.intents
+    assert set(intents) == {SLOT, f"{SLOT}~ann.1.1"}
+    assert intents[SLOT].owner == "bob.1"
+    # What it had marked is known to each that comes after it.
+    reading = KnownIntents(shard.journal, shard.clock).fresh()
+    assert reading.room.confirmation_of("a") is not None
+
+
+def test_a_worker_that_was_paused_too_long_has_lost_its_shard() -> None:
+    shard = Shard()
+    ann = shard.claim()
+    ann.hold(intend(ann, "a"))
+    shard.clock.advance(30.0)
+    intend(shard.claim("bob"), "b", known_at=shard.clock())
+    assert ann.intend(["a"], START) is None
+    assert shard.intents[SLOT].owner == "bob.1"
+    # It has given up the slot: what it takes next is a claim of its own.
+    shard.clock.advance(30.0)
+    intend(ann, "a", known_at=shard.clock())
+    assert shard.intents[SLOT].owner == "ann.2"
+
+
+def test_of_two_workers_that_claim_at_once_one_has_the_shard() -> None:
+    shard = Shard()
+    late = shard.claim()
+    fresh = late._known.fresh
+
+    def overtaken() -> Any:
+        reading = fresh()
+        if not shard.intents:
+            intend(shard.claim("bob"), "b")
+        return reading
+
+    late._known.fresh = overtaken  # type: ignore[method-assign]
+    assert late.intend(["a"], START) is None
+    assert shard.intents[SLOT].owner == "bob.1"
+
+
+def test_a_shard_that_is_held_is_read_anew_only_for_what_was_learned_since() -> None:
+    shard = Shard()
+    claim = shard.claim()
+    claim.hold(intend(claim, "a"))
+    # Once before the claim, and once behind it: another may have worked in the shard until then.
+    assert shard.reads == 2
+    claim.hold(intend(claim, "b", known_at=START))
+    assert shard.reads == 2
+    shard.clock.advance(1.0)
+    claim.hold(intend(claim, "c", known_at=START + 1.0))
+    assert shard.reads == 3
