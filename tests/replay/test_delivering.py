@@ -18,10 +18,21 @@ from deadletter.failure.failure import Category, Failure
 from deadletter.failure.ledger import RecordsUnavailable
 from deadletter.message.letter import Letter
 from deadletter.message.stamp import NAME, parse
-from deadletter.redrive.journal import GRACE, ROOM, OpenIntents, Slot, key_of
+from deadletter.redrive.journal import (
+    GRACE,
+    ROOM,
+    ClaimLost,
+    JournalUnavailable,
+    OpenIntents,
+    Slot,
+    key_of,
+)
 from deadletter.redrive.journal import Plan as JournalPlan
+from deadletter.redrive.order import Order
+from deadletter.redrive.waiting_room import RoomUnavailable
 from deadletter.replay.delivering import Delivering, DirectAnswer, DirectFate
 from deadletter.replay.discarding import Discarding
+from deadletter.replay.objects import ObjectsUnavailable
 from deadletter.replay.plan import DELIVER, DISCARD, ReplayPlan
 from deadletter.replay.ticket import ReplayOutcome, TicketsUnavailable
 from deadletter.testing.fakes import MemoryLambda
@@ -347,3 +358,104 @@ def test_a_response_says_what_became_of_each_letter(response: Any, fates: dict[s
 def test_a_response_that_cannot_be_read_says_nothing() -> None:
     for payload in (b"<html>", b"[" * 100_000):
         assert fates_in(payload, ["a"]) == DirectAnswer()
+
+
+def test_a_letter_whose_export_is_refused_is_not_discarded() -> None:
+    plan = ReplayPlan(pipeline="orders", destination=DISCARD, source="lane:parked")
+    bench = ReplayBench(["", ""], plan)
+    refused, other = (name.copy for name in bench.names)
+
+    class Refusing:
+        def put(self, name: str, data: bytes) -> None:
+            if refused in name:
+                raise ObjectsUnavailable("SlowDown")
+            bench.objects.put(name, data)
+
+    objects: Any = Refusing()
+    discarding = Discarding(
+        objects=objects,
+        plan=plan,
+        records=bench.ledger,
+        clock=bench.clock,
+        tally=bench.tally,
+    )
+    report = bench.work(10, carrier=discarding)
+    assert (report.sent, report.done) == (1, False)
+    assert bench.in_lane() == [refused]
+    assert bench.outcomes() == {0: ReplayOutcome.OPEN, 1: ReplayOutcome.DISCARDED}
+    assert [stored.name for stored in bench.objects.listed("discarded/")] == [
+        f"discarded/{other}.json"
+    ]
+    assert bench.tally.report("orders", "dlq", "").trouble == "SlowDown"
+
+
+def test_no_export_begins_after_the_grant_has_ended() -> None:
+    plan = ReplayPlan(pipeline="orders", destination=DISCARD, source="lane:parked")
+    bench = ReplayBench(["a"] * 3, plan)
+    exported: list[str] = []
+
+    class Slow:
+        def put(self, name: str, data: bytes) -> None:
+            bench.clock.advance(20)
+            exported.append(name)
+
+    objects: Any = Slow()
+    carrier = Discarding(
+        objects=objects, plan=plan, records=bench.ledger, clock=bench.clock, tally=bench.tally
+    )
+    bench.work(20, carrier=carrier)
+    assert len(exported) == 1
+    assert len(bench.in_lane()) == 2
+
+
+@pytest.mark.parametrize("error", [JournalUnavailable, ClaimLost])
+@pytest.mark.parametrize("destination", [DISCARD, DELIVER])
+def test_what_is_done_is_done_although_its_mark_is_refused(
+    error: type[Exception], destination: str
+) -> None:
+    bench = ReplayBench([""], replace(DIRECT, destination=destination))
+    discards = Discarding(
+        objects=bench.objects,
+        plan=bench.plan,
+        records=bench.ledger,
+        clock=bench.clock,
+        tally=bench.tally,
+    )
+    delivers = delivering(bench, Answers([DirectFate.RECOVERED]))
+    with (
+        patch.object(Slot, "mark", side_effect=error("throttled")),
+        patch.object(Slot, "keeps", return_value=True),
+    ):
+        report = bench.work(10, carrier=discards if destination == DISCARD else delivers)
+    assert (report.done, report.sent, bench.in_lane()) == (True, 1, [])
+    assert bench.tally.count_of(Metric.JOURNAL_UNAVAILABLE) == 1
+
+
+def test_a_failed_try_that_cannot_be_counted_is_none_of_the_letters_few() -> None:
+    bench = ReplayBench([""], replace(DIRECT, attempts=1))
+
+    class Refusing:
+        def postpone(self, _order: Order) -> None:
+            raise RoomUnavailable("throttled")
+
+    room: Any = Refusing()
+    consumer = Answers([DirectFate.FAILED])
+    carrier = Delivering(
+        consumer=consumer, room=room, run=bench.run_id, clock=bench.clock, tally=bench.tally
+    )
+    report = bench.work(5, carrier=carrier)
+    assert (report.sent, report.returned) == (0, 0)
+    assert consumer.attempts == [1]
+    assert len(bench.in_lane()) == 1
+    assert bench.tally.report("orders", "dlq", "").trouble == "throttled"
+
+
+def test_a_letter_that_failed_lies_in_the_lane_of_its_run_with_the_stamp_of_its_try() -> None:
+    bench = ReplayBench(["a"], replace(DIRECT, retry_after=60.0))
+    bench.work(5, carrier=delivering(bench, Answers([DirectFate.FAILED])))
+    [item] = bench.stage.waiting()
+    mark = parse(item["stamp"]["S"])
+    assert mark is not None
+    assert (mark.attempt, mark.decision, mark.ticket, mark.run) == (1, "HOLD", None, bench.run_id)
+    assert bench.in_lane() == [bench.names[0].copy]
+    assert item["lane"]["S"].endswith(f"|{bench.names[0].shard}")

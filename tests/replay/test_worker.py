@@ -857,3 +857,52 @@ def test_a_step_of_which_too_much_fails_ends_early_before_letters_run_out_of_tri
     assert report.stopped == f"{first} of {first} tries failed in this step"
     assert report.sent < 20
     assert report.ended_well
+
+
+def test_in_its_last_three_seconds_a_worker_moves_no_letter() -> None:
+    bench = ReplayBench([""] * 3)
+    report = bench.work(3.0)
+    assert (report.sent, report.stopped, report.ended_well) == (0, "the deadline is near", True)
+    assert bench.work(3.1).sent == 3
+
+
+def test_a_worker_looks_at_the_dependency_every_five_seconds() -> None:
+    bench = ReplayBench([""])
+    looks: list[float] = []
+
+    def trouble() -> str:
+        looks.append(bench.clock() - START)
+        return ""
+
+    bench.work(33.0, trouble=trouble)
+    assert looks[0] == 0.0
+    pauses = [later - before for before, later in pairwise(looks)]
+    assert min(pauses) >= 5.0
+    assert max(pauses) < 6.5
+
+
+def test_a_main_queue_at_its_limit_is_not_behind() -> None:
+    bench = ReplayBench([""], stage=Stage(orders_pipeline(backlog_limit=2)))
+    for _ in range(2):
+        bench.stage.put()
+    assert bench.work(5).sent == 1
+
+
+def test_a_worker_reports_how_its_letters_stand() -> None:
+    stops = plan(ordered=True, attempts=1, on_failure=KeyPolicy.STOP)
+    bench = ReplayBench(["a", "a", "b", "b", "", ""], stops)
+    bench.work(5)
+    bench.consume(lambda number: number in (2, 4))
+    bench.bring_back()
+    report = bench.work(5)
+    assert report.to_json() == {
+        # The second letter of one key; the other key has stopped behind its first.
+        "sent": 1,
+        "outcomes": {"OPEN": 2, "QUARANTINED": 1, "RECOVERED": 2, "SENT": 1},
+        "returned": 2,
+        "waiting": 1,
+        "stopped_keys": 1,
+        "stopped": "the deadline is near",
+        "done": False,
+        "ended_well": True,
+    }
