@@ -267,3 +267,53 @@ def test_a_damaged_page_stops_the_freeze_and_loses_no_letter() -> None:
     report = bench.freeze()
     assert not report.done
     assert "pages/run1-000000.jsonl" in report.stopped
+
+
+@pytest.mark.parametrize(("spare", "runs"), [(0, 2), (-1, 4)])
+def test_names_are_sorted_in_memory_as_far_as_they_fit(
+    monkeypatch: pytest.MonkeyPatch, spare: int, runs: int
+) -> None:
+    bench = Bench()
+    for letter in "abcd":
+        bench.page(name(letter))
+    [first, second, *_] = bench.objects.listed("pages/")
+    monkeypatch.setattr(freeze, "RUN_BYTES", first.size + second.size + spare)
+    assert bench.frozen() == [name(letter) for letter in "abcd"]
+    assert len(bench.objects.listed("sorted/")) == runs
+
+
+@pytest.mark.parametrize(("pages", "ahead"), [(1, 500), (4, 300), (30, 100)])
+def test_a_merge_reads_ahead_by_what_its_memory_has_for_each_run(
+    monkeypatch: pytest.MonkeyPatch, pages: int, ahead: int
+) -> None:
+    for limit, size in (
+        ("RUN_BYTES", 1),
+        ("MERGE_BYTES", 1_200),
+        ("LEAST_READ", 100),
+        ("MOST_READ", 500),
+    ):
+        monkeypatch.setattr(freeze, limit, size)
+    bench = Bench()
+    letters = [name(f"{number:02}") for number in range(pages)]
+    for letter in letters:
+        bench.page(letter)
+    get_part, lengths = bench.objects.get_part, set()
+
+    def get(name_: str, start: int, length: int) -> bytes:
+        lengths.add(length)
+        return get_part(name_, start, length)
+
+    monkeypatch.setattr(bench.objects, "get_part", get)
+    assert bench.frozen() == in_order(letters)
+    assert lengths == {ahead}
+
+
+def test_a_page_that_is_listed_and_gone_stops_the_freeze(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench()
+    bench.page(name("a"))
+    get = bench.objects.get
+    monkeypatch.setattr(
+        bench.objects, "get", lambda name_: None if "pages/" in name_ else get(name_)
+    )
+    report = bench.freeze()
+    assert (report.done, report.stopped) == (False, "pages/run1-000001.jsonl is missing")

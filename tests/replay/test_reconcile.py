@@ -7,7 +7,6 @@ from collections import Counter
 
 from deadletter.replay.names import key_hash
 from deadletter.replay.plan import ReplayPlan
-from deadletter.replay.reconcile import MOST_MINUTES
 from deadletter.replay.ticket import ReplayOutcome, Ticket
 from tests.replay.bench import ReplayBench
 
@@ -81,7 +80,8 @@ def test_the_keys_with_most_failures_come_first() -> None:
 
 def test_a_long_course_has_as_many_minutes_as_a_chart_shows() -> None:
     bench = ReplayBench([""])
-    minutes = 2 * MOST_MINUTES + 1
+    # A day has 1,440 of them, and a chart no more.
+    minutes = 2 * 1_440 + 1
     tickets = [
         Ticket(
             run=bench.run_id,
@@ -119,6 +119,17 @@ def test_outcomes_that_no_status_row_has_are_found_in_tickets_and_ledger() -> No
     bench.consume()
     assert bench.reconcile().counts == {"RECOVERED": 3}
     assert set(bench.outcomes().values()) == {ReplayOutcome.RECOVERED}
+
+
+def test_a_letter_that_is_back_in_the_lane_is_open_again_whatever_its_row_says() -> None:
+    bench = ReplayBench(["", ""])
+    bench.work(5)
+    bench.consume(lambda _number: False)
+    bench.bring_back()
+    assert set(bench.outcomes().values()) == {ReplayOutcome.SENT}
+    reconciled = bench.reconcile()
+    assert (reconciled.counts, reconciled.report["returned"]) == ({"OPEN": 2}, 2)
+    assert set(bench.outcomes().values()) == {ReplayOutcome.OPEN}
 
 
 def test_an_outcome_may_still_come_while_the_run_lives_and_is_unknown_afterwards() -> None:

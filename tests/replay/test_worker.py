@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -906,3 +906,94 @@ def test_a_worker_reports_how_its_letters_stand() -> None:
         "done": False,
         "ended_well": True,
     }
+
+
+def meanwhile(acts: Callable[[], object]) -> Any:
+    """Something happens in front of the first claim that a worker makes, after it has looked."""
+    intend = ShardClaim.intend
+
+    def intend_later(claim: ShardClaim, *arguments: Any) -> Any:
+        patched.stop()
+        acts()
+        return intend(claim, *arguments)
+
+    patched = patch.object(ShardClaim, "intend", intend_later)
+    return patched
+
+
+@pytest.mark.parametrize("is_back", [True, False])
+def test_a_letter_that_another_worker_has_sent_meanwhile_is_followed_and_not_sent_again(
+    is_back: bool,
+) -> None:
+    bench = ReplayBench([""])
+
+    def another_worker() -> None:
+        assert bench.work(5).sent == 1
+        assert bench.consume(lambda _number: not is_back) == [0]
+        bench.bring_back()
+
+    meanwhile(another_worker).start()
+    report = bench.work(10)
+    # Of one that has died again the new copy is sent: it is a try of its own.
+    assert (report.sent, report.returned) == (is_back, is_back)
+    assert bench.consume() == ([0] if is_back else [])
+    bench.work(5)
+    assert bench.outcomes() == {0: RECOVERED}
+    assert len(list(bench.tickets.all())) == 1 + is_back
+
+
+def test_a_letter_that_has_left_meanwhile_is_at_its_end_as_its_ticket_says() -> None:
+    bench = ReplayBench([""])
+    bench.stage.add_rule("stop", pattern='{"body": {"number": [0]}}', action="QUARANTINE")
+    meanwhile(lambda: bench.work(5)).start()
+    assert bench.work(5).done
+    assert bench.outcomes() == {0: ReplayOutcome.QUARANTINED}
+    assert numbers_in(bench, bench.stage.parking) == [0]
+
+
+def test_what_the_tickets_know_is_learned_again_if_the_rows_are_lost() -> None:
+    bench = ReplayBench([""] * 3, stage=Stage(orders_pipeline(consumer_library=False)))
+    assert bench.work(5).sent == 3
+    for item in bench.dynamodb.items(LETTERS):
+        if item["pk"]["S"].endswith("#status"):
+            key = {"pk": item["pk"], "sk": item["sk"]}
+            bench.dynamodb.delete_item(TableName=LETTERS, Key=key)
+    report = bench.work(5)
+    assert (report.sent, report.done) == (0, True)
+    assert report.outcomes == {"DELIVERED": 3, "OPEN": 0}
+    assert set(bench.outcomes().values()) == {ReplayOutcome.DELIVERED}
+
+
+def test_a_letter_that_the_router_says_nothing_of_stays_and_the_others_are_sent() -> None:
+    bench = ReplayBench([""] * 3)
+    silent_on = bench.names[1].copy
+    asked: list[float] = []
+
+    class Silent:
+        def decide(self, questions: Any) -> Any:
+            answer = bench.stage.router.decide(questions)
+            if any(question.letter.message_id == silent_on for question in questions):
+                asked.append(bench.clock() - START)
+            verdicts = (each for each in answer.verdicts if each.message_id != silent_on)
+            return replace(answer, verdicts=tuple(verdicts))
+
+    report = bench.work(20, router=Silent())
+    assert (report.sent, bench.in_lane()) == (2, [silent_on])
+    assert asked == pytest.approx([0.0, 3.0, 9.0], abs=0.5)
+    assert bench.work(5).sent == 1
+
+
+def test_a_letter_that_would_wait_for_the_pipelines_circuit_lets_the_whole_run_wait() -> None:
+    bench = ReplayBench([""] * 2)
+
+    class Opens:
+        def decide(self, questions: Any) -> Any:
+            answer = bench.stage.router.decide(questions)
+            wait = Hold("circuit:orders", START, "circuit orders is OPEN")
+            verdicts = (replace(each, decision=wait) for each in answer.verdicts)
+            return replace(answer, verdicts=tuple(verdicts))
+
+    report = bench.work(20, router=Opens())
+    assert (report.sent, report.stopped) == (0, "circuit orders is OPEN")
+    assert len(bench.in_lane()) == 2
+    assert bench.work(5).sent == 2
