@@ -110,6 +110,8 @@ class WarmSession:
             return True
         items = session.items
         self.outcome.files = self._test_files(items, traced)
+        # The tests freeze what they have imported, and no list of objects has what is frozen.
+        gc.unfreeze()
         functions = Functions(str(self._library), set(self._files))
         _warm_hypothesis()
         # Nothing of it is ever garbage, and a collection would copy its pages into each fork.

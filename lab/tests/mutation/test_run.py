@@ -30,6 +30,13 @@ def test_countdown():
     assert countdown(5) == 0
 """
 
+# As our own tests do: what was frozen is in no list of what there is.
+CONFTEST = """import gc
+
+def pytest_collection_finish():
+    gc.freeze()
+"""
+
 # Each mutant: the text, what it becomes, and how it has to end in both ways.
 MUTANTS = [
     ("count < LIMIT", "count > LIMIT", "killed"),
@@ -76,6 +83,7 @@ def sample(tmp_path: Path) -> Path:
     (tmp_path / "deadletter_sample/counter.py").write_text(LIBRARY)
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests/test_counter.py").write_text(TESTS)
+    (tmp_path / "tests/conftest.py").write_text(CONFTEST)
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = long\npythonpath = .\n")
     return tmp_path
 
