@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from deadletter.replay.lineup import PartCache, RunLetter, ShardLineup
+from deadletter.replay.lineup import PartCache, RunLetter, RunStage, ShardLineup
 from deadletter.replay.names import PART, Name, key_hash
 from deadletter.replay.progress import PartStatus, ShardProgress
 from deadletter.replay.ticket import ReplayOutcome
@@ -60,11 +60,22 @@ def test_of_each_key_one_letter_is_in_hand() -> None:
     shard = Shard([named(n, "a" if n < 3 else "b") for n in range(6)])
     shard.lineup.fill(100)
     assert shard.in_hand == [0, 3]
+    assert not shard.lineup.is_exhausted
     shard.finish(0)
     assert shard.in_hand == [1, 3]
     for position in (1, 2, 3, 4, 5):
         shard.finish(position)
     assert shard.lineup.is_exhausted
+
+
+def test_a_letter_that_comes_in_hand_is_not_read_sent_or_missed_yet() -> None:
+    shard = Shard([named(7)])
+    shard.lineup.fill(1)
+    letter = shard.letter(0)
+    assert (letter.copy, letter.place, letter.stage) == ("c7", "7", RunStage.UNREAD)
+    counted = (letter.returns, letter.looks, letter.misses, letter.look_at, letter.known_at)
+    assert not any(counted)
+    assert (letter.ticket, letter.bound, letter.maybe_sent) == (None, None, False)
 
 
 def test_letters_without_a_key_are_all_in_hand() -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
 
-from deadletter.contract import KeyPolicy
+from deadletter.contract import REPLAY, KeyPolicy
 from deadletter.replay.plan import ReplayPlan, belongs_to, plan_from_text
 from deadletter.routing.selection import Selection
 from deadletter.settings.json_fields import BadSettings
@@ -70,6 +70,24 @@ def test_the_text_of_a_plan_has_its_words_in_order_and_no_space() -> None:
 def test_a_text_that_is_no_plan_is_refused(text: str) -> None:
     with pytest.raises(BadSettings):
         plan_from_text(text)
+
+
+def test_a_plan_without_other_words_goes_slowly_in_no_order_and_keeps_what_it_discards() -> None:
+    plan = asdict(PLAN)
+    settings = {**REPLAY._asdict(), "selection": asdict(Selection())}
+    assert {name: value for name, value in plan.items() if value} == {
+        **settings,
+        "pipeline": "orders",
+        "source": "dlq",
+        "destination": "main",
+        "burst": 10,
+        "canary": (1, 2, 5, 20),
+        "ramp": (0.25, 0.5, 1.0),
+        "ramp_seconds": 60.0,
+        "retry_after": 30.0,
+        "workers": 1,
+        "keep_export": True,
+    }
 
 
 # The properties that are not those of a plan that takes letters of the DLQ to the main queue.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from itertools import product
 
 import pytest
@@ -37,6 +38,18 @@ def run_in(state: RunState) -> ReplayRun:
         because="earlier",
         by="bob",
     )
+
+
+def test_a_run_begins_with_nothing_sent_granted_or_known() -> None:
+    run = asdict(ReplayRun(id="r", pipeline="orders"))
+    assert {name: value for name, value in run.items() if value} == {
+        "id": "r",
+        "pipeline": "orders",
+        "state": P,
+        "resume_to": C,
+        "burst": 1,
+        "leave_to": "parked",
+    }
 
 
 def test_a_run_goes_from_each_state_to_those_that_follow_it_and_to_no_other() -> None:
