@@ -174,7 +174,7 @@ def test_the_ledger_knows_the_end_of_the_life_that_the_send_began(
 
 
 @each_row(("after", "is_known"), [(59.0, False), (60.0, True)])
-def test_an_outcome_that_nobody_learns_in_time_is_unknown(after: float, is_known: bool) -> None:
+def test_an_outcome_that_is_not_learned_in_time_is_unknown(after: float, is_known: bool) -> None:
     for rows in (Rows(ticket("a", 0)), Rows()):
         answer = learn(ticket("a", 0), rows, after)
         unknown = replace(ticket("a", 0), fate=UNKNOWN)

@@ -394,7 +394,7 @@ def test_a_freeze_that_needs_another_pass_changes_nothing() -> None:
         (None, None, False),
     ],
 )
-def test_a_run_sends_only_what_nobody_had_to_approve_or_somebody_has_approved(
+def test_a_run_sends_only_what_needs_no_approval_or_has_one(
     asked: bool | None, answer: ApprovalAnswer | None, may_send: bool
 ) -> None:
     machine = Machine(RunState.CANARY, asked=asked, answer_=answer)
@@ -455,7 +455,7 @@ def test_an_answer_is_kept_and_becomes_the_runs_next_state(
         assert (run.approved_by, run.leave_to) == ("", "parked")
 
 
-def test_a_question_that_nobody_answers_lapses_after_a_day() -> None:
+def test_a_question_without_an_answer_lapses_after_a_day() -> None:
     machine = Machine(RunState.WAITING_APPROVAL, asked=True)
     assert machine.next("lapse") == "judge"
     assert machine.run.state is RunState.ABORTED
