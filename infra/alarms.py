@@ -1,21 +1,88 @@
-"""Alarms as CloudWatch has them, made from the rows of the table (`alarm_table`)."""
+"""Alarms as CloudWatch has them, made from the pages of the catalogue (`deadletter.signals`)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
-from deadletter.contract import pipeline_prefix
+from deadletter.contract import EVERY_PIPELINE, pipeline_prefix
+from deadletter.signals.figures import Figure
+from deadletter.signals.pages import PIPELINE_PAGES, Compares, Missing, Page
 
-from .alarm_row import Row
-from .alarm_table import rows
+from .duration import MINUTE, written
+from .measured import of_queue, ours
 from .pager import Pager
-from .queues import Addresses, Queues
 from .settings import AppSettings, PipelineSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """What alarms are about: a pipeline, or with EVERY_PIPELINE the app.
+
+    queue   the queue whose metrics of SQS are watched
+    facts   the settings that pages name, as numbers; `texts` as people read them
+    looks   minutes of `period` seconds that have to breach where settings say it
+    """
+
+    app: AppSettings
+    pipeline: str = EVERY_PIPELINE
+    owner: str
+    queue: str
+    facts: Mapping[str, float] = field(default_factory=dict)
+    texts: Mapping[str, str] = field(default_factory=dict)
+    looks: int = 1
+    period: int = MINUTE
+
+    @property
+    def prefix(self) -> str:
+        """What the names of its alarms begin with."""
+        app = self.app.app
+        is_app = self.pipeline == EVERY_PIPELINE
+        return f"{app}-" if is_app else pipeline_prefix(app, self.pipeline)
+
+    def metric(self, page: Page) -> cloudwatch.Metric:
+        """What the alarm of a page watches."""
+        if isinstance(page.watches, Figure):
+            return ours(self.app.app, self.pipeline, page.watches)
+        return of_queue(self.queue, page.watches, period=self.period if not page.looks else MINUTE)
+
+    def threshold(self, page: Page) -> float:
+        """The number at which the alarm of a page rings."""
+        return page.threshold if not isinstance(page.threshold, str) else self.facts[page.threshold]
+
+    def description(self, page: Page) -> str:
+        """What the page says."""
+        named = None if self.pipeline == EVERY_PIPELINE else self.pipeline
+        return page.text(named, self.texts, runbook=self.app.runbook, owner=self.owner)
+
+
+def of_pipeline(app: AppSettings, settings: PipelineSettings, dlq: str) -> Subject:
+    """The subject of a pipeline's alarms; `dlq` is the name of its DLQ."""
+    alarms = settings.alarms
+    seconds = {
+        "age": alarms.dlq_age.threshold,
+        "expiry": settings.expiry_warning,
+        "open": alarms.circuit_open.after,
+        "parked": alarms.parked.after,
+    }
+    return Subject(
+        app=app,
+        pipeline=settings.name,
+        owner=settings.owner or app.owner,
+        queue=dlq,
+        facts=seconds,
+        texts={
+            **{name: written(value) for name, value in seconds.items()},
+            "depth": str(alarms.dlq_depth.threshold),
+        },
+        looks=alarms.dlq_age.periods,
+        period=alarms.dlq_age.period,
+    )
 
 
 class PipelineAlarms(Construct):
@@ -30,53 +97,46 @@ class PipelineAlarms(Construct):
         *,
         settings: PipelineSettings,
         app: AppSettings,
-        queues: Queues,
+        dlq: str,
         pager: Pager,
     ) -> None:
         super().__init__(scope, construct_id)
-        addresses = Addresses(queues.main, queues.dlq, queues.dedicated, queues.parking)
-        self.alarms = add_alarms(
-            self,
-            rows(app, settings, addresses),
-            app=app,
-            pager=pager,
-            prefix=pipeline_prefix(app.app, settings.name),
-            owner=settings.owner or app.owner,
-            pipeline=settings.name,
-        )
+        self.alarms = add_alarms(self, PIPELINE_PAGES, of_pipeline(app, settings, dlq), pager=pager)
 
 
 def add_alarms(
-    scope: Construct,
-    table: Iterable[Row],
-    *,
-    app: AppSettings,
-    pager: Pager,
-    prefix: str,
-    owner: str,
-    pipeline: str | None = None,
+    scope: Construct, pages: Iterable[Page], subject: Subject, *, pager: Pager
 ) -> Mapping[str, cloudwatch.Alarm]:
-    """Add an alarm to `scope` for each row of the table; returns them by name.
-
-    `prefix` is what their full names begin with; `pipeline` is named in the commands of their
-    descriptions.
-    """
+    """Add an alarm to `scope` for each page; returns them by name."""
     action = actions.SnsAction(sns.Topic.from_topic_arn(scope, "Pager", pager.topic_arn))
     alarms = {}
-    for row in table:
+    for page in pages:
+        breaching, of = page.looks or (subject.looks, subject.looks)
         alarm = cloudwatch.Alarm(
             scope,
-            row.name,
-            alarm_name=f"{prefix}{row.name}",
-            alarm_description=row.description(pipeline, runbook=app.runbook, owner=owner),
-            metric=row.measured.over(row.evaluation.period),
-            threshold=row.threshold,
-            evaluation_periods=row.evaluation.periods,
-            datapoints_to_alarm=row.evaluation.datapoints,
-            comparison_operator=row.comparison,
-            treat_missing_data=row.missing.treatment,
+            page.alarm,
+            alarm_name=f"{subject.prefix}{page.alarm}",
+            alarm_description=subject.description(page),
+            metric=subject.metric(page),
+            threshold=subject.threshold(page),
+            evaluation_periods=of,
+            datapoints_to_alarm=None if breaching == of else breaching,
+            comparison_operator=_COMPARISONS[page.compares],
+            treat_missing_data=_MISSING[page.missing],
         )
         alarm.add_alarm_action(action)
         alarm.add_ok_action(action)
-        alarms[row.name] = alarm
+        alarms[str(page.alarm)] = alarm
     return alarms
+
+
+_COMPARISONS = {
+    Compares.ABOVE: cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
+    Compares.AT_LEAST: cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
+    Compares.AT_MOST: cloudwatch.ComparisonOperator.LESS_THAN_OR_EQUAL_TO_THRESHOLD,
+}
+_MISSING = {
+    Missing.KEPT: cloudwatch.TreatMissingData.IGNORE,
+    Missing.QUIET: cloudwatch.TreatMissingData.NOT_BREACHING,
+    Missing.HEARTBEAT: cloudwatch.TreatMissingData.BREACHING,
+}

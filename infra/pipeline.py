@@ -10,7 +10,9 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct, IConstruct
 
-from deadletter.contract import MAIN_DLQ, Alarm, Metric
+from deadletter.contract import MAIN_DLQ
+from deadletter.signals.figures import Figure
+from deadletter.signals.pages import Alarm
 
 from . import brought
 from .alarms import PipelineAlarms
@@ -19,9 +21,9 @@ from .consumer import DispatcherFunction
 from .consumer_access import ConsumerAccess
 from .consumer_function import ConsumerFunction
 from .consumer_policy import ConsumerPolicy, consumer_permissions
-from .dashboard_metrics import OurMetrics
-from .dashboard_widgets import widgets
+from .dashboard import widgets
 from .first_heartbeat import FirstHeartbeat
+from .measured import ours
 from .pager import Pager
 from .queues import Queues
 from .redriver import RedriverFunction
@@ -208,7 +210,7 @@ class RedrivePipeline(Construct):
             # The tables are known by their names too: no function refers to them.
             heartbeat.node.add_dependency(self.shared.heartbeats, self.storage)
         self.alarms = PipelineAlarms(
-            self, "Alarms", settings=settings, app=app, queues=self.queues, pager=self.pager
+            self, "Alarms", settings=settings, app=app, dlq=self.queues.dlq.name, pager=self.pager
         ).alarms
         # Without data the alarm would ring at once.
         self.alarms[Alarm.REDRIVE_STALLED].node.add_dependency(heartbeat)
@@ -263,37 +265,37 @@ class RedrivePipeline(Construct):
         """The queue in which letters wait for a person."""
         return self.queues.parking_lot
 
-    def metric(self, metric: Metric, statistic: str = "Sum") -> cloudwatch.Metric:
-        """A metric of the pipeline, such as Metric.REDRIVEN."""
-        return OurMetrics(self._app.app, self.settings.name).of(metric, statistic)
+    def metric(self, figure: Figure, statistic: str | None = None) -> cloudwatch.Metric:
+        """A figure of the pipeline, such as Figure.REDRIVEN."""
+        return ours(self._app.app, self.settings.name, figure, statistic=statistic)
 
-    def metric_letters(self) -> cloudwatch.Metric:
-        """Letters of the DLQ and of the lane that belongs to it."""
-        return self._of_dlq(Metric.LETTERS)
+    def metric_messages(self) -> cloudwatch.Metric:
+        """Messages of the DLQ and of the lane that belongs to it."""
+        return self._of_dlq(Figure.MESSAGES)
 
-    def metric_oldest_letter_age(self) -> cloudwatch.Metric:
-        """Age of the oldest letter of the DLQ, in seconds."""
-        return self._of_dlq(Metric.OLDEST_LETTER_AGE)
+    def metric_oldest_message_age(self) -> cloudwatch.Metric:
+        """Age of the oldest message of the DLQ, in seconds."""
+        return self._of_dlq(Figure.OLDEST_MESSAGE_AGE)
 
     def metric_redriven(self) -> cloudwatch.Metric:
-        """Letters sent back to the main queue."""
-        return self.metric(Metric.REDRIVEN)
+        """Messages sent back to the main queue."""
+        return self.metric(Figure.REDRIVEN)
 
     def metric_recovered(self) -> cloudwatch.Metric:
-        """Dead letters that were processed; a consumer with the library says so."""
-        return self.metric(Metric.REDRIVE_SUCCESS)
+        """Dead messages that were processed; a consumer with the library says so."""
+        return self.metric(Figure.REDRIVE_SUCCESS)
 
     def metric_parked(self) -> cloudwatch.Metric:
         """Messages moved to the parking lot."""
-        return self.metric(Metric.MOVED_TO_PARKING)
+        return self.metric(Figure.MOVED_TO_PARKING)
 
     def metric_circuit_state(self) -> cloudwatch.Metric:
         """The state of the pipeline's circuit: 0 CLOSED, 1 HALF_OPEN, 2 OPEN."""
-        return self.metric(Metric.CIRCUIT_STATE, "Maximum")
+        return self.metric(Figure.CIRCUIT_STATE)
 
-    def _of_dlq(self, metric: Metric) -> cloudwatch.Metric:
-        ours = OurMetrics(self._app.app, self.settings.name)
-        return ours.of(metric, "Maximum", source=MAIN_DLQ, label=str(metric))
+    def _of_dlq(self, figure: Figure) -> cloudwatch.Metric:
+        name = self.settings.name
+        return ours(self._app.app, name, figure, source=MAIN_DLQ, label=str(figure))
 
     def widgets(self) -> list[list[cloudwatch.IWidget]]:
         """The rows of this pipeline, for `Dashboard.add_widgets(*row)` of a dashboard of yours."""

@@ -101,7 +101,7 @@ SECTIONS = (
     ("`replay`", "ReplaySettings"),
     ("`alarms`", "AlarmsSettings"),
     ("`alarms.dlq_age`", "DlqAgeAlarm"),
-    ("`alarms.letter_expiry`", "LetterExpiryAlarm"),
+    ("`alarms.letter_expiry`", "MessageExpiryAlarm"),
     ("`alarms.dlq_depth`", "DlqDepthAlarm"),
     ("`alarms.waiting_room`", "WaitingRoomAlarm"),
     ("`alarms.circuit_open`", "CircuitOpenAlarm"),

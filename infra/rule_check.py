@@ -12,9 +12,9 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from deadletter.contract import Variable, pipelines_folder, rule_checker
+from deadletter.signals.pages import APP_PAGES
 
-from .alarm_table import app_rows
-from .alarms import add_alarms
+from .alarms import Subject, add_alarms
 from .encryption import customer_key, grant_key
 from .findings import acknowledge
 from .function import PythonFunction
@@ -94,11 +94,9 @@ class RuleCheck(Construct):
         # empty, and throttles are a row of the dashboard.
         self.alarms = add_alarms(
             self,
-            app_rows(app, f"{name}-failures"),
-            app=app,
+            APP_PAGES,
+            Subject(app=app, owner=app.owner, queue=f"{name}-failures"),
             pager=pager,
-            prefix=f"{app.app}-",
-            owner=app.owner,
         )
 
     def _mapping(

@@ -133,7 +133,6 @@ class DeadletterApp(Construct):
                 self,
                 "Dashboard",
                 app=app,
-                storage=self.storage,
                 rule_check=self.rule_check,
                 without=self._without_band,
             )

@@ -78,6 +78,7 @@ MAY_IMPORT = {
 # Our packages from the ground up. Each imports itself and what stands on lower floors.
 FLOORS = (
     {"deadletter.contract"},
+    {"deadletter.signals"},
     {"deadletter.pace"},
     {"deadletter.message", "deadletter.circuit", "deadletter.events"},
     {"deadletter.settings", "deadletter.failure"},
@@ -104,8 +105,8 @@ MAY_NOT_IMPORT = {
     "console": {"deadletter.consumer"},
 }
 
-# Code that describes the deployment knows of the runtime its contract alone.
-INFRA_MAY_KNOW = "deadletter.contract."
+# Code that describes the deployment knows of the runtime its contract and its catalogue alone.
+INFRA_MAY_KNOW = ("deadletter.contract.", "deadletter.signals.")
 
 # The consumer library lives in other people's functions, where nobody hands it a clock or an
 # environment: this one module of it looks for itself.

@@ -7,8 +7,6 @@ import sys
 from dataclasses import fields
 from pathlib import Path
 
-import pytest
-
 from deadletter.circuit.state import State
 from deadletter.contract import (
     ANY,
@@ -16,7 +14,6 @@ from deadletter.contract import (
     DEFAULT_PARKING,
     FAILURE_CATEGORIES,
     PARKED_FOR,
-    Metric,
     Partition,
     Reason,
     Variable,
@@ -26,8 +23,6 @@ from deadletter.contract import (
     parking_for,
     pipeline_parameter,
 )
-from deadletter.failure.fate import Fate
-from deadletter.processing.result import Trouble
 from deadletter.settings.resources import Resources
 
 LAMBDAS = Path(__file__).parents[1] / "lambdas"
@@ -47,19 +42,6 @@ def test_importing_it_imports_nothing_but_the_standard_library() -> None:
         check=True,
     )
     assert done.stdout == "[]\n['deadletter.contract']\n"
-
-
-def test_each_metric_has_a_unit_and_a_sentence() -> None:
-    for metric in Metric:
-        assert metric.unit in ("Count", "Seconds"), metric
-        assert metric.meaning[0].isupper(), metric
-        assert metric.meaning.endswith("."), metric
-        assert metric.value == str(metric) != metric.meaning
-
-
-@pytest.mark.parametrize("counted", [Fate, Trouble], ids=lambda counted: counted.__name__)
-def test_everything_that_is_counted_is_a_metric(counted: type[Fate | Trouble]) -> None:
-    assert set(map(str, counted)) <= set(map(str, Metric))
 
 
 def test_each_resource_of_a_function_has_a_variable() -> None:

@@ -28,11 +28,11 @@ PACKAGES = {
 DEPENDENCIES = Path(typer.__file__).parents[1]
 
 USER = """\
-from deadletter.contract import Metric
+from deadletter.signals.figures import Figure
 from deadletter_cdk.settings import PipelineSettings
 from deadletter_console.cli.exit import Exit
 
-metric: str = Metric.REDRIVEN.meaning
+metric: str = Figure.REDRIVEN.meaning
 settings: PipelineSettings = PipelineSettings(name="orders")
 status: int = Exit.USAGE
 """

@@ -15,12 +15,13 @@ from deadletter.contract import (
     HOUR,
     MAIN_DLQ,
     PARKED_LANE,
-    Metric,
     Mode,
     parking_source,
 )
 from deadletter.message import stamp
 from deadletter.replay.run import RunState
+from deadletter.signals.counts import meaning
+from deadletter.signals.figures import COUNTED, Count
 
 from .bad_rows import bad_row_says
 from .causes import CauseRow
@@ -41,7 +42,7 @@ _WATCH_OVERDUE = timedelta(minutes=3)
 # Troubles of letters that are older are over, or the run that met them was long ago.
 _RECENT = timedelta(hours=1)
 
-# As the alarm LetterExpiry by default. In mode enforce the watch moves letters a day before.
+# As the alarm MessageExpiry by default. In mode enforce the watch moves letters a day before.
 _EXPIRES_SOON = {Mode.ENFORCE: 12 * HOUR, Mode.OBSERVE: 2 * DAY}
 
 URGENCY = (
@@ -97,7 +98,7 @@ def _needs(pipeline: PipelineStatus, now: datetime) -> Iterator[tuple[str, str]]
             f"the last busy run could not move {count(failed, 'letter')}; "
             f"to see why: {run_now} --dry-run",
         )
-    if renamed := counter((pipeline.last_run or {}).get("counts"), Metric.ATTRIBUTE_RENAMED):
+    if renamed := counter((pipeline.last_run or {}).get("counts"), Count.ATTRIBUTE_RENAMED):
         letters = count(renamed, "letter")
         yield (
             "LAST_RUN",
@@ -155,7 +156,7 @@ def _source_needs(
         yield "LAST_RUN", f"the last run of {name} did not end well: {says}; to try: {run_now}"
     for metric, at in source.troubles.items():
         # Those are named one by one, if their names are known.
-        is_named = metric == Metric.BAD_ROW and pipeline.bad_rows
+        is_named = metric == Count.BAD_ROW and pipeline.bad_rows
         if now - at <= _RECENT and not is_named:
             says = _trouble_says(metric, at, now)
             yield (
@@ -167,7 +168,7 @@ def _source_needs(
         yield (
             "LOOKED",
             f"{looked} received {count(source.looks, 'letter')} of {name}; SQS leaves letters "
-            "received three times out of its age metric; the alarm LetterAge goes on telling "
+            "received three times out of its age metric; the alarm MessageAge goes on telling "
             "the truth",
         )
 
@@ -183,10 +184,9 @@ def _rescue(pipeline: PipelineStatus) -> str:
 def _trouble_says(metric: str, at: datetime, now: datetime) -> str:
     """A metric of letters that need a person, when it was counted, and what it means."""
     ago = duration((now - at).total_seconds())
-    known = {str(member): member.meaning for member in Metric}
-    means = (
-        f": {known[metric][0].lower()}{known[metric][1:].rstrip('.')}" if metric in known else ""
-    )
+    counted = COUNTED.get(metric)
+    text = "" if counted is None else meaning(counted)
+    means = f": {text[0].lower()}{text[1:].rstrip('.')}" if text else ""
     return f"{metric} {ago} ago{means}"
 
 

@@ -7,7 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from deadletter.contract import MAIN_DLQ, Metric
+from deadletter.contract import MAIN_DLQ
+from deadletter.signals.figures import Count
 
 from .answer import Answer
 from .app import App, DeployedPipeline
@@ -19,7 +20,7 @@ from .redrive_function import NoRoom, ask
 from .session import Session
 
 # Metrics of letters that stay where they are until a person does something.
-_NEED_PERSON = {Metric.UNDECIDED, Metric.UNSENDABLE, Metric.BAD_ROW}
+_NEED_PERSON = {Count.UNDECIDED, Count.UNSENDABLE, Count.BAD_ROW}
 
 # What of a report is kept as what has come of it.
 _RECORDED = ("stopped", "received", "moved", "failed", "left")

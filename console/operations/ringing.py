@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from deadletter.contract import Alarm, Mode
+from deadletter.contract import Mode
+from deadletter.signals.pages import Alarm
 
 from .words import clock, duration
 
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
 
 _STEPS: Mapping[Alarm, str] = {
     Alarm.DLQ_AGE: "dlq groups {}",
-    Alarm.LETTER_AGE: "dlq groups {}",
-    Alarm.LETTER_EXPIRY: "dlq redrive now --pipeline {}",
+    Alarm.MESSAGE_AGE: "dlq groups {}",
+    Alarm.MESSAGE_EXPIRY: "dlq redrive now --pipeline {}",
     Alarm.DLQ_DEPTH: "dlq groups {}",
     Alarm.REDRIVE_STALLED: "dlq redrive now --pipeline {}",
     Alarm.CIRCUIT_TROUBLE: "dlq circuit list --pipeline {}",
@@ -29,7 +30,7 @@ _STEPS: Mapping[Alarm, str] = {
 
 def step(alarm: Alarm, pipeline: str, mode: str = Mode.ENFORCE) -> str:
     """The next command for one of the nine alarms of a pipeline."""
-    if alarm is Alarm.LETTER_EXPIRY and mode == Mode.OBSERVE:
+    if alarm is Alarm.MESSAGE_EXPIRY and mode == Mode.OBSERVE:
         # A run would move nothing; what helps is a longer retention.
         return f"dlq show {pipeline}"
     return _STEPS[alarm].format(pipeline)

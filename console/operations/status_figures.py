@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from deadletter.contract import APP_DIMENSION, DIMENSION, NAMESPACE, Metric
+from deadletter.contract import APP_DIMENSION, DIMENSION, NAMESPACE
+from deadletter.signals.figures import Figure
 
 from .app import App, DeployedPipeline
 
@@ -105,7 +106,7 @@ def _queries(app: App, pipeline: DeployedPipeline) -> Iterator[tuple[str, str, M
         _REDRIVEN,
         _stat(
             NAMESPACE,
-            str(Metric.REDRIVEN),
+            str(Figure.REDRIVEN),
             "Sum",
             {"Name": APP_DIMENSION, "Value": app.name},
             {"Name": DIMENSION, "Value": pipeline.name},

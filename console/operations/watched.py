@@ -11,11 +11,11 @@ from deadletter.contract import (
     DEFAULT_PARKING,
     MAIN_DLQ,
     PARKED_LANE,
-    Alarm,
-    Metric,
     dedicated_lane,
     parking_source,
 )
+from deadletter.signals.figures import Counted, Figure
+from deadletter.signals.pages import Alarm
 
 from .adapter_errors import aws_errors
 from .words import moment
@@ -159,12 +159,12 @@ def _reasons(row: WatchRow) -> Iterator[AlarmReason]:
 
 def _source(source: str, memories: Memories, rescued: int | None, now: datetime) -> SourceStatus:
     memory, row = memories.by_source.get(source), memories.row
-    figures: dict[Metric, float] = dict(_figures(source, row, now.timestamp()))
-    age, left = figures.get(Metric.OLDEST_LETTER_AGE), figures.get(Metric.SECONDS_TO_EXPIRY)
+    figures: dict[Counted, float] = dict(_figures(source, row, now.timestamp()))
+    age, left = figures.get(Figure.OLDEST_MESSAGE_AGE), figures.get(Figure.SECONDS_TO_EXPIRY)
     return SourceStatus(
         source,
         rescued,
-        int(age) if age is not None and figures.get(Metric.LETTERS) else None,
+        int(age) if age is not None and figures.get(Figure.MESSAGES) else None,
         None if left is None else int(left),
         0 if memory is None else memory.looks,
         {} if memory is None else _times(memory.troubles),
@@ -172,7 +172,7 @@ def _source(source: str, memories: Memories, rescued: int | None, now: datetime)
     )
 
 
-def _figures(source: str, row: WatchRow | None, now: float) -> Iterator[tuple[Metric, float]]:
+def _figures(source: str, row: WatchRow | None, now: float) -> Iterator[tuple[Counted, float]]:
     """The figures of a queue as the watch publishes them, by metric."""
     from deadletter.watch.attended import lane_of
     from deadletter.watch.queue_figures import queue_points

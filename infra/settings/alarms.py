@@ -38,7 +38,7 @@ class DlqAgeAlarm(AlarmSettings):
     )
 
 
-class LetterExpiryAlarm(Settings):
+class MessageExpiryAlarm(Settings):
     """SQS is about to drop a letter: its queue's retention ends soon."""
 
     before: Seconds | None = Field(
@@ -121,9 +121,9 @@ class OpenCircuitsAlarm(Settings):
 class AlarmsSettings(Settings):
     """When a person is called. Alarms without a key here have nothing to set."""
 
-    dlq_age: DlqAgeAlarm = Field(default=DlqAgeAlarm(), description="alarms DlqAge and LetterAge")
-    letter_expiry: LetterExpiryAlarm = Field(
-        default=LetterExpiryAlarm(), description="alarm LetterExpiry"
+    dlq_age: DlqAgeAlarm = Field(default=DlqAgeAlarm(), description="alarms DlqAge and MessageAge")
+    letter_expiry: MessageExpiryAlarm = Field(
+        default=MessageExpiryAlarm(), description="alarm MessageExpiry"
     )
     dlq_depth: DlqDepthAlarm = Field(default=DlqDepthAlarm(), description="alarm DlqDepth")
     waiting_room: WaitingRoomAlarm = Field(

@@ -14,10 +14,11 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "lambdas"))
 
 from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.lease import DynamoDBLease
-from deadletter.contract import MAIN_DLQ, ROWS_KEPT, Metric
+from deadletter.contract import MAIN_DLQ, ROWS_KEPT
 from deadletter.redrive.first_steps import PAST
 from deadletter.redrive.journal import Intent, Plan
 from deadletter.redrive.source_memory import SourceMemory
+from deadletter.signals.figures import Figure
 from deadletter.testing.fakes import MemoryDynamoDB
 from lab.bench.drain import Effort, Job, effort
 from lab.bench.figures import BESIDE, INTENTS, SHARDS, Drained, Started, transports
@@ -165,7 +166,7 @@ def _drained(case: str, way: str, conditions: Conditions, made: Effort, stub: Le
         gb_seconds=_function_seconds(made, spent, conditions.latency) * MEMORY_GB / letters,
         runs=made.runs,
         shards=made.shards,
-        possible_duplicates=made.counts.get(Metric.POSSIBLE_DUPLICATE, 0),
+        possible_duplicates=made.counts.get(Figure.POSSIBLE_DUPLICATE, 0),
         intents_left=stub.count_items("letters", "plans"),
         audit=stub.audit(),
         cores=cpu / spent.seconds if spent.seconds else 0.0,

@@ -10,7 +10,8 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from deadletter.aws.wiring.check_rules import check_clients, edits_handler_for, response
-from deadletter.contract import EVERY_PIPELINE, Metric
+from deadletter.contract import EVERY_PIPELINE
+from deadletter.signals.figures import Count, Figure
 from handlers.metrics import count_metric_of
 from handlers.runtime import resources, world
 
@@ -25,10 +26,10 @@ def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     for refusal in checked.refusals:
         logger.warning("rule refused", extra={"rule": asdict(refusal)})
         for name in refusal.refused_by:
-            count_metric_of(name, Metric.RULE_INVALID, 1)
+            count_metric_of(name, Count.RULE_INVALID, 1)
         if EVERY_PIPELINE in refusal.refused_by and not refusal.disabled:
             # No watch reads the rule of a pipeline that does not exist.
-            count_metric_of(EVERY_PIPELINE, Metric.RULE_TROUBLE, 1)
+            count_metric_of(EVERY_PIPELINE, Figure.RULE_TROUBLE, 1)
     if checked.failed:
         logger.error("edit not handled", extra={"sequence": checked.failed, "why": checked.why})
     return response(checked)

@@ -11,7 +11,7 @@ from deadletter.aws.wiring.webhook import consumer_clients, metric_lines, webhoo
 from deadletter.contract import Variable
 from deadletter.processing.lambda_event import invoker_of, records_of, seconds_left
 from deadletter.settings.webhook import webhook_from_json
-from handlers.metrics import count_metric, write
+from handlers.metrics import app, count_metric, write
 from handlers.runtime import settings, world
 
 logger = Logger(service="dispatch")
@@ -26,8 +26,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Deliver a batch; returns the messages that were not delivered and stay in the queue."""
     deadline = world().clock() + seconds_left(context)
     result = post_all()(records_of(event), deadline=deadline, **invoker_of(context))
-    app, pipeline = os.environ[Variable.APP], settings()[0].name
-    write(metric_lines(result, app=app, pipeline=pipeline, at=world().clock()))
+    name = settings()[0].name
+    write(metric_lines(result, app=app(), pipeline=name, at=world().clock()))
     for line in result.log_lines():
         logger.warning(line["what"], extra=dict(line))
     return result.to_response()

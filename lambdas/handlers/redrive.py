@@ -7,10 +7,10 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from deadletter.aws.wiring.redrive import clients, redriver_for, report_lines, sweep_orphans
 from deadletter.aws.wiring.requests import answer_request
-from deadletter.contract import APP_DIMENSION, MAIN_DLQ
+from deadletter.contract import MAIN_DLQ
 from deadletter.redrive.redriver import run_as_asked
 from handlers.init import in_init, whereabouts
-from handlers.metrics import count_metric, dimensions, write
+from handlers.metrics import app, count_metric, write
 from handlers.runtime import settings, transport, world
 
 logger = Logger(service="redrive")
@@ -30,7 +30,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         return answer
     redriver = redriver_for(*settings(), made, world(), home=home, count_metric=count_metric)
     report = run_as_asked(redriver, event, deadline)
-    write(report_lines(report, dimensions(report.pipeline)[APP_DIMENSION], world().clock()))
+    write(report_lines(report, app(), world().clock()))
     if (orphans := sweep_orphans(*settings(), made, world(), event, deadline)) is not None:
         logger.info("orphaned bodies deleted", extra={"orphans": orphans})
     logger.info("run ended", extra={"report": report.to_json()})

@@ -1,6 +1,5 @@
 """The watch: it looks at every queue, lane, run and circuit of its pipeline once a minute."""
 
-import os
 from functools import cache
 from typing import Any
 
@@ -8,8 +7,7 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from deadletter.aws.wiring.watch import metric_lines, watch_clients, watch_for
-from deadletter.contract import Variable
-from handlers.metrics import write
+from handlers.metrics import app, write
 from handlers.runtime import settings, world
 
 logger = Logger(service="watch")
@@ -20,8 +18,7 @@ watch = cache(lambda: watch_for(*settings(), watch_clients(), world()))
 def handler(_event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     """Look once, publish what it means, and start the rescues that are due."""
     minute = watch().run()
-    app, pipeline = os.environ[Variable.APP], settings()[0].name
-    write(metric_lines(minute.points, app=app, pipeline=pipeline))
+    write(metric_lines(minute.points, app=app(), pipeline=settings()[0].name))
     if minute.trouble:
         logger.warning("trouble", extra=minute.trouble)
     return minute.trouble

@@ -49,10 +49,11 @@ from deadletter.circuit.transitions import (
     Reported,
     Tripped,
 )
-from deadletter.contract import DAY, Metric
+from deadletter.contract import DAY
 from deadletter.outage.executions import ExecutionsUnavailable, execution_name
 from deadletter.pace.kinds import ALL, KindCount, kind_of, number_of
 from deadletter.pace.pace import FLOOR, KEPT_CALLS, CallCount, Wish, calls_number
+from deadletter.signals.figures import Count
 from deadletter.testing.clock import Clock
 from deadletter.testing.fakes import client_error
 from tests.aws.backends import REGION, Aws
@@ -551,7 +552,7 @@ class TestOutcomes:
         opened = table.read()
         assert opened.state is State.OPEN
         assert table.started == [("orders", opened.outage, 0)]
-        assert table.metrics == {Metric.CIRCUIT_TRIPPED: 1}
+        assert table.metrics == {Count.CIRCUIT_TRIPPED: 1}
         table.clock.now += 5
         ours.report("orders", OutcomeCounts(0, 20))
         assert len(table.started) == 1
@@ -767,7 +768,7 @@ class TestOutcomes:
         outcomes.report("orders", OutcomeCounts(3, 1))
         table.clock.now += 2
         outcomes.report("orders", OutcomeCounts(1, 0))
-        assert table.metrics == {Metric.OUTCOMES_DROPPED: 4}
+        assert table.metrics == {Count.OUTCOMES_DROPPED: 4}
         assert sum(bucket.good for bucket in table.read().buckets) == 1
 
     def test_a_trip_that_could_not_be_written_is_tried_at_the_next_report(
@@ -776,7 +777,7 @@ class TestOutcomes:
         outcomes = table.new_outcomes()
         table.client.spoilt["update_item"] = [lambda act: act(), throttled]
         outcomes.report("orders", OutcomeCounts(0, 10))
-        assert table.metrics == {Metric.CIRCUIT_NOT_TRIPPED: 1}
+        assert table.metrics == {Count.CIRCUIT_NOT_TRIPPED: 1}
         table.clock.now += 2
         outcomes.report("orders", OutcomeCounts(0, 1))
         assert table.read().state is State.OPEN
@@ -790,7 +791,7 @@ class TestOutcomes:
                 raise ExecutionsUnavailable("ThrottlingException")
 
         table.new_outcomes(Down()).report("orders", OutcomeCounts(0, 10))
-        assert table.metrics == {Metric.CIRCUIT_TRIPPED: 1, Metric.OUTAGE_NOT_STARTED: 1}
+        assert table.metrics == {Count.CIRCUIT_TRIPPED: 1, Count.OUTAGE_NOT_STARTED: 1}
         assert [circuit.key for circuit in table.breaker.troubled()] == ["orders"]
 
     def test_who_may_not_start_outages_trips_all_the_same(self, table: Table) -> None:
@@ -817,7 +818,7 @@ class TestOutcomes:
     def test_outcomes_never_change_an_unreadable_circuit(self, table: Table) -> None:
         table.type_in(state={"S": "?"}, streak={"S": "many"})
         table.new_outcomes().report("orders", OutcomeCounts(0, 10))
-        assert table.metrics == {Metric.OUTCOMES_DROPPED: 10}
+        assert table.metrics == {Count.OUTCOMES_DROPPED: 10}
         assert table.read().unreadable
 
 

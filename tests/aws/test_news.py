@@ -14,13 +14,14 @@ from deadletter.aws.cause_entries import DynamoDBCauseEntries
 from deadletter.aws.events import EventBus
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.recovered_letters import recovered_letters
-from deadletter.contract import DAY, MINUTE, EventType, Metric
+from deadletter.contract import DAY, MINUTE, EventType
 from deadletter.events.schema import problems
 from deadletter.failure.category import Category
 from deadletter.failure.failure import Failure
 from deadletter.failure.ledger import LedgerUnavailable
 from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.settings.pipeline import Pipeline
+from deadletter.signals.figures import Count, Figure
 from deadletter.testing.clock import Clock
 from deadletter.testing.fakes.errors import client_error
 from deadletter.watch.cause_look import PAGE, look_at_causes
@@ -140,13 +141,13 @@ def test_a_bus_that_refuses_is_counted_and_asked_again_and_no_page(stage: Announ
     stage.die()
     stage.events.fails = True
     counts = stage.counts()
-    assert counts[Metric.EVENT_REFUSED] == stage.events.asked == MOST_REFUSED
-    assert counts[Metric.REDRIVE_STALLED] == 0
+    assert counts[Count.EVENT_REFUSED] == stage.events.asked == MOST_REFUSED
+    assert counts[Figure.REDRIVE_STALLED] == 0
     for _ in range(3):
         remember_a_run(stage)
-        assert stage.counts()[Metric.REDRIVE_STALLED] == 0
+        assert stage.counts()[Figure.REDRIVE_STALLED] == 0
     stage.events.fails = False
-    assert Metric.EVENT_REFUSED not in stage.counts()
+    assert Count.EVENT_REFUSED not in stage.counts()
     assert stage.events.types == ["CauseAppeared"] * 5
 
 
@@ -172,8 +173,8 @@ def test_an_index_that_cannot_be_read_is_counted_and_no_page(
     for _ in range(4):
         remember_a_run(stage)
         counts = stage.counts()
-        assert counts[Metric.NEWS_UNREAD] == 1
-        assert counts[Metric.REDRIVE_STALLED] == 0
+        assert counts[Count.NEWS_UNREAD] == 1
+        assert counts[Figure.REDRIVE_STALLED] == 0
 
 
 def test_news_cost_nothing_while_a_pipeline_is_idle_and_what_the_watch_says_else(

@@ -13,7 +13,6 @@ import boto3
 import pytest
 from botocore.stub import Stubber
 
-from deadletter.aws import watch_metrics
 from deadletter.aws.clients import WatchClients
 from deadletter.aws.events import EventBus
 from deadletter.aws.queue_states import queue_state
@@ -24,17 +23,19 @@ from deadletter.aws.watch_oldest_message import oldest_message
 from deadletter.aws.watch_store import DynamoDBWatchStore
 from deadletter.aws.wiring.watch import watch_for
 from deadletter.aws.wiring.world import World
-from deadletter.contract import DAY, HOUR, MINUTE, WATCH_ROW, Metric
+from deadletter.contract import DAY, HOUR, MINUTE, WATCH_ROW
 from deadletter.message.queue import Depth, QueueUnavailable
 from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.waiting_room import RoomUnavailable
 from deadletter.routing.router import LaneAnswer, RouterAnswer
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
+from deadletter.signals.figures import Figure
 from deadletter.testing.clock import Clock
 from deadletter.testing.fakes import MemoryDynamoDB, MemorySqs
 from deadletter.testing.fakes.errors import client_error
 from deadletter.testing.fakes.lambda_ import MemoryLambda
+from deadletter.watch import point
 from deadletter.watch.observation import OldestMessage
 from deadletter.watch.point import MetricPoint
 from deadletter.watch.row import Stalled, WatchRow
@@ -148,8 +149,8 @@ def test_letters_that_were_received_three_times_keep_their_age(stage: Stage) -> 
         ).get("Messages", [])
         assert messages
         figures = stage.minute()
-    assert figures[Metric.OLDEST_LETTER_AGE, "dlq"] == HOUR
-    assert figures[Metric.LETTERS, "dlq"] == 1
+    assert figures[Figure.OLDEST_MESSAGE_AGE, "dlq"] == HOUR
+    assert figures[Figure.MESSAGES, "dlq"] == 1
 
 
 def test_an_idle_minute_costs_what_the_module_says(stage: Stage) -> None:
@@ -158,7 +159,7 @@ def test_an_idle_minute_costs_what_the_module_says(stage: Stage) -> None:
     def cost(minutes: int) -> tuple[float, int]:
         before = stage.dynamodb.consumed
         for _ in range(minutes):
-            assert set(stage.minute()) == {(Metric.REDRIVE_STALLED, None)}
+            assert set(stage.minute()) == {(Figure.REDRIVE_STALLED, None)}
             remember_a_run(stage)
         after = stage.dynamodb.consumed
         return after.read_units - before.read_units, after.write_units - before.write_units
@@ -186,7 +187,7 @@ def test_a_new_process_goes_on_from_the_row(stage: Stage) -> None:
     stage.sqs.send_message(QueueUrl=stage.resources.dlq_url, MessageBody="{}")
     stage.minute()
     stage.watch = stage.new_watch()
-    assert stage.minute()[Metric.OLDEST_LETTER_AGE, "dlq"] == MINUTE
+    assert stage.minute()[Figure.OLDEST_MESSAGE_AGE, "dlq"] == MINUTE
 
 
 def test_a_rescue_is_an_asynchronous_run_of_the_redriver(stage: Stage) -> None:
@@ -281,14 +282,14 @@ def test_each_refusal_names_its_action_and_its_resource() -> None:
 
 def test_points_of_one_time_and_source_are_one_line() -> None:
     points = [
-        MetricPoint(Metric.REDRIVE_STALLED, 0, 60.0),
-        MetricPoint(Metric.LETTERS, 3, 60.0, "dlq"),
-        MetricPoint(Metric.OLDEST_LETTER_AGE, 7.5, 60.0, "dlq"),
-        MetricPoint(Metric.RULE_TROUBLE, 2, 60.0, everywhere=True),
-        MetricPoint(Metric.CIRCUIT_TROUBLE, 0, 60.0),
-        MetricPoint(Metric.CIRCUIT_TROUBLE, 1, 360.0),
+        MetricPoint(Figure.REDRIVE_STALLED, 0, 60.0),
+        MetricPoint(Figure.MESSAGES, 3, 60.0, "dlq"),
+        MetricPoint(Figure.OLDEST_MESSAGE_AGE, 7.5, 60.0, "dlq"),
+        MetricPoint(Figure.RULE_TROUBLE, 2, 60.0, everywhere=True),
+        MetricPoint(Figure.CIRCUIT_TROUBLE, 0, 60.0),
+        MetricPoint(Figure.CIRCUIT_TROUBLE, 1, 360.0),
     ]
-    lines = watch_metrics.metric_lines(points, app="shop", pipeline="orders")
+    lines = point.metric_lines(points, app="shop", pipeline="orders")
     published = [json.loads(line) for line in lines]
     assert [
         (line["_aws"]["Timestamp"], line["pipeline"], line.get("source")) for line in published
@@ -302,10 +303,10 @@ def test_points_of_one_time_and_source_are_one_line() -> None:
     [declared] = dlq["_aws"]["CloudWatchMetrics"]
     assert declared["Dimensions"] == [["app", "pipeline", "source"]]
     assert declared["Metrics"] == [
-        {"Name": "Letters", "Unit": "Count"},
-        {"Name": "OldestLetterAge", "Unit": "Seconds"},
+        {"Name": "Messages", "Unit": "Count"},
+        {"Name": "OldestMessageAge", "Unit": "Seconds"},
     ]
-    assert (dlq["app"], dlq["Letters"], dlq["OldestLetterAge"]) == ("shop", 3, 7.5)
+    assert (dlq["app"], dlq["Messages"], dlq["OldestMessageAge"]) == ("shop", 3, 7.5)
 
 
 class Ages:
@@ -364,7 +365,7 @@ def test_the_thresholds_of_the_deployment_reach_the_watch(stage: Stage) -> None:
     stage.sqs.send_message(QueueUrl=stage.resources.parking["default"], MessageBody="{}")
     stage.watch = stage.new_watch()
     stage.minute()
-    assert stage.minute()[Metric.PARKED_UNATTENDED, None] == 1
+    assert stage.minute()[Figure.PARKED_UNATTENDED, None] == 1
 
 
 class CheckersMapping:

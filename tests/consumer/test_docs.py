@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from deadletter.consumer import runtime
-from deadletter.contract import Metric
 from deadletter.failure.fate import Fate
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Letter, to_event
 from deadletter.message.stamp import Stamp
 from deadletter.processing.result import MISCONFIGURED, RECOVERED, Trouble
+from deadletter.signals.figures import Count, Figure
 from deadletter.testing import Letterbox
 from tests.routing.test_business_key import key_of_library, sent
 from tests.samples import REDRIVER, letter
@@ -112,10 +112,10 @@ def test_a_whole_container_is_five_lines_at_most() -> None:
 def test_the_table_has_every_metric_and_no_other() -> None:
     table = PAGE.split("## Metrics")[1].split("## Limits")[0]
     named = re.findall(r"^\| `([\w.]+)` \|", table, re.MULTILINE)
-    outcomes = (Metric.OUTCOMES_DROPPED, Metric.CIRCUIT_TRIPPED, Metric.CIRCUIT_NOT_TRIPPED)
+    outcomes = (Count.OUTCOMES_DROPPED, Count.CIRCUIT_TRIPPED, Count.CIRCUIT_NOT_TRIPPED)
     others = (
-        *(RECOVERED, Metric.POSSIBLE_DUPLICATE, MISCONFIGURED),
-        *(Metric.SUDDENLY_PERMANENT, Metric.MANY_COLLISIONS),
-        *(Metric.ATTEMPTS_BEFORE_RECOVERY, Metric.FAILURES_BY_CATEGORY),
+        *(RECOVERED, Figure.POSSIBLE_DUPLICATE, MISCONFIGURED),
+        *(Count.SUDDENLY_PERMANENT, Count.MANY_COLLISIONS),
+        *(Figure.ATTEMPTS_BEFORE_RECOVERY, Figure.FAILURES_BY_CATEGORY),
     )
     assert sorted(named) == sorted({*map(str, Fate), *map(str, Trouble), *others, *outcomes})

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from deadletter.contract import CIRCUIT, HOUR, MAIN_DLQ, MINUTE, PIPELINE_ALARMS
+from deadletter.contract import CIRCUIT, HOUR, MAIN_DLQ, MINUTE
+from deadletter.signals.pages import PIPELINE_ALARMS
 from infra.idle import IDLE_METRICS, LARGE, MONTH, RUN_SECONDS, SMALL, redriver_run, watch_look
 from infra.prices import MILLION, Price
 from infra.usage import NOTHING, Usage, function_run
@@ -135,7 +136,7 @@ OUTAGE_TRANSITIONS, PROBE_TRANSITIONS = 18, 3
 what is made of it."""
 PROBE_READS, PROBE_WRITES = 12.0, 4.0
 """Read and write units of a probe whose canary fails."""
-WATCH_METRICS, RUN_METRICS = 8, 6
+WATCH_METRICS, RUN_METRICS = 7, 6
 """Metrics beside the heartbeat in an hour with letters and an open circuit: those of the watch, and
 of the redriver's runs."""
 

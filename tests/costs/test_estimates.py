@@ -11,8 +11,9 @@ import pytest
 
 from deadletter.aws.wiring.redrive import report_lines
 from deadletter.consumer import consumer, runtime
-from deadletter.contract import CIRCUIT, Metric
+from deadletter.contract import CIRCUIT
 from deadletter.settings.pipeline import Pipeline
+from deadletter.signals.figures import Count, Figure
 from deadletter.testing.fakes import MemoryDynamoDB
 from deadletter.testing.letterbox import Letterbox
 from infra.prices import Price
@@ -104,7 +105,7 @@ def test_a_watch_in_an_outage_publishes_so_many_metrics(monkeypatch: pytest.Monk
     )
     published = {key for _ in range(60) for key in stage.minute()}
     # The execution is there in an outage: only this test has none.
-    beside = published - {(Metric.REDRIVE_STALLED, None), (Metric.OUTAGE_RESTARTED, None)}
+    beside = published - {(Figure.REDRIVE_STALLED, None), (Count.OUTAGE_RESTARTED, None)}
     assert len(beside) == estimates.WATCH_METRICS
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from deadletter.contract import PIPELINE_ALARMS
+from deadletter.signals.pages import PIPELINE_ALARMS
 from tests.docs.pages import ROOT
 
 PAGES = (

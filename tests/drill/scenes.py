@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from deadletter.contract import DAY, HOUR, WATCH_ROW, Alarm, Partition
+from deadletter.contract import DAY, HOUR, WATCH_ROW, Partition
+from deadletter.signals.pages import Alarm
 from sandbox.faults import Fault, denied_key, throttled_table
 from tests.drill.stage import Stage
 
@@ -212,7 +213,7 @@ SCENES = (
         rings={
             Alarm.CIRCUIT_TROUBLE: "the circuit has been open for half an hour",
             Alarm.DLQ_AGE: f"{OLD}, by SQS's metric",
-            Alarm.LETTER_AGE: f"{OLD}, by their own timestamps",
+            Alarm.MESSAGE_AGE: f"{OLD}, by their own timestamps",
         },
         tells="circuit OPEN since",
         repair="the dependency works again; nothing else is done",
@@ -290,7 +291,7 @@ SCENES = (
         name="letter-about-to-expire",
         trouble="mode observe: the DLQ's retention is set to four hours",
         begin=let_letters_expire,
-        rings={Alarm.LETTER_EXPIRY: "SQS drops them within two days, and observe moves nothing"},
+        rings={Alarm.MESSAGE_EXPIRY: "SQS drops them within two days, and observe moves nothing"},
         tells="SQS deletes the oldest letter in the DLQ in",
         repair="the retention is 14 days again, and the team moves the letters by hand",
         mend=save_the_letters,
@@ -302,7 +303,7 @@ SCENES = (
         trouble="mode enforce: the parking queue's retention is set to four hours",
         begin=let_parked_letters_expire,
         rings={
-            Alarm.LETTER_EXPIRY: "SQS would drop them within twelve hours; it ends by itself,"
+            Alarm.MESSAGE_EXPIRY: "SQS would drop them within twelve hours; it ends by itself,"
             " because the watch moves them into the waiting room"
         },
         tells="parked letters",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from deadletter.contract import Alarm
+from deadletter.signals.pages import Alarm
 
 MOST = 40
 """Cases by day: each may wait for the deployed app, and people wait for all."""

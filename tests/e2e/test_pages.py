@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from deadletter.contract import Alarm
+from deadletter.signals.pages import Alarm
 from sandbox.progress import until
 from tests.drill.pager import ALARM, OK, Pager
 from tests.e2e.conftest import PIPELINES

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from deadletter.rules.checker import CheckedBatch, RuleRefusal
+from deadletter.signals.figures import COUNTED
 from handlers import check_rules
 
 CONTEXT = SimpleNamespace(
@@ -42,12 +43,10 @@ def test_a_refused_rule_is_counted_where_it_matches_nothing(
     monkeypatch.setattr(check_rules, "handle", lambda: lambda _records: checked)
     assert check_rules.handler({"Records": []}, CONTEXT) == {"batchItemFailures": []}
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    written = [line for line in lines if "_aws" in line]
+    written = [line for line in lines if "pipeline" in line]
     assert {line["app"] for line in written} == {"shop"}
     assert {
-        (metric["Name"], line["pipeline"])
-        for line in written
-        for metric in line["_aws"]["CloudWatchMetrics"][0]["Metrics"]
+        (name, line["pipeline"]) for line in written for name in line.keys() & COUNTED.keys()
     } == counted
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import handlers.watch
-from deadletter.contract import Metric
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
+from deadletter.signals.figures import Figure
 from deadletter.watch.minute import Minute
 from deadletter.watch.point import MetricPoint
 from deadletter.watch.row import Failing, Stalled, WatchRow
@@ -52,8 +52,8 @@ def test_each_figure_is_printed_with_its_own_time(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     points = (
-        MetricPoint(Metric.REDRIVE_STALLED, 0, 60.0),
-        MetricPoint(Metric.REDRIVE_STALLED, 1, 360.0),
+        MetricPoint(Figure.REDRIVE_STALLED, 0, 60.0),
+        MetricPoint(Figure.REDRIVE_STALLED, 1, 360.0),
     )
     assert run(Minute(row=QUIET, points=points), monkeypatch) == {}
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]

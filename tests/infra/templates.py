@@ -102,6 +102,10 @@ def filled(value: Any) -> Any:
     match value:
         case {"Fn::Join": [separator, parts]}:
             return separator.join(filled(part) for part in parts)
+        case {"Fn::Sub": [text, variables]}:
+            known = {name: filled(value) for name, value in variables.items()}
+            text = re.sub(r"\$\{(\w+)\}", lambda name: known.get(name[1], name[0]), text)
+            return filled({"Fn::Sub": text})
         case {"Fn::Sub": text}:
             return re.sub(r"\$\{([^!}]+)\}", lambda name: PSEUDO.get(name[1], f"<{name[1]}>"), text)
         case {"Ref": name}:

@@ -7,11 +7,8 @@ from typing import Any
 
 import pytest
 
-from deadletter.contract import PIPELINE_ALARMS
-from infra.alarm_table import app_rows, rows
+from deadletter.signals.pages import PIPELINE_ALARMS
 from infra.names import pascal_case
-from infra.queues import Addresses
-from infra.settings import AppSettings, PipelineSettings
 from tests.infra.conftest import ROOT, Synthesize
 from tests.infra.templates import Synthesis, filled
 
@@ -24,11 +21,11 @@ OURS = "deadletter orders"
 LEVEL = ("Maximum", ">= 1", "1 of 3 x 60", "notBreaching")
 ALARMS: dict[str, tuple[str, ...]] = {
     "DlqAge": (AGE, DLQ, "Maximum", "> 1800", "3 of 3 x 60", "ignore"),
-    "LetterAge": (
-        *("Deadletter OldestLetterAge", OURS, "Maximum"),
+    "MessageAge": (
+        *("Deadletter OldestMessageAge", OURS, "Maximum"),
         *(">= 1800", "1 of 3 x 60", "notBreaching"),
     ),
-    "LetterExpiry": (
+    "MessageExpiry": (
         *("Deadletter SecondsToExpiry", OURS),
         *("Minimum", "<= 43200", "1 of 3 x 60", "notBreaching"),
     ),
@@ -161,7 +158,7 @@ def test_a_description_says_symptom_cause_first_command_runbook_and_owner(
         prefix = f"deadletter-{pipeline}-" if pipeline else "deadletter-"
         name = alarm["Properties"]["AlarmName"].removeprefix(prefix)
         # Two alarms on the age of letters share a section.
-        assert said[3] == ("dlqage" if name == "LetterAge" else name.lower())
+        assert said[3] == ("dlqage" if name == "MessageAge" else name.lower())
         assert said[4] == "nobody is named: set `owner`"
         assert f"# `{said[1]}`\n" in commands
         assert len(description) <= 1024
@@ -183,13 +180,6 @@ def test_the_owner_of_a_pipeline_comes_before_that_of_the_app(synthesize: Synthe
         "Deadletter-Mail": {"the platform team"},
         "Deadletter-Shared": {"the platform team"},
     }
-
-
-def test_what_a_gap_means_is_a_choice_with_a_reason() -> None:
-    app, orders = AppSettings(), PipelineSettings(name="orders")
-    for row in (*rows(app, orders, Addresses.of(app, orders)), *app_rows(app, "failures")):
-        assert row.missing.because.endswith("."), row.name
-        assert row.annotation, row.name
 
 
 def test_an_existing_topic_is_used_and_none_is_made(thirty: Synthesis) -> None:
@@ -214,13 +204,13 @@ def test_thresholds_and_periods_are_settings(sandboxed: Synthesis) -> None:
         return alarm["Threshold"], alarm["Period"], alarm["EvaluationPeriods"]
 
     assert look("DlqAge") == (20, 120, 1)
-    assert look("LetterAge") == (20, 60, 3)
-    assert look("LetterExpiry") == (3 * 86400, 60, 3)
+    assert look("MessageAge") == (20, 60, 3)
+    assert look("MessageExpiry") == (3 * 86400, 60, 3)
 
 
 def test_observe_warns_two_days_before_sqs_drops_a_letter(app: Synthesis) -> None:
     stack = app["Deadletter-Watched"]
-    expiry = stack.named("AWS::CloudWatch::Alarm", "AlarmName", "deadletter-watched-LetterExpiry")
+    expiry = stack.named("AWS::CloudWatch::Alarm", "AlarmName", "deadletter-watched-MessageExpiry")
     assert expiry["Threshold"] == 2 * 86400
 
 

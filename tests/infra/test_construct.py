@@ -13,7 +13,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from deadletter.contract import Metric
+from deadletter.signals.figures import Figure
 from infra import DeadletterApp, PipelineSettings, RedrivePipeline, Refused, brought
 from tests.each_row import each_row
 from tests.infra.circles import circle, resource_graph
@@ -77,9 +77,9 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Shop:
     cdk.CfnOutput(stack, "Main", value=orders.queues.main.url)
     cdk.CfnOutput(stack, "Age", value=orders.alarms["DlqAge"].alarm_arn)
     cdk.CfnOutput(stack, "Parked", value=refunds.parking_lot.queue_name)
-    metric = refunds.metric_letters().to_metric_config().metric_stat
+    metric = refunds.metric_messages().to_metric_config().metric_stat
     assert metric
-    assert metric.metric_name == Metric.LETTERS
+    assert metric.metric_name == Figure.MESSAGES
     refusals = [
         str(refused.value)
         for refused in (
@@ -145,7 +145,7 @@ def test_its_nouns_can_be_used(shop: Shop) -> None:
     parked = named(shop.stack, "AWS::SQS::Queue", "QueueName", "deadletter-card-refunds-parking")
     assert shop.stack.outputs["Parked"] == f"<{parked}.QueueName>"
     assert "DeadletterOnCallDlqReader" in str(shop.stack.outputs)
-    assert shop.widgets > 10
+    assert shop.widgets == 8
 
 
 def test_a_function_that_is_granted_to_consume_is_trusted(shop: Shop) -> None:
@@ -215,9 +215,8 @@ def test_the_dashboard_names_queues_of_the_same_stack(shop: Shop) -> None:
     [dashboard] = shop.stack.of("AWS::CloudWatch::Dashboard").values()
     body, variables = dashboard["Properties"]["DashboardBody"]["Fn::Sub"]
     [failed] = [key for key in shop.stack.of("AWS::SQS::Queue") if key.startswith("Failed")]
-    [pay] = [key for key in shop.stack.of("AWS::Lambda::Function") if key.startswith("Pay")]
-    names = {at_deployment(value, {failed: "Failed", pay: "x:Pay"}) for value in variables.values()}
-    assert names >= {"Failed", "Pay"}
+    names = {at_deployment(value, {failed: "Failed"}) for value in variables.values()}
+    assert "Failed" in names
     assert all(f"${{{name}}}" in body for name in variables)
     assert "## card-refunds" in body
 

@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from infra.alarm_table import app_rows, rows
+from deadletter.signals.pages import APP_PAGES, PIPELINE_PAGES
+from infra.alarms import of_pipeline
 from infra.context import read
 from infra.names import Names
-from infra.queues import Addresses
 from infra.refusal import Refused
 from infra.settings import AlarmsSettings, AppSettings, PipelineSettings
 from infra.settings.alarms import (
     CircuitOpenAlarm,
     DlqAgeAlarm,
     DlqDepthAlarm,
-    LetterExpiryAlarm,
+    MessageExpiryAlarm,
     ParkedAlarm,
 )
 from infra.settings.kinds import APP_LENGTH, ID_LENGTH, PIPELINE_LENGTH
@@ -68,18 +68,18 @@ def test_the_longest_description_fits_into_an_alarm() -> None:
         circuit_key="body.x",
         alarms=AlarmsSettings(
             dlq_age=DlqAgeAlarm(threshold=odd),
-            letter_expiry=LetterExpiryAlarm(before=odd),
+            letter_expiry=MessageExpiryAlarm(before=odd),
             dlq_depth=DlqDepthAlarm(threshold=10**12),
             circuit_open=CircuitOpenAlarm(after=86340),
             parked=ParkedAlarm(after=odd),
         ),
     )
-    of_pipeline = rows(app, settings, Addresses.of(app, settings))
-    for row in (*of_pipeline, *app_rows(app, "failures")):
-        text = row.description(PIPELINE, runbook=app.runbook, owner=app.owner)
-        assert len(text) <= 1024, row.name
+    subject = of_pipeline(app, settings, "dlq")
+    for page in (*PIPELINE_PAGES, *APP_PAGES):
+        text = subject.description(page)
+        assert len(text) <= 1024, page.alarm
         # Plain: no character of it may be taken for another one.
-        assert text.isascii(), row.name
+        assert text.isascii(), page.alarm
 
 
 @pytest.mark.parametrize(

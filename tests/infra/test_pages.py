@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from deadletter.contract import NAMESPACE, Metric
+from deadletter.contract import NAMESPACE
+from deadletter.signals.figures import Figure
 from deadletter.watch.first_heartbeat import minutes_around
 from sandbox.alarms import Point, judge
 from tests.infra.templates import Synthesis, filled
@@ -126,7 +127,7 @@ def test_a_first_deployment_and_a_quiet_hour_page_nobody(alarms: dict[str, Alarm
     """The watch first runs after ten minutes; then all is well."""
     assert len(alarms) == 9 + 2
     for name, alarm in alarms.items():
-        if alarm["MetricName"] == Metric.REDRIVE_STALLED:
+        if alarm["MetricName"] == Figure.REDRIVE_STALLED:
             data = heartbeat(minute * MINUTE for minute in range(10, 60))
         else:
             data = healthy(alarm, range(10, 60))
@@ -221,7 +222,7 @@ def test_letters_that_sqs_no_longer_counts_still_ring(alarms: dict[str, Alarm]) 
     own = each_minute(range(60), lambda minute: 1200 + 60 * minute)
     native = each_minute(range(60), lambda minute: 1200 + 60 * minute if minute < 5 else 0)
     assert pages(states(alarms["orders-DlqAge"], native, minutes=60)) == []
-    [rung] = pages(states(alarms["orders-LetterAge"], own, minutes=60))
+    [rung] = pages(states(alarms["orders-MessageAge"], own, minutes=60))
     # The letter is half an hour old in minute 10.
     assert 10 <= rung <= 15
 
@@ -234,7 +235,7 @@ def test_the_age_of_a_queue_that_is_no_longer_polled_stays_red(alarms: dict[str,
 
 def test_each_alarm_is_on_a_metric_of_the_contract_or_of_sqs(alarms: dict[str, Alarm]) -> None:
     """And on one of a whole pipeline: which source has the trouble, `dlq status` says."""
-    ours = {str(metric) for metric in Metric}
+    ours = set(map(str, Figure))
     for name, alarm in alarms.items():
         dimensions = {dimension["Name"] for dimension in alarm["Dimensions"]}
         if alarm["Namespace"] == NAMESPACE:

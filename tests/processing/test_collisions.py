@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from deadletter.contract import DAY, Collision, Metric
+from deadletter.contract import DAY, Collision
 from deadletter.processing.collisions import (
     BETWEEN_WRITES,
     FIRST_DAY,
@@ -22,6 +22,7 @@ from deadletter.processing.collisions import (
     KnownCollisions,
 )
 from deadletter.processing.idempotency import Claim, Standing
+from deadletter.signals.figures import Count
 from deadletter.testing.clock import Clock
 
 PARK, COUNT = Collision.PARK, Collision.COUNT
@@ -129,9 +130,9 @@ def test_a_collision_with_a_message_of_an_earlier_release_is_not_counted_as_one(
 def test_parking_stops_with_twenty_collisions_that_are_more_than_five_percent() -> None:
     process = Process()
     assert [process.collides() for _ in range(LEAST)] == [True] * (LEAST - 1) + [False]
-    assert process.metrics[Metric.MANY_COLLISIONS] == 1
+    assert process.metrics[Count.MANY_COLLISIONS] == 1
     process.collides()
-    assert process.metrics[Metric.MANY_COLLISIONS] == 2
+    assert process.metrics[Count.MANY_COLLISIONS] == 2
     many = Process()
     many.sees(int(100 / SHARE))
     assert all(many.collides() for _ in range(100))
@@ -174,7 +175,7 @@ def test_a_pipeline_pages_in_its_first_day_too_and_not_if_it_chose_to_count() ->
     for _ in range(LEAST):
         new.collides()
         counting.collides()
-    assert new.metrics[Metric.MANY_COLLISIONS] == 1
+    assert new.metrics[Count.MANY_COLLISIONS] == 1
     assert counting.metrics == {}
     assert counting.row.stops == []
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from deadletter.contract import Collision, LedgerMessage, Metric
+from deadletter.contract import Collision, LedgerMessage
 from deadletter.failure.failure import COLLIDED, Category
 from deadletter.failure.fate import Fate
 from deadletter.message import stamp as stamps
@@ -19,6 +19,7 @@ from deadletter.processing.idempotency import BusinessKey, Claim
 from deadletter.processing.lambda_event import execution_of, permit_of, seconds_left
 from deadletter.processing.result import Troubles
 from deadletter.settings.pipeline import Pipeline
+from deadletter.signals.figures import Count
 from deadletter.testing.letterbox import Letterbox
 from tests.processing.doubles import DEADLINE, UNAVAILABLE, Desk, Site, record, redriven
 from tests.processing.test_collisions import Row
@@ -87,7 +88,7 @@ def test_a_defect_in_counting_parks_nothing_and_fails_nothing() -> None:
     site.collisions = broken
     result = site.process(record(letter()))
     assert [message.fate for message in result.results] == [Fate.PROCESSED]
-    assert result.counts[Metric.CONSUMER_LIBRARY_ERROR] >= 1
+    assert result.counts[Count.CONSUMER_LIBRARY_ERROR] >= 1
 
 
 def test_a_letter_whose_stamp_is_in_the_ledger_is_accepted_by_that_one() -> None:

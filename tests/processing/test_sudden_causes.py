@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from deadletter.contract import Metric
 from deadletter.failure.causes import (
     AGAIN,
     BUCKET,
@@ -34,6 +33,7 @@ from deadletter.processing.sudden_causes import (
     hash_of,
 )
 from deadletter.settings.pipeline import Pipeline
+from deadletter.signals.figures import Count
 from deadletter.testing.clock import Clock
 from tests.each_row import each_row
 from tests.processing.doubles import DEADLINE, Site, record, redriven
@@ -178,7 +178,7 @@ def test_parking_stops_when_a_cause_suddenly_dominates_and_it_is_counted_once() 
         parked += process.fail(f"a{number}") + other.fail(f"b{number}")
         process.clock.advance(0.1)
     assert 15 <= parked <= 20 + MOST_UNTOLD
-    assert process.counted + other.counted == [(Metric.SUDDENLY_PERMANENT, 1)]
+    assert process.counted + other.counted == [(Count.SUDDENLY_PERMANENT, 1)]
 
 
 def test_a_new_cause_parks_no_first_receive_and_a_known_one_does() -> None:

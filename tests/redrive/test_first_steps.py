@@ -11,10 +11,11 @@ import pytest
 from deadletter.aws.outcomes import DynamoDBOutcomes
 from deadletter.aws.wiring.parts.breaker import breaker_for
 from deadletter.circuit.state import OutcomeCounts
-from deadletter.contract import MINUTE, Metric, Mode
+from deadletter.contract import MINUTE, Mode
 from deadletter.redrive.first_steps import FIRST_STEPS, MANY, PAST, after_step, first_step
 from deadletter.redrive.redriver import Redriver
 from deadletter.replay.plan import ReplayPlan
+from deadletter.signals.figures import Figure
 from tests.each_row import each_row
 from tests.simulation.stage import Stage, in_turn
 
@@ -169,4 +170,4 @@ def test_letters_that_are_parked_count_as_moved(stage: Stage) -> None:
     for _ in range(300):
         stage.put("not JSON", url=stage.dlq)
     report = stage.redriver().run(stage.clock() + 55)
-    assert report.counts[Metric.MOVED_TO_PARKING] == 1
+    assert report.counts[Figure.MOVED_TO_PARKING] == 1

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from deadletter.contract import Metric
 from deadletter.failure.ledger import RecordsUnavailable
 from deadletter.redrive.match_counts import ENOUGH_MATCHES, MOST_SECONDS, MatchCounts
+from deadletter.signals.figures import Count
 from deadletter.testing.clock import START, Clock
 
 
@@ -65,7 +65,7 @@ def test_no_count_waits_longer_than_a_few_seconds() -> None:
 
 def test_counts_that_a_write_lost_are_not_written_twice() -> None:
     counting = Counting()
-    counting.records.error = RecordsUnavailable(Metric.REDRIVE_UNRECORDED)
+    counting.records.error = RecordsUnavailable(Count.REDRIVE_UNRECORDED)
     with pytest.raises(RecordsUnavailable):
         counting.counts.add(["r"], [])
     counting.records.error = None

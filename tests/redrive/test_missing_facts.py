@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from deadletter.contract import Metric
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.journal import Intent, OpenIntents, Plan, key_of
 from deadletter.redrive.missing_facts import MissingFacts
 from deadletter.redrive.report import Tally
 from deadletter.routing.decision import Redrive
 from deadletter.routing.router import Question, RouterAnswer
+from deadletter.signals.figures import Count
 from tests.samples import letter, received, verdict
 
 NEW_ID = "0e7ea9ae-9b17-4a3e-8c5a-4f4e4f1bb1a1"
@@ -55,7 +55,7 @@ def test_the_facts_are_written_with_the_attempt_of_the_plan() -> None:
     [(new_id, stamp)] = asked.facts.items()
     assert new_id == NEW_ID
     assert (stamp.attempt, stamp.decision) == (3, "REDRIVE")
-    assert tally.count_of(Metric.REDRIVE_UNRECORDED) == 0
+    assert tally.count_of(Count.REDRIVE_UNRECORDED) == 0
 
 
 def test_the_attempt_of_a_letter_from_the_room_is_the_routers() -> None:
@@ -68,7 +68,7 @@ def test_a_letter_whose_facts_are_not_written_is_not_deleted_yet() -> None:
     for asked in (Asked(), Asked("a", writes=False)):
         complete, tally = write(asked, "a", "b")
         assert complete == {"b"}
-        assert tally.count_of(Metric.REDRIVE_UNRECORDED) == 1
+        assert tally.count_of(Count.REDRIVE_UNRECORDED) == 1
 
 
 def test_the_router_is_not_asked_when_nothing_is_missing() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from deadletter.contract import PARKED_LANE, Metric, Reason
+from deadletter.contract import PARKED_LANE, Reason
 from deadletter.failure.ledger import NO_COUNTS, RecordsConflict, RecordsUnavailable
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.envelope import Envelope, QueueTraits
@@ -23,6 +23,7 @@ from deadletter.redrive.report import Tally
 from deadletter.redrive.sending import LAST_SEND
 from deadletter.redrive.waiting_room import RoomUnavailable
 from deadletter.routing.decision import Decision, Divert, Hold, Park, Redrive
+from deadletter.signals.figures import Count
 from deadletter.testing.clock import START, Clock
 from tests.redrive.test_journal import MemoryJournal
 from tests.simulation.stage import in_turn
@@ -748,4 +749,4 @@ def test_an_attribute_of_the_producer_that_is_renamed_is_counted() -> None:
     move = Move()
     theirs = {"Redrive": Attribute("String", "mine")}
     move.out_of_queue(order("a", attributes=theirs), order("b"))
-    assert move.counts == {"Redriven": 2, str(Metric.ATTRIBUTE_RENAMED): 1}
+    assert move.counts == {"Redriven": 2, str(Count.ATTRIBUTE_RENAMED): 1}

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from deadletter.contract import Metric, Reason
+from deadletter.contract import Reason
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.queue import Depth, ReceivedLetter, TooManyInFlight
 from deadletter.pace.rate import Rate
@@ -27,6 +27,7 @@ from deadletter.redrive.waiting_room import Wait
 from deadletter.routing.decision import Decision, Divert, Hold, Park, Redrive
 from deadletter.routing.router import Verdict
 from deadletter.settings.pipeline import Pipeline
+from deadletter.signals.figures import Count
 from deadletter.testing.clock import START, Clock
 from tests.redrive.test_journal import MemoryJournal
 from tests.samples import letter, verdict
@@ -258,13 +259,13 @@ def test_a_journal_that_does_not_answer_at_the_end_is_counted() -> None:
     bench = Bench(polls=[many(1)])
     bench.worker.take_turn(1)
     bench.worker.close()
-    assert bench.tally.count_of(Metric.JOURNAL_UNAVAILABLE) == 0
+    assert bench.tally.count_of(Count.JOURNAL_UNAVAILABLE) == 0
     refused = Bench()
     slot: Any = refused.worker
     slot._slot.intend([Plan(key_of("a"), "main", 1)], START + 100)
     refused.journal.down = True
     refused.worker.close()
-    assert refused.tally.count_of(Metric.JOURNAL_UNAVAILABLE) == 1
+    assert refused.tally.count_of(Count.JOURNAL_UNAVAILABLE) == 1
 
 
 def test_a_chunk_is_filled_up_without_waiting_for_more() -> None:
@@ -294,7 +295,7 @@ def test_a_letter_that_may_have_been_sent_keeps_its_lock() -> None:
     bench = Bench(polls=[many(3)], stays={"m1"}, unanswered={"m2"})
     bench.worker.take_turn(3)
     assert bench.left == ["m1"]
-    assert bench.tally.count_of(Metric.LEFT_IN_PLACE) == 2
+    assert bench.tally.count_of(Count.LEFT_IN_PLACE) == 2
 
 
 def test_a_letter_that_has_left_the_room_is_looked_for_in_the_journal_again() -> None:
@@ -341,7 +342,7 @@ def test_a_letter_that_went_into_the_room_since_the_journal_was_read_keeps_its_l
     bench = Bench(polls=[many(2)], journal=ReadJournal(first, second))
     bench.worker.take_turn(2)
     assert (bench.moved, bench.deleted) == (["m1"], [])
-    assert bench.tally.count_of(Metric.LEFT_IN_PLACE) == 1
+    assert bench.tally.count_of(Count.LEFT_IN_PLACE) == 1
 
 
 def test_a_letter_whose_answer_this_run_has_lost_keeps_its_lock() -> None:
@@ -370,15 +371,15 @@ def test_letters_that_were_sent_before_are_tried_too() -> None:
     )
     bench.worker.take_turn(2)
     assert bench.tally.fruitless is True
-    assert bench.tally.count_of(Metric.ALREADY_SENT) == 1
-    assert bench.tally.count_of(Metric.UNDELETED) == 1
+    assert bench.tally.count_of(Count.ALREADY_SENT) == 1
+    assert bench.tally.count_of(Count.UNDELETED) == 1
 
 
 def test_deleting_what_was_sent_before_is_work_done() -> None:
     bench = Bench(polls=[many(1)], journal=ReadJournal([planned("m0").marked(["m0"])]))
     bench.worker.take_turn(1)
     assert bench.tally.fruitless is False
-    assert bench.tally.count_of(Metric.UNDELETED) == 0
+    assert bench.tally.count_of(Count.UNDELETED) == 0
 
 
 @pytest.mark.parametrize(("lock", "is_gone"), [(5.0, False), (5.5, True), (-4.0, False)])

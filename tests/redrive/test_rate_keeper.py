@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from deadletter.circuit.state import Circuit, CircuitsUnavailable, OutcomeBucket, State
-from deadletter.contract import Metric
 from deadletter.message.queue import Depth
 from deadletter.pace.run import RunPace, RunPaid
 from deadletter.redrive.auto_rate import LOOK_SECONDS, QUICK_LOOK_SECONDS, AutoRate, Direction
@@ -16,6 +15,7 @@ from deadletter.redrive.drain_owner import DrainOwner
 from deadletter.redrive.rate_keeper import RateKeeper
 from deadletter.redrive.report import Tally
 from deadletter.settings.pipeline import Pipeline
+from deadletter.signals.figures import Count, Figure
 from deadletter.testing.clock import Clock
 from tests.simulation.stage import Stage
 
@@ -59,7 +59,7 @@ class Scene:
 
     def send(self, seconds: float, main: Depth = EMPTY, *, share: float = 1.0) -> float:
         """Letters go back at a share of the rate, then a look. Returns the rate of the bucket."""
-        self.tally.count(Metric.REDRIVEN, round(self.pace.paid.rate.limit * seconds * share))
+        self.tally.count(Figure.REDRIVEN, round(self.pace.paid.rate.limit * seconds * share))
         self.clock.advance(seconds)
         self.keeper.look(main, self.pace)
         return self.pace.paid.rate.limit
@@ -105,7 +105,7 @@ def test_outcomes_of_the_consumer_lower_the_pace_and_the_burst() -> None:
 def test_letters_that_come_back_lower_the_pace_no_further_than_to_its_start() -> None:
     scene = began(consumer_library=False)
     assert scene.send(10) == 100.0
-    scene.tally.count(Metric.REDRIVE_BOUNCED, 800)
+    scene.tally.count(Count.REDRIVE_BOUNCED, 800)
     assert scene.send(10) == 50.0
     assert scene.keeper.rate.because == "letters that came back 53%"
     assert scene.send(60) == 50.0

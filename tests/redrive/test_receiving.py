@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from deadletter.contract import Metric
 from deadletter.message.queue import QueueUnavailable, ReceivedLetter, TooManyInFlight
 from deadletter.pace.rate import Rate
 from deadletter.pace.run import RunPace, RunPaid
@@ -15,6 +14,7 @@ from deadletter.redrive.letters_in_hand import LettersInHand
 from deadletter.redrive.receiving import ChunkReceiver
 from deadletter.redrive.report import Tally
 from deadletter.redrive.run_limits import MOST_RECEIVES, RunLimits
+from deadletter.signals.figures import Figure
 from deadletter.testing.clock import START, Clock
 from tests.samples import letter
 from tests.samples import received as in_queue
@@ -84,7 +84,7 @@ def test_a_full_queue_gets_more_calls_at_once_and_none_waits_for_letters() -> No
     assert len(shelf.fill(200)) == 200
     assert shelf.waves == [1, 2, 4, MOST_RECEIVES, MOST_RECEIVES, 20 - 7 - 2 * MOST_RECEIVES]
     assert [wait for _, wait in shelf.asked] == [1] + [0] * 19
-    assert shelf.tally.count_of(Metric.RECEIVED) == 200
+    assert shelf.tally.count_of(Figure.RECEIVED) == 200
 
 
 def test_the_workers_of_a_run_learn_from_one_another() -> None:
@@ -179,7 +179,7 @@ def test_what_other_calls_brought_is_in_hand_when_one_fails() -> None:
     with pytest.raises(QueueUnavailable):
         shelf.fill(100)
     assert len(shelf.hand) == 20
-    assert shelf.tally.count_of(Metric.RECEIVED) == 20
+    assert shelf.tally.count_of(Figure.RECEIVED) == 20
 
 
 def test_a_call_at_a_queue_with_too_many_letters_in_flight_leaves_what_others_brought() -> None:

@@ -9,10 +9,11 @@ from dataclasses import asdict
 import pytest
 
 from deadletter.aws.wiring.redrive import report_lines
-from deadletter.contract import Metric, Reason
+from deadletter.contract import Reason
 from deadletter.failure.failure import FailureKind
 from deadletter.redrive.report import Report, Tally, decision_name
 from deadletter.routing.decision import Decision, Divert, Hold, Park, Redrive
+from deadletter.signals.figures import Count, Figure
 from tests.each_row import each_row
 
 
@@ -39,19 +40,19 @@ def test_a_run_without_letters_publishes_nothing() -> None:
 
 def test_a_report_holds_what_was_counted() -> None:
     tally = Tally()
-    tally.count(Metric.RECEIVED, 12)
-    tally.count(Metric.REDRIVEN, 5)
-    tally.count(Metric.MOVED_TO_PARKING)
-    tally.count(Metric.HELD, 2)
-    tally.count(Metric.DIVERTED, 3)
-    tally.count(Metric.REDRIVE_FAILURE, 1)
-    tally.count(Metric.LEFT_IN_PLACE, 0)
+    tally.count(Figure.RECEIVED, 12)
+    tally.count(Figure.REDRIVEN, 5)
+    tally.count(Figure.MOVED_TO_PARKING)
+    tally.count(Figure.HELD, 2)
+    tally.count(Figure.DIVERTED, 3)
+    tally.count(Figure.REDRIVE_FAILURE, 1)
+    tally.count(Count.LEFT_IN_PLACE, 0)
     tally.count_decision(Redrive(0, "x"))
     tally.count_decision(Park(Reason.POISON, "x"))
     tally.count_decision(Park(Reason.POISON, "y"))
     report = tally.report("orders", "slow", "the source is empty")
     assert report.moved == 11
-    assert Metric.LEFT_IN_PLACE not in report.counts
+    assert Count.LEFT_IN_PLACE not in report.counts
     assert report.metrics() == {
         "Received": 12,
         "Redriven": 5,
@@ -85,7 +86,7 @@ def test_a_rule_refused_in_every_chunk_counts_once() -> None:
         tally.add_rule_notes({"typo": "why"}, {"dry": 2})
     tally.add_rule_notes({"other": "why"}, {})
     report = tally.report("orders", "dlq", "done")
-    assert report.metrics()["RuleInvalid"] == 2
+    assert report.counts["RuleInvalid"] == 2
     assert report.refused_rules == {"typo": "why", "other": "why"}
     assert report.shadow_matches == {"dry": 6}
 
@@ -96,7 +97,7 @@ def test_a_rule_whose_limit_every_chunk_reports_counts_once() -> None:
         tally.add_rule_notes({}, {}, ["spent"])
     tally.add_rule_notes({}, {}, ["another"])
     report = tally.report("orders", "dlq", "done")
-    assert report.metrics()["RuleLimitReached"] == 2
+    assert report.counts["RuleLimitReached"] == 2
     assert report.limited_rules == ("another", "spent")
 
 
@@ -127,7 +128,7 @@ def test_a_failure_dominates_a_run_if_more_than_half_of_its_letters_had_it(
         tally.count_failures(kinds, of=letters)
     report = tally.report("orders", "dlq", "done")
     assert report.dominant == dominant
-    assert report.metrics().get("DominantFailure", 0) == (dominant.letters if dominant else 0)
+    assert report.counts.get("DominantFailure", 0) == (dominant.letters if dominant else 0)
     in_json = json.loads(json.dumps(report.to_json())).get("dominant_failure")
     assert in_json == (dominant and asdict(dominant))
 
@@ -135,7 +136,7 @@ def test_a_failure_dominates_a_run_if_more_than_half_of_its_letters_had_it(
 def test_a_report_does_not_change_after_it_was_made() -> None:
     tally = Tally()
     report = tally.report("orders", "dlq", "done")
-    tally.count(Metric.REDRIVEN)
+    tally.count(Figure.REDRIVEN)
     tally.count_decision(Redrive(0, "x"))
     assert report == Report("orders", "dlq", "done")
 
@@ -145,14 +146,14 @@ def test_no_count_of_parallel_workers_is_lost() -> None:
 
     def work() -> None:
         for _ in range(500):
-            tally.count(Metric.REDRIVEN)
+            tally.count(Figure.REDRIVEN)
             tally.count_decision(Redrive(0, "x"))
 
     with ThreadPoolExecutor(4) as pool:
         for _ in range(4):
             pool.submit(work)
     report = tally.report("orders", "dlq", "done")
-    assert report.counts[Metric.REDRIVEN] == report.decisions["REDRIVE"] == 2_000
+    assert report.counts[Figure.REDRIVEN] == report.decisions["REDRIVE"] == 2_000
 
 
 # Whether a run could do its work.
@@ -263,13 +264,13 @@ def test_the_oldest_letter_that_stays_is_kept_in_seconds() -> None:
 def test_what_was_published_during_the_run_is_not_published_twice() -> None:
     published: list[tuple[str, int]] = []
     tally = Tally(lambda metric, number: published.append((str(metric), number)))
-    tally.count_now(Metric.REDRIVEN, 5)
-    tally.count_now(Metric.REDRIVEN)
-    tally.count_now(Metric.HELD, 0)
-    tally.count(Metric.REDRIVEN, 3)
-    tally.count(Metric.RECEIVED)
+    tally.count_now(Figure.REDRIVEN, 5)
+    tally.count_now(Figure.REDRIVEN)
+    tally.count_now(Figure.HELD, 0)
+    tally.count(Figure.REDRIVEN, 3)
+    tally.count(Figure.RECEIVED)
     assert published == [("Redriven", 5), ("Redriven", 1)]
-    assert tally.count_of(Metric.REDRIVEN) == 9
+    assert tally.count_of(Figure.REDRIVEN) == 9
     report = tally.report("orders", "dlq", "done")
     assert report.counts == {"Redriven": 9, "Received": 1}
     assert report.published == {"Redriven": 6}
@@ -289,9 +290,9 @@ def test_each_received_letter_is_published_with_its_age_if_that_is_known() -> No
 
 def test_the_metrics_that_need_a_person_are_named_when_they_were_counted() -> None:
     tally = Tally()
-    tally.count(Metric.UNSENDABLE)
-    tally.count(Metric.UNDECIDED, 0)
-    tally.count(Metric.REDRIVEN)
+    tally.count(Count.UNSENDABLE)
+    tally.count(Count.UNDECIDED, 0)
+    tally.count(Figure.REDRIVEN)
     assert tally.report("orders", "dlq", "done").troubles == ["Unsendable"]
     tally.count_failures([kind("a", 11)], of=11)
     assert tally.report("orders", "dlq", "done").troubles == ["Unsendable", "DominantFailure"]
@@ -299,8 +300,8 @@ def test_the_metrics_that_need_a_person_are_named_when_they_were_counted() -> No
 
 def test_the_returned_report_names_what_stayed_and_what_may_be_twice() -> None:
     tally = Tally()
-    tally.count(Metric.LEFT_IN_PLACE, 4)
-    tally.count(Metric.POSSIBLE_DUPLICATE, 2)
+    tally.count(Count.LEFT_IN_PLACE, 4)
+    tally.count(Figure.POSSIBLE_DUPLICATE, 2)
     tally.fail("denied")
     returned = tally.report("orders", "dlq", "done").to_json()
     assert (returned["received"], returned["moved"], returned["failed"]) == (0, 0, 0)

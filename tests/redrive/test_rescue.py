@@ -282,7 +282,7 @@ def test_letters_of_other_pipelines_do_not_keep_a_rescue_from_its_end(stage: Sta
     stage.resources = replace(stage.resources, main_arn="arn:aws:sqs:eu-central-1:1:others")
     report = stage.rescue()
     assert report.moved == 0
-    assert report.counts["ForeignLetter"] == 1
+    assert report.counts["ForeignMessage"] == 1
     assert memory(stage, "dlq").emptied_at is not None
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from deadletter.contract import Metric
 from deadletter.failure.failure import FailureKind
 from deadletter.message.letter import compact_json
 from deadletter.message.queue import ReceivedLetter
@@ -17,6 +16,7 @@ from deadletter.routing.decision import Hold, Redrive
 from deadletter.routing.router import LaneAnswer, Question, RouterAnswer, RouterUnavailable, Verdict
 from deadletter.routing.wire import question_to_json
 from deadletter.rules.refused_rule import RefusedRule
+from deadletter.signals.figures import Count
 from tests.each_row import each_row
 from tests.samples import letter, received, verdict
 
@@ -202,5 +202,5 @@ def test_rules_that_the_router_counts_and_does_not_name_are_counted() -> None:
             {"typo": "no such action"}, {}, ["spent"], unnamed_refused=19_951, unnamed_limited=10
         )
     counts = tally.report("orders", "dlq", "done").counts
-    assert counts[Metric.RULE_INVALID] == 19_952
-    assert counts[Metric.RULE_LIMIT_REACHED] == 11
+    assert counts[Count.RULE_INVALID] == 19_952
+    assert counts[Count.RULE_LIMIT_REACHED] == 11

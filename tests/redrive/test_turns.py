@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from deadletter.aws.wiring.world import in_threads
-from deadletter.contract import Metric
 from deadletter.pace.rate import Rate
 from deadletter.pace.run import RunPaid
 from deadletter.redrive.concurrency import WINDOW, ChunksInFlight
@@ -19,6 +18,7 @@ from deadletter.redrive.run_limits import RunLimits, RunStopped
 from deadletter.redrive.turns import Turns
 from deadletter.redrive.waiting_room import RoomUnavailable
 from deadletter.routing.decision import DUE
+from deadletter.signals.figures import Count
 from tests.simulation.stage import Stage
 
 LETTERS = 10
@@ -99,7 +99,7 @@ def test_a_room_without_an_answer_ends_its_lanes_and_not_the_queue() -> None:
     turns_of(workers, run, tally).work()
     assert log == ["due", "queue", "queue", "queue"]
     assert run.stopped is None
-    assert tally.count_of(Metric.ROOM_UNAVAILABLE) == 1
+    assert tally.count_of(Count.ROOM_UNAVAILABLE) == 1
     assert not tally.report("orders", "dlq", "x").ended_well
 
 

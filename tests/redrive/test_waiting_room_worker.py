@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from deadletter.contract import Metric
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.queue import Depth, ReceivedLetter
 from deadletter.pace.rate import Rate
@@ -27,6 +26,7 @@ from deadletter.redrive.waiting_room_worker import WaitingRoomWorker
 from deadletter.routing.decision import Decision, Hold, Redrive
 from deadletter.routing.router import Question, RouterAnswer, RouterUnavailable, Verdict
 from deadletter.settings.pipeline import Pipeline
+from deadletter.signals.figures import Count
 from deadletter.testing.clock import START, Clock
 from tests.redrive.test_journal import MemoryJournal
 from tests.samples import letter, received, verdict
@@ -222,12 +222,12 @@ def test_a_claim_that_cannot_be_removed_is_counted() -> None:
     bench = Bench(many(1))
     bench.worker.take_turn(1)
     bench.worker.close()
-    assert bench.tally.count_of(Metric.JOURNAL_UNAVAILABLE) == 0
+    assert bench.tally.count_of(Count.JOURNAL_UNAVAILABLE) == 0
     bench = Bench(many(1))
     bench.worker.take_turn(1)
     bench.journal.down = True
     bench.worker.close()
-    assert bench.tally.count_of(Metric.JOURNAL_UNAVAILABLE) == 1
+    assert bench.tally.count_of(Count.JOURNAL_UNAVAILABLE) == 1
 
 
 def test_a_plan_out_of_the_room_names_no_attempt() -> None:
@@ -351,15 +351,15 @@ def test_letters_that_were_sent_before_are_deleted_and_counted_as_tried() -> Non
     bench = Bench(many(2), intents=[sent_before("m0", "m1")])
     bench.worker.take_turn(2)
     assert (bench.moved, sorted(bench.deleted)) == ([], ["m0", "m1"])
-    assert bench.tally.count_of(Metric.ALREADY_SENT) == 2
-    assert bench.tally.count_of(Metric.UNDELETED) == 0
+    assert bench.tally.count_of(Count.ALREADY_SENT) == 2
+    assert bench.tally.count_of(Count.UNDELETED) == 0
     assert (bench.tally.fruitless, bench.tally.futile) == (False, 0)
 
 
 def test_letters_that_were_sent_before_and_stay_were_tried_for_nothing() -> None:
     bench = Bench(many(2), undeletable={"m0", "m1"}, intents=[sent_before("m0", "m1")])
     bench.worker.take_turn(2)
-    assert bench.tally.count_of(Metric.UNDELETED) == 2
+    assert bench.tally.count_of(Count.UNDELETED) == 2
     assert (bench.tally.fruitless, bench.tally.futile) == (True, 2)
     assert not bench.known.left_room
 

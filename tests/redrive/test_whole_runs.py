@@ -12,7 +12,7 @@ import pytest
 from deadletter.aws.outcomes import DynamoDBOutcomes
 from deadletter.aws.wiring.parts.breaker import breaker_for
 from deadletter.circuit.state import OutcomeCounts
-from deadletter.contract import Metric, Mode
+from deadletter.contract import Mode
 from deadletter.message.queue import Depth, QueueUnavailable
 from deadletter.redrive.first_steps import PAST
 from deadletter.redrive.journal import JournalUnavailable
@@ -23,6 +23,7 @@ from deadletter.redrive.source_memory import SourceMemory
 from deadletter.redrive.waiting_room import RoomUnavailable
 from deadletter.routing.router import RouterAnswer, RouterUnavailable
 from deadletter.settings.pipeline import RetryPolicy
+from deadletter.signals.figures import Count, Counted, Figure
 from deadletter.testing.fakes import client_error
 from tests.simulation.stage import Stage, in_turn
 
@@ -89,9 +90,9 @@ def test_an_observing_run_looks_twice_at_each_letter_and_no_more(stage: Stage, l
     remember(stage, SourceMemory(looks=looks))
     report = run(stage)
     looked = min(2, 4 - looks)
-    assert report.counts.get(Metric.LOOKED_AT, 0) == looked
-    assert report.counts.get(Metric.LEFT_IN_PLACE, 0) == looked
-    assert report.counts.get(Metric.RECEIVED, 0) == len(report.ages) == looked
+    assert report.counts.get(Count.LOOKED_AT, 0) == looked
+    assert report.counts.get(Count.LEFT_IN_PLACE, 0) == looked
+    assert report.counts.get(Figure.RECEIVED, 0) == len(report.ages) == looked
     assert memory(stage).looks == looks + looked
     if looked:
         assert report.stopped == f"looked at {looked} letters, moved none"
@@ -187,7 +188,7 @@ def test_a_look_judges_letters_that_have_served_no_delay(stage: Stage) -> None:
 def test_a_look_does_not_wait_for_the_next_try(stage: Stage) -> None:
     dead(stage, 1)
     remember(stage, SourceMemory(fruitless=1, fruitless_at=stage.clock()))
-    assert run(stage, dry_run=True).counts[Metric.LOOKED_AT] == 1
+    assert run(stage, dry_run=True).counts[Count.LOOKED_AT] == 1
 
 
 # The workers.
@@ -219,7 +220,7 @@ def unseen(stage: Stage) -> Any:
 def test_a_letter_that_the_depth_misses_is_moved_all_the_same(stage: Stage) -> None:
     dead(stage, 1)
     report = run(stage, dlq=unseen(stage))
-    assert (report.moved, report.counts[Metric.RECEIVED]) == (1, 1)
+    assert (report.moved, report.counts[Figure.RECEIVED]) == (1, 1)
 
 
 def test_the_first_poll_of_a_queue_that_seems_empty_waits_a_second(stage: Stage) -> None:
@@ -244,7 +245,7 @@ def test_letters_in_hand_are_visible_after_a_run_that_ends_early(
     router = Other(setup.router, decide=raising(RouterUnavailable("down")))
     dlq = Other(setup.dlq, receive=lambda *_: setup.dlq.receive(3, 115, 0))
     report = run(stage, router=router, dlq=dlq)
-    assert (report.counts[Metric.RECEIVED], report.moved) == (3, 0)
+    assert (report.counts[Figure.RECEIVED], report.moved) == (3, 0)
     assert visible(stage) == 3
 
 
@@ -263,7 +264,7 @@ def test_a_run_whose_lease_gives_no_answer_gives_its_letters_back(stage: Stage) 
     lease = Other(stage.redriver()._setup.lease, acquire=raising(LeaseUnavailable("denied")))
     report = run(stage, dlq=unseen(stage), lease=lease)
     assert report.stopped == "the lease cannot be read: denied"
-    assert report.counts[Metric.LEASE_UNAVAILABLE] == 1
+    assert report.counts[Count.LEASE_UNAVAILABLE] == 1
     assert visible(stage) == 2
 
 
@@ -273,7 +274,7 @@ def test_a_run_that_cannot_store_its_end_says_so_and_has_still_moved_letters(
     dead(stage, 1)
     lease = Other(stage.redriver()._setup.lease, record=raising(LeaseUnavailable("denied")))
     report = run(stage, lease=lease)
-    assert (report.moved, report.counts[Metric.LEASE_UNAVAILABLE]) == (1, 1)
+    assert (report.moved, report.counts[Count.LEASE_UNAVAILABLE]) == (1, 1)
     assert (report.ended_well, report.trouble) == (False, "denied")
 
 
@@ -313,8 +314,8 @@ def test_five_letters_that_come_back_are_reported_with_those_that_did_not(
     dead(stage, new)
     outcomes = Outcomes()
     report = run(stage, outcomes=outcomes)
-    assert report.counts[Metric.REDRIVE_BOUNCED] == back
-    assert report.counts[Metric.REDRIVEN] == back + new
+    assert report.counts[Count.REDRIVE_BOUNCED] == back
+    assert report.counts[Figure.REDRIVEN] == back + new
     assert outcomes.reported == ([("orders", new, back)] if reported else [])
 
 
@@ -324,7 +325,7 @@ def test_successes_are_never_fewer_than_none(stage: Stage) -> None:
     run(stage)
     stage.fail()
     outcomes = Outcomes()
-    assert run(stage, outcomes=outcomes).counts[Metric.MOVED_TO_PARKING] == 6
+    assert run(stage, outcomes=outcomes).counts[Figure.MOVED_TO_PARKING] == 6
     assert outcomes.reported == [("orders", 0, 6)]
 
 
@@ -334,12 +335,12 @@ def test_successes_are_never_fewer_than_none(stage: Stage) -> None:
 @pytest.mark.parametrize(
     ("step", "error", "metric"),
     [
-        ("sweeps", JournalUnavailable("denied"), Metric.JOURNAL_UNAVAILABLE),
-        ("empty_shards", RoomUnavailable("denied"), Metric.ROOM_UNAVAILABLE),
+        ("sweeps", JournalUnavailable("denied"), Count.JOURNAL_UNAVAILABLE),
+        ("empty_shards", RoomUnavailable("denied"), Count.ROOM_UNAVAILABLE),
     ],
 )
 def test_a_journal_that_cannot_be_tidied_is_named_and_keeps_no_run_from_its_work(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch, step: str, error: Exception, metric: Metric
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, step: str, error: Exception, metric: Counted
 ) -> None:
     monkeypatch.setattr("deadletter.redrive.redriver.empty_shards", lambda *_: frozenset())
     monkeypatch.setattr(f"deadletter.redrive.redriver.{step}", raising(error))
@@ -486,7 +487,7 @@ def test_a_dry_run_is_no_run_of_the_schedule_and_an_observing_one_is(stage: Stag
 def test_letters_that_the_router_leaves_undecided_are_visible_at_once(stage: Stage) -> None:
     dead(stage, 3)
     report = run(stage, router=Other(stage.router, decide=lambda _: RouterAnswer(())))
-    assert report.counts[Metric.UNDECIDED] == 3
+    assert report.counts[Count.UNDECIDED] == 3
     assert visible(stage) == 3
     assert memory(stage).oldest is not None
     assert memory(stage).emptied_at is None
@@ -517,7 +518,7 @@ def test_a_run_whose_memory_gives_no_answer_touches_no_letter(stage: Stage) -> N
         redriver(stage, lease=lease).rescue(stage.clock() + 55),
     ):
         assert report.stopped == "the lease cannot be read: denied"
-        assert report.counts == {Metric.LEASE_UNAVAILABLE: 1}
+        assert report.counts == {Count.LEASE_UNAVAILABLE: 1}
     assert memory(stage) == SourceMemory(first_step=PAST)
 
 
@@ -549,7 +550,7 @@ def test_what_a_run_needs_is_asked_before_it_receives_a_letter(
     broken = Other(getattr(stage.redriver()._setup, part), **{method: raising(error)})
     changes: dict[str, Any] = {part: broken}
     report = run(stage, **changes)
-    assert Metric.RECEIVED not in report.counts
+    assert Figure.RECEIVED not in report.counts
     assert (report.ended_well, report.trouble) == (False, "denied")
     # As soon as it answers, the letter is moved.
     assert run(stage).moved == 1
@@ -565,7 +566,7 @@ def test_ten_letters_are_tried_after_fruitless_runs_until_one_leaves(
     refused = client_error("SendMessageBatch", "AccessDeniedException", "no", status=403)
     stage.redriver_sqs = Other(real, send_message_batch=raising(refused))  # type: ignore[assignment]  # one method fails
     report = run(stage)
-    assert report.counts[Metric.RECEIVED] == received
+    assert report.counts[Figure.RECEIVED] == received
     assert memory(stage).fruitless == fruitless + 1
     stage.redriver_sqs = real
     assert run(stage, asked=True).moved == 30
@@ -582,7 +583,7 @@ def rescued(stage: Stage, seconds: float = 55) -> Report:
 def test_a_rescue_counts_its_letters_once_more_as_rescued(stage: Stage) -> None:
     dead(stage, 3)
     report = rescued(stage)
-    assert (report.counts[Metric.RESCUED], report.counts[Metric.HELD]) == (3, 3)
+    assert (report.counts[Figure.RESCUED], report.counts[Figure.HELD]) == (3, 3)
 
 
 def test_a_rescue_has_all_workers(stage: Stage) -> None:
@@ -597,7 +598,7 @@ def test_a_rescue_has_all_workers(stage: Stage) -> None:
         return in_turn(calls)
 
     report = redriver(stage, in_parallel=in_parallel).rescue(stage.clock() + 55)
-    assert (report.counts[Metric.RESCUED], at_once[0]) == (1, 4)
+    assert (report.counts[Figure.RESCUED], at_once[0]) == (1, 4)
 
 
 def test_a_rescue_asks_for_the_lease_every_two_seconds_until_it_could_send_nothing(

@@ -11,10 +11,11 @@ import pytest
 
 from deadletter.aws.events import EventBus
 from deadletter.aws.replay_runs import DynamoDBReplayRuns
-from deadletter.contract import DAY, EventType, Metric
+from deadletter.contract import DAY, EventType
 from deadletter.replay.announcing import RunAnnouncer, is_untold, run_detail
 from deadletter.replay.care import RunsKeeper
 from deadletter.replay.run import ReplayRun, RunState, RunsUnavailable, held, moved_to
+from deadletter.signals.figures import Count
 from deadletter.testing.clock import Clock
 from deadletter.testing.fakes import MemoryDynamoDB
 from tests.aws.test_news import PutEvents
@@ -69,7 +70,7 @@ def test_a_refused_announcement_is_counted_and_made_later_and_the_run_goes_on() 
     runs = Runs()
     runs.events.fails = True
     runs.announcer.announce(runs.run)
-    assert runs.metrics == {Metric.EVENT_REFUSED: 1}
+    assert runs.metrics == {Count.EVENT_REFUSED: 1}
     assert runs.run.told == ""
     runs.events.fails = False
     runs.announcer.announce(runs.run)

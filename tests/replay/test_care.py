@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from deadletter.contract import Metric
 from deadletter.replay.care import Care, RunsKeeper, is_stuck, needs_execution
 from deadletter.replay.machine import ReplayUnavailable
 from deadletter.replay.run import ReplayRun, RunRefused, RunState, RunsUnavailable
+from deadletter.signals.figures import Count
 from deadletter.testing.clock import START, Clock
 from tests.each_row import each_row
 
@@ -94,7 +94,7 @@ def test_the_executions_that_are_lost_are_started_and_no_other() -> None:
     lost = account.items["lost"]
     assert (lost.restart, lost.generation, lost.started) == (3, 8, START)
     assert not account.items["letters"].left
-    assert account.metrics == {Metric.REPLAY_RESTARTED: 4}
+    assert account.metrics == {Count.REPLAY_RESTARTED: 4}
 
 
 def test_of_runs_that_need_no_execution_none_is_looked_for() -> None:

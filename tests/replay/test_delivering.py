@@ -13,7 +13,7 @@ import pytest
 
 from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.replay_delivery import LambdaDelivery, fates_in
-from deadletter.contract import CAUSES, ROWS_KEPT, Metric
+from deadletter.contract import CAUSES, ROWS_KEPT
 from deadletter.failure.failure import Category, Failure
 from deadletter.failure.ledger import RecordsUnavailable
 from deadletter.message.letter import Letter
@@ -35,6 +35,7 @@ from deadletter.replay.discarding import Discarding
 from deadletter.replay.objects import ObjectsUnavailable
 from deadletter.replay.plan import DELIVER, DISCARD, ReplayPlan
 from deadletter.replay.ticket import ReplayOutcome, TicketsUnavailable
+from deadletter.signals.figures import Count, Figure
 from deadletter.testing.fakes import MemoryLambda
 from tests.each_row import each_row
 from tests.replay.bench import ReplayBench
@@ -106,7 +107,7 @@ def test_a_letter_without_an_answer_is_left_alone_until_its_intent_has_ended() -
     bench.clock.advance(60)
     assert bench.work(20, carrier=carrier).done
     assert consumer.got == [0, 0]
-    assert bench.tally.count_of(Metric.POSSIBLE_DUPLICATE) == 1
+    assert bench.tally.count_of(Figure.POSSIBLE_DUPLICATE) == 1
 
 
 def test_a_receiver_that_asks_for_a_pause_gets_it() -> None:
@@ -428,7 +429,7 @@ def test_what_is_done_is_done_although_its_mark_is_refused(
     ):
         report = bench.work(10, carrier=discards if destination == DISCARD else delivers)
     assert (report.done, report.sent, bench.in_lane()) == (True, 1, [])
-    assert bench.tally.count_of(Metric.JOURNAL_UNAVAILABLE) == 1
+    assert bench.tally.count_of(Count.JOURNAL_UNAVAILABLE) == 1
 
 
 def test_a_failed_try_that_cannot_be_counted_is_none_of_the_letters_few() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from deadletter.contract import Metric, Reason
+from deadletter.contract import Reason
 from deadletter.message.letter import Letter
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
@@ -22,6 +22,7 @@ from deadletter.replay.snapshot import NothingRedriven, SnapshotVerdicts, joined
 from deadletter.routing.decision import Hold, Park, Redrive
 from deadletter.routing.router import Question, RouterUnavailable, Verdict
 from deadletter.routing.selection import Pick
+from deadletter.signals.figures import Count
 from deadletter.testing.clock import START, Clock
 from tests.each_row import each_row
 
@@ -205,7 +206,7 @@ def test_a_router_that_gives_no_answer_is_asked_once_more() -> None:
     run = Pass()
     run.refusals = 1
     assert set(run.take("a")) == {"a"}
-    assert run.tally.count_of(Metric.ROUTER_UNAVAILABLE) == 1
+    assert run.tally.count_of(Count.ROUTER_UNAVAILABLE) == 1
     run.refusals = 2
     with pytest.raises(RouterUnavailable):
         run.take("b")

@@ -11,7 +11,7 @@ import pytest
 
 from deadletter.aws.journal import DynamoDBJournal
 from deadletter.aws.replay_objects import S3RunObjects
-from deadletter.contract import DISCARDED, PARKED_LANE, ROWS_KEPT, Metric
+from deadletter.contract import DISCARDED, PARKED_LANE, ROWS_KEPT
 from deadletter.message import stamp as stamps
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.journal import OUT_OF_ROOM, Plan, Slot, key_of
@@ -23,6 +23,7 @@ from deadletter.replay.objects import ObjectsUnavailable
 from deadletter.replay.plan import DISCARD, ReplayPlan
 from deadletter.replay.shard_claim import slot_name
 from deadletter.replay.ticket import ReplayOutcome, Ticket, TicketsUnavailable
+from deadletter.signals.figures import Figure
 from tests.replay.bench import ReplayBench, orders_pipeline
 from tests.simulation.stage import Stage
 from tests.tables import BUCKET, LETTERS
@@ -336,12 +337,12 @@ def test_a_letter_that_an_earlier_worker_may_still_be_sending_stays_until_it_can
     bench.clock.advance(29.0)
     assert not bench.leave()
     assert bench.in_lane() == [name.copy]
-    assert bench.tally.count_of(Metric.POSSIBLE_DUPLICATE) == 0
+    assert bench.tally.count_of(Figure.POSSIBLE_DUPLICATE) == 0
     bench.clock.advance(1.0)
     assert bench.leave()
     assert bench.in_lane() == []
     # It may have been sent, and a person who releases it from the parking lot has to know.
-    assert bench.tally.count_of(Metric.POSSIBLE_DUPLICATE) == 1
+    assert bench.tally.count_of(Figure.POSSIBLE_DUPLICATE) == 1
 
 
 def test_a_letter_that_came_back_leaves_as_the_copy_that_is_in_the_lane() -> None:

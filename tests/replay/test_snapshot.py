@@ -17,14 +17,7 @@ from deadletter.aws.replay_objects import S3RunObjects
 from deadletter.aws.replay_starts import packed
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.aws.wiring.replay import replay_steps_for
-from deadletter.contract import (
-    PARKED_LANE,
-    Metric,
-    Reason,
-    dedicated_lane,
-    lane_partition,
-    run_lane,
-)
+from deadletter.contract import PARKED_LANE, Reason, dedicated_lane, lane_partition, run_lane
 from deadletter.message.stamp import Stamp, parse
 from deadletter.redrive.fifo import BEHIND_A_RUN
 from deadletter.redrive.journal import Intent, JournalUnavailable
@@ -39,6 +32,7 @@ from deadletter.replay.run import ReplayRun
 from deadletter.replay.snapshot import Snapshot, SnapshotReport
 from deadletter.routing.router import Question, Router, RouterUnavailable
 from deadletter.routing.selection import Pick, Selection
+from deadletter.signals.figures import Figure
 from deadletter.testing.fakes import client_error
 from tests.simulation.stage import Stage, in_turn, with_
 from tests.tables import BUCKET
@@ -701,6 +695,6 @@ def test_nothing_is_counted_as_redriven(stage: Stage) -> None:
     Snapshot(setup, run.plan, objects=run.objects, counted=None, token="t").run(
         stage.clock() + RATHER_LONG
     )
-    assert setup.tally.count_of(Metric.REDRIVEN) == 0
-    assert setup.tally.count_of(Metric.HELD) == 2
+    assert setup.tally.count_of(Figure.REDRIVEN) == 0
+    assert setup.tally.count_of(Figure.HELD) == 2
     assert replace(run.plan).run_id == run.id

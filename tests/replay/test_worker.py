@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 import pytest
 
-from deadletter.contract import Metric, Partition, config_key, run_lane
+from deadletter.contract import Partition, config_key, run_lane
 from deadletter.failure.failure import TIMEOUT
 from deadletter.failure.ledger import LedgerUnavailable
 from deadletter.message.letter import Letter
@@ -31,6 +31,7 @@ from deadletter.replay.run_room import RunRoom
 from deadletter.replay.shard_claim import ShardClaim
 from deadletter.replay.ticket import ReplayOutcome, Ticket, TicketsUnavailable
 from deadletter.routing.decision import Hold, Park, Redrive
+from deadletter.signals.figures import Count
 from deadletter.testing.clock import START
 from tests.each_row import each_row
 from tests.replay.bench import ReplayBench, orders_pipeline
@@ -731,7 +732,7 @@ def test_no_letter_past_its_own_expiry_is_sent_by_a_run(source: str) -> None:
     assert bench.outcomes() == {0: EXPIRED, 1: EXPIRED, 2: RECOVERED, 3: RECOVERED}
     assert numbers_in(bench, bench.stage.parking) == [0, 1]
     # The one that is no time counts as none, and says so.
-    assert bench.tally.count_of(Metric.UNREADABLE_EXPIRY) == 1
+    assert bench.tally.count_of(Count.UNREADABLE_EXPIRY) == 1
 
 
 def test_a_released_letter_is_sent_however_long_it_was_parked() -> None:

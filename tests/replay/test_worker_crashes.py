@@ -11,10 +11,11 @@ import pytest
 from botocore.exceptions import ReadTimeoutError
 
 from deadletter.aws.journal import DynamoDBJournal
-from deadletter.contract import ROWS_KEPT, Metric
+from deadletter.contract import ROWS_KEPT
 from deadletter.redrive.journal import GRACE
 from deadletter.replay.plan import ReplayPlan
 from deadletter.replay.ticket import ReplayOutcome
+from deadletter.signals.figures import Figure
 from deadletter.testing.fakes import client_error
 from tests.replay.bench import ReplayBench
 from tests.tables import LETTERS
@@ -138,7 +139,7 @@ def test_no_letter_is_lost_doubled_or_overtaken_wherever_a_worker_ends(
         assert delivered.index(0) < delivered.index(1), where
         # Letter 2 has two tries. Everything else goes out twice only after a counted doubt.
         doubles = sum(Counter(delivered).values()) - len(KEYS) - 1
-        doubts = bench.tally.count_of(Metric.POSSIBLE_DUPLICATE)
+        doubts = bench.tally.count_of(Figure.POSSIBLE_DUPLICATE)
         assert doubles <= doubts, where
         if kind in (CRASH_BEFORE, REFUSED):
             assert doubles == 0 or doubts, where

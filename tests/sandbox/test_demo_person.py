@@ -58,7 +58,7 @@ def test_minutes_are_those_of_each_act_and_hours_are_those_of_the_night() -> Non
         ([RULE | {"at": BEGAN}, TOLD], [], 0, 1, "by day"),
         ([RULE, TOLD], [], 52, 2, "by day"),
         ([RULE | {"at": BEGAN + 4 * SHORT_MINUTE}], [], 52, 2, "03:04"),
-        ([RULE], ["DlqAge", "LetterAge"], 52, 4, "03:00"),
+        ([RULE], ["DlqAge", "MessageAge"], 52, 4, "03:00"),
     ],
     ids=["nothing", "a rule", "the same moment", "parked", "a rule at night", "alarms"],
 )

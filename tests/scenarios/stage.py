@@ -21,7 +21,7 @@ from deadletter.settings.pipeline import Pipeline, pipeline_from_json
 from deadletter.settings.resources import Resources, resources_from_environment
 from tests.scenarios.account import DAY, MINUTE, Account
 
-AGE_ALARMS = frozenset({"DlqAge", "LetterAge"})
+AGE_ALARMS = frozenset({"DlqAge", "MessageAge"})
 
 
 @dataclass(eq=False)

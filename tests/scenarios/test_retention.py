@@ -195,11 +195,11 @@ def test_observe_pages_for_a_message_before_it_dies_old(
     stage.die()
     stage.account.minutes(10)
     assert paged(stage) == [at]
-    assert "LetterExpiry" in stage.alarming()
+    assert "MessageExpiry" in stage.alarming()
 
 
 def paged(stage: Stage) -> list[float]:
-    return [at for at, alarm in stage.pages() if alarm == "LetterExpiry"]
+    return [at for at, alarm in stage.pages() if alarm == "MessageExpiry"]
 
 
 def test_an_old_message_pages_while_the_consumer_is_paused(
@@ -214,7 +214,7 @@ def test_an_old_message_pages_while_the_consumer_is_paused(
     assert stage.pages() == []
     stage.account.minutes(6 * 60)
     [(at, alarm)] = stage.pages()
-    assert alarm == "LetterExpiry"
+    assert alarm == "MessageExpiry"
     left = (sent + 4 * DAY - at * MINUTE) / HOUR
     figures.least("hours from the page to the loss, main queue", "consumer paused", left, "h")
     assert left > 11

@@ -109,7 +109,7 @@ def recover(stage: Stage, figures: Figures, trouble: str) -> None:
     first, *more = [alarm for _, alarm in stage.pages()]
     assert first == EXPECTED
     # The next try comes when the letters are about half an hour old, from when on that is a page.
-    assert more in ([], ["LetterAge"]) if trouble in SHOWN_BY_A_LETTER else not more
+    assert more in ([], ["MessageAge"]) if trouble in SHOWN_BY_A_LETTER else not more
     assert not stage.held(stage.dlq)
     assert len(stage.held(stage.main)) == 5
 

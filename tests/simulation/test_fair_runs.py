@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from deadletter.contract import Metric, circuit_lane
+from deadletter.contract import circuit_lane
 from deadletter.message.letter import Letter
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
@@ -16,6 +16,7 @@ from deadletter.redrive import openings
 from deadletter.redrive.order import Order
 from deadletter.redrive.waiting_room import RoomUnavailable
 from deadletter.routing.decision import DUE, Hold
+from deadletter.signals.figures import Count
 from tests.simulation.stage import Stage, ids_from, prompt_policy
 
 MINUTE = 60.0
@@ -115,7 +116,7 @@ def test_a_room_that_gives_no_answer_does_not_keep_the_dlq_from_its_turns(
 
     monkeypatch.setattr(type(stage.redriver()._setup.room), "read_in_parts", refuse)
     report = stage.run()
-    assert report.counts[Metric.ROOM_UNAVAILABLE] == 1
+    assert report.counts[Count.ROOM_UNAVAILABLE] == 1
     assert report.trouble == "ThrottlingException for dynamodb:BatchGetItem on letters"
     assert not report.ended_well
     assert sent(stage) == {"dlq": 30}

@@ -331,7 +331,7 @@ def test_a_letter_of_another_pipelines_queue_stays(stage: Stage) -> None:
     stage.take(other)
     assert len(stage.bodies(stage.dlq)) == 1
     report = stage.run()
-    assert report.counts["ForeignLetter"] == 1
+    assert report.counts["ForeignMessage"] == 1
     assert len(stage.bodies(stage.dlq)) == 1
 
 

@@ -17,11 +17,12 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from deadletter.contract import PARKED_LANE, Metric, dedicated_lane
+from deadletter.contract import PARKED_LANE, dedicated_lane
 from deadletter.failure.fate import GIVEN_BACK
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Attribute, from_json
 from deadletter.redrive.journal import GRACE, key_of
+from deadletter.signals.figures import Figure
 from deadletter.testing.fakes import MemoryDynamoDB, MemoryS3, MemorySqs
 from tests.simulation.effects import Broken as Broken
 from tests.simulation.effects import Effects
@@ -217,7 +218,7 @@ class Witness:
 
     def published(self, process: Process, metric: str, number: int) -> None:
         """A redriver has counted a metric where it outlives the process."""
-        if metric == Metric.POSSIBLE_DUPLICATE and not process.dead:
+        if metric == Figure.POSSIBLE_DUPLICATE and not process.dead:
             process.published += number
             self.counts[PUBLISHED] += number
 

@@ -15,7 +15,7 @@ from random import Random
 from typing import Any
 
 from deadletter.aws.replay_evidence import counted
-from deadletter.contract import DISCARDED, Metric, Reason, run_lane
+from deadletter.contract import DISCARDED, Reason, run_lane
 from deadletter.failure.ledger import LedgerRow, Recovery
 from deadletter.message import stamp as stamps
 from deadletter.message.envelope import Envelope
@@ -53,6 +53,7 @@ from deadletter.replay.worker_setup import ReplayWorkerSetup
 from deadletter.routing.decision import Decision, Hold, Park, Redrive
 from deadletter.routing.router import Question, RouterAnswer, Verdict
 from deadletter.settings.pipeline import Pipeline
+from deadletter.signals.figures import Figure
 from deadletter.testing.clock import START
 from tests.simulation.replay_simulator import (
     LONGEST_STAND_STILL,
@@ -496,7 +497,7 @@ class WorkerSimulation:
 
     def published(self, metric: str, number: int) -> None:
         """A process has counted a metric where it outlives the process."""
-        if metric == Metric.POSSIBLE_DUPLICATE:
+        if metric == Figure.POSSIBLE_DUPLICATE:
             self._published += number
 
     # The consumer and the redriver, as a small model

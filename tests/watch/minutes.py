@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from deadletter.contract import DAY, MINUTE, Metric
+from deadletter.contract import DAY, MINUTE
 from deadletter.message.queue import Depth
 from deadletter.redrive.source_memory import SourceMemory
+from deadletter.signals.figures import Counted
 from deadletter.watch.lane_figures import lanes_to_count
 from deadletter.watch.main_queue import must_ask
 from deadletter.watch.minute import Minute, judge_minute, with_rescues
@@ -101,7 +102,7 @@ class Minutes:
         memory = self.memories.get(source, SourceMemory())
         self.memories[source] = replace(memory, **changes)  # type: ignore[arg-type]  # by name
 
-    def value(self, metric: Metric, source: str | None = None) -> float | None:
+    def value(self, metric: Counted, source: str | None = None) -> float | None:
         """The figure of the last minute; None if none was published."""
         assert self.minute is not None
         of_pipeline = [point for point in self.points(metric) if not point.everywhere]
@@ -109,11 +110,11 @@ class Minutes:
         assert len(values) <= 1, values
         return values[0] if values else None
 
-    def points(self, metric: Metric) -> list[MetricPoint]:
+    def points(self, metric: Counted) -> list[MetricPoint]:
         assert self.minute is not None
         return [point for point in self.minute.points if point.metric is metric]
 
-    def why(self, metric: Metric) -> str | None:
+    def why(self, metric: Counted) -> str | None:
         """Why a level calls a person; None if it does not."""
         assert self.row is not None
         trouble = self.row.troubles.get(metric)

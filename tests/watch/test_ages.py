@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from deadletter.contract import DAY, HOUR, MINUTE, WATCH, Metric, Mode
+from deadletter.contract import DAY, HOUR, MINUTE, WATCH, Mode
 from deadletter.redrive.waiting_room import END_OF_TIME
+from deadletter.signals.figures import Figure
 from deadletter.watch.observation import LaneState
 from tests.watch.minutes import BEGIN, Minutes
 
-AGE, EXPIRY, LETTERS = Metric.OLDEST_LETTER_AGE, Metric.SECONDS_TO_EXPIRY, Metric.LETTERS
+AGE, EXPIRY, LETTERS = Figure.OLDEST_MESSAGE_AGE, Figure.SECONDS_TO_EXPIRY, Figure.MESSAGES
 
 
 def test_observe_knows_the_age_of_letters_that_sqs_leaves_out_of_its_metric() -> None:
@@ -49,7 +50,7 @@ def test_an_unreadable_queue_ages_from_memory() -> None:
     assert minutes.value(AGE, "dlq") == HOUR
     assert minutes.value(LETTERS, "dlq") == 5
     assert minutes.value(EXPIRY, "dlq") == 14 * DAY - HOUR
-    assert minutes.value(Metric.REDRIVE_STALLED) == 1
+    assert minutes.value(Figure.REDRIVE_STALLED) == 1
 
 
 def test_ages_go_on_while_the_leases_cannot_be_read() -> None:

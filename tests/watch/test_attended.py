@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from deadletter.contract import DAY, HOUR, MINUTE, WATCH, Metric, Mode
+from deadletter.contract import DAY, HOUR, MINUTE, WATCH, Mode
 from deadletter.redrive.waiting_room import END_OF_TIME
+from deadletter.signals.figures import Figure
 from deadletter.watch.observation import LaneState
 from tests.watch.minutes import BEGIN, Minutes
 
-UNATTENDED = Metric.PARKED_UNATTENDED
+UNATTENDED = Figure.PARKED_UNATTENDED
 PARKED, OTHER = "parking:default", "parking:business"
 WEEK = WATCH.parked_after
 SENT = END_OF_TIME + BEGIN

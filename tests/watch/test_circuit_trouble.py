@@ -8,12 +8,13 @@ from dataclasses import replace
 import pytest
 
 from deadletter.circuit.state import NO_END, Circuit, Override, State
-from deadletter.contract import DAY, HOUR, MINUTE, WATCH, Metric
+from deadletter.contract import DAY, HOUR, MINUTE, WATCH
+from deadletter.signals.figures import Figure
 from deadletter.watch.circuit_trouble import MOST_OPENINGS
 from deadletter.watch.observation import CircuitsState, circuits_state
 from tests.watch.minutes import BEGIN, Minutes
 
-TROUBLE = Metric.CIRCUIT_TROUBLE
+TROUBLE = Figure.CIRCUIT_TROUBLE
 OPEN = Circuit("orders", State.OPEN, outage=7, trips=1, opened_at=BEGIN)
 
 

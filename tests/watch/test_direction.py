@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from deadletter.contract import Metric
 from deadletter.watch.direction import direction, with_depth
 from deadletter.watch.observation import LaneState
 from tests.each_row import each_row
 from tests.watch.minutes import BEGIN, Minutes
-
-DIRECTION = Metric.DEPTH_DIRECTION
 
 
 @each_row(
@@ -40,24 +37,19 @@ def test_ten_looks_are_remembered() -> None:
     assert depths == tuple(range(20, 30))
 
 
-def test_the_direction_is_published_only_while_there_are_letters() -> None:
+def test_the_direction_follows_the_letters() -> None:
     minutes = Minutes()
     minutes.pass_minutes(20)
-    assert minutes.value(DIRECTION) is None
     for depth in (10, 20, 40, 80):
         minutes.letters["dlq"] = depth
         minutes.pass_minutes(1)
-    assert minutes.value(DIRECTION) == 1
     assert minutes.row is not None
     assert minutes.row.direction == "rising"
     minutes.pass_minutes(10)
-    assert (minutes.value(DIRECTION), minutes.row.direction) == (0, "flat")
+    assert minutes.row.direction == "flat"
     minutes.letters["dlq"] = 3
     minutes.pass_minutes(3)
-    assert (minutes.value(DIRECTION), minutes.row.direction) == (-1, "falling")
-    minutes.letters["dlq"] = 0
-    minutes.pass_minutes(1)
-    assert minutes.value(DIRECTION) is None
+    assert minutes.row.direction == "falling"
 
 
 def test_letters_of_the_room_count_and_a_queue_that_was_not_read_does_not() -> None:

@@ -7,14 +7,15 @@ from dataclasses import replace
 import pytest
 
 from deadletter.circuit.state import Circuit, State
-from deadletter.contract import HOUR, MINUTE, WATCH, Metric, Mode
+from deadletter.contract import HOUR, MINUTE, WATCH, Mode
+from deadletter.signals.figures import Figure
 from deadletter.watch.drain_time import LEAST, TARGET, DrainTime, drain_time
 from deadletter.watch.observation import circuits_state
 from deadletter.watch.row import DrainRow
 from tests.each_row import each_row
 from tests.watch.minutes import BEGIN, Minutes
 
-DEPTH = Metric.DLQ_DEPTH
+DEPTH = Figure.DLQ_DEPTH
 
 # Ten looks, and five in a row that miss the target.
 UNTIL_LATE = 14
@@ -178,7 +179,7 @@ def test_where_no_letter_can_go_back_the_time_is_not_known(world: object) -> Non
 def test_stalled_runs_have_an_alarm_of_their_own() -> None:
     minutes = Minutes(letters={"dlq": 90})
     minutes.pass_minutes(40, runs_end_well=False)
-    assert minutes.value(Metric.REDRIVE_STALLED) == 1
+    assert minutes.value(Figure.REDRIVE_STALLED) == 1
     assert minutes.value(DEPTH) is None
 
 

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deadletter.circuit.state import NO_END, Circuit, Override, State
-from deadletter.contract import DAY, HOUR, MINUTE, WATCH, Metric, Mode
+from deadletter.contract import DAY, HOUR, MINUTE, WATCH, Mode
 from deadletter.redrive.waiting_room import END_OF_TIME
+from deadletter.signals.figures import Figure
 from deadletter.watch.observation import (
     FirstDue,
     LaneState,
@@ -24,12 +25,12 @@ PARKED, OTHER, SLOW = "parking:default", "parking:business", "slow"
 SENT = END_OF_TIME + BEGIN
 
 CALLS = (
-    Metric.DLQ_DEPTH,
-    Metric.CIRCUIT_TROUBLE,
-    Metric.PARKED_UNATTENDED,
-    Metric.RULE_TROUBLE,
-    Metric.REPLAY_BROKEN,
-    Metric.REDRIVE_STALLED,
+    Figure.DLQ_DEPTH,
+    Figure.CIRCUIT_TROUBLE,
+    Figure.PARKED_UNATTENDED,
+    Figure.RULE_TROUBLE,
+    Figure.REPLAY_BROKEN,
+    Figure.REDRIVE_STALLED,
 )
 
 
@@ -144,11 +145,11 @@ def test_a_level_ends_when_its_cause_has_been_gone_for_the_documented_time(
     minutes.pass_minutes(25)
     minutes.letters = dict.fromkeys((PARKED, OTHER, SLOW), left)
     minutes.pass_minutes(1)
-    assert not minutes.value(Metric.RULE_TROUBLE)
-    assert not minutes.value(Metric.REDRIVE_STALLED)
-    assert not minutes.value(Metric.REPLAY_BROKEN)
+    assert not minutes.value(Figure.RULE_TROUBLE)
+    assert not minutes.value(Figure.REDRIVE_STALLED)
+    assert not minutes.value(Figure.REPLAY_BROKEN)
     minutes.pass_minutes(20)
-    assert not minutes.value(Metric.PARKED_UNATTENDED)
+    assert not minutes.value(Figure.PARKED_UNATTENDED)
     minutes.pass_minutes(HOUR // MINUTE - 46)
     minutes.pass_minutes(1)
     assert not any(minutes.value(metric) for metric in CALLS)
@@ -162,7 +163,7 @@ def test_a_stall_ends_with_the_next_look_that_finds_nothing(looks: list[Seen]) -
     minutes = after(looks, Mode.ENFORCE)
     mend(minutes)
     minutes.pass_minutes(1)
-    assert minutes.value(Metric.REDRIVE_STALLED) == 0
+    assert minutes.value(Figure.REDRIVE_STALLED) == 0
 
 
 @settings(max_examples=50, deadline=None)
@@ -172,4 +173,4 @@ def test_a_trouble_has_its_words_as_long_as_its_level_is_shown(looks: list[Seen]
     assert minutes.row is not None
     for metric in CALLS[:-1]:
         assert bool(minutes.value(metric)) == bool(minutes.why(metric)), metric
-    assert bool(minutes.value(Metric.REDRIVE_STALLED)) == (minutes.row.stalled is not None)
+    assert bool(minutes.value(Figure.REDRIVE_STALLED)) == (minutes.row.stalled is not None)

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from deadletter.contract import CIRCUIT_LEVELS, DAY, HOUR, MINUTE, WATCH, Metric, Mode
-from deadletter.redrive.source_memory import LETTER_TROUBLES, SourceMemory
+from deadletter.contract import CIRCUIT_LEVELS, DAY, HOUR, MINUTE, WATCH, Mode
+from deadletter.redrive.source_memory import SourceMemory
 from deadletter.redrive.waiting_room import END_OF_TIME
+from deadletter.signals.figures import Count, Figure
 from deadletter.watch.lane_figures import first_due, lanes_to_count
 from deadletter.watch.observation import (
     CircuitsState,
@@ -19,10 +20,9 @@ from deadletter.watch.observation import (
 )
 from deadletter.watch.row import Failing, LaneRow, Level, QueueRow, WatchRow
 from deadletter.watch.stall import failing_steps, stall
-from tests.each_row import each_row
 from tests.watch.minutes import BEGIN, Minutes
 
-STALLED = Metric.REDRIVE_STALLED
+STALLED = Figure.REDRIVE_STALLED
 
 
 def test_a_first_deployment_and_a_quiet_day_show_no_trouble() -> None:
@@ -112,42 +112,32 @@ def test_a_router_that_fails_now_and_then_is_no_stall() -> None:
         assert minutes.value(STALLED) == 0
 
 
-@each_row("trouble", LETTER_TROUBLES)
-def test_trouble_with_letters_is_shown_for_a_quarter_of_an_hour(trouble: Metric) -> None:
+def test_a_dominant_failure_is_shown_for_a_quarter_of_an_hour() -> None:
     minutes = Minutes()
-    minutes.remember("slow", troubles={str(trouble): BEGIN})
+    minutes.remember("slow", troubles={Count.DOMINANT_FAILURE: BEGIN, "SomethingElse": BEGIN})
     minutes.pass_minutes(16)
-    assert minutes.value(Metric.LETTER_TROUBLE) == 1
+    assert minutes.value(Figure.FAILURE_DOMINATES) == 1
     minutes.pass_minutes(1)
-    assert minutes.value(Metric.LETTER_TROUBLE) == 0
+    assert minutes.value(Figure.FAILURE_DOMINATES) == 0
     minutes.pass_minutes(10)
-    assert minutes.value(Metric.LETTER_TROUBLE) is None
-    assert minutes.value(Metric.FAILURE_DOMINATES) is None
+    assert minutes.value(Figure.FAILURE_DOMINATES) is None
 
 
-def test_trouble_lasts_three_runs_if_runs_are_rare() -> None:
+def test_it_lasts_three_runs_if_runs_are_rare() -> None:
     minutes = Minutes()
     minutes.settings = replace(minutes.settings, every=float(DAY))
-    minutes.remember(troubles={Metric.UNDECIDED: BEGIN, Metric.DOMINANT_FAILURE: BEGIN})
+    minutes.remember(troubles={Count.DOMINANT_FAILURE: BEGIN})
     minutes.now += 3 * DAY
     minutes.pass_minutes(1)
-    assert minutes.value(Metric.LETTER_TROUBLE) == 1
-    assert minutes.value(Metric.FAILURE_DOMINATES) == 1
+    assert minutes.value(Figure.FAILURE_DOMINATES) == 1
     minutes.pass_minutes(1)
-    assert minutes.value(Metric.LETTER_TROUBLE) == 0
-
-
-def test_a_count_that_needs_no_person_is_no_trouble() -> None:
-    minutes = Minutes()
-    minutes.remember(troubles={"SomethingElse": BEGIN})
-    minutes.pass_minutes(1)
-    assert minutes.value(Metric.LETTER_TROUBLE) is None
+    assert minutes.value(Figure.FAILURE_DOMINATES) == 0
 
 
 def test_rules_that_do_nothing_are_a_level_of_their_pipeline_and_of_all() -> None:
     minutes = Minutes(rules=RulesState(refused=("a",), limited=("b", "c", "d"), everywhere=2))
     minutes.pass_minutes(1)
-    points = minutes.points(Metric.RULE_TROUBLE)
+    points = minutes.points(Figure.RULE_TROUBLE)
     assert {(point.everywhere, point.value) for point in points} == {(False, 4), (True, 2)}
 
 
@@ -156,53 +146,51 @@ def test_levels_stay_while_they_cannot_be_read() -> None:
         rules=RulesState(refused=("a",)),
         circuits=CircuitsState(level=2, open_keys=4, held={"orders": BEGIN - DAY}),
     )
-    minutes.remember(troubles={Metric.UNSENDABLE: BEGIN})
+    minutes.remember(troubles={Count.DOMINANT_FAILURE: BEGIN})
     minutes.pass_minutes(1)
     minutes.rules = minutes.circuits = minutes.memories = None
     minutes.pass_minutes(30)
-    assert minutes.value(Metric.RULE_TROUBLE) == 1
-    assert minutes.value(Metric.CIRCUIT_STATE) == CIRCUIT_LEVELS["OPEN"]
-    assert minutes.value(Metric.OPEN_CIRCUITS) == 4
-    assert minutes.value(Metric.LETTER_TROUBLE) == 1
+    assert minutes.value(Figure.RULE_TROUBLE) == 1
+    assert minutes.value(Figure.CIRCUIT_STATE) == CIRCUIT_LEVELS["OPEN"]
+    assert minutes.value(Figure.OPEN_CIRCUITS) == 4
+    assert minutes.value(Figure.FAILURE_DOMINATES) == 1
     minutes.circuits = CircuitsState()
     minutes.pass_minutes(1)
-    assert minutes.value(Metric.CIRCUIT_STATE) == 0
+    assert minutes.value(Figure.CIRCUIT_STATE) == 0
 
 
 def test_a_named_dependency_that_is_down_shows_in_the_pipelines_state() -> None:
     minutes = Minutes(circuits=CircuitsState(level=1, named=2))
     minutes.pass_minutes(1)
-    assert minutes.value(Metric.CIRCUIT_STATE) == CIRCUIT_LEVELS["OPEN"]
+    assert minutes.value(Figure.CIRCUIT_STATE) == CIRCUIT_LEVELS["OPEN"]
 
 
-def test_causes_and_broken_configuration_are_levels() -> None:
-    minutes = Minutes(causes=2, circuits=CircuitsState(misconfigured=1))
+def test_causes_are_a_level() -> None:
+    minutes = Minutes(causes=2)
     minutes.pass_minutes(1)
-    minutes.causes = minutes.circuits = None
+    minutes.causes = None
     minutes.pass_minutes(1)
-    assert minutes.value(Metric.CAUSES_HELD) == 2
-    assert minutes.value(Metric.CONFIGURATION_HELD) == 1
-    minutes.causes, minutes.circuits = 0, CircuitsState()
+    assert minutes.value(Count.CAUSES_HELD) == 2
+    minutes.causes = 0
     minutes.pass_minutes(1)
-    assert minutes.value(Metric.CAUSES_HELD) == 0
-    assert minutes.value(Metric.CONFIGURATION_HELD) == 0
+    assert minutes.value(Count.CAUSES_HELD) == 0
 
 
 def test_the_first_due_letter_says_how_late_the_room_is() -> None:
     minutes = Minutes(due=FirstDue(BEGIN - HOUR), lanes={"due": LaneState(1, BEGIN - HOUR)})
     minutes.pass_minutes(1)
-    assert minutes.value(Metric.OLDEST_LETTER_AGE, "room:due") == HOUR
+    assert minutes.value(Figure.OLDEST_MESSAGE_AGE, "room:due") == HOUR
     minutes.due = None
     minutes.pass_minutes(1)
-    assert minutes.value(Metric.OLDEST_LETTER_AGE, "room:due") == HOUR + MINUTE
+    assert minutes.value(Figure.OLDEST_MESSAGE_AGE, "room:due") == HOUR + MINUTE
     minutes.due = FirstDue(minutes.now + HOUR)
     minutes.pass_minutes(1)
-    assert minutes.value(Metric.OLDEST_LETTER_AGE, "room:due") == 0
+    assert minutes.value(Figure.OLDEST_MESSAGE_AGE, "room:due") == 0
     minutes.due, minutes.lanes = FirstDue(None), {}
     minutes.pass_minutes(1)
-    assert minutes.value(Metric.OLDEST_LETTER_AGE, "room:due") == 0
+    assert minutes.value(Figure.OLDEST_MESSAGE_AGE, "room:due") == 0
     minutes.pass_minutes(20)
-    assert minutes.value(Metric.OLDEST_LETTER_AGE, "room:due") is None
+    assert minutes.value(Figure.OLDEST_MESSAGE_AGE, "room:due") is None
 
 
 def test_the_room_counts_all_lanes_but_those_of_a_queue() -> None:
@@ -216,21 +204,21 @@ def test_the_room_counts_all_lanes_but_those_of_a_queue() -> None:
         }
     )
     minutes.pass_minutes(6)
-    assert minutes.value(Metric.LETTERS, "room") == 9
+    assert minutes.value(Figure.MESSAGES, "room") == 9
     # Due when it is twelve days old, in eleven days.
-    assert minutes.value(Metric.OLDEST_LETTER_AGE, "room:circuit") == DAY + 5 * MINUTE
-    assert minutes.value(Metric.OLDEST_LETTER_AGE, "room:rule") == 5 * MINUTE
+    assert minutes.value(Figure.OLDEST_MESSAGE_AGE, "room:circuit") == DAY + 5 * MINUTE
+    assert minutes.value(Figure.OLDEST_MESSAGE_AGE, "room:rule") == 5 * MINUTE
     minutes.lanes = {}
     minutes.pass_minutes(3)
-    assert minutes.value(Metric.LETTERS, "room") == 9
+    assert minutes.value(Figure.MESSAGES, "room") == 9
     minutes.pass_minutes(2)
     # Counted again, ten minutes after the first count.
-    assert minutes.value(Metric.LETTERS, "room") == 0
-    assert minutes.value(Metric.OLDEST_LETTER_AGE, "room:rule") == 0
+    assert minutes.value(Figure.MESSAGES, "room") == 0
+    assert minutes.value(Figure.OLDEST_MESSAGE_AGE, "room:rule") == 0
     minutes.pass_minutes(9)
-    assert minutes.value(Metric.LETTERS, "room") == 0
+    assert minutes.value(Figure.MESSAGES, "room") == 0
     minutes.pass_minutes(1)
-    assert minutes.value(Metric.LETTERS, "room") is None
+    assert minutes.value(Figure.MESSAGES, "room") is None
 
 
 def test_the_lane_of_delays_is_not_late_for_letters_that_have_left_it() -> None:
@@ -239,17 +227,17 @@ def test_the_lane_of_delays_is_not_late_for_letters_that_have_left_it() -> None:
     minutes.due = FirstDue(None)
     minutes.pass_minutes(5)
     # The last count still knows five letters.
-    assert minutes.value(Metric.LETTERS, "room") == 5
-    assert minutes.value(Metric.OLDEST_LETTER_AGE, "room:due") == 0
+    assert minutes.value(Figure.MESSAGES, "room") == 5
+    assert minutes.value(Figure.OLDEST_MESSAGE_AGE, "room:due") == 0
 
 
 def test_a_letter_that_waits_for_the_circuit_is_late_only_from_its_closing() -> None:
     minutes = Minutes(due=FirstDue(BEGIN - HOUR), circuits=CircuitsState(level=2))
     minutes.pass_minutes(30)
-    assert minutes.value(Metric.OLDEST_LETTER_AGE, "room:due") == 0
+    assert minutes.value(Figure.OLDEST_MESSAGE_AGE, "room:due") == 0
     minutes.circuits = CircuitsState()
     minutes.pass_minutes(5)
-    assert minutes.value(Metric.OLDEST_LETTER_AGE, "room:due") == 5 * MINUTE
+    assert minutes.value(Figure.OLDEST_MESSAGE_AGE, "room:due") == 5 * MINUTE
 
 
 def test_lanes_are_counted_every_ten_minutes_and_never_more_than_forty() -> None:
@@ -276,8 +264,8 @@ def test_the_lanes_of_runs_are_counted_before_those_of_circuits() -> None:
 def test_letters_of_a_run_count_and_are_never_late() -> None:
     minutes = Minutes(lanes={"run:a": LaneState(7, END_OF_TIME)})
     minutes.pass_minutes(60)
-    assert minutes.value(Metric.LETTERS, "room") == 7
-    ages = {point.source for point in minutes.points(Metric.OLDEST_LETTER_AGE)}
+    assert minutes.value(Figure.MESSAGES, "room") == 7
+    ages = {point.source for point in minutes.points(Figure.OLDEST_MESSAGE_AGE)}
     assert not any(source and source.startswith("room") for source in ages)
 
 
@@ -326,9 +314,9 @@ def test_a_level_is_shown_as_0_for_ten_minutes_to_the_second() -> None:
     minutes.pass_minutes(1)
     minutes.rules = RulesState()
     minutes.pass_minutes(10)
-    assert minutes.value(Metric.RULE_TROUBLE) == 0
+    assert minutes.value(Figure.RULE_TROUBLE) == 0
     minutes.pass_minutes(1)
-    assert minutes.value(Metric.RULE_TROUBLE) is None
+    assert minutes.value(Figure.RULE_TROUBLE) is None
 
 
 def test_a_stall_begins_after_180_seconds_and_says_for_how_many_minutes() -> None:
@@ -431,43 +419,43 @@ def test_rules_that_do_nothing_are_named_until_they_are_mended() -> None:
     minutes = Minutes(rules=RulesState(refused=("a", "b", "c", "d", "e"), limited=("f",)))
     minutes.pass_minutes(1)
     why = "invalid, and matching nothing: a, b, c and 2 more; stopped after max_matches letters: f"
-    assert minutes.why(Metric.RULE_TROUBLE) == why
+    assert minutes.why(Figure.RULE_TROUBLE) == why
     minutes.rules = None
     minutes.pass_minutes(2)
-    assert (minutes.value(Metric.RULE_TROUBLE), minutes.why(Metric.RULE_TROUBLE)) == (6, why)
+    assert (minutes.value(Figure.RULE_TROUBLE), minutes.why(Figure.RULE_TROUBLE)) == (6, why)
     minutes.rules = RulesState()
     minutes.pass_minutes(1)
-    assert (minutes.value(Metric.RULE_TROUBLE), minutes.why(Metric.RULE_TROUBLE)) == (0, None)
+    assert (minutes.value(Figure.RULE_TROUBLE), minutes.why(Figure.RULE_TROUBLE)) == (0, None)
 
 
 def test_a_rule_of_all_pipelines_is_no_trouble_of_one() -> None:
     minutes = Minutes(rules=RulesState(everywhere=2))
     minutes.pass_minutes(1)
-    assert [point.everywhere for point in minutes.points(Metric.RULE_TROUBLE)] == [True]
-    assert minutes.why(Metric.RULE_TROUBLE) is None
+    assert [point.everywhere for point in minutes.points(Figure.RULE_TROUBLE)] == [True]
+    assert minutes.why(Figure.RULE_TROUBLE) is None
 
 
 def test_edits_that_are_noticed_late_are_trouble_of_all_pipelines_and_say_why() -> None:
     minutes = Minutes(late_edits="the mapping is Disabled")
     minutes.pass_minutes(1)
-    assert [point.everywhere for point in minutes.points(Metric.RULE_TROUBLE)] == [True]
+    assert [point.everywhere for point in minutes.points(Figure.RULE_TROUBLE)] == [True]
     why = "edits of rules may take 10 minutes: the mapping is Disabled"
-    assert minutes.why(Metric.RULE_TROUBLE) == why
+    assert minutes.why(Figure.RULE_TROUBLE) == why
     # As it was, while neither the checker's state nor the rules can be read.
     minutes.late_edits = minutes.rules = None
     minutes.pass_minutes(2)
-    assert [point.value for point in minutes.points(Metric.RULE_TROUBLE)] == [1]
-    assert minutes.why(Metric.RULE_TROUBLE) == why
+    assert [point.value for point in minutes.points(Figure.RULE_TROUBLE)] == [1]
+    assert minutes.why(Figure.RULE_TROUBLE) == why
     minutes.rules = RulesState(refused=("a",))
     minutes.pass_minutes(1)
-    assert minutes.why(Metric.RULE_TROUBLE) == f"invalid, and matching nothing: a; {why}"
+    assert minutes.why(Figure.RULE_TROUBLE) == f"invalid, and matching nothing: a; {why}"
     minutes.late_edits, minutes.rules = "", None
     minutes.pass_minutes(1)
-    assert minutes.why(Metric.RULE_TROUBLE) == "invalid, and matching nothing: a"
+    assert minutes.why(Figure.RULE_TROUBLE) == "invalid, and matching nothing: a"
     minutes.rules = RulesState()
     minutes.pass_minutes(1)
-    assert {point.value for point in minutes.points(Metric.RULE_TROUBLE)} == {0}
-    assert minutes.why(Metric.RULE_TROUBLE) is None
+    assert {point.value for point in minutes.points(Figure.RULE_TROUBLE)} == {0}
+    assert minutes.why(Figure.RULE_TROUBLE) is None
 
 
 def test_a_level_of_no_metric_is_forgotten() -> None:

@@ -7,13 +7,14 @@ from itertools import pairwise
 
 import pytest
 
-from deadletter.contract import DAY, HOUR, MINUTE, Metric
+from deadletter.contract import DAY, HOUR, MINUTE
+from deadletter.signals.figures import Figure
 from deadletter.watch.main_queue import seconds_left, with_answer
 from deadletter.watch.observation import OldestMessage
 from deadletter.watch.row import MainRow, QueueRow
 from tests.watch.minutes import BEGIN, Minutes
 
-EXPIRY = Metric.SECONDS_TO_EXPIRY
+EXPIRY = Figure.SECONDS_TO_EXPIRY
 
 
 def test_a_main_queue_that_empties_is_never_asked_about() -> None:

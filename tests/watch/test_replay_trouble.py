@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from deadletter.contract import Metric
+from deadletter.signals.figures import Figure
 from deadletter.watch.observation import ReplaysState
 from tests.watch.minutes import Minutes
 
-BROKEN = Metric.REPLAY_BROKEN
+BROKEN = Figure.REPLAY_BROKEN
 QUIET = ReplaysState()
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from deadletter.circuit.state import Circuit, CircuitsUnavailable, State
-from deadletter.contract import DAY, HOUR, MINUTE, Metric
+from deadletter.contract import DAY, HOUR, MINUTE
 from deadletter.failure.causes import CauseHold, Causes, CausesUnavailable
 from deadletter.message.queue import Depth, QueueUnavailable
 from deadletter.outage.reconciler import Sweep
@@ -18,6 +18,7 @@ from deadletter.redrive.waiting_room import Lane, RoomUnavailable
 from deadletter.replay.care import Care
 from deadletter.routing.router import LaneAnswer, Question, RouterAnswer, RouterUnavailable
 from deadletter.rules.refused_rule import RefusedRule
+from deadletter.signals.figures import Count, Counted, Figure
 from deadletter.watch.minute import Minute
 from deadletter.watch.observation import OldestMessage, QueueState
 from deadletter.watch.row import WatchRow
@@ -147,7 +148,7 @@ class World:
             raise error(REASON)
 
 
-def figures(minute: Minute) -> dict[tuple[Metric, str | None], float]:
+def figures(minute: Minute) -> dict[tuple[Counted, str | None], float]:
     return {(point.metric, point.source): point.value for point in minute.points}
 
 
@@ -155,13 +156,13 @@ def test_a_minute_is_looked_at_remembered_and_published() -> None:
     world = World(lanes_of_room={"due": (4, NOW - 30)})
     minute = world.watch().run()
     values = figures(minute)
-    assert values[Metric.LETTERS, "dlq"] == 1
-    assert values[Metric.LETTERS, "room"] == 4
-    assert values[Metric.OLDEST_LETTER_AGE, "room:due"] == 30
-    assert values[Metric.RULE_TROUBLE, None] == 1
-    assert values[Metric.REDRIVE_STALLED, None] == 0
+    assert values[Figure.MESSAGES, "dlq"] == 1
+    assert values[Figure.MESSAGES, "room"] == 4
+    assert values[Figure.OLDEST_MESSAGE_AGE, "room:due"] == 30
+    assert values[Figure.RULE_TROUBLE, None] == 1
+    assert values[Figure.REDRIVE_STALLED, None] == 0
     assert world.row == minute.row
-    assert set(minute.trouble["levels"]) == {Metric.CIRCUIT_TROUBLE, Metric.RULE_TROUBLE}
+    assert set(minute.trouble["levels"]) == {Figure.CIRCUIT_TROUBLE, Figure.RULE_TROUBLE}
 
 
 def test_each_step_that_fails_leaves_the_others_and_its_reason() -> None:
@@ -194,12 +195,12 @@ def test_a_sweep_that_fails_says_whether_circuits_or_repairs_do() -> None:
     world = World(sweep=Sweep((open_circuit,), (REASON,)))
     minute = world.watch().run()
     assert set(minute.row.failing) == {"repairs"}
-    assert figures(minute)[Metric.CIRCUIT_STATE, None] == 2
+    assert figures(minute)[Figure.CIRCUIT_STATE, None] == 2
 
 
 def test_a_lease_that_cannot_be_read_is_a_stall_at_once() -> None:
     minute = World(down={"read"}).watch().run()
-    assert figures(minute)[Metric.REDRIVE_STALLED, None] == 1
+    assert figures(minute)[Figure.REDRIVE_STALLED, None] == 1
     assert minute.trouble["stalled"]["why"] == f"lease: {REASON}"
 
 
@@ -212,13 +213,13 @@ def test_the_watch_remembers_on_its_own_while_its_row_cannot_be_stored() -> None
         minute = watch.run()
     assert world.row is None
     values = figures(minute)
-    assert values[Metric.OLDEST_LETTER_AGE, "dlq"] == 5 * MINUTE
-    assert values[Metric.REDRIVE_STALLED, None] == 1
+    assert values[Figure.OLDEST_MESSAGE_AGE, "dlq"] == 5 * MINUTE
+    assert values[Figure.REDRIVE_STALLED, None] == 1
     world.down = set()
     world.now += MINUTE
     watch.run()
     world.now += MINUTE
-    assert figures(watch.run())[Metric.REDRIVE_STALLED, None] == 0
+    assert figures(watch.run())[Figure.REDRIVE_STALLED, None] == 0
 
 
 def test_a_row_that_another_process_has_written_since_counts() -> None:
@@ -256,7 +257,7 @@ def test_a_rescue_that_cannot_be_started_is_tried_in_the_next_minute() -> None:
     for _ in range(2):
         world.now += MINUTE
         minute = watch.run()
-    assert figures(minute)[Metric.REDRIVE_STALLED, None] == 1
+    assert figures(minute)[Figure.REDRIVE_STALLED, None] == 1
     world.down = set()
     world.now += MINUTE
     assert watch.run().rescues == ("dlq",)
@@ -271,7 +272,7 @@ def test_a_count_that_fails_half_way_counts_nothing() -> None:
     world.lanes_of_room |= {"rule:a": (1, NOW)}
     world.fails = "rule:c"
     world.lanes_of_room["rule:c"] = (9, NOW)
-    assert figures(watch.run())[Metric.LETTERS, "room"] == 5
+    assert figures(watch.run())[Figure.MESSAGES, "room"] == 5
 
 
 def test_the_lane_of_delays_is_looked_at_each_minute_and_counted_every_ten() -> None:
@@ -284,18 +285,18 @@ def test_the_lane_of_delays_is_looked_at_each_minute_and_counted_every_ten() -> 
         world.now += MINUTE
         minute = watch.run()
     assert world.counts == []
-    assert figures(minute)[Metric.OLDEST_LETTER_AGE, "room:due"] == 300 + 9 * MINUTE
+    assert figures(minute)[Figure.OLDEST_MESSAGE_AGE, "room:due"] == 300 + 9 * MINUTE
     world.now += MINUTE
-    assert figures(watch.run())[Metric.LETTERS, "room"] == 7
+    assert figures(watch.run())[Figure.MESSAGES, "room"] == 7
 
 
 def test_what_the_sweep_has_counted_is_published_once() -> None:
     world = World()
     watch = world.watch()
-    world.counted[Metric.UNDECIDED] += 2
-    assert figures(watch.run())[Metric.UNDECIDED, None] == 2
+    world.counted[Count.UNDECIDED] += 2
+    assert figures(watch.run())[Count.UNDECIDED, None] == 2
     world.now += MINUTE
-    assert (Metric.UNDECIDED, None) not in figures(watch.run())
+    assert (Count.UNDECIDED, None) not in figures(watch.run())
 
 
 def test_the_row_that_a_process_keeps_is_used_while_the_table_gives_no_answer() -> None:
@@ -322,9 +323,9 @@ def test_of_too_many_lanes_those_that_were_used_last_are_counted() -> None:
 
 def test_causes_that_are_held_now_are_a_level() -> None:
     minute = World().watch().run()
-    assert [p.value for p in minute.points if p.metric is Metric.CAUSES_HELD] == [1]
+    assert [p.value for p in minute.points if p.metric is Count.CAUSES_HELD] == [1]
     away = World(down={"causes"}).watch().run()
-    assert [p for p in away.points if p.metric is Metric.CAUSES_HELD] == []
+    assert [p for p in away.points if p.metric is Count.CAUSES_HELD] == []
     assert away.row.failing["causes"].why == REASON
 
 
@@ -362,12 +363,12 @@ def test_a_circuit_that_is_closed_again_is_read_for_its_outages() -> None:
     watch.run()
     world.closed = Circuit("orders", outage=5, trips=3, opened_at=NOW + 20)
     world.now += MINUTE
-    assert "opened 3 times" in watch.run().row.troubles[Metric.CIRCUIT_TROUBLE].why
+    assert "opened 3 times" in watch.run().row.troubles[Figure.CIRCUIT_TROUBLE].why
     world.down = {"circuits"}
     world.now += MINUTE
     minute = watch.run()
     assert minute.row.failing["circuits"].why == REASON
-    assert "opened 3 times" in minute.row.troubles[Metric.CIRCUIT_TROUBLE].why
+    assert "opened 3 times" in minute.row.troubles[Figure.CIRCUIT_TROUBLE].why
 
 
 def test_runs_that_are_broken_or_lost_reach_the_row() -> None:

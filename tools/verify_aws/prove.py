@@ -24,13 +24,8 @@ from typing import Any, TypeVar
 
 from botocore.exceptions import ClientError
 
-from deadletter.contract import (
-    DEFAULT_PARKING,
-    Alarm,
-    app_parameter,
-    pipeline_parameter,
-    pipeline_prefix,
-)
+from deadletter.contract import DEFAULT_PARKING, app_parameter, pipeline_parameter, pipeline_prefix
+from deadletter.signals.pages import Alarm
 from sandbox.progress import Standstill, until
 from tools.verify_aws.account import PREFIX, ROLE_SECONDS, AskedAccount
 from tools.verify_aws.check import Stopped

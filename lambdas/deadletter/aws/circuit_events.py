@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 from deadletter.aws.events import EventBus
 from deadletter.circuit.state import Circuit
-from deadletter.contract import EventType, Metric
+from deadletter.contract import EventType
 from deadletter.outage.execution_step import CircuitEvents
+from deadletter.signals.figures import Count
 
 
 class EventBridgeCircuitEvents(CircuitEvents):
@@ -37,4 +38,4 @@ class EventBridgeCircuitEvents(CircuitEvents):
         }
         refused = self._bus.put(EventType.CIRCUIT_STATE_CHANGED, self._pipeline, detail)
         if refused is not None:
-            self._count_metric(Metric.CIRCUIT_UNANNOUNCED, 1)
+            self._count_metric(Count.CIRCUIT_UNANNOUNCED, 1)

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from deadletter.aws.errors import AWS_ERRORS, code
-from deadletter.contract import APP_DIMENSION, DIMENSION, MINUTE, NAMESPACE, Metric
+from deadletter.contract import APP_DIMENSION, DIMENSION, MINUTE, NAMESPACE
+from deadletter.signals.figures import Figure
 from deadletter.watch.first_heartbeat import HeartbeatRefused
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class CloudWatchHeartbeats:
                 Namespace=NAMESPACE,
                 MetricData=[
                     {
-                        "MetricName": Metric.REDRIVE_STALLED,
+                        "MetricName": Figure.REDRIVE_STALLED,
                         "Dimensions": dimensions,
                         "Timestamp": datetime.fromtimestamp(at, UTC),
                         "Value": 0.0,
@@ -51,7 +52,7 @@ class CloudWatchHeartbeats:
                         "MetricStat": {
                             "Metric": {
                                 "Namespace": NAMESPACE,
-                                "MetricName": Metric.REDRIVE_STALLED,
+                                "MetricName": Figure.REDRIVE_STALLED,
                                 "Dimensions": self._dimensions(pipeline),
                             },
                             "Period": MINUTE,

@@ -42,7 +42,7 @@ from deadletter.circuit.state import (
     Outcomes,
     State,
 )
-from deadletter.contract import Metric, is_config_key
+from deadletter.contract import is_config_key
 from deadletter.pace.pace import (
     FLOOR,
     CallPace,
@@ -54,6 +54,7 @@ from deadletter.pace.pace import (
     take,
     throttled_lately,
 )
+from deadletter.signals.figures import Count
 
 _SAME_GENERATION = "(generation = :generation OR attribute_not_exists(generation))"
 
@@ -169,7 +170,7 @@ class DynamoDBOutcomes(Outcomes):
         try:
             item, grant = self._add(known, write, now, wish)
         except AWS_ERRORS:
-            self._count_metric(Metric.OUTCOMES_DROPPED, write.total)
+            self._count_metric(Count.OUTCOMES_DROPPED, write.total)
             return None
         circuit = circuit_from_item(item)
         stale = self._pending.written(known.key, circuit, now)
@@ -424,17 +425,17 @@ class DynamoDBOutcomes(Outcomes):
             result = self._breaker.apply_to(circuit, Reported())
         except CircuitsUnavailable:
             # Still closed: the next report finds the same, and more.
-            self._count_metric(Metric.CIRCUIT_NOT_TRIPPED, 1)
+            self._count_metric(Count.CIRCUIT_NOT_TRIPPED, 1)
             return circuit
         if result.refused is not None:
             return result.circuit
-        self._count_metric(Metric.CIRCUIT_TRIPPED, 1)
+        self._count_metric(Count.CIRCUIT_TRIPPED, 1)
         opened = result.circuit
         if self._outages is not None:
             try:
                 self._outages.start(opened.key, opened.outage, opened.restart)
             except ExecutionsUnavailable:
-                self._count_metric(Metric.OUTAGE_NOT_STARTED, 1)
+                self._count_metric(Count.OUTAGE_NOT_STARTED, 1)
         return opened
 
     def _remove_stale(self, key: str, stale: Sequence[int]) -> None:

@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from deadletter.aws.errors import AWS_ERRORS, code
-from deadletter.contract import APP_DIMENSION, DIMENSION, MINUTE, NAMESPACE, Metric
+from deadletter.contract import APP_DIMENSION, DIMENSION, MINUTE, NAMESPACE
+from deadletter.signals.figures import Figure
 from deadletter.watch.newsroom import RecoveredUnread
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def recovered_letters(
         "MetricStat": {
             "Metric": {
                 "Namespace": NAMESPACE,
-                "MetricName": str(Metric.REDRIVE_SUCCESS),
+                "MetricName": str(Figure.REDRIVE_SUCCESS),
                 "Dimensions": [
                     {"Name": APP_DIMENSION, "Value": app},
                     {"Name": DIMENSION, "Value": pipeline},

@@ -20,7 +20,6 @@ from random import Random, SystemRandom
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws import emf
 from deadletter.aws.consumer_clients import consumer_clients, ssm
 from deadletter.aws.registration import look_up
 from deadletter.aws.wiring.consume import consumer_for
@@ -31,6 +30,7 @@ from deadletter.processing.batch import Consumer
 from deadletter.processing.crew import Threads
 from deadletter.processing.result import BatchResult
 from deadletter.settings.json_fields import BadSettings
+from deadletter.signals import emf
 
 if TYPE_CHECKING:
     from deadletter.processing.poller import Source

@@ -5,8 +5,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from deadletter.contract import CONFIG_SUFFIX, DEPENDENCY_PREFIX, Metric, is_config_key
+from deadletter.contract import CONFIG_SUFFIX, DEPENDENCY_PREFIX, is_config_key
 from deadletter.failure.category import Blame
+from deadletter.signals.figures import Count, Figure
 
 if TYPE_CHECKING:
     from deadletter.failure.failure import Failure
@@ -15,18 +16,18 @@ if TYPE_CHECKING:
 class Fate(StrEnum):
     """What happened to one message; the value is the metric's name."""
 
-    PROCESSED = Metric.PROCESSED
-    SKIPPED = Metric.SKIPPED
-    DUPLICATE = Metric.DEDUPLICATED
-    PARKED = Metric.MOVED_TO_PARKING
-    FAILED = Metric.PROCESSING_FAILURE
-    BUSY = Metric.BUSY_ELSEWHERE
-    UNGUARDED = Metric.IDEMPOTENCY_UNAVAILABLE
-    REFUSED = Metric.REFUSED_WHILE_OPEN
-    HELD_BACK = Metric.GROUP_HELD_BACK
-    LATE = Metric.TOO_LATE_TO_PROCESS
-    UNFINISHED = Metric.UNFINISHED
-    BROKEN = Metric.CONSUMER_LIBRARY_ERROR
+    PROCESSED = Figure.PROCESSED
+    SKIPPED = Figure.SKIPPED
+    DUPLICATE = Figure.DEDUPLICATED
+    PARKED = Figure.MOVED_TO_PARKING
+    FAILED = Figure.PROCESSING_FAILURE
+    BUSY = Count.BUSY_ELSEWHERE
+    UNGUARDED = Count.IDEMPOTENCY_UNAVAILABLE
+    REFUSED = Figure.REFUSED_WHILE_OPEN
+    HELD_BACK = Count.GROUP_HELD_BACK
+    LATE = Count.TOO_LATE_TO_PROCESS
+    UNFINISHED = Count.UNFINISHED
+    BROKEN = Count.CONSUMER_LIBRARY_ERROR
 
 
 ACKNOWLEDGED = frozenset({Fate.PROCESSED, Fate.SKIPPED, Fate.DUPLICATE, Fate.PARKED})

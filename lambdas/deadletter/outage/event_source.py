@@ -8,8 +8,8 @@ from typing import Protocol
 
 from deadletter.circuit.state import RAMP_STEPS, Circuit, Circuits, Pause, Pollers
 from deadletter.circuit.transitions import Breaker, MappingPaused, MappingPutBack, MappingSeen
-from deadletter.contract import Metric
 from deadletter.outage.pause_tag import Limits, PauseTag
+from deadletter.signals.figures import Count
 
 LEAST_CONCURRENCY = 2
 """The lowest limit that Lambda accepts for a mapping of SQS."""
@@ -25,8 +25,8 @@ TAG_LOOK_SECONDS = 900.0
 """How long after its last change an enabled mapping is looked at for a tag of ours. A tag that
 stays longer does no harm: its time is too old to enable anything."""
 
-NOTHING_TO_PAUSE = Metric.NOTHING_TO_PAUSE
-PUT_BACK = Metric.MAPPING_PUT_BACK
+NOTHING_TO_PAUSE = Count.NOTHING_TO_PAUSE
+PUT_BACK = Count.MAPPING_PUT_BACK
 
 
 class MappingUnavailable(Exception):

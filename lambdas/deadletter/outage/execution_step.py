@@ -10,8 +10,9 @@ from typing import Any, Protocol
 
 from deadletter.circuit.state import Circuit, State
 from deadletter.circuit.transitions import CLOCK_SKEW
-from deadletter.contract import CIRCUIT_LEVELS, Metric
+from deadletter.contract import CIRCUIT_LEVELS
 from deadletter.outage.executions import is_run_by
+from deadletter.signals.figures import Figure
 
 MOST_PROBES = 500
 """Probes after which an execution hands over: its history holds at most 25,000 events."""
@@ -27,7 +28,7 @@ is as long as the canary has been under way."""
 SECONDS_BETWEEN_CANARIES = 2.0
 """Wait between two canaries: a dependency that flaps then fails the second one."""
 
-OPENED = Metric.CIRCUIT_OPENED
+OPENED = Figure.CIRCUIT_OPENED
 
 
 class Next(StrEnum):
@@ -146,7 +147,7 @@ class CircuitAnnouncer:
         """Announce the circuit's state if it has changed. Returns the execution with it."""
         if circuit.key != self._pipeline or execution.said == circuit.state:
             return execution
-        self._count_metric(Metric.CIRCUIT_STATE, CIRCUIT_LEVELS[circuit.state])
+        self._count_metric(Figure.CIRCUIT_STATE, CIRCUIT_LEVELS[circuit.state])
         is_new_outage = circuit.state is State.OPEN and not execution.said and not execution.restart
         if is_new_outage:
             self._count_metric(OPENED, 1)

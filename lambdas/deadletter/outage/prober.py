@@ -16,7 +16,7 @@ from deadletter.circuit.transitions import (
     PermitTaken,
     Refusal,
 )
-from deadletter.contract import CONFIG_SUFFIX, Metric, with_config_keys
+from deadletter.contract import CONFIG_SUFFIX, with_config_keys
 from deadletter.failure.ledger import LedgerUnavailable
 from deadletter.message.queue import QueueUnavailable, ReceivedLetter
 from deadletter.outage.canary_sources import CanaryResult, CanarySource, NotInLaneYet
@@ -31,6 +31,7 @@ from deadletter.redrive.journal import JournalUnavailable
 from deadletter.redrive.sending import LAST_SEND
 from deadletter.redrive.waiting_room import RoomUnavailable
 from deadletter.routing.router import RouterUnavailable
+from deadletter.signals.figures import Count, Figure
 
 LOCK_MARGIN_SECONDS = 60.0
 """How long a canary stays locked after the latest moment of its answer."""
@@ -58,10 +59,10 @@ SECONDS_FOR_MORE = 60.0
 """Seconds of a probe after which it tries no further letter: its function ends two minutes after
 the longest answer."""
 
-NOT_PAUSED = Metric.CONSUMER_NOT_PAUSED
-EMPTY = Metric.NOTHING_TO_PROBE
-UNDELETED = Metric.UNDELETED
-POSSIBLE_DUPLICATE = Metric.POSSIBLE_DUPLICATE
+NOT_PAUSED = Count.CONSUMER_NOT_PAUSED
+EMPTY = Count.NOTHING_TO_PROBE
+UNDELETED = Count.UNDELETED
+POSSIBLE_DUPLICATE = Figure.POSSIBLE_DUPLICATE
 
 
 class ConsumerUnavailable(Exception):

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from deadletter.circuit.transitions import CanaryVerdict
-from deadletter.contract import Metric
 from deadletter.failure.fate import Evidence, evidence_of, shown_by, was_tried
 from deadletter.failure.ledger import NO_ROW, Ledger, LedgerRow, LedgerUnavailable, is_free
 from deadletter.message.envelope import seal
@@ -21,8 +20,9 @@ from deadletter.redrive.order import Order
 from deadletter.redrive.report import Tally
 from deadletter.routing.decision import Redrive
 from deadletter.routing.router import Router, Verdict
+from deadletter.signals.figures import Count
 
-LEDGER_UNAVAILABLE = Metric.LEDGER_UNAVAILABLE
+LEDGER_UNAVAILABLE = Count.LEDGER_UNAVAILABLE
 
 _LONGEST_OWNER = "x" * 64
 """Stands for the owner of a permit when only its length matters."""

@@ -8,13 +8,13 @@ from functools import partial
 
 from deadletter.circuit.state import RAMP_STEPS, Circuit, CircuitsUnavailable, State
 from deadletter.circuit.transitions import Breaker, ExecutionLost, OverrideEnded
-from deadletter.contract import Metric
 from deadletter.outage.event_source import ConsumerPause, MappingBusy, MappingUnavailable
 from deadletter.outage.executions import ExecutionsUnavailable, OutageExecutions, repairs_for
+from deadletter.signals.figures import Count
 
-RESTARTED = Metric.OUTAGE_RESTARTED
-PUT_BACK = Metric.MAPPING_PUT_BACK
-FAILED = Metric.SWEEP_FAILED
+RESTARTED = Count.OUTAGE_RESTARTED
+PUT_BACK = Count.MAPPING_PUT_BACK
+FAILED = Count.SWEEP_FAILED
 
 
 @dataclass(frozen=True, slots=True)

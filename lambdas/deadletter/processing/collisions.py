@@ -14,9 +14,10 @@ from threading import Lock
 from typing import Protocol
 
 from deadletter.circuit.state import CircuitsUnavailable
-from deadletter.contract import DAY, MINUTE, Collision, Metric
+from deadletter.contract import DAY, MINUTE, Collision
 from deadletter.processing.idempotency import Claim, Standing
 from deadletter.processing.payload import MOST_NAMED
+from deadletter.signals.figures import Count
 
 WINDOW = 10.0 * MINUTE
 """Seconds in which collisions are counted, and for which parking stops after they were many."""
@@ -132,7 +133,7 @@ class Collisions:
         with self._lock:
             known = self._known
             if (known is not None and known.is_stopped(now)) or self._are_many(now):
-                self._count_metric(Metric.MANY_COLLISIONS, 1)
+                self._count_metric(Count.MANY_COLLISIONS, 1)
                 return False
             if self._setting == Collision.PARK:
                 return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from deadletter.contract import Metric, Reason, parking_for
+from deadletter.contract import Reason, parking_for
 from deadletter.message.envelope import seal
 from deadletter.message.queue import Queue, QueueUnavailable
 from deadletter.message.stamp import Stamp
@@ -13,6 +13,7 @@ from deadletter.processing.delivery import Delivery
 from deadletter.processing.guard import Guard
 from deadletter.processing.idempotency import BusinessKey, ClaimsUnavailable, Standing
 from deadletter.processing.result import Trouble, Troubles
+from deadletter.signals.figures import Figure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,14 +80,14 @@ class Parking:
             return claim.standing is Standing.DUPLICATE
         if claim is not None and claim.taken_over:
             # The process that was to park it died: it may be in the lot.
-            self.count_now(Metric.POSSIBLE_DUPLICATE, 1)
+            self.count_now(Figure.POSSIBLE_DUPLICATE, 1)
         sending = lot.send([envelope])
         if letter.message_id not in sending.confirmed:
             reasons = {**sending.refused, **sending.failed}
             why = reasons.get(letter.message_id, "no answer")
             if letter.message_id in sending.unknown:
                 # It may be in the lot, and is parked again when it comes back.
-                self.count_now(Metric.POSSIBLE_DUPLICATE, 1)
+                self.count_now(Figure.POSSIBLE_DUPLICATE, 1)
             self.troubles.notice(letter.message_id, Trouble.NOT_PARKED, why)
             self.guard.withdraw(letter.message_id, claim)
             return False

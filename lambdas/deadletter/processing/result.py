@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from deadletter.contract import RESPONSE, Metric, config_key
+from deadletter.contract import RESPONSE, config_key
 from deadletter.failure.category import Blame
 from deadletter.failure.fate import ACKNOWLEDGED, Evidence, Fate, evidence_of
 from deadletter.processing.diagnosing import diagnose
+from deadletter.signals.figures import Count, Figure
 
 if TYPE_CHECKING:
     from deadletter.failure.classify import Diagnosis
@@ -21,26 +22,26 @@ if TYPE_CHECKING:
 class Trouble(StrEnum):
     """A problem beside a message's fate; the value is the metric's name."""
 
-    LEDGER = Metric.LEDGER_UNAVAILABLE
-    CLAIMS = Metric.IDEMPOTENCY_UNAVAILABLE
-    CIRCUITS = Metric.CIRCUITS_UNAVAILABLE
-    COLLISION = Metric.IDEMPOTENCY_COLLISION
-    NO_KEY = Metric.IDEMPOTENCY_KEY_MISSING
-    LEASE_LOST = Metric.LEASE_LOST
-    FORGED = Metric.FORGED_STAMP
-    RENAMED = Metric.ATTRIBUTE_RENAMED
-    NOT_PARKED = Metric.PARKING_UNAVAILABLE
-    NOT_HIDDEN = Metric.VISIBILITY_UNCHANGED
-    BROKEN = Metric.CONSUMER_LIBRARY_ERROR
+    LEDGER = Count.LEDGER_UNAVAILABLE
+    CLAIMS = Count.IDEMPOTENCY_UNAVAILABLE
+    CIRCUITS = Count.CIRCUITS_UNAVAILABLE
+    COLLISION = Figure.IDEMPOTENCY_COLLISION
+    NO_KEY = Count.IDEMPOTENCY_KEY_MISSING
+    LEASE_LOST = Count.LEASE_LOST
+    FORGED = Figure.FORGED_STAMP
+    RENAMED = Count.ATTRIBUTE_RENAMED
+    NOT_PARKED = Count.PARKING_UNAVAILABLE
+    NOT_HIDDEN = Count.VISIBILITY_UNCHANGED
+    BROKEN = Count.CONSUMER_LIBRARY_ERROR
 
 
-RECOVERED = Metric.REDRIVE_SUCCESS
+RECOVERED = Figure.REDRIVE_SUCCESS
 """The metric that counts processed messages that had been in the DLQ before."""
 
-ATTEMPTS = str(Metric.ATTEMPTS_BEFORE_RECOVERY)
+ATTEMPTS = str(Figure.ATTEMPTS_BEFORE_RECOVERY)
 """The metric with the re-drives of each of them."""
 
-MISCONFIGURED = Metric.CONFIGURATION_FAILURE
+MISCONFIGURED = Count.CONFIGURATION_FAILURE
 """The metric that counts failures which a person has to repair in the configuration."""
 
 

@@ -10,7 +10,7 @@ from random import Random
 from threading import RLock
 from typing import TYPE_CHECKING
 
-from deadletter.contract import MINUTE, Metric
+from deadletter.contract import MINUTE
 from deadletter.failure.causes import (
     WINDOW,
     CauseCounts,
@@ -22,6 +22,7 @@ from deadletter.failure.causes import (
 )
 from deadletter.failure.failure import Blame
 from deadletter.message.stamp import Stamp
+from deadletter.signals.figures import Count
 
 if TYPE_CHECKING:
     from deadletter.failure.classify import Diagnosis
@@ -157,7 +158,7 @@ class SuddenCauses:
         self._pending = []
         self._untold = Counter()
         if begun:
-            self._count_metric(Metric.SUDDENLY_PERMANENT, len(begun))
+            self._count_metric(Count.SUDDENLY_PERMANENT, len(begun))
 
     def _is_due(self, now: float) -> bool:
         if self._last_write is None:

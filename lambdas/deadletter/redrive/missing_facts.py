@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from deadletter.contract import Metric
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.journal import Plan
@@ -14,6 +13,7 @@ from deadletter.redrive.mover import Mover
 from deadletter.redrive.order import MAIN
 from deadletter.redrive.report import Tally
 from deadletter.routing.router import Router, Verdict, question_about, usable_verdicts
+from deadletter.signals.figures import Count
 
 
 class SentLetters(Protocol):
@@ -57,7 +57,7 @@ class MissingFacts:
                 stamps[new_id] = _stamp(verdict, intents.plan_of(copy))
         if stamps and self._mover.record(stamps):
             incomplete -= verdicts.keys()
-        self._tally.count(Metric.REDRIVE_UNRECORDED, len(incomplete))
+        self._tally.count(Count.REDRIVE_UNRECORDED, len(incomplete))
         return copies - incomplete
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from random import Random
 
-from deadletter.contract import Metric, parking_for, parking_source
+from deadletter.contract import parking_for, parking_source
 from deadletter.failure.ledger import Records, RecordsConflict, RecordsUnavailable
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.queue import MAX_BATCH, LetterStore, Queue, QueueUnavailable, ReceivedLetter
@@ -24,6 +24,7 @@ from deadletter.redrive.report import Tally
 from deadletter.redrive.sending import Moves, Sender, end_of_locks, last_moment
 from deadletter.redrive.waiting_room import DELETED_AT_ONCE, RoomUnavailable, WaitingRoom
 from deadletter.routing.decision import Decision, Divert, Hold, Park, Redrive
+from deadletter.signals.figures import Count, Counted, Figure
 
 MARGIN = 5.0
 """Seconds before a lock ends after which an answer to a delete is not believed: the call itself
@@ -40,11 +41,11 @@ lot."""
 MOST_REMEMBERED = 10_000
 """Copies that a run has moved and remembers: SQS may return one that was deleted just before."""
 
-_METRICS: Mapping[type, Metric] = {
-    Redrive: Metric.REDRIVEN,
-    Park: Metric.MOVED_TO_PARKING,
-    Divert: Metric.DIVERTED,
-    Hold: Metric.HELD,
+_METRICS: Mapping[type, Counted] = {
+    Redrive: Figure.REDRIVEN,
+    Park: Figure.MOVED_TO_PARKING,
+    Divert: Figure.DIVERTED,
+    Hold: Figure.HELD,
 }
 
 
@@ -197,7 +198,7 @@ class Mover:
         reachable = {target for target in targets if self._is_reachable(target)} | {ROOM}
         movable = [order for order in orders if self._target(order) in reachable]
         self._count_untried([order for order in orders if self._target(order) not in reachable])
-        self._tally.count(Metric.REDRIVE_FAILURE, len(orders) - len(movable))
+        self._tally.count(Figure.REDRIVE_FAILURE, len(orders) - len(movable))
         if self._fifo:
             movable = unbroken(orders, movable)
         return [] if self._is_too_late(movable) else movable
@@ -210,7 +211,7 @@ class Mover:
         try:
             return bool(queue.traits)
         except QueueUnavailable as error:
-            self._tally.count(Metric.QUEUE_UNAVAILABLE)
+            self._tally.count(Count.QUEUE_UNAVAILABLE)
             self._tally.note_trouble(str(error))
             return False
 
@@ -218,7 +219,7 @@ class Mover:
         """Whether a step with these letters can't begin any more; they are counted then."""
         if not orders or self._clock() < last_moment(orders):
             return False
-        self._tally.count(Metric.TOO_LATE_TO_SEND, len(orders))
+        self._tally.count(Count.TOO_LATE_TO_SEND, len(orders))
         self._count_untried(orders)
         return True
 
@@ -281,7 +282,7 @@ class Mover:
         undeleted: set[str] = set()
         try:
             if len(going) < len(orders):
-                self._tally.count(Metric.ROOM_UNAVAILABLE)
+                self._tally.count(Count.ROOM_UNAVAILABLE)
                 self._count_untried([order for order in orders if order not in going])
             if going and self._intend(going, slot):
                 self._tally.count_possible_duplicates(going)
@@ -304,7 +305,7 @@ class Mover:
             # Nothing was written yet that names a letter: none of them can be in there.
             moves.unknown -= copies
             self._tally.note_trouble(str(error))
-            self._tally.count(Metric.ROOM_UNAVAILABLE)
+            self._tally.count(Count.ROOM_UNAVAILABLE)
         moves.unknown -= moves.confirmed.keys()
 
     def _postpone(self, order: Order) -> None:
@@ -313,11 +314,11 @@ class Mover:
         try:
             self._room.postpone(order)
         except RoomUnavailable as error:
-            self._tally.count(Metric.ROOM_UNAVAILABLE)
+            self._tally.count(Count.ROOM_UNAVAILABLE)
             self._tally.note_trouble(str(error))
             self._tally.count_target(ROOM, 1, 0)
         else:
-            self._tally.count(Metric.HELD)
+            self._tally.count(Figure.HELD)
             self._tally.count_gone(1)
             self._tally.count_target(ROOM, 1, 1)
             self._note_parked([order])
@@ -336,16 +337,16 @@ class Mover:
             if (new_id := _new_id_without_stamp(order.copy, moves)) is not None
         }
         is_marked = self._mark(moved, unmarked, slot)
-        self._tally.count(Metric.REDRIVE_UNMARKED, len(unmarked))
+        self._tally.count(Figure.REDRIVE_UNMARKED, len(unmarked))
         facts = {new_id: moves.envelopes[copy].stamp for copy, new_id in unmarked.items()}
         # The letter is on its way; sending it again would not bring its stamp back.
-        self._tally.count(Metric.REDRIVE_UNRECORDED, self._unrecorded(facts))
+        self._tally.count(Count.REDRIVE_UNRECORDED, self._unrecorded(facts))
         self._moved.add([moves.confirmed[order.copy] for order in moved])
         remaining = self._delete(
             store, [(order.received, moves.confirmed[order.copy]) for order in moved]
         )
         undeleted = {received.letter.message_id for received in remaining}
-        self._tally.count(Metric.UNDELETED, len(undeleted))
+        self._tally.count(Count.UNDELETED, len(undeleted))
         self._tally.count_gone(len(moved) - len(undeleted))
         # After the lock's end another receiver may hold the copy: SQS accepts our old
         # handle then, and leaves the copy where it is.
@@ -371,7 +372,7 @@ class Mover:
                 self._tally.note_trouble(str(error))
             else:
                 return
-        self._tally.count(Metric.LEDGER_UNAVAILABLE)
+        self._tally.count(Count.LEDGER_UNAVAILABLE)
 
     def _delete(
         self, store: LetterStore, letters: Sequence[tuple[ReceivedLetter, Confirmation]]
@@ -427,7 +428,7 @@ class Mover:
             self._tally.count_target(target, letters, 0)
 
     def _count_journal(self, error: Exception) -> None:
-        self._tally.count(Metric.JOURNAL_UNAVAILABLE)
+        self._tally.count(Count.JOURNAL_UNAVAILABLE)
         if isinstance(error, JournalUnavailable):
             self._tally.note_trouble(str(error))
 
@@ -442,13 +443,13 @@ class Mover:
                 gone[target] += copy in moves.confirmed and copy not in undeleted
         for target, letters in tried.items():
             self._tally.count_target(target, letters, gone[target])
-        self._tally.count(Metric.REDRIVE_FAILURE, len(orders) - len(moved))
+        self._tally.count(Figure.REDRIVE_FAILURE, len(orders) - len(moved))
         for metric, letters in Counter(_METRICS[type(order.decision)] for order in moved).items():
             self._tally.count(metric, letters)
         # Sent with their own attribute `Redrive` under another name.
         sealed = (moves.envelopes.get(order.copy) for order in moved)
         renamed = sum(envelope is not None and envelope.kept_as is not None for envelope in sealed)
-        self._tally.count(Metric.ATTRIBUTE_RENAMED, renamed)
+        self._tally.count(Count.ATTRIBUTE_RENAMED, renamed)
         self._count_matches(
             (order.matched for order in moved if order.matched is not None),
             (key for order in moved for key in order.shadow_matched),
@@ -462,7 +463,7 @@ class Mover:
             self._match_counts.add(matched, shadow_matched)
         except RecordsUnavailable as error:
             self._tally.note_trouble(str(error))
-            self._tally.count(Metric.REDRIVE_UNRECORDED)
+            self._tally.count(Count.REDRIVE_UNRECORDED)
 
 
 def _is_hold(order: Order) -> bool:

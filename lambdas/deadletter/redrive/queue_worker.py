@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from deadletter.contract import Metric
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.queue import MAX_BATCH, ReceivedLetter
 from deadletter.redrive.fifo import as_groups
@@ -21,6 +20,7 @@ from deadletter.redrive.router_client import MAX_REQUEST, RouterClient, VerdictS
 from deadletter.redrive.run_limits import RunLimits, RunStopped
 from deadletter.redrive.sending import UnfilledBatches
 from deadletter.routing.decision import Redrive
+from deadletter.signals.figures import Count
 
 MOST_LEFT = 20_000
 """Letters that a run leaves in place before it ends: their handles are kept in memory, and
@@ -140,7 +140,7 @@ class QueueWorker:
             self._slot.close()
         except JournalUnavailable:
             # A finished intent that stays names only letters that are gone.
-            self._tally.count(Metric.JOURNAL_UNAVAILABLE)
+            self._tally.count(Count.JOURNAL_UNAVAILABLE)
 
     def receive_chunk(self, most: int, in_hand: LettersInHand) -> list[ReceivedLetter]:
         """Up to `most` letters that fit into one router request; the rest stays in `in_hand`."""
@@ -240,13 +240,13 @@ class QueueWorker:
         self, sent: Sequence[tuple[ReceivedLetter, Confirmation]], intents: Reading
     ) -> None:
         """Delete letters that were sent before."""
-        self._tally.count(Metric.ALREADY_SENT, len(sent))
+        self._tally.count(Count.ALREADY_SENT, len(sent))
         recorded = self._missing_facts.write([received for received, _ in sent], intents)
         deletable = [pair for pair in sent if pair[0].letter.message_id in recorded]
         undeleted = self._dlq.delete(deletable)
         left = {received.letter.message_id for received, _ in sent} - recorded
         left |= {received.letter.message_id for received in undeleted}
-        self._tally.count(Metric.UNDELETED, len(undeleted))
+        self._tally.count(Count.UNDELETED, len(undeleted))
         self._tally.count_gone(len(sent) - len(left))
         self._tally.count_futile(len(left))
         # After its lock's end, the delete of a letter may be answered and have no effect.
@@ -266,7 +266,7 @@ class QueueWorker:
         died_in = received.letter.source_arn
         foreign = bool(died_in and self._main_arn and died_in != self._main_arn)
         if foreign:
-            self._tally.count(Metric.FOREIGN_LETTER)
+            self._tally.count(Count.FOREIGN_MESSAGE)
         return foreign
 
     def _judge(
@@ -306,7 +306,7 @@ class QueueWorker:
 
     def _keep_locked(self, letters: Sequence[ReceivedLetter]) -> None:
         """Leave letters in place, without making them visible before their locks end."""
-        self._tally.count(Metric.LEFT_IN_PLACE, len(letters))
+        self._tally.count(Count.LEFT_IN_PLACE, len(letters))
         self._tally.note_left(received.letter.sent_ms for received in letters)
         # A later letter of the group may not overtake these in this run.
         groups = map(self._group_of, letters)

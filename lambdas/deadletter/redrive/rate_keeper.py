@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable
 
 from deadletter.circuit.state import Circuit, Circuits, CircuitsUnavailable, OutcomeCounts
-from deadletter.contract import Metric
 from deadletter.message.queue import Depth
 from deadletter.pace.rate import Rate
 from deadletter.pace.run import RunPace, rate_of
@@ -24,6 +23,7 @@ from deadletter.redrive.auto_rate import (
 from deadletter.redrive.drain_owner import DrainOwner
 from deadletter.redrive.report import Tally
 from deadletter.settings.pipeline import Pipeline
+from deadletter.signals.figures import Count, Figure
 
 SAVED_SECONDS = 4.0
 """Seconds of the rate that may be saved up: letters of a deep queue are hardly delayed, and a burst
@@ -96,7 +96,7 @@ class RateKeeper:
         before = self.rate
         self.rate = next_rate(before, self._signs(main, seen, now), self._bounds)
         if self._since is None or self.rate.changed_at != before.changed_at:
-            self._since = (now, self._tally.count_of(Metric.REDRIVEN))
+            self._since = (now, self._tally.count_of(Figure.REDRIVEN))
         part = self.whole.share(1 / self._owner.of)
         pace.change(part)
         if self._deep:
@@ -114,12 +114,12 @@ class RateKeeper:
 
     def _signs(self, main: Depth, seen: Circuit, now: float) -> Signs:
         """What is seen now, where the circuit was as `seen` at the last look."""
-        circuit, redriven = self._circuit, self._tally.count_of(Metric.REDRIVEN)
+        circuit, redriven = self._circuit, self._tally.count_of(Figure.REDRIVEN)
         since, sent_before = self._since or (now, 0)
         outcomes = fresh_outcomes(circuit, self._pipeline.circuit, self.rate, now)
         is_reported = self._pipeline.consumer_library and outcomes.total > 0
         if not outcomes.total:
-            bounced = self._tally.count_of(Metric.REDRIVE_BOUNCED)
+            bounced = self._tally.count_of(Count.REDRIVE_BOUNCED)
             outcomes = OutcomeCounts(good=max(0, redriven - bounced), bad=bounced)
         return Signs(
             now=now,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from deadletter.circuit.state import Circuit, OutcomeCounts
-from deadletter.contract import HOUR, MINUTE, Metric, Mode, with_config_keys
+from deadletter.contract import HOUR, MINUTE, Mode, with_config_keys
 from deadletter.message.queue import MAX_BATCH, Depth, QueueUnavailable, ReceivedLetter
 from deadletter.pace.lane import LanePace
 from deadletter.pace.rate import Rate
@@ -74,6 +74,7 @@ from deadletter.redrive.turns import TakesTurns, Turns
 from deadletter.redrive.waiting_room import FOREVER, SHARDS, OpenShard, RoomUnavailable
 from deadletter.redrive.waiting_room_worker import WaitingRoomWorker
 from deadletter.routing.router import Verdict
+from deadletter.signals.figures import Count, Figure
 
 ENOUGH_BOUNCES = 5
 """Letters of one run that were re-driven and came back: fewer may be the letters' own fault."""
@@ -211,7 +212,7 @@ class Redriver:
             stopped = self._rescue(deadline)
         except ENDS_A_RUN as error:
             stopped = stop_reason(error, self._tally)
-        self._tally.count(Metric.RESCUED, self._tally.count_of(Metric.HELD))
+        self._tally.count(Figure.RESCUED, self._tally.count_of(Figure.HELD))
         if memory is not None:
             self._record(memory, after_rescue(memory, self._end(self._report(stopped))))
         return self._report(stopped)
@@ -299,7 +300,7 @@ class Redriver:
             trouble=report.trouble,
             fruitless=self._tally.fruitless,
             oldest=self._tally.oldest_left,
-            looks=report.counts.get(Metric.LOOKED_AT, 0),
+            looks=report.counts.get(Count.LOOKED_AT, 0),
             pass_began=self._pass_began,
             emptied=self._emptied,
             troubles=report.troubles,
@@ -474,10 +475,10 @@ class Redriver:
         for is not known here: a pipeline with a circuit key gets no report.
         """
         silent = not self._pipeline.consumer_library and self._pipeline.circuit_key is None
-        bounced = self._tally.count_of(Metric.REDRIVE_BOUNCED)
+        bounced = self._tally.count_of(Count.REDRIVE_BOUNCED)
         if self._setup.outcomes is None or not silent or bounced < ENOUGH_BOUNCES:
             return
-        redriven = self._tally.count_of(Metric.REDRIVEN)
+        redriven = self._tally.count_of(Figure.REDRIVEN)
         outcomes = OutcomeCounts(good=max(0, redriven - bounced), bad=bounced)
         self._setup.outcomes.report(self._pipeline.name, outcomes)
 
@@ -583,10 +584,10 @@ class Redriver:
             steps = sweeps(reading, explained, self._setup.owner, now)
             carry_out(steps, self._setup.journal, lambda: self._clock() < deadline - WIND_DOWN)
         except JournalUnavailable as error:
-            self._tally.count(Metric.JOURNAL_UNAVAILABLE)
+            self._tally.count(Count.JOURNAL_UNAVAILABLE)
             self._tally.note_trouble(str(error))
         except RoomUnavailable as error:
-            self._tally.count(Metric.ROOM_UNAVAILABLE)
+            self._tally.count(Count.ROOM_UNAVAILABLE)
             self._tally.note_trouble(str(error))
 
     @property
@@ -601,7 +602,7 @@ class Redriver:
 
         Letters that others have in flight come back: they count.
         """
-        foreign = self._tally.count_of(Metric.FOREIGN_LETTER)
+        foreign = self._tally.count_of(Count.FOREIGN_MESSAGE)
         return left <= foreign and self._dlq.depth().total <= left
 
     def _look(self, run: RunLimits, looks: int | None, *, was_empty: bool = False) -> str:
@@ -626,7 +627,7 @@ class Redriver:
             )
             router_client = RouterClient(router=self._setup.router, tally=self._tally)
             verdicts = router_client.verdicts(sample, served=False)
-            self._tally.count(Metric.LEFT_IN_PLACE, len(sample))
+            self._tally.count(Count.LEFT_IN_PLACE, len(sample))
             if looks is None:
                 # A person waits for it; the schedule's log need not name each letter.
                 self._tally.note_judged(
@@ -634,7 +635,7 @@ class Redriver:
                 )
         finally:
             received = [*in_hand, *sample]
-            self._tally.count(Metric.LOOKED_AT, len(received))
+            self._tally.count(Count.LOOKED_AT, len(received))
             self._make_visible(received)
         if self._pipeline.mode is Mode.OBSERVE and verdicts:
             self._note_observed(verdicts.values())

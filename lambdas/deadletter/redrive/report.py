@@ -9,13 +9,13 @@ from dataclasses import asdict, dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from deadletter.contract import Metric
 from deadletter.failure.failure import FailureKind
 from deadletter.redrive.order import MAIN, Order
 from deadletter.redrive.source_memory import MOST_BAD_ROWS, REMEMBERED_TROUBLES
 from deadletter.routing.decision import Decision, Park, encode
+from deadletter.signals.figures import COUNTED, Count, Figure
 
-WAYS = (Metric.REDRIVEN, Metric.MOVED_TO_PARKING, Metric.HELD, Metric.DIVERTED)
+WAYS = (Figure.REDRIVEN, Figure.MOVED_TO_PARKING, Figure.HELD, Figure.DIVERTED)
 """The metrics of letters that left the place where they were, one for each kind of target."""
 
 DOMINANT_FROM = 11
@@ -67,7 +67,7 @@ class Tally:
         """Add letters that were received, by their SentTimestamp; `now` is epoch seconds."""
         ages = [max(0, round(now - ms / 1000)) for ms in sent_ms if ms]
         with self._lock:
-            self._counts[Metric.RECEIVED] += len(sent_ms)
+            self._counts[Figure.RECEIVED] += len(sent_ms)
             self._ages += ages
 
     def count_now(self, metric: str, number: int = 1) -> None:
@@ -85,7 +85,7 @@ class Tally:
         doubtful = [order for order in orders if order.maybe_sent]
         with self._lock:
             self._after_kill += sum(order.after_kill for order in doubtful)
-        self.count_now(Metric.POSSIBLE_DUPLICATE, len(doubtful))
+        self.count_now(Figure.POSSIBLE_DUPLICATE, len(doubtful))
 
     def count_of(self, metric: str) -> int:
         with self._lock:
@@ -104,7 +104,7 @@ class Tally:
         """The same of several rows."""
         with self._lock:
             self._bad_rows.update(rows)
-            self._counts[Metric.BAD_ROW] = len(self._bad_rows)
+            self._counts[Count.BAD_ROW] = len(self._bad_rows)
 
     def fail(self, trouble: str) -> None:
         """The run cannot do its work, for this reason."""
@@ -190,12 +190,12 @@ class Tally:
         """
         with self._lock:
             self._refused_rules.update(refused_rules)
-            self._counts[Metric.RULE_INVALID] = len(self._refused_rules) + unnamed_refused
+            self._counts[Count.RULE_INVALID] = len(self._refused_rules) + unnamed_refused
             self._limited_rules.update(limited_rules)
-            self._counts[Metric.RULE_LIMIT_REACHED] = len(self._limited_rules) + unnamed_limited
+            self._counts[Count.RULE_LIMIT_REACHED] = len(self._limited_rules) + unnamed_limited
             self._shadows.update(shadows)
             self._costly_rules.update(costly_rules)
-            self._counts[Metric.RULE_TOO_COSTLY] += sum(costly_rules.values())
+            self._counts[Count.RULE_TOO_COSTLY] += sum(costly_rules.values())
 
     def count_failures(self, kinds: Iterable[FailureKind], *, of: int) -> None:
         """Add how letters last failed, `of` so many that the router was asked about."""
@@ -217,7 +217,7 @@ class Tally:
             dominant = self._dominant()
             counts = {metric: number for metric, number in self._counts.items() if number}
             if dominant is not None:
-                counts[Metric.DOMINANT_FAILURE] = dominant.letters
+                counts[Count.DOMINANT_FAILURE] = dominant.letters
             why_not_well = self._why_not_well()
             return Report(
                 pipeline,
@@ -313,15 +313,19 @@ class Report:
         return [str(metric) for metric in REMEMBERED_TROUBLES if self.counts.get(metric, 0)]
 
     def metrics(self) -> dict[str, int]:
-        """The counts for CloudWatch that were not published during the run, without zeros.
+        """The figures that were not published during the run, without zeros.
 
-        A metric costs $0.30 a month if each run has it.
+        A metric costs $0.30 a month if each run has it. The log line of the run has all counts.
         """
-        return dict(Counter(_named(self.counts)) - Counter(_named(self.published)))
+        counts = {**self.counts, Figure.RUN_FAILED: int(not self.ended_well)}
+        figures = {
+            name: number for name, number in counts.items() if isinstance(COUNTED[name], Figure)
+        }
+        return dict(Counter(_named(figures)) - Counter(_named(self.published)))
 
     def samples(self) -> dict[str, Sequence[int]]:
         """The metrics with one value for each letter."""
-        return {str(Metric.AGE_WHEN_RECEIVED): self.ages}
+        return {str(Figure.AGE_WHEN_RECEIVED): self.ages}
 
     def to_json(self) -> dict[str, Any]:
         """The report as the function returns and logs it."""
@@ -332,11 +336,11 @@ class Report:
             "stopped": self.stopped,
             "ended_well": self.ended_well,
             **({"trouble": self.trouble} if self.trouble else {}),
-            "received": self.counts.get(Metric.RECEIVED, 0),
+            "received": self.counts.get(Figure.RECEIVED, 0),
             "moved": self.moved,
-            "failed": self.counts.get(Metric.REDRIVE_FAILURE, 0),
-            "left": self.counts.get(Metric.LEFT_IN_PLACE, 0),
-            "possible_duplicates": self.counts.get(Metric.POSSIBLE_DUPLICATE, 0),
+            "failed": self.counts.get(Figure.REDRIVE_FAILURE, 0),
+            "left": self.counts.get(Count.LEFT_IN_PLACE, 0),
+            "possible_duplicates": self.counts.get(Figure.POSSIBLE_DUPLICATE, 0),
             "possible_duplicates_of_killed_runs": self.after_kill,
             "decisions": dict(self.decisions),
             "counts": _named(self.counts),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from deadletter.contract import Metric
 from deadletter.message.queue import ReceivedLetter
 from deadletter.redrive.order import Order
 from deadletter.redrive.report import Tally
@@ -20,6 +19,7 @@ from deadletter.routing.router import (
     usable_verdicts,
 )
 from deadletter.routing.wire import question_bytes
+from deadletter.signals.figures import Count, Figure
 
 MAX_REQUEST = 4_500_000
 """Bytes of one router request: Lambda refuses more than 6 MB, and one letter always fits."""
@@ -70,13 +70,13 @@ class RouterClient:
         verdicts = usable_verdicts(answer, [question.letter.message_id for question in questions])
         self._count(answer, list(verdicts.values()), asked=len(letters))
         if not served:
-            self._tally.count(Metric.REDRIVE_BOUNCED, sum(map(_came_back, verdicts.values())))
+            self._tally.count(Count.REDRIVE_BOUNCED, sum(map(_came_back, verdicts.values())))
         return verdicts
 
     def _count(self, answer: RouterAnswer, verdicts: Sequence[Verdict], *, asked: int) -> None:
-        self._tally.count(Metric.UNDECIDED, asked - len(verdicts))
-        self._tally.count(Metric.FORGED_STAMP, sum(verdict.forged for verdict in verdicts))
-        self._tally.count(Metric.UNREADABLE_EXPIRY, sum(verdict.undated for verdict in verdicts))
+        self._tally.count(Count.UNDECIDED, asked - len(verdicts))
+        self._tally.count(Figure.FORGED_STAMP, sum(verdict.forged for verdict in verdicts))
+        self._tally.count(Count.UNREADABLE_EXPIRY, sum(verdict.undated for verdict in verdicts))
         self._tally.add_rule_notes(
             {rule.rule_id: rule.why for rule in answer.refused_rules},
             answer.shadow_matches,
@@ -93,7 +93,7 @@ class RouterClient:
         try:
             return self._router.decide(questions)
         except RouterUnavailable:
-            self._tally.count(Metric.ROUTER_UNAVAILABLE)
+            self._tally.count(Count.ROUTER_UNAVAILABLE)
         return self._router.decide(questions)
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from deadletter.contract import Metric
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.envelope import Envelope, seal
 from deadletter.message.queue import MAX_BATCH, Queue, batches, waves
@@ -17,6 +16,7 @@ from deadletter.redrive.order import Order
 from deadletter.redrive.report import Tally
 from deadletter.redrive.run_limits import LOCK_PAST_DEADLINE, SEND_AND_MARK
 from deadletter.routing.decision import Decision, Hold, Redrive
+from deadletter.signals.figures import Count
 
 LAST_SEND = LOCK_PAST_DEADLINE + SEND_AND_MARK
 """Seconds before a lock ends in which nothing is sent any more. A lock outlasts the run's
@@ -172,7 +172,7 @@ class Sender:
             if envelope.size <= traits.max_bytes and has_key:
                 moves.envelopes[order.copy] = envelope
             else:
-                self._tally.count(Metric.UNSENDABLE)
+                self._tally.count(Count.UNSENDABLE)
 
     def _send_wave(
         self, wave: Sequence[Order], moves: Moves, target_of: Callable[[Order], str]
@@ -199,7 +199,7 @@ class Sender:
         # The last moment to check the clock: after the lock has ended, another run may
         # have sent the letter already.
         if self._clock() >= until:
-            self._tally.count(Metric.TOO_LATE_TO_SEND, len(batch))
+            self._tally.count(Count.TOO_LATE_TO_SEND, len(batch))
             return
         copies = {envelope.copy for envelope in batch}
         # Until there is an answer the letters may have arrived, whatever ends this call.

@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from deadletter.contract import DAY, MINUTE, Metric
+from deadletter.contract import DAY, MINUTE
 from deadletter.redrive.auto_rate import AutoRate
 from deadletter.redrive.drain import NO_DRAIN, Drain
 from deadletter.redrive.fair_shares import NO_SHARES, Shares
+from deadletter.signals.figures import Count, Figure
 
 LETTER_TROUBLES = (
-    Metric.POSSIBLE_DUPLICATE,
-    Metric.REDRIVE_UNRECORDED,
-    Metric.UNSENDABLE,
-    Metric.UNDECIDED,
-    Metric.BAD_ROW,
+    Figure.POSSIBLE_DUPLICATE,
+    Count.REDRIVE_UNRECORDED,
+    Count.UNSENDABLE,
+    Count.UNDECIDED,
+    Count.BAD_ROW,
 )
 """The metrics of single letters that a person has to look at."""
 
-REMEMBERED_TROUBLES = (*LETTER_TROUBLES, Metric.DOMINANT_FAILURE)
+REMEMBERED_TROUBLES = (*LETTER_TROUBLES, Count.DOMINANT_FAILURE)
 """The metrics whose time is remembered when a run counts them: each of them is a page."""
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from deadletter.circuit.state import CircuitsUnavailable
-from deadletter.contract import Metric
 from deadletter.message.queue import QueueUnavailable
 from deadletter.redrive.journal import JournalUnavailable
 from deadletter.redrive.lease import LeaseUnavailable
@@ -11,14 +10,15 @@ from deadletter.redrive.report import Tally
 from deadletter.redrive.run_limits import RunStopped
 from deadletter.redrive.waiting_room import RoomUnavailable
 from deadletter.routing.router import RouterUnavailable
+from deadletter.signals.figures import Count, Counted
 
-_UNAVAILABLE: tuple[tuple[type[Exception], Metric, str], ...] = (
-    (CircuitsUnavailable, Metric.CIRCUITS_UNAVAILABLE, "the circuits cannot be read: hold"),
-    (LeaseUnavailable, Metric.LEASE_UNAVAILABLE, "the lease cannot be read"),
-    (QueueUnavailable, Metric.QUEUE_UNAVAILABLE, "a queue gave no answer"),
-    (RouterUnavailable, Metric.ROUTER_UNAVAILABLE, "the router gave no answer"),
-    (RoomUnavailable, Metric.ROOM_UNAVAILABLE, "the waiting room gave no answer"),
-    (JournalUnavailable, Metric.JOURNAL_UNAVAILABLE, "the journal gave no answer"),
+_UNAVAILABLE: tuple[tuple[type[Exception], Counted, str], ...] = (
+    (CircuitsUnavailable, Count.CIRCUITS_UNAVAILABLE, "the circuits cannot be read: hold"),
+    (LeaseUnavailable, Count.LEASE_UNAVAILABLE, "the lease cannot be read"),
+    (QueueUnavailable, Count.QUEUE_UNAVAILABLE, "a queue gave no answer"),
+    (RouterUnavailable, Count.ROUTER_UNAVAILABLE, "the router gave no answer"),
+    (RoomUnavailable, Count.ROOM_UNAVAILABLE, "the waiting room gave no answer"),
+    (JournalUnavailable, Count.JOURNAL_UNAVAILABLE, "the journal gave no answer"),
 )
 
 ENDS_A_RUN: tuple[type[Exception], ...] = (RunStopped, *(kind for kind, _, _ in _UNAVAILABLE))

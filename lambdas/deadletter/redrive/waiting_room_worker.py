@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
 
-from deadletter.contract import Metric, rule_lane
+from deadletter.contract import rule_lane
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.queue import ReceivedLetter
 from deadletter.pace.lane import LanePace
@@ -34,6 +34,7 @@ from deadletter.redrive.run_limits import RunLimits, RunStopped
 from deadletter.redrive.waiting_room import OpenShard, WaitingRoomEntry
 from deadletter.routing.decision import Redrive
 from deadletter.routing.router import RouterUnavailable
+from deadletter.signals.figures import Count
 
 SEEN_FOR = 60.0
 """Seconds for which an entry is not looked at again: longer than the index lags, and short
@@ -142,7 +143,7 @@ class WaitingRoomWorker:
             slot.close()
         except JournalUnavailable:
             # A finished intent that stays keeps the shard from other runs until it expires.
-            self._tally.count(Metric.JOURNAL_UNAVAILABLE)
+            self._tally.count(Count.JOURNAL_UNAVAILABLE)
 
     def _empty(self, entries: Sequence[WaitingRoomEntry]) -> bool:
         """Move the letters of these entries; False if the shard is another run's."""
@@ -278,11 +279,11 @@ class WaitingRoomWorker:
     ) -> None:
         """Delete letters that were sent before."""
         self._tally.count_tried(len(sent))
-        self._tally.count(Metric.ALREADY_SENT, len(sent))
+        self._tally.count(Count.ALREADY_SENT, len(sent))
         recorded = self._missing_facts.write([received for received, _ in sent], intents)
         undeleted = self._room.delete([pair for pair in sent if _copy(pair[0]) in recorded])
         here = set(map(_copy, undeleted)) | {_copy(received) for received, _ in sent} - recorded
-        self._tally.count(Metric.UNDELETED, len(undeleted))
+        self._tally.count(Count.UNDELETED, len(undeleted))
         self._tally.count_gone(len(sent) - len(here))
         self._tally.count_futile(len(here))
         gone = (copy for received, _ in sent if (copy := _copy(received)) not in here)

@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
-from deadletter.contract import DAY, EventType, Metric
+from deadletter.contract import DAY, EventType
 from deadletter.replay.run import ReplayRun, ReplayRuns, RunRefused, RunsUnavailable
+from deadletter.signals.figures import Count
 
 SETTLES = 30.0
 """Seconds after a change in which the watch leaves its announcement to the run's own step."""
@@ -41,7 +42,7 @@ class RunAnnouncer:
         if run.told == run.state:
             return
         if self._put(EventType.REPLAY_STATE_CHANGED, run_detail(run)) is not None:
-            self._count_metric(Metric.EVENT_REFUSED, 1)
+            self._count_metric(Count.EVENT_REFUSED, 1)
             return
         try:
             self._runs.change(run, replace(run, told=str(run.state)))

@@ -6,7 +6,6 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from deadletter.contract import Metric
 from deadletter.replay.announcing import RunAnnouncer, is_untold
 from deadletter.replay.judge import BY
 from deadletter.replay.machine import ReplayExecutions, ReplayUnavailable, restarted
@@ -18,6 +17,7 @@ from deadletter.replay.run import (
     RunState,
     RunsUnavailable,
 )
+from deadletter.signals.figures import Count
 
 START_SECONDS = 60.0
 """How long a new execution may be missing from the list: its start may be under way, and
@@ -148,7 +148,7 @@ class RunsKeeper:
                 if run.is_live or not run.left:
                     lost.append(run.id)
                 self._executions.start(after)
-                self._count_metric(Metric.REPLAY_RESTARTED, 1)
+                self._count_metric(Count.REPLAY_RESTARTED, 1)
             except RunRefused:
                 continue
             except (RunsUnavailable, ReplayUnavailable) as error:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Protocol
 
-from deadletter.contract import Metric, run_lane
+from deadletter.contract import run_lane
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import Letter
 from deadletter.message.queue import MAX_BATCH
@@ -21,6 +21,7 @@ from deadletter.replay.carried import CarriedLetters
 from deadletter.replay.run_room import RunRoom
 from deadletter.replay.ticket import ReplayOutcome
 from deadletter.routing.decision import Hold
+from deadletter.signals.figures import Count
 
 
 class DirectFate(StrEnum):
@@ -132,7 +133,7 @@ class Delivering:
             slot.mark(list(outcomes))
         except (JournalUnavailable, ClaimLost):
             # It is processed, whether or not the mark is written: the tickets say so.
-            self._tally.count(Metric.JOURNAL_UNAVAILABLE)
+            self._tally.count(Count.JOURNAL_UNAVAILABLE)
         confirmations = room.confirm(outcomes)
         room.delete(
             [

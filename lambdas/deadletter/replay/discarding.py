@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from deadletter.contract import Metric
 from deadletter.failure.ledger import Records, RecordsUnavailable
 from deadletter.redrive.journal import ClaimLost, JournalUnavailable, Slot
 from deadletter.redrive.mover import Left
@@ -16,6 +15,7 @@ from deadletter.replay.objects import ObjectsUnavailable, RunObjects
 from deadletter.replay.plan import ReplayPlan
 from deadletter.replay.run_room import RunRoom
 from deadletter.replay.ticket import ReplayOutcome
+from deadletter.signals.figures import Count
 
 LONGEST_EXPORT = 30.0
 """Seconds that the exports of one batch may take."""
@@ -68,7 +68,7 @@ class Discarding:
         try:
             slot.mark(kept)
         except (JournalUnavailable, ClaimLost):
-            self._tally.count(Metric.JOURNAL_UNAVAILABLE)
+            self._tally.count(Count.JOURNAL_UNAVAILABLE)
 
     def _leave_index(self, order: Order) -> None:
         """Let `dlq groups` forget the letter, which is gone whether or not this is written."""

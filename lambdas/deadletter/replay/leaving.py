@@ -17,7 +17,6 @@ from deadletter.contract import (
     DEFAULT_PARKING,
     MAIN_DLQ,
     PARKED_LANE,
-    Metric,
     Reason,
     parking_source,
     run_lane,
@@ -51,6 +50,7 @@ from deadletter.replay.shard_claim import ShardClaim
 from deadletter.replay.ticket import OUTSIDE, ReplayOutcome, Ticket, Tickets, confirmation_by
 from deadletter.routing.decision import DUE, Hold
 from deadletter.settings.pipeline import Pipeline
+from deadletter.signals.figures import Figure
 
 TO_SCHEDULE = "schedule"
 """What `leave_to` says if the letters go back to the schedule; anything else parks them."""
@@ -311,7 +311,7 @@ class RunLeaving:
         if not letters:
             return set()
         maybe_sent = sum(intents.may_be_sent(copy) for copy in letters)
-        self._setup.tally.count_now(Metric.POSSIBLE_DUPLICATE, maybe_sent)
+        self._setup.tally.count_now(Figure.POSSIBLE_DUPLICATE, maybe_sent)
         self._room.put_ahead(
             [
                 self._ticket(shard, received, ReplayOutcome.LEFT)

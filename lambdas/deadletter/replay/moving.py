@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from deadletter.contract import Metric
 from deadletter.failure.ledger import LedgerUnavailable
 from deadletter.message.confirmation import Confirmation
 from deadletter.message.queue import ReceivedLetter
@@ -41,6 +40,7 @@ from deadletter.replay.ticket import OUTSIDE, ReplayOutcome, Ticket, confirmatio
 from deadletter.replay.worker_setup import ReplayWorkerSetup
 from deadletter.routing.decision import Decision, Redrive
 from deadletter.routing.router import Verdict
+from deadletter.signals.figures import Count
 
 ASIDE_SECONDS = 3.0
 """Seconds for which a letter that could not be moved is left alone."""
@@ -193,7 +193,7 @@ class RunMoves:
             if (confirmation := self._confirmation(copy_of(received), intents)) is not None
         }
         if sent:
-            self._tally.count(Metric.ALREADY_SENT, len(sent))
+            self._tally.count(Count.ALREADY_SENT, len(sent))
             recorded = self._missing_facts.write([here[letter] for letter in sent], intents)
             tickets = {
                 letter.copy: self._ticket(work, letter, here[letter].stamp) for letter in sent

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from deadletter.contract import MAIN_DLQ, Metric, run_lane
+from deadletter.contract import MAIN_DLQ, run_lane
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
 from deadletter.redrive.fifo import held_instead
@@ -35,6 +35,7 @@ from deadletter.routing.router import (
     usable_picks,
 )
 from deadletter.routing.selection import Pick
+from deadletter.signals.figures import Count
 
 PAGES = "pages/"
 """The folder of pages: each names the letters of one chunk."""
@@ -42,7 +43,7 @@ PAGES = "pages/"
 PAUSE = 15.0
 """Seconds before the next pass while a store or a queue gives no answer."""
 
-_TRY_AGAIN = (Metric.ROOM_UNAVAILABLE, Metric.JOURNAL_UNAVAILABLE, Metric.QUEUE_UNAVAILABLE)
+_TRY_AGAIN = (Count.ROOM_UNAVAILABLE, Count.JOURNAL_UNAVAILABLE, Count.QUEUE_UNAVAILABLE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,8 +127,8 @@ class Snapshot:
         if any(report.counts.get(trouble) for trouble in _TRY_AGAIN):
             # What could not be moved for no fault of its own belongs to the run all the same.
             again_at = max(again_at, setup.clock() + PAUSE)
-        left = report.counts.get(Metric.LEFT_IN_PLACE, 0)
-        foreign = report.counts.get(Metric.FOREIGN_LETTER, 0)
+        left = report.counts.get(Count.LEFT_IN_PLACE, 0)
+        foreign = report.counts.get(Count.FOREIGN_MESSAGE, 0)
         # In a lane a letter may be listed behind a later one of its group, which it holds up.
         may_find_more = left > foreign or (self._lane is not None and setup.pipeline.fifo)
         found_all = report.stopped == SOURCE_EMPTY and not (may_find_more and report.moved)
@@ -241,7 +242,7 @@ class SnapshotVerdicts:
         try:
             picks = router.select(questions, selection, release=release)
         except RouterUnavailable:
-            self._setup.tally.count(Metric.ROUTER_UNAVAILABLE)
+            self._setup.tally.count(Count.ROUTER_UNAVAILABLE)
             picks = router.select(questions, selection, release=release)
         return usable_picks(picks, asked)
 

@@ -28,6 +28,7 @@ from deadletter.processing.crew import Threads
 from deadletter.processing.poller import Source
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
+from deadletter.signals.figures import COUNTED
 from deadletter.testing.clock import START, Clock
 from deadletter.testing.fakes import MemoryDynamoDB, MemorySqs
 
@@ -254,20 +255,18 @@ class Letterbox:
 
     @property
     def metrics(self) -> dict[str, int]:
-        """Everything that was counted so far, by the metric's name.
+        """Everything that was counted so far, figures and fields of the log alike, by name.
 
-        Metrics with one value a letter, such as AttemptsBeforeRecovery, are no counts; failures by
+        Figures with one value a letter, such as AttemptsBeforeRecovery, are no counts; failures by
         category are those of ProcessingFailure and MessageMovedToParkingLot once more.
         """
         counts: dict[str, int] = {}
         for line in map(json.loads, self.lines):
             if CATEGORY_DIMENSION in line:
                 continue
-            for directive in line.get("_aws", {}).get("CloudWatchMetrics", []):
-                for metric in directive["Metrics"]:
-                    name, number = metric["Name"], line[metric["Name"]]
-                    if isinstance(number, int):
-                        counts[name] = counts.get(name, 0) + number
+            for name in line.keys() & COUNTED.keys():
+                if isinstance(line[name], int):
+                    counts[name] = counts.get(name, 0) + line[name]
         return counts
 
     def set_circuit(self, state: str, key: str | None = None) -> None:

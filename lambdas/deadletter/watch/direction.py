@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 LOOKS = 10
@@ -14,9 +14,6 @@ FLAT = 0.2
 RISING: Final = "rising"
 FALLING: Final = "falling"
 LEVEL: Final = "flat"
-
-DIRECTIONS: Mapping[str, int] = {FALLING: -1, LEVEL: 0, RISING: 1}
-"""The directions as values of the metric."""
 
 
 def with_depth(depths: Sequence[int], depth: int) -> tuple[int, ...]:

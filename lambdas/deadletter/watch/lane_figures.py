@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from deadletter.contract import MINUTE, Metric, dedicated_lane, is_of_delays
+from deadletter.contract import MINUTE, dedicated_lane, is_of_delays
 from deadletter.redrive.waiting_room import is_of_run, is_shut
 from deadletter.routing.decision import DUE
+from deadletter.signals.figures import Figure
 from deadletter.watch.observation import FirstDue, LaneState
 from deadletter.watch.point import MetricPoint
 from deadletter.watch.queue_figures import ZEROS_FOR
@@ -126,7 +127,7 @@ def room_points(
     inside = [row for kind, row in rows.items() if not is_shut(kind)]
     letters = room_letters(rows)
     if letters or any(_shows_zero(row, now) for row in inside):
-        yield MetricPoint(Metric.LETTERS, letters, now, ROOM)
+        yield MetricPoint(Figure.MESSAGES, letters, now, ROOM)
     delayed, held = (rows.get(kind, NO_LANE) for kind in (DUE, RULE))
     late = None if delayed.first_due is None else max(delayed.first_due, not_closed_at)
     yield from _age(delayed, late, f"{ROOM}:{DUE}", now)
@@ -138,9 +139,9 @@ def room_points(
 
 def _age(row: LaneRow, since: float | None, source: str, now: float) -> Iterator[MetricPoint]:
     if since is not None:
-        yield MetricPoint(Metric.OLDEST_LETTER_AGE, max(0.0, now - since), now, source)
+        yield MetricPoint(Figure.OLDEST_MESSAGE_AGE, max(0.0, now - since), now, source)
     elif _shows_zero(row, now):
-        yield MetricPoint(Metric.OLDEST_LETTER_AGE, 0, now, source)
+        yield MetricPoint(Figure.OLDEST_MESSAGE_AGE, 0, now, source)
 
 
 def _shows_zero(row: LaneRow, now: float) -> bool:

@@ -18,13 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from deadletter.contract import MAIN_DLQ, Metric
-from deadletter.redrive.source_memory import LETTER_TROUBLES
+from deadletter.contract import MAIN_DLQ
+from deadletter.signals.figures import COUNTED, Count, Figure
 from deadletter.watch.attended import attention_reasons, unattended
 from deadletter.watch.circuit_trouble import circuit_reasons
 from deadletter.watch.drain_time import depth_reasons
 from deadletter.watch.observation import Observation
-from deadletter.watch.point import METRICS, MetricPoint
+from deadletter.watch.point import MetricPoint
 from deadletter.watch.queue_figures import ZEROS_FOR
 from deadletter.watch.replay_trouble import broken_runs, replay_reasons
 from deadletter.watch.row import Level, LevelTrouble, WatchRow
@@ -33,7 +33,7 @@ from deadletter.watch.watch_settings import WatchSettings
 _EVERYWHERE = "|*"
 """Behind the metric's name: the level of all pipelines."""
 
-_RULES_EVERYWHERE = f"{Metric.RULE_TROUBLE}{_EVERYWHERE}"
+_RULES_EVERYWHERE = f"{Figure.RULE_TROUBLE}{_EVERYWHERE}"
 
 _LATE_EDITS = "edits of rules may take 10 minutes: "
 """What the reason begins with while the rule checker does not see edits."""
@@ -52,21 +52,21 @@ def with_levels(
     seen = {**_remembered(row), **_seen(row, observation, settings, now)}
     rule_reasons = list(_rule_reasons(row, observation))
     reasons = {
-        Metric.CIRCUIT_TROUBLE: circuit_reasons(
-            row.circuits, row.held, seen.get(Metric.CAUSES_HELD, 0), settings.alarms, now
+        Figure.CIRCUIT_TROUBLE: circuit_reasons(
+            row.circuits, row.held, seen.get(Count.CAUSES_HELD, 0), settings.alarms, now
         ),
-        Metric.DLQ_DEPTH: depth_reasons(row.drain, row.queues[MAIN_DLQ].letters, settings.alarms),
-        Metric.PARKED_UNATTENDED: attention_reasons(_unattended(row, settings, now)),
-        Metric.REPLAY_BROKEN: replay_reasons(row.replays),
-        Metric.RULE_TROUBLE: rule_reasons,
+        Figure.DLQ_DEPTH: depth_reasons(row.drain, row.queues[MAIN_DLQ].letters, settings.alarms),
+        Figure.PARKED_UNATTENDED: attention_reasons(_unattended(row, settings, now)),
+        Figure.REPLAY_BROKEN: replay_reasons(row.replays),
+        Figure.RULE_TROUBLE: rule_reasons,
     }
     why = {str(metric): "; ".join(texts) for metric, texts in reasons.items()}
     values = {
         **seen,
-        Metric.CIRCUIT_TROUBLE: int(bool(why[Metric.CIRCUIT_TROUBLE])),
-        Metric.DLQ_DEPTH: int(bool(why[Metric.DLQ_DEPTH])),
-        Metric.PARKED_UNATTENDED: sum(found[1] for found in _unattended(row, settings, now)),
-        Metric.REPLAY_BROKEN: len(broken_runs(row.replays)),
+        Figure.CIRCUIT_TROUBLE: int(bool(why[Figure.CIRCUIT_TROUBLE])),
+        Figure.DLQ_DEPTH: int(bool(why[Figure.DLQ_DEPTH])),
+        Figure.PARKED_UNATTENDED: sum(found[1] for found in _unattended(row, settings, now)),
+        Figure.REPLAY_BROKEN: len(broken_runs(row.replays)),
     }
     levels = {}
     for name, value in values.items():
@@ -86,7 +86,7 @@ def level_points(levels: Mapping[str, Level], now: float) -> Iterator[MetricPoin
     """The levels that are more than 0 or were until lately."""
     for name, level in levels.items():
         if level.value or now - level.positive_at <= ZEROS_FOR:
-            metric = METRICS[name.removesuffix(_EVERYWHERE)]
+            metric = COUNTED[name.removesuffix(_EVERYWHERE)]
             everywhere = name.endswith(_EVERYWHERE)
             yield MetricPoint(metric, level.value, now, everywhere=everywhere)
 
@@ -96,7 +96,7 @@ def _remembered(row: WatchRow) -> dict[str, float]:
     return {
         name: level.value
         for name, level in row.levels.items()
-        if name.removesuffix(_EVERYWHERE) in METRICS
+        if name.removesuffix(_EVERYWHERE) in COUNTED
     }
 
 
@@ -108,13 +108,12 @@ def _seen(
     circuits, rules = observation.circuits, observation.rules
     if circuits is not None:
         # A dependency that the handler names is one of all messages.
-        values[Metric.CIRCUIT_STATE] = max(circuits.level, circuits.named)
-        values[Metric.OPEN_CIRCUITS] = circuits.open_keys
-        values[Metric.CONFIGURATION_HELD] = circuits.misconfigured
+        values[Figure.CIRCUIT_STATE] = max(circuits.level, circuits.named)
+        values[Figure.OPEN_CIRCUITS] = circuits.open_keys
     if observation.causes is not None:
-        values[Metric.CAUSES_HELD] = observation.causes
+        values[Count.CAUSES_HELD] = observation.causes
     if rules is not None:
-        values[Metric.RULE_TROUBLE] = len(rules.refused) + len(rules.limited)
+        values[Figure.RULE_TROUBLE] = len(rules.refused) + len(rules.limited)
         values[_RULES_EVERYWHERE] = rules.everywhere
     if _late_edits(row, observation):
         known = values.get(_RULES_EVERYWHERE, _remembered(row).get(_RULES_EVERYWHERE, 0))
@@ -126,8 +125,7 @@ def _seen(
             for trouble, at in memory.troubles.items()
             if now - at <= settings.trouble_lasts
         }
-        values[Metric.LETTER_TROUBLE] = int(not recent.isdisjoint(LETTER_TROUBLES))
-        values[Metric.FAILURE_DOMINATES] = int(Metric.DOMINANT_FAILURE in recent)
+        values[Figure.FAILURE_DOMINATES] = int(Count.DOMINANT_FAILURE in recent)
     return values
 
 
@@ -159,7 +157,7 @@ def _late_edits(row: WatchRow, observation: Observation) -> str:
 
 
 def _rule_reasons_before(row: WatchRow) -> list[str]:
-    before = row.troubles.get(Metric.RULE_TROUBLE)
+    before = row.troubles.get(Figure.RULE_TROUBLE)
     return [] if before is None else before.why.split("; ")
 
 

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from deadletter.contract import CIRCUIT_LEVELS, DAY, MAIN_DLQ, Metric, Mode
+from deadletter.contract import CIRCUIT_LEVELS, DAY, MAIN_DLQ, Mode
 from deadletter.redrive.source_memory import UNKNOWN
+from deadletter.signals.figures import Figure
 from deadletter.watch.attended import lane_of, with_counts
 from deadletter.watch.circuit_trouble import with_circuits
-from deadletter.watch.direction import DIRECTIONS, direction, with_depth
+from deadletter.watch.direction import direction, with_depth
 from deadletter.watch.drain_time import MOST_APART
 from deadletter.watch.drain_time import with_depth as with_look
 from deadletter.watch.lane_figures import count_lanes, first_due, room_letters, room_points
@@ -86,10 +87,9 @@ def judge_minute(
             not_closed_at=not_closed_at(row),
             now=now,
         ),
-        *_direction_points(row, now),
         *level_points(row.levels, now),
         # Published each minute: the alarm rings as well when there is no value.
-        MetricPoint(Metric.REDRIVE_STALLED, 0 if why is None else 1, now),
+        MetricPoint(Figure.REDRIVE_STALLED, 0 if why is None else 1, now),
     )
     return Minute(row=row, points=points, rescues=_rescues(row, observation, settings, now))
 
@@ -134,7 +134,7 @@ def _runs_can_work(before: WatchRow, observation: Observation, settings: WatchSe
     """Whether letters of the DLQ go back, so often that a minute's look can tell."""
     circuits = observation.circuits
     if circuits is None:
-        level = before.levels.get(Metric.CIRCUIT_STATE)
+        level = before.levels.get(Figure.CIRCUIT_STATE)
         is_closed = level is None or not level.value
     else:
         is_closed = not max(circuits.level, circuits.named)
@@ -184,24 +184,18 @@ def _source_points(row: WatchRow, settings: WatchSettings, now: float) -> Iterat
     ]
     main = seconds_left(row.main, row.queues[MAIN], now)
     if main is not None:
-        points.append(MetricPoint(Metric.SECONDS_TO_EXPIRY, main, now, MAIN))
+        points.append(MetricPoint(Figure.SECONDS_TO_EXPIRY, main, now, MAIN))
     yield from points
     ages = [
         point.value
         for point in points
-        if point.metric is Metric.OLDEST_LETTER_AGE and point.source in settings.drained
+        if point.metric is Figure.OLDEST_MESSAGE_AGE and point.source in settings.drained
     ]
     if ages:
-        yield MetricPoint(Metric.OLDEST_LETTER_AGE, max(ages), now)
-    soonest = [point.value for point in points if point.metric is Metric.SECONDS_TO_EXPIRY]
+        yield MetricPoint(Figure.OLDEST_MESSAGE_AGE, max(ages), now)
+    soonest = [point.value for point in points if point.metric is Figure.SECONDS_TO_EXPIRY]
     if soonest:
-        yield MetricPoint(Metric.SECONDS_TO_EXPIRY, min(soonest), now)
-
-
-def _direction_points(row: WatchRow, now: float) -> Iterator[MetricPoint]:
-    """Where the depth goes, while there are letters."""
-    if row.direction and row.depths[-1]:
-        yield MetricPoint(Metric.DEPTH_DIRECTION, DIRECTIONS[row.direction], now)
+        yield MetricPoint(Figure.SECONDS_TO_EXPIRY, min(soonest), now)
 
 
 def _rescues(

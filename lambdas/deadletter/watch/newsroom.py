@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from deadletter.contract import EventType, Metric
+from deadletter.contract import EventType
 from deadletter.failure.ledger import LedgerUnavailable
+from deadletter.signals.figures import Count, Figure
 from deadletter.watch.cause_look import CausePages, look_at_causes
 from deadletter.watch.news import (
     CausesLook,
@@ -66,7 +67,7 @@ class Newsroom:
         expiry = {
             point.source: point.value
             for point in points
-            if point.metric is Metric.SECONDS_TO_EXPIRY and point.source in row.queues
+            if point.metric is Figure.SECONDS_TO_EXPIRY and point.source in row.queues
         }
         look = NewsLook(
             causes=self._look_at_causes(row, now),
@@ -79,7 +80,7 @@ class Newsroom:
             if self.bus.put(each.type, self.settings.pipeline, each.detail) is None:
                 remembered = told(remembered, each, now)
                 continue
-            self.count_metric(Metric.EVENT_REFUSED, 1)
+            self.count_metric(Count.EVENT_REFUSED, 1)
             refused += 1
             if refused >= MOST_REFUSED:
                 break
@@ -91,7 +92,7 @@ class Newsroom:
         try:
             return look_at_causes(self.causes, self.in_parallel)
         except LedgerUnavailable:
-            self.count_metric(Metric.NEWS_UNREAD, 1)
+            self.count_metric(Count.NEWS_UNREAD, 1)
             return None
 
     def _count_recovered(self, row: WatchRow, now: float) -> RecoveredLetters | None:
@@ -101,5 +102,5 @@ class Newsroom:
         try:
             return RecoveredLetters(self.recovered(*window), *window)
         except RecoveredUnread:
-            self.count_metric(Metric.NEWS_UNREAD, 1)
+            self.count_metric(Count.NEWS_UNREAD, 1)
             return None

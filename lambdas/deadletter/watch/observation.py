@@ -46,8 +46,6 @@ class CircuitsState:
     level          the pipeline's own circuit, as a value of CIRCUIT_LEVELS
     named          the worst circuit of a named dependency, as such a value
     open_keys      circuits of single keys and of named dependencies that are not closed
-    misconfigured  circuits for configuration that are not closed, of the pipeline itself and of
-                   named dependencies
     held           when people began to hold circuits without an end, by the circuit's key; None
                    if it is not on record
     of_all         the circuits that all messages may need: the pipeline's own, those of named
@@ -57,7 +55,6 @@ class CircuitsState:
     level: int = 0
     named: int = 0
     open_keys: int = 0
-    misconfigured: int = 0
     held: Mapping[str, float | None] = field(default_factory=dict)
     of_all: tuple[Circuit, ...] = ()
 
@@ -133,7 +130,6 @@ def circuits_state(pipeline: str, troubled: Iterable[Circuit]) -> CircuitsState:
     own = circuits.get(pipeline)
     not_closed = {key for key, circuit in circuits.items() if not circuit.is_closed} - {pipeline}
     of_all = {key for key in circuits if _is_of_all(key, pipeline)}
-    misconfigured = {key for key in not_closed & of_all if is_config_key(key)}
     named = [
         circuit
         for circuit in circuits.values()
@@ -142,8 +138,7 @@ def circuits_state(pipeline: str, troubled: Iterable[Circuit]) -> CircuitsState:
     return CircuitsState(
         level=0 if own is None else CIRCUIT_LEVELS[own.state],
         named=max((CIRCUIT_LEVELS[circuit.state] for circuit in named), default=0),
-        open_keys=len(not_closed - misconfigured),
-        misconfigured=len(misconfigured),
+        open_keys=sum(not (key in of_all and is_config_key(key)) for key in not_closed),
         held={
             circuit.key: circuit.forced.begun
             for circuit in circuits.values()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from deadletter.contract import Metric
+from deadletter.contract import EVERY_PIPELINE
+from deadletter.signals import emf
+from deadletter.signals.figures import Counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,12 +19,18 @@ class MetricPoint:
     With `everywhere` the figure is about all pipelines of the app.
     """
 
-    metric: Metric
+    metric: Counted
     value: float
     at: float
     source: str | None = None
     everywhere: bool = False
 
 
-METRICS: Mapping[str, Metric] = {str(metric): metric for metric in Metric}
-"""The metrics by their names."""
+def metric_lines(points: Iterable[MetricPoint], *, app: str, pipeline: str) -> Iterator[str]:
+    """The lines for these points: one for each time and each set of dimensions."""
+    lines: defaultdict[tuple[float, str | None, bool], dict[str, float]] = defaultdict(dict)
+    for point in points:
+        lines[point.at, point.source, point.everywhere][point.metric] = point.value
+    for (at, source, everywhere), values in lines.items():
+        named = EVERY_PIPELINE if everywhere else pipeline
+        yield emf.line(values, app=app, pipeline=named, at=at, source=source)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from deadletter.contract import MINUTE, Metric
+from deadletter.contract import MINUTE
 from deadletter.redrive.source_memory import SourceMemory
+from deadletter.signals.figures import Figure
 from deadletter.watch.observation import QueueState
 from deadletter.watch.point import MetricPoint
 from deadletter.watch.row import LaneRow, QueueRow
@@ -95,13 +96,14 @@ def queue_points(source: str, row: QueueRow, lane: LaneRow, now: float) -> Itera
     letters = row.letters + lane.letters
     if not letters:
         if row.held_at is not None and now - row.held_at <= ZEROS_FOR:
-            yield MetricPoint(Metric.LETTERS, 0, now, source)
-            yield MetricPoint(Metric.OLDEST_LETTER_AGE, 0, now, source)
+            yield MetricPoint(Figure.MESSAGES, 0, now, source)
+            yield MetricPoint(Figure.OLDEST_MESSAGE_AGE, 0, now, source)
         return
-    yield MetricPoint(Metric.LETTERS, letters, now, source)
+    yield MetricPoint(Figure.MESSAGES, letters, now, source)
     oldest = oldest_known(row)
     sent = [time for time in (oldest, lane.oldest) if time is not None]
-    yield MetricPoint(Metric.OLDEST_LETTER_AGE, max(0.0, now - min(sent, default=now)), now, source)
+    age = max(0.0, now - min(sent, default=now))
+    yield MetricPoint(Figure.OLDEST_MESSAGE_AGE, age, now, source)
     if oldest is not None and row.retention:
         left = oldest + row.retention - now
-        yield MetricPoint(Metric.SECONDS_TO_EXPIRY, max(0.0, left), now, source)
+        yield MetricPoint(Figure.SECONDS_TO_EXPIRY, max(0.0, left), now, source)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from deadletter.contract import MAIN_DLQ, MINUTE, Metric, Mode
+from deadletter.contract import MAIN_DLQ, MINUTE, Mode
 from deadletter.redrive.source_memory import UNKNOWN, SourceMemory
 from deadletter.routing.decision import DUE
+from deadletter.signals.figures import Figure
 from deadletter.watch.lane_figures import NO_LANE
 from deadletter.watch.row import Failing, WatchRow
 from deadletter.watch.watch_settings import WatchSettings
@@ -68,7 +69,7 @@ def stall(
 
 def not_closed_at(row: WatchRow) -> float:
     """When the pipeline's circuit, or a named dependency's, was last seen open; else long ago."""
-    level = row.levels.get(Metric.CIRCUIT_STATE)
+    level = row.levels.get(Figure.CIRCUIT_STATE)
     return 0.0 if level is None else level.positive_at
 
 

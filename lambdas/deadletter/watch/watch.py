@@ -49,6 +49,7 @@ from deadletter.redrive.source_memory import SourceMemory
 from deadletter.redrive.waiting_room import Lane, RoomUnavailable
 from deadletter.replay.care import Care
 from deadletter.routing.router import Router, RouterUnavailable
+from deadletter.signals.figures import COUNTED
 from deadletter.watch.lane_figures import lanes_to_count
 from deadletter.watch.main_queue import must_ask
 from deadletter.watch.minute import Minute, judge_minute, with_rescues
@@ -65,7 +66,7 @@ from deadletter.watch.observation import (
     circuits_state,
     rules_state,
 )
-from deadletter.watch.point import METRICS, MetricPoint
+from deadletter.watch.point import MetricPoint
 from deadletter.watch.row import WatchRow
 from deadletter.watch.stall import LEASE, ROUTER
 from deadletter.watch.watch_settings import WatchSettings
@@ -201,7 +202,7 @@ class Watch:
         counts = dict(self._setup.counts)
         self._setup.counts.clear()
         at = minute.row.ran_at
-        counted = (MetricPoint(METRICS[name], count, at) for name, count in counts.items())
+        counted = (MetricPoint(COUNTED[name], count, at) for name, count in counts.items())
         return (*minute.points, *counted)
 
 

@@ -30,10 +30,12 @@ from deadletter.aws.circuits import fields_of
 from deadletter.aws.collisions import DynamoDBCollisions
 from deadletter.circuit.state import CircuitPolicy
 from deadletter.circuit.transitions import Reported
-from deadletter.contract import DAY, HOUR, NAMESPACE, PIPELINE_ALARMS, Metric
+from deadletter.contract import DAY, HOUR, NAMESPACE
 from deadletter.pace.kinds import kind_of
 from deadletter.pace.pace import CallPace, Wish, after_throttling, take
 from deadletter.redrive.auto_rate import AutoRate, Direction
+from deadletter.signals.figures import Count, Figure
+from deadletter.signals.pages import PIPELINE_ALARMS
 from deadletter.watch.row import DrainRow, LaneRow, LevelTrouble, QueueRow, Stalled
 from tests.console.command_lines import parse
 from tests.console.terminal import Terminal
@@ -145,7 +147,7 @@ def test_an_empty_dlq_has_no_oldest_letter_despite_a_late_figure(cloud: Any, dlq
 def test_the_last_run_that_had_work_is_told_with_its_counters(cloud: Any, dlq: Any) -> None:
     cloud.deploy("orders")
     assert only_pipeline(dlq)["last_run"] is None
-    cloud.ran("orders", time.time() - 42.5, {Metric.REDRIVEN: 12, Metric.LEFT_IN_PLACE: 3})
+    cloud.ran("orders", time.time() - 42.5, {Figure.REDRIVEN: 12, Count.LEFT_IN_PLACE: 3})
     run = only_pipeline(dlq)["last_run"]
     assert (run["moved"], run["left"], run["failed"]) == (12, 3, 0)
     assert ", 12 moved, 0 failed; ended because the source is empty" in dlq("status").stdout
@@ -154,7 +156,7 @@ def test_the_last_run_that_had_work_is_told_with_its_counters(cloud: Any, dlq: A
 
 def test_a_run_that_failed_to_move_letters_needs_attention(cloud: Any, dlq: Any) -> None:
     cloud.deploy("orders")
-    cloud.ran("orders", time.time() - 42.5, {Metric.REDRIVEN: 12, Metric.REDRIVE_FAILURE: 2})
+    cloud.ran("orders", time.time() - 42.5, {Figure.REDRIVEN: 12, Figure.REDRIVE_FAILURE: 2})
     (item,) = answer(dlq)["attention"]
     assert item == {
         "pipeline": "orders",
@@ -166,7 +168,7 @@ def test_a_run_that_failed_to_move_letters_needs_attention(cloud: Any, dlq: Any)
 
 def test_an_attribute_that_had_to_be_renamed_needs_attention(cloud: Any, dlq: Any) -> None:
     cloud.deploy("orders")
-    cloud.ran("orders", time.time(), {Metric.REDRIVEN: 3, Metric.ATTRIBUTE_RENAMED: 2})
+    cloud.ran("orders", time.time(), {Figure.REDRIVEN: 3, Count.ATTRIBUTE_RENAMED: 2})
     (item,) = answer(dlq)["attention"]
     assert item["says"] == (
         "the last busy run sent on 2 letters whose own attribute Redrive is now "
@@ -562,7 +564,7 @@ def test_letters_that_could_not_be_judged_are_named_with_what_the_metric_means(
     cloud.remembers("orders", "dlq", ended_at=now, ended_well_at=now, troubles=troubles)
     assert needs(dlq) == {
         "LETTERS": "a run of the DLQ counted Undecided 3 min ago: "
-        "letters that the router gave no decision, or more than one; "
+        "messages that the router gave no decision, or more than one; "
         "what fails: dlq groups orders"
     }
 
@@ -624,7 +626,7 @@ def test_letters_that_were_only_looked_at_are_told_with_what_that_does(
     cloud.letter("{}")
     assert needs(dlq) == {
         "LOOKED": "observe has received 214 letters of the DLQ; SQS leaves letters received three "
-        "times out of its age metric; the alarm LetterAge goes on telling the truth"
+        "times out of its age metric; the alarm MessageAge goes on telling the truth"
     }
 
 
@@ -757,7 +759,7 @@ def test_the_rate_is_that_of_the_minutes_in_which_it_ran(
     now = datetime.now(UTC)
     for minute in ran:
         _happened(cloud, "Invocations", now - timedelta(minutes=minute), 1)
-    _happened(cloud, Metric.REDRIVEN, now - timedelta(minutes=5), 9)
+    _happened(cloud, Figure.REDRIVEN, now - timedelta(minutes=5), 9)
 
     outlook = only_pipeline(dlq)["outlook"]
     assert outlook["rate_measured"] == pytest.approx(rate, rel=0.01)

@@ -14,8 +14,9 @@ from console.operations.queue import QueueDepth
 from console.operations.replay_runs import ReplayRow
 from console.operations.status import AlarmState, CircuitStatus, PipelineStatus
 from console.operations.watched import AlarmReason, RunEnding, SourceStatus, Stall
-from deadletter.contract import PIPELINE_ALARMS, Metric
 from deadletter.replay.run import RunState
+from deadletter.signals.figures import Count
+from deadletter.signals.pages import PIPELINE_ALARMS
 from tests.console.command_lines import parse
 
 NOW = datetime(2026, 11, 23, 2, 10, tzinfo=UTC)
@@ -41,7 +42,7 @@ def troubled() -> PipelineStatus:
         AN_HOUR_AGO, None, False,
     )  # fmt: skip
     source = SourceStatus(
-        "dlq", 0, 90, 60, 1, {str(Metric.UNDECIDED): AN_HOUR_AGO + timedelta(minutes=30)},
+        "dlq", 0, 90, 60, 1, {str(Count.UNDECIDED): AN_HOUR_AGO + timedelta(minutes=30)},
         RunEnding(AN_HOUR_AGO, False, "no answer", "AccessDeniedException"),
     )  # fmt: skip
     empty, one = QueueDepth(0, 0, 0), QueueDepth(1, 0, 0)
@@ -51,7 +52,7 @@ def troubled() -> PipelineStatus:
         name="orders", mode="enforce", fifo=False, main=empty, dlq=one, parking={"default": one},
         dedicated={}, oldest_letter_seconds=None, waiting=(), lanes_not_counted=0,
         circuit=CircuitStatus("OPEN", None), alarms=alarms, held=[held],
-        last_run={"failed": 1, "counts": {str(Metric.ATTRIBUTE_RENAMED): 1}},
+        last_run={"failed": 1, "counts": {str(Count.ATTRIBUTE_RENAMED): 1}},
         misconfigured=[replace(held, key="orders#config", forced=None)],
         causes=[CauseRow("orders", "f1", "HELD", "E", AN_HOUR_AGO, None, None, None)],
         collisions=ManyCollisions(400, 30, ("body.at",), None), watch_ran_at=AN_HOUR_AGO,

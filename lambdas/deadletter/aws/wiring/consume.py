@@ -18,10 +18,11 @@ from deadletter.aws.consumer_clients import (
 )
 from deadletter.aws.lazily import lazily
 from deadletter.aws.wiring.world import World
-from deadletter.contract import NOTHING, Metric
+from deadletter.contract import NOTHING
 from deadletter.processing.batch import Consumer, Handle, unhandled
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
+from deadletter.signals.figures import Count
 
 if TYPE_CHECKING:
     from deadletter.aws.breaker import DynamoDBBreaker
@@ -101,7 +102,7 @@ class _Rarely:
         """A claim could not be read: count it, and leave its name where `dlq status` looks."""
         from deadletter.aws.collisions import DynamoDBCollisions
 
-        count_metric(Metric.BAD_ROW, 1)
+        count_metric(Count.BAD_ROW, 1)
         table = self._resources.circuits_table
         store = DynamoDBCollisions(self._clients.dynamodb, table, self._pipeline.name)
         store.note_bad_claim(name, self._world.clock())

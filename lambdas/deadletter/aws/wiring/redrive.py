@@ -10,7 +10,6 @@ from zlib import crc32
 
 from deadletter.aws.clients import Clients, start_client, stepfunctions
 from deadletter.aws.clients import clients as clients_of_process
-from deadletter.aws.emf import lines_of_batch
 from deadletter.aws.lazily import lazily
 from deadletter.aws.run_start import LambdaRunStarter
 from deadletter.aws.wiring.parts.redriver_setup import redriver_setup_for
@@ -24,6 +23,7 @@ from deadletter.redrive.shards import RunStarter
 from deadletter.routing.router import Router
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
+from deadletter.signals.emf import lines_of_batch
 
 if TYPE_CHECKING:
     from deadletter.aws.outcomes import DynamoDBOutcomes

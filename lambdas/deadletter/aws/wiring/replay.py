@@ -40,7 +40,7 @@ from deadletter.aws.wiring.parts.redriver_setup import mover_for, queue_for
 from deadletter.aws.wiring.parts.run_announcer import run_announcer_for
 from deadletter.aws.wiring.parts.waiting_room import waiting_room_for
 from deadletter.aws.wiring.world import World, in_threads
-from deadletter.contract import ROWS_KEPT, Metric, Mode, originals_object, run_object
+from deadletter.contract import ROWS_KEPT, Mode, originals_object, run_object
 from deadletter.redrive.in_parallel import InParallel
 from deadletter.redrive.known_intents import KnownIntents
 from deadletter.redrive.redriver import LEASE_HELD
@@ -72,6 +72,7 @@ from deadletter.replay.worker_setup import ReplayWorkerSetup
 from deadletter.routing.router import Router
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
+from deadletter.signals.figures import Count
 
 if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
@@ -322,7 +323,7 @@ class _Parts:
             max_bytes=queue_for(
                 self.resources.main_url, self.clients, self.world, Tally()
             ).traits.max_bytes,
-            note_no_room=partial(self.count_metric, Metric.UNSENDABLE),
+            note_no_room=partial(self.count_metric, Count.UNSENDABLE),
         )
         return Taken(repeating.run(deadline - IDLE_SECONDS))
 
@@ -347,7 +348,7 @@ class _Parts:
             self._placed_letters(run.id).close()
 
     def _note_bad_row(self, row: str) -> None:
-        self.count_metric(Metric.BAD_ROW, 1)
+        self.count_metric(Count.BAD_ROW, 1)
         self.note_bad_row(row)
 
     def _folders(self, folder_of: Callable[..., str] = run_object) -> Iterator[str]:

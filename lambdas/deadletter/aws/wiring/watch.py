@@ -25,7 +25,6 @@ from deadletter.aws.rescue_start import start_rescue
 from deadletter.aws.router import LambdaRouter
 from deadletter.aws.rule_check_state import why_edits_are_late
 from deadletter.aws.waiting_room import DynamoDBLanes
-from deadletter.aws.watch_metrics import metric_lines
 from deadletter.aws.watch_oldest_message import oldest_message
 from deadletter.aws.watch_store import DynamoDBWatchStore
 from deadletter.aws.wiring.parts.breaker import breaker_for
@@ -33,7 +32,7 @@ from deadletter.aws.wiring.parts.consumer_pause import consumer_pause_for
 from deadletter.aws.wiring.parts.news import newsroom_for
 from deadletter.aws.wiring.parts.run_announcer import run_announcer_for
 from deadletter.aws.wiring.world import World, in_threads
-from deadletter.contract import MAIN_DLQ, MINUTE, Metric, parking_source
+from deadletter.contract import MAIN_DLQ, MINUTE, parking_source
 from deadletter.outage.executions import OutageExecutions
 from deadletter.outage.reconciler import Reconciler
 from deadletter.replay.care import RunsKeeper
@@ -41,7 +40,9 @@ from deadletter.replay.machine import ReplayExecutions
 from deadletter.routing.router import Router
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
+from deadletter.signals.figures import Count
 from deadletter.watch.observation import MAIN, OldestMessage, QueueState
+from deadletter.watch.point import metric_lines
 from deadletter.watch.watch import InParallel, Watch, WatchSetup
 from deadletter.watch.watch_settings import WatchSettings, alarms_from_json
 
@@ -145,7 +146,7 @@ def watch_for(
             clients.dynamodb,
             resources.letters_table,
             pipeline.name,
-            note_foreign=lambda key: count_metric(Metric.FOREIGN_ROW, 1),
+            note_foreign=lambda key: count_metric(Count.FOREIGN_ROW, 1),
         ),
         rescue=partial(start_rescue, clients.functions, resources.redrive_function),
         clock=world.clock,

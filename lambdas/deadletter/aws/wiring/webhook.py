@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from deadletter.aws import emf
 from deadletter.aws.clients import Clients, ConsumerClients, consumer_clients, secretsmanager
 from deadletter.aws.endpoints import DynamoDBEndpoints
 from deadletter.aws.secrets import SecretsManagerSecrets
@@ -16,6 +15,7 @@ from deadletter.processing.result import BatchResult
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
 from deadletter.settings.webhook import Webhook
+from deadletter.signals import emf
 from deadletter.webhook.connections import KeptConnections
 from deadletter.webhook.dispatcher import POSTS_AT_ONCE, Dispatcher, lane_of
 from deadletter.webhook.http import HttpsClient

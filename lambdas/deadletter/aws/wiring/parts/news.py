@@ -9,9 +9,9 @@ from deadletter.aws.cause_entries import DynamoDBCauseEntries
 from deadletter.aws.clients import Clients, WatchClients
 from deadletter.aws.events import EventBus
 from deadletter.aws.recovered_letters import recovered_letters
-from deadletter.contract import Metric
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
+from deadletter.signals.figures import Count
 from deadletter.watch.newsroom import Newsroom
 from deadletter.watch.watch import InParallel
 from deadletter.watch.watch_settings import WatchSettings
@@ -36,7 +36,7 @@ def newsroom_for(
         clients.dynamodb,
         resources.letters_table,
         pipeline.name,
-        note_foreign=lambda key: count_metric(Metric.FOREIGN_ROW, 1),
+        note_foreign=lambda key: count_metric(Count.FOREIGN_ROW, 1),
     )
 
     def recovered(since: float, until: float) -> int:

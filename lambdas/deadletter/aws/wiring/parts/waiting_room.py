@@ -8,10 +8,10 @@ from deadletter.aws.clients import Clients
 from deadletter.aws.errors import NoteRow, ignore
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.aws.wiring.world import World
-from deadletter.contract import Metric
 from deadletter.redrive.report import nothing
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
+from deadletter.signals.figures import Count
 
 
 def waiting_room_for(
@@ -38,5 +38,5 @@ def waiting_room_for(
         clock=world.clock,
         note_refusal=note_refusal,
         note_bad_row=note_bad_row,
-        note_foreign=lambda key: count_metric(Metric.FOREIGN_ROW, 1),
+        note_foreign=lambda key: count_metric(Count.FOREIGN_ROW, 1),
     )

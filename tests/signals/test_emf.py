@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from deadletter.aws import emf
-from deadletter.contract import CATEGORY_DIMENSION, FAILURE_CATEGORIES, Metric
+from deadletter.contract import CATEGORY_DIMENSION, FAILURE_CATEGORIES
 from deadletter.failure.category import Category
+from deadletter.signals import emf
+from deadletter.signals.figures import Figure
 
 WHERE: dict[str, Any] = {"app": "shop", "pipeline": "orders", "at": 1.5}
-ATTEMPTS = str(Metric.ATTEMPTS_BEFORE_RECOVERY)
+ATTEMPTS = str(Figure.ATTEMPTS_BEFORE_RECOVERY)
 
 
 def test_the_contract_has_the_categories_of_failures() -> None:
@@ -52,3 +53,13 @@ def test_a_batch_about_which_nothing_is_said_writes_no_line() -> None:
 def test_a_line_with_too_many_values_is_refused() -> None:
     with pytest.raises(ValueError, match="101 values of AttemptsBeforeRecovery"):
         emf.line({ATTEMPTS: [1] * 101}, **WHERE)
+
+
+def test_defects_of_the_library_are_one_figure_and_the_line_names_each() -> None:
+    [line] = emf.lines_of_batch(
+        {"Processed": 3, "LeaseLost": 1, "LedgerUnavailable": 2}, {}, {}, **WHERE
+    )
+    document = json.loads(line)
+    [directive] = document["_aws"]["CloudWatchMetrics"]
+    assert [each["Name"] for each in directive["Metrics"]] == ["Processed", "ConsumerTrouble"]
+    assert (document["ConsumerTrouble"], document["LeaseLost"]) == (3, 1)

@@ -9,21 +9,17 @@ from deadletter.contract import (
     APP_DIMENSION,
     CATEGORY_DIMENSION,
     DIMENSION,
-    METRIC_UNITS,
     NAMESPACE,
     SOURCE_DIMENSION,
-    Metric,
 )
-
-MOST_METRICS = 100
-"""The most metrics that CloudWatch accepts in one line; it drops a line with more."""
+from deadletter.signals.figures import COUNTED, Figure, Values, with_sums
 
 MOST_VALUES = 100
 """The most values of one metric that CloudWatch accepts in one line."""
 
 
 def line(
-    values: Mapping[str, float | Sequence[float]],
+    values: Mapping[str, Values],
     *,
     app: str,
     pipeline: str,
@@ -31,31 +27,28 @@ def line(
     source: str | None = None,
     category: str | None = None,
 ) -> str:
-    """The line for values by name of our metrics, at `at` (epoch seconds).
+    """The line for figures and counts by name, at `at` (epoch seconds).
 
-    A metric may have several values. With a `source` they are about one queue or lane, with a
-    `category` about one kind of failure.
+    Figures are metrics, and counts are fields of the line alone. A figure may have several values.
+    With a `source` they are about one queue or lane, with a `category` about one kind of failure.
 
-    Raises ValueError for more than MOST_METRICS metrics or MOST_VALUES values of one.
+    Raises ValueError for more than MOST_VALUES values of one.
     """
-    if len(values) > MOST_METRICS:
-        raise ValueError(f"{len(values)} metrics; a line holds {MOST_METRICS}")
-    for name, value in values.items():
+    fields = with_sums(values)
+    figures = [each for each in map(COUNTED.__getitem__, fields) if isinstance(each, Figure)]
+    for name, value in fields.items():
         if isinstance(value, Sequence) and len(value) > MOST_VALUES:
             raise ValueError(f"{len(value)} values of {name}; a line holds {MOST_VALUES}")
-    metrics = [{"Name": name, "Unit": METRIC_UNITS[name]} for name in values]
     dimensions = {APP_DIMENSION: app, DIMENSION: pipeline}
     if source is not None:
         dimensions[SOURCE_DIMENSION] = source
     if category is not None:
         dimensions[CATEGORY_DIMENSION] = category
-    metadata = {
-        "Timestamp": int(at * 1000),
-        "CloudWatchMetrics": [
-            {"Namespace": NAMESPACE, "Dimensions": [list(dimensions)], "Metrics": metrics}
-        ],
-    }
-    return json.dumps({"_aws": metadata, **dimensions, **values}, separators=(",", ":"))
+    metrics = [{"Name": str(figure), "Unit": figure.unit} for figure in figures]
+    directive = {"Namespace": NAMESPACE, "Dimensions": [list(dimensions)], "Metrics": metrics}
+    metadata = {"Timestamp": int(at * 1000), "CloudWatchMetrics": [directive]}
+    embedded = {"_aws": metadata} if metrics else {}
+    return json.dumps({**embedded, **dimensions, **fields}, separators=(",", ":"))
 
 
 def lines_of_batch(
@@ -71,7 +64,7 @@ def lines_of_batch(
 
     `samples` are metrics with one value a letter, `failures` are counts by category.
     """
-    first: dict[str, float | Sequence[float]] = dict(counts)
+    first: dict[str, Values] = dict(counts)
     first |= {name: values[:MOST_VALUES] for name, values in samples.items() if values}
     if first:
         yield line(first, app=app, pipeline=pipeline, at=at)
@@ -80,5 +73,5 @@ def lines_of_batch(
             rest = {name: values[start : start + MOST_VALUES]}
             yield line(rest, app=app, pipeline=pipeline, at=at)
     for category, number in failures.items():
-        of_category = {str(Metric.FAILURES_BY_CATEGORY): number}
+        of_category = {str(Figure.FAILURES_BY_CATEGORY): number}
         yield line(of_category, app=app, pipeline=pipeline, at=at, category=category)

@@ -1,0 +1,49 @@
+"""The metrics that alarms and graphs watch: ours, and those of SQS."""
+
+from __future__ import annotations
+
+from aws_cdk import aws_cloudwatch as cloudwatch
+
+from deadletter.contract import APP_DIMENSION, DIMENSION, NAMESPACE, SOURCE_DIMENSION
+from deadletter.signals.figures import Figure
+from deadletter.signals.pages import SqsMetric
+
+from .duration import MINUTE
+from .length import seconds
+
+
+def ours(
+    app: str,
+    pipeline: str,
+    figure: Figure,
+    *,
+    statistic: str | None = None,
+    source: str = "",
+    label: str | None = None,
+) -> cloudwatch.Metric:
+    """A figure of a pipeline, or of one of its sources; EVERY_PIPELINE is a pipeline too."""
+    dimensions = {APP_DIMENSION: app, DIMENSION: pipeline}
+    if source:
+        dimensions[SOURCE_DIMENSION] = source
+    return cloudwatch.Metric(
+        namespace=NAMESPACE,
+        metric_name=str(figure),
+        dimensions_map=dimensions,
+        statistic=statistic or figure.statistic,
+        label=label or source or None,
+        period=seconds(MINUTE),
+    )
+
+
+def of_queue(
+    queue: str, metric: SqsMetric, *, period: int = MINUTE, label: str | None = None
+) -> cloudwatch.Metric:
+    """A metric that SQS publishes of a queue."""
+    return cloudwatch.Metric(
+        namespace="AWS/SQS",
+        metric_name=str(metric),
+        dimensions_map={"QueueName": queue},
+        statistic="Maximum",
+        label=label,
+        period=seconds(period),
+    )

@@ -1,0 +1,228 @@
+"""Whom a page wakes, and why: one row for each alarm, in the order of the runbook.
+
+A pipeline has nine alarms and no more (ADR 24): each is worth waking up for, and each has a section
+of the runbook that ends in a resolution. Levels of the watch are published each minute while a
+trouble lasts. Their alarms look at three minutes and ring at one, so that a minute in which the
+watch did not run does not end a page that is still true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from deadletter.signals.figures import Figure
+
+
+class Alarm(StrEnum):
+    """The names of alarms, behind `<app>-<pipeline>-`; the runbook has a section for each."""
+
+    DLQ_AGE = "DlqAge"
+    MESSAGE_AGE = "MessageAge"
+    """In the section of DlqAge: the same trouble, by the messages' own timestamps."""
+    MESSAGE_EXPIRY = "MessageExpiry"
+    DLQ_DEPTH = "DlqDepth"
+    REDRIVE_STALLED = "RedriveStalled"
+    CIRCUIT_TROUBLE = "CircuitTrouble"
+    PARKED_UNATTENDED = "ParkedUnattended"
+    RULE_TROUBLE = "RuleTrouble"
+    """Behind `<app>-` too: rules of every pipeline belong to the whole app."""
+    REPLAY_BROKEN = "ReplayBroken"
+    RULE_CHECK_FAILED = "RuleCheckFailed"
+    """Behind `<app>-` only: the rule checker belongs to the whole app."""
+
+
+class SqsMetric(StrEnum):
+    """A metric of SQS, and the queue that it is about."""
+
+    AGE = "ApproximateAgeOfOldestMessage"
+    """Of the DLQ."""
+    VISIBLE = "ApproximateNumberOfMessagesVisible"
+    """Of the rule checker's failures."""
+
+
+class Compares(StrEnum):
+    """When a value breaches a threshold."""
+
+    ABOVE = "above"
+    AT_LEAST = "at least"
+    AT_MOST = "at most"
+
+
+class Missing(StrEnum):
+    """What a minute without data means; the comment at each member says why."""
+
+    # SQS stops publishing for a queue that is idle for hours: what was true stays true.
+    KEPT = "kept"
+    # The watch publishes this level only while there is something to say; if it does not run at
+    # all, RedriveStalled rings.
+    QUIET = "quiet"
+    # The watch publishes this figure every minute: without it, the watch does not run.
+    HEARTBEAT = "heartbeat"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """An alarm: what it watches, when it rings, and what it says.
+
+    threshold   a number, or the name of the fact that is one: a setting in seconds or messages
+    looks       how many of the last minutes have to breach, of how many; None where settings say it
+    says        what is wrong, as a sentence; `cause` is its likely cause
+    first       what to type first; it only reads
+    line        what the line at the threshold is called on the dashboard
+    shares      the alarm whose section of the runbook is this alarm's too, if not its own
+    of_app      whether it is about the whole app: it has no pipeline, and the app's owner
+
+    In `says` and `line` stand facts in braces, as people read them.
+    """
+
+    alarm: Alarm
+    watches: Figure | SqsMetric
+    threshold: float | str = 1
+    compares: Compares = Compares.AT_LEAST
+    looks: tuple[int, int] | None = (1, 3)
+    missing: Missing = Missing.QUIET
+    says: str
+    cause: str
+    first: str = "dlq status"
+    line: str
+    shares: Alarm | None = None
+    of_app: bool = False
+
+    @property
+    def section(self) -> str:
+        """The section of the runbook, as it stands behind `#` in an address."""
+        return (self.shares or self.alarm).lower()
+
+    def text(
+        self, pipeline: str | None, facts: Mapping[str, str], *, runbook: str, owner: str
+    ) -> str:
+        """The description of the alarm: five lines that read well with and without Markdown."""
+        about = f" --pipeline {pipeline}" if pipeline else ""
+        return (
+            f"Symptom: {self.says.format(**facts)}\n"
+            f"Likely cause: {self.cause.format(**facts)}\n"
+            f"First command: `{self.first}{about}`\n"
+            f"Runbook: {runbook}#{self.section}\n"
+            f"Owner: {owner}"
+        )
+
+
+_OLD = (
+    "the dependency is down, runs wait for the main queue's backlog, the rate is too low, or mode"
+    " observe."
+)
+_DENIED = "a denied action or a throttled table"
+
+RULES = Page(
+    alarm=Alarm.RULE_TROUBLE,
+    watches=Figure.RULE_TROUBLE,
+    says="a rule is invalid and matches nothing, or has matched max_matches messages and"
+    " has stopped; or the rule checker does not see edits, which then may take 10 minutes.",
+    cause="a typing mistake, or a rule that matches more than intended: status_reason"
+    " of the rule says which.",
+    first="dlq rules list",
+    line="a rule is invalid or has stopped",
+)
+
+PIPELINE_PAGES = (
+    Page(
+        alarm=Alarm.DLQ_AGE,
+        watches=SqsMetric.AGE,
+        threshold="age",
+        compares=Compares.ABOVE,
+        looks=None,
+        missing=Missing.KEPT,
+        says="the oldest message of the DLQ is older than {age}.",
+        cause=_OLD,
+        line="older than {age} pages",
+    ),
+    Page(
+        alarm=Alarm.MESSAGE_AGE,
+        # SQS leaves a message out of its own metric once it has been received three times.
+        watches=Figure.OLDEST_MESSAGE_AGE,
+        threshold="age",
+        says="a message is older than {age}, by its own timestamp.",
+        cause=_OLD,
+        line="{age} pages",
+        shares=Alarm.DLQ_AGE,
+    ),
+    Page(
+        alarm=Alarm.MESSAGE_EXPIRY,
+        watches=Figure.SECONDS_TO_EXPIRY,
+        threshold="expiry",
+        compares=Compares.AT_MOST,
+        says="SQS drops the oldest message of a queue within {expiry}.",
+        cause="the consumer is paused or too slow, mode observe moves nothing, or messages"
+        f" could not be moved in time: {_DENIED}.",
+        line="{expiry} to expiry pages",
+    ),
+    Page(
+        alarm=Alarm.DLQ_DEPTH,
+        watches=Figure.DLQ_DEPTH,
+        says="more than {depth} messages are in the DLQ, or it will not be empty within 2 hours.",
+        cause="messages fail for a common reason: a deployment, an outage, an expired"
+        " credential, one tenant; or the rate is too low for them.",
+        first="dlq groups",
+        line="more than {depth} messages, or not empty in time",
+    ),
+    Page(
+        alarm=Alarm.REDRIVE_STALLED,
+        watches=Figure.REDRIVE_STALLED,
+        # One bad minute, such as that of a deployment, is no stall; three in a row are.
+        looks=(3, 3),
+        missing=Missing.HEARTBEAT,
+        says="nothing moves: no run can do its work, or the watch itself does not run.",
+        cause=f"{_DENIED}, a function that fails or is throttled, or a schedule that is"
+        " disabled or deleted.",
+        line="nothing moves",
+    ),
+    Page(
+        alarm=Alarm.CIRCUIT_TROUBLE,
+        watches=Figure.CIRCUIT_TROUBLE,
+        says="a circuit is open for {open}, flaps, or needs a person; messages wait.",
+        cause="a dependency is down or refuses the consumer's credential, a person holds"
+        " the circuit, or one error suddenly fails most messages.",
+        line="a circuit needs a person",
+    ),
+    Page(
+        alarm=Alarm.PARKED_UNATTENDED,
+        watches=Figure.PARKED_UNATTENDED,
+        says="parked messages have waited for a person for {parked}; none has left.",
+        cause="no person reads the parking lot: each message says why automation gave it up.",
+        first="dlq parked list",
+        line="messages unattended for {parked}",
+    ),
+    RULES,
+    Page(
+        alarm=Alarm.REPLAY_BROKEN,
+        watches=Figure.REPLAY_BROKEN,
+        says="a replay run does not add up to its snapshot, or loses its executions.",
+        cause="messages or rows of the run were changed by hand, its executions are stopped"
+        f" by a person, {_DENIED}, or a defect of ours.",
+        first="dlq replay list",
+        line="a run is broken",
+    ),
+)
+"""The nine pages of a pipeline."""
+
+APP_PAGES = (
+    RULES,
+    Page(
+        alarm=Alarm.RULE_CHECK_FAILED,
+        watches=SqsMetric.VISIBLE,
+        looks=(1, 1),
+        missing=Missing.KEPT,
+        says="edits of rules were not checked; routing goes on, and checks each rule when it"
+        " reads it.",
+        cause=f"{_DENIED}, or unreadable registrations: the function's log says which.",
+        first="dlq rules list",
+        line="edits wait for a person",
+        of_app=True,
+    ),
+)
+"""The pages that belong to no pipeline."""
+
+PIPELINE_ALARMS = tuple(page.alarm for page in PIPELINE_PAGES)
+"""The nine alarms of a pipeline, in the order of the runbook."""
