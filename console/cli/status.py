@@ -14,7 +14,8 @@ from deadletter.circuit.state import State
 from deadletter.contract import MAIN_DLQ, parking_source
 
 from ..operations import status as operation
-from ..operations.attention import BY_ITSELF, Attention, counter, source_name
+from ..operations.attention import counter, source_name
+from ..operations.cards import BY_ITSELF, Attention
 from ..operations.circuits import NOT_ON_RECORD
 from ..operations.outlook import Outlook
 from ..operations.problem import Cause, Problem
@@ -120,7 +121,10 @@ def show(status: AppStatus) -> Iterator[Block]:
     yield Line()
     if status.attention:
         yield line(Styled("Needs attention", "alarm" if status.needs_person else "strong"))
-        yield TextTable((), [(f"  {names}", says) for names, says in _merged(status.attention)])
+        for names, says, typed in _merged(status.attention):
+            yield line(Styled(f"  {names}", "strong"), f"  {says}")
+            for part in (typed or "").splitlines():
+                yield line(f"    {part}")
         yield Line()
     match status.pipelines:
         case ():
@@ -143,13 +147,13 @@ def _verdict(status: AppStatus) -> Block:
     return line(Styled(f"{count(persons, 'thing')} {verb} a person{also}.", "alarm"))
 
 
-def _merged(items: Iterable[Attention]) -> Iterator[tuple[str, str]]:
-    """Each sentence once, with the names of all its pipelines."""
-    pipelines: dict[str, list[str]] = {}
+def _merged(items: Iterable[Attention]) -> Iterator[tuple[str, str, str | None]]:
+    """Each card once, with the names of all its pipelines, its sentence and its command."""
+    pipelines: dict[tuple[str, str | None], list[str]] = {}
     for item in items:
-        pipelines.setdefault(item.says, []).append(item.pipeline)
-    for says, names in pipelines.items():
-        yield ", ".join(names), says
+        pipelines.setdefault((item.says, item.type), []).append(item.pipeline)
+    for (says, typed), names in pipelines.items():
+        yield ", ".join(names), says, typed
 
 
 def _overview(pipelines: Sequence[PipelineStatus], now: datetime) -> TextTable:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from deadletter.circuit.state import State
 from deadletter.contract import (
@@ -20,10 +18,14 @@ from deadletter.contract import (
 )
 from deadletter.message import stamp
 from deadletter.replay.run import RunState
+from deadletter.signals.commands import TypedLine, typed
 from deadletter.signals.counts import meaning
 from deadletter.signals.figures import COUNTED, Count
+from deadletter.signals.pages import Alarm
+from deadletter.signals.troubles import stack_of
 
 from .bad_rows import bad_row_says
+from .cards import Attention
 from .causes import CauseRow
 from .circuits import NOT_ON_RECORD, CircuitRow
 from .collisions import ManyCollisions
@@ -45,127 +47,98 @@ _RECENT = timedelta(hours=1)
 # As the alarm MessageExpiry by default. In mode enforce the watch moves letters a day before.
 _EXPIRES_SOON = {Mode.ENFORCE: 12 * HOUR, Mode.OBSERVE: 2 * DAY}
 
-URGENCY = (
-    *("ALARM", "EXPIRY", "STALLED", "WATCH", "TROUBLE", "LAST_RUN", "LETTERS", "REPLAY"),
-    *("FOREIGN", "CAUSE", "COLLISIONS", "CONFIGURATION", "CIRCUIT", "HELD", "UNREAD", "PARKED"),
-    "LOOKED",
-)
-
-
 # Foreign rows that a sentence names, and the characters of a key: who wrote it chose it.
 _MOST_NAMED = 3
 _LONGEST_KEY = 60
 
-BY_ITSELF = {"CIRCUIT", "HELD", "LOOKED"}
-"""Kinds to know about, which automation or a person has in hand already."""
 
-
-@dataclass(frozen=True, slots=True)
-class Attention:
-    """Something that needs a person."""
-
-    pipeline: Annotated[str, "name of the pipeline"]
-    kind: Annotated[
-        str,
-        "ALARM, EXPIRY, STALLED, WATCH, TROUBLE, LAST_RUN, LETTERS, REPLAY, FOREIGN, CAUSE, "
-        "COLLISIONS, CONFIGURATION, CIRCUIT, HELD, UNREAD, PARKED or LOOKED, in this order",
-    ]
-    says: Annotated[str, "a sentence for people"]
-
-
-def attention(pipelines: Iterable[PipelineStatus], now: datetime) -> Iterator[Attention]:
-    """What needs a person in these pipelines."""
+def attention(app: str, pipelines: Iterable[PipelineStatus], now: datetime) -> Iterator[Attention]:
+    """What needs a person in these pipelines, with what a trouble of a page is about."""
     for pipeline in pipelines:
-        for kind, says in _needs(pipeline, now):
-            yield Attention(pipeline.name, kind, says)
+        yield from ringing(pipeline, now)
+        yield from _needs(app, pipeline, now)
 
 
-def _needs(pipeline: PipelineStatus, now: datetime) -> Iterator[tuple[str, str]]:
-    """Each kind of trouble of a pipeline, with its sentence."""
-    yield from ringing(pipeline, now)
-    run_now = f"dlq redrive now --pipeline {pipeline.name}"
-    if (stalled := pipeline.stalled) is not None:
-        since = f" since {clock(stalled.since, now)}" if stalled.since else ""
-        yield "STALLED", f"runs cannot do their work{since}: {stalled.why}; to try one: {run_now}"
+def _needs(app: str, pipeline: PipelineStatus, now: datetime) -> Iterator[Attention]:
+    """Each kind of trouble of a pipeline, with its sentence and its command."""
+    name = pipeline.name
+
+    def card(
+        kind: str, says: str, command: str | None = None, page: Alarm | None = None, **facts: str
+    ) -> Attention:
+        line = None if command is None else typed(command, {"pipeline": name, **facts})
+        return Attention(name, kind, says, line, None if page is None else str(page))
+
     # Without a source, what the watch remembers could not be read.
     if pipeline.sources and (says := _watch_says(pipeline.watch_ran_at, now)):
-        yield "WATCH", f"{says}; for a run by hand meanwhile: {run_now}"
+        stack = stack_of(app, name)
+        yield card("WATCH", says, TypedLine.DEPLOY, Alarm.REDRIVE_STALLED, stack=stack)
     for source in pipeline.sources:
-        yield from _source_needs(pipeline, source, now)
+        yield from _source_needs(pipeline, source, now, card)
     if failed := counter(pipeline.last_run, "failed"):
-        yield (
-            "LAST_RUN",
-            f"the last busy run could not move {count(failed, 'letter')}; "
-            f"to see why: {run_now} --dry-run",
-        )
+        says = f"the last busy run could not move {count(failed, 'letter')}"
+        yield card("LAST_RUN", says, TypedLine.DRY_RUN)
     if renamed := counter((pipeline.last_run or {}).get("counts"), Count.ATTRIBUTE_RENAMED):
         letters = count(renamed, "letter")
-        yield (
+        yield card(
             "LAST_RUN",
             f"the last busy run sent on {letters} whose own attribute {stamp.NAME} is now "
-            f"{stamp.KEPT_NAME}: the name is reserved, so its producer needs another; "
-            f"to see which: dlq peek --pipeline {pipeline.name}",
+            f"{stamp.KEPT_NAME}: the name is reserved, so its producer needs another",
+            TypedLine.PEEK,
         )
     for bad in pipeline.bad_rows:
-        yield "LETTERS", bad_row_says(bad, now)
+        yield Attention(name, "LETTERS", bad_row_says(bad, now), bad.repair)
     for run in pipeline.replays:
-        if (says := _replay_says(run)) is not None:
-            yield "REPLAY", says
+        yield from _replay_needs(run, card)
     if pipeline.foreign_rows:
-        yield "FOREIGN", _foreign_says(pipeline.foreign_rows)
+        yield card("FOREIGN", _foreign_says(pipeline.foreign_rows))
+    circuits = Alarm.CIRCUIT_TROUBLE
     for cause in pipeline.causes:
-        yield "CAUSE", _cause_says(pipeline.name, cause, now)
+        yield card("CAUSE", _cause_says(cause, now), TypedLine.CAUSES, circuits)
     if (many := pipeline.collisions) is not None:
-        listed = f"dlq parked list {pipeline.name} --reason COLLISION"
-        yield "COLLISIONS", f"{_collisions_say(many)}; those parked before: {listed}"
+        yield card("COLLISIONS", _collisions_say(many), TypedLine.COLLISIONS)
     for circuit in pipeline.misconfigured:
-        yield "CONFIGURATION", _configuration_says(pipeline.name, circuit)
-    own_is_held = any(circuit.key == pipeline.name for circuit in pipeline.held)
+        says, key = _configuration_says(name, circuit), circuit.key
+        yield card("CONFIGURATION", says, TypedLine.CIRCUIT, circuits, key=key)
+    own_is_held = any(circuit.key == name for circuit in pipeline.held)
     if pipeline.circuit is not None and pipeline.circuit.state != State.CLOSED and not own_is_held:
         says = _circuit_says(pipeline.circuit, now)
-        yield "CIRCUIT", f"{says}; see dlq circuit show --pipeline {pipeline.name}"
+        yield card("CIRCUIT", says, TypedLine.CIRCUIT, circuits, key=name)
     for circuit in pipeline.held:
-        yield "HELD", _held_says(pipeline.name, circuit, now)
+        says = _held_says(name, circuit, now)
+        yield card("HELD", says, TypedLine.AUTO, circuits, key=circuit.key)
     if parked := parked_letters(pipeline):
-        letters = count(parked, "parked letter")
-        yield "PARKED", f"{letters}: see dlq parked list --pipeline {pipeline.name}"
+        says = f"{count(parked, 'parked letter')} {'waits' if parked == 1 else 'wait'} for a person"
+        yield card("PARKED", says, TypedLine.PARKED, Alarm.PARKED_UNATTENDED)
 
 
 def _source_needs(
-    pipeline: PipelineStatus, source: SourceStatus, now: datetime
-) -> Iterator[tuple[str, str]]:
+    pipeline: PipelineStatus, source: SourceStatus, now: datetime, card: Callable[..., Attention]
+) -> Iterator[Attention]:
     """The trouble of one queue of letters."""
-    name = source_name(source.source)
-    run_now = f"dlq redrive now --pipeline {pipeline.name}"
-    show = f"dlq show {pipeline.name}"
+    name, run_now, facts = source_name(source.source), TypedLine.REDRIVE, {}
     if source.source in pipeline.dedicated:
-        run_now = f"{run_now} --source {source.source}"
+        run_now, facts = TypedLine.REDRIVE_FROM, {"source": source.source}
     left, holds = (
         source.seconds_to_expiry,
         _depth_of(pipeline, source.source) != QueueDepth(0, 0, 0),
     )
     if left is not None and holds and left <= _EXPIRES_SOON[Mode(pipeline.mode)]:
-        yield (
-            "EXPIRY",
-            f"SQS deletes the oldest letter in {name} in {duration(left)}: {_rescue(pipeline)}; "
-            f"then type {show if pipeline.mode == Mode.OBSERVE else run_now}",
-        )
+        says = f"SQS deletes the oldest letter in {name} in {duration(left)}: {_rescue(pipeline)}"
+        yield card("EXPIRY", says, TypedLine.RETAIN, Alarm.MESSAGE_EXPIRY, url=source.url)
     ending = source.last_ending
     if ending is not None and not ending.ended_well:
-        says = _ending_says(ending, now)
-        yield "LAST_RUN", f"the last run of {name} did not end well: {says}; to try: {run_now}"
+        says = f"the last run of {name} did not end well: {_ending_says(ending, now)}"
+        yield card("LAST_RUN", says, run_now, Alarm.REDRIVE_STALLED, **facts)
     for metric, at in source.troubles.items():
         # Those are named one by one, if their names are known.
         is_named = metric == Count.BAD_ROW and pipeline.bad_rows
         if now - at <= _RECENT and not is_named:
-            says = _trouble_says(metric, at, now)
-            yield (
-                "LETTERS",
-                f"a run of {name} counted {says}; what fails: dlq groups {pipeline.name}",
-            )
+            says = f"a run of {name} counted {_trouble_says(metric, at, now)}"
+            yield card("LETTERS", says, TypedLine.GROUPS)
     if source.looks and holds:
         looked = "observe has" if pipeline.mode == Mode.OBSERVE else "runs that move nothing have"
-        yield (
+        yield card(
             "LOOKED",
             f"{looked} received {count(source.looks, 'letter')} of {name}; SQS leaves letters "
             "received three times out of its age metric; the alarm MessageAge goes on telling "
@@ -175,10 +148,8 @@ def _source_needs(
 
 def _rescue(pipeline: PipelineStatus) -> str:
     if pipeline.mode == Mode.OBSERVE:
-        return "observe moves nothing; set mode enforce, or lengthen the queue's retention"
-    return (
-        "its rescue should have moved it; see the redriver's log, or lengthen the queue's retention"
-    )
+        return "observe moves nothing"
+    return "its rescue should have moved it, and the redriver's log says why it has not"
 
 
 def _trouble_says(metric: str, at: datetime, now: datetime) -> str:
@@ -214,27 +185,23 @@ def _watch_says(ran_at: datetime | None, now: datetime) -> str | None:
     return f"the watch has left no record for {since}: {unseen}"
 
 
-def _replay_says(run: ReplayRow) -> str | None:
-    """What a replay run needs from a person; None if it goes on by itself."""
+def _replay_needs(run: ReplayRow, card: Callable[..., Attention]) -> Iterator[Attention]:
+    """What a replay run needs from a person; nothing if it goes on by itself."""
     because = f": {run.because}" if run.because else ""
-    named = f"{run.run} --pipeline {run.pipeline}"
+    says = f"replay run {run.run} is {run.state}"
     if run.lost:
-        return (
-            f"replay run {run.run} is {run.state} and its execution has ended; the watch starts "
-            f"the next one: dlq replay show {named}"
-        )
+        says += " and its execution has ended; the watch starts the next one"
+        yield card("REPLAY", says, TypedLine.RUN, run=run.run)
+        return
     match run.state:
         case RunState.HELD:
-            return (
-                f"replay run {run.run} is HELD{because}; "
-                f"dlq replay resume {named}, or dlq replay abort {named}"
-            )
+            yield card("REPLAY", f"{says}{because}", TypedLine.RESUME, run=run.run)
         case RunState.WAITING_APPROVAL:
-            return f"replay run {run.run} waits for approval: dlq replay show {named}"
+            says = f"replay run {run.run} waits for approval"
+            yield card("REPLAY", says, TypedLine.RUN, run=run.run)
         case RunState.BROKEN:
-            return f"replay run {run.run} is BROKEN{because}; dlq replay report {named}"
-        case _:
-            return None
+            page = Alarm.REPLAY_BROKEN
+            yield card("REPLAY", f"{says}{because}", TypedLine.REPORT, page, run=run.run)
 
 
 def _held_says(pipeline: str, circuit: CircuitRow, now: datetime) -> str:
@@ -242,11 +209,10 @@ def _held_says(pipeline: str, circuit: CircuitRow, now: datetime) -> str:
     own = circuit.key == pipeline
     name = "the circuit" if own else f"circuit {circuit.key}"
     since = f" since {clock(circuit.forced_since, now)}" if circuit.forced_since else ""
-    key = "" if own else f"{quote(circuit.key)} "
     until = (
         f"until {clock(circuit.forced_until, now)}"
         if circuit.forced_until
-        else f"until a person ends it (dlq circuit auto {key}--pipeline {pipeline})"
+        else "until a person ends it"
     )
     return (
         f"{name} is held {circuit.forced} by {circuit.forced_by}{since} {until}: "
@@ -269,12 +235,12 @@ def _cut(text: str) -> str:
     return text if len(text) <= _LONGEST_KEY else f"{text[:_LONGEST_KEY]}…"
 
 
-def _cause_says(pipeline: str, cause: CauseRow, now: datetime) -> str:
+def _cause_says(cause: CauseRow, now: datetime) -> str:
     error = f" ({cause.error_type})" if cause.error_type else ""
     since = f" since {clock(cause.since, now)}" if cause.since else ""
     return (
         f"cause {cause.fingerprint}{error} suddenly fails most messages{since}: its letters are "
-        f"tried again and not parked; dlq cause list --pipeline {pipeline} shows them"
+        "tried again and not parked"
     )
 
 
@@ -292,8 +258,7 @@ def _configuration_says(pipeline: str, circuit: CircuitRow) -> str:
     what = "its dependency" if dependency == pipeline else dependency
     return (
         f"letters wait until a person repairs how the consumer calls {what} (a key, a permission, "
-        f"an endpoint): {circuit.because or NOT_ON_RECORD}; see dlq circuit show "
-        f"{quote(circuit.key)} --pipeline {pipeline}"
+        f"an endpoint): {circuit.because or NOT_ON_RECORD}"
     )
 
 

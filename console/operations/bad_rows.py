@@ -64,4 +64,4 @@ def _shown(table: str, key: Mapping[str, str]) -> str:
 def bad_row_says(bad: BadRow, now: datetime) -> str:
     """A sentence about a row."""
     met = f", {duration((now - bad.seen).total_seconds())} ago" if bad.seen else ""
-    return f"a row cannot be read{met}: {bad.row}; it keeps nothing but its own; type {bad.repair}"
+    return f"a row cannot be read{met}: {bad.row}; it keeps nothing but its own"

@@ -163,7 +163,7 @@ def why_nothing_goes_back(pipeline: PipelineStatus, now: datetime) -> str | None
     """Why no letter of the DLQ goes back now; None if they do."""
     if pipeline.mode == Mode.OBSERVE:
         return "observe moves nothing: letters stay in the DLQ until the mode is enforce"
-    if pipeline.stalled is not None:
+    if pipeline.is_stalled:
         return "no letter goes back until runs can do their work again"
     circuit = pipeline.circuit
     if circuit is None or circuit.state == State.CLOSED:

@@ -408,7 +408,7 @@ def _first_expiry(
     if source.url is None:
         return None
     memories = read_memories(session.aws.dynamodb, app.letters_table, pipeline.name)
-    known = watched(memories, pipeline, lambda _: 0, session.now)
+    known = watched(memories, app.name, pipeline, lambda _: 0, session.now)
     for status in known.sources:
         if status.source == source.id and status.seconds_to_expiry is not None:
             return moment(session.now.timestamp() + status.seconds_to_expiry)

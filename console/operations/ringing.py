@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from deadletter.contract import Mode
 from deadletter.signals.pages import Alarm
 
+from .cards import Attention
 from .words import clock, duration
 
 if TYPE_CHECKING:
@@ -36,29 +37,21 @@ def step(alarm: Alarm, pipeline: str, mode: str = Mode.ENFORCE) -> str:
     return _STEPS[alarm].format(pipeline)
 
 
-def ringing(pipeline: PipelineStatus, now: datetime) -> Iterator[tuple[str, str]]:
-    """What rings, each with why and since when; then what is about to ring, or is muted.
-
-    A sentence has the kind ALARM or TROUBLE.
-    """
-    why = {Alarm(trouble.alarm): trouble for trouble in pipeline.troubles}
-    rings: set[Alarm | None] = set()
+def ringing(pipeline: PipelineStatus, now: datetime) -> Iterator[Attention]:
+    """What rings, and what the watch sees that rings or is about to, or is muted."""
+    name = pipeline.name
     for alarm in pipeline.alarms:
-        name = known(alarm)
-        rings.add(name)
+        page = known(alarm)
         ago = duration((now - alarm.since).total_seconds())
-        text = f"{alarm.name} is in ALARM since {clock(alarm.since, now)}, {ago} ago"
-        if name is not None and name in why:
-            text = f"{text}: {why[name].why}"
-        yield (
-            "ALARM",
-            text if name is None else f"{text}; type {step(name, pipeline.name, pipeline.mode)}",
-        )
-    for name, trouble in why.items():
-        if name not in rings:
-            since = f" since {clock(trouble.since, now)}" if trouble.since else ""
-            then = step(name, pipeline.name)
-            yield "TROUBLE", f"{name} has a reason to ring{since}: {trouble.why}; type {then}"
+        says = f"{alarm.name} is in ALARM since {clock(alarm.since, now)}, {ago} ago"
+        command = None if page is None else step(page, name, pipeline.mode)
+        yield Attention(name, "ALARM", says, command, page)
+    rings = {known(alarm) for alarm in pipeline.alarms}
+    for trouble in pipeline.seen:
+        kind = "STALLED" if trouble.page == Alarm.REDRIVE_STALLED else "TROUBLE"
+        known_since = trouble.since and trouble.page not in rings
+        since = f" since {clock(trouble.since, now)}" if trouble.since and known_since else ""
+        yield Attention(name, kind, f"{trouble.says}{since}", trouble.type, trouble.page)
 
 
 def known(alarm: AlarmState) -> Alarm | None:

@@ -13,6 +13,8 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from deadletter.contract import MAIN_DLQ, pipeline_prefix
+from deadletter.signals.commands import TypedLine, typed
+from deadletter.signals.troubles import stack_of
 
 from .adapter_errors import aws_errors
 from .words import count, duration
@@ -46,6 +48,14 @@ class Silence:
     since: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class SilenceReason:
+    """Why a function is silent, and what ends that."""
+
+    says: str
+    type: str
+
+
 def silences(app: str, pipeline: PipelineStatus, now: datetime) -> Iterator[Silence]:
     """The functions of a pipeline that have been silent for longer than they should."""
     prefix = pipeline_prefix(app, pipeline.name)
@@ -57,14 +67,14 @@ def silences(app: str, pipeline: PipelineStatus, now: datetime) -> Iterator[Sile
     source = pipeline.source(MAIN_DLQ)
     ending = None if source is None or source.last_ending is None else source.last_ending.at
     # The watch knows how often runs begin: where it sees no stall, this one is not late.
-    if pipeline.stalled is not None and ending is not None and now - ending >= LEAST:
+    if pipeline.is_stalled and ending is not None and now - ending >= LEAST:
         yield Silence(pipeline.name, f"{prefix}redrive", f"{prefix}dlq", ending)
 
 
 def because(
-    cloudwatch: CloudWatchClient, silence: Silence, letters_table: str, now: datetime
-) -> str:
-    """The sentence that says why, from the figures of the minutes of silence."""
+    cloudwatch: CloudWatchClient, silence: Silence, app: str, letters_table: str, now: datetime
+) -> SilenceReason:
+    """The sentence that says why, and what ends it, from the figures of the minutes of silence."""
     start = max(silence.since + _AFTER_THE_RECORD, now - _MOST)
     function = {"FunctionName": silence.function}
     figures = _sums(
@@ -77,31 +87,39 @@ def because(
         now,
     )
     ago = duration((now - silence.since).total_seconds())
-    return (
-        f"{silence.function} has left no record for {ago}: {_why(silence, figures, letters_table)}"
-    )
+    why, command = _why(silence, figures, letters_table)
+    facts = {"function": silence.function, "stack": stack_of(app, silence.pipeline)}
+    says = f"{silence.function} has left no record for {ago}: {why}"
+    return SilenceReason(says, typed(command, facts))
 
 
-def _why(silence: Silence, figures: Mapping[str, float], table: str) -> str:
+def _why(silence: Silence, figures: Mapping[str, float], table: str) -> tuple[str, TypedLine]:
     started, failed, refused = (int(figures[name]) for name in (_INVOCATIONS, _ERRORS, _THROTTLES))
     if refused:
-        return (
+        says = (
             f"Lambda throttles it ({count(refused, 'time')}); its reserved concurrency is 0 or too "
             "low, or the account's is used up"
         )
+        return says, TypedLine.LET_RUN
     if not started:
-        return (
+        says = (
             f"it is not started; its schedule {silence.schedule} is disabled or deleted, or may "
             "not start it"
         )
+        return says, TypedLine.DEPLOY
     if throttled := int(sum(figures[name] for name in _TABLE)):
-        return (
+        says = (
             f"it runs, and DynamoDB throttles {table} (ThrottlingException, "
             f"{count(throttled, 'request')})"
         )
+        return says, TypedLine.DEPLOY
     if failed:
-        return f"it fails ({failed} of {count(started, 'start')}); its log says why"
-    return f"it runs without an error, and its record is not in {table}; its log says why"
+        says = f"it fails ({failed} of {count(started, 'start')}); its log says why"
+        return says, TypedLine.LOG
+    return (
+        f"it runs without an error, and its record is not in {table}; its log says why",
+        TypedLine.LOG,
+    )
 
 
 def _sums(

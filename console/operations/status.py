@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -22,14 +22,16 @@ from deadletter.contract import (
     is_of_delays,
 )
 from deadletter.routing.decision import DUE
+from deadletter.signals.pages import Alarm
 
 from . import deployed
 from .adapter_errors import aws_errors
 from .answer import Answer
 from .app import App, DeployedPipeline
-from .attention import BY_ITSELF, URGENCY, Attention, attention
+from .attention import attention
 from .aws import Aws, Read, Start
 from .bad_rows import BadRow, bad_rows, met_by_runs
+from .cards import BY_ITSELF, URGENCY, Attention, cards
 from .causes import CauseRow, read_causes
 from .circuits import CircuitRow, Paced, circuit_row, opens_at
 from .collisions import ManyCollisions, many_collisions
@@ -43,10 +45,9 @@ from .session import AppLocation, Session
 from .silence import because, silences
 from .status_figures import WINDOW, QueueFigures, queue_figures
 from .watched import (
-    AlarmReason,
     Memories,
+    SeenTrouble,
     SourceStatus,
-    Stall,
     Watched,
     read_memories,
     watched,
@@ -156,9 +157,8 @@ class PipelineStatus:
     watch_ran_at: Annotated[
         datetime | None, "when its watch last ran; null if it never did, or could not be read"
     ] = None
-    stalled: Annotated[Stall | None, "since when and why runs cannot do their work"] = None
-    troubles: Annotated[
-        Sequence[AlarmReason], "the reasons that the watch sees for alarms, rung or not yet"
+    seen: Annotated[
+        Sequence[SeenTrouble], "the troubles that the watch sees, the most specific first"
     ] = ()
     direction: Annotated[
         str | None,
@@ -181,6 +181,11 @@ class PipelineStatus:
         Sequence[Mapping[str, str]],
         "keys of rows in its lanes and among its causes that others wrote: they are ignored",
     ] = ()
+
+    @property
+    def is_stalled(self) -> bool:
+        """Whether no run can do its work, as far as the watch knows."""
+        return any(trouble.page == Alarm.REDRIVE_STALLED for trouble in self.seen)
 
     def source(self, source: str) -> SourceStatus | None:
         """What is remembered of a queue; None if it could not be read."""
@@ -224,7 +229,11 @@ def read(session: Session, names: Sequence[str], *, patience: float = PATIENCE) 
         statuses = tuple(pending.status(figures, alarms) for pending in reads)
         silent = _silent(start, aws.cloudwatch, app, statuses, now)
     unread = [item for pending in reads for item in pending.unread()]
-    items = [*attention(statuses, now), *silent, *unread]
+    found = [*attention(app.name, statuses, now), *silent]
+    items = [
+        *(card for status in statuses for card in cards(_of(status.name, found))),
+        *unread,
+    ]
     items.sort(key=lambda item: URGENCY.index(item.kind))
     return AppStatus(
         **place,
@@ -233,6 +242,10 @@ def read(session: Session, names: Sequence[str], *, patience: float = PATIENCE) 
         pipelines=statuses,
         needs_person=any(item.kind not in BY_ITSELF for item in items),
     )
+
+
+def _of(pipeline: str, items: Iterable[Attention]) -> Iterator[Attention]:
+    return (item for item in items if item.pipeline == pipeline)
 
 
 def _silent(
@@ -245,18 +258,19 @@ def _silent(
     """Why functions have left no record: asked only where one is missing."""
     missing = [silence for pipeline in pipelines for silence in silences(app.name, pipeline, now)]
     reads = [
-        start(partial(because, cloudwatch, silence, app.letters_table, now)) for silence in missing
+        start(partial(because, cloudwatch, silence, app.name, app.letters_table, now))
+        for silence in missing
     ]
     items = []
     for silence, read in zip(missing, reads, strict=True):
         refused: list[Problem] = []
-        says = read.result(refused.append)
-        if says is None:
+        known = read.result(refused.append)
+        page = str(Alarm.REDRIVE_STALLED)
+        if known is None:
             says = f"figures of {silence.function} could not be read: {refused[0].says}"
-        kind = (
-            "UNREAD" if refused else "WATCH" if silence.function.endswith("-watch") else "STALLED"
-        )
-        items.append(Attention(silence.pipeline, kind, says))
+            items.append(Attention(silence.pipeline, "UNREAD", says))
+        else:
+            items.append(Attention(silence.pipeline, "SILENT", known.says, known.type, page))
     return items
 
 
@@ -370,8 +384,7 @@ class _PipelineReads:
             causes=() if circuits is None else circuits[3],
             collisions=None if circuits is None else circuits[4],
             watch_ran_at=None if known is None else known.ran_at,
-            stalled=None if known is None else known.stalled,
-            troubles=() if known is None else known.reasons,
+            seen=() if known is None else known.seen,
             direction=None if known is None else known.direction,
             sources=() if known is None else known.sources,
             replays=self._replays.result(partial(lost, "the replay runs")) or (),
@@ -413,7 +426,9 @@ class _PipelineReads:
             yield Attention(self.pipeline.name, "UNREAD", says)
 
     def _watched(self, memories: Memories, lanes: Mapping[str, int | None]) -> Watched:
-        return watched(memories, self.pipeline, lambda lane: lanes.get(lane, 0), self._now)
+        return watched(
+            memories, self._app.name, self.pipeline, lambda lane: lanes.get(lane, 0), self._now
+        )
 
     def _lost(self, what: str, why: Problem) -> None:
         if isinstance(why, DeadlineMissed):

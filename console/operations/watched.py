@@ -15,7 +15,7 @@ from deadletter.contract import (
     parking_source,
 )
 from deadletter.signals.figures import Counted, Figure
-from deadletter.signals.pages import Alarm
+from deadletter.signals.troubles import shown, stack_of
 
 from .adapter_errors import aws_errors
 from .words import moment
@@ -44,6 +44,7 @@ class SourceStatus:
     """A queue of letters, as runs and the watch remember it."""
 
     source: Annotated[str, "`dlq`, the id of a dedicated DLQ, or `parking:<id>`"]
+    url: Annotated[str, "the queue's URL"]
     rescued: Annotated[
         int | None,
         "its letters that were moved into the waiting room before SQS could delete them; "
@@ -64,24 +65,14 @@ class SourceStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class Stall:
-    """Runs cannot do their work."""
+class SeenTrouble:
+    """A trouble that the watch sees: its alarm rings within minutes, or does already."""
 
+    kind: Annotated[str, "which trouble it is, such as `router-down`: see the runbook"]
+    page: Annotated[str | None, "the alarm that it rings; null if it rings none"]
     since: Annotated[datetime | None, "since when"]
-    why: Annotated[str, "why, with the denied action or the throttled table"]
-
-
-@dataclass(frozen=True, slots=True)
-class AlarmReason:
-    """A reason that the watch sees for an alarm: it rings within minutes, or does already."""
-
-    alarm: Annotated[
-        str,
-        "what has a reason: DlqDepth, CircuitTrouble, ParkedUnattended, RuleTrouble or "
-        "ReplayBroken",
-    ]
-    since: Annotated[datetime | None, "since when"]
-    why: Annotated[str, "which circuit, queue, rule or run it is, and why"]
+    says: Annotated[str, "what is wrong: which circuit, queue, rule or run it is, and why"]
+    type: Annotated[str, "the command that ends it"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +80,8 @@ class Watched:
     """What the watch of a pipeline knows; `ran_at` is None if it has never run."""
 
     ran_at: datetime | None
-    stalled: Stall | None
     sources: Sequence[SourceStatus]
-    reasons: Sequence[AlarmReason] = ()
+    seen: Sequence[SeenTrouble] = ()
     direction: str | None = None
 
 
@@ -120,13 +110,13 @@ def read_memories(
 
 def watched(
     memories: Memories,
+    app: str,
     pipeline: DeployedPipeline,
     rescued: Callable[[str], int | None],
     now: datetime,
 ) -> Watched:
     """The memories as people read them; `rescued` counts the letters of a lane."""
     row = memories.row
-    stalled = None if row is None else row.stalled
     lanes = {
         MAIN_DLQ: None,
         **{id_: dedicated_lane(id_) for id_ in pipeline.dedicated},
@@ -136,33 +126,45 @@ def watched(
             for id_ in pipeline.parking
         },
     }
+    urls = {
+        MAIN_DLQ: pipeline.dlq_url,
+        **pipeline.dedicated,
+        **{parking_source(id_): url for id_, url in pipeline.parking.items()},
+    }
     return Watched(
         None if row is None else moment(row.ran_at),
-        None if stalled is None else Stall(moment(stalled.since), stalled.why),
         tuple(
-            _source(source, memories, 0 if lane is None else rescued(lane), now)
+            _source(source, urls[source], memories, 0 if lane is None else rescued(lane), now)
             for source, lane in lanes.items()
         ),
-        () if row is None else tuple(_reasons(row)),
+        () if row is None else tuple(seen_by(row, app, pipeline.name)),
         None if row is None else row.direction or None,
     )
 
 
-def _reasons(row: WatchRow) -> Iterator[AlarmReason]:
-    """The levels of the watch that call a person, by their alarms."""
-    by_name = {str(alarm): alarm for alarm in Alarm}
-    for metric, trouble in row.troubles.items():
-        # A metric that calls a person is called as its alarm is.
-        if (alarm := by_name.get(metric)) is not None:
-            yield AlarmReason(str(alarm), moment(trouble.since), trouble.why)
+def seen_by(row: WatchRow, app: str, pipeline: str) -> Iterator[SeenTrouble]:
+    """What the watch sees, the most specific first, without what another trouble explains."""
+    known = {
+        "app": app,
+        "pipeline": pipeline,
+        "stack": stack_of(app, pipeline),
+        "shared": stack_of(app, "shared"),
+    }
+    for seen in shown(row.seen):
+        page = None if seen.page is None else str(seen.page)
+        repair = seen.repair(**known)
+        yield SeenTrouble(str(seen.kind), page, moment(seen.since), seen.says(), repair)
 
 
-def _source(source: str, memories: Memories, rescued: int | None, now: datetime) -> SourceStatus:
+def _source(
+    source: str, url: str, memories: Memories, rescued: int | None, now: datetime
+) -> SourceStatus:
     memory, row = memories.by_source.get(source), memories.row
     figures: dict[Counted, float] = dict(_figures(source, row, now.timestamp()))
     age, left = figures.get(Figure.OLDEST_MESSAGE_AGE), figures.get(Figure.SECONDS_TO_EXPIRY)
     return SourceStatus(
         source,
+        url,
         rescued,
         int(age) if age is not None and figures.get(Figure.MESSAGES) else None,
         None if left is None else int(left),

@@ -409,7 +409,7 @@ WRITTEN_ATTRIBUTES: Mapping[Partition, tuple[str, ...]] = {
         *(*_KEY, "own", "seq", "expires", "targets", "plans", "sent", "ids"),
         *("home", "lost"),
     ),
-    Partition.LEASE: (*_KEY, "state", "ran_at", "stalled"),
+    Partition.LEASE: (*_KEY, "state", "ran_at"),
     Partition.LANES: (*_KEY, "touched", "review", "paid"),
     Partition.LETTER: (*WAITING_FIGURES, "letter", "object"),
     Partition.RUNS: (

@@ -31,6 +31,7 @@ from deadletter.routing.router import LaneAnswer, RouterAnswer
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
 from deadletter.signals.figures import Figure
+from deadletter.signals.troubles import Seen, TroubleKind
 from deadletter.testing.clock import Clock
 from deadletter.testing.fakes import MemoryDynamoDB, MemorySqs
 from deadletter.testing.fakes.errors import client_error
@@ -38,7 +39,7 @@ from deadletter.testing.fakes.lambda_ import MemoryLambda
 from deadletter.watch import point
 from deadletter.watch.observation import OldestMessage
 from deadletter.watch.point import MetricPoint
-from deadletter.watch.row import Stalled, WatchRow
+from deadletter.watch.row import WatchRow
 from deadletter.watch.watch import RescueUnavailable, RuleCheckUnavailable
 from tests.each_row import each_row
 from tests.no_metrics import NoMetrics
@@ -203,7 +204,8 @@ def test_a_rescue_is_an_asynchronous_run_of_the_redriver(stage: Stage) -> None:
 def test_the_row_and_the_leases_are_read_at_once(stage: Stage) -> None:
     store = DynamoDBWatchStore(stage.dynamodb, LETTERS, "orders")
     assert store.read() == (None, {})
-    row = WatchRow(first_at=1.0, ran_at=2.0, stalled=Stalled(1.5, "no run"))
+    seen = (Seen(TroubleKind.NO_RUN_YET, {"seconds": 60}, 1.5),)
+    row = WatchRow(first_at=1.0, ran_at=2.0, seen=seen)
     store.write(row)
     stage.dynamodb.put_item(
         TableName=LETTERS,
@@ -212,18 +214,6 @@ def test_the_row_and_the_leases_are_read_at_once(stage: Stage) -> None:
     stored, memories = store.read()
     assert stored == row
     assert {source: memory.oldest for source, memory in memories.items()} == {"dlq": 7.0}
-
-
-def test_people_read_why_runs_have_stalled_in_the_row(stage: Stage) -> None:
-    store = DynamoDBWatchStore(stage.dynamodb, LETTERS, "orders")
-    key = {"pk": {"S": "orders#lease"}, "sk": {"S": WATCH_ROW}}
-    store.write(WatchRow(first_at=1.0, ran_at=2.0, stalled=Stalled(1.5, "no run")))
-    item = stage.dynamodb.get_item(TableName=LETTERS, Key=key)["Item"]
-    assert item["stalled"] == {"M": {"since": {"N": "1.5"}, "why": {"S": "no run"}}}
-    store.write(WatchRow(first_at=1.0, ran_at=3.0))
-    item = stage.dynamodb.get_item(TableName=LETTERS, Key=key)["Item"]
-    assert item["stalled"] == {"NULL": True}
-    assert item["ran_at"] == {"N": "3"}
 
 
 def test_a_damaged_row_is_a_first_minute(stage: Stage) -> None:

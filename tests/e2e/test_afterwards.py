@@ -298,7 +298,7 @@ def test_dlq_status_names_the_action_that_stops_all_runs(orders: Deployed, tenan
 
         def stalled() -> str:
             [shown] = orders.dlq("status", "--pipeline", orders.name)["pipelines"]
-            return shown["stalled"]["why"] if shown["stalled"] else ""
+            return " ".join(seen["says"] for seen in shown["seen"])
 
         orders.until(lambda: denied in stalled(), "the command line names the action")
     finally:

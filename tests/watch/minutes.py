@@ -9,6 +9,8 @@ from deadletter.contract import DAY, MINUTE
 from deadletter.message.queue import Depth
 from deadletter.redrive.source_memory import SourceMemory
 from deadletter.signals.figures import Counted
+from deadletter.signals.pages import Alarm
+from deadletter.signals.troubles import why
 from deadletter.watch.lane_figures import lanes_to_count
 from deadletter.watch.main_queue import must_ask
 from deadletter.watch.minute import Minute, judge_minute, with_rescues
@@ -117,8 +119,7 @@ class Minutes:
     def why(self, metric: Counted) -> str | None:
         """Why a level calls a person; None if it does not."""
         assert self.row is not None
-        trouble = self.row.troubles.get(metric)
-        return None if trouble is None else trouble.why
+        return why(self.row.of(Alarm(metric))) or None
 
     @property
     def rescued(self) -> set[str]:

@@ -40,7 +40,9 @@ def test_parked_letters_that_nobody_takes_call_a_person_after_a_week() -> None:
     minutes.pass_minutes(2)
     assert minutes.value(UNATTENDED) == 5
     assert (
-        minutes.why(UNATTENDED) == "5 letters lie in parking:default, and none has left for 7 days"
+        minutes.why(UNATTENDED)
+        == "5 messages in parking:default wait for a person, and none has left for"
+        " 7 days"
     )
     # More letters, and a minute without a reading, end nothing.
     minutes.letters[PARKED] = 8

@@ -54,8 +54,9 @@ def test_a_circuit_that_is_not_closed_for_half_an_hour_calls_a_person(circuit: C
     assert passes(minutes, 1) == 1
     why = minutes.why(TROUBLE)
     assert why is not None
-    assert why.startswith(f"circuit {circuit.key} has not been closed for 30 minutes")
-    assert ("a person holds it" in why) == (circuit.forced is not None)
+    held = circuit.forced is not None
+    does = "has been held without an end" if held else "has not been closed"
+    assert why == f"circuit {circuit.key} {does} for 30 minutes"
     # A minute in which the circuits cannot be read ends nothing.
     minutes.circuits = None
     assert passes(minutes, 2) == 1
@@ -70,7 +71,7 @@ def test_the_trouble_says_since_when() -> None:
     minutes = looking_at(OPEN)
     minutes.pass_minutes(40)
     assert minutes.row is not None
-    assert minutes.row.troubles[TROUBLE].since == BEGIN + 30 * MINUTE
+    assert minutes.row.seen[0].since == BEGIN + 30 * MINUTE
 
 
 def test_a_watch_that_begins_late_knows_since_when_a_circuit_is_open() -> None:
@@ -152,7 +153,7 @@ def test_a_hold_without_an_end_calls_a_person_after_a_day() -> None:
     assert minutes.value(TROUBLE) is None
     minutes.now = BEGIN + DAY
     assert passes(minutes, 1) == 1
-    assert minutes.why(TROUBLE) == "circuit tenant-1 has been held without an end for 1440 minutes"
+    assert minutes.why(TROUBLE) == "circuit tenant-1 has been held without an end for 1,440 minutes"
     minutes.circuits = None
     assert passes(minutes, 1) == 1
     minutes.circuits = seen()

@@ -89,7 +89,7 @@ def test_a_queue_that_is_not_empty_within_two_hours_is_a_reason_of_the_page_on_d
     assert minutes.value(DEPTH) == 1
     assert minutes.why(DEPTH) is not None
     assert "will not be empty within 2 hours but in 4." in str(minutes.why(DEPTH))
-    assert "(86 letters)" in str(minutes.why(DEPTH))
+    assert "(86 messages)" in str(minutes.why(DEPTH))
 
 
 def test_a_quarter_of_an_hour_is_not_enough_for_it() -> None:
@@ -103,7 +103,7 @@ def test_a_queue_that_is_empty_in_time_is_no_reason() -> None:
 
 def test_a_queue_that_does_not_become_emptier_is_a_reason_until_it_does() -> None:
     minutes = falling(0)
-    assert minutes.why(DEPTH) == "the DLQ has not become emptier in 10 looks (90 letters)"
+    assert minutes.why(DEPTH) == "the DLQ has not become emptier in 10 looks (90 messages)"
     falling(12, minutes=minutes, for_=6)
     assert (minutes.value(DEPTH), minutes.why(DEPTH)) == (0, None)
 
@@ -113,7 +113,7 @@ def test_more_letters_than_the_threshold_for_five_looks_are_a_reason() -> None:
     minutes.pass_minutes(WATCH.depth_looks - 1)
     assert minutes.value(DEPTH) is None
     minutes.pass_minutes(1)
-    assert minutes.why(DEPTH) == "101 letters are in the DLQ, more than 100"
+    assert minutes.why(DEPTH) == "101 messages are in the DLQ, more than 100"
     minutes.letters["dlq"] = 100
     minutes.pass_minutes(1)
     assert minutes.value(DEPTH) == 0
@@ -122,8 +122,8 @@ def test_more_letters_than_the_threshold_for_five_looks_are_a_reason() -> None:
 def test_both_reasons_are_said_in_one() -> None:
     minutes = falling(0, start=3_000)
     assert minutes.why(DEPTH) == (
-        "3,000 letters are in the DLQ, more than 100;"
-        " the DLQ has not become emptier in 10 looks (3,000 letters)"
+        "3,000 messages are in the DLQ, more than 100;"
+        " the DLQ has not become emptier in 10 looks (3,000 messages)"
     )
 
 

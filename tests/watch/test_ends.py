@@ -154,7 +154,7 @@ def test_a_level_ends_when_its_cause_has_been_gone_for_the_documented_time(
     minutes.pass_minutes(1)
     assert not any(minutes.value(metric) for metric in CALLS)
     assert minutes.row is not None
-    assert minutes.row.troubles == {}
+    assert minutes.row.seen == ()
 
 
 @settings(max_examples=50, deadline=None)
@@ -173,4 +173,4 @@ def test_a_trouble_has_its_words_as_long_as_its_level_is_shown(looks: list[Seen]
     assert minutes.row is not None
     for metric in CALLS[:-1]:
         assert bool(minutes.value(metric)) == bool(minutes.why(metric)), metric
-    assert bool(minutes.value(Figure.REDRIVE_STALLED)) == (minutes.row.stalled is not None)
+    assert bool(minutes.value(Figure.REDRIVE_STALLED)) == bool(minutes.why(Figure.REDRIVE_STALLED))

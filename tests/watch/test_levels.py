@@ -10,6 +10,8 @@ from deadletter.contract import CIRCUIT_LEVELS, DAY, HOUR, MINUTE, WATCH, Mode
 from deadletter.redrive.source_memory import SourceMemory
 from deadletter.redrive.waiting_room import END_OF_TIME
 from deadletter.signals.figures import Count, Figure
+from deadletter.signals.troubles import TroubleKind
+from deadletter.signals.troubles import why as why_seen
 from deadletter.watch.lane_figures import first_due, lanes_to_count
 from deadletter.watch.observation import (
     CircuitsState,
@@ -43,14 +45,14 @@ def test_no_run_that_ends_well_is_a_stall_in_the_fourth_minute() -> None:
     minutes.pass_minutes(1, runs_end_well=False)
     assert minutes.value(STALLED) == 1
     assert minutes.row is not None
-    assert minutes.row.stalled is not None
-    assert "AccessDenied for sqs:ReceiveMessage" in minutes.row.stalled.why
-    began = minutes.row.stalled.since
+    [seen] = minutes.row.seen
+    assert seen.kind is TroubleKind.RUNS_FAIL
+    assert "AccessDenied for sqs:ReceiveMessage" in seen.says()
     minutes.pass_minutes(9, runs_end_well=False)
-    assert minutes.row.stalled.since == began
+    assert minutes.row.seen[0].since == seen.since
     minutes.pass_minutes(1)
     assert minutes.value(STALLED) == 0
-    assert minutes.row.stalled is None
+    assert minutes.row.seen == ()
 
 
 def test_a_redriver_that_leaves_no_record_any_more_is_named_as_silent() -> None:
@@ -60,9 +62,8 @@ def test_a_redriver_that_leaves_no_record_any_more_is_named_as_silent() -> None:
     minutes.remember(stopped="nothing to do")
     minutes.pass_minutes(4, runs_end_well=False)
     assert minutes.row is not None
-    assert minutes.row.stalled is not None
-    assert "none has left a record since" in minutes.row.stalled.why
-    assert "nothing to do" not in minutes.row.stalled.why
+    assert "none has left a record since" in str(minutes.why(STALLED))
+    assert "nothing to do" not in str(minutes.why(STALLED))
 
 
 def test_a_redriver_that_never_ran_stalls_from_the_first_minute_of_the_watch() -> None:
@@ -97,8 +98,7 @@ def test_a_step_that_fails_in_a_row_is_a_stall_with_its_reason(step: str, times:
     minutes.pass_minutes(1)
     assert minutes.value(STALLED) == 1
     assert minutes.row is not None
-    assert minutes.row.stalled is not None
-    assert minutes.row.stalled.why == f"{step}: ThrottlingException"
+    assert minutes.why(STALLED) == f"{step}: ThrottlingException"
     minutes.failed = {}
     minutes.pass_minutes(1)
     assert minutes.value(STALLED) == 0
@@ -324,11 +324,11 @@ def test_a_stall_begins_after_180_seconds_and_says_for_how_many_minutes() -> Non
     settings = Minutes().settings
     row = WatchRow(first_at=BEGIN, ran_at=BEGIN)
     memories = {"dlq": SourceMemory(ended_well_at=BEGIN, ended_at=BEGIN + 60, stopped="denied")}
-    assert stall(row, memories, settings, BEGIN + 180) is None
-    assert stall(row, memories, settings, BEGIN + 200) == (
+    assert why_seen(stall(row, memories, settings, BEGIN + 180)) == ""
+    assert why_seen(stall(row, memories, settings, BEGIN + 200)) == (
         "no run has ended well for 3 minutes; the last one ended 2 minutes ago: denied"
     )
-    never = stall(row, {}, settings, BEGIN + 200)
+    never = why_seen(stall(row, {}, settings, BEGIN + 200))
     assert never == "no run has ended well for 3 minutes; none has run yet"
 
 
@@ -345,8 +345,9 @@ def test_failures_are_in_a_row_over_fifteen_minutes_and_not_longer() -> None:
 def late(minutes: Minutes) -> str:
     """Why runs have stalled; empty if they have not."""
     assert minutes.row is not None
-    assert minutes.value(STALLED) == int(minutes.row.stalled is not None)
-    return "" if minutes.row.stalled is None else minutes.row.stalled.why
+    stalled = minutes.why(STALLED) or ""
+    assert minutes.value(STALLED) == bool(stalled)
+    return stalled
 
 
 def test_a_letter_that_is_due_for_a_quarter_of_an_hour_is_a_stall() -> None:
@@ -354,7 +355,7 @@ def test_a_letter_that_is_due_for_a_quarter_of_an_hour_is_a_stall() -> None:
     minutes.pass_minutes(15)
     assert late(minutes) == ""
     minutes.pass_minutes(1)
-    assert late(minutes) == "a letter of the waiting room has been due for 15 minutes"
+    assert late(minutes) == "a message of the waiting room has been due for 15 minutes"
     minutes.due = None
     minutes.pass_minutes(1)
     assert late(minutes) != ""
@@ -418,7 +419,7 @@ def test_a_run_that_does_not_end_well_explains_a_letter_that_is_late() -> None:
 def test_rules_that_do_nothing_are_named_until_they_are_mended() -> None:
     minutes = Minutes(rules=RulesState(refused=("a", "b", "c", "d", "e"), limited=("f",)))
     minutes.pass_minutes(1)
-    why = "invalid, and matching nothing: a, b, c and 2 more; stopped after max_matches letters: f"
+    why = "invalid, and matching nothing: a, b, c and 2 more; stopped after max_matches messages: f"
     assert minutes.why(Figure.RULE_TROUBLE) == why
     minutes.rules = None
     minutes.pass_minutes(2)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from deadletter.signals.troubles import Seen, TroubleKind
 from deadletter.watch.news_row import AnnouncedCause, NewsRow, ParkedRow, news_from_plain
 from deadletter.watch.row import (
     AttendedRow,
@@ -15,11 +16,9 @@ from deadletter.watch.row import (
     Failing,
     LaneRow,
     Level,
-    LevelTrouble,
     MainRow,
     QueueRow,
     ReplaysRow,
-    Stalled,
     WatchRow,
 )
 from deadletter.watch.row_json import row_from_json, row_to_json
@@ -34,12 +33,14 @@ FULL = WatchRow(
     counted_at=3.0,
     levels={"CircuitState": Level(2, 4.0)},
     failing={"router": Failing(5.0, 2, "a \u2028 reason")},
-    stalled=Stalled(6.0, "no run"),
     held={"tenant-1": 7.0},
-    troubles={"CircuitTrouble": LevelTrouble(3.5, "circuit orders")},
+    seen=(
+        Seen(TroubleKind.CIRCUIT_OPEN, {"key": "orders", "seconds": 2.5}, 3.5),
+        Seen(TroubleKind.DEEP),
+    ),
     circuits=CircuitsRow(
         not_closed={"orders": 1.0},
-        stuck={"orders#config": "why"},
+        stuck={"orders#config": TroubleKind.CONFIGURATION},
         openings={"orders": CircuitOpenings(outage=4, trips=2, at=(1.0, 2.5))},
         many_since=9.5,
     ),
@@ -103,7 +104,7 @@ def test_a_field_of_a_later_version_is_left_out() -> None:
         '{"first_at":1,"ran_at":2,"replays":{"broken":[3]}}',
         '{"first_at":1,"ran_at":2,"circuits":{"openings":{"a":{"outage":3}}}}',
         '{"first_at":1,"ran_at":2,"circuits":{"stuck":{"a":3}}}',
-        '{"first_at":1,"ran_at":2,"troubles":{"a":{"since":1,"why":3}}}',
+        '{"first_at":1,"ran_at":2,"seen":[{"kind":"deep","since":"1"}]}',
     ],
 )
 def test_a_damaged_row_is_no_row(text: str) -> None:
@@ -145,23 +146,6 @@ def test_a_row_of_an_older_version_was_never_counted() -> None:
     row = row_from_json('{"first_at":1,"ran_at":2}')
     assert row is not None
     assert row.counted_at == 0
-
-
-def test_a_row_of_the_version_with_thirteen_alarms_is_read() -> None:
-    """As it stood in the table before: with a heartbeat, and without a word on troubles."""
-    text = (
-        '{"first_at":1000000000.0,"ran_at":1000000060.0,"queues":{"dlq":{"letters":3,'
-        '"read_at":1000000060.0,"created":968464000.0,"retention":1209600.0,"empty_at":'
-        '1000000000.0,"filled_at":1000000060.0,"left":0}},"lanes":{"due":{"letters":1,'
-        '"first_due":1000000100.0}},"counted_at":1000000000.0,"levels":{"RulesRefused":'
-        '{"value":1,"positive_at":1000000060.0},"CircuitHeld":{"value":0,"positive_at":1.0}},'
-        '"failing":{},"held":{"orders":1000000000.0}}'
-    )
-    row = row_from_json(text)
-    assert row is not None
-    assert row.queues["dlq"].letters == 3
-    assert (row.troubles, row.circuits, row.depths) == ({}, CircuitsRow(), ())
-    assert row_from_json(row_to_json(row)) == row
 
 
 def test_an_idle_row_is_one_write_unit() -> None:

@@ -19,6 +19,8 @@ from deadletter.replay.care import Care
 from deadletter.routing.router import LaneAnswer, Question, RouterAnswer, RouterUnavailable
 from deadletter.rules.refused_rule import RefusedRule
 from deadletter.signals.figures import Count, Counted, Figure
+from deadletter.signals.pages import Alarm
+from deadletter.signals.troubles import why
 from deadletter.watch.minute import Minute
 from deadletter.watch.observation import OldestMessage, QueueState
 from deadletter.watch.row import WatchRow
@@ -162,7 +164,7 @@ def test_a_minute_is_looked_at_remembered_and_published() -> None:
     assert values[Figure.RULE_TROUBLE, None] == 1
     assert values[Figure.REDRIVE_STALLED, None] == 0
     assert world.row == minute.row
-    assert set(minute.trouble["levels"]) == {Figure.CIRCUIT_TROUBLE, Figure.RULE_TROUBLE}
+    assert {seen["kind"] for seen in minute.trouble["seen"]} == {"cause-dominates", "rule-invalid"}
 
 
 def test_each_step_that_fails_leaves_the_others_and_its_reason() -> None:
@@ -201,7 +203,8 @@ def test_a_sweep_that_fails_says_whether_circuits_or_repairs_do() -> None:
 def test_a_lease_that_cannot_be_read_is_a_stall_at_once() -> None:
     minute = World(down={"read"}).watch().run()
     assert figures(minute)[Figure.REDRIVE_STALLED, None] == 1
-    assert minute.trouble["stalled"]["why"] == f"lease: {REASON}"
+    [seen] = minute.row.of(Alarm.REDRIVE_STALLED)
+    assert seen.says() == f"lease: {REASON}"
 
 
 def test_the_watch_remembers_on_its_own_while_its_row_cannot_be_stored() -> None:
@@ -363,12 +366,12 @@ def test_a_circuit_that_is_closed_again_is_read_for_its_outages() -> None:
     watch.run()
     world.closed = Circuit("orders", outage=5, trips=3, opened_at=NOW + 20)
     world.now += MINUTE
-    assert "opened 3 times" in watch.run().row.troubles[Figure.CIRCUIT_TROUBLE].why
+    assert "opened 3 times" in why(watch.run().row.of(Alarm.CIRCUIT_TROUBLE))
     world.down = {"circuits"}
     world.now += MINUTE
     minute = watch.run()
     assert minute.row.failing["circuits"].why == REASON
-    assert "opened 3 times" in minute.row.troubles[Figure.CIRCUIT_TROUBLE].why
+    assert "opened 3 times" in why(minute.row.of(Alarm.CIRCUIT_TROUBLE))
 
 
 def test_runs_that_are_broken_or_lost_reach_the_row() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from deadletter.aws.errors import AWS_ERRORS, NoteRow, ignore, refusal, row_name
 from deadletter.aws.lease import is_bad_lease, memories_by_source
@@ -11,7 +11,7 @@ from deadletter.aws.table import PARTITION, SORT, DynamoDBTable, stored_number
 from deadletter.contract import WATCH_ROW, Partition
 from deadletter.redrive.lease import LeaseUnavailable
 from deadletter.redrive.source_memory import SourceMemory
-from deadletter.watch.row import Stalled, WatchRow
+from deadletter.watch.row import WatchRow
 from deadletter.watch.row_json import row_from_json, row_to_json
 
 if TYPE_CHECKING:
@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
 
 class DynamoDBWatchStore:
-    """The row of one pipeline's watch, in `state` as JSON; `ran_at` and `stalled` are beside it,
-    for people and their tools.
-    """
+    """The row of one pipeline's watch, in `state` as JSON; `ran_at` is beside it, for people."""
 
     def __init__(
         self,
@@ -53,22 +51,13 @@ class DynamoDBWatchStore:
         return row, memories_by_source(by_source.values())
 
     def write(self, row: WatchRow) -> None:
-        stalled = row.stalled
         try:
             self._table.change(
                 (self._partition, WATCH_ROW),
-                {
-                    "state": row_to_json(row),
-                    "ran_at": stored_number(row.ran_at),
-                    "stalled": None if stalled is None else _stored(stalled),
-                },
+                {"state": row_to_json(row), "ran_at": stored_number(row.ran_at)},
             )
         except AWS_ERRORS as error:
             raise self._unavailable(error) from error
 
     def _unavailable(self, error: Exception) -> LeaseUnavailable:
         return LeaseUnavailable(refusal(error, "dynamodb", self._table.name))
-
-
-def _stored(stalled: Stalled) -> dict[str, Any]:
-    return {"since": stored_number(stalled.since), "why": stalled.why}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from deadletter.contract import DAY, DEFAULT_PARKING, PARKED_LANE, dedicated_lane, parking_source
+from deadletter.contract import DEFAULT_PARKING, PARKED_LANE, dedicated_lane, parking_source
+from deadletter.signals.troubles import Seen, TroubleKind
 from deadletter.watch.lane_figures import AFTER_RESCUE, BETWEEN_COUNTS, NO_LANE
 from deadletter.watch.observation import Observation
 from deadletter.watch.queue_figures import SURE_AFTER
@@ -117,9 +118,8 @@ def unattended(
             yield source, letters, now - row.at
 
 
-def attention_reasons(found: Iterator[tuple[str, int, float]]) -> Iterator[str]:
-    """Why letters need a person, by source."""
+def unattended_troubles(found: Iterable[tuple[str, int, float]]) -> Iterator[Seen]:
+    """Which messages need a person, by source."""
     for source, letters, seconds in found:
-        noun = "letter lies" if letters == 1 else "letters lie"
-        days = f"{seconds / DAY:.1f}".removesuffix(".0")
-        yield f"{letters} {noun} in {source}, and none has left for {days} days"
+        facts: dict[str, str | float] = {"source": source, "messages": letters}
+        yield Seen(TroubleKind.UNATTENDED, facts | {"seconds": seconds})

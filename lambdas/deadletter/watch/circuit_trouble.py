@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from deadletter.circuit.state import Circuit
-from deadletter.contract import DAY, MINUTE, WatchDefaults, is_config_key
+from deadletter.contract import DAY, WatchDefaults, is_config_key
+from deadletter.signals.troubles import Seen, TroubleKind
 from deadletter.watch.observation import CircuitsState
 from deadletter.watch.row import CircuitOpenings, CircuitsRow
 
@@ -34,9 +35,9 @@ def with_circuits(
             if not is_config_key(circuit.key)
         },
         stuck={
-            circuit.key: why
+            circuit.key: kind
             for circuit in not_closed
-            if not _has_end(circuit, now) and (why := _stuck(circuit))
+            if not _has_end(circuit, now) and (kind := _stuck(circuit))
         },
         openings=_openings(row.openings, state, now - alarms.flapping_within, now),
         many_since=begun if many else None,
@@ -57,12 +58,10 @@ def _since(row: CircuitsRow, circuit: Circuit, now: float) -> float:
 
 
 def _stuck(circuit: Circuit) -> str:
-    """Why no automation will close a circuit; empty if it may."""
+    """The trouble of a circuit that no automation will close; empty if it may."""
     if circuit.unreadable:
-        return f"the record of circuit {circuit.key} is malformed, and its letters are held"
-    if is_config_key(circuit.key):
-        return f"circuit {circuit.key} waits until its configuration is repaired"
-    return ""
+        return TroubleKind.CIRCUIT_MALFORMED
+    return TroubleKind.CONFIGURATION if is_config_key(circuit.key) else ""
 
 
 def _openings(
@@ -110,43 +109,38 @@ def _opened(row: CircuitOpenings | None, circuit: Circuit, now: float) -> Circui
     return CircuitOpenings(outage=circuit.outage, trips=circuit.trips, at=at)
 
 
-def circuit_reasons(
+def circuit_troubles(
     row: CircuitsRow,
     held: Mapping[str, float],
     causes: float,
     alarms: WatchDefaults,
     now: float,
-) -> Iterator[str]:
-    """Why circuits need a person: nothing if they do not.
+) -> Iterator[Seen]:
+    """What of the circuits needs a person.
 
     `held` says since when circuits are held without an end, `causes` how many causes of failure
     are.
     """
-    yield from row.stuck.values()
+    for key, stuck in row.stuck.items():
+        yield Seen(TroubleKind(stuck), {"key": key})
     if causes:
-        yield "a cause of failure suddenly fails most messages: none is parked for it"
-    for key, since in row.not_closed.items():
-        if now - since >= alarms.circuit_open_after:
-            by = ", and a person holds it without an end" if key in held else ""
-            yield f"circuit {key} has not been closed for {_minutes(now - since)}{by}"
+        yield Seen(TroubleKind.CAUSE_DOMINATES)
+    open_long = {
+        key: now - since
+        for key, since in row.not_closed.items()
+        if now - since >= alarms.circuit_open_after
+    }
+    for key, seconds in open_long.items():
+        if key not in held:
+            yield Seen(TroubleKind.CIRCUIT_OPEN, {"key": key, "seconds": seconds})
     for key, openings in row.openings.items():
         times = sum(now - at < alarms.flapping_within for at in openings.at)
         if times >= alarms.flapping_times:
-            within = _minutes(alarms.flapping_within)
-            yield f"circuit {key} has opened {times} times within {within}"
+            facts: dict[str, str | float] = {"key": key, "times": times}
+            yield Seen(TroubleKind.CIRCUIT_FLAPS, facts | {"within": alarms.flapping_within})
     if row.many_since is not None and now - row.many_since >= alarms.open_circuits_for:
-        yield (
-            f"{alarms.open_circuits} or more circuits of single keys have not been closed for"
-            f" {_minutes(now - row.many_since)}"
-        )
+        seconds = now - row.many_since
+        yield Seen(TroubleKind.MANY_CIRCUITS, {"most": alarms.open_circuits, "seconds": seconds})
     for key, since in held.items():
-        if now - since >= HELD_TOO_LONG:
-            yield f"circuit {key} has been held without an end for {_minutes(now - since)}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def _minutes(seconds: float) -> str:
-    return _count(int(seconds // MINUTE), "minute")
+        if key in open_long or now - since >= HELD_TOO_LONG:
+            yield Seen(TroubleKind.CIRCUIT_HELD, {"key": key, "seconds": now - since})

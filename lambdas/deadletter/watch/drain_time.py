@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from deadletter.contract import HOUR, MINUTE, WatchDefaults
+from deadletter.signals.troubles import Seen, TroubleKind
 from deadletter.watch.direction import LOOKS
 from deadletter.watch.row import DrainRow
 
@@ -90,17 +91,15 @@ def with_depth(
     return DrainRow(times=after.times, depths=after.depths, deep=after.deep, late=late)
 
 
-def depth_reasons(row: DrainRow, letters: int, alarms: WatchDefaults) -> Iterator[str]:
+def depth_troubles(row: DrainRow, letters: int, alarms: WatchDefaults) -> Iterator[Seen]:
     """Why the depth of the DLQ needs a person: nothing if it does not."""
     if row.deep >= alarms.depth_looks:
-        yield f"{letters:,} letters are in the DLQ, more than {alarms.depth:,}"
+        yield Seen(TroubleKind.DEEP, {"messages": letters, "most": alarms.depth})
     if row.late < alarms.depth_looks:
         return
+    facts: dict[str, str | float] = {"looks": LOOKS, "messages": letters}
     seconds = drain_time(row).seconds
     if seconds is None:
-        yield f"the DLQ has not become emptier in {LOOKS} looks ({letters:,} letters)"
+        yield Seen(TroubleKind.NOT_EMPTIER, facts)
     else:
-        yield (
-            f"the DLQ will not be empty within {TARGET / HOUR:.0f} hours but in"
-            f" {seconds / HOUR:.1f} at the rate of {LOOKS} looks ({letters:,} letters)"
-        )
+        yield Seen(TroubleKind.EMPTY_LATE, facts | {"seconds": seconds})

@@ -16,18 +16,21 @@ A level that calls a person ends by itself once its cause is gone:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from deadletter.contract import MAIN_DLQ
 from deadletter.signals.figures import COUNTED, Count, Figure
-from deadletter.watch.attended import attention_reasons, unattended
-from deadletter.watch.circuit_trouble import circuit_reasons
-from deadletter.watch.drain_time import depth_reasons
+from deadletter.signals.pages import Alarm
+from deadletter.signals.troubles import Seen, TroubleKind
+from deadletter.watch.attended import unattended, unattended_troubles
+from deadletter.watch.circuit_trouble import circuit_troubles
+from deadletter.watch.drain_time import depth_troubles
 from deadletter.watch.observation import Observation
 from deadletter.watch.point import MetricPoint
 from deadletter.watch.queue_figures import ZEROS_FOR
-from deadletter.watch.replay_trouble import broken_runs, replay_reasons
-from deadletter.watch.row import Level, LevelTrouble, WatchRow
+from deadletter.watch.replay_trouble import replay_troubles
+from deadletter.watch.row import Level, WatchRow
 from deadletter.watch.watch_settings import WatchSettings
 
 _EVERYWHERE = "|*"
@@ -35,38 +38,36 @@ _EVERYWHERE = "|*"
 
 _RULES_EVERYWHERE = f"{Figure.RULE_TROUBLE}{_EVERYWHERE}"
 
-_LATE_EDITS = "edits of rules may take 10 minutes: "
-"""What the reason begins with while the rule checker does not see edits."""
-
 _MOST_NAMES = 3
 """The most rules that a reason names."""
 
 
 def with_levels(
     row: WatchRow, observation: Observation, settings: WatchSettings, now: float
-) -> tuple[dict[str, Level], dict[str, LevelTrouble]]:
-    """The levels of this minute by metric, and why those that call a person are more than 0.
+) -> tuple[dict[str, Level], tuple[Seen, ...]]:
+    """The levels of this minute by figure, and the troubles that call a person by them.
 
     What could not be read stays as it was.
     """
-    seen = {**_remembered(row), **_seen(row, observation, settings, now)}
-    rule_reasons = list(_rule_reasons(row, observation))
-    reasons = {
-        Figure.CIRCUIT_TROUBLE: circuit_reasons(
-            row.circuits, row.held, seen.get(Count.CAUSES_HELD, 0), settings.alarms, now
-        ),
-        Figure.DLQ_DEPTH: depth_reasons(row.drain, row.queues[MAIN_DLQ].letters, settings.alarms),
-        Figure.PARKED_UNATTENDED: attention_reasons(_unattended(row, settings, now)),
-        Figure.REPLAY_BROKEN: replay_reasons(row.replays),
-        Figure.RULE_TROUBLE: rule_reasons,
-    }
-    why = {str(metric): "; ".join(texts) for metric, texts in reasons.items()}
+    read = {**_remembered(row), **_read(row, observation, settings, now)}
+    unattended_now = tuple(
+        unattended(row.attended, row.queues, row.lanes, settings.alarms.parked_after, now)
+    )
+    circuits = (row.circuits, row.held, read.get(Count.CAUSES_HELD, 0), settings.alarms, now)
+    seen = (
+        *circuit_troubles(*circuits),
+        *depth_troubles(row.drain, row.queues[MAIN_DLQ].letters, settings.alarms),
+        *unattended_troubles(unattended_now),
+        *_rule_troubles(row, observation),
+        *replay_troubles(row.replays),
+    )
+    pages = Counter(each.page for each in seen)
     values = {
-        **seen,
-        Figure.CIRCUIT_TROUBLE: int(bool(why[Figure.CIRCUIT_TROUBLE])),
-        Figure.DLQ_DEPTH: int(bool(why[Figure.DLQ_DEPTH])),
-        Figure.PARKED_UNATTENDED: sum(found[1] for found in _unattended(row, settings, now)),
-        Figure.REPLAY_BROKEN: len(broken_runs(row.replays)),
+        **read,
+        Figure.CIRCUIT_TROUBLE: int(bool(pages[Alarm.CIRCUIT_TROUBLE])),
+        Figure.DLQ_DEPTH: int(bool(pages[Alarm.DLQ_DEPTH])),
+        Figure.PARKED_UNATTENDED: sum(letters for _, letters, _ in unattended_now),
+        Figure.REPLAY_BROKEN: pages[Alarm.REPLAY_BROKEN],
     }
     levels = {}
     for name, value in values.items():
@@ -74,12 +75,7 @@ def with_levels(
             levels[str(name)] = Level(value, now)
         elif name in row.levels:
             levels[str(name)] = Level(0, row.levels[name].positive_at)
-    troubles = {
-        metric: LevelTrouble(row.troubles[metric].since if metric in row.troubles else now, text)
-        for metric, text in why.items()
-        if text and (values.get(metric) or values.get(f"{metric}{_EVERYWHERE}"))
-    }
-    return levels, troubles
+    return levels, seen
 
 
 def level_points(levels: Mapping[str, Level], now: float) -> Iterator[MetricPoint]:
@@ -100,7 +96,7 @@ def _remembered(row: WatchRow) -> dict[str, float]:
     }
 
 
-def _seen(
+def _read(
     row: WatchRow, observation: Observation, settings: WatchSettings, now: float
 ) -> dict[str, float]:
     """The levels that were read in this minute."""
@@ -129,36 +125,27 @@ def _seen(
     return values
 
 
-def _unattended(
-    row: WatchRow, settings: WatchSettings, now: float
-) -> Iterator[tuple[str, int, float]]:
-    return unattended(row.attended, row.queues, row.lanes, settings.alarms.parked_after, now)
+_OF_RULES = (TroubleKind.RULE_INVALID, TroubleKind.RULE_SPENT)
 
 
-def _rule_reasons(row: WatchRow, observation: Observation) -> Iterator[str]:
+def _rule_troubles(row: WatchRow, observation: Observation) -> Iterator[Seen]:
     """Which rules do nothing, and why edits are late; what could not be read is as it was."""
     rules = observation.rules
     if rules is None:
-        yield from (text for text in _rule_reasons_before(row) if not text.startswith(_LATE_EDITS))
-    elif rules.refused:
-        yield f"invalid, and matching nothing: {_names(rules.refused)}"
-    if rules is not None and rules.limited:
-        yield f"stopped after max_matches letters: {_names(rules.limited)}"
-    if late := _late_edits(row, observation):
-        yield late
-
-
-def _late_edits(row: WatchRow, observation: Observation) -> str:
-    """Why edits are noticed late; empty if they are not."""
+        yield from (each for each in row.seen if each.kind in _OF_RULES)
+    else:
+        for kind, names in zip(_OF_RULES, (rules.refused, rules.limited), strict=True):
+            if names:
+                yield Seen(kind, {"rules": _names(names), "rule": names[0]})
     if observation.late_edits is None:
-        before = _rule_reasons_before(row)
-        return next((text for text in before if text.startswith(_LATE_EDITS)), "")
-    return f"{_LATE_EDITS}{observation.late_edits}" if observation.late_edits else ""
+        yield from (each for each in row.seen if each.kind is TroubleKind.EDITS_LATE)
+    elif observation.late_edits:
+        yield Seen(TroubleKind.EDITS_LATE, {"why": observation.late_edits})
 
 
-def _rule_reasons_before(row: WatchRow) -> list[str]:
-    before = row.troubles.get(Figure.RULE_TROUBLE)
-    return [] if before is None else before.why.split("; ")
+def _late_edits(row: WatchRow, observation: Observation) -> bool:
+    """Whether edits are noticed late."""
+    return any(each.kind is TroubleKind.EDITS_LATE for each in _rule_troubles(row, observation))
 
 
 def _names(rules: tuple[str, ...]) -> str:

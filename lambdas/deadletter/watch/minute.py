@@ -9,6 +9,8 @@ from typing import Any
 from deadletter.contract import CIRCUIT_LEVELS, DAY, MAIN_DLQ, Mode
 from deadletter.redrive.source_memory import UNKNOWN
 from deadletter.signals.figures import Figure
+from deadletter.signals.pages import Alarm
+from deadletter.signals.troubles import since_before
 from deadletter.watch.attended import lane_of, with_counts
 from deadletter.watch.circuit_trouble import with_circuits
 from deadletter.watch.direction import direction, with_depth
@@ -22,7 +24,7 @@ from deadletter.watch.point import MetricPoint
 from deadletter.watch.queue_figures import queue_points, with_memory, with_state
 from deadletter.watch.replay_trouble import with_replays
 from deadletter.watch.rescue_due import rescue_due
-from deadletter.watch.row import LaneRow, QueueRow, Stalled, WatchRow
+from deadletter.watch.row import LaneRow, QueueRow, WatchRow
 from deadletter.watch.stall import failing_steps, not_closed_at, stall
 from deadletter.watch.watch_settings import WatchSettings
 
@@ -48,14 +50,8 @@ class Minute:
     @property
     def trouble(self) -> dict[str, Any]:
         """What the log says of this minute, as JSON-ready data; empty if all is well."""
-        stalled = self.row.stalled
         return {
-            **({} if stalled is None else {"stalled": asdict(stalled)}),
-            **(
-                {"levels": {metric: trouble.why for metric, trouble in self.row.troubles.items()}}
-                if self.row.troubles
-                else {}
-            ),
+            **({"seen": [asdict(seen) for seen in self.row.seen]} if self.row.seen else {}),
             **({"rescues": list(self.rescues)} if self.rescues else {}),
             **(
                 {"failing": {step: asdict(failing) for step, failing in self.row.failing.items()}}
@@ -74,11 +70,10 @@ def judge_minute(
     """
     before = row or WatchRow(first_at=now, ran_at=now)
     row = _remembered(before, observation, settings, now)
-    levels, troubles = with_levels(row, observation, settings, now)
-    row = replace(row, levels=levels, troubles=troubles)
-    why = stall(row, observation.memories, settings, now)
-    stalled_since = now if before.stalled is None else before.stalled.since
-    row = replace(row, stalled=None if why is None else Stalled(stalled_since, why))
+    levels, seen = with_levels(row, observation, settings, now)
+    row = replace(row, levels=levels)
+    stalled = tuple(stall(row, observation.memories, settings, now))
+    row = replace(row, seen=tuple(since_before((*stalled, *seen), before.seen, now)))
     points = (
         *_source_points(row, settings, now),
         *room_points(
@@ -89,7 +84,7 @@ def judge_minute(
         ),
         *level_points(row.levels, now),
         # Published each minute: the alarm rings as well when there is no value.
-        MetricPoint(Figure.REDRIVE_STALLED, 0 if why is None else 1, now),
+        MetricPoint(Figure.REDRIVE_STALLED, int(bool(stalled)), now),
     )
     return Minute(row=row, points=points, rescues=_rescues(row, observation, settings, now))
 
@@ -139,7 +134,8 @@ def _runs_can_work(before: WatchRow, observation: Observation, settings: WatchSe
     else:
         is_closed = not max(circuits.level, circuits.named)
     is_enforced = settings.mode is Mode.ENFORCE
-    return is_enforced and is_closed and before.stalled is None and settings.every <= MOST_APART
+    is_stalled = bool(before.of(Alarm.REDRIVE_STALLED))
+    return is_enforced and is_closed and not is_stalled and settings.every <= MOST_APART
 
 
 def with_rescues(row: WatchRow, sources: Sequence[str], now: float) -> WatchRow:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from deadletter.contract import MINUTE
+from deadletter.signals.troubles import Seen, TroubleKind
 from deadletter.watch.observation import ReplaysState
 from deadletter.watch.row import ReplaysRow
 
@@ -34,17 +35,11 @@ def with_replays(row: ReplaysRow, state: ReplaysState | None, now: float) -> Rep
     )
 
 
-def broken_runs(row: ReplaysRow) -> dict[str, str]:
-    """Why runs need a person, by their ids."""
-    losing = {
-        run: f"run {run} has lost {len(times)} executions within {int(LOST_WITHIN // MINUTE)}"
-        " minutes"
-        for run, times in row.lost.items()
-        if len(times) >= MOST_LOST
-    }
-    return {**losing, **{run: f"run {run} is BROKEN" for run in row.broken}}
-
-
-def replay_reasons(row: ReplaysRow) -> Iterator[str]:
-    """Why runs need a person."""
-    yield from broken_runs(row).values()
+def replay_troubles(row: ReplaysRow) -> Iterator[Seen]:
+    """The runs that need a person, each once."""
+    for run, times in row.lost.items():
+        if len(times) >= MOST_LOST and run not in row.broken:
+            lost: dict[str, str | float] = {"run": run, "times": len(times)}
+            yield Seen(TroubleKind.RUN_LOST, lost | {"within": LOST_WITHIN})
+    for run in row.broken:
+        yield Seen(TroubleKind.RUN_BROKEN, {"run": run})

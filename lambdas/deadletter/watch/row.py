@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from deadletter.redrive.waiting_room import END_OF_TIME
+from deadletter.signals.pages import Alarm
+from deadletter.signals.troubles import Seen
 from deadletter.watch.news_row import NewsRow
 
 
@@ -84,22 +86,6 @@ class Failing:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Stalled:
-    """No run can do its work: since when, and why."""
-
-    since: float
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class LevelTrouble:
-    """A level that calls a person is more than 0: since when, and why."""
-
-    since: float
-    why: str
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CircuitOpenings:
     """The outages of one circuit: the number of the last one, its trips then, and when they began.
@@ -118,7 +104,7 @@ class CircuitsRow:
 
     not_closed  since when circuits of all messages are not closed, by key; a hold with an end
                 does not count
-    stuck       why such a circuit needs a person at once, by key
+    stuck       the trouble of such a circuit that needs a person at once, by key
     openings    the outages of circuits of all messages, by key
     many_since  since when too many circuits of single keys are not closed
     """
@@ -195,7 +181,7 @@ class WatchRow:
     levels      by metric
     failing     by step
     held        since when a person holds a circuit without an end, by the circuit's key
-    troubles    the levels that call a person and are more than 0, by metric
+    seen        the troubles that call a person
     attended    the queues of letters for people, by source id
     depths      the letters of the DLQ and the waiting room at the last ten looks
     direction   `rising`, `falling` or `flat`; empty before ten looks
@@ -210,9 +196,8 @@ class WatchRow:
     counted_at: float = 0.0
     levels: Mapping[str, Level] = field(default_factory=dict)
     failing: Mapping[str, Failing] = field(default_factory=dict)
-    stalled: Stalled | None = None
     held: Mapping[str, float] = field(default_factory=dict)
-    troubles: Mapping[str, LevelTrouble] = field(default_factory=dict)
+    seen: tuple[Seen, ...] = ()
     circuits: CircuitsRow = field(default_factory=CircuitsRow)
     attended: Mapping[str, AttendedRow] = field(default_factory=dict)
     replays: ReplaysRow = field(default_factory=ReplaysRow)
@@ -221,3 +206,7 @@ class WatchRow:
     direction: str = ""
     drain: DrainRow = field(default_factory=DrainRow)
     news: NewsRow = field(default_factory=NewsRow)
+
+    def of(self, page: Alarm) -> tuple[Seen, ...]:
+        """The troubles that ring one alarm."""
+        return tuple(each for each in self.seen if each.page is page)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields, is_dataclass
 from typing import Any, TypeVar
 
 from deadletter.message.strict_json import Unreadable, read_json
+from deadletter.signals.troubles import Seen, TroubleKind
 from deadletter.watch.news_row import news_from_plain
 from deadletter.watch.row import (
     AttendedRow,
@@ -17,11 +18,9 @@ from deadletter.watch.row import (
     Failing,
     LaneRow,
     Level,
-    LevelTrouble,
     MainRow,
     QueueRow,
     ReplaysRow,
-    Stalled,
     WatchRow,
 )
 
@@ -44,7 +43,6 @@ def row_from_json(text: str) -> WatchRow | None:
     """
     try:
         data = _mapping(read_json(text))
-        stalled = data.get("stalled")
         return WatchRow(
             first_at=_number(data["first_at"]),
             ran_at=_number(data["ran_at"]),
@@ -53,9 +51,8 @@ def row_from_json(text: str) -> WatchRow | None:
             counted_at=_number(data.get("counted_at", 0)),
             levels=_rows(Level, data.get("levels", {})),
             failing=_rows(Failing, data.get("failing", {})),
-            stalled=None if stalled is None else _row(Stalled, stalled),
             held=_by_name(_number, data.get("held", {})),
-            troubles=_rows(LevelTrouble, data.get("troubles", {})),
+            seen=tuple(_seen(data.get("seen", []))),
             circuits=_circuits(_mapping(data.get("circuits", {}))),
             attended=_by_name(_attended, data.get("attended", {})),
             replays=_replays(_mapping(data.get("replays", {}))),
@@ -69,11 +66,26 @@ def row_from_json(text: str) -> WatchRow | None:
         return None
 
 
+def _seen(data: object) -> Iterator[Seen]:
+    """What was seen; a trouble that this version does not know is left out."""
+    for item in map(_mapping, _list(data)):
+        if item["kind"] in set(TroubleKind):
+            facts = {
+                name: fact if isinstance(fact, str) else _number(fact)
+                for name, fact in _mapping(item.get("facts", {})).items()
+            }
+            yield Seen(TroubleKind(item["kind"]), facts, _number(item["since"]))
+
+
 def _circuits(data: Mapping[str, Any]) -> CircuitsRow:
     since = data.get("many_since")
     return CircuitsRow(
         not_closed=_by_name(_number, data.get("not_closed", {})),
-        stuck=_by_name(_text, data.get("stuck", {})),
+        stuck={
+            key: kind
+            for key, kind in _by_name(_text, data.get("stuck", {})).items()
+            if kind in set(TroubleKind)
+        },
         openings=_by_name(_openings, data.get("openings", {})),
         many_since=None if since is None else _number(since),
     )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from deadletter.contract import MAIN_DLQ, MINUTE, Mode
 from deadletter.redrive.source_memory import UNKNOWN, SourceMemory
 from deadletter.routing.decision import DUE
 from deadletter.signals.figures import Figure
+from deadletter.signals.troubles import Seen, TroubleKind
 from deadletter.watch.lane_figures import NO_LANE
 from deadletter.watch.row import Failing, WatchRow
 from deadletter.watch.watch_settings import WatchSettings
@@ -38,33 +39,36 @@ def failing_steps(row: WatchRow, failed: Mapping[str, str], now: float) -> dict[
     return steps
 
 
+_STEPS = {ROUTER: TroubleKind.ROUTER_DOWN, LEASE: TroubleKind.LEASE_UNREAD}
+
+
 def stall(
     row: WatchRow,
     memories: Mapping[str, SourceMemory] | None,
     settings: WatchSettings,
     now: float,
-) -> str | None:
-    """Why no run can do its work; None if runs can, as far as the watch knows.
+) -> Iterator[Seen]:
+    """Why no run can do its work; nothing if runs can, as far as the watch knows.
 
     `row` holds the steps that fail in this minute.
     """
-    reasons = []
+    can_run = True
     for step, failing in row.failing.items():
         if failing.times >= FAILURES_THAT_STALL.get(step, OTHER_FAILURES_THAT_STALL):
-            reasons.append(f"{step}: {failing.why}")
+            can_run = False
+            kind = _STEPS.get(step, TroubleKind.STEP_FAILED)
+            yield Seen(kind, {"step": step, "why": failing.why})
     if memories is not None:
         memory = memories.get(MAIN_DLQ, UNKNOWN)
         # No watch, no complaint: the time before its first minute does not count.
         well_at = row.first_at if memory.ended_well_at is None else memory.ended_well_at
         if now - well_at > settings.stalls_after:
-            minutes = int((now - well_at) // MINUTE)
-            reasons.append(f"no run has ended well for {minutes} minutes; {_last(memory, now)}")
-    if not reasons and settings.mode is Mode.ENFORCE:
+            can_run = False
+            yield _last(memory, now - well_at, now)
+    if can_run and settings.mode is Mode.ENFORCE:
         late = late_seconds(row, now)
         if late >= settings.alarms.room_late:
-            minutes = int(late // MINUTE)
-            reasons.append(f"a letter of the waiting room has been due for {minutes} minutes")
-    return "; ".join(reasons) or None
+            yield Seen(TroubleKind.ROOM_LATE, {"seconds": late})
 
 
 def not_closed_at(row: WatchRow) -> float:
@@ -84,18 +88,12 @@ def late_seconds(row: WatchRow, now: float) -> float:
     return now - max(due, not_closed_at(row), row.replays.moved_at)
 
 
-SILENCE = (
-    "none has left a record since: its schedule is off, Lambda throttles it, or it may not write"
-    " to the letters table"
-)
-"""What is known when the last run on record ended well, long ago."""
-
-
-def _last(memory: SourceMemory, now: float) -> str:
+def _last(memory: SourceMemory, seconds: float, now: float) -> Seen:
+    """What is known of the last run."""
     if memory.ended_at is None:
-        return "none has run yet"
+        return Seen(TroubleKind.NO_RUN_YET, {"seconds": seconds})
     if memory.ended_at == memory.ended_well_at:
-        return SILENCE
-    minutes = int((now - memory.ended_at) // MINUTE)
+        return Seen(TroubleKind.RUNS_SILENT, {"seconds": seconds})
     why = memory.trouble or memory.stopped or "no reason is known"
-    return f"the last one ended {minutes} minutes ago: {why}"
+    facts: dict[str, str | float] = {"seconds": seconds, "ago": now - memory.ended_at}
+    return Seen(TroubleKind.RUNS_FAIL, facts | {"why": why})

@@ -121,10 +121,11 @@ def test_a_run_without_an_execution_is_shown_as_such(orders: Any, functions: Any
     assert listed.exit_code == Exit.ATTENTION
     assert listed.stdout.splitlines()[1].endswith(f"its execution has ended: dlq replay show {RUN}")
     status = json.loads(dlq("status", "--json").stdout)
-    assert [need["says"] for need in status["attention"] if need["kind"] == "REPLAY"] == [
-        f"replay run {RUN} is RUNNING and its execution has ended; the watch starts the next one: "
-        f"dlq replay show {RUN} --pipeline orders"
-    ]
+    [need] = [need for need in status["attention"] if need["kind"] == "REPLAY"]
+    assert (need["says"], need["type"]) == (
+        f"replay run {RUN} is RUNNING and its execution has ended; the watch starts the next one",
+        f"dlq replay show {RUN} --pipeline orders",
+    )
     functions.machine.running = [f"{RUN}-0"]
     assert dlq("replay", "list").exit_code == Exit.DONE
     assert json.loads(dlq("replay", "show", RUN, "--json").stdout)["run"]["lost"] is False
@@ -367,10 +368,10 @@ def test_the_status_names_runs_that_wait_for_a_person(orders: Any, dlq: Any) -> 
     orders.replay(run(RunState.RUNNING, id="aaaa"))
     orders.replay(run(RunState.DONE, id="bbbb", left=True))
     answer = json.loads(dlq("status", "--json").stdout)
-    (replay,) = [item["says"] for item in answer["attention"] if item["kind"] == "REPLAY"]
-    assert replay == (
-        f"replay run {RUN} is HELD: 2 of 5 failed; dlq replay resume {RUN} --pipeline orders, "
-        f"or dlq replay abort {RUN} --pipeline orders"
+    (replay,) = [item for item in answer["attention"] if item["kind"] == "REPLAY"]
+    assert (replay["says"], replay["type"]) == (
+        f"replay run {RUN} is HELD: 2 of 5 failed",
+        f"dlq replay resume {RUN} --pipeline orders",
     )
     (pipeline,) = answer["pipelines"]
     assert {row["run"] for row in pipeline["replays"]} == {RUN, "aaaa"}

@@ -36,7 +36,8 @@ from deadletter.pace.pace import CallPace, Wish, after_throttling, take
 from deadletter.redrive.auto_rate import AutoRate, Direction
 from deadletter.signals.figures import Count, Figure
 from deadletter.signals.pages import PIPELINE_ALARMS
-from deadletter.watch.row import DrainRow, LaneRow, LevelTrouble, QueueRow, Stalled
+from deadletter.signals.troubles import Seen, TroubleKind
+from deadletter.watch.row import DrainRow, LaneRow, QueueRow
 from tests.console.command_lines import parse
 from tests.console.terminal import Terminal
 
@@ -161,8 +162,9 @@ def test_a_run_that_failed_to_move_letters_needs_attention(cloud: Any, dlq: Any)
     assert item == {
         "pipeline": "orders",
         "kind": "LAST_RUN",
-        "says": "the last busy run could not move 2 letters; "
-        "to see why: dlq redrive now --pipeline orders --dry-run",
+        "says": "the last busy run could not move 2 letters",
+        "type": "dlq redrive now --pipeline orders --dry-run",
+        "page": None,
     }
 
 
@@ -172,9 +174,9 @@ def test_an_attribute_that_had_to_be_renamed_needs_attention(cloud: Any, dlq: An
     (item,) = answer(dlq)["attention"]
     assert item["says"] == (
         "the last busy run sent on 2 letters whose own attribute Redrive is now "
-        "Redrive-original: the name is reserved, so its producer needs another; "
-        "to see which: dlq peek --pipeline orders"
+        "Redrive-original: the name is reserved, so its producer needs another"
     )
+    assert item["type"] == "dlq peek --pipeline orders"
 
 
 def _circuit(cloud: Any, pipeline: str, state: str, open_until: datetime | None = None) -> None:
@@ -246,10 +248,10 @@ def test_a_circuit_that_is_not_closed_needs_attention(
     status_answer = answer(dlq)
     (item,) = (each for each in status_answer["attention"] if each["kind"] == "CIRCUIT")
     assert says in item["says"]
-    assert item["says"].endswith("; see dlq circuit show --pipeline orders")
-    rows = [each["says"] for each in status_answer["attention"] if each["kind"] == "LETTERS"]
+    assert item["type"] == "dlq circuit show --pipeline orders"
+    rows = [each["type"] for each in status_answer["attention"] if each["kind"] == "LETTERS"]
     assert len(rows) == (state == "ajar")
-    assert all(row.endswith("type dlq circuit auto --pipeline orders") for row in rows)
+    assert set(rows) <= {"dlq circuit auto --pipeline orders"}
     known = status_answer["pipelines"][0]["circuit"]["state"]
     assert known == (state if state != "ajar" else "UNREADABLE")
 
@@ -295,28 +297,50 @@ def test_each_of_the_nine_alarms_rings_with_the_next_command(
 
 
 REASON = "circuit orders has not been closed for 31 minutes"
+OPEN_LONG = Seen(TroubleKind.CIRCUIT_OPEN, {"key": "orders", "seconds": 31 * 60}, time.time())
 
 
 def test_the_watch_says_why_an_alarm_rings_or_is_about_to(cloud: Any, dlq: Any) -> None:
     cloud.deploy("orders")
-    cloud.watched("orders", troubles={"CircuitTrouble": LevelTrouble(time.time(), REASON)})
-    (before,) = needs(dlq).items()
-    assert before[0] == "TROUBLE"
-    assert f": {REASON}; type dlq circuit list --pipeline orders" in before[1]
-    assert before[1].startswith("CircuitTrouble has a reason to ring since ")
+    cloud.watched("orders", seen=(OPEN_LONG,))
+    closes = 'type dlq circuit close --pipeline orders --expires 10m --reason "it answers"'
+    [(kind, before)] = needs(dlq).items()
+    assert kind == "TROUBLE"
+    assert before.startswith(f"{REASON} since ")
+    assert before.endswith(closes)
     _alarm(cloud, "deadletter-orders-CircuitTrouble")
-    (after,) = needs(dlq).items()
-    assert after[0] == "ALARM"
-    assert after[1].endswith(f"ago: {REASON}; type dlq circuit list --pipeline orders")
+    [(kind, after)] = needs(dlq).items()
+    assert kind == "ALARM"
+    assert after.endswith(f"ago: {REASON}; {closes}")
     (pipeline,) = answer(dlq)["pipelines"]
-    (trouble,) = pipeline["troubles"]
-    assert (trouble["alarm"], trouble["why"]) == ("CircuitTrouble", REASON)
+    (trouble,) = pipeline["seen"]
+    assert (trouble["kind"], trouble["page"]) == ("circuit-open", "CircuitTrouble")
 
 
-def test_a_metric_of_another_version_is_no_alarm(cloud: Any, dlq: Any) -> None:
+def test_what_rings_because_nothing_moves_is_one_card_with_the_command_that_repairs(
+    cloud: Any, dlq: Any
+) -> None:
     cloud.deploy("orders")
-    cloud.watched("orders", troubles={"Later": LevelTrouble(time.time(), "x")})
-    assert needs(dlq) == {}
+    why = "TooManyRequestsException for lambda:Invoke on deadletter-orders-route"
+    late = {"seconds": 540}
+    cloud.watched(
+        "orders",
+        seen=(
+            Seen(TroubleKind.NO_RUN_YET, late, time.time()),
+            Seen(TroubleKind.ROUTER_DOWN, {"step": "router", "why": why}, time.time()),
+        ),
+    )
+    cloud.remembers(
+        "orders", "dlq", ended_at=time.time(), stopped="the router gave no answer", trouble=why
+    )
+    for alarm in ("RedriveStalled", "DlqAge", "MessageAge"):
+        _alarm(cloud, f"deadletter-orders-{alarm}")
+    [(kind, says)] = needs(dlq).items()
+    assert kind == "ALARM"
+    assert f"ago: router: {why} (DlqAge and MessageAge for the same reason); " in says
+    repair = "aws lambda delete-function-concurrency --function-name deadletter-orders-route"
+    assert says.endswith(f"type {repair}")
+    assert f"    {repair}\n" in dlq("status").stdout
 
 
 @pytest.mark.parametrize("direction", ["rising", "falling", "flat"])
@@ -347,7 +371,7 @@ def test_parked_letters_need_attention_and_the_next_command_is_named(cloud: Any,
     cloud.park("orders", "POISON")
     cloud.park("orders", "EXPIRED")
     done = dlq("status")
-    assert "orders  2 parked letters: see dlq parked list --pipeline orders" in done.stdout
+    assert "orders  2 parked letters wait for a person\n    dlq parked list" in done.stdout
     assert dlq("status", "--check").exit_code == Exit.ATTENTION
     assert dlq("status", "--check", "--pipeline", "invoices").exit_code == Exit.DONE
 
@@ -466,8 +490,11 @@ def cell_text(cell: Any) -> str:
 
 
 def needs(dlq: Any) -> dict[str, str]:
-    """What needs a person: sentences by kind."""
-    return {item["kind"]: item["says"] for item in answer(dlq)["attention"]}
+    """What needs a person: sentences by kind, each with its command."""
+    return {
+        item["kind"]: f"{item['says']}; type {item['type']}" if item["type"] else item["says"]
+        for item in answer(dlq)["attention"]
+    }
 
 
 def held(dlq: Any, *arguments: str) -> None:
@@ -485,9 +512,8 @@ def test_every_circuit_that_a_person_holds_is_named_with_who_why_and_until_when(
     own, keyed = status_answer["attention"]
     assert (own["kind"], keyed["kind"]) == ("HELD", "HELD")
     assert own["says"].startswith("the circuit is held OPEN by arn:aws:")
-    assert own["says"].endswith(
-        " until a person ends it (dlq circuit auto --pipeline orders): the bank is down"
-    )
+    assert own["says"].endswith(" until a person ends it: the bank is down")
+    assert own["type"] == "dlq circuit auto --pipeline orders"
     assert keyed["says"].startswith("circuit hooks.acme is held CLOSED by arn:aws:")
     assert re.search(rf" since {A_TIME} until .*UTC: the bank is down$", keyed["says"])
     (pipeline,) = status_answer["pipelines"]
@@ -510,32 +536,34 @@ def test_a_watch_that_has_never_run_or_not_lately_needs_attention(cloud: Any, dl
     cloud.watched("orders", ran_at=time.time() - 170)
     assert needs(dlq) == {}
     cloud.watched("orders", ran_at=time.time() - 250)
-    overdue, why = (item["says"] for item in answer(dlq)["attention"])
-    assert overdue.startswith("the watch has left no record for 4 min")
-    assert why.startswith("deadletter-orders-watch has left no record for 4 min: it is not started")
+    [(kind, says)] = needs(dlq).items()
+    assert kind == "WATCH"
+    silent = "deadletter-orders-watch has left no record for 4 min: it is not started"
+    assert says.startswith(silent)
+    assert says.endswith("; type cdk deploy Deadletter-Orders")
     key = {"pk": {"S": "orders#lease"}, "sk": {"S": "watch"}}
     cloud.dynamodb.delete_item(TableName="letters", Key=key)
     assert needs(dlq)["WATCH"].startswith("the watch has never run")
-    assert needs(dlq)["WATCH"].endswith(": dlq redrive now --pipeline orders")
+    assert needs(dlq)["WATCH"].endswith("; type cdk deploy Deadletter-Orders")
 
 
 def test_runs_that_cannot_do_their_work_are_named_with_what_was_denied(
     cloud: Any, dlq: Any
 ) -> None:
     cloud.deploy("orders")
-    why = "no run has ended well for 9 minutes"
-    cloud.watched("orders", stalled=Stalled(time.time() - 540, why))
     denied = "AccessDeniedException for dynamodb:Query on deadletter-letters"
+    facts = {"seconds": 540, "ago": 60, "why": denied}
+    cloud.watched("orders", seen=(Seen(TroubleKind.RUNS_FAIL, facts, time.time() - 540),))
     cloud.remembers(
         "orders", "dlq", ended_at=time.time() - 30.0, ended_well_at=time.time() - 570.0,
         stopped=f"the journal gave no answer: {denied}", trouble=denied,
     )  # fmt: skip
     found = needs(dlq)
-    assert list(found) == ["STALLED", "LAST_RUN"]
-    assert found["STALLED"].endswith(f": {why}; to try one: dlq redrive now --pipeline orders")
-    assert found["LAST_RUN"].startswith(
-        f"the last run of the DLQ did not end well: the journal gave no answer: {denied}, "
+    assert list(found) == ["STALLED"]
+    assert found["STALLED"].startswith(
+        f"no run has ended well for 9 minutes; the last one ended 1 minute ago: {denied}"
     )
+    assert found["STALLED"].endswith("; type dlq redrive now --pipeline orders")
     assert answer(dlq)["pipelines"][0]["sources"][0]["last_ending"]["trouble"] == denied
 
 
@@ -565,7 +593,7 @@ def test_letters_that_could_not_be_judged_are_named_with_what_the_metric_means(
     assert needs(dlq) == {
         "LETTERS": "a run of the DLQ counted Undecided 3 min ago: "
         "messages that the router gave no decision, or more than one; "
-        "what fails: dlq groups orders"
+        "type dlq groups orders"
     }
 
 
@@ -599,8 +627,7 @@ def test_letters_that_are_about_to_expire_need_attention(
     else:
         assert found is not None
         assert f"SQS deletes the oldest letter in the DLQ {says}" in found
-        then = {"enforce": "dlq redrive now --pipeline orders", "observe": "dlq show orders"}
-        assert found.endswith(f"; then type {then[mode]}")
+        assert "type aws sqs set-queue-attributes --queue-url https://" in found
 
 
 def test_the_age_by_what_was_seen_is_shown_beside_that_of_sqs(cloud: Any, dlq: Any) -> None:
@@ -644,7 +671,9 @@ def test_rescued_letters_count_as_letters_of_their_queue(cloud: Any, dlq: Any) -
     cloud.rescued("orders", "POISON", 1_000)
     cloud.waiting("orders", "dedicated:vip", 3)
     cloud.waiting("orders", "due", 2)
-    assert needs(dlq)["PARKED"] == "2 parked letters: see dlq parked list --pipeline orders"
+    assert needs(dlq)["PARKED"] == (
+        "2 parked letters wait for a person; type dlq parked list --pipeline orders"
+    )
     sources = answer(dlq)["pipelines"][1]["sources"]
     assert {source["source"]: source["rescued"] for source in sources} == {
         "dlq": 0,
@@ -668,8 +697,7 @@ def test_many_collisions_are_named_with_the_paths_that_differ(cloud: Any, dlq: A
     assert says == (
         "30 of 400 messages of ten minutes have the idempotency key of a processed message and"
         " differ from it in body.sentAt, body.requestId: they are processed and not parked; say in"
-        " idempotency_payload what is to be compared; those parked before: dlq parked list orders"
-        " --reason COLLISION"
+        " idempotency_payload what is to be compared"
     )
 
 
@@ -831,11 +859,12 @@ def test_an_empty_dlq_is_said_in_json_and_takes_no_line(cloud: Any, dlq: Any) ->
 
 def test_a_missed_target_is_a_card_with_its_reason(cloud: Any, dlq: Any) -> None:
     cloud.deploy("orders")
-    why = "the DLQ has not become emptier in 10 looks (90 letters)"
-    cloud.watched("orders", troubles={"DlqDepth": LevelTrouble(time.time() - 60, why)})
+    why = "the DLQ has not become emptier in 10 looks (90 messages)"
+    seen = Seen(TroubleKind.NOT_EMPTIER, {"looks": 10, "messages": 90}, time.time() - 60)
+    cloud.watched("orders", seen=(seen,))
     says = needs(dlq)["TROUBLE"]
-    assert says.startswith("DlqDepth has a reason to ring since")
-    assert says.endswith(f"{why}; type dlq groups orders")
+    assert says.startswith(f"{why} since ")
+    assert says.endswith("; type dlq groups orders")
 
 
 def test_a_pipeline_that_did_not_run_has_no_rate(cloud: Any, dlq: Any) -> None:

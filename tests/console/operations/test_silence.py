@@ -36,8 +36,8 @@ def put(
 
 
 def says(cloud: Any) -> str:
-    sentence = because(cloud.cloudwatch, SILENCE, "letters", NOW)
-    head, _, why = sentence.partition(": ")
+    reason = because(cloud.cloudwatch, SILENCE, "deadletter", "letters", NOW)
+    head, _, why = reason.says.partition(": ")
     assert head == "deadletter-orders-redrive has left no record for 7 min"
     return why
 
