@@ -28,6 +28,7 @@ from deadletter.contract import (
     REPLAYS,
     REPORT_DAYS,
     RULES,
+    SHARED_ATTRIBUTES,
     TROUBLED,
     WAITING_FIGURES,
     WRITTEN_ATTRIBUTES,
@@ -252,6 +253,11 @@ class Storage(Construct):
         # Not what makes a lease: who runs, and until when.
         row = rows([Partition.LEASE.of(pipeline)], WRITTEN_ATTRIBUTES[Partition.LEASE])
         permissions.allow("Row", ["dynamodb:UpdateItem"], table, row)
+        # One watch looks for all.
+        shared = [Partition.LEASE.of("")]
+        permissions.allow("Shared", ["dynamodb:GetItem"], table, partitions(*shared))
+        written = rows(shared, SHARED_ATTRIBUTES)
+        permissions.allow("SharedLook", ["dynamodb:UpdateItem"], table, written)
         runs = rows([Partition.RUNS.of(pipeline)], WRITTEN_ATTRIBUTES[Partition.RUNS])
         permissions.allow("Runs", ["dynamodb:PutItem", "dynamodb:UpdateItem"], table, runs)
         self._grant_query_lanes(permissions, lane_partition(pipeline, ANY))

@@ -6,7 +6,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
-from deadletter.contract import Variable
+from deadletter.contract import Variable, rule_checker
 
 from .consumer_function import ConsumerFunction
 from .duration import MINUTE
@@ -16,7 +16,7 @@ from .function import FunctionRole, PythonFunction, function_arn, grant_invoke
 from .names import Names
 from .outage import grant_start_outages, state_machine_arn
 from .permissions import Permissions, grant_put_events
-from .queues import Queues
+from .queues import QueueReference, Queues
 from .replay_start import grant_care_for_replays, replay_machine_arn
 from .schedule import Schedules
 from .settings import AppSettings, PipelineSettings
@@ -67,6 +67,8 @@ class WatchFunction(Construct):
         # SQS tells only CloudWatch how old a message is, and consumers how many letters they have
         # recovered; the action knows no resources.
         permissions.allow("Ages", ["cloudwatch:GetMetricData"], ["*"])
+        checker_failures = QueueReference.called(f"{rule_checker(app.app)}-failures").arn
+        permissions.allow("Unchecked", ["sqs:GetQueueAttributes"], [checker_failures])
         # Whether the rule checker is fed; the action knows no resources.
         permissions.allow("RuleChecker", ["lambda:ListEventSourceMappings"], ["*"])
         if consumer:

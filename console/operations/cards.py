@@ -64,9 +64,9 @@ def cards(found: Iterable[Attention]) -> Iterator[Attention]:
             of_page.setdefault(item.page, []).append(item)
     called = {page for page, group in of_page.items() if any(map(_calls, group))}
     explained: dict[str, str] = {}
-    for page, others in EXPLAINS.items():
-        for other in others if page in called else ():
-            explained.setdefault(other, page)
+    for alarm, others in EXPLAINS.items():
+        for other in others if alarm in called else ():
+            explained.setdefault(other, alarm)
     for item in items:
         if item.page is None:
             yield item

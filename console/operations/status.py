@@ -158,7 +158,8 @@ class PipelineStatus:
         datetime | None, "when its watch last ran; null if it never did, or could not be read"
     ] = None
     seen: Annotated[
-        Sequence[SeenTrouble], "the troubles that the watch sees, the most specific first"
+        Sequence[SeenTrouble],
+        "the troubles that the watch sees, rung or not yet, the most specific first",
     ] = ()
     direction: Annotated[
         str | None,

@@ -571,6 +571,10 @@ def run_lane(run: str) -> str:
     return f"run:{run}"
 
 
+SHARED_ROW = "shared"
+
+SHARED_ATTRIBUTES = (*_KEY, "turn_ends", "mapping_at", "late", "undelivered", "failed", "why")
+
 WATCH_ROW = "watch"
 """Beside the sources' leases: what the watch remembers from minute to minute."""
 

@@ -67,7 +67,8 @@ MOST_MODULES = {
     # 1 for the one bucket.
     # 1 knows what each publishing of a message sets anew. 3 keep originals, and repeat a run.
     # 1 asks if there is room for a new key.
-    "handlers.replay": 150,
+    # 4 for troubles in the row of the watch, whose news it tells.
+    "handlers.replay": 154,
     # 11 of the watch itself, the sweep's, and the ports of queues, leases, lanes and the router.
     # 10 for lost executions of replay runs: run, plan, approval, their stores, the steps' ports.
     # 13 for news: what was told, the index of causes, recovered letters, EventBridge, changed runs.
@@ -75,7 +76,8 @@ MOST_MODULES = {
     # 2 for what a source's memory holds: the rate that finds itself, and a drain.
     # 1 tells a pipeline's own rows from foreign ones. 1 for first runs, in a source's memory.
     # 2 for the one bucket, of a lane and a queue. 1 for when the DLQ will be empty.
-    "handlers.watch": 108,
+    # 3 for pages, troubles and commands, 1 for the look at what all share.
+    "handlers.watch": 112,
 }
 
 # What is for tests alone, and never in a function.

@@ -99,11 +99,7 @@ def test_the_app_has_alarms_of_its_own(app: Synthesis) -> None:
         )
         for alarm in alarms
     } == {
-        "deadletter-RuleCheckFailed": (
-            VISIBLE.removeprefix("SQS "),
-            "deadletter-check-rules-failures",
-            "ignore",
-        ),
+        "deadletter-SharedTrouble": ("SharedTrouble", "deadletter *", "notBreaching"),
         # Of rules for every pipeline, and of rules whose pipeline does not exist.
         "deadletter-RuleTrouble": ("RuleTrouble", "deadletter *", "notBreaching"),
     }

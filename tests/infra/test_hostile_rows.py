@@ -57,8 +57,9 @@ from deadletter.replay.run import ReplayRun, RunState
 from deadletter.routing.decision import Hold
 from deadletter.routing.router import Router
 from deadletter.settings.pipeline import Pipeline
+from deadletter.signals.troubles import Seen, TroubleKind
 from deadletter.watch.cause_look import look_at_causes
-from deadletter.watch.row import Stalled, WatchRow
+from deadletter.watch.row import WatchRow
 from tests.infra.templates import Synthesis
 from tests.infra.test_permissions import (
     GRANTED,
@@ -82,14 +83,14 @@ Statements = Sequence[Mapping[str, Any]]
 # hostile to other pipelines only.
 WRITES: dict[str, tuple[str, ...]] = {
     "theirs-consumer": ("theirs#ledger#*", "theirs#done#*"),
-    "theirs watch": ("theirs#lease", "theirs#runs"),
+    "theirs watch": ("theirs#lease", "theirs#runs", "#lease"),
     "theirs route": (),
     "order-events-consumer": ("order-events#ledger#*", "order-events#done#*"),
     "orders consumer": ("orders#ledger#*", "orders#done#*"),
     "orders redrive": ("orders#*",),
     "orders replay": ("orders#*",),
-    "orders watch": ("orders#lease", "orders#runs"),
-    "orders circuit": ("orders#lease", "orders#runs"),
+    "orders watch": ("orders#lease", "orders#runs", "#lease"),
+    "orders circuit": ("orders#lease", "orders#runs", "#lease"),
     "orders route": (),
     "orders probe": ("orders#journal", "orders#lanes", "orders#letter#*", "orders#group#*"),
     "check-rules": ("*#book", "*#matches"),
@@ -545,7 +546,7 @@ def probe_moves_a_letter(world: World, client: Any) -> None:
 
 def watch_writes_its_row(_: World, client: Any) -> None:
     store = DynamoDBWatchStore(client, LETTERS, VICTIM)
-    store.write(WatchRow(first_at=1.0, ran_at=2.0, stalled=Stalled(1.5, "no run")))
+    store.write(WatchRow(first_at=1.0, ran_at=2.0, seen=(Seen(TroubleKind.DEEP),)))
     store.read()
     DynamoDBReplayRuns(client, LETTERS, VICTIM, float).create(RUN)
 

@@ -92,8 +92,14 @@ GRANTED: dict[str, dict[str, set[str]]] = {
             f"queue {queue}": {"sqs:GetQueueAttributes"}
             for queue in ("main", "dlq", "dlq_vip", "dlq_slow", "parking", "parking_quarantine")
         },
+        # Edits of rules that were not checked.
+        "queue check-rules-failures": {"sqs:GetQueueAttributes"},
         # A replay run whose item is lost gets one again, so that its letters leave its lane.
-        "table Letters": {"dynamodb:Query", "dynamodb:PutItem", "dynamodb:UpdateItem"},
+        "table Letters": {
+            *("dynamodb:Query", "dynamodb:PutItem", "dynamodb:UpdateItem"),
+            # What one watch has looked at for all.
+            "dynamodb:GetItem",
+        },
         "table Letters/index/lanes": {"dynamodb:Query"},
         "table Letters/index/causes": {"dynamodb:Query"},
         "table Circuits": {"dynamodb:BatchGetItem", "dynamodb:UpdateItem"},
@@ -262,7 +268,7 @@ CONFINED: dict[str, dict[str, list[str]]] = {
     },
     "watch": {
         # It writes its own row beside the leases, lists the lanes, and restarts replay runs.
-        "table Letters": ["orders#lease", "orders#lanes", "orders#runs"],
+        "table Letters": ["orders#lease", "orders#lanes", "orders#runs", "#lease"],
         "table Letters/index/lanes": ["orders|*"],
         "table Letters/index/causes": ["orders|*"],
         "table Circuits": ["orders"],

@@ -26,6 +26,7 @@ from deadletter.watch.observation import (
 )
 from deadletter.watch.point import MetricPoint
 from deadletter.watch.row import WatchRow
+from deadletter.watch.shared_look import SharedLook
 from deadletter.watch.watch_settings import WatchSettings
 
 BEGIN = 1_000_000_000.0
@@ -52,7 +53,8 @@ class Minutes:
     circuits: CircuitsState | None = field(default_factory=CircuitsState)
     causes: int | None = 0
     rules: RulesState | None = field(default_factory=RulesState)
-    late_edits: str | None = ""
+    shared: SharedLook | None = field(default_factory=SharedLook)
+    consumer: str | None = ""
     replays: ReplaysState | None = field(default_factory=ReplaysState)
     main_oldest: float | None = None
     asked: list[float] = field(default_factory=list)
@@ -85,7 +87,8 @@ class Minutes:
             circuits=self.circuits,
             causes=self.causes,
             rules=self.rules,
-            late_edits=self.late_edits,
+            shared=self.shared,
+            consumer=self.consumer,
             replays=self.replays,
             main=main,
             due=self.due,

@@ -20,8 +20,10 @@ from deadletter.watch.observation import (
     ReplaysState,
     RulesState,
 )
-from deadletter.watch.row import Failing, LaneRow, Level, QueueRow, WatchRow
+from deadletter.watch.row import Failing, LaneRow, QueueRow, WatchRow
+from deadletter.watch.shared_look import SharedLook
 from deadletter.watch.stall import failing_steps, stall
+from tests.each_row import each_row
 from tests.watch.minutes import BEGIN, Minutes
 
 STALLED = Figure.REDRIVE_STALLED
@@ -436,32 +438,54 @@ def test_a_rule_of_all_pipelines_is_no_trouble_of_one() -> None:
     assert minutes.why(Figure.RULE_TROUBLE) is None
 
 
-def test_edits_that_are_noticed_late_are_trouble_of_all_pipelines_and_say_why() -> None:
-    minutes = Minutes(late_edits="the mapping is Disabled")
+@each_row(
+    ("look", "says"),
+    [
+        (
+            SharedLook(late="the mapping is Disabled"),
+            "edits of rules may take 10 minutes: the mapping is Disabled",
+        ),
+        (SharedLook(undelivered=2), "2 edits of rules were not checked"),
+        (
+            SharedLook(failed=3, why="TooManyRequestsException"),
+            "whether the rule checker works cannot be read: TooManyRequestsException",
+        ),
+    ],
+)
+def test_what_all_pipelines_share_is_a_trouble_of_the_app_and_of_no_pipeline(
+    look: SharedLook, says: str
+) -> None:
+    minutes = Minutes(shared=look)
     minutes.pass_minutes(1)
-    assert [point.everywhere for point in minutes.points(Figure.RULE_TROUBLE)] == [True]
-    why = "edits of rules may take 10 minutes: the mapping is Disabled"
-    assert minutes.why(Figure.RULE_TROUBLE) == why
-    # As it was, while neither the checker's state nor the rules can be read.
-    minutes.late_edits = minutes.rules = None
+    assert [point.everywhere for point in minutes.points(Figure.SHARED_TROUBLE)] == [True]
+    assert minutes.why(Figure.SHARED_TROUBLE) == says
+    assert minutes.points(Figure.RULE_TROUBLE) == []
+    # As it was, while it cannot be read.
+    minutes.shared = None
     minutes.pass_minutes(2)
-    assert [point.value for point in minutes.points(Figure.RULE_TROUBLE)] == [1]
-    assert minutes.why(Figure.RULE_TROUBLE) == why
-    minutes.rules = RulesState(refused=("a",))
+    assert [point.value for point in minutes.points(Figure.SHARED_TROUBLE)] == [1]
+    minutes.shared = SharedLook(failed=2, why="it is busy")
     minutes.pass_minutes(1)
-    assert minutes.why(Figure.RULE_TROUBLE) == f"invalid, and matching nothing: a; {why}"
-    minutes.late_edits, minutes.rules = "", None
-    minutes.pass_minutes(1)
-    assert minutes.why(Figure.RULE_TROUBLE) == "invalid, and matching nothing: a"
-    minutes.rules = RulesState()
-    minutes.pass_minutes(1)
-    assert {point.value for point in minutes.points(Figure.RULE_TROUBLE)} == {0}
-    assert minutes.why(Figure.RULE_TROUBLE) is None
+    assert [point.value for point in minutes.points(Figure.SHARED_TROUBLE)] == [0]
+    assert minutes.why(Figure.SHARED_TROUBLE) is None
 
 
-def test_a_level_of_no_metric_is_forgotten() -> None:
-    minutes = Minutes()
-    old = {"RulesRefused|*": Level(3, BEGIN), "CircuitHeldBefore": Level(1, BEGIN)}
-    minutes.row = WatchRow(first_at=BEGIN, ran_at=BEGIN, levels=old)
+def test_a_rule_checker_that_cannot_be_asked_stalls_no_pipeline() -> None:
+    minutes = Minutes(failed={"rule checker": "ThrottlingException"})
+    minutes.pass_minutes(30)
+    assert minutes.value(STALLED) == 0
+
+
+def test_a_mapping_that_a_person_has_disabled_is_shown_while_messages_wait() -> None:
+    minutes = Minutes(consumer="1a2b", letters={"main": 5})
     minutes.pass_minutes(1)
-    assert "CircuitHeldBefore" not in minutes.row.levels
+    assert minutes.row is not None
+    assert [seen.kind for seen in minutes.row.seen] == [TroubleKind.CONSUMER_DISABLED]
+    # It pages nobody: messages that are about to expire do.
+    assert minutes.value(STALLED) == 0
+    minutes.consumer = None
+    minutes.pass_minutes(1)
+    assert len(minutes.row.seen) == 1
+    minutes.letters["main"] = 0
+    minutes.pass_minutes(1)
+    assert minutes.row.seen == ()

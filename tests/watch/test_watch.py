@@ -78,7 +78,7 @@ class World:
                 ),
                 store=self,
                 queues=self.queue,
-                sweep=lambda: self.sweep,
+                sweep=lambda _looks: self.sweep,
                 router=self,
                 lanes=self,
                 rescue=self.rescue,

@@ -127,6 +127,11 @@ def is_as_paused(mapping: ConsumerMapping, limits: Limits, paused_at: float) -> 
     return not mapping.enabled and mapping.limits == limits and settled
 
 
+def _disabled(mapping: ConsumerMapping | None) -> str:
+    """The id of a mapping that is disabled; empty if it is not."""
+    return "" if mapping is None or mapping.enabled or mapping.changing else mapping.id
+
+
 class ConsumerPause:
     """Pauses and resumes the consumer's mapping; its former state is remembered twice.
 
@@ -210,24 +215,25 @@ class ConsumerPause:
             return circuit
         return self._breaker.apply(circuit.key, MappingPutBack(pause.mapping)).circuit
 
-    def recover(self, key: str) -> None:
+    def recover(self, key: str) -> str:
         """Put the mapping back if its tag says that we paused it, and the row of `key` does not.
 
         A mapping that a person has disabled since stays as it is. While the circuit is open,
         the pause is written into its row again. The tag of an enabled mapping is removed, and
-        its limits of the ramp are raised to its own. Raises the errors of `pause`.
+        its limits of the ramp are raised to its own. Returns the id of a mapping that another
+        has disabled, else an empty text. Raises the errors of `pause`.
         """
         mapping = self._mappings.find()
         self._note_bound(key, mapping)
         if mapping is None or mapping.changing or not self._may_have_tag(mapping):
-            return
+            return _disabled(mapping)
         tag = self._mappings.pause_tag(mapping)
         if tag is None:
-            return
+            return _disabled(mapping)
         # A pause writes its row before the tag: a row that is read after the tag shows it.
         circuit = self._circuits.read([key])[key]
         if circuit.paused is not None:
-            return
+            return ""
         own = _of_same_mode(mapping, tag.limits)
         if mapping.enabled:
             if mapping.limits in _limits_of_ramp(own):
@@ -240,6 +246,9 @@ class ConsumerPause:
                 self._mappings.untag(mapping)
             else:
                 self._remember(circuit, mapping, own)
+        else:
+            return _disabled(mapping)
+        return ""
 
     def _note_bound(self, key: str, mapping: ConsumerMapping | None) -> None:
         """Note in the row what bounds the consumer, if it is new to this process."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from deadletter.circuit.state import RAMP_STEPS, Circuit, CircuitsUnavailable, State
@@ -22,11 +22,13 @@ class Sweep:
     """What a sweep has found, and why a part of it failed.
 
     `troubled` are the circuits that need care, as they were before any repair; None if they
-    could not be read. A mapping that Lambda is still changing is no failure.
+    could not be read. A mapping that Lambda is still changing is no failure. `disabled` is the
+    consumer's mapping if another than we has disabled it, empty if not, None if it was not read.
     """
 
     troubled: tuple[Circuit, ...] | None
     failed: tuple[str, ...] = ()
+    disabled: str | None = field(default=None, compare=False)
 
 
 class Reconciler:
@@ -55,17 +57,19 @@ class Reconciler:
         self._clock = clock
         self._count_metric = count_metric
 
-    def reconcile(self) -> Sweep:
-        """Clean up."""
+    def reconcile(self, looks_at_mapping: bool = True) -> Sweep:
+        """Clean up, and look at the consumer's mapping if no circuit says that we paused it."""
         try:
             troubled = tuple(self._breaker.troubled())
         except CircuitsUnavailable as error:
             self._count_metric(FAILED, 1)
             return Sweep(None, (_why(error),))
         failed = self._repair(troubled) if troubled else ()
-        if not any(circuit.paused for circuit in troubled):
-            failed += self._recover_mapping()
-        return Sweep(troubled, failed)
+        disabled = None
+        if looks_at_mapping and not any(circuit.paused for circuit in troubled):
+            disabled, unread = self._recover_mapping()
+            failed += unread
+        return Sweep(troubled, failed, disabled)
 
     def _repair(self, troubled: Sequence[Circuit]) -> tuple[str, ...]:
         """Repair what can be repaired; returns why the rest could not."""
@@ -95,14 +99,17 @@ class Reconciler:
             ]
         )
 
-    def _recover_mapping(self) -> tuple[str, ...]:
-        """Put back a mapping that only its tag remembers; returns why that failed.
+    def _recover_mapping(self) -> tuple[str | None, tuple[str, ...]]:
+        """Put back a mapping that only its tag remembers.
 
-        One call in a quiet minute, which costs nothing but its time.
+        Returns the mapping that another has disabled, and why it could not be put back.
         """
         if self._consumer_pause is None:
-            return ()
-        return self._do([partial(self._consumer_pause.recover, self._pipeline)])
+            return None, ()
+        found: list[str] = []
+        pause = self._consumer_pause
+        failed = self._do([lambda: found.append(pause.recover(self._pipeline))])
+        return (found[0] if found else None), failed
 
     def _do(self, tasks: Sequence[Callable[[], None]]) -> tuple[str, ...]:
         """Do each task; returns why tasks failed."""

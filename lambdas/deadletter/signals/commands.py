@@ -38,7 +38,7 @@ class TypedLine(StrEnum):
     LOG = "aws logs tail /aws/lambda/{function} --since 15m"
     DEPLOY = "cdk deploy {stack}"
     LET_RUN = "aws lambda delete-function-concurrency --function-name {function}"
-    ENABLE = "aws lambda update-event-source-mapping --uuid {uuid} --enabled"
+    ENABLE = "aws lambda update-event-source-mapping --enabled \\\n  --uuid {uuid}"
     RETAIN = (
         "aws sqs set-queue-attributes --queue-url {url} \\\n"
         "  --attributes MessageRetentionPeriod=1209600"

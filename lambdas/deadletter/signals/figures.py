@@ -1,4 +1,4 @@
-"""What is counted: figures go to CloudWatch, and counts stand in the log line alone.
+"""What is counted: figures go to CloudWatch, counts to the log line alone.
 
 An alarm or a program watches a figure, it counts an exception to a promise, or a person reads its
 rate in an incident; it costs $0.30 a month. All else is a count.
@@ -23,7 +23,7 @@ GRAPHS = MESSAGES, FLOW, AGES, OUTCOMES, CIRCUIT, TROUBLES = (
 
 
 class Figure(StrEnum):
-    """A metric of ours: its name, what it says, its graph, its statistic, and its unit."""
+    """A metric: its name, what it says, its graph, statistic and unit."""
 
     says: str
     unit: str
@@ -100,7 +100,7 @@ class Figure(StrEnum):
     )
     REFUSED_WHILE_OPEN = (
         "RefusedWhileOpen",
-        "Messages given back because of their circuit.",
+        "Messages given back for their circuit.",
         CIRCUIT,
     )
     FORGED_STAMP = (
@@ -153,13 +153,18 @@ class Figure(StrEnum):
     )
     RULE_TROUBLE = (
         "RuleTrouble",
-        "Rules that are invalid or have used up max_matches.",
+        "Rules that are invalid or spent.",
         *(TROUBLES, MAXIMUM),
     )
     REPLAY_BROKEN = "ReplayBroken", "Replay runs that do not add up.", *(TROUBLES, MAXIMUM)
+    SHARED_TROUBLE = (
+        "SharedTrouble",
+        "Is 1 while what all pipelines share fails.",
+        *(TROUBLES, MAXIMUM),
+    )
     FAILURE_DOMINATES = (
         "FailureDominates",
-        "Is 1 while one failure is most of the dead messages.",
+        "Is 1 while most fail alike.",
         *(OUTCOMES, MAXIMUM),
     )
 
@@ -243,11 +248,10 @@ class Count(StrEnum):
 Counted = Figure | Count
 
 COUNTED: Mapping[str, Counted] = {str(each): each for kind in (Figure, Count) for each in kind}
-"""Figures and counts by their names."""
 
 
 def with_sums(values: Mapping[str, Values]) -> dict[str, Values]:
-    """The values by name, and with them the figures that counts among them add up to."""
+    """The values by name, and the figures that counts among them add up to."""
     sums = Counter[str]()
     for name, value in values.items():
         if isinstance(value, int) and (figure := getattr(COUNTED[name], "of", None)):

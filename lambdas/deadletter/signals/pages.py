@@ -29,8 +29,8 @@ class Alarm(StrEnum):
     RULE_TROUBLE = "RuleTrouble"
     """Behind `<app>-` too: rules of every pipeline belong to the whole app."""
     REPLAY_BROKEN = "ReplayBroken"
-    RULE_CHECK_FAILED = "RuleCheckFailed"
-    """Behind `<app>-` only: the rule checker belongs to the whole app."""
+    SHARED_TROUBLE = "SharedTrouble"
+    """Behind `<app>-` only: what all pipelines share."""
 
 
 class SqsMetric(StrEnum):
@@ -119,7 +119,7 @@ RULES = Page(
     alarm=Alarm.RULE_TROUBLE,
     watches=Figure.RULE_TROUBLE,
     says="a rule is invalid and matches nothing, or has matched max_matches messages and"
-    " has stopped; or the rule checker does not see edits, which then may take 10 minutes.",
+    " has stopped.",
     cause="a typing mistake, or a rule that matches more than intended: status_reason"
     " of the rule says which.",
     first="dlq rules list",
@@ -210,15 +210,13 @@ PIPELINE_PAGES = (
 APP_PAGES = (
     RULES,
     Page(
-        alarm=Alarm.RULE_CHECK_FAILED,
-        watches=SqsMetric.VISIBLE,
-        looks=(1, 1),
-        missing=Missing.KEPT,
-        says="edits of rules were not checked; routing goes on, and checks each rule when it"
-        " reads it.",
-        cause=f"{_DENIED}, or unreadable registrations: the function's log says which.",
-        first="dlq rules list",
-        line="edits wait for a person",
+        alarm=Alarm.SHARED_TROUBLE,
+        watches=Figure.SHARED_TROUBLE,
+        says="something that all pipelines share fails: edits of rules are not checked, and may"
+        " take 10 minutes; routing goes on, and checks each rule when it reads it.",
+        cause=f"the rule checker's event source mapping is disabled, {_DENIED}, or unreadable"
+        " registrations: the function's log says which.",
+        line="what all pipelines share fails",
         of_app=True,
     ),
 )

@@ -49,7 +49,14 @@ class TroubleKind(StrEnum):
     UNATTENDED = "unattended"
     RULE_INVALID = "rule-invalid"
     RULE_SPENT = "rule-spent"
+
+    # What all pipelines share
     EDITS_LATE = "edits-late"
+    EDITS_UNCHECKED = "edits-unchecked"
+    CHECKER_UNREAD = "checker-unread"
+
+    # The consumer
+    CONSUMER_DISABLED = "consumer-disabled"
 
     # Replay runs
     RUN_BROKEN = "run-broken"
@@ -263,11 +270,33 @@ TROUBLES: Mapping[TroubleKind, TroubleCard] = {
         example={"rules": "stop-acme", "rule": "stop-acme"},
     ),
     TroubleKind.EDITS_LATE: TroubleCard(
-        **_RULES,
+        page=Alarm.SHARED_TROUBLE,
         says="edits of rules may take 10 minutes: {why}",
         repair="cdk deploy {shared}",
         until="the rule checker sees edits",
         example={"why": "no event source mapping feeds deadletter-check-rules"},
+    ),
+    TroubleKind.EDITS_UNCHECKED: TroubleCard(
+        page=Alarm.SHARED_TROUBLE,
+        says="{edits:edit} of rules were not checked",
+        repair="aws logs tail /aws/lambda/{app}-check-rules --since 1d",
+        until="the queue of the checker's failures is empty",
+        example={"edits": 2},
+    ),
+    TroubleKind.CHECKER_UNREAD: TroubleCard(
+        page=Alarm.SHARED_TROUBLE,
+        says="whether the rule checker works cannot be read: {why}",
+        repair="cdk deploy {shared}",
+        until="it can be read",
+        example={"why": "TooManyRequestsException for lambda:ListEventSourceMappings"},
+    ),
+    TroubleKind.CONSUMER_DISABLED: TroubleCard(
+        page=None,
+        says="the consumer's mapping is disabled, not by us, and {messages:message} wait in the"
+        " main queue",
+        repair=TypedLine.ENABLE,
+        until="the mapping is enabled",
+        example={"uuid": "1a2b3c4d-0000-4000-8000-1a2b3c4d5e6f", "messages": 5},
     ),
     TroubleKind.RUN_BROKEN: TroubleCard(
         **_REPLAY,

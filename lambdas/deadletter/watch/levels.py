@@ -26,17 +26,19 @@ from deadletter.signals.troubles import Seen, TroubleKind
 from deadletter.watch.attended import unattended, unattended_troubles
 from deadletter.watch.circuit_trouble import circuit_troubles
 from deadletter.watch.drain_time import depth_troubles
-from deadletter.watch.observation import Observation
+from deadletter.watch.observation import MAIN, Observation
 from deadletter.watch.point import MetricPoint
 from deadletter.watch.queue_figures import ZEROS_FOR
 from deadletter.watch.replay_trouble import replay_troubles
 from deadletter.watch.row import Level, WatchRow
+from deadletter.watch.shared_look import shared_troubles
 from deadletter.watch.watch_settings import WatchSettings
 
 _EVERYWHERE = "|*"
 """Behind the metric's name: the level of all pipelines."""
 
 _RULES_EVERYWHERE = f"{Figure.RULE_TROUBLE}{_EVERYWHERE}"
+_SHARED = f"{Figure.SHARED_TROUBLE}{_EVERYWHERE}"
 
 _MOST_NAMES = 3
 """The most rules that a reason names."""
@@ -60,6 +62,8 @@ def with_levels(
         *unattended_troubles(unattended_now),
         *_rule_troubles(row, observation),
         *replay_troubles(row.replays),
+        *_shared_troubles(row, observation),
+        *_consumer_troubles(row, observation),
     )
     pages = Counter(each.page for each in seen)
     values = {
@@ -68,6 +72,7 @@ def with_levels(
         Figure.DLQ_DEPTH: int(bool(pages[Alarm.DLQ_DEPTH])),
         Figure.PARKED_UNATTENDED: sum(letters for _, letters, _ in unattended_now),
         Figure.REPLAY_BROKEN: pages[Alarm.REPLAY_BROKEN],
+        _SHARED: int(bool(pages[Alarm.SHARED_TROUBLE])),
     }
     levels = {}
     for name, value in values.items():
@@ -111,9 +116,6 @@ def _read(
     if rules is not None:
         values[Figure.RULE_TROUBLE] = len(rules.refused) + len(rules.limited)
         values[_RULES_EVERYWHERE] = rules.everywhere
-    if _late_edits(row, observation):
-        known = values.get(_RULES_EVERYWHERE, _remembered(row).get(_RULES_EVERYWHERE, 0))
-        values[_RULES_EVERYWHERE] = max(known, 1)
     if observation.memories is not None:
         recent = {
             trouble
@@ -129,7 +131,7 @@ _OF_RULES = (TroubleKind.RULE_INVALID, TroubleKind.RULE_SPENT)
 
 
 def _rule_troubles(row: WatchRow, observation: Observation) -> Iterator[Seen]:
-    """Which rules do nothing, and why edits are late; what could not be read is as it was."""
+    """Which rules do nothing; as it was if that could not be read."""
     rules = observation.rules
     if rules is None:
         yield from (each for each in row.seen if each.kind in _OF_RULES)
@@ -137,15 +139,31 @@ def _rule_troubles(row: WatchRow, observation: Observation) -> Iterator[Seen]:
         for kind, names in zip(_OF_RULES, (rules.refused, rules.limited), strict=True):
             if names:
                 yield Seen(kind, {"rules": _names(names), "rule": names[0]})
-    if observation.late_edits is None:
-        yield from (each for each in row.seen if each.kind is TroubleKind.EDITS_LATE)
-    elif observation.late_edits:
-        yield Seen(TroubleKind.EDITS_LATE, {"why": observation.late_edits})
 
 
-def _late_edits(row: WatchRow, observation: Observation) -> bool:
-    """Whether edits are noticed late."""
-    return any(each.kind is TroubleKind.EDITS_LATE for each in _rule_troubles(row, observation))
+_OF_APP = (
+    *(TroubleKind.EDITS_LATE, TroubleKind.EDITS_UNCHECKED),
+    TroubleKind.CHECKER_UNREAD,
+)
+
+
+def _shared_troubles(row: WatchRow, observation: Observation) -> Iterator[Seen]:
+    """What all pipelines share; as it was if it could not be read."""
+    if observation.shared is None:
+        yield from (each for each in row.seen if each.kind in _OF_APP)
+    else:
+        yield from shared_troubles(observation.shared)
+
+
+def _consumer_troubles(row: WatchRow, observation: Observation) -> Iterator[Seen]:
+    """A mapping that a person has disabled while messages wait; as it was if it was not read."""
+    messages = row.queues[MAIN].letters
+    before = [each for each in row.seen if each.kind is TroubleKind.CONSUMER_DISABLED]
+    if observation.consumer is None:
+        yield from before if messages else ()
+    elif observation.consumer and messages:
+        facts: dict[str, str | float] = {"uuid": observation.consumer, "messages": messages}
+        yield Seen(TroubleKind.CONSUMER_DISABLED, facts)
 
 
 def _names(rules: tuple[str, ...]) -> str:

@@ -6,6 +6,8 @@ asked only about a queue that has held messages for long, and its answer is reme
 
 from __future__ import annotations
 
+from zlib import crc32
+
 from deadletter.contract import HOUR, MINUTE
 from deadletter.watch.observation import MAIN, OldestMessage
 from deadletter.watch.row import MainRow, QueueRow, WatchRow
@@ -48,3 +50,17 @@ def seconds_left(row: MainRow, queue: QueueRow, now: float) -> float | None:
         return None
     left = max(0.0, row.oldest + queue.retention - now)
     return left if left <= queue.retention * (1 - NEAR) else None
+
+
+def mapping_is_due(pipeline: str, row: WatchRow | None, now: float) -> bool:
+    """Whether to ask Lambda for the consumer's mapping, whose control plane is the account's.
+
+    Every tenth minute, and each second one while messages wait: its answers are for all pipelines
+    of the account, so each has a minute of its own.
+    """
+    minute = int(now // MINUTE) + crc32(pipeline.encode())
+    waits = row is None or row.queues.get(MAIN, _EMPTY).letters > 0
+    return minute % (2 if waits else 10) == 0
+
+
+_EMPTY = QueueRow()

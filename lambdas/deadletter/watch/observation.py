@@ -10,6 +10,7 @@ from deadletter.contract import CIRCUIT_LEVELS, DEPENDENCY_PREFIX, config_key, i
 from deadletter.message.queue import Depth
 from deadletter.redrive.source_memory import SourceMemory
 from deadletter.routing.router import RouterAnswer
+from deadletter.watch.shared_look import SharedLook
 
 MAIN = "main"
 """The main queue among the queues that are looked at; the others are sources of runs."""
@@ -101,7 +102,8 @@ class Observation:
     circuits  None if the circuits could not be read
     causes    how many causes of failure are held, None if they could not be read
     rules     None if the router did not answer
-    late_edits  why edits of rules are noticed late, empty if they are not, None if unknown
+    shared      what all pipelines share; None if unknown
+    consumer    the consumer's mapping, if another than we has disabled it; None if unknown
     replays   None if the replay runs could not be read
     main      the oldest message of the main queue, None if CloudWatch was not asked
     due       the lane of delays, None if it could not be read
@@ -115,7 +117,8 @@ class Observation:
     circuits: CircuitsState | None = None
     causes: int | None = None
     rules: RulesState | None = None
-    late_edits: str | None = None
+    shared: SharedLook | None = None
+    consumer: str | None = None
     replays: ReplaysState | None = None
     main: OldestMessage | None = None
     due: FirstDue | None = None

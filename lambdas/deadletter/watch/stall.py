@@ -13,6 +13,9 @@ from deadletter.watch.lane_figures import NO_LANE
 from deadletter.watch.row import Failing, WatchRow
 from deadletter.watch.watch_settings import WatchSettings
 
+RULE_CHECKER = "rule checker"
+"""A step whose failure is the app's: no run waits for it."""
+
 ROUTER, LEASE = "router", "lease"
 """Steps of the watch whose failure stops runs too: asking the router, and reading the leases."""
 
@@ -54,7 +57,9 @@ def stall(
     """
     can_run = True
     for step, failing in row.failing.items():
-        if failing.times >= FAILURES_THAT_STALL.get(step, OTHER_FAILURES_THAT_STALL):
+        if step != RULE_CHECKER and failing.times >= FAILURES_THAT_STALL.get(
+            step, OTHER_FAILURES_THAT_STALL
+        ):
             can_run = False
             kind = _STEPS.get(step, TroubleKind.STEP_FAILED)
             yield Seen(kind, {"step": step, "why": failing.why})

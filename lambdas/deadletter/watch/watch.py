@@ -51,7 +51,7 @@ from deadletter.replay.care import Care
 from deadletter.routing.router import Router, RouterUnavailable
 from deadletter.signals.figures import COUNTED
 from deadletter.watch.lane_figures import lanes_to_count
-from deadletter.watch.main_queue import must_ask
+from deadletter.watch.main_queue import mapping_is_due, must_ask
 from deadletter.watch.minute import Minute, judge_minute, with_rescues
 from deadletter.watch.observation import (
     MAIN,
@@ -68,13 +68,13 @@ from deadletter.watch.observation import (
 )
 from deadletter.watch.point import MetricPoint
 from deadletter.watch.row import WatchRow
-from deadletter.watch.stall import LEASE, ROUTER
+from deadletter.watch.shared_look import SharedLook
+from deadletter.watch.stall import LEASE, ROUTER, RULE_CHECKER
 from deadletter.watch.watch_settings import WatchSettings
 
 CIRCUITS, REPAIRS, CAUSES, ROOM = "circuits", "repairs", "causes", "waiting room"
 REPLAYS, OLDEST = "replay runs", "age of the main queue"
-RULE_CHECKER = "rule checker"
-"""Steps of the watch, beside LEASE, ROUTER, and one for each queue and each rescue."""
+"""Steps of the watch, beside LEASE, ROUTER, RULE_CHECKER, and one for each queue and rescue."""
 
 
 InParallel = Callable[[Sequence[Callable[[], None]]], object]
@@ -115,14 +115,13 @@ class WatchSetup:
     """Everything that a watch is given.
 
     queues       reads the state of a queue of ours, by source id or MAIN; raises QueueUnavailable
-    sweep        cleans up after outages
+    sweep        cleans up after outages; told whether to look at the consumer's mapping
     causes       reads the causes of failure; None where the consumer records none
     rescue       starts a run that moves everything out of a source; raises RescueUnavailable
     circuits     reads circuits by their keys; raises CircuitsUnavailable
     oldest       asks CloudWatch for the oldest message of the main queue; raises QueueUnavailable
     replays      keeps replay runs going, by the ids of runs in whose lanes letters wait
-    late_edits   why edits of rules are noticed late, empty if they are not; raises
-                 RuleCheckUnavailable
+    shared       the look at what all pipelines share; raises RuleCheckUnavailable
     news         tells what is new in the row and the figures of a minute, and returns the row
                  that remembers it
     counts       what the sweep and the care for replays count, by metric; it is published and
@@ -133,7 +132,7 @@ class WatchSetup:
     settings: WatchSettings
     store: WatchStore
     queues: Callable[[str], QueueState]
-    sweep: Callable[[], Sweep]
+    sweep: Callable[[bool], Sweep]
     router: Router
     lanes: WatchedLanes
     rescue: Callable[[str], None]
@@ -143,7 +142,7 @@ class WatchSetup:
     oldest: Callable[[], OldestMessage]
     causes: CausesReader | None = None
     replays: Callable[[Iterable[str]], Care] | None = None
-    late_edits: Callable[[], str] | None = None
+    shared: Callable[[], SharedLook] | None = None
     news: Callable[[WatchRow, Sequence[MetricPoint], float], WatchRow] | None = None
     counts: Counter[str] = field(default_factory=Counter)
 
@@ -220,7 +219,8 @@ class _Look:
         self._main: OldestMessage | None = None
         self._causes: int | None = None
         self._rules: RulesState | None = None
-        self._late_edits: str | None = None
+        self._shared: SharedLook | None = None
+        self._consumer: str | None = None
         self._due: FirstDue | None = None
         self._lanes: dict[str, LaneState] = {}
         self._counted = False
@@ -256,7 +256,8 @@ class _Look:
             circuits=self._circuits,
             causes=self._causes,
             rules=self._rules,
-            late_edits=self._late_edits,
+            shared=self._shared,
+            consumer=self._consumer,
             replays=self._replays,
             main=self._main,
             due=self._due,
@@ -275,7 +276,8 @@ class _Look:
         return guarded
 
     def _clean_up(self, row: WatchRow | None) -> None:
-        sweep = self._setup.sweep()
+        sweep = self._setup.sweep(mapping_is_due(self._setup.settings.pipeline, row, self._now))
+        self._consumer = sweep.disabled
         if sweep.failed:
             step = CIRCUITS if sweep.troubled is None else REPAIRS
             self._failed[step] = sweep.failed[0]
@@ -310,8 +312,8 @@ class _Look:
         self._rules = rules_state(self._setup.router.decide([]))
 
     def _ask_rule_checker(self) -> None:
-        late_edits = self._setup.late_edits
-        self._late_edits = "" if late_edits is None else late_edits()
+        shared = self._setup.shared
+        self._shared = SharedLook() if shared is None else shared()
 
     def _ask_for_oldest(self) -> None:
         self._main = self._setup.oldest()

@@ -23,7 +23,7 @@ from deadletter.aws.replay_executions import StepFunctionsReplays
 from deadletter.aws.replay_runs import DynamoDBReplayRuns
 from deadletter.aws.rescue_start import start_rescue
 from deadletter.aws.router import LambdaRouter
-from deadletter.aws.rule_check_state import why_edits_are_late
+from deadletter.aws.shared_look import AppLook
 from deadletter.aws.waiting_room import DynamoDBLanes
 from deadletter.aws.watch_oldest_message import oldest_message
 from deadletter.aws.watch_store import DynamoDBWatchStore
@@ -32,7 +32,7 @@ from deadletter.aws.wiring.parts.consumer_pause import consumer_pause_for
 from deadletter.aws.wiring.parts.news import newsroom_for
 from deadletter.aws.wiring.parts.run_announcer import run_announcer_for
 from deadletter.aws.wiring.world import World, in_threads
-from deadletter.contract import MAIN_DLQ, MINUTE, parking_source
+from deadletter.contract import MAIN_DLQ, MINUTE, parking_source, rule_checker
 from deadletter.outage.executions import OutageExecutions
 from deadletter.outage.reconciler import Reconciler
 from deadletter.replay.care import RunsKeeper
@@ -159,10 +159,23 @@ def watch_for(
         if pipeline.consumer_library
         else None,
         replays=replays,
-        late_edits=partial(why_edits_are_late, clients.functions, resources.app)
+        shared=AppLook(
+            clients.dynamodb,
+            resources.letters_table,
+            clients.functions,
+            clients.sqs,
+            app=resources.app,
+            failures=f"{_beside(resources)}/{rule_checker(resources.app)}-failures",
+            clock=world.clock,
+        )
         if resources.app
         else None,
         news=None if newsroom is None else newsroom.tell,
         counts=counts,
     )
     return Watch(setup)
+
+
+def _beside(resources: Resources) -> str:
+    """What the URLs of our own queues begin with: a parking queue is always ours."""
+    return next(iter(resources.parking.values()), resources.dlq_url).rpartition("/")[0]

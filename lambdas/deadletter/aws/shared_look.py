@@ -1,0 +1,106 @@
+"""The look at what all pipelines share, and the row that elects the watch that takes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+from deadletter.aws.errors import AWS_ERRORS, condition_failed, refusal
+from deadletter.aws.queue_states import queue_state
+from deadletter.aws.rule_check_state import why_edits_are_late
+from deadletter.aws.table import DynamoDBTable, stored_number
+from deadletter.contract import SHARED_ROW, Partition
+from deadletter.message.queue import QueueUnavailable
+from deadletter.watch.shared_look import MAPPING_EVERY, TURN, SharedLook
+from deadletter.watch.watch import RuleCheckUnavailable
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_lambda import LambdaClient
+    from mypy_boto3_sqs import SQSClient
+
+# As the partition of the rulebooks of all pipelines: in a policy, `*` would stand for any name.
+_KEY = (Partition.LEASE.of(""), SHARED_ROW)
+
+
+class AppLook:
+    """Asks once a minute for all watches of an app; Lambda every fifth minute.
+
+    `failures` is the URL of the queue with the edits that the rule checker could not handle.
+    """
+
+    def __init__(
+        self,
+        dynamodb: DynamoDBClient,
+        table: str,
+        functions: LambdaClient,
+        sqs: SQSClient,
+        *,
+        app: str,
+        failures: str,
+        clock: Callable[[], float],
+    ) -> None:
+        self._table = DynamoDBTable(dynamodb, table)
+        self._functions, self._sqs = functions, sqs
+        self._app, self._failures, self._clock = app, failures, clock
+
+    def __call__(self) -> SharedLook:
+        """The newest look, another watch's or its own. Raises RuleCheckUnavailable."""
+        now = self._clock()
+        try:
+            before = self._read()
+            if now < before.turn_ends or not self._take(before, now):
+                return before
+            found = self._find_out(replace(before, turn_ends=now + TURN), now)
+            self._table.change(_KEY, _stored(found))
+        except AWS_ERRORS as error:
+            raise RuleCheckUnavailable(refusal(error, "dynamodb", self._table.name)) from error
+        return found
+
+    def _read(self) -> SharedLook:
+        item = self._table.get(_KEY) or {}
+        try:
+            return SharedLook(
+                turn_ends=float(item.get("turn_ends", 0)),
+                mapping_at=float(item.get("mapping_at", 0)),
+                late=str(item.get("late", "")),
+                undelivered=int(item.get("undelivered", 0)),
+                failed=int(item.get("failed", 0)),
+                why=str(item.get("why", "")),
+            )
+        except (TypeError, ValueError, OverflowError):
+            # It is overwritten once its turn would be over.
+            return SharedLook()
+
+    def _take(self, before: SharedLook, now: float) -> bool:
+        """Take the turn. False if another watch has taken it meanwhile."""
+        try:
+            self._table.change(
+                _KEY,
+                {"turn_ends": stored_number(now + TURN)},
+                condition="attribute_not_exists(turn_ends) OR turn_ends <= :now",
+                values={":now": stored_number(now)},
+            )
+        except AWS_ERRORS as error:
+            if condition_failed(error):
+                return False
+            raise
+        return True
+
+    def _find_out(self, look: SharedLook, now: float) -> SharedLook:
+        try:
+            if now - look.mapping_at >= MAPPING_EVERY:
+                late = why_edits_are_late(self._functions, self._app)
+                look = replace(look, late=late, mapping_at=now)
+            undelivered = queue_state(self._sqs, self._failures).depth.total
+        except (RuleCheckUnavailable, QueueUnavailable) as error:
+            return replace(look, failed=look.failed + 1, why=str(error))
+        return replace(look, undelivered=undelivered, failed=0, why="")
+
+
+def _stored(look: SharedLook) -> dict[str, Any]:
+    return {
+        name: value if isinstance(value, str | int) else stored_number(value)
+        for name, value in asdict(look).items()
+    }
