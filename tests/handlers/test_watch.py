@@ -12,9 +12,10 @@ import handlers.watch
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
 from deadletter.signals.figures import Figure
+from deadletter.signals.troubles import Seen, TroubleKind
 from deadletter.watch.minute import Minute
 from deadletter.watch.point import MetricPoint
-from deadletter.watch.row import Failing, Stalled, WatchRow
+from deadletter.watch.row import Failing, WatchRow
 
 QUIET = WatchRow(first_at=1.0, ran_at=60.0)
 CONTEXT = SimpleNamespace(
@@ -74,11 +75,11 @@ def test_trouble_is_logged_and_answered_with_its_reasons(
         first_at=1.0,
         ran_at=60.0,
         failing={"lease": Failing(60.0, 1, why)},
-        stalled=Stalled(60.0, f"lease: {why}"),
+        seen=(Seen(TroubleKind.LEASE_UNREAD, {"step": "lease", "why": why}, 60.0),),
     )
     answer = run(Minute(row=row, points=(), rescues=("dlq",)), monkeypatch)
     assert answer == {
-        "stalled": {"since": 60.0, "why": f"lease: {why}"},
+        "seen": [{"kind": "lease-unread", "facts": {"step": "lease", "why": why}, "since": 60.0}],
         "rescues": ["dlq"],
         "failing": {"lease": {"since": 60.0, "times": 1, "why": why}},
     }
