@@ -104,7 +104,7 @@ def play(
             report = stage.run(seconds=20)
             decisions += Counter(report.decisions)
             decisions["most alike"] = max(
-                decisions["most alike"], report.metrics().get("DominantFailure", 0)
+                decisions["most alike"], report.counts.get("DominantFailure", 0)
             )
     return decisions
 

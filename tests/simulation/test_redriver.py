@@ -140,7 +140,7 @@ def test_a_rule_that_has_used_up_its_matches_stops_and_rings(stage: Stage) -> No
     stage.fail()
     report = stage.run()
     assert report.decisions == {"PARK:QUARANTINED": 1, "REDRIVE": 1}
-    assert report.metrics()["RuleLimitReached"] == 1
+    assert report.counts["RuleLimitReached"] == 1
     assert report.limited_rules == ("bounded",)
     stage.put('{"tenantId": "a"}')
     stage.fail()
