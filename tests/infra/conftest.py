@@ -80,6 +80,15 @@ KEYED = {
 }
 WATCHED = {"name": "watched", "mode": "observe", "consumer": "none"}
 EACH_SORT = {"pipelines": [ORDERS, EVENTS, THEIRS, WATCHED]}
+# Such pipelines under a customer's key, in an app that may be thrown away.
+SANDBOXED = {
+    "app": "mail",
+    "ephemeral": "true",
+    "kms_key_arn": ARN.format("kms", "key/1234abcd"),
+    "log_retention_days": "7",
+    "tags": {"team": "checkout"},
+    "pipelines": json.dumps([ORDERS, KEYED, HASTY]),
+}
 
 
 Synthesize = Callable[..., Synthesis]
@@ -133,17 +142,8 @@ def app(synthesize: Synthesize) -> Synthesis:
 
 @pytest.fixture(scope="session")
 def sandboxed(synthesize: Synthesize) -> Synthesis:
-    """Such pipelines under a customer's key, in an app that may be thrown away."""
-    return synthesize(
-        {
-            "app": "mail",
-            "ephemeral": "true",
-            "kms_key_arn": ARN.format("kms", "key/1234abcd"),
-            "log_retention_days": "7",
-            "tags": {"team": "checkout"},
-            "pipelines": json.dumps([ORDERS, KEYED, HASTY]),
-        }
-    )
+    """The app of SANDBOXED."""
+    return synthesize(SANDBOXED)
 
 
 @pytest.fixture(scope="session")
