@@ -20,7 +20,7 @@ from deadletter.contract import EVERY_PIPELINE, Alarm, Metric
 from .alarm_row import ABOVE, AT_MOST, Evaluation, Missing, Row, of_queue, ours
 from .duration import written
 from .queues import Addresses
-from .settings import AppSettings, PipelineSettings
+from .settings import AppDeployment, PipelineDeployment
 
 LEVEL = Evaluation(periods=3, datapoints=1)
 
@@ -44,7 +44,7 @@ HEARTBEAT = Missing(
 DENIED = "a denied action or a throttled table"
 
 
-def rows(app: AppSettings, settings: PipelineSettings, queues: Addresses) -> Iterator[Row]:
+def rows(app: AppDeployment, settings: PipelineDeployment, queues: Addresses) -> Iterator[Row]:
     """All alarms of one pipeline: nine."""
     yield dlq_age(settings, queues)
     yield letter_age(app, settings)
@@ -57,7 +57,7 @@ def rows(app: AppSettings, settings: PipelineSettings, queues: Addresses) -> Ite
     yield replay_broken(app, settings)
 
 
-def app_rows(app: AppSettings, failures: str) -> Iterator[Row]:
+def app_rows(app: AppDeployment, failures: str) -> Iterator[Row]:
     """The alarms that belong to no pipeline; `failures` is the rule checker's failure queue."""
     yield rule_trouble(app.app, EVERY_PIPELINE)
     yield Row(
@@ -74,53 +74,53 @@ def app_rows(app: AppSettings, failures: str) -> Iterator[Row]:
     )
 
 
-def dlq_age(settings: PipelineSettings, queues: Addresses) -> Row:
+def dlq_age(settings: PipelineDeployment, queues: Addresses) -> Row:
     """The age of the oldest letter of the DLQ as SQS sees it."""
-    age = settings.alarms.dlq_age
+    age, alarms = int(settings.alarms.age), settings.alarms
     return Row(
         alarm=Alarm.DLQ_AGE,
-        symptom=f"the oldest letter of the DLQ is older than {written(age.threshold)}.",
+        symptom=f"the oldest letter of the DLQ is older than {written(age)}.",
         likely_cause="the dependency is down, runs wait for the main queue's backlog, the rate is"
         " too low, or mode observe.",
         measured=of_queue(queues.dlq.name, "ApproximateAgeOfOldestMessage"),
-        threshold=age.threshold,
+        threshold=age,
         comparison=ABOVE,
-        evaluation=Evaluation(age.periods, period=age.period),
+        evaluation=Evaluation(alarms.age_looks, period=alarms.age_period),
         missing=KEPT,
-        annotation=f"older than {written(age.threshold)} pages",
+        annotation=f"older than {written(age)} pages",
     )
 
 
-def letter_age(app: AppSettings, settings: PipelineSettings) -> Row:
+def letter_age(app: AppDeployment, settings: PipelineDeployment) -> Row:
     """The age of the oldest letter by its own timestamp.
 
     SQS leaves a letter out of its metric once it has been received three times.
     """
-    age = settings.alarms.dlq_age
+    age = int(settings.alarms.age)
     return Row(
         alarm=Alarm.LETTER_AGE,
-        symptom=f"a letter is older than {written(age.threshold)}, by its own timestamp.",
+        symptom=f"a letter is older than {written(age)}, by its own timestamp.",
         likely_cause="the dependency is down, runs wait for the main queue's backlog, the rate is"
         " too low, or mode observe.",
         measured=ours(Metric.OLDEST_LETTER_AGE, app.app, settings.name),
-        threshold=age.threshold,
+        threshold=age,
         evaluation=LEVEL,
         missing=QUIET,
-        annotation=f"{written(age.threshold)} pages",
+        annotation=f"{written(age)} pages",
         shares=Alarm.DLQ_AGE,
     )
 
 
-def letter_expiry(app: AppSettings, settings: PipelineSettings) -> Row:
+def letter_expiry(app: AppDeployment, settings: PipelineDeployment) -> Row:
     """The time until SQS drops a message, of all queues of the pipeline."""
-    warning = written(settings.expiry_warning)
+    warning = written(settings.alarms.letter_expiry)
     return Row(
         alarm=Alarm.LETTER_EXPIRY,
         symptom=f"SQS drops the oldest message of a queue within {warning}.",
         likely_cause="the consumer is paused or too slow, mode observe moves nothing, or letters"
         f" could not be moved in time: {DENIED}.",
         measured=ours(Metric.SECONDS_TO_EXPIRY, app.app, settings.name, statistic="Minimum"),
-        threshold=settings.expiry_warning,
+        threshold=settings.alarms.letter_expiry,
         comparison=AT_MOST,
         evaluation=LEVEL,
         missing=QUIET,
@@ -128,12 +128,12 @@ def letter_expiry(app: AppSettings, settings: PipelineSettings) -> Row:
     )
 
 
-def dlq_depth(app: AppSettings, settings: PipelineSettings) -> Row:
+def dlq_depth(app: AppDeployment, settings: PipelineDeployment) -> Row:
     """Many letters at once, or more than go back in time."""
-    depth = settings.alarms.dlq_depth
+    depth = settings.alarms.depth
     return Row(
         alarm=Alarm.DLQ_DEPTH,
-        symptom=f"more than {depth.threshold} letters are in the DLQ, or it will not be empty"
+        symptom=f"more than {depth} letters are in the DLQ, or it will not be empty"
         " within 2 hours.",
         likely_cause="messages fail for a common reason: a deployment, an outage, an expired"
         " credential, one tenant; or the rate is too low for them.",
@@ -142,11 +142,11 @@ def dlq_depth(app: AppSettings, settings: PipelineSettings) -> Row:
         threshold=1,
         evaluation=LEVEL,
         missing=QUIET,
-        annotation=f"more than {depth.threshold} letters, or not empty in time",
+        annotation=f"more than {depth} letters, or not empty in time",
     )
 
 
-def redrive_stalled(app: AppSettings, settings: PipelineSettings) -> Row:
+def redrive_stalled(app: AppDeployment, settings: PipelineDeployment) -> Row:
     """Nothing moves: the one alarm of the redriver, the waiting room and the watch itself."""
     return Row(
         alarm=Alarm.REDRIVE_STALLED,
@@ -161,11 +161,11 @@ def redrive_stalled(app: AppSettings, settings: PipelineSettings) -> Row:
     )
 
 
-def circuit_trouble(app: AppSettings, settings: PipelineSettings) -> Row:
+def circuit_trouble(app: AppDeployment, settings: PipelineDeployment) -> Row:
     """A circuit that does not close, flaps, or that no automation closes."""
     return Row(
         alarm=Alarm.CIRCUIT_TROUBLE,
-        symptom=f"a circuit is open for {written(settings.alarms.circuit_open.after)}, flaps, or"
+        symptom=f"a circuit is open for {written(settings.alarms.circuit_open_after)}, flaps, or"
         " needs a person; letters wait.",
         likely_cause="a dependency is down or refuses the consumer's credential, a person holds"
         " the circuit, or one error suddenly fails most messages.",
@@ -177,9 +177,9 @@ def circuit_trouble(app: AppSettings, settings: PipelineSettings) -> Row:
     )
 
 
-def parked_unattended(app: AppSettings, settings: PipelineSettings) -> Row:
+def parked_unattended(app: AppDeployment, settings: PipelineDeployment) -> Row:
     """Letters that automation has given up, and that nobody has looked after."""
-    after = written(settings.alarms.parked.after)
+    after = written(settings.alarms.parked_after)
     return Row(
         alarm=Alarm.PARKED_UNATTENDED,
         symptom=f"parked letters have waited for a person for {after}; none has left.",
@@ -210,7 +210,7 @@ def rule_trouble(app: str, pipeline: str) -> Row:
     )
 
 
-def replay_broken(app: AppSettings, settings: PipelineSettings) -> Row:
+def replay_broken(app: AppDeployment, settings: PipelineDeployment) -> Row:
     """Replay runs that do not add up, or that lose their executions."""
     return Row(
         alarm=Alarm.REPLAY_BROKEN,

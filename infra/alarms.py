@@ -15,7 +15,7 @@ from .alarm_row import Row
 from .alarm_table import rows
 from .pager import Pager
 from .queues import Addresses, Queues
-from .settings import AppSettings, PipelineSettings
+from .settings import AppDeployment, PipelineDeployment
 
 
 class PipelineAlarms(Construct):
@@ -28,8 +28,8 @@ class PipelineAlarms(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        settings: PipelineSettings,
-        app: AppSettings,
+        settings: PipelineDeployment,
+        app: AppDeployment,
         queues: Queues,
         pager: Pager,
     ) -> None:
@@ -50,7 +50,7 @@ def add_alarms(
     scope: Construct,
     table: Iterable[Row],
     *,
-    app: AppSettings,
+    app: AppDeployment,
     pager: Pager,
     prefix: str,
     owner: str,

@@ -29,7 +29,7 @@ from .dashboard_widgets import widgets
 from .queues import Addresses
 from .refusal import Refused
 from .rule_check import RuleCheck
-from .settings import AppSettings
+from .settings import AppDeployment
 from .storage import Storage
 
 __all__ = ["AppDashboard", "widgets"]
@@ -63,7 +63,7 @@ class AppDashboard(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        app: AppSettings,
+        app: AppDeployment,
         storage: Storage,
         rule_check: RuleCheck,
         without: Container[str] = (),
@@ -109,7 +109,7 @@ def _named_in(body: str, variables: Mapping[str, Any]) -> dict[str, str] | None:
     return named or None
 
 
-def dashboard_name(app: AppSettings, number: int = 1) -> str:
+def dashboard_name(app: AppDeployment, number: int = 1) -> str:
     """The name of the app's dashboard, or of its `number`th.
 
     Dashboards are the account's in all regions, and an app may be in several.
@@ -117,7 +117,7 @@ def dashboard_name(app: AppSettings, number: int = 1) -> str:
     return f"{app.app}-{here.REGION}" + (f"-{number}" if number > 1 else "")
 
 
-def _ringing(scope: Construct, app: AppSettings) -> Iterator[cloudwatch.IWidget]:
+def _ringing(scope: Construct, app: AppDeployment) -> Iterator[cloudwatch.IWidget]:
     """The alarms of all pipelines that ring now, the newest first: bands may be far below."""
     alarms = [
         alarm_called(scope, f"{pipeline_prefix(app.app, pipeline.name)}{row.name}")
@@ -135,7 +135,7 @@ def _ringing(scope: Construct, app: AppSettings) -> Iterator[cloudwatch.IWidget]
         )
 
 
-def _shared(app: AppSettings, storage: Storage, rule_check: RuleCheck) -> Rows:
+def _shared(app: AppDeployment, storage: Storage, rule_check: RuleCheck) -> Rows:
     """What is about the whole app: its alarms, its rules, its tables."""
     ours = OurMetrics(app.app, EVERY_PIPELINE)
     check = rule_check.function.function_name

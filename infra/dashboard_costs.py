@@ -28,7 +28,7 @@ from .dashboard_metrics import (
 from .duration import HOUR
 from .prices import Price
 from .queues import Addresses
-from .settings import AppSettings, PipelineSettings
+from .settings import AppDeployment, PipelineDeployment
 from .storage import Storage
 
 # What SQS counts of a queue, each of which takes a request, or a part of one.
@@ -44,7 +44,7 @@ Terms = Iterator[tuple[float, cloudwatch.IMetric]]
 
 
 def pipeline_costs(
-    app: AppSettings, settings: PipelineSettings, queues: Addresses
+    app: AppDeployment, settings: PipelineDeployment, queues: Addresses
 ) -> list[cloudwatch.IMetric]:
     """USD an hour of a pipeline's functions and queues."""
     return [
@@ -80,7 +80,7 @@ def tables(storage: Storage) -> Iterator[tuple[str, str, str | None]]:
             yield f"{label}, {index.name}", table.table_name, index.name
 
 
-def _of_functions(app: AppSettings, settings: PipelineSettings) -> Terms:
+def _of_functions(app: AppDeployment, settings: PipelineDeployment) -> Terms:
     for function in functions(app, settings):
         if function.memory is None:
             continue

@@ -8,13 +8,7 @@ from dataclasses import dataclass
 from . import circuit, consumer, replay, router, watch
 from .consumer_function import function_name
 from .names import Names
-from .settings import (
-    AppSettings,
-    FunctionConsumerSettings,
-    NoConsumer,
-    PipelineSettings,
-    WebhookConsumer,
-)
+from .settings import AppDeployment, PipelineDeployment
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,19 +24,18 @@ class DrawnFunction:
     memory: int | None = None
 
 
-def functions(app: AppSettings, settings: PipelineSettings) -> Iterator[DrawnFunction]:
+def functions(app: AppDeployment, settings: PipelineDeployment) -> Iterator[DrawnFunction]:
     """The functions that a pipeline runs, its consumer first if that is a function."""
     names = Names(app.app, settings.name)
-    match settings.consumer:
-        case WebhookConsumer(timeout=timeout):
-            yield DrawnFunction("consumer", names.function("consumer"), timeout, consumer.MEMORY)
-        case FunctionConsumerSettings(function_arn=arn, timeout=timeout):
-            # function:<name>, and perhaps a version or an alias behind it.
-            yield DrawnFunction("consumer", function_name(arn), timeout)
-        case NoConsumer():
-            pass
     # The probe waits for no consumer that is not a function.
-    waits = 0 if isinstance(settings.consumer, NoConsumer) else settings.consumer.timeout
+    waits = 0
+    if settings.consumer.is_webhook:
+        waits = int(settings.consumer.timeout)
+        yield DrawnFunction("consumer", names.function("consumer"), waits, consumer.MEMORY)
+    if settings.consumer.function_arn:
+        waits = int(settings.consumer.timeout)
+        # function:<name>, and perhaps a version or an alias behind it.
+        yield DrawnFunction("consumer", function_name(settings.consumer.function_arn), waits)
     redrive = settings.redrive
     for role, timeout, memory in (
         ("redrive", redrive.timeout, redrive.memory),

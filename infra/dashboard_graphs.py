@@ -14,7 +14,7 @@ from .alarm_row import Row
 from .alarm_table import rows
 from .dashboard_metrics import OurMetrics
 from .queues import Addresses
-from .settings import AppSettings, PipelineSettings
+from .settings import AppDeployment, PipelineDeployment
 
 # Columns of a dashboard, and of each graph: three in a row.
 COLUMNS, GRAPH = 24, 8
@@ -56,14 +56,14 @@ class Thresholds:
 class Band:
     """The part of a dashboard that is about one pipeline."""
 
-    app: AppSettings
-    settings: PipelineSettings
+    app: AppDeployment
+    settings: PipelineDeployment
     queues: Addresses
     ours: OurMetrics
     rows: Sequence[Row]
 
     @classmethod
-    def of(cls, app: AppSettings, settings: PipelineSettings) -> Band:
+    def of(cls, app: AppDeployment, settings: PipelineDeployment) -> Band:
         """The band of a pipeline, with the alarms of its settings."""
         queues = Addresses.of(app, settings)
         table = tuple(rows(app, settings, queues))

@@ -21,21 +21,21 @@ from .dashboard_graphs import COLUMNS, GRAPH, HEIGHT, Band, alarm_called
 from .dashboard_letters import of_letters, of_outcomes
 from .dashboard_metrics import MAXIMUM, SUM, computed, of_function
 from .dashboard_troubles import of_troubles
-from .settings import AppSettings, PipelineSettings
+from .settings import AppDeployment, PipelineDeployment
 
 # The part of its timeout at which a function is slow, in percent.
 SLOW = 80
 
 
 def widgets(
-    scope: Construct, *, settings: PipelineSettings, app: AppSettings | None = None
+    scope: Construct, *, settings: PipelineDeployment, app: AppDeployment | None = None
 ) -> list[list[cloudwatch.IWidget]]:
     """The rows of one pipeline, for `Dashboard.add_widgets(*row)` of a dashboard of yours.
 
     `app` has to be that of the deployment, whose first word is in every name. The first row has
     the pipeline's text and its alarms. Adds a construct to `scope`, and creates no resource.
     """
-    band = Band.of(app or AppSettings(), settings)
+    band = Band.of(app or AppDeployment(), settings)
     graphs = [*of_letters(band), *of_outcomes(band), *of_troubles(band), *_of_aws(band)]
     return [
         [_text(band), _alarms(band, scope)],

@@ -20,7 +20,7 @@ from .outage import grant_start_outages, state_machine_arn
 from .permissions import Permissions
 from .queues import Queues
 from .schedule import Schedules
-from .settings import AppSettings, PipelineSettings
+from .settings import AppDeployment, PipelineDeployment
 from .storage import Storage
 
 
@@ -42,8 +42,8 @@ class RedriverFunction(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        settings: PipelineSettings,
-        app: AppSettings,
+        settings: PipelineDeployment,
+        app: AppDeployment,
         storage: Storage,
         queues: Queues,
     ) -> None:
@@ -83,7 +83,6 @@ class RedriverFunction(Construct):
             permissions=permissions,
             begins_traces=False,
             role=self.mover,
-            reserved=settings.redrive.reserved_concurrency,
             variables={
                 **queues.variables(),
                 Variable.LETTERS_TABLE: storage.letters.table_name,
@@ -108,7 +107,7 @@ class RedriverFunction(Construct):
             name=names.schedule(),
             description=f"Drains {MAIN_DLQ}",
             event={"source": MAIN_DLQ},
-            every=settings.redrive.every,
+            every=int(settings.redrive.every),
             enabled=True,
         )
         for id_, dedicated in settings.dedicated.items():
@@ -117,6 +116,6 @@ class RedriverFunction(Construct):
                 name=names.schedule(id_),
                 description=f"Drains {id_}",
                 event={"source": id_},
-                every=dedicated.every,
+                every=int(dedicated.every),
                 enabled=dedicated.enabled,
             )

@@ -50,7 +50,7 @@ from . import here
 from .encryption import customer_key
 from .findings import acknowledge
 from .permissions import Permissions, only_attributes, partitions, rows
-from .settings import AppSettings
+from .settings import AppDeployment
 
 # What is asked of the function, and kept: the edits of each run.
 _EDITS = run_object(ANY, ANY, f"{EDITS}{ANY}")
@@ -101,7 +101,7 @@ class Storage(Construct):
     bucket: s3.Bucket
     bucket_name: str
 
-    def __init__(self, scope: Construct, construct_id: str, *, app: AppSettings) -> None:
+    def __init__(self, scope: Construct, construct_id: str, *, app: AppDeployment) -> None:
         super().__init__(scope, construct_id)
         self._app = app
         self._key = customer_key(self, app)

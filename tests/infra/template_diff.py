@@ -36,17 +36,14 @@ def texts(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def plain(node: Any) -> Any:
-    """The node of a template with sorted JSON in its texts."""
+    """The node of a template with sorted JSON in its texts, also in parts of such a text."""
     match node:
         case dict():
             return {key: plain(value) for key, value in node.items()}
         case list():
             return [plain(item) for item in node]
-        case str() if node.startswith("{"):
-            try:
-                return json.dumps(json.loads(node), sort_keys=True)
-            except ValueError:
-                return node
+        case str() if '":' in node:
+            return ",".join(sorted(node.split(",")))
     return node
 
 
@@ -79,8 +76,8 @@ def main(old: str, new: str) -> int:
         pair = (before.get(name, "").splitlines(), after.get(name, "").splitlines())
         for line in unified_diff(*pair, name, name, lineterm="", n=1):
             differs += 1
-            print(line)
-    print(f"{len(after)} templates, {differs} lines of differences", file=sys.stderr)
+            sys.stdout.write(f"{line}\n")
+    sys.stderr.write(f"{len(after)} templates, {differs} lines of differences\n")
     return min(differs, 1)
 
 

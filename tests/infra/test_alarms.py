@@ -11,8 +11,8 @@ from deadletter.contract import PIPELINE_ALARMS
 from infra.alarm_table import app_rows, rows
 from infra.names import pascal_case
 from infra.queues import Addresses
-from infra.settings import AppSettings, PipelineSettings
-from tests.infra.conftest import ROOT, Synthesize
+from infra.settings import AppDeployment
+from tests.infra.conftest import ROOT, Synthesize, typed
 from tests.infra.templates import Synthesis, filled
 
 DLQ = "deadletter-orders-dlq"
@@ -186,7 +186,7 @@ def test_the_owner_of_a_pipeline_comes_before_that_of_the_app(synthesize: Synthe
 
 
 def test_what_a_gap_means_is_a_choice_with_a_reason() -> None:
-    app, orders = AppSettings(), PipelineSettings(name="orders")
+    app, orders = AppDeployment(), typed()
     for row in (*rows(app, orders, Addresses.of(app, orders)), *app_rows(app, "failures")):
         assert row.missing.because.endswith("."), row.name
         assert row.annotation, row.name

@@ -19,7 +19,7 @@ from infra.dashboard_body import body_of as rendered
 from infra.dashboard_body import shortened
 from infra.refusal import Refused
 from tests.dashboards import Drawn, in_full, metrics_of
-from tests.infra.conftest import ORDERS, ROOT, Synthesize
+from tests.infra.conftest import ORDERS, ROOT, Synthesize, typed
 from tests.infra.templates import PSEUDO, Stack, Synthesis, filled, read
 from tests.infra.test_permissions import COMMANDS, LOOKS
 from tests.watch.minutes import Minutes
@@ -450,7 +450,7 @@ def theirs(tmp_path_factory: pytest.TempPathFactory) -> Stack:
     from aws_cdk import aws_cloudwatch as cloudwatch
 
     from infra.dashboard import widgets as rows_of
-    from infra.settings import AppSettings, PipelineSettings
+    from infra.settings import AppDeployment
 
     folder = tmp_path_factory.mktemp("theirs")
     app = cdk.App(outdir=str(folder))
@@ -458,7 +458,7 @@ def theirs(tmp_path_factory: pytest.TempPathFactory) -> Stack:
     dashboard = cloudwatch.Dashboard(stack, "Ours", dashboard_name="checkout")
     dashboard.add_widgets(cloudwatch.TextWidget(markdown="# Checkout", width=24, height=1))
     for name in ("orders", "refunds"):
-        settings, shop = PipelineSettings(name=name), AppSettings(app="shop")
+        settings, shop = typed(name), AppDeployment(app="shop")
         for row in rows_of(stack, settings=settings, app=shop):
             dashboard.add_widgets(*row)
     app.synth()

@@ -8,19 +8,12 @@ import pytest
 
 from infra.alarm_table import app_rows, rows
 from infra.context import read
+from infra.kinds import APP_LENGTH, ID_LENGTH, PIPELINE_LENGTH
 from infra.names import Names
 from infra.queues import Addresses
 from infra.refusal import Refused
-from infra.settings import AlarmsSettings, AppSettings, PipelineSettings
-from infra.settings.alarms import (
-    CircuitOpenAlarm,
-    DlqAgeAlarm,
-    DlqDepthAlarm,
-    LetterExpiryAlarm,
-    ParkedAlarm,
-)
-from infra.settings.kinds import APP_LENGTH, ID_LENGTH, PIPELINE_LENGTH
-from tests.infra.conftest import Synthesize
+from infra.settings import AppDeployment
+from tests.infra.conftest import Synthesize, typed
 from tests.infra.templates import filled
 
 APP, PIPELINE, ID = "a" * APP_LENGTH, "p" * PIPELINE_LENGTH, "i" * ID_LENGTH
@@ -60,19 +53,15 @@ def test_an_app_and_pipelines_with_the_longest_names_are_deployable(synthesize: 
 
 
 def test_the_longest_description_fits_into_an_alarm() -> None:
-    app = AppSettings(app=APP, runbook="r" * 500, owner="o" * 80)
+    app = AppDeployment(app=APP, runbook="r" * 500, owner="o" * 80)
     # A duration that is no whole day is written in seconds.
     odd = 6 * 86400 + 1
-    settings = PipelineSettings(
-        name=PIPELINE,
+    tuning = {"alarms.letter_expiry": odd, "alarms.circuit_open_after": 86340}
+    settings = typed(
+        PIPELINE,
         circuit_key="body.x",
-        alarms=AlarmsSettings(
-            dlq_age=DlqAgeAlarm(threshold=odd),
-            letter_expiry=LetterExpiryAlarm(before=odd),
-            dlq_depth=DlqDepthAlarm(threshold=10**12),
-            circuit_open=CircuitOpenAlarm(after=86340),
-            parked=ParkedAlarm(after=odd),
-        ),
+        alarms={"age": odd, "depth": 10**12},
+        tuning={**tuning, "alarms.parked_after": odd},
     )
     of_pipeline = rows(app, settings, Addresses.of(app, settings))
     for row in (*of_pipeline, *app_rows(app, "failures")):

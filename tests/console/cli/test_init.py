@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from infra.settings.kinds import PIPELINE_LENGTH, WORDS
 
 from console.cli.exit import Exit
 from console.operations.dlqs import pipeline_name
 from infra import context, reference
-from infra.settings.kinds import PIPELINE_LENGTH, WORDS
 
 ROOT = Path(__file__).parents[3]
 REGION = "eu-west-1"
