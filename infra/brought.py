@@ -18,7 +18,7 @@ from .arn import is_token, last_part
 from .names import kebab_case
 from .queues import QueueReference
 from .refusal import Refused, value_refused
-from .settings import PipelineDeployment
+from .settings import AppDeployment, PipelineDeployment
 from .typed import Consumer, PipelineSettings
 
 # What Lambda takes if the CDK says nothing.
@@ -108,6 +108,20 @@ def announce(
             f"Pipeline {settings.name} is in mode enforce: {what} {named} from the first run on;"
             " observe would only say which.",
         )
+
+
+def warn_of_a_shared_dlq(
+    pipeline: Construct, app: AppDeployment, settings: PipelineDeployment
+) -> None:
+    """Say at synth that letters of another pipeline come to this one, and stay in the DLQ."""
+    arn = settings.dlq.arn
+    for other in app.pipelines:
+        if arn is not None and other.dlq.arn == arn and other.name != settings.name:
+            cdk.Annotations.of(pipeline).add_warning_v2(
+                f"deadletter:shared-dlq-{other.name}",
+                f"Pipeline {settings.name} has the DLQ of pipeline {other.name}: each receives the"
+                " other's letters too, leaves them there, and so is slower. Give each its own.",
+            )
 
 
 def is_named_in(stack: cdk.Stack, arn: str | None, construct: IConstruct | None) -> bool:

@@ -15,8 +15,20 @@ from .refusal import Refused, shown, value_refused
 
 T = TypeVar("T")
 
-# What replaces a setting that other versions, designs or tools have.
-INSTEAD: Mapping[str, str] = {}
+# What replaces a setting that has become part of another one.
+INSTEAD: Mapping[str, str] = {
+    "parking_for": "use parking, with the ids of the queues",
+    "ledger_message": "use ledger",
+    "ledger_context": "use ledger",
+    "max_rate": "use rate, the highest that is tried",
+    "shared_dlq": "two pipelines may name one DLQ, and synth warns",
+    "tags": "use the tags of the CDK, beside context in cdk.json",
+    "audit_days": "changes are kept for 400 days",
+    "redrive.reserved_concurrency": "set it on the function, where others need it more",
+    "alarms.dlq_age": "use alarms.age",
+    "alarms.dlq_depth": "use alarms.depth",
+    "replay.approve_causes": "a plan has --approve",
+}
 
 
 def checked(declaration: Callable[..., T], typed: object, owner: str) -> T:

@@ -88,7 +88,7 @@ def _check_names(app: AppDeployment) -> None:
     """Refuse names that are too long together, although each of their parts is not."""
     for pipeline in app.pipelines:
         names = Names(app.app, pipeline.name, pipeline.fifo)
-        for problem in names.too_long(pipeline.dedicated, pipeline.parking):
+        for problem in names.too_long(pipeline.dedicated, pipeline.parking_ids):
             raise Refused(
                 f"Pipeline {pipeline.name}: {problem}, so shorten the app's name, the pipeline's"
                 " name or the id."
@@ -107,25 +107,14 @@ def _check_stacks(pipelines: Iterable[PipelineDeployment]) -> None:
 
 
 def _check_queues(pipelines: Iterable[PipelineDeployment]) -> None:
-    """Refuse a queue in two pipelines: a main queue has one redrive policy, and letters of two
-    pipelines in one DLQ confuse both.
-    """
+    """Refuse a main queue in two pipelines: it has one redrive policy."""
     mains: dict[str, PipelineDeployment] = {}
-    dlqs: dict[str, PipelineDeployment] = {}
     for pipeline in pipelines:
         if pipeline.main_queue.arn:
             other = mains.setdefault(pipeline.main_queue.arn, pipeline)
             if other is not pipeline:
                 allowed = f"a queue that pipeline {other.name} does not name"
                 raise _refusal(pipeline, "main_queue.arn", pipeline.main_queue.arn, allowed)
-        if pipeline.dlq.arn:
-            other = dlqs.setdefault(pipeline.dlq.arn, pipeline)
-            if other is not pipeline and not (pipeline.shared_dlq and other.shared_dlq):
-                allowed = (
-                    f"a queue that pipeline {other.name} does not name,"
-                    " unless both say shared_dlq: true"
-                )
-                raise _refusal(pipeline, "dlq.arn", pipeline.dlq.arn, allowed)
 
 
 def _check_region(app: AppDeployment, region: str | None) -> None:

@@ -61,7 +61,7 @@ def _changed(value: Any, default: Any) -> Any:
 
 def watch_thresholds(settings: PipelineDeployment) -> str:
     """The variable WATCH: when levels of the watch call a person, where not by default."""
-    scheduled = [id_ for id_, queue in settings.dedicated.items() if queue.enabled]
+    scheduled = [id_ for id_, drained in settings.dedicated.items() if drained]
     said = {name: getattr(settings.alarms, name, scheduled) for name in WATCH._fields}
     default = {**WATCH._asdict(), "scheduled": []}
     changed = {name: value for name, value in said.items() if value != default[name]}

@@ -1,6 +1,7 @@
 """What a pipeline's settings say about each other: what follows from them, and what does not fit.
 
-A `Misfit` names a setting and what is allowed beside the others; the first one stops the synthesis.
+What does not fit is a setting and what is allowed beside the others; the first one stops the
+synthesis.
 """
 
 from __future__ import annotations
@@ -8,11 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from deadletter.contract import (
     DAY,
-    DEFAULT_PARKING,
     ENDPOINT_KEY,
     EVERYTHING,
     HOUR,
@@ -20,6 +20,7 @@ from deadletter.contract import (
     MINUTE,
     Mode,
 )
+from deadletter.settings.pipeline import RetryPolicy
 
 from .arn import is_token, last_part
 from .checked import as_typed, checked
@@ -47,13 +48,6 @@ _OF_ONE_COPY = re.compile(
 
 T = TypeVar("T")
 Typed = Mapping[str, Any]
-
-
-class Misfit(NamedTuple):
-    """A setting that does not fit to the others."""
-
-    key: str
-    allowed: str
 
 
 def pipeline(typed: Any, owner: str) -> PipelineDeployment:
@@ -104,6 +98,10 @@ def resolved(settings: PipelineDeployment, typed: Typed) -> PipelineDeployment:
                 settings.replay.outcome_timeout, visibility * queue.max_receive_count
             ),
         ),
+        # A rule can not ask for more: the letter is parked as EXPIRED then.
+        max_delay=settings.message_ttl,
+        policy=_spread(settings.policy),
+        policies={name: _spread(policy) for name, policy in settings.policies.items()},
         alarms=replace(
             settings.alarms,
             room_late=max(settings.alarms.room_late, 3 * int(settings.redrive.every)),
@@ -113,7 +111,13 @@ def resolved(settings: PipelineDeployment, typed: Typed) -> PipelineDeployment:
     )
 
 
-def misfits(settings: PipelineDeployment, typed: Typed) -> Iterator[Misfit]:
+def _spread(policy: RetryPolicy) -> RetryPolicy:
+    """The policy with the shortest delay that its first ceiling is worth."""
+    backoff = policy.backoff
+    return replace(policy, backoff=replace(backoff, floor=backoff.base / 12))
+
+
+def misfits(settings: PipelineDeployment, typed: Typed) -> Iterator[tuple[str, str]]:
     """What does not fit together, the first one first."""
     yield from _names(settings)
     yield from _queues(settings, typed)
@@ -122,59 +126,49 @@ def misfits(settings: PipelineDeployment, typed: Typed) -> Iterator[Misfit]:
     yield from _paths(settings)
 
 
-def _names(settings: PipelineDeployment) -> Iterator[Misfit]:
+def _names(settings: PipelineDeployment) -> Iterator[tuple[str, str]]:
     if settings.name == "shared":
-        yield Misfit("name", "any other name; the stack of that name is taken")
+        yield ("name", "any other name; the stack of that name is taken")
     if MAIN_DLQ in settings.dedicated:
-        yield Misfit("dedicated", "ids other than dlq, which is the DLQ itself")
-    if DEFAULT_PARKING in settings.parking:
-        yield Misfit("parking", "ids other than default, which is always there")
-    if len(set(settings.parking)) < len(settings.parking):
-        yield Misfit("parking", "each id once")
-    known = (DEFAULT_PARKING, *settings.parking)
-    for reason, parking in settings.parking_for.items():
-        if parking not in known:
-            yield Misfit(f"parking_for.{reason}", f"{', '.join(known)} (see parking)")
+        yield ("dedicated", "ids other than dlq, which is the DLQ itself")
 
 
-def _queues(settings: PipelineDeployment, typed: Typed) -> Iterator[Misfit]:
+def _queues(settings: PipelineDeployment, typed: Typed) -> Iterator[tuple[str, str]]:
     for key, queue in (("main_queue", settings.main_queue), ("dlq", settings.dlq)):
         name = last_part(queue.arn or "")
         if name and not is_token(name) and name.endswith(".fifo") != settings.fifo:
             kind = "a FIFO queue" if settings.fifo else "a standard queue"
-            yield Misfit(f"{key}.arn", f"{kind}, because fifo is {str(settings.fifo).lower()}")
+            yield (f"{key}.arn", f"{kind}, because fifo is {str(settings.fifo).lower()}")
         if queue.kms_key_arn and not queue.arn:
-            yield Misfit(
+            yield (
                 f"{key}.kms_key_arn",
                 "nothing without arn: a queue that is made has the app's kms_key_arn",
             )
         others = sorted({*typed.get(key, {})} - {"arn", "kms_key_arn"})
         if queue.arn and others:
-            yield Misfit(f"{key}.{others[0]}", "nothing beside arn: your queue is not changed")
+            yield (f"{key}.{others[0]}", "nothing beside arn: your queue is not changed")
     if settings.main_queue.arn and settings.main_queue.arn == settings.dlq.arn:
-        yield Misfit("dlq.arn", "another queue than main_queue.arn")
+        yield ("dlq.arn", "another queue than main_queue.arn")
     if settings.main_queue.retention >= LONGEST_RETENTION and not settings.dlq.arn:
-        yield Misfit(
-            "main_queue.retention", f"less than that of the DLQ, {written(LONGEST_RETENTION)}"
-        )
+        yield ("main_queue.retention", f"less than that of the DLQ, {written(LONGEST_RETENTION)}")
 
 
-def _times(settings: PipelineDeployment) -> Iterator[Misfit]:
+def _times(settings: PipelineDeployment) -> Iterator[tuple[str, str]]:
     policies = {"policy": settings.policy} | {
         f"policies.{name}": policy for name, policy in settings.policies.items()
     }
     for key, policy in policies.items():
         backoff = policy.backoff
         if backoff.cap < backoff.base:
-            yield Misfit(f"{key}.backoff.cap", f"at least the base, {written(backoff.base)}")
+            yield (f"{key}.backoff.cap", f"at least the base, {written(backoff.base)}")
         if settings.message_ttl < backoff.cap:
             longest = f"{key}.backoff.cap = {written(backoff.cap)}"
-            yield Misfit("message_ttl", f"at least the longest delay, {longest}")
+            yield ("message_ttl", f"at least the longest delay, {longest}")
     if settings.circuit.cooldown > settings.circuit.cooldown_cap:
-        yield Misfit("circuit.cooldown", f"at most {written(settings.circuit.cooldown_cap)}")
+        yield ("circuit.cooldown", f"at most {written(settings.circuit.cooldown_cap)}")
 
 
-def _consumer(settings: PipelineDeployment, typed: Typed) -> Iterator[Misfit]:
+def _consumer(settings: PipelineDeployment, typed: Typed) -> Iterator[tuple[str, str]]:
     consumer = settings.consumer
     of_kind = {
         "function_arn": ConsumerKind.FUNCTION,
@@ -184,42 +178,42 @@ def _consumer(settings: PipelineDeployment, typed: Typed) -> Iterator[Misfit]:
     }
     for key, kind in of_kind.items():
         if key in typed.get("consumer", {}) and consumer.kind != kind:
-            yield Misfit(f"consumer.{key}", f"nothing while consumer.kind is {consumer.kind}")
+            yield (f"consumer.{key}", f"nothing while consumer.kind is {consumer.kind}")
     if consumer.is_function and consumer.function_arn is None:
-        yield Misfit("consumer.function_arn", "the ARN of your function")
+        yield ("consumer.function_arn", "the ARN of your function")
     if consumer.kind != ConsumerKind.NONE and consumer.timeout > LONGEST_FUNCTION:
-        yield Misfit("consumer.timeout", f"at most {written(LONGEST_FUNCTION)}, as Lambda allows")
+        yield ("consumer.timeout", f"at most {written(LONGEST_FUNCTION)}, as Lambda allows")
     longest = consumer.timeout / consumer.batch_size
     # A function that is ended within a batch leaves the whole batch to be sent again.
     if consumer.is_webhook and consumer.request_timeout >= longest:
-        yield Misfit(
+        yield (
             "consumer.request_timeout",
             f"less than the timeout shared by a batch, {consumer.timeout:g} /"
             f" {consumer.batch_size} = {longest:g} seconds",
         )
     if consumer.is_webhook and not settings.consumer_library:
-        yield Misfit("consumer_library", "true, because the webhook writes the ledger")
+        yield ("consumer_library", "true, because the webhook writes the ledger")
     if settings.circuit.pause_consumer and consumer.kind == ConsumerKind.NONE:
-        yield Misfit(
+        yield (
             "circuit.pause_consumer",
             "false, because there is no consumer function to pause (consumer is none)",
         )
     if settings.circuit.pause_consumer and consumer.is_function and consumer.mapping_id is None:
-        yield Misfit(
+        yield (
             "circuit.pause_consumer",
             "false, unless consumer.mapping_id says which mapping is paused",
         )
 
 
-def _paths(settings: PipelineDeployment) -> Iterator[Misfit]:
+def _paths(settings: PipelineDeployment) -> Iterator[tuple[str, str]]:
     for key in ("idempotency_key", "idempotency_payload", "ordering_key", "expires", "sequence"):
         if of_one_copy := _OF_ONE_COPY.search(getattr(settings, key) or ""):
-            yield Misfit(
+            yield (
                 key,
                 f"a value that the producer wrote; {of_one_copy[1]} is another one in each copy",
             )
     if settings.idempotency_payload != EVERYTHING and settings.idempotency_key is None:
-        yield Misfit(
+        yield (
             "idempotency_payload",
             f"{EVERYTHING}, because without idempotency_key no two messages share a key",
         )

@@ -22,7 +22,7 @@ from jmespath import functions
 from jmespath.exceptions import JMESPathError
 from pydantic_core import PydanticCustomError, core_schema
 
-from deadletter.contract import AUTO, EVERYTHING, NOTHING, PARKED_FOR, PATH_FUNCTIONS
+from deadletter.contract import EVERYTHING, NOTHING, PARKED_FOR, PATH_FUNCTIONS
 from deadletter.settings.setting import Fixed, Setting, ValueKind
 
 from .arn import Arn, NotAnArn, is_token
@@ -32,16 +32,6 @@ from .duration import MINUTE, seconds, written
 # longer than their service allows; `infra.context` checks each of them.
 APP_LENGTH, PIPELINE_LENGTH, ID_LENGTH = 24, 28, 16
 
-# Letters a second.
-HIGHEST_RATE = 10_000
-
-_WORDS = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
-_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-# Queries and users may hold secrets, which must not be in a function's environment.
-_URL = re.compile(r"https://[A-Za-z0-9.-]+(:443)?(/[^\s?#]*)?")
-# One line of a description of 1,024 characters.
-_LINE = re.compile(r"[^\x00-\x1f\x7f]{1,80}")
-
 # JMESPath itself notices an unknown function only when it meets a message, and finds nothing.
 _FUNCTIONS = {*functions.Functions.FUNCTION_TABLE, *PATH_FUNCTIONS}
 
@@ -49,12 +39,14 @@ T = TypeVar("T")
 Check = Callable[[str], bool]
 
 
+def _like(words: str, pattern: str, longest: int = 500) -> tuple[str, Check]:
+    shape = re.compile(pattern)
+    return words, lambda text: len(text) <= longest and shape.fullmatch(text) is not None
+
+
 def _named(length: int) -> tuple[str, Check]:
     words = "lower-case letters, digits and single hyphens, starting with a letter, at most"
-    return (
-        f"{words} {length} characters",
-        lambda text: len(text) <= length and _WORDS.fullmatch(text) is not None,
-    )
+    return _like(f"{words} {length} characters", r"[a-z][a-z0-9]*(-[a-z0-9]+)*", length)
 
 
 def _arn(service: str, pattern: str, example: str) -> tuple[str, Check]:
@@ -67,11 +59,6 @@ def _arn(service: str, pattern: str, example: str) -> tuple[str, Check]:
 
     where = "arn:aws:{}:eu-west-1:111122223333:{}"
     return f"an ARN like {where.format(service, example)}", check
-
-
-def _id(prefix: str) -> tuple[str, Check]:
-    words = f"an id such as {prefix}-0123456789abcdef0"
-    return words, lambda text: text.startswith(f"{prefix}-")
 
 
 def _is_path(text: str) -> bool:
@@ -93,9 +80,9 @@ TEXTS: Mapping[ValueKind, tuple[str, Check]] = {
     ValueKind.APP_NAME: _named(APP_LENGTH),
     ValueKind.PIPELINE_NAME: _named(PIPELINE_LENGTH),
     ValueKind.ID: _named(ID_LENGTH),
-    ValueKind.LINE: (
-        "text of at most 80 characters, without line breaks",
-        lambda text: _LINE.fullmatch(text) is not None,
+    # One line of a description of 1,024 characters.
+    ValueKind.LINE: _like(
+        "text of at most 80 characters, without line breaks", r"[^\x00-\x1f\x7f]+", 80
     ),
     ValueKind.PATH: (
         "a JMESPath expression, such as body.tenant or json(body.Message).tenant",
@@ -105,31 +92,30 @@ TEXTS: Mapping[ValueKind, tuple[str, Check]] = {
         f"{EVERYTHING}, {NOTHING}, or a JMESPath expression, such as body.order",
         lambda text: text in (EVERYTHING, NOTHING) or _is_path(text),
     ),
-    ValueKind.PARKED_FOR: (
-        ", ".join(map(str, PARKED_FOR)),
-        lambda text: text in PARKED_FOR,
-    ),
+    ValueKind.PARKED_FOR: (", ".join(map(str, PARKED_FOR)), lambda text: text in PARKED_FOR),
     ValueKind.QUEUE_ARN: _arn("sqs", r"[A-Za-z0-9_-]{1,75}(\.fifo)?", "orders"),
     ValueKind.FUNCTION_ARN: _arn(
         "lambda", r"function:[A-Za-z0-9_-]{1,64}(:[A-Za-z0-9_$-]+)?", "function:orders"
     ),
     ValueKind.TOPIC_ARN: _arn("sns", r"[A-Za-z0-9_-]{1,256}", "pager"),
     ValueKind.KEY_ARN: _arn("kms", r"key/[A-Za-z0-9-]+", "key/1234abcd-12ab-34cd"),
-    ValueKind.URL: (
+    # Queries and users may hold secrets, which must not be in a function's environment.
+    ValueKind.URL: _like(
         "an https URL on port 443, without query, such as https://api.example/health",
-        lambda text: len(text) <= 500 and _URL.fullmatch(text) is not None,
+        r"https://[A-Za-z0-9.-]+(:443)?(/[^\s?#]*)?",
     ),
-    ValueKind.UUID: (
+    ValueKind.UUID: _like(
         "a UUID such as 1a2b3c4d-0000-4000-8000-1a2b3c4d5e6f",
-        lambda text: _UUID.fullmatch(text) is not None,
+        r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}",
     ),
-    ValueKind.SUBNET: _id("subnet"),
-    ValueKind.SECURITY_GROUP: _id("sg"),
+    ValueKind.SUBNET: _like("an id such as subnet-0123456789abcdef0", "subnet-.+"),
+    ValueKind.SECURITY_GROUP: _like("an id such as sg-0123456789abcdef0", "sg-.+"),
 }
 
 # How a duration is typed, and the pattern for it in the schema.
 NOTATION = ", in seconds or written like 90s, 15m, 4d"
 _WRITTEN = {"type": "string", "pattern": "^[0-9]{1,9}[smhd]$"}
+_DURATIONS = (ValueKind.SECONDS, ValueKind.MINUTES)
 
 
 @cache
@@ -178,14 +164,11 @@ def words(hint: Any) -> str:
     limits, plain, kind = marked(hint), bare(hint), _mark(hint, ValueKind)
     if limits.allowed:
         return limits.allowed
-    match kind:
-        case ValueKind.SECONDS | ValueKind.MINUTES:
-            whole = " of whole minutes" if kind is ValueKind.MINUTES else ""
-            return f"a duration{whole}{_bounds(limits, written)}{NOTATION}"
-        case ValueKind.RATE:
-            return f'a number above 0, up to {HIGHEST_RATE}, or "{AUTO}"'
-        case ValueKind():
-            return TEXTS[kind][0]
+    if kind in _DURATIONS:
+        whole = " of whole minutes" if kind is ValueKind.MINUTES else ""
+        return f"a duration{whole}{_bounds(limits, written)}{NOTATION}"
+    if kind is not None:
+        return TEXTS[kind][0]
     if is_declared(plain):
         return f"an object with the keys {', '.join(hints(plain))}"
     if isinstance(plain, EnumMeta):
@@ -194,7 +177,7 @@ def words(hint: Any) -> str:
         case origin, choices if origin is Literal:
             return ", ".join(map(str, choices))
         case origin, [item, *_] if origin is tuple:
-            return f"a list, each item {words(item)}"
+            return f"a list{', at least one, ' if limits.least else ', '}each item {words(item)}"
         case _, [_, value]:
             return f"an object, each value {words(value)}"
     if plain is bool:
@@ -214,7 +197,7 @@ def is_optional(hint: Any) -> bool:
 
 def is_duration(hint: Any) -> bool:
     """Whether a value is seconds, which a person may also write like 15m."""
-    return _mark(hint, ValueKind) in (ValueKind.SECONDS, ValueKind.MINUTES)
+    return _mark(hint, ValueKind) in _DURATIONS
 
 
 def _bounds(limits: Setting, show: Callable[[float], str]) -> str:
@@ -246,17 +229,10 @@ def _schema_of_kind(kind: ValueKind, source: Any, _handler: Any) -> Any:
 
 
 def _schema_of(kind: ValueKind) -> Any:
-    match kind:
-        case ValueKind.SECONDS | ValueKind.MINUTES:
-            step = MINUTE if kind is ValueKind.MINUTES else None
-            whole = core_schema.int_schema(strict=True, multiple_of=step)
-            return core_schema.no_info_before_validator_function(seconds, whole)
-        case ValueKind.RATE:
-            number = core_schema.float_schema(gt=0, le=HIGHEST_RATE)
-            either = core_schema.union_schema([number, core_schema.literal_schema([AUTO])])
-            return core_schema.no_info_plain_validator_function(
-                _rate, json_schema_input_schema=either
-            )
+    if kind in _DURATIONS:
+        step = MINUTE if kind is ValueKind.MINUTES else None
+        whole = core_schema.int_schema(strict=True, multiple_of=step)
+        return core_schema.no_info_before_validator_function(seconds, whole)
     check = TEXTS[kind][1]
 
     def checked(text: str) -> str:
@@ -269,13 +245,6 @@ def _schema_of(kind: ValueKind) -> Any:
     )
 
 
-def _rate(value: object) -> object:
-    number = isinstance(value, int | float) and value is not True
-    if value == AUTO or (number and 0 < value <= HIGHEST_RATE):  # type: ignore[operator]
-        return value
-    raise PydanticCustomError("refused", "no rate")
-
-
 def _schema_of_setting(limits: Setting, source: Any, handler: Any) -> Any:
     schema: Any = handler(source)
     inner = schema
@@ -285,8 +254,10 @@ def _schema_of_setting(limits: Setting, source: Any, handler: Any) -> Any:
         inner["strict"] = True
     if inner["type"] == "float":
         inner["allow_inf_nan"] = False
-    most = "max_length" if inner["type"] == "str" else "le"
-    told = {"ge": limits.least, most: limits.most, "gt": limits.above}
+    least, most = (
+        ("ge", "le") if inner["type"] in ("int", "float") else ("min_length", "max_length")
+    )
+    told = {least: limits.least, most: limits.most, "gt": limits.above}
     inner.update({key: limit for key, limit in told.items() if limit is not None})
     return schema
 
@@ -301,11 +272,7 @@ def _schema_of_fixed(_fixed: Fixed, _source: Any, _handler: Any) -> core_schema.
 
 def _json_of_kind(kind: ValueKind, schema: Any, handler: Any) -> Any:
     described = handler(schema)
-    return (
-        {"anyOf": [described, _WRITTEN]}
-        if kind in (ValueKind.SECONDS, ValueKind.MINUTES)
-        else described
-    )
+    return {"anyOf": [described, _WRITTEN]} if kind in _DURATIONS else described
 
 
 for _asked, _sort, _answer in (

@@ -112,6 +112,7 @@ class RedrivePipeline(Construct):
         if dlq is not None:
             tag_queue(dlq, app, holds_letters=True)
         brought.announce(self, settings, main_queue, dlq)
+        brought.warn_of_a_shared_dlq(self, app, settings)
         self._main_queue, self._dlq = main_queue, dlq
         self._consumers: dict[str, ConsumerAccess] = {}
         self.queues = queues or Queues(self, "Queues", settings=settings, app=app)

@@ -108,7 +108,7 @@ class Addresses:
             dedicated={id_: QueueReference.called(names.dlq(id_)) for id_ in settings.dedicated},
             parking={
                 id_: QueueReference.called(names.parking(id_))
-                for id_ in (DEFAULT_PARKING, *settings.parking)
+                for id_ in (DEFAULT_PARKING, *settings.parking_ids)
             },
             letter_keys=keys_beside(app, keys),
         )

@@ -13,6 +13,7 @@ from deadletter.contract import (
     Variable,
 )
 
+from .duration import MINUTE
 from .encryption import grant_key
 from .function import FunctionRole, PythonFunction, function_arn, grant_invoke
 from .names import Names
@@ -110,12 +111,12 @@ class RedriverFunction(Construct):
             every=int(settings.redrive.every),
             enabled=True,
         )
-        for id_, dedicated in settings.dedicated.items():
+        for id_, drained in settings.dedicated.items():
             schedules.add(
                 f"Dlq_{id_}",
                 name=names.schedule(id_),
                 description=f"Drains {id_}",
                 event={"source": id_},
-                every=int(dedicated.every),
-                enabled=dedicated.enabled,
+                every=MINUTE,
+                enabled=drained,
             )

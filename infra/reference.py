@@ -21,7 +21,6 @@ from .settings import AppDeployment, ConsumerDeployment, PipelineDeployment
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = DOCS / "settings.md"
 SCHEMA = DOCS / "settings.schema.json"
-CDK_SCHEMA = DOCS / "cdk.schema.json"
 TYPES = Path(__file__).with_name("typed.py")
 
 
@@ -78,20 +77,6 @@ def schema() -> dict[str, Any]:
     # The CDK's own keys stand beside ours.
     described["patternProperties"] = {"[^A-Za-z0-9_]": True}
     return {"$schema": DIALECT, **described}
-
-
-def cdk_schema() -> dict[str, Any]:
-    """The JSON schema of `cdk.json` as a whole; the CDK has keys beside these."""
-    return {
-        "$schema": DIALECT,
-        "title": "cdk.json",
-        "type": "object",
-        "required": ["app"],
-        "properties": {
-            "app": {"type": "string", "description": "the command that synthesizes the app"},
-            "context": {"$ref": SCHEMA.name},
-        },
-    }
 
 
 def rows(declaration: Any, default: Any, above: str = "") -> Iterator[SettingRow]:
@@ -159,9 +144,7 @@ def count() -> str:
 
 def write() -> None:
     """Write the files anew."""
-    DOCS.mkdir(exist_ok=True)
-    for file, content in ((SCHEMA, schema()), (CDK_SCHEMA, cdk_schema())):
-        file.write_text(json.dumps(content, indent=2) + "\n")
+    SCHEMA.write_text(json.dumps(schema(), indent=2) + "\n")
     PAGE.write_text(page())
     TYPES.write_text(typed_dicts())
 

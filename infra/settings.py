@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict
 
 from deadletter.circuit.state import CircuitPolicy
-from deadletter.contract import DAY, DEFAULT_APP, MINUTE, WATCH
+from deadletter.contract import DAY, DEFAULT_APP, DEFAULT_PARKING, MINUTE, WATCH
 from deadletter.settings.pipeline import Pipeline, ReplayPolicy
 from deadletter.settings.setting import (
     Constant,
@@ -72,16 +72,6 @@ class DeadLetterQueue:
     through SQS only; the app needs a kms_key_arn of its own too."""
     # A standard queue counts from the first send, so the longest that SQS knows is right.
     retention: Constant[int] = LONGEST_RETENTION
-
-
-@dataclass(frozen=True, slots=True)
-class DedicatedQueue:
-    """A DLQ of its own for a tenant that a rule has isolated; by default it is not drained."""
-
-    enabled: Annotated[bool, Setting()] = False
-    """Whether its own schedule runs."""
-    every: Annotated[Minutes, Setting(least=MINUTE, most=DAY)] = MINUTE
-    """How often it is then drained."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,9 +168,11 @@ class Alarms:
 class Vpc:
     """Your subnets, in which all functions of the app then run."""
 
-    subnet_ids: Annotated[tuple[Annotated[str, ValueKind.SUBNET], ...], Setting()]
+    subnet_ids: Annotated[tuple[Annotated[str, ValueKind.SUBNET], ...], Setting(least=1)]
     """Private subnets, best in several zones."""
-    security_group_ids: Annotated[tuple[Annotated[str, ValueKind.SECURITY_GROUP], ...], Setting()]
+    security_group_ids: Annotated[
+        tuple[Annotated[str, ValueKind.SECURITY_GROUP], ...], Setting(least=1)
+    ]
     """What the functions may reach: HTTPS, port 443."""
 
 
@@ -198,8 +190,9 @@ class PipelineDeployment(Pipeline):
     """What the consumer reads."""
     dlq: Annotated[DeadLetterQueue, Setting()] = DeadLetterQueue()
     """Receives failed messages."""
-    shared_dlq: Annotated[bool, Setting()] = False
-    """Whether another pipeline of this app may name the same DLQ."""
+    dedicated: Annotated[Mapping[Id, bool], Setting()] = field(default_factory=dict)  # type: ignore[assignment]
+    """DLQs of their own for tenants that a rule isolates, by the id that rules use; and
+    whether a schedule drains it, each minute."""
     consumer: Annotated[
         ConsumerDeployment,
         Setting(
@@ -210,10 +203,6 @@ class PipelineDeployment(Pipeline):
     """Who consumes the main queue."""
     redrive: Annotated[Schedule, Setting()] = Schedule()
     """The run that drains the DLQ."""
-    dedicated: Annotated[Mapping[Id, DedicatedQueue], Setting()] = field(default_factory=dict)  # type: ignore[assignment]
-    """DLQs for isolated tenants, by the id that rules use."""
-    parking: Annotated[tuple[Id, ...], Setting()] = ()
-    """Ids of parking queues beside the default one."""
     trusted_senders: Annotated[tuple[str, ...], Setting()] = ()
     """Unique ids of other roles whose Redrive attribute is trusted: that of your own
     consumer, if it uses the consumer library, because it parks letters itself (`aws iam get-
@@ -226,14 +215,16 @@ class PipelineDeployment(Pipeline):
     """In an app that is ephemeral: any value by its path, whatever its limits."""
 
     @property
+    def parking_ids(self) -> tuple[str, ...]:
+        """The ids of the parking queues beside the default one."""
+        return tuple(dict.fromkeys(id_ for id_ in self.parking.values() if id_ != DEFAULT_PARKING))
+
+    @property
     def key_arns(self) -> Iterator[tuple[str, str]]:
         """Key and value of the customer keys of its own queues."""
-        for name, key in (
-            ("main_queue", self.main_queue.kms_key_arn),
-            ("dlq", self.dlq.kms_key_arn),
-        ):
-            if key:
-                yield f"{name}.kms_key_arn", key
+        for name, queue in (("main_queue", self.main_queue), ("dlq", self.dlq)):
+            if queue.kms_key_arn:
+                yield f"{name}.kms_key_arn", queue.kms_key_arn
 
     @property
     def arns(self) -> Iterator[tuple[str, str]]:

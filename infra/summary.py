@@ -89,7 +89,7 @@ def _idle(dollars: float) -> str:
 
 def _month(pipeline: PipelineDeployment, templates: Sequence[Template]) -> float:
     """The dollars of a pipeline in a month without a message."""
-    parking = {DEFAULT_PARKING, *pipeline.parking}
+    parking = {DEFAULT_PARKING, *pipeline.parking_ids}
     # Main queue and DLQ, and those with an id; yours are in no template, and are looked at as well.
     queues = 2 + len(parking) + len(pipeline.dedicated)
     used = (month(template, queues=queues, fifo=pipeline.fifo) for template in templates)

@@ -41,13 +41,6 @@ class Replay(TypedDict, total=False):
     schema: str | None
 
 
-class DedicatedQueue(TypedDict, total=False):
-    """A DLQ of its own for a tenant that a rule has isolated; by default it is not drained."""
-
-    enabled: bool
-    every: int | str
-
-
 class MainQueue(TypedDict, total=False):
     """The queue your consumer reads."""
 
@@ -107,21 +100,17 @@ class PipelineSettings(TypedDict, total=False):
     circuit: Circuit
     idempotency_key: str | None
     idempotency_payload: str
-    ledger_message: Literal["redacted", "none"]
-    ledger_context: Literal["plain", "hashed", "none"]
-    rate: float | Literal["auto"]
-    max_rate: float
-    parking_for: Mapping[str, str]
+    ledger: Literal["plain", "hashed", "none"]
+    rate: float
+    parking: Mapping[str, str]
     ordering_key: str | None
     sequence: str | None
     replay: Replay
-    dedicated: Mapping[str, DedicatedQueue]
+    dedicated: Mapping[str, bool]
     main_queue: MainQueue
     dlq: DeadLetterQueue
-    shared_dlq: bool
     consumer: Consumer | str
     redrive: Schedule
-    parking: Sequence[str]
     trusted_senders: Sequence[str]
     owner: str | None
     alarms: Alarms

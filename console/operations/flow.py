@@ -203,7 +203,7 @@ class _Ways:
 
     def _parked_in(self, id_: str) -> list[str]:
         """The reasons and categories whose letters go to a parking queue."""
-        queues = self._settings.parking_for
+        queues = self._settings.parking
         if id_ == DEFAULT_PARKING:
             others = [key for key in PARKED_FOR if queues.get(key, id_) != id_]
             return [f"all but {', '.join(others)}" if others else "all"]
@@ -218,7 +218,7 @@ class _Ways:
 
     def _end_of(self, rule: ListedRule) -> str:
         """Where the letters of a rule go: a queue, or its lane if some wait there."""
-        quarantine = self._settings.parking_for.get(Reason.QUARANTINED, DEFAULT_PARKING)
+        quarantine = self._settings.parking.get(Reason.QUARANTINED, DEFAULT_PARKING)
         ends = {
             Action.QUARANTINE: parking_source(quarantine),
             Action.DEDICATED_DLQ: rule.queue or REDRIVER,

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 MINUTE = 60
 HOUR = 60 * MINUTE
@@ -55,17 +55,11 @@ class Body(StrEnum):
     OPAQUE = "opaque"
 
 
-class LedgerMessage(StrEnum):
-    """Whether the text of a handler's error is kept, without data, or not at all."""
+class LedgerKeeps(StrEnum):
+    """What the ledger keeps of a failure's text and of the context, which are content of messages.
 
-    REDACTED = "redacted"
-    NONE = "none"
-
-
-class LedgerContext(StrEnum):
-    """Whether the ledger keeps the values of a pipeline's context: as they are, as hashes, or not.
-
-    They are content of messages.
+    PLAIN: the text without what may be data, and the values. HASHED: hashes of the values. NONE: no
+    text and no value.
     """
 
     PLAIN = "plain"
@@ -962,11 +956,8 @@ RESPONSE = "deadletter"
 # Defaults of the settings
 
 
-AUTO: Literal["auto"] = "auto"
-"""The rate of a pipeline that finds its own."""
-
 FIRST_RATE = 50.0
-"""Letters per second that `rate: auto` begins with: most consumers bear it."""
+"""Letters per second that a pipeline begins with: most consumers bear it."""
 
 MOST_SHARDS = 8
 """Runs that drain one queue at the same time, at most."""

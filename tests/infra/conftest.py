@@ -23,9 +23,8 @@ TOPIC = ARN.format("sns", "pager")
 ORDERS = {
     "name": "orders",
     "context": {"tenantId": "body.tenantId"},
-    "dedicated": {"vip": {}, "slow": {"enabled": True}},
-    "parking": ["quarantine"],
-    "parking_for": {"QUARANTINED": "quarantine"},
+    "dedicated": {"vip": False, "slow": True},
+    "parking": {"QUARANTINED": "quarantine"},
     "trusted_senders": ["AROAOTHER"],
     "circuit_key": "context.tenantId",
 }
@@ -33,7 +32,7 @@ EVENTS: dict[str, Any] = {
     "name": "order-events",
     "fifo": True,
     "consumer": "none",
-    "dedicated": {"vip": {}},
+    "dedicated": {"vip": False},
 }
 THEIRS = {
     "name": "theirs",

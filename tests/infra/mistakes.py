@@ -51,7 +51,7 @@ PIPELINE: list[Mistake] = [
     ({"policy": {"max_attempts": -1}}, "policy.max_attempts is -1; allowed: a whole number from 1 to 1000."),
     ({"circuit": {"failure_rate": 0}}, "circuit.failure_rate is 0; allowed: a number above 0, up to 1."),
     ({"alarms": {"depth": 0}}, "alarms.depth is 0; allowed: a whole number, at least 1."),
-    ({"rate": 0}, 'rate is 0; allowed: a number above 0, up to 10000, or "auto".'),
+    ({"rate": 0}, "rate is 0; allowed: a number above 0, up to 10000."),
     # Words and shapes.
     ({"name": "Orders Inc"}, f'name is "Orders Inc"; allowed: {WORDS.format(28)}.'),
     ({"name": "shared"}, 'name is "shared"; allowed: any other name; the stack of that name is taken.'),
@@ -72,10 +72,10 @@ PIPELINE: list[Mistake] = [
     ({"main_queue": {"retention": "14d"}}, 'main_queue.retention is "14d"; allowed: less than that of the DLQ, 14d.'),
     ({"main_queue": {"kms_key_arn": KEY}}, f'main_queue.kms_key_arn is "{KEY}"; allowed: nothing without arn: a queue that is made has the app\'s kms_key_arn.'),
     ({"dlq": {"arn": ORDERS_DLQ, "kms_key_arn": KEY}}, f'dlq.kms_key_arn is "{KEY}"; allowed: nothing while the app has no kms_key_arn, under which the waiting room and the parking lot keep what comes out of this queue.'),
-    ({"dedicated": {"dlq": {}}}, 'dedicated is {"dlq": {}}; allowed: ids other than dlq, which is the DLQ itself.'),
-    ({"parking_for": {"BORING": "default"}}, 'parking_for has the key "BORING"; allowed: QUARANTINED, MALFORMED, EXPIRED, PERMANENT, POISON, SILENT, EXHAUSTED, COLLISION, REPLAY_FAILED, REPLAY_ABORTED, transient, schema, business, integration.'),
-    ({"parking": ["later"], "parking_for": {"POISON": "lator"}}, 'parking_for.POISON is "lator"; allowed: default, later (see parking).'),
-    ({"parking": ["a", "a"]}, 'parking is ["a", "a"]; allowed: each id once.'),
+    ({"dedicated": {"dlq": True}}, 'dedicated is {"dlq": true}; allowed: ids other than dlq, which is the DLQ itself.'),
+    ({"parking": {"BORING": "default"}}, 'parking has the key "BORING"; allowed: QUARANTINED, MALFORMED, EXPIRED, PERMANENT, POISON, SILENT, EXHAUSTED, COLLISION, REPLAY_FAILED, REPLAY_ABORTED, transient, schema, business, integration.'),
+    ({"parking": {"POISON": "Later"}}, f'parking.POISON is "Later"; allowed: {WORDS.format(16)}.'),
+    ({"parking_for": {"POISON": "later"}}, "there is no setting parking_for; use parking, with the ids of the queues."),
     # The consumer.
     ({"consumer": {"kind": "cron"}}, 'consumer.kind is "cron"; allowed: webhook, function, none.'),
     ({"consumer": "cron"}, 'consumer is "cron"; allowed: an object of kind webhook, function (with its function_arn) or none, or just "none".'),
@@ -108,6 +108,7 @@ APP: list[Mistake] = [
     ({"log_retention_days": 8}, "log_retention_days is 8; allowed: 1, 7, 14, 30, 90, 180, 365, 731, 1827, 3653."),
     ({"runbook": "x" * 501}, f'runbook is "{"x" * 79}…; allowed: text of at most 500 characters.'),
     ({"vpc": {"subnet_ids": ["a"], "security_group_ids": []}}, 'vpc.subnet_ids[0] is "a"; allowed: an id such as subnet-0123456789abcdef0.'),
-    ({"vpc": {"subnet_ids": ["subnet-1"]}}, "vpc.security_group_ids is missing; allowed: a list, each item an id such as sg-0123456789abcdef0."),
+    ({"vpc": {"subnet_ids": [], "security_group_ids": ["sg-1"]}}, "vpc.subnet_ids is []; allowed: a list, at least one, each item an id such as subnet-0123456789abcdef0."),
+    ({"vpc": {"subnet_ids": ["subnet-1"]}}, "vpc.security_group_ids is missing; allowed: a list, at least one, each item an id such as sg-0123456789abcdef0."),
     ({"kms_key_arn": "alias/mine"}, 'kms_key_arn is "alias/mine"; allowed: an ARN like arn:aws:kms:eu-west-1:111122223333:key/1234abcd-12ab-34cd.'),
 ]  # fmt: skip

@@ -69,10 +69,10 @@ STATES: dict[str, dict[str, Any]] = {
             "circuit": {"pause_consumer": False, "health_url": "https://api.example/health"},
         }
     ),
-    "dedicated": one({**WEBHOOK, "dedicated": {"vip": {}, "slow": {"every": "10m"}}}),
-    "dedicated, undrained": one({**WEBHOOK, "dedicated": {"vip": {"enabled": False}}}),
+    "dedicated": one({**WEBHOOK, "dedicated": {"vip": False, "slow": True}}),
+    "dedicated, undrained": one({**WEBHOOK, "dedicated": {"vip": False}}),
     "parking": one(
-        {**WEBHOOK, "parking": ["poison"], "parking_for": {"POISON": "poison"}},
+        {**WEBHOOK, "parking": {"POISON": "poison"}},
     ),
     "trusted": one({**FUNCTION, "trusted_senders": ["AROAOTHER"], "consumer_library": True}),
 }

@@ -327,12 +327,11 @@ WORLDS = {
         pipeline("keyed", main_queue=queue("main", APP_KEY), dlq=queue("dlq", APP_KEY))
     ],
     "a shared DLQ": [
-        pipeline("keyed", **BOTH, shared_dlq=True),
+        pipeline("keyed", **BOTH),
         pipeline(
             "other",
             main_queue=queue("other", ARN.format("kms", "key/other")),
             dlq=BOTH["dlq"],
-            shared_dlq=True,
         ),
     ],
 }

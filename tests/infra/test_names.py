@@ -33,9 +33,9 @@ MOST = {
 
 def test_an_app_and_pipelines_with_the_longest_names_are_deployable(synthesize: Synthesize) -> None:
     pipelines = [
-        {"name": PIPELINE, "fifo": True, "parking": [ID[:13]]},
+        {"name": PIPELINE, "fifo": True, "parking": {"POISON": ID[:13]}},
         # With an id of its own, a DLQ has a schedule: 64 characters for all three.
-        {"name": PIPELINE[:19], "dedicated": {ID[:15]: {}}, "parking": [ID]},
+        {"name": PIPELINE[:19], "dedicated": {ID[:15]: False}, "parking": {"POISON": ID}},
     ]
     assert len(APP) == 24
     app = synthesize({"app": APP, "pipelines": pipelines})
@@ -75,11 +75,11 @@ def test_the_longest_description_fits_into_an_alarm() -> None:
     ("pipeline", "sentence"),
     [
         (
-            {"name": PIPELINE, "dedicated": {ID: {}}},
+            {"name": PIPELINE, "dedicated": {ID: False}},
             f"the name of schedule {APP}-{PIPELINE}-dlq_{ID} has 74 characters; allowed: 64",
         ),
         (
-            {"name": PIPELINE, "fifo": True, "parking": [ID]},
+            {"name": PIPELINE, "fifo": True, "parking": {"POISON": ID}},
             f"the name of queue {APP}-{PIPELINE}-parking_{ID}.fifo has 83 characters; allowed: 80",
         ),
     ],

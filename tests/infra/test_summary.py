@@ -160,7 +160,7 @@ LONGEST = {
             "name": "p" * 28,
             "consumer": "none",
             "mode": "observe",
-            "parking": ["q" * 16, "r" * 16],
+            "parking": {"POISON": "q" * 16, "EXPIRED": "r" * 16},
         }
     ],
 }

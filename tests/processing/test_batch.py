@@ -446,7 +446,7 @@ def test_a_permanent_failure_is_parked_in_the_queue_of_its_category() -> None:
     queues = {"business": "later", "schema": "schema", "COLLISION": "schema"}
     for category, lot in ((Category.SCHEMA, "schema"), (Category.BUSINESS, "later")):
         error = Permanent("no such product", category=category)
-        site = Site(Pipeline("orders", parking_for=queues), raises={"m1": error}, lot_id=lot)
+        site = Site(Pipeline("orders", parking=queues), raises={"m1": error}, lot_id=lot)
         assert site.process(record(letter())).failed == ()
         assert len(site.lot.sent) == 1
 
@@ -550,7 +550,7 @@ def test_a_letter_without_room_for_its_stamp_is_left_to_the_redriver() -> None:
 
 
 def test_an_unknown_parking_queue_parks_nothing() -> None:
-    site = Site(Pipeline("orders", parking_for={"PERMANENT": "x"}), raises={"m1": Permanent()})
+    site = Site(Pipeline("orders", parking={"PERMANENT": "x"}), raises={"m1": Permanent()})
     result = site.process(record(letter()))
     assert result.failed == ("m1",)
     assert result.counts["ParkingUnavailable"] == 1

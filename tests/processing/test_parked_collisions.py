@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from deadletter.contract import Collision, LedgerMessage, Metric
+from deadletter.contract import Collision, LedgerKeeps, Metric
 from deadletter.failure.failure import COLLIDED, Category
 from deadletter.failure.fate import Fate
 from deadletter.message import stamp as stamps
@@ -194,7 +194,7 @@ def test_the_context_of_a_durable_execution_is_read_with_that_of_lambda_within()
 
 def test_a_pipeline_that_keeps_no_text_still_says_which_paths_differ() -> None:
     """They are names of fields, and no text of a failure."""
-    site = colliding(pipeline=Pipeline("orders", ledger_message=LedgerMessage.NONE))
+    site = colliding(pipeline=Pipeline("orders", ledger=LedgerKeeps.NONE))
     site.process(record(letter()))
     assert str(site.lot.sent[0].stamp.because).endswith("it differs in body.n")
 

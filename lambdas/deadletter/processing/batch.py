@@ -12,7 +12,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from deadletter.circuit.state import Circuits, CircuitsUnavailable, Outcomes
-from deadletter.contract import LedgerMessage, Reason
+from deadletter.contract import LedgerKeeps, Reason
 from deadletter.failure.category import PERMANENT, Blame, Category
 from deadletter.failure.fate import UNBLAMED, Fate
 from deadletter.failure.signals import (
@@ -579,7 +579,7 @@ class _Batch:
     ) -> Diagnosis:
         """The diagnosis of one message's failure, without its text if the pipeline keeps none."""
         diagnosis = diagnose(error, letter, now=now, team=team, dependency=circuit)
-        if self.consumer.pipeline.ledger_message is LedgerMessage.NONE:
+        if self.consumer.pipeline.ledger is LedgerKeeps.NONE:
             return replace(diagnosis, message="")
         return diagnosis
 
@@ -681,7 +681,7 @@ class _Batch:
         from deadletter.processing.parking import Parking
 
         return Parking(
-            names=self.consumer.pipeline.parking_for,
+            names=self.consumer.pipeline.parking,
             lots=self.consumer.parking,
             guard=self.guard,
             troubles=self.troubles,

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated
 
 from deadletter.circuit.state import CircuitPolicy
 from deadletter.contract import (
-    AUTO,
     DAY,
     EVERYTHING,
     FIRST_RATE,
@@ -17,14 +16,13 @@ from deadletter.contract import (
     Body,
     Collision,
     KeyPolicy,
-    LedgerContext,
-    LedgerMessage,
+    LedgerKeeps,
     Mode,
     Transport,
     Variable,
 )
 from deadletter.settings.backoff import Backoff
-from deadletter.settings.json_fields import BadSettings, as_object, build, changed, json_object
+from deadletter.settings.json_fields import as_object, build, changed, json_object
 from deadletter.settings.setting import Constant, Derived, Id, Path, Seconds, Setting, ValueKind
 
 RETRY = Backoff(base=10, cap=15 * MINUTE, floor=1)
@@ -112,7 +110,7 @@ class Pipeline:
     """Where the time is after which a message must not be sent any more: epoch seconds or
     milliseconds, or ISO 8601, in the body or in an attribute. It is parked as EXPIRED then.
     What is no time counts as none, and in UnreadableExpiry."""
-    max_delay: Derived[float] = 7 * DAY
+    max_delay: Derived[float] = 12 * DAY
     poison_lives: Annotated[int, Setting(least=1, most=100)] = 3
     """Lives with the same failure after which a letter is POISON."""
     consumer_library: Annotated[bool, Setting(first=True, depends=True)] = False
@@ -127,43 +125,42 @@ class Pipeline:
     """Where the business key of a message is, so that none is processed twice with the same
     payload; else the MessageId of its first life. It is looked for in the body, then in what
     SNS, EventBridge, a pipe or a CloudEvent wraps (docs/consumer.md)."""
-    idempotency_keep: Derived[float] = ROWS_KEPT
+    # Longer than any copy waits in main queue, DLQ and parking lot, one after the other.
+    idempotency_keep: Constant[float] = ROWS_KEPT
     idempotency_payload: Annotated[str, ValueKind.COMPARED, Setting()] = EVERYTHING
     """What of two messages with one key is compared: all (the body without wrappers, and the
     attributes), none (the key alone decides), or a path to the part that a second publishing
     does not change."""
     # Paths are tried out on the first day; then what differs is parked.
     collision: Constant[Collision | None] = None
-    ledger_message: Annotated[LedgerMessage, Setting()] = LedgerMessage.REDACTED
-    """Whether the consumer library keeps the text of a failure, without what may be data, or
-    no text: then ledger and logs have its kind, status and fingerprint only."""
-    ledger_context: Annotated[LedgerContext, Setting()] = LedgerContext.PLAIN
-    """How the ledger keeps the values of `context`, which are content of messages, for `dlq
-    groups` and `dlq explain`: as they are, as hashes, or not at all."""
+    ledger: Annotated[LedgerKeeps, Setting()] = LedgerKeeps.PLAIN
+    """What the ledger keeps of a failure's text and of the values of `context`, which are content
+    of messages, for `dlq groups` and `dlq explain`: plain (the text without what may be data),
+    hashed (the same, and hashes of the values), or none."""
     # Its other receives would fail too.
     park_permanent: Constant[bool] = True
     # One schedule for all: see RETRY.
     retry: Constant[Backoff] = RETRY
     # A handler that calls what is down wastes a receive.
     refuse_when_open: Constant[bool] = True
-    rate: Annotated[float | Literal["auto"], ValueKind.RATE, Setting()] = AUTO
-    """Letters a second back to main; auto starts with 50, rises while the consumer keeps up
-    and falls at the first sign of trouble."""
-    max_rate: Annotated[float, Setting(above=0, most=10000)] = 500.0
-    """The highest rate that auto chooses."""
+    rate: Annotated[float, Setting(above=0, most=10000)] = 500.0
+    """The highest rate, in letters a second back to main: it starts with 50, rises while the
+    consumer keeps up, and falls at the first sign of trouble."""
+    # A rate that does not change: benches and simulations measure by it.
+    fixed_rate: Constant[float | None] = None
     # Above it, what goes back only waits in another queue.
     backlog_limit: Constant[int] = 10_000
     # Chunks side by side: what one run can wait for.
-    workers: Constant[int] = 4
+    workers: Constant[int] = 8
     drain: Constant[DrainPolicy] = field(default_factory=DrainPolicy)
     # The thin client goes back to boto3 by itself.
     transport: Constant[Transport] = Transport.THIN
-    parking_for: Annotated[Mapping[Annotated[str, ValueKind.PARKED_FOR], Id], Setting()] = field(
+    parking: Annotated[Mapping[Annotated[str, ValueKind.PARKED_FOR], Id], Setting()] = field(
         default_factory=dict
     )
-    """Which parking queue a letter goes to, if not default: by reason, such as `POISON`, or
-    else by the category of its last failure: `transient`, `schema`, `business` or
-    `integration`."""
+    """The id of the parking queue, made for it, that a letter goes to if not to `default`: by
+    reason, such as `POISON`, or else by the category of its last failure: `transient`,
+    `schema`, `business` or `integration`."""
     ordering_key: Annotated[Path | None, Setting()] = None
     """Where the key is whose messages have to be processed in order: a replay run sends one
     letter of a key after the other. Else the message group in a FIFO pipeline, and no order
@@ -176,13 +173,9 @@ class Pipeline:
     dedicated: Derived[tuple[str, ...]] = ()
 
     @property
-    def is_auto_rate(self) -> bool:
-        return self.rate == AUTO
-
-    @property
     def first_rate(self) -> float:
         """Letters per second of a run that knows nothing of the runs before it."""
-        return min(FIRST_RATE, self.max_rate) if self.rate == "auto" else self.rate
+        return self.fixed_rate or min(FIRST_RATE, self.rate)
 
 
 def pipeline_from_json(text: str) -> Pipeline:
@@ -192,9 +185,6 @@ def pipeline_from_json(text: str) -> Pipeline:
     """
     where = Variable.PIPELINE
     data = json_object(where, text)
-    rate = data.get("rate", AUTO)
-    if rate != AUTO and (isinstance(rate, bool) or not isinstance(rate, int | float)):
-        raise BadSettings(f"{where}: rate must be a number or {AUTO}")
     if data.get("collision") is not None:
         data["collision"] = Collision(data["collision"])
     policies = {

@@ -22,7 +22,6 @@ class ValueKind(Enum):
     LINE = "line"
     PATH = "path"
     COMPARED = "compared"
-    RATE = "rate"
     PARKED_FOR = "parked for"
     QUEUE_ARN = "queue"
     FUNCTION_ARN = "function"
