@@ -192,8 +192,7 @@ class _Ways:
             parking = parking_source(id_)
             yield self._edge(REDRIVER, parking, f"parks {keys} in", observes)
             if self._settings.consumer_library and self._settings.park_permanent:
-                # The consumer's own way, whatever the pipeline's mode.
-                yield self._edge(CONSUMER, parking, "parks permanent failures in")
+                yield self._edge(CONSUMER, parking, "parks permanent failures in", observes)
         for id_ in self._pipeline.dedicated:
             yield self._edge(REDRIVER, id_, "sets letters of a rule apart in", observes)
         for lane in self._pipeline.waiting:

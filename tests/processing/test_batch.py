@@ -18,6 +18,7 @@ from deadletter.circuit.state import (
     Permit,
     State,
 )
+from deadletter.contract import Mode
 from deadletter.failure.blame import teams_word
 from deadletter.failure.failure import Blame, Category
 from deadletter.failure.fate import Evidence, Fate
@@ -533,6 +534,12 @@ def test_a_parked_letter_that_a_person_releases_is_processed() -> None:
 @pytest.mark.parametrize("error", [ValueError("x"), Transient(status=503), Transient(status=404)])
 def test_no_other_failure_is_parked(error: Exception) -> None:
     site = Site(raises={"m1": error})
+    assert site.process(record(letter())).failed == ("m1",)
+    assert site.lot.sent == []
+
+
+def test_in_mode_observe_nothing_is_parked() -> None:
+    site = Site(Pipeline("orders", mode=Mode.OBSERVE), raises={"m1": Permanent()})
     assert site.process(record(letter())).failed == ("m1",)
     assert site.lot.sent == []
 

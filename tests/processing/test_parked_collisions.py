@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from deadletter.contract import Collision, LedgerKeeps, Metric
+from deadletter.contract import Collision, LedgerKeeps, Metric, Mode
 from deadletter.failure.failure import COLLIDED, Category
 from deadletter.failure.fate import Fate
 from deadletter.message import stamp as stamps
@@ -68,6 +68,13 @@ def test_a_canary_that_collides_is_neither_parked_nor_processed() -> None:
     site = colliding()
     [result] = site.process(record(letter()), permit="p").results
     assert (result.fate, site.handled, site.lot.sent) == (Fate.FAILED, [], [])
+
+
+def test_in_mode_observe_it_is_processed_and_counted() -> None:
+    site = colliding(pipeline=Pipeline("orders", mode=Mode.OBSERVE))
+    result = site.process(record(letter()))
+    assert (site.handled, site.lot.sent) == (["m1"], [])
+    assert result.counts["IdempotencyCollision"] == 1
 
 
 def test_one_whose_difference_is_not_known_is_processed() -> None:

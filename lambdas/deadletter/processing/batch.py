@@ -12,7 +12,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from deadletter.circuit.state import Circuits, CircuitsUnavailable, Outcomes
-from deadletter.contract import LedgerKeeps, Reason
+from deadletter.contract import LedgerKeeps, Mode, Reason
 from deadletter.failure.category import PERMANENT, Blame, Category
 from deadletter.failure.fate import UNBLAMED, Fate
 from deadletter.failure.signals import (
@@ -641,7 +641,7 @@ class _Batch:
         self.troubles.notice(message_id, Trouble.COLLISION, paths)
         collisions, parks = self.consumer.collisions, False
         # Nothing is known of the other one if it was stored under another setting.
-        if collisions is not None and differences is not None:
+        if collisions is not None and differences is not None and self._enforces:
             with self._counting(message_id):
                 parks = collisions.parks()
         if not parks:
@@ -670,11 +670,16 @@ class _Batch:
 
     def _parks(self, diagnosis: Diagnosis, receive: int) -> bool:
         """Whether the letter is parked at once; its probe or its run moves it otherwise."""
-        may_park = self.consumer.pipeline.park_permanent and not self.direct
+        may_park = self._enforces and self.consumer.pipeline.park_permanent and not self.direct
         if not may_park or diagnosis.category not in PERMANENT:
             return False
         causes = self._causes
         return causes is None or causes.may_park(diagnosis.fingerprint, receive)
+
+    @property
+    def _enforces(self) -> bool:
+        """Whether messages are parked: mode observe moves nothing."""
+        return self.consumer.pipeline.mode is Mode.ENFORCE
 
     def _parking(self) -> Parking:
         # Loaded with the first message that is parked.
