@@ -74,7 +74,7 @@ def let_services_use(scope: Construct, app: AppDeployment, key: kms.IKey | None)
         arn = Arn.parse(named)
         home = {"partition": arn.partition, "region": arn.region, "account": arn.account}
     needed = json.dumps(service_statements(app, **home), indent=2)
-    cdk.Annotations.of(scope).add_info_v2(
+    cdk.Annotations.of(scope).add_warning_v2(
         "deadletter:key-policy",
         f"App {app.app}: the policy of {named} is yours to write. Without these statements alarms"
         f" reach no one, and no error is shown, or the deployment fails:\n{needed}\n"

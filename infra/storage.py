@@ -541,7 +541,8 @@ class Storage(Construct):
         *,
         stream: dynamodb.StreamViewType | None = None,
     ) -> dynamodb.Table:
-        managed = dynamodb.TableEncryption.AWS_MANAGED
+        # AWS owns this key, which costs nothing.
+        owned = dynamodb.TableEncryption.DEFAULT
         return dynamodb.Table(
             self,
             construct_id,
@@ -551,7 +552,7 @@ class Storage(Construct):
             time_to_live_attribute=table.expiry,
             stream=stream,
             billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
-            encryption=dynamodb.TableEncryption.CUSTOMER_MANAGED if self._key else managed,
+            encryption=dynamodb.TableEncryption.CUSTOMER_MANAGED if self._key else owned,
             encryption_key=self._key,
             point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
                 point_in_time_recovery_enabled=True

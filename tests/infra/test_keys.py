@@ -260,7 +260,7 @@ def test_a_key_of_the_same_app_lets_each_service_use_it(tmp_path: Path, *, close
         # Each statement is needed: without it the service may do nothing.
         others = [each for each in policy["Statement"] if use.service not in str(each)]
         assert lacking({"Statement": others}, use) == (list(use.actions), [])
-    assert [entry for entry in shared.node.metadata if entry.type == "aws:cdk:info"] == []
+    assert [entry for entry in shared.node.metadata if entry.type == "aws:cdk:warning"] == []
 
 
 def test_each_log_group_of_the_app_is_one_that_its_key_is_for(sandboxed: Synthesis) -> None:
@@ -288,7 +288,7 @@ def test_for_a_key_of_another_app_synth_prints_what_it_needs(
         if argument
         else DeadletterApp(stack, "Deadletter", settings=AppDeployment(kms_key_arn=APP_KEY))
     )
-    [said] = [str(entry.data) for entry in shared.node.metadata if entry.type == "aws:cdk:info"]
+    [said] = [str(entry.data) for entry in shared.node.metadata if entry.type == "aws:cdk:warning"]
     assert APP_KEY in said
     printed = json.loads(said[said.index("[\n") : said.rindex("]") + 1].partition("\n]")[0] + "\n]")
     assert printed == service_statements(AppDeployment(), **HOME)
@@ -296,7 +296,7 @@ def test_for_a_key_of_another_app_synth_prints_what_it_needs(
 
 def test_an_app_without_a_key_says_nothing_of_one(tmp_path: Path) -> None:
     shared = DeadletterApp(app_of(tmp_path), "Deadletter")
-    assert [entry for entry in shared.node.metadata if entry.type == "aws:cdk:info"] == []
+    assert [entry for entry in shared.node.metadata if entry.type == "aws:cdk:warning"] == []
 
 
 def test_our_own_key_lets_cloudwatch_publish(app: Synthesis) -> None:
