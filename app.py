@@ -16,7 +16,7 @@ import aws_cdk as cdk
 
 from infra.context import read
 from infra.refusal import Refused
-from infra.settings import AppSettings
+from infra.settings import AppDeployment
 from infra.stacks import build
 from infra.summary import summary
 
@@ -44,7 +44,7 @@ def main() -> None:
         print(_summary(settings, Path(assembly.directory)), file=sys.stderr)
 
 
-def _summary(settings: AppSettings, assembly: Path) -> str:
+def _summary(settings: AppDeployment, assembly: Path) -> str:
     """The summary, or why there is none: a defect in it must not keep anyone from deploying."""
     try:
         return summary(

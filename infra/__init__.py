@@ -18,14 +18,14 @@
     layer         ConsumerLayer, the consumer library for functions of teams
     asset         the zip of our own functions
 
-    settings      the settings, by noun (context reads them, refusal explains a wrong one)
+    settings      what a person may type (checked explains a mistake, fits what must agree)
+    typed         the same as types for editors
     shared        DeadletterApp, what the pipelines of an app share
     brought       queues and functions of your CDK app, as settings; tagged names them to people
     stacks        the app itself; summary says what its templates make, and what that costs idle
 
 What this package offers is imported when it is asked for, so that reading settings doesn't start
-the CDK. Names that the runtime shares come from `deadletter.contract`, the only runtime module that
-is imported.
+the CDK. Of the runtime only `deadletter.contract` and `deadletter.settings` are imported.
 """
 
 from __future__ import annotations
@@ -37,29 +37,27 @@ if TYPE_CHECKING:
     from .layer import ConsumerLayer
     from .pipeline import RedrivePipeline
     from .refusal import Refused
-    from .settings import AppSettings, NoConsumer, PipelineSettings, WebhookConsumer
     from .shared import DeadletterApp
+    from .typed import AppSettings, Consumer, PipelineSettings
 
 __all__ = [
     "AppSettings",
+    "Consumer",
     "ConsumerLayer",
     "DeadletterApp",
-    "NoConsumer",
     "PipelineSettings",
     "RedrivePipeline",
     "Refused",
-    "WebhookConsumer",
 ]
 
 _MODULES = {
-    "AppSettings": "settings",
+    "AppSettings": "typed",
+    "Consumer": "typed",
     "ConsumerLayer": "layer",
     "DeadletterApp": "shared",
-    "NoConsumer": "settings",
-    "PipelineSettings": "settings",
+    "PipelineSettings": "typed",
     "RedrivePipeline": "pipeline",
     "Refused": "refusal",
-    "WebhookConsumer": "settings",
 }
 
 

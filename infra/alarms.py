@@ -17,7 +17,7 @@ from deadletter.signals.pages import PIPELINE_PAGES, Compares, Missing, Page
 from .duration import MINUTE, written
 from .measured import of_queue, ours
 from .pager import Pager
-from .settings import AppSettings, PipelineSettings
+from .settings import AppDeployment, PipelineDeployment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,7 @@ class Subject:
     looks   minutes of `period` seconds that have to breach where settings say it
     """
 
-    app: AppSettings
+    app: AppDeployment
     pipeline: str = EVERY_PIPELINE
     owner: str
     queue: str
@@ -61,14 +61,14 @@ class Subject:
         return page.text(named, self.texts, runbook=self.app.runbook, owner=self.owner)
 
 
-def of_pipeline(app: AppSettings, settings: PipelineSettings, dlq: str) -> Subject:
+def of_pipeline(app: AppDeployment, settings: PipelineDeployment, dlq: str) -> Subject:
     """The subject of a pipeline's alarms; `dlq` is the name of its DLQ."""
     alarms = settings.alarms
     seconds = {
-        "age": alarms.dlq_age.threshold,
-        "expiry": settings.expiry_warning,
-        "open": alarms.circuit_open.after,
-        "parked": alarms.parked.after,
+        "age": int(alarms.age),
+        "expiry": alarms.letter_expiry,
+        "open": alarms.circuit_open_after,
+        "parked": alarms.parked_after,
     }
     return Subject(
         app=app,
@@ -78,10 +78,10 @@ def of_pipeline(app: AppSettings, settings: PipelineSettings, dlq: str) -> Subje
         facts=seconds,
         texts={
             **{name: written(value) for name, value in seconds.items()},
-            "depth": str(alarms.dlq_depth.threshold),
+            "depth": str(alarms.depth),
         },
-        looks=alarms.dlq_age.periods,
-        period=alarms.dlq_age.period,
+        looks=alarms.age_looks,
+        period=alarms.age_period,
     )
 
 
@@ -95,8 +95,8 @@ class PipelineAlarms(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        settings: PipelineSettings,
-        app: AppSettings,
+        settings: PipelineDeployment,
+        app: AppDeployment,
         dlq: str,
         pager: Pager,
     ) -> None:

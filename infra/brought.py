@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import aws_cdk as cdk
@@ -17,14 +18,8 @@ from .arn import is_token, last_part
 from .names import kebab_case
 from .queues import QueueReference
 from .refusal import Refused, value_refused
-from .settings import (
-    DeadLetterQueue,
-    FunctionConsumerSettings,
-    MainQueue,
-    NoConsumer,
-    PipelineSettings,
-    WebhookConsumer,
-)
+from .settings import AppDeployment, PipelineDeployment
+from .typed import Consumer, PipelineSettings
 
 # What Lambda takes if the CDK says nothing.
 DEFAULT_TIMEOUT = 3
@@ -32,22 +27,24 @@ DEFAULT_TIMEOUT = 3
 
 def settings(
     pipeline: Construct,
-    given: PipelineSettings | None,
+    given: PipelineSettings | PipelineDeployment | None,
     *,
     consumer_library: bool | None,
     main_queue: sqs.IQueue | None,
     dlq: sqs.IQueue | None,
-    consumer: lambda_.IFunction | WebhookConsumer | NoConsumer | None,
+    consumer: lambda_.IFunction | Consumer | str | None,
     consumer_mapping: lambda_.IEventSourceMapping | None,
-) -> PipelineSettings:
+) -> PipelineDeployment:
     """The settings of a pipeline with what was brought to it. Raises Refused.
 
     Without settings, its name is that of its construct.
     """
+    if isinstance(given, PipelineDeployment):
+        return given
     name = kebab_case(pipeline.node.id)
-    if given is not None and not isinstance(given, PipelineSettings):
+    if not isinstance(given, dict | None):
         raise _refused(name, "settings", f"of type {_type(given)}", "PipelineSettings(...)")
-    typed = {key: getattr(given, key) for key in given.model_fields_set} if given else {}
+    typed: dict[str, Any] = dict(given or {})
     name = typed.setdefault("name", name)
     _check_types(name, main_queue, dlq, consumer, consumer_mapping)
     known = known_dlq(main_queue)
@@ -59,15 +56,11 @@ def settings(
     dlq = dlq or known
     if main_queue is not None:
         _once(name, typed, "main_queue")
-        typed["main_queue"] = MainQueue(
-            arn=QueueReference.of_queue(main_queue).arn, kms_key_arn=_key(name, main_queue)
-        )
+        typed["main_queue"] = _queue(name, main_queue)
         typed.setdefault("fifo", main_queue.fifo)
     if dlq is not None:
         _once(name, typed, "dlq")
-        typed["dlq"] = DeadLetterQueue(
-            arn=QueueReference.of_queue(dlq).arn, kms_key_arn=_key(name, dlq)
-        )
+        typed["dlq"] = _queue(name, dlq)
         typed.setdefault("fifo", dlq.fifo)
     for key, queue in (("main_queue", main_queue), ("dlq", dlq)):
         if queue is not None:
@@ -85,7 +78,7 @@ def settings(
         raise _refused(name, "consumer_mapping", consumer_mapping.node.path, allowed)
     elif main_queue is not None:
         # No person asked for a dispatcher that takes the messages out of this queue.
-        typed.setdefault("consumer", NoConsumer())
+        typed.setdefault("consumer", "none")
     if consumer_library is not None:
         _once(name, typed, "consumer_library")
         typed["consumer_library"] = consumer_library
@@ -94,7 +87,7 @@ def settings(
 
 def announce(
     pipeline: Construct,
-    settings: PipelineSettings,
+    settings: PipelineDeployment,
     main_queue: sqs.IQueue | None,
     dlq: sqs.IQueue | None,
 ) -> None:
@@ -115,6 +108,20 @@ def announce(
             f"Pipeline {settings.name} is in mode enforce: {what} {named} from the first run on;"
             " observe would only say which.",
         )
+
+
+def warn_of_a_shared_dlq(
+    pipeline: Construct, app: AppDeployment, settings: PipelineDeployment
+) -> None:
+    """Say at synth that letters of another pipeline come to this one, and stay in the DLQ."""
+    arn = settings.dlq.arn
+    for other in app.pipelines:
+        if arn is not None and other.dlq.arn == arn and other.name != settings.name:
+            cdk.Annotations.of(pipeline).add_warning_v2(
+                f"deadletter:shared-dlq-{other.name}",
+                f"Pipeline {settings.name} has the DLQ of pipeline {other.name}: each receives the"
+                " other's letters too, leaves them there, and so is slower. Give each its own.",
+            )
 
 
 def is_named_in(stack: cdk.Stack, arn: str | None, construct: IConstruct | None) -> bool:
@@ -154,9 +161,7 @@ def key_arn(owner: str, setting: str, key: kms.IKey) -> str:
 def _check_types(name: str, *given: object) -> None:
     """Refuse arguments of other types, which the CDK would only fail on somewhere inside."""
     for (argument, attribute, allowed), value in zip(_ARGUMENTS, given, strict=True):
-        if value is None or (
-            argument == "consumer" and isinstance(value, WebhookConsumer | NoConsumer)
-        ):
+        if value is None or (argument == "consumer" and isinstance(value, Mapping | str)):
             continue
         if isinstance(value, type) or not hasattr(value, attribute):
             raise _refused(name, argument, f"of type {_type(value)}", allowed)
@@ -165,7 +170,7 @@ def _check_types(name: str, *given: object) -> None:
 _ARGUMENTS = (
     ("main_queue", "queue_arn", "a queue, made or imported by aws_sqs.Queue"),
     ("dlq", "queue_arn", "a queue, made or imported by aws_sqs.Queue"),
-    ("consumer", "function_arn", "a function of aws_lambda, WebhookConsumer(...) or NoConsumer()"),
+    ("consumer", "function_arn", 'a function of aws_lambda, Consumer(...) or "none"'),
     ("consumer_mapping", "event_source_mapping_id", "an EventSourceMapping of aws_lambda"),
 )
 """Each argument, what a value of it has, and what it may be."""
@@ -193,21 +198,22 @@ def _check_place(
 
 
 def _consumer(
-    consumer: lambda_.IFunction | WebhookConsumer | NoConsumer,
-    mapping: lambda_.IEventSourceMapping | None,
+    consumer: lambda_.IFunction | Consumer | str, mapping: lambda_.IEventSourceMapping | None
 ) -> Any:
-    if isinstance(consumer, WebhookConsumer | NoConsumer):
+    if isinstance(consumer, Mapping | str):
         return consumer
-    timeout: dict[str, int] = {}
+    typed: dict[str, Any] = {"kind": "function", "function_arn": consumer.function_arn}
+    if mapping:
+        typed["mapping_id"] = mapping.event_source_mapping_id
     if isinstance(consumer, lambda_.Function):
-        seconds = consumer.timeout.to_seconds() if consumer.timeout else DEFAULT_TIMEOUT
-        timeout = {"timeout": int(seconds)}
-    return FunctionConsumerSettings(
-        kind="function",
-        function_arn=consumer.function_arn,
-        mapping_id=mapping.event_source_mapping_id if mapping else None,
-        **timeout,
-    )
+        typed["timeout"] = int(
+            consumer.timeout.to_seconds() if consumer.timeout else DEFAULT_TIMEOUT
+        )
+    return typed
+
+
+def _queue(name: str, queue: sqs.IQueue) -> dict[str, str | None]:
+    return {"arn": QueueReference.of_queue(queue).arn, "kms_key_arn": _key(name, queue)}
 
 
 def _key(name: str, queue: sqs.IQueue) -> str | None:

@@ -15,7 +15,7 @@ from .function import FunctionRole, PythonFunction, function_arn, grant_invoke
 from .names import Names
 from .permissions import Permissions, grant_put_events
 from .queues import Queues
-from .settings import AppSettings, PipelineSettings
+from .settings import AppDeployment, PipelineDeployment
 from .state_machine import add_state_machine
 from .storage import Storage
 
@@ -58,8 +58,8 @@ class CircuitBreaker(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        settings: PipelineSettings,
-        app: AppSettings,
+        settings: PipelineDeployment,
+        app: AppDeployment,
         storage: Storage,
         queues: Queues,
         consumer: ConsumerFunction | None,
@@ -70,7 +70,7 @@ class CircuitBreaker(Construct):
         self._names = Names(app.app, settings.name)
         self._storage, self._queues, self._consumer = storage, queues, consumer
         self._sends_canaries = (
-            consumer is None and settings.writes_ledger and settings.mode == Mode.ENFORCE
+            consumer is None and settings.consumer_library and settings.mode == Mode.ENFORCE
         )
         self.sender = None
         self.circuit = self._circuit_function(keeper)
@@ -165,7 +165,7 @@ class CircuitBreaker(Construct):
         """
         storage, pipeline, consumer = self._storage, self._settings.name, self._consumer
         self._queues.grant_take_canary(permissions, sends=self._sends_canaries)
-        if self._settings.writes_ledger:
+        if self._settings.consumer_library:
             # Whether a letter failed by its own fault.
             storage.grant_read_ledger(permissions, pipeline)
         storage.grant_take_canary(permissions, pipeline)

@@ -20,7 +20,7 @@ from .names import Names
 from .outage import state_machine_arn
 from .permissions import Permissions
 from .queues import Queues
-from .settings import AppSettings, PipelineSettings, WebhookConsumer
+from .settings import AppDeployment, PipelineDeployment
 from .storage import Storage
 
 # A batch of ten 1 MiB messages, decoded.
@@ -44,14 +44,13 @@ class DispatcherFunction(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        settings: PipelineSettings,
-        webhook: WebhookConsumer,
-        app: AppSettings,
+        settings: PipelineDeployment,
+        app: AppDeployment,
         storage: Storage,
         queues: Queues,
     ) -> None:
         super().__init__(scope, construct_id)
-        permissions = Permissions()
+        webhook, permissions = settings.consumer, Permissions()
         queues.grant_consume(permissions)
         grant_library(permissions, app, settings.name, storage=storage, queues=queues)
         storage.grant_deliver(permissions)
@@ -64,7 +63,7 @@ class DispatcherFunction(Construct):
             name=Names(app.app, settings.name).function("consumer"),
             handler="handlers.dispatch.handler",
             description=f"Posts the messages of {settings.name} to their endpoints",
-            timeout=webhook.timeout,
+            timeout=int(webhook.timeout),
             memory=MEMORY,
             settings=settings,
             app=app,

@@ -25,7 +25,7 @@ from deadletter.contract import CONSUMER_VARIABLE, app_folder
 from .brought import outermost
 from .permissions import Permissions
 from .refusal import Refused
-from .settings import AppSettings, PipelineSettings
+from .settings import AppDeployment, PipelineDeployment
 
 # An id begins like this if it is a role's. Users and assumed roles have others.
 ROLE_ID = "AROA"
@@ -51,8 +51,8 @@ class ConsumerAccess(Construct):
         construct_id: str,
         *,
         function: lambda_.IFunction,
-        settings: PipelineSettings,
-        app: AppSettings,
+        settings: PipelineDeployment,
+        app: AppDeployment,
         permissions: Permissions,
         role_id: str | None = None,
     ) -> None:
@@ -159,7 +159,7 @@ class ConsumerAccess(Construct):
 
 
 def check_may_consume(
-    settings: PipelineSettings, function: lambda_.IFunction, role_id: str | None
+    settings: PipelineDeployment, function: lambda_.IFunction, role_id: str | None
 ) -> None:
     """Refuse a function for a pipeline that has another consumer, or no ledger, and a wrong id."""
     if settings.consumer.kind == "webhook":
@@ -167,7 +167,7 @@ def check_may_consume(
             f"Pipeline {settings.name}: {function.node.path} cannot consume it, because its"
             " consumer is the webhook dispatcher; allowed: consumer of kind function or none."
         )
-    if not settings.writes_ledger:
+    if not settings.consumer_library:
         raise Refused(
             f"Pipeline {settings.name}: consumer_library is false; allowed: true, because"
             f" {function.node.path} is granted what the consumer library needs."
@@ -179,7 +179,7 @@ def check_may_consume(
         )
 
 
-def _claim(function: lambda_.Function, value: str, settings: PipelineSettings) -> None:
+def _claim(function: lambda_.Function, value: str, settings: PipelineDeployment) -> None:
     """Refuse a function that consumes another pipeline: its variable names one."""
     for entry in function.node.metadata:
         if entry.type == CLAIM and entry.data != value:
@@ -190,7 +190,7 @@ def _claim(function: lambda_.Function, value: str, settings: PipelineSettings) -
     function.node.add_metadata(CLAIM, value)
 
 
-def _check_same_place(settings: PipelineSettings, home: cdk.Stack, here: cdk.Stack) -> None:
+def _check_same_place(settings: PipelineDeployment, home: cdk.Stack, here: cdk.Stack) -> None:
     """Refuse a function in another account or region: SQS starts none there."""
     for what, theirs, ours in (
         ("account", home.account, here.account),

@@ -10,7 +10,7 @@ from . import here
 from .consumer import DispatcherFunction
 from .function import function_arn
 from .permissions import Permissions
-from .settings import AppSettings, FunctionConsumerSettings, PipelineSettings
+from .settings import AppDeployment, PipelineDeployment
 
 # The tag remembers what was paused where the circuit's row is lost.
 PAUSE_AND_RESUME = [
@@ -33,19 +33,18 @@ class ConsumerFunction:
 
     @classmethod
     def of(
-        cls, app: AppSettings, settings: PipelineSettings, dispatcher: DispatcherFunction | None
+        cls, app: AppDeployment, settings: PipelineDeployment, dispatcher: DispatcherFunction | None
     ) -> ConsumerFunction | None:
         """The dispatcher, or the function that the settings name; None if no function consumes."""
         if dispatcher is not None:
             # By its name: the functions that may change its mapping trust its role.
             arn = function_arn(app, settings.name, "consumer")
             mapping = dispatcher.mapping.event_source_mapping_id
-            return cls(arn, settings.consumer.timeout, mapping, ours=True)
-        if isinstance(settings.consumer, FunctionConsumerSettings):
-            consumer = settings.consumer
-            return cls(
-                consumer.function_arn, consumer.timeout, consumer.mapping_id or "", ours=False
-            )
+            return cls(arn, int(settings.consumer.timeout), mapping, ours=True)
+        consumer = settings.consumer
+        if consumer.function_arn:
+            yours, timeout = consumer.function_arn, int(consumer.timeout)
+            return cls(yours, timeout, consumer.mapping_id or "", ours=False)
         return None
 
     def grant_mapping(self, permissions: Permissions) -> None:

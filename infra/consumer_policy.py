@@ -13,7 +13,7 @@ from .outage import grant_start_outages
 from .permissions import Permissions
 from .queues import Queues
 from .registration import grant_find_pipeline
-from .settings import AppSettings, PipelineSettings
+from .settings import AppDeployment, PipelineDeployment
 from .storage import Storage
 
 
@@ -34,8 +34,8 @@ class ConsumerPolicy(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        settings: PipelineSettings,
-        app: AppSettings,
+        settings: PipelineDeployment,
+        app: AppDeployment,
         storage: Storage,
         queues: Queues,
     ) -> None:
@@ -62,7 +62,7 @@ class ConsumerPolicy(Construct):
 
 
 def consumer_permissions(
-    app: AppSettings, settings: PipelineSettings, *, storage: Storage, queues: Queues
+    app: AppDeployment, settings: PipelineDeployment, *, storage: Storage, queues: Queues
 ) -> Permissions:
     """What a consumer of yours needs besides its logs: the library, and its main queue."""
     permissions = Permissions()
@@ -75,7 +75,7 @@ def consumer_permissions(
 
 def grant_library(
     permissions: Permissions,
-    app: AppSettings,
+    app: AppDeployment,
     pipeline: str,
     *,
     storage: Storage,

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
-from pydantic import ValidationError
+from deadletter.contract import DEFAULT_APP
 
+from . import fits
 from .arn import Arn, is_token
+from .checked import checked
 from .keys import check_keys
 from .names import Names, pascal_case
-from .refusal import Refused, sentence, value_refused
-from .settings import AppSettings, PipelineSettings
+from .refusal import Refused, value_refused
+from .settings import AppDeployment, PipelineDeployment
 
 PIPELINES = "a list of pipelines, each an object with at least a name"
 
 
 def read(
     context: Mapping[str, Any], *, account: str | None = None, region: str | None = None
-) -> AppSettings:
+) -> AppDeployment:
     """The settings of an app and its pipelines.
 
     `--context key=value` carries text only, so text that is JSON is read as JSON.
@@ -27,24 +30,25 @@ def read(
     Raises Refused.
     """
     # The keys of the CDK itself contain "@", ":" or "-".
-    settings_of_app = {
-        key: _unpacked(value) for key, value in context.items() if key.isidentifier()
-    }
-    app = f"App {settings_of_app.get('app', AppSettings().app)}"
-    listed = settings_of_app.pop("pipelines", None)
+    typed = {key: _unpacked(value) for key, value in context.items() if key.isidentifier()}
+    named = typed.get("app", DEFAULT_APP)
+    listed = typed.pop("pipelines", None)
     if not isinstance(listed, list) or not listed:
-        raise Refused(f"{app}: {value_refused('pipelines', listed, PIPELINES)}.")
+        raise Refused(f"App {named}: {value_refused('pipelines', listed, PIPELINES)}.")
     pipelines = tuple(pipeline(number, raw) for number, raw in enumerate(listed, start=1))
-    try:
-        settings = AppSettings.model_validate({**settings_of_app, "pipelines": pipelines})
-    except ValidationError as error:
-        reason = sentence(error, AppSettings.model_json_schema(), settings_of_app)
-        raise Refused(f"{app}: {reason}.") from error
+    settings = replace(app(typed), pipelines=pipelines)
     check(settings, account=account, region=region)
     return settings
 
 
-def check(app: AppSettings, *, account: str | None = None, region: str | None = None) -> None:
+def app(typed: Mapping[str, Any]) -> AppDeployment:
+    """The settings of an app, without its pipelines. Raises Refused."""
+    return checked(
+        AppDeployment, {**typed, "pipelines": ()}, f"App {typed.get('app', DEFAULT_APP)}"
+    )
+
+
+def check(app: AppDeployment, *, account: str | None = None, region: str | None = None) -> None:
     """Refuse what does not fit together between the pipelines of an app.
 
     What is a token of the CDK is not looked at. Raises Refused.
@@ -56,16 +60,15 @@ def check(app: AppSettings, *, account: str | None = None, region: str | None = 
     _check_region(app, region)
     for pipeline in app.pipelines:
         check_keys(app, pipeline)
+        if pipeline.tuning and not app.ephemeral:
+            allowed = "nothing unless the app is ephemeral"
+            raise _refusal(pipeline, "tuning", pipeline.tuning, allowed)
 
 
-def pipeline(number: int, raw: Any) -> PipelineSettings:
+def pipeline(number: int, typed: Any) -> PipelineDeployment:
     """The settings of the `number`th pipeline. Raises Refused."""
-    name = raw.get("name", f"number {number}") if isinstance(raw, dict) else f"number {number}"
-    try:
-        return PipelineSettings.model_validate(raw)
-    except ValidationError as error:
-        reason = sentence(error, PipelineSettings.model_json_schema(), raw)
-        raise Refused(f"Pipeline {name}: {reason}.") from error
+    named = typed.get("name") if isinstance(typed, Mapping) else None
+    return fits.pipeline(typed, f"Pipeline {named or f'number {number}'}")
 
 
 def _unpacked(value: Any) -> Any:
@@ -77,22 +80,22 @@ def _unpacked(value: Any) -> Any:
         return value
 
 
-def _refusal(pipeline: PipelineSettings, key: str, value: str, allowed: str) -> Refused:
+def _refusal(pipeline: PipelineDeployment, key: str, value: object, allowed: str) -> Refused:
     return Refused(f"Pipeline {pipeline.name}: {value_refused(key, value, allowed)}.")
 
 
-def _check_names(app: AppSettings) -> None:
+def _check_names(app: AppDeployment) -> None:
     """Refuse names that are too long together, although each of their parts is not."""
     for pipeline in app.pipelines:
         names = Names(app.app, pipeline.name, pipeline.fifo)
-        for problem in names.too_long(pipeline.dedicated, pipeline.parking):
+        for problem in names.too_long(pipeline.dedicated, pipeline.parking_ids):
             raise Refused(
                 f"Pipeline {pipeline.name}: {problem}, so shorten the app's name, the pipeline's"
                 " name or the id."
             )
 
 
-def _check_stacks(pipelines: Iterable[PipelineSettings]) -> None:
+def _check_stacks(pipelines: Iterable[PipelineDeployment]) -> None:
     """Refuse two names that are the same in the id of a stack, as a-1b and a1b are."""
     taken: dict[str, str] = {}
     for pipeline in pipelines:
@@ -103,29 +106,18 @@ def _check_stacks(pipelines: Iterable[PipelineSettings]) -> None:
         taken[stack] = pipeline.name
 
 
-def _check_queues(pipelines: Iterable[PipelineSettings]) -> None:
-    """Refuse a queue in two pipelines: a main queue has one redrive policy, and letters of two
-    pipelines in one DLQ confuse both.
-    """
-    mains: dict[str, PipelineSettings] = {}
-    dlqs: dict[str, PipelineSettings] = {}
+def _check_queues(pipelines: Iterable[PipelineDeployment]) -> None:
+    """Refuse a main queue in two pipelines: it has one redrive policy."""
+    mains: dict[str, PipelineDeployment] = {}
     for pipeline in pipelines:
         if pipeline.main_queue.arn:
             other = mains.setdefault(pipeline.main_queue.arn, pipeline)
             if other is not pipeline:
                 allowed = f"a queue that pipeline {other.name} does not name"
                 raise _refusal(pipeline, "main_queue.arn", pipeline.main_queue.arn, allowed)
-        if pipeline.dlq.arn:
-            other = dlqs.setdefault(pipeline.dlq.arn, pipeline)
-            if other is not pipeline and not (pipeline.shared_dlq and other.shared_dlq):
-                allowed = (
-                    f"a queue that pipeline {other.name} does not name,"
-                    " unless both say shared_dlq: true"
-                )
-                raise _refusal(pipeline, "dlq.arn", pipeline.dlq.arn, allowed)
 
 
-def _check_region(app: AppSettings, region: str | None) -> None:
+def _check_region(app: AppDeployment, region: str | None) -> None:
     """Refuse a topic or a key in another region: neither alarms nor encryption reach there."""
     regions = [
         Arn.parse(text).region for pipeline in app.pipelines for _, text in _known(pipeline.arns)
@@ -144,7 +136,7 @@ def _check_region(app: AppSettings, region: str | None) -> None:
 
 
 def _check_home(
-    pipelines: Iterable[PipelineSettings], account: str | None, region: str | None
+    pipelines: Iterable[PipelineDeployment], account: str | None, region: str | None
 ) -> None:
     """Refuse an ARN outside the app's account and region, or if unknown, those of the first ARN."""
     for pipeline in pipelines:

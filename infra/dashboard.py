@@ -41,7 +41,7 @@ from .measured import of_queue, ours
 from .queues import Addresses
 from .refusal import Refused
 from .rule_check import RuleCheck
-from .settings import AppSettings, PipelineSettings
+from .settings import AppDeployment, PipelineDeployment
 
 # The limits of CloudWatch, for a dashboard and for the alarms of one widget.
 MOST_WIDGETS = 500
@@ -82,7 +82,7 @@ class AppDashboard(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        app: AppSettings,
+        app: AppDeployment,
         rule_check: RuleCheck,
         without: Container[str] = (),
     ) -> None:
@@ -127,7 +127,7 @@ def _named_in(body: str, variables: Mapping[str, Any]) -> dict[str, str] | None:
     return named or None
 
 
-def dashboard_name(app: AppSettings, number: int = 1) -> str:
+def dashboard_name(app: AppDeployment, number: int = 1) -> str:
     """The name of the app's dashboard, or of its `number`th.
 
     Dashboards are the account's in all regions, and an app may be in several.
@@ -139,14 +139,14 @@ def dashboard_name(app: AppSettings, number: int = 1) -> str:
 
 
 def widgets(
-    scope: Construct, *, settings: PipelineSettings, app: AppSettings | None = None
+    scope: Construct, *, settings: PipelineDeployment, app: AppDeployment | None = None
 ) -> Rows:
     """The rows of one pipeline, for `Dashboard.add_widgets(*row)` of a dashboard of yours.
 
     `app` has to be that of the deployment, whose first word is in every name. The first row has
     the pipeline's text and its alarms. Adds a construct to `scope`, and creates no resource.
     """
-    used = app or AppSettings()
+    used = app or AppDeployment()
     queues = Addresses.of(used, settings)
     subject = of_pipeline(used, settings, queues.dlq.name)
     name = settings.name
@@ -165,7 +165,7 @@ def widgets(
 
 
 def _graph(
-    subject: Subject, settings: PipelineSettings, queues: Addresses, graph: str
+    subject: Subject, settings: PipelineDeployment, queues: Addresses, graph: str
 ) -> cloudwatch.IWidget:
     """One graph of a pipeline: its figures, and what SQS says of the same."""
     drawn = [figure for figure in Figure if figure.graph == graph]
@@ -233,7 +233,7 @@ def _alarms_shown(
     )
 
 
-def _head(scope: Construct, app: AppSettings, rule_check: RuleCheck) -> Rows:
+def _head(scope: Construct, app: AppDeployment, rule_check: RuleCheck) -> Rows:
     """What is about the whole app: its alarms, and those of all pipelines that ring now.
 
     The newest first: bands may be far below.

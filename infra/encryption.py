@@ -17,7 +17,7 @@ from . import here
 from .arn import Arn, is_token
 from .keys import service_statements
 from .permissions import Permissions
-from .settings import AppSettings
+from .settings import AppDeployment
 
 READ = ("kms:Decrypt", "kms:DescribeKey")
 
@@ -38,7 +38,7 @@ TO_RECEIVE = ("kms:Decrypt",)
 TO_SEND = ("kms:GenerateDataKey", "kms:Decrypt")
 
 
-def customer_key(scope: Construct, app: AppSettings) -> kms.IKey | None:
+def customer_key(scope: Construct, app: AppDeployment) -> kms.IKey | None:
     """The customer's key; None if AWS keeps the keys.
 
     Its policy has to allow access by the account's IAM policies, and to name the services that
@@ -49,7 +49,7 @@ def customer_key(scope: Construct, app: AppSettings) -> kms.IKey | None:
     return kms.Key.from_key_arn(scope, "Key", app.kms_key_arn)
 
 
-def let_services_use(scope: Construct, app: AppSettings, key: kms.IKey | None) -> None:
+def let_services_use(scope: Construct, app: AppDeployment, key: kms.IKey | None) -> None:
     """Let the services that use the app's key in their own name do so.
 
     A `key` that is made in this CDK app gets the statements. The policy of one that is imported,
@@ -74,7 +74,7 @@ def let_services_use(scope: Construct, app: AppSettings, key: kms.IKey | None) -
         arn = Arn.parse(named)
         home = {"partition": arn.partition, "region": arn.region, "account": arn.account}
     needed = json.dumps(service_statements(app, **home), indent=2)
-    cdk.Annotations.of(scope).add_info_v2(
+    cdk.Annotations.of(scope).add_warning_v2(
         "deadletter:key-policy",
         f"App {app.app}: the policy of {named} is yours to write. Without these statements alarms"
         f" reach no one, and no error is shown, or the deployment fails:\n{needed}\n"
@@ -83,7 +83,7 @@ def let_services_use(scope: Construct, app: AppSettings, key: kms.IKey | None) -
 
 
 def grant_key(
-    permissions: Permissions, app: AppSettings, *, services: tuple[str, ...], writes: bool
+    permissions: Permissions, app: AppDeployment, *, services: tuple[str, ...], writes: bool
 ) -> None:
     """Use the customer's key through `services` only; without such a key, nothing."""
     if app.kms_key_arn is None:

@@ -7,56 +7,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any
 
-from deadletter.contract import CIRCUIT, REPLAY, WATCH, WatchDefaults
+from deadletter.contract import WATCH
+from deadletter.settings.pipeline import Pipeline
 
-from .duration import MINUTE
 from .refusal import Refused
-from .settings import PipelineSettings
+from .settings import PipelineDeployment
 
 # Lambda counts all names and values of one function together.
 LIMIT = 4096
 
 # What an advanced parameter of Systems Manager holds.
 PARAMETER_LIMIT = 8192
-
-# The settings that the runtime library has under the same names.
-RUNTIME_KEYS = {
-    "name",
-    "mode",
-    "fifo",
-    "body",
-    "context",
-    "policy",
-    "policies",
-    "message_ttl",
-    "max_delay",
-    "poison_lives",
-    "consumer_library",
-    "circuit_key",
-    "circuit",
-    "idempotency_key",
-    "idempotency_keep",
-    "idempotency_payload",
-    "collision",
-    "ledger_message",
-    "ledger_context",
-    "park_permanent",
-    "retry",
-    "refuse_when_open",
-    "rate",
-    "max_rate",
-    "backlog_limit",
-    "workers",
-    "drain",
-    "transport",
-    "parking_for",
-    "ordering_key",
-    "sequence",
-    "expires",
-    "replay",
-}
 
 # The greatest lengths of parts that only the deployment knows. Every service that we use cuts
 # generated names to 64 characters or fewer, and an ARN holds one such name.
@@ -72,57 +36,39 @@ _LONGEST_REFERENCE = 128
 _TOKEN, _PSEUDO = "${Token[", "${Token[AWS."
 
 
-def runtime_settings(settings: PipelineSettings) -> dict[str, Any]:
+def runtime_settings(settings: PipelineDeployment) -> dict[str, Any]:
     """The settings that the runtime library reads, where they differ from its defaults."""
-    changed = settings.model_dump(include=RUNTIME_KEYS, exclude_defaults=True)
-    if settings.writes_ledger:
-        changed["consumer_library"] = True
-    if settings.key_of_circuits is not None:
-        changed["circuit_key"] = settings.key_of_circuits
-    circuit = changed.pop("circuit", {})
-    # Only the probe and replay runs use it, from a variable of its own.
-    circuit.pop("health_url", None)
-    circuit.pop("pause_consumer", None)
-    if settings.lease != CIRCUIT.lease:
-        circuit["lease"] = settings.lease
-    if settings.pauses_consumer != CIRCUIT.pause_consumer:
-        circuit["pause_consumer"] = settings.pauses_consumer
-    if circuit:
-        changed["circuit"] = circuit
-    replay = changed.pop("replay", {})
-    # Only the router uses it, from a variable of its own.
-    replay.pop("schema_file", None)
-    if settings.outcome_timeout != REPLAY.outcome_timeout:
-        replay["outcome_timeout"] = settings.outcome_timeout
-    if replay:
-        changed["replay"] = replay
+    changed: dict[str, Any] = _changed(settings, Pipeline(""))
     if settings.dedicated:
         changed["dedicated"] = list(settings.dedicated)
     return changed
 
 
-def watch_thresholds(settings: PipelineSettings) -> str:
+def _changed(value: Any, default: Any) -> Any:
+    """The fields of `default` in which `value` differs, as JSON."""
+    if isinstance(value, Mapping):
+        return {name: _changed(item, type(item)()) for name, item in value.items()}
+    if not is_dataclass(default):
+        return value
+    pairs = {
+        item.name: (getattr(value, item.name), getattr(default, item.name))
+        for item in fields(default)
+    }
+    changed = {name: _changed(*pair) for name, pair in pairs.items() if pair[0] != pair[1]}
+    # A declaration of the deployment is another class than that of the functions.
+    return {name: item for name, item in changed.items() if item != {} or pairs[name][1] == {}}
+
+
+def watch_thresholds(settings: PipelineDeployment) -> str:
     """The variable WATCH: when levels of the watch call a person, where not by default."""
-    alarms = settings.alarms
-    thresholds = WatchDefaults(
-        depth=alarms.dlq_depth.threshold,
-        depth_looks=alarms.dlq_depth.periods,
-        room_late=settings.room_late,
-        circuit_open_after=alarms.circuit_open.after,
-        flapping_times=alarms.circuit_flapping.threshold,
-        flapping_within=alarms.circuit_flapping.period,
-        open_circuits=alarms.open_circuits.threshold,
-        open_circuits_for=alarms.open_circuits.periods * MINUTE,
-        parked_after=alarms.parked.after,
-        letter_expiry=settings.expiry_warning,
-        scheduled=tuple(id_ for id_, queue in settings.dedicated.items() if queue.enabled),
-    )._asdict()
-    default = WATCH._asdict()
-    changed = {name: value for name, value in thresholds.items() if value != default[name]}
+    scheduled = [id_ for id_, drained in settings.dedicated.items() if drained]
+    said = {name: getattr(settings.alarms, name, scheduled) for name in WATCH._fields}
+    default = {**WATCH._asdict(), "scheduled": []}
+    changed = {name: value for name, value in said.items() if value != default[name]}
     return json.dumps(changed, separators=(",", ":"))
 
 
-def pipeline(settings: PipelineSettings) -> str:
+def pipeline(settings: PipelineDeployment) -> str:
     """The variable PIPELINE: the settings as JSON."""
     return json.dumps(runtime_settings(settings), separators=(",", ":"), ensure_ascii=False)
 
@@ -138,7 +84,7 @@ def surely_fits(variables: Mapping[str, str]) -> bool:
     return sum(len(text.encode()) for text in texts) + references * _LONGEST_REFERENCE <= LIMIT
 
 
-def check(function: str, settings: PipelineSettings, resolved: Mapping[str, Any]) -> None:
+def check(function: str, settings: PipelineDeployment, resolved: Mapping[str, Any]) -> None:
     """Raise Refused if the environment of `function`, its tokens resolved, is too large."""
     size = sum(len(name) + longest(value) for name, value in resolved.items())
     if size > LIMIT:
@@ -149,7 +95,7 @@ def check(function: str, settings: PipelineSettings, resolved: Mapping[str, Any]
         )
 
 
-def check_parameter(settings: PipelineSettings, resolved: Any) -> None:
+def check_parameter(settings: PipelineDeployment, resolved: Any) -> None:
     """Raise Refused if the text of the pipeline's parameter, its tokens resolved, is too large."""
     size = longest(resolved)
     if size > PARAMETER_LIMIT:

@@ -18,7 +18,7 @@ from .duration import MINUTE
 from .function import PythonFunction
 from .length import seconds
 from .permissions import Permissions
-from .settings import AppSettings, PipelineSettings
+from .settings import AppDeployment, PipelineDeployment
 
 RESOURCE = "Custom::FirstHeartbeat"
 
@@ -37,7 +37,7 @@ class FirstHeartbeatFunction(Construct):
     function: lambda_.Function
     role: iam.IRole
 
-    def __init__(self, scope: Construct, construct_id: str, *, app: AppSettings) -> None:
+    def __init__(self, scope: Construct, construct_id: str, *, app: AppDeployment) -> None:
         super().__init__(scope, construct_id)
         permissions = Permissions()
         # Neither action knows resources.
@@ -75,8 +75,8 @@ class FirstHeartbeat(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        app: AppSettings,
-        settings: PipelineSettings,
+        app: AppDeployment,
+        settings: PipelineDeployment,
     ) -> None:
         super().__init__(scope, construct_id)
         home = f"arn:{here.PARTITION}:lambda:{here.REGION}:{here.ACCOUNT_ID}:function"
@@ -91,6 +91,6 @@ class FirstHeartbeat(Construct):
         )
 
 
-def function_name(app: AppSettings) -> str:
+def function_name(app: AppDeployment) -> str:
     """The name of the function behind the resource."""
     return f"{app.app}-first-heartbeat"

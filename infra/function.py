@@ -22,7 +22,7 @@ from .findings import acknowledge, acknowledge_each
 from .length import seconds
 from .names import Names
 from .permissions import Permissions, grant_traces
-from .settings import AppSettings, PipelineSettings
+from .settings import AppDeployment, PipelineDeployment
 
 RETENTION = {
     1: logs.RetentionDays.ONE_DAY,
@@ -110,13 +110,12 @@ class PythonFunction(Construct):
         description: str,
         timeout: int,
         memory: int,
-        settings: PipelineSettings | None,
-        app: AppSettings,
+        settings: PipelineDeployment | None,
+        app: AppDeployment,
         permissions: Permissions,
         begins_traces: bool = True,
         variables: Mapping[str, str] = MappingProxyType({}),
         role: FunctionRole | None = None,
-        reserved: int | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
         self._settings = settings
@@ -157,7 +156,6 @@ class PythonFunction(Construct):
             handler=handler,
             timeout=seconds(timeout),
             memory_size=memory,
-            reserved_concurrent_executions=reserved,
             environment={str(name): value for name, value in self._environment.items()},
             role=self.role,
             log_group=self.log_group,
@@ -221,7 +219,7 @@ def _lambda() -> iam.ServicePrincipal:
     return iam.ServicePrincipal("lambda.amazonaws.com")
 
 
-def function_arn(app: AppSettings, pipeline: str, role: str) -> str:
+def function_arn(app: AppDeployment, pipeline: str, role: str) -> str:
     """The ARN of the pipeline's function that plays `role`, by its name.
 
     By name, because roles of two functions that know each other would make a circle.

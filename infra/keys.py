@@ -7,10 +7,10 @@ from typing import Any
 
 from .arn import is_token
 from .refusal import Refused, value_refused
-from .settings import AppSettings, PipelineSettings
+from .settings import AppDeployment, PipelineDeployment
 
 
-def check_keys(app: AppSettings, settings: PipelineSettings) -> None:
+def check_keys(app: AppDeployment, settings: PipelineDeployment) -> None:
     """Refuse a queue with a customer key in an app without one.
 
     What leaves the queue waits in the tables, the bucket and the parking lot of the app: it
@@ -27,13 +27,13 @@ def check_keys(app: AppSettings, settings: PipelineSettings) -> None:
         raise Refused(f"Pipeline {settings.name}: {value_refused(key, named, allowed)}.")
 
 
-def keys_beside(app: AppSettings, keys: Iterable[str | None]) -> Sequence[str]:
+def keys_beside(app: AppDeployment, keys: Iterable[str | None]) -> Sequence[str]:
     """Each of these keys once, without the app's, which all that the app makes is under."""
     return [key for key in dict.fromkeys(keys) if key and key != app.kms_key_arn]
 
 
 def service_statements(
-    app: AppSettings, *, partition: str, region: str, account: str
+    app: AppDeployment, *, partition: str, region: str, account: str
 ) -> list[dict[str, Any]]:
     """What the policy of the app's key has to say for services that use it in their own name.
 

@@ -23,7 +23,7 @@ from .permissions import Grant, Permissions
 from .queues import letter_queues_of, queues_of
 from .registration import acknowledge_folder, grant_list_parameters
 from .replay_start import replay_machine_arn
-from .settings import AppSettings
+from .settings import AppDeployment
 from .storage import Storage
 
 # IAM's limit for a managed policy, in characters.
@@ -78,7 +78,7 @@ class OnCall(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        app: AppSettings,
+        app: AppDeployment,
         storage: Storage,
         pager: Pager,
     ) -> None:
@@ -187,7 +187,7 @@ def _statements(grant: Grant, resources: Sequence[str]) -> list[iam.PolicyStatem
     return [replace(grant, resources=resources).statement()] if resources else []
 
 
-def _reads(app: AppSettings, storage: Storage, pager: Pager) -> Permissions:
+def _reads(app: AppDeployment, storage: Storage, pager: Pager) -> Permissions:
     permissions = Permissions()
     grant_list_parameters(permissions, app_folder(app.app))
     storage.grant_read_figures(permissions)
@@ -233,7 +233,7 @@ def _reads(app: AppSettings, storage: Storage, pager: Pager) -> Permissions:
     return permissions
 
 
-def _reads_bodies(app: AppSettings, storage: Storage) -> Permissions:
+def _reads_bodies(app: AppDeployment, storage: Storage) -> Permissions:
     permissions = Permissions()
     storage.grant_read_bodies(permissions)
     grant_key(permissions, app, services=("sqs", "dynamodb", "s3"), writes=False)
@@ -263,7 +263,7 @@ def _reads_bodies(app: AppSettings, storage: Storage) -> Permissions:
     return permissions
 
 
-def _allow_weighing(permissions: Permissions, app: AppSettings) -> None:
+def _allow_weighing(permissions: Permissions, app: AppDeployment) -> None:
     """See how many messages each queue holds, and which queues a DLQ serves."""
     weighs = ["sqs:GetQueueAttributes", "sqs:ListDeadLetterSourceQueues"]
     permissions.allow("Depths", weighs, [queues_of(app)])
@@ -271,7 +271,7 @@ def _allow_weighing(permissions: Permissions, app: AppSettings) -> None:
     tagged.allow_brought(permissions, "DepthsOfYours", weighs, yours, kind=tagged.QUEUES, app=app)
 
 
-def _allow_logs(permissions: Permissions, app: AppSettings) -> None:
+def _allow_logs(permissions: Permissions, app: AppDeployment) -> None:
     """Search what the consumers logged; queries know no resources once they run.
 
     A function of yours logs under its own name, unless you have chosen another log group: that
@@ -294,7 +294,7 @@ def _group(function: str) -> str:
     return f"{function.replace(':lambda:', ':logs:').replace(FUNCTION, GROUP)}:*"
 
 
-def _operates(app: AppSettings, storage: Storage, pager: Pager) -> Permissions:
+def _operates(app: AppDeployment, storage: Storage, pager: Pager) -> Permissions:
     permissions = Permissions()
     storage.grant_write_audit(permissions)
     # For runs, and to call letters back.
@@ -306,7 +306,7 @@ def _operates(app: AppSettings, storage: Storage, pager: Pager) -> Permissions:
     return permissions
 
 
-def _keeps_endpoints(app: AppSettings, storage: Storage) -> Permissions:
+def _keeps_endpoints(app: AppDeployment, storage: Storage) -> Permissions:
     permissions = Permissions()
     storage.grant_write_audit(permissions)
     storage.grant_edit_endpoints(permissions)
@@ -316,7 +316,7 @@ def _keeps_endpoints(app: AppSettings, storage: Storage) -> Permissions:
     return permissions
 
 
-def _allow_mutes(permissions: Permissions, app: AppSettings) -> None:
+def _allow_mutes(permissions: Permissions, app: AppDeployment) -> None:
     """Mute the pipelines' alarms: CloudWatch asks for the rule, and for each alarm in it."""
     permissions.allow(
         "Mutes",
@@ -326,12 +326,12 @@ def _allow_mutes(permissions: Permissions, app: AppSettings) -> None:
     permissions.allow("MutedAlarms", ["cloudwatch:PutAlarmMuteRule"], [_alarms(app)])
 
 
-def _mutes(app: AppSettings) -> str:
+def _mutes(app: AppDeployment) -> str:
     """The mute rules of all pipelines, as one pattern."""
     return f"{_cloudwatch()}:alarm-mute-rule:{app.app}-*-mute"
 
 
-def _alarms(app: AppSettings) -> str:
+def _alarms(app: AppDeployment) -> str:
     """The alarms of all pipelines, as one pattern."""
     return f"{_cloudwatch()}:alarm:{app.app}-*"
 
@@ -340,7 +340,7 @@ def _cloudwatch() -> str:
     return f"arn:{here.PARTITION}:cloudwatch:{here.REGION}:{here.ACCOUNT_ID}"
 
 
-def _edits(app: AppSettings, storage: Storage) -> Permissions:
+def _edits(app: AppDeployment, storage: Storage) -> Permissions:
     permissions = Permissions()
     storage.grant_write_audit(permissions)
     storage.grant_edit_rules(permissions)
@@ -348,7 +348,7 @@ def _edits(app: AppSettings, storage: Storage) -> Permissions:
     return permissions
 
 
-def _replays(app: AppSettings, storage: Storage) -> Permissions:
+def _replays(app: AppDeployment, storage: Storage) -> Permissions:
     permissions = Permissions()
     storage.grant_write_audit(permissions)
     storage.grant_run_replays(permissions)
@@ -361,7 +361,7 @@ def _replays(app: AppSettings, storage: Storage) -> Permissions:
     return permissions
 
 
-def _approves(app: AppSettings, storage: Storage) -> Permissions:
+def _approves(app: AppDeployment, storage: Storage) -> Permissions:
     permissions = Permissions()
     storage.grant_write_audit(permissions)
     storage.grant_approve(permissions)
@@ -371,7 +371,7 @@ def _approves(app: AppSettings, storage: Storage) -> Permissions:
     return permissions
 
 
-def _discards(app: AppSettings, storage: Storage) -> Permissions:
+def _discards(app: AppDeployment, storage: Storage) -> Permissions:
     permissions = Permissions()
     storage.grant_write_audit(permissions)
     storage.grant_discard(permissions)
@@ -380,11 +380,11 @@ def _discards(app: AppSettings, storage: Storage) -> Permissions:
     return permissions
 
 
-def _machines(app: AppSettings) -> str:
+def _machines(app: AppDeployment) -> str:
     """The state machines of all pipelines' replay runs, as one pattern."""
     return replay_machine_arn(app, ANY)
 
 
-def _functions(app: AppSettings, role: str) -> str:
+def _functions(app: AppDeployment, role: str) -> str:
     """The functions of all pipelines that play `role`, as one pattern."""
     return function_arn(app, ANY, role)

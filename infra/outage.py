@@ -5,17 +5,17 @@ from __future__ import annotations
 from . import here
 from .names import Names
 from .permissions import Permissions
-from .settings import AppSettings
+from .settings import AppDeployment
 
 
-def state_machine_arn(app: AppSettings, pipeline: str) -> str:
+def state_machine_arn(app: AppDeployment, pipeline: str) -> str:
     """The ARN of the pipeline's circuit breaker, by name: it is created after its starters."""
     name = Names(app.app, pipeline).circuit_breaker
     return f"arn:{here.PARTITION}:states:{here.REGION}:{here.ACCOUNT_ID}:stateMachine:{name}"
 
 
 def grant_start_outages(
-    permissions: Permissions, app: AppSettings, pipeline: str, *, lists: bool = False
+    permissions: Permissions, app: AppDeployment, pipeline: str, *, lists: bool = False
 ) -> None:
     """Start outages of the pipeline, and if it `lists`, see which executions are running."""
     permissions.allow(

@@ -11,7 +11,7 @@ from constructs import Construct
 from . import here
 from .encryption import customer_key
 from .permissions import Permissions
-from .settings import AppSettings
+from .settings import AppDeployment
 
 # Actions on the key that IAM policies of the account may allow: CloudFormation creates, changes
 # and deletes it by these. Without the second line KMS refuses the policy.
@@ -38,7 +38,7 @@ class Pager(Construct):
 
     topic_arn: str
 
-    def __init__(self, scope: Construct, construct_id: str, *, app: AppSettings) -> None:
+    def __init__(self, scope: Construct, construct_id: str, *, app: AppDeployment) -> None:
         super().__init__(scope, construct_id)
         self._own_key: kms.Key | None = None
         if app.alarm_topic_arn:
@@ -87,7 +87,7 @@ class Pager(Construct):
             actions = ["kms:DescribeKey", "kms:GetKeyPolicy"]
             permissions.allow("PagerKeyPolicy", actions, [self._own_key.key_arn])
 
-    def _key(self, app: AppSettings) -> kms.Key:
+    def _key(self, app: AppDeployment) -> kms.Key:
         """A key for alarms of this account, and for test pages of people who may publish them.
 
         In the policy of a key, the resource `*` is the key itself.

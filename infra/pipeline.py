@@ -30,10 +30,11 @@ from .redriver import RedriverFunction
 from .registration import PipelineRegistration
 from .replay import ReplayMachine
 from .router import RouterFunction
-from .settings import FunctionConsumerSettings, NoConsumer, PipelineSettings, WebhookConsumer
+from .settings import PipelineDeployment
 from .shared import DeadletterApp
 from .storage import Storage
 from .tagged import TAG, tag_queue
+from .typed import Consumer, PipelineSettings
 from .watch import WatchFunction
 
 
@@ -45,7 +46,7 @@ class RedrivePipeline(Construct):
     main_queue        your queue, which then has no consumer that the pipeline knows unless you
                       name it; else one is made, and the webhook dispatcher reads it
     dlq               your DLQ; else that of your main queue if the CDK knows it, else one is made
-    consumer          your function, or the webhook dispatcher with its settings
+    consumer          your function, Consumer(...) of another kind, or just "none"
     consumer_mapping  the mapping of your function from the main queue, which an outage pauses
     consumer_library  whether your consumer uses the consumer library (see grant_consume)
     settings          everything else. Without them the name is that of the construct: OrderEvents
@@ -62,7 +63,7 @@ class RedrivePipeline(Construct):
     another consumer needs to use the consumer library, is None.
     """
 
-    settings: PipelineSettings
+    settings: PipelineDeployment
     shared: DeadletterApp
     storage: Storage
     queues: Queues
@@ -81,17 +82,17 @@ class RedrivePipeline(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        settings: PipelineSettings | None = None,
+        settings: PipelineSettings | PipelineDeployment | None = None,
         main_queue: sqs.IQueue | None = None,
         dlq: sqs.IQueue | None = None,
-        consumer: lambda_.IFunction | WebhookConsumer | NoConsumer | None = None,
+        consumer: lambda_.IFunction | Consumer | str | None = None,
         consumer_mapping: lambda_.IEventSourceMapping | None = None,
         consumer_library: bool | None = None,
         shared: DeadletterApp | None = None,
         queues: Queues | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
-        settings = brought.settings(
+        settings = self.settings = brought.settings(
             self,
             settings,
             main_queue=main_queue,
@@ -101,10 +102,9 @@ class RedrivePipeline(Construct):
             consumer_library=consumer_library,
         )
         dlq = dlq or brought.known_dlq(main_queue)
-        self.settings = settings
         self.shared = shared or DeadletterApp.of(self)
         brought.check_shared(settings.name, self.shared, self)
-        function = None if isinstance(consumer, WebhookConsumer | NoConsumer) else consumer
+        function = None if isinstance(consumer, Mapping | str) else consumer
         self._add(main_queue, dlq, function)
         app = self._app = self.shared.settings
         self.storage, self.pager = self.shared.storage, self.shared.pager
@@ -114,6 +114,7 @@ class RedrivePipeline(Construct):
         if dlq is not None:
             tag_queue(dlq, app, holds_letters=True)
         brought.announce(self, settings, main_queue, dlq)
+        brought.warn_of_a_shared_dlq(self, app, settings)
         self._main_queue, self._dlq = main_queue, dlq
         self._consumers: dict[str, ConsumerAccess] = {}
         self.queues = queues or Queues(self, "Queues", settings=settings, app=app)
@@ -130,12 +131,11 @@ class RedrivePipeline(Construct):
             self, "Router", settings=settings, app=app, storage=self.storage
         )
         self.dispatcher, self.consumer_policy = None, None
-        if isinstance(settings.consumer, WebhookConsumer):
+        if settings.consumer.is_webhook:
             self.dispatcher = DispatcherFunction(
                 self,
                 "Dispatcher",
                 settings=settings,
-                webhook=settings.consumer,
                 app=app,
                 storage=self.storage,
                 queues=self.queues,
@@ -231,14 +231,12 @@ class RedrivePipeline(Construct):
     ) -> None:
         """Add the pipeline to what it shares with others."""
         home, settings = cdk.Stack.of(self.shared), self.settings
-        used = settings.consumer
-        function = used.function_arn if isinstance(used, FunctionConsumerSettings) else None
         band = all(
             brought.is_named_in(home, arn, construct)
             for arn, construct in (
                 (settings.main_queue.arn, main_queue),
                 (settings.dlq.arn, dlq),
-                (function, consumer),
+                (settings.consumer.function_arn, consumer),
             )
         )
         self.shared.add(settings, band=band)

@@ -22,9 +22,10 @@ from .names import Names, pascal_case
 from .permissions import Permissions
 from .settings import (
     LONGEST_RETENTION,
-    AppSettings,
-    PipelineSettings,
-    QueueSettings,
+    AppDeployment,
+    DeadLetterQueue,
+    MainQueue,
+    PipelineDeployment,
 )
 
 # A long poll: fewer calls, and an empty answer means empty.
@@ -94,7 +95,7 @@ class Addresses:
     letter_keys: Sequence[str] = ()
 
     @classmethod
-    def of(cls, app: AppSettings, settings: PipelineSettings) -> Addresses:
+    def of(cls, app: AppDeployment, settings: PipelineDeployment) -> Addresses:
         """The queues that the settings name, and those that are made for them."""
         names = Names(app.app, settings.name, settings.fifo)
         # Letters of all pipelines that share a DLQ come in one batch.
@@ -107,13 +108,15 @@ class Addresses:
             dedicated={id_: QueueReference.called(names.dlq(id_)) for id_ in settings.dedicated},
             parking={
                 id_: QueueReference.called(names.parking(id_))
-                for id_ in (DEFAULT_PARKING, *settings.parking)
+                for id_ in (DEFAULT_PARKING, *settings.parking_ids)
             },
             letter_keys=keys_beside(app, keys),
         )
 
 
-def _yours_or_ours(app: AppSettings, queue: QueueSettings, name: str) -> QueueReference:
+def _yours_or_ours(
+    app: AppDeployment, queue: MainQueue | DeadLetterQueue, name: str
+) -> QueueReference:
     """The queue that the settings name, or the one of this name that is made."""
     if not queue.arn:
         return QueueReference.called(name)
@@ -134,11 +137,11 @@ class Queues(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        settings: PipelineSettings,
-        app: AppSettings | None = None,
+        settings: PipelineDeployment,
+        app: AppDeployment | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
-        self._app = app or AppSettings()
+        self._app = app or AppDeployment()
         self._settings = settings
         self._made: dict[str, sqs.Queue] = {}
         self._yours: dict[str, sqs.IQueue] = {}
@@ -260,8 +263,8 @@ class Queues(Construct):
         self._make(
             "Main",
             self.main,
-            retention=main.retention,
-            visibility=seconds(self._settings.visibility),
+            retention=int(main.retention),
+            visibility=seconds(main.visibility),
             wait=RECEIVE_WAIT,
             dead_letters=sqs.DeadLetterQueue(queue=dlq, max_receive_count=main.max_receive_count),
         )
@@ -334,12 +337,12 @@ class Queues(Construct):
         )
 
 
-def queues_of(app: AppSettings) -> str:
+def queues_of(app: AppDeployment) -> str:
     """The queues that we make for all pipelines, as one pattern of ARNs."""
     return QueueReference.called(f"{app.app}-*").arn
 
 
-def letter_queues_of(app: AppSettings) -> list[str]:
+def letter_queues_of(app: AppDeployment) -> list[str]:
     """The queues with letters that we make for all pipelines, as patterns of ARNs.
 
     No main queue is among them, however its pipeline is called: its name ends in `-main`, and

@@ -13,6 +13,7 @@ from deadletter.contract import (
     Variable,
 )
 
+from .duration import MINUTE
 from .encryption import grant_key
 from .function import FunctionRole, PythonFunction, function_arn, grant_invoke
 from .names import Names
@@ -20,7 +21,7 @@ from .outage import grant_start_outages, state_machine_arn
 from .permissions import Permissions
 from .queues import Queues
 from .schedule import Schedules
-from .settings import AppSettings, PipelineSettings
+from .settings import AppDeployment, PipelineDeployment
 from .storage import Storage
 
 
@@ -42,8 +43,8 @@ class RedriverFunction(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        settings: PipelineSettings,
-        app: AppSettings,
+        settings: PipelineDeployment,
+        app: AppDeployment,
         storage: Storage,
         queues: Queues,
     ) -> None:
@@ -83,7 +84,6 @@ class RedriverFunction(Construct):
             permissions=permissions,
             begins_traces=False,
             role=self.mover,
-            reserved=settings.redrive.reserved_concurrency,
             variables={
                 **queues.variables(),
                 Variable.LETTERS_TABLE: storage.letters.table_name,
@@ -108,15 +108,15 @@ class RedriverFunction(Construct):
             name=names.schedule(),
             description=f"Drains {MAIN_DLQ}",
             event={"source": MAIN_DLQ},
-            every=settings.redrive.every,
+            every=int(settings.redrive.every),
             enabled=True,
         )
-        for id_, dedicated in settings.dedicated.items():
+        for id_, drained in settings.dedicated.items():
             schedules.add(
                 f"Dlq_{id_}",
                 name=names.schedule(id_),
                 description=f"Drains {id_}",
                 event={"source": id_},
-                every=dedicated.every,
-                enabled=dedicated.enabled,
+                every=MINUTE,
+                enabled=drained,
             )

@@ -1,220 +1,197 @@
-"""The settings as JSON schemas and as a page: `python -m infra.reference` writes all of them."""
+"""The settings as JSON schemas, as a page and as types: `python -m infra.reference` writes them."""
 
 from __future__ import annotations
 
 import json
+import re
+import sys
 from collections.abc import Iterator, Mapping
+from enum import EnumMeta
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple, get_args, get_origin
 
+from deadletter.settings.setting import Setting
+
+from .checked import adapter
 from .duration import written
 from .keys import service_statements
-from .refusal import NOTATION, allowed, resolved
-from .settings import AppSettings
+from .kinds import NOTATION, bare, hints, is_declared, is_duration, is_optional, marked, says, words
+from .settings import AppDeployment, ConsumerDeployment, PipelineDeployment
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = DOCS / "settings.md"
 SCHEMA = DOCS / "settings.schema.json"
-CDK_SCHEMA = DOCS / "cdk.schema.json"
+TYPES = Path(__file__).with_name("typed.py")
+
+
+class SettingRow(NamedTuple):
+    """A setting: its path, what it is, its annotation, its limits and its default."""
+
+    path: str
+    says: str
+    hint: Any
+    mark: Setting
+    default: Any
+
+
+REQUIRED = ("name", "vpc.subnet_ids", "vpc.security_group_ids")
+
+TYPED = '''"""The settings as types, for editors and type checkers; `make docs` writes this file.
+
+What a person types is a plain dict: `infra.checked` reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypedDict'''
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
-INTRODUCTION = """\
-# Settings
-
-All settings are in the `context` of `cdk.json`, or are given to the CDK CLI as
-`--context key=value` (lists and objects then as JSON). A wrong setting stops the
-synthesis with one sentence. An editor completes and checks them by the schema that `$schema` in
-`cdk.json` names; that of the context alone is [here](settings.schema.json).
-
-Durations are seconds, or text such as `90s`, `15m`, `6h`, `4d`.
-"""
-
-KEY_POLICY = """\
-## The policy of your key
-
-With `kms_key_arn`, the roles of our functions may use the key, and no more than they need. Some AWS
-services use it in their own name, so the key's own policy has to name them. A key that is made in
-the same CDK app (`DeadletterApp(key=...)`) gets these statements by itself. To the policy of any
-other key you add them, and `cdk synth` prints them with your account, region and app. Without the
-first, alarms reach no one and no error is shown; without the last, the deployment fails. For a
-pipeline `dlq doctor` reads the policy and says what it lacks; so does `dlq page --test`.
-
-```json
-STATEMENTS
-```
-
-The policy also has to allow access by IAM policies of your account, as the policy that AWS
-suggests for a new key does.
-
-## The keys of your queues
-
-A queue of yours under a customer managed key: name the key beside its `arn` (`kms_key_arn`). In a
-CDK app it comes with the queue, if the CDK knows it. SQS then uses it for our roles that receive
-there (`kms:Decrypt`) or send there (`kms:GenerateDataKey` too), and no role can use it in another
-way. A queue under `alias/aws/sqs`, or under none, needs nothing.
-
-- The app needs a `kms_key_arn` too: what leaves the queue waits in its tables, its bucket and its
-  parking lot. It may be the same key.
-- A letter in the DLQ stays under the key of the main queue, because SQS does not encrypt anew what
-  it moves. Name both. If the main queue's key is disabled, its letters cannot be read.
-- The policy of the key has to let IAM policies of your account decide. `dlq doctor` says whether it
-  does, and names each key of a queue that the pipeline does not know.
-- People on call reach the first ten such keys by their ARNs, and each further one by its tag
-  `deadletter:app`, whose value is the app's name.
-- With a DLQ that queues outside the app share, their keys cannot be named: one such letter makes a
-  receive fail. Such a queue needs a DLQ of its own.
-
-## Functions in a VPC
-
-With `vpc`, all functions of the app run in these subnets, and their roles may make network
-interfaces there. The subnets need a way to the services below: endpoints with private DNS, or a NAT
-gateway.
-
-| endpoint | for |
-|---|---|
-| `sqs`, `dynamodb` and `s3` (gateways), `lambda`, `states`, `events` | every pipeline |
-| `monitoring`, `ssm` | the watch, the first heartbeat, the rule checker, the consumer library |
-| `secretsmanager`, and a NAT gateway to the endpoints | the webhook dispatcher |
-
-Through `s3` a function also answers CloudFormation, in a bucket of AWS: an endpoint policy that
-allows your buckets only makes the first deployment fail after five minutes. The security groups
-need to let port 443 out, and nothing in.
-"""
-
-SECTIONS = (
-    ("The app", "AppSettings"),
-    ("`vpc`", "VpcSettings"),
-    ("A pipeline: each of `pipelines`", "PipelineSettings"),
-    ("`main_queue`", "MainQueue"),
-    ("`dlq`", "DeadLetterQueue"),
-    ("`dedicated`: each value", "DedicatedQueue"),
-    ("`consumer` of kind `webhook`", "WebhookConsumer"),
-    ("`consumer` of kind `function`", "FunctionConsumerSettings"),
-    ("`consumer` of kind `none`", "NoConsumer"),
-    ("`redrive`", "ScheduleSettings"),
-    ("`drain`", "DrainSettings"),
-    ("`circuit`", "CircuitSettings"),
-    ("`retry`", "RetrySettings"),
-    ("`policy`, and each value of `policies`", "PolicySettings"),
-    ("`backoff` of a policy", "BackoffSettings"),
-    ("`replay`", "ReplaySettings"),
-    ("`alarms`", "AlarmsSettings"),
-    ("`alarms.dlq_age`", "DlqAgeAlarm"),
-    ("`alarms.letter_expiry`", "MessageExpiryAlarm"),
-    ("`alarms.dlq_depth`", "DlqDepthAlarm"),
-    ("`alarms.waiting_room`", "WaitingRoomAlarm"),
-    ("`alarms.circuit_open`", "CircuitOpenAlarm"),
-    ("`alarms.circuit_flapping`", "CircuitFlappingAlarm"),
-    ("`alarms.open_circuits`", "OpenCircuitsAlarm"),
-    ("`alarms.parked`", "ParkedAlarm"),
-)
+# What is written anew between two marks of the page; around it people write.
+_MADE = re.compile(r"(<!-- made by make docs: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def schema() -> dict[str, Any]:
     """The JSON schema of the context of `cdk.json`."""
-    described = AppSettings.model_json_schema()
-    for model in _models(described):
-        model["properties"] = {key: _public(node) for key, node in model["properties"].items()}
+    described = adapter(AppDeployment).json_schema()
+    known_by = {kind.__name__: kind for kind in declarations(AppDeployment)}
+    for name, model in {"AppDeployment": described, **described["$defs"]}.items():
+        if name in known_by:
+            known = hints(known_by[name])
+            pairs = model["properties"].items()
+            model["properties"] = {key: node for key, node in pairs if key in known}
+            for key, node in model["properties"].items():
+                node["description"] = says(known_by[name])[key]
+                if marked(known[key]).depends:
+                    node.pop("default", None)
+            model["additionalProperties"] = False
+            model["description"] = _first_line(known_by[name])
+    # Which kind a consumer is may follow from its other keys, or it is just a word.
+    consumer = described["$defs"]["PipelineDeployment"]["properties"]["consumer"]
+    kind = {"$ref": "#/$defs/ConsumerKind"}
+    described["$defs"]["PipelineDeployment"]["properties"]["consumer"] = {
+        "description": consumer["description"],
+        "anyOf": [{"$ref": consumer["$ref"]}, kind],
+    }
     # The CDK's own keys stand beside ours.
     described["patternProperties"] = {"[^A-Za-z0-9_]": True}
     return {"$schema": DIALECT, **described}
 
 
-def cdk_schema() -> dict[str, Any]:
-    """The JSON schema of `cdk.json` as a whole; the CDK has keys beside these."""
-    return {
-        "$schema": DIALECT,
-        "title": "cdk.json",
-        "type": "object",
-        "required": ["app"],
-        "properties": {
-            "app": {"type": "string", "description": "the command that synthesizes the app"},
-            "context": {"$ref": SCHEMA.name},
-        },
-    }
+def rows(declaration: Any, default: Any, above: str = "") -> Iterator[SettingRow]:
+    """Each setting of a declaration: what is in an object, in place of the object."""
+    for name, hint in hints(declaration).items():
+        inner, path = bare(hint), f"{above}{name}"
+        value = getattr(default, name, None)
+        if is_declared(inner):
+            yield from rows(inner, value, f"{path}.")
+        elif path not in ("pipelines", "tuning"):
+            yield SettingRow(path, says(declaration)[name], hint, marked(hint), value)
+
+
+APP = tuple(rows(AppDeployment, AppDeployment()))
+PIPELINE = tuple(rows(PipelineDeployment, PipelineDeployment("x")))
 
 
 def page() -> str:
-    """The page, in Markdown: a table for each object that can be set."""
-    described = AppSettings.model_json_schema()
-    models = {"AppSettings": described, **described["$defs"]}
-    parts = [INTRODUCTION]
-    for title, name in SECTIONS:
-        model = models[name]
-        parts += [f"## {title}\n", f"{model['description']}\n"]
-        parts += ["| key | what | default | allowed |", "|---|---|---|---|"]
-        for key, node in model["properties"].items():
-            default = _default(node, key in model.get("required", ()))
-            parts.append(
-                f"| `{key}` | {node['description']} | {default} | {_allowed(described, node)} |"
-            )
-        parts.append("")
-    statements = service_statements(
-        AppSettings(), partition="aws", region="eu-west-1", account="111122223333"
+    """The page as it is, with what is made of the declarations written anew."""
+    made = {"tables": "\n".join(_tables()), "statements": _statements()}
+    return _MADE.sub(lambda mark: f"{mark[1]}{made[mark[2]]}\n{mark[3]}", PAGE.read_text())
+
+
+def _tables() -> Iterator[str]:
+    """First what most pipelines need, then the rest."""
+    for title, first in (("## Where to begin", True), ("## All others", False)):
+        yield f"{title}\n"
+        for whose, known in (("The app", APP), ("A pipeline: each of `pipelines`", PIPELINE)):
+            yield f"| {whose} | what | default | allowed |\n|---|---|---|---|"
+            for row in known:
+                if row.mark.first == first:
+                    allowed = words(row.hint).removesuffix(NOTATION)
+                    yield f"| `{row.path}` | {row.says} | {_default(row)} | {allowed} |"
+            yield ""
+
+
+def _statements() -> str:
+    said = service_statements(
+        AppDeployment(), partition="aws", region="eu-west-1", account="111122223333"
     )
-    parts.append(KEY_POLICY.replace("STATEMENTS", json.dumps(statements, indent=2)))
-    return "\n".join(parts)
+    return f"```json\n{json.dumps(said, indent=2)}\n```"
+
+
+def typed_dicts() -> str:
+    """The declarations as types for editors: what a person types is a plain dict."""
+    parts = [TYPED]
+    names = {AppDeployment: "AppSettings", PipelineDeployment: "PipelineSettings"}
+    for kind in declarations(AppDeployment):
+        name = names.get(kind, kind.__name__.removesuffix("Deployment"))
+        parts += [f"\n\nclass {name}(TypedDict, total=False):"]
+        parts += [f'    """{_first_line(kind)}"""\n']
+        parts += [
+            f"    {name}: {_typed(hint)}{' | None' if is_optional(hint) else ''}"
+            for name, hint in hints(kind).items()
+            if name != "pipelines"
+        ]
+    return "\n".join(parts) + "\n"
+
+
+def count() -> str:
+    """How many settings there are, and how many are in the first table."""
+    known = (*APP, *PIPELINE)
+    return f"{len(known)} settings, {sum(row.mark.first for row in known)} of them first"
 
 
 def write() -> None:
     """Write the files anew."""
-    DOCS.mkdir(exist_ok=True)
-    for file, content in ((SCHEMA, schema()), (CDK_SCHEMA, cdk_schema())):
-        file.write_text(json.dumps(content, indent=2) + "\n")
+    SCHEMA.write_text(json.dumps(schema(), indent=2) + "\n")
     PAGE.write_text(page())
+    TYPES.write_text(typed_dicts())
 
 
-def _models(described: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    yield described
-    yield from described["$defs"].values()
+def declarations(kind: type) -> list[type]:
+    """A declaration and those within, each once, what is inside first."""
+    found: list[type] = []
+    for hint in hints(kind).values():
+        for inner in (bare(hint), *map(bare, get_args(bare(hint)))):
+            if is_declared(inner):
+                found += declarations(inner)
+    return list(dict.fromkeys([*found, kind]))
 
 
-def _default(node: Mapping[str, Any], required: bool) -> str:
-    if required:
+def _first_line(kind: type) -> str:
+    return (kind.__doc__ or "").splitlines()[0]
+
+
+def _typed(hint: Any) -> str:
+    """The annotation as the source of a type for what a person types."""
+    plain = bare(hint)
+    if is_declared(plain):
+        name = plain.__name__.removesuffix("Deployment")
+        return f"{name} | str" if plain is ConsumerDeployment else name
+    if isinstance(plain, EnumMeta):
+        return f"Literal[{', '.join(map(json.dumps, plain.__members__.values()))}]"
+    if is_duration(hint):
+        return "int | str"
+    match get_origin(plain), get_args(plain):
+        case origin, choices if origin is Literal:
+            return f"Literal[{', '.join(map(json.dumps, choices))}]"
+        case origin, [item, *_] if origin is tuple:
+            return f"Sequence[{_typed(item)}]"
+        case origin, [_, of_values] if origin is Mapping:
+            return f"Mapping[str, {_typed(of_values)}]"
+        case origin, [*parts] if origin is not None:
+            return " | ".join(map(_typed, parts))
+    return "Any" if plain is Any else plain.__name__
+
+
+def _default(row: SettingRow) -> str:
+    if row.path in REQUIRED:
         return "required"
-    match node.get("default"):
-        case None | list() | dict():
-            return ""
-        case int(seconds) if node.get("unit") == "seconds":
-            return f"`{written(seconds)}`"
-        case value:
-            return f"`{json.dumps(value)}`"
-
-
-def _allowed(described: Mapping[str, Any], node: Mapping[str, Any]) -> str:
-    """What is allowed, in a cell of the table; an object of ours has a section of its own."""
-    match resolved(described, node):
-        case {"type": "object", "properties": _}:
-            return "an object, see below"
-        case {"type": "array", "items": {"$ref": _}}:
-            return "a list of objects, see below"
-        case {"type": "object", "patternProperties": _}:
-            return "an object of objects, see below"
-    return allowed(described, node).removesuffix(NOTATION)
-
-
-def _public(node: Any) -> Any:
-    """`node` in the words of JSON schema alone, with text allowed where a duration is."""
-    if isinstance(node, list):
-        return [_public(item) for item in node]
-    if not isinstance(node, dict):
-        return node
-    public = {key: _public(value) for key, value in node.items() if key not in ("allowed", "unit")}
-    # Which kind a consumer is may follow from its other keys, or it is just "none".
-    if "discriminator" in public:
-        kinds = public.pop("oneOf")
-        del public["discriminator"]
-        public["anyOf"] = [*kinds, {"const": "none"}]
-    if node.get("unit") == "seconds":
-        limits = {
-            key: public.pop(key)
-            for key in ("type", "minimum", "maximum", "multipleOf")
-            if key in public
-        }
-        public["anyOf"] = [limits, {"type": "string", "pattern": "^[0-9]{1,9}[smhd]$"}]
-    return public
+    if row.mark.depends or row.default in (None, (), {}):
+        return ""
+    return f"`{written(row.default) if is_duration(row.hint) else json.dumps(row.default)}`"
 
 
 if __name__ == "__main__":
-    write()
+    sys.stdout.write(f"{count()}\n") if "--count" in sys.argv else write()

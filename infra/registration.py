@@ -19,7 +19,7 @@ from .pager import Pager
 from .permissions import Permissions
 from .queues import Queues
 from .replay_start import replay_machine_arn
-from .settings import AppSettings, FunctionConsumerSettings, PipelineSettings
+from .settings import AppDeployment, PipelineDeployment
 from .storage import Storage
 
 
@@ -31,7 +31,7 @@ class AppRegistration(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        app: AppSettings,
+        app: AppDeployment,
         storage: Storage,
         pager: Pager,
     ) -> None:
@@ -64,15 +64,14 @@ class PipelineRegistration(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        app: AppSettings,
-        settings: PipelineSettings,
+        app: AppDeployment,
+        settings: PipelineDeployment,
         queues: Queues,
         trusted_senders: Sequence[str],
     ) -> None:
         super().__init__(scope, construct_id)
         names = Names(app.app, settings.name)
-        consumer = settings.consumer
-        function = consumer.function_arn if isinstance(consumer, FunctionConsumerSettings) else None
+        function = settings.consumer.function_arn
         text = cdk.Stack.of(self).to_json_string(
             {
                 "main_url": queues.main.url,
@@ -118,7 +117,7 @@ class PipelineRegistration(Construct):
         )
 
 
-def grant_find_pipeline(permissions: Permissions, app: AppSettings, pipeline: str) -> None:
+def grant_find_pipeline(permissions: Permissions, app: AppDeployment, pipeline: str) -> None:
     """Read the parameters of the app and of one pipeline, as the consumer library does."""
     names = (app_parameter(app.app), pipeline_parameter(app.app, pipeline))
     permissions.allow("Registration", ["ssm:GetParameters"], [_arn(name) for name in names])

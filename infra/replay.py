@@ -19,7 +19,7 @@ from .outage import state_machine_arn
 from .permissions import Permissions, grant_put_events
 from .queues import Queues
 from .replay_start import replay_machine_arn
-from .settings import AppSettings, PipelineSettings
+from .settings import AppDeployment, PipelineDeployment
 from .state_machine import add_state_machine
 from .storage import Storage
 
@@ -47,8 +47,8 @@ class ReplayMachine(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        settings: PipelineSettings,
-        app: AppSettings,
+        settings: PipelineDeployment,
+        app: AppDeployment,
         storage: Storage,
         queues: Queues,
         consumer: ConsumerFunction | None,

@@ -11,18 +11,18 @@ from typing import Any
 from deadletter.contract import SCHEMA_KEYWORDS, SchemaWord
 
 from .refusal import Refused
-from .settings import PipelineSettings
+from .settings import PipelineDeployment
 
 # Bytes of the variable: the other variables of the router have to fit beside it.
 LARGEST = 2_500
 
 
-def packed(settings: PipelineSettings) -> str | None:
+def packed(settings: PipelineDeployment) -> str | None:
     """The schema as the variable REPLAY_SCHEMA holds it; None if the pipeline has none.
 
     Raises Refused if the file is missing, is no JSON Schema, or is too large.
     """
-    file = settings.replay.schema_file
+    file = settings.replay.schema
     if file is None:
         return None
     try:
@@ -42,8 +42,8 @@ def packed(settings: PipelineSettings) -> str | None:
     return variable
 
 
-def _refused(settings: PipelineSettings, problem: str, allowed: str) -> Refused:
-    file = settings.replay.schema_file
+def _refused(settings: PipelineDeployment, problem: str, allowed: str) -> Refused:
+    file = settings.replay.schema
     return Refused(f"Pipeline {settings.name}: replay.schema {file} {problem}; allowed: {allowed}.")
 
 

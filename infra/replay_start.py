@@ -5,16 +5,16 @@ from __future__ import annotations
 from . import here
 from .names import Names
 from .permissions import Permissions
-from .settings import AppSettings
+from .settings import AppDeployment
 
 
-def replay_machine_arn(app: AppSettings, pipeline: str) -> str:
+def replay_machine_arn(app: AppDeployment, pipeline: str) -> str:
     """The ARN of the state machine of the pipeline's replay runs, by its name."""
     name = Names(app.app, pipeline).replay_machine
     return f"arn:{here.PARTITION}:states:{here.REGION}:{here.ACCOUNT_ID}:stateMachine:{name}"
 
 
-def grant_care_for_replays(permissions: Permissions, app: AppSettings, pipeline: str) -> None:
+def grant_care_for_replays(permissions: Permissions, app: AppDeployment, pipeline: str) -> None:
     """See which executions of replay runs are running, and start one that was lost."""
     actions = ["states:StartExecution", "states:ListExecutions"]
     permissions.allow("Replays", actions, [replay_machine_arn(app, pipeline)])

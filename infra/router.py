@@ -15,7 +15,7 @@ from .function import PythonFunction
 from .names import Names
 from .permissions import Permissions
 from .replay_schema import packed
-from .settings import AppSettings, PipelineSettings
+from .settings import AppDeployment, PipelineDeployment
 from .storage import Storage
 
 # The redriver waits for the answer, and its run has to end in time.
@@ -37,8 +37,8 @@ class RouterFunction(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        settings: PipelineSettings,
-        app: AppSettings,
+        settings: PipelineDeployment,
+        app: AppDeployment,
         storage: Storage,
     ) -> None:
         super().__init__(scope, construct_id)

@@ -22,7 +22,7 @@ from .length import seconds
 from .pager import Pager
 from .permissions import Permissions, grant_put_events
 from .registration import acknowledge_folder, grant_list_parameters
-from .settings import LONGEST_RETENTION, AppSettings
+from .settings import LONGEST_RETENTION, AppDeployment
 from .storage import Storage
 
 # A few edits at a time; each is a handful of calls.
@@ -45,7 +45,7 @@ class RuleCheck(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        app: AppSettings,
+        app: AppDeployment,
         storage: Storage,
         pager: Pager,
     ) -> None:

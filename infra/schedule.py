@@ -11,7 +11,7 @@ from aws_cdk import aws_scheduler as scheduler
 from constructs import Construct
 
 from .duration import MINUTE
-from .settings import AppSettings
+from .settings import AppDeployment
 from .starter import starter_arn
 
 
@@ -24,7 +24,7 @@ class Schedules(Construct):
         construct_id: str,
         *,
         function: lambda_.IFunction,
-        app: AppSettings,
+        app: AppDeployment,
     ) -> None:
         super().__init__(scope, construct_id)
         self._function, self._app = function, app

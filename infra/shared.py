@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import aws_cdk as cdk
 import jsii
 from aws_cdk import aws_kms as kms
@@ -17,10 +19,11 @@ from .pager import Pager
 from .refusal import Refused, value_refused
 from .registration import AppRegistration
 from .rule_check import RuleCheck
-from .settings import AppSettings, PipelineSettings
+from .settings import AppDeployment, PipelineDeployment
 from .starter import Starter
 from .storage import Storage
 from .tagged import TAG
+from .typed import AppSettings
 
 # The construct id by which a pipeline finds the app of its stack.
 DEADLETTER = "Deadletter"
@@ -52,11 +55,12 @@ class DeadletterApp(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        settings: AppSettings | None = None,
+        settings: AppSettings | AppDeployment | None = None,
         key: kms.IKey | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
-        app = (settings or AppSettings()).model_copy(update={"pipelines": ()})
+        app = settings if isinstance(settings, AppDeployment) else context.app(dict(settings or {}))
+        app = replace(app, pipelines=())
         if key is not None:
             if app.kms_key_arn:
                 allowed = "either settings or the argument key"
@@ -64,7 +68,7 @@ class DeadletterApp(Construct):
                     f"App {app.app}: {value_refused('kms_key_arn', app.kms_key_arn, allowed)}."
                 )
             arn = key_arn(f"App {app.app}", "key", key)
-            app = app.model_copy(update={"kms_key_arn": arn})
+            app = replace(app, kms_key_arn=arn)
         let_services_use(self, app, key)
         self._settings = app
         self._complete = False
@@ -96,11 +100,11 @@ class DeadletterApp(Construct):
         return found
 
     @property
-    def settings(self) -> AppSettings:
+    def settings(self) -> AppDeployment:
         """The settings of the app, with the pipelines that were added so far."""
         return self._settings
 
-    def add(self, pipeline: PipelineSettings, *, band: bool = True) -> None:
+    def add(self, pipeline: PipelineDeployment, *, band: bool = True) -> None:
         """Add a pipeline, as each RedrivePipeline does; with a `band` on the dashboard.
 
         Raises Refused if the pipeline does not fit to the others.
@@ -109,7 +113,7 @@ class DeadletterApp(Construct):
         if any(other.name == pipeline.name for other in before):
             refusal = value_refused("name", pipeline.name, "a name that no other pipeline has")
             raise Refused(f"Pipeline {pipeline.name}: {refusal}.")
-        self._settings = self._settings.model_copy(update={"pipelines": (*before, pipeline)})
+        self._settings = replace(self._settings, pipelines=(*before, pipeline))
         if not band:
             self._without_band.add(pipeline.name)
         stack = cdk.Stack.of(self)
@@ -152,7 +156,7 @@ class _Completion:
         self._shared.complete()
 
 
-def _claim_name(scope: Construct, app: AppSettings) -> None:
+def _claim_name(scope: Construct, app: AppDeployment) -> None:
     """Refuse a second app of the same name in one account and region."""
     stack = cdk.Stack.of(scope)
     account, region = (

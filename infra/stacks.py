@@ -15,7 +15,7 @@ from deadletter.contract import DEFAULT_PARKING
 from .names import pascal_case
 from .pipeline import RedrivePipeline
 from .queues import Queues
-from .settings import AppSettings, PipelineSettings
+from .settings import AppDeployment, PipelineDeployment
 from .shared import DeadletterApp
 from .tagged import TAG
 
@@ -23,7 +23,7 @@ from .tagged import TAG
 class SharedStack(cdk.Stack):
     """What all pipelines share, in a stack of its own."""
 
-    def __init__(self, scope: Construct, construct_id: str, *, app: AppSettings) -> None:
+    def __init__(self, scope: Construct, construct_id: str, *, app: AppDeployment) -> None:
         super().__init__(
             scope,
             construct_id,
@@ -42,7 +42,12 @@ class QueuesStack(cdk.Stack):
     """The queues of one pipeline."""
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, app: AppSettings, settings: PipelineSettings
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        app: AppDeployment,
+        settings: PipelineDeployment,
     ) -> None:
         super().__init__(
             scope,
@@ -66,7 +71,7 @@ class PipelineStack(cdk.Stack):
         scope: Construct,
         construct_id: str,
         *,
-        settings: PipelineSettings,
+        settings: PipelineDeployment,
         shared: DeadletterApp,
         queues: Queues,
     ) -> None:
@@ -85,18 +90,18 @@ class PipelineStack(cdk.Stack):
             )
 
 
-def shared_stack(app: AppSettings) -> str:
+def shared_stack(app: AppDeployment) -> str:
     """The id of the stack for what pipelines share."""
     return f"{pascal_case(app.app)}-Shared"
 
 
-def pipeline_stacks(app: AppSettings, pipeline: PipelineSettings) -> tuple[str, str]:
+def pipeline_stacks(app: AppDeployment, pipeline: PipelineDeployment) -> tuple[str, str]:
     """The ids of a pipeline's two stacks: that of its queues, and that of the rest."""
     stack = f"{pascal_case(app.app)}-{pascal_case(pipeline.name)}"
     return f"{stack}-Queues", stack
 
 
-def build(scope: cdk.App, app: AppSettings) -> None:
+def build(scope: cdk.App, app: AppDeployment) -> None:
     """Put the stacks of the whole app into `scope`."""
     shared = SharedStack(scope, shared_stack(app), app=app)
     for settings in app.pipelines:
@@ -112,5 +117,5 @@ def build(scope: cdk.App, app: AppSettings) -> None:
         for tagged in (own, stack):
             cdk.Tags.of(tagged).add("pipeline", settings.name)
     shared.shared.complete()
-    for key, value in {"app": app.app, TAG: app.app, **app.tags}.items():
+    for key, value in {"app": app.app, TAG: app.app}.items():
         cdk.Tags.of(scope).add(key, value)

@@ -12,7 +12,7 @@ from .findings import acknowledge_each
 from .function import function_arn, grant_invoke
 from .permissions import Permissions, grant_traces
 from .replay_start import replay_machine_arn
-from .settings import AppSettings
+from .settings import AppDeployment
 
 # What it starts in each pipeline.
 STARTED = ("redrive", "watch", "circuit", "probe", "replay")
@@ -35,7 +35,7 @@ class Starter(Construct):
 
     role: iam.Role
 
-    def __init__(self, scope: Construct, construct_id: str, *, app: AppSettings) -> None:
+    def __init__(self, scope: Construct, construct_id: str, *, app: AppDeployment) -> None:
         super().__init__(scope, construct_id)
         permissions = Permissions()
         functions = [function_arn(app, ANY, role) for role in STARTED]
@@ -81,11 +81,11 @@ class Starter(Construct):
         )
 
 
-def starter_arn(app: AppSettings) -> str:
+def starter_arn(app: AppDeployment) -> str:
     """The ARN of the starter, by its name: it lies in another stack than its pipelines."""
     home = f"arn:{here.PARTITION}:iam::{here.ACCOUNT_ID}:role"
     return f"{home}/{_name(app)}-{here.REGION}"
 
 
-def _name(app: AppSettings) -> str:
+def _name(app: AppDeployment) -> str:
     return f"{app.app}-starter"

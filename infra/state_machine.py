@@ -15,7 +15,7 @@ from . import files, here
 from .encryption import customer_key
 from .findings import acknowledge
 from .function import RETENTION
-from .settings import AppSettings
+from .settings import AppDeployment
 from .starter import starter_arn
 
 # Log groups with this prefix do not count towards a limit of 5,120 characters of CloudWatch
@@ -30,7 +30,7 @@ def add_state_machine(
     comment: str,
     definition: str,
     substitutions: Mapping[str, str],
-    app: AppSettings,
+    app: AppDeployment,
     because: str,
 ) -> sfn.StateMachine:
     """Add the state machine in the file `definition` to `scope`, with its log group.

@@ -51,7 +51,7 @@ from . import here
 from .encryption import customer_key
 from .findings import acknowledge
 from .permissions import Permissions, only_attributes, partitions, rows
-from .settings import AppSettings
+from .settings import AppDeployment
 
 # What is asked of the function, and kept: the edits of each run.
 _EDITS = run_object(ANY, ANY, f"{EDITS}{ANY}")
@@ -102,7 +102,7 @@ class Storage(Construct):
     bucket: s3.Bucket
     bucket_name: str
 
-    def __init__(self, scope: Construct, construct_id: str, *, app: AppSettings) -> None:
+    def __init__(self, scope: Construct, construct_id: str, *, app: AppDeployment) -> None:
         super().__init__(scope, construct_id)
         self._app = app
         self._key = customer_key(self, app)
@@ -547,7 +547,8 @@ class Storage(Construct):
         *,
         stream: dynamodb.StreamViewType | None = None,
     ) -> dynamodb.Table:
-        managed = dynamodb.TableEncryption.AWS_MANAGED
+        # AWS owns this key, which costs nothing.
+        owned = dynamodb.TableEncryption.DEFAULT
         return dynamodb.Table(
             self,
             construct_id,
@@ -557,7 +558,7 @@ class Storage(Construct):
             time_to_live_attribute=table.expiry,
             stream=stream,
             billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
-            encryption=dynamodb.TableEncryption.CUSTOMER_MANAGED if self._key else managed,
+            encryption=dynamodb.TableEncryption.CUSTOMER_MANAGED if self._key else owned,
             encryption_key=self._key,
             point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
                 point_in_time_recovery_enabled=True

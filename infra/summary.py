@@ -11,7 +11,7 @@ from deadletter.contract import DEFAULT_PARKING, Mode, pipeline_prefix
 from .idle import Template, month, of
 from .names import kebab_case
 from .prices import CHECKED, REGION
-from .settings import AppSettings, PipelineSettings
+from .settings import AppDeployment, PipelineDeployment
 from .stacks import pipeline_stacks, shared_stack
 
 WIDTH = 80
@@ -28,7 +28,7 @@ MEANING = {
 }
 
 
-def summary(app: AppSettings, templates: Mapping[str, Template]) -> str:
+def summary(app: AppDeployment, templates: Mapping[str, Template]) -> str:
     """The summary of these templates, by stack, which `stacks.build` made of these settings.
 
     All is counted in the templates. It has at most 80 columns, and 40 lines for one pipeline.
@@ -54,9 +54,9 @@ def summary(app: AppSettings, templates: Mapping[str, Template]) -> str:
 
 
 def _lines(
-    app: AppSettings,
+    app: AppDeployment,
     shared: Template,
-    pipelines: Sequence[tuple[PipelineSettings, Sequence[Template]]],
+    pipelines: Sequence[tuple[PipelineDeployment, Sequence[Template]]],
 ) -> Iterator[str]:
     """The summary's lines, of any width."""
     every = [shared, *(template for _, templates in pipelines for template in templates)]
@@ -87,9 +87,9 @@ def _idle(dollars: float) -> str:
     return f"${dollars:.2f} a month idle"
 
 
-def _month(pipeline: PipelineSettings, templates: Sequence[Template]) -> float:
+def _month(pipeline: PipelineDeployment, templates: Sequence[Template]) -> float:
     """The dollars of a pipeline in a month without a message."""
-    parking = {DEFAULT_PARKING, *pipeline.parking}
+    parking = {DEFAULT_PARKING, *pipeline.parking_ids}
     # Main queue and DLQ, and those with an id; yours are in no template, and are looked at as well.
     queues = 2 + len(parking) + len(pipeline.dedicated)
     used = (month(template, queues=queues, fifo=pipeline.fifo) for template in templates)
@@ -118,7 +118,7 @@ def _parts(templates: Sequence[Template], queues: Sequence[str] = ()) -> str:
 
 
 def _queues(
-    app: AppSettings, pipeline: PipelineSettings, templates: Sequence[Template]
+    app: AppDeployment, pipeline: PipelineDeployment, templates: Sequence[Template]
 ) -> list[str]:
     """The names of the queues that are made, without what all names of the pipeline begin with."""
     prefix = pipeline_prefix(app.app, pipeline.name)

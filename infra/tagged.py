@@ -17,7 +17,7 @@ from .arn import is_token, last_part
 from .findings import acknowledge
 from .keys import keys_beside
 from .permissions import Permissions
-from .settings import AppSettings, FunctionConsumerSettings
+from .settings import AppDeployment
 
 # Its value is the app's name. Everything that the app makes carries it too.
 TAG = "deadletter:app"
@@ -33,7 +33,7 @@ QUEUES, KEYS = "sqs:*", "kms:key/*"
 FUNCTIONS, LOG_GROUPS = "lambda:function:*", "logs:log-group:*"
 
 
-def tag_queue(queue: sqs.IQueue, app: AppSettings, *, holds_letters: bool) -> None:
+def tag_queue(queue: sqs.IQueue, app: AppDeployment, *, holds_letters: bool) -> None:
     """Tag a queue of yours and its key, if they are made in the same app; what is imported is
     yours to tag.
     """
@@ -44,29 +44,25 @@ def tag_queue(queue: sqs.IQueue, app: AppSettings, *, holds_letters: bool) -> No
         cdk.Tags.of(queue).add(HOLDS, LETTERS)
 
 
-def main_queues(app: AppSettings) -> list[str]:
+def main_queues(app: AppDeployment) -> list[str]:
     """The ARNs of the main queues that the settings name."""
     return _once(pipeline.main_queue.arn for pipeline in app.pipelines)
 
 
-def dead_letter_queues(app: AppSettings) -> list[str]:
+def dead_letter_queues(app: AppDeployment) -> list[str]:
     """The ARNs of the DLQs that the settings name."""
     return _once(pipeline.dlq.arn for pipeline in app.pipelines)
 
 
-def keys(app: AppSettings) -> list[str]:
+def keys(app: AppDeployment) -> list[str]:
     """The ARNs of the keys of these queues, without the app's own."""
     named = (key for pipeline in app.pipelines for _, key in pipeline.key_arns)
     return _once(keys_beside(app, named))
 
 
-def consumers(app: AppSettings) -> list[str]:
+def consumers(app: AppDeployment) -> list[str]:
     """The ARNs of the functions that the settings name as consumers."""
-    return _once(
-        pipeline.consumer.function_arn
-        for pipeline in app.pipelines
-        if isinstance(pipeline.consumer, FunctionConsumerSettings)
-    )
+    return _once(pipeline.consumer.function_arn for pipeline in app.pipelines)
 
 
 def allow_brought(
@@ -76,7 +72,7 @@ def allow_brought(
     arns: Iterable[str],
     *,
     kind: str,
-    app: AppSettings,
+    app: AppDeployment,
     tags: Mapping[str, str] | None = None,
     via: Mapping[str, str] | None = None,
 ) -> None:
@@ -94,7 +90,7 @@ def allow_brought(
     permissions.allow(f"{sid}ByTag", list(actions), [_all(kind)], by_tag)
 
 
-def warn_of_unnamed(scope: Construct, app: AppSettings) -> None:
+def warn_of_unnamed(scope: Construct, app: AppDeployment) -> None:
     """Say at synth what no policy names, because it is one too many: that needs the tag."""
     for arns, tags in (
         (main_queues(app), f"{TAG}={app.app}"),

@@ -19,7 +19,7 @@ from .permissions import Permissions, grant_put_events
 from .queues import QueueReference, Queues
 from .replay_start import grant_care_for_replays, replay_machine_arn
 from .schedule import Schedules
-from .settings import AppSettings, PipelineSettings
+from .settings import AppDeployment, PipelineDeployment
 from .storage import Storage
 
 # Half of its minute: a watch that takes longer has not seen everything, and pages.
@@ -46,8 +46,8 @@ class WatchFunction(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        settings: PipelineSettings,
-        app: AppSettings,
+        settings: PipelineDeployment,
+        app: AppDeployment,
         storage: Storage,
         queues: Queues,
         consumer: ConsumerFunction | None,
@@ -99,7 +99,7 @@ class WatchFunction(Construct):
                 Variable.CIRCUITS_TABLE: storage.circuits.table_name,
                 Variable.ROUTER_FUNCTION: names.function("route"),
                 Variable.REDRIVE_FUNCTION: names.function("redrive"),
-                Variable.REDRIVE_EVERY: str(settings.redrive.every),
+                Variable.REDRIVE_EVERY: str(int(settings.redrive.every)),
                 Variable.WATCH: watch_thresholds(settings),
                 Variable.CIRCUIT_MACHINE: state_machine_arn(app, settings.name),
                 Variable.REPLAY_MACHINE: replay_machine_arn(app, settings.name),

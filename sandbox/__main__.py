@@ -125,10 +125,8 @@ def up_until_interrupted(
     pipelines = pipelines_of(context)
     if letters:
         pipelines[0]["mode"] = mode
-        consumer = pipelines[0].get("consumer")
-        if isinstance(consumer, dict) and consumer.get("kind") == "webhook":
-            # For endpoints that somebody starts on this machine.
-            consumer["allow_loopback"] = True
+        # For endpoints that somebody starts on this machine.
+        pipelines[0]["tuning"] = {"consumer.allow_loopback": True}
         context = {**context, "pipelines": json.dumps(pipelines)}
     with passing(sys.stdout) as tell, sandbox:
         tell(f"an AWS is up at {sandbox.endpoint}")

@@ -15,7 +15,7 @@ from random import Random
 from typing import Any
 
 from deadletter.aws.ledger import DynamoDBLedger
-from deadletter.contract import DEFAULT_APP, LedgerContext, app_parameter, pipeline_parameter
+from deadletter.contract import DEFAULT_APP, LedgerKeeps, app_parameter, pipeline_parameter
 from deadletter.failure.about_letter import about_letter
 from deadletter.failure.classify import diagnose
 from deadletter.failure.failure import Failure
@@ -161,7 +161,7 @@ def _record(
     )
     context = {"tenantId": letter.body["tenantId"], "messageType": letter.body["type"]}
     size = len(json.dumps(letter.body))
-    about = about_letter(context, "", size, LedgerContext.PLAIN, pipeline)
+    about = about_letter(context, "", size, LedgerKeeps.PLAIN, pipeline)
     ledger.failed(origin, failure, about)
 
 

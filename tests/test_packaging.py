@@ -29,7 +29,7 @@ DEPENDENCIES = Path(typer.__file__).parents[1]
 
 USER = """\
 from deadletter.signals.figures import Figure
-from deadletter_cdk.settings import PipelineSettings
+from deadletter_cdk.typed import PipelineSettings
 from deadletter_console.cli.exit import Exit
 
 metric: str = Figure.REDRIVEN.meaning

@@ -180,10 +180,10 @@ def _found(account: Account, arn: str, pipelines: Sequence[str]) -> FoundDlq:
 def entries(aws: Aws, account: Account, dlq_arn: str) -> Sequence[Mapping[str, Any]]:
     """The pipelines that a DLQ becomes: one for each of its sources, in mode observe."""
     mains = account.mains_of(dlq_arn)
-    return [_entry(aws, main, dlq_arn, shared=len(mains) > 1) for main in mains]
+    return [_entry(aws, main, dlq_arn) for main in mains]
 
 
-def _entry(aws: Aws, main: DeployedQueue, dlq_arn: str, *, shared: bool) -> Mapping[str, Any]:
+def _entry(aws: Aws, main: DeployedQueue, dlq_arn: str) -> Mapping[str, Any]:
     return {
         "name": pipeline_name(main.name),
         # It decides and reports, and moves nothing, until a person has read what it found.
@@ -191,11 +191,9 @@ def _entry(aws: Aws, main: DeployedQueue, dlq_arn: str, *, shared: bool) -> Mapp
         **({"fifo": True} if main.fifo else {}),
         "main_queue": {"arn": main.arn},
         "dlq": {"arn": dlq_arn},
-        **({"shared_dlq": True} if shared else {}),
         "consumer": _consumer(aws.functions, main),
         # Who can cure what is parked: each looks into a queue of their own.
-        "parking": list(FAILURE_CATEGORIES),
-        "parking_for": {category: category for category in FAILURE_CATEGORIES},
+        "parking": {category: category for category in FAILURE_CATEGORIES},
     }
 
 

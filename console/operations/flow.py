@@ -192,8 +192,7 @@ class _Ways:
             parking = parking_source(id_)
             yield self._edge(REDRIVER, parking, f"parks {keys} in", observes)
             if self._settings.consumer_library and self._settings.park_permanent:
-                # The consumer's own way, whatever the pipeline's mode.
-                yield self._edge(CONSUMER, parking, "parks permanent failures in")
+                yield self._edge(CONSUMER, parking, "parks permanent failures in", observes)
         for id_ in self._pipeline.dedicated:
             yield self._edge(REDRIVER, id_, "sets letters of a rule apart in", observes)
         for lane in self._pipeline.waiting:
@@ -203,7 +202,7 @@ class _Ways:
 
     def _parked_in(self, id_: str) -> list[str]:
         """The reasons and categories whose letters go to a parking queue."""
-        queues = self._settings.parking_for
+        queues = self._settings.parking
         if id_ == DEFAULT_PARKING:
             others = [key for key in PARKED_FOR if queues.get(key, id_) != id_]
             return [f"all but {', '.join(others)}" if others else "all"]
@@ -218,7 +217,7 @@ class _Ways:
 
     def _end_of(self, rule: ListedRule) -> str:
         """Where the letters of a rule go: a queue, or its lane if some wait there."""
-        quarantine = self._settings.parking_for.get(Reason.QUARANTINED, DEFAULT_PARKING)
+        quarantine = self._settings.parking.get(Reason.QUARANTINED, DEFAULT_PARKING)
         ends = {
             Action.QUARANTINE: parking_source(quarantine),
             Action.DEDICATED_DLQ: rule.queue or REDRIVER,

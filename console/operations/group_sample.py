@@ -47,7 +47,7 @@ class PipelineContext:
 
         settings = self._settings
         document = self._documents.build(letter, stamp_of(letter), None, now).value
-        return kept_values(document["context"], settings.ledger_context, settings.name)
+        return kept_values(document["context"], settings.ledger, settings.name)
 
 
 def entry_of(

@@ -158,7 +158,7 @@ def _parking_queue(record: LetterRecord) -> str:
     if reason is None or not record.pipeline.pipeline:
         return DEFAULT_PARKING
     last = row.last if row and reason != Reason.COLLISION else None
-    queues = deployed.settings(record.pipeline).parking_for
+    queues = deployed.settings(record.pipeline).parking
     return parking_for(queues, reason, str(last.category) if last else None)
 
 

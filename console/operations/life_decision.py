@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from deadletter.contract import (
     MAIN_DLQ,
     PARKED_LANE,
-    LedgerContext,
+    LedgerKeeps,
     Mode,
     is_reserved_key,
     rule_lane,
@@ -303,14 +303,14 @@ def _endpoints(
     from deadletter.aws.circuits import DynamoDBCircuits
     from deadletter.failure.about_letter import hashed
 
-    how, name = settings.ledger_context, record.pipeline.name
-    if settings.circuit_key is None or how is LedgerContext.PLAIN:
+    how, name = settings.ledger, record.pipeline.name
+    if settings.circuit_key is None or how is LedgerKeeps.PLAIN:
         return [row.endpoint or None]
     with aws_errors():
         circuits = DynamoDBCircuits(session.aws.dynamodb, app.circuits_table, name).troubled()
     keys = [circuit.key for circuit in circuits if not circuit.is_closed]
     own = [key for key in keys if key != name and not is_reserved_key(key)]
-    if how is LedgerContext.HASHED:
+    if how is LedgerKeeps.HASHED:
         return [next((key for key in own if hashed(key, name) == row.endpoint), None)]
     return [None, *own[:1]]
 

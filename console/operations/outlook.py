@@ -135,8 +135,8 @@ def rate_now(
     """The letters a second that may go back now, and what a rate that finds itself does and why."""
     if settings is None:
         return None, None
-    if not settings.is_auto_rate:
-        return settings.first_rate, None
+    if settings.fixed_rate is not None:
+        return settings.fixed_rate, None
     from deadletter.redrive.auto_rate import Direction, is_forgotten
 
     known = None if memory is None else memory.auto_rate

@@ -20,7 +20,7 @@ from .rule_table import book
 _LONGEST_DELAY = 30 * 86_400
 
 # As in docs/settings.md.
-_DEFAULT_MAX_DELAY = "7d"
+_DEFAULT_TTL = "12d"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ def _of_the_app(file: str, text: str) -> list[Pipeline]:
                 context=dict(pipeline.get("context", {})),
                 dedicated=tuple(pipeline.get("dedicated", {})),
                 policies=dict.fromkeys(pipeline.get("policies", {}), RetryPolicy()),
-                max_delay=seconds(str(pipeline.get("max_delay", _DEFAULT_MAX_DELAY))),
+                max_delay=seconds(str(pipeline.get("message_ttl", _DEFAULT_TTL))),
             )
             for pipeline in data["context"]["pipelines"]
         ]

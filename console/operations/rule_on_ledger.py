@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from deadletter.contract import CAUSE_SHARDS, DAY, LedgerContext
+from deadletter.contract import CAUSE_SHARDS, DAY, LedgerKeeps
 from deadletter.failure.cause_index import CUT, CauseEntry
 from deadletter.failure.ledger import LedgerRow
 from deadletter.rules.accepted import ABSENT
@@ -70,7 +70,7 @@ def on_ledger(
         if says:
             matching.append(entry.origin)
             tenants.add(entry.about.context.get(TENANT, ""))
-    keeps_tenants = settings.ledger_context is not LedgerContext.NONE and TENANT in settings.context
+    keeps_tenants = settings.ledger is not LedgerKeeps.NONE and TENANT in settings.context
     return LedgerOutcome(
         looked,
         matching,
@@ -113,7 +113,7 @@ def known_of(entry: CauseEntry, settings: Pipeline) -> Mapping[str, Any]:
     }
     if entry.http_status is not None:
         known["failure.http_status"] = entry.http_status
-    if settings.ledger_context is LedgerContext.PLAIN:
+    if settings.ledger is LedgerKeeps.PLAIN:
         known["context"] = entry.about.context
         known |= {f"context.{name}": value for name, value in entry.about.context.items()}
     return known
@@ -135,7 +135,7 @@ def known_by_row(row: LedgerRow, attempts_used: int, settings: Pipeline) -> Mapp
         if last.http_status is not None:
             known["failure.http_status"] = last.http_status
     # A row without a size knows nothing of its letter.
-    if settings.ledger_context is LedgerContext.PLAIN and row.size is not None:
+    if settings.ledger is LedgerKeeps.PLAIN and row.size is not None:
         known["context"] = row.context
         for name, value in row.context.items():
             known[f"context.{name}"] = value
@@ -160,7 +160,7 @@ def unkept(pattern: Pattern, settings: Pipeline) -> set[str]:
 def _is_unkept(name: str, settings: Pipeline) -> bool:
     top = name.partition(".")[0]
     if top == "context":
-        return settings.ledger_context is not LedgerContext.PLAIN
+        return settings.ledger is not LedgerKeeps.PLAIN
     return top in ("body", "attributes", "system") or name == "redrive.age_seconds"
 
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from deadletter.contract import MAIN_DLQ, LedgerContext, parking_source
+from deadletter.contract import MAIN_DLQ, LedgerKeeps, parking_source
 from deadletter.message.letter import Letter
 from deadletter.message.stamp import Stamp, initial_stamp
 
@@ -63,7 +63,7 @@ class FoundMatch:
     message_id: Annotated[str, "MessageId of this copy"]
     origin: Annotated[str, "MessageId of its first life"]
     tenant: Annotated[
-        str, "its tenant as `ledger_context` says: plain, hashed or left out; empty without one"
+        str, "its tenant as `ledger` says: plain, hashed or left out; empty without one"
     ]
     attempts: Annotated[int, "re-drives so far"]
     first_sent: Annotated[datetime | None, "when its producer sent it"]
@@ -155,7 +155,7 @@ class _LetterSearch:
         self._progress = progress
         self._until = session.clock() + bounds.seconds
         self._fields = [(_compiled(path), value) for path, value in wanted.fields.items()]
-        self._kept: dict[str, LedgerContext] = {}
+        self._kept: dict[str, LedgerKeeps] = {}
         self._seen: set[tuple[str, str]] = set()
         self.looked_at = self.received = 0
         self.matches: list[FoundMatch] = []
@@ -203,7 +203,7 @@ class _LetterSearch:
         from deadletter.rules.document import DocumentBuilder
 
         settings = deployed.settings(pipeline)
-        self._kept[pipeline.name] = settings.ledger_context
+        self._kept[pipeline.name] = settings.ledger
         return DocumentBuilder(settings)
 
     def _shown(self, tenant: str, pipeline: DeployedPipeline) -> str:

@@ -17,7 +17,6 @@ from deadletter.contract import (
     CAUSE_SHARDS,
     LETTERS,
     MAIN_DLQ,
-    PIPELINE,
     is_config_key,
     is_of_delays,
 )
@@ -288,6 +287,7 @@ class _PipelineReads:
         from deadletter.aws.cause_entries import DynamoDBCauseEntries
         from deadletter.aws.errors import BadRows
         from deadletter.aws.waiting_room import DynamoDBLanes
+        from deadletter.settings.pipeline import Pipeline
 
         self._app, self._bad_rows = app, BadRows()
         note = self._bad_rows.note
@@ -308,7 +308,7 @@ class _PipelineReads:
         self._registry = start(self._lane_names)
         self._now = session.now
         self._settings = _settings(pipeline)
-        self._ttl = PIPELINE.message_ttl if self._settings is None else self._settings.message_ttl
+        self._ttl = (self._settings or Pipeline(name)).message_ttl
         self._circuits = start(partial(_circuits, session, app, pipeline, note))
         self._memories = start(partial(read_memories, dynamodb, app.letters_table, name, note))
         self._last_run = start(partial(_last_run, dynamodb, app.letters_table, name))

@@ -6,7 +6,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
-from deadletter_cdk import DeadletterApp, NoConsumer, PipelineSettings, RedrivePipeline
+from deadletter_cdk import DeadletterApp, PipelineSettings, RedrivePipeline
 
 
 class Clinic(cdk.Stack):
@@ -41,7 +41,7 @@ class Clinic(cdk.Stack):
             shared=shared,
             main_queue=results,
             dlq=dead,
-            consumer=NoConsumer(),
+            consumer="none",
             settings=PipelineSettings(name="results"),
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import aws_cdk as cdk
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
-from deadletter_cdk import NoConsumer, PipelineSettings, RedrivePipeline
+from deadletter_cdk import PipelineSettings, RedrivePipeline
 
 
 class Ledger(cdk.Stack):
@@ -27,7 +27,7 @@ class Ledger(cdk.Stack):
             "BookingsPipeline",
             main_queue=bookings,
             dlq=dead,
-            consumer=NoConsumer(),
+            consumer="none",
             settings=PipelineSettings(name="bookings"),
         )
 

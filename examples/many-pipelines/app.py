@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import aws_cdk as cdk
 from constructs import Construct
-from deadletter_cdk import AppSettings, DeadletterApp, NoConsumer, PipelineSettings, RedrivePipeline
+from deadletter_cdk import AppSettings, DeadletterApp, PipelineSettings, RedrivePipeline
 
 # By name, with the team that is called.
 PIPELINES = {
@@ -35,7 +35,7 @@ class Team(cdk.Stack):
             self,
             "Pipeline",
             shared=shared.deadletter,
-            consumer=NoConsumer(),
+            consumer="none",
             settings=PipelineSettings(name=name, owner=PIPELINES[name]),
         )
 

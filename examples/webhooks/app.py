@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import aws_cdk as cdk
 from constructs import Construct
-from deadletter_cdk import PipelineSettings, RedrivePipeline, WebhookConsumer
+from deadletter_cdk import PipelineSettings, RedrivePipeline
 
 
 class Webhooks(cdk.Stack):
@@ -15,7 +15,7 @@ class Webhooks(cdk.Stack):
         pipeline = RedrivePipeline(
             self,
             "Webhooks",
-            consumer=WebhookConsumer(request_timeout=5),
+            consumer={"kind": "webhook", "request_timeout": 5},
             settings=PipelineSettings(name="webhooks", context={"tenantId": "body.tenantId"}),
         )
         # Where the producers send to.

@@ -53,15 +53,17 @@ ORDERED = 2_000
 OLD_SECONDS = 600.0
 
 UNPACED: Mapping[str, Any] = {
-    "rate": 1e6,
+    "fixed_rate": 1e6,
     # The main queue has no consumer here: its backlog grows with each letter.
     "backlog_limit": 10_000_000,
     "context": {"tenantId": "body.tenantId"},
     "consumer_library": True,
 }
-DEFAULT_PACE: Mapping[str, Any] = {**UNPACED, "rate": 50.0}
+DEFAULT_PACE: Mapping[str, Any] = {**UNPACED, "fixed_rate": 50.0}
 
-DEFAULT_RATE: Mapping[str, Any] = {name: value for name, value in UNPACED.items() if name != "rate"}
+DEFAULT_RATE: Mapping[str, Any] = {
+    name: value for name, value in UNPACED.items() if name != "fixed_rate"
+}
 """The rate finds itself; messages are gone from the stub's main queue at once."""
 
 HOUR_OF_BACKOFF: Mapping[str, Any] = {

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 MINUTE = 60
 HOUR = 60 * MINUTE
@@ -54,17 +54,11 @@ class Body(StrEnum):
     OPAQUE = "opaque"
 
 
-class LedgerMessage(StrEnum):
-    """Whether the text of a handler's error is kept, without data, or not at all."""
+class LedgerKeeps(StrEnum):
+    """What the ledger keeps of a failure's text and of the context, which are content of messages.
 
-    REDACTED = "redacted"
-    NONE = "none"
-
-
-class LedgerContext(StrEnum):
-    """Whether the ledger keeps the values of a pipeline's context: as they are, as hashes, or not.
-
-    They are content of messages.
+    PLAIN: the text without what may be data, and the values. HASHED: hashes of the values. NONE: no
+    text and no value.
     """
 
     PLAIN = "plain"
@@ -679,96 +673,11 @@ RESPONSE = "deadletter"
 # Defaults of the settings
 
 
-class BackoffDefaults(NamedTuple):
-    """See `deadletter.settings.backoff` for the formula."""
-
-    base: int
-    cap: int
-    floor: int
-    factor: float = 2.0
-
-
-BACKOFF = BackoffDefaults(base=MINUTE, cap=6 * HOUR, floor=5)
-"""How far apart the re-drives of a letter are."""
-
-RETRY = BackoffDefaults(base=10, cap=15 * MINUTE, floor=1)
-"""How far apart the receives of one life are: a minute's trouble is over within the life,
-and a quarter of an hour is the longest that a message hides for one failure."""
-
-MAX_ATTEMPTS = 6
-"""Re-drives before a letter is parked as EXHAUSTED."""
-
-
-class CircuitDefaults(NamedTuple):
-    """See `deadletter.circuit.state.CircuitPolicy` for what they mean."""
-
-    failure_rate: float = 0.5
-    window: int = 2 * MINUTE
-    minimum: int = 20
-    consecutive: int = 10
-    cooldown: int = 30
-    cooldown_factor: float = 2.0
-    cooldown_cap: int = MINUTE
-    settle: int = 10 * MINUTE
-    lease: int = 2 * MINUTE
-    successes: int = 2
-    ramp: int = MINUTE
-    slow_call: int = MINUTE
-    pause_consumer: bool = False
-
-
-CIRCUIT = CircuitDefaults()
-
-
-AUTO: Literal["auto"] = "auto"
-"""The rate of a pipeline that finds its own."""
-
 FIRST_RATE = 50.0
-"""Letters per second that `rate: auto` begins with: most consumers bear it."""
+"""Letters per second that a pipeline begins with: most consumers bear it."""
 
 MOST_SHARDS = 8
 """Runs that drain one queue at the same time, at most."""
-
-
-class PipelineDefaults(NamedTuple):
-    """See `deadletter.settings.pipeline.Pipeline` for what they mean."""
-
-    mode: Mode = Mode.ENFORCE
-    fifo: bool = False
-    body: Body = Body.JSON
-    message_ttl: int = 12 * DAY
-    max_delay: int = 7 * DAY
-    poison_lives: int = 3
-    idempotency_keep: int = ROWS_KEPT
-    idempotency_payload: str = EVERYTHING
-    collision: Collision | None = None
-    ledger_message: LedgerMessage = LedgerMessage.REDACTED
-    ledger_context: LedgerContext = LedgerContext.PLAIN
-    park_permanent: bool = True
-    refuse_when_open: bool = True
-    rate: float | Literal["auto"] = AUTO
-    max_rate: float = 500.0
-    backlog_limit: int = 10_000
-    workers: int = 4
-    transport: Transport = Transport.THIN
-
-
-PIPELINE = PipelineDefaults()
-
-
-class ReplayDefaults(NamedTuple):
-    """See `deadletter.settings.pipeline.ReplayPolicy` for what they mean."""
-
-    rate: float = 5.0
-    error_rate: float = 0.4
-    minimum: int = 10
-    attempts: int = 3
-    outcome_timeout: int = 30 * MINUTE
-    on_failure: KeyPolicy = KeyPolicy.GO
-    on_unknown: KeyPolicy = KeyPolicy.GO
-
-
-REPLAY = ReplayDefaults()
 
 
 class WatchDefaults(NamedTuple):
@@ -800,16 +709,6 @@ class WatchDefaults(NamedTuple):
 
 WATCH = WatchDefaults()
 
-
-class WebhookDefaults(NamedTuple):
-    """See `deadletter.settings.webhook.Webhook` for what they mean."""
-
-    request_timeout: float = 5.0
-    ports: tuple[int, ...] = (443,)
-    allow_loopback: bool = False
-
-
-WEBHOOK = WebhookDefaults()
 
 ENDPOINT_KEY = "join('/', [context.tenantId, to_string(not_null(context.endpointId, 'default'))])"
 """The key of a message's circuit in a pipeline of the webhook dispatcher: its endpoint, as

@@ -26,18 +26,24 @@ _CONSUMER = {
     "kind": "webhook",
     "timeout": 60,
     "request_timeout": 5,
-    "batch_size": 10,
     "max_concurrency": 2,
-    "allow_loopback": True,
 }
 _SHARED: Mapping[str, Any] = {
     "consumer": _CONSUMER,
     "main_queue": {"max_receive_count": 1},
     "context": {"tenantId": "body.tenantId"},
     "idempotency_key": "body.id",
-    "retry": {"base": 1, "cap": 1, "floor": 0},
-    "circuit": {"failure_rate": 1.0, "minimum": 100_000, "consecutive": 0, "ramp": 0},
-    "policy": {"backoff": {"base": 1, "cap": 1, "floor": 0}, "max_attempts": 20},
+    "circuit": {"failure_rate": 1.0, "minimum": 100_000, "consecutive": 0},
+    "policy": {"backoff": {"base": 1, "cap": 1}, "max_attempts": 20},
+    # What fails once is a letter a second later.
+    "tuning": {
+        "consumer.allow_loopback": True,
+        "retry.base": 1,
+        "retry.cap": 1,
+        "retry.floor": 0,
+        "policy.backoff.floor": 0,
+        "circuit.ramp": 0,
+    },
     "poison_lives": 20,
 }
 BY_KEY: Mapping[str, Any] = {

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from deadletter.contract import CIRCUIT, HOUR, MAIN_DLQ, MINUTE
+from deadletter.circuit.state import CircuitPolicy
+from deadletter.contract import HOUR, MAIN_DLQ, MINUTE
 from deadletter.signals.pages import PIPELINE_ALARMS
 from infra.idle import IDLE_METRICS, LARGE, MONTH, RUN_SECONDS, SMALL, redriver_run, watch_look
 from infra.prices import MILLION, Price
@@ -143,7 +144,7 @@ of the redriver's runs."""
 
 def outage(hours: float) -> Mapping[str, Usage]:
     """What an outage of a dependency uses beside the idle pipeline."""
-    probes = hours * HOUR / CIRCUIT.cooldown_cap
+    probes = hours * HOUR / CircuitPolicy().cooldown_cap
     steps = OUTAGE_TRANSITIONS + PROBE_TRANSITIONS * probes
     metrics = WATCH_METRICS + RUN_METRICS
     return {

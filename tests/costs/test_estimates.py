@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from deadletter.aws.wiring.redrive import report_lines
+from deadletter.circuit.state import CircuitPolicy
 from deadletter.consumer import consumer, runtime
-from deadletter.contract import CIRCUIT
 from deadletter.settings.pipeline import Pipeline
 from deadletter.signals.figures import Count, Figure
 from deadletter.testing.fakes import MemoryDynamoDB
@@ -69,7 +69,7 @@ def test_a_probe_takes_the_transitions_of_its_round() -> None:
     assert (round_[0], round_[-1]) == ("Cooldown", "Judge")
     assert len(round_) == estimates.PROBE_TRANSITIONS
     hour = outage(1)["state transitions"].of[Price.TRANSITION]
-    assert hour == 18 + 3 * 3600 / CIRCUIT.cooldown_cap
+    assert hour == 18 + 3 * 3600 / CircuitPolicy().cooldown_cap
 
 
 def test_a_probe_that_fails_uses_what_is_said() -> None:

@@ -137,7 +137,8 @@ def drill() -> Iterator[Drill]:
         pipelines = [
             {
                 "name": scene.name,
-                "consumer": {"kind": "webhook", "batch_size": 2, "allow_loopback": True},
+                "consumer": {"kind": "webhook"},
+                "tuning": {"consumer.batch_size": 2, "consumer.allow_loopback": True},
                 "context": {"tenantId": "body.tenantId"},
                 **scene.settings,
             }

@@ -38,7 +38,7 @@ MEANT_TO_SHOW = frozenset({"--body", "--show-body"})
 # Tables that hold them because they are for it.
 KEEPS_URLS = "-endpoints"
 
-# Columns that are the letter itself, and those values of it that `ledger_context` keeps.
+# Columns that are the letter itself, and those values of it that `ledger` keeps.
 LETTER_ITSELF = ("letter", "context", "endpoint")
 
 

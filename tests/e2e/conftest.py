@@ -31,6 +31,16 @@ PROOF = ("test_an_app_is_deployed_proved_and_destroyed",)
 # need them all.
 PATIENT = {"timeout": 60, "request_timeout": 10}
 
+# What fails once is a letter a second later; the endpoint is on this machine.
+QUICK = {
+    "consumer.batch_size": 2,
+    "consumer.allow_loopback": True,
+    "retry.base": 1,
+    "retry.cap": 1,
+    "retry.floor": 0,
+    "policy.backoff.floor": 0,
+}
+
 # No circuit opens here by itself: the tests share this pipeline, and their failures are not an
 # outage.
 PIPELINES: list[dict[str, Any]] = [
@@ -39,16 +49,14 @@ PIPELINES: list[dict[str, Any]] = [
         "consumer": {
             "kind": "webhook",
             **PATIENT,
-            "batch_size": 2,
-            "allow_loopback": True,
         },
         "main_queue": {"max_receive_count": 1},
         "context": {"tenantId": "body.tenantId"},
         "idempotency_key": "body.orderId",
-        "retry": {"base": 1, "cap": 1, "floor": 0},
-        "circuit": {"failure_rate": 1.0, "minimum": 100_000, "consecutive": 0, "ramp": 0},
-        "policy": {"backoff": {"base": 1, "cap": 1, "floor": 0}, "max_attempts": 2},
-        "alarms": {"dlq_age": {"threshold": 5, "periods": 1}},
+        "circuit": {"failure_rate": 1.0, "minimum": 100_000, "consecutive": 0},
+        "policy": {"backoff": {"base": 1, "cap": 1}, "max_attempts": 2},
+        "alarms": {"age": 5},
+        "tuning": {**QUICK, "circuit.ramp": 0, "alarms.age_looks": 1},
     },
     # The one whose circuit opens, for all endpoints at once: so its consumer is paused.
     {
@@ -56,25 +64,20 @@ PIPELINES: list[dict[str, Any]] = [
         "consumer": {
             "kind": "webhook",
             **PATIENT,
-            "batch_size": 2,
-            "allow_loopback": True,
         },
         "main_queue": {"max_receive_count": 3},
         "context": {"tenantId": "body.tenantId"},
         "circuit_key": "pipeline",
-        "retry": {"base": 1, "cap": 1, "floor": 0},
-        "circuit": {
-            "window": 100,
-            "minimum": 4,
-            "consecutive": 4,
-            "cooldown": 10,
-            "cooldown_factor": 1.5,
-            "cooldown_cap": 20,
-            "lease": 150,
-            "ramp": 10,
-            "pause_consumer": True,
+        "circuit": {"minimum": 4, "consecutive": 4, "cooldown": 10, "pause_consumer": True},
+        "policy": {"backoff": {"base": 1, "cap": 1}, "max_attempts": 20},
+        "tuning": {
+            **QUICK,
+            "circuit.window": 100,
+            "circuit.cooldown_factor": 1.5,
+            "circuit.cooldown_cap": 20,
+            "circuit.lease": 150,
+            "circuit.ramp": 10,
         },
-        "policy": {"backoff": {"base": 1, "cap": 1, "floor": 0}, "max_attempts": 20},
     },
     # Those of the replay demo, whose script is a test here.
     dict(BY_KEY),

@@ -120,18 +120,19 @@ class Shop:
             "idempotency_key": "body.orderId",
             # Compressed in time. Nothing pauses the mapping, so the canary is a message that died.
             "main_queue": {"max_receive_count": 3},
-            "retry": {"base": 1, "cap": 1, "floor": 0},
-            "circuit": {
-                "window": 100,
-                "minimum": 4,
-                "consecutive": 4,
-                "cooldown": 10,
-                "cooldown_factor": 1.5,
-                "cooldown_cap": 20,
-                "lease": 150,
-                "ramp": 0,
+            "circuit": {"minimum": 4, "consecutive": 4, "cooldown": 10},
+            "policy": {"backoff": {"base": 1, "cap": 1}},
+            "tuning": {
+                "retry.base": 1,
+                "retry.cap": 1,
+                "retry.floor": 0,
+                "policy.backoff.floor": 0,
+                "circuit.window": 100,
+                "circuit.cooldown_factor": 1.5,
+                "circuit.cooldown_cap": 20,
+                "circuit.lease": 150,
+                "circuit.ramp": 0,
             },
-            "policy": {"backoff": {"base": 1, "cap": 1, "floor": 0}},
         }
 
     def _upload(self, name: str, code: str, *, library: bool) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deadletter.contract import LedgerContext
+from deadletter.contract import LedgerKeeps
 from deadletter.failure.about_letter import LARGEST_CONTEXT, about_letter, hashed
 from deadletter.failure.ledger import AboutLetter
 
@@ -16,7 +16,7 @@ CONTEXT = {"tenantId": "t-1", "priority": 3, "urgent": True}
 
 
 def kept(
-    context: dict[str, Any], how: LedgerContext = LedgerContext.PLAIN, endpoint: str = ""
+    context: dict[str, Any], how: LedgerKeeps = LedgerKeeps.PLAIN, endpoint: str = ""
 ) -> AboutLetter:
     return about_letter(context, endpoint, 12, how, "orders")
 
@@ -28,7 +28,7 @@ def test_values_are_kept_as_texts() -> None:
 
 
 def test_hashed_values_still_tell_equal_ones_from_others_and_not_across_pipelines() -> None:
-    about = kept(CONTEXT, LedgerContext.HASHED, "t-1")
+    about = kept(CONTEXT, LedgerKeeps.HASHED, "t-1")
     assert about.context["tenantId"] == about.endpoint == hashed("t-1", "orders")
     assert about.context["tenantId"].startswith("hash:")
     assert len(about.context["tenantId"]) == len("hash:") + 12
@@ -41,7 +41,7 @@ def test_a_pipeline_with_a_long_name_can_hash_too() -> None:
 
 
 def test_nothing_of_the_content_is_kept_if_the_settings_say_so() -> None:
-    assert kept(CONTEXT, LedgerContext.NONE, "t-1/default") == AboutLetter(size=12)
+    assert kept(CONTEXT, LedgerKeeps.NONE, "t-1/default") == AboutLetter(size=12)
 
 
 def test_the_largest_values_are_cut_first() -> None:
@@ -55,15 +55,13 @@ def test_names_that_leave_no_room_for_a_value_leave_no_context() -> None:
     assert kept({f"{n}" * 150: "value" for n in (1, 2)}).context == {}
 
 
-@pytest.mark.parametrize("how", LedgerContext)
+@pytest.mark.parametrize("how", LedgerKeeps)
 @given(
     context=st.dictionaries(
         st.text(max_size=40),
         st.text() | st.integers() | st.booleans() | st.floats() | st.just("\ud800"),
     )
 )
-def test_any_context_is_small_and_can_be_stored(
-    how: LedgerContext, context: dict[str, Any]
-) -> None:
+def test_any_context_is_small_and_can_be_stored(how: LedgerKeeps, context: dict[str, Any]) -> None:
     texts = [text for pair in kept(context, how).context.items() for text in pair]
     assert sum(len(text.encode()) for text in texts) <= LARGEST_CONTEXT

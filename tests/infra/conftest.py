@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from infra import context
+from infra.settings import PipelineDeployment
 from tests.infra.templates import Synthesis, read
 
 ROOT = Path(__file__).parents[2]
@@ -21,9 +23,8 @@ TOPIC = ARN.format("sns", "pager")
 ORDERS = {
     "name": "orders",
     "context": {"tenantId": "body.tenantId"},
-    "dedicated": {"vip": {}, "slow": {"enabled": True, "every": "10m"}},
-    "parking": ["quarantine"],
-    "parking_for": {"QUARANTINED": "quarantine"},
+    "dedicated": {"vip": False, "slow": True},
+    "parking": {"QUARANTINED": "quarantine"},
     "trusted_senders": ["AROAOTHER"],
     "circuit_key": "context.tenantId",
 }
@@ -31,7 +32,7 @@ EVENTS: dict[str, Any] = {
     "name": "order-events",
     "fifo": True,
     "consumer": "none",
-    "dedicated": {"vip": {}},
+    "dedicated": {"vip": False},
 }
 THEIRS = {
     "name": "theirs",
@@ -49,15 +50,19 @@ HASTY = {
     "consumer": "none",
     "consumer_library": True,
     "circuit_key": "body.shop",
-    "alarms": {
-        "dlq_age": {"threshold": 20, "period": "2m", "periods": 1},
-        "letter_expiry": {"before": "3d"},
-        "dlq_depth": {"threshold": 7, "periods": 3},
-        "waiting_room": {"late": "20m"},
-        "circuit_open": {"after": "7m"},
-        "circuit_flapping": {"threshold": 5, "period": "2h"},
-        "open_circuits": {"threshold": 3, "periods": 7},
-        "parked": {"after": "2d"},
+    "alarms": {"age": 20, "depth": 7},
+    "tuning": {
+        "alarms.age_period": 120,
+        "alarms.age_looks": 1,
+        "alarms.letter_expiry": 259_200,
+        "alarms.depth_looks": 3,
+        "alarms.room_late": 1200,
+        "alarms.circuit_open_after": 420,
+        "alarms.flapping_times": 5,
+        "alarms.flapping_within": 7200,
+        "alarms.open_circuits": 3,
+        "alarms.open_circuits_for": 420,
+        "alarms.parked_after": 172_800,
     },
     "owner": "the hasty team",
 }
@@ -80,17 +85,29 @@ KEYED = {
 }
 WATCHED = {"name": "watched", "mode": "observe", "consumer": "none"}
 EACH_SORT = {"pipelines": [ORDERS, EVENTS, THEIRS, WATCHED]}
+# Such pipelines under a customer's key, in an app that may be thrown away.
+SANDBOXED = {
+    "app": "mail",
+    "ephemeral": "true",
+    "kms_key_arn": ARN.format("kms", "key/1234abcd"),
+    "log_retention_days": "7",
+    "pipelines": json.dumps([ORDERS, KEYED, HASTY]),
+}
 
 
 Synthesize = Callable[..., Synthesis]
 
 
-def synthesized(context: dict[str, Any], folder: Path, *, scanned: bool = False) -> Synthesis:
+def typed(name: str = "orders", **settings: Any) -> PipelineDeployment:
+    """A pipeline as it is deployed when a person types these settings."""
+    return context.pipeline(1, {"name": name, **settings})
+
+
+def synthesized(said: dict[str, Any], folder: Path, *, scanned: bool = False) -> Synthesis:
     """The app of this context, synthesized into a folder, without bundling its asset."""
     import aws_cdk as cdk
     from cdk_nag import AwsSolutionsChecks, ServerlessChecks
 
-    from infra.context import read as read_context
     from infra.stacks import build
 
     flags = {
@@ -105,7 +122,7 @@ def synthesized(context: dict[str, Any], folder: Path, *, scanned: bool = False)
     )
     if scanned:
         cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app), ServerlessChecks(app))
-    build(app, read_context(context))
+    build(app, context.read(said))
     try:
         app.synth()
     except RuntimeError as error:
@@ -133,17 +150,8 @@ def app(synthesize: Synthesize) -> Synthesis:
 
 @pytest.fixture(scope="session")
 def sandboxed(synthesize: Synthesize) -> Synthesis:
-    """Such pipelines under a customer's key, in an app that may be thrown away."""
-    return synthesize(
-        {
-            "app": "mail",
-            "ephemeral": "true",
-            "kms_key_arn": ARN.format("kms", "key/1234abcd"),
-            "log_retention_days": "7",
-            "tags": {"team": "checkout"},
-            "pipelines": json.dumps([ORDERS, KEYED, HASTY]),
-        }
-    )
+    """The app of SANDBOXED."""
+    return synthesize(SANDBOXED)
 
 
 @pytest.fixture(scope="session")

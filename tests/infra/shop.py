@@ -10,7 +10,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 
 from infra.pipeline import RedrivePipeline
-from infra.settings import NoConsumer, PipelineSettings
+from infra.typed import PipelineSettings
 from tests.infra.conftest import ARN
 from tests.infra.templates import Stack, read
 
@@ -49,9 +49,7 @@ class Shop:
         return RedrivePipeline(
             self.heals,
             "Orders",
-            settings=PipelineSettings(
-                name="orders", consumer=NoConsumer(kind="none"), consumer_library=True
-            ),
+            settings=PipelineSettings(name="orders", consumer="none", consumer_library=True),
             main_queue=self.imported("main"),
             dlq=self.imported("dlq"),
         )
@@ -59,7 +57,7 @@ class Shop:
 
 def own_queues(folder: Path) -> Stacks:
     shop = Shop(folder)
-    RedrivePipeline(shop.heals, "Orders", consumer=NoConsumer(kind="none"))
+    RedrivePipeline(shop.heals, "Orders", consumer="none")
     return shop.stacks()
 
 

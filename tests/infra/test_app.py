@@ -11,7 +11,7 @@ from tests.infra.conftest import ROOT
 
 
 def test_a_wrong_setting_is_one_sentence_on_stderr_and_nothing_else() -> None:
-    context = {"pipelines": [{"name": "orders", "redrive": {"timeout": -1}}]}
+    context = {"pipelines": [{"name": "orders", "redrive": {"memory": -1}}]}
     answer = subprocess.run(
         [sys.executable, "app.py"],
         cwd=ROOT,
@@ -22,6 +22,5 @@ def test_a_wrong_setting_is_one_sentence_on_stderr_and_nothing_else() -> None:
     assert answer.returncode == 1
     assert answer.stdout == ""
     assert answer.stderr == (
-        "Pipeline orders: redrive.timeout is -1; allowed: a duration from 20s to 14m, in seconds"
-        " or written like 90s, 15m, 4d.\n"
+        "Pipeline orders: redrive.memory is -1; allowed: a whole number from 128 to 10240.\n"
     )

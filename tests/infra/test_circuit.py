@@ -106,7 +106,7 @@ def test_no_probe_asks_for_more_time_than_lambda_gives(synthesize: Synthesize) -
         **THEIRS,
         "name": "slow",
         "consumer": {"function_arn": ARN.format("lambda", "function:slow"), "timeout": "15m"},
-        "circuit": {"lease": "16m"},
+        "circuit": {},
     }
     timeouts = {
         function["Properties"]["FunctionName"]: function["Properties"]["Timeout"]

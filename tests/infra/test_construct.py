@@ -15,6 +15,7 @@ from constructs import Construct
 
 from deadletter.signals.figures import Figure
 from infra import DeadletterApp, PipelineSettings, RedrivePipeline, Refused, brought
+from infra.settings import PipelineDeployment
 from tests.each_row import each_row
 from tests.infra.circles import circle, resource_graph
 from tests.infra.templates import Stack, filled, read
@@ -257,7 +258,7 @@ def at_deployment(value: Any, names: dict[str, str]) -> str:
     return str(filled(value))
 
 
-def fits(**brings: Any) -> PipelineSettings:
+def fits(**brings: Any) -> PipelineDeployment:
     """The settings of a pipeline in a stack of a known account and region."""
     stack = cdk.Stack(cdk.App(), "Shop", env=cdk.Environment(**HOME))
     every: dict[str, Any] = {
@@ -318,9 +319,7 @@ def mapping(scope: Construct) -> lambda_.IEventSourceMapping:
         ({"consumer_mapping": mapping}, "unless consumer is the function"),
         (
             {
-                "given": PipelineSettings.model_validate(
-                    {"name": "orders", "main_queue": {"arn": ARN.format("orders")}}
-                ),
+                "given": PipelineSettings(name="orders", main_queue={"arn": ARN.format("orders")}),
                 "main_queue": at("orders"),
             },
             "either settings or the argument",

@@ -16,6 +16,7 @@ from aws_cdk import aws_sqs as sqs
 from constructs import IConstruct
 
 from infra import AppSettings, DeadletterApp, PipelineSettings, RedrivePipeline
+from infra.typed import Vpc
 from tests.infra.templates import Stack, read
 from tests.infra.test_consumer_access import circle, resource_graph
 
@@ -42,10 +43,8 @@ def assembly(tmp_path_factory: pytest.TempPathFactory) -> Path:
     app = cdk.App(outdir=str(folder), context={"aws:cdk:bundling-stacks": []})
     synthesizer = cdk.DefaultStackSynthesizer(qualifier="platform")
     platform = cdk.Stack(app, "Platform", synthesizer=synthesizer)
-    vpc = {"subnet_ids": SUBNETS, "security_group_ids": GROUPS}
-    shared = DeadletterApp(
-        platform, "Deadletter", settings=AppSettings.model_validate({"app": "shop", "vpc": vpc})
-    )
+    vpc: Vpc = {"subnet_ids": SUBNETS, "security_group_ids": GROUPS}
+    shared = DeadletterApp(platform, "Deadletter", settings=AppSettings(app="shop", vpc=vpc))
     teams(app, shared)
     iam.PermissionsBoundary.of(app).apply(
         iam.ManagedPolicy.from_managed_policy_arn(platform, "Boundary", BOUNDARY)
@@ -92,11 +91,9 @@ def teams(app: cdk.App, shared: DeadletterApp) -> None:
         told,
         "Parameter",
         main_queue=sqs.Queue.from_queue_arn(told, "Theirs", parameter.value_as_string),
-        settings=PipelineSettings.model_validate(
-            {
-                "name": "told",
-                "consumer": {"function_arn": cdk.Fn.import_value("function-of-another-app")},
-            }
+        settings=PipelineSettings(
+            name="told",
+            consumer={"function_arn": cdk.Fn.import_value("function-of-another-app")},
         ),
         shared=shared,
     )

@@ -19,12 +19,12 @@ from aws_cdk import aws_lambda as lambda_
 from infra.consumer_access import ConsumerAccess
 from infra.permissions import Permissions
 from infra.refusal import Refused
-from infra.settings import AppSettings, PipelineSettings
+from infra.settings import AppDeployment, PipelineDeployment
 from tests.infra.circles import circle, resource_graph
-from tests.infra.conftest import ARN
+from tests.infra.conftest import ARN, typed
 from tests.infra.templates import Synthesis, filled, read
 
-ORDERS = PipelineSettings(name="orders", consumer="none", consumer_library=True)
+ORDERS = typed(consumer="none", consumer_library=True)
 FUNCTION = ARN.format("lambda", "function:theirs")
 ROLE = "arn:aws:iam::111122223333:role/teams/theirs"
 QUEUE = "arn:aws:sqs:eu-west-1:111122223333:deadletter-orders-main"
@@ -53,7 +53,7 @@ def grant(
     name: str,
     consumer: lambda_.IFunction,
     *,
-    settings: PipelineSettings = ORDERS,
+    settings: PipelineDeployment = ORDERS,
     role_id: str | None = None,
 ) -> ConsumerAccess:
     permissions = Permissions()
@@ -63,7 +63,7 @@ def grant(
         name,
         function=consumer,
         settings=settings,
-        app=AppSettings(),
+        app=AppDeployment(),
         permissions=permissions,
         role_id=role_id,
     )
@@ -288,13 +288,13 @@ def test_a_role_whose_stack_needs_the_pipelines_is_refused_with_what_to_do() -> 
 @pytest.mark.parametrize(
     ("settings", "role_id", "sentence"),
     [
-        (PipelineSettings(name="orders", consumer_library=True), None, "the webhook dispatcher"),
-        (PipelineSettings(name="orders", consumer="none"), None, "consumer_library is false"),
+        (typed(consumer_library=True), None, "the webhook dispatcher"),
+        (typed(consumer="none"), None, "consumer_library is false"),
         (ORDERS, "arn:aws:iam::111122223333:role/x", "begins with AROA"),
     ],
 )
 def test_what_cannot_consume_is_refused(
-    settings: PipelineSettings, role_id: str | None, sentence: str
+    settings: PipelineDeployment, role_id: str | None, sentence: str
 ) -> None:
     stack = cdk.Stack(cdk.App(), "Pipeline")
     theirs = lambda_.Function.from_function_arn(stack, "Function", FUNCTION)

@@ -108,7 +108,7 @@ def test_a_deployed_pipeline_with_nothing_to_do_costs_at_most_two_dollars(
 
 
 def test_a_dlq_with_a_schedule_of_its_own_costs_its_runs(app: Synthesis) -> None:
-    shape = PipelineShape(queues=6, every={"dlq": 60, "slow": 600})
+    shape = PipelineShape(queues=6, every={"dlq": 60, "slow": 60})
     used = month(app["Deadletter-Orders"].template, queues=shape.queues)
     assert used.by_service == pytest.approx(together(idle_month(shape)).by_service)
 

@@ -14,10 +14,9 @@ from deadletter.signals.figures import GRAPHS, Figure
 from infra.dashboard import MOST_METRICS, MOST_WIDGETS, Size, pages, shortened
 from infra.dashboard import body_of as rendered
 from infra.refusal import Refused
-from infra.settings import PipelineSettings
 from infra.shared import DeadletterApp
 from tests.dashboards import Drawn, metrics_of
-from tests.infra.conftest import ORDERS, ROOT, Synthesize
+from tests.infra.conftest import ORDERS, ROOT, Synthesize, typed
 from tests.infra.templates import PSEUDO, Stack, Synthesis, filled, read
 from tests.infra.test_permissions import COMMANDS, LOOKS
 
@@ -216,7 +215,7 @@ def test_a_hundred_pipelines_have_dashboards_by_default(tmp_path: Path) -> None:
     app = cdk.App(outdir=str(tmp_path), context={"aws:cdk:bundling-stacks": []})
     shared = DeadletterApp(cdk.Stack(app, "Shared"), "Deadletter")
     for number in range(100):
-        shared.add(PipelineSettings(**{**ORDERS, "name": f"orders-{number}"}))
+        shared.add(typed(**{**ORDERS, "name": f"orders-{number}"}))
     app.synth()
     stack = read(tmp_path)["Shared"]
     bodies = [
@@ -322,7 +321,7 @@ def theirs(tmp_path_factory: pytest.TempPathFactory) -> Stack:
     from aws_cdk import aws_cloudwatch as cloudwatch
 
     from infra.dashboard import widgets as rows_of
-    from infra.settings import AppSettings, PipelineSettings
+    from infra.settings import AppDeployment
 
     folder = tmp_path_factory.mktemp("theirs")
     app = cdk.App(outdir=str(folder))
@@ -330,7 +329,7 @@ def theirs(tmp_path_factory: pytest.TempPathFactory) -> Stack:
     dashboard = cloudwatch.Dashboard(stack, "Ours", dashboard_name="checkout")
     dashboard.add_widgets(cloudwatch.TextWidget(markdown="# Checkout", width=24, height=1))
     for name in ("orders", "refunds"):
-        settings, shop = PipelineSettings(name=name), AppSettings(app="shop")
+        settings, shop = typed(name), AppDeployment(app="shop")
         for row in rows_of(stack, settings=settings, app=shop):
             dashboard.add_widgets(*row)
     app.synth()

@@ -56,12 +56,11 @@ STATES: dict[str, dict[str, Any]] = {
     ),
     "no dashboard": one(WEBHOOK, dashboard=False),
     "other texts": one(
-        {**WEBHOOK, "owner": "the order team", "alarms": {"dlq_depth": {"threshold": 7}}},
+        {**WEBHOOK, "owner": "the order team", "alarms": {"depth": 7}},
         owner="the shop team",
         runbook="https://runbook.example",
-        tags={"team": "checkout"},
     ),
-    "other days": one(WEBHOOK, log_retention_days=7, audit_days=30, replay_days=0),
+    "other days": one(WEBHOOK, log_retention_days=7, replay_days=0),
     "observe": one({**WEBHOOK, "mode": "observe"}),
     "circuits": one(
         {
@@ -70,10 +69,10 @@ STATES: dict[str, dict[str, Any]] = {
             "circuit": {"pause_consumer": False, "health_url": "https://api.example/health"},
         }
     ),
-    "dedicated": one({**WEBHOOK, "dedicated": {"vip": {}, "slow": {"every": "10m"}}}),
-    "dedicated, undrained": one({**WEBHOOK, "dedicated": {"vip": {"enabled": False}}}),
+    "dedicated": one({**WEBHOOK, "dedicated": {"vip": False, "slow": True}}),
+    "dedicated, undrained": one({**WEBHOOK, "dedicated": {"vip": False}}),
     "parking": one(
-        {**WEBHOOK, "parking": ["poison"], "parking_for": {"POISON": "poison"}},
+        {**WEBHOOK, "parking": {"POISON": "poison"}},
     ),
     "trusted": one({**FUNCTION, "trusted_senders": ["AROAOTHER"], "consumer_library": True}),
 }

@@ -14,8 +14,7 @@ from deadletter.contract import (
     Body,
     Collision,
     KeyPolicy,
-    LedgerContext,
-    LedgerMessage,
+    LedgerKeeps,
     Mode,
     Transport,
 )
@@ -33,8 +32,8 @@ from deadletter.settings.webhook import Webhook, webhook_from_json
 from infra import environment
 from infra.context import read
 from infra.refusal import Refused
-from infra.settings import NoConsumer, PipelineSettings
 from tests.each_row import each_row
+from tests.infra.conftest import typed
 from tests.infra.templates import Synthesis, parameter
 
 THEIRS = "arn:aws:lambda:eu-west-1:111122223333:function:theirs"
@@ -47,50 +46,51 @@ EVERYTHING: dict[str, Any] = {
     "consumer": {"function_arn": THEIRS, "mapping_id": MAPPING},
     "body": "opaque",
     "context": {"tenantId": "body.tenant"},
-    "policy": {"max_attempts": 3, "backoff": {"base": 1, "factor": 3.0, "cap": "1h", "floor": 0}},
+    "policy": {"max_attempts": 3, "backoff": {"base": 1, "cap": "1h"}},
     "policies": {"slow": {"backoff": {"cap": "2d"}}},
     "message_ttl": "10d",
-    "max_delay": "8d",
     "poison_lives": 2,
     "consumer_library": True,
     "circuit_key": "attributes.endpoint",
     "circuit": {
-        "window": "5m",
-        "lease": "20m",
+        "minimum": 5,
         "pause_consumer": True,
         "health_url": "https://api.example/health",
     },
     "idempotency_key": "body.orderId",
-    "idempotency_keep": "60d",
     "idempotency_payload": "json(body.Message).order",
-    "collision": "park",
-    "ledger_message": "none",
-    "ledger_context": "hashed",
-    "park_permanent": False,
-    "retry": {"cap": "5m"},
-    "refuse_when_open": False,
+    "ledger": "hashed",
     "rate": 7.5,
-    "max_rate": 250.0,
-    "backlog_limit": 11,
-    "workers": 2,
-    "drain": {"shards": 4},
-    "transport": "boto3",
-    "dedicated": {"vip": {}},
-    "parking": ["later"],
-    "parking_for": {"POISON": "later", "schema": "later"},
+    "dedicated": {"vip": False},
+    "parking": {"POISON": "later", "schema": "later"},
     "ordering_key": "body.customer",
     "sequence": "body.version",
     "expires": "body.valid_until",
-    "replay": {
-        "rate": 2,
-        "error_rate": 0.1,
-        "minimum": 5,
-        "attempts": 2,
-        "approve_above": 100,
-        "approve_causes": ["f1"],
-        "outcome_timeout": "2h",
-        "on_failure": "stop",
-        "on_unknown": "stop",
+    "replay": {"approve_above": 100},
+    "tuning": {
+        "policy.backoff.factor": 3.0,
+        "policy.backoff.floor": 0,
+        "max_delay": 691_200,
+        "circuit.window": 300,
+        "circuit.lease": 1200,
+        "idempotency_keep": 5_184_000,
+        "collision": "park",
+        "park_permanent": False,
+        "retry.cap": 300,
+        "refuse_when_open": False,
+        "backlog_limit": 11,
+        "workers": 2,
+        "fixed_rate": 5.0,
+        "drain.shards": 4,
+        "transport": "boto3",
+        "replay.rate": 2,
+        "replay.error_rate": 0.1,
+        "replay.minimum": 5,
+        "replay.attempts": 2,
+        "replay.approve_causes": ["f1"],
+        "replay.outcome_timeout": 7200,
+        "replay.on_failure": "stop",
+        "replay.on_unknown": "stop",
     },
 }
 
@@ -99,13 +99,13 @@ MACHINE = "arn:aws:states:eu-west-1:111122223333:stateMachine:deadletter-orders-
 
 
 def test_a_pipeline_that_says_nothing_is_told_nothing_but_its_name() -> None:
-    text = environment.pipeline(PipelineSettings(name="orders", consumer=NoConsumer()))
+    text = environment.pipeline(typed(consumer="none"))
     assert text == '{"name":"orders"}'
     assert pipeline_from_json(text) == Pipeline(name="orders")
 
 
 def test_a_pipeline_that_says_everything_is_understood() -> None:
-    [settings] = read({"pipelines": [EVERYTHING]}).pipelines
+    [settings] = read({"ephemeral": True, "pipelines": [EVERYTHING]}).pipelines
     assert pipeline_from_json(environment.pipeline(settings)) == Pipeline(
         name="orders",
         mode=Mode.OBSERVE,
@@ -119,24 +119,23 @@ def test_a_pipeline_that_says_everything_is_understood() -> None:
         poison_lives=2,
         consumer_library=True,
         circuit_key="attributes.endpoint",
-        circuit=CircuitPolicy(window=300, lease=1200, pause_consumer=True),
+        circuit=CircuitPolicy(window=300, minimum=5, lease=1200, pause_consumer=True),
         idempotency_key="body.orderId",
         idempotency_keep=5_184_000,
         idempotency_payload="json(body.Message).order",
         collision=Collision.PARK,
-        ledger_message=LedgerMessage.NONE,
-        ledger_context=LedgerContext.HASHED,
+        ledger=LedgerKeeps.HASHED,
         park_permanent=False,
         retry=Backoff(10, 2.0, 300, 1),
         refuse_when_open=False,
         rate=7.5,
-        max_rate=250.0,
+        fixed_rate=5.0,
         backlog_limit=11,
         workers=2,
         drain=DrainPolicy(shards=4),
         transport=Transport.BOTO3,
         dedicated=("vip",),
-        parking_for={"POISON": "later", "schema": "later"},
+        parking={"POISON": "later", "schema": "later"},
         ordering_key="body.customer",
         sequence="body.version",
         expires="body.valid_until",
@@ -196,8 +195,7 @@ def test_a_webhook_may_have_one_circuit_for_all_endpoints() -> None:
         ({}, 1_800),
         # Six times the consumer's timeout of 30 seconds, five receives: less than 30 minutes.
         ({"consumer": "none"}, 1_800),
-        ({"main_queue": {"visibility": "1h", "max_receive_count": 3}}, 10_800),
-        ({"replay": {"outcome_timeout": "10m"}}, 600),
+        ({"consumer": {"kind": "none", "timeout": "12m"}}, 21_600),
     ],
 )
 def test_an_outcome_is_awaited_as_long_as_a_life_lasts(given: dict[str, Any], seconds: int) -> None:
@@ -206,16 +204,13 @@ def test_an_outcome_is_awaited_as_long_as_a_life_lasts(given: dict[str, Any], se
     assert replay == ReplayPolicy(outcome_timeout=seconds)
 
 
-def test_the_library_knows_no_setting_that_can_not_be_set() -> None:
+def test_every_field_that_the_functions_read_is_tried_above() -> None:
     known = {field.name for field in fields(Pipeline)}
-    assert known == environment.RUNTIME_KEYS | {"dedicated"}
-    assert set(EVERYTHING) >= known
+    assert {*EVERYTHING, *(path.partition(".")[0] for path in EVERYTHING["tuning"])} >= known
 
 
 def test_an_environment_that_lambda_would_refuse_stops_the_synthesis() -> None:
-    settings = PipelineSettings(
-        name="orders", context={f"key{n}": "body.x" for n in range(250)}, consumer=NoConsumer()
-    )
+    settings = typed(consumer="none", context={f"key{n}": "body.x" for n in range(250)})
     variables = {"PIPELINE": environment.pipeline(settings), "MAIN_URL": {"Ref": "AWS::Region"}}
     with pytest.raises(Refused) as refused:
         environment.check("deadletter-orders-redrive", settings, variables)
@@ -226,14 +221,14 @@ def test_an_environment_that_lambda_would_refuse_stops_the_synthesis() -> None:
 
 
 def test_a_parameter_that_systems_manager_would_refuse_stops_the_synthesis() -> None:
-    settings = PipelineSettings(name="orders")
+    settings = typed()
     environment.check_parameter(settings, "x" * 8192)
     with pytest.raises(Refused, match="its parameter is 8193 bytes; allowed: at most 8192"):
         environment.check_parameter(settings, {"Fn::Join": ["", ["x" * 8191, "yz"]]})
 
 
 def test_what_only_the_deployment_knows_counts_at_its_longest() -> None:
-    settings = PipelineSettings(name="orders")
+    settings = typed()
     joined = {"Fn::Join": ["-", ["x" * 4000, {"Ref": "AWS::Region"}, {"Ref": "Table"}]]}
     with pytest.raises(Refused, match="is 4145 bytes"):
         environment.check("route", settings, {"A": joined})

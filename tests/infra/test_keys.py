@@ -31,7 +31,7 @@ from infra.keys import service_statements
 from infra.permissions import Permissions
 from infra.queues import Queues
 from infra.refusal import Refused
-from infra.settings import AppSettings
+from infra.settings import AppDeployment
 from sandbox.queue_keys import QueueKeys, key_calls, via_sqs
 from tests.examples.test_apps import synthesized
 from tests.infra.conftest import ARN, KEYED, Synthesize
@@ -209,7 +209,7 @@ def test_the_key_of_a_queue_of_the_cdk_comes_with_the_queue() -> None:
     )
     with pytest.raises(Refused, match='kms_key_arn is "the key of the queue"; allowed: nothing'):
         Queues(stack, "Refused", settings=settings)
-    queues = Queues(stack, "Queues", settings=settings, app=AppSettings(kms_key_arn=APP_KEY))
+    queues = Queues(stack, "Queues", settings=settings, app=AppDeployment(kms_key_arn=APP_KEY))
     permissions = Permissions()
     queues.grant_drain(permissions)
     [keys] = [grant.resources for grant in permissions.grants if grant.sid == "LetterKeys"]
@@ -260,13 +260,13 @@ def test_a_key_of_the_same_app_lets_each_service_use_it(tmp_path: Path, *, close
         # Each statement is needed: without it the service may do nothing.
         others = [each for each in policy["Statement"] if use.service not in str(each)]
         assert lacking({"Statement": others}, use) == (list(use.actions), [])
-    assert [entry for entry in shared.node.metadata if entry.type == "aws:cdk:info"] == []
+    assert [entry for entry in shared.node.metadata if entry.type == "aws:cdk:warning"] == []
 
 
 def test_each_log_group_of_the_app_is_one_that_its_key_is_for(sandboxed: Synthesis) -> None:
     [logs] = [
         statement
-        for statement in service_statements(AppSettings(app="mail"), **HOME)
+        for statement in service_statements(AppDeployment(app="mail"), **HOME)
         if statement["Sid"] == "LogGroups"
     ]
     patterns = logs["Condition"]["ArnLike"]["kms:EncryptionContext:aws:logs:arn"]
@@ -286,17 +286,17 @@ def test_for_a_key_of_another_app_synth_prints_what_it_needs(
     shared = (
         DeadletterApp(stack, "Deadletter", key=imported)
         if argument
-        else DeadletterApp(stack, "Deadletter", settings=AppSettings(kms_key_arn=APP_KEY))
+        else DeadletterApp(stack, "Deadletter", settings=AppDeployment(kms_key_arn=APP_KEY))
     )
-    [said] = [str(entry.data) for entry in shared.node.metadata if entry.type == "aws:cdk:info"]
+    [said] = [str(entry.data) for entry in shared.node.metadata if entry.type == "aws:cdk:warning"]
     assert APP_KEY in said
     printed = json.loads(said[said.index("[\n") : said.rindex("]") + 1].partition("\n]")[0] + "\n]")
-    assert printed == service_statements(AppSettings(), **HOME)
+    assert printed == service_statements(AppDeployment(), **HOME)
 
 
 def test_an_app_without_a_key_says_nothing_of_one(tmp_path: Path) -> None:
     shared = DeadletterApp(app_of(tmp_path), "Deadletter")
-    assert [entry for entry in shared.node.metadata if entry.type == "aws:cdk:info"] == []
+    assert [entry for entry in shared.node.metadata if entry.type == "aws:cdk:warning"] == []
 
 
 def test_our_own_key_lets_cloudwatch_publish(app: Synthesis) -> None:
@@ -327,12 +327,11 @@ WORLDS = {
         pipeline("keyed", main_queue=queue("main", APP_KEY), dlq=queue("dlq", APP_KEY))
     ],
     "a shared DLQ": [
-        pipeline("keyed", **BOTH, shared_dlq=True),
+        pipeline("keyed", **BOTH),
         pipeline(
             "other",
             main_queue=queue("other", ARN.format("kms", "key/other")),
             dlq=BOTH["dlq"],
-            shared_dlq=True,
         ),
     ],
 }

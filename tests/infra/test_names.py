@@ -9,18 +9,11 @@ import pytest
 from deadletter.signals.pages import APP_PAGES, PIPELINE_PAGES
 from infra.alarms import of_pipeline
 from infra.context import read
+from infra.kinds import APP_LENGTH, ID_LENGTH, PIPELINE_LENGTH
 from infra.names import Names
 from infra.refusal import Refused
-from infra.settings import AlarmsSettings, AppSettings, PipelineSettings
-from infra.settings.alarms import (
-    CircuitOpenAlarm,
-    DlqAgeAlarm,
-    DlqDepthAlarm,
-    MessageExpiryAlarm,
-    ParkedAlarm,
-)
-from infra.settings.kinds import APP_LENGTH, ID_LENGTH, PIPELINE_LENGTH
-from tests.infra.conftest import Synthesize
+from infra.settings import AppDeployment
+from tests.infra.conftest import Synthesize, typed
 from tests.infra.templates import filled
 
 APP, PIPELINE, ID = "a" * APP_LENGTH, "p" * PIPELINE_LENGTH, "i" * ID_LENGTH
@@ -40,9 +33,9 @@ MOST = {
 
 def test_an_app_and_pipelines_with_the_longest_names_are_deployable(synthesize: Synthesize) -> None:
     pipelines = [
-        {"name": PIPELINE, "fifo": True, "parking": [ID[:13]]},
+        {"name": PIPELINE, "fifo": True, "parking": {"POISON": ID[:13]}},
         # With an id of its own, a DLQ has a schedule: 64 characters for all three.
-        {"name": PIPELINE[:19], "dedicated": {ID[:15]: {}}, "parking": [ID]},
+        {"name": PIPELINE[:19], "dedicated": {ID[:15]: False}, "parking": {"POISON": ID}},
     ]
     assert len(APP) == 24
     app = synthesize({"app": APP, "pipelines": pipelines})
@@ -60,19 +53,15 @@ def test_an_app_and_pipelines_with_the_longest_names_are_deployable(synthesize: 
 
 
 def test_the_longest_description_fits_into_an_alarm() -> None:
-    app = AppSettings(app=APP, runbook="r" * 500, owner="o" * 80)
+    app = AppDeployment(app=APP, runbook="r" * 500, owner="o" * 80)
     # A duration that is no whole day is written in seconds.
     odd = 6 * 86400 + 1
-    settings = PipelineSettings(
-        name=PIPELINE,
+    tuning = {"alarms.letter_expiry": odd, "alarms.circuit_open_after": 86340}
+    settings = typed(
+        PIPELINE,
         circuit_key="body.x",
-        alarms=AlarmsSettings(
-            dlq_age=DlqAgeAlarm(threshold=odd),
-            letter_expiry=MessageExpiryAlarm(before=odd),
-            dlq_depth=DlqDepthAlarm(threshold=10**12),
-            circuit_open=CircuitOpenAlarm(after=86340),
-            parked=ParkedAlarm(after=odd),
-        ),
+        alarms={"age": odd, "depth": 10**12},
+        tuning={**tuning, "alarms.parked_after": odd},
     )
     subject = of_pipeline(app, settings, "dlq")
     for page in (*PIPELINE_PAGES, *APP_PAGES):
@@ -86,11 +75,11 @@ def test_the_longest_description_fits_into_an_alarm() -> None:
     ("pipeline", "sentence"),
     [
         (
-            {"name": PIPELINE, "dedicated": {ID: {}}},
+            {"name": PIPELINE, "dedicated": {ID: False}},
             f"the name of schedule {APP}-{PIPELINE}-dlq_{ID} has 74 characters; allowed: 64",
         ),
         (
-            {"name": PIPELINE, "fifo": True, "parking": [ID]},
+            {"name": PIPELINE, "fifo": True, "parking": {"POISON": ID}},
             f"the name of queue {APP}-{PIPELINE}-parking_{ID}.fifo has 83 characters; allowed: 80",
         ),
     ],

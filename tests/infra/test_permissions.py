@@ -1337,8 +1337,8 @@ def test_without_a_consumer_function_no_role_may_change_a_mapping_or_invoke_a_co
 def test_a_redriver_that_drains_by_one_run_at_a_time_may_not_invoke_itself(
     synthesize: Synthesize,
 ) -> None:
-    one = {"name": "orders", "consumer": "none", "drain": {"shards": 1}}
-    stack = synthesize({"pipelines": [one]})["Deadletter-Orders"]
+    one = {"name": "orders", "consumer": "none", "tuning": {"drain.shards": 1}}
+    stack = synthesize({"ephemeral": True, "pipelines": [one]})["Deadletter-Orders"]
     allowed = functions_statements(stack, "deadletter-orders-redrive")
     assert "Router" in allowed
     assert "Drain" not in allowed

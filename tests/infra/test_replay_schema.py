@@ -13,19 +13,20 @@ from infra.context import read
 from infra.environment import pipeline
 from infra.refusal import Refused
 from infra.replay_schema import LARGEST, packed
-from infra.settings import PipelineSettings
+from infra.settings import PipelineDeployment
+from tests.infra.conftest import typed
 from tests.rules.test_json_schema import CASES
 
 SCHEMA = {"type": "object", "required": ["id"], "title": "Objednávka"}
 
 
-def with_schema(file: Path) -> PipelineSettings:
+def with_schema(file: Path) -> PipelineDeployment:
     context = {"pipelines": [{"name": "orders", "replay": {"schema": str(file)}}]}
     [settings] = read(context).pipelines
     return settings
 
 
-def written(folder: Path, text: str) -> PipelineSettings:
+def written(folder: Path, text: str) -> PipelineDeployment:
     file = folder / "order.schema.json"
     file.write_text(text, encoding="utf-8")
     return with_schema(file)
@@ -39,7 +40,7 @@ def test_the_router_reads_the_schema_of_the_file(tmp_path: Path) -> None:
 
 
 def test_a_pipeline_without_a_schema_has_no_variable() -> None:
-    assert packed(PipelineSettings(name="orders")) is None
+    assert packed(typed()) is None
 
 
 def test_the_path_of_the_file_is_in_no_functions_settings(tmp_path: Path) -> None:

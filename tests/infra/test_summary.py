@@ -17,7 +17,7 @@ import pytest
 
 from infra.context import read as read_context
 from infra.names import kebab_case
-from infra.settings import AppSettings
+from infra.settings import AppDeployment
 from infra.summary import summary
 from tests.infra.conftest import EACH_SORT, EVENTS, ORDERS, ROOT, THEIRS
 from tests.infra.templates import Stack, Synthesis, read
@@ -160,7 +160,7 @@ LONGEST = {
             "name": "p" * 28,
             "consumer": "none",
             "mode": "observe",
-            "parking": ["q" * 16, "r" * 16],
+            "parking": {"POISON": "q" * 16, "EXPIRED": "r" * 16},
         }
     ],
 }
@@ -206,6 +206,6 @@ def test_a_command_that_makes_nothing_says_nothing(tmp_path: Path) -> None:
 
 def test_a_defect_of_the_summary_stops_no_deployment(tmp_path: Path) -> None:
     say = importlib.import_module("app")._summary
-    assert say(AppSettings(), tmp_path) == (
+    assert say(AppDeployment(), tmp_path) == (
         "The templates are made, but not their summary: KeyError: 'Deadletter-Shared'"
     )

@@ -216,7 +216,7 @@ def test_a_dedicated_dlq_has_its_own_schedule_which_is_off_unless_wanted(app: Sy
     assert vip["State"] == "DISABLED"
     assert json.loads(vip["Target"]["Input"]) == {"source": "vip"}
     slow = stack.named("AWS::Scheduler::Schedule", "Name", "deadletter-orders-dlq_slow")
-    assert (slow["State"], slow["ScheduleExpression"]) == ("ENABLED", "rate(10 minutes)")
+    assert (slow["State"], slow["ScheduleExpression"]) == ("ENABLED", "rate(1 minute)")
 
 
 def test_the_dispatcher_reads_the_main_queue_and_reports_what_failed(app: Synthesis) -> None:
@@ -305,12 +305,12 @@ def test_the_command_line_finds_the_app_by_its_parameters(app: Synthesis) -> Non
             "context": ["tenantId"],
             "dedicated": ["vip", "slow"],
             "policies": [],
-            "max_delay": 604_800,
+            "max_delay": 1_036_800,
         },
         "pipeline": {
             "name": "orders",
             "context": {"tenantId": "body.tenantId"},
-            "parking_for": {"QUARANTINED": "quarantine"},
+            "parking": {"QUARANTINED": "quarantine"},
             "consumer_library": True,
             "circuit_key": "context.tenantId",
             "circuit": {"pause_consumer": True},

@@ -14,7 +14,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 
-from infra import DeadletterApp, NoConsumer, PipelineSettings, RedrivePipeline, Refused
+from infra import DeadletterApp, PipelineSettings, RedrivePipeline, Refused
 
 QUEUE_ARN = "arn:aws:sqs:eu-west-1:111122223333:orders"
 
@@ -69,12 +69,12 @@ WRONG: dict[str, tuple[dict[str, Callable[[cdk.Stack], Any]], str]] = {
         },
         'dlq is "of type DeadLetterQueue"',
     ),
-    "a word": ({"consumer": always("none")}, "or NoConsumer()"),
-    "a class": ({"consumer": always(NoConsumer)}, 'consumer is "of type NoConsumer'),
+    "a number": ({"consumer": always(7)}, 'or "none"'),
+    "a class": ({"consumer": always(lambda_.Function)}, 'consumer is "of type Function'),
     "the id of a mapping": ({"consumer_mapping": always("1a2b")}, "allowed: an EventSourceMapping"),
-    "settings as a dict": (
-        {"settings": always({"name": "orders"})},
-        'settings is "of type dict"; allowed: PipelineSettings(...)',
+    "settings as a text": (
+        {"settings": always("orders")},
+        'settings is "of type str"; allowed: PipelineSettings(...)',
     ),
     "an alias of a key": (
         {"main_queue": child("Sealed")},
@@ -105,13 +105,13 @@ def test_a_pipeline_and_what_it_shares_are_in_one_region(stack: cdk.Stack) -> No
     with pytest.raises(
         Refused, match=r"shared is .* allowed: one in region us-east-1, not eu-west-1"
     ):
-        RedrivePipeline(there, "Far", shared=DeadletterApp(stack, "Here"), consumer=NoConsumer())
+        RedrivePipeline(there, "Far", shared=DeadletterApp(stack, "Here"), consumer="none")
 
 
 def test_a_function_consumes_one_pipeline(stack: cdk.Stack) -> None:
     home = cdk.Stack(cdk.App(context={"aws:cdk:bundling-stacks": []}), "Home")
     ship = function(home, "Ship")
-    library: dict[str, Any] = {"consumer": NoConsumer(), "consumer_library": True}
+    library: dict[str, Any] = {"consumer": "none", "consumer_library": True}
     RedrivePipeline(home, "Orders", **library).grant_consume(ship)
     payments = RedrivePipeline(home, "Payments", **library)
     with pytest.raises(
@@ -123,7 +123,7 @@ def test_a_function_consumes_one_pipeline(stack: cdk.Stack) -> None:
 def test_an_alias_of_a_function_switches_the_function_on(stack: cdk.Stack) -> None:
     home = cdk.Stack(cdk.App(context={"aws:cdk:bundling-stacks": []}), "Home")
     ship = function(home, "Ship")
-    pipeline = RedrivePipeline(home, "Orders", consumer=NoConsumer(), consumer_library=True)
+    pipeline = RedrivePipeline(home, "Orders", consumer="none", consumer_library=True)
     pipeline.grant_consume(ship.add_alias("live"))
     [claim] = [entry.data for entry in ship.node.metadata if entry.type == "deadletter:consumes"]
     assert claim == "deadletter/orders"
@@ -140,9 +140,7 @@ def test_the_queues_of_a_pipeline_are_queues_of_the_cdk(stack: cdk.Stack) -> Non
     brought = RedrivePipeline(
         cdk.Stack(cdk.App(context={"aws:cdk:bundling-stacks": []}), "Brought"),
         "Orders",
-        settings=PipelineSettings.model_validate(
-            {"name": "orders", "main_queue": {"arn": QUEUE_ARN}, "consumer": "none"}
-        ),
+        settings=PipelineSettings(name="orders", main_queue={"arn": QUEUE_ARN}, consumer="none"),
     )
     assert brought.main_queue.queue_arn == QUEUE_ARN
     assert brought.main_queue is brought.main_queue
@@ -153,5 +151,5 @@ def test_a_pipeline_stands_in_a_nested_stack(stack: cdk.Stack) -> None:
     home = cdk.Stack(cdk.App(context={"aws:cdk:bundling-stacks": []}), "Home")
     shared = DeadletterApp(home, "Deadletter")
     nested = cdk.NestedStack(home, "Nested")
-    pipeline = RedrivePipeline(nested, "Orders", shared=shared, consumer=NoConsumer())
+    pipeline = RedrivePipeline(nested, "Orders", shared=shared, consumer="none")
     assert cdk.Stack.of(pipeline.redriver.function) is nested

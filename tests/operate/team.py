@@ -28,9 +28,10 @@ OLD, NEW = "v0.1.0", "v0.2.0"
 # The sample pipeline of cdk.json, with an endpoint on this machine.
 ORDERS: dict[str, Any] = {
     "name": "orders",
-    "consumer": {"kind": "webhook", "allow_loopback": True},
+    "consumer": {"kind": "webhook"},
     "context": {"tenantId": "body.tenantId"},
-    "policy": {"backoff": {"base": 1, "cap": 1, "floor": 0}},
+    "policy": {"backoff": {"base": 1, "cap": 1}},
+    "tuning": {"consumer.allow_loopback": True, "policy.backoff.floor": 0},
 }
 
 # The other account: the emulator takes such a key for the root of the account of that number.

@@ -18,6 +18,7 @@ from deadletter.circuit.state import (
     Permit,
     State,
 )
+from deadletter.contract import Mode
 from deadletter.failure.blame import teams_word
 from deadletter.failure.failure import Blame, Category
 from deadletter.failure.fate import Evidence, Fate
@@ -446,7 +447,7 @@ def test_a_permanent_failure_is_parked_in_the_queue_of_its_category() -> None:
     queues = {"business": "later", "schema": "schema", "COLLISION": "schema"}
     for category, lot in ((Category.SCHEMA, "schema"), (Category.BUSINESS, "later")):
         error = Permanent("no such product", category=category)
-        site = Site(Pipeline("orders", parking_for=queues), raises={"m1": error}, lot_id=lot)
+        site = Site(Pipeline("orders", parking=queues), raises={"m1": error}, lot_id=lot)
         assert site.process(record(letter())).failed == ()
         assert len(site.lot.sent) == 1
 
@@ -537,6 +538,12 @@ def test_no_other_failure_is_parked(error: Exception) -> None:
     assert site.lot.sent == []
 
 
+def test_in_mode_observe_nothing_is_parked() -> None:
+    site = Site(Pipeline("orders", mode=Mode.OBSERVE), raises={"m1": Permanent()})
+    assert site.process(record(letter())).failed == ("m1",)
+    assert site.lot.sent == []
+
+
 def test_without_park_permanent_a_permanent_failure_comes_back() -> None:
     site = Site(Pipeline("orders", park_permanent=False), raises={"m1": Permanent()})
     assert site.process(record(letter())).failed == ("m1",)
@@ -550,7 +557,7 @@ def test_a_letter_without_room_for_its_stamp_is_left_to_the_redriver() -> None:
 
 
 def test_an_unknown_parking_queue_parks_nothing() -> None:
-    site = Site(Pipeline("orders", parking_for={"PERMANENT": "x"}), raises={"m1": Permanent()})
+    site = Site(Pipeline("orders", parking={"PERMANENT": "x"}), raises={"m1": Permanent()})
     result = site.process(record(letter()))
     assert result.failed == ("m1",)
     assert result.counts["ParkingUnavailable"] == 1

@@ -8,7 +8,7 @@ import pytest
 
 from deadletter.consumer import runtime
 from deadletter.consumer.runtime import Runtime
-from deadletter.contract import ENDPOINT_KEY, LedgerContext
+from deadletter.contract import ENDPOINT_KEY, LedgerKeeps
 from deadletter.failure.ledger import AboutLetter, RecordsUnavailable
 from deadletter.failure.signals import Permanent, Skip
 from deadletter.processing.lambda_event import invoker_of
@@ -32,7 +32,7 @@ def test_a_failure_says_what_its_letter_is_about() -> None:
 
 
 def test_of_a_hashed_context_no_value_reaches_the_ledger() -> None:
-    hashed = replace(WEBHOOK, ledger_context=LedgerContext.HASHED)
+    hashed = replace(WEBHOOK, ledger=LedgerKeeps.HASHED)
     site = Site(hashed, raises={"m1": ValueError("no")})
     site.process(record(LETTER))
     assert "t-1" not in str(site.log.about)

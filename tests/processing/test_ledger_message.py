@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from deadletter.contract import LedgerMessage
+from deadletter.contract import LedgerKeeps
 from deadletter.failure.signals import Permanent
 from deadletter.settings.pipeline import Pipeline
 from tests.processing.doubles import Site, record
@@ -29,7 +29,7 @@ def written(site: Site, *records: Any) -> str:
 def test_without_a_ledger_message_no_text_of_the_failure_is_kept(error: Exception) -> None:
     kept = Site(raises={"m1": error})
     assert WORDS in written(kept, record(letter()))
-    silent = Site(Pipeline("orders", ledger_message=LedgerMessage.NONE), raises={"m1": error})
+    silent = Site(Pipeline("orders", ledger=LedgerKeeps.NONE), raises={"m1": error})
     assert WORDS not in written(silent, record(letter()))
     [(_, failure)], [(_, redacted)] = silent.log.failures, kept.log.failures
     assert failure.message == ""
@@ -39,21 +39,21 @@ def test_without_a_ledger_message_no_text_of_the_failure_is_kept(error: Exceptio
 
 def test_without_a_ledger_message_an_unreadable_message_leaves_no_text() -> None:
     assert Site().process(UNREADABLE).results[0].diagnosis.message
-    silent = Site(Pipeline("orders", ledger_message=LedgerMessage.NONE))
+    silent = Site(Pipeline("orders", ledger=LedgerKeeps.NONE))
     [result] = silent.process(UNREADABLE).results
     assert result.diagnosis is not None
     assert result.diagnosis.message == ""
 
 
 def test_without_a_ledger_message_a_defect_of_the_library_leaves_no_text() -> None:
-    silent = Site(Pipeline("orders", ledger_message=LedgerMessage.NONE))
+    silent = Site(Pipeline("orders", ledger=LedgerKeeps.NONE))
     silent.claims.raises["claim"] = ZeroDivisionError(WORDS)
     assert WORDS not in written(silent, record(letter()))
 
 
-@pytest.mark.parametrize("kept", LedgerMessage)
-def test_log_and_ledger_say_where_an_unexpected_error_was_raised(kept: LedgerMessage) -> None:
-    site = Site(Pipeline("orders", ledger_message=kept))
+@pytest.mark.parametrize("kept", LedgerKeeps)
+def test_log_and_ledger_say_where_an_unexpected_error_was_raised(kept: LedgerKeeps) -> None:
+    site = Site(Pipeline("orders", ledger=kept))
     result = site.process(record(letter()), handle=lambda _: price_of({}))
     [line] = result.log_lines()
     place = f"tests/processing/test_ledger_message.py:{PRICE_OF.co_firstlineno + 1} in price_of"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from deadletter.contract import Collision, LedgerMessage
+from deadletter.contract import Collision, LedgerKeeps, Mode
 from deadletter.failure.failure import COLLIDED, Category
 from deadletter.failure.fate import Fate
 from deadletter.message import stamp as stamps
@@ -69,6 +69,13 @@ def test_a_canary_that_collides_is_neither_parked_nor_processed() -> None:
     site = colliding()
     [result] = site.process(record(letter()), permit="p").results
     assert (result.fate, site.handled, site.lot.sent) == (Fate.FAILED, [], [])
+
+
+def test_in_mode_observe_it_is_processed_and_counted() -> None:
+    site = colliding(pipeline=Pipeline("orders", mode=Mode.OBSERVE))
+    result = site.process(record(letter()))
+    assert (site.handled, site.lot.sent) == (["m1"], [])
+    assert result.counts["IdempotencyCollision"] == 1
 
 
 def test_one_whose_difference_is_not_known_is_processed() -> None:
@@ -195,7 +202,7 @@ def test_the_context_of_a_durable_execution_is_read_with_that_of_lambda_within()
 
 def test_a_pipeline_that_keeps_no_text_still_says_which_paths_differ() -> None:
     """They are names of fields, and no text of a failure."""
-    site = colliding(pipeline=Pipeline("orders", ledger_message=LedgerMessage.NONE))
+    site = colliding(pipeline=Pipeline("orders", ledger=LedgerKeeps.NONE))
     site.process(record(letter()))
     assert str(site.lot.sent[0].stamp.because).endswith("it differs in body.n")
 

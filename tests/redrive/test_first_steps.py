@@ -25,7 +25,7 @@ NO_CALLS = OutcomeCounts()
 @pytest.fixture
 def stage() -> Stage:
     stage = Stage(is_new=True)
-    stage.pipeline = replace(stage.pipeline, rate="auto", workers=4)
+    stage.pipeline = replace(stage.pipeline, fixed_rate=None, workers=4)
     return stage
 
 

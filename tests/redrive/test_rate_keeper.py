@@ -76,7 +76,7 @@ def test_the_pace_follows_the_rate() -> None:
     assert scene.pace.paid.rate.limit == 50.0
     assert [scene.send(10) for _ in range(5)] == [100.0, 200.0, 400.0, 500.0, 500.0]
     assert scene.keeper.rate.because == "it is the highest that is allowed"
-    assert began(max_rate=20.0).pace.paid.rate.limit == 20.0
+    assert began(rate=20.0).pace.paid.rate.limit == 20.0
 
 
 def test_a_pace_that_is_not_used_does_not_rise() -> None:

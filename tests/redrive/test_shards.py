@@ -126,7 +126,7 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
     monkeypatch.setattr(redriver_module, "ENOUGH_LETTERS", 20)
     monkeypatch.setattr(shards, "LETTERS_A_SHARD", 1)
     stage = Stage()
-    stage.pipeline = replace(stage.pipeline, drain=DrainPolicy(4), rate=4.0)
+    stage.pipeline = replace(stage.pipeline, drain=DrainPolicy(4), fixed_rate=4.0)
     return stage
 
 
@@ -186,7 +186,7 @@ def test_a_start_that_is_refused_makes_the_drain_slower_and_is_reported(stage: S
 
 
 def test_shards_empty_the_queue_together(stage: Stage, starts: Starts) -> None:
-    stage.pipeline = replace(stage.pipeline, rate=4.0)
+    stage.pipeline = replace(stage.pipeline, fixed_rate=4.0)
     dead(stage, 60)
     began = stage.clock()
     reports = [run(stage, starts)]
@@ -374,7 +374,7 @@ def test_a_rescue_waits_for_the_shards_of_a_drain(stage: Stage, starts: Starts) 
 
 
 def auto(stage: Stage) -> Stage:
-    stage.pipeline = replace(stage.pipeline, rate="auto")
+    stage.pipeline = replace(stage.pipeline, fixed_rate=None)
     return stage
 
 

@@ -279,7 +279,7 @@ def test_a_run_that_cannot_store_its_end_says_so_and_has_still_moved_letters(
 
 
 def test_a_run_gives_its_lease_and_what_is_paid_to_the_next_one(stage: Stage) -> None:
-    stage.pipeline = replace(stage.pipeline, rate=1.0)
+    stage.pipeline = replace(stage.pipeline, fixed_rate=1.0)
     dead(stage, 4)
     assert run(stage).moved == 4
     lease = stage.redriver()._setup.lease
@@ -702,7 +702,7 @@ def test_a_rate_that_finds_itself_minds_what_the_consumer_reports(
 
 
 def test_a_number_fixes_the_rate(stage: Stage) -> None:
-    stage.pipeline = replace(stage.pipeline, rate=50.0)
+    stage.pipeline = replace(stage.pipeline, fixed_rate=50.0)
     dead(stage, 4_000)
     began = stage.clock()
     minutes(stage, 1, lambda: work_off(stage))
@@ -714,13 +714,13 @@ def test_a_number_fixes_the_rate(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize(
-    ("letters", "rate", "longest"), [(1_000, "auto", 20), (900, "auto", 60), (1_000, 50.0, 60)]
+    ("letters", "rate", "longest"), [(1_000, None, 20), (900, None, 60), (1_000, 50.0, 60)]
 )
 def test_letters_of_a_deep_queue_are_delayed_less_by_a_rate_that_finds_itself(
     stage: Stage, letters: int, rate: Any, longest: int
 ) -> None:
     """Their first backoff is up to a minute; at 50 a second it is a third of that."""
-    stage.pipeline = replace(stage.pipeline, policy=RetryPolicy(), rate=rate)
+    stage.pipeline = replace(stage.pipeline, policy=RetryPolicy(), fixed_rate=rate)
     dead(stage, letters)
     run(stage)
     assert visible(stage) == 0

@@ -122,7 +122,7 @@ def test_a_released_letter_that_is_left_over_keeps_its_reason() -> None:
 
 def test_the_letters_of_an_aborted_run_go_to_the_parking_queue_that_is_named_for_them() -> None:
     parking = {"REPLAY_ABORTED": "aborted", "POISON": "poison"}
-    bench = ReplayBench([""], stage=Stage(orders_pipeline(parking_for=parking)))
+    bench = ReplayBench([""], stage=Stage(orders_pipeline(parking=parking)))
     bench.abort()
     assert bench.leave()
     assert [home for _, home, _ in in_room(bench).values()] == ["parking:aborted"]

@@ -245,11 +245,11 @@ NOT_PLAIN = "a pattern holds text, numbers, true, false, null, lists and maps on
         ({"queue": "slow"}, "queue goes with DEDICATED_DLQ only"),
         (
             {"action": "DELAYED_REDRIVE", "delay_seconds": -1},
-            "delay_seconds -1 is out of range; allowed are 0 to 604800 (7 d)",
+            "delay_seconds -1 is out of range; allowed are 0 to 1036800 (12 d)",
         ),
         (
-            {"action": "DELAYED_REDRIVE", "delay_seconds": "604801"},
-            "delay_seconds 604801 (7 d) is out of range; allowed are 0 to 604800 (7 d)",
+            {"action": "DELAYED_REDRIVE", "delay_seconds": "1036801"},
+            "delay_seconds 1036801 (12 d) is out of range; allowed are 0 to 1036800 (12 d)",
         ),
         (
             {"action": "DELAYED_REDRIVE", "delay_seconds": "1 h"},

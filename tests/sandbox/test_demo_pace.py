@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from infra.settings import CANARY_MARGIN, PipelineSettings
+from infra.context import read
 from sandbox.demo.pace import REFERENCE_SECONDS, SLOW, measure, scale
 from sandbox.demo.settings import pipeline
 
@@ -23,7 +23,7 @@ def test_a_slow_machine_is_waited_for_longer(seconds, expected):
 
 
 def test_the_settings_can_be_deployed():
-    assert PipelineSettings.model_validate_json(json.dumps(pipeline())).name == "orders"
+    read({"ephemeral": True, "pipelines": json.dumps([pipeline()])})
 
 
 def test_no_time_out_is_as_short_as_what_a_busy_machine_needs():
@@ -31,4 +31,4 @@ def test_no_time_out_is_as_short_as_what_a_busy_machine_needs():
     settings = pipeline()
     assert settings["consumer"]["timeout"] >= 4 * 30
     assert settings["consumer"]["request_timeout"] >= 4 * 5
-    assert settings["circuit"]["lease"] >= settings["consumer"]["timeout"] + CANARY_MARGIN
+    assert settings["tuning"]["circuit.lease"] >= settings["consumer"]["timeout"] + 30

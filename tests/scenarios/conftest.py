@@ -47,8 +47,13 @@ def _pipelines() -> list[dict[str, Any]]:
     return [
         *({**plain, **run, "name": f"enforce-{run['name']}", "consumer": THEIRS} for run in runs),
         *({**plain, **run, "name": f"observe-{run['name']}", "mode": "observe"} for run in runs),
-        {**plain, "name": "isolated", "dedicated": {"vip": {}}, "parking": ["quarantine"]},
-        {**plain, "name": "ordered", "fifo": True, "dedicated": {"vip": {}}},
+        {
+            **plain,
+            "name": "isolated",
+            "dedicated": {"vip": False},
+            "parking": {"QUARANTINED": "quarantine"},
+        },
+        {**plain, "name": "ordered", "fifo": True, "dedicated": {"vip": False}},
         {**plain, **brought("brought"), "name": "brought", "mode": "enforce"},
         {**plain, **brought("watched"), "name": "watched", "mode": "observe"},
         {**plain, "name": "fixed-rate", "consumer": THEIRS, "rate": 50},

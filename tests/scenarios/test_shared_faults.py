@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from deadletter.aws.shared_look import AppLook
+from deadletter.aws.table import DynamoDBTable
+from deadletter.contract import SHARED_ROW
 from deadletter.signals.figures import Figure
 from deadletter.testing.clock import Clock
 from deadletter.testing.fakes.dynamodb import MemoryDynamoDB
@@ -91,6 +93,33 @@ def test_edits_that_were_not_checked_are_known_within_a_minute() -> None:
     asked.unchecked = 3
     first, *_ = watched(asked)
     assert SharedLook(undelivered=3).undelivered in {look.undelivered for look in first.values()}
+
+
+NUMBERS = ("turn_ends", "mapping_at", "undelivered", "failed")
+
+
+@pytest.mark.parametrize("value", ["", "nan", "inf", None, [], {"S": 1}, b"7", 10**30, -(10**30)])
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_row_that_no_watch_has_written_blinds_none(name: str, value: Any) -> None:
+    """The next look is taken within a minute, and overwrites it."""
+    asked = Asked(CheckersMapping({"State": "Enabled"}))
+    asked.unchecked = 3
+    clock, client = Clock(BEGIN), cast("Any", asked)
+    dynamodb = MemoryDynamoDB(clock)
+    create_tables(dynamodb)
+    look = AppLook(
+        dynamodb, "letters", client, client, app="shop", failures="https://sqs/f", clock=clock
+    )
+    look()
+    DynamoDBTable(dynamodb, "letters").change(("#lease", SHARED_ROW), {name: value})
+    clock.advance(61)
+    seen = look()
+    assert (seen.undelivered, seen.failed, seen.late) == (3, 0, "")
+    assert seen.turn_ends == clock() + 60
+    clock.advance(301)
+    asked.calls.clear()
+    look()
+    assert asked.calls["lambda"] == 1
 
 
 @pytest.mark.parametrize(("letters", "most"), [(0, 0.2), (5, 0.9)])

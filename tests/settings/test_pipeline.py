@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from deadletter.circuit.state import CircuitPolicy
-from deadletter.contract import Body, KeyPolicy, LedgerContext, LedgerMessage, Mode, Transport
+from deadletter.contract import Body, KeyPolicy, LedgerKeeps, Mode, Transport
 from deadletter.settings.backoff import Backoff
 from deadletter.settings.json_fields import BadSettings
 from deadletter.settings.pipeline import Pipeline, ReplayPolicy, RetryPolicy, pipeline_from_json
@@ -35,13 +35,12 @@ def test_every_field_of_a_pipeline_can_be_set() -> None:
                 "circuit": {"window": 60},
                 "idempotency_key": "body.orderId",
                 "idempotency_keep": 60,
-                "ledger_message": "none",
-                "ledger_context": "hashed",
+                "ledger": "hashed",
                 "park_permanent": False,
                 "retry": {"cap": 60},
                 "refuse_when_open": True,
                 "transport": "boto3",
-                "rate": 5,
+                "rate": 5.0,
                 "ordering_key": "body.customer",
                 "sequence": "body.version",
                 "replay": {"on_failure": "stop", "approve_causes": ["f1"], "attempts": 2},
@@ -61,8 +60,7 @@ def test_every_field_of_a_pipeline_can_be_set() -> None:
         circuit=CircuitPolicy(window=60),
         idempotency_key="body.orderId",
         idempotency_keep=60,
-        ledger_message=LedgerMessage.NONE,
-        ledger_context=LedgerContext.HASHED,
+        ledger=LedgerKeeps.HASHED,
         park_permanent=False,
         retry=Backoff(base=10, factor=2, cap=60, floor=1),
         refuse_when_open=True,
@@ -81,19 +79,19 @@ def test_every_field_of_a_pipeline_can_be_set() -> None:
         ("[]", "PIPELINE must be a JSON object"),
         ("{}", "PIPELINE: .*'name'"),
         ({"rates": 5}, "PIPELINE: unknown key 'rates'; known are .*rate"),
-        ({"rate": "fast"}, "PIPELINE: rate must be a number or auto"),
-        ({"rate": True}, "PIPELINE: rate must be a number or auto"),
-        ({"mode": "dry"}, "PIPELINE: 'dry' is not a valid Mode"),
-        ({"mode": []}, r"PIPELINE: \[\] is not a valid Mode"),
-        ({"body": "xml"}, "PIPELINE: 'xml' is not a valid Body"),
-        ({"ledger_message": "all"}, "PIPELINE: 'all' is not a valid LedgerMessage"),
-        ({"ledger_context": "all"}, "PIPELINE: 'all' is not a valid LedgerContext"),
-        ({"transport": "fast"}, "PIPELINE: 'fast' is not a valid Transport"),
+        ({"mode": "dry"}, "'dry' is not a valid Mode"),
+        ({"mode": []}, r"\[\] is not a valid Mode"),
+        ({"body": "xml"}, "'xml' is not a valid Body"),
+        ({"ledger": "all"}, "'all' is not a valid LedgerKeeps"),
+        ({"transport": "fast"}, "'fast' is not a valid Transport"),
         ({"policy": 5}, "policy must be a JSON object"),
         ({"policy": {"attempts": 5}}, "policy: unknown key 'attempts'"),
         ({"policy": {"backoff": {"base_seconds": 5}}}, "policy.backoff: unknown key"),
         ({"policies": []}, "policies must be a JSON object"),
-        ({"policies": {"gold": {"backoff": {"x": 1}}}}, "policies.gold.backoff: unknown key 'x'"),
+        (
+            {"policies": {"gold": {"backoff": {"x": 1}}}},
+            "PIPELINE.policies.gold.backoff: unknown key 'x'",
+        ),
         ({"circuit": []}, "circuit must be a JSON object"),
         ({"circuit": {"windows": 5}}, "circuit: unknown key 'windows'"),
         ({"retry": 5}, "retry must be a JSON object"),
@@ -101,7 +99,10 @@ def test_every_field_of_a_pipeline_can_be_set() -> None:
         ({"policy": {"backoff": 5}}, "policy.backoff must be a JSON object"),
         ({"replay": []}, "replay must be a JSON object"),
         ({"replay": {"pace": 5}}, "replay: unknown key 'pace'"),
-        ({"replay": {"on_unknown": "wait"}}, "PIPELINE: 'wait' is not a valid KeyPolicy"),
+        (
+            {"replay": {"on_unknown": "wait"}},
+            "PIPELINE.replay.on_unknown: 'wait' is not a valid KeyPolicy",
+        ),
         ({"replay": {"approve_causes": "f1"}}, "replay.approve_causes must be a JSON list"),
         ({"dedicated": "slow"}, "dedicated must be a JSON list of texts"),
         ({"dedicated": [5]}, "dedicated must be a JSON list of texts"),
@@ -114,18 +115,10 @@ def test_an_invalid_pipeline_is_refused_with_the_key(data: Any, why: str) -> Non
 
 
 @each_row(
-    ("data", "is_auto", "first"),
-    [
-        ({}, True, 50.0),
-        ({"rate": "auto"}, True, 50.0),
-        ({"max_rate": 20}, True, 20.0),
-        ({"rate": 5}, False, 5.0),
-        ({"rate": 800, "max_rate": 20}, False, 800.0),
-    ],
+    ("data", "first"), [({}, 50.0), ({"rate": 20}, 20.0), ({"rate": 800, "fixed_rate": 60}, 60.0)]
 )
-def test_only_a_number_fixes_the_rate(data: Any, is_auto: bool, first: float) -> None:
-    pipeline = pipeline_from_json(json.dumps({"name": "orders", **data}))
-    assert (pipeline.is_auto_rate, pipeline.first_rate) == (is_auto, first)
+def test_a_run_begins_with_a_rate_that_most_consumers_bear(data: Any, first: float) -> None:
+    assert pipeline_from_json(json.dumps({"name": "orders", **data})).first_rate == first
 
 
 def test_a_pipeline_has_no_consumer_library_unless_it_says_so() -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from deadletter.settings import Pipeline
 from deadletter.settings.json_fields import BadSettings
+from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.registration import read
 from deadletter.settings.resources import Resources
 from tests.each_row import each_row

@@ -57,7 +57,7 @@ class MeasuredDrain:
             "orders",
             policy=prompt_policy(),
             workers=workers,
-            rate=100_000.0,
+            fixed_rate=100_000.0,
             backlog_limit=10 * letters,
             drain=DrainPolicy(of),
         )

@@ -59,7 +59,7 @@ class ShardsSimulation(Simulation):
 
     def _pipeline(self, shape: Shape) -> Pipeline:
         pipeline = super()._pipeline(shape)
-        return replace(pipeline, rate=RATE, drain=DrainPolicy(SHARDS))
+        return replace(pipeline, fixed_rate=RATE, drain=DrainPolicy(SHARDS))
 
     def run(self) -> str:
         with (

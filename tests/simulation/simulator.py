@@ -321,7 +321,7 @@ class Simulation:
             policy=RetryPolicy(shape.backoff, ATTEMPTS),
             context={"tenantId": "body.tenantId"},
             workers=shape.workers,
-            **({} if shape.rate is None else {"rate": shape.rate}),
+            **({} if shape.rate is None else {"fixed_rate": shape.rate}),
             dedicated=("slow",),
             consumer_library=shape.library,
             idempotency_key="body.key" if shape.keyed else None,

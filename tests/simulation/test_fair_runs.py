@@ -65,7 +65,7 @@ def test_the_letters_of_the_dlq_are_received_beside_a_lane_that_fills_the_run(
 
 
 def test_the_lane_of_delays_has_its_turn_beside_a_hundred_lanes_of_circuits(stage: Stage) -> None:
-    stage.pipeline = replace(stage.pipeline, rate=8.0)
+    stage.pipeline = replace(stage.pipeline, fixed_rate=8.0)
     for number in range(100):
         waiting(stage, circuit_lane(f"endpoint{number:03}"), 40, seed=number)
     waiting(stage, DUE, 400, seed=1_000)
@@ -123,7 +123,7 @@ def test_a_room_that_gives_no_answer_does_not_keep_the_dlq_from_its_turns(
 
 
 def test_where_a_run_was_cut_the_next_one_goes_on(stage: Stage) -> None:
-    stage.pipeline = replace(stage.pipeline, rate=0.5, policy=prompt_policy())
+    stage.pipeline = replace(stage.pipeline, fixed_rate=0.5, policy=prompt_policy())
     for lane in (circuit_lane("a"), circuit_lane("b")):
         waiting(stage, lane, 50, seed=len(lane) + ord(lane[-1]))
     dead(stage, 50)

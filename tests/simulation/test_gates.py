@@ -30,7 +30,9 @@ class Executions:
 @pytest.fixture
 def stage() -> Stage:
     policy = CircuitPolicy(ramp=300, minimum=20, consecutive=10)
-    return Stage(Pipeline("orders", policy=prompt_policy(), circuit=policy, workers=1, rate=10.0))
+    return Stage(
+        Pipeline("orders", policy=prompt_policy(), circuit=policy, workers=1, fixed_rate=10.0)
+    )
 
 
 @pytest.fixture
@@ -78,7 +80,7 @@ def close(stage: Stage, ago: float) -> None:
 def test_after_closing_rate_and_burst_follow_the_ramp(
     stage: Stage, executions: Executions, ago: float, share: float
 ) -> None:
-    stage.pipeline = replace(stage.pipeline, rate=1.0)
+    stage.pipeline = replace(stage.pipeline, fixed_rate=1.0)
     die(stage, 150)
     close(stage, ago)
     began = stage.clock()
@@ -90,7 +92,7 @@ def test_after_closing_rate_and_burst_follow_the_ramp(
 def test_the_ramp_leaves_the_next_run_no_more_than_its_rate(
     stage: Stage, executions: Executions
 ) -> None:
-    stage.pipeline = replace(stage.pipeline, rate=1.0)
+    stage.pipeline = replace(stage.pipeline, fixed_rate=1.0)
     die(stage, 150)
     close(stage, 0)
     first = run(stage, executions).counts["Redriven"]
@@ -123,7 +125,7 @@ def bounce(stage: Stage, executions: Executions, letters: int) -> Report:
 def test_letters_that_come_back_open_the_circuit_of_a_silent_consumer(
     stage: Stage, executions: Executions
 ) -> None:
-    stage.pipeline = replace(stage.pipeline, rate=50.0)
+    stage.pipeline = replace(stage.pipeline, fixed_rate=50.0)
     report = bounce(stage, executions, 30)
     assert report.counts["RedriveBounced"] == 30
     assert state_of(stage) == "OPEN"
@@ -139,7 +141,7 @@ def test_a_few_that_come_back_may_be_their_own_fault(stage: Stage, executions: E
 def test_those_that_did_not_come_back_speak_for_the_consumer(
     stage: Stage, executions: Executions
 ) -> None:
-    stage.pipeline = replace(stage.pipeline, rate=500.0)
+    stage.pipeline = replace(stage.pipeline, fixed_rate=500.0)
     die(stage, 12)
     run(stage, executions)
     stage.fail()
@@ -153,6 +155,6 @@ def test_those_that_did_not_come_back_speak_for_the_consumer(
 def test_bounces_count_only_where_nothing_better_reports(
     stage: Stage, executions: Executions, change: dict[str, object]
 ) -> None:
-    stage.pipeline = replace(stage.pipeline, rate=50.0, **change)  # type: ignore[arg-type]
+    stage.pipeline = replace(stage.pipeline, fixed_rate=50.0, **change)  # type: ignore[arg-type]
     bounce(stage, executions, 30)
     assert state_of(stage) == "CLOSED"

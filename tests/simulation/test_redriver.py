@@ -393,7 +393,7 @@ def test_nothing_is_sent_while_the_main_queue_has_too_much_waiting(stage: Stage)
 
 
 def test_the_pace_holds_over_several_runs(stage: Stage) -> None:
-    changed(stage, rate=1.0)
+    changed(stage, fixed_rate=1.0)
     for _ in range(100):
         stage.put()
     stage.fail()
@@ -406,7 +406,7 @@ def test_the_pace_holds_over_several_runs(stage: Stage) -> None:
 
 
 def test_the_straight_path_costs_little_to_write(stage: Stage) -> None:
-    changed(stage, rate=1_000_000.0)
+    changed(stage, fixed_rate=1_000_000.0)
     for _ in range(1_000):
         stage.put()
     stage.fail()

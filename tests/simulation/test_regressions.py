@@ -60,7 +60,7 @@ def takes_effect_and_says_nothing(options: dict[str, Any], real: Callable[..., A
 
 def leave_tokens(stage: Stage, tokens: int, rate: float) -> None:
     """The last run spent its burst: this one gets its letters through a few at a time."""
-    stage.pipeline = replace(stage.pipeline, rate=rate)
+    stage.pipeline = replace(stage.pipeline, fixed_rate=rate)
     stage.dynamodb.update_item(
         TableName="letters",
         Key={"pk": {"S": "orders#lease"}, "sk": {"S": "dlq"}},
@@ -239,7 +239,7 @@ def test_a_letter_let_out_of_the_room_behind_our_back_is_not_moved_again() -> No
 
 def test_a_copy_that_comes_back_from_the_dead_in_the_same_run_is_only_deleted() -> None:
     # One letter a chunk: when it comes back, the next letter's intent stands over its mark.
-    stage = Stage(Pipeline("orders", policy=prompt_policy(), workers=1, rate=0.1))
+    stage = Stage(Pipeline("orders", policy=prompt_policy(), workers=1, fixed_rate=0.1))
     copies = [stage.put(f'"{number}"', url=stage.dlq) for number in range(3)]
     delete = SqsQueue.delete
     gone: list[str] = []

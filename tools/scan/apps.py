@@ -42,7 +42,7 @@ CUSTOM: Mapping[str, Any] = {
             "circuit_key": "context.tenantId",
             "circuit": {"pause_consumer": True, "health_url": "https://api.example/health"},
         },
-        {"name": "events", "fifo": True, "consumer": "none", "dedicated": {"vip": {}}},
+        {"name": "events", "fifo": True, "consumer": "none", "dedicated": {"vip": False}},
         {"name": "hooks", "consumer": {"kind": "webhook"}},
     ],
 }

@@ -52,8 +52,9 @@ CURED, STUBBORN = "cured", "stubborn"
 SETTINGS: Mapping[str, Any] = {
     "name": PIPELINE,
     "main_queue": {"max_receive_count": 1},
-    "policy": {"max_attempts": 1, "backoff": {"base": 1, "cap": 1, "floor": 0}},
-    "alarms": {"dlq_age": {"threshold": 5, "periods": 1}},
+    "policy": {"max_attempts": 1, "backoff": {"base": 1, "cap": 1}},
+    "alarms": {"age": 5},
+    "tuning": {"policy.backoff.floor": 0, "alarms.age_looks": 1},
 }
 
 CONSUMER_SECONDS = 10

@@ -109,7 +109,7 @@ def test_intents_on_record_are_there_when_the_run_begins() -> None:
 def test_the_stubs_clock_runs_as_fast_as_asked_and_seconds_are_its_own() -> None:
     conditions = replace(FEW, pace=20.0)
     # Thirty letters may go at once: ten seconds of a slow rate.
-    pipeline = {**cases.UNPACED, "rate": 3.0}
+    pipeline = {**cases.UNPACED, "fixed_rate": 3.0}
     row = cases.drained(
         "pace", "deadletter", conditions, pipeline=pipeline, scheduled=True, run_seconds=55.0
     )

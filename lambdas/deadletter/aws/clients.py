@@ -18,7 +18,7 @@ from deadletter.aws.consumer_clients import consumer_clients as consumer_clients
 from deadletter.aws.consumer_clients import polling as polling
 from deadletter.aws.consumer_clients import ssm as ssm
 from deadletter.aws.lazily import lazily
-from deadletter.contract import PIPELINE, Transport
+from deadletter.contract import Transport
 
 if TYPE_CHECKING:
     from botocore.config import Config
@@ -103,7 +103,7 @@ class WatchClients:
 
 @cache
 def clients(
-    transport: Transport = PIPELINE.transport, whereabouts: Whereabouts | None = None
+    transport: Transport = Transport.THIN, whereabouts: Whereabouts | None = None
 ) -> Clients:
     """The clients of redriver, probe and replay runs.
 
@@ -181,7 +181,7 @@ def _thin(make: Callable[[Config], C], limits: CallLimits) -> C:
 
 @cache
 def router_clients(
-    transport: Transport = PIPELINE.transport, whereabouts: Whereabouts | None = None
+    transport: Transport = Transport.THIN, whereabouts: Whereabouts | None = None
 ) -> RouterClients:
     """The router's client, with the time-outs of `clients`."""
     return RouterClients(dynamodb=_hot("dynamodb", _TABLES, _dynamodb, transport, whereabouts))

@@ -49,7 +49,7 @@ class AppLook:
         """The newest look, another watch's or its own. Raises RuleCheckUnavailable."""
         now = self._clock()
         try:
-            before = self._read()
+            before = self._read(now)
             if now < before.turn_ends or not self._take(before, now):
                 return before
             found = self._find_out(replace(before, turn_ends=now + TURN), now)
@@ -58,10 +58,11 @@ class AppLook:
             raise RuleCheckUnavailable(refusal(error, "dynamodb", self._table.name)) from error
         return found
 
-    def _read(self) -> SharedLook:
+    def _read(self, now: float) -> SharedLook:
+        """The newest look. Of a row that no watch has written nothing is believed."""
         item = self._table.get(_KEY) or {}
         try:
-            return SharedLook(
+            look = SharedLook(
                 turn_ends=float(item.get("turn_ends", 0)),
                 mapping_at=float(item.get("mapping_at", 0)),
                 late=str(item.get("late", "")),
@@ -70,8 +71,10 @@ class AppLook:
                 why=str(item.get("why", "")),
             )
         except (TypeError, ValueError, OverflowError):
-            # It is overwritten once its turn would be over.
             return SharedLook()
+        # No turn is longer, whatever the clocks of two watches differ by.
+        is_ours = look.turn_ends < now + 2 * TURN and look.mapping_at < now + 2 * TURN
+        return look if is_ours else SharedLook()
 
     def _take(self, before: SharedLook, now: float) -> bool:
         """Take the turn. False if another watch has taken it meanwhile."""
@@ -79,8 +82,13 @@ class AppLook:
             self._table.change(
                 _KEY,
                 {"turn_ends": stored_number(now + TURN)},
-                condition="attribute_not_exists(turn_ends) OR turn_ends <= :now",
-                values={":now": stored_number(now)},
+                condition="attribute_not_exists(turn_ends) OR turn_ends <= :now"
+                " OR turn_ends >= :far OR NOT attribute_type(turn_ends, :number)",
+                values={
+                    ":now": stored_number(now),
+                    ":far": stored_number(now + 2 * TURN),
+                    ":number": "N",
+                },
             )
         except AWS_ERRORS as error:
             if condition_failed(error):

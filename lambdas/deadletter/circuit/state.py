@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Annotated, NamedTuple, Protocol
 
-from deadletter.contract import CIRCUIT, is_config_key
+from deadletter.contract import DAY, MINUTE, is_config_key
+from deadletter.settings.setting import Constant, Derived, Seconds, Setting
 
 if TYPE_CHECKING:
     from deadletter.pace.kinds import KindCount, Seen, SickKinds
@@ -69,19 +70,33 @@ class CircuitPolicy:
     lucky answer of a flapping dependency closes its circuit.
     """
 
-    failure_rate: float = CIRCUIT.failure_rate
-    window: float = CIRCUIT.window
-    minimum: int = CIRCUIT.minimum
-    consecutive: int = CIRCUIT.consecutive
-    cooldown: float = CIRCUIT.cooldown
-    cooldown_factor: float = CIRCUIT.cooldown_factor
-    cooldown_cap: float = CIRCUIT.cooldown_cap
-    settle: float = CIRCUIT.settle
-    lease: float = CIRCUIT.lease
-    successes: int = CIRCUIT.successes
-    ramp: float = CIRCUIT.ramp
-    slow_call: float = CIRCUIT.slow_call
-    pause_consumer: bool = CIRCUIT.pause_consumer
+    failure_rate: Annotated[float, Setting(above=0, most=1)] = 0.5
+    """Part of the outcomes in the window, failed or slow, that opens it."""
+    # An outage shows within two minutes, and a bad minute is not all of the window.
+    window: Constant[float] = 2 * MINUTE
+    minimum: Annotated[int, Setting(least=1, most=100000)] = 20
+    """Outcomes in the window below which no rate opens."""
+    consecutive: Annotated[int, Setting(least=0, most=100000)] = 10
+    """Failures in a row that open it too; 0: no number does."""
+    cooldown: Annotated[Seconds, Setting(least=1, most=DAY)] = 30
+    """How long it stays open the first time."""
+    # What does not come back is asked less and less.
+    cooldown_factor: Constant[float] = 2.0
+    # A canary a minute costs little, and finds the end of an outage soon.
+    cooldown_cap: Constant[float] = MINUTE
+    # What fails again so soon was not over.
+    settle: Constant[float] = 10 * MINUTE
+    lease: Derived[float] = 2 * MINUTE
+    # One lucky answer closes nothing.
+    successes: Constant[int] = 2
+    # As long as caches and pools need to fill.
+    ramp: Constant[float] = MINUTE
+    # A call that takes longer is slow.
+    slow_call: Constant[float] = MINUTE
+    pause_consumer: Annotated[bool, Setting(depends=True)] = False
+    """Whether the consumer's event source mapping is disabled while it is open; a function of
+    yours needs consumer.mapping_id; the default is true for the webhook dispatcher, whose
+    mapping is ours."""
 
     def of(self, key: str) -> CircuitPolicy:
         """The policy of the circuit of a key.

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from deadletter.contract import LedgerContext
+from deadletter.contract import LedgerKeeps
 from deadletter.failure.cause_index import cut
 from deadletter.failure.ledger import AboutLetter
 
@@ -19,26 +19,26 @@ _LONGEST_KEY = 64
 
 
 def about_letter(
-    context: Mapping[str, Any], endpoint: str, size: int, how: LedgerContext, pipeline: str
+    context: Mapping[str, Any], endpoint: str, size: int, how: LedgerKeeps, pipeline: str
 ) -> AboutLetter:
     """What a row keeps once of its letter.
 
     `context` are the pipeline's values of the message, and `endpoint` is a value of it too:
     plain, hashed or left out as `how` says.
     """
-    if how is LedgerContext.NONE:
+    if how is LedgerKeeps.NONE:
         return AboutLetter(size=size)
-    if how is LedgerContext.HASHED:
+    if how is LedgerKeeps.HASHED:
         endpoint = hashed(endpoint, pipeline) if endpoint else ""
     return AboutLetter(_fitted(kept_values(context, how, pipeline)), endpoint, size)
 
 
-def kept_values(context: Mapping[str, Any], how: LedgerContext, pipeline: str) -> dict[str, str]:
+def kept_values(context: Mapping[str, Any], how: LedgerKeeps, pipeline: str) -> dict[str, str]:
     """The values of the context as people may see them outside of the message itself."""
-    if how is LedgerContext.NONE:
+    if how is LedgerKeeps.NONE:
         return {}
     values = {name: _text(value) for name, value in context.items()}
-    if how is LedgerContext.HASHED:
+    if how is LedgerKeeps.HASHED:
         return {name: hashed(value, pipeline) for name, value in values.items()}
     return values
 

@@ -129,7 +129,7 @@ class LedgerRow:
 
     @property
     def context(self) -> Mapping[str, str]:
-        """The values of the pipeline's `context`, as its setting `ledger_context` keeps them."""
+        """The values of the pipeline's `context`, as its setting `ledger` keeps them."""
         return self.about.context
 
     @property

@@ -12,7 +12,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from deadletter.circuit.state import Circuits, CircuitsUnavailable, Outcomes
-from deadletter.contract import LedgerMessage, Reason
+from deadletter.contract import LedgerKeeps, Mode, Reason
 from deadletter.failure.category import PERMANENT, Blame, Category
 from deadletter.failure.fate import UNBLAMED, Fate
 from deadletter.failure.signals import (
@@ -579,7 +579,7 @@ class _Batch:
     ) -> Diagnosis:
         """The diagnosis of one message's failure, without its text if the pipeline keeps none."""
         diagnosis = diagnose(error, letter, now=now, team=team, dependency=circuit)
-        if self.consumer.pipeline.ledger_message is LedgerMessage.NONE:
+        if self.consumer.pipeline.ledger is LedgerKeeps.NONE:
             return replace(diagnosis, message="")
         return diagnosis
 
@@ -641,7 +641,7 @@ class _Batch:
         self.troubles.notice(message_id, Trouble.COLLISION, paths)
         collisions, parks = self.consumer.collisions, False
         # Nothing is known of the other one if it was stored under another setting.
-        if collisions is not None and differences is not None:
+        if collisions is not None and differences is not None and self._enforces:
             with self._counting(message_id):
                 parks = collisions.parks()
         if not parks:
@@ -670,18 +670,23 @@ class _Batch:
 
     def _parks(self, diagnosis: Diagnosis, receive: int) -> bool:
         """Whether the letter is parked at once; its probe or its run moves it otherwise."""
-        may_park = self.consumer.pipeline.park_permanent and not self.direct
+        may_park = self._enforces and self.consumer.pipeline.park_permanent and not self.direct
         if not may_park or diagnosis.category not in PERMANENT:
             return False
         causes = self._causes
         return causes is None or causes.may_park(diagnosis.fingerprint, receive)
+
+    @property
+    def _enforces(self) -> bool:
+        """Whether messages are parked: mode observe moves nothing."""
+        return self.consumer.pipeline.mode is Mode.ENFORCE
 
     def _parking(self) -> Parking:
         # Loaded with the first message that is parked.
         from deadletter.processing.parking import Parking
 
         return Parking(
-            names=self.consumer.pipeline.parking_for,
+            names=self.consumer.pipeline.parking,
             lots=self.consumer.parking,
             guard=self.guard,
             troubles=self.troubles,

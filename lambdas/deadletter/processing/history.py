@@ -137,7 +137,7 @@ class History:
             document.value["context"],
             document.circuit_key or "",
             len(utf8(delivery.letter.body)),
-            pipeline.ledger_context,
+            pipeline.ledger,
             pipeline.name,
         )
         return replace(about, trace=delivery.letter.trace)

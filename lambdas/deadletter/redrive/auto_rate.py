@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from deadletter.circuit.state import Circuit, CircuitPolicy, OutcomeBucket, OutcomeCounts
-from deadletter.contract import BACKOFF, MINUTE
+from deadletter.contract import MINUTE
+from deadletter.settings.backoff import Backoff
 
 LOOK_SECONDS, QUICK_LOOK_SECONDS = 5.0, 2.0
 """Seconds between two looks at the consumer; the second above the first rate, where more letters
@@ -177,7 +178,7 @@ def delay_share(rate: float) -> float:
     It keeps those under way to MOST_DELAYED, as the mean of full jitter is half of the ceiling.
     Letters of a deep queue have waited in it already, and it is the rate that spreads them.
     """
-    return min(1.0, MOST_DELAYED / (rate * BACKOFF.base / 2))
+    return min(1.0, MOST_DELAYED / (rate * Backoff().base / 2))
 
 
 def next_rate(rate: AutoRate, signs: Signs, bounds: RateBounds) -> AutoRate:

@@ -31,7 +31,7 @@ arrives as one. It is worth two chunks of a worker."""
 
 
 class RateKeeper:
-    """The rate of one run of a pipeline with `rate: auto`, shared by its workers.
+    """The rate of one run of a pipeline that finds its own, shared by its workers.
 
     `known` is what the run before has left, `circuit` the pipeline's own as the run has read it;
     `clock` gives epoch seconds. The run is the `owner` of a drain: what it sends is its part, and
@@ -58,7 +58,7 @@ class RateKeeper:
         self._clock = clock
         self._lock = threading.Lock()
         self._bounds = RateBounds(
-            first=pipeline.first_rate, most=pipeline.max_rate, backlog=pipeline.backlog_limit
+            first=pipeline.first_rate, most=pipeline.rate, backlog=pipeline.backlog_limit
         )
         self.rate = at_start(known, self._bounds, clock())
         self._looked_at: float | None = None

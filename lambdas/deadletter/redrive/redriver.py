@@ -175,7 +175,7 @@ class Redriver:
         lease = self._setup.lease.of_shard(shard.number)
         redriver = Redriver(replace(self._setup, lease=lease))
         redriver._shard = f"{shard.number} of {drain.of}"
-        if self._pipeline.is_auto_rate:
+        if self._pipeline.fixed_rate is None:
             redriver._look_at_main = following(
                 self._setup.lease, self._tally, self._pipeline.first_rate
             )
@@ -389,9 +389,9 @@ class Redriver:
         `circuit` is the pipeline's own: one for configuration has no ramp. Letters of a `deep`
         queue are delayed less.
         """
-        if not self._pipeline.is_auto_rate:
+        if self._pipeline.fixed_rate is not None:
             share = circuit.admitted_share(self._pipeline.circuit, self._clock())
-            return rate_of(self._pipeline.first_rate).share(share)
+            return rate_of(self._pipeline.fixed_rate).share(share)
         keeper = RateKeeper(
             self._pipeline,
             memory.auto_rate,

@@ -390,7 +390,7 @@ class RunLeaving:
         reason = _reason_before(stamp) if setup.plan.is_release else None
         home = received.home
         if not is_parking(home):
-            parking = setup.pipeline.parking_for.get(reason or Reason.REPLAY_ABORTED)
+            parking = setup.pipeline.parking.get(reason or Reason.REPLAY_ABORTED)
             home = parking_source(parking or DEFAULT_PARKING)
         return Order(
             replace(received, home=home),

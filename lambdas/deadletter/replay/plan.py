@@ -8,10 +8,13 @@ from collections.abc import Collection
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from deadletter.contract import DAY, DEFAULT_PARKING, MAIN_DLQ, PARKED_LANE, REPLAY, parking_source
+from deadletter.contract import DAY, DEFAULT_PARKING, MAIN_DLQ, PARKED_LANE, parking_source
 from deadletter.contract import KeyPolicy as KeyPolicy
 from deadletter.routing.selection import Selection, selection_from_data
 from deadletter.settings.json_fields import BadSettings, build
+from deadletter.settings.pipeline import ReplayPolicy
+
+_NORMAL = ReplayPolicy()
 
 MAIN_QUEUE = "main"
 """The destination of letters that go back to the main queue."""
@@ -76,19 +79,19 @@ class ReplayPlan:
     selection: Selection = field(default_factory=Selection)
     destination: str = MAIN_QUEUE
     counted: int | None = None
-    rate: float = REPLAY.rate
+    rate: float = _NORMAL.rate
     burst: int = 10
     canary: tuple[int, ...] = (1, 2, 5, 20)
     ramp: tuple[float, ...] = (0.25, 0.5, 1.0)
     ramp_seconds: float = 60.0
-    error_rate: float = REPLAY.error_rate
-    minimum: int = REPLAY.minimum
-    attempts: int = REPLAY.attempts
+    error_rate: float = _NORMAL.error_rate
+    minimum: int = _NORMAL.minimum
+    attempts: int = _NORMAL.attempts
     retry_after: float = 30.0
-    on_failure: KeyPolicy = REPLAY.on_failure
-    on_unknown: KeyPolicy = REPLAY.on_unknown
+    on_failure: KeyPolicy = _NORMAL.on_failure
+    on_unknown: KeyPolicy = _NORMAL.on_unknown
     ordered: bool = False
-    outcome_timeout: float = REPLAY.outcome_timeout
+    outcome_timeout: float = _NORMAL.outcome_timeout
     workers: int = 1
     approve: bool = False
     keep_export: bool = True

@@ -1,14 +1,18 @@
 """The delay of a letter before its next attempt."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from random import Random
+from typing import Annotated
 
-from deadletter.contract import BACKOFF
+from deadletter.contract import DAY, HOUR, MINUTE
+from deadletter.settings.setting import Constant, Seconds, Setting
 
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """Exponential backoff with full jitter.
+    """Exponential backoff with full jitter: min(cap, base * factor^(attempt - 1)), and a floor.
 
     All fields are seconds but `factor`. The ceiling of attempt *n* (1 is the first
     re-drive) is `min(cap, base * factor ** (n - 1))`; the delay is drawn evenly
@@ -17,10 +21,14 @@ class Backoff:
     round, every late attempt would wait exactly `cap` and all would return at once.
     """
 
-    base: float = BACKOFF.base
-    factor: float = BACKOFF.factor
-    cap: float = BACKOFF.cap
-    floor: float = BACKOFF.floor
+    base: Annotated[Seconds, Setting(least=1, most=DAY)] = MINUTE
+    """Ceiling of the first delay."""
+    # Twice as long each time: what lasts is asked less and less.
+    factor: Constant[float] = 2.0
+    cap: Annotated[Seconds, Setting(least=1, most=14 * DAY)] = 6 * HOUR
+    """Ceiling of every delay."""
+    # A letter is not tried again within the second in which it failed.
+    floor: Constant[float] = 5
 
     def ceiling(self, attempt: int) -> float:
         """The longest delay of this attempt, in seconds; attempts count from 1."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, is_dataclass, replace
+from enum import Enum
 from typing import Any, TypeVar
 
 
@@ -52,3 +53,27 @@ def build(kind: type[T], where: str, data: Mapping[str, Any]) -> T:
         return kind(**data)
     except TypeError as error:
         raise BadSettings(f"{where}: {error}") from error
+
+
+def changed(default: T, where: str, data: Mapping[str, Any]) -> T:
+    """The dataclass `default` with what the data says otherwise, also in dataclasses within.
+
+    The default of a field says what its value has to be. An unknown key is refused.
+    """
+    names = sorted(item.name for item in fields(default))  # type: ignore[arg-type]
+    values = {}
+    for key, value in data.items():
+        if key not in names:
+            raise BadSettings(f"{where}: unknown key {key!r}; known are {', '.join(names)}")
+        before, path = getattr(default, key), f"{where}.{key}"
+        if is_dataclass(before):
+            value = changed(before, path, as_object(path, value))
+        elif isinstance(before, Enum):
+            try:
+                value = type(before)(value)
+            except ValueError as error:
+                raise BadSettings(f"{path}: {error}") from error
+        elif isinstance(before, tuple):
+            value = texts(path, value)
+        values[key] = value
+    return replace(default, **values)  # type: ignore[type-var]

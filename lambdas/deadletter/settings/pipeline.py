@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Annotated
 
-from deadletter import contract
 from deadletter.circuit.state import CircuitPolicy
 from deadletter.contract import (
+    DAY,
+    EVERYTHING,
+    FIRST_RATE,
+    MINUTE,
+    ROWS_KEPT,
     Body,
     Collision,
     KeyPolicy,
-    LedgerContext,
-    LedgerMessage,
+    LedgerKeeps,
     Mode,
     Transport,
     Variable,
 )
 from deadletter.settings.backoff import Backoff
-from deadletter.settings.json_fields import BadSettings, as_object, build, json_object, texts
+from deadletter.settings.json_fields import as_object, build, changed, json_object
+from deadletter.settings.setting import Constant, Derived, Id, Path, Seconds, Setting, ValueKind
 
-RETRY = Backoff(
-    base=contract.RETRY.base,
-    factor=contract.RETRY.factor,
-    cap=contract.RETRY.cap,
-    floor=contract.RETRY.floor,
-)
-"""The delays between the receives of one life."""
+RETRY = Backoff(base=10, cap=15 * MINUTE, floor=1)
+"""The delays between the receives of one life: a minute's trouble is over within the life, and a
+quarter of an hour is the longest that a message hides for one failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,32 +38,38 @@ class RetryPolicy:
     first life in the main queue does not count.
     """
 
-    backoff: Backoff = field(default_factory=Backoff)
-    max_attempts: int = contract.MAX_ATTEMPTS
+    backoff: Annotated[Backoff, Setting()] = field(default_factory=Backoff)
+    """The delays between attempts."""
+    max_attempts: Annotated[int, Setting(least=1, most=1000, first=True)] = 6
+    """Re-drives before a letter is parked as EXHAUSTED."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayPolicy:
     """What a replay run does unless its plan says otherwise.
 
-    `rate` is letters per second where the normal rate of the main queue is unknown.
     `error_rate` is the share of known outcomes that are failures, from `minimum` outcomes,
-    that holds the run. A letter is sent `attempts` times at most. A person has to approve a run
-    of more than `approve_above` letters (None: of any number), and one with a letter whose
-    cause (a fingerprint) is in `approve_causes`. `outcome_timeout` is the seconds after a send
-    until its outcome counts as unknown. `on_failure` and `on_unknown` say whether an ordering
-    key goes on behind a letter that failed for good, or whose outcome is unknown.
+    that holds the run. A letter is sent `attempts` times at most. `outcome_timeout` is the seconds
+    after a send until its outcome counts as unknown. `on_failure` and `on_unknown` say whether an
+    ordering key goes on behind a letter that failed for good, or whose outcome is unknown.
     """
 
-    rate: float = contract.REPLAY.rate
-    error_rate: float = contract.REPLAY.error_rate
-    minimum: int = contract.REPLAY.minimum
-    attempts: int = contract.REPLAY.attempts
-    approve_above: int | None = None
-    approve_causes: tuple[str, ...] = ()
-    outcome_timeout: float = contract.REPLAY.outcome_timeout
-    on_failure: KeyPolicy = contract.REPLAY.on_failure
-    on_unknown: KeyPolicy = contract.REPLAY.on_unknown
+    # A plan has --rate; where the normal rate is known, a run starts at 15 % of it.
+    rate: Constant[float] = 5.0
+    # Above it, a run meets something else than single bad letters.
+    error_rate: Constant[float] = 0.4
+    # Fewer outcomes are no rate.
+    minimum: Constant[int] = 10
+    attempts: Constant[int] = 3
+    approve_above: Annotated[int | None, Setting(least=0)] = None
+    """A run of more letters waits until a person approves it; else the number of letters
+    calls for no approval."""
+    # A plan has --approve.
+    approve_causes: Constant[tuple[str, ...]] = ()
+    outcome_timeout: Derived[float] = 30 * MINUTE
+    # A plan has --stop-on-failure.
+    on_failure: Constant[KeyPolicy] = KeyPolicy.GO
+    on_unknown: Constant[KeyPolicy] = KeyPolicy.GO
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,75 +77,105 @@ class DrainPolicy:
     """How a deep queue is drained: in so many shards, as many as help (None), or by one run a
     minute (1)."""
 
-    shards: int | None = None
+    # As many as the rate has work for: no person knows better.
+    shards: Constant[int | None] = None
 
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """One main queue, its DLQ and parking lot, and the policies for the letters between them.
+    """One main queue, its DLQ, its parking lot, and how letters between them are judged.
 
-    All durations are seconds. `context` maps names to JMESPath expressions over the
-    document; `message_ttl` counts from the first send of the letter's first life.
-    `circuit_key` is a JMESPath expression too (None: one circuit for the whole pipeline),
-    and so is `idempotency_key` (None: the origin id); `idempotency_keep` is how long a
-    processed message is remembered, and `idempotency_payload` (EVERYTHING, NOTHING or a JMESPath
-    expression) what of another message with its key is compared. `collision` says what becomes
-    of one that differs; None is COUNT in the pipeline's first day, and PARK then. With
-    `ledger_message` NONE the text of a handler's error is not kept anywhere, not even redacted;
-    `ledger_context` says how the ledger keeps the values of `context`.
-    `park_permanent` sends a permanent failure straight to the parking lot, `retry` sets the
-    delays between the receives of one life (here an attempt is a receive), and
-    `refuse_when_open` gives letters back unprocessed while their circuit is open.
-    `ordering_key` and `sequence` are JMESPath expressions for what a letter is in order with, and
-    for its place in that order (None: its FIFO group, and its first send). So is `expires`, for
-    the time after which a message must not be sent any more (None: `message_ttl` alone decides).
-    `rate` is letters per second, or `auto`: then it rises and falls with the consumer, up to
-    `max_rate`.
+    All durations are seconds; paths are JMESPath expressions over the document. `message_ttl`
+    counts from the first send of the letter's first life.
     """
 
-    name: str
-    mode: Mode = contract.PIPELINE.mode
-    fifo: bool = contract.PIPELINE.fifo
-    body: Body = contract.PIPELINE.body
-    context: Mapping[str, str] = field(default_factory=dict)
-    policy: RetryPolicy = field(default_factory=RetryPolicy)
-    policies: Mapping[str, RetryPolicy] = field(default_factory=dict)
-    message_ttl: float = contract.PIPELINE.message_ttl
-    max_delay: float = contract.PIPELINE.max_delay
-    poison_lives: int = contract.PIPELINE.poison_lives
-    consumer_library: bool = False
-    circuit_key: str | None = None
-    idempotency_key: str | None = None
-    idempotency_keep: float = contract.PIPELINE.idempotency_keep
-    idempotency_payload: str = contract.PIPELINE.idempotency_payload
-    collision: Collision | None = contract.PIPELINE.collision
-    ledger_message: LedgerMessage = contract.PIPELINE.ledger_message
-    ledger_context: LedgerContext = contract.PIPELINE.ledger_context
-    park_permanent: bool = contract.PIPELINE.park_permanent
-    retry: Backoff = RETRY
-    refuse_when_open: bool = contract.PIPELINE.refuse_when_open
-    circuit: CircuitPolicy = field(default_factory=CircuitPolicy)
-    rate: float | Literal["auto"] = contract.PIPELINE.rate
-    max_rate: float = contract.PIPELINE.max_rate
-    backlog_limit: int = contract.PIPELINE.backlog_limit
-    workers: int = contract.PIPELINE.workers
-    drain: DrainPolicy = field(default_factory=DrainPolicy)
-    transport: Transport = contract.PIPELINE.transport
-    dedicated: tuple[str, ...] = ()
-    parking_for: Mapping[str, str] = field(default_factory=dict)
-    ordering_key: str | None = None
-    sequence: str | None = None
-    expires: str | None = None
-    replay: ReplayPolicy = field(default_factory=ReplayPolicy)
-
-    @property
-    def is_auto_rate(self) -> bool:
-        return self.rate == contract.AUTO
+    name: Annotated[str, ValueKind.PIPELINE_NAME, Setting(first=True)]
+    """In the name of every resource of this pipeline."""
+    mode: Annotated[Mode, Setting(first=True, depends=True)] = Mode.ENFORCE
+    """Observe decides, counts and reports, and moves nothing. It is the default if a queue is
+    yours, else enforce is."""
+    fifo: Annotated[bool, Setting()] = False
+    """Whether the pipeline's queues are FIFO, all of them."""
+    body: Annotated[Body, Setting()] = Body.JSON
+    """Whether a body that is not JSON makes a letter MALFORMED."""
+    context: Annotated[Mapping[str, Path], Setting(first=True)] = field(default_factory=dict)
+    """What rules match on: a name and where to find it."""
+    policy: Annotated[RetryPolicy, Setting()] = field(default_factory=RetryPolicy)
+    """Attempts and delays."""
+    policies: Annotated[Mapping[Id, RetryPolicy], Setting()] = field(default_factory=dict)
+    """Other policies, by the name that rules use; each as `policy`."""
+    message_ttl: Annotated[Seconds, Setting(least=MINUTE, most=30 * DAY, first=True)] = 12 * DAY
+    """Age since the first send at which a letter is parked as EXPIRED."""
+    expires: Annotated[Path | None, Setting()] = None
+    """Where the time is after which a message must not be sent any more: epoch seconds or
+    milliseconds, or ISO 8601, in the body or in an attribute. It is parked as EXPIRED then.
+    What is no time counts as none, and in UnreadableExpiry."""
+    max_delay: Derived[float] = 12 * DAY
+    poison_lives: Annotated[int, Setting(least=1, most=100)] = 3
+    """Lives with the same failure after which a letter is POISON."""
+    consumer_library: Annotated[bool, Setting(first=True, depends=True)] = False
+    """Whether the consumer writes the ledger (silence then means SILENT): the webhook always
+    does, another only if you say so."""
+    circuit_key: Annotated[Path | None, Setting(first=True)] = None
+    """Where the dependency's name is. Else the webhook has one circuit for each endpoint
+    (with `pipeline` one for all), any other consumer one for all."""
+    circuit: Annotated[CircuitPolicy, Setting()] = field(default_factory=CircuitPolicy)
+    """When a circuit opens, and how it closes again."""
+    idempotency_key: Annotated[Path | None, Setting(first=True)] = None
+    """Where the business key of a message is, so that none is processed twice with the same
+    payload; else the MessageId of its first life. It is looked for in the body, then in what
+    SNS, EventBridge, a pipe or a CloudEvent wraps (docs/consumer.md)."""
+    # Longer than any copy waits in main queue, DLQ and parking lot, one after the other.
+    idempotency_keep: Constant[float] = ROWS_KEPT
+    idempotency_payload: Annotated[str, ValueKind.COMPARED, Setting()] = EVERYTHING
+    """What of two messages with one key is compared: all (the body without wrappers, and the
+    attributes), none (the key alone decides), or a path to the part that a second publishing
+    does not change."""
+    # Paths are tried out on the first day; then what differs is parked.
+    collision: Constant[Collision | None] = None
+    ledger: Annotated[LedgerKeeps, Setting()] = LedgerKeeps.PLAIN
+    """What the ledger keeps of a failure's text and of the values of `context`, which are content
+    of messages, for `dlq groups` and `dlq explain`: plain (the text without what may be data),
+    hashed (the same, and hashes of the values), or none."""
+    # Its other receives would fail too.
+    park_permanent: Constant[bool] = True
+    # One schedule for all: see RETRY.
+    retry: Constant[Backoff] = RETRY
+    # A handler that calls what is down wastes a receive.
+    refuse_when_open: Constant[bool] = True
+    rate: Annotated[float, Setting(above=0, most=10000)] = 500.0
+    """The highest rate, in letters a second back to main: it starts with 50, rises while the
+    consumer keeps up, and falls at the first sign of trouble."""
+    # A rate that does not change: benches and simulations measure by it.
+    fixed_rate: Constant[float | None] = None
+    # Above it, what goes back only waits in another queue.
+    backlog_limit: Constant[int] = 10_000
+    # Chunks side by side: what one run can wait for.
+    workers: Constant[int] = 8
+    drain: Constant[DrainPolicy] = field(default_factory=DrainPolicy)
+    # The thin client goes back to boto3 by itself.
+    transport: Constant[Transport] = Transport.THIN
+    parking: Annotated[Mapping[Annotated[str, ValueKind.PARKED_FOR], Id], Setting()] = field(
+        default_factory=dict
+    )
+    """The id of the parking queue, made for it, that a letter goes to if not to `default`: by
+    reason, such as `POISON`, or else by the category of its last failure: `transient`,
+    `schema`, `business` or `integration`."""
+    ordering_key: Annotated[Path | None, Setting()] = None
+    """Where the key is whose messages have to be processed in order: a replay run sends one
+    letter of a key after the other. Else the message group in a FIFO pipeline, and no order
+    in another."""
+    sequence: Annotated[Path | None, Setting()] = None
+    """Where a message's place within its ordering key is, as a number or text; else the time
+    of its first send."""
+    replay: Annotated[ReplayPolicy, Setting()] = field(default_factory=ReplayPolicy)
+    """What a replay run does unless its plan says otherwise."""
+    dedicated: Derived[tuple[str, ...]] = ()
 
     @property
     def first_rate(self) -> float:
         """Letters per second of a run that knows nothing of the runs before it."""
-        return min(contract.FIRST_RATE, self.max_rate) if self.rate == "auto" else self.rate
+        return self.fixed_rate or min(FIRST_RATE, self.rate)
 
 
 def pipeline_from_json(text: str) -> Pipeline:
@@ -147,45 +183,14 @@ def pipeline_from_json(text: str) -> Pipeline:
 
     Raises BadSettings with the invalid key: a function with invalid settings must not run.
     """
-    data = json_object(Variable.PIPELINE, text)
-    policy = _policy("policy", data.pop("policy", {}))
+    where = Variable.PIPELINE
+    data = json_object(where, text)
+    if data.get("collision") is not None:
+        data["collision"] = Collision(data["collision"])
     policies = {
-        name: _policy(f"policies.{name}", value)
-        for name, value in as_object("policies", data.pop("policies", {})).items()
+        name: changed(RetryPolicy(), f"{where}.policies.{name}", as_object(name, policy))
+        for name, policy in as_object("policies", data.pop("policies", {})).items()
     }
-    try:
-        data["mode"] = Mode(data.get("mode", Mode.ENFORCE))
-        data["body"] = Body(data.get("body", Body.JSON))
-        if data.get("collision") is not None:
-            data["collision"] = Collision(data["collision"])
-        data["ledger_message"] = LedgerMessage(data.get("ledger_message", LedgerMessage.REDACTED))
-        data["ledger_context"] = LedgerContext(data.get("ledger_context", LedgerContext.PLAIN))
-        data["transport"] = Transport(data.get("transport", contract.PIPELINE.transport))
-        replay = as_object("replay", data.get("replay", {}))
-        for name in ("on_failure", "on_unknown"):
-            if name in replay:
-                replay[name] = KeyPolicy(replay[name])
-    except ValueError as error:
-        raise BadSettings(f"{Variable.PIPELINE}: {error}") from error
-    rate = data.get("rate", contract.PIPELINE.rate)
-    if rate != contract.AUTO and (isinstance(rate, bool) or not isinstance(rate, int | float)):
-        raise BadSettings(f"{Variable.PIPELINE}: rate must be a number or {contract.AUTO}")
-    data["dedicated"] = texts("dedicated", data.get("dedicated", []))
-    data["retry"] = _backoff("retry", data.get("retry", {}), RETRY)
-    data["circuit"] = build(CircuitPolicy, "circuit", as_object("circuit", data.get("circuit", {})))
-    if "approve_causes" in replay:
-        replay["approve_causes"] = texts("replay.approve_causes", replay["approve_causes"])
-    data["replay"] = build(ReplayPolicy, "replay", replay)
-    data["drain"] = build(DrainPolicy, "drain", as_object("drain", data.get("drain", {})))
-    return build(Pipeline, Variable.PIPELINE, {**data, "policy": policy, "policies": policies})
-
-
-def _policy(where: str, data: Any) -> RetryPolicy:
-    policy = as_object(where, data)
-    backoff = _backoff(f"{where}.backoff", policy.get("backoff", {}), Backoff())
-    return build(RetryPolicy, where, {**policy, "backoff": backoff})
-
-
-def _backoff(where: str, data: Any, default: Backoff) -> Backoff:
-    """The backoff in `data`; a missing key has the value of `default`."""
-    return build(Backoff, where, {**asdict(default), **as_object(where, data)})
+    name = {key: data.pop(key) for key in ("name",) if key in data}
+    pipeline = build(Pipeline, where, {**name, "policies": policies})
+    return changed(pipeline, where, data)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from deadletter.contract import WEBHOOK, Variable
+from deadletter.contract import Variable
 from deadletter.settings.json_fields import BadSettings, build, json_object
 
 
@@ -17,16 +17,16 @@ class Webhook:
     on loopback, unsigned: for sandboxes only.
     """
 
-    timeout: float = WEBHOOK.request_timeout
-    allow_loopback: bool = WEBHOOK.allow_loopback
-    ports: tuple[int, ...] = WEBHOOK.ports
+    timeout: float = 5.0
+    allow_loopback: bool = False
+    ports: tuple[int, ...] = (443,)
     secret_prefix: str = ""
 
 
 def webhook_from_json(text: str) -> Webhook:
     """The dispatcher's settings in the environment variable WEBHOOK; raises BadSettings."""
     data = json_object(Variable.WEBHOOK, text)
-    ports = data.get("ports", list(WEBHOOK.ports))
+    ports = data.get("ports", [443])
     if not isinstance(ports, list) or not all(type(port) is int for port in ports):
         raise BadSettings(f"{Variable.WEBHOOK}: ports must be a JSON list of whole numbers")
     return build(Webhook, Variable.WEBHOOK, {**data, "ports": tuple(ports)})

@@ -231,7 +231,7 @@ def test_an_empty_key_is_not_the_pipelines_own(orders: Any, dlq: Any) -> None:
 
 
 def test_the_circuit_of_a_named_dependency_needs_no_circuit_key(cloud: Any, dlq: Any) -> None:
-    cloud.deploy("orders", settings={"rate": 10})
+    cloud.deploy("orders", settings={"fixed_rate": 10})
     after = answered(dlq, "open", "dependency/bank", "--new", "--pipeline", "orders", *HELD)[
         "after"
     ]
@@ -242,7 +242,7 @@ def test_the_circuit_of_a_named_dependency_needs_no_circuit_key(cloud: Any, dlq:
 def test_no_key_is_opened_in_a_pipeline_whose_letters_have_none(
     cloud: Any, dlq: Any, options: tuple[str, ...]
 ) -> None:
-    cloud.deploy("orders", settings={"rate": 10})
+    cloud.deploy("orders", settings={"fixed_rate": 10})
     reported(cloud, "of-earlier-settings")
     done = dlq("circuit", "open", "of-earlier-settings", *options, *HELD)
     assert done.exit_code == Exit.USAGE

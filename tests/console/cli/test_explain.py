@@ -223,7 +223,7 @@ def test_a_letter_that_the_consumer_parked_is_parked_and_can_be_released(
     cloud: Cloud, dlq: Dlq
 ) -> None:
     queues = {"POISON": "later", "schema": "schema"}
-    cloud.deploy("orders", settings={**LIBRARY, "parking_for": queues})
+    cloud.deploy("orders", settings={**LIBRARY, "parking": queues})
     failed(cloud, category=Category.SCHEMA, error_type="SchemaError", message="no price")
     ledger = DynamoDBLedger(cloud.dynamodb, "letters", "orders", time.time, 86_400)
     ledger.parked(ORIGIN, 0, time.time(), str(Reason.PERMANENT))

@@ -19,7 +19,7 @@ from deadletter.aws.wiring.redrive import redriver_for
 from deadletter.aws.wiring.route import router_for
 from deadletter.aws.wiring.world import World
 from deadletter.circuit.state import State
-from deadletter.contract import LedgerContext, circuit_lane
+from deadletter.contract import LedgerKeeps, circuit_lane
 from deadletter.failure.about_letter import about_letter
 from deadletter.failure.causes import FailedTry, Second
 from deadletter.failure.failure import Blame, Category
@@ -327,9 +327,9 @@ def test_a_rule_on_the_body_that_changes_nothing_leaves_the_answer(cloud: Cloud,
 def test_the_circuit_of_an_endpoint_is_found_as_far_as_the_ledger_names_it(
     cloud: Cloud, dlq: Dlq, how: str
 ) -> None:
-    settings = {**SETTINGS, "ledger_context": how}
+    settings = {**SETTINGS, "ledger": how}
     cloud.deploy("orders", settings=settings, dedicated=["vip"])
-    kept = about_letter({"tenantId": TENANT}, ENDPOINT, len(BODY), LedgerContext(how), "orders")
+    kept = about_letter({"tenantId": TENANT}, ENDPOINT, len(BODY), LedgerKeeps(how), "orders")
     story = Story(cloud, kept)
     fresh(story)
     assert told(dlq, story.id)["action"] == "REDRIVE"

@@ -14,7 +14,7 @@ from deadletter.circuit.state import State
 from deadletter.contract import circuit_lane
 from tests.console.conftest import Cloud, Dlq
 
-LIBRARY = {"consumer_library": True, "parking_for": {"schema": "fix", "POISON": "fix"}}
+LIBRARY = {"consumer_library": True, "parking": {"schema": "fix", "POISON": "fix"}}
 
 
 def drawn(dlq: Dlq, *names: str) -> tuple[dict[str, dict[str, Any]], list[dict[str, Any]]]:

@@ -196,7 +196,7 @@ def test_a_sample_knows_the_causes_that_the_ledger_knows(cloud: Cloud, dlq: Dlq)
 def test_a_sample_shows_tenants_as_the_ledger_keeps_them(
     cloud: Cloud, dlq: Dlq, how: str, name: str
 ) -> None:
-    cloud.deploy("orders", settings={**LIBRARY, "ledger_context": how})
+    cloud.deploy("orders", settings={**LIBRARY, "ledger": how})
     cloud.letter('{"tenant": "acme"}')
     [group] = told(dlq, "--sample", "10", "--by", "tenant")["groups"]
     assert group["name"] == name

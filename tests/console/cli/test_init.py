@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,9 @@ import pytest
 
 from console.cli.exit import Exit
 from console.operations.dlqs import pipeline_name
-from infra import context, reference
-from infra.settings.kinds import PIPELINE_LENGTH, WORDS
+from deadletter.settings.setting import ValueKind
+from infra import context
+from infra.kinds import PIPELINE_LENGTH, TEXTS
 
 ROOT = Path(__file__).parents[3]
 REGION = "eu-west-1"
@@ -96,7 +96,7 @@ def test_a_chosen_dlq_becomes_pipelines_that_the_schema_accepts(
     categories = {"transient", "schema", "business", "integration"}
     for pipeline in settings.pipelines[1:]:
         assert set(pipeline.parking) == categories
-        assert pipeline.parking_for == {category: category for category in categories}
+        assert pipeline.parking == {category: category for category in categories}
     listed = json.loads(dlq("init", "--file", str(file), "--json").stdout)["dlqs"]
     assert {entry["name"]: entry["pipelines"] for entry in listed} == {
         "orders-dlq": [],
@@ -143,7 +143,7 @@ def test_a_sample_that_was_changed_stays(account: Any, dlq: Any, file: Path) -> 
         ("{", "is not JSON"),
         ("[]", "is not a JSON object"),
         ('{"context": {"pipelines": {}}}', "context.pipelines is not a list"),
-        ('{"context": {"pipelines": [{"name": "x", "colour": 1}]}}', "there is no such key"),
+        ('{"context": {"pipelines": [{"name": "x", "colour": 1}]}}', "there is no setting"),
     ],
 )
 def test_a_broken_file_is_refused_and_stays(
@@ -171,7 +171,7 @@ def test_it_asks_and_shows_what_it_would_add(account: Any, dlq: Any, file: Path)
 def test_a_new_file_names_the_schema_for_editors_if_that_lies_beside_it(
     account: Any, dlq: Any, file: Path, is_clone: bool
 ) -> None:
-    schema = file.parent / reference.CDK_SCHEMA.relative_to(reference.DOCS.parent)
+    schema = file.parent / "docs" / "cdk.schema.json"
     schema.parent.mkdir()
     if is_clone:
         schema.write_text("{}")
@@ -202,7 +202,7 @@ def test_a_pipeline_is_named_after_its_main_queue(queue: str, name: str) -> None
 def test_the_name_of_a_pipeline_is_cut_to_what_the_settings_allow(queue: str) -> None:
     name = pipeline_name(queue)
     assert PIPELINE_LENGTH - 1 <= len(name) <= PIPELINE_LENGTH
-    assert re.fullmatch(WORDS, name)
+    assert TEXTS[ValueKind.PIPELINE_NAME][1](name)
 
 
 def test_queues_whose_names_are_cut_alike_become_pipelines_of_two_names(

@@ -18,9 +18,9 @@ SETTINGS = {
             {
                 "name": "orders",
                 "context": {"tenantId": "body.tenantId"},
-                "dedicated": {"bulk": {}},
+                "dedicated": {"bulk": False},
                 "policies": {"gold": {}},
-                "max_delay": "2h",
+                "message_ttl": "2h",
             },
             {"name": "invoices"},
         ]

@@ -184,7 +184,7 @@ def test_each_match_is_one_line_of_json(letters: Cloud, dlq: Dlq) -> None:
 def test_a_tenant_is_shown_as_the_ledger_keeps_it(
     cloud: Cloud, dlq: Dlq, how: str, shown: str
 ) -> None:
-    cloud.deploy("orders", settings={**TENANT, "ledger_context": how})
+    cloud.deploy("orders", settings={**TENANT, "ledger": how})
     wait(cloud, "due", "small", tenantId="acme")
     run = cloud.replay(ReplayRun(id=RUN, pipeline="orders", state=RunState.DONE))
     name = Name(copy="gone", origin="origin of gone", place=("p", "s"), key="00", tenant="acme")

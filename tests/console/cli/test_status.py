@@ -776,7 +776,7 @@ def _happened(cloud: Any, metric: str, at: datetime, value: int) -> None:
 def test_the_rate_is_that_of_the_minutes_in_which_it_ran(
     cloud: Any, dlq: Any, ran: Any, rate: float, window: str
 ) -> None:
-    cloud.deploy("orders", settings={"rate": 20.0})
+    cloud.deploy("orders", settings={"fixed_rate": 20.0})
     for _ in range(3):
         cloud.letter("{}")
     cloud.waiting("orders", "due", 7)
@@ -804,7 +804,7 @@ def _looked(depths: Iterable[int], ago: float = 0.0) -> dict[str, Any]:
 
 def test_status_says_when_the_dlq_will_be_empty_at_the_measured_rate(cloud: Any, dlq: Any) -> None:
     """Six fewer a minute, and 46 at the last look: what a run may send at most says nothing."""
-    cloud.deploy("orders", settings={"rate": 20.0})
+    cloud.deploy("orders", settings={"fixed_rate": 20.0})
     cloud.letter("{}")
     cloud.watched("orders", **_looked(range(100, 40, -6)))
     outlook = only_pipeline(dlq)["outlook"]
@@ -830,7 +830,7 @@ def test_status_says_when_the_dlq_will_be_empty_at_the_measured_rate(cloud: Any,
 def test_a_time_that_is_not_measured_is_not_invented(
     cloud: Any, dlq: Any, depths: Iterable[int], ago: float, because: str, fewer: float | None
 ) -> None:
-    cloud.deploy("orders", settings={"rate": 20.0})
+    cloud.deploy("orders", settings={"fixed_rate": 20.0})
     cloud.letter("{}")
     cloud.watched("orders", **_looked(depths, ago))
     outlook = only_pipeline(dlq)["outlook"]
@@ -899,7 +899,7 @@ def test_a_rate_that_finds_itself_says_what_it_does_and_why(
 
 
 def test_a_rate_that_no_run_has_chosen_yet_is_the_first_one(cloud: Any, dlq: Any) -> None:
-    cloud.deploy("orders", settings={"max_rate": 20.0})
+    cloud.deploy("orders", settings={"rate": 20.0})
     outlook = only_pipeline(dlq)["outlook"]
     assert (outlook["rate_limit"], outlook["rate_because"]) == (
         20.0,
@@ -909,7 +909,7 @@ def test_a_rate_that_no_run_has_chosen_yet_is_the_first_one(cloud: Any, dlq: Any
 
 
 def test_a_fixed_rate_gives_no_reason(cloud: Any, dlq: Any) -> None:
-    cloud.deploy("orders", settings={"rate": 20.0})
+    cloud.deploy("orders", settings={"fixed_rate": 20.0})
     cloud.remembers("orders", "dlq", auto_rate=AutoRate(112.5, looked_at=time.time()))
     outlook = only_pipeline(dlq)["outlook"]
     assert (outlook["rate_limit"], outlook["rate_because"]) == (20.0, None)

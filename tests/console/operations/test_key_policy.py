@@ -8,7 +8,7 @@ import pytest
 
 from console.operations.key_policy import KeyUse, key_uses, lacking, with_statement
 from infra.keys import service_statements
-from infra.settings import AppSettings
+from infra.settings import AppDeployment
 from tests.each_row import each_row
 
 HOME = {"partition": "aws", "region": "eu-west-1", "account": "111122223333"}
@@ -32,13 +32,13 @@ def cloudwatch(**changes: Any) -> dict[str, Any]:
 
 
 def test_what_synth_gives_is_what_is_asked_for() -> None:
-    given = service_statements(AppSettings(), **HOME)
+    given = service_statements(AppDeployment(), **HOME)
     assert given == [use.statement for use in USES.values()]
     for use in USES.values():
         assert lacking(of(ROOT, *given), use) == ([], [])
     # With a topic of yours, the app's key has nothing to do with alarms.
     topic = "arn:aws:sns:eu-west-1:111122223333:pages"
-    own = service_statements(AppSettings(alarm_topic_arn=topic), **HOME)
+    own = service_statements(AppDeployment(alarm_topic_arn=topic), **HOME)
     assert own == [USES["logs"].statement]
 
 

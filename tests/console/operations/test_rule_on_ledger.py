@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from console.operations.rule_on_ledger import holds, known_of, unkept
-from deadletter.contract import LedgerContext
+from deadletter.contract import LedgerKeeps
 from deadletter.failure.cause_index import CauseEntry
 from deadletter.failure.ledger import AboutLetter
 from deadletter.rules.pattern import compile_pattern
@@ -16,7 +16,7 @@ from deadletter.settings.pipeline import Pipeline
 from tests.each_row import each_row
 
 PLAIN = Pipeline("orders", context={"tenantId": "body.tenantId", "region": "body.region"})
-HASHED = Pipeline("orders", context=PLAIN.context, ledger_context=LedgerContext.HASHED)
+HASHED = Pipeline("orders", context=PLAIN.context, ledger=LedgerKeeps.HASHED)
 ENTRY = CauseEntry(
     origin="m1",
     fingerprint="f1",

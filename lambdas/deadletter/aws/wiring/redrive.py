@@ -14,7 +14,7 @@ from deadletter.aws.lazily import lazily
 from deadletter.aws.run_start import LambdaRunStarter
 from deadletter.aws.wiring.parts.redriver_setup import redriver_setup_for
 from deadletter.aws.wiring.world import World, in_threads
-from deadletter.contract import DAY, MAIN_DLQ, MINUTE, PIPELINE, Mode, Transport
+from deadletter.contract import DAY, MAIN_DLQ, MINUTE, Mode, Transport
 from deadletter.redrive.drain import OWNER
 from deadletter.redrive.in_parallel import InParallel
 from deadletter.redrive.redriver import Redriver
@@ -37,7 +37,7 @@ ORPHANS_MARGIN = 10.0
 
 
 def clients(
-    transport: Transport = PIPELINE.transport, whereabouts: Whereabouts | None = None
+    transport: Transport = Transport.THIN, whereabouts: Whereabouts | None = None
 ) -> Clients:
     """The clients of one run, whose sends begin on new connections.
 

@@ -131,7 +131,7 @@ def mover_for(
     return Mover(
         fifo=pipeline.fifo,
         targets={target: queue_for(url, clients, world, tally) for target, url in urls.items()},
-        parking_queues=pipeline.parking_for,
+        parking_queues=pipeline.parking,
         room=room,
         records=ledger_for(pipeline, resources, clients, world),
         clock=world.clock,
