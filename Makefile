@@ -14,7 +14,9 @@ MUTATION := build/mutation-venv
 # As new as the last clean scan of all that the scanners read: folders too, for a file that is gone.
 SCANNED := build/.scanned
 READ_BY_SCANNERS = cdk.json tools/__init__.py \
-	lambdas/deadletter/__init__.py lambdas/deadletter/contract.py $(wildcard lambdas/deadletter/signals/*.py) \
+	lambdas/deadletter/__init__.py lambdas/deadletter/contract.py lambdas/deadletter/circuit/__init__.py \
+	lambdas/deadletter/circuit/state.py \
+	$(foreach room,pace settings signals,$(wildcard lambdas/deadletter/$(room)/*.py)) \
 	$(shell find infra statemachines tools/scan -name __pycache__ -prune -o -print)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Many tests start Python anew, and each would compile the whole project.

@@ -104,7 +104,7 @@ def test_a_broken_rule_reports_itself(
     assert (detail["pipeline"], detail["rule_id"], detail["reason"]) == ("orders", rule_id, untyped)
     assert "t-secret" not in json.dumps(event)
 
-    assert orders.until(lambda: orders.counted("RuleInvalid"), "the metric is counted")
+    assert orders.until(lambda: orders.counted("RuleTrouble"), "the figure is published")
 
 
 def test_an_edit_that_mends_a_rule_clears_its_verdict_and_the_history_has_both(

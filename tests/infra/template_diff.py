@@ -52,7 +52,7 @@ def of(place: str, folder: Path) -> dict[str, str]:
     checkout = Path(place).resolve()
     if not checkout.is_dir():
         checkout = folder / "checkout"
-        subprocess.run(["git", "worktree", "add", "--detach", str(checkout), place], check=True)  # noqa: S607
+        _git("worktree", "add", "--detach", str(checkout), place)
     code = "import json, sys; from pathlib import Path; from template_diff import texts;"
     code += "print(json.dumps(dict(texts(Path(sys.argv[1])))))"
     path = [checkout, checkout / "lambdas", Path(__file__).parent]
@@ -62,9 +62,13 @@ def of(place: str, folder: Path) -> dict[str, str]:
         command, cwd=checkout, env=environment, check=True, text=True, stdout=subprocess.PIPE
     )
     if checkout.is_relative_to(folder):
-        subprocess.run(["git", "worktree", "remove", "--force", str(checkout)], check=True)  # noqa: S607
+        _git("worktree", "remove", "--force", str(checkout))
     texts_of_it: dict[str, str] = json.loads(run.stdout.splitlines()[-1])
     return texts_of_it
+
+
+def _git(*words: str) -> None:
+    subprocess.run(["git", *words], check=True)  # noqa: S607 - a developer's own git
 
 
 def main(old: str, new: str) -> int:

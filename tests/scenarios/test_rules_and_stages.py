@@ -63,7 +63,7 @@ def test_a_rule_checker_that_sees_no_edits_is_one_page_of_the_app(
     works, stage.account.rule_checker = stage.account.rule_checker, state
     stage.account.minutes(20)
     [page] = stage.account.cloudwatch.pages
-    assert page.alarm == "deadletter-RuleTrouble"
+    assert page.alarm == "deadletter-SharedTrouble"
     late = (page.at - began) / 60
     figures.worst("a page after the trouble began", "the rule checker is off or fails", late, "min")
     assert late <= 3
@@ -103,7 +103,7 @@ def test_a_dominant_failure_is_a_figure_and_no_page(deployed: MakeStage, figures
     assert pages == []
     assert stage.held(stage.parking)
     counted = stage.account.cloudwatch.values(
-        "Deadletter", "DominantFailure", app="deadletter", pipeline="library"
+        "Deadletter", "FailureDominates", app="deadletter", pipeline="library"
     )
     assert sum(number > 0 for number in counted) >= 3
     figures.worst("pages of a defect in 3 bursts", "45 letters that fail alike", len(pages), "")

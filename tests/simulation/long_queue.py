@@ -64,7 +64,7 @@ class LongQueueSimulation(ShardsSimulation):
     def _pipeline(self, shape: Shape) -> Pipeline:
         return replace(
             super()._pipeline(shape),
-            rate=ENOUGH_RATE,
+            fixed_rate=ENOUGH_RATE,
             drain=DrainPolicy(self._long.shards),
         )
 

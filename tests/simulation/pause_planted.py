@@ -70,9 +70,9 @@ def _row_unread() -> Iterator[None]:
         return recovered
 
     def always(reconcile: Any) -> Any:
-        def reconciled(reconciler: Reconciler) -> Any:
+        def reconciled(reconciler: Reconciler, *looks: Any, **more: Any) -> Any:
             reconciler._recover_mapping()
-            return reconcile(reconciler)
+            return reconcile(reconciler, *looks, **more)
 
         return reconciled
 
