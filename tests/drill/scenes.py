@@ -215,7 +215,7 @@ SCENES = (
             Alarm.DLQ_AGE: f"{OLD}, by SQS's metric",
             Alarm.MESSAGE_AGE: f"{OLD}, by their own timestamps",
         },
-        tells="circuit OPEN since",
+        tells="has not been closed for",
         repair="the dependency works again; nothing else is done",
         mend=bring_the_dependency_back,
         within=42,
