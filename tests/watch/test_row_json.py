@@ -36,7 +36,7 @@ FULL = WatchRow(
     held={"tenant-1": 7.0},
     seen=(
         Seen(TroubleKind.CIRCUIT_OPEN, {"key": "orders", "seconds": 2.5}, 3.5),
-        Seen(TroubleKind.DEEP),
+        Seen(TroubleKind.DEEP, {"messages": 140, "most": 100}),
     ),
     circuits=CircuitsRow(
         not_closed={"orders": 1.0},
@@ -109,6 +109,17 @@ def test_a_field_of_a_later_version_is_left_out() -> None:
 )
 def test_a_damaged_row_is_no_row(text: str) -> None:
     assert row_from_json(text) is None
+
+
+@pytest.mark.parametrize(
+    "facts", ["{}", '{"messages":"many","most":100}', '{"messages":NaN,"most":1}']
+)
+def test_a_trouble_that_lacks_a_fact_hides_no_other(facts: str) -> None:
+    deep = f'{{"kind":"deep","since":1,"facts":{facts}}}'
+    held = '{"kind":"circuit-open","since":1,"facts":{"key":"orders","seconds":1800}}'
+    row = row_from_json(f'{{"first_at":1,"ran_at":2,"seen":[{deep},{held}]}}')
+    assert row is None or [each.kind for each in row.seen] == [TroubleKind.CIRCUIT_OPEN]
+    assert (row is None) is ("NaN" in facts)
 
 
 @each_row(

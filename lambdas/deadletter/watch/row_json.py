@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, fields, is_dataclass
 from typing import Any, TypeVar
 
@@ -67,14 +68,18 @@ def row_from_json(text: str) -> WatchRow | None:
 
 
 def _seen(data: object) -> Iterator[Seen]:
-    """What was seen; a trouble that this version does not know is left out."""
+    """What was seen; a trouble that this version does not know, or cannot word, is left out."""
     for item in map(_mapping, _list(data)):
         if item["kind"] in set(TroubleKind):
             facts = {
                 name: fact if isinstance(fact, str) else _number(fact)
                 for name, fact in _mapping(item.get("facts", {})).items()
             }
-            yield Seen(TroubleKind(item["kind"]), facts, _number(item["since"]))
+            seen = Seen(TroubleKind(item["kind"]), facts, _number(item["since"]))
+            # Its alarm rings by its level: one that lacks a fact must not keep the others unseen.
+            with suppress(KeyError, TypeError, ValueError):
+                seen.says()
+                yield seen
 
 
 def _circuits(data: Mapping[str, Any]) -> CircuitsRow:
