@@ -23,7 +23,7 @@ from deadletter.testing import Letterbox
 from deadletter.testing.letterbox import VISIBILITY
 
 ROOT = Path(__file__).parents[2]
-HANGS = 10.0
+HANGS = 60.0
 
 
 def test_messages_are_processed_and_deleted(letterbox: Letterbox) -> None:
@@ -219,7 +219,7 @@ def test_a_handler_that_hangs_at_the_end_is_left_and_its_message_given_back(
     began = time.monotonic()
     try:
         poll(each, concurrency=2, stop=stop, stop_within=1.0)
-        assert time.monotonic() - began < 4
+        assert time.monotonic() - began < HANGS / 2
         assert letterbox.waiting == ["hangs"]
         # Visible at once: nothing waits for the receive's minute.
         assert letterbox.run(lambda *_: {"batchItemFailures": [{"itemIdentifier": ""}]}).received
