@@ -157,7 +157,7 @@ def test_a_handler_is_cancelled_before_the_deadline_and_its_claim_withdrawn(
     context = in_seconds(2)
     began = time.monotonic()
     run = letterbox.run(lambda event, _: consume(event, context, each, concurrency=concurrency))
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < HANGS
     assert len(run.returned) == 1
     assert cleaned == ["x"]
     assert letterbox.metrics["HandlerUnfinished"] == 1
