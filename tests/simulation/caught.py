@@ -158,7 +158,7 @@ HUNTS: Mapping[str, Hunt] = {
     "replay run": Hunt(
         replay_planted.RUN_BUGS,
         {name: run_to_its_end(make) for name, make in replay_simulator.SORTS.items()},
-        300,
+        3_000,
     ),
     "replay pace": Hunt(replay_planted.PACE_BUGS, by_name(paced), 1_500),
     "replay workers": Hunt(
