@@ -25,14 +25,17 @@ GIT = shutil.which("git") or "git"
 
 OLD, NEW = "v0.1.0", "v0.2.0"
 
-# The sample pipeline of cdk.json, with an endpoint on this machine.
+# The sample pipeline of cdk.json.
 ORDERS: dict[str, Any] = {
     "name": "orders",
     "consumer": {"kind": "webhook"},
     "context": {"tenantId": "body.tenantId"},
     "policy": {"backoff": {"base": 1, "cap": 1}},
-    "tuning": {"consumer.allow_loopback": True, "policy.backoff.floor": 0},
 }
+
+# An app that keeps its data tunes nothing: the clone itself says that an endpoint may be on this
+# machine.
+REMOTE_ONLY, LOOPBACK_TOO = (f"allow_loopback: Constant[bool] = {may}" for may in (False, True))
 
 # The other account: the emulator takes such a key for the root of the account of that number.
 THERE = "111111111111"
@@ -155,6 +158,10 @@ class PlatformTeam:
                 shutil.copytree(ROOT / part, origin / part, ignore=ignored)
             else:
                 shutil.copy(ROOT / part, origin / part)
+        declared = origin / "infra" / "settings.py"
+        there = declared.read_text()
+        assert REMOTE_ONLY in there
+        declared.write_text(there.replace(REMOTE_ONLY, LOOPBACK_TOO))
         settings = json.loads((ROOT / "cdk.json").read_text())
         (origin / "cdk.json").write_text(json.dumps(settings, indent=2))
         (origin / ".gitignore").write_text("\n".join(["cdk.out", "__pycache__", *LINKED]))
