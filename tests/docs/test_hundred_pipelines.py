@@ -1,4 +1,4 @@
-"""A hundred pipelines fit into an account, and their synthesis into half a minute of CPU time."""
+"""A hundred pipelines fit into an account, and take a dozen times the synthesis of one."""
 
 from __future__ import annotations
 
@@ -24,11 +24,15 @@ FUNCTIONS_AT_ONCE = 10
 RUN = 2
 
 
-@pytest.mark.nightly
-def test_a_hundred_pipelines_fit_into_an_account(tmp_path: Path) -> None:
+# What one pipeline takes is mostly the CDK's own start.
+TIMES_ONE = 12
+
+
+def synthesize(pipelines: int, to: Path) -> float:
+    """Synthesize an app of so many pipelines; the seconds of CPU that it took."""
     context = json.loads((ROOT / "cdk.json").read_text())["context"]
     [pipeline] = context["pipelines"]
-    many = [{**pipeline, "name": f"p{number}"} for number in range(PIPELINES)]
+    many = [{**pipeline, "name": f"p{number}"} for number in range(pipelines)]
     # No zip is made: that is the same for one pipeline.
     context |= {"dashboard": False, "pipelines": many, "aws:cdk:bundling-stacks": []}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -37,18 +41,25 @@ def test_a_hundred_pipelines_fit_into_an_account(tmp_path: Path) -> None:
         env={
             **os.environ,
             "CDK_CONTEXT_JSON": json.dumps(context),
-            "CDK_OUTDIR": str(tmp_path),
+            "CDK_OUTDIR": str(to),
             "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'lambdas'}",
         },
         check=True,
         capture_output=True,
     )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime <= 30
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+@pytest.mark.nightly
+def test_a_hundred_pipelines_fit_into_an_account(tmp_path: Path) -> None:
+    one = synthesize(1, tmp_path / "one")
+    hundred = tmp_path / "hundred"
+    assert synthesize(PIPELINES, hundred) <= TIMES_ONE * one
 
     stacks = [
         [*json.loads(file.read_text())["Resources"].values()]
-        for file in tmp_path.glob("*.template.json")
+        for file in hundred.glob("*.template.json")
     ]
     # CloudFormation's limit for a stack is 500.
     assert max(map(len, stacks)) < 100
