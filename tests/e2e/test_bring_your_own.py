@@ -9,7 +9,6 @@ import json
 import shutil
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -83,6 +82,49 @@ def test_an_order_is_shipped(shop: Sandbox, registered: dict[str, Any]) -> None:
     assert messages(shop, registered["parking"]["default"]) == 0
 
 
+def redrive(shop: Sandbox, registered: dict[str, Any]) -> str:
+    """One run over the DLQ; why it ended."""
+    answer = shop.client("lambda").invoke(
+        FunctionName=registered["redrive_function"], Payload=json.dumps({"source": "dlq"})
+    )
+    said = answer["Payload"].read()
+    assert "FunctionError" not in answer, said
+    return str(json.loads(said)["stopped"])
+
+
+@pytest.fixture(scope="module")
+def enforced(shop: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The app says enforce by now."""
+    folder = tmp_path_factory.mktemp("enforced")
+    shutil.copytree(EXAMPLES / "bring-your-own", folder / "bring-your-own")
+    app = folder / "bring-your-own" / "app.py"
+    observes = 'PipelineSettings(name="orders")'
+    assert app.read_text().count(observes) == 1
+    enforces = 'PipelineSettings(name="orders", mode="enforce")'
+    app.write_text(app.read_text().replace(observes, enforces))
+    assembly = synthesized("bring-your-own", folder / "out", bundled=True, apps=folder)
+    said = cdk(shop, "deploy", "--all", f"--app={assembly}", "--require-approval=never")
+    assert said.count("Pipeline orders is in mode enforce") == 2
+
+
+def test_a_dead_order_stays_in_the_dlq_until_the_app_says_enforce(
+    shop: Sandbox, registered: dict[str, Any], request: pytest.FixtureRequest
+) -> None:
+    send(shop, registered["dlq_url"], orderId="3", count=1)
+    assert registered["mode"] == "observe"
+    assert redrive(shop, registered) == "looked at 1 letters, moved none"
+    assert messages(shop, registered["dlq_url"]) == 1
+
+    request.getfixturevalue("enforced")
+
+    def emptied() -> bool:
+        redrive(shop, registered)
+        return messages(shop, registered["dlq_url"]) == 0
+
+    until(emptied, "the DLQ is empty")
+
+
+@pytest.mark.usefixtures("enforced")
 def test_an_order_of_nothing_is_parked_by_the_shops_role_which_is_trusted(
     shop: Sandbox, registered: dict[str, Any]
 ) -> None:
@@ -103,38 +145,3 @@ def test_an_order_of_nothing_is_parked_by_the_shops_role_which_is_trusted(
     )
     trusted = json.loads(router["Environment"]["Variables"]["TRUSTED_SENDERS"])
     assert parked["Attributes"]["SenderId"].partition(":")[0] in trusted
-
-
-def redrive(shop: Sandbox, registered: dict[str, Any]) -> str:
-    """One run over the DLQ; why it ended."""
-    answer = shop.client("lambda").invoke(
-        FunctionName=registered["redrive_function"], Payload=json.dumps({"source": "dlq"})
-    )
-    said = answer["Payload"].read()
-    assert "FunctionError" not in answer, said
-    return str(json.loads(said)["stopped"])
-
-
-def test_a_dead_order_stays_in_the_dlq_until_the_app_says_enforce(
-    shop: Sandbox, registered: dict[str, Any], tmp_path: Path
-) -> None:
-    send(shop, registered["dlq_url"], orderId="3", count=1)
-    assert registered["mode"] == "observe"
-    assert redrive(shop, registered) == "looked at 1 letters, moved none"
-    assert messages(shop, registered["dlq_url"]) == 1
-
-    shutil.copytree(EXAMPLES / "bring-your-own", tmp_path / "bring-your-own")
-    app = tmp_path / "bring-your-own" / "app.py"
-    observes = 'PipelineSettings(name="orders")'
-    assert app.read_text().count(observes) == 1
-    enforces = 'PipelineSettings(name="orders", mode="enforce")'
-    app.write_text(app.read_text().replace(observes, enforces))
-    assembly = synthesized("bring-your-own", tmp_path / "out", bundled=True, apps=tmp_path)
-    said = cdk(shop, "deploy", "--all", f"--app={assembly}", "--require-approval=never")
-    assert said.count("Pipeline orders is in mode enforce") == 2
-
-    def emptied() -> bool:
-        redrive(shop, registered)
-        return messages(shop, registered["dlq_url"]) == 0
-
-    until(emptied, "the DLQ is empty")
