@@ -56,7 +56,7 @@ def _pipelines() -> list[dict[str, Any]]:
         {**plain, "name": "ordered", "fifo": True, "dedicated": {"vip": False}},
         {**plain, **brought("brought"), "name": "brought", "mode": "enforce"},
         {**plain, **brought("watched"), "name": "watched", "mode": "observe"},
-        {**plain, "name": "fixed-rate", "consumer": THEIRS, "rate": 50},
+        {**plain, "name": "steady-rate", "consumer": THEIRS, "rate": 50},
         {**plain, "name": "library", "consumer": THEIRS, "consumer_library": True},
     ]
 
