@@ -51,7 +51,7 @@ def _pipelines() -> list[dict[str, Any]]:
             **plain,
             "name": "isolated",
             "dedicated": {"vip": False},
-            "parking": {"QUARANTINED": "quarantine"},
+            "parking": {"POISON": "poison"},
         },
         {**plain, "name": "ordered", "fifo": True, "dedicated": {"vip": False}},
         {**plain, **brought("brought"), "name": "brought", "mode": "enforce"},
