@@ -197,7 +197,6 @@ def _plan(
     terms, now = settings.replay, session.now.timestamp()
     longest = LONGEST_RUN if request.expires is None else min(request.expires, LONGEST_RUN)
     letters = len(counted.taken)
-    causes = set(by(counted.taken, "cause")) & set(terms.approve_causes)
     above = terms.approve_above is not None and letters > terms.approve_above
     return ReplayPlan(
         pipeline=pipeline.name,
@@ -216,7 +215,7 @@ def _plan(
         ordered=pipeline.fifo or settings.ordering_key is not None,
         outcome_timeout=float(terms.outcome_timeout),
         workers=speed.workers,
-        approve=request.approve or above or bool(causes),
+        approve=request.approve or above,
         keep_export=request.keep_export,
         accept="collision" if request.accept_collision else None,
         created=round(now, 3),

@@ -166,7 +166,6 @@ class RunToRepeat:
         now = session.now.timestamp()
         speed = pace(session, pipeline, self._rate, terms.rate)
         above = terms.approve_above is not None and counted > terms.approve_above
-        causes = {letter.name.cause for letter in self._letters} & set(terms.approve_causes)
         return ReplayPlan(
             pipeline=pipeline.name,
             source=f"{ORIGINALS}{self._of}",
@@ -181,7 +180,7 @@ class RunToRepeat:
             ordered=pipeline.fifo or self._settings.ordering_key is not None,
             outcome_timeout=float(terms.outcome_timeout),
             workers=speed.workers,
-            approve=self._approve or above or bool(causes),
+            approve=self._approve or above,
             accept=AGAIN if self._again else None,
             created=round(now, 3),
             expires=round(now + LONGEST_RUN, 3),

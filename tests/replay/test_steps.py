@@ -62,7 +62,7 @@ class Machine:
     answer_: ApprovalAnswer | None = None
     seen: RunEvidence | Exception = OPEN
     taken: Taken = field(default_factory=lambda: Taken(True))
-    frozen: Frozen | None = field(default_factory=lambda: Frozen(100, "hash", {"boom": 3}))
+    frozen: Frozen | None = field(default_factory=lambda: Frozen(100, "hash"))
     leaves: bool = True
     forgets: bool = True
     sum: Reconciled = field(default_factory=lambda: Reconciled({"RECOVERED": 100}))
@@ -356,17 +356,15 @@ def test_a_snapshot_is_frozen_once_its_source_has_no_chosen_letter(
         (100, PLAN, {}, False),
         (100, PLAN, {"approve_above": 100}, False),
         (101, PLAN, {"approve_above": 100}, True),
-        (100, PLAN, {"approve_causes": ("other",)}, False),
-        (100, PLAN, {"approve_causes": ("other", "boom")}, True),
         (1, replace(PLAN, approve=True), {}, True),
         (0, replace(PLAN, approve=True), {}, False),
         (101, replace(PLAN, destination=RESTORE, approve=True), {"approve_above": 0}, False),
     ],
 )
-def test_a_person_is_asked_for_more_letters_or_worse_causes_than_the_settings_allow(
+def test_a_person_is_asked_for_more_letters_than_the_settings_allow(
     letters: int, plan: ReplayPlan, settings: Mapping[str, Any], asks: bool
 ) -> None:
-    frozen = Frozen(letters, "hash", {"boom": 3})
+    frozen = Frozen(letters, "hash")
     machine = Machine(RunState.MOVING, plan, frozen=frozen, settings=settings, asked=None)
     machine.clock.advance(9.0)
     assert machine.next("freeze") == ("approval" if asks else "judge")

@@ -43,7 +43,7 @@ def test_every_field_of_a_pipeline_can_be_set() -> None:
                 "rate": 5.0,
                 "ordering_key": "body.customer",
                 "sequence": "body.version",
-                "replay": {"on_failure": "stop", "approve_causes": ["f1"], "attempts": 2},
+                "replay": {"on_failure": "stop", "attempts": 2},
             }
         )
     )
@@ -68,7 +68,7 @@ def test_every_field_of_a_pipeline_can_be_set() -> None:
         rate=5,
         ordering_key="body.customer",
         sequence="body.version",
-        replay=ReplayPolicy(attempts=2, approve_causes=("f1",), on_failure=KeyPolicy.STOP),
+        replay=ReplayPolicy(attempts=2, on_failure=KeyPolicy.STOP),
     )
 
 
@@ -103,7 +103,6 @@ def test_every_field_of_a_pipeline_can_be_set() -> None:
             {"replay": {"on_unknown": "wait"}},
             "PIPELINE.replay.on_unknown: 'wait' is not a valid KeyPolicy",
         ),
-        ({"replay": {"approve_causes": "f1"}}, "replay.approve_causes must be a JSON list"),
         ({"dedicated": "slow"}, "dedicated must be a JSON list of texts"),
         ({"dedicated": [5]}, "dedicated must be a JSON list of texts"),
     ],

@@ -159,7 +159,7 @@ class Stage:
                     outcomes=dict(self.outcomes), unwell=self.unwell
                 ),
                 snapshot=lambda *_: self.passes.pop(0) if self.passes else Taken(True),
-                freeze=lambda *_: Frozen(self.letters, "hash", {}),
+                freeze=lambda *_: Frozen(self.letters, "hash"),
                 work=self._work,
                 leave=self._leave,
                 reconcile=lambda *_: Reconciled(

@@ -106,11 +106,10 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class Frozen:
-    """The snapshot: its letters, the hash of its manifest, and the causes among them."""
+    """The snapshot: its letters, and the hash of its manifest."""
 
     letters: int
     manifest: str
-    causes: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +134,7 @@ class ReplaySetup:
     forget        erases all else that is kept of the letters of a run that forgets; whether
                   nothing is left
     announcer     announces each change of the run's state; None if nobody is told
-    approve_above, approve_causes  when a person has to approve, whatever the plan says
+    approve_above  more letters a person has to approve, whatever the plan says
     """
 
     moves: bool
@@ -151,7 +150,6 @@ class ReplaySetup:
     clock: Callable[[], float]
     forget: Callable[[ReplayRun, ReplayPlan, float], bool] = lambda _run, _plan, _deadline: True
     approve_above: int | None = None
-    approve_causes: tuple[str, ...] = ()
     announcer: RunAnnouncer | None = None
 
 
@@ -373,11 +371,7 @@ class ReplaySteps:
             # Its letters are parked again, and nothing is sent.
             return False
         above = self._setup.approve_above
-        return (
-            plan.approve
-            or (above is not None and frozen.letters > above)
-            or any(cause in frozen.causes for cause in self._setup.approve_causes)
-        )
+        return plan.approve or (above is not None and frozen.letters > above)
 
     def _approval(
         self, event: ReplayEvent, run: ReplayRun, _plan: ReplayPlan, _deadline: float

@@ -64,8 +64,6 @@ class ReplayPolicy:
     approve_above: Annotated[int | None, Setting(least=0)] = None
     """A run of more letters waits until a person approves it; else the number of letters
     calls for no approval."""
-    # A plan has --approve.
-    approve_causes: Constant[tuple[str, ...]] = ()
     outcome_timeout: Derived[float] = 30 * MINUTE
     # A plan has --stop-on-failure.
     on_failure: Constant[KeyPolicy] = KeyPolicy.GO

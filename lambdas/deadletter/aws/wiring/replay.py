@@ -142,7 +142,6 @@ def replay_steps_for(
             forget=parts.forget,
             clock=world.clock,
             approve_above=pipeline.replay.approve_above,
-            approve_causes=pipeline.replay.approve_causes,
             announcer=run_announcer_for(pipeline, parts.runs, bus, count_metric),
         )
     )
@@ -393,12 +392,8 @@ class _Parts:
         if plan.restores:
             # What it put back is parked already: its custody is empty.
             restored = sum(1 for _ in self._tickets(run).all())
-            return Frozen(restored, report.index.hash, {})
-        causes: dict[str, int] = {}
-        if self.pipeline.replay.approve_causes:
-            for name in Manifest(self._objects(run)).names(report.index):
-                causes[name.cause] = causes.get(name.cause, 0) + 1
-        return Frozen(report.index.letters, report.index.hash, causes)
+            return Frozen(restored, report.index.hash)
+        return Frozen(report.index.letters, report.index.hash)
 
     def work(
         self, run: ReplayRun, plan: ReplayPlan, worker: int, of: int, deadline: float
