@@ -187,7 +187,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> set[Call]:
     monkeypatch.setattr(wiring, "brief_stepfunctions", lambda: Recording(Machine(), calls))
     with pytest.raises(NotRegistered):
         look_up(Recording(NoParameters(), calls), "deadletter", "theirs")  # type: ignore[arg-type]  # a fake
-    for settings in (SETTINGS, replace(SETTINGS, idempotency_key=None, refuse_when_open=False)):
+    for settings in (SETTINGS, replace(SETTINGS, idempotency_key=None)):
         box = RecordedBox(settings, calls=calls)
         monkeypatch.setattr(runtime, "current_runtime", lambda box=box: box.runtime)
         live_through_everything(box)
@@ -220,6 +220,8 @@ def live_through_everything(box: RecordedBox) -> None:
     box.set_circuit("OPEN")
     run({"orderId": 4})
     poll_once(box)
+    for key in ("theirs", "theirs#config"):
+        box.set_circuit("CLOSED", key)
     for number in range(30):
         box.clock.advance(600)
         run(*[{"do": "permanent", "n": number}] * 10)

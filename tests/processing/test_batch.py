@@ -84,12 +84,6 @@ def test_a_successful_batch_costs_only_claims_one_read_and_one_report() -> None:
     assert site.queue.calls == []
 
 
-def test_a_batch_that_never_refuses_reads_no_circuits() -> None:
-    site = Site(Pipeline("orders", refuse_when_open=False))
-    site.process(*three())
-    assert site.circuits.reads == []
-
-
 def test_the_handler_gets_the_unchanged_record_and_its_delivery() -> None:
     site = Site(Pipeline("orders", context={"tenantId": "body.tenantId"}))
     seen = []
@@ -247,10 +241,9 @@ def test_a_pause_that_the_dependency_asked_for_explains_a_failure_and_shows_noth
 
 
 def test_a_failure_is_explained_by_a_circuit_that_is_not_closed() -> None:
-    pipeline = Pipeline("orders", refuse_when_open=False)
-    site = Site(pipeline, raises={"m1": ValueError("x"), "m2": ValueError("x")})
+    site = Site(raises={"m1": ValueError("x"), "m2": ValueError("x")})
     site.circuits.open()
-    site.process(*three())
+    site.process(*three(), permit="p")
     assert [failure.dependency_down for _, failure in site.log.failures] == [True, True]
     assert len(site.circuits.reads) == 1
 
@@ -625,7 +618,7 @@ def test_refused_credentials_count_against_the_configuration_not_the_dependency(
 
 
 def test_a_success_counts_for_the_configuration_only_while_failures_count_against_it() -> None:
-    pipeline = Pipeline("orders", refuse_when_open=True)
+    pipeline = Pipeline("orders")
     number = pipeline.circuit.bucket_of(NOW)
     bucket, old = OutcomeBucket(number, bad=1), OutcomeBucket(number - BUCKETS, bad=1)
     for circuit, counted in (
@@ -648,7 +641,7 @@ def test_a_success_after_a_refusal_in_one_batch_counts_for_the_configuration() -
 
 
 def test_an_open_circuit_for_configuration_refuses_too() -> None:
-    site = Site(Pipeline("orders", refuse_when_open=True))
+    site = Site()
     site.circuits.open("orders#config", until=NOW + 30)
     assert fates(site.process(*three())) == ["REFUSED"] * 3
     assert site.handled == []
@@ -677,7 +670,7 @@ def test_a_canary_that_fails_by_its_own_fault_says_nothing() -> None:
 
 
 def test_letters_are_refused_until_their_open_circuit_may_close() -> None:
-    site = Site(Pipeline("orders", refuse_when_open=True))
+    site = Site()
     site.circuits.open(until=NOW + 40)
     result = site.process(*three())
     assert fates(result) == ["REFUSED"] * 3
@@ -690,7 +683,7 @@ def test_letters_are_refused_until_their_open_circuit_may_close() -> None:
 
 
 def test_a_message_asks_again_soon_whether_a_person_still_holds_its_circuit_open() -> None:
-    site = Site(Pipeline("orders", refuse_when_open=True))
+    site = Site()
     override = Override(State.OPEN, "ada", "until I say so", NO_END)
     site.circuits.circuits["orders"] = Circuit(
         "orders", State.OPEN, open_until=NO_END, forced=override
@@ -701,7 +694,7 @@ def test_a_message_asks_again_soon_whether_a_person_still_holds_its_circuit_open
 
 
 def test_an_open_circuit_of_one_key_refuses_only_its_letters() -> None:
-    site = Site(Pipeline("orders", refuse_when_open=True, circuit_key="body.tenantId"))
+    site = Site(Pipeline("orders", circuit_key="body.tenantId"))
     site.circuits.open("b", until=NOW + 60)
     batch = [record(letter(f'{{"tenantId":"{t}"}}', f"m{t}")) for t in "ab"]
     assert fates(site.process(*batch)) == ["PROCESSED", "REFUSED"]
@@ -709,7 +702,7 @@ def test_an_open_circuit_of_one_key_refuses_only_its_letters() -> None:
 
 
 def test_the_circuits_of_a_whole_batch_are_read_at_once() -> None:
-    site = Site(Pipeline("orders", circuit_key="body.to", refuse_when_open=True))
+    site = Site(Pipeline("orders", circuit_key="body.to"))
     bodies = ('{"to": "b"}', '{"to": "a"}', '{"to": "b"}', "no key")
     site.process(*(record(letter(body, f"m{n}")) for n, body in enumerate(bodies)), {})
     [read] = site.circuits.reads
@@ -717,7 +710,7 @@ def test_the_circuits_of_a_whole_batch_are_read_at_once() -> None:
 
 
 def test_an_unknown_circuit_refuses_nothing() -> None:
-    site = Site(Pipeline("orders", refuse_when_open=True))
+    site = Site()
     site.circuits.raises = UNAVAILABLE["circuits"]()
     assert fates(site.process(*three())) == ["PROCESSED"] * 3
     assert len(site.circuits.reads) == 1
@@ -727,7 +720,7 @@ def test_an_unknown_circuit_refuses_nothing() -> None:
 
 
 def test_only_the_canary_is_not_refused() -> None:
-    site = Site(Pipeline("orders", refuse_when_open=True))
+    site = Site()
     for owner, until, refused in (
         ("p", NOW + 9, False),
         ("another", NOW + 9, True),
@@ -743,7 +736,7 @@ def test_only_the_canary_is_not_refused() -> None:
 
 
 def test_a_canary_is_judged_by_its_probe_alone() -> None:
-    site = Site(Pipeline("orders", refuse_when_open=True), raises={"m1": Transient(status=503)})
+    site = Site(raises={"m1": Transient(status=503)})
     site.circuits.open(until=NOW + 60)
     result = site.process(record(letter()), permit="p")
     assert site.handled == ["m1"]
@@ -844,15 +837,11 @@ BREAKS: list[tuple[Break, str]] = [
 ]
 
 
-@each_row("refusing", [False, True])
 @each_row("bug", [False, True])
 @each_row(("how", "port"), BREAKS)
-def test_no_error_loses_a_message_or_repeats_an_effect(
-    how: Break, port: str, bug: bool, refusing: bool
-) -> None:
+def test_no_error_loses_a_message_or_repeats_an_effect(how: Break, port: str, bug: bool) -> None:
     """A message leaves its queue only processed, or parked with a confirmation."""
-    pipeline = Pipeline("orders", refuse_when_open=refusing)
-    site = Site(pipeline, raises={"m2": ValueError("x"), "m3": Permanent()})
+    site = Site(raises={"m2": ValueError("x"), "m3": Permanent()})
     how(site, UNAVAILABLE["a bug" if bug else port]())
     result = site.process(*three())
     if how is break_claim:
@@ -1067,7 +1056,7 @@ def test_untried_messages_are_recorded_only_while_there_is_time(delay: float) ->
 
 
 def test_a_message_given_back_untried_is_recorded_under_its_origin_and_in_its_life() -> None:
-    site = Site(Pipeline("orders", refuse_when_open=True))
+    site = Site()
     site.circuits.open()
     site.log.stamps["m2"] = Stamp("kept", 5, 1)
     dead = redriven(letter(message_id="m1"), attempt=2)

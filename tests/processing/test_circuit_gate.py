@@ -95,13 +95,6 @@ def test_what_a_circuit_refuses_is_told_as_no_call() -> None:
     assert [(counts.refused, counts.total, counts.streak) for counts in told] == [(7, 0, 0)]
 
 
-def test_a_pipeline_that_never_refuses_goes_on() -> None:
-    site = failing(5)
-    site.pipeline = replace(site.pipeline, refuse_when_open=False)
-    site.outcomes.opens_at = 3
-    assert fates(site.process(*messages(5))) == ["FAILED"] * 5
-
-
 def test_a_batch_learns_within_a_second_that_the_circuit_has_opened() -> None:
     site = Site()
 
@@ -424,11 +417,6 @@ def test_a_canary_takes_no_call() -> None:
     site = paced(calls=0)
     assert fates(site.process(*messages(2), permit="p")) == ["PROCESSED"] * 2
     assert site.outcomes.wishes == []
-
-
-def test_a_pipeline_that_never_refuses_has_no_pace() -> None:
-    site = paced(calls=0, pipeline=Pipeline("orders", refuse_when_open=False))
-    assert fates(site.process(*messages(2))) == ["PROCESSED"] * 2
 
 
 # Tenants, and slow calls.

@@ -21,7 +21,6 @@ from deadletter.processing.delivery import Delivery
 from deadletter.processing.named_dependencies import dependency
 from deadletter.processing.result import BatchResult
 from deadletter.processing.unguarded import process_unguarded
-from deadletter.settings.pipeline import Pipeline
 from tests.each_row import each_row
 from tests.processing.doubles import Site, record, redriven
 from tests.samples import NOW, letter
@@ -32,7 +31,7 @@ Handle = Callable[[Delivery], object]
 
 
 def site_for(**circuits: State) -> Site:
-    site = Site(Pipeline("orders", refuse_when_open=True))
+    site = Site()
     for name, state in circuits.items():
         key = f"dependency/{name}"
         site.circuits.circuits[key] = Circuit(key, state, open_until=NOW + 40)
@@ -265,13 +264,6 @@ def test_the_canary_of_a_dependency_that_came_through_the_main_queue_is_not_refu
         canary.attributes[stamps.NAME] = stamp  # type: ignore[index]  # a dict in tests
         result = site.process(record(canary), handle=calling(("bank", None)))
         assert fate(result) == expected
-
-
-def test_with_refusals_off_the_call_is_made_and_counted() -> None:
-    site = Site(Pipeline("orders", refuse_when_open=False))
-    site.circuits.open(BANK, until=NOW + 40)
-    _, result = run(calling(("bank", TimeoutError())), site)
-    assert (fate(result), reported(site)) == ("FAILED", {BANK: (0, 1)})
 
 
 def test_the_circuits_of_known_dependencies_are_read_with_those_of_the_batch() -> None:

@@ -105,7 +105,7 @@ def test_claims_and_ledger_are_those_of_any_delivery() -> None:
 
 def test_a_letter_that_a_run_delivers_is_neither_refused_nor_hidden_nor_parked() -> None:
     site = Site(
-        Pipeline("orders", refuse_when_open=True),
+        Pipeline("orders"),
         raises={"m1": Transient(status=503, retry_after=7), "m2": PERMANENT},
     )
     site.circuits.open(until=NOW + 60)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -26,7 +25,7 @@ from tests.processing.doubles import PACE, UNAVAILABLE, Site, record
 from tests.samples import NOW, letter
 
 ILL = kind_of("c_tenantId", "a")
-PIPELINE = Pipeline("orders", context={"tenantId": "body.tenant"}, refuse_when_open=True)
+PIPELINE = Pipeline("orders", context={"tenantId": "body.tenant"})
 
 
 def of_tenants(tenants: str, receive: int = 1) -> list[dict[str, Any]]:
@@ -119,12 +118,6 @@ def test_a_try_that_fails_is_no_fault_of_its_message() -> None:
 @pytest.mark.parametrize("receive", [1, 3])
 def test_every_receive_of_a_sick_kind_is_refused(receive: int) -> None:
     assert fates(site(NOT_DUE).process(*of_tenants("a", receive))) == ["REFUSED"]
-
-
-def test_a_pipeline_that_refuses_nothing_has_no_sick_kinds() -> None:
-    consumer = site(NOT_DUE, pipeline=replace(PIPELINE, refuse_when_open=False))
-    assert fates(consumer.process(*of_tenants("a"))) == ["PROCESSED"]
-    assert consumer.outcomes.counts[0].good == 1
 
 
 def test_a_canary_is_processed_whatever_its_kind() -> None:

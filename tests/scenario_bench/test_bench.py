@@ -211,7 +211,7 @@ def test_a_breaker_that_never_opens_lets_more_requests_through() -> None:
 
 @pytest.mark.nightly
 def test_the_product_with_a_blind_breaker_lets_more_requests_through() -> None:
-    refusing = replace(OUTAGE, lasts=60, tail=0, settings={"refuse_when_open": True})
+    refusing = replace(OUTAGE, lasts=60, tail=0)
     blind, seeing = played(Blind, refusing), played(Deadletter, refusing)
     assert (blind.openings, seeing.openings) == (0, 1)
     assert blind.dead_requests > 3 * seeing.dead_requests

@@ -32,9 +32,7 @@ from tests.samples import letter
 from tests.simulation.effects import Broken
 from tests.tables import CIRCUITS, create_circuits_table
 
-PIPELINE = Pipeline(
-    "orders", consumer_library=True, refuse_when_open=True, context={"customer": "body.tenant"}
-)
+PIPELINE = Pipeline("orders", consumer_library=True, context={"customer": "body.tenant"})
 """Nothing names the tenant: the breaker's own look at tenants helps no kind."""
 
 VISIBILITY = 60.0

@@ -158,7 +158,6 @@ def site_for(**settings: Any) -> PostedSite:
         circuit=policy,
         workers=1,
         consumer_library=True,
-        refuse_when_open=True,
     )
     return PostedSite(Stage(replace(base, **settings)))
 
@@ -245,7 +244,7 @@ def test_what_says_nothing_of_the_dependency_gives_the_permit_back(
 
 
 def test_a_duplicate_says_nothing_of_the_dependency() -> None:
-    site = site_for(idempotency_key="body.id", refuse_when_open=False)
+    site = site_for(idempotency_key="body.id")
     site.stage.put('{"id": 7}')
     site.consume()
     site.stage.put('{"id": 7}', url=site.stage.dlq)

@@ -116,7 +116,7 @@ class CircuitGate:
     def _wait(
         self, delivery: Delivery, keys: Sequence[str], longest: float = math.inf
     ) -> float | None:
-        if self.direct or not self.pipeline.refuse_when_open:
+        if self.direct:
             return None
         try:
             return self._wait_for_call(delivery, keys, self.clock() + longest)
@@ -177,7 +177,7 @@ class CircuitGate:
 
     def _sick(self, delivery: Delivery, circuit: Circuit | None) -> tuple[str, ...]:
         """The sick kinds of a letter."""
-        if circuit is None or circuit.sick is None or not self.pipeline.refuse_when_open:
+        if circuit is None or circuit.sick is None:
             return ()
         return circuit.sick.of(self._kinds_of(delivery))
 

@@ -139,8 +139,6 @@ class Pipeline:
     park_permanent: Constant[bool] = True
     # One schedule for all: see RETRY.
     retry: Constant[Backoff] = RETRY
-    # A handler that calls what is down wastes a receive.
-    refuse_when_open: Constant[bool] = True
     rate: Annotated[float, Setting(above=0, most=10000)] = 500.0
     """The highest rate, in letters a second back to main: it starts with 50, rises while the
     consumer keeps up, and falls at the first sign of trouble."""

@@ -32,5 +32,5 @@ def consumer_steps_for(
         consumer_pause=consumer_pause_for(resources, clients, breaker, world, count_metric),
         announcer=circuit_announcer_for(pipeline, resources, clients, world, count_metric),
         clock=world.clock,
-        admits_a_rate=pipeline.consumer_library and pipeline.refuse_when_open,
+        admits_a_rate=pipeline.consumer_library,
     )
