@@ -191,7 +191,7 @@ class _Ways:
             keys = ", ".join(self._parked_in(id_)) or "nothing"
             parking = parking_source(id_)
             yield self._edge(REDRIVER, parking, f"parks {keys} in", observes)
-            if self._settings.consumer_library and self._settings.park_permanent:
+            if self._settings.consumer_library:
                 yield self._edge(CONSUMER, parking, "parks permanent failures in", observes)
         for id_ in self._pipeline.dedicated:
             yield self._edge(REDRIVER, id_, "sets letters of a rule apart in", observes)

@@ -537,12 +537,6 @@ def test_in_mode_observe_nothing_is_parked() -> None:
     assert site.lot.sent == []
 
 
-def test_without_park_permanent_a_permanent_failure_comes_back() -> None:
-    site = Site(Pipeline("orders", park_permanent=False), raises={"m1": Permanent()})
-    assert site.process(record(letter())).failed == ("m1",)
-    assert site.lot.sent == []
-
-
 def test_a_letter_without_room_for_its_stamp_is_left_to_the_redriver() -> None:
     site = Site(raises={"m1": Permanent()})
     assert site.process(record(full())).failed == ("m1",)

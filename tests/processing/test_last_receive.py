@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from deadletter.contract import Mode
 from deadletter.failure.fate import Fate
 from deadletter.failure.signals import Permanent, Transient
 from deadletter.processing.last_receive import ASKED_AGAIN, LastReceive
@@ -105,14 +106,14 @@ def test_a_message_at_the_head_of_a_fifo_group_waits_a_moment_only() -> None:
 
 
 def test_a_permanent_failure_of_a_fifo_group_waits_once_for_the_counts_and_then_a_moment() -> None:
-    pipeline = Pipeline("orders", fifo=True, park_permanent=False)
+    pipeline = Pipeline("orders", fifo=True, mode=Mode.OBSERVE)
     failing = Failing(error=Permanent("x"), pipeline=pipeline)
     assert failing.wait(1) is None
     assert 1 <= failing.wait(2) <= 2
 
 
 def test_a_permanent_failure_waits_for_no_second_receive_where_the_queue_gives_one() -> None:
-    pipeline = Pipeline("orders", park_permanent=False)
+    pipeline = Pipeline("orders", mode=Mode.OBSERVE)
     failing = Failing(1, error=Permanent("x"), pipeline=pipeline)
     assert failing.wait(1) == 0.0
 

@@ -32,7 +32,6 @@ from deadletter.processing.sudden_causes import (
     SuddenCauses,
     hash_of,
 )
-from deadletter.settings.pipeline import Pipeline
 from deadletter.signals.figures import Count
 from deadletter.testing.clock import Clock
 from tests.each_row import each_row
@@ -371,8 +370,7 @@ def test_a_letter_of_a_held_cause_is_tried_again_and_again_and_renews_the_hold()
 
 def test_a_batch_counts_what_was_tried_and_a_canary_nothing() -> None:
     process = Process()
-    pipeline = Pipeline("orders", park_permanent=False)
-    site = Site(pipeline, clock=process.clock, causes=process.causes, unguarded=True)
+    site = Site(clock=process.clock, causes=process.causes, unguarded=True)
     site.raises = {"m2": KeyError("a")}
     messages = [letter(message_id=f"m{number}") for number in range(3)]
     site.process(*map(record, messages), permit="permit")
@@ -391,8 +389,7 @@ def test_a_batch_that_is_about_to_end_writes_nothing_of_causes() -> None:
 
 def test_a_letter_counts_once_whatever_copy_of_it_fails() -> None:
     process = Process()
-    pipeline = Pipeline("orders", park_permanent=False)
-    site = Site(pipeline, clock=process.clock, causes=process.causes, unguarded=True)
+    site = Site(clock=process.clock, causes=process.causes, unguarded=True)
     site.raises = {"m1": KeyError("a"), "m2": KeyError("a")}
     site.process(
         record(redriven(letter(message_id="m1"), 0, origin="first")),

@@ -15,7 +15,7 @@ from tests.each_row import each_row
 
 SHARED = {"letters_table": "letters", "circuits_table": "circuits"}
 OWN = {
-    "pipeline": {"park_permanent": False},
+    "pipeline": {"fifo": True},
     "main_url": "https://sqs/orders",
     "parking": {"default": "https://sqs/parking"},
     "trusted_senders": ["AROA1", "AROA2"],
@@ -36,7 +36,7 @@ def registered(
 
 def test_a_registration_has_the_pipeline_and_the_resources() -> None:
     assert registered() == (
-        Pipeline("orders", park_permanent=False),
+        Pipeline("orders", fifo=True),
         Resources(
             main_url="https://sqs/orders",
             parking={"default": "https://sqs/parking"},

@@ -250,7 +250,6 @@ class ReplaySimulation(Simulation):
     def _pipeline(self, shape: Shape) -> Pipeline:
         return replace(
             super()._pipeline(shape),
-            park_permanent=True,
             ordering_key="body.k" if self._replay.ordered and not shape.fifo else None,
             sequence="body.n" if self._replay.ordered and not shape.fifo else None,
             expires="body.until",

@@ -325,7 +325,6 @@ class Simulation:
             dedicated=("slow",),
             consumer_library=shape.library,
             idempotency_key="body.key" if shape.keyed else None,
-            park_permanent=shape.parks,
             collision=Collision.PARK if shape.parks else Collision.COUNT,
             circuit=NEVER_TRIPS,
         )

@@ -670,8 +670,7 @@ class _Batch:
 
     def _parks(self, diagnosis: Diagnosis, receive: int) -> bool:
         """Whether the letter is parked at once; its probe or its run moves it otherwise."""
-        may_park = self._enforces and self.consumer.pipeline.park_permanent and not self.direct
-        if not may_park or diagnosis.category not in PERMANENT:
+        if not self._enforces or self.direct or diagnosis.category not in PERMANENT:
             return False
         causes = self._causes
         return causes is None or causes.may_park(diagnosis.fingerprint, receive)

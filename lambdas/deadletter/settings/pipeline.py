@@ -135,8 +135,6 @@ class Pipeline:
     """What the ledger keeps of a failure's text and of the values of `context`, which are content
     of messages, for `dlq groups` and `dlq explain`: plain (the text without what may be data),
     hashed (the same, and hashes of the values), or none."""
-    # Its other receives would fail too.
-    park_permanent: Constant[bool] = True
     # One schedule for all: see RETRY.
     retry: Constant[Backoff] = RETRY
     rate: Annotated[float, Setting(above=0, most=10000)] = 500.0
