@@ -5,7 +5,7 @@ place of everything that both sides, or several packages, have to spell alike. N
 are wire names: they stand in deployed tables, alarms, dashboards and messages, and outlive
 a deployment. All durations are whole seconds.
 
-    Mode, Body, Collision, Reason     words of settings and letters
+    Mode, Body, Reason     words of settings and letters
     Variable                          environment variables of our functions
     Table, LETTERS, RULES, ...        tables, their keys and indexes
     Partition, lane_partition, ...    how keys are composed
@@ -71,14 +71,6 @@ class Transport(StrEnum):
 
     THIN = "thin"
     BOTO3 = "boto3"
-
-
-class Collision(StrEnum):
-    """What becomes of a message whose idempotency key belongs to a processed message with
-    another payload: parked, or processed and counted."""
-
-    PARK = "park"
-    COUNT = "count"
 
 
 class KeyPolicy(StrEnum):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from deadletter.contract import NOTHING, Collision
+from deadletter.contract import NOTHING
 from deadletter.failure.signals import Permanent
 from tests.compare.systems import Deadletter, Killed, Powertools, System
 
@@ -366,14 +366,13 @@ CASES = [
         "Without `payload_validation_jmespath` Powertools takes the second message for the first,"
         " and its payload is lost. Deadletter parks it, but for a pipeline's first day: next row.",
         plain(),
-        ours(collision=Collision.PARK),
     ),
     Case(
-        "The same, validated; Deadletter with `collision: count`",
+        "The same, validated; Deadletter in a pipeline's first day",
         another_payload,
         "Powertools raises an error at each receive.",
         plain(validates=True),
-        ours(collision=Collision.COUNT),
+        ours(in_first_day=True),
     ),
     Case(
         "The producer publishes again with a new time in the body, nothing set",
@@ -381,14 +380,13 @@ CASES = [
         "**Powertools is simpler:** its key alone decides. Deadletter asks a person whether the new"
         " body matters.",
         plain(),
-        ours(collision=Collision.PARK),
     ),
     Case(
         "The same with `idempotency_payload: none`",
         published_again,
         "Equal: the key alone decides.",
         plain(),
-        ours(collision=Collision.PARK, idempotency_payload=NOTHING),
+        ours(idempotency_payload=NOTHING),
     ),
     Case(
         "Published twice by SNS",
@@ -396,14 +394,12 @@ CASES = [
         "Equal. Powertools' path has to open the wrapper:"
         " `powertools_json(Message).orderId`; Deadletter opens it itself.",
         plain(path="powertools_json(order.Message).orderId"),
-        ours(collision=Collision.PARK),
     ),
     Case(
         "Published twice by EventBridge",
         published_twice(by_eventbridge),
         "Equal. Powertools' path is `detail.orderId`, Deadletter's stays `body.orderId`.",
         plain(path="order.detail.orderId"),
-        ours(collision=Collision.PARK),
     ),
     Case(
         "First sent to the queue, then published by SNS",
@@ -411,7 +407,6 @@ CASES = [
         "Equal. Powertools' path has to name both forms:"
         " `orderId || powertools_json(Message).orderId`.",
         plain(path="order.orderId || powertools_json(order.Message).orderId"),
-        ours(collision=Collision.PARK),
     ),
     Case(
         "The table is down before the handler",

@@ -91,9 +91,16 @@ class System(ABC):
 
     name = ""
 
-    def __init__(self, *, key: bool = True, fifo: bool = False, **settings: Any) -> None:
+    def __init__(
+        self,
+        *,
+        key: bool = True,
+        fifo: bool = False,
+        in_first_day: bool = False,
+        **settings: Any,
+    ) -> None:
         pipeline = Pipeline("orders", fifo=fifo, **self.settings(key=key, **settings))
-        self.box = Letterbox(pipeline)
+        self.box = Letterbox(pipeline, in_first_day=in_first_day)
         self.clock = self.box.clock
         self.table = Faulty(self.box.dynamodb)
         store: Any = self.table

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from deadletter.consumer import consumer, runtime
-from deadletter.contract import DAY, Collision
+from deadletter.contract import DAY
 from deadletter.message import stamp as stamps
 from deadletter.message.stamp import Stamp
 from deadletter.settings.pipeline import Pipeline
@@ -63,9 +63,11 @@ WRAPS: tuple[Wrap, ...] = (raw, sns, eventbridge, event_by_topic)
 class Shop:
     """A consumer and the orders that it has processed."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, **settings: Any) -> None:
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, *, in_first_day: bool = False, **settings: Any
+    ) -> None:
         pipeline = Pipeline("orders", **{"idempotency_key": "body.orderId", **settings})
-        self.box = Letterbox(pipeline)
+        self.box = Letterbox(pipeline, in_first_day=in_first_day)
         self.processed: list[str] = []
         monkeypatch.setattr(runtime, "current_runtime", lambda: self.box.runtime)
 
@@ -97,7 +99,7 @@ def shop(monkeypatch: pytest.MonkeyPatch) -> Open:
 def test_a_message_that_is_published_again_is_processed_once(
     shop: Open, first: Wrap, again: Wrap
 ) -> None:
-    orders = shop(collision=Collision.PARK)
+    orders = shop()
     assert len(orders.receive(first(ORDER, 1))) == 1
     assert orders.receive(*(again(ORDER, number) for number in range(2, 6))) == []
     assert orders.box.metrics["dedup.skip"] == 4
@@ -105,7 +107,7 @@ def test_a_message_that_is_published_again_is_processed_once(
 
 
 def test_the_attributes_of_a_notification_are_those_of_the_message(shop: Open) -> None:
-    orders = shop(collision=Collision.PARK, idempotency_key="attributes.key")
+    orders = shop(idempotency_key="attributes.key")
     orders.box.send(ORDER, attributes={"key": "7", "kind": "order"})
     assert len(orders.receive()) == 1
     values = {"key": "7", "kind": "order"}
@@ -123,7 +125,7 @@ def test_the_attributes_of_a_notification_are_those_of_the_message(shop: Open) -
 def test_a_new_time_within_the_message_makes_no_difference_if_the_settings_say_so(
     shop: Open, wrap: Wrap, compared: str
 ) -> None:
-    orders = shop(collision=Collision.PARK, idempotency_payload=compared)
+    orders = shop(idempotency_payload=compared)
     bodies = [wrap({**ORDER, "sentAt": number}, number) for number in range(5)]
     assert len(orders.receive(*bodies)) == 1
     assert orders.box.metrics["dedup.skip"] == 4
@@ -133,7 +135,7 @@ def test_a_new_time_within_the_message_makes_no_difference_if_the_settings_say_s
 def test_the_order_of_keys_and_the_form_of_a_number_make_no_difference(
     shop: Open, wrap: Wrap
 ) -> None:
-    orders = shop(collision=Collision.PARK)
+    orders = shop()
     turned = {"lines": [{"price": 10.50, "sku": "a"}], "orderId": "7"}
     assert len(orders.receive(wrap(ORDER, 1), wrap(turned, 2))) == 1
 
@@ -142,7 +144,7 @@ def test_the_order_of_keys_and_the_form_of_a_number_make_no_difference(
 def test_a_message_that_differs_is_parked_with_the_paths_and_not_processed(
     shop: Open, wrap: Wrap
 ) -> None:
-    orders = shop(collision=Collision.PARK)
+    orders = shop()
     dearer = {"orderId": "7", "lines": [{"sku": "a", "price": 11}], "coupon": "x"}
     assert len(orders.receive(wrap(ORDER, 1), wrap(dearer, 2))) == 1
     [parked] = orders.box.parked
@@ -159,7 +161,7 @@ def test_a_message_that_differs_is_parked_with_the_paths_and_not_processed(
 
 
 def test_what_an_event_is_counts_and_when_it_was_sent_does_not(shop: Open) -> None:
-    orders = shop(collision=Collision.PARK)
+    orders = shop()
     cancelled = {**eventbridge(ORDER, 1), "detail-type": "OrderCancelled"}
     assert len(orders.receive(eventbridge(ORDER, 1), cancelled)) == 1
     [parked] = orders.box.parked
@@ -167,14 +169,14 @@ def test_what_an_event_is_counts_and_when_it_was_sent_does_not(shop: Open) -> No
 
 
 def test_the_same_text_of_two_topics_is_not_one_message(shop: Open) -> None:
-    orders = shop(collision=Collision.PARK)
+    orders = shop()
     elsewhere = {**sns(ORDER, 2), "TopicArn": "arn:aws:sns:eu-west-1:111122223333:cancelled"}
     assert len(orders.receive(sns(ORDER, 1), elsewhere)) == 1
     assert len(orders.box.parked) == 1
 
 
 def test_no_value_of_a_message_is_in_what_is_said_of_its_paths(shop: Open) -> None:
-    orders = shop(collision=Collision.PARK)
+    orders = shop()
     one, two = ({"orderId": "7", "of": {"anna@example.com": n}, "to": "Berlin"} for n in (1, 2))
     orders.receive(one, two)
     [parked] = orders.box.parked
@@ -183,7 +185,7 @@ def test_no_value_of_a_message_is_in_what_is_said_of_its_paths(shop: Open) -> No
 
 
 def test_a_pipeline_counts_in_its_first_day_and_parks_then(shop: Open) -> None:
-    orders = shop()
+    orders = shop(in_first_day=True)
     assert len(orders.receive({"orderId": "7", "n": 1}, {"orderId": "7", "n": 2})) == 2
     assert orders.receive({"orderId": "7", "n": 2}) == []
     assert orders.box.metrics["IdempotencyCollision"] == 1
@@ -198,7 +200,7 @@ def test_a_pipeline_counts_in_its_first_day_and_parks_then(shop: Open) -> None:
 
 
 def test_the_first_day_is_the_pipelines_and_not_the_processs(shop: Open) -> None:
-    orders = shop()
+    orders = shop(in_first_day=True)
     orders.receive({"orderId": "7", "n": 1})
     orders.box.clock.advance(DAY)
     orders.box._runtime = None
@@ -206,18 +208,8 @@ def test_the_first_day_is_the_pipelines_and_not_the_processs(shop: Open) -> None
     assert len(orders.box.parked) == 1
 
 
-def test_a_pipeline_that_counts_never_parks_a_collision(shop: Open) -> None:
-    orders = shop(collision=Collision.COUNT)
-    orders.receive({"orderId": "7", "n": 1})
-    orders.box.clock.advance(10 * DAY)
-    bodies = [{"orderId": "7", "n": n} for n in range(2, 40)]
-    assert len(orders.receive(*bodies)) == 38
-    assert orders.box.parked == []
-    assert "ManyCollisions" not in orders.box.metrics
-
-
 def test_while_many_messages_collide_none_is_parked_and_the_pipeline_pages(shop: Open) -> None:
-    orders = shop(collision=Collision.PARK)
+    orders = shop()
     orders.receive({"orderId": "7", "at": 0})
     processed = orders.receive(*({"orderId": "7", "at": n} for n in range(1, 100)))
     assert len(orders.box.parked) == 19
@@ -232,7 +224,7 @@ def test_while_many_messages_collide_none_is_parked_and_the_pipeline_pages(shop:
 
 
 def test_few_collisions_among_many_messages_are_parked_however_many_they_are(shop: Open) -> None:
-    orders = shop(collision=Collision.PARK)
+    orders = shop()
     orders.receive({"orderId": "7", "at": 0})
     for number in range(30):
         orders.receive(*({"orderId": f"{number}-{n}"} for n in range(25)))
@@ -253,7 +245,7 @@ def released(orders: Shop, body: Any, *, accept: str | None = "collision") -> li
 
 
 def test_a_collision_that_a_person_accepts_is_processed_once(shop: Open) -> None:
-    orders = shop(collision=Collision.PARK)
+    orders = shop()
     orders.receive(ORDER, {"orderId": "7", "n": 2})
     assert len(released(orders, {"orderId": "7", "n": 2})) == 1
     assert released(orders, {"orderId": "7", "n": 2}) == []
@@ -265,7 +257,7 @@ def test_a_collision_that_a_person_accepts_is_processed_once(shop: Open) -> None
 
 
 def test_a_release_that_accepts_nothing_collides_again(shop: Open) -> None:
-    orders = shop(collision=Collision.PARK)
+    orders = shop()
     orders.receive(ORDER, {"orderId": "7", "n": 2})
     assert released(orders, {"orderId": "7", "n": 2}, accept=None) == []
     assert len(orders.box.parked) == 2
@@ -273,7 +265,7 @@ def test_a_release_that_accepts_nothing_collides_again(shop: Open) -> None:
 
 def test_no_producer_can_accept_a_collision(shop: Open) -> None:
     """Only a stamp of our own roles is believed."""
-    orders = shop(collision=Collision.PARK)
+    orders = shop()
     orders.receive(ORDER)
     mark = stamps.attribute(Stamp("origin", accept="collision"))
     orders.box.send({"orderId": "7", "n": 2}, attributes={stamps.NAME: str(mark.value)})

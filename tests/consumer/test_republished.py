@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from deadletter.contract import Collision
 from tests.consumer.test_identity import Open, eventbridge, raw, shop, sns
 
 __all__ = ["shop"]
@@ -173,13 +172,13 @@ FORMS = [
 ]
 
 
-@pytest.mark.parametrize("collision", [None, Collision.PARK])
+@pytest.mark.parametrize("in_first_day", [False, True])
 @pytest.mark.parametrize("form", FORMS, ids=str)
 def test_an_order_that_is_published_again_is_processed_once_and_asks_for_no_person(
-    shop: Open, form: Form, collision: Collision | None
+    shop: Open, form: Form, in_first_day: bool
 ) -> None:
     """From the first minute on: the first day makes no difference."""
-    orders = shop(idempotency_key=form.key, collision=collision)
+    orders = shop(idempotency_key=form.key, in_first_day=in_first_day)
     assert len(orders.receive(*(form.publish(ORDER, number) for number in range(20)))) == 1
     assert orders.box.metrics["dedup.skip"] == 19
     assert "IdempotencyCollision" not in orders.box.metrics
@@ -188,7 +187,7 @@ def test_an_order_that_is_published_again_is_processed_once_and_asks_for_no_pers
 
 @pytest.mark.parametrize("form", FORMS, ids=str)
 def test_an_order_that_differs_waits_for_a_person(shop: Open, form: Form) -> None:
-    orders = shop(idempotency_key=form.key, collision=Collision.PARK)
+    orders = shop(idempotency_key=form.key)
     other = {**ORDER, "count": 2}
     assert len(orders.receive(form.publish(ORDER, 1), form.publish(other, 2))) == 1
     [parked] = orders.box.parked
@@ -207,7 +206,7 @@ def test_an_order_that_differs_waits_for_a_person(shop: Open, form: Form) -> Non
 def test_what_happened_is_part_of_the_message(
     shop: Open, publish: Callable[..., Any], key: str, change: Mapping[str, Any]
 ) -> None:
-    orders = shop(idempotency_key=key, collision=Collision.PARK)
+    orders = shop(idempotency_key=key)
     first, other = publish(ORDER, 1), publish(ORDER, 2)
     other = {"Records": [{**other["Records"][0], **change}]} if publish is s3 else other | change
     assert len(orders.receive(first, other)) == 1
@@ -219,7 +218,7 @@ def test_what_happened_is_part_of_the_message(
 def test_one_order_may_come_by_two_ways(
     shop: Open, first: Callable[..., Any], again: Callable[..., Any]
 ) -> None:
-    orders = shop(collision=Collision.PARK)
+    orders = shop()
     assert len(orders.receive(first(ORDER, 1), again(ORDER, 2))) == 1
     assert orders.box.parked == []
 
@@ -229,7 +228,7 @@ def test_the_attributes_of_one_cloudevent_are_no_part_of_the_message(
     shop: Open, prefix: str
 ) -> None:
     """The binary mode of CloudEvents: its context stands in the attributes of the message."""
-    orders = shop(collision=Collision.PARK)
+    orders = shop()
 
     def send(publish: int, kind: str) -> None:
         event = cloudevent(ORDER, publish)
@@ -247,7 +246,7 @@ def test_the_attributes_of_one_cloudevent_are_no_part_of_the_message(
 
 
 def test_an_attribute_of_a_name_like_that_is_the_producers_own(shop: Open) -> None:
-    orders = shop(collision=Collision.PARK)
+    orders = shop()
     orders.box.send(ORDER, attributes={"ce-id": "1"})
     orders.box.send(ORDER, attributes={"ce-id": "2"})
     assert len(orders.receive()) == 1
@@ -257,7 +256,7 @@ def test_an_attribute_of_a_name_like_that_is_the_producers_own(shop: Open) -> No
 def test_traces_in_the_attributes_of_a_notification_are_no_part_of_the_message(
     shop: Open,
 ) -> None:
-    orders = shop(collision=Collision.PARK)
+    orders = shop()
     for publish in range(3):
         trace = {"Type": "String", "Value": f"00-{publish:032x}-{publish:016x}-01"}
         orders.box.send({**sns(ORDER, publish), "MessageAttributes": {"traceparent": trace}})

@@ -12,7 +12,6 @@ from deadletter.circuit.state import CircuitPolicy
 from deadletter.contract import (
     ENDPOINT_KEY,
     Body,
-    Collision,
     KeyPolicy,
     LedgerKeeps,
     Mode,
@@ -74,7 +73,6 @@ EVERYTHING: dict[str, Any] = {
         "circuit.window": 300,
         "circuit.lease": 1200,
         "idempotency_keep": 5_184_000,
-        "collision": "park",
         "retry.cap": 300,
         "backlog_limit": 11,
         "workers": 2,
@@ -120,7 +118,6 @@ def test_a_pipeline_that_says_everything_is_understood() -> None:
         idempotency_key="body.orderId",
         idempotency_keep=5_184_000,
         idempotency_payload="json(body.Message).order",
-        collision=Collision.PARK,
         ledger=LedgerKeeps.HASHED,
         retry=Backoff(10, 2.0, 300, 1),
         rate=7.5,

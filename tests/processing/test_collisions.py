@@ -6,9 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-import pytest
-
-from deadletter.contract import DAY, Collision
+from deadletter.contract import DAY
 from deadletter.processing.collisions import (
     BETWEEN_WRITES,
     FIRST_DAY,
@@ -23,9 +21,7 @@ from deadletter.processing.collisions import (
 )
 from deadletter.processing.idempotency import Claim, Standing
 from deadletter.signals.figures import Count
-from deadletter.testing.clock import Clock
-
-PARK, COUNT = Collision.PARK, Collision.COUNT
+from deadletter.testing.clock import START, Clock
 
 
 @dataclass
@@ -36,6 +32,11 @@ class Row:
     writes: list[Mapping[int, tuple[int, int]]] = field(default_factory=list)
     stops: list[float] = field(default_factory=list)
     away: bool = False
+
+    @classmethod
+    def of_yesterday(cls) -> Row:
+        """The row of a pipeline that is past its first day."""
+        return cls(KnownCollisions(START - FIRST_DAY))
 
     def count(self, counts: Counts, paths: tuple[str, ...], now: float) -> KnownCollisions:
         if self.away:
@@ -63,13 +64,11 @@ class Row:
 class Process:
     """A process of the consumer; several share a row and a clock."""
 
-    def __init__(self, setting: Collision | None = PARK, row: Row | None = None) -> None:
-        self.row = row or Row()
+    def __init__(self, row: Row | None = None) -> None:
+        self.row = row or Row.of_yesterday()
         self.clock = Clock()
         self.metrics: Counter[str] = Counter()
-        self.port = Collisions(
-            setting, self.row, self.clock, lambda name, n: self.metrics.update({name: n})
-        )
+        self.port = Collisions(self.row, self.clock, lambda name, n: self.metrics.update({name: n}))
 
     def sees(self, number: int = 1, standing: Standing = Standing.MINE) -> None:
         for _ in range(number):
@@ -83,10 +82,8 @@ class Process:
         return self.port.parks()
 
 
-def test_a_setting_decides_and_without_one_the_pipelines_first_day_only_counts() -> None:
-    assert Process(PARK).collides()
-    assert not Process(COUNT).collides()
-    process = Process(None)
+def test_the_pipelines_first_day_only_counts() -> None:
+    process = Process(Row())
     assert not process.collides()
     process.clock.advance(FIRST_DAY - 1)
     assert not process.collides()
@@ -140,7 +137,7 @@ def test_parking_stops_with_twenty_collisions_that_are_more_than_five_percent() 
 
 
 def test_all_processes_know_that_many_collide() -> None:
-    row = Row()
+    row = Row.of_yesterday()
     for _ in range(LEAST):
         process = Process(row=row)
         process.collides()
@@ -170,24 +167,18 @@ def test_parking_goes_on_when_a_window_has_gone_by_without_so_many() -> None:
     assert process.collides()
 
 
-def test_a_pipeline_pages_in_its_first_day_too_and_not_if_it_chose_to_count() -> None:
-    new, counting = Process(None), Process(COUNT)
+def test_a_pipeline_pages_in_its_first_day_too() -> None:
+    process = Process(Row())
     for _ in range(LEAST):
-        new.collides()
-        counting.collides()
-    assert new.metrics[Count.MANY_COLLISIONS] == 1
-    assert counting.metrics == {}
-    assert counting.row.stops == []
+        process.collides()
+    assert process.metrics[Count.MANY_COLLISIONS] == 1
 
 
-@pytest.mark.parametrize(("setting", "parks"), [(PARK, True), (COUNT, False), (None, False)])
-def test_without_an_answer_the_setting_alone_decides(
-    setting: Collision | None, parks: bool
-) -> None:
-    process = Process(setting, Row(away=True))
-    assert process.collides() is parks
+def test_without_an_answer_nothing_is_parked() -> None:
+    process = Process(Row(away=True))
+    assert not process.collides()
     process.clock.advance(DAY * 2)
-    assert process.collides() is parks
+    assert not process.collides()
 
 
 def test_what_could_not_be_written_goes_with_the_next_write() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from deadletter.contract import Collision, LedgerKeeps, Mode
+from deadletter.contract import LedgerKeeps, Mode
 from deadletter.failure.failure import COLLIDED, Category
 from deadletter.failure.fate import Fate
 from deadletter.message import stamp as stamps
@@ -28,7 +28,7 @@ from tests.samples import NOW, letter
 
 def colliding(**site: Any) -> Site:
     made = Site(claims=Desk(collision=True, differences=("body.n",)), **site)
-    made.collisions = Collisions(Collision.PARK, Row(), made.clock, lambda *_: None)
+    made.collisions = Collisions(Row.of_yesterday(), made.clock, lambda *_: None)
     return made
 
 

@@ -50,7 +50,7 @@ from deadletter.circuit.transitions import (
     PermitTaken,
     Tripped,
 )
-from deadletter.contract import Collision, Mode, run_lane
+from deadletter.contract import Mode, run_lane
 from deadletter.failure.ledger import Recovery
 from deadletter.failure.signals import Permanent
 from deadletter.message.letter import Letter, from_api, to_event
@@ -156,7 +156,6 @@ class WholePipeline:
                 dedicated=("slow",),
                 consumer_library=True,
                 idempotency_key="body.key",
-                collision=Collision.PARK,
                 circuit_key="body.endpoint",
                 circuit=CircuitPolicy(minimum=10_000, consecutive=10_000),
                 poison_lives=100,

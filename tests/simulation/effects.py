@@ -95,12 +95,16 @@ class Effects:
         self._effects[identity].append(effect)
 
     def _check_rivals(self, process: Process, letter: Letter, identity: Hashable) -> None:
-        """Of two messages with one key only one has an effect, unless a fault explains it."""
+        """Of two messages with one key only one has an effect, unless a fault explains it.
+
+        A process that was struck may not know that the pipeline's first day is over.
+        """
         if not (self._keyed and self._parks_collisions):
             return
         key = (_again(letter), json.loads(letter.body).get("key"))
         for rival in self._by_key[key] - {identity}:
-            if not any(effect.excused for effect in self._effects[rival]):
+            excused = process.faults or any(effect.excused for effect in self._effects[rival])
+            if not excused:
                 raise Broken(f"{process.name} processes {letter.message_id} beside its rival")
         self._by_key[key].add(identity)
 

@@ -292,6 +292,7 @@ class ReplaySimulation(Simulation):
     # The world before the run
 
     def _run(self) -> str:
+        self._remember_first_batch()
         self._remember_causes()
         self._produce()
         self._let_die()

@@ -23,6 +23,7 @@ from deadletter.aws import clients as production_clients
 from deadletter.aws import queue as sqs_adapter
 from deadletter.aws.causes import DynamoDBCauses
 from deadletter.aws.clients import Clients, ConsumerClients
+from deadletter.aws.collisions import DynamoDBCollisions
 from deadletter.aws.wiring.consume import consumer_for
 from deadletter.aws.wiring.parts import ledger as ledger_wiring
 from deadletter.aws.wiring.parts import redriver_setup as redrive_wiring
@@ -30,7 +31,7 @@ from deadletter.aws.wiring.redrive import redriver_for
 from deadletter.aws.wiring.route import router_for
 from deadletter.aws.wiring.world import World
 from deadletter.circuit.state import CircuitPolicy
-from deadletter.contract import PARKED_LANE, Collision, dedicated_lane
+from deadletter.contract import DAY, PARKED_LANE, dedicated_lane
 from deadletter.failure.causes import BEFORE, FailedTry, Second
 from deadletter.failure.classify import diagnose
 from deadletter.failure.signals import Permanent, Skip
@@ -155,7 +156,8 @@ class Shape:
     unless it `settles` as they were when the faults began; `page` is the number of items on a
     page; `hours` is the retention of the queues, and the rows of the journal and the ledger live
     as much longer as they do in production. With `known_causes` letters have been refused before,
-    so that a consumer parks such a one in its first receive.
+    so that a consumer parks such a one in its first receive. If it `parks` what collides, the
+    pipeline is past its first day.
     """
 
     fifo: bool = False
@@ -325,7 +327,6 @@ class Simulation:
             dedicated=("slow",),
             consumer_library=shape.library,
             idempotency_key="body.key" if shape.keyed else None,
-            collision=Collision.PARK if shape.parks else Collision.COUNT,
             circuit=NEVER_TRIPS,
         )
 
@@ -380,6 +381,7 @@ class Simulation:
         return 0.0
 
     def _run(self) -> str:
+        self._remember_first_batch()
         self._remember_causes()
         self._produce()
         for number in range(self._shape.redrivers):
@@ -396,6 +398,12 @@ class Simulation:
         self.scheduler.run()
         self._heal()
         return hashlib.sha256(repr(self.scheduler.log).encode()).hexdigest()
+
+    def _remember_first_batch(self) -> None:
+        """It was a day ago, if what collides is parked."""
+        if self._shape.parks:
+            dynamodb: Any = self.stage.dynamodb
+            DynamoDBCollisions(dynamodb, CIRCUITS, "orders").count({}, (), START - DAY)
 
     def _remember_causes(self) -> None:
         """Half an hour ago letters like those that fail for good failed, too."""

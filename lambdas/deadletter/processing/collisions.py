@@ -14,7 +14,7 @@ from threading import Lock
 from typing import Protocol
 
 from deadletter.circuit.state import CircuitsUnavailable
-from deadletter.contract import DAY, MINUTE, Collision
+from deadletter.contract import DAY, MINUTE
 from deadletter.processing.idempotency import Claim, Standing
 from deadletter.processing.payload import MOST_NAMED
 from deadletter.signals.figures import Count
@@ -28,7 +28,7 @@ LEAST = 20
 SHARE = 0.05
 
 FIRST_DAY = float(DAY)
-"""Seconds after a pipeline's first batch in which nothing is parked unless the settings say so."""
+"""Seconds after a pipeline's first batch in which nothing is parked: paths are tried out."""
 
 BETWEEN_WRITES = 10.0
 """Seconds between two writes of a process, while it need not know at once."""
@@ -85,19 +85,16 @@ class CollisionStore(Protocol):
 class Collisions:
     """Counts the collisions of one process, and says whether one is parked.
 
-    `setting` is the pipeline's, None if it has none; `count_metric` counts a metric by its name.
-    It never raises for a store that gives no answer: then the setting alone decides, and
+    `count_metric` counts a metric by its name. It never raises for a store that gives no answer:
     without one nothing is parked.
     """
 
     def __init__(
         self,
-        setting: Collision | None,
         store: CollisionStore,
         clock: Callable[[], float],
         count_metric: Callable[[str, int], None],
     ) -> None:
-        self._setting = setting
         self._store = store
         self._clock = clock
         self._count_metric = count_metric
@@ -126,8 +123,6 @@ class Collisions:
 
     def parks(self) -> bool:
         """Whether a message that collides now is parked. If not, it is processed."""
-        if self._setting == Collision.COUNT:
-            return False
         self.report()
         now = self._clock()
         with self._lock:
@@ -135,8 +130,6 @@ class Collisions:
             if (known is not None and known.is_stopped(now)) or self._are_many(now):
                 self._count_metric(Count.MANY_COLLISIONS, 1)
                 return False
-            if self._setting == Collision.PARK:
-                return True
             return known is not None and now - known.since >= FIRST_DAY
 
     def report(self) -> None:
@@ -153,7 +146,7 @@ class Collisions:
                 self._known = self._store.count(self._pending, paths, now)
                 self._pending, self._untold = {}, 0
                 self._was_refused = False
-                if self._setting != Collision.COUNT and self._are_many(now):
+                if self._are_many(now):
                     self._stop(self._known, now)
             except CollisionsUnavailable:
                 self._was_refused = True

@@ -14,7 +14,6 @@ from deadletter.contract import (
     MINUTE,
     ROWS_KEPT,
     Body,
-    Collision,
     KeyPolicy,
     LedgerKeeps,
     Mode,
@@ -129,8 +128,6 @@ class Pipeline:
     """What of two messages with one key is compared: all (the body without wrappers, and the
     attributes), none (the key alone decides), or a path to the part that a second publishing
     does not change."""
-    # Paths are tried out on the first day; then what differs is parked.
-    collision: Constant[Collision | None] = None
     ledger: Annotated[LedgerKeeps, Setting()] = LedgerKeeps.PLAIN
     """What the ledger keeps of a failure's text and of the values of `context`, which are content
     of messages, for `dlq groups` and `dlq explain`: plain (the text without what may be data),
@@ -179,8 +176,6 @@ def pipeline_from_json(text: str) -> Pipeline:
     """
     where = Variable.PIPELINE
     data = json_object(where, text)
-    if data.get("collision") is not None:
-        data["collision"] = Collision(data["collision"])
     policies = {
         name: changed(RetryPolicy(), f"{where}.policies.{name}", as_object(name, policy))
         for name, policy in as_object("policies", data.pop("policies", {})).items()

@@ -12,13 +12,14 @@ from threading import Event, RLock
 from typing import Any
 
 from deadletter.aws.clients import ConsumerClients
+from deadletter.aws.collisions import DynamoDBCollisions
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.messages import SqsMessages
 from deadletter.aws.wiring.consume import consumer_for
 from deadletter.aws.wiring.world import World
 from deadletter.consumer import poll
 from deadletter.consumer.runtime import Runtime
-from deadletter.contract import CATEGORY_DIMENSION, ROWS_KEPT
+from deadletter.contract import CATEGORY_DIMENSION, DAY, ROWS_KEPT
 from deadletter.failure.ledger import NO_ROW, LedgerRow
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import from_api, to_event
@@ -91,13 +92,15 @@ class Letterbox:
     """A main queue, its DLQ and its parking lot, and whatever the library writes down.
 
     `settings` are the pipeline's; `clock` is the test's to move. Nothing leaves memory,
-    and nothing happens by itself but what SQS does when time passes.
+    and nothing happens by itself but what SQS does when time passes. A pipeline `in_first_day`
+    only counts messages whose idempotency key belongs to another one.
     """
 
     settings: Pipeline
     clock: Clock = field(default_factory=Clock)
     max_receive_count: int = 5
     lines: list[str] = field(default_factory=list)
+    in_first_day: bool = False
 
     def __post_init__(self) -> None:
         self._numbers = Random(1)
@@ -108,6 +111,10 @@ class Letterbox:
         self.dynamodb = MemoryDynamoDB(self.clock)
         _create_table(self.dynamodb, "letters", "pk", "sk")
         _create_table(self.dynamodb, "circuits", "pipeline", "circuit_key")
+        if not self.in_first_day:
+            client: Any = self.dynamodb
+            collisions = DynamoDBCollisions(client, "circuits", self.settings.name)
+            collisions.count({}, (), self.clock() - DAY)
         self._create_queues()
         self._runtime: Runtime | None = None
         self._counted: Counter[str] = Counter()

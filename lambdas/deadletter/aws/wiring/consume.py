@@ -167,6 +167,6 @@ class _Rarely:
         from deadletter.aws.collisions import DynamoDBCollisions
         from deadletter.processing.collisions import Collisions
 
-        table, pipeline = self._resources.circuits_table, self._pipeline
-        store = DynamoDBCollisions(self._clients.dynamodb, table, pipeline.name)
-        return Collisions(pipeline.collision, store, self._world.clock, count_metric)
+        table, name = self._resources.circuits_table, self._pipeline.name
+        store = DynamoDBCollisions(self._clients.dynamodb, table, name)
+        return Collisions(store, self._world.clock, count_metric)
