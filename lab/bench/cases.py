@@ -21,7 +21,7 @@ from deadletter.redrive.source_memory import SourceMemory
 from deadletter.signals.figures import Figure
 from deadletter.testing.fakes import MemoryDynamoDB
 from lab.bench.drain import Effort, Job, effort
-from lab.bench.figures import BESIDE, INTENTS, SHARDS, Drained, Started, transports
+from lab.bench.figures import BESIDE, INTENTS, SHARDS, Drained, Started
 from lab.bench.imports import GOALS, start_ms
 from lab.bench.lean_queue import LetterSeries
 from lab.bench.lean_stub import PIPELINE, Conditions, LeanStub, Spent, to_wire
@@ -89,7 +89,6 @@ def drained(
     pipeline: Mapping[str, Any] = UNPACED,
     rules: Sequence[Mapping[str, Any]] | None = None,
     intents: int = 0,
-    transport: str = "boto3",
     waits: bool = False,
     is_counted_from_wait: bool = False,
     is_on_own_core: bool = False,
@@ -113,7 +112,7 @@ def drained(
             endpoint=stub.endpoint,
             began=stub.began,
             pace=conditions.pace,
-            pipeline={**pipeline, "transport": transport},
+            pipeline=pipeline,
             **more,
         )
         made = effort(job)
@@ -123,7 +122,7 @@ def drained(
                 stub.reset()
             later = effort(replace(job, until="unsent", skipped=PASSES))
             made = later if is_counted_from_wait else made.and_then(later)
-        name = f"{way} {transport}" if way == "deadletter" else way
+        name = f"{way} thin" if way == "deadletter" else way
         return _drained(case, name, conditions, made, stub)
 
 
@@ -230,9 +229,8 @@ def _conditions(letters: int = LETTERS, **more: Any) -> Conditions:
 
 
 def _ours(case: str, conditions: Conditions, **more: Any) -> Iterator[Drained]:
-    """Our own, by each transport."""
-    for transport in transports():
-        yield drained(case, "deadletter", conditions, transport=transport, **more)
+    """Our own."""
+    yield drained(case, "deadletter", conditions, **more)
 
 
 def installed() -> list[str]:
@@ -296,10 +294,8 @@ def memory() -> Iterator[Drained]:
 
 
 def start() -> Iterator[Started]:
-    for transport in transports():
-        for function in GOALS:
-            cpu = start_ms(function, transport)
-            yield Started(function=function, transport=transport, cpu_ms=cpu)
+    for function in GOALS:
+        yield Started(function=function, transport="thin", cpu_ms=start_ms(function))
 
 
 def many() -> Iterator[Drained]:
@@ -359,7 +355,6 @@ def beside() -> Iterator[Drained]:
                 "deadletter",
                 conditions,
                 pipeline=_in_shards(number),
-                transport="thin",
                 shards=True,
                 is_on_own_core=True,
             )

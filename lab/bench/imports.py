@@ -20,8 +20,6 @@ from statistics import median
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "lambdas"))
 
-from deadletter.contract import Transport
-
 TURNS = 15
 STARTS = 5
 ROOT = Path(__file__).parents[2]
@@ -69,7 +67,7 @@ def added(before: str, after: str, environment: dict[str, str]) -> float:
     return median(cpu_ms(after, environment) - cpu_ms(before, environment) for _ in range(TURNS))
 
 
-def start_ms(function: str, transport: str) -> float:
+def start_ms(function: str) -> float:
     """Milliseconds of CPU of a process that imports a function's handler as Lambda does."""
     code = f"import handlers.{function}"
     with tempfile.TemporaryDirectory() as compiled:
@@ -79,7 +77,7 @@ def start_ms(function: str, transport: str) -> float:
             "AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand",
             "AWS_LAMBDA_FUNCTION_NAME": function,
             "AWS_REGION": "eu-west-1",
-            "PIPELINE": json.dumps({"name": "orders", "transport": transport}),
+            "PIPELINE": json.dumps({"name": "orders"}),
             "MAIN_URL": "https://sqs.eu-west-1.amazonaws.com/111122223333/orders",
             "LETTERS_TABLE": "letters",
         }
@@ -101,11 +99,8 @@ def _environment() -> dict[str, str]:
 
 def main() -> None:
     for function, goal in GOALS.items():
-        for transport in Transport:
-            took = start_ms(function, transport)
-            print(
-                f"{took:6.1f} ms of CPU until the first event: {function}, {transport} (≤ {goal})"
-            )
+        took = start_ms(function)
+        print(f"{took:6.1f} ms of CPU until the first event: {function} (≤ {goal})")
     environment = _environment()
     with tempfile.TemporaryDirectory() as compiled:
         ways = {

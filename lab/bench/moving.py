@@ -7,7 +7,7 @@ turns. The letters of a way are audited: one that is lost, duplicated, changed o
 fails the bench. For the others it stands in the table.
 
 case       what
-ways       message by message, batches, threads, lumigo-cli (if installed), ours by transport
+ways       message by message, batches, threads, lumigo-cli (if installed), ours
 pace       ours at 50/s on the stub's own clock, which runs faster: counts, no waiting
 uneven     receives of 1 to 10 letters, to 4 destinations
 rules      three rules, one of which matches each letter

@@ -66,13 +66,6 @@ class LedgerKeeps(StrEnum):
     NONE = "none"
 
 
-class Transport(StrEnum):
-    """How the calls that every letter needs go to AWS: with little CPU time, or all by boto3."""
-
-    THIN = "thin"
-    BOTO3 = "boto3"
-
-
 class KeyPolicy(StrEnum):
     """Whether an ordering key of a replay run goes on or stops."""
 

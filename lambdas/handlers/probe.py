@@ -9,12 +9,10 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from deadletter.aws.wiring.probe import clients, outage_clients, prober_for
 from deadletter.outage.execution_step import execution_from_json
 from handlers.metrics import count_metric
-from handlers.runtime import settings, transport, world
+from handlers.runtime import settings, world
 
 logger = Logger(service="probe")
-prober = cache(
-    lambda: prober_for(*settings(), clients(transport()), outage_clients(), world(), count_metric)
-)
+prober = cache(lambda: prober_for(*settings(), clients(), outage_clients(), world(), count_metric))
 
 
 @logger.inject_lambda_context

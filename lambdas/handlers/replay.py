@@ -9,13 +9,13 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from deadletter.aws.wiring.replay import replay_clients, replay_steps_for
 from deadletter.replay.machine import replay_event
 from handlers.metrics import count_metric
-from handlers.runtime import settings, transport, world
+from handlers.runtime import settings, world
 
 logger = Logger(service="replay")
 steps = cache(
     lambda: replay_steps_for(
         *settings(),
-        replay_clients(transport()),
+        replay_clients(),
         world(),
         count_metric,
         note_bad_row=logger.warning,

@@ -7,7 +7,7 @@ from functools import cache
 from random import SystemRandom
 
 from deadletter.aws.wiring.world import World
-from deadletter.contract import Transport, Variable
+from deadletter.contract import Variable
 from deadletter.settings.pipeline import Pipeline, pipeline_from_json
 from deadletter.settings.resources import Resources, resources_from_environment
 
@@ -33,8 +33,3 @@ def resources() -> Resources:
 def settings() -> tuple[Pipeline, Resources]:
     """The pipeline of this function, and its resources. Read at the first event."""
     return pipeline_from_json(os.environ[Variable.PIPELINE]), resources()
-
-
-def transport() -> Transport:
-    """How the calls that every letter needs go to AWS."""
-    return settings()[0].transport

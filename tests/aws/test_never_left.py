@@ -39,7 +39,6 @@ from deadletter.aws.whole_requests import with_deadline
 from deadletter.aws.wire.connections import Connections
 from deadletter.aws.wire.whereabouts import Keys, Whereabouts
 from deadletter.circuit.transitions import CanaryVerdict
-from deadletter.contract import Transport
 from deadletter.message.envelope import QueueTraits, seal
 from deadletter.message.letter import Letter
 from deadletter.message.queue import SendResult
@@ -155,15 +154,15 @@ def quick_whereabouts(url: str, bundle: str) -> Whereabouts:
 
 
 def thin(url: str, bundle: str) -> Any:
-    return made._hot("sqs", LIMITS, made._sqs, Transport.THIN, None)
+    return made._hot("sqs", LIMITS, made._sqs, None)
 
 
 def quick(url: str, bundle: str) -> Any:
-    return made._hot("sqs", LIMITS, made._sqs, Transport.THIN, quick_whereabouts(url, bundle))
+    return made._hot("sqs", LIMITS, made._sqs, quick_whereabouts(url, bundle))
 
 
 def all_by_boto3(url: str, bundle: str) -> Any:
-    return made._hot("sqs", LIMITS, made._sqs, Transport.BOTO3, None)
+    return made._sqs(LIMITS.config())
 
 
 def of_a_team(url: str, bundle: str) -> Any:

@@ -10,7 +10,6 @@ import pytest
 
 import handlers.metrics
 import handlers.redrive
-from deadletter.contract import Transport
 from deadletter.redrive.report import Report
 from deadletter.redrive.shards import DrainShard
 from deadletter.settings.pipeline import Pipeline
@@ -49,7 +48,6 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
     runs = Runs()
     monkeypatch.setenv("APP", "shop")
     monkeypatch.setattr(handlers.redrive, "settings", lambda: (Pipeline("orders"), Resources()))
-    monkeypatch.setattr(handlers.redrive, "transport", lambda: Transport.BOTO3)
     monkeypatch.setattr(handlers.redrive, "clients", lambda *_: None)
     monkeypatch.setattr(handlers.redrive, "redriver_for", lambda *_, **__: runs)
     return runs

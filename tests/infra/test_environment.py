@@ -15,7 +15,6 @@ from deadletter.contract import (
     KeyPolicy,
     LedgerKeeps,
     Mode,
-    Transport,
 )
 from deadletter.settings import registration
 from deadletter.settings.backoff import Backoff
@@ -78,7 +77,6 @@ EVERYTHING: dict[str, Any] = {
         "workers": 2,
         "fixed_rate": 5.0,
         "drain.shards": 4,
-        "transport": "boto3",
         "replay.rate": 2,
         "replay.error_rate": 0.1,
         "replay.minimum": 5,
@@ -125,7 +123,6 @@ def test_a_pipeline_that_says_everything_is_understood() -> None:
         backlog_limit=11,
         workers=2,
         drain=DrainPolicy(shards=4),
-        transport=Transport.BOTO3,
         dedicated=("vip",),
         parking={"POISON": "later", "schema": "later"},
         ordering_key="body.customer",

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from deadletter.circuit.state import CircuitPolicy
-from deadletter.contract import Body, KeyPolicy, LedgerKeeps, Mode, Transport
+from deadletter.contract import Body, KeyPolicy, LedgerKeeps, Mode
 from deadletter.settings.backoff import Backoff
 from deadletter.settings.json_fields import BadSettings
 from deadletter.settings.pipeline import Pipeline, ReplayPolicy, RetryPolicy, pipeline_from_json
@@ -37,7 +37,6 @@ def test_every_field_of_a_pipeline_can_be_set() -> None:
                 "idempotency_keep": 60,
                 "ledger": "hashed",
                 "retry": {"cap": 60},
-                "transport": "boto3",
                 "rate": 5.0,
                 "ordering_key": "body.customer",
                 "sequence": "body.version",
@@ -60,7 +59,6 @@ def test_every_field_of_a_pipeline_can_be_set() -> None:
         idempotency_keep=60,
         ledger=LedgerKeeps.HASHED,
         retry=Backoff(base=10, factor=2, cap=60, floor=1),
-        transport=Transport.BOTO3,
         rate=5,
         ordering_key="body.customer",
         sequence="body.version",
@@ -79,7 +77,6 @@ def test_every_field_of_a_pipeline_can_be_set() -> None:
         ({"mode": []}, r"\[\] is not a valid Mode"),
         ({"body": "xml"}, "'xml' is not a valid Body"),
         ({"ledger": "all"}, "'all' is not a valid LedgerKeeps"),
-        ({"transport": "fast"}, "'fast' is not a valid Transport"),
         ({"policy": 5}, "policy must be a JSON object"),
         ({"policy": {"attempts": 5}}, "policy: unknown key 'attempts'"),
         ({"policy": {"backoff": {"base_seconds": 5}}}, "policy.backoff: unknown key"),

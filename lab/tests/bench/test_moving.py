@@ -184,10 +184,10 @@ def test_a_goal_is_reached_or_not_and_says_so(ours: Drained) -> None:
     assert "NO" in str(goal("≤", 0.305, 0.4))
     threads = replace(ours, way="threads", cpu=ours.cpu / 3)
     figures = Medians([ours, replace(ours, cpu=ours.cpu * 3), threads])
-    ratio = figures.ratio("cpu", ("ways", "deadletter boto3"), ("ways", "threads"))
+    ratio = figures.ratio("cpu", ("ways", "deadletter thin"), ("ways", "threads"))
     assert ratio == pytest.approx(6.0)
     measured = {goal.what: goal.measured for goal in goals([ours, threads])}
-    assert measured["CPU against 16 naive threads"] == pytest.approx({"boto3": 3.0})
+    assert measured["CPU against 16 naive threads"] == pytest.approx({"thin": 3.0})
     assert measured["letters/s against lumigo-cli, one process"] == {}
 
 

@@ -18,7 +18,6 @@ from deadletter.aws.consumer_clients import consumer_clients as consumer_clients
 from deadletter.aws.consumer_clients import polling as polling
 from deadletter.aws.consumer_clients import ssm as ssm
 from deadletter.aws.lazily import lazily
-from deadletter.contract import Transport
 
 if TYPE_CHECKING:
     from botocore.config import Config
@@ -102,22 +101,20 @@ class WatchClients:
 
 
 @cache
-def clients(
-    transport: Transport = Transport.THIN, whereabouts: Whereabouts | None = None
-) -> Clients:
+def clients(whereabouts: Whereabouts | None = None) -> Clients:
     """The clients of redriver, probe and replay runs.
 
-    With `whereabouts`, the hot calls of the thin transport begin without botocore; else it finds
-    credentials and region, and makes each client now.
+    With `whereabouts`, the hot calls begin without botocore; else it finds credentials and region,
+    and makes each client now.
     """
     return Clients(
-        sqs=_hot("sqs", _CONFIG, _sqs, transport, whereabouts),
-        sending=_hot("sqs", SENDING, _sqs, transport, whereabouts),
-        dynamodb=_hot("dynamodb", _TABLES, _dynamodb, transport, whereabouts),
-        journal=_hot("dynamodb", _JOURNAL, _dynamodb, transport, whereabouts),
+        sqs=_hot("sqs", _CONFIG, _sqs, whereabouts),
+        sending=_hot("sqs", SENDING, _sqs, whereabouts),
+        dynamodb=_hot("dynamodb", _TABLES, _dynamodb, whereabouts),
+        journal=_hot("dynamodb", _JOURNAL, _dynamodb, whereabouts),
         # Few letters are large, and the client of S3 takes longest to make.
         s3=lazily(lambda: sdk.client("s3", config=_BODIES.config())),
-        functions=_hot("lambda", _PATIENT, _functions, transport, whereabouts),
+        functions=_hot("lambda", _PATIENT, _functions, whereabouts),
     )
 
 
@@ -144,12 +141,9 @@ def _hot(
     service: str,
     limits: CallLimits,
     make: Callable[[Config], C],
-    transport: Transport,
     whereabouts: Whereabouts | None,
 ) -> C:
     """The client for calls that every letter needs."""
-    if transport is Transport.BOTO3:
-        return make(limits.config())
     if whereabouts is None:
         return _thin(make, limits)
     from deadletter.aws.wire.quick_client import quick
@@ -180,11 +174,9 @@ def _thin(make: Callable[[Config], C], limits: CallLimits) -> C:
 
 
 @cache
-def router_clients(
-    transport: Transport = Transport.THIN, whereabouts: Whereabouts | None = None
-) -> RouterClients:
+def router_clients(whereabouts: Whereabouts | None = None) -> RouterClients:
     """The router's client, with the time-outs of `clients`."""
-    return RouterClients(dynamodb=_hot("dynamodb", _TABLES, _dynamodb, transport, whereabouts))
+    return RouterClients(dynamodb=_hot("dynamodb", _TABLES, _dynamodb, whereabouts))
 
 
 @cache

@@ -17,7 +17,6 @@ from deadletter.contract import (
     KeyPolicy,
     LedgerKeeps,
     Mode,
-    Transport,
     Variable,
 )
 from deadletter.settings.backoff import Backoff
@@ -144,8 +143,6 @@ class Pipeline:
     # Chunks side by side: what one run can wait for.
     workers: Constant[int] = 8
     drain: Constant[DrainPolicy] = field(default_factory=DrainPolicy)
-    # The thin client goes back to boto3 by itself.
-    transport: Constant[Transport] = Transport.THIN
     parking: Annotated[Mapping[Annotated[str, ValueKind.PARKED_FOR], Id], Setting()] = field(
         default_factory=dict
     )

@@ -14,7 +14,7 @@ from deadletter.aws.lazily import lazily
 from deadletter.aws.run_start import LambdaRunStarter
 from deadletter.aws.wiring.parts.redriver_setup import redriver_setup_for
 from deadletter.aws.wiring.world import World, in_threads
-from deadletter.contract import DAY, MAIN_DLQ, MINUTE, Mode, Transport
+from deadletter.contract import DAY, MAIN_DLQ, MINUTE, Mode
 from deadletter.redrive.drain import OWNER
 from deadletter.redrive.in_parallel import InParallel
 from deadletter.redrive.redriver import Redriver
@@ -36,16 +36,14 @@ ORPHANS_MARGIN = 10.0
 """Seconds before the end of a run in which no orphan is looked for."""
 
 
-def clients(
-    transport: Transport = Transport.THIN, whereabouts: Whereabouts | None = None
-) -> Clients:
+def clients(whereabouts: Whereabouts | None = None) -> Clients:
     """The clients of one run, whose sends begin on new connections.
 
     SQS closes a connection that is idle between two runs, and a function that sleeps may not
     notice: a send on it, which has one try, would be a send without an answer.
     """
     # As others of this process ask for them, which are to get the same.
-    asked = (transport,) if whereabouts is None else (transport, whereabouts)
+    asked = () if whereabouts is None else (whereabouts,)
     made = clients_of_process(*asked)
     made.sending.close()
     return made
