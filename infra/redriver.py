@@ -60,9 +60,8 @@ class RedriverFunction(Construct):
         storage.grant_find_bodies(permissions, settings.name)
         storage.grant_edit_letters(permissions, settings.name)
         grant_invoke(permissions, "Router", function_arn(app, settings.name, "route"))
-        if settings.drain.shards != 1:
-            # The other shards of a drain are runs of this function, and so is the next one.
-            grant_invoke(permissions, "Drain", function_arn(app, settings.name, "redrive"))
+        # The other shards of a drain are runs of this function, and so is the next one.
+        grant_invoke(permissions, "Drain", function_arn(app, settings.name, "redrive"))
         grant_start_outages(permissions, app, settings.name)
         grant_key(permissions, app, services=("sqs", "dynamodb", "s3"), writes=True)
         self.mover = FunctionRole(

@@ -339,7 +339,7 @@ def latency() -> Iterator[Drained]:
 def shards() -> Iterator[Drained]:
     for number in SHARDS:
         conditions = _conditions(SHARD_LETTERS, latency=SHARD_LATENCY)
-        yield from _ours(f"shards {number}", conditions, pipeline=_in_shards(number), shards=True)
+        yield from _ours(f"shards {number}", conditions, shards=number)
 
 
 def beside() -> Iterator[Drained]:
@@ -354,14 +354,9 @@ def beside() -> Iterator[Drained]:
                 f"{case}, {number} shards",
                 "deadletter",
                 conditions,
-                pipeline=_in_shards(number),
-                shards=True,
+                shards=number,
                 is_on_own_core=True,
             )
-
-
-def _in_shards(number: int) -> Mapping[str, Any]:
-    return {**UNPACED, "drain": {"shards": number}}
 
 
 def peers() -> Iterator[Drained]:

@@ -52,7 +52,7 @@ class Job:
     """What a process is to do. `pipeline` and `environment` are for deadletter only.
 
     `run_seconds` is how long one run may take; with `scheduled` a run begins each minute of the
-    stub's clock, otherwise at once. With `shards` a run may start others, each in a process of its
+    stub's clock, otherwise at once. A drain has at most so many `shards`, each in a process of its
     own; `event` is what such a run is started with. Runs go on `until` no letter is "left" in the
     source queue, or "unsent"; `skipped` is how much later than by its pace the stub's clock is.
     """
@@ -66,7 +66,7 @@ class Job:
     router: str = ""
     run_seconds: float = 840.0
     scheduled: bool = False
-    shards: bool = False
+    shards: int = 0
     event: Mapping[str, Any] = field(default_factory=dict)
     most_runs: int = MOST_RUNS
     until: str = "left"
@@ -327,8 +327,10 @@ class LambdaContext:
 
 def _deadletter(job: Job) -> dict[str, Any]:
     stub_time = _on_stub_time(job)
+    from deadletter.redrive import shards
     from handlers import redrive
 
+    vars(shards)["MOST_SHARDS"] = job.shards
     report: Mapping[str, Any] = {}
     counts: Counter[str] = Counter()
     busy, runs, trouble = 0.0, 0, ""

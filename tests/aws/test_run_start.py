@@ -10,7 +10,6 @@ import pytest
 
 from deadletter.aws.run_start import LambdaRunStarter
 from deadletter.aws.wiring import redrive as wiring
-from deadletter.settings.pipeline import DrainPolicy
 from deadletter.testing.clock import Clock
 from deadletter.testing.fakes import MemoryLambda
 from tests.simulation.stage import Stage
@@ -30,15 +29,9 @@ def test_a_run_is_started_with_its_event_and_its_end_is_not_waited_for() -> None
     assert events == [{"source": "dlq", "hop": 1}]
 
 
-@pytest.mark.parametrize(
-    ("function", "shards", "starts"),
-    [("redrive", None, True), ("redrive", 4, True), ("redrive", 1, False), ("", 4, False)],
-)
-def test_a_run_can_start_others_if_it_knows_its_function_and_the_settings_allow_it(
-    function: str, shards: int | None, starts: bool
-) -> None:
+@pytest.mark.parametrize(("function", "starts"), [("redrive", True), ("", False)])
+def test_a_run_can_start_others_if_it_knows_its_function(function: str, starts: bool) -> None:
     stage = Stage()
-    pipeline = replace(stage.pipeline, drain=DrainPolicy(shards))
     resources = replace(stage.resources, redrive_function=function)
-    made = wiring.redriver_for(pipeline, resources, stage.clients, stage.world)
+    made = wiring.redriver_for(stage.pipeline, resources, stage.clients, stage.world)
     assert (made._setup.starter is not None) == starts

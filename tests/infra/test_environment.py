@@ -19,7 +19,6 @@ from deadletter.contract import (
 from deadletter.settings import registration
 from deadletter.settings.backoff import Backoff
 from deadletter.settings.pipeline import (
-    DrainPolicy,
     Pipeline,
     ReplayPolicy,
     RetryPolicy,
@@ -76,7 +75,6 @@ EVERYTHING: dict[str, Any] = {
         "backlog_limit": 11,
         "workers": 2,
         "fixed_rate": 5.0,
-        "drain.shards": 4,
         "replay.rate": 2,
         "replay.error_rate": 0.1,
         "replay.minimum": 5,
@@ -122,7 +120,6 @@ def test_a_pipeline_that_says_everything_is_understood() -> None:
         fixed_rate=5.0,
         backlog_limit=11,
         workers=2,
-        drain=DrainPolicy(shards=4),
         dedicated=("vip",),
         parking={"POISON": "later", "schema": "later"},
         ordering_key="body.customer",

@@ -13,7 +13,7 @@ import pytest
 from botocore import xform_name
 from botocore.session import get_session
 
-from tests.infra.conftest import ROOT, Synthesize
+from tests.infra.conftest import ROOT
 from tests.infra.templates import Stack, Synthesis, filled
 
 # The tag remembers a pause for when the circuit's row is lost.
@@ -1332,16 +1332,6 @@ def test_without_a_consumer_function_no_role_may_change_a_mapping_or_invoke_a_co
     # Nor is there a canary that the probe could take.
     probe = functions_statements(stack, "deadletter-watched-probe")
     assert set(probe) == {"Circuits", "Events", "Logs", "Traces"}
-
-
-def test_a_redriver_that_drains_by_one_run_at_a_time_may_not_invoke_itself(
-    synthesize: Synthesize,
-) -> None:
-    one = {"name": "orders", "consumer": "none", "tuning": {"drain.shards": 1}}
-    stack = synthesize({"ephemeral": True, "pipelines": [one]})["Deadletter-Orders"]
-    allowed = functions_statements(stack, "deadletter-orders-redrive")
-    assert "Router" in allowed
-    assert "Drain" not in allowed
 
 
 def test_where_no_function_consumes_and_the_ledger_is_written_the_probe_sends_a_letter_itself(

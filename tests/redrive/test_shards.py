@@ -31,7 +31,6 @@ from deadletter.redrive.shards import (
     shards_for,
 )
 from deadletter.redrive.source_memory import SourceMemory
-from deadletter.settings.pipeline import DrainPolicy
 from tests.each_row import each_row
 from tests.simulation.stage import Stage
 
@@ -42,32 +41,27 @@ MILLION = 1_000_000
 
 
 @each_row(
-    ("wanted", "letters", "rate", "shards"),
+    ("letters", "rate", "shards"),
     [
         # A queue that one run empties needs no other.
-        (None, ENOUGH_LETTERS - 1, 5_000.0, 1),
-        (4, ENOUGH_LETTERS - 1, 5_000.0, 1),
+        (ENOUGH_LETTERS - 1, 5_000.0, 1),
         # The default pace is far below what one run can do.
-        (None, MILLION, 50.0, 1),
-        (None, MILLION, 201.0, 2),
-        (None, MILLION, 1_000.0, 5),
-        (None, MILLION, 10_000.0, MOST_SHARDS),
+        (MILLION, 50.0, 1),
+        (MILLION, 201.0, 2),
+        (MILLION, 1_000.0, 5),
+        (MILLION, 10_000.0, MOST_SHARDS),
         # Each has letters enough for a start of the function.
-        (None, ENOUGH_LETTERS, 10_000.0, 2),
-        # A person knows better than the arithmetic.
-        (4, MILLION, 50.0, 4),
+        (ENOUGH_LETTERS, 10_000.0, 2),
     ],
 )
 def test_a_drain_has_as_many_shards_as_depth_and_rate_are_worth(
-    wanted: int | None, letters: int, rate: float, shards: int
+    letters: int, rate: float, shards: int
 ) -> None:
-    assert shards_for(wanted, letters=letters, rate=rate) == shards
+    assert shards_for(letters, rate) == shards
 
 
-def test_a_fifo_queue_has_one_shard_unless_a_person_asks_for_more() -> None:
-    deep = {"letters": MILLION, "rate": 5_000.0, "fifo": True}
-    assert shards_for(None, **deep) == 1
-    assert shards_for(3, **deep) == 3
+def test_a_fifo_queue_has_one_shard() -> None:
+    assert shards_for(MILLION, 5_000.0, fifo=True) == 1
 
 
 # At which pace.
@@ -121,12 +115,14 @@ def starts() -> Starts:
 
 @pytest.fixture
 def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
-    """Queues of twenty letters are deep."""
+    """Queues of twenty letters are deep, and worth four shards."""
     monkeypatch.setattr(shards, "ENOUGH_LETTERS", 20)
     monkeypatch.setattr(redriver_module, "ENOUGH_LETTERS", 20)
     monkeypatch.setattr(shards, "LETTERS_A_SHARD", 1)
+    monkeypatch.setattr(shards, "RATE_A_SHARD", 0.1)
+    monkeypatch.setattr(shards, "MOST_SHARDS", 4)
     stage = Stage()
-    stage.pipeline = replace(stage.pipeline, drain=DrainPolicy(4), fixed_rate=4.0)
+    stage.pipeline = replace(stage.pipeline, fixed_rate=4.0)
     return stage
 
 
@@ -320,8 +316,10 @@ def test_a_chain_of_runs_ends_before_lambda_takes_it_for_a_loop(
     assert MOST_HOPS + 2 < 16
 
 
-def test_a_shallow_rest_waits_for_the_schedule(stage: Stage, starts: Starts) -> None:
-    stage.pipeline = replace(stage.pipeline, drain=DrainPolicy(1))
+def test_a_shallow_rest_waits_for_the_schedule(
+    stage: Stage, starts: Starts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shards, "MOST_SHARDS", 1)
     dead(stage, 230)
     report = run(stage, starts)
     assert report.stopped == PACE_USED_UP

@@ -20,7 +20,7 @@ from deadletter.redrive.mover import Mover
 from deadletter.redrive.receiving import ChunkReceiver
 from deadletter.redrive.sending import UnfilledBatches
 from deadletter.settings.backoff import Backoff
-from deadletter.settings.pipeline import DrainPolicy, Pipeline
+from deadletter.settings.pipeline import Pipeline
 from tests.simulation.scheduler import EVERYWHERE, Fault, Plan, Process
 from tests.simulation.shards_simulator import ShardsSimulation, Starts, quiet
 from tests.simulation.simulator import NO_WAIT, SEND_TO_DELETE, Shape, strikes
@@ -43,7 +43,7 @@ class LongShape(Shape):
     """What a schedule with a long queue is made of.
 
     `letters` die of each of the `kinds`, in turn, and of FIFO `groups`. A chunk has up to `chunk`
-    letters. A drain has so many `shards`.
+    letters. A drain has so many `shards`, in FIFO one.
     """
 
     letters: int = 200
@@ -60,13 +60,10 @@ class LongQueueSimulation(ShardsSimulation):
         self.seen: Counter[str] = Counter()
         super().__init__(seed, shape, plan, starts)
         self.scheduler.latency = STEADY
+        self.most_shards = shape.shards
 
     def _pipeline(self, shape: Shape) -> Pipeline:
-        return replace(
-            super()._pipeline(shape),
-            fixed_rate=ENOUGH_RATE,
-            drain=DrainPolicy(self._long.shards),
-        )
+        return replace(super()._pipeline(shape), fixed_rate=ENOUGH_RATE)
 
     def run(self) -> str:
         with (

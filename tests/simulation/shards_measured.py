@@ -21,7 +21,7 @@ from deadletter.redrive import redriver as redriver_module
 from deadletter.redrive import shards
 from deadletter.redrive.drain import LONGEST_DRAIN
 from deadletter.redrive.redriver import run_as_asked
-from deadletter.settings.pipeline import DrainPolicy, Pipeline
+from deadletter.settings.pipeline import Pipeline
 from deadletter.testing.clock import START
 from tests.simulation.scheduler import Fault, Patience, Process, Scheduler, SimulatedCall, TurnLock
 from tests.simulation.shards_simulator import quiet
@@ -59,8 +59,8 @@ class MeasuredDrain:
             workers=workers,
             fixed_rate=100_000.0,
             backlog_limit=10 * letters,
-            drain=DrainPolicy(of),
         )
+        self.of = of
         self.scheduler = SteadyScheduler(1, START, quiet)
         self.stage = Stage(pipeline, clock=self.scheduler.clock)
         # A long poll would move the clock of all.
@@ -106,6 +106,7 @@ class MeasuredDrain:
             for module in (shards, redriver_module):
                 stack.enter_context(patch.object(module, "ENOUGH_LETTERS", 1))
             stack.enter_context(patch.object(shards, "LETTERS_A_SHARD", 1))
+            stack.enter_context(patch.object(shards, "MOST_SHARDS", self.of))
             stack.enter_context(patch("threading.Lock", partial(TurnLock, self.scheduler)))
             yield
 

@@ -22,7 +22,7 @@ from deadletter.redrive.drain import Drain
 from deadletter.redrive.redriver import Redriver, run_as_asked
 from deadletter.redrive.shards import RunNotStarted
 from deadletter.settings.backoff import Backoff
-from deadletter.settings.pipeline import DrainPolicy, Pipeline
+from deadletter.settings.pipeline import Pipeline
 from tests.simulation.scheduler import EVERYWHERE, Crash, Fault, Plan, Process
 from tests.simulation.simulator import LIFE, NO_WAIT, SEND_TO_DELETE, Shape, Simulation, strikes
 from tests.simulation.witness import Broken
@@ -59,13 +59,15 @@ class ShardsSimulation(Simulation):
 
     def _pipeline(self, shape: Shape) -> Pipeline:
         pipeline = super()._pipeline(shape)
-        return replace(pipeline, fixed_rate=RATE, drain=DrainPolicy(SHARDS))
+        return replace(pipeline, fixed_rate=RATE)
 
     def run(self) -> str:
         with (
             patch.object(shards, "ENOUGH_LETTERS", 1),
             patch.object(redriver_module, "ENOUGH_LETTERS", 1),
             patch.object(shards, "LETTERS_A_SHARD", 1),
+            patch.object(shards, "RATE_A_SHARD", RATE / 100),
+            patch.object(shards, "MOST_SHARDS", self.most_shards),
             self._watched_pace(),
         ):
             return super().run()
@@ -78,6 +80,8 @@ class ShardsSimulation(Simulation):
         if self.waves:
             self.scheduler.add(self._producer())
         return super()._run()
+
+    most_shards = SHARDS
 
     waves = 0
     """How often more letters come while runs are under way."""

@@ -318,8 +318,7 @@ def test_shards_are_started_and_their_effort_is_counted() -> None:
         "shards 2",
         "deadletter",
         replace(FEW, letters=letters, latency=0.02),
-        pipeline={**cases.UNPACED, "drain": {"shards": 2}},
-        shards=True,
+        shards=2,
     )
     assert row.audit == Audited(arrived=6_000, unfinished=0, lost=0, duplicated=0, changed=0)
     assert row.shards == 1

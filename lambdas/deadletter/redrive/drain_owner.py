@@ -52,18 +52,13 @@ class DrainOwner:
     def _part(
         self, left: RunPaid, rate: Rate, letters: int, deadline: float, *, more: bool
     ) -> RunPaid:
-        pipeline, now = self._setup.pipeline, self._setup.clock()
+        now = self._setup.clock()
         # Read under the lease: an owner may have begun and ended since this run began.
         before = self._setup.lease.read().drain
         whole = saved(left, before, rate, now)
         of = OWNER
         if more:
-            of = shards_for(
-                pipeline.drain.shards,
-                letters=letters,
-                rate=rate.limit,
-                fifo=pipeline.fifo,
-            )
+            of = shards_for(letters, rate.limit, fifo=self._setup.pipeline.fifo)
         starts = of > OWNER
         if before.is_on(now):
             of = before.of

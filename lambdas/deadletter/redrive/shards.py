@@ -59,18 +59,15 @@ class DrainShard:
         return self.drain == drain.id and self.number <= drain.of and drain.is_on(now)
 
 
-def shards_for(wanted: int | None, *, letters: int, rate: float, fifo: bool = False) -> int:
+def shards_for(letters: int, rate: float, *, fifo: bool = False) -> int:
     """How many shards a drain has, from 1 to 8.
 
-    `wanted` is the setting, None for auto; `letters` are visible, `rate` (letters a second) is
-    the pipeline's. More shards than the rate needs would only wait for it.
+    `letters` are visible, `rate` (letters a second) is the pipeline's. More shards than the rate
+    needs would only wait for it. A FIFO queue has one: see ADR 30.
     """
-    if letters < ENOUGH_LETTERS:
+    if fifo or letters < ENOUGH_LETTERS:
         return OWNER
-    if wanted is None:
-        wanted = math.ceil(rate / RATE_A_SHARD)
-        # Each shard keeps the order of a group; a person may say that this is enough.
-        wanted = OWNER if fifo else wanted
+    wanted = math.ceil(rate / RATE_A_SHARD)
     return max(OWNER, min(wanted, MOST_SHARDS, letters // LETTERS_A_SHARD))
 
 

@@ -69,15 +69,6 @@ class ReplayPolicy:
 
 
 @dataclass(frozen=True, slots=True)
-class DrainPolicy:
-    """How a deep queue is drained: in so many shards, as many as help (None), or by one run a
-    minute (1)."""
-
-    # As many as the rate has work for: no person knows better.
-    shards: Constant[int | None] = None
-
-
-@dataclass(frozen=True, slots=True)
 class Pipeline:
     """One main queue, its DLQ, its parking lot, and how letters between them are judged.
 
@@ -142,7 +133,6 @@ class Pipeline:
     backlog_limit: Constant[int] = 10_000
     # Chunks side by side: what one run can wait for.
     workers: Constant[int] = 8
-    drain: Constant[DrainPolicy] = field(default_factory=DrainPolicy)
     parking: Annotated[Mapping[Annotated[str, ValueKind.PARKED_FOR], Id], Setting()] = field(
         default_factory=dict
     )

@@ -15,7 +15,6 @@ from deadletter.aws.run_start import LambdaRunStarter
 from deadletter.aws.wiring.parts.redriver_setup import redriver_setup_for
 from deadletter.aws.wiring.world import World, in_threads
 from deadletter.contract import DAY, MAIN_DLQ, MINUTE, Mode
-from deadletter.redrive.drain import OWNER
 from deadletter.redrive.in_parallel import InParallel
 from deadletter.redrive.redriver import Redriver
 from deadletter.redrive.report import Report, Tally, nothing
@@ -65,7 +64,7 @@ def redriver_for(
     """One run of a pipeline's redriver on the queue `home`.
 
     `home` is the DLQ, the id of a dedicated DLQ, or "parking:<id>", which can only be
-    rescued. `starter` starts runs beside this one, where the settings allow it.
+    rescued. `starter` starts runs beside this one.
     `count_metric` publishes a metric at once, which must not be lost with the run.
     Raises BadSettings if the pipeline has no such queue.
     """
@@ -82,8 +81,7 @@ def redriver_for(
     )
     if starter is None and resources.redrive_function:
         starter = LambdaRunStarter(start_client, resources.redrive_function)
-    if pipeline.drain.shards != OWNER:
-        setup = replace(setup, starter=starter)
+    setup = replace(setup, starter=starter)
     can_trip = outages is not None or bool(resources.circuit_machine)
     if not can_trip or home != MAIN_DLQ:
         return Redriver(setup)
