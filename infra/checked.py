@@ -28,6 +28,8 @@ INSTEAD: Mapping[str, str] = {
     "alarms.dlq_age": "use alarms.age",
     "alarms.dlq_depth": "use alarms.depth",
     "replay.approve_causes": "a plan has --approve",
+    "replay.rate": "a plan has --rate",
+    "replay.on_failure": "a plan has --stop-on-failure",
 }
 
 

@@ -9,7 +9,7 @@ from datetime import timedelta
 from statistics import median
 from typing import Annotated
 
-from deadletter.replay.plan import ReplayPlan
+from deadletter.replay.plan import CAREFUL_RATE, ReplayPlan
 
 from .app import DeployedPipeline
 from .aws import explain
@@ -43,13 +43,13 @@ class Pace:
     workers: Annotated[int, "workers that share the letters"]
 
 
-def pace(session: Session, pipeline: DeployedPipeline, given: float | None, default: float) -> Pace:
-    """The rate that was given; else a share of the usual throughput; else the setting's."""
+def pace(session: Session, pipeline: DeployedPipeline, given: float | None) -> Pace:
+    """The rate that was given; else a share of the usual throughput; else a careful one."""
     if given is not None:
         return _paced(given, "as you asked")
     usual, unknown = _usual(session, pipeline)
     if usual is None:
-        return _paced(default, f"the setting replay.rate, because {unknown}")
+        return _paced(CAREFUL_RATE, f"a careful one, because {unknown}")
     return _paced(
         max(SLOWEST, usual * SHARE),
         f"15 % of the {usual:.3g} messages/s that the main queue usually has deleted",

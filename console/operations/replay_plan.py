@@ -175,7 +175,7 @@ def draft(session: Session, request: PlanRequest, progress: Progress = lambda _:
         session, app, pipeline, source, request.selection, look=request.look, progress=progress
     )
     _check_collisions(request, counted)
-    speed = pace(session, pipeline, request.rate, settings.replay.rate)
+    speed = pace(session, pipeline, request.rate)
     plan = _plan(session, pipeline, source, settings, request, counted, speed)
     heads_alone = pipeline.fifo and source.url is not None and not counted.saw_each
     origins = None if heads_alone else tuple(sorted({letter.origin for letter in counted.taken}))
@@ -198,6 +198,7 @@ def _plan(
     longest = LONGEST_RUN if request.expires is None else min(request.expires, LONGEST_RUN)
     letters = len(counted.taken)
     above = terms.approve_above is not None and letters > terms.approve_above
+    behind_failure = KeyPolicy.STOP if request.stop_on_failure else KeyPolicy.GO
     return ReplayPlan(
         pipeline=pipeline.name,
         source=source.id,
@@ -207,11 +208,8 @@ def _plan(
         burst=max(1, min(10, int(speed.rate * 2))),
         canary=_USUAL.canary if request.canary is None else request.canary,
         ramp=_USUAL.ramp if request.ramp is None else request.ramp,
-        error_rate=terms.error_rate,
-        minimum=terms.minimum,
-        attempts=terms.attempts,
-        on_failure=KeyPolicy.STOP if request.stop_on_failure else terms.on_failure,
-        on_unknown=KeyPolicy.STOP if request.stop_on_failure else terms.on_unknown,
+        on_failure=behind_failure,
+        on_unknown=behind_failure,
         ordered=pipeline.fifo or settings.ordering_key is not None,
         outcome_timeout=float(terms.outcome_timeout),
         workers=speed.workers,

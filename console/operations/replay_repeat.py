@@ -164,7 +164,7 @@ class RunToRepeat:
         switch, terms = self._switch, self._settings.replay
         session, pipeline = switch.session, switch.pipeline
         now = session.now.timestamp()
-        speed = pace(session, pipeline, self._rate, terms.rate)
+        speed = pace(session, pipeline, self._rate)
         above = terms.approve_above is not None and counted > terms.approve_above
         return ReplayPlan(
             pipeline=pipeline.name,
@@ -172,11 +172,6 @@ class RunToRepeat:
             counted=counted,
             rate=speed.rate,
             burst=max(1, min(10, int(speed.rate * 2))),
-            error_rate=terms.error_rate,
-            minimum=terms.minimum,
-            attempts=terms.attempts,
-            on_failure=terms.on_failure,
-            on_unknown=terms.on_unknown,
             ordered=pipeline.fifo or self._settings.ordering_key is not None,
             outcome_timeout=float(terms.outcome_timeout),
             workers=speed.workers,

@@ -12,7 +12,6 @@ from deadletter.circuit.state import CircuitPolicy
 from deadletter.contract import (
     ENDPOINT_KEY,
     Body,
-    KeyPolicy,
     LedgerKeeps,
     Mode,
 )
@@ -75,13 +74,7 @@ EVERYTHING: dict[str, Any] = {
         "backlog_limit": 11,
         "workers": 2,
         "fixed_rate": 5.0,
-        "replay.rate": 2,
-        "replay.error_rate": 0.1,
-        "replay.minimum": 5,
-        "replay.attempts": 2,
         "replay.outcome_timeout": 7200,
-        "replay.on_failure": "stop",
-        "replay.on_unknown": "stop",
     },
 }
 
@@ -126,14 +119,8 @@ def test_a_pipeline_that_says_everything_is_understood() -> None:
         sequence="body.version",
         expires="body.valid_until",
         replay=ReplayPolicy(
-            rate=2,
-            error_rate=0.1,
-            minimum=5,
-            attempts=2,
             approve_above=100,
             outcome_timeout=7200,
-            on_failure=KeyPolicy.STOP,
-            on_unknown=KeyPolicy.STOP,
         ),
     )
 

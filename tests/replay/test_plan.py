@@ -12,7 +12,6 @@ from deadletter.contract import KeyPolicy
 from deadletter.replay.plan import ReplayPlan, belongs_to, plan_from_text
 from deadletter.routing.selection import Selection
 from deadletter.settings.json_fields import BadSettings
-from deadletter.settings.pipeline import ReplayPolicy
 from tests.each_row import each_row
 
 PLAN = ReplayPlan(pipeline="orders")
@@ -75,9 +74,14 @@ def test_a_text_that_is_no_plan_is_refused(text: str) -> None:
 
 def test_a_plan_without_other_words_goes_slowly_in_no_order_and_keeps_what_it_discards() -> None:
     plan = asdict(PLAN)
-    normal = {name: value for name, value in asdict(ReplayPolicy()).items() if name in plan}
     assert {name: value for name, value in plan.items() if value} == {
-        **normal,
+        "rate": 5.0,
+        "error_rate": 0.4,
+        "minimum": 10,
+        "attempts": 3,
+        "on_failure": "go",
+        "on_unknown": "go",
+        "outcome_timeout": 1_800,
         "selection": asdict(Selection()),
         "pipeline": "orders",
         "source": "dlq",

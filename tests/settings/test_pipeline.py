@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from deadletter.circuit.state import CircuitPolicy
-from deadletter.contract import Body, KeyPolicy, LedgerKeeps, Mode
+from deadletter.contract import Body, LedgerKeeps, Mode
 from deadletter.settings.backoff import Backoff
 from deadletter.settings.json_fields import BadSettings
 from deadletter.settings.pipeline import Pipeline, ReplayPolicy, RetryPolicy, pipeline_from_json
@@ -40,7 +40,7 @@ def test_every_field_of_a_pipeline_can_be_set() -> None:
                 "rate": 5.0,
                 "ordering_key": "body.customer",
                 "sequence": "body.version",
-                "replay": {"on_failure": "stop", "attempts": 2},
+                "replay": {"approve_above": 2},
             }
         )
     )
@@ -62,7 +62,7 @@ def test_every_field_of_a_pipeline_can_be_set() -> None:
         rate=5,
         ordering_key="body.customer",
         sequence="body.version",
-        replay=ReplayPolicy(attempts=2, on_failure=KeyPolicy.STOP),
+        replay=ReplayPolicy(approve_above=2),
     )
 
 
@@ -92,10 +92,6 @@ def test_every_field_of_a_pipeline_can_be_set() -> None:
         ({"policy": {"backoff": 5}}, "policy.backoff must be a JSON object"),
         ({"replay": []}, "replay must be a JSON object"),
         ({"replay": {"pace": 5}}, "replay: unknown key 'pace'"),
-        (
-            {"replay": {"on_unknown": "wait"}},
-            "PIPELINE.replay.on_unknown: 'wait' is not a valid KeyPolicy",
-        ),
         ({"dedicated": "slow"}, "dedicated must be a JSON list of texts"),
         ({"dedicated": [5]}, "dedicated must be a JSON list of texts"),
     ],

@@ -14,7 +14,8 @@ from deadletter.routing.selection import Selection, selection_from_data
 from deadletter.settings.json_fields import BadSettings, build
 from deadletter.settings.pipeline import ReplayPolicy
 
-_NORMAL = ReplayPolicy()
+CAREFUL_RATE = 5.0
+"""Letters per second of a run whose main queue's usual rate is unknown."""
 
 MAIN_QUEUE = "main"
 """The destination of letters that go back to the main queue."""
@@ -79,19 +80,21 @@ class ReplayPlan:
     selection: Selection = field(default_factory=Selection)
     destination: str = MAIN_QUEUE
     counted: int | None = None
-    rate: float = _NORMAL.rate
+    rate: float = CAREFUL_RATE
     burst: int = 10
     canary: tuple[int, ...] = (1, 2, 5, 20)
     ramp: tuple[float, ...] = (0.25, 0.5, 1.0)
     ramp_seconds: float = 60.0
-    error_rate: float = _NORMAL.error_rate
-    minimum: int = _NORMAL.minimum
-    attempts: int = _NORMAL.attempts
+    # Above it, a run meets something else than single bad letters.
+    error_rate: float = 0.4
+    # Fewer outcomes are no rate.
+    minimum: int = 10
+    attempts: int = 3
     retry_after: float = 30.0
-    on_failure: KeyPolicy = _NORMAL.on_failure
-    on_unknown: KeyPolicy = _NORMAL.on_unknown
+    on_failure: KeyPolicy = KeyPolicy.GO
+    on_unknown: KeyPolicy = KeyPolicy.GO
     ordered: bool = False
-    outcome_timeout: float = _NORMAL.outcome_timeout
+    outcome_timeout: float = ReplayPolicy().outcome_timeout
     workers: int = 1
     approve: bool = False
     keep_export: bool = True

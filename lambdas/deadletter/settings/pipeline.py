@@ -14,7 +14,6 @@ from deadletter.contract import (
     MINUTE,
     ROWS_KEPT,
     Body,
-    KeyPolicy,
     LedgerKeeps,
     Mode,
     Variable,
@@ -46,26 +45,13 @@ class RetryPolicy:
 class ReplayPolicy:
     """What a replay run does unless its plan says otherwise.
 
-    `error_rate` is the share of known outcomes that are failures, from `minimum` outcomes,
-    that holds the run. A letter is sent `attempts` times at most. `outcome_timeout` is the seconds
-    after a send until its outcome counts as unknown. `on_failure` and `on_unknown` say whether an
-    ordering key goes on behind a letter that failed for good, or whose outcome is unknown.
+    `outcome_timeout` is the seconds after a send until its outcome counts as unknown.
     """
 
-    # A plan has --rate; where the normal rate is known, a run starts at 15 % of it.
-    rate: Constant[float] = 5.0
-    # Above it, a run meets something else than single bad letters.
-    error_rate: Constant[float] = 0.4
-    # Fewer outcomes are no rate.
-    minimum: Constant[int] = 10
-    attempts: Constant[int] = 3
     approve_above: Annotated[int | None, Setting(least=0)] = None
     """A run of more letters waits until a person approves it; else the number of letters
     calls for no approval."""
     outcome_timeout: Derived[float] = 30 * MINUTE
-    # A plan has --stop-on-failure.
-    on_failure: Constant[KeyPolicy] = KeyPolicy.GO
-    on_unknown: Constant[KeyPolicy] = KeyPolicy.GO
 
 
 @dataclass(frozen=True, slots=True)

@@ -362,7 +362,7 @@ def test_an_unknown_source_is_answered_with_the_known_ones(
 def test_the_rate_is_a_share_of_what_the_main_queue_usually_does(orders: Any, dlq: Any) -> None:
     failed_letter(orders)
     plan = planned(dlq)
-    assert (plan["rate"], plan["rate_because"][:23]) == (5.0, "the setting replay.rate")
+    assert (plan["rate"], plan["rate_because"][:14]) == (5.0, "a careful one,")
     start = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
     for hours, deleted in ((1, 36_000), (2, 72_000), (3, 720_000)):
         orders.cloudwatch.put_metric_data(
