@@ -98,8 +98,6 @@ def resolved(settings: PipelineDeployment, typed: Typed) -> PipelineDeployment:
                 settings.replay.outcome_timeout, visibility * queue.max_receive_count
             ),
         ),
-        # A rule can not ask for more: the letter is parked as EXPIRED then.
-        max_delay=settings.message_ttl,
         policy=_spread(settings.policy),
         policies={name: _spread(policy) for name, policy in settings.policies.items()},
         alarms=replace(

@@ -90,7 +90,7 @@ class PipelineRegistration(Construct):
                     "context": list(settings.context),
                     "dedicated": list(settings.dedicated),
                     "policies": list(settings.policies),
-                    "max_delay": settings.max_delay,
+                    "max_delay": settings.message_ttl,
                 },
                 # For the consumer library in a function of yours.
                 "pipeline": runtime_settings(settings),

@@ -17,7 +17,7 @@ from .progress import waiting
 
 typer_app = plain_typer()
 
-_SECONDS = {"message_ttl", "max_delay", "idempotency_keep"}
+_SECONDS = {"message_ttl", "idempotency_keep"}
 _OWN_LINES = {"circuit", "replay"}
 
 

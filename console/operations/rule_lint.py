@@ -85,7 +85,7 @@ def _assumed(rules: Sequence[Mapping[str, Any]]) -> list[Pipeline]:
             context=dict.fromkeys(_contexts(rules), ""),
             dedicated=_texts("queue", rules),
             policies=dict.fromkeys(_texts("policy", rules), RetryPolicy()),
-            max_delay=_LONGEST_DELAY,
+            message_ttl=_LONGEST_DELAY,
         )
         for name in sorted(names)
     ]
@@ -119,7 +119,7 @@ def _of_the_app(file: str, text: str) -> list[Pipeline]:
                 context=dict(pipeline.get("context", {})),
                 dedicated=tuple(pipeline.get("dedicated", {})),
                 policies=dict.fromkeys(pipeline.get("policies", {}), RetryPolicy()),
-                max_delay=seconds(str(pipeline.get("message_ttl", _DEFAULT_TTL))),
+                message_ttl=seconds(str(pipeline.get("message_ttl", _DEFAULT_TTL))),
             )
             for pipeline in data["context"]["pipelines"]
         ]

@@ -66,7 +66,6 @@ EVERYTHING: dict[str, Any] = {
     "tuning": {
         "policy.backoff.factor": 3.0,
         "policy.backoff.floor": 0,
-        "max_delay": 691_200,
         "circuit.window": 300,
         "circuit.lease": 1200,
         "idempotency_keep": 5_184_000,
@@ -99,7 +98,6 @@ def test_a_pipeline_that_says_everything_is_understood() -> None:
         policy=RetryPolicy(Backoff(1, 3.0, 3600, 0), 3),
         policies={"slow": RetryPolicy(Backoff(cap=172_800))},
         message_ttl=864_000,
-        max_delay=691_200,
         poison_lives=2,
         consumer_library=True,
         circuit_key="attributes.endpoint",

@@ -32,7 +32,7 @@ from tests.each_row import each_row
 from tests.rules.rule_items import ACTIONS
 from tests.samples import NOW
 
-ORDERS = Pipeline("orders", context={"tenantId": ""}, dedicated=("slow",), max_delay=60.0)
+ORDERS = Pipeline("orders", context={"tenantId": ""}, dedicated=("slow",), message_ttl=60.0)
 REFUNDS = Pipeline("refunds", context={"customer": ""})
 PIPELINES = {"orders": ORDERS, "refunds": REFUNDS}
 UNKNOWN_ACTION = f"is unknown; allowed are {ACTIONS}"
@@ -371,7 +371,7 @@ def test_the_history_keeps_an_item_of_128_kilobytes() -> None:
 def test_terms_are_read_as_a_pipeline() -> None:
     terms = {"context": ["a"], "dedicated": ["slow"], "policies": ["gold"], "max_delay": 60}
     pipeline = pipeline_from_terms("orders", terms)
-    assert (pipeline.name, pipeline.max_delay, pipeline.dedicated) == ("orders", 60.0, ("slow",))
+    assert (pipeline.name, pipeline.message_ttl, pipeline.dedicated) == ("orders", 60.0, ("slow",))
     assert (set(pipeline.context), set(pipeline.policies)) == ({"a"}, {"gold"})
 
 

@@ -413,7 +413,7 @@ def pipeline_from_terms(name: str, data: Any) -> Pipeline:
                 context=dict.fromkeys(context, ""),
                 dedicated=tuple(dedicated),
                 policies=dict.fromkeys(policies, RetryPolicy()),
-                max_delay=float(max_delay),
+                message_ttl=float(max_delay),
             )
     raise BadSettings(f"pipeline {name} is registered without terms for its rules")
 

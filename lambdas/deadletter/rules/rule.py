@@ -436,8 +436,10 @@ def _delay(value: object, pipeline: Pipeline) -> float | None:
     if value is None:
         return None
     delay = _number("delay_seconds", value)
-    if not 0 <= delay <= pipeline.max_delay:
-        bounds = f"is out of range; allowed are 0 to {_seconds(pipeline.max_delay)}"
+    # With a longer one the letter is parked as EXPIRED.
+    longest = pipeline.message_ttl
+    if not 0 <= delay <= longest:
+        bounds = f"is out of range; allowed are 0 to {_seconds(longest)}"
         raise RuleRefused(f"delay_seconds {_seconds(delay)} {bounds}", f"delay_seconds {bounds}")
     return delay
 

@@ -83,7 +83,6 @@ class Pipeline:
     """Where the time is after which a message must not be sent any more: epoch seconds or
     milliseconds, or ISO 8601, in the body or in an attribute. It is parked as EXPIRED then.
     What is no time counts as none, and in UnreadableExpiry."""
-    max_delay: Derived[float] = 12 * DAY
     poison_lives: Annotated[int, Setting(least=1, most=100)] = 3
     """Lives with the same failure after which a letter is POISON."""
     consumer_library: Annotated[bool, Setting(first=True, depends=True)] = False
