@@ -6,11 +6,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from difflib import get_close_matches
 from functools import cache
+from operator import attrgetter
 from typing import Any, TypeVar, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
-from .kinds import bare, hints, is_declared, words
+from deadletter.settings.setting import ValueKind
+
+from .kinds import bare, hints, is_declared, kind_of, words
 from .refusal import Refused, shown, value_refused
 
 T = TypeVar("T")
@@ -55,6 +58,13 @@ def paths(declaration: Any, above: str = "") -> Iterator[tuple[str, Any]]:
         yield f"{above}{name}", hint
         if is_declared(inner := bare(hint)):
             yield from paths(inner, f"{above}{name}.")
+
+
+def values_of(settings: Any, *kinds: ValueKind) -> Iterator[tuple[str, str]]:
+    """Path and value of each setting of these kinds that has one."""
+    for path, hint in paths(type(settings)):
+        if kind_of(hint) in kinds and (value := attrgetter(path)(settings)):
+            yield path, value
 
 
 def as_typed(typed: Any, steps: Sequence[int | str], otherwise: object) -> object:

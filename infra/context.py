@@ -8,14 +8,18 @@ from dataclasses import replace
 from typing import Any
 
 from deadletter.contract import DEFAULT_APP
+from deadletter.settings.setting import ValueKind
 
 from . import fits
 from .arn import Arn, is_token
-from .checked import checked
+from .checked import checked, values_of
 from .keys import check_keys
 from .names import Names, pascal_case
 from .refusal import Refused, value_refused
 from .settings import AppDeployment, PipelineDeployment
+
+# What must lie where the pipeline is deployed.
+_PLACES = (ValueKind.QUEUE_ARN, ValueKind.FUNCTION_ARN)
 
 PIPELINES = "a list of pipelines, each an object with at least a name"
 
@@ -120,15 +124,17 @@ def _check_queues(pipelines: Iterable[PipelineDeployment]) -> None:
 def _check_region(app: AppDeployment, region: str | None) -> None:
     """Refuse a topic or a key in another region: neither alarms nor encryption reach there."""
     regions = [
-        Arn.parse(text).region for pipeline in app.pipelines for _, text in _known(pipeline.arns)
+        Arn.parse(text).region
+        for pipeline in app.pipelines
+        for _, text in _known(pipeline, *_PLACES)
     ]
     region = region or next(iter(regions), None)
     for pipeline in app.pipelines:
-        for key, text in _known(pipeline.key_arns):
+        for key, text in _known(pipeline, ValueKind.KEY_ARN):
             region = region or Arn.parse(text).region
             if Arn.parse(text).region != region:
                 raise _refusal(pipeline, key, text, f"an ARN in region {region}")
-    for key, text in _known(app.arns):
+    for key, text in _known(app, ValueKind.TOPIC_ARN, ValueKind.KEY_ARN):
         region = region or Arn.parse(text).region
         if Arn.parse(text).region != region:
             allowed = f"an ARN in region {region}"
@@ -140,7 +146,7 @@ def _check_home(
 ) -> None:
     """Refuse an ARN outside the app's account and region, or if unknown, those of the first ARN."""
     for pipeline in pipelines:
-        for key, text in _known(pipeline.arns):
+        for key, text in _known(pipeline, *_PLACES):
             arn = Arn.parse(text)
             account, region = account or arn.account, region or arn.region
             if (arn.account, arn.region) != (account, region):
@@ -148,6 +154,6 @@ def _check_home(
                 raise _refusal(pipeline, key, text, allowed)
 
 
-def _known(arns: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """The ARNs that are no tokens."""
-    return ((key, text) for key, text in arns if not is_token(text))
+def _known(settings: object, *kinds: ValueKind) -> Iterator[tuple[str, str]]:
+    """Path and value of the ARNs of these kinds that are no tokens."""
+    return ((key, text) for key, text in values_of(settings, *kinds) if not is_token(text))

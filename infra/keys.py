@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from deadletter.settings.setting import ValueKind
+
 from .arn import is_token
+from .checked import values_of
 from .refusal import Refused, value_refused
 from .settings import AppDeployment, PipelineDeployment
 
@@ -18,13 +21,18 @@ def check_keys(app: AppDeployment, settings: PipelineDeployment) -> None:
     """
     if app.kms_key_arn is not None:
         return
-    for key, arn in settings.key_arns:
+    for key, arn in values_of(settings, ValueKind.KEY_ARN):
         allowed = (
             "nothing while the app has no kms_key_arn, under which the waiting room and the"
             " parking lot keep what comes out of this queue"
         )
         named = "the key of the queue" if is_token(arn) else arn
         raise Refused(f"Pipeline {settings.name}: {value_refused(key, named, allowed)}.")
+
+
+def queue_keys(*pipelines: PipelineDeployment) -> list[str]:
+    """The customer keys of the queues of these pipelines."""
+    return [key for settings in pipelines for _, key in values_of(settings, ValueKind.KEY_ARN)]
 
 
 def keys_beside(app: AppDeployment, keys: Iterable[str | None]) -> Sequence[str]:

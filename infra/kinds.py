@@ -144,6 +144,11 @@ def marked(hint: Any) -> Setting:
     return _mark(hint, Setting) or Setting()
 
 
+def kind_of(hint: Any) -> ValueKind | None:
+    """What a text or a number in an annotation is, beyond its type."""
+    return _mark(hint, ValueKind)
+
+
 def is_declared(kind: Any) -> bool:
     """Whether it is a declaration, so an object to a person."""
     return is_dataclass(kind)
@@ -161,7 +166,7 @@ def bare(hint: Any) -> Any:
 
 def words(hint: Any) -> str:
     """What a value may be."""
-    limits, plain, kind = marked(hint), bare(hint), _mark(hint, ValueKind)
+    limits, plain, kind = marked(hint), bare(hint), kind_of(hint)
     if limits.allowed:
         return limits.allowed
     if kind in _DURATIONS:
@@ -197,7 +202,7 @@ def is_optional(hint: Any) -> bool:
 
 def is_duration(hint: Any) -> bool:
     """Whether a value is seconds, which a person may also write like 15m."""
-    return _mark(hint, ValueKind) in _DURATIONS
+    return kind_of(hint) in _DURATIONS
 
 
 def _bounds(limits: Setting, show: Callable[[float], str]) -> str:

@@ -16,7 +16,7 @@ from . import here
 from .arn import Arn, is_token
 from .encryption import customer_key, grant_queue_keys
 from .findings import acknowledge
-from .keys import check_keys, keys_beside
+from .keys import check_keys, keys_beside, queue_keys
 from .length import seconds
 from .names import Names, pascal_case
 from .permissions import Permissions
@@ -101,7 +101,7 @@ class Addresses:
         # Letters of all pipelines that share a DLQ come in one batch.
         dlq = settings.dlq.arn
         sharing = [other for other in app.pipelines if dlq and other.dlq.arn == dlq]
-        keys = [key for pipeline in (settings, *sharing) for _, key in pipeline.key_arns]
+        keys = queue_keys(settings, *sharing)
         return cls(
             main=_yours_or_ours(app, settings.main_queue, names.main),
             dlq=_yours_or_ours(app, settings.dlq, names.dlq()),

@@ -7,7 +7,7 @@ together, and a wrong setting stops the synthesis with one sentence.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Any, Literal
@@ -44,14 +44,20 @@ class ConsumerKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class MainQueue:
-    """The queue your consumer reads."""
+class BroughtQueue:
+    """A queue that may be yours already."""
 
     arn: Annotated[str | None, ValueKind.QUEUE_ARN, Setting(first=True)] = None
     """Your queue, which is not changed."""
     kms_key_arn: Annotated[str | None, ValueKind.KEY_ARN, Setting()] = None
     """The customer managed key of your queue, if it has one: our roles may then use it,
     through SQS only; the app needs a kms_key_arn of its own too."""
+
+
+@dataclass(frozen=True, slots=True)
+class MainQueue(BroughtQueue):
+    """The queue your consumer reads."""
+
     retention: Annotated[Seconds, Setting(least=MINUTE, most=LONGEST_RETENTION)] = 4 * DAY
     """How long SQS keeps a message."""
     # Six times the consumer's timeout: Lambda's rule for a mapping.
@@ -62,14 +68,9 @@ class MainQueue:
 
 
 @dataclass(frozen=True, slots=True)
-class DeadLetterQueue:
+class DeadLetterQueue(BroughtQueue):
     """The queue that receives failed messages."""
 
-    arn: Annotated[str | None, ValueKind.QUEUE_ARN, Setting(first=True)] = None
-    """Your queue, which is not changed."""
-    kms_key_arn: Annotated[str | None, ValueKind.KEY_ARN, Setting()] = None
-    """The customer managed key of your queue, if it has one: our roles may then use it,
-    through SQS only; the app needs a kms_key_arn of its own too."""
     # A standard queue counts from the first send, so the longest that SQS knows is right.
     retention: Constant[int] = LONGEST_RETENTION
 
@@ -183,9 +184,7 @@ class PipelineDeployment(Pipeline):
     __pydantic_config__ = STRICT
 
     circuit: Annotated[CircuitDeployment, Setting()] = field(default_factory=CircuitDeployment)
-    """When a circuit opens, and how it closes again."""
     replay: Annotated[ReplayDeployment, Setting()] = field(default_factory=ReplayDeployment)
-    """What a replay run does unless its plan says otherwise."""
     main_queue: Annotated[MainQueue, Setting()] = MainQueue()
     """What the consumer reads."""
     dlq: Annotated[DeadLetterQueue, Setting()] = DeadLetterQueue()
@@ -218,24 +217,6 @@ class PipelineDeployment(Pipeline):
     def parking_ids(self) -> tuple[str, ...]:
         """The ids of the parking queues beside the default one."""
         return tuple(dict.fromkeys(id_ for id_ in self.parking.values() if id_ != DEFAULT_PARKING))
-
-    @property
-    def key_arns(self) -> Iterator[tuple[str, str]]:
-        """Key and value of the customer keys of its own queues."""
-        for name, queue in (("main_queue", self.main_queue), ("dlq", self.dlq)):
-            if queue.kms_key_arn:
-                yield f"{name}.kms_key_arn", queue.kms_key_arn
-
-    @property
-    def arns(self) -> Iterator[tuple[str, str]]:
-        """Key and value of every ARN that must lie where the pipeline is deployed."""
-        for key, arn in (
-            ("main_queue.arn", self.main_queue.arn),
-            ("dlq.arn", self.dlq.arn),
-            ("consumer.function_arn", self.consumer.function_arn),
-        ):
-            if arn:
-                yield key, arn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,11 +255,3 @@ class AppDeployment:
     vpc: Annotated[Vpc | None, Setting()] = None
     """Subnets and security groups of yours in which all functions run; for what they have to
     reach see below."""
-
-    @property
-    def arns(self) -> Iterator[tuple[str, str]]:
-        """Key and value of every ARN that must lie in the region of the app."""
-        if self.alarm_topic_arn:
-            yield "alarm_topic_arn", self.alarm_topic_arn
-        if self.kms_key_arn:
-            yield "kms_key_arn", self.kms_key_arn

@@ -15,7 +15,7 @@ from constructs import Construct, IConstruct
 from . import here
 from .arn import is_token, last_part
 from .findings import acknowledge
-from .keys import keys_beside
+from .keys import keys_beside, queue_keys
 from .permissions import Permissions
 from .settings import AppDeployment
 
@@ -56,8 +56,7 @@ def dead_letter_queues(app: AppDeployment) -> list[str]:
 
 def keys(app: AppDeployment) -> list[str]:
     """The ARNs of the keys of these queues, without the app's own."""
-    named = (key for pipeline in app.pipelines for _, key in pipeline.key_arns)
-    return _once(keys_beside(app, named))
+    return _once(keys_beside(app, queue_keys(*app.pipelines)))
 
 
 def consumers(app: AppDeployment) -> list[str]:
