@@ -36,8 +36,8 @@ def test_each_resource_has_a_variable() -> None:
         ("TRUSTED_SENDERS", "AROA1", "TRUSTED_SENDERS is not JSON"),
         # Read as a list of characters, it would trust every sender called A.
         ("TRUSTED_SENDERS", '"AROA1"', "TRUSTED_SENDERS must be a JSON list of texts"),
-        ("AUDIT_DAYS", "-1", "AUDIT_DAYS must be a number of days"),
-        ("CONSUMER_TIMEOUT", "1.5", "CONSUMER_TIMEOUT must be a number of seconds"),
+        ("AUDIT_DAYS", "-1", "AUDIT_DAYS must be a whole number"),
+        ("CONSUMER_TIMEOUT", "1.5", "CONSUMER_TIMEOUT must be a whole number"),
         ("TRUSTED_SENDERS", "[null]", "TRUSTED_SENDERS must be a JSON list of texts"),
     ],
 )

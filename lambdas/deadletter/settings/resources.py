@@ -61,13 +61,7 @@ class Resources:
     app: str = ""
 
 
-# Fields of the resources that are whole numbers, with their units.
-_NUMBERS = {
-    "audit_days": "days",
-    "consumer_timeout": "seconds",
-    "replay_days": "days",
-    "redrive_every": "seconds",
-}
+_NOTHING = Resources()
 
 
 def resources_from_environment(environment: Mapping[str, str]) -> Resources:
@@ -76,24 +70,22 @@ def resources_from_environment(environment: Mapping[str, str]) -> Resources:
     Maps and tuples are JSON; raises BadSettings for an invalid value. Without its variable
     a field stays empty.
     """
-    values: dict[str, Any] = {}
+    values = {}
     for name in (item.name for item in fields(Resources)):
         variable = Variable[name.upper()]
-        if variable not in environment:
-            continue
-        text = environment[variable]
-        if name in ("parking", "dedicated"):
-            values[name] = json_object(variable, text)
-        elif name == "trusted_senders":
-            values[name] = texts(variable, json_value(variable, text))
-        elif name in _NUMBERS:
-            values[name] = _whole_number(variable, text, _NUMBERS[name])
-        else:
-            values[name] = text
+        if variable in environment:
+            values[name] = _value(variable, environment[variable], getattr(_NOTHING, name))
     return Resources(**values)
 
 
-def _whole_number(where: str, text: str, unit: str) -> int:
+def _value(where: str, text: str, default: object) -> Any:
+    """The value in a text; the default of its field says what it has to be."""
+    if isinstance(default, dict):
+        return json_object(where, text)
+    if isinstance(default, tuple):
+        return texts(where, json_value(where, text))
+    if not isinstance(default, int):
+        return text
     if not text.isdecimal():
-        raise BadSettings(f"{where} must be a number of {unit}")
+        raise BadSettings(f"{where} must be a whole number")
     return int(text)
