@@ -286,10 +286,6 @@ class TestSlowCalls:
         assert become(window(good=20, slow=5), Reported(), NOW, policy).state is State.OPEN
         assert after(window(good=20, slow=4), Reported(), NOW, policy) is Refusal.HEALTHY
 
-    def test_they_do_not_count_without_a_threshold(self) -> None:
-        policy = replace(POLICY, slow_call=0.0)
-        assert after(window(good=20, slow=20), Reported(), NOW, policy) is Refusal.HEALTHY
-
     def test_good_outcomes_that_are_not_slow_never_open_it(self) -> None:
         strict = replace(POLICY, failure_rate=0.0)
         assert after(window(good=20), Reported(), NOW, strict) is Refusal.HEALTHY

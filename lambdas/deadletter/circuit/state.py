@@ -53,7 +53,7 @@ class CircuitPolicy:
     All durations are seconds. A circuit opens
 
     - when at least `minimum` outcomes lie within `window` and `failure_rate` of them (0 to 1)
-      are failures, or took longer than `slow_call` (0: never by that),
+      are failures, or took longer than `slow_call`,
     - after `consecutive` failures in a row (0: never by that).
 
     Where tenants are known, failures open it only if they are not those of a few among many: at

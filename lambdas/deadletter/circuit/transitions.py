@@ -236,7 +236,7 @@ def _fails(circuit: Circuit, policy: CircuitPolicy, now: float) -> bool:
     enough = total >= max(1, policy.minimum)
     too_many = bad > 0 and bad >= policy.failure_rate * total
     in_a_row = policy.consecutive > 0 and circuit.streak >= policy.consecutive
-    too_slow = policy.slow_call > 0 and slow > 0 and slow >= policy.failure_rate * total
+    too_slow = slow > 0 and slow >= policy.failure_rate * total
     failing = _tenants(bucket.bad_tenants for bucket in buckets)
     seen = failing | circuit.streak_tenants | _tenants(bucket.good_tenants for bucket in buckets)
     half_fail = 2 * len(failing) >= len(seen)
@@ -280,7 +280,7 @@ def _failures(circuit: Circuit, policy: CircuitPolicy, now: float) -> str:
     counted = [
         f"{bad} of {total} calls failed in {policy.window:g} s" if bad else "",
         f"{circuit.streak} failed in a row" if circuit.streak > 1 else "",
-        f"{slow} of {total} took over {policy.slow_call:g} s" if slow and policy.slow_call else "",
+        f"{slow} of {total} took over {policy.slow_call:g} s" if slow else "",
     ]
     return ", ".join(text for text in counted if text)
 

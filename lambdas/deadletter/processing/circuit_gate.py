@@ -357,7 +357,7 @@ class CircuitGate:
         return any_fails(circuit.kinds, self.clock())
 
     def _is_slow(self, seconds: float) -> bool:
-        return 0 < self.pipeline.circuit.slow_call < seconds
+        return seconds > self.pipeline.circuit.slow_call
 
     def _is_troubled(self, key: str) -> bool:
         """Whether failures count against a circuit, in this batch or in its record."""
