@@ -12,10 +12,11 @@ import typer
 
 from deadletter.circuit.state import State
 from deadletter.contract import MAIN_DLQ, parking_source
+from deadletter.signals.troubles import TroubleKind
 
 from ..operations import status as operation
 from ..operations.attention import counter, source_name
-from ..operations.cards import BY_ITSELF, Attention
+from ..operations.cards import Attention
 from ..operations.circuits import NOT_ON_RECORD
 from ..operations.outlook import Outlook
 from ..operations.problem import Cause, Problem
@@ -80,7 +81,7 @@ def status(
 
 
 def _exit(answer: AppStatus, check: bool) -> Exit:
-    unread = any(item.kind == "UNREAD" for item in answer.attention)
+    unread = any(item.kind == TroubleKind.UNREAD for item in answer.attention)
     needed = unread or (check and answer.attention)
     return Exit.ATTENTION if needed else Exit.DONE
 
@@ -138,7 +139,7 @@ def show(status: AppStatus) -> Iterator[Block]:
 
 def _verdict(status: AppStatus) -> Block:
     """Whether anything needs a person, in one line."""
-    persons = sum(item.kind not in BY_ITSELF for item in status.attention)
+    persons = sum(item.needs_person for item in status.attention)
     others = len(status.attention) - persons
     also = f"; {count(others, 'thing')} to know" if others else ""
     if not persons:

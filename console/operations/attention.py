@@ -1,50 +1,35 @@
-"""What needs a person in a pipeline, as sentences."""
+"""What needs a person in a pipeline, as far as `dlq` sees it beside the watch."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from deadletter.circuit.state import State
-from deadletter.contract import (
-    CONFIG_SUFFIX,
-    DAY,
-    HOUR,
-    MAIN_DLQ,
-    PARKED_LANE,
-    Mode,
-    parking_source,
-)
+from deadletter.contract import DAY, HOUR, MAIN_DLQ, PARKED_LANE, Mode, parking_source
 from deadletter.message import stamp
 from deadletter.replay.run import RunState
-from deadletter.signals.commands import TypedLine, typed
 from deadletter.signals.counts import meaning
 from deadletter.signals.figures import COUNTED, Count
-from deadletter.signals.pages import Alarm
-from deadletter.signals.troubles import stack_of
+from deadletter.signals.troubles import Fact, Seen, TroubleKind
 
-from .bad_rows import bad_row_says
-from .cards import Attention
-from .causes import CauseRow
 from .circuits import NOT_ON_RECORD, CircuitRow
-from .collisions import ManyCollisions
 from .queue import QueueDepth
 from .replay_runs import ReplayRow
-from .ringing import ringing
 from .watched import RunEnding, SourceStatus
-from .words import clock, count, duration
+from .words import clock, duration
 
 if TYPE_CHECKING:
-    from .status import CircuitStatus, PipelineStatus
+    from .status import PipelineStatus
 
 # As the alarm RedriveStalled without data: the watch runs each minute.
 _WATCH_OVERDUE = timedelta(minutes=3)
 
-# Troubles of letters that are older are over, or the run that met them was long ago.
+# Troubles of messages that are older are over, or the run that met them was long ago.
 _RECENT = timedelta(hours=1)
 
-# As the alarm MessageExpiry by default. In mode enforce the watch moves letters a day before.
+# As the alarm MessageExpiry by default. In mode enforce the watch moves messages a day before.
 _EXPIRES_SOON = {Mode.ENFORCE: 12 * HOUR, Mode.OBSERVE: 2 * DAY}
 
 # Foreign rows that a sentence names, and the characters of a key: who wrote it chose it.
@@ -52,228 +37,148 @@ _MOST_NAMED = 3
 _LONGEST_KEY = 60
 
 
-def attention(app: str, pipelines: Iterable[PipelineStatus], now: datetime) -> Iterator[Attention]:
-    """What needs a person in these pipelines, with what a trouble of a page is about."""
-    for pipeline in pipelines:
-        yield from ringing(pipeline, now)
-        yield from _needs(app, pipeline, now)
-
-
-def _needs(app: str, pipeline: PipelineStatus, now: datetime) -> Iterator[Attention]:
-    """Each kind of trouble of a pipeline, with its sentence and its command."""
-    name = pipeline.name
-
-    def card(
-        kind: str, says: str, command: str | None = None, page: Alarm | None = None, **facts: str
-    ) -> Attention:
-        line = None if command is None else typed(command, {"pipeline": name, **facts})
-        return Attention(name, kind, says, line, None if page is None else str(page))
-
+def attention(pipeline: PipelineStatus, now: datetime) -> Iterator[Seen]:
+    """The troubles of a pipeline, with their facts."""
     # Without a source, what the watch remembers could not be read.
-    if pipeline.sources and (says := _watch_says(pipeline.watch_ran_at, now)):
-        stack = stack_of(app, name)
-        yield card("WATCH", says, TypedLine.DEPLOY, Alarm.REDRIVE_STALLED, stack=stack)
+    if pipeline.sources:
+        yield from _watch(pipeline.watch_ran_at, now)
     for source in pipeline.sources:
-        yield from _source_needs(pipeline, source, now, card)
+        yield from _source(pipeline, source, now)
     if failed := counter(pipeline.last_run, "failed"):
-        says = f"the last busy run could not move {count(failed, 'letter')}"
-        yield card("LAST_RUN", says, TypedLine.DRY_RUN)
+        yield Seen(TroubleKind.UNMOVED, {"messages": failed})
     if renamed := counter((pipeline.last_run or {}).get("counts"), Count.ATTRIBUTE_RENAMED):
-        letters = count(renamed, "letter")
-        yield card(
-            "LAST_RUN",
-            f"the last busy run sent on {letters} whose own attribute {stamp.NAME} is now "
-            f"{stamp.KEPT_NAME}: the name is reserved, so its producer needs another",
-            TypedLine.PEEK,
-        )
-    for bad in pipeline.bad_rows:
-        yield Attention(name, "LETTERS", bad_row_says(bad, now), bad.repair)
+        facts: dict[str, Fact] = {"messages": renamed, "ours": stamp.NAME}
+        yield Seen(TroubleKind.RENAMED, facts | {"kept": stamp.KEPT_NAME})
+    yield from (bad.seen for bad in pipeline.bad_rows)
     for run in pipeline.replays:
-        yield from _replay_needs(run, card)
+        if (kind := _replay(run)) is not None:
+            yield Seen(kind, {"run": run.run, "why": run.because or ""})
     if pipeline.foreign_rows:
-        yield card("FOREIGN", _foreign_says(pipeline.foreign_rows))
-    circuits = Alarm.CIRCUIT_TROUBLE
+        yield _foreign(pipeline.foreign_rows)
     for cause in pipeline.causes:
-        yield card("CAUSE", _cause_says(cause, now), TypedLine.CAUSES, circuits)
+        began = clock(cause.since, now) if cause.since else ""
+        facts = {"cause": cause.fingerprint, "error": cause.error_type, "began": began}
+        yield Seen(TroubleKind.CAUSE_DOMINATES, facts)
     if (many := pipeline.collisions) is not None:
-        yield card("COLLISIONS", _collisions_say(many), TypedLine.COLLISIONS)
+        facts = {"collided": many.collided, "messages": many.messages}
+        yield Seen(TroubleKind.MANY_COLLIDE, facts | {"paths": ", ".join(many.paths)})
     for circuit in pipeline.misconfigured:
-        says, key = _configuration_says(name, circuit), circuit.key
-        yield card("CONFIGURATION", says, TypedLine.CIRCUIT, circuits, key=key)
-    own_is_held = any(circuit.key == name for circuit in pipeline.held)
-    if pipeline.circuit is not None and pipeline.circuit.state != State.CLOSED and not own_is_held:
-        says = _circuit_says(pipeline.circuit, now)
-        yield card("CIRCUIT", says, TypedLine.CIRCUIT, circuits, key=name)
-    for circuit in pipeline.held:
-        says = _held_says(name, circuit, now)
-        yield card("HELD", says, TypedLine.AUTO, circuits, key=circuit.key)
-    if parked := parked_letters(pipeline):
-        says = f"{count(parked, 'parked letter')} {'waits' if parked == 1 else 'wait'} for a person"
-        yield card("PARKED", says, TypedLine.PARKED, Alarm.PARKED_UNATTENDED)
+        facts = {"key": circuit.key, "why": circuit.because or NOT_ON_RECORD}
+        yield Seen(TroubleKind.CONFIGURATION, facts)
+    if (own := own_circuit(pipeline, now)) is not None and own.kind is not TroubleKind.CIRCUIT_HELD:
+        yield own
+    yield from (_held(circuit, now) for circuit in pipeline.held)
+    if (parked := parked_messages(pipeline)) is not None:
+        yield parked
 
 
-def _source_needs(
-    pipeline: PipelineStatus, source: SourceStatus, now: datetime, card: Callable[..., Attention]
-) -> Iterator[Attention]:
-    """The trouble of one queue of letters."""
-    name, run_now, facts = source_name(source.source), TypedLine.REDRIVE, {}
-    if source.source in pipeline.dedicated:
-        run_now, facts = TypedLine.REDRIVE_FROM, {"source": source.source}
+def _source(pipeline: PipelineStatus, source: SourceStatus, now: datetime) -> Iterator[Seen]:
+    """The trouble of one queue of ours."""
+    queue = source_name(source.source)
     left, holds = (
         source.seconds_to_expiry,
         _depth_of(pipeline, source.source) != QueueDepth(0, 0, 0),
     )
+    observes = pipeline.mode == Mode.OBSERVE
     if left is not None and holds and left <= _EXPIRES_SOON[Mode(pipeline.mode)]:
-        says = f"SQS deletes the oldest letter in {name} in {duration(left)}: {_rescue(pipeline)}"
-        yield card("EXPIRY", says, TypedLine.RETAIN, Alarm.MESSAGE_EXPIRY, url=source.url)
+        kind = TroubleKind.EXPIRES_UNMOVED if observes else TroubleKind.EXPIRES
+        yield Seen(kind, {"queue": queue, "left": duration(left), "url": source.url})
     ending = source.last_ending
     if ending is not None and not ending.ended_well:
-        says = f"the last run of {name} did not end well: {_ending_says(ending, now)}"
-        yield card("LAST_RUN", says, run_now, Alarm.REDRIVE_STALLED, **facts)
-    for metric, at in source.troubles.items():
+        facts: dict[str, Fact] = {"queue": queue, "why": _why(ending)}
+        if source.source in pipeline.dedicated:
+            facts["source"] = source.source
+        if ending.at:
+            facts["ago"] = duration((now - ending.at).total_seconds())
+        yield Seen(TroubleKind.RUN_FAILED, facts)
+    for count, at in source.troubles.items():
         # Those are named one by one, if their names are known.
-        is_named = metric == Count.BAD_ROW and pipeline.bad_rows
+        is_named = count == Count.BAD_ROW and pipeline.bad_rows
         if now - at <= _RECENT and not is_named:
-            says = f"a run of {name} counted {_trouble_says(metric, at, now)}"
-            yield card("LETTERS", says, TypedLine.GROUPS)
+            facts = {"queue": queue, "count": count, "means": _meaning(count)}
+            ago = duration((now - at).total_seconds())
+            yield Seen(TroubleKind.COUNTED, facts | {"ago": ago})
     if source.looks and holds:
-        looked = "observe has" if pipeline.mode == Mode.OBSERVE else "runs that move nothing have"
-        yield card(
-            "LOOKED",
-            f"{looked} received {count(source.looks, 'letter')} of {name}; SQS leaves letters "
-            "received three times out of its age metric; the alarm MessageAge goes on telling "
-            "the truth",
-        )
+        runs = "observe has" if observes else "runs that move nothing have"
+        facts = {"runs": runs, "messages": source.looks, "queue": queue}
+        yield Seen(TroubleKind.LOOKED_AT, facts)
 
 
-def _rescue(pipeline: PipelineStatus) -> str:
-    if pipeline.mode == Mode.OBSERVE:
-        return "observe moves nothing"
-    return "its rescue should have moved it, and the redriver's log says why it has not"
-
-
-def _trouble_says(metric: str, at: datetime, now: datetime) -> str:
-    """A metric of letters that need a person, when it was counted, and what it means."""
-    ago = duration((now - at).total_seconds())
-    counted = COUNTED.get(metric)
+def _meaning(name: str) -> str:
+    """What a count means, within a sentence; empty if this version does not know it."""
+    counted = COUNTED.get(name)
     text = "" if counted is None else meaning(counted)
-    means = f": {text[0].lower()}{text[1:].rstrip('.')}" if text else ""
-    return f"{metric} {ago} ago{means}"
+    return f"{text[:1].lower()}{text[1:].rstrip('.')}"
 
 
-def _ending_says(ending: RunEnding, now: datetime) -> str:
-    """Why and when a run ended that could not do its work."""
-    at = f", {duration((now - ending.at).total_seconds())} ago" if ending.at else ""
-    trouble = ending.trouble
-    if trouble is None:
-        why = f"{ending.stopped} (what kept it from its work is not on record)"
-    elif trouble in ending.stopped:
-        why = ending.stopped
-    else:
-        why = f"{ending.stopped} ({trouble})"
-    return f"{why}{at}"
+def _why(ending: RunEnding) -> str:
+    """Why a run ended that could not do its work."""
+    trouble = ending.trouble or "what kept it from its work is not on record"
+    return ending.stopped if trouble in ending.stopped else f"{ending.stopped} ({trouble})"
 
 
-def _watch_says(ran_at: datetime | None, now: datetime) -> str | None:
-    """What is wrong with the watch; None if it runs."""
-    unseen = "no age, no expiry and no stalled run is seen meanwhile"
+def _watch(ran_at: datetime | None, now: datetime) -> Iterator[Seen]:
+    """What is wrong with the watch; nothing if it runs."""
     if ran_at is None:
-        return f"the watch has never run: {unseen}; deploy again if it is not deployed"
-    if now - ran_at <= _WATCH_OVERDUE:
-        return None
-    since = duration((now - ran_at).total_seconds())
-    return f"the watch has left no record for {since}: {unseen}"
+        yield Seen(TroubleKind.WATCH_NEVER_RAN)
+    elif now - ran_at > _WATCH_OVERDUE:
+        ago = duration((now - ran_at).total_seconds())
+        yield Seen(TroubleKind.WATCH_SILENT, {"ago": ago})
 
 
-def _replay_needs(run: ReplayRow, card: Callable[..., Attention]) -> Iterator[Attention]:
-    """What a replay run needs from a person; nothing if it goes on by itself."""
-    because = f": {run.because}" if run.because else ""
-    says = f"replay run {run.run} is {run.state}"
+def _replay(run: ReplayRow) -> TroubleKind | None:
+    """What a replay run needs from a person; None if it goes on by itself."""
     if run.lost:
-        says += " and its execution has ended; the watch starts the next one"
-        yield card("REPLAY", says, TypedLine.RUN, run=run.run)
-        return
-    match run.state:
-        case RunState.HELD:
-            yield card("REPLAY", f"{says}{because}", TypedLine.RESUME, run=run.run)
-        case RunState.WAITING_APPROVAL:
-            says = f"replay run {run.run} waits for approval"
-            yield card("REPLAY", says, TypedLine.RUN, run=run.run)
-        case RunState.BROKEN:
-            page = Alarm.REPLAY_BROKEN
-            yield card("REPLAY", f"{says}{because}", TypedLine.REPORT, page, run=run.run)
+        return TroubleKind.RUN_STOPPED
+    needs = {
+        RunState.HELD: TroubleKind.RUN_HELD,
+        RunState.WAITING_APPROVAL: TroubleKind.RUN_WAITS,
+        RunState.BROKEN: TroubleKind.RUN_BROKEN,
+    }
+    return needs.get(RunState(run.state))
 
 
-def _held_says(pipeline: str, circuit: CircuitRow, now: datetime) -> str:
-    """By whom, why and until when a circuit is held, and how that ends."""
-    own = circuit.key == pipeline
-    name = "the circuit" if own else f"circuit {circuit.key}"
-    since = f" since {clock(circuit.forced_since, now)}" if circuit.forced_since else ""
-    until = (
-        f"until {clock(circuit.forced_until, now)}"
-        if circuit.forced_until
-        else "until a person ends it"
+def own_circuit(pipeline: PipelineStatus, now: datetime) -> Seen | None:
+    """What the pipeline's own circuit keeps from going back; None if it is closed or unknown."""
+    circuit, key = pipeline.circuit, pipeline.name
+    if circuit is None or circuit.state == State.CLOSED:
+        return None
+    held = next((row for row in pipeline.held if row.key == key), None)
+    if held is not None:
+        return _held(held, now)
+    if circuit.state == State.HALF_OPEN:
+        return Seen(TroubleKind.CIRCUIT_TRIES, {"key": key})
+    if circuit.state != State.OPEN:
+        return Seen(TroubleKind.CIRCUIT_MALFORMED, {"key": key})
+    at = circuit.open_until
+    due = "" if at is None else "now" if at <= now else f"at {clock(at, now)}"
+    return Seen(TroubleKind.CIRCUIT_WAITS, {"key": key, "due": due})
+
+
+def _held(circuit: CircuitRow, now: datetime) -> Seen:
+    """By whom, why and until when a circuit is held."""
+    until, since = circuit.forced_until, circuit.forced_since
+    return Seen(
+        TroubleKind.CIRCUIT_HELD,
+        {
+            "key": circuit.key,
+            "state": circuit.forced or "",
+            "by": circuit.forced_by or "",
+            "began": clock(since, now) if since else "",
+            "until": clock(until, now) if until else "a person ends it",
+            "why": circuit.forced_reason or "",
+        },
     )
-    return (
-        f"{name} is held {circuit.forced} by {circuit.forced_by}{since} {until}: "
-        f"{circuit.forced_reason}"
-    )
 
 
-def _foreign_says(rows: Sequence[Mapping[str, str]]) -> str:
-    named = ", ".join(f"{_cut(row['pk'])} / {_cut(row['sk'])}" for row in rows[:_MOST_NAMED])
-    others = len(rows) - _MOST_NAMED
-    more = f" and {others:,} more" if others > 0 else ""
-    return (
-        f"{count(len(rows), 'row')} in its lanes or causes that do not belong there, and are "
-        f"ignored: {named}{more}; a key begins with the pipeline whose role wrote it: see "
-        "ForeignRow in docs/security.md"
-    )
+def _foreign(rows: Sequence[Mapping[str, str]]) -> Seen:
+    keys = ", ".join(f"{_cut(row['pk'])} / {_cut(row['sk'])}" for row in rows[:_MOST_NAMED])
+    more = max(0, len(rows) - _MOST_NAMED)
+    return Seen(TroubleKind.FOREIGN_ROWS, {"rows": len(rows), "keys": keys, "more": more})
 
 
 def _cut(text: str) -> str:
     return text if len(text) <= _LONGEST_KEY else f"{text[:_LONGEST_KEY]}…"
-
-
-def _cause_says(cause: CauseRow, now: datetime) -> str:
-    error = f" ({cause.error_type})" if cause.error_type else ""
-    since = f" since {clock(cause.since, now)}" if cause.since else ""
-    return (
-        f"cause {cause.fingerprint}{error} suddenly fails most messages{since}: its letters are "
-        "tried again and not parked"
-    )
-
-
-def _collisions_say(many: ManyCollisions) -> str:
-    differ = f" and differ from it in {', '.join(many.paths)}" if many.paths else ""
-    return (
-        f"{many.collided:,} of {count(many.messages, 'message')} of ten minutes have the "
-        f"idempotency key of a processed message{differ}: they are processed and not parked; "
-        "say in idempotency_payload what is to be compared"
-    )
-
-
-def _configuration_says(pipeline: str, circuit: CircuitRow) -> str:
-    dependency = circuit.key.removesuffix(CONFIG_SUFFIX)
-    what = "its dependency" if dependency == pipeline else dependency
-    return (
-        f"letters wait until a person repairs how the consumer calls {what} (a key, a permission, "
-        f"an endpoint): {circuit.because or NOT_ON_RECORD}"
-    )
-
-
-def _circuit_says(circuit: CircuitStatus, now: datetime) -> str:
-    match circuit.state:
-        case State.OPEN:
-            if circuit.open_until is None:
-                return "the circuit is OPEN: nothing is re-driven while it is"
-            if circuit.open_until <= now:
-                return "the circuit is OPEN, and its next canary is due"
-            return f"the circuit is OPEN: no canary before {clock(circuit.open_until, now)}"
-        case State.HALF_OPEN:
-            return "the circuit is HALF_OPEN: letters are tried one at a time"
-        case _:
-            return "the circuit's record is not understood: its letters are held"
 
 
 def source_name(source: str) -> str:
@@ -284,12 +189,14 @@ def source_name(source: str) -> str:
     return f"parking queue {parking}" if parking != source else f"dedicated DLQ {source}"
 
 
-def parked_letters(pipeline: PipelineStatus) -> int:
-    """Letters in the parking queues, and those that were rescued from them."""
+def parked_messages(pipeline: PipelineStatus) -> Seen | None:
+    """Messages in the parking queues, and those that were rescued from them; None without any."""
     in_queues = sum(queue.visible for queue in pipeline.parking.values() if queue is not None)
-    return in_queues + sum(
+    parked = in_queues + sum(
         lane.letters or 0 for lane in pipeline.waiting if lane.lane == PARKED_LANE
     )
+    facts: dict[str, Fact] = {"messages": parked, "source": "the parking lot"}
+    return Seen(TroubleKind.UNATTENDED, facts) if parked else None
 
 
 def _depth_of(pipeline: PipelineStatus, source: str) -> QueueDepth | None:

@@ -3,36 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import datetime
-from shlex import quote
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from deadletter.contract import CIRCUITS, LETTERS, Partition, Table
+from deadletter.signals.troubles import Fact, Seen, TroubleKind
 
-from .words import duration, moment
+from .words import duration
 
 if TYPE_CHECKING:
     from .app import App
     from .watched import Memories
-
-
-@dataclass(frozen=True, slots=True)
-class BadRow:
-    """A row that cannot be read. It keeps its own letter, lane, circuit or run, and no other."""
-
-    row: Annotated[str, "its table, partition and sort key"]
-    seen: Annotated[datetime | None, "when it was last met; null if it was read just now"]
-    repair: Annotated[str, "the command that repairs it; where none can, the one that shows it"]
-
-
-def bad_rows(app: App, pipeline: str, met: Mapping[str, float]) -> Sequence[BadRow]:
-    """The rows by name, with when they were last met (epoch seconds; 0 for just now)."""
-    return tuple(
-        BadRow(row, moment(at) if at else None, repair(app, pipeline, row))
-        for row, at in sorted(met.items())
-    )
 
 
 def met_by_runs(memories: Memories | None) -> Mapping[str, float]:
@@ -44,24 +26,18 @@ def met_by_runs(memories: Memories | None) -> Mapping[str, float]:
     return met
 
 
-def repair(app: App, pipeline: str, row: str) -> str:
-    """What to type about a row."""
+def bad_row(app: App, pipeline: str, row: str, met: float, now: datetime) -> Seen:
+    """The trouble of a row, which was last met at `met` (epoch seconds; 0 for just now).
+
+    It keeps its own letter, lane, circuit or run, and no other.
+    """
     table, partition, sort = (*row.split(" ", 2), "", "")[:3]
+    ago = duration(now.timestamp() - met) if met else ""
+    facts: dict[str, Fact] = {"row": row, "ago": ago}
     if table == app.circuits_table and not sort.startswith("#"):
-        key = "" if sort == pipeline else f"{quote(sort)} "
-        return f"dlq circuit auto {key}--pipeline {pipeline}"
+        return Seen(TroubleKind.BAD_CIRCUIT, facts | {"key": sort}, met)
     if partition == Partition.LEASE.of(pipeline):
-        return f"dlq redrive now --pipeline {pipeline}"
+        return Seen(TroubleKind.BAD_LEASE, facts, met)
     names: Table = CIRCUITS if table == app.circuits_table else LETTERS
-    return _shown(table, {names.partition: partition, names.sort: sort})
-
-
-def _shown(table: str, key: Mapping[str, str]) -> str:
-    typed = json.dumps({name: {"S": value} for name, value in key.items()})
-    return f"aws dynamodb get-item --table-name {table} --key {quote(typed)}"
-
-
-def bad_row_says(bad: BadRow, now: datetime) -> str:
-    """A sentence about a row."""
-    met = f", {duration((now - bad.seen).total_seconds())} ago" if bad.seen else ""
-    return f"a row cannot be read{met}: {bad.row}; it keeps nothing but its own"
+    key = {names.partition: {"S": partition}, names.sort: {"S": sort}}
+    return Seen(TroubleKind.BAD_ROW, facts | {"table": table, "item": json.dumps(key)}, met)

@@ -21,6 +21,7 @@ from deadletter.contract import (
 )
 from deadletter.rules.rule import Action
 from deadletter.settings.pipeline import Pipeline
+from deadletter.signals.troubles import Seen, TroubleKind
 
 from . import deployed, status
 from .answer import Answer
@@ -75,7 +76,7 @@ class Flow(Answer):
 def flow(session: Session, names: Sequence[str]) -> Flow:
     """The drawing of these pipelines, or of all. Raises Problem if the app can't be read."""
     now = status.read(session, names)
-    unread = [item.says for item in now.attention if item.kind == "UNREAD"]
+    unread = [item.says for item in now.attention if item.kind == TroubleKind.UNREAD]
     rules: dict[str, Sequence[ListedRule]] = {}
     circuits: dict[str, list[CircuitRow]] = {}
     try:
@@ -186,7 +187,7 @@ class _Ways:
         yield self._edge(CONSUMER, MAIN_DLQ, "lets letters die into")
         yield self._edge(MAIN_DLQ, REDRIVER, "is emptied by", stops)
         yield self._edge(REDRIVER, MAIN, "sends letters back to", stops)
-        observes = "observe moves nothing" if self._is_observed else None
+        observes = Seen(TroubleKind.OBSERVES).says() if self._is_observed else None
         for id_ in self._pipeline.parking:
             keys = ", ".join(self._parked_in(id_)) or "nothing"
             parking = parking_source(id_)

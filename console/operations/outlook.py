@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
-from deadletter.circuit.state import State
 from deadletter.contract import Mode, is_of_delays
+from deadletter.signals.troubles import Seen, TroubleKind
 
-from .attention import parked_letters, source_name
+from .attention import own_circuit, parked_messages, source_name
 from .words import clock, count, duration, moment
 
 if TYPE_CHECKING:
@@ -160,27 +160,13 @@ def _to_send(pipeline: PipelineStatus) -> int | None:
 
 
 def why_nothing_goes_back(pipeline: PipelineStatus, now: datetime) -> str | None:
-    """Why no letter of the DLQ goes back now; None if they do."""
+    """Why no message of the DLQ goes back now; None if they do."""
+    stops = own_circuit(pipeline, now)
     if pipeline.mode == Mode.OBSERVE:
-        return "observe moves nothing: letters stay in the DLQ until the mode is enforce"
-    if pipeline.is_stalled:
-        return "no letter goes back until runs can do their work again"
-    circuit = pipeline.circuit
-    if circuit is None or circuit.state == State.CLOSED:
-        return None
-    if circuit.by is not None:
-        until = (
-            f"until {clock(circuit.until, now)}"
-            if circuit.until
-            else f"until dlq circuit auto --pipeline {pipeline.name}"
-        )
-        return f"no letter goes back {until}: the circuit is held {circuit.state}"
-    if circuit.state == State.HALF_OPEN:
-        return "letters are tried one at a time; the circuit closes when the dependency works"
-    if circuit.state == State.OPEN and circuit.open_until is not None:
-        when = "now" if circuit.open_until <= now else f"at {clock(circuit.open_until, now)}"
-        return f"no letter goes back until the circuit closes; the next canary is due {when}"
-    return "no letter goes back until the circuit closes"
+        stops = Seen(TroubleKind.OBSERVES)
+    elif pipeline.is_stalled:
+        stops = Seen(TroubleKind.NOTHING_MOVES)
+    return None if stops is None else stops.says()
 
 
 def _next(
@@ -210,8 +196,5 @@ def _next(
     if expires is not None and source is not None:
         moves = "" if pipeline.mode == Mode.OBSERVE else "; a day before, the watch moves it"
         yield f"SQS deletes the first letter of {source_name(source)} in {duration(expires)}{moves}"
-    if parked := parked_letters(pipeline):
-        yield (
-            f"{count(parked, 'parked letter')} {'waits' if parked == 1 else 'wait'} for a person: "
-            f"dlq parked list --pipeline {pipeline.name}"
-        )
+    if (parked := parked_messages(pipeline)) is not None:
+        yield f"{parked.says()}: {parked.repair(pipeline=pipeline.name)}"

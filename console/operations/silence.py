@@ -13,11 +13,10 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from deadletter.contract import MAIN_DLQ, pipeline_prefix
-from deadletter.signals.commands import TypedLine, typed
-from deadletter.signals.troubles import stack_of
+from deadletter.signals.troubles import Fact, Seen, TroubleKind
 
 from .adapter_errors import aws_errors
-from .words import count, duration
+from .words import duration
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
@@ -48,14 +47,6 @@ class Silence:
     since: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class SilenceReason:
-    """Why a function is silent, and what ends that."""
-
-    says: str
-    type: str
-
-
 def silences(app: str, pipeline: PipelineStatus, now: datetime) -> Iterator[Silence]:
     """The functions of a pipeline that have been silent for longer than they should."""
     prefix = pipeline_prefix(app, pipeline.name)
@@ -72,9 +63,9 @@ def silences(app: str, pipeline: PipelineStatus, now: datetime) -> Iterator[Sile
 
 
 def because(
-    cloudwatch: CloudWatchClient, silence: Silence, app: str, letters_table: str, now: datetime
-) -> SilenceReason:
-    """The sentence that says why, and what ends it, from the figures of the minutes of silence."""
+    cloudwatch: CloudWatchClient, silence: Silence, letters_table: str, now: datetime
+) -> Seen:
+    """Why a function is silent, from the figures of the minutes of its silence."""
     start = max(silence.since + _AFTER_THE_RECORD, now - _MOST)
     function = {"FunctionName": silence.function}
     figures = _sums(
@@ -86,40 +77,22 @@ def because(
         start,
         now,
     )
-    ago = duration((now - silence.since).total_seconds())
-    why, command = _why(silence, figures, letters_table)
-    facts = {"function": silence.function, "stack": stack_of(app, silence.pipeline)}
-    says = f"{silence.function} has left no record for {ago}: {why}"
-    return SilenceReason(says, typed(command, facts))
-
-
-def _why(silence: Silence, figures: Mapping[str, float], table: str) -> tuple[str, TypedLine]:
     started, failed, refused = (int(figures[name]) for name in (_INVOCATIONS, _ERRORS, _THROTTLES))
+    throttled = int(sum(figures[name] for name in _TABLE))
     if refused:
-        says = (
-            f"Lambda throttles it ({count(refused, 'time')}); its reserved concurrency is 0 or too "
-            "low, or the account's is used up"
-        )
-        return says, TypedLine.LET_RUN
-    if not started:
-        says = (
-            f"it is not started; its schedule {silence.schedule} is disabled or deleted, or may "
-            "not start it"
-        )
-        return says, TypedLine.DEPLOY
-    if throttled := int(sum(figures[name] for name in _TABLE)):
-        says = (
-            f"it runs, and DynamoDB throttles {table} (ThrottlingException, "
-            f"{count(throttled, 'request')})"
-        )
-        return says, TypedLine.DEPLOY
-    if failed:
-        says = f"it fails ({failed} of {count(started, 'start')}); its log says why"
-        return says, TypedLine.LOG
-    return (
-        f"it runs without an error, and its record is not in {table}; its log says why",
-        TypedLine.LOG,
-    )
+        kind, times = TroubleKind.NOT_LET_RUN, refused
+    elif not started:
+        kind, times = TroubleKind.NOT_STARTED, 0
+    elif throttled:
+        kind, times = TroubleKind.TABLE_THROTTLED, throttled
+    elif failed:
+        kind, times = TroubleKind.FUNCTION_FAILS, failed
+    else:
+        kind, times = TroubleKind.NOT_RECORDED, 0
+    facts: dict[str, Fact] = {"function": silence.function, "schedule": silence.schedule}
+    ago = duration((now - silence.since).total_seconds())
+    facts |= {"ago": ago, "table": letters_table, "times": times, "starts": started}
+    return Seen(kind, facts)
 
 
 def _sums(

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -22,6 +22,7 @@ from deadletter.contract import (
 )
 from deadletter.routing.decision import DUE
 from deadletter.signals.pages import Alarm
+from deadletter.signals.troubles import Seen, TroubleKind, known_names
 
 from . import deployed
 from .adapter_errors import aws_errors
@@ -29,8 +30,8 @@ from .answer import Answer
 from .app import App, DeployedPipeline
 from .attention import attention
 from .aws import Aws, Read, Start
-from .bad_rows import BadRow, bad_rows, met_by_runs
-from .cards import BY_ITSELF, URGENCY, Attention, cards
+from .bad_rows import bad_row, met_by_runs
+from .cards import Attention, cards
 from .causes import CauseRow, read_causes
 from .circuits import CircuitRow, Paced, circuit_row, opens_at
 from .collisions import ManyCollisions, many_collisions
@@ -48,6 +49,7 @@ from .watched import (
     SeenTrouble,
     SourceStatus,
     Watched,
+    as_shown,
     read_memories,
     watched,
 )
@@ -175,7 +177,10 @@ class PipelineStatus:
     main_oldest_seconds: Annotated[
         int | None, "age of the main queue's oldest message by CloudWatch; null if unknown"
     ] = None
-    bad_rows: Annotated[Sequence[BadRow], "rows that cannot be read, as far as is known"] = ()
+    bad_rows: Annotated[
+        Sequence[SeenTrouble],
+        "rows that cannot be read, as far as is known, since when they were last met",
+    ] = ()
     outlook: Annotated[Outlook | None, "what becomes of its letters if nothing changes"] = None
     foreign_rows: Annotated[
         Sequence[Mapping[str, str]],
@@ -199,10 +204,7 @@ class AppStatus(Answer):
     at: Annotated[datetime, "when it was read"]
     attention: Annotated[Sequence[Attention], "what needs a person, most urgent first"]
     pipelines: Annotated[Sequence[PipelineStatus], "the pipelines, by name"]
-    needs_person: Annotated[
-        bool,
-        "whether `attention` has more than CIRCUIT, HELD and LOOKED, which take care of themselves",
-    ] = False
+    needs_person: Annotated[bool, "whether something in `attention` does"] = False
 
 
 def read(session: Session, names: Sequence[str], *, patience: float = PATIENCE) -> AppStatus:
@@ -228,24 +230,20 @@ def read(session: Session, names: Sequence[str], *, patience: float = PATIENCE) 
         )
         statuses = tuple(pending.status(figures, alarms) for pending in reads)
         silent = _silent(start, aws.cloudwatch, app, statuses, now)
-    unread = [item for pending in reads for item in pending.unread()]
-    found = [*attention(app.name, statuses, now), *silent]
     items = [
-        *(card for status in statuses for card in cards(_of(status.name, found))),
-        *unread,
+        card
+        for status, pending in zip(statuses, reads, strict=True)
+        for found in [(*attention(status, now), *silent.get(status.name, ()), *pending.unread())]
+        for card in cards(app.name, status, found, now)
     ]
-    items.sort(key=lambda item: URGENCY.index(item.kind))
+    items.sort(key=lambda item: item.urgency)
     return AppStatus(
         **place,
         at=now,
         attention=tuple(items),
         pipelines=statuses,
-        needs_person=any(item.kind not in BY_ITSELF for item in items),
+        needs_person=any(item.needs_person for item in items),
     )
-
-
-def _of(pipeline: str, items: Iterable[Attention]) -> Iterator[Attention]:
-    return (item for item in items if item.pipeline == pipeline)
 
 
 def _silent(
@@ -254,24 +252,25 @@ def _silent(
     app: App,
     pipelines: Sequence[PipelineStatus],
     now: datetime,
-) -> Sequence[Attention]:
-    """Why functions have left no record: asked only where one is missing."""
+) -> Mapping[str, Sequence[Seen]]:
+    """Why functions have left no record, by pipeline: asked only where one is missing."""
     missing = [silence for pipeline in pipelines for silence in silences(app.name, pipeline, now)]
     reads = [
-        start(partial(because, cloudwatch, silence, app.name, app.letters_table, now))
-        for silence in missing
+        start(partial(because, cloudwatch, silence, app.letters_table, now)) for silence in missing
     ]
-    items = []
+    found: dict[str, list[Seen]] = defaultdict(list)
     for silence, read in zip(missing, reads, strict=True):
         refused: list[Problem] = []
         known = read.result(refused.append)
-        page = str(Alarm.REDRIVE_STALLED)
-        if known is None:
-            says = f"figures of {silence.function} could not be read: {refused[0].says}"
-            items.append(Attention(silence.pipeline, "UNREAD", says))
-        else:
-            items.append(Attention(silence.pipeline, "SILENT", known.says, known.type, page))
-    return items
+        found[silence.pipeline].append(
+            known or unread(f"figures of {silence.function}", refused[0].says)
+        )
+    return found
+
+
+def unread(what: str, why: str) -> Seen:
+    """Something that AWS refused, or did not answer."""
+    return Seen(TroubleKind.UNREAD, {"what": what, "why": why})
 
 
 def _clients(aws: Aws) -> None:
@@ -292,7 +291,7 @@ class _PipelineReads:
         self._app, self._bad_rows = app, BadRows()
         note = self._bad_rows.note
         self.pipeline = pipeline
-        self._refused: list[Attention] = []
+        self._refused: list[Seen] = []
         self._unanswered: dict[str, list[str]] = {}
         dynamodb, sqs, name = session.aws.dynamodb, session.aws.sqs, pipeline.name
         self._room = DynamoDBLanes(dynamodb, app.letters_table, name, note_bad_row=note)
@@ -414,17 +413,20 @@ class _PipelineReads:
             ),
         )
 
-    def _known_bad_rows(self, memories: Memories | None) -> Sequence[BadRow]:
+    def _known_bad_rows(self, memories: Memories | None) -> Sequence[SeenTrouble]:
         """Once all is read: what runs have met, and what was met here."""
         met = {**met_by_runs(memories), **dict.fromkeys(self._bad_rows.take(), 0.0)}
-        return bad_rows(self._app, self.pipeline.name, met)
+        app, name = self._app, self.pipeline.name
+        return [
+            as_shown(bad_row(app, name, row, at, self._now), known_names(app.name, name))
+            for row, at in sorted(met.items())
+        ]
 
-    def unread(self) -> Iterator[Attention]:
+    def unread(self) -> Iterator[Seen]:
         """What AWS refused, then what it did not answer, in one sentence."""
         yield from self._refused
         for why, names in self._unanswered.items():
-            says = f"{', '.join(names)} could not be read: {why}"
-            yield Attention(self.pipeline.name, "UNREAD", says)
+            yield unread(", ".join(names), why)
 
     def _watched(self, memories: Memories, lanes: Mapping[str, int | None]) -> Watched:
         return watched(
@@ -435,8 +437,7 @@ class _PipelineReads:
         if isinstance(why, DeadlineMissed):
             self._unanswered.setdefault(why.says, []).append(what)
             return
-        says = f"{what} could not be read: {why.says}"
-        self._refused.append(Attention(self.pipeline.name, "UNREAD", says))
+        self._refused.append(unread(what, why.says))
 
 
 def _measured_over(figure: QueueFigures, memory: SourceMemory | None, now: datetime) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from deadletter.contract import (
     DEFAULT_PARKING,
@@ -15,7 +15,7 @@ from deadletter.contract import (
     parking_source,
 )
 from deadletter.signals.figures import Counted, Figure
-from deadletter.signals.troubles import shown, stack_of
+from deadletter.signals.troubles import Fact, Seen, TroubleKind, known_names, shown
 
 from .adapter_errors import aws_errors
 from .words import moment
@@ -66,13 +66,29 @@ class SourceStatus:
 
 @dataclass(frozen=True, slots=True)
 class SeenTrouble:
-    """A trouble that the watch sees: its alarm rings within minutes, or does already."""
+    """A trouble as answers show it, with what is known of it."""
 
     kind: Annotated[str, "which trouble it is, such as `router-down`: see the runbook"]
     page: Annotated[str | None, "the alarm that it rings; null if it rings none"]
-    since: Annotated[datetime | None, "since when"]
+    since: Annotated[datetime | None, "since when; null if that is not known"]
+    facts: Annotated[Mapping[str, Any], "what is known of it, by name"]
     says: Annotated[str, "what is wrong: which circuit, queue, rule or run it is, and why"]
-    type: Annotated[str, "the command that ends it"]
+    type: Annotated[str | None, "the command that ends it; null if none does"]
+
+    @property
+    def seen(self) -> Seen:
+        """The trouble itself."""
+        since = 0.0 if self.since is None else self.since.timestamp()
+        return Seen(TroubleKind(self.kind), self.facts, since)
+
+
+def as_shown(seen: Seen, known: Mapping[str, Fact]) -> SeenTrouble:
+    """A trouble for an answer; `known` is what its command names beside its facts."""
+    page, since = (
+        None if seen.page is None else str(seen.page),
+        moment(seen.since) if seen.since else None,
+    )
+    return SeenTrouble(str(seen.kind), page, since, seen.facts, seen.says(), seen.repair(**known))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +132,7 @@ def watched(
     now: datetime,
 ) -> Watched:
     """The memories as people read them; `rescued` counts the letters of a lane."""
-    row = memories.row
+    row, known = memories.row, known_names(app, pipeline.name)
     lanes = {
         MAIN_DLQ: None,
         **{id_: dedicated_lane(id_) for id_ in pipeline.dedicated},
@@ -137,23 +153,9 @@ def watched(
             _source(source, urls[source], memories, 0 if lane is None else rescued(lane), now)
             for source, lane in lanes.items()
         ),
-        () if row is None else tuple(seen_by(row, app, pipeline.name)),
+        () if row is None else tuple(as_shown(seen, known) for seen in shown(row.seen)),
         None if row is None else row.direction or None,
     )
-
-
-def seen_by(row: WatchRow, app: str, pipeline: str) -> Iterator[SeenTrouble]:
-    """What the watch sees, the most specific first, without what another trouble explains."""
-    known = {
-        "app": app,
-        "pipeline": pipeline,
-        "stack": stack_of(app, pipeline),
-        "shared": stack_of(app, "shared"),
-    }
-    for seen in shown(row.seen):
-        page = None if seen.page is None else str(seen.page)
-        repair = seen.repair(**known)
-        yield SeenTrouble(str(seen.kind), page, moment(seen.since), seen.says(), repair)
 
 
 def _source(

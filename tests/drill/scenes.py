@@ -292,7 +292,7 @@ SCENES = (
         trouble="mode observe: the DLQ's retention is set to four hours",
         begin=let_letters_expire,
         rings={Alarm.MESSAGE_EXPIRY: "SQS drops them within two days, and observe moves nothing"},
-        tells="SQS deletes the oldest letter in the DLQ in",
+        tells="SQS deletes the oldest message in the DLQ in",
         repair="the retention is 14 days again, and the team moves the letters by hand",
         mend=save_the_letters,
         within=10,
@@ -306,7 +306,7 @@ SCENES = (
             Alarm.MESSAGE_EXPIRY: "SQS would drop them within twelve hours; it ends by itself,"
             " because the watch moves them into the waiting room"
         },
-        tells="parked letters",
+        tells="in the parking lot",
         repair="none",
         mend=nothing,
         within=10,

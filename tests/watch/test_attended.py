@@ -39,11 +39,8 @@ def test_parked_letters_that_nobody_takes_call_a_person_after_a_week() -> None:
     assert minutes.value(UNATTENDED) is None
     minutes.pass_minutes(2)
     assert minutes.value(UNATTENDED) == 5
-    assert (
-        minutes.why(UNATTENDED)
-        == "5 messages in parking:default wait for a person, and none has left for"
-        " 7 days"
-    )
+    why = "a person has to look at 5 messages in parking:default: none has left for 7 days"
+    assert minutes.why(UNATTENDED) == why
     # More letters, and a minute without a reading, end nothing.
     minutes.letters[PARKED] = 8
     minutes.pass_minutes(1)

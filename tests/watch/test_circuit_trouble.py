@@ -55,8 +55,9 @@ def test_a_circuit_that_is_not_closed_for_half_an_hour_calls_a_person(circuit: C
     why = minutes.why(TROUBLE)
     assert why is not None
     held = circuit.forced is not None
-    does = "has been held without an end" if held else "has not been closed"
-    assert why == f"circuit {circuit.key} {does} for 30 minutes"
+    open_long = "has not been closed for 30 minutes"
+    does = "is held (for 30 minutes now, without an end)" if held else open_long
+    assert why == f"circuit {circuit.key} {does}"
     # A minute in which the circuits cannot be read ends nothing.
     minutes.circuits = None
     assert passes(minutes, 2) == 1
@@ -153,7 +154,8 @@ def test_a_hold_without_an_end_calls_a_person_after_a_day() -> None:
     assert minutes.value(TROUBLE) is None
     minutes.now = BEGIN + DAY
     assert passes(minutes, 1) == 1
-    assert minutes.why(TROUBLE) == "circuit tenant-1 has been held without an end for 1,440 minutes"
+    held = "circuit tenant-1 is held (for 1,440 minutes now, without an end)"
+    assert minutes.why(TROUBLE) == held
     minutes.circuits = None
     assert passes(minutes, 1) == 1
     minutes.circuits = seen()

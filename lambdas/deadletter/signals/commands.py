@@ -1,20 +1,26 @@
-"""What a person types, with facts in braces: a command that is renamed is renamed here."""
+"""What a person types, with facts in braces: a command that is renamed is renamed here.
+
+A part in square brackets is left out where a fact of it is unknown.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 from shlex import quote
+
+_PART = re.compile(r"\[([^]]*)]")
+_FACT = re.compile(r"{(\w+)")
 
 
 class TypedLine(StrEnum):
     """A command that repairs something, or that shows what does."""
 
     # They only read.
-    STATUS = "dlq status --pipeline {pipeline}"
+    STATUS = "dlq status"
     SHOW = "dlq show {pipeline}"
     GROUPS = "dlq groups {pipeline}"
-    DOCTOR = "dlq doctor {pipeline}"
     CAUSES = "dlq cause list --pipeline {pipeline}"
     CIRCUITS = "dlq circuit list --pipeline {pipeline}"
     CIRCUIT = "dlq circuit show {key} --pipeline {pipeline}"
@@ -23,21 +29,24 @@ class TypedLine(StrEnum):
     COLLISIONS = "dlq parked list {pipeline} --reason COLLISION"
     PEEK = "dlq peek --pipeline {pipeline}"
     DRY_RUN = "dlq redrive now --pipeline {pipeline} --dry-run"
+    RUNS = "dlq replay list --pipeline {pipeline}"
     RUN = "dlq replay show {run} --pipeline {pipeline}"
     REPORT = "dlq replay report {run} --pipeline {pipeline}"
+    LOG = "aws logs tail /aws/lambda/{function} --since 15m"
+    CHECKER_LOG = "aws logs tail /aws/lambda/{app}-check-rules --since 1d"
+    ROW = "aws dynamodb get-item --table-name {table} --key {item}"
 
     # They repair.
-    REDRIVE = "dlq redrive now --pipeline {pipeline}"
-    REDRIVE_FROM = "dlq redrive now --pipeline {pipeline} --source {source}"
+    REDRIVE = "dlq redrive now --pipeline {pipeline}[ --source {source}]"
     CLOSE = 'dlq circuit close {key} --pipeline {pipeline} --expires 10m --reason "it answers"'
     AUTO = "dlq circuit auto {key} --pipeline {pipeline}"
     UNDO = "dlq rules undo {rule} --pipeline {pipeline}"
     DISABLE = 'dlq rules disable {rule} --pipeline {pipeline} --reason "it is spent"'
     RESUME = "dlq replay resume {run} --pipeline {pipeline}"
-    RERUN = "dlq replay rerun {run} --pipeline {pipeline} --only failed"
-    LOG = "aws logs tail /aws/lambda/{function} --since 15m"
     DEPLOY = "cdk deploy {stack}"
+    DEPLOY_SHARED = "cdk deploy {shared}"
     LET_RUN = "aws lambda delete-function-concurrency --function-name {function}"
+    LET_ROUTER_RUN = "aws lambda delete-function-concurrency --function-name {app}-{pipeline}-route"
     ENABLE = "aws lambda update-event-source-mapping --enabled \\\n  --uuid {uuid}"
     RETAIN = (
         "aws sqs set-queue-attributes --queue-url {url} \\\n"
@@ -52,4 +61,14 @@ def typed(command: str, facts: Mapping[str, object]) -> str:
     """
     if facts.get("key") == facts.get("pipeline"):
         command = command.replace("{key} ", "")
-    return command.format_map({name: quote(str(value)) for name, value in facts.items()})
+    quoted = {name: quote(str(value)) for name, value in facts.items()}
+    return known_parts(command, facts).format_map(quoted)
+
+
+def known_parts(text: str, facts: Mapping[str, object]) -> str:
+    """The text without its brackets, and without those parts of which a fact is unknown."""
+
+    def part(match: re.Match[str]) -> str:
+        return match[1] if all(facts.get(name) for name in _FACT.findall(match[1])) else ""
+
+    return _PART.sub(part, text)

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from deadletter.signals.commands import TypedLine
 from deadletter.signals.figures import Figure
 
 
@@ -70,6 +71,7 @@ class Page:
     looks       how many of the last minutes have to breach, of how many; None where settings say it
     says        what is wrong, as a sentence; `cause` is its likely cause
     first       what to type first; it only reads
+    repair      what to type then, if no trouble says more; in mode observe, `observed`
     line        what the line at the threshold is called on the dashboard
     shares      the alarm whose section of the runbook is this alarm's too, if not its own
     of_app      whether it is about the whole app: it has no pipeline, and the app's owner
@@ -86,6 +88,8 @@ class Page:
     says: str
     cause: str
     first: str = "dlq status"
+    repair: TypedLine = TypedLine.GROUPS
+    observed: TypedLine | None = None
     line: str
     shares: Alarm | None = None
     of_app: bool = False
@@ -123,6 +127,7 @@ RULES = Page(
     cause="a typing mistake, or a rule that matches more than intended: status_reason"
     " of the rule says which.",
     first="dlq rules list",
+    repair=TypedLine.RULES,
     line="a rule is invalid or has stopped",
 )
 
@@ -156,6 +161,8 @@ PIPELINE_PAGES = (
         says="SQS drops the oldest message of a queue within {expiry}.",
         cause="the consumer is paused or too slow, mode observe moves nothing, or messages"
         f" could not be moved in time: {_DENIED}.",
+        repair=TypedLine.REDRIVE,
+        observed=TypedLine.SHOW,
         line="{expiry} to expiry pages",
     ),
     Page(
@@ -176,6 +183,7 @@ PIPELINE_PAGES = (
         says="nothing moves: no run can do its work, or the watch itself does not run.",
         cause=f"{_DENIED}, a function that fails or is throttled, or a schedule that is"
         " disabled or deleted.",
+        repair=TypedLine.REDRIVE,
         line="nothing moves",
     ),
     Page(
@@ -184,6 +192,7 @@ PIPELINE_PAGES = (
         says="a circuit is open for {open}, flaps, or needs a person; messages wait.",
         cause="a dependency is down or refuses the consumer's credential, a person holds"
         " the circuit, or one error suddenly fails most messages.",
+        repair=TypedLine.CIRCUITS,
         line="a circuit needs a person",
     ),
     Page(
@@ -192,6 +201,7 @@ PIPELINE_PAGES = (
         says="parked messages have waited for a person for {parked}; none has left.",
         cause="no person reads the parking lot: each message says why automation gave it up.",
         first="dlq parked list",
+        repair=TypedLine.PARKED,
         line="messages unattended for {parked}",
     ),
     RULES,
@@ -202,6 +212,7 @@ PIPELINE_PAGES = (
         cause="messages or rows of the run were changed by hand, its executions are stopped"
         f" by a person, {_DENIED}, or a defect of ours.",
         first="dlq replay list",
+        repair=TypedLine.RUNS,
         line="a run is broken",
     ),
 )
@@ -216,6 +227,7 @@ APP_PAGES = (
         " take 10 minutes; routing goes on, and checks each rule when it reads it.",
         cause=f"the rule checker's event source mapping is disabled, {_DENIED}, or unreadable"
         " registrations: the function's log says which.",
+        repair=TypedLine.STATUS,
         line="what all pipelines share fails",
         of_app=True,
     ),

@@ -1,7 +1,7 @@
 """What may be wrong: the words of each trouble, and the command that ends it.
 
-The watch, runs and `dlq doctor` say which trouble they have seen and its facts; the words stand
-here alone. A trouble of a page stands on the page's card, and one that explains others hides them.
+The watch, runs and `dlq` say which trouble they have seen and its facts; the words stand here
+alone. A trouble of a page stands on the page's card, and one that explains others hides them.
 """
 
 from __future__ import annotations
@@ -9,20 +9,30 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import partial
 from string import Formatter
 from typing import Any
 
 from deadletter.contract import DAY, HOUR, MINUTE
-from deadletter.signals.commands import TypedLine, typed
+from deadletter.signals.commands import TypedLine, known_parts, typed
 from deadletter.signals.pages import Alarm
 
 Fact = str | float
 
 
 class TroubleKind(StrEnum):
-    """The name of a trouble, as `--json` and the runbook have it."""
+    """The name of a trouble, as `--json` and the runbook have it; the most urgent first."""
+
+    # SQS is about to delete messages
+    EXPIRES = "expires"
+    EXPIRES_UNMOVED = "expires-unmoved"
 
     # Nothing moves
+    NOT_LET_RUN = "not-let-run"
+    NOT_STARTED = "not-started"
+    TABLE_THROTTLED = "table-throttled"
+    FUNCTION_FAILS = "function-fails"
+    NOT_RECORDED = "not-recorded"
     ROUTER_DOWN = "router-down"
     LEASE_UNREAD = "lease-unread"
     STEP_FAILED = "step-failed"
@@ -30,6 +40,9 @@ class TroubleKind(StrEnum):
     RUNS_SILENT = "runs-silent"
     RUNS_FAIL = "runs-fail"
     ROOM_LATE = "room-late"
+    WATCH_SILENT = "watch-silent"
+    WATCH_NEVER_RAN = "watch-never-ran"
+    RUN_FAILED = "run-failed"
 
     # The DLQ
     DEEP = "deep"
@@ -40,17 +53,16 @@ class TroubleKind(StrEnum):
     CIRCUIT_MALFORMED = "circuit-malformed"
     CONFIGURATION = "configuration"
     CAUSE_DOMINATES = "cause-dominates"
-    CIRCUIT_OPEN = "circuit-open"
     CIRCUIT_HELD = "circuit-held"
+    CIRCUIT_OPEN = "circuit-open"
     CIRCUIT_FLAPS = "circuit-flaps"
     MANY_CIRCUITS = "many-circuits"
+    CIRCUIT_WAITS = "circuit-waits"
+    CIRCUIT_TRIES = "circuit-tries"
 
-    # Messages and rules that wait for a person
-    UNATTENDED = "unattended"
+    # Rules, and what all pipelines share
     RULE_INVALID = "rule-invalid"
     RULE_SPENT = "rule-spent"
-
-    # What all pipelines share
     EDITS_LATE = "edits-late"
     EDITS_UNCHECKED = "edits-unchecked"
     CHECKER_UNREAD = "checker-unread"
@@ -58,9 +70,31 @@ class TroubleKind(StrEnum):
     # The consumer
     CONSUMER_DISABLED = "consumer-disabled"
 
+    # Messages that could not be moved, and rows that could not be read
+    UNMOVED = "unmoved"
+    RENAMED = "renamed"
+    BAD_CIRCUIT = "bad-circuit"
+    BAD_LEASE = "bad-lease"
+    BAD_ROW = "bad-row"
+    COUNTED = "counted"
+
     # Replay runs
     RUN_BROKEN = "run-broken"
     RUN_LOST = "run-lost"
+    RUN_HELD = "run-held"
+    RUN_WAITS = "run-waits"
+    RUN_STOPPED = "run-stopped"
+
+    # What needs no haste
+    FOREIGN_ROWS = "foreign-rows"
+    MANY_COLLIDE = "many-collide"
+    UNREAD = "unread"
+    UNATTENDED = "unattended"
+    LOOKED_AT = "looked-at"
+
+    # Why no message goes back, beside circuits
+    OBSERVES = "observes"
+    NOTHING_MOVES = "nothing-moves"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,241 +112,316 @@ class Seen:
 
     def says(self) -> str:
         """What is wrong, as a sentence without its full stop."""
-        return _WORDS.vformat(TROUBLES[self.kind].says, (), self.facts)
+        return _WORDS.vformat(known_parts(TROUBLES[self.kind].says, self.facts), (), self.facts)
 
-    def repair(self, **known: Fact) -> str:
+    def repair(self, **known: Fact) -> str | None:
         """What ends it, as it is typed; `known` are facts beside its own, such as its pipeline."""
-        return typed(TROUBLES[self.kind].repair, {**known, **self.facts})
+        card = TROUBLES[self.kind]
+        is_throttled = any(name in str(self.facts.get("why")) for name in _THROTTLED)
+        line = card.throttled if is_throttled and card.throttled else card.repair
+        return None if line is None else typed(line, {**known, **self.facts})
 
     def is_same(self, other: Seen) -> bool:
-        """Whether another look has seen the same trouble."""
+        """Whether another look has seen the same trouble, with more or fewer facts."""
         about = TROUBLES[self.kind].about
-        same = self.facts.get(about) == other.facts.get(about)
-        return self.kind is other.kind and same
+        differ = {each.facts[about] for each in (self, other) if about in each.facts}
+        return self.kind is other.kind and len(differ) <= 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+_THROTTLED = ("Throttl", "ThroughputExceeded", "RequestLimitExceeded", "TooManyRequests")
+"""What AWS calls a refusal that ends by itself."""
+
+
+@dataclass(frozen=True, slots=True)
 class TroubleCard:
     """The words of a trouble.
 
-    page     the alarm that it rings; None if it rings none
-    says     what is wrong, with facts in braces
-    repair   what to type
-    until    what ends it, for the runbook
-    example  facts as they may be, for tests and the runbook
-    about    the fact that tells two troubles of this kind apart
-    hides    what it explains: kinds that are not shown beside it
+    says        what is wrong, with facts in braces; in brackets, what is said if it is known
+    repair      what to type; None if nothing helps
+    until       what ends it, for the runbook; empty for what rings no alarm
+    page        the alarm that it rings; None if it rings none
+    about       the fact that tells two troubles of this kind apart
+    hides       what it explains: kinds that are not shown beside it
+    throttled   what to type instead if AWS only throttles
+    by_itself   whether automation or a person has it in hand already
     """
 
-    page: Alarm | None
     says: str
-    repair: str
-    until: str
-    example: Mapping[str, Fact] = field(default_factory=dict)
+    repair: str | None = None
+    until: str = ""
+    page: Alarm | None = None
     about: str = ""
     hides: tuple[TroubleKind, ...] = ()
+    throttled: str | None = None
+    by_itself: bool = False
 
 
-_STALLED: dict[str, Any] = {"page": Alarm.REDRIVE_STALLED, "until": "a run ends well"}
+_expires = partial(
+    TroubleCard,
+    repair=TypedLine.RETAIN,
+    until="the message has left the queue, or its retention is longer",
+    page=Alarm.MESSAGE_EXPIRY,
+    about="queue",
+)
+_stalled = partial(
+    TroubleCard, until="a run ends well", page=Alarm.REDRIVE_STALLED, throttled=TypedLine.REDRIVE
+)
+_LOST = "{function} has left no record for {ago}: "
+_silent = partial(_stalled, about="function")
 _RUNS = (
     *(TroubleKind.NO_RUN_YET, TroubleKind.RUNS_SILENT),
-    *(TroubleKind.RUNS_FAIL, TroubleKind.ROOM_LATE),
+    *(TroubleKind.RUNS_FAIL, TroubleKind.ROOM_LATE, TroubleKind.RUN_FAILED),
 )
-_DEPTH: dict[str, Any] = {
-    "page": Alarm.DLQ_DEPTH,
-    "until": "the DLQ holds few enough, or becomes emptier in time",
-}
-_CIRCUIT: dict[str, Any] = {"page": Alarm.CIRCUIT_TROUBLE, "about": "key"}
-_RULES: dict[str, Any] = {"page": Alarm.RULE_TROUBLE}
-_REPLAY: dict[str, Any] = {"page": Alarm.REPLAY_BROKEN, "about": "run"}
+_UNSEEN = "no age, no expiry and no stalled run is seen meanwhile"
+_deep = partial(
+    TroubleCard,
+    repair=TypedLine.GROUPS,
+    until="the DLQ holds few enough, or becomes emptier in time",
+    page=Alarm.DLQ_DEPTH,
+)
+_circuit = partial(TroubleCard, page=Alarm.CIRCUIT_TROUBLE, about="key")
+_rule = partial(TroubleCard, page=Alarm.RULE_TROUBLE)
+_shared = partial(TroubleCard, page=Alarm.SHARED_TROUBLE, throttled=TypedLine.STATUS)
+_run = partial(TroubleCard, about="run")
+_bad_row = partial(
+    TroubleCard,
+    "a row cannot be read[, {ago} ago]: {row}; it keeps nothing but its own",
+    about="row",
+)
 
 TROUBLES: Mapping[TroubleKind, TroubleCard] = {
-    TroubleKind.ROUTER_DOWN: TroubleCard(
-        **_STALLED,
-        says="router: {why}",
-        repair="aws lambda delete-function-concurrency --function-name {app}-{pipeline}-route",
-        example={"why": "TooManyRequestsException for lambda:Invoke"},
+    TroubleKind.EXPIRES: _expires(
+        "SQS deletes the oldest message in {queue} in {left}: its rescue should have moved it, and"
+        " the redriver's log says why it has not"
+    ),
+    TroubleKind.EXPIRES_UNMOVED: _expires(
+        "SQS deletes the oldest message in {queue} in {left}: observe moves nothing"
+    ),
+    TroubleKind.NOT_LET_RUN: _silent(
+        _LOST + "Lambda throttles it ({times:time}); its reserved concurrency is 0 or too low, or"
+        " the account's is used up",
+        TypedLine.LET_RUN,
+    ),
+    TroubleKind.NOT_STARTED: _silent(
+        _LOST + "it is not started; its schedule {schedule} is disabled or deleted, or may not"
+        " start it",
+        TypedLine.DEPLOY,
+    ),
+    TroubleKind.TABLE_THROTTLED: _silent(
+        _LOST + "it runs, and DynamoDB throttles {table} (ThrottlingException, {times:request})",
+        TypedLine.REDRIVE,
+    ),
+    TroubleKind.FUNCTION_FAILS: _silent(
+        _LOST + "it fails ({times} of {starts:start}); its log says why", TypedLine.LOG
+    ),
+    TroubleKind.NOT_RECORDED: _silent(
+        _LOST + "it runs without an error, and its record is not in {table}; its log says why",
+        TypedLine.LOG,
+    ),
+    TroubleKind.ROUTER_DOWN: _stalled(
+        "router: {why}",
+        TypedLine.LET_ROUTER_RUN,
         hides=_RUNS,
+        throttled=TypedLine.LET_ROUTER_RUN,
     ),
-    TroubleKind.LEASE_UNREAD: TroubleCard(
-        **_STALLED,
-        says="lease: {why}",
-        repair="cdk deploy {stack}",
-        example={"why": "AccessDeniedException for dynamodb:Query"},
-        hides=_RUNS,
+    TroubleKind.LEASE_UNREAD: _stalled("lease: {why}", TypedLine.DEPLOY, hides=_RUNS),
+    TroubleKind.STEP_FAILED: _stalled("{step}: {why}", TypedLine.DEPLOY, about="step", hides=_RUNS),
+    TroubleKind.NO_RUN_YET: _stalled(
+        "no run has ended well for {seconds:minute}; none has run yet",
+        TypedLine.DEPLOY,
+        hides=(TroubleKind.RUN_FAILED,),
     ),
-    TroubleKind.STEP_FAILED: TroubleCard(
-        **_STALLED,
-        says="{step}: {why}",
-        repair="cdk deploy {stack}",
-        example={"step": "queue dlq", "why": "AccessDenied for sqs:GetQueueAttributes"},
-        about="step",
-        hides=_RUNS,
+    TroubleKind.RUNS_SILENT: _stalled(
+        "no run has ended well for {seconds:minute}; none has left a record since: its schedule is"
+        " off, Lambda throttles it, or it may not write to the letters table",
+        TypedLine.DEPLOY,
     ),
-    TroubleKind.NO_RUN_YET: TroubleCard(
-        **_STALLED,
-        says="no run has ended well for {seconds:minute}; none has run yet",
-        repair="cdk deploy {stack}",
-        example={"seconds": 480},
+    TroubleKind.RUNS_FAIL: _stalled(
+        "no run has ended well for {seconds:minute}; the last one ended {ago:minute} ago: {why}",
+        TypedLine.REDRIVE,
+        hides=(TroubleKind.RUN_FAILED,),
     ),
-    TroubleKind.RUNS_SILENT: TroubleCard(
-        **_STALLED,
-        says="no run has ended well for {seconds:minute}; none has left a record since: its"
-        " schedule is off, Lambda throttles it, or it may not write to the letters table",
-        repair="cdk deploy {stack}",
-        example={"seconds": 480},
+    TroubleKind.ROOM_LATE: _stalled(
+        "a message of the waiting room has been due for {seconds:minute}", TypedLine.REDRIVE
     ),
-    TroubleKind.RUNS_FAIL: TroubleCard(
-        **_STALLED,
-        says="no run has ended well for {seconds:minute}; the last one ended {ago:minute} ago:"
-        " {why}",
-        repair=TypedLine.REDRIVE,
-        example={"seconds": 480, "ago": 60, "why": "AccessDenied for sqs:ReceiveMessage"},
+    TroubleKind.WATCH_SILENT: _stalled(
+        f"the watch has left no record for {{ago}}: {_UNSEEN}",
+        TypedLine.DEPLOY,
+        until="three minutes after it runs again",
     ),
-    TroubleKind.ROOM_LATE: TroubleCard(
-        **_STALLED,
-        says="a message of the waiting room has been due for {seconds:minute}",
-        repair=TypedLine.REDRIVE,
-        example={"seconds": 1200},
+    TroubleKind.WATCH_NEVER_RAN: _stalled(
+        f"the watch has never run: {_UNSEEN}; deploy again if it is not deployed",
+        TypedLine.DEPLOY,
+        until="three minutes after it runs",
     ),
-    TroubleKind.DEEP: TroubleCard(
-        **_DEPTH,
-        says="{messages:message} are in the DLQ, more than {most:,}",
-        repair=TypedLine.GROUPS,
-        example={"messages": 140, "most": 100},
+    TroubleKind.RUN_FAILED: _stalled(
+        "the last run of {queue} did not end well: {why}[, {ago} ago]",
+        TypedLine.REDRIVE,
+        about="queue",
+    ),
+    TroubleKind.DEEP: _deep(
+        "{messages:message} are in the DLQ, more than {most:,}",
         hides=(TroubleKind.NOT_EMPTIER, TroubleKind.EMPTY_LATE),
     ),
-    TroubleKind.NOT_EMPTIER: TroubleCard(
-        **_DEPTH,
-        says="the DLQ has not become emptier in {looks} looks ({messages:message})",
-        repair=TypedLine.GROUPS,
-        example={"looks": 10, "messages": 90},
+    TroubleKind.NOT_EMPTIER: _deep(
+        "the DLQ has not become emptier in {looks} looks ({messages:message})"
     ),
-    TroubleKind.EMPTY_LATE: TroubleCard(
-        **_DEPTH,
-        says="the DLQ will not be empty within 2 hours but in {seconds:hours} at the rate of"
-        " {looks} looks ({messages:message})",
-        repair=TypedLine.GROUPS,
-        example={"looks": 10, "messages": 90, "seconds": 15_000},
+    TroubleKind.EMPTY_LATE: _deep(
+        "the DLQ will not be empty within 2 hours but in {seconds:hours} at the rate of"
+        " {looks} looks ({messages:message})"
     ),
-    TroubleKind.CIRCUIT_MALFORMED: TroubleCard(
-        **_CIRCUIT,
-        says="the record of circuit {key} is malformed, and its messages are held",
-        repair=TypedLine.AUTO,
-        until="the record can be read",
-        example={"key": "orders"},
+    TroubleKind.CIRCUIT_MALFORMED: _circuit(
+        "the record of circuit {key} is malformed, and its messages are held",
+        TypedLine.AUTO,
+        "the record can be read",
     ),
-    TroubleKind.CONFIGURATION: TroubleCard(
-        **_CIRCUIT,
-        says="circuit {key} waits until its configuration is repaired",
-        repair=TypedLine.CIRCUIT,
-        until="a canary succeeds, within a minute of the repair",
-        example={"key": "orders#config"},
+    TroubleKind.CONFIGURATION: _circuit(
+        "circuit {key} waits until its configuration is repaired"
+        "[ (a key, a permission, an endpoint): {why}]",
+        TypedLine.CIRCUIT,
+        "a canary succeeds, within a minute of the repair",
         hides=(TroubleKind.CIRCUIT_OPEN,),
     ),
-    TroubleKind.CAUSE_DOMINATES: TroubleCard(
-        **_CIRCUIT,
-        says="a cause of failure suddenly fails most messages: none is parked for it",
-        repair=TypedLine.CAUSES,
-        until="the cause fails no messages any more, or a person accepts it",
+    TroubleKind.CAUSE_DOMINATES: _circuit(
+        "a cause of failure[, {cause}][ ({error}),] suddenly fails most messages[ since {began}]:"
+        " none is parked for it",
+        TypedLine.CAUSES,
+        "the cause fails no messages any more, or a person accepts it",
+        about="cause",
     ),
-    TroubleKind.CIRCUIT_OPEN: TroubleCard(
-        **_CIRCUIT,
-        says="circuit {key} has not been closed for {seconds:minute}",
-        repair=TypedLine.CLOSE,
-        until="two canaries succeed",
-        example={"key": "orders", "seconds": 1800},
-        hides=(TroubleKind.CIRCUIT_FLAPS,),
-    ),
-    TroubleKind.CIRCUIT_HELD: TroubleCard(
-        **_CIRCUIT,
-        says="circuit {key} has been held without an end for {seconds:minute}",
-        repair=TypedLine.AUTO,
-        until="the hold ends",
-        example={"key": "orders", "seconds": 86_400},
+    TroubleKind.CIRCUIT_HELD: _circuit(
+        "circuit {key} is held[ {state} by {by}][ since {began}][ until {until}]"
+        "[ (for {seconds:minute} now, without an end)][: {why}]",
+        TypedLine.AUTO,
+        "the hold ends",
         hides=(TroubleKind.CIRCUIT_OPEN,),
+        by_itself=True,
     ),
-    TroubleKind.CIRCUIT_FLAPS: TroubleCard(
-        **_CIRCUIT,
-        says="circuit {key} has opened {times} times within {within:minute}",
-        repair=TypedLine.CIRCUIT,
-        until="the first of its outages is as old as the time in which they count",
-        example={"key": "orders", "times": 3, "within": 3600},
+    TroubleKind.CIRCUIT_OPEN: _circuit(
+        "circuit {key} has not been closed for {seconds:minute}",
+        TypedLine.CLOSE,
+        "two canaries succeed",
+        hides=(TroubleKind.CIRCUIT_FLAPS, TroubleKind.CIRCUIT_WAITS, TroubleKind.CIRCUIT_TRIES),
     ),
-    TroubleKind.MANY_CIRCUITS: TroubleCard(
-        **_CIRCUIT,
-        says="{most} or more circuits of single keys have not been closed for {seconds:minute}",
-        repair=TypedLine.CIRCUITS,
-        until="fewer are open",
-        example={"most": 10, "seconds": 300},
+    TroubleKind.CIRCUIT_FLAPS: _circuit(
+        "circuit {key} has opened {times} times within {within:minute}",
+        TypedLine.CIRCUIT,
+        "the first of its outages is as old as the time in which they count",
     ),
-    TroubleKind.UNATTENDED: TroubleCard(
-        page=Alarm.PARKED_UNATTENDED,
-        says="{messages:message} in {source} wait for a person, and none has left for"
-        " {seconds:days}",
-        repair=TypedLine.PARKED,
-        until="a message leaves",
-        example={"messages": 5, "source": "parking:default", "seconds": 7 * DAY},
-        about="source",
+    TroubleKind.MANY_CIRCUITS: _circuit(
+        "{most} or more circuits of single keys have not been closed for {seconds:minute}",
+        TypedLine.CIRCUITS,
+        "fewer are open",
     ),
-    TroubleKind.RULE_INVALID: TroubleCard(
-        **_RULES,
-        says="invalid, and matching nothing: {rules}",
-        repair=TypedLine.UNDO,
-        until="the rule is valid or gone",
-        example={"rules": "stop-acme", "rule": "stop-acme"},
+    TroubleKind.CIRCUIT_WAITS: _circuit(
+        "no message goes back until circuit {key} closes[; its next canary is due {due}]",
+        TypedLine.CIRCUIT,
+        "two canaries succeed",
+        by_itself=True,
     ),
-    TroubleKind.RULE_SPENT: TroubleCard(
-        **_RULES,
-        says="stopped after max_matches messages: {rules}",
-        repair=TypedLine.DISABLE,
-        until="the rule is raised, disabled or gone",
-        example={"rules": "stop-acme", "rule": "stop-acme"},
+    TroubleKind.CIRCUIT_TRIES: _circuit(
+        "messages are tried one at a time; circuit {key} closes when its dependency works",
+        TypedLine.CIRCUIT,
+        "two canaries succeed",
+        by_itself=True,
     ),
-    TroubleKind.EDITS_LATE: TroubleCard(
-        page=Alarm.SHARED_TROUBLE,
-        says="edits of rules may take 10 minutes: {why}",
-        repair="cdk deploy {shared}",
-        until="the rule checker sees edits",
-        example={"why": "no event source mapping feeds deadletter-check-rules"},
+    TroubleKind.RULE_INVALID: _rule(
+        "invalid, and matching nothing: {rules}", TypedLine.UNDO, "the rule is valid or gone"
     ),
-    TroubleKind.EDITS_UNCHECKED: TroubleCard(
-        page=Alarm.SHARED_TROUBLE,
-        says="{edits:edit} of rules were not checked",
-        repair="aws logs tail /aws/lambda/{app}-check-rules --since 1d",
-        until="the queue of the checker's failures is empty",
-        example={"edits": 2},
+    TroubleKind.RULE_SPENT: _rule(
+        "stopped after max_matches messages: {rules}",
+        TypedLine.DISABLE,
+        "the rule is raised, disabled or gone",
     ),
-    TroubleKind.CHECKER_UNREAD: TroubleCard(
-        page=Alarm.SHARED_TROUBLE,
-        says="whether the rule checker works cannot be read: {why}",
-        repair="cdk deploy {shared}",
-        until="it can be read",
-        example={"why": "TooManyRequestsException for lambda:ListEventSourceMappings"},
+    TroubleKind.EDITS_LATE: _shared(
+        "edits of rules may take 10 minutes: {why}",
+        TypedLine.DEPLOY_SHARED,
+        "the rule checker sees edits",
+    ),
+    TroubleKind.EDITS_UNCHECKED: _shared(
+        "{edits:edit} of rules were not checked",
+        TypedLine.CHECKER_LOG,
+        "the queue of the checker's failures is empty",
+    ),
+    TroubleKind.CHECKER_UNREAD: _shared(
+        "whether the rule checker works cannot be read: {why}",
+        TypedLine.DEPLOY_SHARED,
+        "it can be read",
     ),
     TroubleKind.CONSUMER_DISABLED: TroubleCard(
-        page=None,
-        says="the consumer's mapping is disabled, not by us, and {messages:message} wait in the"
+        "the consumer's mapping is disabled, not by us, and {messages:message} wait in the"
         " main queue",
-        repair=TypedLine.ENABLE,
-        until="the mapping is enabled",
-        example={"uuid": "1a2b3c4d-0000-4000-8000-1a2b3c4d5e6f", "messages": 5},
+        TypedLine.ENABLE,
     ),
-    TroubleKind.RUN_BROKEN: TroubleCard(
-        **_REPLAY,
-        says="run {run} is BROKEN",
-        repair=TypedLine.RERUN,
-        until="the run is no longer BROKEN, or forgotten",
-        example={"run": "r1"},
+    TroubleKind.UNMOVED: TroubleCard(
+        "the last busy run could not move {messages:message}", TypedLine.DRY_RUN
     ),
-    TroubleKind.RUN_LOST: TroubleCard(
-        **_REPLAY,
-        says="run {run} has lost {times} executions within {within:minute}",
-        repair=TypedLine.RESUME,
-        until="a quarter of an hour passes without a loss",
-        example={"run": "r1", "times": 2, "within": 900},
+    TroubleKind.RENAMED: TroubleCard(
+        "the last busy run sent on {messages:message} whose own attribute {ours} is now {kept}:"
+        " the name is reserved, so its producer needs another",
+        TypedLine.PEEK,
+    ),
+    TroubleKind.BAD_CIRCUIT: _bad_row(repair=TypedLine.AUTO),
+    TroubleKind.BAD_LEASE: _bad_row(repair=TypedLine.REDRIVE),
+    TroubleKind.BAD_ROW: _bad_row(repair=TypedLine.ROW),
+    TroubleKind.COUNTED: TroubleCard(
+        "a run of {queue} counted {count} {ago} ago[: {means}]", TypedLine.GROUPS, about="count"
+    ),
+    TroubleKind.RUN_BROKEN: _run(
+        "replay run {run} is BROKEN[: {why}]",
+        TypedLine.REPORT,
+        "the run is no longer BROKEN, or forgotten",
+        page=Alarm.REPLAY_BROKEN,
+    ),
+    TroubleKind.RUN_LOST: _run(
+        "replay run {run} has lost {times} executions within {within:minute}",
+        TypedLine.RESUME,
+        "a quarter of an hour passes without a loss",
+        page=Alarm.REPLAY_BROKEN,
+    ),
+    TroubleKind.RUN_HELD: _run("replay run {run} is HELD[: {why}]", TypedLine.RESUME),
+    TroubleKind.RUN_WAITS: _run("replay run {run} waits for approval", TypedLine.RUN),
+    TroubleKind.RUN_STOPPED: _run(
+        "replay run {run} has no execution; the watch starts the next one", TypedLine.RUN
+    ),
+    TroubleKind.FOREIGN_ROWS: TroubleCard(
+        "{rows:row} in its lanes or causes that do not belong there, and are ignored:"
+        " {keys}[ and {more} more]; a key begins with the pipeline whose role wrote it: see"
+        " ForeignRow in docs/security.md"
+    ),
+    TroubleKind.MANY_COLLIDE: TroubleCard(
+        "{collided:,} of {messages:message} of ten minutes have the idempotency key of a processed"
+        " message[ and differ from it in {paths}]: they are processed and not parked; say in"
+        " idempotency_payload what is to be compared",
+        TypedLine.COLLISIONS,
+    ),
+    TroubleKind.UNREAD: TroubleCard("{what} could not be read: {why}", about="what"),
+    TroubleKind.UNATTENDED: TroubleCard(
+        "a person has to look at {messages:message} in {source}"
+        "[: none has left for {seconds:days}]",
+        TypedLine.PARKED,
+        "a message leaves",
+        page=Alarm.PARKED_UNATTENDED,
+        about="source",
+    ),
+    TroubleKind.LOOKED_AT: TroubleCard(
+        "{runs} received {messages:message} of {queue}; SQS leaves messages received three times"
+        " out of its age metric; the alarm MessageAge goes on telling the truth",
+        by_itself=True,
+    ),
+    TroubleKind.OBSERVES: TroubleCard(
+        "observe moves nothing: messages stay in the DLQ until the mode is enforce", by_itself=True
+    ),
+    TroubleKind.NOTHING_MOVES: TroubleCard(
+        "no message goes back until runs can do their work again"
     ),
 }
+
+
+def known_names(app: str, pipeline: str) -> Mapping[str, Fact]:
+    """What commands name beside the facts of a trouble."""
+    stacks = {"stack": stack_of(app, pipeline), "shared": stack_of(app, "shared")}
+    return {"app": app, "pipeline": pipeline, **stacks}
 
 
 def stack_of(app: str, part: str) -> str:

@@ -102,8 +102,10 @@ def test_a_decision_needs_a_reason_and_a_yes(orders: Any, dlq: Any, at_a_termina
 
 def test_the_status_says_that_a_cause_dominates(orders: Any, dlq: Any) -> None:
     status = json.loads(dlq("status", "--json").stdout)
-    (item,) = [item for item in status["attention"] if item["kind"] == "CAUSE"]
-    assert item["says"].startswith(f"cause {CAUSE} (ValidationError) suddenly fails most messages")
+    (item,) = [item for item in status["attention"] if item["kind"] == "cause-dominates"]
+    assert item["says"].startswith(
+        f"a cause of failure, {CAUSE} (ValidationError), suddenly fails most messages"
+    )
     assert item["type"] == "dlq cause list --pipeline orders"
 
 
@@ -113,9 +115,8 @@ def test_the_status_says_that_a_configuration_is_broken(cloud: Any, dlq: Any) ->
         item = {"pipeline": {"S": "orders"}, "circuit_key": {"S": key}, "state": {"S": "OPEN"}}
         cloud.put("circuits", {**item, "troubled": {"S": "orders"}})
     status = json.loads(dlq("status", "--json").stdout)
-    broken = [item for item in status["attention"] if item["kind"] == "CONFIGURATION"]
+    broken = [item for item in status["attention"] if item["kind"] == "configuration"]
     says = [item["says"] for item in broken]
-    called = [text.partition("how the consumer calls ")[2].partition(" (")[0] for text in says]
-    assert called == ["dependency/payments", "its dependency"]
+    assert [text.split()[1] for text in says] == ["dependency/payments#config", "orders#config"]
     assert all("why it opened is not on record" in text for text in says)
     assert broken[1]["type"] == "dlq circuit show 'orders#config' --pipeline orders"

@@ -89,7 +89,7 @@ def test_an_open_circuit_closes_the_ways_back_and_says_so(cloud: Cloud, dlq: Dlq
     assert nodes["orders/circuit:orders"]["state"] == "OPEN"
     assert nodes["orders/lane:circuit:orders"]["letters"] == 5
     for way in (("orders/redriver", "orders/main"), ("orders/dlq", "orders/redriver")):
-        assert "until the circuit closes" in between(edges, *way)["because"]
+        assert "until circuit orders closes" in between(edges, *way)["because"]
     assert between(edges, "orders/circuit:orders", "orders/consumer")["is_open"]
     assert between(edges, "orders/circuit:orders", "orders/lane:circuit:orders")["is_open"]
     waits = between(edges, "orders/lane:circuit:orders", "orders/redriver")

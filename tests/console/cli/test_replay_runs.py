@@ -121,9 +121,9 @@ def test_a_run_without_an_execution_is_shown_as_such(orders: Any, functions: Any
     assert listed.exit_code == Exit.ATTENTION
     assert listed.stdout.splitlines()[1].endswith(f"its execution has ended: dlq replay show {RUN}")
     status = json.loads(dlq("status", "--json").stdout)
-    [need] = [need for need in status["attention"] if need["kind"] == "REPLAY"]
+    [need] = [need for need in status["attention"] if need["kind"] == "run-stopped"]
     assert (need["says"], need["type"]) == (
-        f"replay run {RUN} is RUNNING and its execution has ended; the watch starts the next one",
+        f"replay run {RUN} has no execution; the watch starts the next one",
         f"dlq replay show {RUN} --pipeline orders",
     )
     functions.machine.running = [f"{RUN}-0"]
@@ -368,7 +368,7 @@ def test_the_status_names_runs_that_wait_for_a_person(orders: Any, dlq: Any) -> 
     orders.replay(run(RunState.RUNNING, id="aaaa"))
     orders.replay(run(RunState.DONE, id="bbbb", left=True))
     answer = json.loads(dlq("status", "--json").stdout)
-    (replay,) = [item for item in answer["attention"] if item["kind"] == "REPLAY"]
+    (replay,) = [item for item in answer["attention"] if item["kind"] == "run-held"]
     assert (replay["says"], replay["type"]) == (
         f"replay run {RUN} is HELD: 2 of 5 failed",
         f"dlq replay resume {RUN} --pipeline orders",

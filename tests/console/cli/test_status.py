@@ -161,10 +161,12 @@ def test_a_run_that_failed_to_move_letters_needs_attention(cloud: Any, dlq: Any)
     (item,) = answer(dlq)["attention"]
     assert item == {
         "pipeline": "orders",
-        "kind": "LAST_RUN",
-        "says": "the last busy run could not move 2 letters",
+        "kind": "unmoved",
+        "says": "the last busy run could not move 2 messages",
         "type": "dlq redrive now --pipeline orders --dry-run",
         "page": None,
+        "alarm": None,
+        "needs_person": True,
     }
 
 
@@ -173,7 +175,7 @@ def test_an_attribute_that_had_to_be_renamed_needs_attention(cloud: Any, dlq: An
     cloud.ran("orders", time.time(), {Figure.REDRIVEN: 3, Count.ATTRIBUTE_RENAMED: 2})
     (item,) = answer(dlq)["attention"]
     assert item["says"] == (
-        "the last busy run sent on 2 letters whose own attribute Redrive is now "
+        "the last busy run sent on 2 messages whose own attribute Redrive is now "
         "Redrive-original: the name is reserved, so its producer needs another"
     )
     assert item["type"] == "dlq peek --pipeline orders"
@@ -230,26 +232,28 @@ def test_a_pace_of_an_enemy_is_shown_within_reason(cloud: Any, dlq: Any, field: 
 
 
 @pytest.mark.parametrize(
-    ("state", "minutes", "says"),
+    ("state", "minutes", "kind", "says"),
     [
-        ("OPEN", 30, "the circuit is OPEN: no canary before "),
-        ("OPEN", -1, "the circuit is OPEN, and its next canary is due"),
-        ("OPEN", None, "the circuit is OPEN: nothing is re-driven while it is"),
-        ("HALF_OPEN", None, "letters are tried one at a time"),
-        ("ajar", None, "the circuit's record is not understood: its letters are held"),
+        ("OPEN", 30, "circuit-waits", "until circuit orders closes; its next canary is due at "),
+        ("OPEN", -1, "circuit-waits", "until circuit orders closes; its next canary is due now"),
+        ("OPEN", None, "circuit-waits", "no message goes back until circuit orders closes"),
+        ("HALF_OPEN", None, "circuit-tries", "messages are tried one at a time"),
+        ("ajar", None, "circuit-malformed", "the record of circuit orders is malformed"),
     ],
 )
 def test_a_circuit_that_is_not_closed_needs_attention(
-    cloud: Any, dlq: Any, state: str, minutes: float | None, says: str
+    cloud: Any, dlq: Any, state: str, minutes: float | None, kind: str, says: str
 ) -> None:
     cloud.deploy("orders")
     until = datetime.now(UTC) + timedelta(minutes=minutes) if minutes is not None else None
     _circuit(cloud, "orders", state, until)
     status_answer = answer(dlq)
-    (item,) = (each for each in status_answer["attention"] if each["kind"] == "CIRCUIT")
+    (item,) = (each for each in status_answer["attention"] if each["page"] == "CircuitTrouble")
+    assert item["kind"] == kind
     assert says in item["says"]
-    assert item["type"] == "dlq circuit show --pipeline orders"
-    rows = [each["type"] for each in status_answer["attention"] if each["kind"] == "LETTERS"]
+    verb = "auto" if state == "ajar" else "show"
+    assert item["type"] == f"dlq circuit {verb} --pipeline orders"
+    rows = [each["type"] for each in status_answer["attention"] if each["kind"] == "bad-circuit"]
     assert len(rows) == (state == "ajar")
     assert set(rows) <= {"dlq circuit auto --pipeline orders"}
     known = status_answer["pipelines"][0]["circuit"]["state"]
@@ -277,7 +281,8 @@ def test_alarms_come_first(cloud: Any, dlq: Any) -> None:
     _alarm(cloud, "deadletter-orders-dlq-age")
     _alarm(cloud, "deadletter-orders-parked", state="OK")
     status_answer = answer(dlq)
-    assert [item["kind"] for item in status_answer["attention"]] == ["ALARM", "CIRCUIT", "PARKED"]
+    kinds = [item["kind"] for item in status_answer["attention"]]
+    assert kinds == [None, "circuit-waits", "unattended"]
     assert "deadletter-orders-dlq-age is in ALARM since" in status_answer["attention"][0]["says"]
     assert [alarm["name"] for alarm in status_answer["pipelines"][0]["alarms"]] == [
         "deadletter-orders-dlq-age"
@@ -290,7 +295,7 @@ def test_each_of_the_nine_alarms_rings_with_the_next_command(
 ) -> None:
     cloud.deploy("orders")
     _alarm(cloud, f"deadletter-orders-{alarm}")
-    says = needs(dlq)["ALARM"]
+    says = needs(dlq)[None]
     assert f"deadletter-orders-{alarm} is in ALARM since" in says
     parse(f"dlq {says.rpartition('; type dlq ')[2]}")
     assert says.endswith("orders")
@@ -305,16 +310,16 @@ def test_the_watch_says_why_an_alarm_rings_or_is_about_to(cloud: Any, dlq: Any) 
     cloud.watched("orders", seen=(OPEN_LONG,))
     closes = 'type dlq circuit close --pipeline orders --expires 10m --reason "it answers"'
     [(kind, before)] = needs(dlq).items()
-    assert kind == "TROUBLE"
+    assert kind == "circuit-open"
     assert before.startswith(f"{REASON} since ")
     assert before.endswith(closes)
     _alarm(cloud, "deadletter-orders-CircuitTrouble")
-    [(kind, after)] = needs(dlq).items()
-    assert kind == "ALARM"
+    [after] = needs(dlq).values()
     assert after.endswith(f"ago: {REASON}; {closes}")
     (pipeline,) = answer(dlq)["pipelines"]
     (trouble,) = pipeline["seen"]
     assert (trouble["kind"], trouble["page"]) == ("circuit-open", "CircuitTrouble")
+    assert trouble["facts"] == {"key": "orders", "seconds": 31 * 60}
 
 
 def test_what_rings_because_nothing_moves_is_one_card_with_the_command_that_repairs(
@@ -336,7 +341,7 @@ def test_what_rings_because_nothing_moves_is_one_card_with_the_command_that_repa
     for alarm in ("RedriveStalled", "DlqAge", "MessageAge"):
         _alarm(cloud, f"deadletter-orders-{alarm}")
     [(kind, says)] = needs(dlq).items()
-    assert kind == "ALARM"
+    assert kind == "router-down"
     assert f"ago: router: {why} (DlqAge and MessageAge for the same reason); " in says
     repair = "aws lambda delete-function-concurrency --function-name deadletter-orders-route"
     assert says.endswith(f"type {repair}")
@@ -371,7 +376,8 @@ def test_parked_letters_need_attention_and_the_next_command_is_named(cloud: Any,
     cloud.park("orders", "POISON")
     cloud.park("orders", "EXPIRED")
     done = dlq("status")
-    assert "orders  2 parked letters wait for a person\n    dlq parked list" in done.stdout
+    says = "orders  a person has to look at 2 messages in the parking lot\n    dlq parked list"
+    assert says in done.stdout
     assert dlq("status", "--check").exit_code == Exit.ATTENTION
     assert dlq("status", "--check", "--pipeline", "invoices").exit_code == Exit.DONE
 
@@ -383,7 +389,7 @@ def test_unreadable_parts_are_named_and_the_rest_is_shown(cloud: Any, dlq: Any) 
     done = dlq("status", "--json")
     assert done.exit_code == Exit.ATTENTION
     status_answer = json.loads(done.stdout)
-    assert [item["kind"] for item in status_answer["attention"]] == ["UNREAD", "UNREAD"]
+    assert [item["kind"] for item in status_answer["attention"]] == ["unread", "unread"]
     assert status_answer["attention"][1]["says"].startswith("the DLQ could not be read: ")
     (orders,) = status_answer["pipelines"]
     assert (orders["dlq"], orders["circuit"]) == (None, None)
@@ -489,7 +495,7 @@ def cell_text(cell: Any) -> str:
     return cell if isinstance(cell, str) and not isinstance(cell, tuple) else str(cell[0])
 
 
-def needs(dlq: Any) -> dict[str, str]:
+def needs(dlq: Any) -> dict[str | None, str]:
     """What needs a person: sentences by kind, each with its command."""
     return {
         item["kind"]: f"{item['says']}; type {item['type']}" if item["type"] else item["says"]
@@ -510,8 +516,8 @@ def test_every_circuit_that_a_person_holds_is_named_with_who_why_and_until_when(
     held(dlq, "close", "hooks.acme", "--new", "--expires", "2h")
     status_answer = answer(dlq)
     own, keyed = status_answer["attention"]
-    assert (own["kind"], keyed["kind"]) == ("HELD", "HELD")
-    assert own["says"].startswith("the circuit is held OPEN by arn:aws:")
+    assert (own["kind"], keyed["kind"]) == ("circuit-held", "circuit-held")
+    assert own["says"].startswith("circuit orders is held OPEN by arn:aws:")
     assert own["says"].endswith(" until a person ends it: the bank is down")
     assert own["type"] == "dlq circuit auto --pipeline orders"
     assert keyed["says"].startswith("circuit hooks.acme is held CLOSED by arn:aws:")
@@ -528,7 +534,7 @@ def test_every_circuit_that_a_person_holds_is_named_with_who_why_and_until_when(
     shown = dlq("status").stdout
     assert "Nothing needs a person; 2 things to know." in shown
     assert re.search(rf"circuit OPEN since {A_TIME}, held by arn:.*: the bank is down", shown)
-    assert "no letter goes back until dlq circuit auto --pipeline orders" in shown
+    assert re.search(r"Next: circuit orders is held OPEN by .* until a person ends it", shown)
 
 
 def test_a_watch_that_has_never_run_or_not_lately_needs_attention(cloud: Any, dlq: Any) -> None:
@@ -537,14 +543,14 @@ def test_a_watch_that_has_never_run_or_not_lately_needs_attention(cloud: Any, dl
     assert needs(dlq) == {}
     cloud.watched("orders", ran_at=time.time() - 250)
     [(kind, says)] = needs(dlq).items()
-    assert kind == "WATCH"
+    assert kind == "not-started"
     silent = "deadletter-orders-watch has left no record for 4 min: it is not started"
     assert says.startswith(silent)
     assert says.endswith("; type cdk deploy Deadletter-Orders")
     key = {"pk": {"S": "orders#lease"}, "sk": {"S": "watch"}}
     cloud.dynamodb.delete_item(TableName="letters", Key=key)
-    assert needs(dlq)["WATCH"].startswith("the watch has never run")
-    assert needs(dlq)["WATCH"].endswith("; type cdk deploy Deadletter-Orders")
+    assert needs(dlq)["watch-never-ran"].startswith("the watch has never run")
+    assert needs(dlq)["watch-never-ran"].endswith("; type cdk deploy Deadletter-Orders")
 
 
 def test_runs_that_cannot_do_their_work_are_named_with_what_was_denied(
@@ -559,18 +565,18 @@ def test_runs_that_cannot_do_their_work_are_named_with_what_was_denied(
         stopped=f"the journal gave no answer: {denied}", trouble=denied,
     )  # fmt: skip
     found = needs(dlq)
-    assert list(found) == ["STALLED"]
-    assert found["STALLED"].startswith(
+    assert list(found) == ["runs-fail"]
+    assert found["runs-fail"].startswith(
         f"no run has ended well for 9 minutes; the last one ended 1 minute ago: {denied}"
     )
-    assert found["STALLED"].endswith("; type dlq redrive now --pipeline orders")
+    assert found["runs-fail"].endswith("; type dlq redrive now --pipeline orders")
     assert answer(dlq)["pipelines"][0]["sources"][0]["last_ending"]["trouble"] == denied
 
 
 def test_a_run_that_received_letters_and_moved_none_is_named(cloud: Any, dlq: Any) -> None:
     cloud.deploy("orders", dedicated=["vip"])
     cloud.remembers("orders", "vip", ended_at=time.time(), stopped="the source is empty")
-    assert needs(dlq)["LAST_RUN"].startswith(
+    assert needs(dlq)["run-failed"].startswith(
         "the last run of dedicated DLQ vip did not end well: "
         "the source is empty (what kept it from its work is not on record)"
     )
@@ -591,7 +597,7 @@ def test_letters_that_could_not_be_judged_are_named_with_what_the_metric_means(
     troubles = {"Undecided": now - 180, "Unsendable": now - 7_200}
     cloud.remembers("orders", "dlq", ended_at=now, ended_well_at=now, troubles=troubles)
     assert needs(dlq) == {
-        "LETTERS": "a run of the DLQ counted Undecided 3 min ago: "
+        "counted": "a run of the DLQ counted Undecided 3 min ago: "
         "messages that the router gave no decision, or more than one; "
         "type dlq groups orders"
     }
@@ -621,12 +627,12 @@ def test_letters_that_are_about_to_expire_need_attention(
 ) -> None:
     cloud.deploy("orders", mode=mode)
     _remembered(cloud, 4 * DAY - hours * HOUR, 4 * DAY + 50)
-    found = needs(dlq).get("EXPIRY")
+    found = needs(dlq).get("expires" if mode == "enforce" else "expires-unmoved")
     if says is None:
         assert found is None
     else:
         assert found is not None
-        assert f"SQS deletes the oldest letter in the DLQ {says}" in found
+        assert f"SQS deletes the oldest message in the DLQ {says}" in found
         assert "type aws sqs set-queue-attributes --queue-url https://" in found
 
 
@@ -652,17 +658,17 @@ def test_letters_that_were_only_looked_at_are_told_with_what_that_does(
     assert needs(dlq) == {}
     cloud.letter("{}")
     assert needs(dlq) == {
-        "LOOKED": "observe has received 214 letters of the DLQ; SQS leaves letters received three "
-        "times out of its age metric; the alarm MessageAge goes on telling the truth"
+        "looked-at": "observe has received 214 messages of the DLQ; SQS leaves messages received "
+        "three times out of its age metric; the alarm MessageAge goes on telling the truth"
     }
 
 
-def test_one_parked_letter_waits_and_two_wait(cloud: Any, dlq: Any) -> None:
+def test_a_person_looks_at_one_message_or_two(cloud: Any, dlq: Any) -> None:
     cloud.deploy("orders")
-    cloud.park("orders", "POISON")
-    assert "1 parked letter waits for a person: " in str(only_pipeline(dlq))
-    cloud.park("orders", "POISON")
-    assert "2 parked letters wait for a person: " in str(only_pipeline(dlq))
+    for messages in ("1 message", "2 messages"):
+        cloud.park("orders", "POISON")
+        says = f"a person has to look at {messages} in the parking lot: dlq parked list"
+        assert says in str(only_pipeline(dlq))
 
 
 def test_rescued_letters_count_as_letters_of_their_queue(cloud: Any, dlq: Any) -> None:
@@ -671,8 +677,9 @@ def test_rescued_letters_count_as_letters_of_their_queue(cloud: Any, dlq: Any) -
     cloud.rescued("orders", "POISON", 1_000)
     cloud.waiting("orders", "dedicated:vip", 3)
     cloud.waiting("orders", "due", 2)
-    assert needs(dlq)["PARKED"] == (
-        "2 parked letters wait for a person; type dlq parked list --pipeline orders"
+    assert needs(dlq)["unattended"] == (
+        "a person has to look at 2 messages in the parking lot; "
+        "type dlq parked list --pipeline orders"
     )
     sources = answer(dlq)["pipelines"][1]["sources"]
     assert {source["source"]: source["rescued"] for source in sources} == {
@@ -693,7 +700,7 @@ def test_many_collisions_are_named_with_the_paths_that_differ(cloud: Any, dlq: A
     assert only_pipeline(dlq)["collisions"] is None
     row.stop(now + 600, now)
     assert only_pipeline(dlq)["collisions"]["collided"] == 30
-    [says] = [item["says"] for item in answer(dlq)["attention"] if item["kind"] == "COLLISIONS"]
+    [says] = [item["says"] for item in answer(dlq)["attention"] if item["kind"] == "many-collide"]
     assert says == (
         "30 of 400 messages of ten minutes have the idempotency key of a processed message and"
         " differ from it in body.sentAt, body.requestId: they are processed and not parked; say in"
@@ -717,9 +724,9 @@ def test_a_circuit_names_no_cause_that_its_record_has_not(cloud: Any, dlq: Any) 
     shown = dlq("status", "orders").stdout
     assert shown.startswith("Nothing needs a person; 1 thing to know.\n")
     assert re.search(rf"circuit OPEN since {A_TIME}: why it opened is not on record\n", shown)
-    assert re.search(r"Next: no letter goes back until the circuit closes; the next canary is due "
-                     rf"at {A_TIME}", shown)  # fmt: skip
-    assert "DLQ empty: unknown: no letter goes back until the circuit closes" in shown
+    waits = "no message goes back until circuit orders closes"
+    assert re.search(rf"Next: {waits}; its next canary is due at {A_TIME}", shown)
+    assert f"DLQ empty: unknown: {waits}" in shown
     assert "Why they fail: dlq groups orders" in shown
 
 
@@ -862,7 +869,7 @@ def test_a_missed_target_is_a_card_with_its_reason(cloud: Any, dlq: Any) -> None
     why = "the DLQ has not become emptier in 10 looks (90 messages)"
     seen = Seen(TroubleKind.NOT_EMPTIER, {"looks": 10, "messages": 90}, time.time() - 60)
     cloud.watched("orders", seen=(seen,))
-    says = needs(dlq)["TROUBLE"]
+    says = needs(dlq)["not-emptier"]
     assert says.startswith(f"{why} since ")
     assert says.endswith("; type dlq groups orders")
 
@@ -968,7 +975,7 @@ def test_what_does_not_answer_in_time_is_named_in_one_sentence(
     done = dlq("status", "--json")
     assert done.exit_code == Exit.ATTENTION
     (item,) = json.loads(done.stdout)["attention"]
-    assert item["kind"] == "UNREAD"
+    assert item["kind"] == "unread"
     assert item["says"].startswith(
         "the main queue, the DLQ, parking queue default could not be read: no answer within 9 s"
     )

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
-from console.operations.bad_rows import bad_row_says, bad_rows
+from console.operations.bad_rows import bad_row
 from tests.each_row import each_row
 
 APP: Any = SimpleNamespace(circuits_table="shop-circuits", letters_table="shop-letters")
@@ -32,14 +32,11 @@ NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
     ],
 )
 def test_each_row_has_a_command(row: str, command: str) -> None:
-    [bad] = bad_rows(APP, "orders", {row: NOW.timestamp() - 7_200})
-    assert bad.repair == command
-    says = bad_row_says(bad, NOW)
-    assert row in says
-    assert "2 hours ago" in says or "2 h" in says
+    bad = bad_row(APP, "orders", row, NOW.timestamp() - 7_200, NOW)
+    assert bad.repair(pipeline="orders") == command
+    assert bad.says().startswith(f"a row cannot be read, 2 h 00 min ago: {row}")
 
 
 def test_a_row_that_was_read_just_now_has_no_time() -> None:
-    [bad] = bad_rows(APP, "orders", {"shop-letters orders#lease dlq": 0.0})
-    assert bad.seen is None
-    assert "ago" not in bad_row_says(bad, NOW)
+    bad = bad_row(APP, "orders", "shop-letters orders#lease dlq", 0.0, NOW)
+    assert "ago" not in bad.says()

@@ -36,8 +36,7 @@ def put(
 
 
 def says(cloud: Any) -> str:
-    reason = because(cloud.cloudwatch, SILENCE, "deadletter", "letters", NOW)
-    head, _, why = reason.says.partition(": ")
+    head, _, why = because(cloud.cloudwatch, SILENCE, "letters", NOW).says().partition(": ")
     assert head == "deadletter-orders-redrive has left no record for 7 min"
     return why
 
