@@ -9,7 +9,7 @@ import typer
 
 from ..operations import doctor as operation
 from ..operations.doctor import Examination
-from ..operations.doctor_checks import ERROR, NOTE
+from ..operations.faults import ERROR, NOTE
 from ..operations.problem import Cause, Problem
 from ..operations.session import Session
 from ..operations.words import count

@@ -19,11 +19,11 @@ from .doctor_checks import (
     Examined,
     QueueAlarm,
     QueueConsumer,
-    QueueFault,
     QueueMapping,
     backlog,
     findings,
 )
+from .faults import QueueFault
 from .key_policy import KeyUse, key_uses, read_key, read_topic_key
 from .other_dlqs import MOST, function_uses, rule_uses, subscription_uses
 from .problem import Problem

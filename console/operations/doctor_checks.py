@@ -9,16 +9,15 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from shlex import quote
-from typing import Annotated, Any
+from typing import Any
 
 from deadletter.contract import DAY, Mode
 from deadletter.redrive.first_steps import FIRST_STEPS, MANY
 
 from .deployed_queue import NONE, DeployedQueue
+from .faults import ERROR, NOTE, WARNING, Fault, QueueFault
 from .key_policy import EncryptionKey, KeyUse, troubles
-from .words import count, duration
-
-ERROR, WARNING, NOTE = "ERROR", "WARNING", "NOTE"
+from .words import duration
 
 LONGEST_RETENTION = 14 * DAY
 SHORTER_RETENTION = 4 * DAY
@@ -33,22 +32,6 @@ _SEES = {"ApproximateNumberOfMessagesVisible", "ApproximateAgeOfOldestMessage"}
 
 # An AWS-managed key has a policy that no customer can change.
 _MANAGED_KEY = "alias/aws/sqs"
-
-
-@dataclass(frozen=True, slots=True)
-class QueueFault:
-    """Something wrong with a queue, its consumer or its alarms."""
-
-    level: Annotated[
-        str, "ERROR (messages get lost or fail needlessly), WARNING, or NOTE (good to know)"
-    ]
-    check: Annotated[str, "name of the check"]
-    subject: Annotated[str, "the queue, function or alarm"]
-    says: Annotated[str, "what is wrong, and what follows from it"]
-    fix: Annotated[str | None, "a command that repairs it; null if a person has to choose"]
-    before: Annotated[
-        str | None, "what the fix deletes or leaves behind: read it first; null if nothing"
-    ] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,13 +131,8 @@ def backlog(messages: int, oldest: int | None) -> str | None:
     """
     if messages <= MANY:
         return None
-    age = "" if oldest is None else f", the oldest {duration(oldest)} old"
-    steps = ", ".join(map(str, FIRST_STEPS))
-    return (
-        f"it holds about {count(messages, 'message')}{age}. In mode observe they stay. In mode "
-        f"enforce all that may succeed go back to the main queue: {steps} of them in the first "
-        "runs, then as many as the consumer takes. Look first at what they are"
-    )
+    age = "" if oldest is None else duration(oldest)
+    return Fault.DEEP_DLQ.says(messages=messages, age=age, steps=", ".join(map(str, FIRST_STEPS)))
 
 
 def _depth(dlq: DeployedQueue, facts: Examined) -> Iterator[QueueFault]:
@@ -162,67 +140,48 @@ def _depth(dlq: DeployedQueue, facts: Examined) -> Iterator[QueueFault]:
     # In enforce it has happened.
     if says is not None and facts.mode != Mode.ENFORCE:
         groups = f"dlq groups --queue {quote(dlq.name)} --region {facts.region}"
-        yield QueueFault(NOTE, "deep DLQ", dlq.name, says, groups)
+        deep = Fault.DEEP_DLQ
+        yield QueueFault(deep.level, deep.check, dlq.name, says, groups)
 
 
 def _redrive_policy(main: DeployedQueue, facts: Examined) -> Iterator[QueueFault]:
     # The other queues that share its DLQ can be those of other pipelines.
     drained = facts.drained if main is facts.mains[0] else ""
+    kept = duration(main.retention)
     if main.dlq_arn is None and drained:
-        yield QueueFault(
-            ERROR, "no DLQ", main.name,
-            f"it names no DLQ, and the pipeline drains {drained}: a message that always "
-            f"fails is received again and again until it expires after {duration(main.retention)}",
-            _set_drained(main, facts),
-        )  # fmt: skip
+        fix = _set_drained(main, facts)
+        yield Fault.NONE_NAMED.of(main.name, fix, drained=drained, kept=kept)
         return
     if main.dlq_arn is None:
-        yield QueueFault(
-            ERROR, "no DLQ", main.name,
-            "it has no DLQ: a message that always fails is received again and again until it "
-            f"expires after {duration(main.retention)}",
-            f"aws sqs create-queue --queue-name {_dlq_name(main)} --region {facts.region} "
-            f"--attributes {_json(_dlq_attributes(main))} && "
-            + _set(main, facts, RedrivePolicy=_redrive(_dlq_arn(main), BEST_RECEIVES)),
-        )  # fmt: skip
+        fix = f"{_create_dlq(main, facts)} && " + _set(
+            main, facts, RedrivePolicy=_redrive(_dlq_arn(main), BEST_RECEIVES)
+        )
+        yield Fault.NO_DLQ.of(main.name, fix, kept=kept)
         return
     if facts.dlq is None:
-        yield QueueFault(
-            ERROR, "DLQ missing", main.name,
-            f"its DLQ {main.dlq_arn} is missing, or belongs to another account: a message that "
-            f"fails stays in the queue until it expires after {duration(main.retention)}",
-            _set_drained(main, facts)
-            if drained and main.dlq_arn != _sibling_arn(main, drained)
-            else None,
-        )  # fmt: skip
+        is_other = drained and main.dlq_arn != _sibling_arn(main, drained)
+        repaired = _set_drained(main, facts) if is_other else None
+        yield Fault.DLQ_MISSING.of(main.name, repaired, dlq=main.dlq_arn, kept=kept)
     elif facts.dlq.allowed_sources is not None and main.arn not in facts.dlq.allowed_sources:
-        yield QueueFault(
-            ERROR, "redrive allow policy", facts.dlq.name,
-            f"its redrive allow policy does not name {main.name}: SQS moves nothing there",
-            _set(facts.dlq, facts, RedriveAllowPolicy=json.dumps(
-                {"redrivePermission": "byQueue",
-                 "sourceQueueArns": [*facts.dlq.allowed_sources, main.arn]})),
-        )  # fmt: skip
+        allowed = [*facts.dlq.allowed_sources, main.arn]
+        policy = json.dumps({"redrivePermission": "byQueue", "sourceQueueArns": allowed})
+        fix = _set(facts.dlq, facts, RedriveAllowPolicy=policy)
+        yield Fault.NOT_ALLOWED.of(facts.dlq.name, fix, main=main.name)
     if drained and facts.dlq is not None and facts.dlq.name != drained:
-        yield QueueFault(
-            ERROR, "another DLQ", main.name,
-            f"its messages die into {facts.dlq.name}, and the pipeline drains {drained}: "
-            "no letter is re-driven; name the right one in the settings and deploy, or repair "
-            "the queue",
-            _set_drained(main, facts),
-            f"the letters in {facts.dlq.name} stay there, and SQS deletes them when they expire",
-        )  # fmt: skip
+        fix = _set_drained(main, facts)
+        yield Fault.ANOTHER_DLQ.of(main.name, fix, dlq=facts.dlq.name, drained=drained)
     receives = main.max_receive_count
     if receives is not None and receives < FEWEST_RECEIVES:
-        yield QueueFault(
-            ERROR if receives == 1 else WARNING, "maxReceiveCount", main.name,
-            f"maxReceiveCount is {receives}: a throttled or restarted consumer is enough to "
-            f"dead-letter a good message; allowed are 1 to 1,000, {BEST_RECEIVES} is usual",
-            # Typed after the fix of "another DLQ", it must not undo it.
+        # Typed after the fix of ANOTHER_DLQ, it must not undo it.
+        fix = (
             _set_drained(main, facts)
             if drained
-            else _set(main, facts, RedrivePolicy=_redrive(main.dlq_arn, BEST_RECEIVES)),
-        )  # fmt: skip
+            else _set(main, facts, RedrivePolicy=_redrive(main.dlq_arn, BEST_RECEIVES))
+        )
+        level = ERROR if receives == 1 else WARNING
+        yield Fault.FEW_RECEIVES.of(
+            main.name, fix, level=level, receives=receives, best=BEST_RECEIVES
+        )
 
 
 def _retention(main: DeployedQueue, facts: Examined) -> Iterator[QueueFault]:
@@ -231,91 +190,49 @@ def _retention(main: DeployedQueue, facts: Examined) -> Iterator[QueueFault]:
     if dlq is None or dlq.fifo or dlq.retention > main.retention:
         return
     shortens = main.retention >= LONGEST_RETENTION
-    yield QueueFault(
-        ERROR, "retention order", dlq.name,
-        f"it keeps a message for {duration(dlq.retention)}, {main.name} for "
-        f"{duration(main.retention)}, and both count from the first send: a message that dies "
-        "late is deleted as it arrives",
-        _set(main, facts, MessageRetentionPeriod=str(SHORTER_RETENTION))
-        if shortens
-        else _set(dlq, facts, MessageRetentionPeriod=str(LONGEST_RETENTION)),
-        f"SQS at once deletes the messages of {main.name} that are older than "
-        f"{duration(SHORTER_RETENTION)}; it holds about {count(main.messages, 'message')}, and its "
-        "metric ApproximateAgeOfOldestMessage says how old they are"
-        if shortens
-        else None,
-    )  # fmt: skip
+    queue, seconds = (main, SHORTER_RETENTION) if shortens else (dlq, LONGEST_RETENTION)
+    yield Fault.SHORT_RETENTION.of(
+        dlq.name,
+        _set(queue, facts, MessageRetentionPeriod=str(seconds)),
+        costs=shortens,
+        kept=duration(dlq.retention),
+        main=main.name,
+        main_kept=duration(main.retention),
+        shorter=duration(SHORTER_RETENTION),
+        messages=main.messages,
+    )
 
 
 def _consumer(main: DeployedQueue, facts: Examined) -> Iterator[QueueFault]:
     for mapping in facts.mappings.get(main.arn, ()):
         if mapping.batch_size > 1 and not mapping.reports_failures:
-            yield QueueFault(
-                ERROR, "ReportBatchItemFailures", mapping.function,
-                f"one failed message fails its whole batch of up to {mapping.batch_size}: good "
-                "messages are processed again and dead-lettered with it; the function must then "
-                "return batchItemFailures, which the consumer library does",
-                f"aws lambda update-event-source-mapping --uuid {mapping.uuid} --region "
-                f"{facts.region} --function-response-types ReportBatchItemFailures",
-            )  # fmt: skip
+            fix = _map(mapping, facts, "--function-response-types ReportBatchItemFailures")
+            yield Fault.WHOLE_BATCHES.of(mapping.function, fix, batch=mapping.batch_size)
         if not mapping.enabled:
             yield _disabled(main, mapping, facts)
         if mapping.pollers is not None:
-            yield QueueFault(
-                NOTE, "provisioned mode", mapping.function,
-                f"the mapping of {main.name} is in provisioned mode: at least {mapping.pollers} "
-                "pollers are paid for each hour, and maximum concurrency can't be set; a circuit "
-                "that closes ramps the pollers instead",
-                None,
-            )  # fmt: skip
+            pollers = mapping.pollers
+            yield Fault.PROVISIONED.of(mapping.function, None, queue=main.name, pollers=pollers)
         elif mapping.concurrency is None:
-            yield QueueFault(
-                NOTE, "MaximumConcurrency", mapping.function,
-                f"the mapping of {main.name} has none: while a dependency comes back or throttles, "
-                "messages that have to wait are given back, as functions that wait could take all "
-                "that the account may run at once. With one they wait there, and come sooner",
-                f"aws lambda update-event-source-mapping --uuid {mapping.uuid} --region "
-                f"{facts.region} --scaling-config MaximumConcurrency=10",
-            )  # fmt: skip
+            fix = _map(mapping, facts, "--scaling-config MaximumConcurrency=10")
+            yield Fault.NO_CONCURRENCY.of(mapping.function, fix, queue=main.name)
         if (consumer := facts.consumers.get(mapping.function)) is not None:
             yield from _visibility(main, consumer, facts)
 
 
 def _disabled(main: DeployedQueue, mapping: QueueMapping, facts: Examined) -> QueueFault:
     """A mapping that reads nothing; only one that we have not paused is enabled by hand."""
-    reads = f"the event source mapping that reads {main.name} is disabled: no message is consumed"
-    if mapping.is_paused:
-        return QueueFault(
-            WARNING, "mapping paused", mapping.function,
-            f"{reads}; a circuit of deadletter has paused it and enables it again when it closes, "
-            "so leave it: live messages would reach a dependency that is down; dlq circuit list "
-            "says which",
-            None,
-        )  # fmt: skip
     if mapping.is_paused is None:
-        return QueueFault(
-            WARNING, "mapping disabled", mapping.function,
-            f"{reads}; whether a circuit of deadletter has paused it could not be read: see "
-            "dlq circuit list, and enable it only if none has",
-            None,
-        )  # fmt: skip
-    return QueueFault(
-        WARNING, "mapping disabled", mapping.function,
-        f"{reads}; no circuit of deadletter has paused it",
-        f"aws lambda update-event-source-mapping --uuid {mapping.uuid} --region "
-        f"{facts.region} --enabled",
-    )  # fmt: skip
+        return Fault.PERHAPS_PAUSED.of(mapping.function, None, queue=main.name)
+    if mapping.is_paused:
+        return Fault.PAUSED.of(mapping.function, None, queue=main.name)
+    return Fault.DISABLED.of(mapping.function, _map(mapping, facts, "--enabled"), queue=main.name)
 
 
 def _isolation(facts: Examined) -> Iterator[QueueFault]:
     for consumer in facts.consumers.values():
         if consumer.isolated:
-            yield QueueFault(
-                ERROR, "tenant isolation", consumer.name,
-                "it is in tenant isolation mode, in which Lambda takes no event source mapping: "
-                "no queue reaches it, and the mode can't be left; use a function without it",
-                None,
-            )  # fmt: skip
+            yield Fault.ISOLATED.of(consumer.name, None)
 
 
 def _visibility(
@@ -324,103 +241,71 @@ def _visibility(
     least = min(VISIBILITY_PER_TIMEOUT * consumer.timeout, LONGEST_VISIBILITY)
     if main.visibility >= least:
         return
-    level = ERROR if main.visibility < consumer.timeout else WARNING
-    yield QueueFault(
-        level, "visibility", main.name,
-        f"it hides a message for {duration(main.visibility)}, and {consumer.name} may run for "
-        f"{duration(consumer.timeout)}: AWS asks for {VISIBILITY_PER_TIMEOUT} times the time-out, "
-        "or a message is processed twice and dies early",
+    yield Fault.SHORT_VISIBILITY.of(
+        main.name,
         _set(main, facts, VisibilityTimeout=str(least)),
-    )  # fmt: skip
+        level=ERROR if main.visibility < consumer.timeout else WARNING,
+        hidden=duration(main.visibility),
+        function=consumer.name,
+        timeout=duration(consumer.timeout),
+        asked=VISIBILITY_PER_TIMEOUT,
+    )
 
 
 def _dead_letters(dlq: DeployedQueue, facts: Examined) -> Iterator[QueueFault]:
     if dlq.dlq_arn is not None:
-        yield QueueFault(
-            ERROR, "DLQ of a DLQ", dlq.name,
-            f"it has a DLQ of its own, {dlq.dlq_arn.rpartition(':')[2]}: each look counts as a "
-            f"receive, so {count(dlq.max_receive_count or 1, 'look')} move a letter out of it",
-            _set(dlq, facts, RedrivePolicy=""),
-        )  # fmt: skip
+        below, looks = dlq.dlq_arn.rpartition(":")[2], dlq.max_receive_count or 1
+        fix = _set(dlq, facts, RedrivePolicy="")
+        yield Fault.DLQ_OF_DLQ.of(dlq.name, fix, dlq=below, looks=looks)
     if len(facts.mains) > 1:
-        names = ", ".join(main.name for main in facts.mains)
         own = next((main for main in facts.mains if _dlq_name(main) == dlq.name), facts.mains[0])
         others = [main for main in facts.mains if main is not own]
-        yield QueueFault(
-            WARNING, "shared DLQ", dlq.name,
-            f"{len(facts.mains)} queues share it: {names}. A letter does not say which consumer "
-            "failed, and an alarm not which team; give each queue its own, and move what is in it",
-            " && ".join(
-                f"aws sqs create-queue --queue-name {_dlq_name(main)} --region {facts.region} "
-                f"--attributes {_json(_dlq_attributes(main))} && "
-                + _set(main, facts, RedrivePolicy=_redrive(
-                    _dlq_arn(main), _receives(main)))
-                for main in others
-            ),
-            f"the letters in {dlq.name} stay there, and a pipeline of "
-            f"{' or '.join(main.name for main in others)} re-drives none from a new DLQ until its "
-            "settings name that one and are deployed",
-        )  # fmt: skip
+        fixes = [
+            f"{_create_dlq(main, facts)} && "
+            + _set(main, facts, RedrivePolicy=_redrive(_dlq_arn(main), _receives(main)))
+            for main in others
+        ]
+        yield Fault.SHARED_DLQ.of(
+            dlq.name,
+            " && ".join(fixes),
+            queues=len(facts.mains),
+            names=", ".join(main.name for main in facts.mains),
+            dlq=dlq.name,
+            others=_names(others),
+        )
     for mapping in facts.mappings.get(dlq.arn, ()):
-        yield QueueFault(
-            WARNING, "DLQ consumed", dlq.name,
-            f"function {mapping.function} consumes it: letters disappear before a person or the "
-            "redriver sees them",
-            f"aws lambda update-event-source-mapping --uuid {mapping.uuid} --region "
-            f"{facts.region} --no-enabled",
-        )  # fmt: skip
+        fix = _map(mapping, facts, "--no-enabled")
+        yield Fault.CONSUMED.of(dlq.name, fix, function=mapping.function)
     for use in facts.uses:
-        yield QueueFault(
-            WARNING, "other DLQ kind", dlq.name,
-            f"it is also {use}: such a message was never in {_names(facts.mains)} and has another "
-            "shape, so it can't be re-driven; give that a queue of its own",
-            None,
-        )  # fmt: skip
+        yield Fault.OTHER_KIND.of(dlq.name, None, use=use, mains=_names(facts.mains))
     if not facts.mains:
-        yield QueueFault(
-            NOTE, "no source", dlq.name,
-            "no queue of this account and region names it as its DLQ: nothing can be re-driven "
-            "out of it" + ("" if facts.uses else ", unless its source is in another account"),
-            None,
-        )  # fmt: skip
+        unless = "" if facts.uses else "its source is in another account"
+        yield Fault.NO_SOURCE.of(dlq.name, None, unless=unless)
 
 
 def _safety(queue: DeployedQueue, facts: Examined) -> Iterator[QueueFault]:
     """Encryption, keys and TLS."""
     if queue.encryption == NONE:
-        yield QueueFault(
-            WARNING, "encryption", queue.name, "its messages are not encrypted at rest",
-            _set(queue, facts, SqsManagedSseEnabled="true"),
-        )  # fmt: skip
+        yield Fault.UNENCRYPTED.of(queue.name, _set(queue, facts, SqsManagedSseEnabled="true"))
     if not _demands_tls(queue.policy):
         policy = {
             "Version": "2012-10-17",
             **queue.policy,
             "Statement": [*_statements(queue.policy), _tls_statement(queue)],
         }
-        yield QueueFault(
-            WARNING, "TLS policy", queue.name,
-            "its policy does not refuse calls without TLS (aws:SecureTransport)",
-            _set(queue, facts, Policy=json.dumps(policy)),
-        )  # fmt: skip
+        yield Fault.NO_TLS.of(queue.name, _set(queue, facts, Policy=json.dumps(policy)))
     if queue.encryption == _MANAGED_KEY:
-        yield QueueFault(
-            WARNING, "key grants", queue.name,
-            f"it is encrypted with {_MANAGED_KEY}, whose policy can't be changed: SNS, EventBridge "
-            "and other accounts can't send to it; SSE-SQS has no such limit and costs nothing",
-            _set(queue, facts, KmsMasterKeyId="", SqsManagedSseEnabled="true"),
-        )  # fmt: skip
+        fix = _set(queue, facts, KmsMasterKeyId="", SqsManagedSseEnabled="true")
+        yield Fault.MANAGED_KEY.of(queue.name, fix, key=_MANAGED_KEY)
     elif (key := facts.keys.get(queue.key or "")) is not None:
         yield from _key(queue, key, facts)
 
 
 def _key(queue: DeployedQueue, key: EncryptionKey, facts: Examined) -> Iterator[QueueFault]:
+    named = f"--key-id {quote(key.id)}"
     if not key.enabled:
-        yield QueueFault(
-            ERROR, "key grants", queue.name,
-            f"its key {key.id} is disabled: no message can be sent or received",
-            f"aws kms enable-key --key-id {quote(key.id)} --region {facts.region}",
-        )  # fmt: skip
+        fix = f"aws kms enable-key {named} --region {facts.region}"
+        yield Fault.KEY_DISABLED.of(queue.name, fix, key=key.id)
     if facts.granted is not None and key.arn and key.arn not in facts.granted:
         setting = "dlq" if queue is facts.dlq else "main_queue"
         remedy = (
@@ -428,21 +313,11 @@ def _key(queue: DeployedQueue, key: EncryptionKey, facts: Examined) -> Iterator[
             if queue in (facts.dlq, *facts.mains[:1])
             else "give this queue a DLQ of its own"
         )
-        yield QueueFault(
-            ERROR, "key grants", queue.name,
-            f"the pipeline does not know its key {key.id}: no function of the pipeline may use "
-            f"it, and what was sent to the queue stays under it in the DLQ too; {remedy}",
-            None,
-        )  # fmt: skip
+        yield Fault.KEY_UNKNOWN.of(queue.name, None, key=key.id, remedy=remedy)
     if key.policy is not None and not _lets_iam_decide(key.policy):
-        yield QueueFault(
-            WARNING, "key grants", queue.name,
-            f"the policy of its key {key.id} does not let IAM policies decide: each role that "
-            "sends (kms:GenerateDataKey, kms:Decrypt) or receives (kms:Decrypt), the redriver "
-            "too, has to stand in the key's own policy",
-            f"aws kms get-key-policy --key-id {quote(key.id)} --policy-name default --region "
-            f"{facts.region} --output text",
-        )  # fmt: skip
+        shows = f"--policy-name default --region {facts.region} --output text"
+        fix = f"aws kms get-key-policy {named} {shows}"
+        yield Fault.KEY_CLOSED.of(queue.name, fix, key=key.id)
 
 
 def _pager(facts: Examined) -> Iterator[QueueFault]:
@@ -451,64 +326,40 @@ def _pager(facts: Examined) -> Iterator[QueueFault]:
         return
     name = facts.topic.rpartition(":")[2]
     for trouble in troubles(facts.topic_key, facts.key_uses["cloudwatch"], facts.region):
-        yield QueueFault(
-            ERROR if trouble.sure else WARNING, "pager key", name,
-            f"alarms {'' if trouble.sure else 'may '}reach no one, and no error is shown: "
-            f"{trouble.says}",
-            trouble.fix,
-        )  # fmt: skip
+        level, may = (ERROR, "") if trouble.sure else (WARNING, "may")
+        yield Fault.PAGER_KEY.of(name, trouble.fix, level=level, may=may, why=trouble.says)
 
 
 def _app_key(facts: Examined) -> Iterator[QueueFault]:
     """Whether the services that write and deliver for the app can use its key."""
     if facts.app_key is None or not facts.key_uses:
         return
-    follows = {
-        "logs": (ERROR, "a deployment that makes a log group fails, and logs may not be written"),
-        "sns": (NOTE, "a queue under this key that subscribes to the topic gets no pages"),
-    }
-    uses = [use for use in follows if use != "sns" or facts.topic_key is not None]
-    for use in uses:
-        level, what = follows[use]
+    uses = {"logs": Fault.LOGS_KEY}
+    if facts.topic_key is not None:
+        uses["sns"] = Fault.TOPIC_KEY
+    for use, fault in uses.items():
         for trouble in troubles(facts.app_key, facts.key_uses[use], facts.region):
-            yield QueueFault(
-                level if trouble.sure else NOTE, "app key", facts.app_key.id,
-                f"{what}{'' if trouble.sure else ' (maybe)'}: {trouble.says}",
-                trouble.fix,
-            )  # fmt: skip
+            level, maybe = (None, "") if trouble.sure else (NOTE, "maybe")
+            id_, why = facts.app_key.id, trouble.says
+            yield fault.of(id_, trouble.fix, level=level, maybe=maybe, why=why)
 
 
 def _alarms(dlq: DeployedQueue, facts: Examined) -> Iterator[QueueFault]:
     own = [alarm for alarm in facts.alarms if alarm.queue == dlq.name]
     for alarm in own:
         if alarm.metric in _BLIND:
-            yield QueueFault(
-                ERROR, "alarm on the wrong metric", alarm.name,
-                f"it watches {alarm.metric}, which does not count messages that SQS moves into "
-                "a DLQ: it never rings",
-                _put_alarm(alarm.name, dlq, facts, alarm.actions),
-            )  # fmt: skip
+            fix = _put_alarm(alarm.name, dlq, facts, alarm.actions)
+            yield Fault.BLIND_ALARM.of(alarm.name, fix, metric=alarm.metric)
         elif not alarm.enabled:
-            yield QueueFault(
-                WARNING, "silent alarm", alarm.name,
-                "its actions are disabled: it rings and calls no person",
-                f"aws cloudwatch enable-alarm-actions --alarm-names {quote(alarm.name)} --region "
-                f"{facts.region}",
-            )  # fmt: skip
+            named = f"--alarm-names {quote(alarm.name)} --region {facts.region}"
+            fix = f"aws cloudwatch enable-alarm-actions {named}"
+            yield Fault.ACTIONS_OFF.of(alarm.name, fix)
         elif not alarm.actions:
-            yield QueueFault(
-                WARNING, "silent alarm", alarm.name,
-                "it has no action: it rings and calls no person; put it again with "
-                "--alarm-actions and the ARN of a topic",
-                None,
-            )  # fmt: skip
+            yield Fault.NO_ACTION.of(alarm.name, None)
     if not any(alarm.metric in _SEES for alarm in own):
-        yield QueueFault(
-            WARNING, "no alarm", dlq.name,
-            "no alarm looks at its depth or age: letters expire unseen after "
-            f"{duration(dlq.retention)}",
-            _put_alarm(f"{dlq.name}-not-empty", dlq, facts, [facts.topic] if facts.topic else ()),
-        )  # fmt: skip
+        called = [facts.topic] if facts.topic else ()
+        fix = _put_alarm(f"{dlq.name}-not-empty", dlq, facts, called)
+        yield Fault.NO_ALARM.of(dlq.name, fix, kept=duration(dlq.retention))
 
 
 def _put_alarm(name: str, dlq: DeployedQueue, facts: Examined, actions: Sequence[str]) -> str:
@@ -527,6 +378,18 @@ def _set(queue: DeployedQueue, facts: Examined, **attributes: str) -> str:
         f"aws sqs set-queue-attributes --queue-url {queue.url} --region {facts.region} "
         f"--attributes {_json(attributes)}"
     )
+
+
+def _map(mapping: QueueMapping, facts: Examined, change: str) -> str:
+    named = f"--uuid {mapping.uuid} --region {facts.region}"
+    return f"aws lambda update-event-source-mapping {named} {change}"
+
+
+def _create_dlq(main: DeployedQueue, facts: Examined) -> str:
+    fifo = {"FifoQueue": "true"} if main.fifo else {}
+    attributes = _json({"MessageRetentionPeriod": str(LONGEST_RETENTION), **fifo})
+    named = f"--queue-name {_dlq_name(main)} --region {facts.region}"
+    return f"aws sqs create-queue {named} --attributes {attributes}"
 
 
 def _json(data: Mapping[str, object]) -> str:
@@ -560,11 +423,6 @@ def _receives(main: DeployedQueue) -> int:
     """The receives that a fix sets: those of the queue, unless they are too few."""
     given = main.max_receive_count or 0
     return given if given >= FEWEST_RECEIVES else BEST_RECEIVES
-
-
-def _dlq_attributes(main: DeployedQueue) -> Mapping[str, str]:
-    fifo = {"FifoQueue": "true"} if main.fifo else {}
-    return {"MessageRetentionPeriod": str(LONGEST_RETENTION), **fifo}
 
 
 def _names(mains: Sequence[DeployedQueue]) -> str:

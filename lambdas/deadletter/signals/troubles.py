@@ -112,7 +112,7 @@ class Seen:
 
     def says(self) -> str:
         """What is wrong, as a sentence without its full stop."""
-        return _WORDS.vformat(known_parts(TROUBLES[self.kind].says, self.facts), (), self.facts)
+        return worded(TROUBLES[self.kind].says, self.facts)
 
     def repair(self, **known: Fact) -> str | None:
         """What ends it, as it is typed; `known` are facts beside its own, such as its pipeline."""
@@ -447,6 +447,11 @@ class _Words(Formatter):
 
 def _counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def worded(text: str, facts: Mapping[str, Fact]) -> str:
+    """The sentence with these facts; numbers have their nouns: `{messages:message}`."""
+    return _WORDS.vformat(known_parts(text, facts), (), facts)
 
 
 _WORDS = _Words()

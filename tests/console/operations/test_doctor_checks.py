@@ -102,57 +102,57 @@ def keyed(topic: EncryptionKey | None, app: EncryptionKey | None = None) -> dict
 
 
 FAULTS: list[tuple[str, str, dict[str, Any]]] = [
-    ("ERROR", "no DLQ", main(dlq_arn=None)),
-    ("ERROR", "DLQ missing", {"dlq": None}),
-    ("ERROR", "redrive allow policy", dlq(allowed_sources=("arn:other",))),
-    ("ERROR", "another DLQ", {"drained": "orders-dead"}),
-    ("ERROR", "maxReceiveCount", main(max_receive_count=1)),
-    ("WARNING", "maxReceiveCount", main(max_receive_count=2)),
-    ("ERROR", "retention order", dlq(retention=4 * DAY)),
-    ("ERROR", "ReportBatchItemFailures", mapped(reports_failures=False)),
-    ("WARNING", "mapping disabled", mapped(enabled=False)),
-    ("WARNING", "mapping disabled", mapped(enabled=False, is_paused=None)),
-    ("WARNING", "mapping paused", mapped(enabled=False, is_paused=True)),
-    ("NOTE", "provisioned mode", mapped(pollers=2, concurrency=None)),
-    ("NOTE", "MaximumConcurrency", mapped(concurrency=None)),
-    ("WARNING", "visibility", main(visibility=179)),
-    ("ERROR", "visibility", main(visibility=29)),
+    ("ERROR", "no-dlq", main(dlq_arn=None)),
+    ("ERROR", "dlq-missing", {"dlq": None}),
+    ("ERROR", "not-allowed", dlq(allowed_sources=("arn:other",))),
+    ("ERROR", "another-dlq", {"drained": "orders-dead"}),
+    ("ERROR", "few-receives", main(max_receive_count=1)),
+    ("WARNING", "few-receives", main(max_receive_count=2)),
+    ("ERROR", "short-retention", dlq(retention=4 * DAY)),
+    ("ERROR", "whole-batches", mapped(reports_failures=False)),
+    ("WARNING", "disabled", mapped(enabled=False)),
+    ("WARNING", "perhaps-paused", mapped(enabled=False, is_paused=None)),
+    ("WARNING", "paused", mapped(enabled=False, is_paused=True)),
+    ("NOTE", "provisioned", mapped(pollers=2, concurrency=None)),
+    ("NOTE", "no-concurrency", mapped(concurrency=None)),
+    ("WARNING", "short-visibility", main(visibility=179)),
+    ("ERROR", "short-visibility", main(visibility=29)),
     (
         "ERROR",
-        "tenant isolation",
+        "isolated",
         {"consumers": {"consumer": QueueConsumer("consumer", 30, isolated=True)}},
     ),
-    ("ERROR", "DLQ of a DLQ", dlq(dlq_arn="arn:another", max_receive_count=3)),
-    ("WARNING", "shared DLQ", {"mains": (MAIN, queue("b", dlq_arn=DLQ.arn, max_receive_count=5))}),
-    ("WARNING", "DLQ consumed", {"mappings": {DLQ.arn: (MAPPING,)}}),
-    ("WARNING", "other DLQ kind", {"uses": ("the DLQ of a subscription of SNS topic t",)}),
-    ("NOTE", "no source", {"mains": ()}),
-    ("WARNING", "encryption", dlq(encryption="none")),
-    ("WARNING", "TLS policy", main(policy={})),
-    ("WARNING", "key grants", dlq(encryption="alias/aws/sqs")),
-    ("ERROR", "key grants",
+    ("ERROR", "dlq-of-dlq", dlq(dlq_arn="arn:another", max_receive_count=3)),
+    ("WARNING", "shared-dlq", {"mains": (MAIN, queue("b", dlq_arn=DLQ.arn, max_receive_count=5))}),
+    ("WARNING", "consumed", {"mappings": {DLQ.arn: (MAPPING,)}}),
+    ("WARNING", "other-kind", {"uses": ("the DLQ of a subscription of SNS topic t",)}),
+    ("NOTE", "no-source", {"mains": ()}),
+    ("WARNING", "unencrypted", dlq(encryption="none")),
+    ("WARNING", "no-tls", main(policy={})),
+    ("WARNING", "managed-key", dlq(encryption="alias/aws/sqs")),
+    ("ERROR", "key-disabled",
      {**dlq(encryption="k"), "keys": {"k": EncryptionKey("k", False, OWN_KEY)}}),
-    ("WARNING", "key grants",
+    ("WARNING", "key-closed",
      {**dlq(encryption="k"), "keys": {"k": EncryptionKey("k", True, CLOSED_KEY)}}),
-    ("ERROR", "key grants",
+    ("ERROR", "key-unknown",
      {**dlq(encryption="k"), "keys": {"k": EncryptionKey("k", True, OWN_KEY, "arn:k")},
       "granted": ["arn:other"]}),
-    ("WARNING", "silent alarm", alarm(actions=())),
-    ("WARNING", "silent alarm", alarm(enabled=False)),
-    ("WARNING", "no alarm", {"alarms": ()}),
-    ("ERROR", "pager key", keyed(EncryptionKey("alias/aws/sns", True))),
-    ("ERROR", "pager key", keyed(EncryptionKey("k", False, ALL_USES, "arn:k"))),
-    ("ERROR", "pager key", keyed(EncryptionKey("k", True, OWN_KEY, "arn:k"))),
-    ("WARNING", "pager key", keyed(EncryptionKey("k", True, {"Statement": {
+    ("WARNING", "no-action", alarm(actions=())),
+    ("WARNING", "actions-off", alarm(enabled=False)),
+    ("WARNING", "no-alarm", {"alarms": ()}),
+    ("ERROR", "pager-key", keyed(EncryptionKey("alias/aws/sns", True))),
+    ("ERROR", "pager-key", keyed(EncryptionKey("k", False, ALL_USES, "arn:k"))),
+    ("ERROR", "pager-key", keyed(EncryptionKey("k", True, OWN_KEY, "arn:k"))),
+    ("WARNING", "pager-key", keyed(EncryptionKey("k", True, {"Statement": {
         **PAGER["cloudwatch"].statement,
         "Condition": {"StringEquals": {"aws:PrincipalOrgID": "o-1"}}}}, "arn:k"))),
-    ("ERROR", "app key",
+    ("ERROR", "logs-key",
      keyed(None, EncryptionKey("k", True, OWN_KEY, "arn:k"))),
-    ("NOTE", "app key",
+    ("NOTE", "topic-key",
      keyed(EncryptionKey("t", True, ALL_USES, "arn:t"),
            EncryptionKey("k", True, with_statement(OWN_KEY, PAGER["logs"]), "arn:k"))),
-    ("NOTE", "deep DLQ", dlq(messages=101)),
-    ("NOTE", "deep DLQ", {**dlq(messages=101), "mode": "observe"}),
+    ("NOTE", "deep-dlq", dlq(messages=101)),
+    ("NOTE", "deep-dlq", {**dlq(messages=101), "mode": "observe"}),
 ]  # fmt: skip
 
 
@@ -239,7 +239,7 @@ def test_only_a_mapping_that_no_circuit_has_paused_is_to_be_enabled(is_paused: b
 def test_an_alarm_on_messages_sent_is_put_anew_with_its_actions() -> None:
     blind = alarm(metric="NumberOfMessagesSent", actions=("arn:aws:sns:eu-west-1:1:page",))
     wrong, none = findings(replace(HEALTHY, **blind))
-    assert (wrong.check, none.check) == ("alarm on the wrong metric", "no alarm")
+    assert (wrong.check, none.check) == ("blind-alarm", "no-alarm")
     assert wrong.fix is not None
     assert "--metric-name ApproximateNumberOfMessagesVisible" in wrong.fix
     assert wrong.fix.endswith("--alarm-actions arn:aws:sns:eu-west-1:1:page")
@@ -269,7 +269,7 @@ def test_the_policy_with_tls_keeps_what_the_policy_allowed() -> None:
 def test_tls_is_demanded_in_every_form_that_iam_takes(condition: object, demands: bool) -> None:
     policy = {"Statement": {"Effect": "Deny", "Condition": condition, "Action": "sqs:*"}}
     faults = findings(replace(HEALTHY, **main(policy=policy)))
-    assert [fault.check for fault in faults] == ([] if demands else ["TLS policy"])
+    assert [fault.check for fault in faults] == ([] if demands else ["no-tls"])
 
 
 def test_a_fifo_dlq_counts_its_retention_anew() -> None:
@@ -289,7 +289,7 @@ def test_a_main_queue_that_lost_its_dlq_gets_the_one_that_its_pipeline_drains(
 
 def test_a_drained_dlq_that_is_missing_leaves_the_choice_to_a_person() -> None:
     (finding,) = findings(replace(HEALTHY, dlq=None, drained=DLQ.name))
-    assert (finding.check, finding.fix) == ("DLQ missing", None)
+    assert (finding.check, finding.fix) == ("dlq-missing", None)
 
 
 def test_a_fix_that_deletes_messages_says_which_before_it_is_typed() -> None:
@@ -316,13 +316,13 @@ def test_no_fix_undoes_another_and_none_touches_the_queue_of_another_pipeline() 
     mains = (replace(MAIN, max_receive_count=1), queue("b", dlq_arn=DLQ.arn, max_receive_count=2))
     faults = findings(replace(HEALTHY, mains=mains, drained="orders-letters"))
     own = [fault for fault in faults if fault.subject == "orders"]
-    assert [fault.check for fault in own] == ["another DLQ", "maxReceiveCount"]
+    assert [fault.check for fault in own] == ["another-dlq", "few-receives"]
     for fault in own:
         assert _redrive_target(fault.fix) == "arn:aws:sqs:eu-west-1:1:orders-letters"
         assert '"maxReceiveCount\\": 5' in str(fault.fix)
     others = [fault.check for fault in faults if fault.subject == "b"]
-    assert others == ["maxReceiveCount"]
-    (shared,) = [fault for fault in faults if fault.check == "shared DLQ"]
+    assert others == ["few-receives"]
+    (shared,) = [fault for fault in faults if fault.check == "shared-dlq"]
     assert '"maxReceiveCount\\": 5' in str(shared.fix)
 
 
