@@ -168,6 +168,7 @@ docs: $(READY) ## Write the generated pages anew
 	$(BIN)/python -m tools.verify_aws --page
 	$(BIN)/python -m tools.events_page
 	$(BIN)/python -m tools.features_page
+	$(BIN)/python -m tools.runbook
 
 PIP_COMPILE := pip-compile --quiet --generate-hashes --strip-extras --no-header --no-emit-index-url \
 	--no-emit-trusted-host --no-emit-find-links

@@ -11,6 +11,7 @@ from tests.console.command_lines import parse, takes_options
 from tests.each_row import each_row
 from tests.infra.templates import Synthesis
 from tests.infra.test_permissions import COMMANDS, LOOKS
+from tools import runbook
 from tools.transcripts import MACHINE, commands_of, transcripts_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "runbook.md").read_text()
@@ -39,7 +40,9 @@ ALARMS = {title: text for title, text in SECTIONS.items() if title not in OF_NO_
 def rows(text: str) -> Iterator[list[str]]:
     """The rows of the tables in a text, without their headings."""
     for line in text.splitlines():
-        if line.startswith("| ") and not line.startswith(("| metric", "| reason |")):
+        if line.startswith("| ") and not line.startswith(
+            ("| metric", "| reason |", "| `dlq status`")
+        ):
             yield [cell.strip() for cell in line.strip("|").split("|")]
 
 
@@ -64,6 +67,13 @@ def first_of(section: str) -> str:
     match = re.match(r"\n```sh[^\n]*\n(dlq [a-z ]*[a-z])", section)
     assert match is not None, section[:80]
     return match[1]
+
+
+def test_the_troubles_of_each_page_stand_there_in_the_words_of_the_catalogue() -> None:
+    """After a change: `make docs`."""
+    assert runbook.filled(PAGE) == PAGE
+    marked = set(re.findall(r"<!-- signals: (\w+) -->", PAGE))
+    assert marked == set(Alarm) - {Alarm.MESSAGE_AGE}
 
 
 def test_each_alarm_has_its_section_and_each_section_an_alarm(app: Synthesis) -> None:

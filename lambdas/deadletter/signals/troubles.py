@@ -138,7 +138,6 @@ class TroubleCard:
 
     says        what is wrong, with facts in braces; in brackets, what is said if it is known
     repair      what to type; None if nothing helps
-    until       what ends it, for the runbook; empty for what rings no alarm
     page        the alarm that it rings; None if it rings none
     about       the fact that tells two troubles of this kind apart
     hides       what it explains: kinds that are not shown beside it
@@ -148,7 +147,6 @@ class TroubleCard:
 
     says: str
     repair: str | None = None
-    until: str = ""
     page: Alarm | None = None
     about: str = ""
     hides: tuple[TroubleKind, ...] = ()
@@ -159,13 +157,10 @@ class TroubleCard:
 _expires = partial(
     TroubleCard,
     repair=TypedLine.RETAIN,
-    until="the message has left the queue, or its retention is longer",
     page=Alarm.MESSAGE_EXPIRY,
     about="queue",
 )
-_stalled = partial(
-    TroubleCard, until="a run ends well", page=Alarm.REDRIVE_STALLED, throttled=TypedLine.REDRIVE
-)
+_stalled = partial(TroubleCard, page=Alarm.REDRIVE_STALLED, throttled=TypedLine.REDRIVE)
 _LOST = "{function} has left no record for {ago}: "
 _silent = partial(_stalled, about="function")
 _RUNS = (
@@ -176,7 +171,6 @@ _UNSEEN = "no age, no expiry and no stalled run is seen meanwhile"
 _deep = partial(
     TroubleCard,
     repair=TypedLine.GROUPS,
-    until="the DLQ holds few enough, or becomes emptier in time",
     page=Alarm.DLQ_DEPTH,
 )
 _circuit = partial(TroubleCard, page=Alarm.CIRCUIT_TROUBLE, about="key")
@@ -219,10 +213,7 @@ TROUBLES: Mapping[TroubleKind, TroubleCard] = {
         TypedLine.LOG,
     ),
     TroubleKind.ROUTER_DOWN: _stalled(
-        "router: {why}",
-        TypedLine.LET_ROUTER_RUN,
-        hides=_RUNS,
-        throttled=TypedLine.LET_ROUTER_RUN,
+        "router: {why}", TypedLine.LET_ROUTER_RUN, hides=_RUNS, throttled=TypedLine.LET_ROUTER_RUN
     ),
     TroubleKind.LEASE_UNREAD: _stalled("lease: {why}", TypedLine.DEPLOY, hides=_RUNS),
     TroubleKind.STEP_FAILED: _stalled("{step}: {why}", TypedLine.DEPLOY, about="step", hides=_RUNS),
@@ -245,14 +236,10 @@ TROUBLES: Mapping[TroubleKind, TroubleCard] = {
         "a message of the waiting room has been due for {seconds:minute}", TypedLine.REDRIVE
     ),
     TroubleKind.WATCH_SILENT: _stalled(
-        f"the watch has left no record for {{ago}}: {_UNSEEN}",
-        TypedLine.DEPLOY,
-        until="three minutes after it runs again",
+        f"the watch has left no record for {{ago}}: {_UNSEEN}", TypedLine.DEPLOY
     ),
     TroubleKind.WATCH_NEVER_RAN: _stalled(
-        f"the watch has never run: {_UNSEEN}; deploy again if it is not deployed",
-        TypedLine.DEPLOY,
-        until="three minutes after it runs",
+        f"the watch has never run: {_UNSEEN}; deploy again if it is not deployed", TypedLine.DEPLOY
     ),
     TroubleKind.RUN_FAILED: _stalled(
         "the last run of {queue} did not end well: {why}[, {ago} ago]",
@@ -271,82 +258,59 @@ TROUBLES: Mapping[TroubleKind, TroubleCard] = {
         " {looks} looks ({messages:message})"
     ),
     TroubleKind.CIRCUIT_MALFORMED: _circuit(
-        "the record of circuit {key} is malformed, and its messages are held",
-        TypedLine.AUTO,
-        "the record can be read",
+        "the record of circuit {key} is malformed, and its messages are held", TypedLine.AUTO
     ),
     TroubleKind.CONFIGURATION: _circuit(
         "circuit {key} waits until its configuration is repaired"
         "[ (a key, a permission, an endpoint): {why}]",
         TypedLine.CIRCUIT,
-        "a canary succeeds, within a minute of the repair",
         hides=(TroubleKind.CIRCUIT_OPEN,),
     ),
     TroubleKind.CAUSE_DOMINATES: _circuit(
         "a cause of failure[, {cause}][ ({error}),] suddenly fails most messages[ since {began}]:"
         " none is parked for it",
         TypedLine.CAUSES,
-        "the cause fails no messages any more, or a person accepts it",
         about="cause",
     ),
     TroubleKind.CIRCUIT_HELD: _circuit(
         "circuit {key} is held[ {state} by {by}][ since {began}][ until {until}]"
         "[ (for {seconds:minute} now, without an end)][: {why}]",
         TypedLine.AUTO,
-        "the hold ends",
         hides=(TroubleKind.CIRCUIT_OPEN,),
         by_itself=True,
     ),
     TroubleKind.CIRCUIT_OPEN: _circuit(
         "circuit {key} has not been closed for {seconds:minute}",
         TypedLine.CLOSE,
-        "two canaries succeed",
         hides=(TroubleKind.CIRCUIT_FLAPS, TroubleKind.CIRCUIT_WAITS, TroubleKind.CIRCUIT_TRIES),
     ),
     TroubleKind.CIRCUIT_FLAPS: _circuit(
-        "circuit {key} has opened {times} times within {within:minute}",
-        TypedLine.CIRCUIT,
-        "the first of its outages is as old as the time in which they count",
+        "circuit {key} has opened {times} times within {within:minute}", TypedLine.CIRCUIT
     ),
     TroubleKind.MANY_CIRCUITS: _circuit(
         "{most} or more circuits of single keys have not been closed for {seconds:minute}",
         TypedLine.CIRCUITS,
-        "fewer are open",
     ),
     TroubleKind.CIRCUIT_WAITS: _circuit(
         "no message goes back until circuit {key} closes[; its next canary is due {due}]",
         TypedLine.CIRCUIT,
-        "two canaries succeed",
         by_itself=True,
     ),
     TroubleKind.CIRCUIT_TRIES: _circuit(
         "messages are tried one at a time; circuit {key} closes when its dependency works",
         TypedLine.CIRCUIT,
-        "two canaries succeed",
         by_itself=True,
     ),
-    TroubleKind.RULE_INVALID: _rule(
-        "invalid, and matching nothing: {rules}", TypedLine.UNDO, "the rule is valid or gone"
-    ),
-    TroubleKind.RULE_SPENT: _rule(
-        "stopped after max_matches messages: {rules}",
-        TypedLine.DISABLE,
-        "the rule is raised, disabled or gone",
-    ),
+    TroubleKind.RULE_INVALID: _rule("invalid, and matching nothing: {rules}", TypedLine.UNDO),
+    TroubleKind.RULE_SPENT: _rule("stopped after max_matches messages: {rules}", TypedLine.DISABLE),
     TroubleKind.EDITS_LATE: _shared(
-        "edits of rules may take 10 minutes: {why}",
-        TypedLine.DEPLOY_SHARED,
-        "the rule checker sees edits",
+        "edits of rules may take 10 minutes: {why}", TypedLine.DEPLOY_SHARED
     ),
     TroubleKind.EDITS_UNCHECKED: _shared(
-        "{edits:edit} of rules were not checked",
-        TypedLine.CHECKER_LOG,
-        "the queue of the checker's failures is empty",
+        "{edits:edit} of rules were not checked", TypedLine.CHECKER_LOG
     ),
     TroubleKind.CHECKER_UNREAD: _shared(
-        "whether the rule checker works cannot be read: {why}",
-        TypedLine.DEPLOY_SHARED,
-        "it can be read",
+        "whether the rule checker works cannot be read: {why}", TypedLine.DEPLOY_SHARED
     ),
     TroubleKind.CONSUMER_DISABLED: TroubleCard(
         "the consumer's mapping is disabled, not by us, and {messages:message} wait in the"
@@ -368,15 +332,11 @@ TROUBLES: Mapping[TroubleKind, TroubleCard] = {
         "a run of {queue} counted {count} {ago} ago[: {means}]", TypedLine.GROUPS, about="count"
     ),
     TroubleKind.RUN_BROKEN: _run(
-        "replay run {run} is BROKEN[: {why}]",
-        TypedLine.REPORT,
-        "the run is no longer BROKEN, or forgotten",
-        page=Alarm.REPLAY_BROKEN,
+        "replay run {run} is BROKEN[: {why}]", TypedLine.REPORT, page=Alarm.REPLAY_BROKEN
     ),
     TroubleKind.RUN_LOST: _run(
         "replay run {run} has lost {times} executions within {within:minute}",
         TypedLine.RESUME,
-        "a quarter of an hour passes without a loss",
         page=Alarm.REPLAY_BROKEN,
     ),
     TroubleKind.RUN_HELD: _run("replay run {run} is HELD[: {why}]", TypedLine.RESUME),
@@ -400,7 +360,6 @@ TROUBLES: Mapping[TroubleKind, TroubleCard] = {
         "a person has to look at {messages:message} in {source}"
         "[: none has left for {seconds:days}]",
         TypedLine.PARKED,
-        "a message leaves",
         page=Alarm.PARKED_UNATTENDED,
         about="source",
     ),

@@ -1,0 +1,64 @@
+"""The troubles of each page in the runbook, from the catalogue: `python -m tools.runbook`.
+
+They stand between two markers, below what the page says:
+
+    <!-- signals: DlqAge -->
+    <!-- end -->
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from deadletter.contract import WATCH
+from deadletter.signals.commands import known_parts, typed
+from deadletter.signals.pages import APP_PAGES, PIPELINE_PAGES, Alarm
+from deadletter.signals.troubles import TROUBLES, TroubleCard
+from infra.duration import written
+from infra.settings import Alarms
+
+PAGE = Path(__file__).parents[1] / "docs" / "runbook.md"
+
+MARKED = re.compile(r"<!-- signals: (?P<alarm>\w+) -->\n.*?<!-- end -->", re.DOTALL)
+FACT = re.compile(r"{(\w+)[^}]*}")
+
+
+def filled(page: str) -> str:
+    """The page with what the catalogue says of each alarm that it marks."""
+    return MARKED.sub(lambda match: "".join(_block(Alarm(match["alarm"]))), page)
+
+
+def _block(alarm: Alarm) -> Iterator[str]:
+    page = next(page for page in (*PIPELINE_PAGES, *APP_PAGES) if page.alarm is alarm)
+    texts = {
+        "age": written(Alarms().age),
+        "expiry": written(WATCH.letter_expiry),
+        "depth": str(WATCH.depth),
+        "open": written(WATCH.circuit_open_after),
+        "parked": written(WATCH.parked_after),
+    }
+    says, cause = page.says.format(**texts), page.cause.format(**texts)
+    yield f"<!-- signals: {alarm} -->\n\n{_sentence(says)} Likely: {cause}\n\n"
+    rows = [card for card in TROUBLES.values() if card.page is alarm]
+    if rows:
+        yield "| `dlq status` says | type |\n|---|---|\n"
+        yield from map(_row, rows)
+        yield "\n"
+    yield "<!-- end -->"
+
+
+def _row(card: TroubleCard) -> str:
+    line = known_parts(card.repair or "", {}).replace("\\\n  ", "")
+    facts = {name: "P" if name == "pipeline" else name.upper() for name in FACT.findall(line)}
+    says = FACT.sub("…", known_parts(card.says, {}))
+    return f"| {says} | `{typed(line, facts)}` |\n"
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(filled(PAGE.read_text()))
