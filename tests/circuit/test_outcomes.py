@@ -50,6 +50,31 @@ def test_the_first_outcomes_are_written_at_once(pending: PendingOutcomes) -> Non
     assert write.total == 4
 
 
+def test_throttled_calls_add_up(pending: PendingOutcomes) -> None:
+    both = OutcomeCounts(1, 0, throttled=2).then(OutcomeCounts(0, 1, throttled=3))
+    assert (both.good, both.bad, both.throttled) == (1, 1, 5)
+
+
+def test_a_single_failure_or_a_single_throttling_tells_how_calls_go(
+    pending: PendingOutcomes,
+) -> None:
+    assert due(pending.add("orders", OutcomeCounts(1, 0), NOW)).calls == ()
+    assert due(pending.add("tenant-1", OutcomeCounts(0, 1), NOW)).calls != ()
+    assert due(pending.add("tenant-2", OutcomeCounts(1, 0, throttled=1), NOW)).calls != ()
+
+
+def test_tenants_are_told_apart_by_24_bits() -> None:
+    hashes = [hash_of_tenant(f"tenant-{number}") for number in range(100)]
+    assert 2**16 < max(hashes) < 2**24
+    assert len(set(hashes)) == 100
+
+
+def test_a_circuit_that_has_seen_nothing_has_counted_nothing_and_takes_letters() -> None:
+    fresh = Circuit("orders")
+    assert (fresh.total_calls, fresh.total_failed, fresh.total_refused, fresh.openings) == (0,) * 4
+    assert fresh.takes_letters(NOW)
+
+
 def test_outcomes_within_a_second_wait_for_the_next_write(pending: PendingOutcomes) -> None:
     pending.add("orders", OutcomeCounts(1, 0), NOW)
     assert pending.add("orders", OutcomeCounts(2, 1), NOW + 0.5) is None

@@ -273,6 +273,20 @@ def test_a_count_that_is_added_to_makes_no_room_for_another() -> None:
     assert (added, removed) == (counted(big=(1, 0)), counted(t0=(1, 0)))
 
 
+def test_a_write_adds_sixteen_counts_and_removes_twelve() -> None:
+    """As many fit into DynamoDB's expression."""
+    many = dict.fromkeys(TENANTS, (2, 0))
+    added, removed = to_write({THIS: many}, (), NOW)
+    assert (len(added), len(removed)) == (16, 0)
+    outdated = tuple(KindCount(kind, THIS - 9, 1) for kind in TENANTS)
+    added, removed = to_write({THIS: {BIG: (1, 0)}}, outdated, NOW)
+    assert (len(added), len(removed)) == (1, 12)
+
+
+def test_a_count_covers_a_minute() -> None:
+    assert [number_of(60 * THIS + second) - THIS for second in (-1, 0, 59, 60)] == [-1, 0, 0, 1]
+
+
 def test_a_row_keeps_few_counts_whatever_fails() -> None:
     """Every message fails, of hundreds of kinds."""
     random, row = Random(1), dict[tuple[int, str], KindCount]()

@@ -81,6 +81,19 @@ def test_in_any_window_no_more_letters_go_than_rate_savings_and_catching_up_allo
             assert total <= CATCH_UP * rate * (seconds + GRANT_SECONDS) + 1.01
 
 
+@pytest.mark.parametrize("rate", [1.0, 7.0])
+def test_a_lane_saves_up_five_minutes(rate: float) -> None:
+    [worker], _, clock = paces(rate)
+    worker.take(1)
+    clock.advance(3_600)
+    sent = 0
+    for _ in range(600):
+        sent += worker.take(100)
+        clock.advance(1)
+    # What it saved is gone within these ten minutes.
+    assert sent == pytest.approx(rate * (300 + 600), abs=2 + 2 * rate)
+
+
 @pytest.mark.parametrize("rate", [0.1, 1.0, 7.0])
 def test_after_a_pause_the_lane_catches_up_and_not_at_once(rate: float) -> None:
     (pace,), _, clock = paces(rate)

@@ -98,7 +98,7 @@ def test_one_call_fits_into_any_burst() -> None:
     assert Rate(2, 0.5).latest(7, NOW) == NOW - 0.5
 
 
-@pytest.mark.parametrize("ahead", [SKEW_SECONDS + 0.1, 1e9, 1e300])
+@pytest.mark.parametrize("ahead", [10.1, 1e9, 1e300])
 def test_a_row_that_is_far_ahead_lets_one_call_through_and_is_right_again(ahead: float) -> None:
     rate = Rate(4, 8)
     assert rate.whole(NOW + ahead, NOW) == 1

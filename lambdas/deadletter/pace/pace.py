@@ -320,19 +320,19 @@ def take(pace: CallPace, wish: Wish, now: float) -> PaceGrant:
 
     While places are promised, the last of the burst is for messages that return.
     """
-    utat, calls = _utat(pace, now), 0
+    calls, utat = 0, pace.utat
     if now - pace.utat >= pace.burst / pace.limit:
         # Calls lie idle: all messages that wait are hidden, and for so long at most.
         pace = replace(pace, ptat=min(pace.ptat, now + LONGEST_PLACE))
     if wish.calls:
-        calls = min(wish.calls, math.floor(_free(pace, wish, now) + _ROUNDING))
+        calls = max(0, min(wish.calls, math.floor(_free(pace, wish, now) + _ROUNDING)))
+    if calls:
         # Rounded up to what is stored: a row that rounds down would grant too much.
-        utat = math.ceil((utat + calls / pace.limit) * 1_000) / 1_000 if calls > 0 else utat
-    calls = max(0, calls)
+        utat = math.ceil((_utat(pace, now) + calls / pace.limit) * 1_000) / 1_000
     ptat, waits = _promised(pace, wish.places, now)
     waits_now = calls < wish.calls or wish.places > 0
     waited = now if waits_now and now - _past(pace.waited, now) >= NOTED_SECONDS else pace.waited
-    after = replace(pace, utat=utat if calls else pace.utat, ptat=ptat, waited=waited)
+    after = replace(pace, utat=utat, ptat=ptat, waited=waited)
     if after != pace:
         after = replace(after, turn=pace.turn + 1)
     lasts = WHOLE_SECONDS if wish.whole else TOKEN_SECONDS
