@@ -122,6 +122,18 @@ def test_a_trouble_that_lacks_a_fact_hides_no_other(facts: str) -> None:
     assert (row is None) is ("NaN" in facts)
 
 
+def test_a_trouble_that_lacks_a_fact_of_its_command_is_left_out() -> None:
+    seen = ",".join(
+        f'{{"kind":"rule-invalid","since":1,"facts":{{"rules":"stop"{more}}}}}'
+        for more in ("", ',"rule":"stop"')
+    )
+    row = row_from_json(f'{{"first_at":1,"ran_at":2,"seen":[{seen}]}}')
+    assert row is not None
+    assert [each.repair(pipeline="orders") for each in row.seen] == [
+        "dlq rules undo stop --pipeline orders"
+    ]
+
+
 @each_row(
     ("data", "news"),
     [

@@ -9,7 +9,7 @@ from dataclasses import asdict, fields, is_dataclass
 from typing import Any, TypeVar
 
 from deadletter.message.strict_json import Unreadable, read_json
-from deadletter.signals.troubles import Seen, TroubleKind
+from deadletter.signals.troubles import Seen, TroubleKind, known_names
 from deadletter.watch.news_row import news_from_plain
 from deadletter.watch.row import (
     AttendedRow,
@@ -68,7 +68,8 @@ def row_from_json(text: str) -> WatchRow | None:
 
 
 def _seen(data: object) -> Iterator[Seen]:
-    """What was seen; a trouble that this version does not know, or cannot word, is left out."""
+    """What was seen; a trouble that this version does not know, or cannot word with its command, is
+    left out."""
     for item in map(_mapping, _list(data)):
         if item["kind"] in set(TroubleKind):
             facts = {
@@ -79,6 +80,7 @@ def _seen(data: object) -> Iterator[Seen]:
             # Its alarm rings by its level: one that lacks a fact must not keep the others unseen.
             with suppress(KeyError, TypeError, ValueError):
                 seen.says()
+                seen.repair(**known_names("", ""))
                 yield seen
 
 
