@@ -15,7 +15,7 @@ from deadletter.contract import DAY, Mode
 from deadletter.redrive.first_steps import FIRST_STEPS, MANY
 
 from .deployed_queue import NONE, DeployedQueue
-from .faults import ERROR, NOTE, WARNING, Fault, QueueFault
+from .faults import ERROR, NOTE, WARNING, DoctorFault, QueueFault
 from .key_policy import EncryptionKey, KeyUse, troubles
 from .words import duration
 
@@ -132,7 +132,9 @@ def backlog(messages: int, oldest: int | None) -> str | None:
     if messages <= MANY:
         return None
     age = "" if oldest is None else duration(oldest)
-    return Fault.DEEP_DLQ.says(messages=messages, age=age, steps=", ".join(map(str, FIRST_STEPS)))
+    return DoctorFault.DEEP_DLQ.says(
+        messages=messages, age=age, steps=", ".join(map(str, FIRST_STEPS))
+    )
 
 
 def _depth(dlq: DeployedQueue, facts: Examined) -> Iterator[QueueFault]:
@@ -140,7 +142,7 @@ def _depth(dlq: DeployedQueue, facts: Examined) -> Iterator[QueueFault]:
     # In enforce it has happened.
     if says is not None and facts.mode != Mode.ENFORCE:
         groups = f"dlq groups --queue {quote(dlq.name)} --region {facts.region}"
-        deep = Fault.DEEP_DLQ
+        deep = DoctorFault.DEEP_DLQ
         yield QueueFault(deep.level, deep.check, dlq.name, says, groups)
 
 
@@ -150,26 +152,26 @@ def _redrive_policy(main: DeployedQueue, facts: Examined) -> Iterator[QueueFault
     kept = duration(main.retention)
     if main.dlq_arn is None and drained:
         fix = _set_drained(main, facts)
-        yield Fault.NONE_NAMED.of(main.name, fix, drained=drained, kept=kept)
+        yield DoctorFault.NONE_NAMED.of(main.name, fix, drained=drained, kept=kept)
         return
     if main.dlq_arn is None:
         fix = f"{_create_dlq(main, facts)} && " + _set(
             main, facts, RedrivePolicy=_redrive(_dlq_arn(main), BEST_RECEIVES)
         )
-        yield Fault.NO_DLQ.of(main.name, fix, kept=kept)
+        yield DoctorFault.NO_DLQ.of(main.name, fix, kept=kept)
         return
     if facts.dlq is None:
         is_other = drained and main.dlq_arn != _sibling_arn(main, drained)
         repaired = _set_drained(main, facts) if is_other else None
-        yield Fault.DLQ_MISSING.of(main.name, repaired, dlq=main.dlq_arn, kept=kept)
+        yield DoctorFault.DLQ_MISSING.of(main.name, repaired, dlq=main.dlq_arn, kept=kept)
     elif facts.dlq.allowed_sources is not None and main.arn not in facts.dlq.allowed_sources:
         allowed = [*facts.dlq.allowed_sources, main.arn]
         policy = json.dumps({"redrivePermission": "byQueue", "sourceQueueArns": allowed})
         fix = _set(facts.dlq, facts, RedriveAllowPolicy=policy)
-        yield Fault.NOT_ALLOWED.of(facts.dlq.name, fix, main=main.name)
+        yield DoctorFault.NOT_ALLOWED.of(facts.dlq.name, fix, main=main.name)
     if drained and facts.dlq is not None and facts.dlq.name != drained:
         fix = _set_drained(main, facts)
-        yield Fault.ANOTHER_DLQ.of(main.name, fix, dlq=facts.dlq.name, drained=drained)
+        yield DoctorFault.ANOTHER_DLQ.of(main.name, fix, dlq=facts.dlq.name, drained=drained)
     receives = main.max_receive_count
     if receives is not None and receives < FEWEST_RECEIVES:
         # Typed after the fix of ANOTHER_DLQ, it must not undo it.
@@ -179,7 +181,7 @@ def _redrive_policy(main: DeployedQueue, facts: Examined) -> Iterator[QueueFault
             else _set(main, facts, RedrivePolicy=_redrive(main.dlq_arn, BEST_RECEIVES))
         )
         level = ERROR if receives == 1 else WARNING
-        yield Fault.FEW_RECEIVES.of(
+        yield DoctorFault.FEW_RECEIVES.of(
             main.name, fix, level=level, receives=receives, best=BEST_RECEIVES
         )
 
@@ -191,7 +193,7 @@ def _retention(main: DeployedQueue, facts: Examined) -> Iterator[QueueFault]:
         return
     shortens = main.retention >= LONGEST_RETENTION
     queue, seconds = (main, SHORTER_RETENTION) if shortens else (dlq, LONGEST_RETENTION)
-    yield Fault.SHORT_RETENTION.of(
+    yield DoctorFault.SHORT_RETENTION.of(
         dlq.name,
         _set(queue, facts, MessageRetentionPeriod=str(seconds)),
         costs=shortens,
@@ -207,15 +209,17 @@ def _consumer(main: DeployedQueue, facts: Examined) -> Iterator[QueueFault]:
     for mapping in facts.mappings.get(main.arn, ()):
         if mapping.batch_size > 1 and not mapping.reports_failures:
             fix = _map(mapping, facts, "--function-response-types ReportBatchItemFailures")
-            yield Fault.WHOLE_BATCHES.of(mapping.function, fix, batch=mapping.batch_size)
+            yield DoctorFault.WHOLE_BATCHES.of(mapping.function, fix, batch=mapping.batch_size)
         if not mapping.enabled:
             yield _disabled(main, mapping, facts)
         if mapping.pollers is not None:
             pollers = mapping.pollers
-            yield Fault.PROVISIONED.of(mapping.function, None, queue=main.name, pollers=pollers)
+            yield DoctorFault.PROVISIONED.of(
+                mapping.function, None, queue=main.name, pollers=pollers
+            )
         elif mapping.concurrency is None:
             fix = _map(mapping, facts, "--scaling-config MaximumConcurrency=10")
-            yield Fault.NO_CONCURRENCY.of(mapping.function, fix, queue=main.name)
+            yield DoctorFault.NO_CONCURRENCY.of(mapping.function, fix, queue=main.name)
         if (consumer := facts.consumers.get(mapping.function)) is not None:
             yield from _visibility(main, consumer, facts)
 
@@ -223,16 +227,18 @@ def _consumer(main: DeployedQueue, facts: Examined) -> Iterator[QueueFault]:
 def _disabled(main: DeployedQueue, mapping: QueueMapping, facts: Examined) -> QueueFault:
     """A mapping that reads nothing; only one that we have not paused is enabled by hand."""
     if mapping.is_paused is None:
-        return Fault.PERHAPS_PAUSED.of(mapping.function, None, queue=main.name)
+        return DoctorFault.PERHAPS_PAUSED.of(mapping.function, None, queue=main.name)
     if mapping.is_paused:
-        return Fault.PAUSED.of(mapping.function, None, queue=main.name)
-    return Fault.DISABLED.of(mapping.function, _map(mapping, facts, "--enabled"), queue=main.name)
+        return DoctorFault.PAUSED.of(mapping.function, None, queue=main.name)
+    return DoctorFault.DISABLED.of(
+        mapping.function, _map(mapping, facts, "--enabled"), queue=main.name
+    )
 
 
 def _isolation(facts: Examined) -> Iterator[QueueFault]:
     for consumer in facts.consumers.values():
         if consumer.isolated:
-            yield Fault.ISOLATED.of(consumer.name, None)
+            yield DoctorFault.ISOLATED.of(consumer.name, None)
 
 
 def _visibility(
@@ -241,7 +247,7 @@ def _visibility(
     least = min(VISIBILITY_PER_TIMEOUT * consumer.timeout, LONGEST_VISIBILITY)
     if main.visibility >= least:
         return
-    yield Fault.SHORT_VISIBILITY.of(
+    yield DoctorFault.SHORT_VISIBILITY.of(
         main.name,
         _set(main, facts, VisibilityTimeout=str(least)),
         level=ERROR if main.visibility < consumer.timeout else WARNING,
@@ -256,7 +262,7 @@ def _dead_letters(dlq: DeployedQueue, facts: Examined) -> Iterator[QueueFault]:
     if dlq.dlq_arn is not None:
         below, looks = dlq.dlq_arn.rpartition(":")[2], dlq.max_receive_count or 1
         fix = _set(dlq, facts, RedrivePolicy="")
-        yield Fault.DLQ_OF_DLQ.of(dlq.name, fix, dlq=below, looks=looks)
+        yield DoctorFault.DLQ_OF_DLQ.of(dlq.name, fix, dlq=below, looks=looks)
     if len(facts.mains) > 1:
         own = next((main for main in facts.mains if _dlq_name(main) == dlq.name), facts.mains[0])
         others = [main for main in facts.mains if main is not own]
@@ -265,7 +271,7 @@ def _dead_letters(dlq: DeployedQueue, facts: Examined) -> Iterator[QueueFault]:
             + _set(main, facts, RedrivePolicy=_redrive(_dlq_arn(main), _receives(main)))
             for main in others
         ]
-        yield Fault.SHARED_DLQ.of(
+        yield DoctorFault.SHARED_DLQ.of(
             dlq.name,
             " && ".join(fixes),
             queues=len(facts.mains),
@@ -275,28 +281,30 @@ def _dead_letters(dlq: DeployedQueue, facts: Examined) -> Iterator[QueueFault]:
         )
     for mapping in facts.mappings.get(dlq.arn, ()):
         fix = _map(mapping, facts, "--no-enabled")
-        yield Fault.CONSUMED.of(dlq.name, fix, function=mapping.function)
+        yield DoctorFault.CONSUMED.of(dlq.name, fix, function=mapping.function)
     for use in facts.uses:
-        yield Fault.OTHER_KIND.of(dlq.name, None, use=use, mains=_names(facts.mains))
+        yield DoctorFault.OTHER_KIND.of(dlq.name, None, use=use, mains=_names(facts.mains))
     if not facts.mains:
         unless = "" if facts.uses else "its source is in another account"
-        yield Fault.NO_SOURCE.of(dlq.name, None, unless=unless)
+        yield DoctorFault.NO_SOURCE.of(dlq.name, None, unless=unless)
 
 
 def _safety(queue: DeployedQueue, facts: Examined) -> Iterator[QueueFault]:
     """Encryption, keys and TLS."""
     if queue.encryption == NONE:
-        yield Fault.UNENCRYPTED.of(queue.name, _set(queue, facts, SqsManagedSseEnabled="true"))
+        yield DoctorFault.UNENCRYPTED.of(
+            queue.name, _set(queue, facts, SqsManagedSseEnabled="true")
+        )
     if not _demands_tls(queue.policy):
         policy = {
             "Version": "2012-10-17",
             **queue.policy,
             "Statement": [*_statements(queue.policy), _tls_statement(queue)],
         }
-        yield Fault.NO_TLS.of(queue.name, _set(queue, facts, Policy=json.dumps(policy)))
+        yield DoctorFault.NO_TLS.of(queue.name, _set(queue, facts, Policy=json.dumps(policy)))
     if queue.encryption == _MANAGED_KEY:
         fix = _set(queue, facts, KmsMasterKeyId="", SqsManagedSseEnabled="true")
-        yield Fault.MANAGED_KEY.of(queue.name, fix, key=_MANAGED_KEY)
+        yield DoctorFault.MANAGED_KEY.of(queue.name, fix, key=_MANAGED_KEY)
     elif (key := facts.keys.get(queue.key or "")) is not None:
         yield from _key(queue, key, facts)
 
@@ -305,7 +313,7 @@ def _key(queue: DeployedQueue, key: EncryptionKey, facts: Examined) -> Iterator[
     named = f"--key-id {quote(key.id)}"
     if not key.enabled:
         fix = f"aws kms enable-key {named} --region {facts.region}"
-        yield Fault.KEY_DISABLED.of(queue.name, fix, key=key.id)
+        yield DoctorFault.KEY_DISABLED.of(queue.name, fix, key=key.id)
     if facts.granted is not None and key.arn and key.arn not in facts.granted:
         setting = "dlq" if queue is facts.dlq else "main_queue"
         remedy = (
@@ -313,11 +321,11 @@ def _key(queue: DeployedQueue, key: EncryptionKey, facts: Examined) -> Iterator[
             if queue in (facts.dlq, *facts.mains[:1])
             else "give this queue a DLQ of its own"
         )
-        yield Fault.KEY_UNKNOWN.of(queue.name, None, key=key.id, remedy=remedy)
+        yield DoctorFault.KEY_UNKNOWN.of(queue.name, None, key=key.id, remedy=remedy)
     if key.policy is not None and not _lets_iam_decide(key.policy):
         shows = f"--policy-name default --region {facts.region} --output text"
         fix = f"aws kms get-key-policy {named} {shows}"
-        yield Fault.KEY_CLOSED.of(queue.name, fix, key=key.id)
+        yield DoctorFault.KEY_CLOSED.of(queue.name, fix, key=key.id)
 
 
 def _pager(facts: Examined) -> Iterator[QueueFault]:
@@ -327,16 +335,16 @@ def _pager(facts: Examined) -> Iterator[QueueFault]:
     name = facts.topic.rpartition(":")[2]
     for trouble in troubles(facts.topic_key, facts.key_uses["cloudwatch"], facts.region):
         level, may = (ERROR, "") if trouble.sure else (WARNING, "may")
-        yield Fault.PAGER_KEY.of(name, trouble.fix, level=level, may=may, why=trouble.says)
+        yield DoctorFault.PAGER_KEY.of(name, trouble.fix, level=level, may=may, why=trouble.says)
 
 
 def _app_key(facts: Examined) -> Iterator[QueueFault]:
     """Whether the services that write and deliver for the app can use its key."""
     if facts.app_key is None or not facts.key_uses:
         return
-    uses = {"logs": Fault.LOGS_KEY}
+    uses = {"logs": DoctorFault.LOGS_KEY}
     if facts.topic_key is not None:
-        uses["sns"] = Fault.TOPIC_KEY
+        uses["sns"] = DoctorFault.TOPIC_KEY
     for use, fault in uses.items():
         for trouble in troubles(facts.app_key, facts.key_uses[use], facts.region):
             level, maybe = (None, "") if trouble.sure else (NOTE, "maybe")
@@ -349,17 +357,17 @@ def _alarms(dlq: DeployedQueue, facts: Examined) -> Iterator[QueueFault]:
     for alarm in own:
         if alarm.metric in _BLIND:
             fix = _put_alarm(alarm.name, dlq, facts, alarm.actions)
-            yield Fault.BLIND_ALARM.of(alarm.name, fix, metric=alarm.metric)
+            yield DoctorFault.BLIND_ALARM.of(alarm.name, fix, metric=alarm.metric)
         elif not alarm.enabled:
             named = f"--alarm-names {quote(alarm.name)} --region {facts.region}"
             fix = f"aws cloudwatch enable-alarm-actions {named}"
-            yield Fault.ACTIONS_OFF.of(alarm.name, fix)
+            yield DoctorFault.ACTIONS_OFF.of(alarm.name, fix)
         elif not alarm.actions:
-            yield Fault.NO_ACTION.of(alarm.name, None)
+            yield DoctorFault.NO_ACTION.of(alarm.name, None)
     if not any(alarm.metric in _SEES for alarm in own):
         called = [facts.topic] if facts.topic else ()
         fix = _put_alarm(f"{dlq.name}-not-empty", dlq, facts, called)
-        yield Fault.NO_ALARM.of(dlq.name, fix, kept=duration(dlq.retention))
+        yield DoctorFault.NO_ALARM.of(dlq.name, fix, kept=duration(dlq.retention))
 
 
 def _put_alarm(name: str, dlq: DeployedQueue, facts: Examined, actions: Sequence[str]) -> str:

@@ -46,7 +46,7 @@ def _note(says: str, costs: str = "") -> tuple[str, str, str]:
     return NOTE, says, costs
 
 
-class Fault(Enum):
+class DoctorFault(Enum):
     """A fault: its level, what it says with facts in braces, and what its fix costs."""
 
     NO_DLQ = _error(f"it has no DLQ{_FOREVER}")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from deadletter.circuit.state import State
 from deadletter.contract import MAIN_DLQ, PARKED_LANE, pipeline_prefix
+from deadletter.signals.troubles import TroubleKind
 
 from . import circuits, status
 from .answer import Answer
@@ -71,7 +72,7 @@ def read(session: Session, pipeline: str | None) -> Retirement:
     deployed = app.pipeline(pipeline)
     answer = status.read(session, [deployed.name])
     [known] = answer.pipelines
-    unread = [item for item in answer.attention if item.kind == UNREAD]
+    unread = [item for item in answer.attention if item.kind == TroubleKind.UNREAD]
     left = [
         *_replays(known),
         *_circuits(session, deployed),
