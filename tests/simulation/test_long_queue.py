@@ -32,6 +32,7 @@ def all_of(seeds: range) -> Counter[str]:
     return counts
 
 
+@pytest.mark.slow_because("a hundred long queues")
 @pytest.mark.parametrize("part", range(PARTS))
 def test_no_long_queue_breaks_a_promise(part: int) -> None:
     """Each seed is one schedule: `make sim OF=long-queue SEED=n` replays it with its log."""
