@@ -62,9 +62,16 @@ def paths(declaration: Any, above: str = "") -> Iterator[tuple[str, Any]]:
 
 def values_of(settings: Any, *kinds: ValueKind) -> Iterator[tuple[str, str]]:
     """Path and value of each setting of these kinds that has one."""
-    for path, hint in paths(type(settings)):
-        if kind_of(hint) in kinds and (value := attrgetter(path)(settings)):
+    declaration: Any = type(settings)
+    for path in _paths_of(declaration, kinds):
+        if value := attrgetter(path)(settings):
             yield path, value
+
+
+# Each pipeline of a hundred is checked beside all others.
+@cache
+def _paths_of(declaration: Any, kinds: tuple[ValueKind, ...]) -> Sequence[str]:
+    return [path for path, hint in paths(declaration) if kind_of(hint) in kinds]
 
 
 def as_typed(typed: Any, steps: Sequence[int | str], otherwise: object) -> object:

@@ -208,6 +208,7 @@ def test_thirty_pipelines_are_drawn_within_the_limits_of_cloudwatch(thirty: Synt
     assert shown == [f"p{number}" for number in range(30)]
 
 
+@pytest.mark.slow_because("a hundred pipelines and their dashboards")
 def test_a_hundred_pipelines_have_dashboards_by_default(tmp_path: Path) -> None:
     """One of the largest sort each: with dedicated DLQs and parking queues."""
     import aws_cdk as cdk
