@@ -717,6 +717,9 @@ class ReplaySimulation(Simulation):
         self.witness.effects.begun(process)
         uid = uid_of(letter.body)
         life = self._lives[uid] = self._lives.get(uid, -1) + 1
+        sent = letter.attributes.get(stamps.NAME)
+        mark = None if sent is None else stamps.parse(sent.value)
+        self.witness.tried.add((uid, 0 if mark is None else mark.attempt))
         self.scheduler.wait(process, self._random.random())
         self._judge(uid, letter.body)
         if uid.startswith("poison"):

@@ -107,6 +107,8 @@ class ReplayWitness(Witness):
         self.custody: dict[str, str] = {}
         self.expiries: dict[str, float] = {}
         self.timed_out: Counter[str] = Counter()
+        # Lives, by message and attempt, in which the handler began.
+        self.tried: set[tuple[str, int]] = set()
         self.to_schedule: set[tuple[str, str]] = set()
         self.bases_in_run: dict[tuple[str, str], int] = {}
         self.joined: set[tuple[str, str]] = set()
@@ -160,7 +162,7 @@ class ReplayWitness(Witness):
         if run.stopped is not None and now > run.stopped + STOPS_WITHIN:
             late = now - run.stopped
             raise Broken(f"{process.name} sends {uid} {late:.1f} s after its run was {run.state}")
-        if mark.attempts_used > self._tries(run, uid):
+        if mark.attempts_used > self._tries(run, uid, mark):
             raise Broken(f"{process.name} sends {uid} for the {mark.attempts_used}th time")
         if run.counted and mark.origin not in run.counted:
             raise Broken(f"{process.name} sends {uid}, which the person did not see counted")
@@ -173,15 +175,17 @@ class ReplayWitness(Witness):
         first, last = self.red or (0.0, 0.0)
         return first <= (self._scheduler.now if at is None else at) < last
 
-    def _tries(self, run: WitnessedRun, uid: str) -> int:
-        """Sends of one letter: one that timed out is no try, and a person who resumes a run grants
-        the one in front one more.
+    def _tries(self, run: WitnessedRun, uid: str, mark: Stamp) -> int:
+        """Sends of one letter: one that timed out is no try, nor is one that never reached the
+        handler, and a person who resumes a run grants the one in front one more.
 
         A send within the clocks' difference after that may count as one before it.
         """
+        before = run.attempts[mark.origin] - {mark.attempt}
+        untried = sum((uid, attempt) not in self.tried for attempt in before)
         stops = run.plan.ordered and run.plan.on_failure is KeyPolicy.STOP
         granted = run.resumes * (2 if self.skew else 1)
-        return run.plan.attempts + self.timed_out[uid] + (granted if stops else 0)
+        return run.plan.attempts + self.timed_out[uid] + untried + (granted if stops else 0)
 
     def _check_schedule(self, process: Process, uid: str, copy: str, mark: Stamp) -> None:
         """What a run had is sent by the schedule only if a person has said so."""
@@ -474,7 +478,7 @@ class ReplayWitness(Witness):
         run.sends.append(send)
         run.sent[mark.origin] = send
         run.attempts[mark.origin].add(mark.attempt)
-        if len(run.attempts[mark.origin]) > self._tries(run, uid):
+        if len(run.attempts[mark.origin]) > self._tries(run, uid, mark):
             raise Broken(f"{uid} is sent in {len(run.attempts[mark.origin])} lives of its run")
         if run.state == RunState.CANARY:
             run.canaries += 1
