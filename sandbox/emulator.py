@@ -17,7 +17,8 @@ knows, a DynamoDB request names its partitions to IAM and PutMetricData its name
 message names its sender, a queue under a customer's key needs the key, a function sees the
 client context of its invocation, an invocation of more than 6 MB is refused, the workers of a
 package share it, and CloudFormation neither makes a table that is there already nor deletes a
-protected one. Calls that are made in a role are recorded (`sandbox.calls`). This
+protected one, and makes a deleted schedule again where a change set reverts drift. Calls that are
+made in a role are recorded (`sandbox.calls`). This
 reaches into MiniStack's private names, so read this file again before pinning another version
 of it.
 """
@@ -45,6 +46,7 @@ from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable, Scope
 from ministack import app as ministack
 from ministack.core import iam_actions, iam_evaluator, lambda_runtime, sigv4
 from ministack.services import (
+    cloudformation,
     cloudwatch,
     dynamodb,
     iam,
@@ -54,7 +56,7 @@ from ministack.services import (
     sqs,
     stepfunctions,
 )
-from ministack.services.cloudformation import provisioners
+from ministack.services.cloudformation import changesets, handlers, helpers, provisioners
 
 from deadletter.contract import NAMESPACE
 from sandbox import alarms, calls, emf, fast_clock
@@ -653,8 +655,8 @@ def keep_tables_as_cloudformation_does() -> None:
 
     MiniStack puts an empty table in the place of the old one, and asks for no protection.
     """
-    handlers = provisioners._RESOURCE_HANDLERS["AWS::DynamoDB::Table"]
-    create, delete = handlers["create"], handlers["delete"]
+    of_tables = provisioners._RESOURCE_HANDLERS["AWS::DynamoDB::Table"]
+    create, delete = of_tables["create"], of_tables["delete"]
 
     def create_new(logical_id: str, properties: Mapping[str, Any], stack: str) -> Any:
         name = properties.get("TableName")
@@ -672,7 +674,36 @@ def keep_tables_as_cloudformation_does() -> None:
             )
         return delete(name, properties)
 
-    handlers |= {"create": create_new, "delete": delete_unprotected}
+    of_tables |= {"create": create_new, "delete": delete_unprotected}
+
+
+def make_again_what_was_deleted() -> None:
+    """Let a change set that reverts drift add each schedule of its stack that is there no more.
+
+    MiniStack compares templates alone, as CloudFormation does by default: what a person deleted
+    is no change.
+    """
+    create = changesets._create_change_set
+
+    def create_change_set(params: Mapping[str, Sequence[str]]) -> Any:
+        stack = cloudformation._stacks.get(_said(params, "StackName"))
+        if stack and _said(params, "DeploymentMode") == "REVERT_DRIFT":
+            for logical_id, record in [*stack["_resources"].items()]:
+                is_schedule = record["ResourceType"] == "AWS::Scheduler::Schedule"
+                if is_schedule and not _is_there(record):
+                    del stack["_resources"][logical_id]
+                    del stack["_template"]["Resources"][logical_id]
+        return create(params)
+
+    def _said(params: Mapping[str, Sequence[str]], name: str) -> str:
+        said: str = helpers._p(params, name)
+        return said
+
+    def _is_there(record: Mapping[str, Any]) -> bool:
+        group = record["Properties"].get("GroupName", "default")
+        return f"{group}/{record['PhysicalResourceId']}" in scheduler._schedules
+
+    handlers._ACTION_HANDLERS["CreateChangeSet"] = create_change_set
 
 
 def unpack_packages_once() -> None:
@@ -713,6 +744,7 @@ def main(*arguments: str) -> None:
     start_functions_as_lambda_does()
     unpack_packages_once()
     keep_tables_as_cloudformation_does()
+    make_again_what_was_deleted()
     record_calls()
     ask_for_keys_as_sqs_does()
     fail_as_told()

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -626,6 +626,42 @@ def test_a_stack_neither_makes_a_table_that_is_there_nor_deletes_a_protected_one
     tables.update_table(TableName="notes", DeletionProtectionEnabled=False)
     stacks.delete_stack(StackName="first")
     until(lambda: "notes" not in tables.list_tables()["TableNames"], "the table is deleted")
+
+
+def test_a_change_set_that_reverts_drift_makes_a_deleted_schedule_again(sandbox: Sandbox):
+    stacks, schedules = sandbox.client("cloudformation"), sandbox.client("scheduler")
+    schedule = {
+        "Name": "each-minute",
+        "ScheduleExpression": "rate(1 minute)",
+        "FlexibleTimeWindow": {"Mode": "OFF"},
+        "Target": {
+            "Arn": "arn:aws:lambda:us-east-1:000000000000:function:f",
+            "RoleArn": "arn:aws:iam::000000000000:role/r",
+        },
+    }
+    resources = {"Schedule": {"Type": "AWS::Scheduler::Schedule", "Properties": schedule}}
+    template = json.dumps({"Resources": resources})
+
+    def ended(status: str) -> Callable[[], bool]:
+        return lambda: (
+            stacks.describe_stacks(StackName="kept")["Stacks"][0]["StackStatus"] == status
+        )
+
+    def change_set(name: str, **how: str) -> str:
+        """Make one of the same template; its status."""
+        stacks.create_change_set(StackName="kept", ChangeSetName=name, TemplateBody=template, **how)
+        made = stacks.describe_change_set(StackName="kept", ChangeSetName=name)
+        return str(made["Status"])
+
+    stacks.create_stack(StackName="kept", TemplateBody=template)
+    until(ended("CREATE_COMPLETE"), "the stack is created")
+    assert change_set("nothing-drifted", DeploymentMode="REVERT_DRIFT") == "FAILED"
+    schedules.delete_schedule(Name="each-minute")
+    assert change_set("template-alone") == "FAILED"
+    assert change_set("drift-too", DeploymentMode="REVERT_DRIFT") == "CREATE_COMPLETE"
+    stacks.execute_change_set(StackName="kept", ChangeSetName="drift-too")
+    until(ended("UPDATE_COMPLETE"), "the stack is updated")
+    assert schedules.get_schedule(Name="each-minute")["ScheduleExpression"] == "rate(1 minute)"
 
 
 def test_an_invocation_larger_than_lambda_takes_is_refused(sandbox: Sandbox):
