@@ -43,8 +43,8 @@ class TypedLine(StrEnum):
     UNDO = "dlq rules undo {rule} --pipeline {pipeline}"
     DISABLE = 'dlq rules disable {rule} --pipeline {pipeline} --reason "it is spent"'
     RESUME = "dlq replay resume {run} --pipeline {pipeline}"
-    DEPLOY = "cdk deploy {stack}"
-    DEPLOY_SHARED = "cdk deploy {shared}"
+    DEPLOY = "npx cdk deploy {stack} --revert-drift"
+    DEPLOY_SHARED = "npx cdk deploy {shared} --revert-drift"
     LET_RUN = "aws lambda delete-function-concurrency --function-name {function}"
     LET_ROUTER_RUN = "aws lambda delete-function-concurrency --function-name {app}-{pipeline}-route"
     ENABLE = "aws lambda update-event-source-mapping --enabled \\\n  --uuid {uuid}"

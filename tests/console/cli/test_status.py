@@ -546,11 +546,13 @@ def test_a_watch_that_has_never_run_or_not_lately_needs_attention(cloud: Any, dl
     assert kind == "not-started"
     silent = "deadletter-orders-watch has left no record for 4 min: it is not started"
     assert says.startswith(silent)
-    assert says.endswith("; type cdk deploy Deadletter-Orders")
+    assert says.endswith("; type npx cdk deploy Deadletter-Orders --revert-drift")
     key = {"pk": {"S": "orders#lease"}, "sk": {"S": "watch"}}
     cloud.dynamodb.delete_item(TableName="letters", Key=key)
     assert needs(dlq)["watch-never-ran"].startswith("the watch has never run")
-    assert needs(dlq)["watch-never-ran"].endswith("; type cdk deploy Deadletter-Orders")
+    assert needs(dlq)["watch-never-ran"].endswith(
+        "; type npx cdk deploy Deadletter-Orders --revert-drift"
+    )
 
 
 def test_runs_that_cannot_do_their_work_are_named_with_what_was_denied(

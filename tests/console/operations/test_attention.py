@@ -123,7 +123,7 @@ def test_the_words_of_a_trouble_hold_its_facts_and_its_command_is_one(kind: Trou
     if typed.startswith("dlq "):
         parse(typed)
     else:
-        assert typed.startswith(("aws ", "cdk deploy ")), typed
+        assert typed.startswith(("aws ", "npx cdk deploy ")), typed
 
 
 @each_row("kind", [kind for kind, card in TROUBLES.items() if "{why}" in card.says])
