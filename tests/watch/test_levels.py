@@ -476,16 +476,26 @@ def test_a_rule_checker_that_cannot_be_asked_stalls_no_pipeline() -> None:
     assert minutes.value(STALLED) == 0
 
 
-def test_a_mapping_that_a_person_has_disabled_is_shown_while_messages_wait() -> None:
+def test_a_mapping_that_a_person_has_disabled_pages_while_messages_wait() -> None:
     minutes = Minutes(consumer="1a2b", letters={"main": 5})
+    minutes.pass_minutes(5)
+    assert minutes.value(STALLED) == 0
     minutes.pass_minutes(1)
     assert minutes.row is not None
     assert [seen.kind for seen in minutes.row.seen] == [TroubleKind.CONSUMER_DISABLED]
-    # It pages nobody: messages that are about to expire do.
-    assert minutes.value(STALLED) == 0
+    assert minutes.value(STALLED) == 1
+    # As it was, while it is not asked.
     minutes.consumer = None
     minutes.pass_minutes(1)
-    assert len(minutes.row.seen) == 1
+    assert minutes.value(STALLED) == 1
     minutes.letters["main"] = 0
     minutes.pass_minutes(1)
     assert minutes.row.seen == ()
+    assert minutes.value(STALLED) == 0
+
+
+@each_row("consumer", ["", None])
+def test_messages_that_wait_for_a_mapping_that_works_page_for_nothing(consumer: str | None) -> None:
+    minutes = Minutes(consumer=consumer, letters={"main": 5})
+    minutes.pass_minutes(30)
+    assert minutes.value(STALLED) == 0

@@ -139,7 +139,12 @@ class Figure(StrEnum):
         *(AGES, MINIMUM, SECONDS),
     )
     MESSAGES = "Messages", "Messages of a queue and its lane.", *(MESSAGES, MAXIMUM)
-    REDRIVE_STALLED = "RedriveStalled", "Is 1 while no run can do its work.", *(TROUBLES, MAXIMUM)
+    REDRIVE_STALLED = (
+        "RedriveStalled",
+        "Is 1 while no run can do its work, or messages wait for a consumer whose mapping a person"
+        " has disabled.",
+        *(TROUBLES, MAXIMUM),
+    )
     DLQ_DEPTH = (
         "DlqDepth",
         "Is 1 while the DLQ is too deep, or not empty in two hours.",

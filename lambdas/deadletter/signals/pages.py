@@ -180,9 +180,10 @@ PIPELINE_PAGES = (
         # One bad minute, such as that of a deployment, is no stall; three in a row are.
         looks=(3, 3),
         missing=Missing.HEARTBEAT,
-        says="nothing moves: no run can do its work, or the watch itself does not run.",
-        cause=f"{_DENIED}, a function that fails or is throttled, or a schedule that is"
-        " disabled or deleted.",
+        says="nothing moves: no run can do its work, the consumer's mapping is disabled, or the"
+        " watch itself does not run.",
+        cause=f"{_DENIED}, a function that fails or is throttled, or a schedule or"
+        " a mapping that is disabled or deleted.",
         repair=TypedLine.REDRIVE,
         line="nothing moves",
     ),

@@ -312,7 +312,7 @@ TROUBLES: Mapping[TroubleKind, TroubleCard] = {
     TroubleKind.CHECKER_UNREAD: _shared(
         "whether the rule checker works cannot be read: {why}", TypedLine.DEPLOY_SHARED
     ),
-    TroubleKind.CONSUMER_DISABLED: TroubleCard(
+    TroubleKind.CONSUMER_DISABLED: _stalled(
         "the consumer's mapping is disabled, not by us, and {messages:message} wait in the"
         " main queue",
         TypedLine.ENABLE,

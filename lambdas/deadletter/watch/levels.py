@@ -26,7 +26,7 @@ from deadletter.signals.troubles import Seen, TroubleKind
 from deadletter.watch.attended import unattended, unattended_troubles
 from deadletter.watch.circuit_trouble import circuit_troubles
 from deadletter.watch.drain_time import depth_troubles
-from deadletter.watch.observation import MAIN, Observation
+from deadletter.watch.observation import Observation
 from deadletter.watch.point import MetricPoint
 from deadletter.watch.queue_figures import ZEROS_FOR
 from deadletter.watch.replay_trouble import replay_troubles
@@ -63,7 +63,6 @@ def with_levels(
         *_rule_troubles(row, observation),
         *replay_troubles(row.replays),
         *_shared_troubles(row, observation),
-        *_consumer_troubles(row, observation),
     )
     pages = Counter(each.page for each in seen)
     values = {
@@ -153,17 +152,6 @@ def _shared_troubles(row: WatchRow, observation: Observation) -> Iterator[Seen]:
         yield from (each for each in row.seen if each.kind in _OF_APP)
     else:
         yield from shared_troubles(observation.shared)
-
-
-def _consumer_troubles(row: WatchRow, observation: Observation) -> Iterator[Seen]:
-    """A mapping that a person has disabled while messages wait; as it was if it was not read."""
-    messages = row.queues[MAIN].letters
-    before = [each for each in row.seen if each.kind is TroubleKind.CONSUMER_DISABLED]
-    if observation.consumer is None:
-        yield from before if messages else ()
-    elif observation.consumer and messages:
-        facts: dict[str, str | float] = {"uuid": observation.consumer, "messages": messages}
-        yield Seen(TroubleKind.CONSUMER_DISABLED, facts)
 
 
 def _names(rules: tuple[str, ...]) -> str:

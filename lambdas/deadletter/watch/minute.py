@@ -25,7 +25,7 @@ from deadletter.watch.queue_figures import queue_points, with_memory, with_state
 from deadletter.watch.replay_trouble import with_replays
 from deadletter.watch.rescue_due import rescue_due
 from deadletter.watch.row import LaneRow, QueueRow, WatchRow
-from deadletter.watch.stall import failing_steps, not_closed_at, stall
+from deadletter.watch.stall import failing_steps, not_closed_at, stall, unread_main_queue
 from deadletter.watch.watch_settings import WatchSettings
 
 LONGEST_RETENTION = 14.0 * DAY
@@ -72,7 +72,10 @@ def judge_minute(
     row = _remembered(before, observation, settings, now)
     levels, seen = with_levels(row, observation, settings, now)
     row = replace(row, levels=levels)
-    stalled = tuple(stall(row, observation.memories, settings, now))
+    stalled = (
+        *stall(row, observation.memories, settings, now),
+        *unread_main_queue(row, observation.consumer, now),
+    )
     row = replace(row, seen=tuple(since_before((*stalled, *seen), before.seen, now)))
     points = (
         *_source_points(row, settings, now),

@@ -1,4 +1,4 @@
-"""Whether no run can do its work, and why."""
+"""Whether nothing moves, and why: no run can do its work, or no message is consumed."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from deadletter.routing.decision import DUE
 from deadletter.signals.figures import Figure
 from deadletter.signals.troubles import Seen, TroubleKind
 from deadletter.watch.lane_figures import NO_LANE
+from deadletter.watch.observation import MAIN
 from deadletter.watch.row import Failing, WatchRow
 from deadletter.watch.watch_settings import WatchSettings
 
@@ -25,6 +26,10 @@ remembered, so the first failure counts; the alarm asks for three minutes itself
 
 OTHER_FAILURES_THAT_STALL = 3
 """The same for all other steps. What the watch cannot see, it cannot page for."""
+
+UNREAD_FOR = 5.0 * MINUTE
+"""Seconds in which messages wait for a consumer whose mapping is disabled until it is a trouble: a
+person disables it for a moment, too."""
 
 LONGEST_RUN_ON = 15.0 * MINUTE
 """Seconds after its last run in which a failure is in a row with the one before."""
@@ -74,6 +79,21 @@ def stall(
         late = late_seconds(row, now)
         if late >= settings.alarms.room_late:
             yield Seen(TroubleKind.ROOM_LATE, {"seconds": late})
+
+
+def unread_main_queue(row: WatchRow, consumer: str | None, now: float) -> Iterator[Seen]:
+    """That a person has disabled the consumer's mapping and messages wait.
+
+    `consumer` is the UUID of that mapping, empty if none is disabled, and None if nothing was
+    asked: then it is as it was.
+    """
+    main = row.queues[MAIN]
+    if main.filled_at is None or now - main.filled_at < UNREAD_FOR:
+        return
+    if consumer is None:
+        yield from (each for each in row.seen if each.kind is TroubleKind.CONSUMER_DISABLED)
+    elif consumer:
+        yield Seen(TroubleKind.CONSUMER_DISABLED, {"uuid": consumer, "messages": main.letters})
 
 
 def not_closed_at(row: WatchRow) -> float:
