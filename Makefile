@@ -29,7 +29,7 @@ SIDE_BY_SIDE := $(MAKE) --no-print-directory -j $(if $(filter output-sync,$(.FEA
 # Notes what a part of the day takes; `make times` shows it.
 TIMED = $(BIN)/python -m tests.times run $@
 
-.PHONY: help setup ready demo sandbox deploy synth demo-replay test check beside-e2e lint types unit scan audit times e2e pager scenarios drill nightly mutation sim caught bench bench-long bench-parts bench-peers verify-aws lock docs clean
+.PHONY: help setup ready demo sandbox deploy synth demo-replay test check beside-e2e lint types unit scan audit times face e2e pager scenarios drill nightly mutation sim caught bench bench-long bench-parts bench-peers verify-aws lock docs clean
 
 # What people type most comes first; the other targets say what they do behind one hash.
 help: # Say what there is
@@ -122,7 +122,10 @@ pager: $(READY) # Who is called when, measured: simulated weeks and months, judg
 scenarios: $(READY) # Outages and poisonings, measured beside three baselines: OF="outage-3m poison-5" SEEDS=n
 	$(BIN)/python -m tests.scenario_bench $(OF) $(if $(SEEDS),--seeds $(SEEDS))
 
-drill: $(READY) # Eleven troubles side by side, each until its page ends; build/drill.md: OF="bad-rule big-backlog"
+face: $(READY) # What a person meets: commands, options, lines, words, beside their ceilings
+	@$(BIN)/python -m tools.face
+
+drill: $(READY) # Twelve troubles side by side, each until its page ends; build/drill.md: OF="bad-rule big-backlog"
 	DRILL_OF="$(OF)" $(BIN)/python -m pytest -q -s -m drill tests/drill
 
 nightly: $(READY) ## The long runs, or parts: OF="drill bench"; results: docs/proof.md

@@ -6,16 +6,16 @@ Each check is a function over one source file, so that it can be shown planted f
 from __future__ import annotations
 
 import ast
-import io
 import re
 import sys
-import tokenize
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import pytest
+
+from tools.face import code_lines
 
 ROOT = Path(__file__).parent.parent
 OURS = ("lambdas", "console", "sandbox", "infra", "tools", "lab", "tests")
@@ -307,21 +307,6 @@ def environment_at_import(source: Source) -> Iterator[str]:
             yield f"reads {name} at import"
         if isinstance(node, ast.Call) and ast.unparse(node.func).partition(".")[0] in edge:
             yield f"calls {ast.unparse(node.func)} at import"
-
-
-def code_lines(tree: ast.Module, text: str) -> int:
-    """Lines with code on them: no blank ones, no comments, no docstrings."""
-    nothing = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
-    lines: set[int] = set()
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type not in nothing and token.type != tokenize.ENDMARKER:
-            lines.update(range(token.start[0], token.end[0] + 1))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            first = node.body[0] if node.body else None
-            if isinstance(first, ast.Expr) and ast.get_docstring(node) is not None:
-                lines.difference_update(range(first.lineno, (first.end_lineno or 0) + 1))
-    return len(lines)
 
 
 def thick_handlers(source: Source) -> Iterator[str]:

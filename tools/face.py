@@ -1,0 +1,111 @@
+"""How much there is to learn and to keep of what a person meets: `python -m tools.face`.
+
+`make face` prints each figure beside its ceiling and the goal of the rebuild; a test fails where a
+ceiling is passed, and each step of the rebuild lowers them.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import sys
+import tokenize
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from console.cli import main as command_line
+
+ROOT = Path(__file__).parents[1]
+
+SHARED = {"profile", "region", "app", "json", "jsonl", "query", "debug"}
+"""Parameters that every command has: a person learns them once."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """One figure: what it counts, how much there is now, its ceiling, and the goal."""
+
+    says: str
+    now: int
+    most: int
+    goal: int
+
+
+def budgets() -> list[Budget]:
+    """All figures, of the working tree."""
+    commands = list(leaves(typer.main.get_command(command_line.app)))
+    slots = sum(
+        param.name not in SHARED and param.param_type_name == "option"
+        for command in commands
+        for param in command.params
+    )
+    console = list((ROOT / "console").rglob("*.py"))
+    pages = [path for path in (ROOT / "docs").rglob("*.md") if path.parent.name != "adr"]
+    return [
+        Budget("commands", len(commands), 67, 34),
+        Budget("option slots", slots, 317, 125),
+        Budget("console, code lines", code_lines_of(console), 21_200, 10_000),
+        Budget("console, modules", len(console), 156, 75),
+        Budget("console, code lines of tests", tests_of("console"), 11_700, 6_500),
+        Budget("words of docs, apart from decisions", words_of(pages), 119_500, 55_000),
+    ]
+
+
+def leaves(command: Any) -> Iterator[Any]:
+    """The commands that do something; a group only holds others."""
+    if not hasattr(command, "list_commands"):
+        yield command
+        return
+    context = command.make_context("dlq", [], resilient_parsing=True)
+    for name in command.list_commands(context):
+        below = command.get_command(context, name)
+        if not below.hidden:
+            yield from leaves(below)
+
+
+def tests_of(folder: str) -> int:
+    """Code lines of a folder of tests."""
+    return code_lines_of((ROOT / "tests" / folder).rglob("*.py"))
+
+
+def code_lines_of(paths: Iterable[Path]) -> int:
+    """Code lines of these files."""
+    texts = [path.read_text() for path in paths]
+    return sum(code_lines(ast.parse(text), text) for text in texts)
+
+
+def code_lines(tree: ast.Module, text: str) -> int:
+    """Lines with code on them: no blank ones, no comments, no docstrings."""
+    nothing = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
+    lines: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in nothing and token.type != tokenize.ENDMARKER:
+            lines.update(range(token.start[0], token.end[0] + 1))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            first = node.body[0] if node.body else None
+            if isinstance(first, ast.Expr) and ast.get_docstring(node) is not None:
+                lines.difference_update(range(first.lineno, (first.end_lineno or 0) + 1))
+    return len(lines)
+
+
+def words_of(pages: Iterable[Path]) -> int:
+    """Words of pages, blocks of code included."""
+    return sum(len(path.read_text().split()) for path in pages)
+
+
+def main() -> int:
+    """Print the figures; the exit status is 1 if one is over its ceiling."""
+    rows = budgets()
+    for row in rows:
+        verdict = "" if row.now <= row.most else "  OVER ITS CEILING"
+        print(f"{row.says:<38} {row.now:>7,}  at most {row.most:>7,}, goal {row.goal:>7,}{verdict}")
+    return int(any(row.now > row.most for row in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
