@@ -1,35 +1,52 @@
-"""What is typed in each scene: the fences of the runbook that are named for it."""
+"""What a person types in the drill: the command of a card, as it is printed."""
 
 from __future__ import annotations
 
-import re
 import shlex
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
 
-from sandbox.server import ROOT
+from sandbox.deploy import CDK, environment
+from sandbox.server import ROOT, Sandbox
 
-RUNBOOK = ROOT / "docs" / "runbook.md"
-
-_FENCE = re.compile(r"^```sh drill=([a-z-]+)\n(.*?)^```$", re.M | re.S)
-
-# More is a puzzle, not a runbook.
-MOST_COMMANDS = 5
-
-
-def fences(page: Path = RUNBOOK) -> Mapping[str, Sequence[str]]:
-    """The lines of each scene's fence, by the scene's name."""
-    return {name: text.splitlines() for name, text in _FENCE.findall(page.read_text())}
+# Two deployments at once would both look at the stack that all pipelines share.
+DEPLOYING = threading.Lock()
 
 
-def is_act(line: str) -> bool:
-    """Whether a line of a fence is something that is done outside `dlq`."""
-    return line.startswith("#")
+def type_it(sandbox: Sandbox, line: str) -> tuple[int, str]:
+    """Type a line into a shell; its exit status, and what was answered.
+
+    What `dlq` asks is answered with yes. Raises ValueError for a program that no person has.
+    """
+    program, *rest = shlex.split(line)
+    match program:
+        case "dlq":
+            done = sandbox.dlq(rest)
+            if "--yes" in done.stderr:
+                done = sandbox.dlq([*rest, "--yes"])
+        case "aws":
+            done = _run([sys.executable, "-m", "tests.operate.aws_cli", *rest], sandbox)
+        case "npx" if rest[0] == "cdk":
+            with DEPLOYING:
+                app = f"--app={sandbox.folder.absolute() / 'cdk.out'}"
+                done = _run([str(CDK), *rest[1:], app, *_NO_QUESTIONS], sandbox)
+        case _:
+            raise ValueError(f"no person has the program {program}")
+    return done.returncode, done.stdout + done.stderr
 
 
-def words(line: str, pipeline: str) -> list[str]:
-    """The words of a command behind `dlq`, with the pipeline's name in the place of P."""
-    command, *rest = shlex.split(line)
-    if command != "dlq":
-        raise ValueError(f"not a command of dlq: {line}")
-    return [pipeline if word == "P" else word for word in rest]
+_NO_QUESTIONS = ("--ci", "--no-color", "--no-notices", "--require-approval=never")
+
+
+def _run(words: Sequence[str], sandbox: Sandbox) -> subprocess.CompletedProcess[str]:
+    given = environment(sandbox, sandbox.folder.absolute())
+    return subprocess.run(
+        words,
+        cwd=ROOT,
+        env={**given, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )

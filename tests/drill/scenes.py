@@ -9,6 +9,7 @@ from typing import Any
 
 from deadletter.contract import DAY, HOUR, WATCH_ROW, Partition
 from deadletter.signals.pages import Alarm
+from deadletter.signals.troubles import TroubleKind
 from sandbox.faults import Fault, denied_key, throttled_table
 from tests.drill.stage import Stage
 
@@ -35,22 +36,26 @@ def nothing(_stage: Stage) -> None:
 class Scene:
     """One trouble, and how it is known and ended.
 
-    name     of the pipeline where it happens, and of the fence with its commands
-    trouble  in the words of the report
-    rings    the alarms that ring, no more and no less, each with the reason that it is right
-    tells    what the output of the first command says of the cause
-    repair   what is done outside `dlq`, in the words of the report
-    within   minutes after which all of its alarms ring, at the latest
-    parked   letters that are parked when all is over
+    name       of the pipeline where it happens
+    trouble    in the words of the report
+    rings      the alarms that ring, no more and no less, each with the reason that it is right
+    card       the trouble of the one card that `dlq status` has then
+    tells      what that card says of the cause
+    outside    what is done before the card's command is typed, in the words of the report
+    afterwards what is done when the pages have ended, so that all messages come to rest
+    within     minutes after which all of its alarms ring, at the latest
+    parked     letters that are parked when all is over
     """
 
     name: str
     trouble: str
     begin: Act
     rings: Mapping[Alarm, str]
+    card: TroubleKind
     tells: str
-    repair: str
-    mend: Act
+    outside: str = "nothing"
+    mend: Act = nothing
+    afterwards: Act = nothing
     within: float
     parked: int = 0
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -118,19 +123,10 @@ def work_again(stage: Stage) -> None:
 
 def delete_schedule(role: str) -> Act:
     def begin(stage: Stage) -> None:
-        schedules = stage.deployed.aws("scheduler")
-        name = stage.function(role)
-        found = schedules.get_schedule(Name=name)
-        kept = ("Name", "FlexibleTimeWindow", "ScheduleExpression", "State", "Target")
-        stage.keep("schedule", {key: found[key] for key in kept})
-        schedules.delete_schedule(Name=name)
+        stage.deployed.aws("scheduler").delete_schedule(Name=stage.function(role))
         stage.send(LETTERS, "Dlq")
 
     return begin
-
-
-def make_the_schedule_again(stage: Stage) -> None:
-    stage.deployed.aws("scheduler").create_schedule(**stage.kept("schedule"))
 
 
 def throttle(role: str) -> Act:
@@ -143,10 +139,13 @@ def throttle(role: str) -> Act:
     return begin
 
 
-def let_run(role: str) -> Act:
-    return lambda stage: stage.deployed.aws("lambda").delete_function_concurrency(
-        FunctionName=stage.function(role)
-    )
+def disable_the_mapping(stage: Stage) -> None:
+    functions = stage.deployed.aws("lambda")
+    [mapping] = functions.list_event_source_mappings(FunctionName=stage.function("consumer"))[
+        "EventSourceMappings"
+    ]
+    functions.update_event_source_mapping(UUID=mapping["UUID"], Enabled=False)
+    stage.send(LETTERS)
 
 
 # Letters and rules
@@ -167,9 +166,8 @@ def let_letters_expire(stage: Stage) -> None:
     retain("Dlq", 4 * HOUR)(stage)
 
 
-def save_the_letters(stage: Stage) -> None:
+def move_the_letters(stage: Stage) -> None:
     """What a team does in mode observe, where nothing is moved for it."""
-    retain("Dlq", 14 * DAY)(stage)
     sqs, dlq, main = stage.deployed.aws("sqs"), *map(stage.deployed.url, ("Dlq", "MainQueue"))
 
     def moved() -> bool:
@@ -215,8 +213,9 @@ SCENES = (
             Alarm.DLQ_AGE: f"{OLD}, by SQS's metric",
             Alarm.MESSAGE_AGE: f"{OLD}, by their own timestamps",
         },
+        card=TroubleKind.CIRCUIT_OPEN,
         tells="has not been closed for",
-        repair="the dependency works again; nothing else is done",
+        outside="the dependency works again",
         mend=bring_the_dependency_back,
         within=42,
         settings={"circuit_key": "pipeline"},
@@ -230,8 +229,9 @@ SCENES = (
             Alarm.PARKED_UNATTENDED: "they are parked, which is no page; it is one after seven"
             " days without anybody (the watch's row is aged by a week)",
         },
-        tells="EXHAUSTED",
-        repair="the endpoint accepts such messages",
+        card=TroubleKind.UNATTENDED,
+        tells="a person has to look at",
+        outside="the endpoint accepts such messages",
         mend=accept_poison,
         within=25,
         # A refused message is tried again by the pipeline's policy: here once, not six times.
@@ -242,8 +242,9 @@ SCENES = (
         trouble="DynamoDB throttles each call of the pipeline on the letters table",
         begin=fail(throttle_the_table),
         rings={Alarm.REDRIVE_STALLED: "no run can do its work; no letter is old yet"},
+        card=TroubleKind.TABLE_THROTTLED,
         tells="DynamoDB throttles",
-        repair="the table takes the calls again",
+        outside="the table takes the calls again",
         mend=work_again,
         within=15,
     ),
@@ -252,8 +253,9 @@ SCENES = (
         trouble="the redriver may no longer use the key of the DLQ",
         begin=fail(deny_the_key),
         rings={Alarm.REDRIVE_STALLED: "no run can receive a letter"},
+        card=TroubleKind.RUNS_FAIL,
         tells="KMS.AccessDeniedException for sqs:ReceiveMessage",
-        repair="the role may use the key again",
+        outside="the role may use the key again",
         mend=work_again,
         within=15,
     ),
@@ -262,9 +264,8 @@ SCENES = (
         trouble="the redriver's schedule is deleted",
         begin=delete_schedule("dlq"),
         rings={Alarm.REDRIVE_STALLED: "no run has ended well for five minutes: none begins"},
+        card=TroubleKind.NOT_STARTED,
         tells="its schedule deadletter-schedule-deleted-dlq is disabled or deleted",
-        repair="CreateSchedule, as it was",
-        mend=make_the_schedule_again,
         within=15,
     ),
     Scene(
@@ -272,9 +273,8 @@ SCENES = (
         trouble="the watch's schedule is deleted: all levels fall silent",
         begin=delete_schedule("watch"),
         rings={Alarm.REDRIVE_STALLED: "missing data: the watch is the heart that beats"},
+        card=TroubleKind.NOT_STARTED,
         tells="its schedule deadletter-watch-deleted-watch is disabled or deleted",
-        repair="CreateSchedule, as it was",
-        mend=make_the_schedule_again,
         within=15,
     ),
     Scene(
@@ -282,19 +282,27 @@ SCENES = (
         trouble="the router's reserved concurrency is set to 0",
         begin=throttle("route"),
         rings={Alarm.REDRIVE_STALLED: "no letter can be judged, so none moves"},
+        card=TroubleKind.ROUTER_DOWN,
         tells="TooManyRequestsException for lambda:InvokeFunction",
-        repair="the reserved concurrency is removed",
-        mend=let_run("route"),
         within=15,
+    ),
+    Scene(
+        name="consumer-disabled",
+        trouble="a person disables the consumer's event source mapping",
+        begin=disable_the_mapping,
+        rings={Alarm.REDRIVE_STALLED: "messages wait, and nothing consumes them"},
+        card=TroubleKind.CONSUMER_DISABLED,
+        tells="the consumer's mapping is disabled, not by us",
+        within=20,
     ),
     Scene(
         name="letter-about-to-expire",
         trouble="mode observe: the DLQ's retention is set to four hours",
         begin=let_letters_expire,
         rings={Alarm.MESSAGE_EXPIRY: "SQS drops them within two days, and observe moves nothing"},
+        card=TroubleKind.EXPIRES_UNMOVED,
         tells="SQS deletes the oldest message in the DLQ in",
-        repair="the retention is 14 days again, and the team moves the letters by hand",
-        mend=save_the_letters,
+        afterwards=move_the_letters,
         within=10,
         settings={"mode": "observe"},
     ),
@@ -306,9 +314,8 @@ SCENES = (
             Alarm.MESSAGE_EXPIRY: "SQS would drop them within twelve hours; it ends by itself,"
             " because the watch moves them into the waiting room"
         },
+        card=TroubleKind.UNATTENDED,
         tells="in the parking lot",
-        repair="none",
-        mend=nothing,
         within=10,
         parked=LETTERS,
     ),
@@ -317,9 +324,8 @@ SCENES = (
         trouble="a rule is typed into the table with the action QUARANTENE",
         begin=mistype_a_rule,
         rings={Alarm.RULE_TROUBLE: "it matches nothing, which its author does not know"},
-        tells="INVALID: action 'QUARANTENE' is unknown",
-        repair="none but the second command",
-        mend=nothing,
+        card=TroubleKind.RULE_INVALID,
+        tells="invalid, and matching nothing: stop-acme",
         within=10,
     ),
     Scene(
@@ -327,8 +333,9 @@ SCENES = (
         trouble=f"{BACKLOG} messages die of a defect of the consumer; 12 a minute go back",
         begin=deploy_a_defect,
         rings={Alarm.DLQ_DEPTH: "more than 100 letters for five minutes; none is old yet"},
-        tells="500",
-        repair="the deployment is rolled back",
+        card=TroubleKind.DEEP,
+        tells="are in the DLQ, more than 100",
+        outside="the deployment is rolled back",
         mend=roll_back,
         within=25,
         settings={

@@ -43,7 +43,6 @@ class Stage:
     fail: Callable[..., None]
     _sent: list[int] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _kept: dict[str, Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -55,13 +54,6 @@ class Stage:
 
     def function(self, role: str) -> str:
         return f"deadletter-{self.name}-{role}"
-
-    def keep(self, name: str, value: Any) -> None:
-        """Remember something for the repair."""
-        self._kept[name] = value
-
-    def kept(self, name: str) -> Any:
-        return self._kept[name]
 
     def until(self, condition: Callable[[], object], what: str, minutes: float = 30) -> None:
         """Wait for what the app does; raises Standstill after so many minutes of its clock."""

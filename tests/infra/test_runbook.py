@@ -12,7 +12,6 @@ from tests.each_row import each_row
 from tests.infra.templates import Synthesis
 from tests.infra.test_permissions import COMMANDS, LOOKS
 from tools import runbook
-from tools.transcripts import MACHINE, commands_of, transcripts_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "runbook.md").read_text()
 
@@ -23,15 +22,6 @@ CAUSES = (
     *("one tenant", "everything"),
 )
 """What the decision tree of the issue has to have an answer for."""
-
-DRILLS = {
-    *("dependency-down", "poison-tenant", "throttled-table", "denied-key", "schedule-deleted"),
-    *("throttled-function", "letter-about-to-expire", "bad-rule", "big-backlog"),
-    # Not in the issue: the watch itself, and a page that ends by itself.
-    *("watch-deleted", "letter-rescued"),
-}
-
-DRILL = re.compile(r"^```sh drill=(?P<name>[a-z-]+)\n(?P<lines>.*?)^```$", re.M | re.S)
 
 SECTIONS = dict(re.findall(r"^## (.+?)\n(.*?)(?=^(?:<a id=\S+\n\n)?## |\Z)", PAGE, re.M | re.S))
 ALARMS = {title: text for title, text in SECTIONS.items() if title not in OF_NO_ALARM}
@@ -46,16 +36,9 @@ def rows(text: str) -> Iterator[list[str]]:
             yield [cell.strip() for cell in line.strip("|").split("|")]
 
 
-def commands_in(block: re.Match[str]) -> list[str]:
-    """What is typed in a block; a line with # is what a person does elsewhere."""
-    return [line for line in block["lines"].splitlines() if not line.startswith("#")]
-
-
 def typed() -> Iterator[str]:
     """Every command in the page, in sentences and in blocks."""
     fenced = re.compile(r"^```.*?^```$", re.M | re.S)
-    for block in DRILL.finditer(PAGE):
-        yield from commands_in(block)
     for block in re.findall(r"^```sh\n(.*?)^```$", PAGE, re.M | re.S):
         yield from block.splitlines()
     for text in re.findall(r"`(dlq [^`]+)`", fenced.sub("", PAGE)):
@@ -146,38 +129,6 @@ def test_no_row_of_a_table_is_left_without_an_end() -> None:
             assert all(row), row
             checked += 1
     assert checked > 30
-
-
-def test_each_drill_has_one_block_of_five_commands_at_most_and_the_first_only_reads() -> None:
-    blocks = {match["name"]: commands_in(match) for match in DRILL.finditer(PAGE)}
-    assert blocks.keys() == DRILLS
-    assert len(DRILL.findall(PAGE)) == len(DRILLS)
-    for name, lines in blocks.items():
-        assert 1 <= len(lines) <= 5, name
-        words = re.match(r"dlq [a-z ]*[a-z]", lines[0])
-        assert words is not None
-        command = next(known for known in sorted(COMMANDS, key=len, reverse=True)
-                       if words[0].startswith(known))  # fmt: skip
-        assert set(COMMANDS[command]) <= LOOKS, name
-
-
-def test_a_block_of_a_drill_can_be_typed_where_there_is_no_terminal() -> None:
-    asks = [command for command, policies in COMMANDS.items() if not set(policies) <= LOOKS]
-    for match in DRILL.finditer(PAGE):
-        for line in commands_in(match):
-            if "--dry-run" not in line and any(line.startswith(f"{words} ") for words in asks):
-                assert line.endswith("--yes"), line
-
-
-def test_each_drill_has_a_place_for_its_transcript() -> None:
-    assert transcripts_of(PAGE).keys() == DRILLS
-
-
-def test_a_transcript_names_no_machine_and_its_commands_are_commands() -> None:
-    for name, text in transcripts_of(PAGE).items():
-        assert MACHINE.search(text) is None, name
-        for command in commands_of(text):
-            parse(command)
 
 
 @each_row("anchor", sorted(set(re.findall(r"\(#([a-z-]+)\)", PAGE))))
