@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from deadletter.circuit.state import State
-from deadletter.contract import MAIN_DLQ, parking_source
+from deadletter.contract import MAIN, MAIN_DLQ, parking_source
 from deadletter.signals.troubles import TroubleKind
 
 from ..operations import status as operation
@@ -201,7 +201,8 @@ def _pipeline(pipeline: PipelineStatus, now: datetime) -> Iterator[Block]:
             yield line(f"Why they fail: dlq groups {pipeline.name}")
     yield Line()
     main_age = pipeline.main_oldest_seconds
-    main = ("", "" if main_age is None else duration(main_age), "")
+    *_, expires = _source_cells(pipeline.source(MAIN))
+    main = ("", "" if main_age is None else duration(main_age), expires)
     queues: list[tuple[str, QueueDepth | None, Iterable[Part]]] = [
         ("main queue", pipeline.main, main),
         ("DLQ", pipeline.dlq, _source_cells(pipeline.source(MAIN_DLQ))),

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from deadletter.circuit.state import State
-from deadletter.contract import DAY, HOUR, MAIN_DLQ, PARKED_LANE, Mode, parking_source
+from deadletter.contract import DAY, HOUR, MAIN, MAIN_DLQ, PARKED_LANE, Mode, parking_source
 from deadletter.message import stamp
 from deadletter.replay.run import RunState
 from deadletter.signals.counts import meaning
@@ -31,6 +31,8 @@ _RECENT = timedelta(hours=1)
 
 # As the alarm MessageExpiry by default. In mode enforce the watch moves messages a day before.
 _EXPIRES_SOON = {Mode.ENFORCE: 12 * HOUR, Mode.OBSERVE: 2 * DAY}
+
+_OWN_NAMES = {MAIN: "the main queue", MAIN_DLQ: "the DLQ"}
 
 # Foreign rows that a sentence names, and the characters of a key: who wrote it chose it.
 _MOST_NAMED = 3
@@ -75,13 +77,11 @@ def attention(pipeline: PipelineStatus, now: datetime) -> Iterator[Seen]:
 def _source(pipeline: PipelineStatus, source: SourceStatus, now: datetime) -> Iterator[Seen]:
     """The trouble of one queue of ours."""
     queue = source_name(source.source)
-    left, holds = (
-        source.seconds_to_expiry,
-        _depth_of(pipeline, source.source) != QueueDepth(0, 0, 0),
-    )
+    left, is_held = source.seconds_to_expiry, holds(pipeline, source.source)
     observes = pipeline.mode == Mode.OBSERVE
-    if left is not None and holds and left <= _EXPIRES_SOON[Mode(pipeline.mode)]:
-        kind = TroubleKind.EXPIRES_UNMOVED if observes else TroubleKind.EXPIRES
+    if left is not None and is_held and left <= _EXPIRES_SOON[Mode(pipeline.mode)]:
+        moved = TroubleKind.EXPIRES_UNMOVED if observes else TroubleKind.EXPIRES
+        kind = TroubleKind.EXPIRES_UNREAD if source.source == MAIN else moved
         yield Seen(kind, {"queue": queue, "left": duration(left), "url": source.url})
     ending = source.last_ending
     if ending is not None and not ending.ended_well:
@@ -98,7 +98,7 @@ def _source(pipeline: PipelineStatus, source: SourceStatus, now: datetime) -> It
             facts = {"queue": queue, "count": count, "means": _meaning(count)}
             ago = duration((now - at).total_seconds())
             yield Seen(TroubleKind.COUNTED, facts | {"ago": ago})
-    if source.looks and holds:
+    if source.looks and is_held:
         runs = "observe has" if observes else "runs that move nothing have"
         facts = {"runs": runs, "messages": source.looks, "queue": queue}
         yield Seen(TroubleKind.LOOKED_AT, facts)
@@ -183,8 +183,8 @@ def _cut(text: str) -> str:
 
 def source_name(source: str) -> str:
     """A source in words: "the DLQ", "dedicated DLQ vip", "parking queue default"."""
-    if source == MAIN_DLQ:
-        return "the DLQ"
+    if source in _OWN_NAMES:
+        return _OWN_NAMES[source]
     parking = source.removeprefix(parking_source(""))
     return f"parking queue {parking}" if parking != source else f"dedicated DLQ {source}"
 
@@ -199,10 +199,12 @@ def parked_messages(pipeline: PipelineStatus) -> Seen | None:
     return Seen(TroubleKind.UNATTENDED, facts) if parked else None
 
 
-def _depth_of(pipeline: PipelineStatus, source: str) -> QueueDepth | None:
-    """The depth of a queue now; None if it could not be read."""
+def holds(pipeline: PipelineStatus, source: str) -> bool:
+    """Whether a queue holds messages now, as far as that could be read."""
     parking = {parking_source(id_): depth for id_, depth in pipeline.parking.items()}
-    return {MAIN_DLQ: pipeline.dlq, **pipeline.dedicated, **parking}.get(source)
+    return {MAIN: pipeline.main, MAIN_DLQ: pipeline.dlq, **pipeline.dedicated, **parking}.get(
+        source
+    ) != QueueDepth(0, 0, 0)
 
 
 def counter(run: Mapping[str, Any] | None, name: str) -> int:

@@ -33,8 +33,14 @@ EXPLAINS: Mapping[Alarm, tuple[Alarm, ...]] = {
 
 _PAGES = {page.alarm: page for page in PIPELINE_PAGES}
 
+_HAVE_TROUBLES = {card.page for card in TROUBLES.values()}
+"""Pages whose troubles are in the catalogue: where none is seen, what rang is over."""
+
 _SILENT = (TroubleKind.WATCH_SILENT, TroubleKind.WATCH_NEVER_RAN)
 """What rings because nothing is published: the watch cannot see it."""
+
+_UNTOLD = (*_SILENT, TroubleKind.UNREAD)
+"""With these, what is not seen can be there."""
 
 _ORDER = {kind: place for place, kind in enumerate(TroubleKind)}
 
@@ -75,15 +81,15 @@ def cards(
     `found` is what `dlq` has seen beside the watch.
     """
     rings: dict[Alarm, AlarmState] = {}
-    writer = _Cards(app, pipeline, now)
+    watch = [trouble.seen for trouble in pipeline.seen]
+    seen = list(_merged(watch, found))
+    writer = _Cards(app, pipeline, now, seen)
     for alarm in pipeline.alarms:
         name = alarm.name.rpartition("-")[2]
         if name in _PAGES:
             rings[Alarm(name)] = alarm
         else:
             yield writer.ringing(alarm)
-    watch = [trouble.seen for trouble in pipeline.seen]
-    seen = list(_merged(watch, found))
     silent = [each for each in seen if each.kind in _SILENT]
     called = {*rings, *(each.page for each in (*watch, *silent))}
     explained: dict[Alarm, Alarm] = {}
@@ -120,8 +126,11 @@ def _ordered(pages: Iterable[Alarm | None]) -> list[Alarm]:
 class _Cards:
     """Writes the cards of one pipeline."""
 
-    def __init__(self, app: str, pipeline: PipelineStatus, now: datetime) -> None:
+    def __init__(
+        self, app: str, pipeline: PipelineStatus, now: datetime, seen: Sequence[Seen]
+    ) -> None:
         self._pipeline, self._now = pipeline, now
+        self._is_told = not any(each.kind in _UNTOLD for each in seen)
         self._known: Mapping[str, Fact] = known_names(app, pipeline.name)
 
     def card(self, seen: Seen, *, is_called: bool = False) -> Attention:
@@ -144,6 +153,9 @@ class _Cards:
             card = self.card(group[0], is_called=True)
             return replace(card, says=f"{card.says}{others}")
         card = self.ringing(alarm)
+        if not group and page in _HAVE_TROUBLES and self._is_told:
+            says = f"{card.says}: what it rang for is over, and it ends by itself"
+            return replace(card, says=says, page=str(page), needs_person=False)
         why = f": {group[0].says()}" if group else ""
         row = _PAGES[page]
         is_observed = self._pipeline.mode == Mode.OBSERVE and row.observed is not None

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
-from deadletter.contract import Mode, is_of_delays
+from deadletter.contract import MAIN, Mode, is_of_delays
 from deadletter.signals.troubles import Seen, TroubleKind
 
-from .attention import own_circuit, parked_messages, source_name
+from .attention import holds, own_circuit, parked_messages, source_name
 from .words import clock, count, duration, moment
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def outlook(
     expiring = [
         (source.seconds_to_expiry, source.source)
         for source in pipeline.sources
-        if source.seconds_to_expiry is not None
+        if source.seconds_to_expiry is not None and holds(pipeline, source.source)
     ]
     seconds, source = min(expiring, default=(None, None))
     return Outlook(
@@ -194,7 +194,8 @@ def _next(
         )
         yield f"{letters} will be judged again when due, the first {when}"
     if expires is not None and source is not None:
-        moves = "" if pipeline.mode == Mode.OBSERVE else "; a day before, the watch moves it"
+        is_moved = pipeline.mode != Mode.OBSERVE and source != MAIN
+        moves = "; a day before, the watch moves it" if is_moved else ""
         yield f"SQS deletes the first letter of {source_name(source)} in {duration(expires)}{moves}"
     if (parked := parked_messages(pipeline)) is not None:
         yield f"{parked.says()}: {parked.repair(pipeline=pipeline.name)}"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from deadletter.contract import (
     DEFAULT_PARKING,
+    MAIN,
     MAIN_DLQ,
     PARKED_LANE,
     dedicated_lane,
@@ -43,7 +44,7 @@ class RunEnding:
 class SourceStatus:
     """A queue of letters, as runs and the watch remember it."""
 
-    source: Annotated[str, "`dlq`, the id of a dedicated DLQ, or `parking:<id>`"]
+    source: Annotated[str, "`main`, `dlq`, the id of a dedicated DLQ, or `parking:<id>`"]
     url: Annotated[str, "the queue's URL"]
     rescued: Annotated[
         int | None,
@@ -134,6 +135,7 @@ def watched(
     """The memories as people read them; `rescued` counts the letters of a lane."""
     row, known = memories.row, known_names(app, pipeline.name)
     lanes = {
+        MAIN: None,
         MAIN_DLQ: None,
         **{id_: dedicated_lane(id_) for id_ in pipeline.dedicated},
         # All parked letters share one lane.
@@ -143,6 +145,7 @@ def watched(
         },
     }
     urls = {
+        MAIN: pipeline.main_url,
         MAIN_DLQ: pipeline.dlq_url,
         **pipeline.dedicated,
         **{parking_source(id_): url for id_, url in pipeline.parking.items()},
@@ -179,9 +182,15 @@ def _source(
 def _figures(source: str, row: WatchRow | None, now: float) -> Iterator[tuple[Counted, float]]:
     """The figures of a queue as the watch publishes them, by metric."""
     from deadletter.watch.attended import lane_of
+    from deadletter.watch.main_queue import seconds_left
     from deadletter.watch.queue_figures import queue_points
 
     if row is None or source not in row.queues:
+        return
+    if source == MAIN:
+        left = seconds_left(row.main, row.queues[MAIN], now)
+        if left is not None:
+            yield Figure.SECONDS_TO_EXPIRY, left
         return
     for point in queue_points(source, row.queues[source], lane_of(source, row.lanes), now):
         yield point.metric, point.value

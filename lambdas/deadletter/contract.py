@@ -29,6 +29,9 @@ DEFAULT_APP = "deadletter"
 EVERY_PIPELINE = "*"
 """The pipeline of a rule that applies to all of them, and of figures about no single one."""
 
+MAIN = "main"
+"""The main queue, among the queues that are looked at; the others are sources of runs."""
+
 MAIN_DLQ = "dlq"
 """The id of the DLQ itself; other sources of a run are ids of dedicated DLQs."""
 

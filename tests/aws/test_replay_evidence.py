@@ -12,6 +12,7 @@ from deadletter.aws.replay_evidence import READ_WITHIN, Surroundings, counted, s
 from deadletter.aws.watch_store import DynamoDBWatchStore
 from deadletter.aws.wiring.replay import replay_steps_for
 from deadletter.circuit.state import Circuit, CircuitsUnavailable, State
+from deadletter.contract import MAIN
 from deadletter.failure.causes import Causes, CausesUnavailable
 from deadletter.message.queue import QueueUnavailable
 from deadletter.processing.collisions import KnownCollisions
@@ -26,7 +27,6 @@ from deadletter.replay.progress import PartStatus
 from deadletter.replay.run import ReplayRun, RunState
 from deadletter.replay.ticket import ReplayOutcome
 from deadletter.settings.pipeline import Pipeline
-from deadletter.watch.observation import MAIN
 from deadletter.watch.row import QueueRow, WatchRow
 from tests.replay.bench import ReplayBench
 from tests.simulation.stage import in_turn

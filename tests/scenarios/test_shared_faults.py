@@ -88,6 +88,38 @@ def test_a_rule_checker_that_refuses_for_half_an_hour_stalls_no_pipeline_and_pag
         assert (point.everywhere, point.value) == (True, 1)
 
 
+THROTTLED = "ThrottlingException for dynamodb:Query on deadletter-letters"
+
+
+def test_a_throttled_table_pages_once_for_all_pipelines_and_each_after_a_quarter_of_an_hour() -> (
+    None
+):
+    minutes = Minutes(failed={"lease": THROTTLED, "rule checker": THROTTLED}, memories=None)
+    minutes.pass_minutes(3)
+    assert minutes.value(Figure.REDRIVE_STALLED) == 0
+    [point] = minutes.points(Figure.SHARED_TROUBLE)
+    assert (point.everywhere, point.value) == (True, 1)
+    assert (
+        minutes.why(Figure.SHARED_TROUBLE) == f"a table of all pipelines is throttled: {THROTTLED}"
+    )
+    minutes.pass_minutes(12)
+    assert minutes.value(Figure.REDRIVE_STALLED) == 0
+    minutes.pass_minutes(1)
+    assert minutes.value(Figure.REDRIVE_STALLED) == 1
+    minutes.failed.clear()
+    minutes.pass_minutes(1)
+    assert minutes.why(Figure.SHARED_TROUBLE) is None
+
+
+def test_a_table_that_is_denied_is_the_pipelines_own_trouble() -> None:
+    denied = "AccessDeniedException for dynamodb:Query on deadletter-letters"
+    minutes = Minutes(failed={"lease": denied})
+    minutes.pass_minutes(1)
+    assert minutes.value(Figure.REDRIVE_STALLED) == 1
+    minutes.pass_minutes(5)
+    assert minutes.points(Figure.SHARED_TROUBLE) == []
+
+
 def test_edits_that_were_not_checked_are_known_within_a_minute() -> None:
     asked = Asked(CheckersMapping({"State": "Enabled"}))
     asked.unchecked = 3

@@ -10,7 +10,7 @@ from deadletter.aws.causes import DynamoDBCauses
 from deadletter.aws.collisions import DynamoDBCollisions
 from deadletter.aws.watch_store import DynamoDBWatchStore
 from deadletter.circuit.state import Circuits, CircuitsUnavailable
-from deadletter.contract import MINUTE, with_config_keys
+from deadletter.contract import MAIN, MINUTE, with_config_keys
 from deadletter.failure.causes import CausesUnavailable, bucket_of
 from deadletter.message.queue import Queue, QueueUnavailable
 from deadletter.redrive.lease import LeaseUnavailable
@@ -23,7 +23,6 @@ from deadletter.replay.progress import ShardProgress, Statuses
 from deadletter.replay.run import ReplayRun
 from deadletter.replay.ticket import ReplayOutcome
 from deadletter.settings.pipeline import Pipeline
-from deadletter.watch.observation import MAIN
 from deadletter.watch.queue_figures import oldest_known, with_memory
 from deadletter.watch.row import WatchRow
 

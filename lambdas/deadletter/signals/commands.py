@@ -25,7 +25,6 @@ class TypedLine(StrEnum):
     CIRCUITS = "dlq circuit list --pipeline {pipeline}"
     CIRCUIT = "dlq circuit show {key} --pipeline {pipeline}"
     RULES = "dlq rules list --pipeline {pipeline}"
-    PARKED = "dlq parked list --pipeline {pipeline}"
     COLLISIONS = "dlq parked list {pipeline} --reason COLLISION"
     PEEK = "dlq peek --pipeline {pipeline}"
     DRY_RUN = "dlq redrive now --pipeline {pipeline} --dry-run"
@@ -40,6 +39,7 @@ class TypedLine(StrEnum):
     REDRIVE = "dlq redrive now --pipeline {pipeline}[ --source {source}]"
     CLOSE = 'dlq circuit close {key} --pipeline {pipeline} --expires 10m --reason "it answers"'
     AUTO = "dlq circuit auto {key} --pipeline {pipeline}"
+    RELEASE = 'dlq parked release {pipeline} --all --why "fixed"'
     UNDO = "dlq rules undo {rule} --pipeline {pipeline}"
     DISABLE = 'dlq rules disable {rule} --pipeline {pipeline} --reason "it is spent"'
     RESUME = "dlq replay resume {run} --pipeline {pipeline}"

@@ -202,7 +202,7 @@ PIPELINE_PAGES = (
         says="parked messages have waited for a person for {parked}; none has left.",
         cause="no person reads the parking lot: each message says why automation gave it up.",
         first="dlq parked list",
-        repair=TypedLine.PARKED,
+        repair=TypedLine.RELEASE,
         line="messages unattended for {parked}",
     ),
     RULES,

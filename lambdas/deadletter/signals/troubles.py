@@ -26,6 +26,7 @@ class TroubleKind(StrEnum):
     # SQS is about to delete messages
     EXPIRES = "expires"
     EXPIRES_UNMOVED = "expires-unmoved"
+    EXPIRES_UNREAD = "expires-unread"
 
     # Nothing moves
     NOT_LET_RUN = "not-let-run"
@@ -66,6 +67,7 @@ class TroubleKind(StrEnum):
     EDITS_LATE = "edits-late"
     EDITS_UNCHECKED = "edits-unchecked"
     CHECKER_UNREAD = "checker-unread"
+    SHARED_THROTTLED = "shared-throttled"
 
     # The consumer
     CONSUMER_DISABLED = "consumer-disabled"
@@ -117,8 +119,12 @@ class Seen:
     def repair(self, **known: Fact) -> str | None:
         """What ends it, as it is typed; `known` are facts beside its own, such as its pipeline."""
         card = TROUBLES[self.kind]
-        is_throttled = any(name in str(self.facts.get("why")) for name in _THROTTLED)
-        line = card.throttled if is_throttled and card.throttled else card.repair
+        why = str(self.facts.get("why"))
+        line = card.repair
+        if card.throttled and is_throttled(why):
+            line = card.throttled
+        elif card.denied and any(name in why for name in _DENIED):
+            line = card.denied
         return None if line is None else typed(line, {**known, **self.facts})
 
     def is_same(self, other: Seen) -> bool:
@@ -132,6 +138,15 @@ _THROTTLED = ("Throttl", "ThroughputExceeded", "RequestLimitExceeded", "TooManyR
 """What AWS calls a refusal that ends by itself."""
 
 
+def is_throttled(why: str) -> bool:
+    """Whether AWS refused because it was asked too often."""
+    return any(name in why for name in _THROTTLED)
+
+
+_DENIED = ("AccessDenied", "NotAuthorized", "UnauthorizedOperation")
+"""What AWS calls a permission that is missing."""
+
+
 @dataclass(frozen=True, slots=True)
 class TroubleCard:
     """The words of a trouble.
@@ -142,6 +157,7 @@ class TroubleCard:
     about       the fact that tells two troubles of this kind apart
     hides       what it explains: kinds that are not shown beside it
     throttled   what to type instead if AWS only throttles
+    denied      what to type instead if a permission is missing
     by_itself   whether automation or a person has it in hand already
     """
 
@@ -151,6 +167,7 @@ class TroubleCard:
     about: str = ""
     hides: tuple[TroubleKind, ...] = ()
     throttled: str | None = None
+    denied: str | None = None
     by_itself: bool = False
 
 
@@ -190,6 +207,10 @@ TROUBLES: Mapping[TroubleKind, TroubleCard] = {
     ),
     TroubleKind.EXPIRES_UNMOVED: _expires(
         "SQS deletes the oldest message in {queue} in {left}: observe moves nothing"
+    ),
+    TroubleKind.EXPIRES_UNREAD: _expires(
+        "SQS deletes the oldest message in {queue} in {left}: its consumer is paused or too slow,"
+        " and nothing else moves it"
     ),
     TroubleKind.NOT_LET_RUN: _silent(
         _LOST + "Lambda throttles it ({times:time}); its reserved concurrency is 0 or too low, or"
@@ -231,6 +252,7 @@ TROUBLES: Mapping[TroubleKind, TroubleCard] = {
         "no run has ended well for {seconds:minute}; the last one ended {ago:minute} ago: {why}",
         TypedLine.REDRIVE,
         hides=(TroubleKind.RUN_FAILED,),
+        denied=TypedLine.DEPLOY,
     ),
     TroubleKind.ROOM_LATE: _stalled(
         "a message of the waiting room has been due for {seconds:minute}", TypedLine.REDRIVE
@@ -245,6 +267,7 @@ TROUBLES: Mapping[TroubleKind, TroubleCard] = {
         "the last run of {queue} did not end well: {why}[, {ago} ago]",
         TypedLine.REDRIVE,
         about="queue",
+        denied=TypedLine.DEPLOY,
     ),
     TroubleKind.DEEP: _deep(
         "{messages:message} are in the DLQ, more than {most:,}",
@@ -312,6 +335,9 @@ TROUBLES: Mapping[TroubleKind, TroubleCard] = {
     TroubleKind.CHECKER_UNREAD: _shared(
         "whether the rule checker works cannot be read: {why}", TypedLine.DEPLOY_SHARED
     ),
+    TroubleKind.SHARED_THROTTLED: _shared(
+        "a table of all pipelines is throttled: {why}", TypedLine.STATUS
+    ),
     TroubleKind.CONSUMER_DISABLED: _stalled(
         "the consumer's mapping is disabled, not by us, and {messages:message} wait in the"
         " main queue",
@@ -359,7 +385,7 @@ TROUBLES: Mapping[TroubleKind, TroubleCard] = {
     TroubleKind.UNATTENDED: TroubleCard(
         "a person has to look at {messages:message} in {source}"
         "[: none has left for {seconds:days}]",
-        TypedLine.PARKED,
+        TypedLine.RELEASE,
         page=Alarm.PARKED_UNATTENDED,
         about="source",
     ),

@@ -31,7 +31,8 @@ from deadletter.watch.point import MetricPoint
 from deadletter.watch.queue_figures import ZEROS_FOR
 from deadletter.watch.replay_trouble import replay_troubles
 from deadletter.watch.row import Level, WatchRow
-from deadletter.watch.shared_look import shared_troubles
+from deadletter.watch.shared_look import FAILURES_THAT_CALL, shared_troubles
+from deadletter.watch.stall import is_shared
 from deadletter.watch.watch_settings import WatchSettings
 
 _EVERYWHERE = "|*"
@@ -152,6 +153,10 @@ def _shared_troubles(row: WatchRow, observation: Observation) -> Iterator[Seen]:
         yield from (each for each in row.seen if each.kind in _OF_APP)
     else:
         yield from shared_troubles(observation.shared)
+    lasting = (each for each in row.failing.values() if each.times >= FAILURES_THAT_CALL)
+    throttled = next(filter(is_shared, lasting), None)
+    if throttled is not None:
+        yield Seen(TroubleKind.SHARED_THROTTLED, {"why": throttled.why})
 
 
 def _names(rules: tuple[str, ...]) -> str:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from zlib import crc32
 
-from deadletter.contract import HOUR, MINUTE
-from deadletter.watch.observation import MAIN, OldestMessage
+from deadletter.contract import HOUR, MAIN, MINUTE
+from deadletter.watch.observation import OldestMessage
 from deadletter.watch.row import MainRow, QueueRow, WatchRow
 
 FULL_FOR = float(HOUR)

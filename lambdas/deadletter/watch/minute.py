@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from deadletter.contract import CIRCUIT_LEVELS, DAY, MAIN_DLQ, Mode
+from deadletter.contract import CIRCUIT_LEVELS, DAY, MAIN, MAIN_DLQ, Mode
 from deadletter.redrive.source_memory import UNKNOWN
 from deadletter.signals.figures import Figure
 from deadletter.signals.pages import Alarm
@@ -19,7 +19,7 @@ from deadletter.watch.drain_time import with_depth as with_look
 from deadletter.watch.lane_figures import count_lanes, first_due, room_letters, room_points
 from deadletter.watch.levels import level_points, with_levels
 from deadletter.watch.main_queue import seconds_left, with_answer
-from deadletter.watch.observation import MAIN, Observation
+from deadletter.watch.observation import Observation
 from deadletter.watch.point import MetricPoint
 from deadletter.watch.queue_figures import queue_points, with_memory, with_state
 from deadletter.watch.replay_trouble import with_replays

@@ -13,6 +13,7 @@ from typing import Any
 from deadletter.contract import (
     DEFAULT_PARKING,
     HOUR,
+    MAIN,
     MINUTE,
     PARKED_LANE,
     EventType,
@@ -20,7 +21,6 @@ from deadletter.contract import (
 )
 from deadletter.watch.lane_figures import AFTER_RESCUE, NO_LANE
 from deadletter.watch.news_row import AnnouncedCause, NewsRow, ParkedRow
-from deadletter.watch.observation import MAIN
 from deadletter.watch.row import QueueRow, WatchRow
 from deadletter.watch.watch_settings import WatchSettings
 

@@ -12,9 +12,6 @@ from deadletter.redrive.source_memory import SourceMemory
 from deadletter.routing.router import RouterAnswer
 from deadletter.watch.shared_look import SharedLook
 
-MAIN = "main"
-"""The main queue among the queues that are looked at; the others are sources of runs."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueState:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from deadletter.contract import MAIN_DLQ, MINUTE, Mode
+from deadletter.contract import MAIN, MAIN_DLQ, MINUTE, Mode
 from deadletter.redrive.source_memory import UNKNOWN, SourceMemory
 from deadletter.routing.decision import DUE
 from deadletter.signals.figures import Figure
-from deadletter.signals.troubles import Seen, TroubleKind
+from deadletter.signals.troubles import Seen, TroubleKind, is_throttled
 from deadletter.watch.lane_figures import NO_LANE
-from deadletter.watch.observation import MAIN
 from deadletter.watch.row import Failing, WatchRow
 from deadletter.watch.watch_settings import WatchSettings
 
@@ -33,6 +32,19 @@ person disables it for a moment, too."""
 
 LONGEST_RUN_ON = 15.0 * MINUTE
 """Seconds after its last run in which a failure is in a row with the one before."""
+
+
+SHARED_FOR = 15.0 * MINUTE
+"""Seconds in which a throttled table is the app's trouble alone: one page and not one of each
+pipeline. Runs that really end badly have stalled all the same."""
+
+
+def is_shared(failing: Failing) -> bool:
+    """Whether a step fails of what all pipelines share: a table that is throttled.
+
+    What is denied is a permission of the pipeline's own.
+    """
+    return is_throttled(failing.why) and " for dynamodb:" in failing.why
 
 
 def failing_steps(row: WatchRow, failed: Mapping[str, str], now: float) -> dict[str, Failing]:
@@ -62,9 +74,11 @@ def stall(
     """
     can_run = True
     for step, failing in row.failing.items():
-        if step != RULE_CHECKER and failing.times >= FAILURES_THAT_STALL.get(
-            step, OTHER_FAILURES_THAT_STALL
-        ):
+        is_of_app = step == RULE_CHECKER or (
+            is_shared(failing) and now - failing.since < SHARED_FOR
+        )
+        least = FAILURES_THAT_STALL.get(step, OTHER_FAILURES_THAT_STALL)
+        if failing.times >= least and not is_of_app:
             can_run = False
             kind = _STEPS.get(step, TroubleKind.STEP_FAILED)
             yield Seen(kind, {"step": step, "why": failing.why})

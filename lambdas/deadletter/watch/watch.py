@@ -40,7 +40,7 @@ from functools import partial
 from typing import Protocol
 
 from deadletter.circuit.state import Circuit, CircuitsUnavailable
-from deadletter.contract import is_of_delays, run_lane
+from deadletter.contract import MAIN, is_of_delays, run_lane
 from deadletter.failure.causes import CausesReader, CausesUnavailable
 from deadletter.message.queue import QueueUnavailable
 from deadletter.outage.reconciler import Sweep
@@ -54,7 +54,6 @@ from deadletter.watch.lane_figures import lanes_to_count
 from deadletter.watch.main_queue import mapping_is_due, must_ask
 from deadletter.watch.minute import Minute, judge_minute, with_rescues
 from deadletter.watch.observation import (
-    MAIN,
     CircuitsState,
     FirstDue,
     LaneState,

@@ -136,3 +136,62 @@ def test_what_aws_only_throttles_is_not_deployed_anew(kind: TroubleKind) -> None
 def test_a_part_of_which_a_fact_is_unknown_is_left_out() -> None:
     held = Seen(TroubleKind.CIRCUIT_HELD, {"key": "orders", "until": "noon", "why": "[a] {b}"})
     assert held.says() == "circuit orders is held until noon: [a] {b}"
+
+
+def ringing(*rings: Alarm, **more: object) -> PipelineStatus:
+    """A pipeline in which these alarms ring and nothing else is wrong."""
+    well = replace(
+        troubled(), circuit=CircuitStatus("CLOSED", None), held=(), last_run=None, misconfigured=(),
+        causes=(), collisions=None, watch_ran_at=NOW, seen=(), sources=(), replays=(),
+        foreign_rows=(), parking={}, dlq=QueueDepth(0, 0, 0),
+        alarms=[AlarmState(f"deadletter-orders-{name}", AN_HOUR_AGO) for name in rings],
+    )  # fmt: skip
+    return replace(well, **more)  # type: ignore[arg-type]  # fields of any type
+
+
+def test_a_page_whose_trouble_is_over_ends_by_itself_and_its_card_says_so() -> None:
+    status = ringing(Alarm.MESSAGE_EXPIRY)
+    [card] = cards("deadletter", status, attention(status, NOW), NOW)
+    assert card.says.endswith(": what it rang for is over, and it ends by itself")
+    assert (card.type, card.needs_person, card.page) == (None, False, "MessageExpiry")
+
+
+@each_row(
+    "found",
+    [
+        [Seen(TroubleKind.UNREAD, {"what": "the DLQ", "why": "AccessDenied"})],
+        [Seen(TroubleKind.WATCH_SILENT, {"ago": "5 min"})],
+    ],
+)
+def test_a_page_is_not_over_where_something_could_not_be_seen(found: list[Seen]) -> None:
+    status = ringing(Alarm.MESSAGE_EXPIRY, Alarm.RULE_TROUBLE)
+    by_page = {card.page: card for card in cards("deadletter", status, found, NOW)}
+    assert by_page["RuleTrouble"].needs_person
+    assert by_page["RuleTrouble"].type == "dlq rules list --pipeline orders"
+
+
+def test_a_page_of_old_messages_is_never_over_by_what_the_watch_has_not_seen() -> None:
+    status = ringing(Alarm.DLQ_AGE)
+    [card] = cards("deadletter", status, attention(status, NOW), NOW)
+    assert card.needs_person
+    assert card.type == "dlq groups orders"
+
+
+@each_row("mode", ["enforce", "observe"])
+def test_nothing_but_its_consumer_moves_a_message_of_the_main_queue(mode: str) -> None:
+    source = SourceStatus("main", "https://main", 0, None, 3_600, 0, {}, None)
+    main = QueueDepth(1, 0, 0)
+    status = ringing(Alarm.MESSAGE_EXPIRY, mode=mode, sources=[source], main=main)
+    [card] = cards("deadletter", status, attention(status, NOW), NOW)
+    assert card.kind == TroubleKind.EXPIRES_UNREAD
+    assert "SQS deletes the oldest message in the main queue in 1 h 00 min" in card.says
+    assert (card.type or "").startswith("aws sqs set-queue-attributes --queue-url https://main")
+
+
+def test_runs_that_are_refused_are_deployed_and_those_that_fail_are_tried_again() -> None:
+    facts = {"seconds": 400, "ago": 20, "why": "KMS.AccessDeniedException for sqs:ReceiveMessage"}
+    assert Seen(TroubleKind.RUNS_FAIL, facts).repair(**KNOWN) == (
+        "npx cdk deploy Deadletter-Orders --revert-drift"
+    )
+    failing = Seen(TroubleKind.RUNS_FAIL, {**facts, "why": "no answer"})
+    assert failing.repair(**KNOWN) == "dlq redrive now --pipeline orders"

@@ -32,7 +32,7 @@ from deadletter.aws.wiring.parts.consumer_pause import consumer_pause_for
 from deadletter.aws.wiring.parts.news import newsroom_for
 from deadletter.aws.wiring.parts.run_announcer import run_announcer_for
 from deadletter.aws.wiring.world import World, in_threads
-from deadletter.contract import MAIN_DLQ, MINUTE, parking_source, rule_checker
+from deadletter.contract import MAIN, MAIN_DLQ, MINUTE, parking_source, rule_checker
 from deadletter.outage.executions import OutageExecutions
 from deadletter.outage.reconciler import Reconciler
 from deadletter.replay.care import RunsKeeper
@@ -41,7 +41,7 @@ from deadletter.routing.router import Router
 from deadletter.settings.pipeline import Pipeline
 from deadletter.settings.resources import Resources
 from deadletter.signals.figures import Count
-from deadletter.watch.observation import MAIN, OldestMessage, QueueState
+from deadletter.watch.observation import OldestMessage, QueueState
 from deadletter.watch.point import metric_lines
 from deadletter.watch.watch import InParallel, Watch, WatchSetup
 from deadletter.watch.watch_settings import WatchSettings, alarms_from_json
