@@ -48,9 +48,9 @@ def budgets() -> list[Budget]:
     return [
         Budget("commands", len(commands), 67, 34),
         Budget("option slots", slots, 317, 125),
-        Budget("console, code lines", code_lines_of(console), 21_200, 10_000),
-        Budget("console, modules", len(console), 156, 75),
-        Budget("console, code lines of tests", tests_of("console"), 11_700, 6_500),
+        Budget("console, code lines", code_lines_of(console), 21_700, 10_000),
+        Budget("console, modules", len(console), 159, 75),
+        Budget("console, code lines of tests", tests_of("console"), 11_900, 6_500),
         Budget("words of docs, apart from decisions", words_of(pages), 119_500, 55_000),
     ]
 

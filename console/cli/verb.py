@@ -1,0 +1,128 @@
+"""Makes a command of a verb: its options from the request, and the questions before a change."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from ..operations.session import Session
+from ..operations.verbs import AskedField, Planned, Verb
+from . import asking
+from .command import command
+from .exit import Exit
+from .output import Block, Reply, line
+from .text_file import read_text
+
+Show = Callable[[Any], Iterable[Block]]
+
+REASON = inspect.Parameter(
+    "reason", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=asking.Reason
+)
+YES = inspect.Parameter("yes", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=asking.Yes)
+DRY_RUN = inspect.Parameter(
+    "dry_run",
+    inspect.Parameter.KEYWORD_ONLY,
+    default=False,
+    annotation=Annotated[
+        bool, typer.Option("--dry-run", help="Say what would happen, and change nothing.")
+    ],
+)
+CONFIRM = inspect.Parameter(
+    "confirm", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=asking.Confirm
+)
+
+
+def add(
+    parent: typer.Typer,
+    verb: Verb,
+    show: Show,
+    *,
+    status: Callable[[Any], Exit] = lambda _: Exit.DONE,
+) -> None:
+    """Make the verb a command of `parent`; `show` is its answer for a person."""
+    own = list(verb.asked())
+
+    def run(session: Session, /, **given: Any) -> Reply[Any]:
+        request = verb.request(
+            **{
+                field.name: tuple(_read(given[field.name])) if field.repeats else given[field.name]
+                for field in own
+            }
+        )
+        if verb.read is not None:
+            answer = verb.read(session, request)
+            return Reply(answer, show, status(answer))
+        return _change(session, verb, request, show, given)
+
+    changes = [REASON, DRY_RUN, YES] if verb.prepare else []
+    if verb.severe is not None:
+        changes.append(CONFIRM)
+    parameters = [
+        inspect.Parameter("session", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Session),
+        *(
+            inspect.Parameter(
+                field.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=None if field.repeats else field.default,
+                annotation=_annotation(field),
+            )
+            for field in own
+        ),
+        *changes,
+    ]
+    run.__dict__["__signature__"] = inspect.Signature(parameters)
+    run.__doc__ = verb.says
+    command(parent, verb.name, example=verb.examples)(run)
+
+
+def _change(
+    session: Session, verb: Verb, request: Any, show: Show, given: dict[str, Any]
+) -> Reply[Any]:
+    """Prepare, ask, commit; with --dry-run, only the first."""
+    assert verb.prepare is not None
+    assert verb.question is not None
+    assert verb.commit is not None
+    why = "" if given["dry_run"] else asking.reason(given["reason"], verb.change)
+    plan = verb.prepare(session, request)
+    would = list(verb.question(plan))
+    if given["dry_run"]:
+        return Reply(Planned(**session.place, would=would), _planned)
+    if verb.severe is not None and verb.severe(request):
+        asking.confirm_by_name(session, given["confirm"], session.app_name, *would)
+    elif not given["yes"]:
+        asking.confirm(session, *would)
+    return Reply(verb.commit(session, plan, why), show)
+
+
+def _read(typed: Sequence[str] | None) -> Iterator[str]:
+    """What was typed several times; @FILE is each line of a file, and match=@FILE all of it."""
+    for each in typed or ():
+        if each.startswith("@"):
+            yield from filter(None, map(str.strip, read_text(each[1:]).splitlines()))
+        elif each.startswith(_PATTERN):
+            yield f"{_PATTERN[:-1]}{read_text(each.removeprefix(_PATTERN))}"
+        else:
+            yield each
+
+
+_PATTERN = "match=@"
+
+
+def _planned(answer: Planned) -> Iterable[Block]:
+    return map(line, answer.would)
+
+
+def _annotation(field: AskedField) -> Any:
+    """What Typer is told of a field."""
+    asked = field.asked
+    more: dict[str, Any] = {"min": asked.least, "max": asked.most, "metavar": asked.metavar or None}
+    more = {name: each for name, each in more.items() if each is not None}
+    kind: Any = list[field.kind] if field.repeats else field.kind  # type: ignore[name-defined]
+    if field.default is None:
+        kind = kind | None
+    if not asked.names:
+        return Annotated[kind, typer.Argument(metavar=asked.metavar, help=asked.says)]
+    return Annotated[kind, typer.Option(*asked.names, help=asked.says, **more)]

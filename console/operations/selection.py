@@ -1,0 +1,434 @@
+"""Which messages a person means, in every command alike: `[ID...] [--in PLACE...] [-f TERM...]`.
+
+A term is KEY OPERATOR VALUE, as behind kubectl's -l: `tenant=cedar`, `status>499`, `error~Timeout`.
+Commas between values mean or, several terms mean and. What the router can tell becomes a Selection
+of runs; the rest is compared with what is on record (`Beside`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from difflib import get_close_matches
+from enum import StrEnum
+from math import inf, isfinite
+from typing import TYPE_CHECKING, Annotated, Any
+
+from deadletter.contract import Reason
+from deadletter.failure.category import Category
+
+from .duration import seconds
+from .problem import Cause, Problem
+from .verbs import Asked
+
+if TYPE_CHECKING:
+    from deadletter.routing.selection import Selection
+
+TENANT = ("context", "tenantId")
+"""Where rules see the customer whom a message is about."""
+
+
+class Operator(StrEnum):
+    """How a value is compared."""
+
+    EQUAL = "="
+    DIFFERS = "!="
+    LESS = "<"
+    MORE = ">"
+    HAS = "~"
+    """The text is in it."""
+
+
+ALL = tuple(Operator)
+_TEXTS = (Operator.EQUAL, Operator.DIFFERS, Operator.HAS)
+_NUMBERS = (Operator.EQUAL, Operator.DIFFERS, Operator.LESS, Operator.MORE)
+_IS = (Operator.EQUAL,)
+
+
+class PlaceKind(StrEnum):
+    """Where messages lie, or what they wait for."""
+
+    MAIN = "main"
+    DLQ = "dlq"
+    DEDICATED = "dedicated"
+    PARKED = "parked"
+    DISCARDED = "discarded"
+    RUN = "run"
+    QUEUE = "queue"
+    WAITING = "waiting"
+    CIRCUIT = "circuit"
+    RULE = "rule"
+    CAUSE = "cause"
+    TIME = "time"
+
+
+NAMED = {
+    *(PlaceKind.RUN, PlaceKind.QUEUE, PlaceKind.CIRCUIT, PlaceKind.RULE, PlaceKind.CAUSE),
+}
+"""Places that need a name: `run:ID`, `queue:NAME`, `circuit:KEY`, `rule:ID`, `cause:ID`."""
+
+MAY_BE_NAMED = {PlaceKind.DEDICATED, PlaceKind.PARKED}
+"""Places of which there can be several: all of them without a name."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenPlace:
+    """A place, with its name if it has one."""
+
+    kind: PlaceKind
+    name: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.name}" if self.name else str(self.kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One condition: the key, how it is compared, and the values, of which one has to fit."""
+
+    key: str
+    operator: Operator
+    values: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.key}{self.operator}{','.join(self.values)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a person has chosen. All of it has to hold; nothing is chosen if all is empty.
+
+    ids         message ids, current ids or business ids: one of them
+    places      where to look: one of them; everywhere the command looks if there is none
+    terms       conditions
+    everything  whether a person has said --all
+    """
+
+    ids: tuple[str, ...] = ()
+    places: tuple[ChosenPlace, ...] = ()
+    terms: tuple[Term, ...] = ()
+    everything: bool = False
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether it names messages, and not only places."""
+        return bool(self.ids or self.terms)
+
+    def typed(self) -> str:
+        """The choice as it is typed, for a command to copy."""
+        from shlex import quote
+
+        parts = [*map(quote, self.ids)]
+        parts += [f"--in {quote(str(place))}" for place in self.places]
+        parts += [f"-f {quote(str(term))}" for term in self.terms]
+        return " ".join([*parts, *(["--all"] if self.everything else [])])
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What a term can be about.
+
+    says       what it is, for help
+    path       where rules see it; empty for what only records and reports know
+    operators  the comparisons that it takes
+    known      the values that there are; empty if any is allowed
+    number     how a value becomes a number; None for a text
+    """
+
+    says: str
+    path: tuple[str, ...] = ()
+    operators: tuple[Operator, ...] = _TEXTS
+    known: tuple[str, ...] = ()
+    number: Callable[[str], float] | None = None
+
+
+def _number(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = inf
+    if not isfinite(number):
+        raise Problem(f"{text!r} is not a number.", Cause.INPUT)
+    return int(number) if number.is_integer() else number
+
+
+KEYS: Mapping[str, Key] = {
+    "tenant": Key("the customer whom it is about", TENANT),
+    "cause": Key("how it failed: the cause, of which 8 digits are enough", operators=_IS),
+    "error": Key("the type of its last error", ("failure", "error_type")),
+    "category": Key("the kind of its last failure", ("failure", "category"), known=(*Category,)),
+    "status": Key(
+        "the HTTP status of its last failure", ("failure", "http_status"), _NUMBERS, number=_number
+    ),
+    "reason": Key("why it is parked", operators=_IS, known=(*Reason,)),
+    "attempt": Key("how often it was sent back", ("redrive", "attempt"), _NUMBERS, number=_number),
+    "age": Key(
+        "how long ago it was first sent: 90s, 15m, 2h, 4d",
+        *(("redrive", "age_seconds"), (Operator.LESS, Operator.MORE)),
+        number=seconds,
+    ),
+    "since": Key("first sent then or later: 2h, 4d, 2026-01-31T09:00 (UTC)", operators=_IS),
+    "until": Key("first sent before then", operators=_IS),
+    "match": Key("an event pattern, as rules have it: JSON, or @FILE", operators=_IS),
+    # What only records and reports know.
+    "text": Key("text of its error", operators=(Operator.HAS,)),
+    "rule": Key("the rule that holds or parked it", operators=_IS),
+    "outcome": Key("what became of it in its run", operators=_IS),
+    "by": Key("who has done it", operators=(Operator.EQUAL, Operator.HAS)),
+    "size": Key("bytes of body and attributes", (), _NUMBERS, number=_number),
+}
+
+OPEN_KEYS: Mapping[str, str] = {"body": "body", "attribute": "attributes", "field": "context"}
+"""Keys that are followed by a name, as `body.order.id`, and where rules see what they name."""
+
+BESIDE = ("text", "rule", "outcome", "by", "size")
+"""Keys that the router does not know: they choose among what is listed."""
+
+_SPECIAL = re.compile(r"([*\\])")
+"""What means something in a wildcard."""
+
+_TERM = re.compile(r"([A-Za-z][\w.\-]*)\s*(!=|=|<|>|~)\s*(.*)", re.DOTALL)
+
+
+def term(text: str) -> Term:
+    """The term in a text; Problem that names what is wrong and what is allowed."""
+    found = _TERM.fullmatch(text.strip())
+    if found is None:
+        raise Problem(
+            f"{text!r} is no condition: write KEY=VALUE, as tenant=cedar, status>499 or"
+            " error~Timeout.",
+            Cause.INPUT,
+        )
+    name, operator = found[1], Operator(found[2])
+    key = _key(name)
+    if operator not in key.operators:
+        allowed = " ".join(key.operators)
+        raise Problem(f"{text!r}: {name} takes {allowed}, and not {operator}.", Cause.INPUT)
+    value = found[3].strip()
+    values = (value,) if name == "match" else tuple(part.strip() for part in value.split(","))
+    if not all(values):
+        raise Problem(f"{text!r} has an empty value.", Cause.INPUT)
+    if key.known:
+        values = tuple(_known(name, value, key.known) for value in values)
+    if key.number is not None:
+        for each in values:
+            key.number(each)
+        if len(values) > 1 and operator in (Operator.LESS, Operator.MORE):
+            raise Problem(f"{text!r}: {operator} takes one value.", Cause.INPUT)
+    return Term(name, operator, values)
+
+
+def _key(name: str) -> Key:
+    first, dot, rest = name.partition(".")
+    if dot and rest and first in OPEN_KEYS:
+        return Key("", (OPEN_KEYS[first], *rest.split(".")), ALL)
+    if name not in KEYS:
+        names = [*KEYS, *(f"{key}.NAME" for key in OPEN_KEYS)]
+        raise Problem(_unknown("key", name, names), Cause.INPUT)
+    return KEYS[name]
+
+
+def _known(name: str, value: str, known: Sequence[str]) -> str:
+    for each in known:
+        if each.lower() == value.lower():
+            return str(each)
+    raise Problem(_unknown(name, value, known), Cause.INPUT)
+
+
+def place(text: str) -> ChosenPlace:
+    """The place in a text; Problem that names what is wrong and what is allowed."""
+    kind, colon, name = text.strip().partition(":")
+    if kind not in set(PlaceKind):
+        raise Problem(_unknown("place", kind, [_shown(each) for each in PlaceKind]), Cause.INPUT)
+    found = PlaceKind(kind)
+    if found in NAMED and not name:
+        raise Problem(f"{text!r} needs a name: {_shown(found)}.", Cause.INPUT)
+    if colon and found not in NAMED | MAY_BE_NAMED:
+        raise Problem(f"{text!r}: {kind} takes no name.", Cause.INPUT)
+    return ChosenPlace(found, name)
+
+
+def _shown(kind: PlaceKind) -> str:
+    return f"{kind}:NAME" if kind in NAMED else str(kind)
+
+
+def closest(word: str, known: Iterable[str]) -> str | None:
+    """The nearest of the known words, in any case; None if none is near."""
+    by_lower = {each.lower(): each for each in known}
+    found = get_close_matches(word.lower(), by_lower, 1, 0.6)
+    return by_lower[found[0]] if found else None
+
+
+def _unknown(what: str, typed: str, known: Sequence[str]) -> str:
+    near = closest(typed, known)
+    meant = "" if near is None else f" Did you mean {near}?"
+    return f"There is no {what} {typed!r}.{meant} Allowed: {', '.join(known)}."
+
+
+def choice(
+    ids: Iterable[str] = (),
+    places: Iterable[str] = (),
+    terms: Iterable[str] = (),
+    *,
+    everything: bool = False,
+) -> Choice:
+    """What was typed, taken apart; Problem for what is not understood."""
+    found = Choice(
+        tuple(dict.fromkeys(ids)),
+        tuple(map(place, places)),
+        tuple(map(term, terms)),
+        everything,
+    )
+    if everything and found.is_narrow:
+        raise Problem("--all and a filter exclude each other: give one of them.", Cause.INPUT)
+    return found
+
+
+@dataclass(slots=True)
+class _Compiled:
+    pattern: dict[str, Any] = field(default_factory=dict)
+    fields: dict[str, Any] = field(default_factory=dict)
+    beside: list[Term] = field(default_factory=list)
+
+
+def compiled(chosen: Choice, now: datetime) -> tuple[Selection, tuple[Term, ...]]:
+    """The Selection of a choice, and the terms that only records can answer.
+
+    Raises Problem for two terms that can't be told as one pattern.
+    """
+    from deadletter.routing.selection import Selection
+    from deadletter.routing.selector import Selector
+    from deadletter.settings.json_fields import BadSettings
+
+    made = _Compiled(fields={"ids": chosen.ids})
+    for each in chosen.terms:
+        _add(made, each, now)
+    selection = Selection(pattern=made.pattern, **made.fields)
+    try:
+        Selector(selection)
+    except BadSettings as error:
+        raise Problem(f"These messages can't be chosen so: {error}.", Cause.INPUT) from error
+    return selection, tuple(made.beside)
+
+
+def _add(made: _Compiled, each: Term, now: datetime) -> None:
+    match each.key:
+        case "reason":
+            made.fields["reasons"] = tuple(map(Reason, each.values))
+        case "since" | "until":
+            made.fields[each.key] = past(each.values[0], now)
+        case "match":
+            _merge(made.pattern, _pattern(each.values[0]), each)
+        case "cause":
+            prefixes = [{"prefix": value.lower()} for value in each.values]
+            _merge(made.pattern, {"failure": {"fingerprint": prefixes}}, each)
+        case key if key in BESIDE:
+            made.beside.append(each)
+        case _:
+            about = _key(each.key)
+            conditions: Any = _conditions(each, about)
+            for name in reversed(about.path):
+                conditions = {name: conditions}
+            _merge(made.pattern, conditions, each)
+
+
+def _conditions(each: Term, key: Key) -> list[Any]:
+    """The conditions of an event pattern that a term stands for."""
+    if each.operator is Operator.HAS:
+        texts = (_SPECIAL.sub(r"\\\1", value) for value in each.values)
+        return [{"wildcard": f"*{text}*"} for text in texts]
+    if each.operator in (Operator.LESS, Operator.MORE):
+        number = (key.number or _number)(each.values[0])
+        return [{"numeric": [str(each.operator), number]}]
+    values = [either for value in each.values for either in _either(value, key)]
+    return values if each.operator is Operator.EQUAL else [{"anything-but": values}]
+
+
+def _either(value: str, key: Key) -> list[Any]:
+    """A value as a text and, where it can be one, as a number or a literal of JSON."""
+    if key.number is not None:
+        return [key.number(value)]
+    if key.path[:1] in (("failure",), ()):
+        return [value]
+    try:
+        other = json.loads(value)
+    except ValueError:
+        return [value]
+    return [value] if isinstance(other, str | list | dict) else [value, other]
+
+
+def _merge(into: dict[str, Any], more: Mapping[str, Any], about: Term) -> None:
+    for name, value in more.items():
+        there = into.get(name)
+        if there is None:
+            into[name] = value
+        elif isinstance(there, dict) and isinstance(value, Mapping):
+            _merge(there, value, about)
+        elif (both := _range(there, value)) is not None:
+            into[name] = both
+        else:
+            raise Problem(
+                f"Two conditions on {about.key}: write one, with commas for or.", Cause.INPUT
+            )
+
+
+def _range(one: Any, other: Any) -> list[Any] | None:
+    """Two bounds of a number as one condition; None if they are something else."""
+    match one, other:
+        case [{"numeric": [a, x]}], [{"numeric": [b, y]}] if a != b:
+            return [{"numeric": [a, x, b, y] if a == ">" else [b, y, a, x]}]
+    return None
+
+
+def _pattern(text: str) -> dict[str, Any]:
+    try:
+        pattern = json.loads(text)
+    except ValueError as error:
+        raise Problem(f"match= is not JSON ({error}): see docs/rules.md.", Cause.INPUT) from error
+    if not isinstance(pattern, dict):
+        raise Problem("match= takes a JSON object: see docs/rules.md.", Cause.INPUT)
+    return pattern
+
+
+def past(text: str, now: datetime) -> float:
+    """A time in the past, as epoch seconds: how long ago, or ISO 8601 (UTC without a zone)."""
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        try:
+            return (now - timedelta(seconds=seconds(text))).timestamp()
+        except Problem as error:
+            raise Problem(
+                f"{text!r} is no time: write how long ago (2h, 4d), or 2026-01-31T09:00 in UTC.",
+                Cause.INPUT,
+            ) from error
+    return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+
+
+Ids = Annotated[
+    tuple[str, ...],
+    Asked("Message id, current id or business id; @FILE has one a line.", metavar="[ID]..."),
+]
+"""A request's field: messages by their ids."""
+
+Places = Annotated[
+    tuple[str, ...],
+    Asked(f"Only there: {', '.join(map(_shown, PlaceKind))}; repeatable.", ("--in",), "PLACE"),
+]
+"""A request's field: where messages lie, or what they wait for."""
+
+Terms = Annotated[
+    tuple[str, ...],
+    Asked(
+        f"KEY=VALUE, or != < > ~ (contains), commas for or. Keys: {', '.join(KEYS)},"
+        f" {', '.join(f'{key}.NAME' for key in OPEN_KEYS)}; repeatable.",
+        *(("--filter", "-f"), "TERM"),
+    ),
+]
+"""A request's field: what messages have to meet, all of it."""
+
+All = Annotated[bool, Asked("All of them; else say which.", ("--all",))]
+"""A request's field: that a person means all that there is."""

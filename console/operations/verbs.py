@@ -1,0 +1,90 @@
+"""What a verb is: a request, and either an answer, or a plan and what became of it.
+
+The command line is made from requests, and so can be forms of a page and tools of agents: what may
+be asked stands in the fields of a dataclass, each with its `Asked`. What changes something has two
+steps: `prepare` says what would happen and changes nothing, `commit` does exactly that and writes
+its row of the audit table first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+from .answer import Answer
+from .session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """How one field of a request is asked for.
+
+    says      what it is, for help
+    names     the option, as ("--rate",) or ("--filter", "-f"); empty for what needs no name
+    metavar   what stands for its value in help; empty for a yes or no
+    least     the smallest number that is taken, and `most` the greatest
+    """
+
+    says: str
+    names: tuple[str, ...] = ()
+    metavar: str = ""
+    least: float | None = None
+    most: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AskedField:
+    """A field of a request: its name, its type without None, whether it repeats, its default."""
+
+    name: str
+    asked: Asked
+    kind: type
+    repeats: bool
+    default: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verb:
+    """A verb of `dlq`. It reads (`read`), or it changes something (`prepare` and `commit`).
+
+    says      what it does: the first line of its help, and the paragraphs below
+    request   the frozen dataclass of what may be asked
+    examples  command lines
+    change    what is given a reason: "A discard"; empty for what only reads
+    read      the answer to a request
+    prepare   the plan of a request; it changes nothing
+    question  the plan as sentences, for a person to agree to
+    commit    does what the plan says, for a reason; the answer
+    severe    whether a request can't be undone, so that the app's name has to be typed; None if
+              none of its requests is so
+    """
+
+    name: str
+    says: str
+    request: type[Any]
+    examples: Sequence[str]
+    change: str = ""
+    read: Callable[[Session, Any], Any] | None = None
+    prepare: Callable[[Session, Any], Any] | None = None
+    question: Callable[[Any], Iterator[str]] | None = None
+    commit: Callable[[Session, Any, str], Any] | None = None
+    severe: Callable[[Any], bool] | None = None
+
+    def asked(self) -> Iterator[AskedField]:
+        """The fields of its request, in their order."""
+        hints: Mapping[str, Any] = get_type_hints(self.request, include_extras=True)
+        for field in fields(self.request):
+            kind, *more = get_args(hints[field.name])
+            asked = next(each for each in more if isinstance(each, Asked))
+            repeats = get_origin(kind) is tuple
+            kinds = [each for each in get_args(kind) if each not in (type(None), ...)]
+            default = None if field.default is MISSING else field.default
+            yield AskedField(field.name, asked, kinds[0] if kinds else kind, repeats, default)
+
+
+@dataclass(frozen=True, slots=True)
+class Planned(Answer):
+    """What a verb would do, as `--dry-run` answers."""
+
+    would: Annotated[Sequence[str], "what would happen, as sentences"]
