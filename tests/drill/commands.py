@@ -20,7 +20,8 @@ def type_it(sandbox: Sandbox, line: str) -> tuple[int, str]:
 
     What `dlq` asks is answered with yes. Raises ValueError for a program that no person has.
     """
-    program, *rest = shlex.split(line)
+    # As a shell joins lines.
+    program, *rest = shlex.split(line.replace("\\\n", ""))
     match program:
         case "dlq":
             done = sandbox.dlq(rest)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -44,7 +43,10 @@ def table(outcomes: Sequence[Outcome], facts: Sequence[str]) -> str:
             ", ".join(outcome.rang) or "none",
             _seconds(outcome.begins, outcome.pages),
             outcome.scene.outside,
-            "<br>".join(f"`{' '.join(shlex.split(line))}`" for line in outcome.typed) or "nothing",
+            "<br>".join(
+                f"`{' '.join(line.replace(chr(92), '').split())}`" for line in outcome.typed
+            )
+            or "nothing",
             _seconds(outcome.clears),
             _seconds(outcome.repaired),
             _places(outcome.letters),
@@ -79,6 +81,13 @@ def table(outcomes: Sequence[Outcome], facts: Sequence[str]) -> str:
         ),
     ]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _one_line(command: str) -> str:
+    return f"`{' '.join(command.replace(_BACKSLASH, '').split())}`"
+
+
+_BACKSLASH = "\\\n"
 
 
 def _row(cells: Sequence[str]) -> str:

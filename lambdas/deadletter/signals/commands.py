@@ -40,7 +40,7 @@ class TypedLine(StrEnum):
     CLOSE = 'dlq circuit close {key} --pipeline {pipeline} --expires 10m --reason "it answers"'
     AUTO = "dlq circuit auto {key} --pipeline {pipeline}"
     RELEASE = 'dlq parked release {pipeline} --all --why "fixed"'
-    UNDO = "dlq rules undo {rule} --pipeline {pipeline}"
+    UNDO = 'dlq rules undo {rule} --pipeline {pipeline} --reason "a slip"'
     DISABLE = 'dlq rules disable {rule} --pipeline {pipeline} --reason "it is spent"'
     RESUME = "dlq replay resume {run} --pipeline {pipeline}"
     DEPLOY = "npx cdk deploy {stack} --revert-drift"
