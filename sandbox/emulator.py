@@ -36,6 +36,7 @@ import time
 import zipfile
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
+from email.utils import formatdate
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -584,8 +585,10 @@ def live_by_the_fast_clock() -> None:
     )
     fast_clock.install()
     lambda_runtime.time = machine
-    # A client that hears what time it is here signs with this time from then on.
+    # Clients sign with the machine's time, and are told it: one that hears of another clock takes
+    # each refusal for a matter of the clock, and tries again for half a minute.
     sigv4.request_time_failure = lambda *_, **__: None
+    ministack.formatdate = lambda **how: formatdate(fast_clock._machine_time(), **how)
     clock = inspect.getsource(fast_clock) + "install()"
     script = lambda_runtime._PYTHON_WORKER_SCRIPT
     lambda_runtime._PYTHON_WORKER_SCRIPT = f"exec({clock!r}, {{}})\n{script}"
