@@ -135,7 +135,6 @@ def watched(
     """The memories as people read them; `rescued` counts the letters of a lane."""
     row, known = memories.row, known_names(app, pipeline.name)
     lanes = {
-        MAIN: None,
         MAIN_DLQ: None,
         **{id_: dedicated_lane(id_) for id_ in pipeline.dedicated},
         # All parked letters share one lane.
@@ -143,6 +142,7 @@ def watched(
             parking_source(id_): PARKED_LANE if id_ == DEFAULT_PARKING else None
             for id_ in pipeline.parking
         },
+        MAIN: None,
     }
     urls = {
         MAIN: pipeline.main_url,

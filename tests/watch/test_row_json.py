@@ -130,7 +130,7 @@ def test_a_trouble_that_lacks_a_fact_of_its_command_is_left_out() -> None:
     row = row_from_json(f'{{"first_at":1,"ran_at":2,"seen":[{seen}]}}')
     assert row is not None
     assert [each.repair(pipeline="orders") for each in row.seen] == [
-        "dlq rules undo stop --pipeline orders"
+        'dlq rules undo stop --pipeline orders --reason "a slip"'
     ]
 
 
