@@ -85,6 +85,9 @@ def value(word: str, shape: Shape) -> Any:
     match shape.type_name:
         case "structure" | "map" | "list" if word[:1] in "{[":
             return json.loads(word)
+        case "map":
+            parts = dict(part.split("=", 1) for part in word.split(","))
+            return {name: value(part, shape.value) for name, part in parts.items()}  # type: ignore[attr-defined]
         case "structure":
             parts = dict(part.split("=", 1) for part in word.split(","))
             return {name: value(part, shape.members[name]) for name, part in parts.items()}  # type: ignore[attr-defined]

@@ -10,9 +10,9 @@ import pytest
 from tests.operate.aws_cli import as_text, values
 
 
-def request(operation: str, *words: str) -> dict[str, Any]:
-    """The request to DynamoDB that these options make."""
-    client = boto3.client("dynamodb", region_name="us-east-1")
+def request(operation: str, *words: str, service: str = "dynamodb") -> dict[str, Any]:
+    """The request to a service that these options make."""
+    client = boto3.client(service, region_name="us-east-1")  # type: ignore[call-overload]  # any
     return values(words, client.meta.service_model, operation)[0]
 
 
@@ -24,6 +24,14 @@ def test_options_are_those_of_the_operation() -> None:
     short = "Enabled=true,AttributeName=ttl"
     assert request("UpdateTimeToLive", "--time-to-live-specification", short) == {
         "TimeToLiveSpecification": {"Enabled": True, "AttributeName": "ttl"}
+    }
+
+
+def test_a_map_is_written_as_a_structure_is() -> None:
+    words = ("--queue-url", "u", "--attributes", "MessageRetentionPeriod=1209600")
+    assert request("SetQueueAttributes", *words, service="sqs") == {
+        "QueueUrl": "u",
+        "Attributes": {"MessageRetentionPeriod": "1209600"},
     }
 
 
