@@ -1,12 +1,15 @@
 """Failures of handlers, each with what it says of the dependency, by its library's documentation.
 
 Written before the judgement was: a case states what the library says that its exception means.
+Those at the end name the page or the file that says it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import datetime
+import decimal
 import errno
 import http.client
 import json
@@ -34,24 +37,35 @@ from tests.failure.exceptions import aws, caught, fake, from_none, raised
 D, N, C = "dependency", "neither", "configuration"
 TRANSIENT, INTEGRATION, SCHEMA, BUSINESS = "transient", "integration", "schema", "business"
 
-BODY = '{"orderId": "o-17", "count": "many", "meta": {}}'
+BODY = '{"orderId": "o-17", "count": "many", "meta": {}, "due": "2026-01-31"}'
 """The message that the handler was given in every case."""
 
 
 class Case(NamedTuple):
-    """One failure: its name, how it is built, and what it must be judged as."""
+    """One failure: its name, how it is built, and what it must be judged as.
+
+    `source` is the page or the file of the library that says so, if the case names it.
+    """
 
     name: str
     build: Callable[[], BaseException]
     blame: str
     category: str
+    source: str = ""
 
 
 CASES: list[Case] = []
 
 
-def case(name: str, build: Callable[[], BaseException], blame: str, category: str = "") -> None:
-    CASES.append(Case(name, build, blame, category or (INTEGRATION if blame == C else TRANSIENT)))
+def case(
+    name: str,
+    build: Callable[[], BaseException],
+    blame: str,
+    category: str = "",
+    source: str = "",
+) -> None:
+    category = category or (INTEGRATION if blame == C else TRANSIENT)
+    CASES.append(Case(name, build, blame, category, source))
 
 
 def simple(blame: str, *lineages: str, category: str = "") -> None:
@@ -1351,3 +1365,1400 @@ for word, blame in (("temporarily_unavailable", D), ("invalid_client", C), ("inv
         lambda word=word: fake("oauthlib.oauth2.rfc6749.errors.OAuth2Error", word, error=word),  # type: ignore[misc]
         blame,
     )
+
+
+# With the page or the file of the library's documentation: what each failure looks like in Python.
+Row = (
+    tuple[str, Callable[[], BaseException], str] | tuple[str, Callable[[], BaseException], str, str]
+)
+
+
+def documented(source: str, *rows: Row) -> None:
+    """Cases that one page or file of a library describes."""
+    for name, build, blame, *category in rows:
+        case(name, build, blame, category[0] if category else "", source)
+
+
+def named(source: str, blame: str, *lineages: str) -> None:
+    """Cases of classes whose name alone speaks, that one page or file describes."""
+    documented(
+        source,
+        *(
+            (each.partition(" ")[0], lambda each=each: fake(each, "no words"), blame)
+            for each in lineages
+        ),  # type: ignore[misc]
+    )
+
+
+# Google: a 403 whose body says that there were too many requests.
+def google_client(status: int, reason: str, *, old: bool = False) -> BaseException:
+    detail = {"domain": "usageLimits", "reason": reason, "message": "no words"}
+    body = {"error": {"errors": [detail], "code": status, "message": "no words"}}
+    more = {} if old else {"error_details": [detail], "status_code": status, "reason": "no words"}
+    return fake(
+        "googleapiclient.errors.HttpError < googleapiclient.errors.Error",
+        SimpleNamespace(status=str(status) if old else status),
+        json.dumps(body).encode(),
+        resp=SimpleNamespace(status=str(status) if old else status),
+        content=json.dumps(body).encode(),
+        **more,
+    )
+
+
+def google_call(kind: str, code: int, reason: str) -> BaseException:
+    return fake(
+        f"{GAPI}{kind} < {GAPI}ClientError < {GCALL}",
+        f"GET https://bigquery.googleapis.com/bigquery/v2/projects/shop/jobs: {reason}",
+        code=code,
+        errors=[{"reason": reason, "domain": "usageLimits", "message": "no words"}],
+        error_details=[],
+        grpc_status_code=None,
+        response=SimpleNamespace(status_code=code),
+    )
+
+
+documented(
+    "developers.google.com/gmail/api/guides/handle-errors",
+    ("gmail 403 rateLimitExceeded", lambda: google_client(403, "rateLimitExceeded"), D),
+    ("gmail 403 userRateLimitExceeded", lambda: google_client(403, "userRateLimitExceeded"), D),
+    ("gmail 403 dailyLimitExceeded", lambda: google_client(403, "dailyLimitExceeded"), D),
+    ("gmail 403 domainPolicy", lambda: google_client(403, "domainPolicy"), C),
+    ("gmail 401 authError", lambda: google_client(401, "authError"), C),
+    ("gmail 400 badRequest", lambda: google_client(400, "badRequest"), N, INTEGRATION),
+    ("gmail 429 rateLimitExceeded", lambda: google_client(429, "rateLimitExceeded"), D),
+    ("gmail 500 backendError", lambda: google_client(500, "backendError"), D),
+)
+documented(
+    "google-api-python-client googleapiclient/http.py _should_retry_response",
+    ("googleapiclient 1 403", lambda: google_client(403, "rateLimitExceeded", old=True), D),
+    (
+        "googleapiclient 1 403 of a user",
+        lambda: google_client(403, "userRateLimitExceeded", old=True),
+        D,
+    ),
+    ("googleapiclient 1 forbidden", lambda: google_client(403, "forbidden", old=True), C),
+    (
+        "googleapiclient without a body",
+        lambda: fake(
+            "googleapiclient.errors.HttpError < googleapiclient.errors.Error",
+            resp=SimpleNamespace(status=403),
+            content=b"",
+            error_details="",
+        ),
+        C,
+    ),
+)
+documented(
+    "developers.google.com/drive/api/guides/handle-errors",
+    ("drive 403 sharing", lambda: google_client(403, "sharingRateLimitExceeded"), D),
+    ("drive 403 storage", lambda: google_client(403, "storageQuotaExceeded"), C),
+    ("drive 403 app", lambda: google_client(403, "appNotAuthorizedToFile"), C),
+    ("drive 404", lambda: google_client(404, "notFound"), N, INTEGRATION),
+)
+documented(
+    "developers.google.com/youtube/v3/docs/errors",
+    ("youtube 403 quotaExceeded", lambda: google_client(403, "quotaExceeded"), D),
+    ("youtube 403 forbidden", lambda: google_client(403, "forbidden"), C),
+)
+documented(
+    "cloud.google.com/bigquery/docs/error-messages",
+    ("bigquery rateLimitExceeded", lambda: google_call("Forbidden", 403, "rateLimitExceeded"), D),
+    ("bigquery quotaExceeded", lambda: google_call("Forbidden", 403, "quotaExceeded"), D),
+    ("bigquery accessDenied", lambda: google_call("Forbidden", 403, "accessDenied"), C),
+    ("bigquery billing", lambda: google_call("Forbidden", 403, "billingNotEnabled"), C),
+    ("bigquery invalid", lambda: google_call("BadRequest", 400, "invalidQuery"), N, INTEGRATION),
+)
+documented(
+    "google-auth google/auth/exceptions.py GoogleAuthError.retryable",
+    (
+        "google token endpoint busy",
+        lambda: fake(
+            "google.auth.exceptions.RefreshError < google.auth.exceptions.GoogleAuthError",
+            "internal_failure",
+            retryable=True,
+        ),
+        D,
+    ),
+    (
+        "google token refused",
+        lambda: fake(
+            "google.auth.exceptions.RefreshError < google.auth.exceptions.GoogleAuthError",
+            "invalid_grant: Bad Request",
+            retryable=False,
+        ),
+        C,
+    ),
+)
+
+
+def google_maps(status: str) -> BaseException:
+    return fake("googlemaps.exceptions.ApiError", status, None, status=status, message=None)
+
+
+documented(
+    "developers.google.com/maps/documentation/geocoding/requests-geocoding#StatusCodes",
+    ("maps OVER_QUERY_LIMIT", lambda: google_maps("OVER_QUERY_LIMIT"), D),
+    ("maps UNKNOWN_ERROR", lambda: google_maps("UNKNOWN_ERROR"), D),
+    ("maps REQUEST_DENIED", lambda: google_maps("REQUEST_DENIED"), C),
+    ("maps INVALID_REQUEST", lambda: google_maps("INVALID_REQUEST"), N, INTEGRATION),
+)
+
+
+def genai(kind: str, code: int, status: str) -> BaseException:
+    body = {"error": {"code": code, "message": "no words", "status": status}}
+    return fake(
+        f"google.genai.errors.{kind} < google.genai.errors.APIError",
+        f"{code} {status}. {body}",
+        code=code,
+        status=status,
+        details=body,
+        response=SimpleNamespace(status_code=200),
+    )
+
+
+documented(
+    "python-genai google/genai/errors.py",
+    ("genai 429", lambda: genai("ClientError", 429, "RESOURCE_EXHAUSTED"), D),
+    ("genai 503 in a stream", lambda: genai("ServerError", 503, "UNAVAILABLE"), D),
+    ("genai 403", lambda: genai("ClientError", 403, "PERMISSION_DENIED"), C),
+    ("genai 400", lambda: genai("ClientError", 400, "INVALID_ARGUMENT"), N, INTEGRATION),
+)
+
+
+# Models that speak in streams: the status is 200, and the error comes in the midst of the answer.
+def anthropic(kind: str, status: int = 200, *, old: bool = False) -> BaseException:
+    body = {"type": "error", "error": {"details": None, "type": kind, "message": "no words"}}
+    more = {} if old else {"type": kind}
+    return fake(
+        "anthropic.APIStatusError < anthropic.APIError < anthropic.AnthropicError",
+        str(body),
+        status_code=status,
+        body=body,
+        message=str(body),
+        response=SimpleNamespace(status_code=status, headers={}),
+        **more,
+    )
+
+
+documented(
+    "platform.claude.com/docs/en/api/errors, anthropic-sdk-python src/anthropic/_streaming.py",
+    ("claude stream overloaded", lambda: anthropic("overloaded_error"), D),
+    ("claude stream overloaded, old", lambda: anthropic("overloaded_error", old=True), D),
+    ("claude stream internal", lambda: anthropic("api_error"), D),
+    ("claude stream limit", lambda: anthropic("rate_limit_error"), D),
+    ("claude stream limit, old", lambda: anthropic("rate_limit_error", old=True), D),
+    ("claude stream timeout", lambda: anthropic("timeout_error"), D),
+    ("claude stream invalid", lambda: anthropic("invalid_request_error"), N, INTEGRATION),
+    ("claude stream too large", lambda: anthropic("request_too_large"), N, INTEGRATION),
+    ("claude stream not found", lambda: anthropic("not_found_error"), N, INTEGRATION),
+    ("claude stream key", lambda: anthropic("authentication_error"), C),
+    ("claude stream permission", lambda: anthropic("permission_error"), C),
+    ("claude 529", lambda: anthropic("overloaded_error", 529), D),
+    ("claude 402", lambda: anthropic("billing_error", 402), C),
+    ("claude 400", lambda: anthropic("invalid_request_error", 400), N, INTEGRATION),
+)
+
+
+def openai(lineage: str, kind: str | None, code: str | None, **more: Any) -> BaseException:
+    body = {"message": "no words", "type": kind, "param": None, "code": code}
+    return fake(lineage, "no words", body=body, type=kind, code=code, param=None, **more)
+
+
+STREAMED = "openai.APIError < openai.OpenAIError"
+OPENAI_429 = "openai.RateLimitError < openai.APIStatusError < openai.APIError"
+documented(
+    "platform.openai.com/docs/guides/error-codes, openai-python src/openai/_streaming.py",
+    ("openai stream server", lambda: openai(STREAMED, "server_error", None), D),
+    ("openai stream code", lambda: openai(STREAMED, None, "server_error"), D),
+    ("openai stream overloaded", lambda: openai(STREAMED, "service_unavailable", None), D),
+    ("openai stream limit", lambda: openai(STREAMED, "tokens", "rate_limit_exceeded"), D),
+    (
+        "openai stream invalid",
+        lambda: openai(STREAMED, "invalid_request_error", "invalid_prompt"),
+        N,
+        INTEGRATION,
+    ),
+    (
+        "openai stream too long",
+        lambda: openai(STREAMED, "invalid_request_error", "context_length_exceeded"),
+        N,
+        INTEGRATION,
+    ),
+    (
+        "openai limit",
+        lambda: openai(OPENAI_429, "requests", "rate_limit_exceeded", status_code=429),
+        D,
+    ),
+    (
+        "openai no credit",
+        lambda: openai(OPENAI_429, "insufficient_quota", "insufficient_quota", status_code=429),
+        C,
+    ),
+    (
+        "openai 400 too long",
+        lambda: openai(
+            "openai.BadRequestError < openai.APIStatusError < openai.APIError",
+            "invalid_request_error",
+            "context_length_exceeded",
+            status_code=400,
+        ),
+        N,
+        INTEGRATION,
+    ),
+    ("openai cut", lambda: fake("openai.LengthFinishReasonError < openai.OpenAIError"), N),
+)
+
+
+def streamed(code: str) -> BaseException:
+    answer: Any = {"Error": {"Code": code, "Message": "no words"}, "ResponseMetadata": {}}
+    return boto.EventStreamError(answer, "InvokeModelWithResponseStream")
+
+
+documented(
+    "docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ResponseStream.html",
+    ("bedrock stream", lambda: streamed("modelStreamErrorException"), D),
+    ("bedrock stream throttled", lambda: streamed("throttlingException"), D),
+    ("bedrock stream internal", lambda: streamed("internalServerException"), D),
+    ("bedrock stream unavailable", lambda: streamed("serviceUnavailableException"), D),
+    ("bedrock stream timeout", lambda: streamed("modelTimeoutException"), D),
+    ("bedrock stream invalid", lambda: streamed("validationException"), N),
+    ("bedrock 424", lambda: aws("ModelStreamErrorException", 424, "InvokeModel"), D),
+    ("bedrock quota", lambda: aws("ServiceQuotaExceededException", 400, "InvokeModel"), D),
+)
+documented(
+    "docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html",
+    ("sagemaker stream", lambda: streamed("InternalStreamFailure"), D),
+    ("sagemaker dependency", lambda: aws("InternalDependencyException", 530, "InvokeEndpoint"), D),
+    ("sagemaker model", lambda: aws("ModelError", 424, "InvokeEndpoint"), N, INTEGRATION),
+    ("sagemaker not ready", lambda: aws("ModelNotReadyException", 429, "InvokeEndpoint"), D),
+)
+documented(
+    "docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html",
+    ("s3 OperationAborted", lambda: aws("OperationAborted", 409, "CreateBucket"), D),
+    ("s3 conditional", lambda: aws("ConditionalRequestConflict", 409, "PutObject"), D),
+    ("s3 EntityTooLarge", lambda: aws("EntityTooLarge", 400, "PutObject"), N, INTEGRATION),
+)
+documented(
+    "docs.aws.amazon.com, the errors of SQS, SES, SNS, RDS Data and Redshift Data",
+    ("sqs KmsDisabled", lambda: aws("KmsDisabled", 400, "SendMessage"), C),
+    ("sqs KmsInvalidState", lambda: aws("KmsInvalidState", 400, "SendMessage"), C),
+    ("sqs KmsThrottled", lambda: aws("KmsThrottled", 400, "SendMessage"), D),
+    (
+        "ses domain",
+        lambda: aws("MailFromDomainNotVerifiedException", 400, "SendEmail"),
+        C,
+    ),
+    ("sns application", lambda: aws("PlatformApplicationDisabled", 400, "Publish"), C),
+    ("rds data off", lambda: aws("HttpEndpointNotEnabledException", 400, "ExecuteStatement"), C),
+    ("redshift data", lambda: aws("ActiveStatementsExceededException", 400, "ExecuteStatement"), D),
+)
+
+
+# boto3 keeps the error of S3 as a text only, where nothing links it to the first one.
+def upload_failed(code: str, message: str) -> BaseException:
+    text = f"An error occurred ({code}) when calling the PutObject operation: {message}"
+    return boto3.exceptions.S3UploadFailedError(
+        f"Failed to upload /tmp/in (1).csv to shop-orders/in/o-17.csv: {text}"
+    )
+
+
+documented(
+    "boto3 boto3/s3/transfer.py S3Transfer.upload_file",
+    (
+        "boto3 upload, slow, text",
+        lambda: upload_failed("SlowDown", "Please reduce your request rate."),
+        D,
+    ),
+    (
+        "boto3 upload, retries, text",
+        lambda: upload_failed("InternalError", "We encountered an internal error."),
+        D,
+    ),
+    ("boto3 upload, denied, text", lambda: upload_failed("AccessDenied", "Access Denied"), C),
+    ("boto3 upload, no bucket, text", lambda: upload_failed("NoSuchBucket", "It is missing"), C),
+    (
+        "a file named like an error",
+        lambda: boto3.exceptions.S3UploadFailedError(
+            "Failed to upload An error occurred (SlowDown) when calling the PutObject operation: "
+            "to shop/x: An error occurred (AccessDenied) when calling the PutObject operation: no"
+        ),
+        C,
+    ),
+    (
+        "words of boto3 in an error of a team",
+        lambda: ValueError("An error occurred (SlowDown) when calling the PutObject operation: x"),
+        N,
+    ),
+)
+
+
+# OpenSearch and Elasticsearch.
+def opensearch(
+    kind: str, status: Any, error: str, info: Any, library: str = "opensearchpy"
+) -> BaseException:
+    base = f"{library}.exceptions."
+    lineage = f"{base}TransportError < {base}OpenSearchException"
+    if kind in ("ConnectionTimeout", "SSLError"):
+        lineage = f"{base}ConnectionError < {lineage}"
+    if kind != "TransportError":
+        lineage = f"{base}{kind} < {lineage}"
+    return fake(lineage, status, error, info, status_code=status, error=error, info=info)
+
+
+REFUSED_BY_HOST: Any = u3.NewConnectionError(U, "Failed to establish a new connection: refused")
+REJECTED = {"error": {"root_cause": [{"type": "rejected_execution_exception", "reason": "full"}]}}
+documented(
+    "opensearch-py opensearchpy/exceptions.py, connection/http_urllib3.py",
+    (
+        "opensearch ConnectionError",
+        lambda: opensearch("ConnectionError", "N/A", str(REFUSED_BY_HOST), REFUSED_BY_HOST),
+        D,
+    ),
+    (
+        "opensearch ConnectionError of a word",
+        lambda: opensearch("ConnectionError", "N/A", "closed", OSError("closed")),
+        D,
+    ),
+    (
+        "opensearch ConnectionTimeout",
+        lambda: opensearch("ConnectionTimeout", "TIMEOUT", "timed out", TimeoutError("timed out")),
+        D,
+    ),
+    ("opensearch SSLError", lambda: opensearch("SSLError", "N/A", "bad", ssl.SSLError(1, "x")), D),
+    (
+        "opensearch 429",
+        lambda: opensearch("TransportError", 429, "rejected_execution_exception", REJECTED),
+        D,
+    ),
+    (
+        "opensearch 400",
+        lambda: opensearch("RequestError", 400, "mapper_parsing_exception", {}),
+        N,
+        INTEGRATION,
+    ),
+    (
+        "opensearch 409",
+        lambda: opensearch("ConflictError", 409, "version_conflict_engine_exception", {}),
+        N,
+        INTEGRATION,
+    ),
+    (
+        "elasticsearch 7 429",
+        lambda: opensearch(
+            "TransportError", 429, "es_rejected_execution_exception", REJECTED, "elasticsearch"
+        ),
+        D,
+    ),
+    (
+        "elasticsearch 7 ConnectionError",
+        lambda: opensearch(
+            "ConnectionError", "N/A", str(REFUSED_BY_HOST), REFUSED_BY_HOST, "elasticsearch"
+        ),
+        D,
+    ),
+)
+named(
+    "elastic-transport-python elastic_transport/_exceptions.py",
+    D,
+    "elastic_transport.TlsError < elastic_transport.ConnectionError < "
+    "elastic_transport.TransportError",
+)
+
+
+def bulk(*items: tuple[Any, Any], library: str = "elasticsearch") -> BaseException:
+    """The error of a bulk, by the status and the error of each of its items."""
+    errors: list[Any] = [
+        {"index": {"_index": "orders", "_id": f"o-{number}", "status": status, "error": error}}
+        for number, (status, error) in enumerate(items)
+    ]
+    for entry, (_, error) in zip(errors, items, strict=True):
+        if isinstance(error, BaseException):
+            entry["index"] |= {"error": str(error), "exception": error}
+    text = f"{len(items)} document(s) failed to index."
+    return fake(f"{library}.helpers.errors.BulkIndexError", text, errors, errors=errors)
+
+
+REJECTED_ITEM = (429, {"type": "es_rejected_execution_exception", "reason": "queue is full"})
+UNMAPPED_ITEM = (400, {"type": "mapper_parsing_exception", "reason": "failed to parse"})
+documented(
+    "elasticsearch-py elasticsearch/helpers/actions.py, errors.py",
+    ("bulk 429", lambda: bulk(REJECTED_ITEM), D),
+    ("bulk 429 of opensearch", lambda: bulk(REJECTED_ITEM, library="opensearchpy"), D),
+    ("bulk 400 and 429", lambda: bulk(UNMAPPED_ITEM, REJECTED_ITEM), D),
+    (
+        "bulk 503",
+        lambda: bulk((503, {"type": "unavailable_shards_exception", "reason": "not active"})),
+        D,
+    ),
+    (
+        "bulk lost",
+        lambda: bulk(("N/A", opensearch("ConnectionError", "N/A", "refused", REFUSED_BY_HOST))),
+        D,
+    ),
+    ("bulk 400", lambda: bulk(UNMAPPED_ITEM, UNMAPPED_ITEM), N, INTEGRATION),
+    (
+        "bulk 409",
+        lambda: bulk((409, {"type": "version_conflict_engine_exception", "reason": "exists"})),
+        N,
+        INTEGRATION,
+    ),
+    ("bulk 403", lambda: bulk((403, {"type": "cluster_block_exception", "reason": "blocked"})), C),
+)
+
+
+# MongoDB.
+def mongo(*write: int, concern: tuple[int, ...] = ()) -> BaseException:
+    details = {
+        "writeErrors": [{"index": 0, "code": code, "errmsg": "no words"} for code in write],
+        "writeConcernErrors": [{"code": code, "errmsg": "no words"} for code in concern],
+    }
+    return fake(
+        f"{MO}BulkWriteError < {MO}OperationFailure < {MO}PyMongoError",
+        f"batch op errors occurred, full error: {details}",
+        code=65,
+        details=details,
+    )
+
+
+documented(
+    "pymongo.readthedocs.io/en/stable/api/pymongo/errors.html, mongodb.com/docs/manual/reference/"
+    "error-codes",
+    ("mongo bulk duplicate", lambda: mongo(11000), N),
+    ("mongo bulk conflict", lambda: mongo(112), D),
+    ("mongo bulk duplicate and conflict", lambda: mongo(11000, 112), D),
+    ("mongo bulk shutdown", lambda: mongo(concern=(91,)), D),
+    ("mongo bulk wtimeout", lambda: mongo(concern=(64,)), D),
+    ("mongo bulk unauthorized", lambda: mongo(13), C),
+    ("mongo bulk invalid", lambda: mongo(121), N),
+    (
+        "mongo snapshot",
+        lambda: fake(f"{MO}OperationFailure < {MO}PyMongoError", "x", code=246, details={}),
+        D,
+    ),
+    (
+        "mongo encrypted, lost",
+        lambda: fake(
+            f"{MO}EncryptionError < {MO}PyMongoError",
+            "x",
+            cause=fake(f"{MO}AutoReconnect < {MO}ConnectionFailure < {MO}PyMongoError", "closed"),
+        ),
+        D,
+    ),
+)
+documented(
+    "learn.microsoft.com/azure/cosmos-db/mongodb/error-codes-solutions",
+    (
+        "cosmos mongo 16500",
+        lambda: fake(f"{MO}WriteError < {MO}OperationFailure < {MO}PyMongoError", "x", code=16500),
+        D,
+    ),
+)
+named(
+    "pymongo.readthedocs.io/en/stable/api/pymongo/errors.html",
+    D,
+    f"{MO}WaitQueueTimeoutError < {MO}ConnectionFailure < {MO}PyMongoError",
+)
+
+# Snowflake: its driver has one number and one SQLSTATE for all failed logins.
+SF = "snowflake.connector.errors."
+
+
+def snowflake(kind: str, number: int, state: str | None, text: str) -> BaseException:
+    lineage = f"{SF}{kind} < {SF}DatabaseError < {SF}Error"
+    lineage = f"{SF}{kind} < {SF}Error" if kind in ("DatabaseError", "ForbiddenError") else lineage
+    shown = f"{number:06d} ({state}): {text}" if state else f"{number:06d}: {number}: {text}"
+    return fake(lineage, shown, errno=number, sqlstate=state or "n/a", msg=shown, sfqid=None)
+
+
+def not_connected(text: str, kind: str = "DatabaseError", sep: str = ": ") -> BaseException:
+    where = f"Failed to connect to DB{sep}shop.snowflakecomputing.com:443. "
+    return snowflake(kind, 250001, "08001", where + text)
+
+
+documented(
+    "snowflake-connector-python src/snowflake/connector/auth/_auth.py",
+    (
+        "snowflake password",
+        lambda: not_connected("Incorrect username or password was specified."),
+        C,
+    ),
+    (
+        "snowflake locked user",
+        lambda: not_connected(
+            "Your user account has been temporarily locked due to too many "
+            "failed attempts. Try again after 15 minutes or contact your account administrator."
+        ),
+        C,
+    ),
+    ("snowflake JWT", lambda: not_connected("JWT token is invalid. [0ce9eb56-821d]"), C),
+    (
+        "snowflake role",
+        lambda: not_connected(
+            "Role 'LOADER' specified in the connect string does not exist or not authorized."
+        ),
+        C,
+    ),
+    (
+        "snowflake network policy",
+        lambda: not_connected(
+            "Incoming request with IP/Token 10.0.0.1 is not allowed to access Snowflake."
+        ),
+        C,
+    ),
+    (
+        "snowflake account",
+        lambda: not_connected(
+            "HTTP 403: Forbidden",
+            "ForbiddenError",
+            ". Verify the account name is correct: ",
+        ),
+        C,
+    ),
+    (
+        "snowflake unavailable",
+        lambda: not_connected(
+            "HTTP 503: Service Unavailable",
+            "OperationalError",
+            ". Service is unavailable: ",
+        ),
+        D,
+    ),
+    (
+        "snowflake backend",
+        lambda: snowflake(
+            "OperationalError",
+            250001,
+            None,
+            "Could not connect to Snowflake backend after 2 attempt(s).Aborting",
+        ),
+        D,
+    ),
+    (
+        "snowflake token expired",
+        lambda: snowflake("ProgrammingError", 390114, "08001", "Authentication token has expired."),
+        C,
+    ),
+    (
+        "snowflake wrong password, own number",
+        lambda: snowflake("DatabaseError", 390100, "08004", "Incorrect username or password."),
+        C,
+    ),
+)
+documented(
+    "docs.snowflake.com/en/user-guide/python-connector-api, errorcode.py",
+    (
+        "snowflake closed",
+        lambda: snowflake("DatabaseError", 250002, "08003", "Connection is closed"),
+        D,
+    ),
+    (
+        "snowflake warehouse missing",
+        lambda: snowflake(
+            "ProgrammingError",
+            606,
+            "57P03",
+            "No active warehouse selected in the current session.",
+        ),
+        C,
+    ),
+    (
+        "snowflake statement timeout",
+        lambda: snowflake(
+            "ProgrammingError", 630, "57014", "Statement reached its statement or warehouse timeout"
+        ),
+        D,
+    ),
+    (
+        "snowflake compilation",
+        lambda: snowflake(
+            "ProgrammingError", 904, "42000", "SQL compilation error: invalid identifier 'TOTL'"
+        ),
+        N,
+    ),
+    (
+        "snowflake table",
+        lambda: snowflake(
+            "ProgrammingError", 2003, "02000", "Object 'ORDERS' does not exist or not authorized."
+        ),
+        N,
+    ),
+    (
+        "snowflake privileges",
+        lambda: snowflake("ProgrammingError", 3001, "42501", "Insufficient privileges to operate"),
+        C,
+    ),
+    (
+        "snowflake number",
+        lambda: snowflake(
+            "ProgrammingError", 100038, "22018", "Numeric value 'x' is not recognized"
+        ),
+        N,
+    ),
+    (
+        "sqlalchemy snowflake password",
+        lambda: alchemy(
+            "DatabaseError", not_connected("Incorrect username or password was specified.")
+        ),
+        C,
+    ),
+)
+
+# PostgreSQL: what libpq says of a refused login is text alone.
+for said, blame in (
+    ('role "app" is not permitted to log in', C),
+    ('permission denied for database "shop"', C),
+    ('pg_hba.conf rejects connection for host "10.0.0.2", user "app", database "shop"', C),
+    ("remaining connection slots are reserved for roles with the SUPERUSER attribute", D),
+    ('too many connections for role "app"', D),
+    ("sorry, too many clients already", D),
+):  # type: ignore[assignment]
+    documented(
+        "postgresql.org/docs/current/client-authentication-problems.html, backend/utils/init",
+        (
+            f"libpq: {said[:24]}",
+            lambda said=said: fake(  # type: ignore[misc]
+                "psycopg.OperationalError < psycopg.DatabaseError < psycopg.Error",
+                f"connection failed: {REFUSED_LOGIN}{said}",
+                sqlstate=None,
+            ),
+            blame,
+        ),
+    )
+documented(
+    "postgresql.org/docs/current/libpq-connect.html",
+    (
+        "libpq: no password",
+        lambda: fake(
+            f"psycopg2.OperationalError {P2}",
+            'connection to server at "db" (10.0.0.1), port 5432 failed: fe_sendauth: no password '
+            "supplied\n",
+            pgcode=None,
+        ),
+        C,
+    ),
+    (
+        "libpq: no such host",
+        lambda: fake(
+            f"psycopg2.OperationalError {P2}",
+            'could not translate host name "db" to address: Name or service not known',
+            pgcode=None,
+        ),
+        D,
+    ),
+    (
+        "libpq: closed",
+        lambda: fake(
+            "psycopg2.DatabaseError < psycopg2.Error",
+            "server closed the connection unexpectedly\n\tThis probably means the server ended",
+            pgcode=None,
+        ),
+        D,
+    ),
+)
+
+# MySQL, SQL Server and Oracle by their numbers.
+documented(
+    "dev.mysql.com/doc/mysql-errors/8.4/en/server-error-reference.html, mariadb.com/kb",
+    ("pymysql NOWAIT", lambda: mysql("OperationalError", 3572), D),
+    ("pymysql rolled back", lambda: mysql("OperationalError", 3101), D),
+    ("mariadb statement time", lambda: mysql("OperationalError", 1969), D),
+    ("mariadb killed", lambda: mysql("OperationalError", 1927), D),
+    ("pymysql plugin", lambda: mysql("OperationalError", 1524), C),
+    ("pymysql column count", lambda: mysql("OperationalError", 1136), N),
+)
+documented(
+    "docs.aws.amazon.com/AmazonRDS/latest/UserGuide/rds-proxy.troubleshooting.html",
+    ("rds proxy", lambda: mysql("OperationalError", 9501), D),
+)
+
+
+def odbc(kind: str, state: str, number: int, text: str = "no words") -> BaseException:
+    base = "< pyodbc.DatabaseError < pyodbc.Error"
+    return fake(
+        "pyodbc.Error" if kind == "Error" else f"pyodbc.{kind} {base}",
+        state,
+        f"[{state}] [Microsoft][ODBC Driver 18 for SQL Server][SQL Server]{text} ({number}) "
+        "(SQLExecDirectW)",
+    )
+
+
+documented(
+    "learn.microsoft.com/azure/azure-sql/database/troubleshoot-common-errors-issues",
+    ("azure sql 40613", lambda: odbc("ProgrammingError", "42000", 40613), D),
+    ("azure sql 40501", lambda: odbc("ProgrammingError", "42000", 40501), D),
+    ("azure sql 49918", lambda: odbc("ProgrammingError", "42000", 49918), D),
+    ("azure sql 10928", lambda: odbc("Error", "HY000", 10928), D),
+    ("azure sql 40197", lambda: odbc("Error", "HY000", 40197), D),
+    ("sql server 4060", lambda: odbc("ProgrammingError", "42000", 4060), C),
+    ("sql server 18456", lambda: odbc("InterfaceError", "28000", 18456), C),
+    ("sql server 229", lambda: odbc("ProgrammingError", "42000", 229), C),
+    ("sql server 1205", lambda: odbc("Error", "40001", 1205), D),
+    ("sql server 1222", lambda: odbc("ProgrammingError", "42000", 1222), D),
+    ("sql server 3960", lambda: odbc("Error", "HY000", 3960), D),
+    ("sql server 2627", lambda: odbc("IntegrityError", "23000", 2627), N),
+    ("sql server 208", lambda: odbc("ProgrammingError", "42S02", 208), N),
+    ("sql server 102", lambda: odbc("ProgrammingError", "42000", 102), N),
+    ("sql server 1038", lambda: odbc("ProgrammingError", "42000", 1038), N),
+    ("pymssql 1222", lambda: fake("pymssql.OperationalError", (1222, b"Lock request time out")), D),
+    ("pymssql 207", lambda: fake("pymssql.ProgrammingError", (207, b"Invalid column name")), N),
+)
+documented(
+    "docs.oracle.com/en/error-help/db",
+    *(
+        (
+            f"oracle {text[:9]}",
+            lambda text=text: fake("oracledb.exceptions.DatabaseError", text),  # type: ignore[misc]
+            blame,
+        )
+        for text, blame in (
+            ("ORA-00054: resource busy and acquire with NOWAIT specified", D),
+            ("ORA-08177: can't serialize access for this transaction", D),
+            ("ORA-02391: exceeded simultaneous SESSIONS_PER_USER limit", D),
+            ("ORA-28040: No matching authentication protocol", C),
+            ("ORA-00942: table or view does not exist", N),
+            ("ORA-12899: value too large for column", N),
+        )
+    ),
+)
+
+
+def peewee(kind: str, cause: BaseException) -> BaseException:
+    error = fake(
+        f"peewee.{kind} < peewee.DatabaseError < peewee.PeeweeException", cause, *cause.args
+    )
+    return raised(error, during=cause)
+
+
+documented(
+    "peewee peewee.py ExceptionWrapper, tortoise-orm tortoise/backends/base/client.py",
+    ("peewee lock", lambda: peewee("OperationalError", mysql("OperationalError", 1205)), D),
+    ("peewee password", lambda: peewee("OperationalError", mysql("OperationalError", 1045)), C),
+    ("peewee column", lambda: peewee("OperationalError", mysql("OperationalError", 1054)), N),
+    ("peewee duplicate", lambda: peewee("IntegrityError", mysql("IntegrityError", 1062)), N),
+    (
+        "tortoise column",
+        lambda: raised(
+            fake(
+                "tortoise.exceptions.OperationalError < tortoise.exceptions.BaseORMException",
+                pg("ProgrammingError", "42703"),
+            ),
+            cause=pg("ProgrammingError", "42703"),
+        ),
+        N,
+    ),
+)
+
+
+# ClickHouse: its numbers look like HTTP's.
+def clickhouse(number: int) -> BaseException:
+    return fake(
+        "clickhouse_driver.errors.ServerException < clickhouse_driver.errors.Error",
+        f"Code: {number}.\nDB::Exception: no words",
+        code=number,
+    )
+
+
+def clickhouse_http(status: int, number: int) -> BaseException:
+    return fake(
+        "clickhouse_connect.driver.exceptions.DatabaseError < "
+        "clickhouse_connect.driver.exceptions.Error",
+        f"HTTPDriver for https://ch:8443 returned response code {status})\n Code: {number}. "
+        "DB::Exception: no words. (version 24.8)",
+    )
+
+
+documented(
+    "clickhouse-driver clickhouse_driver/errors.py, ClickHouse src/Common/ErrorCodes.cpp",
+    ("clickhouse 159", lambda: clickhouse(159), D),
+    ("clickhouse 202", lambda: clickhouse(202), D),
+    ("clickhouse 241", lambda: clickhouse(241), D),
+    ("clickhouse 242", lambda: clickhouse(242), D),
+    ("clickhouse 252", lambda: clickhouse(252), D),
+    ("clickhouse 319", lambda: clickhouse(319), D),
+    ("clickhouse 497", lambda: clickhouse(497), C),
+    ("clickhouse 516", lambda: clickhouse(516), C),
+    ("clickhouse 60", lambda: clickhouse(60), N),
+    ("clickhouse 349", lambda: clickhouse(349), N),
+    ("clickhouse 530", lambda: clickhouse(530), N),
+    ("clickhouse_connect 241", lambda: clickhouse_http(500, 241), D),
+    ("clickhouse_connect 516", lambda: clickhouse_http(516, 516), C),
+    ("clickhouse_connect 62", lambda: clickhouse_http(400, 62), N),
+)
+
+# Cassandra and Neo4j.
+CA = "cassandra."
+named(
+    "docs.datastax.com/en/developer/python-driver/latest/api/cassandra",
+    D,
+    f"{CA}Unavailable < {CA}RequestExecutionException < {CA}DriverException",
+    f"{CA}WriteTimeout < {CA}Timeout < {CA}RequestExecutionException < {CA}DriverException",
+    f"{CA}ReadFailure < {CA}CoordinationFailure < {CA}RequestExecutionException",
+    f"{CA}WriteFailure < {CA}CoordinationFailure < {CA}RequestExecutionException",
+    f"{CA}OperationTimedOut < {CA}DriverException",
+    f"{CA}connection.ConnectionShutdown < {CA}connection.ConnectionException",
+    f"{CA}protocol.IsBootstrappingErrorMessage < {CA}protocol.ErrorMessage",
+    f"{CA}protocol.ServerError < {CA}protocol.ErrorMessage",
+)
+named(
+    "docs.datastax.com/en/developer/python-driver/latest/api/cassandra",
+    C,
+    f"{CA}Unauthorized < {CA}RequestValidationException < {CA}DriverException",
+    f"{CA}AuthenticationFailed < {CA}DriverException",
+)
+named(
+    "docs.datastax.com/en/developer/python-driver/latest/api/cassandra",
+    N,
+    f"{CA}InvalidRequest < {CA}RequestValidationException < {CA}DriverException",
+    f"{CA}FunctionFailure < {CA}RequestExecutionException < {CA}DriverException",
+)
+
+
+def no_host(error: BaseException) -> BaseException:
+    errors = {"10.0.0.1": error, "10.0.0.2": error}
+    return fake(f"{CA}cluster.NoHostAvailable", "Unable to connect", errors, errors=errors)
+
+
+documented(
+    "docs.datastax.com/en/developer/python-driver/latest/api/cassandra/cluster",
+    ("cassandra no host", lambda: no_host(ConnectionRefusedError(111, "refused")), D),
+    ("cassandra no host, login", lambda: no_host(fake(f"{CA}AuthenticationFailed", "bad")), C),
+)
+N4 = "neo4j.exceptions."
+named(
+    "neo4j.com/docs/api/python-driver/current/api.html#errors",
+    D,
+    f"{N4}DatabaseUnavailable < {N4}TransientError < {N4}Neo4jError",
+    f"{N4}NotALeader < {N4}TransientError < {N4}Neo4jError",
+    f"{N4}ForbiddenOnReadOnlyDatabase < {N4}TransientError < {N4}Neo4jError",
+    f"{N4}DatabaseError < {N4}Neo4jError",
+    f"{N4}IncompleteCommit < {N4}ServiceUnavailable < {N4}DriverError",
+    f"{N4}WriteServiceUnavailable < {N4}ServiceUnavailable < {N4}DriverError",
+)
+named(
+    "neo4j.com/docs/api/python-driver/current/api.html#errors",
+    C,
+    f"{N4}AuthError < {N4}ClientError < {N4}Neo4jError",
+    f"{N4}TokenExpired < {N4}AuthError < {N4}ClientError < {N4}Neo4jError",
+)
+named(
+    "neo4j.com/docs/api/python-driver/current/api.html#errors",
+    N,
+    f"{N4}ConstraintError < {N4}ClientError < {N4}Neo4jError",
+    f"{N4}CypherSyntaxError < {N4}ClientError < {N4}Neo4jError",
+)
+
+# LDAP, mail and files.
+L3 = "ldap3.core.exceptions."
+L3R = f"< {L3}LDAPOperationResult < {L3}LDAPException"
+L3C = f"< {L3}LDAPCommunicationError < {L3}LDAPExceptionError < {L3}LDAPException"
+named(
+    "ldap3.readthedocs.io/en/latest/exceptions.html",
+    D,
+    f"{L3}LDAPBusyResult {L3R}",
+    f"{L3}LDAPUnavailableResult {L3R}",
+    f"{L3}LDAPTimeLimitExceededResult {L3R}",
+    f"{L3}LDAPSocketSendError {L3C}",
+    f"{L3}LDAPSocketReceiveError {L3C}",
+    f"{L3}LDAPSessionTerminatedByServerError {L3C}",
+    f"{L3}LDAPServerPoolExhaustedError < {L3}LDAPExceptionError < {L3}LDAPException",
+    f"{L3}LDAPResponseTimeoutError < {L3}LDAPExceptionError < {L3}LDAPException",
+)
+named(
+    "ldap3.readthedocs.io/en/latest/exceptions.html",
+    C,
+    f"{L3}LDAPInvalidCredentialsResult {L3R}",
+    f"{L3}LDAPInsufficientAccessRightsResult {L3R}",
+    f"{L3}LDAPStrongerAuthRequiredResult {L3R}",
+)
+named(
+    "ldap3.readthedocs.io/en/latest/exceptions.html",
+    N,
+    f"{L3}LDAPEntryAlreadyExistsResult {L3R}",
+    f"{L3}LDAPNoSuchObjectResult {L3R}",
+    f"{L3}LDAPInvalidDnError < {L3}LDAPExceptionError < {L3}LDAPException",
+)
+documented(
+    "docs.python.org/3/library/imaplib.html, RFC 5530; poplib.html, RFC 2449",
+    (
+        "imap login",
+        lambda: fake("imaplib.error", b"[AUTHENTICATIONFAILED] Invalid credentials (Failure)"),
+        C,
+    ),
+    ("imap unavailable", lambda: fake("imaplib.error", b"[UNAVAILABLE] Temporary error"), D),
+    ("imap missing", lambda: fake("imaplib.error", b"[NONEXISTENT] Unknown mailbox"), N),
+    ("pop login", lambda: fake("poplib.error_proto", b"-ERR [AUTH] Invalid login"), C),
+    ("pop busy", lambda: fake("poplib.error_proto", b"-ERR [IN-USE] mailbox is locked"), D),
+)
+documented(
+    "docs.python.org/3/library/smtplib.html, RFC 4954, RFC 5321",
+    ("smtp 452", lambda: smtplib.SMTPDataError(452, b"4.2.2 mailbox full"), D),
+    ("smtp 534", lambda: smtplib.SMTPAuthenticationError(534, b"5.7.9 app password"), C),
+    ("smtp 552 of a sender", lambda: smtplib.SMTPSenderRefused(552, b"too big", "a@b"), N),
+)
+AS = "asyncssh.misc."
+named(
+    "asyncssh.readthedocs.io/en/latest/api.html#exceptions",
+    D,
+    f"{AS}ConnectionLost < {AS}DisconnectError",
+)
+named(
+    "asyncssh.readthedocs.io/en/latest/api.html#exceptions",
+    C,
+    f"{AS}PermissionDenied < {AS}DisconnectError",
+    f"{AS}HostKeyNotVerifiable < {AS}DisconnectError",
+)
+documented(
+    "docs.paramiko.org/en/stable/api/ssh_exception.html",
+    (
+        "paramiko no connection",
+        lambda: fake(
+            f"{PK}NoValidConnectionsError < OSError", None, "Unable to connect to port 22"
+        ),
+        D,
+    ),
+    (
+        "paramiko wrong key type",
+        lambda: fake(f"{PK}BadAuthenticationType < {PK}AuthenticationException < {PK}SSHException"),
+        C,
+    ),
+)
+documented(
+    "s3fs s3fs/errors.py translate_boto_error",
+    (
+        "s3fs denied",
+        lambda: raised(PermissionError("Access Denied"), cause=aws("AccessDenied", 403)),
+        C,
+    ),
+    (
+        "s3fs slow",
+        lambda: raised(OSError(errno.EBUSY, "Please reduce"), cause=aws("SlowDown", 503)),
+        D,
+    ),
+)
+
+# Web services whose limits are no 429.
+SALES = "simple_salesforce.exceptions."
+
+
+def salesforce(kind: str, status: int, code: str) -> BaseException:
+    content = [{"message": "no words", "errorCode": code}]
+    return fake(
+        f"{SALES}{kind} < {SALES}SalesforceError",
+        "https://shop.my.salesforce.com/services/data/v59.0/sobjects/Order/",
+        status,
+        "Order",
+        content,
+        status=status,
+        content=content,
+    )
+
+
+documented(
+    "developer.salesforce.com/docs/atlas.en-us.api_rest.meta/api_rest/errorcodes.htm",
+    (
+        "salesforce limit",
+        lambda: salesforce("SalesforceRefusedRequest", 403, "REQUEST_LIMIT_EXCEEDED"),
+        D,
+    ),
+    (
+        "salesforce lock",
+        lambda: salesforce("SalesforceMalformedRequest", 400, "UNABLE_TO_LOCK_ROW"),
+        D,
+    ),
+    (
+        "salesforce session",
+        lambda: salesforce("SalesforceExpiredSession", 401, "INVALID_SESSION_ID"),
+        C,
+    ),
+    (
+        "salesforce access",
+        lambda: salesforce("SalesforceRefusedRequest", 403, "API_DISABLED_FOR_ORG"),
+        C,
+    ),
+    (
+        "salesforce field",
+        lambda: salesforce("SalesforceMalformedRequest", 400, "INVALID_FIELD"),
+        N,
+        INTEGRATION,
+    ),
+    ("salesforce down", lambda: salesforce("SalesforceGeneralError", 503, "SERVER_UNAVAILABLE"), D),
+)
+
+
+def refused_by_headers(status: int, **headers: str) -> BaseException:
+    response = answered(status)
+    response.headers.update({name.replace("_", "-"): value for name, value in headers.items()})
+    return caught(response.raise_for_status)
+
+
+documented(
+    "docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api",
+    (
+        "github 403, nothing left",
+        lambda: refused_by_headers(403, x_ratelimit_remaining="0", x_ratelimit_limit="5000"),
+        D,
+    ),
+    ("github 403, later", lambda: refused_by_headers(403, retry_after="60"), D),
+    ("github 403, some left", lambda: refused_by_headers(403, x_ratelimit_remaining="4999"), C),
+    ("github 403", lambda: refused_by_headers(403), C),
+)
+documented(
+    "developers.google.com/drive/api/guides/handle-errors, by requests",
+    (
+        "requests 403 rateLimitExceeded",
+        lambda: caught(
+            answered(
+                403, b'{"error": {"errors": [{"reason": "rateLimitExceeded"}], "code": 403}}'
+            ).raise_for_status
+        ),
+        D,
+    ),
+    (
+        "requests 403 of no JSON",
+        lambda: caught(answered(403, b"<html>rateLimitExceeded</html>").raise_for_status),
+        C,
+    ),
+)
+
+
+def graphql(code: str, *, http: int | None = None) -> BaseException:
+    errors = [{"message": "no words", "extensions": {"code": code}}]
+    return fake(
+        "gql.transport.exceptions.TransportQueryError < gql.transport.exceptions.TransportError",
+        str(errors[0]),
+        errors=errors,
+        **({} if http is None else {"code": http}),
+    )
+
+
+documented(
+    "apollographql.com/docs/apollo-server/data/errors, shopify.dev/docs/api/admin-graphql",
+    ("graphql THROTTLED", lambda: graphql("THROTTLED"), D),
+    ("graphql INTERNAL_SERVER_ERROR", lambda: graphql("INTERNAL_SERVER_ERROR"), D),
+    ("graphql UNAUTHENTICATED", lambda: graphql("UNAUTHENTICATED"), C),
+    ("graphql FORBIDDEN", lambda: graphql("FORBIDDEN"), C),
+    ("graphql BAD_USER_INPUT", lambda: graphql("BAD_USER_INPUT"), N, INTEGRATION),
+)
+
+# Shopify's own client calls each answer with a bad status a ConnectionError.
+PA = "pyactiveresource.connection."
+
+
+def shopify(kind: str, code: int) -> BaseException:
+    lineage = f"{PA}{kind} < {PA}ClientError < {PA}ConnectionError < {PA}Error"
+    return fake(lineage, response=SimpleNamespace(code=code, headers={}), message="no words")
+
+
+documented(
+    "pyactiveresource pyactiveresource/connection.py",
+    ("shopify 404", lambda: shopify("ResourceNotFound", 404), N, INTEGRATION),
+    ("shopify 422", lambda: shopify("ResourceInvalid", 422), N, INTEGRATION),
+    ("shopify 401", lambda: shopify("UnauthorizedAccess", 401), C),
+    ("shopify 429", lambda: shopify("ClientError", 429), D),
+)
+
+
+def facebook(code: int, status: int = 400, *, transient: bool = False) -> BaseException:
+    body = {"error": {"code": code, "message": "no words", "is_transient": transient}}
+    return fake(
+        "facebook_business.exceptions.FacebookRequestError < "
+        "facebook_business.exceptions.FacebookError",
+        "no words",
+        http_status=lambda _: status,
+        api_error_code=lambda _: code,
+        api_transient_error=lambda _: transient,
+        body=lambda _: body,
+    )
+
+
+documented(
+    "developers.facebook.com/docs/graph-api/guides/error-handling",
+    ("facebook 4", lambda: facebook(4), D),
+    ("facebook 17", lambda: facebook(17), D),
+    ("facebook 2", lambda: facebook(2, 500, transient=True), D),
+    ("facebook 190", lambda: facebook(190, 401), C),
+    ("facebook 10", lambda: facebook(10, 403), C),
+    ("facebook 100", lambda: facebook(100), N),
+)
+TG = "telegram.error."
+documented(
+    "docs.python-telegram-bot.org/en/stable/telegram.error.html",
+    ("telegram flood", lambda: fake(f"{TG}RetryAfter < {TG}TelegramError", retry_after=30), D),
+    ("telegram network", lambda: fake(f"{TG}NetworkError < {TG}TelegramError"), D),
+    ("telegram bad", lambda: fake(f"{TG}BadRequest < {TG}NetworkError < {TG}TelegramError"), N),
+    ("telegram token", lambda: fake(f"{TG}InvalidToken < {TG}TelegramError"), C),
+)
+
+
+def slack(word: str) -> BaseException:
+    return fake(
+        "slack_sdk.errors.SlackApiError < slack_sdk.errors.SlackClientError",
+        f"The request to the Slack API failed.\nThe server responded with: {word}",
+        response={"ok": False, "error": word},
+    )
+
+
+documented(
+    "docs.slack.dev/reference/methods/chat.postMessage",
+    ("slack fatal_error", lambda: slack("fatal_error"), D),
+    ("slack request_timeout", lambda: slack("request_timeout"), D),
+    ("slack message_limit_exceeded", lambda: slack("message_limit_exceeded"), D),
+    ("slack org_login_required", lambda: slack("org_login_required"), C),
+    ("slack team_access_not_granted", lambda: slack("team_access_not_granted"), C),
+    ("slack two_factor_setup_required", lambda: slack("two_factor_setup_required"), C),
+    ("slack is_archived", lambda: slack("is_archived"), N, INTEGRATION),
+    ("slack not_in_channel", lambda: slack("not_in_channel"), N, INTEGRATION),
+    ("slack msg_too_long", lambda: slack("msg_too_long"), N, INTEGRATION),
+)
+documented(
+    "python-http-client python_http_client/exceptions.py, of SendGrid",
+    (
+        "sendgrid 429",
+        lambda: fake(
+            "python_http_client.exceptions.TooManyRequestsError < "
+            "python_http_client.exceptions.HTTPError",
+            status_code=429,
+            reason="Too Many Requests",
+            headers={"X-RateLimit-Reset": "1"},
+        ),
+        D,
+    ),
+    (
+        "sendgrid 413",
+        lambda: fake(
+            "python_http_client.exceptions.PayloadTooLargeError < "
+            "python_http_client.exceptions.HTTPError",
+            status_code=413,
+            reason="Payload Too Large",
+        ),
+        N,
+        INTEGRATION,
+    ),
+)
+
+# Azure.
+SB = "azure.servicebus.exceptions."
+SBE = f"< {SB}ServiceBusError < {AZ}AzureError"
+named(
+    "learn.microsoft.com/python/api/azure-servicebus/azure.servicebus.exceptions",
+    D,
+    f"{SB}ServiceBusCommunicationError {SBE}",
+    f"{SB}ServiceBusQuotaExceededError {SBE}",
+    f"{SB}OperationTimeoutError {SBE}",
+)
+named(
+    "learn.microsoft.com/python/api/azure-servicebus/azure.servicebus.exceptions",
+    C,
+    f"{SB}ServiceBusAuthorizationError {SBE}",
+    f"{SB}MessagingEntityDisabledError {SBE}",
+)
+named(
+    "learn.microsoft.com/python/api/azure-servicebus/azure.servicebus.exceptions",
+    N,
+    f"{SB}MessageSizeExceededError {SBE}",
+    f"{SB}MessageLockLostError {SBE}",
+)
+documented(
+    "learn.microsoft.com/rest/api/cosmos-db/http-status-codes-for-cosmosdb",
+    (
+        "cosmos 449",
+        lambda: fake(
+            f"azure.cosmos.exceptions.CosmosHttpResponseError < {AZ_HTTP}",
+            status_code=449,
+            sub_status=None,
+        ),
+        D,
+    ),
+    (
+        "cosmos 412",
+        lambda: fake(
+            f"azure.cosmos.exceptions.CosmosAccessConditionFailedError < {AZ_HTTP}",
+            status_code=412,
+        ),
+        N,
+        INTEGRATION,
+    ),
+)
+
+# Brokers and caches.
+documented(
+    "kafka.apache.org/protocol.html#protocol_error_codes",
+    ("confluent leader", lambda: confluent("PREFERRED_LEADER_NOT_AVAILABLE"), D),
+    ("confluent offset", lambda: confluent("OFFSET_NOT_AVAILABLE"), D),
+    ("confluent controller", lambda: confluent("NOT_CONTROLLER"), D),
+    ("confluent policy", lambda: confluent("POLICY_VIOLATION"), N),
+    ("confluent sasl", lambda: confluent("SASL_AUTHENTICATION_FAILED"), C),
+)
+named(
+    "pymemcache.readthedocs.io/en/latest/apidoc/pymemcache.exceptions.html",
+    D,
+    "pymemcache.exceptions.MemcacheUnexpectedCloseError < "
+    "pymemcache.exceptions.MemcacheServerError < pymemcache.exceptions.MemcacheError",
+    "pymemcache.exceptions.MemcacheServerError < pymemcache.exceptions.MemcacheError",
+)
+named(
+    "pymemcache.readthedocs.io/en/latest/apidoc/pymemcache.exceptions.html",
+    N,
+    "pymemcache.exceptions.MemcacheIllegalInputError < "
+    "pymemcache.exceptions.MemcacheClientError < pymemcache.exceptions.MemcacheError",
+)
+named(
+    "jasonrbriggs.github.io/stomp.py/api.html, stomp/exception.py",
+    D,
+    "stomp.exception.ConnectFailedException < stomp.exception.StompException",
+    "stomp.exception.NotConnectedException < stomp.exception.StompException",
+)
+named(
+    "influxdb-python influxdb/exceptions.py",
+    D,
+    "influxdb.exceptions.InfluxDBServerError",
+)
+documented(
+    "redis.io/docs/latest/develop/reference/protocol-spec, redis-py redis/exceptions.py",
+    (
+        "redis OOM",
+        lambda: fake(
+            f"{RE}ResponseError < {RE}RedisError",
+            "OOM command not allowed when used memory > 'maxmemory'.",
+        ),
+        D,
+    ),
+    (
+        "redis NOSCRIPT",
+        lambda: fake(
+            f"{RE}NoScriptError < {RE}ResponseError < {RE}RedisError", "No matching script."
+        ),
+        N,
+    ),
+    (
+        "redis command",
+        lambda: fake(f"{RE}ResponseError < {RE}RedisError", "ERR unknown command 'JSON.SET'"),
+        N,
+    ),
+)
+documented(
+    "OASIS Web Services Security 1.1, section 12",
+    (
+        "zeep fault of a login",
+        lambda: fake(
+            "zeep.exceptions.Fault < zeep.exceptions.Error", "no", code="wsse:FailedAuthentication"
+        ),
+        C,
+    ),
+    (
+        "zeep fault of a token",
+        lambda: fake(
+            "zeep.exceptions.Fault < zeep.exceptions.Error", "no", code="wsse:InvalidSecurityToken"
+        ),
+        C,
+    ),
+)
+
+
+# Parked, or tried again: what was refused is the message's, or an answer's that looks like it.
+def amount_of(order: dict[str, Any]) -> Any:
+    return decimal.Decimal(order["count"])
+
+
+def amount_of_a_local(order: dict[str, Any]) -> Any:
+    amount = order["count"]
+    return decimal.Decimal(amount)
+
+
+def rate_for(order_id: str, answer: dict[str, Any]) -> Any:
+    return decimal.Decimal(answer["rate"])
+
+
+def rate_for_a_text(order_id: str, rate: str) -> Any:
+    return decimal.Decimal(rate)
+
+
+def day_of(due: str, answer: dict[str, Any]) -> Any:
+    return datetime.date.fromisoformat(answer["day"])
+
+
+GIVEN = json.loads(BODY)
+documented(
+    "docs.python.org/3/library/decimal.html, datetime.html, json.html",
+    ("decimal of the message", lambda: caught(lambda: amount_of(GIVEN)), N, SCHEMA),
+    ("decimal of a local", lambda: caught(lambda: amount_of_a_local(GIVEN)), N, SCHEMA),
+    (
+        "decimal of an answer, beside the message",
+        lambda: caught(lambda: rate_for(GIVEN["orderId"], {"rate": "n/a"})),
+        N,
+    ),
+    (
+        "decimal of a text, beside the message",
+        lambda: caught(lambda: rate_for_a_text(GIVEN["orderId"], "n/a")),
+        N,
+    ),
+    (
+        "a date of an answer, beside the message",
+        lambda: caught(lambda: day_of(GIVEN["due"], {"day": "2026-13-01"})),
+        N,
+    ),
+    ("an answer that breaks off", lambda: caught(lambda: json.loads(BODY[:30])), N),
+    ("a number of the message", lambda: caught(lambda: int(GIVEN["count"])), N, SCHEMA),
+    ("a number of an answer", lambda: caught(lambda: int("n/a")), N),
+)
+documented(
+    "python-jsonschema.readthedocs.io/en/stable/errors, fastjsonschema, cattrs, marshmallow",
+    (
+        "jsonschema: a field",
+        lambda: fake(
+            "jsonschema.exceptions.ValidationError < jsonschema.exceptions._Error",
+            "'many' is not of type 'integer'",
+            instance="many",
+            absolute_path=["count"],
+            validator="type",
+        ),
+        N,
+        SCHEMA,
+    ),
+    (
+        "jsonschema: a field of an answer",
+        lambda: fake(
+            "jsonschema.exceptions.ValidationError < jsonschema.exceptions._Error",
+            "'down' is not of type 'integer'",
+            instance="down",
+            absolute_path=["count"],
+            validator="type",
+        ),
+        N,
+    ),
+    (
+        "fastjsonschema: a field",
+        lambda: fake(
+            "fastjsonschema.exceptions.JsonSchemaValueException < "
+            "fastjsonschema.exceptions.JsonSchemaException < ValueError",
+            "data.count must be integer",
+            value="many",
+            path=["data", "count"],
+            rule="type",
+        ),
+        N,
+        SCHEMA,
+    ),
+    (
+        "cattrs: a field",
+        lambda: ExceptionGroup("structuring", [caught(lambda: int(GIVEN["count"]))]),  # type: ignore[list-item]
+        N,
+        SCHEMA,
+    ),
+    (
+        "marshmallow: the message",
+        lambda: fake(
+            "marshmallow.exceptions.ValidationError < ValueError",
+            {"count": ["Not a valid integer."]},
+            data=GIVEN,
+            messages={"count": ["Not a valid integer."]},
+        ),
+        N,
+        SCHEMA,
+    ),
+    (
+        "pymongo refuses a value",
+        lambda: fake("bson.errors.InvalidDocument < bson.errors.BSONError", "x", document={"a": 1}),
+        N,
+    ),
+)

@@ -4,6 +4,8 @@ A cause is a function that fails with a letter's data. The handlers' code, the l
 errors and, for libraries that are not installed, doubles stand side by side.
 """
 
+# ruff: noqa: S608 - texts of errors that quote SQL, and no SQL
+
 from __future__ import annotations
 
 import base64
@@ -14,6 +16,7 @@ import json
 import random
 import sqlite3
 import struct
+import subprocess
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -779,3 +782,739 @@ def a_list_of_tags(data: Data) -> None:
 @cause
 def the_letters_own_text_is_quoted(data: Data) -> None:
     raise ValueError(f"the note is not allowed: {data['note']}")
+
+
+# Nasty causes: what a library says of one cause has as many forms as there are messages. Those of
+# libraries are raised by one function, so that the place tells none from another.
+
+NASTY: dict[str, Callable[[Data], BaseException]] = {}
+
+
+def nasty(make: Callable[[Data], BaseException]) -> Callable[[Data], BaseException]:
+    """Registers a cause by what it raises."""
+    NASTY[make.__name__] = make
+    return make
+
+
+def throw(name: str, data: Data) -> None:
+    """The one place at which the nasty causes of libraries fail."""
+    raise NASTY[name](data)
+
+
+def many(data: Data, most: int = 60) -> list[Data]:
+    """The data of so many other letters, as a batch of one letter's rows has them."""
+    number = random.Random(data["seed"])
+    return [data_of(number) for _ in range(number.choice([1, 2, 3, number.randrange(4, most)]))]
+
+
+def rows_of(data: Data) -> str:
+    """The rows of a bulk INSERT, as SQL."""
+    return ", ".join(f"('{row['orderId']}', '{row['name']}', {row['n']})" for row in many(data))
+
+
+def ids_of(data: Data) -> str:
+    """The members of an IN, as SQL."""
+    return ", ".join(f"'{row['orderId']}'" for row in many(data, 200))
+
+
+# SQL whose length varies: dev.mysql.com, docs.sqlalchemy.org/en/20/errors.html, the drivers' pages.
+ALCHEMY = "< sqlalchemy.exc.DatabaseError < sqlalchemy.exc.DBAPIError"
+
+
+def sqlalchemy(kind: str, orig: BaseException, statement: str, data: Data) -> BaseException:
+    kind_of_driver = f"{type(orig).__module__}.{type(orig).__name__}"
+    rows = [{"id": row["orderId"], "name": row["name"]} for row in many(data)]
+    text = (
+        f"({kind_of_driver}) {orig}\n[SQL: {statement}]\n[parameters: {rows}]\n"
+        "(Background on this error at: https://sqlalche.me/e/20/gkpj)"
+    )
+    error = fake(f"sqlalchemy.exc.{kind} {ALCHEMY}", text, orig=orig, statement=statement)
+    error.__cause__ = orig
+    return error
+
+
+@nasty
+def mysql_dislikes_a_bulk_insert(data: Data) -> BaseException:
+    return fake(
+        "pymysql.err.ProgrammingError < pymysql.err.DatabaseError < pymysql.err.MySQLError",
+        1064,
+        "You have an error in your SQL syntax; check the manual that corresponds to your MySQL "
+        f"server version for the right syntax to use near '{rows_of(data)[:80]}' at line "
+        f"{data['n']}",
+    )
+
+
+@nasty
+def alchemy_mysql_dislikes_a_bulk_insert(data: Data) -> BaseException:
+    statement = f"INSERT INTO orders (id, name, n) VALUES {rows_of(data)}"
+    return sqlalchemy("ProgrammingError", mysql_dislikes_a_bulk_insert(data), statement, data)
+
+
+@nasty
+def mysql_does_not_know_a_column(data: Data) -> BaseException:
+    return fake(
+        "pymysql.err.OperationalError < pymysql.err.DatabaseError < pymysql.err.MySQLError",
+        1054,
+        "Unknown column 'totl' in 'field list'",
+    )
+
+
+@nasty
+def mysql_truncates_a_column(data: Data) -> BaseException:
+    return fake(
+        "pymysql.err.DataError < pymysql.err.DatabaseError < pymysql.err.MySQLError",
+        1406,
+        f"Data too long for column 'city' at row {data['n']}",
+    )
+
+
+@nasty
+def mysql_truncates_another_column(data: Data) -> BaseException:
+    return fake(
+        "pymysql.err.DataError < pymysql.err.DatabaseError < pymysql.err.MySQLError",
+        1406,
+        f"Data too long for column 'note' at row {data['n']}",
+    )
+
+
+def duplicate(constraint: str, data: Data) -> BaseException:
+    return fake(
+        UNIQUE,
+        f'duplicate key value violates unique constraint "{constraint}"\n'
+        f"DETAIL:  Key (id, name)=({data['orderId']}, {data['name']}) already exists.",
+        sqlstate="23505",
+    )
+
+
+@nasty
+def alchemy_bulk_has_a_duplicate(data: Data) -> BaseException:
+    values = ", ".join(f"(%(id_{at})s, %(name_{at})s)" for at in range(len(many(data))))
+    statement = f"INSERT INTO orders (id, name) VALUES {values} RETURNING orders.id"
+    return sqlalchemy("IntegrityError", duplicate("orders_pkey", data), statement, data)
+
+
+@nasty
+def alchemy_bulk_has_another_duplicate(data: Data) -> BaseException:
+    values = ", ".join(f"(%(id_{at})s, %(name_{at})s)" for at in range(len(many(data))))
+    statement = f"INSERT INTO orders (id, name) VALUES {values} RETURNING orders.id"
+    return sqlalchemy("IntegrityError", duplicate("orders_name_key", data), statement, data)
+
+
+@nasty
+def pandas_quotes_a_bulk_insert(data: Data) -> BaseException:
+    return fake(
+        "pandas.errors.DatabaseError < OSError",
+        f"Execution failed on sql 'INSERT INTO orders (id, name, n) VALUES {rows_of(data)}': "
+        "no such table: orders",
+    )
+
+
+@nasty
+def pandas_quotes_an_in_list(data: Data) -> BaseException:
+    return fake(
+        "pandas.errors.DatabaseError < OSError",
+        f"Execution failed on sql 'SELECT id, total FROM orders WHERE id IN ({ids_of(data)})': "
+        "too many SQL variables",
+    )
+
+
+@nasty
+def clickhouse_quotes_a_bulk_insert(data: Data) -> BaseException:
+    return fake(
+        "clickhouse_driver.errors.ServerException < clickhouse_driver.errors.Error",
+        f"Code: 62.\nDB::Exception: Syntax error: failed at position {data['n']} (line 1, col "
+        f"{data['n']}): INSERT INTO orders VALUES {rows_of(data)}. Expected one of: token, comma. "
+        "Stack trace:\n\n0. DB::Exception::Exception()",
+        code=62,
+    )
+
+
+@nasty
+def sqlite_quotes_nothing_but_a_token(data: Data) -> BaseException:
+    token = rows_of(data).split()[-1]
+    return fake("sqlite3.OperationalError < sqlite3.DatabaseError", f'near "{token}": syntax error')
+
+
+@nasty
+def odbc_dislikes_a_bulk_insert(data: Data) -> BaseException:
+    return fake(
+        "pyodbc.ProgrammingError < pyodbc.DatabaseError < pyodbc.Error",
+        "42000",
+        "[42000] [Microsoft][ODBC Driver 18 for SQL Server][SQL Server]Incorrect syntax near "
+        f"'{data['name']}'. (102) (SQLExecDirectW); [42000] [Microsoft][ODBC Driver 18 for SQL "
+        f"Server][SQL Server]Unclosed quotation mark after the character string '{rows_of(data)}'. "
+        "(105)",
+    )
+
+
+@nasty
+def odbc_has_a_duplicate(data: Data) -> BaseException:
+    return fake(
+        "pyodbc.IntegrityError < pyodbc.DatabaseError < pyodbc.Error",
+        "23000",
+        "[23000] [Microsoft][ODBC Driver 18 for SQL Server][SQL Server]Violation of PRIMARY KEY "
+        "constraint 'PK_orders'. Cannot insert duplicate key in object 'dbo.orders'. The duplicate "
+        f"key value is ({data['orderId']}, {data['name']}). (2627) (SQLExecDirectW)",
+    )
+
+
+@nasty
+def oracle_has_a_duplicate(data: Data) -> BaseException:
+    return fake(
+        "oracledb.exceptions.IntegrityError < oracledb.exceptions.DatabaseError",
+        "ORA-00001: unique constraint (SHOP.ORDERS_PK) violated on table SHOP.ORDERS columns (ID, "
+        f"NAME)\nORA-03301: (ORA-00001 details) row with column values (ID:'{data['orderId']}', "
+        f"NAME:'{data['name']}') already exists\nHelp: https://docs.oracle.com/error-help/db/ora-1/",
+    )
+
+
+@nasty
+def snowflake_dislikes_a_number(data: Data) -> BaseException:
+    return fake(
+        "snowflake.connector.errors.ProgrammingError < snowflake.connector.errors.DatabaseError",
+        f"100038 (22018): {data['uuid'][:8]}-0000-1234-0000-{data['uuid'][8:20]}: Numeric value "
+        f"'{data['count']}' is not recognized",
+        errno=100038,
+        sqlstate="22018",
+    )
+
+
+@nasty
+def snowflake_dislikes_a_bulk_insert(data: Data) -> BaseException:
+    return fake(
+        "snowflake.connector.errors.ProgrammingError < snowflake.connector.errors.DatabaseError",
+        "001003 (42000): SQL compilation error:\nsyntax error line 1 at position "
+        f"{len(rows_of(data))} unexpected '{data['sku']}'.\nsyntax error line {data['n']} at "
+        f"position 7 unexpected ','.",
+        errno=1003,
+        sqlstate="42000",
+    )
+
+
+@nasty
+def postgres_dislikes_a_number(data: Data) -> BaseException:
+    return fake(
+        "psycopg.errors.InvalidTextRepresentation < psycopg.DataError < psycopg.DatabaseError",
+        f'invalid input syntax for type integer: "{data["note"]}"\nLINE 1: ...VALUES '
+        f"{rows_of(data)[:60]}\n{' ' * data['n']}^\nCONTEXT:  COPY orders, line "
+        f"{data['n']}, column n",
+        sqlstate="22P02",
+    )
+
+
+@nasty
+def postgres_has_a_deadlock(data: Data) -> BaseException:
+    return fake(
+        "psycopg.errors.DeadlockDetected < psycopg.OperationalError < psycopg.DatabaseError",
+        f"deadlock detected\nDETAIL:  Process {data['n']}17 waits for ShareLock on transaction "
+        f"4711; blocked by process 18.\nHINT:  See server log for query details.\nCONTEXT:  "
+        f'while updating tuple ({data["n"]},12) in relation "orders"',
+        sqlstate="40P01",
+    )
+
+
+@nasty
+def a_team_quotes_a_bulk_insert(data: Data) -> BaseException:
+    raise RuntimeError(
+        f"cannot write the orders: INSERT INTO orders (id, name, n) VALUES {rows_of(data)}"
+    )
+
+
+@nasty
+def a_team_quotes_an_in_list(data: Data) -> BaseException:
+    raise RuntimeError(f"nothing found by: SELECT * FROM orders WHERE id IN ({ids_of(data)})")
+
+
+@nasty
+def a_team_quotes_an_in_list_of_words(data: Data) -> BaseException:
+    states = ", ".join(row["status"] for row in many(data, 20))
+    raise RuntimeError(f"nothing found by: DELETE FROM parcels WHERE status IN ({states})")
+
+
+@nasty
+def athena_dislikes_an_in_list(data: Data) -> BaseException:
+    return fake(
+        "pyathena.error.OperationalError < pyathena.error.DatabaseError < pyathena.error.Error",
+        f"SYNTAX_ERROR: line 1:{len(ids_of(data))}: mismatched input '{data['sku']}'. "
+        "Expecting: ')'",
+    )
+
+
+# Search engines: opensearch-py, elasticsearch-py.
+OPEN = "opensearchpy.exceptions."
+
+
+def unreachable(host: str, data: Data) -> BaseException:
+    inner = (
+        f"<urllib3.connection.HTTPSConnection object at {data['address']}>: Failed to establish a "
+        "new connection: [Errno 111] Connection refused"
+    )
+    pool: Any = SimpleNamespace(host=host, port=9200)
+    info = u3.NewConnectionError(pool, "Failed to establish a new connection: refused")
+    return fake(
+        f"{OPEN}ConnectionError < {OPEN}TransportError < {OPEN}OpenSearchException",
+        f"ConnectionError({inner}) caused by: NewConnectionError({inner})",
+        status_code="N/A",
+        error=inner,
+        info=info,
+    )
+
+
+@nasty
+def opensearch_is_unreachable(data: Data) -> BaseException:
+    return unreachable("search.example", data)
+
+
+def bulk_error(kind: str, status: int, reason: Callable[[Data], str], data: Data) -> BaseException:
+    errors = [
+        {
+            "index": {
+                "_index": "orders",
+                "_id": row["orderId"],
+                "status": status,
+                "error": {"type": kind, "reason": reason(row)},
+                "data": row,
+            }
+        }
+        for row in many(data, 20)
+    ]
+    return fake(
+        "opensearchpy.helpers.errors.BulkIndexError < opensearchpy.exceptions.OpenSearchException",
+        f"{len(errors)} document(s) failed to index.",
+        errors,
+        errors=errors,
+    )
+
+
+@nasty
+def bulk_is_not_mapped(data: Data) -> BaseException:
+    return bulk_error(
+        "mapper_parsing_exception",
+        400,
+        lambda row: (
+            f"failed to parse field [n] of type [integer] in document with id '{row['sku']}'"
+        ),
+        data,
+    )
+
+
+@nasty
+def bulk_is_rejected(data: Data) -> BaseException:
+    return bulk_error(
+        "rejected_execution_exception",
+        429,
+        lambda row: f"rejected execution of coordinating operation [all_bytes={row['n']}]",
+        data,
+    )
+
+
+@nasty
+def bulk_exists(data: Data) -> BaseException:
+    return bulk_error(
+        "version_conflict_engine_exception",
+        409,
+        lambda row: f"[{row['orderId']}]: version conflict, document already exists",
+        data,
+    )
+
+
+@nasty
+def elastic_dislikes_a_field(data: Data) -> BaseException:
+    return fake(
+        "elasticsearch.BadRequestError < elasticsearch.ApiError",
+        "BadRequestError(400, 'document_parsing_exception', \"[1:{}] failed to parse field [price] "
+        "of type [float] in document with id '{}'. Preview of field's value: '{}'\")".format(
+            data["n"], data["orderId"], data["note"]
+        ),
+        status_code=400,
+        meta=SimpleNamespace(status=400),
+    )
+
+
+# S3: boto3 boto3/s3/transfer.py.
+def upload_error(code: str, message: str, data: Data) -> BaseException:
+    text = f"An error occurred ({code}) when calling the PutObject operation: {message}"
+    return fake(
+        "boto3.exceptions.S3UploadFailedError < boto3.exceptions.Boto3Error",
+        f"Failed to upload /tmp/{data['uuid']}/{data['city']} of {data['name']}.csv to "
+        f"shop-orders/{data['city']}/{data['status']} {data['sku']}.csv: {text}",
+    )
+
+
+@nasty
+def upload_is_denied(data: Data) -> BaseException:
+    return upload_error("AccessDenied", "Access Denied", data)
+
+
+@nasty
+def upload_is_slow(data: Data) -> BaseException:
+    return upload_error("SlowDown", "Please reduce your request rate.", data)
+
+
+@nasty
+def upload_has_no_bucket(data: Data) -> BaseException:
+    return upload_error("NoSuchBucket", "The specified bucket does not exist", data)
+
+
+# DynamoDB and botocore.
+def canceled(reason: str, data: Data) -> BaseException:
+    number = random.Random(data["seed"])
+    reasons = [number.choice(["None", reason]) for _ in range(number.randrange(1, 20))] + [reason]
+    return ClientError(
+        {
+            "Error": {
+                "Code": "TransactionCanceledException",
+                "Message": "Transaction cancelled, please refer cancellation reasons for specific "
+                f"reasons [{', '.join(reasons)}]",
+            },
+            "CancellationReasons": [{"Code": each} for each in reasons],
+            "ResponseMetadata": {"HTTPStatusCode": 400},
+        },
+        "TransactWriteItems",
+    )
+
+
+@nasty
+def transaction_has_a_condition(data: Data) -> BaseException:
+    return canceled("ConditionalCheckFailed", data)
+
+
+@nasty
+def transaction_has_a_conflict(data: Data) -> BaseException:
+    return canceled("TransactionConflict", data)
+
+
+@nasty
+def botocore_dislikes_some_items(data: Data) -> BaseException:
+    reports = [
+        f"Invalid type for parameter Items[{at}].price, value: {row['note']}, type: <class 'str'>, "
+        "valid types: <class 'decimal.Decimal'>"
+        for at, row in enumerate(many(data, 20))
+    ]
+    return ParamValidationError(report="\n".join(reports))
+
+
+# MongoDB: pymongo/errors.py.
+def mongo_bulk(index: str, data: Data) -> BaseException:
+    errors = [
+        {
+            "index": at,
+            "code": 11000,
+            "errmsg": f"E11000 duplicate key error collection: shop.orders index: {index} dup key: "
+            f'{{ email: "{row["email"]}" }}',
+            "op": row,
+        }
+        for at, row in enumerate(many(data, 20))
+    ]
+    details = {"writeErrors": errors, "writeConcernErrors": [], "nInserted": data["n"]}
+    return fake(
+        "pymongo.errors.BulkWriteError < pymongo.errors.OperationFailure < "
+        "pymongo.errors.PyMongoError",
+        f"batch op errors occurred, full error: {details}",
+        code=65,
+        details=details,
+    )
+
+
+@nasty
+def mongo_bulk_has_a_duplicate(data: Data) -> BaseException:
+    return mongo_bulk("email_1", data)
+
+
+@nasty
+def mongo_has_a_duplicate(data: Data) -> BaseException:
+    return fake(
+        "pymongo.errors.DuplicateKeyError < pymongo.errors.WriteError < "
+        "pymongo.errors.OperationFailure < pymongo.errors.PyMongoError",
+        "E11000 duplicate key error collection: shop.orders index: email_1 dup key: "
+        f"{{ email: \"{data['email']}\" }}, full error: {{'index': 0, 'code': 11000, 'keyValue': "
+        f"{{'email': '{data['email']}'}}}}",
+        code=11000,
+    )
+
+
+# Models: anthropic src/anthropic/_streaming.py, openai-python.
+def anthropic(kind: str, message: str, data: Data) -> BaseException:
+    body = {
+        "type": "error",
+        "error": {"details": None, "type": kind, "message": message},
+        "request_id": f"req_{data['uuid'][:20]}",
+    }
+    return fake(
+        "anthropic.APIStatusError < anthropic.APIError < anthropic.AnthropicError",
+        str(body),
+        status_code=200,
+        body=body,
+        type=kind,
+        response=SimpleNamespace(status_code=200),
+    )
+
+
+@nasty
+def claude_is_overloaded(data: Data) -> BaseException:
+    return anthropic("overloaded_error", "Overloaded", data)
+
+
+@nasty
+def claude_has_an_error(data: Data) -> BaseException:
+    return anthropic("api_error", "Internal server error", data)
+
+
+@nasty
+def claude_dislikes_a_message(data: Data) -> BaseException:
+    message = f"messages.{data['n']}.content.{data['n'] % 4}.text.text: Field required"
+    return anthropic("invalid_request_error", message, data)
+
+
+@nasty
+def openai_has_too_many_tokens(data: Data) -> BaseException:
+    return fake(
+        "openai.BadRequestError < openai.APIStatusError < openai.APIError",
+        "Error code: 400 - {'error': {'message': \"This model's maximum context length is 8192 "
+        f"tokens. However, your messages resulted in 9{data['n']} tokens. Please reduce the "
+        "length of the messages.\", 'type': 'invalid_request_error', 'param': 'messages', 'code': "
+        "'context_length_exceeded'}}",
+        status_code=400,
+        code="context_length_exceeded",
+        type="invalid_request_error",
+    )
+
+
+@nasty
+def openai_dislikes_the_content(data: Data) -> BaseException:
+    return fake(
+        "openai.BadRequestError < openai.APIStatusError < openai.APIError",
+        f"Error code: 400 - {{'error': {{'message': \"Invalid prompt: {data['note']}\", 'type': "
+        "'invalid_request_error', 'param': None, 'code': 'invalid_prompt'}}",
+        status_code=400,
+        code="invalid_prompt",
+        type="invalid_request_error",
+    )
+
+
+# Google: googleapiclient/errors.py.
+def google(status: int, reason: str, message: str, data: Data) -> BaseException:
+    detail = {"message": message, "domain": "usageLimits", "reason": reason}
+    return fake(
+        "googleapiclient.errors.HttpError < googleapiclient.errors.Error",
+        f"<HttpError {status} when requesting https://www.googleapis.com/drive/v3/files/"
+        f'{data["uuid"]}?alt=json returned "{message}". Details: "[{detail}]">',
+        resp=SimpleNamespace(status=status),
+        error_details=[detail],
+        content=json.dumps({"error": {"errors": [detail], "code": status}}).encode(),
+        uri=f"https://www.googleapis.com/drive/v3/files/{data['uuid']}?alt=json",
+    )
+
+
+@nasty
+def google_limits_the_rate(data: Data) -> BaseException:
+    return google(403, "rateLimitExceeded", "Rate Limit Exceeded", data)
+
+
+@nasty
+def google_has_no_storage(data: Data) -> BaseException:
+    return google(403, "storageQuotaExceeded", "The user has exceeded their Drive storage", data)
+
+
+@nasty
+def google_has_no_file(data: Data) -> BaseException:
+    return google(404, "notFound", f"File not found: {data['uuid']}.", data)
+
+
+# Brokers, caches and other databases.
+@nasty
+def kafka_batch_expires(data: Data) -> BaseException:
+    return fake(
+        "kafka.errors.KafkaTimeoutError < kafka.errors.KafkaError < RuntimeError",
+        f"KafkaTimeoutError: Batch for TopicPartition(topic='orders', partition={data['n'] % 7}) "
+        f"containing {data['n']} record(s) expired: {data['n']} seconds have passed since batch "
+        "creation plus linger time",
+    )
+
+
+@nasty
+def cassandra_has_no_host(data: Data) -> BaseException:
+    hosts = ", ".join(
+        f'<Host: 10.0.0.{at}:9042 eu>: ConnectionRefusedError(111, "Tried connecting to '
+        f"[('10.0.0.{at}', 9042)]. Last error: Connection refused\")"
+        for at in range(1, 2 + data["n"] % 4)
+    )
+    return fake(
+        "cassandra.cluster.NoHostAvailable",
+        f"('Unable to complete the operation against any hosts', {{{hosts}}})",
+    )
+
+
+@nasty
+def cassandra_times_out(data: Data) -> BaseException:
+    return fake(
+        "cassandra.WriteTimeout < cassandra.Timeout < cassandra.RequestExecutionException",
+        "Error from server: code=1100 [Coordinator node timed out waiting for replica nodes' "
+        'responses] message="Operation timed out - received only '
+        f"{data['n'] % 3} responses.\" info={{'consistency': 'QUORUM', 'required_responses': 2, "
+        f"'received_responses': {data['n'] % 3}, 'write_type': 'SIMPLE'}}",
+    )
+
+
+@nasty
+def neo4j_has_a_duplicate(data: Data) -> BaseException:
+    code = "Neo.ClientError.Schema.ConstraintValidationFailed"
+    return fake(
+        "neo4j.exceptions.ConstraintError < neo4j.exceptions.ClientError < "
+        "neo4j.exceptions.Neo4jError",
+        f"{{code: {code}}} {{message: Node({data['n']}) already exists with label `Order` and "
+        f"property `id` = '{data['orderId']}'}}",
+        code=code,
+    )
+
+
+@nasty
+def ldap_entry_exists(data: Data) -> BaseException:
+    return fake(
+        "ldap3.core.exceptions.LDAPEntryAlreadyExistsResult < "
+        "ldap3.core.exceptions.LDAPOperationResult < ldap3.core.exceptions.LDAPException",
+        f"LDAPEntryAlreadyExistsResult - 68 - entryAlreadyExists - cn={data['name']},ou="
+        f"{data['city']},dc=shop - 00000562: UpdErr: DSID-{data['uuid'][:8]}, problem 6005 "
+        "(ENTRY_EXISTS), data 0 - addResponse - None",
+        result=68,
+        description="entryAlreadyExists",
+    )
+
+
+# Web services.
+def slack(word: str, data: Data) -> BaseException:
+    answer = {"ok": False, "error": word, "trace": data["uuid"]}
+    return fake(
+        "slack_sdk.errors.SlackApiError < slack_sdk.errors.SlackClientError",
+        "The request to the Slack API failed. (url: https://slack.com/api/chat.postMessage)\nThe "
+        f"server responded with: {answer}",
+        response=answer,
+    )
+
+
+@nasty
+def slack_has_no_channel(data: Data) -> BaseException:
+    return slack("channel_not_found", data)
+
+
+@nasty
+def slack_has_an_old_channel(data: Data) -> BaseException:
+    return slack("is_archived", data)
+
+
+def stripe(kind: str, data: Data) -> BaseException:
+    return fake(
+        "stripe.error.InvalidRequestError < stripe.error.StripeError",
+        f"Request req_{data['uuid'][:14]}: No such {kind}: '{kind}_{data['uuid'][:12]}'",
+        http_status=400,
+        code="resource_missing",
+    )
+
+
+@nasty
+def stripe_has_no_customer(data: Data) -> BaseException:
+    return stripe("customer", data)
+
+
+@nasty
+def stripe_has_no_coupon(data: Data) -> BaseException:
+    return stripe("coupon", data)
+
+
+@nasty
+def twilio_dislikes_a_number(data: Data) -> BaseException:
+    return fake(
+        "twilio.base.exceptions.TwilioRestException < twilio.base.exceptions.TwilioException",
+        f"HTTP 400 error: Unable to create record: The 'To' number +49{data['n']}0{data['n']} is "
+        "not a valid phone number.",
+        status=400,
+        code=21211,
+        uri=f"/Accounts/AC{data['uuid']}/Messages.json",
+    )
+
+
+@nasty
+def mail_knows_no_recipient(data: Data) -> BaseException:
+    refused = {
+        row["email"]: (
+            550,
+            f"5.1.1 <{row['email']}>: Recipient address rejected: User unknown".encode(),
+        )
+        for row in many(data, 6)
+    }
+    return fake(
+        "smtplib.SMTPRecipientsRefused < smtplib.SMTPException < OSError",
+        refused,
+        recipients=refused,
+    )
+
+
+@nasty
+def an_answer_is_cut(data: Data) -> BaseException:
+    read, more = data["n"] * 17, data["n"]
+    text = f"IncompleteRead({read} bytes read, {more} more expected)"
+    return requests.exceptions.ChunkedEncodingError(f"('Connection broken: {text}', {text})")
+
+
+@nasty
+def an_answer_is_a_page(data: Data) -> BaseException:
+    return fake(
+        "aiohttp.client_exceptions.ContentTypeError < aiohttp.client_exceptions.ClientError",
+        "200, message='Attempt to decode JSON with unexpected mimetype: text/html', "
+        f"url='https://bank.example/orders/{data['orderId']}?name={data['sku']}'",
+        status=200,
+    )
+
+
+@nasty
+def a_host_has_no_file(data: Data) -> BaseException:
+    return OSError(2, f"No such file: '/in/{data['city']}/{data['name']}.csv'")
+
+
+@nasty
+def a_command_fails(data: Data) -> BaseException:
+    command = ["convert", *(f"/data/{row['orderId']}-{row['name']}.pdf" for row in many(data, 20))]
+    return subprocess.CalledProcessError(1, command)
+
+
+# A team's own texts.
+@nasty
+def orders_are_not_paid(data: Data) -> BaseException:
+    raise ValueError(f"orders {[row['orderId'] for row in many(data, 200)]} are not paid")
+
+
+@nasty
+def customers_are_blocked(data: Data) -> BaseException:
+    raise ValueError(f"customers {', '.join(row['name'] for row in many(data))} are blocked")
+
+
+def bank_answers(code: str, data: Data) -> BaseException:
+    answer = {"error": {"code": code, "message": data["note"]}, "id": data["uuid"]}
+    raise RuntimeError(f"the bank answered 422: {json.dumps(answer)}")
+
+
+@nasty
+def a_bank_refuses(data: Data) -> BaseException:
+    return bank_answers("INSUFFICIENT_FUNDS", data)
+
+
+@nasty
+def a_bank_closes_an_account(data: Data) -> BaseException:
+    return bank_answers("ACCOUNT_CLOSED", data)
+
+
+@nasty
+def a_ledger_does_not_balance(data: Data) -> BaseException:
+    number = random.Random(data["seed"])
+    left, right = number.random() * 10**6, number.randrange(10**7)
+    raise ValueError(
+        f"debit {left:,.2f} EUR and credit {right:,} EUR differ by {left - right:+.2f}"
+    )
+
+
+@nasty
+def all_tries_fail(data: Data) -> BaseException:
+    tries = [
+        f"try {at + 1} after {row['n'] / 7:.2f}s: timeout" for at, row in enumerate(many(data, 9))
+    ]
+    raise RuntimeError("the carrier gave no answer; " + "; ".join(tries))

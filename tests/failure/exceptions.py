@@ -29,7 +29,8 @@ def fake(lineage: str, *args: Any, **attributes: Any) -> BaseException:
         made = type(plain, (made,), {"__module__": module, "__qualname__": plain})
     error: BaseException = made(*args)
     for attribute, value in attributes.items():
-        setattr(type(error), attribute, value)
+        # A text of a class is one of its program's own, and a method is called with the error.
+        setattr(error if isinstance(value, str) else made, attribute, value)
     return error
 
 

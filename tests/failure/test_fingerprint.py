@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
 
 from deadletter.failure.classify import diagnose
 from tests.each_row import each_row
-from tests.failure.causes_cases import CAUSES, data_of
+from tests.failure.causes_cases import CAUSES, NASTY, Data, data_of, throw
 from tests.failure.exceptions import caught
 from tests.failure.pair_cases import ONE, TWO, Fail, Pair
 from tests.samples import NOW, letter
@@ -21,14 +21,23 @@ from tests.speed import is_quick
 LETTERS = 60
 
 
-def groups_of(names: Iterable[str], letters: int = LETTERS) -> dict[str, Counter[str]]:
+def fail_for(name: str, data: Data) -> None:
+    """Fails for a cause."""
+    CAUSES[name](data)
+
+
+def groups_of(
+    names: Iterable[str],
+    letters: int = LETTERS,
+    fail: Callable[[str, Data], None] = fail_for,
+) -> dict[str, Counter[str]]:
     """For each fingerprint, how many failures of which cause have it."""
     groups: dict[str, Counter[str]] = defaultdict(Counter)
     number = random.Random(7)
     for name in names:
         for _ in range(letters):
             data = data_of(number)
-            error = caught(lambda data=data, name=name: CAUSES[name](data))
+            error = caught(lambda data=data, name=name: fail(name, data))
             found = diagnose(error, letter(json.dumps(data)), now=NOW)
             groups[found.fingerprint][name] += 1
     return groups
@@ -51,6 +60,24 @@ def test_a_thousand_errors_of_twelve_causes_make_twelve_groups(seed: int) -> Non
     pure = sum(counts.most_common(1)[0][1] for counts in groups.values())
     assert len(groups) == 12
     assert pure == 12 * 84
+
+
+MOST_GROUPS = 1.8
+"""Groups a nasty cause, on average: the sum of what people see, divided by the causes."""
+
+LEAST_PURITY = 0.89
+"""The share of the failures that are in a group whose other failures are mostly of their cause."""
+
+
+@pytest.mark.parametrize("letters", [15, pytest.param(60, marks=pytest.mark.nightly)])
+def test_nasty_causes_have_hardly_more_groups_than_causes(letters: int) -> None:
+    groups = groups_of(NASTY, letters=letters, fail=throw)
+    split = Counter(name for counts in groups.values() for name in counts)
+    pure = sum(counts.most_common(1)[0][1] for counts in groups.values())
+    shown = {name: count for name, count in split.items() if count > 1}
+    mixed = [sorted(counts) for counts in groups.values() if len(counts) > 1]
+    assert sum(split.values()) / len(NASTY) <= MOST_GROUPS, shown
+    assert pure / (len(NASTY) * letters) >= LEAST_PURITY, mixed
 
 
 def print_of(fail: Fail, body: str = '{"count": "many", "sku": "a-1"}') -> str:
