@@ -2677,6 +2677,14 @@ def day_of(due: str, answer: dict[str, Any]) -> Any:
     return datetime.date.fromisoformat(answer["day"])
 
 
+def rate_of_a_call(order_id: str) -> Any:
+    return decimal.Decimal(asked_for(order_id))
+
+
+def asked_for(order_id: str) -> str:
+    return f"no rate for {order_id}"
+
+
 GIVEN = json.loads(BODY)
 documented(
     "docs.python.org/3/library/decimal.html, datetime.html, json.html",
@@ -2690,6 +2698,11 @@ documented(
     (
         "decimal of a text, beside the message",
         lambda: caught(lambda: rate_for_a_text(GIVEN["orderId"], "n/a")),
+        N,
+    ),
+    (
+        "decimal of a call, beside the message",
+        lambda: caught(lambda: rate_of_a_call(GIVEN["orderId"])),
         N,
     ),
     (

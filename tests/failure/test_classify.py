@@ -601,14 +601,16 @@ def test_the_first_cause_with_a_category_counts() -> None:
 )
 def test_a_short_document_inside_a_body_shows_nothing(document: str, category: Category) -> None:
     error = json.JSONDecodeError("no words", document, 0)
-    assert of(error, letter(f"before {document} after")).category is category
+    assert of(error, letter(f"before\n{document}\nafter")).category is category
     assert of(error, letter(document)).category is SCHEMA
 
 
-def test_a_document_in_the_middle_of_an_escaped_text_is_found() -> None:
+def test_a_document_in_an_escaped_text_is_found_if_it_is_whole() -> None:
     document = '{"a": 1, "b": nothing}'
     error = json.JSONDecodeError("no words", document, 0)
-    assert of(error, letter(json.dumps({"log": f"line {document} end"}))).category is SCHEMA
+    assert of(error, letter(json.dumps({"log": ["x", document]}))).category is SCHEMA
+    # An answer that repeats a message breaks off, perhaps where a word does.
+    assert of(error, letter(json.dumps({"log": f"{document} and more"}))).category is TRANSIENT
 
 
 def test_an_error_that_names_no_document_does_not_blame_the_letter() -> None:

@@ -188,6 +188,44 @@ def test_a_conversion_whose_error_holds_no_data_blames_the_letter_that_it_read()
     assert not refuses(caught(lambda: to_decimal("12;50")), bad)
 
 
+def price_of(order: dict[str, Any], at: int = 0) -> Any:
+    return decimal.Decimal(order["lines"][0]["price"])
+
+
+def price_or_none(order: dict[str, Any]) -> Any:
+    return decimal.Decimal(order.get("price"))  # type: ignore[arg-type]
+
+
+def price_elsewhere(order: dict[str, Any], answer: str) -> Any:
+    return decimal.Decimal(order["price"] + answer)
+
+
+def price_by_name(order: dict[str, Any], name: str) -> Any:
+    return decimal.Decimal(order[name])
+
+
+def price_of_a_call(sku: str) -> Any:
+    return decimal.Decimal(asked(sku))
+
+
+def asked(sku: str) -> str:
+    return f"no price of {sku}"
+
+
+def test_a_conversion_was_given_a_variable_or_what_constants_select_in_it() -> None:
+    nested = {"lines": [{"price": "12,50"}]}
+    assert refuses(caught(lambda: price_of(nested)), nested)
+    assert not refuses(caught(lambda: price_of(nested)), {"price": "12;50"})
+    flat = {"price": "12,50"}
+    assert refuses(caught(lambda: price_or_none(flat)), flat)
+    for fail in (
+        lambda: price_elsewhere(flat, "1"),
+        lambda: price_by_name(flat, "price"),
+        lambda: price_of_a_call("12,50"),
+    ):
+        assert not refuses(caught(fail), flat)
+
+
 @pytest.mark.parametrize("common", ["", "error", "OK", "null"])
 def test_a_value_that_answers_have_too_does_not_blame_the_letter(common: str) -> None:
     assert not refuses(caught(lambda: int(common)), {"count": common})

@@ -94,13 +94,54 @@ def called_library(error: BaseException) -> LibraryCall | None:
     return LibraryCall(library, tuple(values.get(name) for name in names))
 
 
-def own_function(error: BaseException) -> FrameType | None:
-    """The frame of the team's function in which the error was raised, or that called C code.
+def argument_of(error: BaseException) -> Any:
+    """The value that the failed call of C code was given by the team's own function.
 
-    None if it was raised in a library's function.
+    That is a variable, or what constants select in one, as in `Decimal(order["lines"][0]["sum"])`.
+    None if the call was given anything else, such as what another function returned: that may come
+    from a dependency.
     """
-    frames = frames_of(error)
-    return frames[-1] if frames and not is_library(frames[-1]) else None
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None or is_library(trace.tb_frame):
+        return None
+    # Loaded with the first such error: each function would pay for it at its start.
+    from dis import get_instructions
+
+    steps = list(get_instructions(trace.tb_frame.f_code))
+    call = next((step for step in steps if step.offset == trace.tb_lasti), None)
+    inside = [step for step in steps if call is not None and _is_inside(step, call)]
+    others = [step for step in inside if step.opname.startswith("CALL") and step is not call]
+    if len(others) != sum(step.argval == "get" for step in inside):
+        return None
+    variables = trace.tb_frame.f_locals
+    loaded = [step.argval for step in inside if step.opname.startswith(("LOAD_FAST", "LOAD_DEREF"))]
+    # One step may load two variables.
+    names = [name for each in loaded for name in (each if isinstance(each, tuple) else (each,))]
+    values = [variables.get(name) for name in names]
+    given = [value for value in values if type(value) in (str, dict, list)]
+    if len(given) != 1:
+        return None
+    value: Any = given[0]
+    for step in inside:
+        if step.opname in ("LOAD_CONST", "LOAD_SMALL_INT"):
+            try:
+                value = value[step.argval] if type(value) in (dict, list) else None
+            except (LookupError, TypeError):
+                return None
+    return value
+
+
+def _is_inside(step: Any, call: Any) -> bool:
+    """True if a step of the bytecode belongs to an expression in the source."""
+    (first, last, start, end), (line, last_line, column, last_column) = (
+        step.positions,
+        call.positions,
+    )
+    if None in (*step.positions, *call.positions):
+        return False
+    return bool((line, column) <= (first, start) and (last, end) <= (last_line, last_column))
 
 
 def frames_of(error: BaseException) -> list[FrameType]:

@@ -17,8 +17,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from deadletter.failure.foreign import attribute, names_of, text_of
-from deadletter.failure.literals import constants_of
-from deadletter.failure.place import called_library, own_function
+from deadletter.failure.place import argument_of, called_library
 from deadletter.message.letter import Letter, NotALetter, utf8
 from deadletter.message.strict_json import Unreadable, read_json
 
@@ -79,6 +78,9 @@ _PARSE_ERROR = re.compile(
 # The least characters of a document that is searched for inside a body; a document that is
 # equal to the body may be shorter.
 _RECOGNISABLE = 16
+
+# What stands beside a document inside a text.
+_ENDS = frozenset({"", '"', "'", "\\", "\n", "\r"})
 
 # The limits of a search: errors of one validation, pieces of a message, documents inside
 # documents, and steps of a path.
@@ -159,23 +161,11 @@ def _was_given(error: BaseException, letter: Letter) -> bool:
 
 
 def _is_unread(error: BaseException, letter: Letter) -> bool:
-    """True if a conversion in C, whose error holds no data, can only have been given the letter's.
-
-    The function that called it has a value that cannot be converted as a local variable, or
-    names its key in the letter's document.
-    """
+    """True if a conversion in C, whose error holds no data, was given a text of the letter."""
     can_be = _conversion(error)
-    frame = own_function(error) if can_be else None
-    if can_be is None or frame is None:
-        return False
-    parts = list(_parts(letter))
-    local = [value for value in islice(frame.f_locals.values(), _PARTS) if type(value) is str]
-    if any(can_be(value) and _is_leaf(value, parts) for value in local):
-        return True
-    keys = set(constants_of(frame.f_code))
-    objects = (part.data for part in parts if isinstance(part.data, dict))
-    named = (item[key] for item in objects for key in keys & item.keys())
-    return any(isinstance(value, str) and can_be(value) for value in named)
+    value = None if can_be is None else argument_of(error)
+    is_text = can_be is not None and type(value) is str and can_be(value)
+    return is_text and _is_leaf(value, list(_parts(letter)))
 
 
 def _conversion(error: BaseException) -> Callable[[str], bool] | None:
@@ -307,8 +297,18 @@ def _contains_document(letter: Letter, document: Any) -> bool:
     # JSON inside JSON is escaped.
     escaped = json.dumps(document)[1:-1]
     return len(document.strip()) >= _RECOGNISABLE and any(
-        document in text or escaped in text for text in texts
+        _has_whole(text, form) for text in texts for form in (document, escaped)
     )
+
+
+def _has_whole(text: str, document: str) -> bool:
+    """True if a text has a document between quotation marks or the ends of lines.
+
+    An answer of a dependency may repeat the message, and break off.
+    """
+    at = text.find(document)
+    ends = text[at - 1 : at] if at > 0 else "", text[at + len(document) :][:1]
+    return at >= 0 and all(end in _ENDS for end in ends)
 
 
 def _contains_bytes(letter: Letter, document: Any) -> bool:
