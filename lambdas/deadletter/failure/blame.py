@@ -8,17 +8,19 @@ No failure is evidence *for* the dependency: only a processed message is.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from deadletter.failure import codes
+from deadletter.failure.answers import error_words
 from deadletter.failure.failure import PERMANENT, Blame, Category, blame_of_status
 from deadletter.failure.foreign import (
     Link,
     answer,
     attribute,
     chain_of,
+    header,
     http_status,
     names_of,
     text_of,
@@ -131,6 +133,12 @@ def blame_of(chain: Sequence[Link], team: TeamsWord = SILENT) -> Blame:
     return blame_and_speakers(chain, team)[0]
 
 
+def heaviest(blames: Iterable[Blame | None]) -> Blame | None:
+    """Of several blames for one failure, the one that counts; None if all are silent."""
+    spoken = [blame for blame in blames if blame is not None]
+    return min(spoken, key=_WEIGHT.index, default=None)
+
+
 def blame_and_speakers(
     chain: Sequence[Link], team: TeamsWord = SILENT
 ) -> tuple[Blame, tuple[BaseException, ...]]:
@@ -142,9 +150,9 @@ def blame_and_speakers(
             if blame is not None:
                 nearest = link.depth
                 spoken.append((blame, link.error))
-        if spoken:
-            heaviest = min((blame for blame, _ in spoken), key=_WEIGHT.index)
-            return heaviest, tuple(error for blame, error in spoken if blame is heaviest)
+        blame = heaviest(blame for blame, _ in spoken)
+        if blame is not None:
+            return blame, tuple(error for said, error in spoken if said is blame)
     return Blame.NEITHER, ()
 
 
@@ -177,11 +185,8 @@ def _of_aws(error: BaseException) -> Blame | None:
     if not isinstance(code, str):
         return None
     operation = attribute(error, "operation_name")
-    blames = {codes.of_aws(code, operation), *_of_transaction(response)}
-    for blame in (Blame.DEPENDENCY, Blame.CONFIGURATION):
-        if blame in blames:
-            return blame
-    return _of_status(error) or Blame.NEITHER
+    blame = heaviest((codes.of_aws(code, operation), *_of_transaction(response)))
+    return blame or _of_status(error) or Blame.NEITHER
 
 
 def _of_transaction(response: Mapping[Any, Any]) -> set[Blame | None]:
@@ -307,25 +312,33 @@ def _of_smtp(error: BaseException, names: Mapping[str, str]) -> Blame | None:
 
 
 def _of_limit(error: BaseException) -> Blame | None:
-    """A class named after a rate limit says more than its status, which may be 403."""
+    """A word or a class named after a limit says more than the status, which may be 403."""
+    words = error_words(error)
+    for blame in map(codes.of_word_beside_a_status, words):
+        if blame is not None:
+            return blame
     limited = any(codes.names_a_limit(name) for name, _ in names_of(error))
-    return Blame.DEPENDENCY if limited and not _is_mistake(error) else None
+    if limited and not _is_mistake(error):
+        return Blame.DEPENDENCY
+    return Blame.DEPENDENCY if http_status(error) == _FORBIDDEN and _says_later(error) else None
+
+
+# GitHub refuses with it what it limits.
+_FORBIDDEN = 403
+
+
+def _says_later(error: BaseException) -> bool:
+    """True if the answer's headers say that a later request may be let in."""
+    holders = (attribute(error, "response"), error)
+    return any(
+        header(headers, "Retry-After") or header(headers, "X-RateLimit-Remaining") == "0"
+        for headers in (attribute(holder, "headers") for holder in holders)
+    )
 
 
 def _of_status(error: BaseException) -> Blame | None:
     status = http_status(error)
     return None if status is None else blame_of_status(status)
-
-
-def error_word(error: BaseException) -> str | None:
-    """The word by which an answer says what is wrong, as of Slack's API and of OAuth."""
-    response = attribute(error, "response")
-    getter = attribute(response, "get")
-    try:
-        word = getter("error") if callable(getter) else attribute(error, "error")
-    except Exception:  # code of a foreign class
-        return None
-    return word if isinstance(word, str) and codes.ERROR_WORD.fullmatch(word) else None
 
 
 def is_throttle(error: BaseException) -> bool:
@@ -337,15 +350,14 @@ def is_throttle(error: BaseException) -> bool:
     names = [
         within(response, "Error", "Code") if isinstance(response, Mapping) else None,
         attribute(status, "name"),
-        error_word(error),
+        *error_words(error),
         *(name for name, _ in names_of(error)),
     ]
     return any(isinstance(name, str) and codes.names_a_throttle(name) for name in names)
 
 
 def _of_error_word(error: BaseException) -> Blame | None:
-    word = error_word(error)
-    return None if word is None else codes.of_word(word)
+    return heaviest(map(codes.of_word, error_words(error)))
 
 
 def _of_system(error: BaseException) -> Blame | None:

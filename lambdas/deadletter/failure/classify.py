@@ -10,11 +10,11 @@ from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 
 from deadletter.failure import codes
+from deadletter.failure.answers import error_words
 from deadletter.failure.blame import (
     SILENT,
     TeamsWord,
     blame_and_speakers,
-    error_word,
     is_throttle,
     own_blame,
 )
@@ -31,6 +31,7 @@ from deadletter.failure.foreign import (
     Link,
     attribute,
     chain_of,
+    header,
     http_status,
     names_of,
     own_words,
@@ -169,7 +170,7 @@ def _category(error: BaseException, letter: Letter | None, team: TeamsWord) -> C
     blame = own_blame(error)
     if blame is Blame.DEPENDENCY:
         return Category.TRANSIENT
-    is_refusal = http_status(error) is not None or error_word(error) is not None
+    is_refusal = http_status(error) is not None or bool(error_words(error))
     if blame is Blame.CONFIGURATION or is_refusal:
         return Category.INTEGRATION
     return Category.SCHEMA if refuses_the_letter(error, letter) else None
@@ -210,7 +211,7 @@ def _retry_after(chain: Sequence[Link], now: float) -> float | None:
             else attribute(response, "headers")
         )
         for holder in (headers, attribute(cause, "headers")):
-            value = _header(holder)
+            value = header(holder, "Retry-After")
             if value is not None:
                 return retry_after(value, now)
     return None
@@ -237,19 +238,6 @@ def _seconds(value: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(min(value, _LONGEST_WAIT)) if 0 <= value < math.inf else None
-
-
-def _header(headers: Any) -> str | None:
-    for name in ("Retry-After", "retry-after"):
-        try:
-            value = headers.get(name)
-        except Exception:  # code of a foreign class
-            return None
-        if isinstance(value, int) and not isinstance(value, bool):
-            value = str(value)
-        if isinstance(value, str):
-            return value
-    return None
 
 
 def _name(error: BaseException) -> str:

@@ -277,21 +277,33 @@ def of_curl(number: object) -> Blame | None:
     return _BLAME_BY_NUMBER["curl"].get(number) if isinstance(number, int) else None
 
 
-ERROR_WORD = re.compile(r"[a-z]{2,30}(_[a-z]{1,30}){0,5}")
-"""The form of an error's word in an answer, such as `invalid_auth`."""
-
+_LIMIT_WORD = re.compile(
+    r"(rate|request|message|daily|query)_?limit|^quota_exceeded|throttl|too_many|overload|"
+    r"^unable_to_lock_row$"
+)
+_PAYMENT_WORD = re.compile(r"insufficient_quota|billing")
 _BUSY_WORD = re.compile(
-    r"rate_?limit|too_many|time_?d?_?out|unavailable|internal|server_error|fatal_error|"
-    r"temporar|overload|busy|maintenance|try_again"
+    r"time_?d?_?out|unavailable|internal|server_error|fatal_error|^api_error|unknown_error|"
+    r"temporar|busy|maintenance|try_again"
 )
 _REFUSED_WORD = re.compile(
     r"auth|token|scope|permission|denied|forbidden|credential|invalid_(client|grant)|"
-    r"account_inactive|not_allowed"
+    r"account_inactive|not_allowed|not_granted|login|two_factor"
 )
+
+
+def of_word_beside_a_status(word: str) -> Blame | None:
+    """By the word for an error in an answer, if it says more than the answer's status."""
+    if _PAYMENT_WORD.search(word):
+        return _CONFIGURATION
+    return _DEPENDENCY if _LIMIT_WORD.search(word) else None
 
 
 def of_word(word: str) -> Blame:
     """By the word for an error in an answer with status 200."""
+    known = of_word_beside_a_status(word)
+    if known is not None:
+        return known
     if _BUSY_WORD.search(word):
         return _DEPENDENCY
     return _CONFIGURATION if _REFUSED_WORD.search(word) else _NEITHER
@@ -378,7 +390,7 @@ def names_a_limit(name: str) -> bool:
 
 
 _THROTTLE = re.compile(
-    r"throttl|too_?many_?requests?|rate_?limit|slow_?down|resource_?exhausted|"
+    r"throttl|too_?many_?requests?|rate_?limit|slow_?down|resource_?exhausted|^quota_exceeded|"
     r"(request|bandwidth)_?limit_?exceeded|provisionedthroughputexceeded|"
     r"^limitexceededexception$",
     re.IGNORECASE,

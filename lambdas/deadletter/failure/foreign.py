@@ -133,6 +133,20 @@ def answer(holder: Any, name: str) -> Any:
         return None
 
 
+def header(headers: Any, name: str) -> str | None:
+    """A header of an answer by its name, in lower case too; a number as text."""
+    for form in (name, name.lower()):
+        try:
+            value = headers.get(form)
+        except Exception:  # code of a foreign class
+            return None
+        if isinstance(value, int) and not isinstance(value, bool):
+            value = str(value)
+        if isinstance(value, str):
+            return value
+    return None
+
+
 def within(data: Mapping[Any, Any], *path: str) -> Any:
     """The value at a path of nested mappings, or None."""
     value: Any = data
