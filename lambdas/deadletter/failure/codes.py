@@ -37,25 +37,30 @@ NETWORK = frozenset(
 # AWS: compared in lower case, because event streams write the first letter small.
 _AWS_DEPENDENCY = _words(
     """
-    baddigest bandwidthlimitexceeded executionlimitexceeded idpcommunicationerror
-    insufficientcapacityexception limitexceededexception overlimit priorrequestnotcomplete
-    provisionedthroughputexceeded provisionedthroughputexceededexception
-    replicatedwriteconflictexception requestlimitexceeded retryableconflictexception slowdown
-    transactionconflict transactionconflictexception transactioninprogressexception
+    activestatementsexceededexception baddigest bandwidthlimitexceeded conditionalrequestconflict
+    executionlimitexceeded idpcommunicationerror insufficientcapacityexception
+    limitexceededexception modelstreamerrorexception operationaborted overlimit
+    priorrequestnotcomplete provisionedthroughputexceeded provisionedthroughputexceededexception
+    replicatedwriteconflictexception requestlimitexceeded retryableconflictexception
+    servicequotaexceededexception slowdown transactionconflict transactionconflictexception
+    transactioninprogressexception
     """
 )
 _AWS_BUSY = re.compile(
     r"throttl|toomanyrequest|unavailable|timeout|timedout|notready|resuming|"
-    r"internal(error|failure|serv)"
+    r"internal(error|failure|serv|stream|dep)"
 )
 _AWS_CONFIGURATION = _words(
     """
     allaccessdisabled authfailure authorizationheadermalformed configurationsetdoesnotexist
-    configurationsetdoesnotexistexception decryptionfailure disabledexception incompletesignature
-    invalidsecurity invalidsignatureexception invalidtoken invalidtokenid kmsdisabledexception
-    kmsinvalidstateexception kmsnotfoundexception missingauthenticationtoken
+    configurationsetdoesnotexistexception decryptionfailure disabledexception
+    httpendpointnotenabledexception incompletesignature invalidsecurity invalidsignatureexception
+    invalidtoken invalidtokenid kmsdisabled kmsdisabledexception kmsinvalidstate
+    kmsinvalidstateexception kmsnotfound kmsnotfoundexception kmsoptinrequired
+    mailfromdomainnotverifiedexception missingauthenticationtoken
     missingauthenticationtokenexception nosuchbucket optinrequired parameternotfound
-    permanentredirect requestexpired requesttimetooskewed signaturedoesnotmatch
+    permanentredirect platformapplicationdisabled requestexpired requesttimetooskewed
+    signaturedoesnotmatch
     statemachinedoesnotexist subscriptionrequiredexception tokenrefreshrequired
     """
 )
@@ -222,9 +227,10 @@ _KAFKA_DEPENDENCY = _words(
     _ALL_BROKERS_DOWN _MSG_TIMED_OUT _RESOLVE _SSL _TIMED_OUT _TIMED_OUT_QUEUE _TRANSPORT
     _WAIT_CACHE _WAIT_COORD BROKER_NOT_AVAILABLE COORDINATOR_LOAD_IN_PROGRESS
     COORDINATOR_NOT_AVAILABLE GROUP_COORDINATOR_NOT_AVAILABLE GROUP_LOAD_IN_PROGRESS
-    KAFKA_STORAGE_ERROR LEADER_NOT_AVAILABLE NETWORK_EXCEPTION NOT_COORDINATOR
+    KAFKA_STORAGE_ERROR LEADER_NOT_AVAILABLE NETWORK_EXCEPTION NOT_CONTROLLER NOT_COORDINATOR
     NOT_COORDINATOR_FOR_GROUP NOT_ENOUGH_REPLICAS NOT_ENOUGH_REPLICAS_AFTER_APPEND
-    NOT_LEADER_FOR_PARTITION REPLICA_NOT_AVAILABLE REQUEST_TIMED_OUT THROTTLING_QUOTA_EXCEEDED
+    NOT_LEADER_FOR_PARTITION OFFSET_NOT_AVAILABLE PREFERRED_LEADER_NOT_AVAILABLE
+    REPLICA_NOT_AVAILABLE REQUEST_TIMED_OUT THROTTLING_QUOTA_EXCEEDED UNSTABLE_OFFSET_COMMIT
     """
 )
 _KAFKA_CONFIGURATION = _words("_AUTHENTICATION _UNKNOWN_TOPIC UNKNOWN_TOPIC_OR_PART")
@@ -329,14 +335,20 @@ NAMED = {
         SessionExpired SessionExpiredError SlotNotCoveredError SSLCertVerificationError SSLError
         StreamLostError TooSlowError TryAgainError TTransportException Unavailable
         UnavailableError VaultDown
-        aiodns.DNSError botocore.CapacityNotAvailableError botocore.ChecksumError
+        aiodns.DNSError azure.ServiceBusCommunicationError azure.ServiceBusQuotaExceededError
+        botocore.CapacityNotAvailableError botocore.ChecksumError
         botocore.FlexibleChecksumError botocore.HTTPClientError braintree.ServerError
+        cassandra.CoordinationFailure cassandra.IsBootstrappingErrorMessage cassandra.ServerError
         dns.NXDOMAIN dns.NoAnswer google.RetryError google.TransportError httpcore.CloseError
         httpcore.ReadError httpcore.WriteError httpx.CloseError httpx.ReadError httpx.WriteError
-        imaplib.abort ldap.BUSY ldap.CONNECT_ERROR ldap.SERVER_DOWN ldap.TIMEOUT
-        ldap.UNAVAILABLE ldap3.LDAPSocketOpenError nats.NoRespondersError neo4j.TransientError
-        paramiko.SSHException redis.InvalidResponse redis.OutOfMemoryError requests.RetryError
-        stripe.APIError urllib3.ResponseError zeep.TransportError
+        imaplib.abort influxdb.InfluxDBServerError ldap.BUSY ldap.CONNECT_ERROR ldap.SERVER_DOWN
+        ldap.TIMEOUT ldap.UNAVAILABLE ldap3.LDAPBusyResult ldap3.LDAPCommunicationError
+        ldap3.LDAPMaximumRetriesError ldap3.LDAPServerPoolExhaustedError
+        ldap3.LDAPTimeLimitExceededResult ldap3.LDAPUnavailableResult nats.NoRespondersError
+        neo4j.DatabaseError neo4j.TransientError paramiko.SSHException
+        pymemcache.MemcacheServerError redis.InvalidResponse redis.OutOfMemoryError
+        requests.RetryError stomp.ConnectFailedException stomp.NotConnectedException
+        stripe.APIError telegram.RetryAfter urllib3.ResponseError zeep.TransportError
         """
     ),
     _CONFIGURATION: _words(
@@ -350,14 +362,19 @@ NAMED = {
         ProbableAccessDeniedError ProfileNotFound SMTPNotSupportedError SSOTokenLoadError
         TokenExpiredError TokenRetrievalError TopicAuthorizationFailedError
         UnauthorizedSSOTokenError UnknownEndpointError UnknownTopicOrPartitionError
-        google.RefreshError ldap.INVALID_CREDENTIALS
+        asyncssh.HostKeyNotVerifiable azure.MessagingEntityDisabledError
+        azure.ServiceBusAuthorizationError google.RefreshError ldap.INVALID_CREDENTIALS
+        ldap3.LDAPAuthMethodNotSupportedResult ldap3.LDAPAuthorizationDeniedResult
+        ldap3.LDAPConfidentialityRequiredResult ldap3.LDAPInappropriateAuthenticationResult
+        ldap3.LDAPInsufficientAccessRightsResult ldap3.LDAPStrongerAuthRequiredResult
+        telegram.InvalidToken
         """
     ),
     _NEITHER: _words(
         """
         ConnectionClosedOK DataError IntegrityError LocalProtocolError NotSupportedError
         ProgrammingError TimeoutStateError
-        subprocess.TimeoutExpired
+        subprocess.TimeoutExpired telegram.BadRequest
         """
     ),
 }
