@@ -122,5 +122,5 @@ def test_a_status_blames_the_dependency_its_configuration_or_neither() -> None:
     by_blame: dict[Blame, set[int]] = {blame: set() for blame in Blame}
     for status in range(300, 600):
         by_blame[blame_of_status(status)].add(status)
-    assert by_blame[DEPENDENCY] == {408, 425, 429, *range(500, 600)}
+    assert by_blame[DEPENDENCY] == {408, 425, 429, 449, *range(500, 600)}
     assert by_blame[CONFIGURATION] == {301, 302, 303, 307, 308, 401, 403, 407}

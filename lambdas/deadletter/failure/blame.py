@@ -14,7 +14,7 @@ from typing import Any
 
 from deadletter.failure import codes
 from deadletter.failure.answers import error_words
-from deadletter.failure.failure import PERMANENT, Blame, Category, blame_of_status
+from deadletter.failure.failure import PERMANENT, WEIGHT, Blame, Category, blame_of_status
 from deadletter.failure.foreign import (
     Link,
     answer,
@@ -24,12 +24,16 @@ from deadletter.failure.foreign import (
     http_status,
     names_of,
     text_of,
+    tried,
     within,
 )
 from deadletter.failure.signals import Permanent, Transient
 
 Errors = type[BaseException] | Collection[type[BaseException]] | Callable[[BaseException], object]
 """Which exceptions are meant: a class, several, or a function that returns True for them."""
+
+Speaker = Callable[[BaseException], Blame | None]
+"""Says what one exception speaks of, by one part of it; None if that says nothing."""
 
 # The names of the classes that every Python driver of a database has.
 _DBAPI = frozenset({"DBAPIError", "DatabaseError", "InterfaceError", "InternalError"})
@@ -45,10 +49,16 @@ _SQLSTATE_LENGTH = 5
 # In the text of a driver's error without a code.
 _LOST = ("closed", "lost", "gone away", "terminat", "could not connect", "SSL SYSCALL", "(0, '')")
 
-# libpq says in words alone why a server refused to let it in.
+# libpq and Snowflake say in words alone why a server refused to let somebody in.
 _NOT_LET_IN = re.compile(
-    r"authentication failed|no pg_hba\.conf entry|(role|database) \"[^\"]*\" does not exist"
+    r"authentication failed|no pg_hba\.conf entry|pg_hba\.conf rejects|no password supplied|"
+    r"(role|database) \"[^\"]*\" does not exist|is not permitted to log in|"
+    r"permission denied for database|"
+    r"to connect to DB.*(Incorrect username or password|temporarily locked|JWT token is invalid|"
+    r"not authorized|not allowed to access|Verify the account name)"
 )
+
+_AWS_TEXT = re.compile(r"An error occurred \((\w{1,80})\) when calling the \w{1,80} operation")
 
 # What the code or the data is wrong with; a class derived from one of these is a mistake in a
 # call, whatever its own name.
@@ -117,8 +127,6 @@ def _listed(errors: Any) -> tuple[type[BaseException], ...] | None:
     return members if are_classes else None
 
 
-_WEIGHT = (Blame.DEPENDENCY, Blame.CONFIGURATION, Blame.NEITHER)
-
 SILENT = teams_word()
 """A team that has said nothing."""
 
@@ -136,7 +144,7 @@ def blame_of(chain: Sequence[Link], team: TeamsWord = SILENT) -> Blame:
 def heaviest(blames: Iterable[Blame | None]) -> Blame | None:
     """Of several blames for one failure, the one that counts; None if all are silent."""
     spoken = [blame for blame in blames if blame is not None]
-    return min(spoken, key=_WEIGHT.index, default=None)
+    return min(spoken, key=WEIGHT.index, default=None)
 
 
 def blame_and_speakers(
@@ -158,11 +166,12 @@ def blame_and_speakers(
 
 def own_blame(error: BaseException) -> Blame | None:
     """What one exception says by itself; None if it says nothing. Never raises."""
-    for speak in _SPEAKERS:
-        blame = speak(error)
-        if blame is not None:
-            return blame
-    return None
+    return _said(error, _SPEAKERS)
+
+
+def _said(error: BaseException, speakers: Iterable[Speaker]) -> Blame | None:
+    blames = (speak(error) for speak in speakers)
+    return next((blame for blame in blames if blame is not None), None)
 
 
 def _of_our_own(error: BaseException) -> Blame | None:
@@ -179,6 +188,10 @@ def _of_our_own(error: BaseException) -> Blame | None:
 
 def _of_aws(error: BaseException) -> Blame | None:
     response = attribute(error, "response")
+    if any(name == "S3UploadFailedError" for name, _ in names_of(error)):
+        # boto3 keeps the first error's text alone. Files may be named like one.
+        said = _AWS_TEXT.findall(text_of(error))
+        return codes.of_aws(said[-1]) if said else None
     if not isinstance(response, Mapping):
         return None
     code = within(response, "Error", "Code")
@@ -213,9 +226,12 @@ def _of_grpc(error: BaseException) -> Blame | None:
 
 def _of_database(error: BaseException) -> Blame | None:
     for link in chain_of(error):
-        blame = _of_database_code(link.error) if link.meant else None
-        if blame is not None:
-            return blame
+        # Peewee and Tortoise keep the driver's error as their first argument.
+        for each in (link.error, _first_argument(link.error)):
+            is_read = link.meant and isinstance(each, BaseException)
+            blame = _of_database_code(each) if is_read else None
+            if blame is not None:
+                return blame
         if not _dbapi_names(link.error):
             break
     kinds = _dbapi_names(error)
@@ -228,7 +244,10 @@ def _of_database(error: BaseException) -> Blame | None:
 def _of_database_code(error: BaseException) -> Blame | None:
     if attribute(error, "connection_invalidated") is True:
         return Blame.DEPENDENCY
-    first = _first_argument(error)
+    first, library = _first_argument(error), next(names_of(error))[1]
+    blame = _of_own_number(library, error)
+    if blame is not None:
+        return blame
     # pg8000 keeps the fields of the server's answer, by their letters.
     field = first.get("C") if isinstance(first, dict) else first
     for state in (attribute(error, "sqlstate"), attribute(error, "pgcode"), field):
@@ -239,7 +258,6 @@ def _of_database_code(error: BaseException) -> Blame | None:
             blame = codes.of_sqlstate(state)
             if blame is not None:
                 return blame
-    library = next(names_of(error))[1]
     if not _dbapi_names(error) or library in _NO_NUMBERS:
         return None
     if library == "sqlite3":
@@ -248,7 +266,28 @@ def _of_database_code(error: BaseException) -> Blame | None:
     number = attribute(error, "errno") or first
     number = number[0] if isinstance(number, tuple) and number else number
     # 0 and -1 are no numbers of the server.
-    return codes.of_mysql(number) if isinstance(number, int) and number > 0 else None
+    if not isinstance(number, int) or number <= 0:
+        return None
+    return (
+        codes.of_number("sqlserver" if library == "pymssql" else "mysql", number) or Blame.NEITHER
+    )
+
+
+def _of_own_number(library: str, error: BaseException) -> Blame | None:
+    """By the number of a database that says more than the SQLSTATE beside it, or has none."""
+    if library == "pyodbc":
+        return codes.of_odbc(text_of(error))
+    if library.startswith("clickhouse"):
+        return codes.of_clickhouse(text_of(error))
+    if library != "snowflake":
+        return None
+    number = attribute(error, "errno")
+    refused = number == _NOT_CONNECTED and _NOT_LET_IN.search(text_of(error))
+    return Blame.CONFIGURATION if refused else codes.of_number(library, number)
+
+
+# Snowflake's driver has one number for all logins that fail.
+_NOT_CONNECTED = 250_001
 
 
 def _dbapi_names(error: BaseException) -> set[str]:
@@ -276,7 +315,7 @@ def _of_protocol(error: BaseException) -> Blame | None:
         return codes.of_mail(int(reply)) if reply.isdecimal() else None
     code = attribute(error, "code")
     if "PyMongoError" in names and isinstance(code, int):
-        return codes.of_mongo(code)
+        return heaviest(map(codes.of_mongo, _codes_of_bulk(error) or [code]))
     if names.keys() & {"ConnectionClosed", "WebSocketDisconnect"}:
         received = attribute(attribute(error, "rcvd"), "code") or code
         if isinstance(received, int):
@@ -285,14 +324,34 @@ def _of_protocol(error: BaseException) -> Blame | None:
     if isinstance(reply_code, int):
         return codes.of_amqp(reply_code)
     if "Fault" in names and isinstance(code, str):
-        # SOAP 1.1 says Server, 1.2 Receiver.
-        return Blame.DEPENDENCY if code.endswith(("Server", "Receiver")) else Blame.NEITHER
+        return codes.of_soap(code)
+    if names.get("error") == "imaplib" or "error_proto" in names:
+        return codes.of_mailbox(text_of(error))
+    if "FacebookRequestError" in names:
+        return codes.of_number("facebook", answer(error, "api_error_code"))
+    # Google says so of a busy endpoint for tokens; any other failure there wants a person.
+    if "GoogleAuthError" in names and attribute(error, "retryable") is True:
+        return Blame.DEPENDENCY
     kafka = answer(first, "name") if callable(attribute(first, "code")) else None
     if isinstance(kafka, str):
         return codes.of_kafka(kafka)
     if "RedisError" in names:
         return codes.of_redis(text_of(error))
     return codes.of_curl(first) if names.get("error") == "pycurl" else None
+
+
+def _codes_of_bulk(error: BaseException) -> list[int]:
+    """The codes that MongoDB gives to the single writes of a bulk."""
+    details = attribute(error, "details")
+    details = details if isinstance(details, dict) else {}
+    entries = [
+        entry
+        for name in ("writeErrors", "writeConcernErrors")
+        if isinstance(details.get(name), list)
+        for entry in details[name]
+    ]
+    found = [entry.get("code") for entry in entries if isinstance(entry, dict)]
+    return [code for code in found if isinstance(code, int)]
 
 
 def _of_smtp(error: BaseException, names: Mapping[str, str]) -> Blame | None:
@@ -366,6 +425,13 @@ def _of_system(error: BaseException) -> Blame | None:
     return Blame.DEPENDENCY if by_class or by_number else None
 
 
+def _of_tries(error: BaseException) -> Blame | None:
+    """By the errors of several hosts or items, if it holds them."""
+    # Such an error may hold itself.
+    speakers = [speak for speak in _SPEAKERS if speak is not _of_tries]
+    return heaviest(_said(each, speakers) for each in tried(error))
+
+
 def _of_names(error: BaseException) -> Blame | None:
     mistake = _is_mistake(error)
     for name, library in names_of(error):
@@ -391,7 +457,7 @@ def _first_argument(error: BaseException) -> Any:
     return error.args[0] if error.args else None
 
 
-_SPEAKERS = (
+_SPEAKERS: tuple[Speaker, ...] = (
     _of_our_own,
     _of_aws,
     _of_grpc,
@@ -401,6 +467,7 @@ _SPEAKERS = (
     _of_status,
     _of_error_word,
     _of_system,
+    _of_tries,
     _of_names,
     _of_retriable,
 )

@@ -150,38 +150,64 @@ NUMBERS = {
             """
             1021 1037 1038 1040 1041 1042 1043 1047 1053 1077 1079 1080 1129 1152
             1158 1159 1160 1161 1184 1203 1205 1206 1213 1226 1290 1317 1792 1836
-            2000 2001 2002 2003 2004 2005 2006 2007 2008 2011 2012 2013 2026 2027
-            2055 3024 4031
+            1927 1969 2000 2001 2002 2003 2004 2005 2006 2007 2008 2011 2012 2013
+            2026 2027 2055 3024 3101 3572 4031 9501
             """
-            # SQL Server, whose drivers have the same shape: no connection, and Azure's own.
-            "10928 10929 20002 20003 20004 20006 20009 40197 40501 40613"
         ),
         _CONFIGURATION: _numbers(
+            "1044 1045 1049 1130 1142 1143 1227 1370 1524 1698 1820 1862 2059 2061 3118"
+        ),
+    },
+    # With those of Azure, and of pymssql where there is no connection.
+    "sqlserver": {
+        _DEPENDENCY: _numbers(
             """
-            1044 1045 1049 1130 1142 1143 1227 1370 1698 1820 1862 2059 2061 3118
-            4060 18456
+            1204 1205 1222 3960 4221 10928 10929 20002 20003 20004 20006 20009 40197 40501
+            40613 49918 49919 49920
             """
         ),
+        _CONFIGURATION: _numbers("229 4060 18456"),
+    },
+    "snowflake": {
+        _CONFIGURATION: _numbers(
+            """
+            606 251001 251005 251006 251008 390100 390101 390102 390104 390114 390144 390189
+            390195 390303 390318 390422
+            """
+        ),
+    },
+    "clickhouse": {
+        _DEPENDENCY: _numbers(
+            """
+            159 160 202 203 209 210 225 241 242 243 252 254 279 285 286 297 319 364 369 999
+            """
+        ),
+        _CONFIGURATION: _numbers("81 164 192 193 194 195 291 497 516"),
     },
     "oracle": {
         _DEPENDENCY: _numbers(
             """
-            18 20 28 60 257 1033 1034 1089 1090 1092 3113 3114 3135 12170 12514
-            12516 12518 12519 12520 12528 12537 12541 12543 12545 12547 12571 12609
+            18 20 28 54 60 257 1033 1034 1089 1090 1092 2391 3113 3114 3135 8177 12170
+            12514 12516 12518 12519 12520 12528 12537 12541 12543 12545 12547 12571 12609
+            30006
             """
         ),
-        _CONFIGURATION: _numbers("1005 1017 1031 1045 12154 28000 28001"),
+        _CONFIGURATION: _numbers("1005 1017 1031 1045 12154 28000 28001 28040"),
     },
     # Errors of the driver itself, which begin with DPY or DPI.
     "oracle thin": {_DEPENDENCY: _numbers("1001 4011 4024 6000 6001 6003 6005")},
     "mongo": {
         _DEPENDENCY: _numbers(
             """
-            6 7 24 43 50 64 84 89 91 112 133 134 189 202 251 262 317 384
-            9001 10058 10107 11600 11602 13388 13435 13436
+            6 7 24 43 50 64 84 89 91 112 133 134 189 202 246 251 262 317 384
+            9001 10058 10107 11600 11602 13388 13435 13436 16500
             """
         ),
         _CONFIGURATION: _numbers("11 13 18 33 8000"),
+    },
+    "facebook": {
+        _DEPENDENCY: _numbers("1 2 4 17 32 341 613"),
+        _CONFIGURATION: _numbers("3 10 102 190 200"),
     },
     # Replies that want a login or an account, of SMTP and of FTP.
     "mail": {_CONFIGURATION: _numbers("530 532 534 535 538")},
@@ -198,9 +224,31 @@ _BLAME_BY_NUMBER = {
 }
 
 
-def of_mysql(number: int) -> Blame:
-    """By the error number of MySQL or SQL Server."""
-    return _BLAME_BY_NUMBER["mysql"].get(number, _NEITHER)
+def of_number(vendor: str, number: object) -> Blame | None:
+    """By the error number of a vendor; None if it is not one of the tables."""
+    return _BLAME_BY_NUMBER[vendor].get(number) if isinstance(number, int) else None
+
+
+# ODBC gives the number of SQL Server itself in the text, before the function that failed.
+_ODBC = re.compile(r"\((\d{2,6})\) \(SQL\w{1,30}\)")
+
+
+def of_odbc(text: str) -> Blame | None:
+    """By the number of SQL Server in the text of an error of ODBC.
+
+    None if the text has several, for one of them may be a value that it quotes.
+    """
+    numbers = set(_ODBC.findall(text))
+    return of_number("sqlserver", int(numbers.pop())) if len(numbers) == 1 else None
+
+
+_CLICKHOUSE = re.compile(r"\bCode: (\d{1,5})\.\s{1,3}DB::Exception")
+
+
+def of_clickhouse(text: str) -> Blame | None:
+    """By the first code in the text of an error of ClickHouse, before what it quotes."""
+    number = _CLICKHOUSE.search(text)
+    return of_number("clickhouse", int(number[1])) or _NEITHER if number else None
 
 
 _ORACLE = re.compile(r"\b(ORA|DPY|DPI)-0*(\d+)")
@@ -266,6 +314,41 @@ def of_mail(code: int) -> Blame | None:
     if code in _BLAME_BY_NUMBER["mail"]:
         return _CONFIGURATION
     return {4: _DEPENDENCY, 5: _NEITHER}.get(code // 100)
+
+
+# The codes of IMAP (RFC 5530) and POP (RFC 2449, RFC 3206) in brackets.
+_IN_BRACKETS = re.compile(r"(?:b['\"])?(?:-ERR )?\[([A-Z][A-Z/-]{1,40})[\] ]")
+_MAILBOX = {
+    **dict.fromkeys(_words("IN-USE INUSE LOGIN-DELAY SERVERBUG SYS/TEMP UNAVAILABLE"), _DEPENDENCY),
+    **dict.fromkeys(
+        _words(
+            """
+            AUTH AUTHENTICATIONFAILED AUTHORIZATIONFAILED CONTACTADMIN EXPIRED NOPERM
+            PRIVACYREQUIRED SYS/PERM
+            """
+        ),
+        _CONFIGURATION,
+    ),
+}
+
+
+def of_mailbox(text: str) -> Blame | None:
+    """By the code at the beginning of the text of an error of IMAP or POP."""
+    code = _IN_BRACKETS.match(text)
+    return _MAILBOX.get(code[1]) if code else None
+
+
+# WS-Security says of a login what HTTP says with 401.
+_SOAP_REFUSED = _words(
+    "FailedAuthentication FailedCheck InvalidSecurity InvalidSecurityToken MessageExpired"
+)
+
+
+def of_soap(code: str) -> Blame:
+    """By the code of a fault: SOAP 1.1 says Server, 1.2 Receiver."""
+    if code.rpartition(":")[2] in _SOAP_REFUSED:
+        return _CONFIGURATION
+    return _DEPENDENCY if code.endswith(("Server", "Receiver")) else _NEITHER
 
 
 def of_amqp(reply_code: int) -> Blame:

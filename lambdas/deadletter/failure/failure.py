@@ -13,7 +13,7 @@ from deadletter.failure.category import Blame as Blame
 from deadletter.failure.category import Category as Category
 
 # Statuses that mean "not now": waiting helps, and the letter is not at fault.
-_BUSY_STATUS = frozenset({408, 425, 429})
+_BUSY_STATUS = frozenset({408, 425, 429, 449})
 
 # Statuses that refuse the caller, whatever the request: no access, or another address.
 _REFUSES_THE_CALLER = frozenset({301, 302, 303, 307, 308, 401, 403, 407})
@@ -103,6 +103,10 @@ class FailureKind:
     fingerprint: str
     error_type: str
     letters: int
+
+
+WEIGHT = (Blame.DEPENDENCY, Blame.CONFIGURATION, Blame.NEITHER)
+"""Of several blames for one failure the first of these counts."""
 
 
 def blame_of_status(status: int) -> Blame:

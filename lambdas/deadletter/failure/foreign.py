@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from deadletter.failure.failure import WEIGHT, blame_of_status
+
 # Exceptions read of a chain of causes and groups; further ones explain nothing.
 _CHAIN = 20
 
@@ -25,13 +27,17 @@ _STATUS = (
     "errcode",
 )
 _STATUS_HOLDERS = ("response", "meta", "resp")
-_STATUS_HELD = ("status_code", "status")
+_STATUS_HELD = ("status_code", "status", "code")
 
 # Libraries whose exceptions have the status as their first argument.
 _STATUS_FIRST = frozenset({"elasticsearch", "opensearchpy"})
 
-# Classes of other protocols, whose codes look like HTTP's.
+# Classes of other protocols and the library of one, whose codes look like HTTP's.
 _NOT_HTTP = ("AMQP", "PyMongo", "SMTP")
+_NOT_HTTP_LIBRARY = "clickhouse_driver"
+
+# Items read of an operation on several.
+_ITEMS = 100
 
 
 # The classes that every Python driver of a database has.
@@ -94,7 +100,10 @@ def wrapped_in(error: BaseException) -> Iterator[BaseException]:
 def http_status(error: BaseException) -> int | None:
     """The HTTP status of an exception, from any attribute in which libraries keep it."""
     # The code of a SystemExit is the process's.
-    other = any(name.startswith(_NOT_HTTP) for name, _ in names_of(error))
+    other = any(
+        name.startswith(_NOT_HTTP) or library == _NOT_HTTP_LIBRARY
+        for name, library in names_of(error)
+    )
     if other or isinstance(error, SystemExit):
         return None
     response = attribute(error, "response")
@@ -106,7 +115,35 @@ def http_status(error: BaseException) -> int | None:
     holders = [attribute(error, name) for name in _STATUS_HOLDERS]
     held = (attribute(holder, name) for holder in holders for name in _STATUS_HELD)
     statuses = (_error_status(value) for value in (*own, *held))
-    return next((status for status in statuses if status is not None), None)
+    known = next((status for status in statuses if status is not None), None)
+    return known or _status_of_items(error)
+
+
+def _status_of_items(error: BaseException) -> int | None:
+    """Of the statuses in the error of a bulk, one that speaks of the dependency, or the first."""
+    found = [_error_status(item.get("status")) for item in _items(error)]
+    statuses = [status for status in found if status is not None]
+    return min(statuses, key=lambda status: WEIGHT.index(blame_of_status(status)), default=None)
+
+
+def _items(error: BaseException) -> Iterator[Mapping[Any, Any]]:
+    """What became of each item, in the clients of search engines."""
+    errors = attribute(error, "errors")
+    if next(names_of(error))[1] not in _STATUS_FIRST or not isinstance(errors, list):
+        return
+    for operation in errors[:_ITEMS]:
+        results = operation.values() if isinstance(operation, dict) else ()
+        yield from (result for result in results if isinstance(result, dict))
+
+
+def tried(error: BaseException) -> Iterator[BaseException]:
+    """The errors of several hosts or items that one error stands for."""
+    errors = attribute(error, "errors")
+    tries = list(errors.values()) if isinstance(errors, dict) else errors
+    tries = tries[:_ITEMS] if isinstance(tries, list | tuple) else ()
+    yield from (each for each in tries if isinstance(each, BaseException))
+    failed = (item.get("exception") for item in _items(error))
+    yield from (each for each in failed if isinstance(each, BaseException))
 
 
 def _error_status(value: Any) -> int | None:
