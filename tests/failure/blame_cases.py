@@ -2401,6 +2401,7 @@ documented(
     ("github 403, later", lambda: refused_by_headers(403, retry_after="60"), D),
     ("github 403, some left", lambda: refused_by_headers(403, x_ratelimit_remaining="4999"), C),
     ("github 403", lambda: refused_by_headers(403), C),
+    ("github 404, later", lambda: refused_by_headers(404, retry_after="60"), N, INTEGRATION),
 )
 documented(
     "developers.google.com/drive/api/guides/handle-errors, by requests",

@@ -50,7 +50,8 @@ def error_words(error: BaseException) -> list[str]:
         words = [*_plain(error), *(_CASE.sub("_", word).lower() for word in _held(error))]
     except Exception:  # code of a foreign class
         return []
-    return [word for word in dict.fromkeys(words) if _WORD.fullmatch(word)]
+    # That it is an error says nothing.
+    return [word for word in dict.fromkeys(words) if _WORD.fullmatch(word) and word != "error"]
 
 
 def _plain(error: BaseException) -> Iterator[str]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from deadletter.failure.answers import error_words
 from deadletter.failure.foreign import (
     answer,
     attribute,
@@ -33,7 +34,7 @@ _OF_DATA_IN = frozenset({"binascii", "zlib", "struct"})
 
 
 def codes_of(error: BaseException, names: OwnNames) -> list[str]:
-    """What names the failure without words: status, AWS code, SQLSTATE, errno and so on."""
+    """What names the failure: status, AWS code, SQLSTATE, errno, an answer's word and so on."""
     if is_about_data(error):
         return []
     named = [str(status) if (status := http_status(error)) is not None else "", aws_code(error)]
@@ -54,6 +55,7 @@ def codes_of(error: BaseException, names: OwnNames) -> list[str]:
         "returncode",
     ):
         named.append(_own_code(attribute(error, name), names))
+    named += (_own_code(word, names) for word in error_words(error))
     return [code for code in dict.fromkeys(named) if code]
 
 
