@@ -958,14 +958,42 @@ def odbc_has_a_duplicate(data: Data) -> BaseException:
     )
 
 
-@nasty
-def oracle_has_a_duplicate(data: Data) -> BaseException:
+def oracle_duplicate(constraint: str, data: Data) -> BaseException:
     return fake(
         "oracledb.exceptions.IntegrityError < oracledb.exceptions.DatabaseError",
-        "ORA-00001: unique constraint (SHOP.ORDERS_PK) violated on table SHOP.ORDERS columns (ID, "
-        f"NAME)\nORA-03301: (ORA-00001 details) row with column values (ID:'{data['orderId']}', "
+        f"ORA-00001: unique constraint (SHOP.{constraint}) violated on table SHOP.ORDERS columns "
+        f"(ID, NAME)\nORA-03301: (ORA-00001 details) row with values (ID:'{data['orderId']}', "
         f"NAME:'{data['name']}') already exists\nHelp: https://docs.oracle.com/error-help/db/ora-1/",
     )
+
+
+@nasty
+def oracle_has_a_duplicate(data: Data) -> BaseException:
+    return oracle_duplicate("ORDERS_PK", data)
+
+
+@nasty
+def oracle_has_another_duplicate(data: Data) -> BaseException:
+    return oracle_duplicate("ORDERS_UK", data)
+
+
+def mysql_reference(name: str, data: Data) -> BaseException:
+    return fake(
+        "pymysql.err.IntegrityError < pymysql.err.DatabaseError < pymysql.err.MySQLError",
+        1452,
+        "Cannot add or update a child row: a foreign key constraint fails (`shop`.`lines`, "
+        f"CONSTRAINT `{name}` FOREIGN KEY (`sku`) REFERENCES `skus` (`id`))",
+    )
+
+
+@nasty
+def mysql_misses_a_reference(data: Data) -> BaseException:
+    return mysql_reference("lines_fk_sku", data)
+
+
+@nasty
+def mysql_misses_another_reference(data: Data) -> BaseException:
+    return mysql_reference("lines_fk_order", data)
 
 
 @nasty

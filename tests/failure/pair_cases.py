@@ -1,5 +1,7 @@
 """Pairs of failures: two causes that look alike, and one cause in two forms."""
 
+# ruff: noqa: S608 - texts of errors that quote SQL, and no SQL
+
 from __future__ import annotations
 
 import importlib
@@ -284,8 +286,107 @@ both(TWO, "fields in a text", required, "currency", "taxes")
 both(TWO, "quoted fields in a text", required_quoted, "currency", "taxes")
 
 
+FOREIGN = "a foreign key constraint fails (`shop`.`lines`, CONSTRAINT `{}` FOREIGN KEY (`sku`))"
+two(
+    "constraints of MySQL", lambda n: fake(DRIVER, 1452, FOREIGN.format(n)), "lines_sku", "lines_to"
+)
+ORACLE = "ORA-00001: unique constraint (SHOP.{}) violated"
+two(
+    "constraints of Oracle",
+    lambda name: fake(
+        "oracledb.exceptions.IntegrityError < oracledb.DatabaseError", ORACLE.format(name)
+    ),
+    "ORDERS_PK",
+    "ORDERS_UK",
+)
+two(
+    "words of an answer",
+    lambda word: fake("slack_sdk.errors.SlackApiError", "no", response={"error": word}),
+    "is_archived",
+    "not_in_channel",
+)
+two(
+    "statuses of a bulk",
+    lambda status: fake(
+        "elasticsearch.helpers.BulkIndexError", "1 failed", errors=[{"index": {"status": status}}]
+    ),
+    400,
+    409,
+)
+two(
+    "errors behind a statement",
+    lambda text: RuntimeError(f"INSERT INTO t VALUES (1, 2), (3, 4) failed: {text}"),
+    "there is no such table",
+    "too many variables",
+)
+
+
 # One cause.
 
+one(
+    "rows of an INSERT",
+    lambda rows: RuntimeError(f"cannot write: INSERT INTO t (a, b) VALUES {rows} now"),
+    "(1, open)",
+    ", ".join(f"({number}, closed, lost)" for number in range(2_000)),
+)
+one(
+    "members of an IN",
+    lambda members: RuntimeError(f"nothing found WHERE state IN ({members}) today"),
+    "open",
+    "closed, lost, failed, open, order, stock, limit, error",
+)
+one(
+    "a long list",
+    lambda ids: RuntimeError(f"orders {ids} are not paid"),
+    ["o-1"],
+    [f"o-{number}" for number in range(1_000)],
+)
+one(
+    "a page of SQLAlchemy",
+    lambda rows: fake(
+        "sqlalchemy.exc.IntegrityError < sqlalchemy.exc.DatabaseError",
+        f"(x) no\n[SQL: INSERT {'x, ' * rows}]\n(Background on this error at: https://sqlalche.me/e)",
+    ),
+    1,
+    400,
+)
+one(
+    "files of an upload",
+    lambda name: fake(
+        "boto3.exceptions.S3UploadFailedError",
+        f"Failed to upload {name} to b/{name}: An error occurred (SlowDown) when calling the "
+        "PutObject operation: Please reduce your request rate.",
+    ),
+    "/data/x.csv",
+    "/data/my failed orders (open).csv",
+)
+one(
+    "items of a transaction",
+    lambda reasons: fake(
+        "botocore.exceptions.ClientError",
+        response={
+            "Error": {
+                "Code": "TransactionCanceledException",
+                "Message": f"no [{', '.join(reasons)}]",
+            },
+            "CancellationReasons": [{"Code": reason} for reason in reasons],
+        },
+    ),
+    ["ConditionalCheckFailed"],
+    ["None", "ConditionalCheckFailed", "None"],
+)
+one(
+    "a part of a statement",
+    lambda part: fake(DRIVER, 1064, f"error in your SQL syntax; use near '{part}' at line 1"),
+    "'o-1', 'Bo Li', 3",
+    "('o-1', 'Wu O'Neil', 3), ('o-2', it is not closed",
+)
+one(
+    "values of a driver",
+    lambda values: fake(DRIVER, 1062, f"The duplicate key value is ({values}). (2627)"),
+    "o-17, open",
+    "o-18, closed order",
+)
 one("amounts", lambda text: ValueError(f"total {text} is too high"), "1.234,56 €", "12'345.60 CHF")
 one("amounts with spaces", lambda t: ValueError(f"total {t} is too high"), "1 234,56 EUR", "$9")
 one("durations", lambda text: RuntimeError(f"gave up after {text}"), "3.2s", "1 min 20 s")

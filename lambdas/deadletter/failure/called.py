@@ -22,6 +22,11 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+DETAILS = re.compile(
+    r"\n[ \t]{0,20}(?:DETAIL|CONTEXT|HINT|LINE \d{1,9}):|\[SQL:|\[parameters:|\(Background on this"
+)
+"""What databases and SQLAlchemy add to the text of an error: the statement, and a page about it."""
+
 # Where an error's text names the host that did not answer, and its port.
 _HOST_IN_TEXT = re.compile(
     r"""
@@ -52,7 +57,8 @@ def called_by(chain: Sequence[Link], names: OwnNames) -> str:
             return _host(host, names)
     for link in chain:
         if _may_name_a_host(link.error):
-            for match in _HOST_IN_TEXT.finditer(text_of(link.error)[:_TEXT_LENGTH]):
+            said = DETAILS.split(text_of(link.error)[:_TEXT_LENGTH], maxsplit=1)[0]
+            for match in _HOST_IN_TEXT.finditer(said):
                 if match["host"].lower() not in _NO_HOST:
                     port = match["port"] or match["apart"]
                     return _host(f"{match['host']}:{port}" if port else match["host"], names)

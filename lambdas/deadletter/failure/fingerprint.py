@@ -16,7 +16,7 @@ from itertools import groupby, islice
 from typing import Any
 
 from deadletter.failure import codes
-from deadletter.failure.called import called_by
+from deadletter.failure.called import DETAILS, called_by
 from deadletter.failure.failure import CONNECTION_REFUSED, TIMEOUT
 from deadletter.failure.foreign import (
     Link,
@@ -80,10 +80,17 @@ _SAME = (
     ),
 )
 
-# What databases and SQLAlchemy add to the text of an error.
-_ADDED = re.compile(
-    r"\n[ \t]{0,20}(?:DETAIL|CONTEXT|HINT|LINE \d{1,9}):|\[SQL:|\[parameters:|\(Background on this"
-)
+# Characters of a text whose lists are looked for; they have any length, in SQL and in Python.
+_LONGEST_READ = 20_000
+_ROWS = re.compile(r"\b(?:VALUES|IN) ?\(")
+_ITEM = r"(?:'[^'\\]*'|\"[^\"\\]*\"|-?[\d.]+)"
+_LIST = re.compile(rf"\[{_ITEM}(?:, {_ITEM})*\]")
+
+# The part of a statement that a database shows.
+_NEAR = re.compile(r"\bnear '.*", re.DOTALL)
+
+# The values that a driver shows, between brackets; Oracle puts the name of a constraint there.
+_BRACKETS = re.compile(r"\((?=[^()]{0,500}[ ,])[^()]{0,500}\)")
 
 # The value in botocore's error about a parameter.
 _VALUE = re.compile(r"value: .{0,500}?, type: .{0,100}?, valid types: [^\n]{0,200}")
@@ -100,8 +107,8 @@ _NAMES_TOO = frozenset({"grant", "max", "may", "page", "will"})
 # A name after one of these is the program's own: of a column, a parameter and so on.
 _NAMES = _words(
     """
-    argument attribute column constraint field function index key method module operator option
-    parameter property relation sequence table variable view
+    CONSTRAINT argument attribute column constraint field function index key method module operator
+    option parameter property relation sequence table variable view
     """
 )
 
@@ -229,23 +236,38 @@ def _text(error: BaseException) -> str:
     """The part of the error's text that says what failed, and not with which data."""
     response = attribute(error, "response")
     if isinstance(response, Mapping) and aws_code(error):
-        return _words_of(within(response, "Error", "Message"))
+        # The reasons are codes, one for each item of a transaction.
+        is_listed = "CancellationReasons" in response
+        return "" if is_listed else _words_of(within(response, "Error", "Message"))
     details = answer(error, "details") if callable(attribute(error, "details")) else None
     if isinstance(details, str):
         return details
     if isinstance(error, OSError) and isinstance(error.strerror, str):
         return error.strerror
     args = error.args
-    if len(args) == 2 and isinstance(args[1], str) and is_of_database(error):
-        return args[1]
     if isinstance(args[0] if args else None, Mapping) and isinstance(args[0].get("M"), str):
         return str(args[0]["M"])
-    text = text_of(error)
+    is_driver = is_of_database(error)
+    text = args[1] if is_driver and len(args) == 2 and isinstance(args[1], str) else text_of(error)
     if type(text) is not str:
         return ""
-    if any(name == "ParamValidationError" for name, _ in names_of(error)):
+    kinds = {name for name, _ in names_of(error)}
+    if "ParamValidationError" in kinds:
         return _VALUE.sub("", text[:LONGEST_TEXT])
-    return _ADDED.split(text[:LONGEST_TEXT], maxsplit=1)[0]
+    if "S3UploadFailedError" in kinds:
+        # Before it stand the names of the files.
+        text = text.rpartition("An error occurred ")[2]
+    text = _without_lists(DETAILS.split(text[:_LONGEST_READ], maxsplit=1)[0])[:LONGEST_TEXT]
+    return _BRACKETS.sub("", _NEAR.sub("near", text)) if is_driver else text
+
+
+def _without_lists(text: str) -> str:
+    """The text without the values of an INSERT or an IN, and without what Python's lists hold."""
+    rows = _ROWS.search(text)
+    if rows is not None:
+        end = text.rfind(")", rows.end()) if len(text) < _LONGEST_READ else len(text)
+        text = text[: rows.end()] + text[max(end, rows.end()) :]
+    return _LIST.sub("[]", text)
 
 
 def _words_of(value: Any) -> str:
