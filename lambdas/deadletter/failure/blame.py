@@ -49,11 +49,11 @@ _SQLSTATE_LENGTH = 5
 # In the text of a driver's error without a code.
 _LOST = ("closed", "lost", "gone away", "terminat", "could not connect", "SSL SYSCALL", "(0, '')")
 
-# libpq and Snowflake say in words alone why a server refused to let somebody in.
+# libpq, Snowflake and DB2 say in words alone why a server refused to let somebody in.
 _NOT_LET_IN = re.compile(
     r"authentication failed|no pg_hba\.conf entry|pg_hba\.conf rejects|no password supplied|"
     r"(role|database) \"[^\"]*\" does not exist|is not permitted to log in|"
-    r"permission denied for database|"
+    r"permission denied for database|SQL30082N|"
     r"to connect to DB.*(Incorrect username or password|temporarily locked|JWT token is invalid|"
     r"not authorized|not allowed to access|Verify the account name)"
 )
@@ -238,7 +238,7 @@ def _of_database(error: BaseException) -> Blame | None:
     if not kinds:
         return None
     text = text_of(error)
-    return codes.of_oracle(text) or _of_driver(kinds, text)
+    return codes.of_oracle(text) or _of_driver(kinds, [name for name, _ in names_of(error)], text)
 
 
 def _of_database_code(error: BaseException) -> Blame | None:
@@ -294,11 +294,12 @@ def _dbapi_names(error: BaseException) -> set[str]:
     return {name for name, _ in names_of(error)} & _EVERY_DBAPI
 
 
-def _of_driver(kinds: set[str], text: str) -> Blame | None:
+def _of_driver(kinds: set[str], names: Iterable[str], text: str) -> Blame | None:
     """By the driver's class, for an error without any code."""
     if kinds & _DBAPI_NEITHER:
         return Blame.NEITHER
-    if _DBAPI_OPERATIONAL in kinds and _NOT_LET_IN.search(text):
+    refused = _NOT_LET_IN.search(text) or any(map(codes.names_a_refusal, names))
+    if _DBAPI_OPERATIONAL in kinds and refused:
         return Blame.CONFIGURATION
     lost = any(part in text for part in _LOST)
     return Blame.DEPENDENCY if lost or _DBAPI_OPERATIONAL in kinds else None

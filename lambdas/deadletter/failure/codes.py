@@ -37,12 +37,14 @@ NETWORK = frozenset(
 # AWS: compared in lower case, because event streams write the first letter small.
 _AWS_DEPENDENCY = _words(
     """
-    activestatementsexceededexception baddigest bandwidthlimitexceeded conditionalrequestconflict
+    activestatementsexceededexception baddigest bandwidthlimitexceeded
+    concurrentrunsexceededexception conditionalrequestconflict
     executionlimitexceeded idpcommunicationerror insufficientcapacityexception
     limitexceededexception modelstreamerrorexception operationaborted overlimit
     priorrequestnotcomplete provisionedthroughputexceeded provisionedthroughputexceededexception
     replicatedwriteconflictexception requestlimitexceeded retryableconflictexception
-    servicequotaexceededexception slowdown transactionconflict transactionconflictexception
+    servicequotaexceededexception slowdown toomanyinvalidationsinprogress transactionconflict
+    transactionconflictexception
     transactioninprogressexception
     """
 )
@@ -52,7 +54,8 @@ _AWS_BUSY = re.compile(
 )
 _AWS_CONFIGURATION = _words(
     """
-    allaccessdisabled authfailure authorizationheadermalformed configurationsetdoesnotexist
+    allaccessdisabled authfailure authorizationheadermalformed clusternotfoundexception
+    configurationsetdoesnotexist
     configurationsetdoesnotexistexception decryptionfailure disabledexception
     httpendpointnotenabledexception incompletesignature invalidsecurity invalidsignatureexception
     invalidtoken invalidtokenid kmsdisabled kmsdisabledexception kmsinvalidstate
@@ -80,12 +83,17 @@ _AWS_TARGETED = frozenset(
 )
 _AWS_MISSING = frozenset({"notfound", "notfoundexception"})
 
+# A task of Step Functions that a message names by its token: another service says so of itself.
+_AWS_OF_TASK = frozenset({"invalidtoken", "tasktimedout"})
+
 
 def of_aws(code: str, operation: object = None) -> Blame | None:
     """By the error code of an AWS service, and the name of the operation that it refused."""
     name = code.lower().rpartition(".")[2]
     if name in _AWS_MISSING and str(operation) in _AWS_TARGETED:
         return _CONFIGURATION
+    if name in _AWS_OF_TASK and str(operation).startswith("SendTask"):
+        return None
     if name in _AWS_CONFIGURATION or _AWS_REFUSED.search(name):
         return _CONFIGURATION
     return _DEPENDENCY if name in _AWS_DEPENDENCY or _AWS_BUSY.search(name) else None
@@ -418,7 +426,8 @@ NAMED = {
         SessionExpired SessionExpiredError SlotNotCoveredError SSLCertVerificationError SSLError
         StreamLostError TooSlowError TryAgainError TTransportException Unavailable
         UnavailableError VaultDown
-        aiodns.DNSError azure.ServiceBusCommunicationError azure.ServiceBusQuotaExceededError
+        aiodns.DNSError azure.ServiceBusQuotaExceededError
+        _pulsar.BrokerPersistenceError _pulsar.TooManyLookupRequestException
         botocore.CapacityNotAvailableError botocore.ChecksumError
         botocore.FlexibleChecksumError botocore.HTTPClientError braintree.ServerError
         cassandra.CoordinationFailure cassandra.IsBootstrappingErrorMessage cassandra.ServerError
@@ -431,7 +440,8 @@ NAMED = {
         neo4j.DatabaseError neo4j.TransientError paramiko.SSHException
         pymemcache.MemcacheServerError redis.InvalidResponse redis.OutOfMemoryError
         requests.RetryError stomp.ConnectFailedException stomp.NotConnectedException
-        stripe.APIError telegram.RetryAfter urllib3.ResponseError zeep.TransportError
+        stripe.APIError telegram.RetryAfter trino.TrinoInternalError typesense.ServerError
+        urllib3.ResponseError zeep.TransportError
         """
     ),
     _CONFIGURATION: _words(
@@ -450,7 +460,7 @@ NAMED = {
         ldap3.LDAPAuthMethodNotSupportedResult ldap3.LDAPAuthorizationDeniedResult
         ldap3.LDAPConfidentialityRequiredResult ldap3.LDAPInappropriateAuthenticationResult
         ldap3.LDAPInsufficientAccessRightsResult ldap3.LDAPStrongerAuthRequiredResult
-        telegram.InvalidToken
+        smbprotocol.LogonFailure smbprotocol.WrongPassword telegram.InvalidToken
         """
     ),
     _NEITHER: _words(
@@ -474,12 +484,14 @@ _BUSY = re.compile(
     r"RateLimit|Throttl|TooManyRequests|ServiceUnavailable|ServerUnavailable|ServerBusy|"
     r"BadGateway|Overloaded"
 )
+_BROKEN = re.compile(r"NotReady|Http5\d\d")
 TIMEOUT_NAME = re.compile(r"Timeout|TimedOut|DeadlineExceeded")
 """Parts of class names that libraries raise for a call without an answer in time."""
 
 NO_CONNECTION_NAME = re.compile(
-    r"ConnectError|ConnectionError|ConnectorError|gaierror|"
-    r"Connection(Aborted|Closed|Exception|Failed|Failure|Lost|Refused|Reset)"
+    r"ConnectError|ConnectionError|ConnectorError|gaierror|Unreachable|"
+    r"Communication(Error|Exception)|"
+    r"Connection(Aborted|Closed|Exception|Failed|Failure|Lost|Reconnecting|Refused|Reset)"
 )
 """Parts of class names that libraries raise for a connection that failed or broke."""
 
@@ -487,6 +499,11 @@ NO_CONNECTION_NAME = re.compile(
 def names_a_limit(name: str) -> bool:
     """True for a class whose name says that the dependency wants fewer requests."""
     return _BUSY.search(name) is not None
+
+
+def names_a_refusal(name: str) -> bool:
+    """True for a class whose name says that the dependency does not let its caller in."""
+    return _REFUSED.search(name) is not None
 
 
 _THROTTLE = re.compile(
@@ -507,7 +524,7 @@ def of_name(name: str, library: str) -> Blame | None:
     known = _BLAME_BY_NAME.get(f"{library}.{name}") or _BLAME_BY_NAME.get(name)
     if known is not None:
         return known
-    if _REFUSED.search(name):
+    if names_a_refusal(name):
         return _CONFIGURATION
-    patterns = (_BUSY, TIMEOUT_NAME, NO_CONNECTION_NAME)
+    patterns = (_BUSY, _BROKEN, TIMEOUT_NAME, NO_CONNECTION_NAME)
     return _DEPENDENCY if any(pattern.search(name) for pattern in patterns) else None
