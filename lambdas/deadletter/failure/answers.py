@@ -58,9 +58,10 @@ def _plain(error: BaseException) -> Iterator[str]:
     """The word of Slack's API and of OAuth, from any class."""
     getter = attribute(attribute(error, "response"), "get")
     word = getter("error") if callable(getter) else attribute(error, "error")
+    if not isinstance(word, str):
+        return
     # In the clients of search engines it is the text of another error.
-    is_text = any(library in _SEARCH for _, library in names_of(error))
-    if isinstance(word, str) and not is_text:
+    if not any(library in _SEARCH for _, library in names_of(error)):
         yield word
 
 

@@ -380,7 +380,7 @@ def _of_limit(error: BaseException) -> Blame | None:
     limited = any(codes.names_a_limit(name) for name, _ in names_of(error))
     if limited and not _is_mistake(error):
         return Blame.DEPENDENCY
-    return Blame.DEPENDENCY if http_status(error) == _FORBIDDEN and _says_later(error) else None
+    return Blame.DEPENDENCY if _says_later(error) and http_status(error) == _FORBIDDEN else None
 
 
 # GitHub refuses with it what it limits.

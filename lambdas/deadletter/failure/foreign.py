@@ -129,7 +129,7 @@ def _status_of_items(error: BaseException) -> int | None:
 def _items(error: BaseException) -> Iterator[Mapping[Any, Any]]:
     """What became of each item, in the clients of search engines."""
     errors = attribute(error, "errors")
-    if next(names_of(error))[1] not in _STATUS_FIRST or not isinstance(errors, list):
+    if not isinstance(errors, list) or next(names_of(error))[1] not in _STATUS_FIRST:
         return
     for operation in errors[:_ITEMS]:
         results = operation.values() if isinstance(operation, dict) else ()
