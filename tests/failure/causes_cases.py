@@ -535,8 +535,8 @@ def mysql_has_a_deadlock(data: Data) -> None:
 @cause
 def redis_is_read_only(data: Data) -> None:
     raise fake(
-        "redis.exceptions.ReadOnlyError < redis.exceptions.ResponseError < "
-        "redis.exceptions.RedisError",
+        "redis.exceptions.ReadOnlyError < redis.exceptions.ResponseError "
+        "< redis.exceptions.RedisError",
         "You can't write against a read only replica.",
     )
 
@@ -1546,3 +1546,176 @@ def all_tries_fail(data: Data) -> BaseException:
         f"try {at + 1} after {row['n'] / 7:.2f}s: timeout" for at, row in enumerate(many(data, 9))
     ]
     raise RuntimeError("the carrier gave no answer; " + "; ".join(tries))
+
+
+# What a last reading added, after the grouping was written: two of its 17 were one group.
+
+
+def sql_server_null(column: str, data: Data) -> BaseException:
+    return fake(
+        "pyodbc.IntegrityError < pyodbc.DatabaseError < pyodbc.Error",
+        "23000",
+        "[23000] [Microsoft][ODBC Driver 18 for SQL Server][SQL Server]Cannot insert the value "
+        f"NULL into column '{column}', table 'shop.dbo.orders'; column does not allow nulls. "
+        "INSERT fails. (515) (SQLExecDirectW)",
+    )
+
+
+@nasty
+def sql_server_has_no_total(data: Data) -> BaseException:
+    return sql_server_null("total", data)
+
+
+@nasty
+def sql_server_has_no_currency(data: Data) -> BaseException:
+    return sql_server_null("currency", data)
+
+
+def oracle_null(column: str, data: Data) -> BaseException:
+    return fake(
+        "oracledb.exceptions.IntegrityError < oracledb.exceptions.DatabaseError",
+        f'ORA-01400: cannot insert NULL into ("SHOP"."ORDERS"."{column}")\nHelp: https://docs.oracle'
+        ".com/error-help/db/ora-01400/",
+    )
+
+
+@nasty
+def oracle_has_no_total(data: Data) -> BaseException:
+    return oracle_null("TOTAL", data)
+
+
+@nasty
+def oracle_has_no_currency(data: Data) -> BaseException:
+    return oracle_null("CURRENCY", data)
+
+
+@nasty
+def mysql_dislikes_an_integer(data: Data) -> BaseException:
+    return fake(
+        "pymysql.err.DataError < pymysql.err.DatabaseError < pymysql.err.MySQLError",
+        1366,
+        f"Incorrect integer value: '{data['name']}' for column 'n' at row {data['n']}",
+    )
+
+
+def postgres_check(constraint: str, data: Data) -> BaseException:
+    return fake(
+        "psycopg.errors.CheckViolation < psycopg.IntegrityError < psycopg.DatabaseError",
+        f'new row for relation "orders" violates check constraint "{constraint}"\nDETAIL:  Failing '
+        f"row contains ({data['orderId']}, {data['name']}, {data['status']}, null).",
+        sqlstate="23514",
+    )
+
+
+@nasty
+def postgres_checks_the_total(data: Data) -> BaseException:
+    return postgres_check("orders_total_check", data)
+
+
+@nasty
+def postgres_checks_the_state(data: Data) -> BaseException:
+    return postgres_check("orders_state_check", data)
+
+
+def azure(code: str, text: str, data: Data) -> BaseException:
+    return fake(
+        "azure.core.exceptions.HttpResponseError < azure.core.exceptions.AzureError",
+        f"({code}) {text}\nRequestId:{data['uuid'][:8]}-601e-0042\nTime:2026-01-"
+        f"{1 + data['n'] % 28:02d}T10:00:{data['n']:02d}.0000000Z\nErrorCode:{code}",
+        status_code=404,
+        error_code=code,
+    )
+
+
+@nasty
+def azure_has_no_blob(data: Data) -> BaseException:
+    return azure("BlobNotFound", "The specified blob does not exist.", data)
+
+
+@nasty
+def azure_has_no_container(data: Data) -> BaseException:
+    return azure("ContainerNotFound", "The specified container does not exist.", data)
+
+
+@nasty
+def kubernetes_has_a_conflict(data: Data) -> BaseException:
+    body = {
+        "kind": "Status",
+        "message": f'Operation cannot be fulfilled on jobs.batch "{data["orderId"]}": the object '
+        "has been modified",
+        "reason": "Conflict",
+        "code": 409,
+    }
+    return fake(
+        "kubernetes.client.exceptions.ApiException < kubernetes.client.exceptions.OpenApiException",
+        f"(409)\nReason: Conflict\nHTTP response headers: HTTPHeaderDict({{'Audit-Id': "
+        f"'{data['uuid']}', 'Date': 'Mon, {data['n']:02d} Jan 2026 10:00:00 GMT'}})\nHTTP response "
+        f"body: {json.dumps(body)}\n",
+        status=409,
+        reason="Conflict",
+        body=json.dumps(body),
+    )
+
+
+@nasty
+def dynamodb_dislikes_a_number(data: Data) -> BaseException:
+    return aws_error(
+        "ValidationException",
+        "The parameter cannot be converted to a numeric value: " + data["name"],
+        "PutItem",
+    )
+
+
+@nasty
+def kinesis_dislikes_a_name(data: Data) -> BaseException:
+    return aws_error(
+        "ValidationException",
+        f"1 validation error detected: Value '{data['name']}' at 'partitionKey' failed to satisfy "
+        "constraint: Member must have length less than or equal to 256",
+        "PutRecord",
+    )
+
+
+@nasty
+def bigquery_dislikes_rows(data: Data) -> BaseException:
+    errors = [
+        {
+            "index": at,
+            "errors": [
+                {"reason": "invalid", "location": "n", "message": f"Cannot convert {row['name']}"}
+            ],
+        }
+        for at, row in enumerate(many(data, 20))
+    ]
+    raise RuntimeError(f"rows were not inserted: {errors}")
+
+
+@nasty
+def httpx_has_no_order(data: Data) -> BaseException:
+    request = httpx.Request("GET", f"https://bank.example/orders/{data['orderId']}/{data['sku']}")
+    httpx.Response(404, request=request).raise_for_status()
+    raise AssertionError
+
+
+@nasty
+def lines_fail(data: Data) -> BaseException:
+    number = data["n"]
+    raise ValueError(
+        f"{number % 7} of {number} lines of {data['orderId']} have no price: {data['sku']}"
+    )
+
+
+@nasty
+def redis_moves_a_slot(data: Data) -> BaseException:
+    return fake(
+        "redis.exceptions.MovedError < redis.exceptions.AskError < redis.exceptions.ResponseError "
+        "< redis.exceptions.RedisError",
+        f"{data['n'] * 97} 10.0.0.{data['n']}:6379",
+    )
+
+
+@nasty
+def a_model_answers_no_json(data: Data) -> BaseException:
+    raise ValueError(
+        f"the model's answer is no JSON: Sure, {data['note']}! Here is the order: {data['sku']}"
+    )

@@ -300,6 +300,15 @@ two(
     "ORDERS_UK",
 )
 two(
+    "columns of Oracle",
+    lambda name: fake(
+        "oracledb.exceptions.IntegrityError < oracledb.DatabaseError",
+        f'ORA-01400: cannot insert NULL into ("SHOP"."ORDERS"."{name}")',
+    ),
+    "TOTAL",
+    "CURRENCY",
+)
+two(
     "words of an answer",
     lambda word: fake("slack_sdk.errors.SlackApiError", "no", response={"error": word}),
     "is_archived",

@@ -92,6 +92,9 @@ _NEAR = re.compile(r"\bnear '.*", re.DOTALL)
 # The values that a driver shows, between brackets; Oracle puts the name of a constraint there.
 _BRACKETS = re.compile(r"\((?=[^()]{0,500}[ ,])[^()]{0,500}\)")
 
+# Oracle names a column by all that it is in.
+_COLUMN = re.compile(r'(?:"\w{1,128}"\.)+("\w{1,128}")')
+
 # The value in botocore's error about a parameter.
 _VALUE = re.compile(r"value: .{0,500}?, type: .{0,100}?, valid types: [^\n]{0,200}")
 
@@ -258,7 +261,9 @@ def _text(error: BaseException) -> str:
         # Before it stand the names of the files.
         text = text.rpartition("An error occurred ")[2]
     text = _without_lists(DETAILS.split(text[:_LONGEST_READ], maxsplit=1)[0])[:LONGEST_TEXT]
-    return _BRACKETS.sub("", _NEAR.sub("near", text)) if is_driver else text
+    if not is_driver:
+        return text
+    return _COLUMN.sub(r"column \1", _BRACKETS.sub("", _NEAR.sub("near", text)))
 
 
 def _without_lists(text: str) -> str:
