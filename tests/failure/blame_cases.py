@@ -2777,6 +2777,22 @@ documented(
     ),
 )
 
+# Words of a business that look like a service's.
+for said in (b'{"code": "too_many_items"}', b'{"code": "interest_rate_limit_exceeded"}'):  # type: ignore[assignment]
+    case(
+        f"a business refuses: {said!r}",
+        lambda said=said: caught(answered(422, said).raise_for_status),  # type: ignore[misc]
+        N,
+        INTEGRATION,
+    )
+for word in ("invalid_billing_address", "rate_limit_of_interest", "vehicle_overloaded"):
+    case(
+        f"a team's own word: {word}",
+        lambda word=word: fake("shop.errors.Refused", "no", error=word, status=422),  # type: ignore[misc]
+        N,
+        INTEGRATION,
+    )
+
 # What a last reading added, of libraries that the judgement was not made for: of these it was right
 # in 78 % before it learned from them. Databases with own numbers are not worth a table each.
 TR = "trino.exceptions."

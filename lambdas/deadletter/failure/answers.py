@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from deadletter.failure.foreign import attribute, names_of
+from deadletter.failure.foreign import attribute, http_status, names_of
 
-# By library: the attributes of its exceptions that hold the answer, or a word of it. What a
-# `response` holds counts as far as the client has read it.
+# By library: the attributes of its exceptions that hold the answer, or a word of it. Behind a
+# `response` may be any service: it counts for a 403 alone, and as far as the client has read it.
 _HELD = {
     "anthropic": ("body", "type"),
     "google": ("errors",),
@@ -23,6 +23,9 @@ _HELD = {
     "requests": ("response",),
     "simple_salesforce": ("content",),
 }
+
+FORBIDDEN = 403
+"""The status for what is not allowed, by which Google and GitHub also refuse what they limit."""
 
 _SEARCH = frozenset({"elasticsearch", "opensearchpy"})
 
@@ -46,12 +49,21 @@ def error_words(error: BaseException) -> list[str]:
 
     `rateLimitExceeded` and `RATE_LIMIT_EXCEEDED` are `rate_limit_exceeded`.
     """
+    return list(dict.fromkeys((*_known(_plain, error), *words_of_a_service(error))))
+
+
+def words_of_a_service(error: BaseException) -> list[str]:
+    """Those of them that are words of a known service, and no team's own. Never raises."""
+    return _known(_held, error)
+
+
+def _known(read: Callable[[BaseException], Iterator[str]], error: BaseException) -> list[str]:
     try:
-        words = [*_plain(error), *(_CASE.sub("_", word).lower() for word in _held(error))]
+        words = list(dict.fromkeys(read(error)))
     except Exception:  # code of a foreign class
         return []
     # That it is an error says nothing.
-    return [word for word in dict.fromkeys(words) if _WORD.fullmatch(word) and word != "error"]
+    return [word for word in words if _WORD.fullmatch(word) and word != "error"]
 
 
 def _plain(error: BaseException) -> Iterator[str]:
@@ -69,7 +81,9 @@ def _held(error: BaseException) -> Iterator[str]:
     for library in dict.fromkeys(library for _, library in names_of(error)):
         for name in _HELD.get(library, ()):
             held = attribute(error, name)
-            yield from _within(attribute(held, "_content") if name == "response" else held)
+            if name == "response":
+                held = attribute(held, "_content") if http_status(error) == FORBIDDEN else None
+            yield from (_CASE.sub("_", word).lower() for word in _within(held))
 
 
 def _within(data: Any, depth: int = 0) -> Iterator[str]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from deadletter.failure import codes
-from deadletter.failure.answers import error_words
+from deadletter.failure.answers import FORBIDDEN, error_words, words_of_a_service
 from deadletter.failure.failure import PERMANENT, WEIGHT, Blame, Category, blame_of_status
 from deadletter.failure.foreign import (
     Link,
@@ -373,18 +373,13 @@ def _of_smtp(error: BaseException, names: Mapping[str, str]) -> Blame | None:
 
 def _of_limit(error: BaseException) -> Blame | None:
     """A word or a class named after a limit says more than the status, which may be 403."""
-    words = error_words(error)
-    for blame in map(codes.of_word_beside_a_status, words):
-        if blame is not None:
-            return blame
+    blame = heaviest(map(codes.of_word_beside_a_status, words_of_a_service(error)))
+    if blame is not None:
+        return blame
     limited = any(codes.names_a_limit(name) for name, _ in names_of(error))
     if limited and not _is_mistake(error):
         return Blame.DEPENDENCY
-    return Blame.DEPENDENCY if _says_later(error) and http_status(error) == _FORBIDDEN else None
-
-
-# GitHub refuses with it what it limits.
-_FORBIDDEN = 403
+    return Blame.DEPENDENCY if _says_later(error) and http_status(error) == FORBIDDEN else None
 
 
 def _says_later(error: BaseException) -> bool:

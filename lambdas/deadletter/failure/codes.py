@@ -375,13 +375,13 @@ def of_curl(number: object) -> Blame | None:
 
 
 _LIMIT_WORD = re.compile(
-    r"(rate|request|message|daily|query)_?limit|^quota_exceeded|throttl|too_many|overload|"
-    r"^unable_to_lock_row$"
+    r"rate_?limit|throttl|too_many_requests|over_query_limit|^quota_exceeded$|^unable_to_lock_row$|"
+    r"^(daily|message|request)_limit_exceeded$|^(service_)?overload(ed)?(_error)?$"
 )
-_PAYMENT_WORD = re.compile(r"insufficient_quota|billing")
+_PAYMENT_WORD = re.compile(r"^(insufficient_quota|billing_(error|not_enabled|not_active))$")
 _BUSY_WORD = re.compile(
     r"time_?d?_?out|unavailable|internal|server_error|fatal_error|^api_error|unknown_error|"
-    r"temporar|busy|maintenance|try_again"
+    r"too_many|temporar|overload|busy|maintenance|try_again"
 )
 _REFUSED_WORD = re.compile(
     r"auth|token|scope|permission|denied|forbidden|credential|invalid_(client|grant)|"
