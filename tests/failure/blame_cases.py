@@ -2793,6 +2793,10 @@ for word in ("invalid_billing_address", "rate_limit_of_interest", "vehicle_overl
         INTEGRATION,
     )
 
+simple(
+    N, "shop.errors.CustomerUnreachable", "shop.errors.OrderNotReady", "shop.errors.TooManyItems"
+)
+
 # What a last reading added, of libraries that the judgement was not made for: of these it was right
 # in 78 % before it learned from them. Databases with own numbers are not worth a table each.
 TR = "trino.exceptions."

@@ -427,7 +427,8 @@ NAMED = {
         StreamLostError TooSlowError TryAgainError TTransportException Unavailable
         UnavailableError VaultDown
         aiodns.DNSError azure.ServiceBusQuotaExceededError
-        _pulsar.BrokerPersistenceError _pulsar.TooManyLookupRequestException
+        _pulsar.BrokerPersistenceError _pulsar.ServiceUnitNotReady
+        _pulsar.TooManyLookupRequestException
         botocore.CapacityNotAvailableError botocore.ChecksumError
         botocore.FlexibleChecksumError botocore.HTTPClientError braintree.ServerError
         cassandra.CoordinationFailure cassandra.IsBootstrappingErrorMessage cassandra.ServerError
@@ -484,12 +485,12 @@ _BUSY = re.compile(
     r"RateLimit|Throttl|TooManyRequests|ServiceUnavailable|ServerUnavailable|ServerBusy|"
     r"BadGateway|Overloaded"
 )
-_BROKEN = re.compile(r"NotReady|Http5\d\d")
+_BROKEN = re.compile(r"Http5\d\d")
 TIMEOUT_NAME = re.compile(r"Timeout|TimedOut|DeadlineExceeded")
 """Parts of class names that libraries raise for a call without an answer in time."""
 
 NO_CONNECTION_NAME = re.compile(
-    r"ConnectError|ConnectionError|ConnectorError|gaierror|Unreachable|"
+    r"ConnectError|ConnectionError|ConnectorError|gaierror|UnreachableHost|"
     r"Communication(Error|Exception)|"
     r"Connection(Aborted|Closed|Exception|Failed|Failure|Lost|Reconnecting|Refused|Reset)"
 )
