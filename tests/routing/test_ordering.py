@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 import pytest
@@ -77,6 +78,12 @@ def test_places_compare_as_numbers_do(first: float, second: float) -> None:
         assert texts[0] <= texts[1]
     elif first == second:
         assert texts[0] == texts[1]
+
+
+@each_row("sign", [1, -1])
+def test_a_number_beyond_all_doubles_is_placed_as_infinity_is(sign: int) -> None:
+    texts = [place_of({"version": each}) for each in (sign * inf, sign * 10**400)]
+    assert texts[0] == texts[1]
 
 
 def test_neighbouring_versions_of_any_size_are_told_apart() -> None:

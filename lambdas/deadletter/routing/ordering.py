@@ -100,6 +100,8 @@ def _sortable(number: int | float) -> str:
         double = inf if number > 0 else -inf
     [bits] = unpack(">Q", pack(">d", double + 0.0))
     turned = bits ^ (_ALL_BITS if bits & _SIGN else _SIGN)
-    exact = number if isinstance(number, int) else int(number) if isfinite(number) else 0
+    # What no double holds is placed beside infinity.
+    beyond = _OFFSET if number > 0 else -_OFFSET
+    exact = int(number) if isinstance(number, int) or isfinite(number) else beyond
     offset = min(max(exact + _OFFSET, 0), 2 * _OFFSET)
     return f"{turned:016x}{offset:0{_EXACT_DIGITS}d}"
