@@ -168,7 +168,7 @@ def groups(
     app = session.app()
     chosen = app.pipeline(pipeline)
     if sample is None:
-        reading = _Reading(session, app, chosen, deadline or Deadline(MOST_SECONDS))
+        reading = FailingReading(session, app, chosen, deadline or Deadline(MOST_SECONDS))
         answer = reading.answer(by)
         if answer.letters or not reading.in_dlq:
             return answer
@@ -246,7 +246,24 @@ def read_shard(
         reading.cut.discard(fingerprint)
 
 
-class _Reading:
+@dataclass(frozen=True, slots=True)
+class FailingNow:
+    """The messages on record that fail now, as far as they were read.
+
+    `cut` are causes that have more of them than were read, and `stale` is the number of rows of
+    messages that SQS must have dropped. `in_queues` is the number of messages in DLQ, dedicated
+    DLQs and waiting room, with a record or without; None if it is unknown.
+    """
+
+    entries: Sequence[CauseEntry]
+    is_at_least: bool
+    cut: Collection[str]
+    stale: int
+    in_queues: int | None
+    in_dlq: int
+
+
+class FailingReading:
     """All reads of one answer, side by side, until the deadline."""
 
     def __init__(
@@ -267,26 +284,41 @@ class _Reading:
         self.in_dlq = 0
         """Letters of the DLQ itself, once an answer is given."""
 
+    def failing(self, names: Sequence[str]) -> FailingNow:
+        """The messages that fail now, with these attributes of each. Raises Problem."""
+        with reads_until(self._deadline) as start:
+            return self._failing(names, start)
+
+    def _failing(self, names: Sequence[str], start: Start) -> FailingNow:
+        queues = {url: start(partial(_queue_facts, self._sqs, url)) for url in self._urls}
+        lanes = start(self._lane_letters)
+        self._wait([start(partial(self._read, n, names)) for n in range(CAUSE_SHARDS)])
+        depths = self._known(queues)
+        waiting = lanes.result(partial(self._lost, "The waiting room"))
+        read = [entry for shard in self._shards for entry in shard.entries]
+        self._must_have_read(read)
+        entries, stale = self._existing(read, depths, waiting or {}, start)
+        dlq = depths[self._pipeline.dlq_url]
+        return FailingNow(
+            entries,
+            is_at_least=not all(shard.is_whole and not shard.cut for shard in self._shards),
+            cut={cause for shard in self._shards for cause in shard.cut_causes},
+            stale=stale,
+            in_queues=self._in_queues(depths, waiting),
+            in_dlq=0 if dlq is None else dlq.depth,
+        )
+
     def answer(self, by: By) -> GroupList:
         session, now = self._session, self._session.now
         with reads_until(self._deadline) as start:
-            queues = {url: start(partial(_queue_facts, self._sqs, url)) for url in self._urls}
-            lanes = start(self._lane_letters)
-            held = start(partial(self._held))
-            names = READ_BY[by]
-            shards = [start(partial(self._read, n, names)) for n in range(CAUSE_SHARDS)]
-            self._wait(shards)
-            depths = self._known(queues)
-            waiting = lanes.result(partial(self._lost, "The waiting room"))
+            held = start(self._held)
+            failing = self._failing(READ_BY[by], start)
             sudden = held.result(partial(self._lost, "The sudden causes")) or frozenset()
-            entries = [entry for shard in self._shards for entry in shard.entries]
-            self._must_have_read(entries)
-            entries, stale = self._existing(entries, depths, waiting or {}, start)
-            is_at_least = not all(shard.is_whole and not shard.cut for shard in self._shards)
-            cut = {cause for shard in self._shards for cause in shard.cut_causes}
-            unread = cut or _unread(is_at_least, entries)
+            entries, cut = failing.entries, failing.cut
+            unread = cut or _unread(failing.is_at_least, entries)
             found = self._with_newest(grouped(entries, by, now.timestamp(), unread), start)
             tried = _attempts(by, entries, self._pipeline)
+        is_at_least, in_queues = failing.is_at_least, failing.in_queues
         if is_at_least and not cut:
             self._notes.append(
                 f"Not all rows were read within {self._deadline.seconds:g} s: there may be more."
@@ -296,13 +328,12 @@ class _Reading:
                 f"The index has more than the {count(len(entries), 'row')} that were read; of the "
                 "causes that are said to be at least so large, not all were counted."
             )
-        if stale:
+        if failing.stale:
             self._notes.append(
-                f"{count(stale, 'row')} of letters that SQS must have dropped by now are left out."
+                f"{count(failing.stale, 'row')} of letters that SQS must have dropped by now are "
+                "left out."
             )
-        in_queues = self._in_queues(depths, waiting)
-        dlq = depths[self._pipeline.dlq_url]
-        self.in_dlq = 0 if dlq is None else dlq.depth
+        self.in_dlq = failing.in_dlq
         if in_queues is not None and not is_at_least:
             self._notes += _difference(len(entries), in_queues)
         return _answer(
