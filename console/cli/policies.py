@@ -19,7 +19,7 @@ BESIDE_READER: Mapping[str, tuple[str, ...]] = {
     "parked export": (BODIES,),
     "rules test": (BODIES,),
     "rules explain": (BODIES,),
-    "rules add": (BODIES, EDITOR),
+    "rules add": (EDITOR,),
     "rules enable": (EDITOR,),
     "rules disable": (EDITOR,),
     "rules undo": (EDITOR,),

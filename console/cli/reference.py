@@ -71,9 +71,9 @@ and `dynamodb:PutItem` for a malformed record |
 | `endpoint` | `dynamodb:Scan`, `dynamodb:GetItem`; to change: `dynamodb:PutItem`, \
 `dynamodb:UpdateItem`; for `check --post`: `secretsmanager:GetSecretValue` |
 | `rules` | `dynamodb:Scan`; for `list`: `dynamodb:Query`; to change: `dynamodb:PutItem`, \
-`dynamodb:UpdateItem`, `dynamodb:DeleteItem`; to try rules on letters: `sqs:ReceiveMessage`, \
-`sqs:ChangeMessageVisibility`, `dynamodb:BatchGetItem`, `lambda:GetFunctionConfiguration`; \
-for `explain`: `lambda:InvokeFunction` |
+`dynamodb:UpdateItem`, `dynamodb:DeleteItem`; for `add` and `test`: those of `groups`; to try \
+rules on messages: `sqs:ReceiveMessage`, `sqs:ChangeMessageVisibility`, `dynamodb:BatchGetItem`, \
+`lambda:GetFunctionConfiguration`; for `explain`: `lambda:InvokeFunction` |
 | `rules lint` | none, not even `ssm:GetParametersByPath` |
 
 The options under `dlq` may stand before or after every command; the pages of the commands below

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -12,14 +13,15 @@ from deadletter.rules.rule import Action, Rule, RuleMode
 
 from ..operations import rule_table, rule_text
 from ..operations.duration import seconds
-from ..operations.rule_edit import Forecast, PlannedRule, RuleEditor, RuleRevision, everywhere
+from ..operations.rule_edit import PlannedRule, RuleEditor, RuleRevision, everywhere
+from ..operations.rule_on_ledger import RuleMatches
 from ..operations.session import Session
 from ..operations.words import clock, count, duration
 from . import asking, completion
 from .asking import Reason, Yes
 from .output import Block, Reply, Styled, line
 from .rule_options import Pattern, Tenant, Where, matching_columns
-from .rule_trial import summary
+from .rule_trial import on_record
 
 RuleId = Annotated[
     str,
@@ -69,7 +71,7 @@ Expires = Annotated[
 ]
 Rate = Annotated[
     float | None,
-    typer.Option("--rate", metavar="N", help="For THROTTLE: letters a second, such as 5 or 0.1."),
+    typer.Option("--rate", metavar="N", help="For THROTTLE: messages a second, such as 5 or 0.1."),
 ]
 Starts = Annotated[
     str | None,
@@ -85,15 +87,17 @@ Active = Annotated[
 ]
 Sample = Annotated[
     float | None,
-    typer.Option("--sample", metavar="SHARE", help="With --mode shadow: 0.1 is each tenth letter."),
+    typer.Option(
+        "--sample", metavar="SHARE", help="With --mode shadow: 0.1 is each tenth message."
+    ),
 ]
 MaxMatches = Annotated[
     int | None,
-    typer.Option("--max-matches", metavar="N", help="Stop acting after so many letters."),
+    typer.Option("--max-matches", metavar="N", help="Stop acting after so many messages."),
 ]
 Breadth = Annotated[
     str | None,
-    typer.Option("--breadth", metavar="all", help="Say that it is meant to stop every letter."),
+    typer.Option("--breadth", metavar="all", help="Say that it is meant to stop every message."),
 ]
 Ticket = Annotated[
     str | None, typer.Option("--ticket", metavar="TEXT", help="Where the rule is discussed.")
@@ -129,12 +133,11 @@ def add(
     """Add a rule, in effect within a minute.
 
     A rule that would be INVALID, or make another rule INVALID, is not written. Before a
-    rule is written, dlq shows account and region and how many letters of a sample of the
-    DLQ the rule would match, and asks. A reason and an end that are not given are asked
+    rule is written, dlq shows account and region and what the rule matches by the failure
+    records, and asks. Nothing is received. A reason and an end that are not given are asked
     for too.
 
-    Your caller identity is written down as `created_by`. With --yes, nothing is asked
-    and no letter is looked at.
+    Your caller identity is written down as `created_by`. With --yes, nothing is asked.
     """
     editor = RuleEditor(session, pipeline)
     why = asking.reason(reason, "A rule")
@@ -157,15 +160,18 @@ def add(
         "ticket": ticket,
     }
     plan = editor.plan(rule_id, columns, replace=replace)
+    matches = editor.forecast(plan)
     if not yes:
         asking.confirm(
             session,
             f"{'Replace' if plan.before else 'Add'} rule {rule_id} of {everywhere(editor.key)}: "
             f"{rule_text.sentence(plan.rule)}, {_until(plan.rule, session.now)}.",
             *_differences(plan),
-            *map(_forecast, editor.forecast(plan)),
+            *_forecast(matches, session.now),
         )
-    return Reply(editor.write(plan), _show_added)
+    # Without a question nothing was said of what it matches.
+    show = partial(_show_added, now=session.now if yes else None)
+    return Reply(editor.write(plan, matches), show)
 
 
 def disable(
@@ -227,7 +233,7 @@ def _number(given: float | None) -> str | int | None:
 def _until(rule: Rule, now: datetime) -> str:
     text = "only counting (shadow)" if rule.mode is RuleMode.SHADOW else "enforced"
     if rule.max_matches is not None:
-        text += f", for at most {count(rule.max_matches, 'letter')}"
+        text += f", for at most {count(rule.max_matches, 'message')}"
     if rule.expires_at is None:
         return f"{text}, without an end"
     end = datetime.fromtimestamp(rule.expires_at, UTC)
@@ -241,17 +247,31 @@ def _differences(plan: PlannedRule) -> Iterator[str]:
             yield f"  {change}"
 
 
-def _forecast(forecast: Forecast) -> str:
-    if forecast.problem is not None:
-        return f"Can't sample the DLQ of {forecast.pipeline}: {forecast.problem}"
-    if not forecast.looked_at:
-        return f"No letter in the DLQ of {forecast.pipeline} to try it on."
-    return f"{summary(forecast.matched, forecast.looked_at, 'the DLQ')} of {forecast.pipeline}."
+# Pipelines of which each is told; of more, only those with something to say are.
+_MOST_PIPELINES = 5
 
 
-def _show_added(change: RuleRevision) -> Iterator[Block]:
+def _forecast(matches: Sequence[RuleMatches], now: datetime) -> Iterator[str]:
+    """What a rule matches in each pipeline, by the failure records."""
+    if len(matches) == 1:
+        yield from on_record(matches[0], now)
+        return
+    told = [each for each in matches if each.matched or each.problem] or list(matches)
+    for each in told[:_MOST_PIPELINES]:
+        yield from on_record(each, now, f"in {each.pipeline}")
+    if rest := len(matches) - len(told[:_MOST_PIPELINES]):
+        here = sum(each.here for each in matches if each not in told[:_MOST_PIPELINES])
+        matched = sum(each.matched for each in told[_MOST_PIPELINES:])
+        of = f"{matched:,} of {count(here, 'message')}"
+        yield f"In {count(rest, 'other pipeline')}: {of}. --json has each."
+
+
+def _show_added(change: RuleRevision, now: datetime | None) -> Iterator[Block]:
+    """The new rule, with what it matches `now`."""
     yield _headline(change, "replaced" if change.before else "added")
     yield line("In effect within a minute: see dlq rules list.")
+    if now is not None:
+        yield from map(line, _forecast(change.matches, now))
 
 
 def _show_disabled(change: RuleRevision) -> Iterator[Block]:

@@ -94,13 +94,13 @@ def _effect(rule: ListedRule) -> str:
 def _state(rule: ListedRule, now: datetime) -> Iterator[Part]:
     yield Styled(rule.effect, _STYLES.get(rule.effect, "alarm" if rule.effect == "used up" else ""))
     of = f" of at most {rule.max_matches:,}" if rule.max_matches is not None else ""
-    yield f", matched {count(rule.matches, 'letter')}{of}{_ago(rule.last_matched, now)}"
+    yield f", matched {count(rule.matches, 'message')}{of}{_ago(rule.last_matched, now)}"
     if rule.effect == "shadow" or rule.shadow_matches:
-        counted = count(rule.shadow_matches, "letter")
+        counted = count(rule.shadow_matches, "message")
         yield f", would have matched {counted}{_ago(rule.last_shadow, now)}"
     yield f", priority {rule.priority}"
     if rule.sample is not None:
-        yield f", of a sample of {rule.sample:.3g} of the letters"
+        yield f", of a sample of {rule.sample:.3g} of the messages"
     if rule.active is not None:
         yield f", active {rule.active}"
     if rule.starts_at is not None and rule.starts_at > now:

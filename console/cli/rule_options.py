@@ -1,4 +1,4 @@
-"""Options that say which letters a rule is about."""
+"""Options that say which messages a rule is about."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Pattern = Annotated[
 def matching_columns(
     tenant: str | None, where: Sequence[str] | None, pattern: str | None
 ) -> dict[str, Any]:
-    """The columns of a rule that say which letters it matches."""
+    """The columns of a rule that say which messages it matches."""
     columns: dict[str, Any] = {}
     for text in [*([f"{_TENANT}={tenant}"] if tenant is not None else []), *(where or ())]:
         name, separator, value = text.partition("=")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Annotated
 
 import typer
@@ -13,9 +14,10 @@ from ..operations import rule_text
 from ..operations.peek import MOST
 from ..operations.problem import Cause, Problem
 from ..operations.rule_backtest import Against
-from ..operations.rule_trial import SAMPLE, RuleTrial, try_rule
+from ..operations.rule_on_ledger import DAYS, FieldOnItsOwn, KnownValue, RuleMatches
+from ..operations.rule_trial import RECORDS, SAMPLE, RuleTrial, try_rule
 from ..operations.session import Session
-from ..operations.words import count, duration
+from ..operations.words import clock, count, duration
 from . import completion
 from .command import OnePipeline
 from .letters import Attributes, Body, Source, letters_in_file, not_given_back
@@ -41,8 +43,8 @@ Tried = Annotated[
     Against,
     typer.Option(
         "--against",
-        help="Letters of a queue (see --source), parked ones, those that wait in lanes, or what "
-        "the ledger keeps of those that failed in the last 7 days.",
+        help="Messages of a queue (see --source), parked ones, those that wait in lanes, or the "
+        "failure records alone, which receives nothing.",
     ),
 ]
 
@@ -60,14 +62,14 @@ def try_(
     attribute: Attributes = None,
     against: Tried = Against.SAMPLE,
 ) -> Reply[RuleTrial]:
-    """How many letters a rule would match, and what the others lack.
+    """How many messages a rule would match, and what the others lack.
 
     Name a rule of the table, or give its conditions as options. It is tried without other
-    rules, also if it is disabled or expired, on a sample of the DLQ or on letters of
-    --body, or on up to --limit parked or waiting letters. Nothing is moved; sampled letters
-    are given back at once.
+    rules, also if it is disabled or expired: on the failure records, and on a sample of the
+    DLQ or on messages of --body, or on up to --limit parked or waiting messages. Nothing is
+    moved; sampled messages are given back at once, and SQS counts each as received once.
 
-    Values of messages are never shown, only their kind.
+    Of bodies no value is shown, only its kind.
     """
     columns = matching_columns(tenant, where, pattern)
     if (rule_id is None) == (not columns):
@@ -93,27 +95,29 @@ def try_(
 
 def show(trial: RuleTrial) -> Iterator[Block]:
     """The outcome for a person."""
+    if trial.source == RECORDS and trial.on_record is not None:
+        yield line(f"In account {trial.account}, {trial.region}, without receiving a message:")
+        yield line(f"About: {rule_text.about(trial.pattern)}", indent=2)
+        yield from map(line, on_record(trial.on_record, trial.at))
+        return
     yield line(
         Styled(summary(trial.matched, trial.looked_at, trial.source), "strong"),
         f" in account {trial.account}, {trial.region}",
     )
     yield line(f"About: {rule_text.about(trial.pattern)}", indent=2)
     if trial.takes_seconds is not None:
-        late = f"; {count(trial.expire, 'letter')} would be too old by then" if trial.expire else ""
+        late = (
+            f"; {count(trial.expire, 'message')} would be too old by then" if trial.expire else ""
+        )
         yield line(f"At its rate they take {duration(trial.takes_seconds)}{late}.", indent=2)
-    if trial.tenants is not None:
-        yield line(f"They are of {count(trial.tenants, 'tenant')}.", indent=2)
-    if trial.untold:
-        why = "; ".join(trial.why_untold)
-        yield line(f"Can't be told for {count(trial.untold, 'letter')}: {why}.", indent=2)
-    if trial.is_at_least:
-        yield line("Not all letters of the ledger were read: there may be more.", indent=2)
+    if trial.on_record is not None:
+        yield from (line(text, indent=2) for text in on_record(trial.on_record, trial.at))
     if trial.not_given_back:
         yield line(not_given_back(trial.not_given_back))
     if trial.missed:
         yield Line()
         yield TextTable(
-            (">LETTERS", "FIELD OF THE PATTERN", "EXPECTED", "FOUND"),
+            (">MESSAGES", "FIELD OF THE PATTERN", "EXPECTED", "FOUND"),
             [
                 (f"{field.letters:,}", field.path, field.expected, field.found)
                 for field in trial.missed[:_MAX_MISSED]
@@ -124,5 +128,46 @@ def show(trial: RuleTrial) -> Iterator[Block]:
 
 
 def summary(matched: int, looked_at: int, source: str) -> str:
-    """The outcome in a sentence: "Would match 37 of 120 letters sampled from dlq"."""
-    return f"Would match {matched:,} of {count(looked_at, 'letter')} from {source}"
+    """The outcome in a sentence: "Would match 37 of 120 messages from dlq"."""
+    return f"Would match {matched:,} of {count(looked_at, 'message')} from {source}"
+
+
+def on_record(matches: RuleMatches, now: datetime, where: str = "here") -> Iterator[str]:
+    """What a rule matches by the failure records, line by line; `where` names the pipeline."""
+    if matches.problem is not None:
+        yield f"What it matches {where} can't be told: {matches.problem}"
+        return
+    least = "at least " if matches.is_at_least else ""
+    parts = [f"Matches {matches.matched:,} of {least}{count(matches.here, 'message')} {where} now"]
+    if matches.failed_since is not None:
+        since = clock(matches.failed_since, now)
+        parts.append(
+            f"{matches.failed_matched:,} of {matches.failed:,} in {DAYS} days, since {since}"
+        )
+    if matches.matched and matches.tenants is not None:
+        parts.append(count(matches.tenants, "tenant"))
+    yield f"{'; '.join(parts)}."
+    for field in matches.fields:
+        yield from _on_its_own(field)
+    if matches.untold:
+        why = "; ".join(matches.why_untold) or "a value may be a text or a number"
+        yield f"Can't be told for {count(matches.untold, 'message')}: {why}."
+    yield f"Not searched: {', '.join(matches.not_searched)}."
+
+
+def _on_its_own(field: FieldOnItsOwn) -> Iterator[str]:
+    """What to know of a field of a rule that matches nothing."""
+    name = field.field.removeprefix("context.")
+    if field.matched:
+        yield f"{name} {field.expected} alone matches {field.matched:,}."
+    elif field.nearest is not None:
+        yield f"Did you mean {name} = {_value(field.nearest)}?"
+    elif field.values:
+        others = f" and {count(field.other_values, 'other')}" if field.other_values else ""
+        yield f"{name} is {', '.join(map(_value, field.values))}{others} here."
+    else:
+        yield f"No message here has {name}."
+
+
+def _value(value: KnownValue) -> str:
+    return f"{value.value} ({value.messages:,})"

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any
 
-from deadletter.contract import EVERY_PIPELINE, MAIN_DLQ
+from deadletter.contract import EVERY_PIPELINE
 from deadletter.rules.rule import Rule
 from deadletter.settings.pipeline import Pipeline as Terms
 
-from . import deployed, letters, rule_table
+from . import deployed, rule_table
 from .answer import Answer
 from .app import DeployedPipeline
 from .audit import IntendedChange, recorded
 from .aws import side_by_side
+from .deadline import Deadline
 from .problem import Cause, Problem
 from .reason import MAX_REASON
+from .rule_on_ledger import RuleMatches
 from .rule_table import RuleTableChange, StoredRule
-from .rule_trial import SAMPLE, tried
+from .rule_trial import known_matches
 from .session import Session
 
 
@@ -31,6 +33,10 @@ class RuleRevision(Answer):
     rule_id: Annotated[str, "id of the rule"]
     rule: Annotated[Mapping[str, Any], "its columns as they stand in the table now"]
     before: Annotated[Mapping[str, Any] | None, "its columns as they were; null if it is new"]
+    matches: Annotated[
+        Sequence[RuleMatches],
+        "what it matches by the failure records, for each pipeline; empty if it is only switched",
+    ] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,19 +46,6 @@ class PlannedRule:
     columns: Mapping[str, Any]
     rule: Rule
     before: StoredRule | None
-
-
-@dataclass(frozen=True, slots=True)
-class Forecast:
-    """How many letters in the DLQ of a pipeline a rule would match.
-
-    `problem` is the reason why the DLQ could not be sampled; the numbers are 0 then.
-    """
-
-    pipeline: str
-    looked_at: int = 0
-    matched: int = 0
-    problem: str | None = None
 
 
 class RuleEditor:
@@ -88,41 +81,30 @@ class RuleEditor:
         terms = [deployed.terms(pipeline) for pipeline in self._pipelines]
         return PlannedRule(given, checked(stored, before, given, terms), before)
 
-    def forecast(self, plan: PlannedRule) -> Sequence[Forecast]:
-        """What the rule would match now, for each pipeline, on a sample of its DLQ."""
-        aws = self._session.aws
-        _ = aws.sqs, aws.dynamodb, aws.lambda_  # made before there are threads
-        problems: dict[str, Forecast] = {}
+    def forecast(self, plan: PlannedRule) -> Sequence[RuleMatches]:
+        """What the rule matches in each pipeline by the failure records: nothing is received."""
+        aws, deadline = self._session.aws, Deadline()
+        _ = aws.sqs, aws.dynamodb  # made before there are threads
 
-        def lost(pipeline: str, problem: Problem) -> None:
-            problems[pipeline] = Forecast(pipeline, problem=problem.says)
+        def count(pipeline: DeployedPipeline) -> RuleMatches:
+            return known_matches(self._session, self._app, pipeline, plan.rule.pattern, deadline)
 
         with side_by_side() as start:
-            reads = [
-                (pipeline.name, start(partial(self._forecast, plan, pipeline)))
-                for pipeline in self._pipelines
-            ]
-            return [
-                read.result(partial(lost, pipeline)) or problems[pipeline]
-                for pipeline, read in reads
-            ]
+            reads = [start(partial(count, pipeline)) for pipeline in self._pipelines]
+            return [read.answer("What the rule matches") for read in reads]
 
-    def _forecast(self, plan: PlannedRule, pipeline: DeployedPipeline) -> Forecast:
-        session = self._session
-        sample = letters.sampled(session.aws.sqs, pipeline, MAIN_DLQ, SAMPLE, session.clock)
-        if not sample.letters:
-            return Forecast(pipeline.name)
-        outcome = tried(session, self._app, pipeline, plan.columns, sample)
-        return Forecast(pipeline.name, len(sample.letters), len(outcome.matching))
+    def write(self, plan: PlannedRule, matches: Sequence[RuleMatches] = ()) -> RuleRevision:
+        """Writes the rule, and answers what it `matches`.
 
-    def write(self, plan: PlannedRule) -> RuleRevision:
-        """Writes the rule; Problem if it has changed since the plan was made."""
+        Problem if it has changed since the plan was made.
+        """
 
         def put() -> None:
             self._table.put(plan.columns, plan.before)
 
         why = str(plan.columns.get("reason", ""))
-        return self._change("rules add", put, why, plan.columns, plan.before)
+        revision = self._change("rules add", put, why, plan.columns, plan.before)
+        return replace(revision, matches=tuple(matches))
 
     def find(self, rule_id: str) -> StoredRule:
         """The rule with this id; Problem if it is missing."""

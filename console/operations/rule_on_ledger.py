@@ -1,14 +1,18 @@
-"""A rule tried on what the ledger keeps of failing letters: not on bodies, which it has none of."""
+"""What a rule matches by the failure records alone: nothing is received, and no body is read."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
+from difflib import get_close_matches
+from functools import partial
+from typing import Annotated, Any
 
-from deadletter.contract import CAUSE_SHARDS, DAY, LedgerKeeps
+from deadletter.contract import DAY, PARKED_LANE, LedgerKeeps
 from deadletter.failure.cause_index import CUT, CauseEntry
 from deadletter.failure.ledger import LedgerRow
 from deadletter.rules.accepted import ABSENT
@@ -18,90 +22,192 @@ from deadletter.settings.pipeline import Pipeline
 
 from . import deployed
 from .adapter_errors import aws_errors
-from .app import DeployedPipeline
+from .app import App, DeployedPipeline
+from .deadline import Deadline, reads_until
+from .groups import MOST_SECONDS, FailingReading
+from .problem import Problem
+from .queue import depth
 from .session import Session
-
-MOST_ROWS = 20_000
-"""Letters that are read at most."""
-
-_PAGE = 1_000
-_READ = ("category", "blame", "error_type", "http_status", "context", "life")
-
+from .words import count, moment
 
 DAYS = 7
-"""Days back from now in which a letter has failed."""
+"""Days back from now: messages that failed within them are counted beside all that are here."""
+
+_READ = ("category", "blame", "error_type", "http_status", "context", "life")
+
+# Values of a field that are named.
+_MOST_VALUES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class LedgerOutcome:
-    """The result of a rule on the letters in the ledger that failed of late and may come back.
+class KnownValue:
+    """A value of a field, and how many of the messages here have it."""
 
-    `untold` are letters of which the ledger does not keep what the rule reads; `tenants` is None if
-    it keeps no tenants. With `is_at_least` there are more letters than were read.
+    value: Annotated[str, "the value, as the failure records keep it"]
+    messages: Annotated[int, "messages with it"]
+
+
+@dataclass(frozen=True, slots=True)
+class FieldOnItsOwn:
+    """One field of a rule without its other fields."""
+
+    field: Annotated[str, "its name in the document, such as `context.tenantId`"]
+    expected: Annotated[str, "what the rule accepts there, in words"]
+    matched: Annotated[int, "messages here that it accepts on its own"]
+    nearest: Annotated[
+        KnownValue | None, "the known value that is spelled most like it; null if none is near"
+    ]
+    values: Annotated[Sequence[KnownValue], f"the {_MOST_VALUES} commonest values here"]
+    other_values: Annotated[int, "how many others there are"]
+
+
+@dataclass(frozen=True, slots=True)
+class RuleMatches:
+    """What a rule matches of the messages of a pipeline, by their failure records."""
+
+    pipeline: Annotated[str, "name of the pipeline"]
+    here: Annotated[int, "messages that fail here now and have a failure record"]
+    matched: Annotated[int, "of them, those that the rule matches"]
+    tenants: Annotated[int | None, "tenants of those; null if failure records keep none"]
+    failed_since: Annotated[datetime | None, f"{DAYS} days ago"]
+    failed: Annotated[int, "of the messages here, those that have failed since then"]
+    failed_matched: Annotated[int, "of them, those that the rule matches"]
+    is_at_least: Annotated[bool, "whether there are more failure records than were read"]
+    untold: Annotated[int, "messages here of which the failure record can't tell"]
+    why_untold: Annotated[Sequence[str], "what the rule reads that failure records do not keep"]
+    fields: Annotated[
+        Sequence[FieldOnItsOwn], "the rule's fields that records keep, if it matches no message"
+    ]
+    not_searched: Annotated[Sequence[str], "messages that were not searched, and how many"]
+    problem: Annotated[str | None, "why nothing could be counted; null if it was"] = None
+
+
+def matches_on_record(
+    session: Session,
+    app: App,
+    pipeline: DeployedPipeline,
+    pattern: Mapping[str, Any],
+    deadline: Deadline | None = None,
+) -> tuple[RuleMatches, Sequence[str]]:
+    """What a valid pattern matches of the messages that fail now, and the ids of those.
+
+    Raises Problem if the failure records can't be read.
     """
-
-    looked_at: int
-    matching: Sequence[str]
-    tenants: int | None
-    untold: int
-    why_untold: Sequence[str]
-    is_at_least: bool
-
-
-def on_ledger(
-    session: Session, pipeline: DeployedPipeline, pattern: Mapping[str, Any], table: str
-) -> LedgerOutcome:
-    """What a valid pattern matches of the letters that failed within DAYS."""
-    from deadletter.rules.document import TENANT
-
-    settings = deployed.judge(session.aws, pipeline).settings
+    settings = deployed.settings(pipeline)
     compiled = compile_pattern(pattern)
     since = session.clock() - DAYS * DAY
-    matching: list[str] = []
-    tenants: set[str] = set()
-    looked = untold = read = 0
-    for entry in _entries(session, table, pipeline.name):
-        read += 1
-        if entry.seen < since:
-            continue
-        looked += 1
-        says = holds(compiled, known_of(entry, settings))
-        untold += says is None
-        if says:
-            matching.append(entry.origin)
-            tenants.add(entry.about.context.get(TENANT, ""))
-    keeps_tenants = settings.ledger is not LedgerKeeps.NONE and TENANT in settings.context
-    return LedgerOutcome(
-        looked,
-        matching,
-        len(tenants - {""}) if keeps_tenants else None,
-        untold,
-        tuple(sorted(unkept(compiled, settings))) if untold else (),
-        read >= MOST_ROWS,
+    deadline = deadline or Deadline(MOST_SECONDS)
+    reading = FailingReading(session, app, pipeline, deadline)
+    not_searched: list[str] = []
+    with reads_until(deadline) as start:
+        parked = start(partial(_parked, session, app, pipeline))
+        failing = reading.failing(_READ)
+        in_parking = parked.result(lambda _: not_searched.append("parked messages"))
+    known = [known_of(entry, settings) for entry in failing.entries]
+    answers = [holds(compiled, each) for each in known]
+    judged = list(zip(failing.entries, answers, strict=True))
+    matching = [entry for entry, says in judged if says]
+    if in_parking:
+        not_searched.append(count(in_parking, "parked message"))
+    if failing.in_queues is None:
+        not_searched.append("messages without a failure record")
+    elif (more := failing.in_queues - len(judged)) > 0 and not failing.is_at_least:
+        not_searched.append(f"{count(more, 'message')} without a failure record")
+    untold = sum(says is None for says in answers)
+    matches = RuleMatches(
+        pipeline=pipeline.name,
+        here=len(judged),
+        matched=len(matching),
+        tenants=_tenants(matching, settings),
+        failed_since=moment(since),
+        failed=sum(entry.seen >= since for entry, _ in judged),
+        failed_matched=sum(entry.seen >= since for entry in matching),
+        is_at_least=failing.is_at_least,
+        untold=untold,
+        why_untold=tuple(sorted(unkept(compiled, settings))) if untold else (),
+        fields=() if matching or untold else tuple(_on_their_own(compiled, known)),
+        not_searched=(*not_searched, "messages that have not failed"),
     )
+    return matches, [entry.origin for entry in matching]
 
 
-def _entries(session: Session, table: str, pipeline: str) -> Iterator[CauseEntry]:
-    from deadletter.aws.cause_entries import DynamoDBCauseEntries
+def uncounted(pipeline: str, problem: Problem) -> RuleMatches:
+    """The answer where the failure records could not be read."""
+    return RuleMatches(pipeline, 0, 0, None, None, 0, 0, False, 0, (), (), (), problem.says)
 
-    index = DynamoDBCauseEntries(session.aws.dynamodb, table, pipeline)
-    left = MOST_ROWS
-    for shard in range(CAUSE_SHARDS):
-        last: Mapping[str, Any] | None = None
-        while left > 0:
-            with aws_errors():
-                page = index.page(shard, min(_PAGE, left), _READ, after=last)
-            left -= len(page.entries)
-            yield from page.entries
-            last = page.last
-            if last is None:
-                break
+
+def _parked(session: Session, app: App, pipeline: DeployedPipeline) -> int:
+    """The parked messages: those in parking queues, by SQS's estimate, and those saved from one."""
+    from deadletter.aws.waiting_room import DynamoDBLanes
+
+    depths = [depth(session.aws.sqs, url) for url in pipeline.parking.values()]
+    lanes = DynamoDBLanes(session.aws.dynamodb, app.letters_table, pipeline.name)
+    with aws_errors():
+        saved = lanes.count(PARKED_LANE)
+    return saved + sum(each.visible + each.in_flight + each.delayed for each in depths)
+
+
+def _tenants(matching: Iterable[CauseEntry], settings: Pipeline) -> int | None:
+    from deadletter.rules.document import TENANT
+
+    if settings.ledger is LedgerKeeps.NONE or TENANT not in settings.context:
+        return None
+    return len({entry.about.context.get(TENANT, "") for entry in matching} - {""})
+
+
+def _on_their_own(pattern: Pattern, known: Sequence[Mapping[str, Any]]) -> Iterator[FieldOnItsOwn]:
+    """Each field of a pattern that failure records keep, with the values that messages have."""
+    for field in pattern.fields if known else ():
+        answers = [_holds(field, each) for each in known]
+        if None in answers:
+            continue
+        values = Counter(str(each[field.name]) for each in known if field.name in each)
+        matched = sum(map(bool, answers))
+        commonest = values.most_common(_MOST_VALUES)
+        yield FieldOnItsOwn(
+            field=field.name,
+            expected=field.comparison.words,
+            matched=matched,
+            nearest=None if matched else nearest_value(field.comparison.words, values),
+            values=tuple(KnownValue(value, messages) for value, messages in commonest),
+            other_values=len(values) - len(commonest),
+        )
+
+
+def nearest_value(expected: str, values: Mapping[str, int]) -> KnownValue | None:
+    """The value that is spelled most like a text of `expected`, which are in quotes.
+
+    Case and spaces count for nothing: they are what is mistaken most. None if none is near.
+    """
+    texts = [_bare(text) for text in _QUOTED.findall(expected) or [expected]]
+    bare: dict[str, str] = {}
+    for value in sorted(values, key=lambda each: (-values[each], each)):
+        bare.setdefault(_bare(value), value)
+    near = [match for text in texts for match in get_close_matches(text, bare, n=1)]
+    near += [
+        each
+        for text in texts
+        for each in bare
+        if min(len(text), len(each)) >= _LEAST_IN_COMMON and (text in each or each in text)
+    ]
+    return KnownValue(bare[near[0]], values[bare[near[0]]]) if near else None
+
+
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
+
+# Characters: what is shorter is a part of anything.
+_LEAST_IN_COMMON = 3
+
+
+def _bare(text: str) -> str:
+    return "".join(text.split()).casefold()
 
 
 def known_of(entry: CauseEntry, settings: Pipeline) -> Mapping[str, Any]:
-    """The fields of a letter's document, by dotted name, as far as its row tells them.
+    """The fields of a message's document, by dotted name, as far as its record tells them.
 
-    `context` is in it if the ledger keeps its values as they are.
+    `context` is in it if the ledger keeps its values as they are. A field of body or attributes
+    is in it if the context keeps it under a name: by a plain path.
     """
     known: dict[str, Any] = {
         "pipeline": settings.name,
@@ -114,16 +220,12 @@ def known_of(entry: CauseEntry, settings: Pipeline) -> Mapping[str, Any]:
     if entry.http_status is not None:
         known["failure.http_status"] = entry.http_status
     if settings.ledger is LedgerKeeps.PLAIN:
-        known["context"] = entry.about.context
-        known |= {f"context.{name}": value for name, value in entry.about.context.items()}
+        known |= _known_context(entry.about.context, settings)
     return known
 
 
 def known_by_row(row: LedgerRow, attempts_used: int, settings: Pipeline) -> Mapping[str, Any]:
-    """The same fields by a letter's whole row.
-
-    A field of body or attributes is in it if the context keeps it under a name: by a plain path.
-    """
+    """The same fields by a letter's whole row."""
     known: dict[str, Any] = {"pipeline": settings.name, "redrive.attempt": attempts_used}
     if (last := row.last) is not None:
         known |= {
@@ -136,11 +238,16 @@ def known_by_row(row: LedgerRow, attempts_used: int, settings: Pipeline) -> Mapp
             known["failure.http_status"] = last.http_status
     # A row without a size knows nothing of its letter.
     if settings.ledger is LedgerKeeps.PLAIN and row.size is not None:
-        known["context"] = row.context
-        for name, value in row.context.items():
-            known[f"context.{name}"] = value
-            if _PLAIN_PATH.fullmatch(path := settings.context.get(name, "")):
-                known[path] = value
+        known |= _known_context(row.context, settings)
+    return known
+
+
+def _known_context(context: Mapping[str, str], settings: Pipeline) -> dict[str, Any]:
+    known: dict[str, Any] = {"context": context}
+    for name, value in context.items():
+        known[f"context.{name}"] = value
+        if _PLAIN_PATH.fullmatch(path := settings.context.get(name, "")):
+            known[path] = value
     return known
 
 

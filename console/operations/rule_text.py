@@ -19,7 +19,7 @@ _MAX_VALUE = 120
 
 
 def about(pattern: Mapping[str, Any]) -> str:
-    """Which letters a valid pattern is about: `tenantId "acme" and body.amount > 100`."""
+    """Which messages a valid pattern is about: `tenantId "acme" and body.amount > 100`."""
     alternatives = compile_pattern(pattern).alternatives
     texts = [
         " and ".join(
@@ -45,15 +45,15 @@ def effect(action: str | None, queue: str | None, delay: float | None, policy: s
 
 def at_rate(rate: float) -> str:
     """The rate of a THROTTLE."""
-    return f"to {rate:g} letters a second"
+    return f"to {rate:g} messages a second"
 
 
 def sentence(rule: Rule) -> str:
-    """What a valid rule does, and with which letters."""
+    """What a valid rule does, and with which messages."""
     what = effect(rule.action, rule.queue, rule.delay_seconds, rule.policy)
     if rule.rate is not None:
         what += f" {at_rate(rule.rate)}"
-    return f"{what} for letters with {about(rule.pattern)}"
+    return f"{what} for messages with {about(rule.pattern)}"
 
 
 def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:

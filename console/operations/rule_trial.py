@@ -15,12 +15,13 @@ from . import deployed, letters, rule_table
 from .adapter_errors import aws_errors
 from .answer import Answer
 from .app import App, DeployedPipeline
-from .aws import Aws
+from .aws import Aws, explain
+from .deadline import Deadline
 from .letters import Sample
 from .peek import HIDDEN
 from .problem import Cause, Problem
 from .rule_backtest import Against, kept_letters
-from .rule_on_ledger import DAYS, on_ledger
+from .rule_on_ledger import RuleMatches, matches_on_record, uncounted
 from .session import Session
 
 if TYPE_CHECKING:
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 
 SAMPLE = 100
 """Letters to sample if no number is given."""
+
+RECORDS = "the failure records"
+"""The source of a trial that receives nothing."""
 
 # Columns that decide whether a rule is tried at all. Here it always is.
 _WHEN = ("enabled", "mode", "expires_at", "max_matches", "starts_at", "active", "sample")
@@ -70,10 +74,10 @@ class RuleTrial(Answer):
     expire: Annotated[int | None, "of the matching, those that are too old before their turn"] = (
         None
     )
-    untold: Annotated[int, "letters of the ledger of which it can't be told"] = 0
-    why_untold: Annotated[Sequence[str], "what the rule reads that the ledger does not keep"] = ()
-    tenants: Annotated[int | None, "tenants of the matching; null unless the ledger tells"] = None
-    is_at_least: Annotated[bool, "whether the ledger has more letters than were read"] = False
+    on_record: Annotated[
+        RuleMatches | None,
+        "what it matches by the failure records of the pipeline; null for pasted messages",
+    ] = None
 
 
 def try_rule(
@@ -100,29 +104,27 @@ def try_rule(
     )
     valid = _read(columns, chosen, deployed.terms(chosen))
     if against is Against.LEDGER:
-        known = on_ledger(session, chosen, valid.pattern, app.letters_table)
+        records, matching = matches_on_record(session, app, chosen, valid.pattern)
         return RuleTrial(
             **session.place,
             at=session.now,
             pipeline=chosen.name,
             rule_id=rule if isinstance(rule, str) else None,
             pattern=valid.pattern,
-            source=f"the ledger, failed in the last {DAYS} days",
-            looked_at=known.looked_at,
-            matched=len(known.matching),
-            matching=known.matching,
+            source=RECORDS,
+            looked_at=records.here,
+            matched=records.matched,
+            matching=matching,
             missed=(),
             not_given_back=0,
-            untold=known.untold,
-            why_untold=known.why_untold,
-            tenants=known.tenants,
-            is_at_least=known.is_at_least,
+            on_record=records,
         )
     if against is not Against.SAMPLE:
         sample = kept_letters(session, app, chosen, against, limit)
     else:
         sample = pasted or letters.sampled(session.aws.sqs, chosen, source, limit, session.clock)
     outcome = tried(session, app, chosen, columns, sample)
+    on_record = None if pasted else known_matches(session, app, chosen, valid.pattern)
     pace = None if valid.rate is None else _pace(session, chosen, valid.rate, outcome, sample)
     return RuleTrial(
         **session.place,
@@ -138,7 +140,25 @@ def try_rule(
         not_given_back=sample.not_given_back,
         takes_seconds=None if pace is None else pace[0],
         expire=None if pace is None else pace[1],
+        on_record=on_record,
     )
+
+
+def known_matches(
+    session: Session,
+    app: App,
+    chosen: DeployedPipeline,
+    pattern: Mapping[str, Any],
+    deadline: Deadline | None = None,
+) -> RuleMatches:
+    """What a valid pattern matches by the failure records, or why that can't be told."""
+    try:
+        return matches_on_record(session, app, chosen, pattern, deadline)[0]
+    except Exception as error:
+        problem = explain(error)
+        if problem is None:
+            raise
+        return uncounted(chosen.name, problem)
 
 
 def _pace(

@@ -406,6 +406,11 @@ class Cloud:
         answer = self.sqs.get_queue_attributes(QueueUrl=self.urls[queue], AttributeNames=[name])
         return int(answer["Attributes"][name])
 
+    def received(self, queue: str) -> int:
+        """How often messages of a queue have been received: the sum over all of them."""
+        backend = moto_sqs.sqs_backends[ACCOUNT][REGION]
+        return sum(int(m.approximate_receive_count) for m in backend.queues[queue]._messages)
+
     def watched(self, pipeline: str, **row: Any) -> None:
         """A run of the pipeline's watch, now if `row` says nothing else, and what it remembers."""
         now = time.time()

@@ -333,6 +333,14 @@ TRY_RULES = {
     # Through the library's ledger.
     "table Letters": {"dynamodb:BatchGetItem"},
 }
+# What the failure records say of a rule.
+RECORDS = {
+    **WEIGH,
+    "main queues": {"sqs:GetQueueAttributes"},
+    "table Letters": {"dynamodb:Query", "dynamodb:BatchGetItem"},
+    "table Letters/index/causes": {"dynamodb:Query"},
+    "table Letters/index/lanes": {"dynamodb:Query"},
+}
 
 SEE_CIRCUITS = {
     # Query: a mistyped key is answered with the known ones.
@@ -500,11 +508,7 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
     "dlq groups": {
         "DlqReader": {
             **SEE,
-            **WEIGH,
-            "main queues": {"sqs:GetQueueAttributes"},
-            "table Letters": {"dynamodb:Query", "dynamodb:BatchGetItem"},
-            "table Letters/index/causes": {"dynamodb:Query"},
-            "table Letters/index/lanes": {"dynamodb:Query"},
+            **RECORDS,
             "table Circuits": {"dynamodb:BatchGetItem"},
         },
         # A sample is received where the index knows nothing.
@@ -688,10 +692,8 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
     "dlq rules test": {
         "DlqReader": {
             **SEE,
-            **FIGURES,
             **TRY_RULES,
-            # What the ledger knows of failing letters.
-            "table Letters/index/causes": {"dynamodb:Query"},
+            **RECORDS,
         },
         **BODIES,
     },
@@ -703,9 +705,7 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
     "dlq help": {},
     "dlq rules export": {"DlqReader": {**SEE, **LIST_RULES}},
     "dlq rules add": {
-        "DlqReader": {**SEE, **TRY_RULES},
-        # Without it the rule is not tried on letters of the DLQ, and dlq says so.
-        "BodyReader": LOOK_INTO,
+        "DlqReader": {**SEE, **LIST_RULES, **RECORDS},
         "RuleEditor": {"table Rules": {"dynamodb:PutItem"}},
     },
     "dlq rules disable": {

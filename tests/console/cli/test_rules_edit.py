@@ -10,6 +10,7 @@ import pytest
 
 from console.cli.exit import Exit
 from console.operations import rule_edit
+from deadletter.failure.ledger import AboutLetter
 
 CALLER = "arn:aws:sts::123456789012:user/moto"
 WRITTEN = ("--yes", "--reason", "half a body", "--expires", "never")
@@ -18,11 +19,23 @@ WRITTEN = ("--yes", "--reason", "half a body", "--expires", "never")
 @pytest.fixture
 def orders(cloud: Any, functions: Any) -> Any:
     """A deployed pipeline `orders` with contexts, a dedicated DLQ and a policy."""
+    context = {"tenantId": "body.tenantId", "messageType": "body.type"}
     cloud.deploy(
-        "orders", dedicated=["bulk"], context=["tenantId", "messageType"], policies=["gold"]
+        "orders",
+        dedicated=["bulk"],
+        context=list(context),
+        policies=["gold"],
+        settings={"context": context},
     )
-    functions.configure("orders", context={"tenantId": "body.tenantId", "messageType": "body.type"})
     return cloud
+
+
+def failing(cloud: Any, *tenants: str, pipeline: str = "orders", **more: str) -> None:
+    """Messages in the DLQ that have failed, with their records."""
+    for number, tenant in enumerate(tenants):
+        cloud.letter("{}", f"{pipeline}-dlq")
+        about = AboutLetter({"tenantId": tenant, **more})
+        cloud.failed(pipeline, f"{tenant}-{number}", about)
 
 
 def add(dlq: Any, *arguments: str, answers: str = "") -> Any:
@@ -193,18 +206,59 @@ def test_a_person_may_refuse_the_end_but_not_the_reason(orders: Any, dlq: Any) -
 
 
 @pytest.mark.usefixtures("at_a_terminal")
-def test_the_question_says_where_and_what_and_how_many_letters(orders: Any, dlq: Any) -> None:
-    for tenant in ("a", "a", "b"):
-        orders.letter(json.dumps({"tenantId": tenant}))
+def test_the_question_says_where_and_what_and_how_many_messages(orders: Any, dlq: Any) -> None:
+    failing(orders, "a", "a", "b")
     done = add(dlq, "--reason", "x", "--expires", "never", "--max-matches", "9", answers="y\n")
     assert done.exit_code == Exit.DONE, done.output
     assert "App deadletter in account 123456789012, eu-west-1." in done.stderr
     assert (
-        'Add rule r of orders: HOLD for letters with tenantId "a", enforced, '
-        "for at most 9 letters, without an end." in done.stderr
+        'Add rule r of orders: HOLD for messages with tenantId "a", enforced, '
+        "for at most 9 messages, without an end." in done.stderr
     )
-    assert "Would match 2 of 3 letters from the DLQ of orders." in done.stderr
-    assert orders.visible("orders-dlq") == 3
+    said = " ".join(done.stderr.split())
+    assert "Matches 2 of 3 messages here now; 2 of 3 in 7 days, since" in said
+    assert "; 1 tenant." in said
+    assert "Matches" not in done.stdout
+    assert orders.received("orders-dlq") == 0
+
+
+@pytest.mark.usefixtures("at_a_terminal")
+def test_a_rule_that_matches_nothing_names_the_value_that_was_meant(orders: Any, dlq: Any) -> None:
+    failing(orders, "cedar", "cedar", "cedar", "birch")
+    done = dlq(
+        *("rules", "add", "r", "--tenant", "Cedar", "--action", "hold"),
+        *("--reason", "x", "--expires", "never"),
+        answers="n\n",
+    )
+    said = " ".join(done.stderr.split())
+    assert "Matches 0 of 4 messages here now; 0 of 4 in 7 days" in said
+    assert "Did you mean tenantId = cedar (3)?" in said
+    assert orders.rules() == {}
+
+
+@pytest.mark.usefixtures("at_a_terminal")
+def test_what_was_not_searched_is_named_with_its_number(orders: Any, dlq: Any) -> None:
+    failing(orders, "a")
+    orders.letter("{}")
+    orders.letter("{}", "orders-parking-default")
+    orders.rescued("orders", "POISON", 1)
+    done = add(dlq, "--reason", "x", "--expires", "never", answers="y\n")
+    assert (
+        "Not searched: 2 parked messages, 1 message without a failure record, messages that have "
+        "not failed." in " ".join(done.stderr.split())
+    )
+
+
+@pytest.mark.usefixtures("at_a_terminal")
+def test_a_rule_on_bodies_says_that_records_can_not_tell(orders: Any, dlq: Any) -> None:
+    failing(orders, "a", "b")
+    done = add(
+        dlq, "--pattern", '{"body": {"n": [1]}}', "--reason", "x", "--expires", "never",
+        answers="y\n",
+    )  # fmt: skip
+    said = " ".join(done.stderr.split())
+    assert "Matches 0 of 2 messages here now" in said
+    assert "Can't be told for 1 message: bodies and attributes are not kept." in said
 
 
 @pytest.mark.usefixtures("at_a_terminal")
@@ -215,16 +269,25 @@ def test_after_a_no_nothing_is_written(orders: Any, dlq: Any) -> None:
 
 
 @pytest.mark.usefixtures("at_a_terminal")
-def test_a_dlq_that_can_not_be_sampled_does_not_stop_a_rule(orders: Any, dlq: Any) -> None:
-    orders.sqs.delete_queue(QueueUrl=orders.urls["orders-dlq"])
+def test_records_that_can_not_be_read_do_not_stop_a_rule(
+    orders: Any, dlq: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("console.operations.groups.read_shard", lambda *_: None)
     done = add(dlq, "--reason", "x", "--expires", "never", answers="y\n")
     assert done.exit_code == Exit.DONE, done.output
-    assert "Can't sample the DLQ of orders: " in done.stderr
+    assert "What it matches here can't be told: Nothing could be read" in done.stderr
 
 
-def test_with_yes_no_letter_is_looked_at(orders: Any, dlq: Any) -> None:
-    orders.sqs.delete_queue(QueueUrl=orders.urls["orders-dlq"])
-    assert add(dlq, *WRITTEN).exit_code == Exit.DONE
+def test_with_yes_the_answer_says_what_the_rule_matches(orders: Any, dlq: Any) -> None:
+    failing(orders, "cedar")
+    done = add(dlq, *WRITTEN, "--json")
+    assert done.exit_code == Exit.DONE, done.output
+    (matches,) = json.loads(done.stdout)["matches"]
+    assert (matches["matched"], matches["here"], matches["problem"]) == (0, 1, None)
+    assert matches["fields"][0]["values"] == [{"value": "cedar", "messages": 1}]
+    done = add(dlq, *WRITTEN, "--replace")
+    assert "Matches 0 of 1 message here now" in done.stdout
+    assert "tenantId is cedar (1) here." in done.stdout
 
 
 # Rules of all pipelines.
@@ -241,15 +304,14 @@ def test_a_rule_of_every_pipeline_must_be_valid_in_each(orders: Any, dlq: Any) -
 
 
 @pytest.mark.usefixtures("at_a_terminal")
-def test_a_rule_of_every_pipeline_is_tried_on_every_dlq(
-    orders: Any, dlq: Any, functions: Any
-) -> None:
-    orders.deploy("invoices", context=["tenantId"])
-    functions.configure("invoices", context={"tenantId": "body.customer"})
-    orders.letter('{"customer": "a"}', "invoices-dlq")
+def test_a_rule_of_every_pipeline_is_counted_in_each(orders: Any, dlq: Any) -> None:
+    context = {"tenantId": "body.customer"}
+    orders.deploy("invoices", context=["tenantId"], settings={"context": context})
+    failing(orders, "a", pipeline="invoices")
     done = add(dlq, "--reason", "x", "--expires", "never", "--pipeline", "*", answers="y\n")
-    assert "No letter in the DLQ of orders to try it on." in done.stderr
-    assert "Would match 1 of 1 letter from the DLQ of invoices." in done.stderr
+    said = " ".join(done.stderr.split())
+    assert "Matches 1 of 1 message in invoices now" in said
+    assert "In 1 other pipeline: 0 of 0 messages." in said
     assert "Rule r of every pipeline added" in done.stdout
 
 

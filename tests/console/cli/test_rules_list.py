@@ -104,7 +104,7 @@ def test_a_rule_is_shown_with_all_details(orders: Any, dlq: Any) -> None:
     page = dlq("rules", "list").stdout
     assert "isolate  DEDICATED_DLQ to bulk  " in page
     says = (
-        "enforced, matched 37 letters of at most 50, last 1 min ago, would have matched 5 letters"
+        "enforced, matched 37 messages of at most 50, last 1 min ago, would have matched 5 messages"
     )
     assert says in " ".join(page.split())
     assert "half a body, INC-7, by arn:aws:iam::1:user/a" in page
@@ -238,6 +238,6 @@ def test_rates_samples_and_times_are_shown(orders: Any, dlq: Any) -> None:
     assert by_id["dry"]["sample"] == 0.1
     assert by_id["night"]["active"] == "22:00-06:00 Europe/Berlin"
     page = " ".join(dlq("rules", "list").stdout.split())
-    assert "slow THROTTLE to 0.5 letters a second" in page
-    assert "of a sample of 0.1 of the letters" in page
+    assert "slow THROTTLE to 0.5 messages a second" in page
+    assert "of a sample of 0.1 of the messages" in page
     assert "active 22:00-06:00 Europe/Berlin, starts" in page

@@ -23,12 +23,9 @@ from tests.console.conftest import TRUSTED
 @pytest.fixture
 def orders(cloud: Any, functions: Any) -> Any:
     """A deployed pipeline `orders`, and three letters of two tenants in its DLQ."""
-    cloud.deploy("orders", dedicated=["bulk"], context=["tenantId", "region"])
-    functions.configure(
-        "orders",
-        context={"tenantId": "body.tenantId", "region": "attributes.region"},
-        dedicated=["bulk"],
-    )
+    context = {"tenantId": "body.tenantId", "region": "attributes.region"}
+    cloud.deploy("orders", dedicated=["bulk"], context=list(context), settings={"context": context})
+    functions.configure("orders", context=context, dedicated=["bulk"])
     return cloud
 
 
@@ -52,7 +49,7 @@ def test_letters_of_the_dlq_are_counted_and_given_back(
     assert set(answer["matching"]) == set(three[:2])
     assert orders.visible("orders-dlq") == 3
     page = dlq("rules", "test", "--tenant", "a").stdout
-    assert "Would match 2 of 3 letters from dlq in account 123456789012" in page
+    assert "Would match 2 of 3 messages from dlq in account 123456789012" in page
     assert 'About: tenantId "a"' in page
 
 
@@ -264,20 +261,30 @@ def test_letters_are_chosen_in_one_way_only(orders: Any, dlq: Any) -> None:
         assert "leave out --body and --source" in done.stderr
 
 
-def test_a_rule_is_tried_on_what_the_ledger_keeps_of_failing_letters(orders: Any, dlq: Any) -> None:
+def test_a_rule_is_tried_on_the_failure_records(orders: Any, dlq: Any) -> None:
     for number in range(5):
         about = AboutLetter({"tenantId": "a" if number < 3 else "b"})
         orders.failed("orders", f"m{number}", about, fingerprint=f"f{number % 2}")
-    orders.failed("orders", "old", AboutLetter({"tenantId": "a"}), at=time.time() - 8 * 86_400)
+    orders.failed("orders", "old", AboutLetter({"tenantId": "a"}), at=time.time() - 7.5 * 86_400)
     answer = trial(dlq, "--tenant", "a", "--against", "ledger")
-    assert (answer["looked_at"], answer["matched"], answer["tenants"]) == (5, 3, 1)
-    assert sorted(answer["matching"]) == ["m0", "m1", "m2"]
+    record = answer["on_record"]
+    assert (answer["looked_at"], answer["matched"], record["tenants"]) == (6, 4, 1)
+    assert (record["failed"], record["failed_matched"]) == (5, 3)
+    assert sorted(answer["matching"]) == ["m0", "m1", "m2", "old"]
     pattern = '{"body": {"amount": [5]}, "context": {"tenantId": ["b"]}}'
     untold = trial(dlq, "--pattern", pattern, "--against", "ledger")
-    assert (untold["matched"], untold["untold"]) == (0, 2)
+    assert (untold["matched"], untold["on_record"]["untold"]) == (0, 2)
     page = dlq("rules", "test", "--pattern", pattern, "--against", "ledger").stdout
-    assert "Would match 0 of 5 letters from the ledger, failed in the last 7 days" in page
-    assert "Can't be told for 2 letters: bodies and attributes are not kept." in page
+    assert "Matches 0 of 6 messages here now; 0 of 5 in 7 days, since" in page
+    assert "Can't be told for 2 messages: bodies and attributes are not kept." in page
+
+
+def test_a_trial_on_a_sample_says_what_the_records_say_too(orders: Any, dlq: Any) -> None:
+    orders.failed("orders", orders.letter('{"tenantId": "a"}'), AboutLetter({"tenantId": "a"}))
+    page = dlq("rules", "test", "--tenant", "a").stdout
+    assert "Would match 1 of 1 message from dlq" in page
+    assert "Matches 1 of 1 message here now; 1 of 1 in 7 days" in page
+    assert trial(dlq, "--tenant", "a", "--body", "-", answers="{}")["on_record"] is None
 
 
 def test_a_throttle_says_how_long_its_letters_take_and_how_many_are_too_old_by_then(
@@ -291,5 +298,5 @@ def test_a_throttle_says_how_long_its_letters_take_and_how_many_are_too_old_by_t
     assert (answer["matched"], answer["takes_seconds"]) == (4, 40.0)
     assert answer["expire"] == 2
     page = dlq("rules", "test", "slow").stdout
-    assert "At its rate they take 40 s; 2 letters would be too old by then." in page
+    assert "At its rate they take 40 s; 2 messages would be too old by then." in page
     assert trial(dlq, "--tenant", "a")["takes_seconds"] is None

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from console.operations.rule_on_ledger import holds, known_of, unkept
+from console.operations.rule_on_ledger import holds, known_of, nearest_value, unkept
 from deadletter.contract import LedgerKeeps
 from deadletter.failure.cause_index import CauseEntry
 from deadletter.failure.ledger import AboutLetter
@@ -101,3 +101,33 @@ def test_what_is_told_is_true_whatever_the_body_is(
     }
     says = holds(pattern, known_of(ENTRY, PLAIN))
     assert says is None or says == pattern.matches(letter)
+
+
+@each_row(
+    ("expected", "values", "near"),
+    [
+        ('"Cedar"', {"cedar": 3, "birch": 9}, "cedar"),
+        ('"ceder"', {"cedar": 3, "birch": 9}, "cedar"),
+        ('" cedar-eu "', {"cedar-eu": 3}, "cedar-eu"),
+        ('"cedar"', {"prod/cedar/eu": 1, "x": 9}, "prod/cedar/eu"),
+        ('"CEDAR"', {"Cedar": 1, "cedar": 2}, "cedar"),
+        ('"oak" or "bich"', {"cedar": 3, "birch": 9}, "birch"),
+        ('starts with "Ced"', {"cedar": 3, "birch": 9}, "cedar"),
+        ('"ce"', {"x-ce-y": 1}, None),
+        ('"oak"', {"cedar": 3, "birch": 9}, None),
+        ('"oak"', {}, None),
+        ("> 500", {"503": 2}, None),
+    ],
+)
+def test_the_nearest_value_is_the_one_that_is_spelled_alike(
+    expected: str, values: dict[str, int], near: str | None
+) -> None:
+    found = nearest_value(expected, values)
+    assert (found.value if found else None) == near
+    assert found is None or found.messages == values[found.value]
+
+
+def test_a_body_field_is_known_where_the_context_keeps_it() -> None:
+    assert told({"body": {"tenantId": ["42", 42]}}) is True
+    assert told({"body": {"tenantId": ["43"]}}) is False
+    assert told({"body": {"other": ["43"]}}) is None
