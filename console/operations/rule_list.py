@@ -148,7 +148,7 @@ def listed(
             known = counts.get(rule.counts_key, RuleCounts())
             notes = [
                 *_of_namesake(row, by_id[row.rule_id], terms),
-                *notes_of(rule, row.columns, terms),
+                *notes_of(rule, row.columns, terms, now),
             ]
             tried.append((rule.order, _valid(row, rule, known, now, notes)))
         else:

@@ -95,7 +95,7 @@ def test_a_broken_rule_reports_itself(
 ) -> None:
     orders.add_rule(rule_id, tenantId="t-secret", action="QUARANTINE", tenant="t-secret")
     reason = until(orders, rule_id, "INVALID")["status_reason"]
-    assert reason.startswith("unknown field 'tenant'; allowed are action, ")
+    assert reason.startswith("unknown field 'tenant'; did you mean tenantId? allowed")
     [event] = orders.until(lambda: heard(rule_id), "the event arrives")
     assert (event["source"], event["detail-type"]) == ("deadletter", "RuleRefused")
     detail = event["detail"]

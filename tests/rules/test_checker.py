@@ -169,7 +169,7 @@ def test_an_announcement_contains_no_value_of_the_rule(columns: dict[str, Any]) 
 
 def test_a_rule_of_an_unknown_pipeline_is_announced_under_a_star() -> None:
     finding = judged(rule(pipeline="order"))
-    why = "no pipeline is named 'order'; there are orders, refunds"
+    why = "no pipeline is named 'order'; did you mean orders? there are orders, refunds"
     assert verdict(finding) == ("INVALID", why)
     gist = "no pipeline has this name; there are orders, refunds"
     assert finding.refusal == RuleRefusal("order", "r", gist, ("*",))
@@ -194,11 +194,27 @@ def test_a_rule_for_all_pipelines_is_checked_against_each() -> None:
     assert str(verdict(differently)[1]).startswith("in orders, refunds: queue 'fast' is unknown")
 
 
-@pytest.mark.parametrize("end", [int(NOW) - 1, int(NOW), int(NOW) + 1])
-def test_an_expired_rule_is_as_valid_as_any_other(end: int) -> None:
-    """As for the router and `dlq rules list`: it is understood, and matches nothing any more."""
-    finding = judged(rule(expires_at=Decimal(end)))
-    assert verdict(finding) == ("VALID", None)
+@each_row(
+    ("columns", "note"),
+    [
+        ({"expires_at": Decimal(int(NOW) + 1)}, None),
+        ({"expires_at": Decimal(int(NOW))}, "it ended 2026-09-21 14:13 UTC, and matches nothing"),
+        ({"expires_at": "2026-09-20T02:00+02:00"},
+         "it ended 2026-09-20 00:00 UTC, and matches nothing"),
+        ({"expires_at": "9999-12-31T23:59:59-01:00"}, None),
+        ({"expires_at": "0001-01-01T00:00+02:00"},
+         "it ended 0001-01-01 00:00 UTC, and matches nothing"),
+        ({"starts_at": "2026-09-22T00:00Z"}, "it does nothing before 2026-09-22 00:00 UTC"),
+        ({"starts_at": Decimal(int(NOW))}, None),
+        ({"expires_at": " 2026-09-23 "}, "expires_at has no zone: it means 2026-09-23 00:00 UTC"),
+    ],
+)  # fmt: skip
+def test_a_rule_that_does_nothing_now_is_valid_and_its_row_says_so(
+    columns: dict[str, Any], note: str | None
+) -> None:
+    """As for the router and `dlq rules list`: it is understood, and matches nothing."""
+    finding = judged(rule(**columns))
+    assert verdict(finding) == ("VALID", note)
     assert finding.refusal is None
 
 

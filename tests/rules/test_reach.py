@@ -14,6 +14,7 @@ from deadletter.rules.reach import FAILURE, is_broad, reach_of
 from deadletter.rules.rule import RuleRefused, notes_of, read_rule
 from tests.each_row import each_row
 from tests.rules.rule_items import GONE, PIPELINE, item
+from tests.samples import NOW
 
 
 def reach(pattern: Any) -> tuple[bool, tuple[str, ...]]:
@@ -85,7 +86,7 @@ def test_a_branch_that_matches_nothing_is_a_note() -> None:
     assert not never
     stored = item(tenantId=GONE, pattern=pattern)
     rule = read_rule(stored, PIPELINE)
-    assert notes_of(rule, stored, PIPELINE) == [f"a branch matches nothing: {misses[0]}"]
+    assert notes_of(rule, stored, PIPELINE, NOW) == [f"a branch matches nothing: {misses[0]}"]
 
 
 def test_a_condition_on_the_absence_of_what_no_letter_has_always_holds() -> None:
@@ -95,7 +96,7 @@ def test_a_condition_on_the_absence_of_what_no_letter_has_always_holds() -> None
     assert reach(pattern) == (False, ())
     stored = item(tenantId=GONE, pattern=pattern, breadth="all")
     note = "a condition always holds: no letter has context.tenentId; did you mean tenantId?"
-    assert notes_of(read_rule(stored, PIPELINE), stored, PIPELINE) == [note]
+    assert notes_of(read_rule(stored, PIPELINE), stored, PIPELINE, NOW) == [note]
     beside = {"context": {"tenentId": [{"exists": False}], "tenantId": ["a"]}}
     assert not is_broad(compile_pattern(beside), PIPELINE)
 
@@ -134,7 +135,7 @@ def test_the_words_of_a_rule_do_not_depend_on_the_order_of_its_columns() -> None
 def test_what_shorthand_does_not_mean_is_a_note() -> None:
     stored = item(tenantId=" acme* ")
     rule = read_rule(stored, PIPELINE)
-    assert notes_of(rule, stored, PIPELINE) == [
+    assert notes_of(rule, stored, PIPELINE, NOW) == [
         "spaces around tenantId are left out",
         "* and ? are no wildcards in tenantId: use a pattern with wildcard",
     ]
@@ -242,7 +243,7 @@ def test_a_rule_that_tells_letters_apart_is_not_broad(pattern: Any) -> None:
 def test_a_broad_rule_that_was_valid_stays_so_with_a_note_until_it_is_edited() -> None:
     stored = item(tenantId=GONE, pattern=BROAD[0], status="VALID")
     rule = read_rule(stored, PIPELINE)
-    [note] = notes_of(rule, stored, PIPELINE)
+    [note] = notes_of(rule, stored, PIPELINE, NOW)
     assert "breadth = all" in note
     assert read_rule({**stored, "version": rule.version}, PIPELINE) == rule
     for edited in ({"status": "INVALID"}, {"version": "another"}):

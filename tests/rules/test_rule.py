@@ -220,7 +220,7 @@ NOT_PLAIN = "a pattern holds text, numbers, true, false, null, lists and maps on
         ({"rule_id": "\u00e9" * 101}, NOT_AN_ID),
         ({"rule_id": "a|b"}, NOT_AN_ID),
         ({"rule_id": "a\nb"}, NOT_AN_ID),
-        ({"tenant": "a"}, f"unknown field 'tenant'; allowed are {FIELDS}"),
+        ({"tenant": "a"}, f"unknown field 'tenant'; did you mean tenantId? allowed are {FIELDS}"),
         ({"action": GONE}, f"action is missing; allowed are {ACTIONS}"),
         ({"action": "DELETE"}, f"action 'DELETE' is unknown; allowed are {ACTIONS}"),
         ({"action": ""}, f"action '' is unknown; allowed are {ACTIONS}"),

@@ -21,6 +21,7 @@ from deadletter.rules.rule import (
     notes_of,
     read_rule,
 )
+from deadletter.rules.typed import nearest
 from deadletter.settings.json_fields import BadSettings
 from deadletter.settings.pipeline import Pipeline, RetryPolicy
 
@@ -311,7 +312,7 @@ def check(
         return RuleFinding(change)
     concerned = _concerned(edit.pipeline, pipelines)
     item = _as_judged_before(edit, new, concerned.values())
-    why, refusal = _judge(edit, item, pipelines, namesakes)
+    why, refusal = _judge(edit, item, pipelines, now, namesakes)
     status = RuleStatus.VALID if refusal is None else RuleStatus.INVALID
     if (edit.new.get("status"), edit.new.get("status_reason")) == (status, why):
         return RuleFinding(change, None, refusal if change else None)
@@ -350,6 +351,7 @@ def _judge(
     edit: RuleEdit,
     item: Mapping[str, Any],
     pipelines: Mapping[str, Pipeline],
+    now: float,
     namesakes: Mapping[str, Mapping[str, Any]],
 ) -> tuple[str | None, RuleRefusal | None]:
     """Why the rule is refused, for its author, and the notice for others.
@@ -358,7 +360,9 @@ def _judge(
     """
     if edit.pipeline != EVERY_PIPELINE and edit.pipeline not in pipelines:
         names = ", ".join(sorted(pipelines)) or "none"
-        why = f"no pipeline is named {edit.pipeline!r}; there are {names}"
+        near = nearest(edit.pipeline, [*pipelines])
+        hint = f"did you mean {near}? " if near else ""
+        why = f"no pipeline is named {edit.pipeline!r}; {hint}there are {names}"
         gist = _cut(f"no pipeline has this name; there are {names}")
         notice = RuleRefusal(
             edit.pipeline, edit.rule_id, gist, (EVERY_PIPELINE,), disabled=is_disabled(item)
@@ -373,7 +377,7 @@ def _judge(
         except RuleRefused as error:
             refused[name] = error
         else:
-            notes.update(dict.fromkeys(notes_of(rule, item, pipeline)))
+            notes.update(dict.fromkeys(notes_of(rule, item, pipeline, now)))
     if not refused:
         note = namesake_note(edit.pipeline, item, namesakes, pipelines)
         return _cut("; ".join([note, *notes] if note else notes)) or None, None

@@ -12,10 +12,11 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
-from deadletter.contract import DAY, EVERY_PIPELINE, HOUR, MAIN_DLQ, rule_counts_key
+from deadletter.contract import DAY, EVERY_PIPELINE, HOUR, MAIN_DLQ, MINUTE, rule_counts_key
 from deadletter.message.strict_json import Unreadable, read_json
 from deadletter.rules.pattern import PatternRefused, compile_pattern
 from deadletter.rules.reach import is_broad, reach_of
+from deadletter.rules.typed import meant, nearest, notes_of_pattern, notes_of_value, several
 from deadletter.rules.version import version_of
 from deadletter.rules.windows import Window, WindowRefused, any_open, read_windows
 from deadletter.settings.pipeline import Pipeline
@@ -34,6 +35,7 @@ _MAX_RATE = 1000  # letters per second: more than one pipeline sends
 # Epoch seconds from 2001 to 5138. A number outside is a date such as 20261120, whose rule would
 # have ended in 1970, or milliseconds, whose rule would never end.
 _EARLIEST, _LATEST = 1e9, 1e11
+_LAST = datetime.max.replace(microsecond=0, tzinfo=UTC).timestamp()
 
 
 class Action(StrEnum):
@@ -196,7 +198,10 @@ def read_rule(item: Mapping[str, Any], pipeline: Pipeline) -> Rule:
             allowed = sorted(COLUMNS | VERDICT | set(pipeline.context))
             typed = _cut(repr(key), _MAX_QUOTE)
             choices = f"allowed are {', '.join(allowed)}"
-            raise RuleRefused(f"unknown field {typed}; {choices}", f"unknown field; {choices}")
+            near = nearest(key, allowed)
+            hint = f"did you mean {near}? " if near else ""
+            why = f"unknown field {typed}; {hint}{choices}"
+            raise RuleRefused(why, f"unknown field; {choices}")
     for key in sorted(COLUMNS & item.keys()):
         if item[key] is None:
             # It would mean the default, which may be a rule that does far more.
@@ -238,26 +243,41 @@ def read_rule(item: Mapping[str, Any], pipeline: Pipeline) -> Rule:
     return rule
 
 
-def notes_of(rule: Rule, item: Mapping[str, Any], pipeline: Pipeline) -> list[str]:
-    """What the author of a valid rule should know of it, one sentence each."""
+def notes_of(rule: Rule, item: Mapping[str, Any], pipeline: Pipeline, now: float) -> list[str]:
+    """What the author of a valid rule should know of it at `now`, one sentence each."""
     compiled = compile_pattern(rule.pattern)
     reach = reach_of(compiled, pipeline)
-    notes = [f"a branch matches nothing: {why}" for why in reach.misses]
+    notes = [*_notes_of_times(rule, item, now)]
+    notes += [f"a branch matches nothing: {why}" for why in reach.misses]
     notes += [f"a condition always holds: {why}" for why in reach.empty]
     for name in sorted(item.keys() & pipeline.context.keys()):
-        notes += _notes_of_shorthand(name, item[name])
+        if isinstance(item[name], str):
+            notes += notes_of_value(name, item[name])
+    if item.get("pattern") is not None:
+        notes += notes_of_pattern(_pattern_object(item["pattern"]))
+    if rule.delay_seconds is not None and rule.delay_seconds < MINUTE:
+        notes.append(f"delay_seconds counts seconds: {_seconds(rule.delay_seconds)} s")
     if rule.action in STOPPING and item.get("breadth") is None and is_broad(compiled, pipeline):
         notes.append("it matches every letter, or nearly: say so with breadth = all")
     return notes
 
 
-def _notes_of_shorthand(name: str, value: Any) -> Iterator[str]:
-    if not isinstance(value, str):
-        return
-    if value != value.strip():
-        yield f"spaces around {name} are left out"
-    if "*" in value or "?" in value:
-        yield f"* and ? are no wildcards in {name}: use a pattern with wildcard"
+def _notes_of_times(rule: Rule, item: Mapping[str, Any], now: float) -> Iterator[str]:
+    """When a rule does nothing, and what its times without a zone mean."""
+    if rule.expires_at is not None and rule.expires_at <= now:
+        yield f"it ended {_utc(rule.expires_at)}, and matches nothing"
+    if rule.starts_at is not None and now < rule.starts_at:
+        yield f"it does nothing before {_utc(rule.starts_at)}"
+    for name, at in (("starts_at", rule.starts_at), ("expires_at", rule.expires_at)):
+        if at is not None and _is_without_zone(item[name]):
+            yield f"{name} has no zone: it means {_utc(at)}"
+
+
+def _utc(at: float) -> str:
+    # A zone may lead out of the calendar.
+    within = min(max(at, datetime.min.replace(tzinfo=UTC).timestamp()), _LAST)
+    moment = datetime.fromtimestamp(within, UTC).replace(tzinfo=None)
+    return f"{moment.isoformat(' ', 'minutes')} UTC"
 
 
 def _check_reach(rule: Rule, item: Mapping[str, Any], pipeline: Pipeline) -> None:
@@ -389,7 +409,17 @@ def _exact_values(name: str, value: Any) -> list[Any]:
         return [plain]
     if isinstance(plain, int | float):
         return [plain, str(plain)]
-    text = plain.strip()
+    values = several(plain)
+    if values:
+        typed, one = (
+            json.dumps({"context": {name: each}}, ensure_ascii=False)
+            for each in (values, [meant(plain)])
+        )
+        raise RuleRefused(
+            f"{name} holds several values: write pattern = {typed}; or, if it is one value, {one}",
+            f"{name} holds several values: they go into a pattern",
+        )
+    text = meant(plain)
     with suppress(Unreadable):
         number = read_json(text)
         if isinstance(number, int | float) and not isinstance(number, bool):
@@ -502,13 +532,23 @@ def _epoch_seconds(name: str, value: object) -> float | None:
     """The epoch seconds in a number or in ISO 8601 text, which is UTC without a zone."""
     if value is None:
         return None
-    if isinstance(value, str) and not value.strip().replace(".", "", 1).isdigit():
+    if isinstance(value, str) and not _is_number(value):
         try:
             moment = datetime.fromisoformat(value.strip())
-        except ValueError:
+            return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+        except (ValueError, OverflowError):
             raise RuleRefused(f"{name} must be epoch seconds or an ISO 8601 time") from None
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     seconds = _number(name, value)
     if not _EARLIEST <= seconds < _LATEST:
         raise RuleRefused(f"{name} must be epoch seconds or an ISO 8601 time")
     return seconds
+
+
+def _is_number(text: str) -> bool:
+    return text.strip().replace(".", "", 1).isdigit()
+
+
+def _is_without_zone(value: object) -> bool:
+    """Whether a valid time was typed as ISO 8601 without a zone."""
+    is_text = isinstance(value, str) and not _is_number(value)
+    return is_text and datetime.fromisoformat(str(value).strip()).tzinfo is None

@@ -120,7 +120,9 @@ def test_an_invalid_rule_comes_first_and_says_why(orders: Any, dlq: Any) -> None
         ("typo", "INVALID"),
         ("good", "VALID"),
     ]
-    assert rules[0]["status_reason"].startswith("unknown field 'tenant'; allowed are")
+    assert rules[0]["status_reason"].startswith(
+        "unknown field 'tenant'; did you mean tenantId? allowed are"
+    )
     assert "action 'QURANTINE' is unknown" in rules[1]["status_reason"]
     page = dlq("rules", "list").stdout
     assert page.index("typo  INVALID: action 'QURANTINE' is unknown") < page.index("good")
