@@ -140,11 +140,13 @@ def listed(
         by_id.setdefault(row.rule_id, {})[row.pipeline] = row.columns
     tried: list[tuple[tuple[int, bool, str], ListedRule]] = []
     refused: list[ListedRule] = []
+    valid = {(rule.pipeline, rule.rule_id): rule for rule in book.switched_off}
+    valid |= {(rule.pipeline, rule.rule_id): rule for rule in book.rules.values()}
     for row in stored:
         if row.pipeline not in (terms.name, EVERY_PIPELINE):
             continue
-        rule = book.rules.get(row.rule_id)
-        if rule is not None and rule.pipeline == row.pipeline:
+        rule = valid.get((row.pipeline, row.rule_id))
+        if rule is not None:
             known = counts.get(rule.counts_key, RuleCounts())
             notes = [
                 *_of_namesake(row, by_id[row.rule_id], terms),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import permutations
+from itertools import permutations, product
 from typing import Any
 
 from deadletter.rules.checker import (
@@ -127,8 +127,11 @@ def test_the_priority_says_which_of_them_counts() -> None:
 
 
 def test_what_they_say_is_what_the_router_does() -> None:
-    for own, shared in ((100, 100), (100, 99), (99, 100)):
-        rows = [rule(priority=own), rule("*", priority=shared)]
+    for (own, shared), off in product(((100, 100), (100, 99), (99, 100)), ("", "own", "shared")):
+        rows = [
+            rule(priority=own, enabled=off != "own"),
+            rule("*", priority=shared, enabled=off != "shared"),
+        ]
         book = read_rules(rows, ORDERS)
         note = namesake_note("orders", rows[0], {"*": rows[1]}, PIPELINES)
         assert note == (MINE if book.rules["r"].pipeline == "orders" else NOT_MINE) + FIX

@@ -55,6 +55,30 @@ def test_of_two_rules_with_one_id_the_first_in_order_counts() -> None:
         assert rules.first(document("b"), NOW, {}) is NO_MATCH
 
 
+def test_a_disabled_rule_does_not_end_the_other_rule_of_its_id() -> None:
+    own, shared = item(tenantId="b"), item(pipeline="*", tenantId="b")
+    for off, on in (
+        (item(enabled=False), shared),
+        (item(pipeline="*", enabled=False, priority=1), own),
+    ):
+        for items in permutations((off, on)):
+            rules = book(*items)
+            assert rules.refused == ()
+            assert rule_of(rules.first(document("b"), NOW, {})) == "r"
+            assert rules.first(document("a"), NOW, {}) is NO_MATCH
+            assert [rule.pipeline for rule in rules.switched_off] == [off.get("pipeline", "orders")]
+            outcomes = [
+                trial.outcome for trial in rules.explain(document("b"), NOW, {}, diverted=False)
+            ]
+            assert sorted(outcomes) == ["disabled", "matches and speaks"]
+
+
+def test_of_two_disabled_rules_with_one_id_none_is_refused() -> None:
+    rules = book(item(enabled=False), item(pipeline="*", enabled=False))
+    assert (rules.refused, len(rules.switched_off)) == ((), 1)
+    assert rules.first(document("a"), NOW, {}) is NO_MATCH
+
+
 def test_a_disabled_rule_does_not_apply() -> None:
     assert first(item(enabled=False)) is NO_MATCH
     assert rule_of(first(item(enabled=False), item("next", priority=200))) == "next"

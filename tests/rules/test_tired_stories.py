@@ -125,8 +125,8 @@ STORIES = [
           ({"tenantId": "cedar", "type": "import"},),
           beside=({"rule_id": "slow-imports", "action": "DELAYED_REDRIVE", "delay_seconds": 60,
                    "messageType": "import", "pipeline": "orders"},)),
-    Story("off for orders; the rule of all stays", {**CEDAR, "enabled": False}, SAID,
-          "this one counts in orders",
+    Story("off for orders; the rule of all stays", {**CEDAR, "enabled": False}, RIGHT,
+          "that one counts in orders",
           beside=({"rule_id": "stop-cedar", "action": "QUARANTINE", "pipeline": "*", **CEDAR},)),
 ]  # fmt: skip
 

@@ -54,4 +54,4 @@ def _counting(own: _Item, shared: _Item, pipeline: Pipeline) -> str | None:
         rules = (read_rule(own, pipeline), read_rule(shared, pipeline))
     except RuleRefused:
         return None
-    return min(rules, key=lambda rule: rule.order).pipeline
+    return min(rules, key=lambda rule: rule.claim).pipeline

@@ -101,6 +101,11 @@ class Rule:
         """Priority, then the pipeline's own rules before those of `*`, then the id."""
         return (self.priority, self.pipeline == EVERY_PIPELINE, self.rule_id)
 
+    @property
+    def claim(self) -> tuple[bool, tuple[int, bool, str]]:
+        """The order in which rules with the same id claim it: a disabled rule ends no other."""
+        return (not self.enabled, self.order)
+
     def idle(self, now: float) -> str | None:
         """Why the rule does nothing at `now` (epoch seconds), or None if it acts or counts."""
         if not self.enabled:

@@ -65,10 +65,14 @@ class Rules(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RuleBook:
-    """All rules of one pipeline, compiled once: the valid ones in order, and the refused ones."""
+    """All rules of one pipeline, compiled once: the valid ones in order, and the refused ones.
+
+    `switched_off` are disabled rules whose id another rule has too: `rules` has that one.
+    """
 
     rules: Mapping[str, Rule]
     refused: tuple[RefusedRule, ...]
+    switched_off: tuple[Rule, ...]
     _index: RuleIndex[str] = field(repr=False)
     _may_be_too_costly: frozenset[str] = frozenset()
     _editions: dict[str, object] = field(default_factory=dict, repr=False, compare=False)
@@ -143,6 +147,7 @@ class RuleBook:
         """The result of every rule on a document, in their order, after the refused rules."""
         winner = self.first(document, now, matches, diverted=diverted).rule
         trials = [Trial(refused.rule_id, f"INVALID: {refused.why}") for refused in self.refused]
+        trials += [Trial(rule.rule_id, "disabled") for rule in self.switched_off]
         for rule in self.rules.values():
             pattern = compile_pattern(rule.pattern)
             # A letter that matches the pattern may still miss a branch of `$or`.
@@ -280,21 +285,26 @@ def read_rules(items: Iterable[Mapping[str, Any]], pipeline: Pipeline) -> RuleBo
             )
             continue
         rules.append(rule)
-    rules.sort(key=lambda rule: rule.order)
     by_id: dict[str, Rule] = {}
-    for rule in rules:
+    switched_off: list[Rule] = []
+    for rule in sorted(rules, key=lambda rule: rule.claim):
         # Metrics and stamps name a rule by its id alone, so the id has to be unique.
-        if rule.rule_id in by_id:
+        if rule.rule_id not in by_id:
+            by_id[rule.rule_id] = rule
+        elif not rule.enabled:
+            switched_off.append(rule)
+        else:
             is_shared = by_id[rule.rule_id].pipeline == EVERY_PIPELINE
             whose = "all pipelines" if is_shared else "the pipeline"
             why = f"another rule with the same id comes first: that of {whose}"
-            refused.append(RefusedRule(rule.rule_id, why, disabled=not rule.enabled, gist=why))
-        else:
-            by_id[rule.rule_id] = rule
+            refused.append(RefusedRule(rule.rule_id, why, gist=why, is_namesake=True))
+    by_id = {rule.rule_id: rule for rule in sorted(by_id.values(), key=lambda rule: rule.order)}
     enabled = [
         (rule.rule_id, compile_pattern(rule.pattern)) for rule in by_id.values() if rule.enabled
     ]
     may_be_too_costly = frozenset(
         rule_id for rule_id, pattern in enabled if pattern.may_be_too_costly
     )
-    return RuleBook(by_id, tuple(refused), RuleIndex(enabled), may_be_too_costly)
+    return RuleBook(
+        by_id, tuple(refused), tuple(switched_off), RuleIndex(enabled), may_be_too_costly
+    )

@@ -55,6 +55,19 @@ def test_of_two_rules_with_one_id_both_say_which_counts(orders: Any, dlq: Any) -
     assert note in page
 
 
+def test_a_disabled_rule_is_listed_beside_the_rule_of_its_id_that_counts(
+    orders: Any, dlq: Any
+) -> None:
+    orders.rule("twice", tenantId="a", action="HOLD", enabled=False)
+    orders.rule("twice", "*", tenantId="b", action="HOLD")
+    rules = {rule["pipeline"]: rule for rule in rules_of(dlq)}
+    assert {key: rule["effect"] for key, rule in rules.items()} == {
+        "orders": "disabled", "*": "enforced",
+    }  # fmt: skip
+    assert {rule["status"] for rule in rules.values()} == {"VALID"}
+    assert "that one counts in orders" in rules["orders"]["status_reason"]
+
+
 def test_a_rule_is_shown_with_all_details(orders: Any, dlq: Any) -> None:
     ends = int(time.time()) + 7_200
     orders.rule(
