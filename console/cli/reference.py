@@ -70,7 +70,7 @@ to release or discard: what `replay` needs |
 and `dynamodb:PutItem` for a malformed record |
 | `endpoint` | `dynamodb:Scan`, `dynamodb:GetItem`; to change: `dynamodb:PutItem`, \
 `dynamodb:UpdateItem`; for `check --post`: `secretsmanager:GetSecretValue` |
-| `rules` | `dynamodb:Scan`; for `list`: `dynamodb:Query`; to change: `dynamodb:PutItem`, \
+| `rules` | `dynamodb:Scan`, `dynamodb:Query`; to change: `dynamodb:PutItem`, \
 `dynamodb:UpdateItem`, `dynamodb:DeleteItem`; for `add` and `test`: those of `groups`; to try \
 rules on messages: `sqs:ReceiveMessage`, `sqs:ChangeMessageVisibility`, `dynamodb:BatchGetItem`, \
 `lambda:GetFunctionConfiguration`; for `explain`: `lambda:InvokeFunction` |

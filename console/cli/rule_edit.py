@@ -40,6 +40,15 @@ OnPipeline = Annotated[
         autocompletion=completion.pipelines,
     ),
 ]
+WhosePipeline = Annotated[
+    str | None,
+    typer.Option(
+        "--pipeline",
+        metavar="NAME",
+        help="The pipeline, or '*' for all; needed if several rules have the id.",
+        autocompletion=completion.pipelines,
+    ),
+]
 WhatToDo = Annotated[
     str, typer.Option("--action", metavar="ACTION", help=f"{', '.join(Action)}; in any case.")
 ]
@@ -177,7 +186,7 @@ def add(
 def disable(
     session: Session,
     rule_id: RuleId,
-    pipeline: OnPipeline = None,
+    pipeline: WhosePipeline = None,
     reason: Reason = None,
     yes: Yes = False,
 ) -> Reply[RuleRevision]:
@@ -185,7 +194,7 @@ def disable(
 
     Letters that it holds come due. dlq rules enable undoes it.
     """
-    editor = RuleEditor(session, pipeline)
+    editor = RuleEditor(session, pipeline, rule_id)
     rule = editor.find(rule_id)
     why = asking.reason(reason, "A rule")
     if not yes:
@@ -196,7 +205,7 @@ def disable(
 def enable(
     session: Session,
     rule_id: RuleId,
-    pipeline: OnPipeline = None,
+    pipeline: WhosePipeline = None,
     reason: Reason = None,
     yes: Yes = False,
 ) -> Reply[RuleRevision]:
@@ -204,7 +213,7 @@ def enable(
 
     A rule that would be INVALID, or make another rule INVALID, stays disabled.
     """
-    editor = RuleEditor(session, pipeline)
+    editor = RuleEditor(session, pipeline, rule_id)
     rule = editor.find(rule_id)
     editor.check_enabled(rule)
     why = asking.reason(reason, "A rule")

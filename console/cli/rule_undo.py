@@ -15,7 +15,7 @@ from . import asking
 from .asking import Reason, Yes
 from .audit import past
 from .output import Block, Reply, Styled, line
-from .rule_edit import OnPipeline, RuleId
+from .rule_edit import RuleId, WhosePipeline
 
 To = Annotated[
     str | None,
@@ -26,7 +26,7 @@ To = Annotated[
 def undo(
     session: Session,
     rule_id: RuleId,
-    pipeline: OnPipeline = None,
+    pipeline: WhosePipeline = None,
     to: To = None,
     reason: Reason = None,
     yes: Yes = False,
@@ -48,7 +48,7 @@ def undo(
 def remove(
     session: Session,
     rule_id: RuleId,
-    pipeline: OnPipeline = None,
+    pipeline: WhosePipeline = None,
     reason: Reason = None,
     yes: Yes = False,
 ) -> Reply[RuleRevision]:

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any
 
 from deadletter.contract import EVERY_PIPELINE
-from deadletter.rules.rule import Rule
+from deadletter.rules.rule import Rule, read_rule
 from deadletter.settings.pipeline import Pipeline as Terms
 
 from . import deployed, rule_table
 from .answer import Answer
-from .app import DeployedPipeline
+from .app import App, DeployedPipeline
 from .audit import IntendedChange, recorded
 from .aws import side_by_side
 from .deadline import Deadline
 from .problem import Cause, Problem
 from .reason import MAX_REASON
 from .rule_on_ledger import RuleMatches
-from .rule_table import RuleTableChange, StoredRule
+from .rule_table import RuleTable, RuleTableChange, StoredRule
 from .rule_trial import known_matches
 from .session import Session
 
@@ -49,13 +49,20 @@ class PlannedRule:
 
 
 class RuleEditor:
-    """Changes of rules of a pipeline, or of `*` for every pipeline."""
+    """Changes of rules of a pipeline, or of `*` for every pipeline.
 
-    def __init__(self, session: Session, pipeline: str | None) -> None:
+    Of a rule that is there already, the id says which pipeline it is of, if it is unique.
+    """
+
+    def __init__(self, session: Session, pipeline: str | None, rule_id: str | None = None) -> None:
         self._session = session
         self._app = session.app()
-        self.key, self._pipelines = deployed.scope(self._app, pipeline)
         self._table = rule_table.table(session.aws, self._app.rules_table)
+        self.key, self._pipelines = (
+            deployed.scope(self._app, pipeline)
+            if rule_id is None
+            else scope_of_rule(self._app, self._table, rule_id, pipeline)
+        )
 
     def plan(self, rule_id: str, columns: Mapping[str, Any], *, replace: bool) -> PlannedRule:
         """The rule with these columns; None stands for a column that is not given.
@@ -79,7 +86,8 @@ class RuleEditor:
                 Cause.FAILED,
             )
         terms = [deployed.terms(pipeline) for pipeline in self._pipelines]
-        return PlannedRule(given, checked(stored, before, given, terms), before)
+        checked(stored, before, given, terms)
+        return PlannedRule(given, read_rule(given, terms[0]), before)
 
     def forecast(self, plan: PlannedRule) -> Sequence[RuleMatches]:
         """What the rule matches in each pipeline by the failure records: nothing is received."""
@@ -136,7 +144,7 @@ class RuleEditor:
         stored = self._table.read()
         before = _find(stored, self.key, rule.rule_id)
         terms = [deployed.terms(pipeline) for pipeline in self._pipelines]
-        checked(stored, before, {**rule.columns, "enabled": True}, terms)
+        checked(stored, before, {**rule.columns, "enabled": True}, terms, is_back=True)
 
     def enable(self, rule: StoredRule, reason: str) -> RuleRevision:
         """Enables the rule; the caller's identity and the old reason are added to the reason."""
@@ -178,6 +186,31 @@ class RuleEditor:
         )
 
 
+def scope_of_rule(
+    app: App, table: RuleTable, rule_id: str, pipeline: str | None, had: Iterable[str] = ()
+) -> tuple[str, tuple[DeployedPipeline, ...]]:
+    """The key of the rule with this id, and the pipelines in which it is judged.
+
+    Without a `pipeline`, one rule alone has to have the id; `had` are keys under which it stood.
+    """
+    if pipeline is not None:
+        return deployed.scope(app, pipeline)
+    known = [EVERY_PIPELINE, *(each.name for each in app.pipelines)]
+    have = {rule.pipeline for rule in table.of_id(rule_id, known)}
+    keys = sorted(have | ({*had} & {*known}))
+    if len(keys) > 1:
+        also = "" if len(have) == len(keys) else ", or had it"
+        options = " or ".join(f"--pipeline '{key}'" for key in keys)
+        raise Problem(
+            f"Rules of {' and of '.join(map(everywhere, keys))} have the id {rule_id!r}{also}: add "
+            f"{options}.",
+            Cause.INPUT,
+        )
+    if not keys and len(app.pipelines) > 1:
+        raise Problem(f"There is no rule {rule_id!r}: see dlq rules list.", Cause.ABSENT)
+    return deployed.scope(app, keys[0] if keys else None)
+
+
 def _find(stored: Sequence[StoredRule], key: str, rule_id: str) -> StoredRule | None:
     return next((rule for rule in stored if (rule.pipeline, rule.rule_id) == (key, rule_id)), None)
 
@@ -202,20 +235,26 @@ def checked(
     before: StoredRule | None,
     columns: Mapping[str, Any],
     pipelines: Sequence[Terms],
-) -> Rule:
-    """The rule; Problem if it, or another rule with it, is INVALID in any of the pipelines."""
+    *,
+    is_back: bool = False,
+) -> None:
+    """Problem if the rule, or another rule with it, is INVALID in any of the pipelines.
+
+    One that comes back as it was (`is_back`) may end the other rule of its id, as it did.
+    """
     others = [rule.columns for rule in stored if rule is not before]
     new = [*others, columns]
     if not pipelines:
         raise Problem("The app has no pipeline yet: deploy one.", Cause.ABSENT)
     for pipeline in pipelines:
         for refused in rule_table.newly_refused(others, new, pipeline):
+            if is_back and refused.is_namesake:
+                continue
             raise Problem(
                 f"Nothing was written: rule {refused.rule_id} would be INVALID in "
                 f"{pipeline.name}: {refused.why}.",
                 Cause.FAILED,
             )
-    return rule_table.book(new, pipelines[0]).rules[str(columns["rule_id"])]
 
 
 def raced(rule_id: str) -> Problem:

@@ -85,6 +85,12 @@ def changes_of(session: Session, key: str, rule_id: str) -> Sequence[AuditLine]:
     ]
 
 
+def keys_of(session: Session, rule_id: str) -> Sequence[str]:
+    """The keys under which a rule with this id was changed: pipelines, or `*`."""
+    lines = history(session, None, rule_id, limit=200).changes
+    return [line.pipeline for line in lines if line.outcome != "failed"]
+
+
 def show(session: Session, pipeline: str | None, rule_id: str) -> ShownRule:
     """The rules with this id, what they do, what they have matched, and who changed them."""
     app = session.app()

@@ -10,11 +10,12 @@ from typing import Any
 from deadletter.contract import EVERY_PIPELINE
 
 from . import deployed, rule_table
+from .app import DeployedPipeline
 from .audit import IntendedChange, recorded
 from .audit_lines import AuditLine
 from .problem import Cause, Problem
-from .rule_edit import RuleRevision, checked, everywhere, raced
-from .rule_history import changes_of
+from .rule_edit import RuleRevision, checked, everywhere, raced, scope_of_rule
+from .rule_history import changes_of, keys_of
 from .rule_table import RuleTableChange, StoredRule
 from .session import Session
 from .words import clock
@@ -36,8 +37,11 @@ class RuleUndoing:
     def __init__(self, session: Session, pipeline: str | None) -> None:
         self._session = session
         self._app = session.app()
-        self.key, self._pipelines = deployed.scope(self._app, pipeline)
+        self._pipeline = pipeline
         self._table = rule_table.table(session.aws, self._app.rules_table)
+        self.key = ""
+        """The key of the rule, once it is found."""
+        self._pipelines: Sequence[DeployedPipeline] = ()
 
     def plan(self, rule_id: str, to: datetime | None = None) -> PlannedUndo:
         """The rule as it was before its last change, or at a time.
@@ -45,7 +49,8 @@ class RuleUndoing:
         Raises Problem if there is no such change on record, if the record does not lead to the
         rule as it is, or if the rule would be INVALID again.
         """
-        same_id = self._same_id(rule_id)
+        had = [] if self._pipeline else keys_of(self._session, rule_id)
+        same_id = self._same_id(rule_id, had)
         now = next((rule for rule in same_id if rule.pipeline == self.key), None)
         changes = changes_of(self._session, self.key, rule_id)
         if not changes:
@@ -68,7 +73,7 @@ class RuleUndoing:
         if then is not None:
             others = [rule for rule in same_id if rule is not now]
             terms = [deployed.terms(pipeline) for pipeline in self._pipelines]
-            checked([*others, *([now] if now else [])], now, then, terms)
+            checked([*others, *([now] if now else [])], now, then, terms, is_back=True)
         return PlannedUndo(rule_id, now, then, changes[0])
 
     def find(self, rule_id: str) -> StoredRule:
@@ -93,7 +98,10 @@ class RuleUndoing:
         """Removes a rule; letters that it holds are judged anew by the next run."""
         return self._change("rules remove", PlannedUndo(rule.rule_id, rule, None), why)
 
-    def _same_id(self, rule_id: str) -> Sequence[StoredRule]:
+    def _same_id(self, rule_id: str, had: Sequence[str] = ()) -> Sequence[StoredRule]:
+        self.key, self._pipelines = scope_of_rule(
+            self._app, self._table, rule_id, self._pipeline, had
+        )
         names = [pipeline.name for pipeline in self._pipelines]
         return self._table.of_id(rule_id, [self.key, EVERY_PIPELINE, *names])
 

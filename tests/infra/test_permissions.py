@@ -709,11 +709,13 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
         "RuleEditor": {"table Rules": {"dynamodb:PutItem"}},
     },
     "dlq rules disable": {
-        "DlqReader": {**SEE, **LIST_RULES},
+        # Query: the pipeline is found by the rule's id.
+        "DlqReader": {**SEE, "table Rules": {"dynamodb:Scan", "dynamodb:Query"}},
         "RuleEditor": {"table Rules": {"dynamodb:UpdateItem"}},
     },
     "dlq rules enable": {
-        "DlqReader": {**SEE, **LIST_RULES},
+        # Query: the pipeline is found by the rule's id.
+        "DlqReader": {**SEE, "table Rules": {"dynamodb:Scan", "dynamodb:Query"}},
         "RuleEditor": {"table Rules": {"dynamodb:UpdateItem"}},
     },
     "dlq rules show": {

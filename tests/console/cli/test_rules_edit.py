@@ -401,7 +401,8 @@ def test_disabling_needs_a_reason_and_a_yes(orders: Any, dlq: Any) -> None:
 
 def test_a_missing_rule_is_named_with_the_pipeline_that_has_it(orders: Any, dlq: Any) -> None:
     orders.rule("r", "*", tenantId="a", action="HOLD")
-    done = dlq("rules", "disable", "r", "--reason", "x", "--yes")
+    here = ("--pipeline", "orders", "--reason", "x", "--yes")
+    done = dlq("rules", "disable", "r", *here)
     assert done.exit_code == Exit.ABSENT
     assert "but there is a rule of every pipeline: add --pipeline '*'" in done.stderr
     done = dlq("rules", "disable", "r", "--pipeline", "*", "--reason", "x", "--yes")

@@ -89,9 +89,9 @@ def test_a_rule_that_is_changed_between_the_look_and_the_undo_is_left_alone(
     add(dlq, "later", "20h", "--replace")
     real = rule_undo.checked
 
-    def checked(*arguments: Any) -> Any:
+    def checked(*arguments: Any, **options: Any) -> Any:
         orders.rule("later", tenantId="b", action="HOLD")
-        return real(*arguments)
+        return real(*arguments, **options)
 
     monkeypatch.setattr(rule_undo, "checked", checked)
     done = dlq("rules", "undo", "later", *SAID)
@@ -115,6 +115,69 @@ def test_nothing_is_undone_of_a_rule_without_a_change_on_record(orders: Any, dlq
     assert "is on record" in done.stderr
     gone = dlq("rules", "remove", "nobody", *SAID)
     assert gone.exit_code == Exit.ABSENT
+
+
+# Without --pipeline.
+
+
+@pytest.fixture
+def several(orders: Any) -> Any:
+    """An app of three pipelines."""
+    orders.deploy("billing", "invoices", context=["tenantId"])
+    return orders
+
+
+@pytest.mark.parametrize("key", ["invoices", "*"])
+def test_a_rule_with_a_unique_id_needs_no_pipeline(several: Any, dlq: Any, key: str) -> None:
+    add(dlq, "later", "2h", "--pipeline", key)
+    steps = (("disable", False), ("undo", None), ("disable", False), ("enable", True))
+    for command, enabled in steps:
+        answer = read(dlq, command, "later", *SAID)
+        assert (answer["pipeline"], answer["rule"].get("enabled")) == (key, enabled)
+    assert read(dlq, "remove", "later", *SAID)["pipeline"] == key
+    assert several.rules() == {}
+    # The record of its changes says where it was.
+    assert read(dlq, "undo", "later", *SAID)["pipeline"] == key
+
+
+@pytest.mark.parametrize("command", ["disable", "enable", "undo", "remove"])
+def test_of_several_rules_with_an_id_one_has_to_be_named(
+    several: Any, dlq: Any, command: str
+) -> None:
+    add(dlq, "later", "2h", "--pipeline", "orders")
+    several.rule("later", "*", tenantId="b", action="HOLD")
+    done = dlq("rules", command, "later", *SAID)
+    assert done.exit_code == Exit.USAGE
+    assert "Rules of every pipeline and of orders have the id 'later'" in done.stderr
+    assert "add --pipeline '*' or --pipeline 'orders'" in done.stderr
+
+
+def test_a_rule_that_was_removed_is_not_mixed_up_with_one_that_is_there(
+    several: Any, dlq: Any
+) -> None:
+    add(dlq, "later", "2h", "--pipeline", "orders")
+    read(dlq, "remove", "later", *SAID)
+    add(dlq, "later", "2h", "--pipeline", "billing")
+    done = dlq("rules", "undo", "later", *SAID)
+    assert done.exit_code == Exit.USAGE
+    assert "Rules of billing and of orders have the id 'later', or had it" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["disable", "enable", "undo", "remove"])
+def test_an_id_that_no_rule_has_is_said_to_be_missing(several: Any, dlq: Any, command: str) -> None:
+    done = dlq("rules", command, "nobody", *SAID)
+    assert done.exit_code == Exit.ABSENT
+    assert "rule 'nobody'" in done.stderr
+
+
+def test_switching_off_is_undone_beside_a_rule_of_all_pipelines(orders: Any, dlq: Any) -> None:
+    orders.rule("later", "*", tenantId="a", action="HOLD")
+    orders.rule("later", tenantId="a", action="HOLD")
+    here = ("later", "--pipeline", "orders", *SAID)
+    read(dlq, "disable", *here)
+    assert read(dlq, "undo", *here)["rule"].get("enabled") is None
+    read(dlq, "disable", *here)
+    assert read(dlq, "enable", *here)["rule"]["enabled"] is True
 
 
 def test_a_rule_goes_back_to_a_time(orders: Any, dlq: Any) -> None:
