@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import cached_property
 from typing import Any, Final
+
+from deadletter.rules.work import CHARACTERS_PER_STEP
 
 Place = tuple["Place", int, int] | None
 """Where a leaf stands: the innermost array element around it, with the element around that.
@@ -72,6 +75,17 @@ class Leaves(dict[str, Any]):
 
     deep = False
     numbered = 0
+
+    @cached_property
+    def size(self) -> float:
+        """The size of the largest leaf, in units of what a comparison of one short value costs."""
+        size = 1.0
+        for leaf in self.values():
+            if leaf.__class__ is str:
+                size = max(size, 1 + len(leaf) / CHARACTERS_PER_STEP)
+            elif leaf.__class__ is FieldValues:
+                size = max(size, leaf.count + leaf.characters / CHARACTERS_PER_STEP)
+        return size
 
 
 @dataclass(slots=True, eq=False)

@@ -86,14 +86,9 @@ class Pattern:
 
     alternatives: tuple[Alternative, ...]
     fields: tuple[Field, ...]
+    weight: float
+    """No letter's fields cost more steps to compare than this for each unit of its size."""
     _outline: Outline
-
-    @property
-    def weight(self) -> float:
-        """No letter's fields cost more steps to compare than this for each unit of its size."""
-        return sum(
-            max(field.comparison.steps, field.comparison.scan.of_any) for field in self.fields
-        )
 
     @property
     def may_be_too_costly(self) -> bool:
@@ -109,8 +104,11 @@ class Pattern:
 
     def judge(self, document: Mapping[str, Any]) -> Likeness:
         """Whether the document matches the pattern, as far as the budget of steps goes."""
-        leaves = self._outline.read(document)
-        if costs_too_much(self, leaves):
+        return self.judge_leaves(self._outline.read(document))
+
+    def judge_leaves(self, leaves: Leaves) -> Likeness:
+        """The same of a document's leaves, read by an outline that has the pattern's names."""
+        if self.weight * leaves.size > STEPS and costs_too_much(self, leaves):
             return Likeness.TOO_COSTLY
         answers: KnownAnswers = {}
         work = Work() if leaves.deep else None
@@ -176,6 +174,9 @@ def compile_pattern(pattern: Mapping[str, Any] | str) -> Pattern:
             tuple(fields[name] for name in sorted(fields)) for fields in alternatives
         ),
         fields=tuple(compiler.fields),
+        weight=sum(
+            max(field.comparison.steps, field.comparison.scan.of_any) for field in compiler.fields
+        ),
         _outline=Outline({field.name for field in compiler.fields}),
     )
 

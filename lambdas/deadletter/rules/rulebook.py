@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from deadletter.contract import EVERY_PIPELINE
-from deadletter.rules.index import RuleIndex
-from deadletter.rules.pattern import FieldFinding, Likeness, compile_pattern
+from deadletter.rules.fields import Outline
+from deadletter.rules.pattern import FieldFinding, Likeness, Pattern, compile_pattern
 from deadletter.rules.refused_rule import RefusedRule
 from deadletter.rules.rule import (
     STOPPING,
@@ -73,8 +73,8 @@ class RuleBook:
     rules: Mapping[str, Rule]
     refused: tuple[RefusedRule, ...]
     switched_off: tuple[Rule, ...]
-    _index: RuleIndex[str] = field(repr=False)
-    _may_be_too_costly: frozenset[str] = frozenset()
+    _patterns: Mapping[str, Pattern] = field(repr=False)
+    _outline: Outline = field(repr=False)
     _editions: dict[str, object] = field(default_factory=dict, repr=False, compare=False)
 
     def first(
@@ -97,10 +97,15 @@ class RuleBook:
         """
         shadows: list[str] = []
         costly: list[str] = []
-        for rule_id, too_costly in self._index.judged(document):
+        leaves = self._outline.read(document)
+        for rule_id, pattern in self._patterns.items():
+            likeness = pattern.judge_leaves(leaves)
+            if likeness is Likeness.DIFFERS:
+                continue
             rule = self.rules[rule_id]
             if _barred(rule, now, matches, diverted) is not None:
                 continue
+            too_costly = likeness is Likeness.TOO_COSTLY
             if too_costly:
                 costly.append(rule_id)
                 if not _stops(rule):
@@ -169,7 +174,7 @@ class RuleBook:
             rule.rule_id
             for rule in self._in_force(now, matches)
             if rule.action in (Action.HOLD, Action.THROTTLE)
-            or (rule.action in STOPPING and rule.rule_id in self._may_be_too_costly)
+            or (rule.action in STOPPING and self._patterns[rule.rule_id].may_be_too_costly)
         )
 
     def rates(self, now: float, matches: Mapping[str, int]) -> Mapping[str, float]:
@@ -299,12 +304,8 @@ def read_rules(items: Iterable[Mapping[str, Any]], pipeline: Pipeline) -> RuleBo
             why = f"another rule with the same id comes first: that of {whose}"
             refused.append(RefusedRule(rule.rule_id, why, gist=why, is_namesake=True))
     by_id = {rule.rule_id: rule for rule in sorted(by_id.values(), key=lambda rule: rule.order)}
-    enabled = [
-        (rule.rule_id, compile_pattern(rule.pattern)) for rule in by_id.values() if rule.enabled
-    ]
-    may_be_too_costly = frozenset(
-        rule_id for rule_id, pattern in enabled if pattern.may_be_too_costly
-    )
-    return RuleBook(
-        by_id, tuple(refused), tuple(switched_off), RuleIndex(enabled), may_be_too_costly
-    )
+    patterns = {
+        rule.rule_id: compile_pattern(rule.pattern) for rule in by_id.values() if rule.enabled
+    }
+    outline = Outline({field.name for pattern in patterns.values() for field in pattern.fields})
+    return RuleBook(by_id, tuple(refused), tuple(switched_off), patterns, outline)
