@@ -90,6 +90,17 @@ def test_an_expired_rule_does_not_apply_while_its_row_still_exists() -> None:
     assert rule_of(rules.first(document(), NOW, {})) == "next"
 
 
+def test_a_thousand_rules_that_are_on_are_tried_and_the_others_refused() -> None:
+    rows = [item(f"{n:04}", priority=n, tenantId=f"t{n}") for n in range(1_002)]
+    rules = book(*rows[::-1], item("off", enabled=False))
+    why = "it comes after 1,000 rules that are on, and more are not tried"
+    assert rules.refused == (RefusedRule("1000", why), RefusedRule("1001", why))
+    assert rule_of(rules.first(document("t999"), NOW, {})) == "0999"
+    assert rules.first(document("t1000"), NOW, {}) is NO_MATCH
+    rows[0]["enabled"] = False
+    assert [rule.rule_id for rule in book(*rows).refused] == ["1001"]
+
+
 def test_a_rule_stops_after_its_last_allowed_match() -> None:
     limited = item(max_matches=3)
     assert rule_of(first(limited, r=2)) == "r"

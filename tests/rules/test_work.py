@@ -1,4 +1,4 @@
-"""A rule has a budget of counted steps on one letter, which index and pattern spend alike."""
+"""A rule has a budget of counted steps on one letter, alone and in a book."""
 
 from __future__ import annotations
 
@@ -8,56 +8,40 @@ from typing import Any
 
 import pytest
 
-from deadletter.rules import index as rule_index
 from deadletter.rules import pattern as rule_pattern
 from deadletter.rules import work
 from deadletter.rules.fields import Outline
-from deadletter.rules.index import RuleIndex
 from deadletter.rules.pattern import Likeness, all_hold, compile_pattern
 from tests.each_row import each_row
 from tests.rules import book_pairs
+from tests.rules.rule_items import GONE, book, item
+from tests.samples import NOW
 
 PRESENT = {"exists": True}
 
 
 def judged(rule: dict[str, Any], document: dict[str, Any]) -> Likeness:
-    pattern = compile_pattern(rule)
-    likeness = pattern.judge(document)
-    found = [too_costly for _, too_costly in RuleIndex([("r", pattern)]).judged(document)]
-    assert (
-        found
-        == {
-            Likeness.MATCHES: [False],
-            Likeness.DIFFERS: [],
-            Likeness.TOO_COSTLY: [True],
-        }[likeness]
-    )
-    return likeness
+    return compile_pattern(rule).judge(document)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
     "steps", [12, *(pytest.param(steps, marks=pytest.mark.nightly) for steps in (4, 40))]
 )
-def test_index_and_pattern_find_the_same_rules_too_costly(
+def test_a_rule_in_a_book_is_as_costly_as_it_is_alone(
     steps: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for owner in (rule_index, rule_pattern, work):
+    for owner in (rule_pattern, work):
         monkeypatch.setattr(owner, "STEPS", steps)
     random = Random(steps)
     seen: Counter[Likeness] = Counter()
     for _ in range(300):
-        book = [book_pairs.pattern_for(random) for _ in range(8)]
         document = book_pairs.document_for(random)
-        patterns = [compile_pattern(rule) for rule in book]
-        by_pattern = [pattern.judge(document) for pattern in patterns]
-        by_index = dict(RuleIndex(enumerate(patterns)).judged(document))
-        seen.update(by_pattern)
-        assert by_index == {
-            number: likeness is Likeness.TOO_COSTLY
-            for number, likeness in enumerate(by_pattern)
-            if likeness is not Likeness.DIFFERS
-        }
+        patterns = [compile_pattern(book_pairs.pattern_for(random)) for _ in range(8)]
+        alone = [pattern.judge(document) for pattern in patterns]
+        seen.update(alone)
+        leaves = Outline({f.name for pattern in patterns for f in pattern.fields}).read(document)
+        assert [pattern.judge_leaves(leaves) for pattern in patterns] == alone
     assert min(seen[likeness] for likeness in Likeness) > 5
 
 
@@ -124,10 +108,14 @@ def test_a_simple_rule_can_be_judged_on_the_largest_letter() -> None:
 
 
 def test_one_rule_too_costly_hides_no_other() -> None:
-    costly = compile_pattern({"text": [{"wildcard": f"*a{n}b*c*"} for n in range(30)]})
-    other = compile_pattern({"text": [{"prefix": "x"}]})
-    index = RuleIndex([("a", other), ("b", costly), ("c", other), ("d", costly)])
-    document = {"text": "x" * 1_000_000}
-    assert list(index.judged(document)) == [("a", False), ("b", True), ("c", False), ("d", True)]
-    assert list(index.matching(document)) == ["a", "c"]
-    assert costly.explain(document) == []
+    costly: dict[str, Any] = {"body": {"text": [{"wildcard": f"*a{n}b*c*"} for n in range(30)]}}
+    other: dict[str, Any] = {"body": {"text": [{"prefix": "x"}]}}
+    patterns = {"a": other, "b": costly, "c": other, "d": costly}
+    rows = [
+        item(name, tenantId=GONE, mode="shadow", pattern=pattern)
+        for name, pattern in patterns.items()
+    ]
+    document = {"body": {"text": "x" * 1_000_000}}
+    match = book(*rows).first(document, NOW, {})
+    assert (match.shadows, match.costly) == (("a", "c"), ("b", "d"))
+    assert compile_pattern(costly).explain(document) == []

@@ -37,7 +37,7 @@ class _Known:
 class DynamoDBRules:
     """The stored rules, read consistently when they have changed.
 
-    A book of ten thousand rules is megabytes, and routers need it all day: at most once in five
+    A book of a thousand rules is half a megabyte, and routers need it all day: at most once in five
     seconds they read its versions, two small rows that the rule checker writes in `letters_table`.
     """
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
 from deadletter.rules.fields import exact_key
-from deadletter.rules.hooks import ANY, Hook
 from deadletter.rules.wildcard import NO_SCAN, Scan
 
 
@@ -32,14 +31,13 @@ TextTest = Callable[[str], bool]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AcceptedText:
-    """Accepts the texts that pass a test; each of them is found by any one of `hooks`.
+    """Accepts the texts that pass a test.
 
     `steps` is what one test costs, and `scan` what the search of a text costs. Each accepted text
     contains each of `pieces`.
     """
 
     test: TextTest
-    hooks: tuple[Hook, ...] = (ANY,)
     steps: float = 1
     scan: Scan = NO_SCAN
     pieces: tuple[str, ...] = ()
@@ -47,12 +45,12 @@ class AcceptedText:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AcceptedValue:
-    """The same for values of any kind."""
+    """The same for values of any kind, or for numbers only."""
 
     test: Test
-    hooks: tuple[Hook, ...] = (ANY,)
     steps: float = 1
     scan: Scan = NO_SCAN
+    only_numbers: bool = False
 
 
 Accepts = AcceptedValue | AcceptedText | frozenset[Hashable]

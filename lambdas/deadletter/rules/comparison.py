@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from deadletter.rules.accepted import (
     ABSENT,
     AcceptedText,
+    AcceptedValue,
     Accepts,
     Test,
     any_test,
@@ -19,7 +21,6 @@ from deadletter.rules.accepted import (
 )
 from deadletter.rules.cidr import read_address
 from deadletter.rules.fields import FieldValues
-from deadletter.rules.hooks import ANY, Hook, any_of, exact
 from deadletter.rules.operators import read_exact, read_expression, same_address
 from deadletter.rules.wildcard import LONG_TEXT, NO_SCAN, Scan
 from deadletter.rules.work import CHARACTERS_PER_STEP
@@ -30,17 +31,18 @@ class Comparison:
     """The list of one field: a value matches if any entry of the list accepts it.
 
     `keys` are the exact values, in the form of `exact_key`, if the list holds nothing else.
-    Each accepted value is found by any one hook of any one tuple in `hooks`. `absent` is True if
-    a missing field is accepted. Each accepted value is a text that contains each of `pieces`.
-    `steps` is what one value costs to try, `scan` what
-    the search of its text costs. `words` describes the list for a person.
+    `absent` is True if a missing field is accepted. Each accepted value is a text that contains
+    each of `pieces`. `texts` and `numbers` say whether it may accept any of these. `steps` is what
+    one value costs to try, `scan` what the search of its text costs. `words` describes the list
+    for a person.
     """
 
     test: Test
     words: str
     keys: frozenset[Hashable] | None
     absent: bool
-    hooks: tuple[tuple[Hook, ...], ...]
+    texts: bool
+    numbers: bool
     steps: float
     scan: Scan
     pieces: tuple[str, ...] = ()
@@ -106,16 +108,11 @@ def compare(where: str, values: Any) -> Comparison:
         words=listed(words),
         keys=frozenset(keys) if not tried else None,
         absent=test(ABSENT),
-        hooks=(
-            *(exact(key) for key in keys),
-            *(_named(accepts.hooks, values) for accepts in tried),
-        ),
+        texts=any(isinstance(key, str) for key in keys)
+        or any(not getattr(accepts, "only_numbers", False) for accepts in tried),
+        numbers=any(isinstance(key, int | float | Decimal) for key in keys)
+        or any(isinstance(accepts, AcceptedValue) for accepts in tried),
         steps=sum(accepts.steps for accepts in tried),
         scan=sum((accepts.scan for accepts in tried), NO_SCAN),
         pieces=only.pieces if isinstance(only, AcceptedText) else (),
     )
-
-
-def _named(options: tuple[Hook, ...], values: Any) -> tuple[Hook, ...]:
-    """The hooks; one that fits every value is told apart by what is written in the list."""
-    return (any_of(repr(values)),) if options == (ANY,) else options

@@ -5,16 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from deadletter.rules.accepted import AcceptedText, TextTest
-from deadletter.rules.hooks import ends, folded, starts
 
 
 def folded_whole(text: str) -> AcceptedText:
     """Accepts the text in any case."""
     if text.isascii():
         length, same = len(text), _ascii_folded(text, slice(None))
-        return AcceptedText(
-            lambda value: len(value) == length and same(value), folded(text), steps=4
-        )
+        return AcceptedText(lambda value: len(value) == length and same(value), steps=4)
     cases = _cases(text)
     steps = _STEPS_OF_CASES * len(cases)
     return AcceptedText(lambda value: len(value) in _end_positions(value, cases), steps=steps)
@@ -24,7 +21,7 @@ def folded_start(text: str) -> AcceptedText:
     """Accepts the texts that begin with the text in any case."""
     if text.isascii():
         test = _ascii_folded(text, slice(len(text)))
-        return AcceptedText(test, starts(text.lower(), any_case=True), steps=4)
+        return AcceptedText(test, steps=4)
     cases = _cases(text)
     steps = _STEPS_OF_CASES * len(cases)
     return AcceptedText(lambda value: bool(_end_positions(value, cases)), steps=steps)
@@ -34,7 +31,7 @@ def folded_end(text: str) -> AcceptedText:
     """Accepts the texts that end with the text in any case."""
     if text.isascii():
         test = _ascii_folded(text, slice(-len(text), None) if text else slice(0))
-        return AcceptedText(test, ends(text.lower(), any_case=True), steps=4)
+        return AcceptedText(test, steps=4)
     cases = tuple(tuple(form[::-1] for form in forms) for forms in reversed(_cases(text)))
     longest = sum(max(map(len, forms)) for forms in cases)
     steps = _STEPS_OF_CASES * len(cases)

@@ -23,7 +23,6 @@ from deadletter.rules.accepted import (
 )
 from deadletter.rules.cidr import IPV6, read_address
 from deadletter.rules.fields import EXACT_IN_DOUBLE, exact_key, plain_number
-from deadletter.rules.hooks import all_but, between, contains, ends, like, network_of, starts
 from deadletter.rules.letter_case import folded_end, folded_start, folded_whole
 from deadletter.rules.wildcard import NO_SCAN, Scan, matches_wildcard, read_wildcard, scan_of
 
@@ -107,7 +106,7 @@ def _within(above: str, low: float, below: str, high: float) -> AcceptedValue:
         kind = value.__class__
         return kind in _NUMBERS and low <= value <= high and value not in ends
 
-    return AcceptedValue(test, (between(low, high),), steps=2)
+    return AcceptedValue(test, steps=2, only_numbers=True)
 
 
 def _prefix(where: str, operand: Any) -> tuple[Accepts, str]:
@@ -127,11 +126,11 @@ def _suffix(where: str, operand: Any) -> tuple[Accepts, str]:
 
 
 def _starting(start: str) -> AcceptedText:
-    return AcceptedText(lambda value: value.startswith(start), starts(start), pieces=(start,))
+    return AcceptedText(lambda value: value.startswith(start), pieces=(start,))
 
 
 def _ending(end: str) -> AcceptedText:
-    return AcceptedText(lambda value: value.endswith(end), ends(end), pieces=(end,))
+    return AcceptedText(lambda value: value.endswith(end), pieces=(end,))
 
 
 def _ignoring_case(where: str, name: str, operand: Mapping[Any, Any]) -> str:
@@ -161,16 +160,13 @@ def _wildcard(where: str, operand: Any) -> tuple[Accepts, str]:
         case ["", end]:
             return _ending(end), words
         case ["", piece, ""]:
-            return AcceptedText(
-                lambda value: piece in value, contains(piece), 1, _scan(pieces), (piece,)
-            ), words
+            return AcceptedText(lambda value: piece in value, 1, _scan(pieces), (piece,)), words
         case _:
             # Most values fail at the end, and this test is cheaper than the call.
             end = pieces[-1]
             return (
                 AcceptedText(
                     lambda value: value.endswith(end) and matches_wildcard(value, pieces),
-                    like(pieces),
                     steps=2 + len(pieces),
                     scan=_scan(pieces),
                     pieces=tuple(pieces),
@@ -191,7 +187,7 @@ def _anything_but(where: str, operand: Any) -> tuple[Accepts, str]:
     words = f"anything but {listed([quoted(value) for value in values])}"
     if values and all(isinstance(value, str) for value in values):
         unwanted = frozenset({*values, ABSENT})
-        return AcceptedValue(lambda value: value not in unwanted, (all_but(unwanted),)), words
+        return AcceptedValue(lambda value: value not in unwanted), words
     numbers = [value for value in values if not isinstance(value, str | bool | Mapping | None)]
     if not values or len(numbers) != len(values):
         refuse(
@@ -204,9 +200,7 @@ def _anything_but(where: str, operand: Any) -> tuple[Accepts, str]:
     )
     return (
         AcceptedValue(
-            lambda value: value is not ABSENT and exact_key(value) not in excluded,
-            (all_but(excluded),),
-            steps=4,
+            lambda value: value is not ABSENT and exact_key(value) not in excluded, steps=4
         ),
         words,
     )
@@ -261,16 +255,13 @@ def _cidr(where: str, operand: Any) -> tuple[Accepts, str]:
         candidate = read_address(value)
         return candidate is not None and candidate >> shift == network
 
-    return AcceptedText(
-        test, (network_of(network, shift),), _STEPS_OF_ADDRESS
-    ), f"an address in {text}"
+    return AcceptedText(test, _STEPS_OF_ADDRESS), f"an address in {text}"
 
 
 def same_address(text: str) -> AcceptedText:
     wanted = read_address(text)
     assert wanted is not None
-    hooks = (network_of(wanted, 0),)
-    return AcceptedText(lambda value: read_address(value) == wanted, hooks, _STEPS_OF_ADDRESS)
+    return AcceptedText(lambda value: read_address(value) == wanted, _STEPS_OF_ADDRESS)
 
 
 # Steps to read an address that is not in the cache.

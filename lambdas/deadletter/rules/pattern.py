@@ -294,7 +294,6 @@ def all_hold(fields: Alternative, leaves: Leaves, answers: KnownAnswers, work: W
 
 def _hold_in_elements(fields: Alternative, leaves: Leaves, work: Work) -> bool:
     """True if fields that match on their own also match in one element of each array."""
-    work.spend(len(fields))
     deep: list[tuple[Field, FieldValues]] = []
     for field in fields:
         leaf = leaves.get(field.name)
@@ -302,6 +301,7 @@ def _hold_in_elements(fields: Alternative, leaves: Leaves, work: Work) -> bool:
             deep.append((field, leaf))
     if len(deep) < 2 and not any(field.comparison.absent for field, _ in deep):
         return True
+    work.spend(len(fields))
     parts: list[Part] = []
     for field, leaf in deep:
         spot = work.spots.get(field)

@@ -13,8 +13,6 @@ from typing import Any, Final
 
 from deadletter.failure.category import Blame, Category
 from deadletter.rules.accepted import ABSENT
-from deadletter.rules.comparison import Comparison
-from deadletter.rules.hooks import ALL_BUT, ANY, BETWEEN, EXACT
 from deadletter.rules.pattern import Alternative, Field, Pattern
 from deadletter.settings.pipeline import Pipeline
 
@@ -151,34 +149,8 @@ def _of_wrong_kind(field: Field, kind: Any) -> str | None:
         if any(map(comparison.test, kind)):
             return None
         return f"{field.name} is one of {', '.join(kind)}"
-    return None if kind in _kinds(comparison) else f"{field.name} is {kind} in every letter"
-
-
-def _kinds(comparison: Comparison) -> set[str]:
-    """The types of values that a comparison may accept."""
-    kinds = set()
-    for group in comparison.hooks:
-        for hook in group:
-            if hook.kind in (ANY.kind, ALL_BUT):
-                kinds |= {kind for kind in (_TEXT, _NUMBER) if _accepts_some(comparison, kind)}
-            elif hook.kind == BETWEEN:
-                kinds.add(_NUMBER)
-            elif hook.kind == EXACT:
-                is_number = isinstance(hook.key, int | float) and not isinstance(hook.key, bool)
-                kinds.add(_NUMBER if is_number else _TEXT if isinstance(hook.key, str) else "")
-            else:
-                kinds.add(_TEXT)
-    return kinds
-
-
-def _accepts_some(comparison: Comparison, kind: str) -> bool:
-    """Whether a comparison that is not bound to any value accepts a value of this type.
-
-    It is not known which ones a wildcard or a text in any case accepts: all of those are texts.
-    """
-    if kind == _NUMBER:
-        return any(map(comparison.test, _NUMBERS))
-    return True
+    is_accepted = comparison.numbers if kind == _NUMBER else comparison.texts
+    return None if is_accepted else f"{field.name} is {kind} in every letter"
 
 
 def _holds_always(fields: Alternative, pipeline: Pipeline) -> bool:

@@ -1,7 +1,7 @@
 """The work that one rule may cause on one letter, in counted steps.
 
-No clock: index and pattern, a fast and a slow machine give the same answer. A step takes about
-0.1 µs on the machine on which the figures of docs/rules.md were measured.
+No clock: a rule alone and in a book, a fast and a slow machine give the same answer. A step takes
+about 0.1 µs on the machine on which the figures of docs/rules.md were measured.
 """
 
 from __future__ import annotations

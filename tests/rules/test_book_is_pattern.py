@@ -1,4 +1,4 @@
-"""Production uses the index, `explain` the pattern: for each rule and letter both say the same.
+"""A rule matches the same letters alone and in a book, whose rules share the reading of a letter.
 
 Both are compared with a slow matcher that tries every choice; `make nightly` with 200,000 pairs.
 The deviations that are planted here were or could be real ones, and the comparison finds each.
@@ -13,13 +13,16 @@ from typing import Any
 import pytest
 
 from deadletter.rules import fields as rule_fields
-from deadletter.rules import index as rule_index
 from deadletter.rules import pattern as rule_pattern
 from deadletter.rules.comparison import Comparison
-from deadletter.rules.fields import FieldValues, Leaves
-from deadletter.rules.index import RuleIndex
-from deadletter.rules.lookups import Lookups
-from deadletter.rules.pattern import Alternative, KnownAnswers, all_hold, compile_pattern
+from deadletter.rules.fields import FieldValues, Leaves, Outline
+from deadletter.rules.pattern import (
+    Alternative,
+    KnownAnswers,
+    Likeness,
+    all_hold,
+    compile_pattern,
+)
 from deadletter.rules.together import Part
 from deadletter.rules.work import Work
 from tests.rules.book_pairs import Book, deviations
@@ -30,12 +33,11 @@ PAIRS = 200_000 if os.environ.get("HYPOTHESIS_PROFILE") == "nightly" else 8_000
 PAIRS_TO_FIND_IT = 8_000
 
 
-def by_index(book: Book, document: Mapping[str, Any]) -> list[int]:
-    rules = RuleIndex((number, compile_pattern(rule)) for number, rule in enumerate(book))
-    first, *others = (list(rules.matching(document)) for _ in range(3))
-    # From the second time on, the answers of some tests are remembered.
-    assert others == [first, first]
-    return first
+def by_book(book: Book, document: Mapping[str, Any]) -> list[int]:
+    patterns = [compile_pattern(rule) for rule in book]
+    leaves = Outline({field.name for each in patterns for field in each.fields}).read(document)
+    likenesses = [pattern.judge_leaves(leaves) for pattern in patterns]
+    return [n for n, likeness in enumerate(likenesses) if likeness is Likeness.MATCHES]
 
 
 def by_pattern(book: Book, document: Mapping[str, Any]) -> list[int]:
@@ -44,15 +46,15 @@ def by_pattern(book: Book, document: Mapping[str, Any]) -> list[int]:
 
 # A mutant meets the few pairs only.
 @pytest.mark.parametrize("pairs", [800, pytest.param(PAIRS, marks=pytest.mark.long)])
-@pytest.mark.parametrize("matcher", [by_index, by_pattern])
-def test_index_and_pattern_match_what_a_slow_matcher_matches(matcher: Any, pairs: int) -> None:
+@pytest.mark.parametrize("matcher", [by_book, by_pattern])
+def test_book_and_pattern_match_what_a_slow_matcher_matches(matcher: Any, pairs: int) -> None:
     assert list(deviations(matcher, seed=20, pairs=pairs)) == []
 
 
 def _trusting_known_answers(
     fields: Alternative, leaves: Leaves, answers: KnownAnswers, work: Work | None
 ) -> bool:
-    """What the index once did: fields that other branches have tried need no common element."""
+    """What an index once did: fields that other branches have tried need no common element."""
     known = all(field in answers for field in fields)
     return all_hold(fields, leaves, answers, None if known else work)
 
@@ -65,26 +67,22 @@ def _without_missing_fields(comparison: Comparison, leaf: FieldValues) -> Any:
     return (placed for placed in _HITS(comparison, leaf) if placed[1])
 
 
-def _first_bucket_only(lookups: Lookups[Any], text: str) -> list[Any]:
-    return _BUCKETS(lookups, text)[:1]
-
-
 _HITS = rule_pattern._hits
-_BUCKETS = Lookups._of_text
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("owner", "name", "planted", "matcher"),
     [
-        pytest.param(rule_index, "all_hold", _trusting_known_answers, by_index, id="known answers"),
+        pytest.param(
+            rule_pattern, "all_hold", _trusting_known_answers, by_book, id="known answers"
+        ),
         pytest.param(
             rule_pattern, "hold_together", _one_element_is_like_another, by_pattern, id="elements"
         ),
         pytest.param(rule_pattern, "_hits", _without_missing_fields, by_pattern, id="missing"),
         pytest.param(rule_fields, "_MAX_ARRAYS", 1, by_pattern, id="nested arrays"),
-        pytest.param(rule_fields, "_MAX_ARRAYS", 1, by_index, id="nested arrays in the index"),
-        pytest.param(Lookups, "_of_text", _first_bucket_only, by_index, id="look-ups"),
+        pytest.param(rule_fields, "_MAX_ARRAYS", 1, by_book, id="nested arrays in a book"),
     ],
 )
 def test_a_planted_deviation_is_found(
@@ -99,8 +97,8 @@ def test_branches_of_or_that_share_a_field_match_within_one_element_of_an_array(
     rule = {"lines": {"kind": [{"prefix": "k"}], "$or": branches}}
     together = {"lines": [{"kind": "k", "code": "c"}]}
     apart = {"lines": [{"code": "c"}, {"kind": "k"}]}
-    assert by_pattern([rule], together) == by_index([rule], together) == [0]
-    assert by_pattern([rule], apart) == by_index([rule], apart) == []
+    assert by_pattern([rule], together) == by_book([rule], together) == [0]
+    assert by_pattern([rule], apart) == by_book([rule], apart) == []
 
 
 @pytest.mark.parametrize(
@@ -131,4 +129,4 @@ def test_branches_of_or_that_share_a_field_match_within_one_element_of_an_array(
 def test_values_of_a_nested_array_belong_to_its_element(
     rule: dict[str, Any], document: dict[str, Any], matches: bool
 ) -> None:
-    assert by_pattern([rule], document) == by_index([rule], document) == [0] * matches
+    assert by_pattern([rule], document) == by_book([rule], document) == [0] * matches
