@@ -102,7 +102,9 @@ Sample = Annotated[
 ]
 MaxMatches = Annotated[
     int | None,
-    typer.Option("--max-matches", metavar="N", help="Stop acting after so many messages."),
+    typer.Option(
+        "--max-matches", metavar="N", help="Stop acting after so many messages, or up to 99 more."
+    ),
 ]
 Breadth = Annotated[
     str | None,
@@ -242,7 +244,8 @@ def _number(given: float | None) -> str | int | None:
 def _until(rule: Rule, now: datetime) -> str:
     text = "only counting (shadow)" if rule.mode is RuleMode.SHADOW else "enforced"
     if rule.max_matches is not None:
-        text += f", for at most {count(rule.max_matches, 'message')}"
+        # A chunk of up to 100 is counted in one step while the count is below the limit.
+        text += f", for {count(rule.max_matches, 'message')} (up to 99 more if runs overlap)"
     if rule.expires_at is None:
         return f"{text}, without an end"
     end = datetime.fromtimestamp(rule.expires_at, UTC)

@@ -580,6 +580,16 @@ def test_the_ledger_keeps_stamps_and_counts_matches(letters: Aws) -> None:
     }
 
 
+def test_matches_of_a_rule_with_a_limit_are_claimed_until_it_is_reached(letters: Aws) -> None:
+    ledger = DynamoDBLedger(letters.dynamodb, LETTERS, "orders", letters.clock, 100)
+    assert [ledger.claim_matches("r", number, 5) for number in (4, 1, 1)] == [True, True, False]
+    assert [ledger.claim_matches("s", number, 5) for number in (4, 100, 1)] == [True, True, False]
+    assert ledger.matches(["r", "s"]) == {"r": 5, "s": 104}
+    ledger.count_matches({"s": -100})
+    assert ledger.claim_matches("s", 1, 5)
+    assert ledger.all_counts()["s"] == RuleCounts(5, int(letters.clock()))
+
+
 def test_one_run_at_a_time_has_the_lease_and_leaves_its_pace_to_the_next(letters: Aws) -> None:
     lease = DynamoDBLease(letters.dynamodb, LETTERS, "orders", "dlq", 10.0)
     assert lease.acquire("one", 100, 200) == RunPaid(rate_of(10.0), 0.0)

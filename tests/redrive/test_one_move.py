@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
@@ -112,6 +113,7 @@ class Facts:
     def __init__(self) -> None:
         self.stamps: dict[str, Stamp] = {}
         self.matches: dict[str, int] = {}
+        self.claimed: Counter[str] = Counter()
         self.shadow_matches: dict[str, int] = {}
         self.parked: dict[str, tuple[float, str, str]] = {}
         self.error: Exception | None = None
@@ -129,8 +131,17 @@ class Facts:
     ) -> None:
         if self.error is not None:
             raise self.error
-        self.matches.update(matched)
+        self.matches.update({key: n for key, n in matched.items() if key not in self.claimed})
+        self.claimed.update({key: n for key, n in matched.items() if key in self.claimed})
         self.shadow_matches.update(shadow_matched)
+
+    def claim_matches(self, key: str, letters: int, limit: int) -> bool:
+        if self.error is not None:
+            raise self.error
+        if self.claimed[key] >= limit:
+            return False
+        self.claimed[key] += letters
+        return True
 
     def note_parked(self, origin: str, at: float, reason: str, rule: str) -> None:
         if self.error is not None:
@@ -750,3 +761,63 @@ def test_an_attribute_of_the_producer_that_is_renamed_is_counted() -> None:
     theirs = {"Redrive": Attribute("String", "mine")}
     move.out_of_queue(order("a", attributes=theirs), order("b"))
     assert move.counts == {"Redriven": 2, str(Count.ATTRIBUTE_RENAMED): 1}
+
+
+# Rules with `max_matches`.
+
+
+def limited(copy: str, decision: Decision | None = None, **more: Any) -> Order:
+    return order(copy, decision, matched="r1#v", limit=5, **more)
+
+
+def test_a_rule_acts_on_one_chunk_more_than_its_limit_at_most() -> None:
+    """Each chunk was judged when nothing was counted yet, as by workers side by side."""
+    move = Move()
+    left = [move.out_of_queue(*map(limited, copies)) for copies in ("abc", "def", "gh")]
+    assert [ids(each.stayed) for each in left] == [[], [], ["g", "h"]]
+    assert move.main.copies == [*"abcdef"]
+    assert move.records.claimed == {"r1#v": 6}
+    assert move.records.matches == {}
+    assert move.counts == {"Redriven": 6}
+
+
+def test_a_claimed_letter_that_stays_is_given_back() -> None:
+    move = Move()
+    move.slow.is_down = True
+    left = move.out_of_queue(limited("a"), limited("b", Divert("slow", "x")), limited("c", HOLD))
+    assert ids(left.stayed) == ["b"]
+    assert move.records.claimed == {"r1#v": 2}
+
+
+def test_a_letter_that_may_have_been_sent_counts_for_its_rule() -> None:
+    move = Move()
+    move.main.result = lambda batch: SendResult(unknown=frozenset(each.copy for each in batch))
+    left = move.out_of_queue(limited("a"))
+    assert ids(left.unknown) == ["a"]
+    assert move.records.claimed == {"r1#v": 1}
+
+
+def test_without_a_claim_no_letter_of_the_rule_is_moved() -> None:
+    move = Move()
+    move.records.error = RecordsUnavailable("no answer")
+    left = move.out_of_queue(limited("a"), order("b"))
+    assert ids(left.stayed) == ["a"]
+    assert move.main.copies == ["b"]
+    assert move.trouble == "no answer"
+
+
+def test_on_fifo_a_letter_without_a_claim_keeps_back_those_behind_it() -> None:
+    move = Move(fifo=True)
+    move.records.claimed["r1#v"] = 5
+    left = move.out_of_queue(
+        order("a", group="g"), limited("b", group="g"), order("c", group="g"), order("d", group="h")
+    )
+    assert ids(left.stayed) == ["b", "c"]
+    assert move.main.copies == ["a", "d"]
+
+
+def test_letters_of_the_room_are_claimed_too() -> None:
+    move = Move()
+    move.records.claimed["r1#v"] = 5
+    assert ids(move.out_of_room(limited("a"), order("b")).stayed) == ["a"]
+    assert move.main.copies == ["b"]

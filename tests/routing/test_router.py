@@ -350,6 +350,18 @@ def test_a_limit_on_matches_holds_within_a_batch() -> None:
     kinds = [type(verdict.decision) for verdict in answer.verdicts]
     assert kinds == [Park] * 3 + [Redrive] * 3
     assert answer.limited_rules == ("q",)
+    # The redriver claims them by it, for all its workers.
+    over_the_wire = answer_from_json(json.loads(json.dumps(answer_to_json(answer))))
+    for each in (answer, over_the_wire):
+        assert [verdict.limit for verdict in each.verdicts] == [5] * 3 + [None] * 3
+
+
+def test_a_malformed_limit_is_none() -> None:
+    books = Books([rule("q", "QUARANTINE", max_matches=5)])
+    data = answer_to_json(decide(books, letter(message_id="m")))
+    for limit in ("5", True, 5.5, None):
+        data["verdicts"][0]["limit"] = limit
+        assert answer_from_json(data).verdicts[0].limit is None
 
 
 def test_rules_of_all_pipelines_that_do_nothing_are_named_as_such() -> None:

@@ -137,6 +137,9 @@ class MemoryLedger:
     def count_matches(self, matches: Mapping[str, int]) -> None:
         return
 
+    def claim_matches(self, key: str, letters: int, limit: int) -> bool:
+        return True
+
     def leave_index(self, origin: str) -> None:
         return
 

@@ -12,6 +12,7 @@ from deadletter.aws.errors import (
     NoteRow,
     StillUnprocessed,
     cancelled,
+    condition_failed,
     ignore,
     refusal,
     row_name,
@@ -266,6 +267,22 @@ class DynamoDBLedger:
                     self._table.change(self._matches_key(key), at, adds={column: count})
                 except AWS_ERRORS as error:
                     raise RecordsUnavailable(self._refusal(error)) from error
+
+    def claim_matches(self, key: str, letters: int, limit: int) -> bool:
+        try:
+            self._table.change(
+                self._matches_key(key),
+                {_LAST[_MATCHED]: int(self._clock())},
+                adds={_MATCHED: letters},
+                # A malformed count is no number below the limit.
+                condition=f"attribute_not_exists({_MATCHED}) OR {_MATCHED} < :limit",
+                values={":limit": limit},
+            )
+        except AWS_ERRORS as error:
+            if not condition_failed(error):
+                raise RecordsUnavailable(self._refusal(error)) from error
+            return False
+        return True
 
     def _get(self, keys: Sequence[Key]) -> dict[Key, dict[str, Any]]:
         try:

@@ -343,6 +343,12 @@ class Records(Protocol):
         By `rule_counts_key`.
         """
 
+    def claim_matches(self, key: str, letters: int, limit: int) -> bool:
+        """Add letters that a version of a rule is about to act on, in one step.
+
+        False, and nothing is added, if it has acted on `limit` letters or more.
+        """
+
     def note_parked(self, origin: str, at: float, reason: str, rule: str) -> None:
         """Record for people that the letter was parked at `at` (epoch seconds), and why."""
 

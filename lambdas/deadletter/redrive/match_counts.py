@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from deadletter.failure.ledger import Records
+from deadletter.redrive.order import Order
 
 ENOUGH_MATCHES = 100
-"""Matches of one rule that are written at once: a rule with `max_matches` may act on so many more
-letters than without gathering, about one chunk."""
+"""Matches of one rule that are written at once."""
 
 MOST_SECONDS = 5.0
 """Seconds after which every count is written, however small."""
@@ -20,7 +21,7 @@ class MatchCounts:
     """Counts the matches of rules, by `rule_counts_key`. Raises RecordsUnavailable.
 
     While it `gathers`, a count waits for others. A process that dies then loses the counts of its
-    last seconds and no letter: rules with `max_matches` act on so many more.
+    last seconds and no letter. Those of rules with `max_matches` are claimed before.
     """
 
     def __init__(self, records: Records, clock: Callable[[], float]) -> None:
@@ -46,9 +47,41 @@ class MatchCounts:
             ready = _taken(self._matched, least), _taken(self._shadow_matched, least)
         self._write(*ready)
 
+    def claim(self, orders: Sequence[Order]) -> Mapping[str, str]:
+        """Count, before they are moved, the letters that rules with a limit act on.
+
+        Returns the keys by copy. A letter with a limit and without a key may not be moved: its rule
+        has acted on so many by now. One chunk is claimed in one step while the count is below the
+        limit, so that a rule acts on at most one chunk, less one letter, more than it may.
+        """
+        wanted: dict[tuple[str, int], list[str]] = {}
+        for order in orders:
+            if order.matched is not None and order.limit is not None:
+                wanted.setdefault((order.matched, order.limit), []).append(order.copy)
+        return {
+            copy: key
+            for (key, limit), copies in wanted.items()
+            if self._records.claim_matches(key, len(copies), limit)
+            for copy in copies
+        }
+
+    def give_back(self, claimed: Mapping[str, str], stayed: Collection[str]) -> None:
+        """Take back the claims of copies that have stayed where they are."""
+        unused = Counter(key for copy, key in claimed.items() if copy in stayed)
+        self._write({key: -letters for key, letters in unused.items()}, {})
+
     def _write(self, matched: Mapping[str, int], shadow_matched: Mapping[str, int]) -> None:
         if matched or shadow_matched:
             self._records.count_matches(matched, shadow_matched)
+
+
+def without_limit(orders: Sequence[Order], claimed: Mapping[str, str]) -> list[Order]:
+    """The orders that may be carried out: without a limit, or claimed, and so counted already."""
+    return [
+        replace(order, matched=None, limit=None) if order.copy in claimed else order
+        for order in orders
+        if order.matched is None or order.limit is None or order.copy in claimed
+    ]
 
 
 def _taken(counts: Counter[str], least: int) -> dict[str, int]:

@@ -18,7 +18,7 @@ from deadletter.message.stamp import Stamp
 from deadletter.redrive.fifo import unbroken
 from deadletter.redrive.in_parallel import InParallel
 from deadletter.redrive.journal import ROOM, ClaimLost, JournalUnavailable, Plan, Slot, key_of
-from deadletter.redrive.match_counts import MatchCounts
+from deadletter.redrive.match_counts import MatchCounts, without_limit
 from deadletter.redrive.order import MAIN, Order
 from deadletter.redrive.report import Tally
 from deadletter.redrive.sending import Moves, Sender, end_of_locks, last_moment
@@ -125,9 +125,52 @@ class Mover:
         self._unknown: set[bytes] = set()
 
     def move_from_queue(self, queue: LetterStore, orders: Sequence[Order], slot: Slot) -> Left:
-        """Move letters out of a queue; returns those without a confirmation of another place.
+        """Move letters out of a queue; returns those without a confirmation of another place."""
 
-        What is sent comes before what goes into the waiting room, each under an intent of its
+        def move(granted: Sequence[Order]) -> Left:
+            return self._move_from_queue(queue, granted, slot)
+
+        return self._within_limits(orders, move)
+
+    def move_from_room(self, orders: Sequence[Order], slot: Slot) -> Left:
+        """Move letters out of the waiting room, whose shard's intent the slot already holds.
+
+        Returns those without a confirmation of another place.
+        """
+
+        def move(granted: Sequence[Order]) -> Left:
+            return self._move_from_room(granted, slot)
+
+        return self._within_limits(orders, move)
+
+    def _within_limits(
+        self, orders: Sequence[Order], move: Callable[[Sequence[Order]], Left]
+    ) -> Left:
+        """Move the letters that rules with `max_matches` may still act on; the others stay."""
+        if all(order.limit is None for order in orders):
+            return move(orders)
+        try:
+            claimed = self._match_counts.claim(orders)
+        except RecordsUnavailable as error:
+            self._note_uncounted(error)
+            claimed = {}
+        granted = without_limit(orders, claimed)
+        if self._fifo:
+            granted = unbroken(orders, granted)
+        left = move(granted)
+        going = {order.copy for order in granted}
+        refused = [order for order in orders if order.copy not in going]
+        self._tally.count_futile(len(refused))
+        stayed = [*(order.received for order in refused), *left.stayed]
+        try:
+            self._match_counts.give_back(claimed, {r.letter.message_id for r in stayed})
+        except RecordsUnavailable as error:
+            # The rule ends early by so many.
+            self._note_uncounted(error)
+        return Left(stayed, left.unknown)
+
+    def _move_from_queue(self, queue: LetterStore, orders: Sequence[Order], slot: Slot) -> Left:
+        """What is sent comes before what goes into the waiting room, each under an intent of its
         own: bodies may take long to store, and no send may wait for its mark meanwhile.
         """
         movable = self._movable(orders)
@@ -164,11 +207,7 @@ class Mover:
         """Whether this run may have sent a copy without a confirmation: it is left alone."""
         return key_of(copy) in self._unknown
 
-    def move_from_room(self, orders: Sequence[Order], slot: Slot) -> Left:
-        """Move letters out of the waiting room, whose shard's intent the slot already holds.
-
-        Returns those without a confirmation of another place.
-        """
+    def _move_from_room(self, orders: Sequence[Order], slot: Slot) -> Left:
         movable = self._movable(orders)
         sends = Moves([order for order in movable if not _is_hold(order)])
         self._send(self._room, sends, slot)
@@ -462,8 +501,11 @@ class Mover:
         try:
             self._match_counts.add(matched, shadow_matched)
         except RecordsUnavailable as error:
-            self._tally.note_trouble(str(error))
-            self._tally.count(Count.REDRIVE_UNRECORDED)
+            self._note_uncounted(error)
+
+    def _note_uncounted(self, error: RecordsUnavailable) -> None:
+        self._tally.note_trouble(str(error))
+        self._tally.count(Count.REDRIVE_UNRECORDED)
 
 
 def _is_hold(order: Order) -> bool:

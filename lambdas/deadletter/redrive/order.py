@@ -20,7 +20,8 @@ class Order:
     `maybe_sent` says that an earlier run may have sent it: sending it now may make a duplicate.
     `after_kill` says that nobody knows more, because that run's process ended; without it the
     run lived on, and its send had no answer.
-    `matched` and `shadow_matched` are the versions of rules that it counts for once it is moved.
+    `matched` and `shadow_matched` are the versions of rules that it counts for once it is moved;
+    for a rule with a `limit` it counts before.
     """
 
     received: ReceivedLetter
@@ -30,6 +31,7 @@ class Order:
     after_kill: bool = False
     matched: str | None = None
     shadow_matched: tuple[str, ...] = ()
+    limit: int | None = None
     copy: str = field(init=False)
     """The id of the copy under our lock. It is asked for a dozen times in a move."""
 

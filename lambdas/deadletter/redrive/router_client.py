@@ -112,6 +112,7 @@ def orders(letters: Sequence[ReceivedLetter], verdicts: Mapping[str, Verdict]) -
             verdict.stamp,
             matched=verdict.matched,
             shadow_matched=verdict.shadow_matched,
+            limit=verdict.limit,
         )
         for received in letters
         if (verdict := verdicts.get(received.letter.message_id)) is not None

@@ -421,6 +421,7 @@ class RunMoves:
                 maybe_sent,
                 maybe_sent and not is_unanswered,
                 matched=verdict.matched,
+                limit=verdict.limit,
             )
         return orders
 

@@ -497,12 +497,14 @@ def _is_new_match(question: Question, decision: Decision) -> bool:
 def _counted_verdict(question: Question, case: Case, decision: Decision, book: RuleBook) -> Verdict:
     """The verdict, with the versions of rules that the letter counts for once it is moved."""
     is_match = _is_new_match(question, decision)
+    rule = book.rules[decision.rule] if is_match and decision.rule is not None else None
     shadows = () if question.served else case.match.shadows
     return verdict(
         question.letter.message_id,
         case,
         decision,
-        matched=book.counts_key(decision.rule) if is_match else None,
+        matched=None if rule is None else rule.counts_key,
+        limit=None if rule is None else rule.max_matches,
         shadow_matched=tuple(book.rules[rule_id].counts_key for rule_id in shadows),
     )
 
@@ -513,6 +515,7 @@ def verdict(
     decision: Decision,
     *,
     matched: str | None = None,
+    limit: int | None = None,
     shadow_matched: tuple[str, ...] = (),
 ) -> Verdict:
     """The decision with the stamp that records it; only a re-drive counts as an attempt."""
@@ -548,6 +551,7 @@ def verdict(
         shadow_matched,
         case.document.undated,
         case.excused_tries,
+        limit=limit,
     )
 
 

@@ -83,7 +83,8 @@ class Verdict:
     `undated` that its own expiry is no time. Of the tries of its replay run `excused` failed by the
     dependency.
     `matched` and `shadow_matched` are the versions of rules, by `rule_counts_key`, that this letter
-    counts for once it is moved. `before` is the stamp of before it joined a replay run: it keeps
+    counts for once it is moved; a rule with a `limit` acts on so many. `before` is the stamp of
+    before it joined a replay run: it keeps
     that one if it does not join.
     """
 
@@ -97,6 +98,7 @@ class Verdict:
     undated: bool = False
     excused: int = 0
     before: Stamp | None = None
+    limit: int | None = None
 
 
 MOST_NAMED = 50

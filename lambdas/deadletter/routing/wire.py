@@ -143,6 +143,7 @@ def verdict_to_json(verdict: Verdict) -> dict[str, Any]:
         **({"excused": verdict.excused} if verdict.excused else {}),
         **({"matched": verdict.matched} if verdict.matched is not None else {}),
         **({"shadow_matched": list(verdict.shadow_matched)} if verdict.shadow_matched else {}),
+        **({"limit": verdict.limit} if verdict.limit is not None else {}),
     }
 
 
@@ -267,7 +268,7 @@ def _verdict(data: object) -> Verdict | None:
         decision = decisions.decode(data.get("decision"))
     except NotADecision:
         return None
-    matched, excused = data.get("matched"), data.get("excused")
+    matched = data.get("matched")
     return Verdict(
         data["id"],
         decision,
@@ -277,5 +278,10 @@ def _verdict(data: object) -> Verdict | None:
         matched if isinstance(matched, str) else None,
         tuple(map(str, _list(data, "shadow_matched"))),
         data.get("undated") is True,
-        excused if isinstance(excused, int) and not isinstance(excused, bool) else 0,
+        _whole(data.get("excused")) or 0,
+        limit=_whole(data.get("limit")),
     )
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

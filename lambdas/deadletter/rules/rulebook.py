@@ -235,10 +235,6 @@ class RuleBook:
             if rule.max_matches is not None
         }
 
-    def counts_key(self, rule_id: str | None) -> str | None:
-        """The key of the counts of a rule; None for no rule."""
-        return None if rule_id is None else self.rules[rule_id].counts_key
-
 
 def _stops(rule: Rule) -> bool:
     return rule.action in STOPPING and rule.mode is RuleMode.ENFORCE
