@@ -178,6 +178,7 @@ def add(
             f"{'Replace' if plan.before else 'Add'} rule {rule_id} of {everywhere(editor.key)}: "
             f"{rule_text.sentence(plan.rule)}, {_until(plan.rule, session.now)}.",
             *_differences(plan),
+            *map(_note, plan.notes),
             *_forecast(matches, session.now),
         )
     # Without a question nothing was said of what it matches.
@@ -259,6 +260,10 @@ def _differences(plan: PlannedRule) -> Iterator[str]:
             yield f"  {change}"
 
 
+def _note(note: str) -> str:
+    return f"Note: {note}"
+
+
 # Pipelines of which each is told; of more, only those with something to say are.
 _MOST_PIPELINES = 5
 
@@ -283,6 +288,7 @@ def _show_added(change: RuleRevision, now: datetime | None) -> Iterator[Block]:
     yield _headline(change, "replaced" if change.before else "added")
     yield line("In effect within a minute: see dlq rules list.")
     if now is not None:
+        yield from (line(Styled(_note(note), "alarm")) for note in change.notes)
         yield from map(line, _forecast(change.matches, now))
 
 

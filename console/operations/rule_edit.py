@@ -8,7 +8,8 @@ from functools import partial
 from typing import Annotated, Any
 
 from deadletter.contract import EVERY_PIPELINE
-from deadletter.rules.rule import Rule, read_rule
+from deadletter.rules.rule import Rule, notes_of, read_rule
+from deadletter.rules.ties import tie_note, tied
 from deadletter.settings.pipeline import Pipeline as Terms
 
 from . import deployed, rule_table
@@ -37,15 +38,20 @@ class RuleRevision(Answer):
         Sequence[RuleMatches],
         "what it matches by the failure records, for each pipeline; empty if it is only switched",
     ] = ()
+    notes: Annotated[Sequence[str], "what to know of a new rule, as its row says too"] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedRule:
-    """A valid rule that is not written yet, and the rule that it replaces, if any."""
+    """A valid rule that is not written yet, and the rule that it replaces, if any.
+
+    `notes` are what to know of it, a sentence each.
+    """
 
     columns: Mapping[str, Any]
     rule: Rule
     before: StoredRule | None
+    notes: Sequence[str] = ()
 
 
 class RuleEditor:
@@ -87,7 +93,11 @@ class RuleEditor:
             )
         terms = [deployed.terms(pipeline) for pipeline in self._pipelines]
         checked(stored, before, given, terms)
-        return PlannedRule(given, read_rule(given, terms[0]), before)
+        rule = read_rule(given, terms[0])
+        notes = notes_of(rule, given, terms[0], self._session.clock())
+        others = [each.columns for each in stored if each is not before]
+        tie = tie_note(rule, tied(rule, rule_table.book(others, terms[0]).rules.values()))
+        return PlannedRule(given, rule, before, (*notes, *([tie] if tie else [])))
 
     def forecast(self, plan: PlannedRule) -> Sequence[RuleMatches]:
         """What the rule matches in each pipeline by the failure records: nothing is received."""
@@ -112,7 +122,7 @@ class RuleEditor:
 
         why = str(plan.columns.get("reason", ""))
         revision = self._change("rules add", put, why, plan.columns, plan.before)
-        return replace(revision, matches=tuple(matches))
+        return replace(revision, matches=tuple(matches), notes=tuple(plan.notes))
 
     def find(self, rule_id: str) -> StoredRule:
         """The rule with this id; Problem if it is missing."""

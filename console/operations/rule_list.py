@@ -12,6 +12,7 @@ from deadletter.failure.ledger import RuleCounts
 from deadletter.rules.namesakes import namesake_note
 from deadletter.rules.rule import Rule, RuleMode, notes_of
 from deadletter.rules.rulebook import RuleBook
+from deadletter.rules.ties import tie_notes
 from deadletter.settings.pipeline import Pipeline
 
 from . import deployed, rule_table, rule_text
@@ -138,6 +139,7 @@ def listed(
     by_id: dict[str, dict[str, Mapping[str, Any]]] = {}
     for row in stored:
         by_id.setdefault(row.rule_id, {})[row.pipeline] = row.columns
+    ties = tie_notes([*book.rules.values()])
     tried: list[tuple[tuple[int, bool, str], ListedRule]] = []
     refused: list[ListedRule] = []
     valid = {(rule.pipeline, rule.rule_id): rule for rule in book.switched_off}
@@ -151,6 +153,7 @@ def listed(
             notes = [
                 *_of_namesake(row, by_id[row.rule_id], terms),
                 *notes_of(rule, row.columns, terms, now),
+                *([ties[rule.rule_id]] if rule.rule_id in ties and rule.enabled else []),
             ]
             tried.append((rule.order, _valid(row, rule, known, now, notes)))
         else:

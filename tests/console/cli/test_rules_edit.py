@@ -238,6 +238,23 @@ def test_a_rule_that_matches_nothing_names_the_value_that_was_meant(orders: Any,
 
 
 @pytest.mark.usefixtures("at_a_terminal")
+def test_what_to_know_of_a_rule_is_said_before_it_is_written(orders: Any, dlq: Any) -> None:
+    orders.rule("imports", messageType="import", action="DEFAULT")
+    typed = ("rules", "add", "r", "--tenant", "'a'", "--action", "hold", "--reason", "x")
+    done = dlq(*typed, "--expires", "never", answers="n\n")
+    said = " ".join(done.stderr.split())
+    assert "Note: quotes around tenantId are left out" in said
+    assert (
+        "Note: other rules of priority 100 can match the same messages: imports goes before it, by "
+        "the alphabet" in said
+    )
+    done = dlq(*typed, "--expires", "never", "--yes")
+    assert "Note: quotes around tenantId are left out" in done.stdout
+    notes = json.loads(dlq(*typed, "--expires", "never", "--yes", "--replace", "--json").stdout)
+    assert len(notes["notes"]) == 2
+
+
+@pytest.mark.usefixtures("at_a_terminal")
 def test_what_was_not_searched_is_named_with_its_number(orders: Any, dlq: Any) -> None:
     failing(orders, "a")
     orders.letter("{}")

@@ -68,6 +68,19 @@ def test_a_disabled_rule_is_listed_beside_the_rule_of_its_id_that_counts(
     assert "that one counts in orders" in rules["orders"]["status_reason"]
 
 
+def test_equal_priorities_are_said_to_be_settled_by_the_alphabet(orders: Any, dlq: Any) -> None:
+    orders.rule("stop", tenantId="a", action="QUARANTINE")
+    orders.rule("slow", action="HOLD", pattern={"body": {"n": [1]}})
+    orders.rule("other", tenantId="b", action="QUARANTINE", priority=7)
+    notes = {rule["rule_id"]: rule["status_reason"] for rule in rules_of(dlq)}
+    tied = "other rules of priority 100 can match the same messages: "
+    assert notes == {
+        "other": None,
+        "slow": f"{tied}stop goes after it, by the alphabet",
+        "stop": f"{tied}slow goes before it, by the alphabet",
+    }
+
+
 def test_a_rule_is_shown_with_all_details(orders: Any, dlq: Any) -> None:
     ends = int(time.time()) + 7_200
     orders.rule(
