@@ -491,7 +491,9 @@ class Storage(Construct):
         # This action cannot be limited to a resource.
         permissions.allow("Streams", ["dynamodb:ListStreams"], ["*"])
         permissions.allow(
-            "Rules", ["dynamodb:BatchGetItem", "dynamodb:UpdateItem"], [self.rules.table_arn]
+            "Rules",
+            ["dynamodb:BatchGetItem", "dynamodb:Query", "dynamodb:UpdateItem"],
+            [self.rules.table_arn],
         )
         permissions.allow("Audit", ["dynamodb:PutItem"], [self.audit.table_arn])
         permissions.allow(

@@ -219,7 +219,7 @@ GRANTED: dict[str, dict[str, set[str]]] = {
             }
             for table in ("Rules", "Endpoints")
         },
-        "table Rules": {"dynamodb:BatchGetItem", "dynamodb:UpdateItem"},
+        "table Rules": {"dynamodb:BatchGetItem", "dynamodb:Query", "dynamodb:UpdateItem"},
         "table Audit": {"dynamodb:PutItem"},
         "table Letters": {"dynamodb:UpdateItem", "dynamodb:Query", "dynamodb:BatchWriteItem"},
         # Read by path: IAM looks at the path, and may look at what is below it.

@@ -445,6 +445,10 @@ class World:
         self._ask("table")
         return {key: self.stored[key] for key in keys if key in self.stored and rule_id == "r"}
 
+    def under(self, key: str) -> Sequence[Mapping[str, Any]]:
+        self._ask("table")
+        return []
+
     def announce(self, refusal: RuleRefusal) -> None:
         self._ask("bus")
         self.done.append(refusal)

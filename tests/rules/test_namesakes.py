@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from itertools import permutations, product
 from typing import Any
 
-from deadletter.rules.checker import (
-    RuleChange,
-    RuleChecker,
-    RuleEdit,
-    RuleRefusal,
-    RuleVerdict,
-)
 from deadletter.rules.namesakes import namesake_note
 from deadletter.rules.rulebook import read_rules
-from deadletter.settings.pipeline import Pipeline
+from tests.rules.account import ORDERS, PIPELINES, Account
 
-ORDERS = Pipeline("orders", context={"tenantId": ""})
-BILLING = Pipeline("billing", context={"tenantId": ""})
-PIPELINES = {"billing": BILLING, "orders": ORDERS}
 MINE = "a rule of all pipelines has the same id, and this one counts in orders"
 NOT_MINE = "a rule of all pipelines has the same id, and that one counts in orders"
 THEIRS = "rules of pipelines have the same id, and theirs counts in orders"
@@ -31,77 +19,8 @@ def rule(pipeline: str = "orders", **columns: Any) -> dict[str, Any]:
     return {"pipeline": pipeline, "rule_id": "r", "action": "HOLD", "tenantId": "t", **columns}
 
 
-@dataclass
-class _Account:
-    """A rules table with its stream: each write, a verdict's too, is an edit to be checked."""
-
-    rows: dict[str, dict[str, Any]] = field(default_factory=dict)
-    edits: list[RuleEdit] = field(default_factory=list)
-    writes: int = 0
-
-    def put(self, new: dict[str, Any]) -> None:
-        self._record(new["pipeline"], new)
-
-    def remove(self, pipeline: str) -> None:
-        self._record(pipeline, None)
-
-    def _record(self, key: str, new: dict[str, Any] | None) -> None:
-        number = str(len(self.edits))
-        self.edits.append(RuleEdit(number, number, 0.0, key, "r", self.rows.get(key), new))
-        if new is None:
-            del self.rows[key]
-        else:
-            self.rows[key] = new
-
-    def check_all(self, order: Iterable[int] | None = None) -> None:
-        checker = RuleChecker(
-            terms=self,
-            verdicts=self,
-            history=_Ignored(),
-            announcer=_Ignored(),
-            versions=_Ignored(),
-            counts=_Ignored(),
-            namesakes=self,
-            clock=lambda: 0.0,
-        )
-        edits, self.edits = self.edits, []
-        while edits:
-            assert checker.check([edits[at] for at in order or range(len(edits))]).failed is None
-            (edits, self.edits), order = (self.edits, []), None
-
-    def pipelines(self, *, fresh: bool = False) -> Mapping[str, Pipeline]:
-        return PIPELINES
-
-    def of(self, rule_id: str, keys: Iterable[str]) -> Mapping[str, Mapping[str, Any]]:
-        return {key: dict(self.rows[key]) for key in keys if key in self.rows}
-
-    def write(self, verdict: RuleVerdict) -> bool:
-        row = self.rows.get(verdict.pipeline)
-        if row is None or any(row.get(name) != value for name, value in verdict.judged.items()):
-            return False
-        if any(name in row for name in verdict.absent):
-            return False
-        self.writes += 1
-        outcome = {"status": str(verdict.status), "status_reason": verdict.reason}
-        written = {**row, **outcome, "checked_at": verdict.at, "version": verdict.version}
-        self._record(
-            verdict.pipeline, {name: value for name, value in written.items() if value is not None}
-        )
-        return True
-
-    def notes(self) -> dict[str, str | None]:
-        return {key: row.get("status_reason") for key, row in sorted(self.rows.items())}
-
-
-class _Ignored:
-    def keep(self, change: RuleChange) -> None: ...
-    def announce(self, refusal: RuleRefusal) -> None: ...
-    def write(self, pipeline: str, version: str) -> None: ...
-    def forget(self, pipelines: Iterable[str], rule_id: str, keep: str | None) -> None: ...
-
-
 def test_both_rows_say_that_there_are_two_and_which_counts() -> None:
-    account = _Account()
+    account = Account()
     account.put(rule())
     account.check_all()
     assert account.notes() == {"orders": None}
@@ -112,7 +31,7 @@ def test_both_rows_say_that_there_are_two_and_which_counts() -> None:
 
 
 def test_the_priority_says_which_of_them_counts() -> None:
-    account = _Account()
+    account = Account()
     account.put(rule())
     account.put(rule("billing", priority=50))
     account.put(rule("*", priority=60))
@@ -139,7 +58,7 @@ def test_what_they_say_is_what_the_router_does() -> None:
 
 def test_when_one_goes_the_other_says_it_no_more() -> None:
     for gone, left in permutations(("*", "orders")):
-        account = _Account()
+        account = Account()
         account.put(rule())
         account.put(rule("*"))
         account.check_all()
@@ -150,7 +69,7 @@ def test_when_one_goes_the_other_says_it_no_more() -> None:
 
 def test_the_order_in_which_two_edits_are_checked_makes_no_difference() -> None:
     for order in permutations(range(2)):
-        account = _Account()
+        account = Account()
         account.put(rule())
         account.put(rule("*"))
         account.check_all(order)
@@ -159,7 +78,7 @@ def test_the_order_in_which_two_edits_are_checked_makes_no_difference() -> None:
 
 def test_the_verdicts_come_to_rest() -> None:
     """Each verdict that is written is an edit of its own: one more write would never end."""
-    account = _Account()
+    account = Account()
     account.put(rule())
     account.put(rule("*"))
     account.check_all()
@@ -170,7 +89,7 @@ def test_the_verdicts_come_to_rest() -> None:
 
 
 def test_a_rule_that_is_not_valid_is_no_namesake() -> None:
-    account = _Account()
+    account = Account()
     account.put(rule())
     account.put(rule("*", action="PURGE"))
     account.check_all()
@@ -181,10 +100,10 @@ def test_a_rule_that_is_not_valid_is_no_namesake() -> None:
 
 
 def test_a_broad_rule_that_was_valid_stays_so_beside_a_namesake() -> None:
-    account = _Account()
+    account = Account()
     broad = {**rule("*", pattern='{"pipeline": [{"prefix": ""}]}'), "status": "VALID"}
     del broad["tenantId"]
-    account.rows["*"] = broad
+    account.table["*", "r"] = broad
     account.put(rule())
     account.check_all()
     assert account.rows["*"]["status"] == "VALID"

@@ -123,7 +123,7 @@ class DynamoDBVerdicts:
 
 
 class DynamoDBNamesakes:
-    """Finds rules with the same id in the rules table."""
+    """Finds rules in the rules table: those with the same id, and those of a pipeline."""
 
     def __init__(self, client: DynamoDBClient, table: str) -> None:
         self._client: Any = client
@@ -136,6 +136,13 @@ class DynamoDBNamesakes:
         except (*AWS_ERRORS, StillUnprocessed) as error:
             raise CheckUnavailable("the rules table: rules with the same id") from error
         return {str(item[RULES.partition]): item for item in items}
+
+    def under(self, key: str) -> Sequence[Mapping[str, Any]]:
+        table = DynamoDBTable(self._client, self._table)
+        try:
+            return table.query("pipeline = :key", {":key": key}, ConsistentRead=True)
+        except AWS_ERRORS as error:
+            raise CheckUnavailable(f"the rules table: {code(error)}") from error
 
 
 class DynamoDBBookVersions:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from types import MappingProxyType
@@ -15,12 +15,14 @@ from deadletter.rules.namesakes import namesake_note
 from deadletter.rules.rule import (
     COLUMNS,
     VERDICT,
+    Rule,
     RuleRefused,
     is_disabled,
     is_shadow,
     notes_of,
     read_rule,
 )
+from deadletter.rules.ties import tie_note, tied
 from deadletter.rules.typed import nearest
 from deadletter.settings.json_fields import BadSettings
 from deadletter.settings.pipeline import Pipeline, RetryPolicy
@@ -169,6 +171,9 @@ class Namesakes(Protocol):
     def of(self, rule_id: str, keys: Iterable[str]) -> Mapping[str, Mapping[str, Any]]:
         """The rules with this id as they are now, by the pipeline or `*` they are stored under."""
 
+    def under(self, key: str) -> Sequence[Mapping[str, Any]]:
+        """The rules of a pipeline, or of `*`, as they are now."""
+
 
 class RuleEvents(Protocol):
     """The channel on which refusals are announced; raises CheckUnavailable."""
@@ -202,9 +207,12 @@ class RuleChecker:
         self._counts = counts
         self._namesakes = namesakes
         self._clock = clock
+        self._under: dict[str, Sequence[Mapping[str, Any]]] = {}
 
     def check(self, edits: Iterable[RuleEdit]) -> CheckedBatch:
         refusals: list[RuleRefusal] = []
+        # All edits of a batch are in the table by now: it is read once for all of them.
+        self._under = {}
         for edit in edits:
             try:
                 refusal = self._check(edit)
@@ -220,10 +228,11 @@ class RuleChecker:
             # First: whatever keeps the edit from being judged, routers have to read it.
             self._versions.write(edit.pipeline, edit.event_id)
         namesakes = self._namesakes_of(edit)
-        finding = check(edit, self._terms.pipelines(), now, namesakes)
+        others = self._others_of(edit) if edit.new is not None else ()
+        finding = check(edit, self._terms.pipelines(), now, namesakes, others)
         if finding.refusal is not None:
             # A deployment may just have created what the rule names.
-            finding = check(edit, self._terms.pipelines(fresh=True), now, namesakes)
+            finding = check(edit, self._terms.pipelines(fresh=True), now, namesakes, others)
         if finding.change is not None:
             self._history.keep(finding.change)
             self._forget(edit)
@@ -232,6 +241,7 @@ class RuleChecker:
             return None
         if finding.change is not None:
             self._tell_namesakes(edit, namesakes, now)
+            self._tell_tied(edit, now)
         if finding.refusal is not None:
             self._announcer.announce(finding.refusal)
         return finding.refusal
@@ -253,13 +263,48 @@ class RuleChecker:
         pipelines = self._terms.pipelines()
         rules = self._namesakes.of(edit.rule_id, sorted({EVERY_PIPELINE, *pipelines}))
         for key in sorted(rules.keys() - {edit.pipeline}):
-            item = rules[key]
-            others = {name: other for name, other in rules.items() if name != key}
-            unedited = replace(edit, pipeline=key, old=item, new=item)
-            verdict = check(unedited, pipelines, now, others).verdict
-            # A rule that is refused meanwhile is announced when it is edited.
-            if verdict is not None and verdict.status is RuleStatus.VALID:
-                self._verdicts.write(verdict)
+            self._judge_again(rules[key], rules, now)
+
+    def _tell_tied(self, edit: RuleEdit, now: float) -> None:
+        """Write onto the rules that are, or were, tied with an edited one which goes first now."""
+        pipelines = self._terms.pipelines()
+        keys = [edit.pipeline] if edit.pipeline in pipelines else []
+        if edit.pipeline == EVERY_PIPELINE:
+            keys = [EVERY_PIPELINE, *sorted(pipelines)]
+        for key in keys:
+            others = [item for item in self._rules_under(key) if _is_other(item, edit)]
+            tied_ids = {
+                rule.rule_id
+                for image in (edit.old, edit.new)
+                for rule in _tied(image, others, _concerned(key, pipelines))
+            }
+            for item in others:
+                if _id(item) in tied_ids:
+                    keys_of_id = sorted({EVERY_PIPELINE, *pipelines})
+                    self._judge_again(item, self._namesakes.of(_id(item), keys_of_id), now)
+
+    def _judge_again(
+        self, item: Mapping[str, Any], of_its_id: Mapping[str, Mapping[str, Any]], now: float
+    ) -> None:
+        """Write the verdict on a rule that was not edited, if it has become another one."""
+        key = str(item["pipeline"])
+        unedited = RuleEdit("", "", now, key, _id(item), item, item)
+        namesakes = {name: other for name, other in of_its_id.items() if name != key}
+        others = self._others_of(unedited)
+        verdict = check(unedited, self._terms.pipelines(), now, namesakes, others).verdict
+        # A rule that is refused meanwhile is announced when it is edited.
+        if verdict is not None and verdict.status is RuleStatus.VALID:
+            self._verdicts.write(verdict)
+
+    def _others_of(self, edit: RuleEdit) -> Sequence[Mapping[str, Any]]:
+        """The rules that are tried beside a rule in all pipelines that it is about."""
+        keys = dict.fromkeys((edit.pipeline, EVERY_PIPELINE))
+        return [item for key in keys for item in self._rules_under(key) if _is_other(item, edit)]
+
+    def _rules_under(self, key: str) -> Sequence[Mapping[str, Any]]:
+        if key not in self._under:
+            self._under[key] = self._namesakes.under(key)
+        return self._under[key]
 
     def _forget(self, edit: RuleEdit) -> None:
         """Remove the counts of versions that are gone: a rule that is edited or made again starts
@@ -300,10 +345,12 @@ def check(
     pipelines: Mapping[str, Pipeline],
     now: float,
     namesakes: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
+    others: Sequence[Mapping[str, Any]] = (),
 ) -> RuleFinding:
     """The actions that an edit needs; `now` is epoch seconds.
 
-    `namesakes` are the rules with the same id, by the pipeline or `*` they are stored under.
+    `namesakes` are the rules with the same id, by the pipeline or `*` they are stored under;
+    `others` are all rules that are tried beside it.
     The verdict is compared with the one on the item, so the record of our own write is
     checked like any other and needs no action.
     """
@@ -312,7 +359,7 @@ def check(
         return RuleFinding(change)
     concerned = _concerned(edit.pipeline, pipelines)
     item = _as_judged_before(edit, new, concerned.values())
-    why, refusal = _judge(edit, item, pipelines, now, namesakes)
+    why, refusal = _judge(edit, item, pipelines, now, namesakes, others)
     status = RuleStatus.VALID if refusal is None else RuleStatus.INVALID
     if (edit.new.get("status"), edit.new.get("status_reason")) == (status, why):
         return RuleFinding(change, None, refusal if change else None)
@@ -353,6 +400,7 @@ def _judge(
     pipelines: Mapping[str, Pipeline],
     now: float,
     namesakes: Mapping[str, Mapping[str, Any]],
+    others: Sequence[Mapping[str, Any]],
 ) -> tuple[str | None, RuleRefusal | None]:
     """Why the rule is refused, for its author, and the notice for others.
 
@@ -380,7 +428,9 @@ def _judge(
             notes.update(dict.fromkeys(notes_of(rule, item, pipeline, now)))
     if not refused:
         note = namesake_note(edit.pipeline, item, namesakes, pipelines)
-        return _cut("; ".join([note, *notes] if note else notes)) or None, None
+        tie = _tie(item, others, concerned)
+        said = [*([note] if note else []), *notes, *([tie] if tie else [])]
+        return _cut("; ".join(said)) or None, None
     [first, *_] = refused.values()
     everywhere = len(refused) == len(concerned) and {str(error) for error in refused.values()} == {
         str(first)
@@ -391,6 +441,47 @@ def _judge(
         edit.pipeline, edit.rule_id, gist, tuple(refused), disabled=is_disabled(item)
     )
     return _cut(f"{where}{first}"), notice
+
+
+def _tie(
+    item: Mapping[str, Any],
+    others: Iterable[Mapping[str, Any]],
+    pipelines: Mapping[str, Pipeline],
+) -> str | None:
+    """That a valid rule is tied with others, and which goes first; None if it is not."""
+    rule = _first_valid(item, pipelines)
+    return None if rule is None else tie_note(rule, _tied(item, others, pipelines))
+
+
+def _tied(
+    item: Mapping[str, Any] | None,
+    others: Iterable[Mapping[str, Any]],
+    pipelines: Mapping[str, Pipeline],
+) -> Sequence[Rule]:
+    """The others that are tied with a stored rule; none if it is not valid."""
+    rule = None if item is None else _first_valid(item, pipelines)
+    if rule is None:
+        return ()
+    valid = (_first_valid(other, pipelines) for other in others)
+    return tied(rule, (other for other in valid if other is not None))
+
+
+def _first_valid(item: Mapping[str, Any], pipelines: Mapping[str, Pipeline]) -> Rule | None:
+    """The rule in the first of these pipelines in which it is valid."""
+    known = {**item, "status": "VALID"}
+    for pipeline in pipelines.values():
+        with suppress(RuleRefused):
+            return read_rule(known, pipeline)
+    return None
+
+
+def _id(item: Mapping[str, Any]) -> str:
+    return str(item["rule_id"])
+
+
+def _is_other(item: Mapping[str, Any], edit: RuleEdit) -> bool:
+    """Whether a stored rule is not the edited one, nor one of its id, of which one counts."""
+    return _id(item) != edit.rule_id
 
 
 def _concerned(pipeline: str, pipelines: Mapping[str, Pipeline]) -> Mapping[str, Pipeline]:
