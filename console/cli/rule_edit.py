@@ -179,7 +179,7 @@ def add(
             f"{rule_text.sentence(plan.rule)}, {_until(plan.rule, session.now)}.",
             *_differences(plan),
             *map(_note, plan.notes),
-            *_forecast(matches, session.now),
+            *matches_of(matches, session.now),
         )
     # Without a question nothing was said of what it matches.
     show = partial(_show_added, now=session.now if yes else None)
@@ -268,7 +268,7 @@ def _note(note: str) -> str:
 _MOST_PIPELINES = 5
 
 
-def _forecast(matches: Sequence[RuleMatches], now: datetime) -> Iterator[str]:
+def matches_of(matches: Sequence[RuleMatches], now: datetime) -> Iterator[str]:
     """What a rule matches in each pipeline, by the failure records."""
     if len(matches) == 1:
         yield from on_record(matches[0], now)
@@ -289,7 +289,7 @@ def _show_added(change: RuleRevision, now: datetime | None) -> Iterator[Block]:
     yield line("In effect within a minute: see dlq rules list.")
     if now is not None:
         yield from (line(Styled(_note(note), "alarm")) for note in change.notes)
-        yield from map(line, _forecast(change.matches, now))
+        yield from map(line, matches_of(change.matches, now))
 
 
 def _show_disabled(change: RuleRevision) -> Iterator[Block]:

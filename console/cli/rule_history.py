@@ -14,7 +14,7 @@ from ..operations.words import count
 from . import completion
 from .audit import Since, Until, past, show_change
 from .output import Block, Line, Reply, Styled, line
-from .rule_edit import OnPipeline, RuleId
+from .rule_edit import OnPipeline, RuleId, matches_of
 from .rule_list import show_rules
 
 SomeRule = Annotated[
@@ -29,9 +29,10 @@ Limit = Annotated[
 
 
 def show(session: Session, rule_id: RuleId, pipeline: OnPipeline = None) -> Reply[ShownRule]:
-    """One rule: what it does and to which letters, what it has matched, and its last changes.
+    """One rule: what it does and to which messages, what it matches, and its last changes.
 
-    Rules with this id of a pipeline and of '*' are shown side by side.
+    What it matches now is told by the failure records: nothing is received. Rules with this id
+    of a pipeline and of '*' are shown side by side.
     """
     return Reply(operation.show(session, pipeline, rule_id), _show)
 
@@ -67,6 +68,9 @@ def _show(answer: ShownRule) -> Iterator[Block]:
     for pipeline in answer.pipelines:
         yield Line()
         yield from show_rules(pipeline, answer.at)
+    if answer.matches:
+        yield Line()
+        yield from map(line, matches_of(answer.matches, answer.at))
     yield Line()
     if answer.changes:
         yield line("Its last changes:")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Annotated, Any
 
 from deadletter.contract import EVERY_PIPELINE
@@ -16,13 +15,11 @@ from . import deployed, rule_table
 from .answer import Answer
 from .app import App, DeployedPipeline
 from .audit import IntendedChange, recorded
-from .aws import side_by_side
-from .deadline import Deadline
 from .problem import Cause, Problem
 from .reason import MAX_REASON
 from .rule_on_ledger import RuleMatches
 from .rule_table import RuleTable, RuleTableChange, StoredRule
-from .rule_trial import known_matches
+from .rule_trial import matches_in
 from .session import Session
 
 
@@ -101,15 +98,7 @@ class RuleEditor:
 
     def forecast(self, plan: PlannedRule) -> Sequence[RuleMatches]:
         """What the rule matches in each pipeline by the failure records: nothing is received."""
-        aws, deadline = self._session.aws, Deadline()
-        _ = aws.sqs, aws.dynamodb  # made before there are threads
-
-        def count(pipeline: DeployedPipeline) -> RuleMatches:
-            return known_matches(self._session, self._app, pipeline, plan.rule.pattern, deadline)
-
-        with side_by_side() as start:
-            reads = [start(partial(count, pipeline)) for pipeline in self._pipelines]
-            return [read.answer("What the rule matches") for read in reads]
+        return matches_in(self._session, self._app, self._pipelines, plan.rule.pattern)
 
     def write(self, plan: PlannedRule, matches: Sequence[RuleMatches] = ()) -> RuleRevision:
         """Writes the rule, and answers what it `matches`.

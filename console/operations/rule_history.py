@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -13,12 +14,14 @@ from deadletter.failure.ledger import RuleCounts
 from . import deployed, rule_table
 from .adapter_errors import aws_errors
 from .answer import Answer
-from .app import App
+from .app import App, DeployedPipeline
 from .audit_lines import AuditLine
 from .audit_trail import AuditQuestion, read
 from .problem import Cause, Problem
 from .rule_list import PipelineRules, listed
+from .rule_on_ledger import RuleMatches
 from .rule_table import table, target
+from .rule_trial import matches_in
 from .session import Session
 
 FIRST = datetime(2020, 1, 1, tzinfo=UTC)
@@ -39,6 +42,10 @@ class ShownRule(Answer):
         Sequence[PipelineRules], "the rules with this id, as each pipeline judges them"
     ]
     changes: Annotated[Sequence[AuditLine], "the last changes, the newest first"]
+    matches: Annotated[
+        Sequence[RuleMatches],
+        "what it matches by the failure records, for each pipeline where it counts",
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,17 +108,26 @@ def show(session: Session, pipeline: str | None, rule_id: str) -> ShownRule:
         raise Problem(f"There is no rule {rule_id!r}: see dlq rules list.", Cause.ABSENT)
     now = session.clock()
     pipelines = []
+    # A rule of * and one of a pipeline may have the id, and other patterns.
+    counting: dict[str, list[DeployedPipeline]] = {}
     for each in chosen:
         terms = deployed.terms(each)
         book = rule_table.book([row.columns for row in stored], terms)
         counts = _counts(session, app, each.name, [r.counts_key for r in book.rules.values()])
         if found := listed(stored, terms, book, counts, now):
             pipelines.append(PipelineRules(each.name, tuple(found)))
+        for rule in book.rules.values():
+            counting.setdefault(json.dumps(rule.pattern), []).append(each)
     return ShownRule(
         **session.place,
         at=session.now,
         pipelines=tuple(pipelines),
         changes=history(session, pipeline, rule_id, limit=_MOST_SHOWN).changes,
+        matches=tuple(
+            matches
+            for pattern, where in counting.items()
+            for matches in matches_in(session, app, where, json.loads(pattern))
+        ),
     )
 
 

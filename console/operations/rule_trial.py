@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from deadletter.contract import EVERY_PIPELINE, MAIN_DLQ
@@ -15,7 +16,7 @@ from . import deployed, letters, rule_table
 from .adapter_errors import aws_errors
 from .answer import Answer
 from .app import App, DeployedPipeline
-from .aws import Aws, explain
+from .aws import Aws, explain, side_by_side
 from .deadline import Deadline
 from .letters import Sample
 from .peek import HIDDEN
@@ -142,6 +143,24 @@ def try_rule(
         expire=None if pace is None else pace[1],
         on_record=on_record,
     )
+
+
+def matches_in(
+    session: Session,
+    app: App,
+    pipelines: Sequence[DeployedPipeline],
+    pattern: Mapping[str, Any],
+) -> Sequence[RuleMatches]:
+    """What a valid pattern matches in each of these pipelines, by the failure records."""
+    aws, deadline = session.aws, Deadline()
+    _ = aws.sqs, aws.dynamodb  # made before there are threads
+
+    def count(pipeline: DeployedPipeline) -> RuleMatches:
+        return known_matches(session, app, pipeline, pattern, deadline)
+
+    with side_by_side() as start:
+        reads = [start(partial(count, pipeline)) for pipeline in pipelines]
+        return [read.answer("What the rule matches") for read in reads]
 
 
 def known_matches(

@@ -721,8 +721,8 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
     "dlq rules show": {
         "DlqReader": {
             **SEE,
+            **RECORDS,
             "table Rules": {"dynamodb:Query"},
-            "table Letters": {"dynamodb:BatchGetItem"},
             "table Audit/index/changes": {"dynamodb:Query"},
         }
     },

@@ -11,13 +11,14 @@ import pytest
 
 from console.cli.exit import Exit
 from console.operations import item, rule_undo
+from deadletter.failure.ledger import AboutLetter
 
 SAID = ("--reason", "a slip", "--yes")
 
 
 @pytest.fixture
 def orders(cloud: Any) -> Any:
-    cloud.deploy("orders", context=["tenantId"])
+    cloud.deploy("orders", context=["tenantId"], settings={"context": {"tenantId": "body.t"}})
     return cloud
 
 
@@ -214,13 +215,18 @@ def test_the_history_has_the_changes_of_one_rule_or_of_all(orders: Any, dlq: Any
 def test_a_rule_is_shown_with_what_it_matched_and_its_last_changes(orders: Any, dlq: Any) -> None:
     add(dlq)
     orders.rule("later", "*", tenantId="b", action="HOLD")
+    orders.failed("orders", "m", AboutLetter({"tenantId": "A"}))
     answer = read(dlq, "show", "later", "--pipeline", "orders")
     [pipeline] = answer["pipelines"]
     assert {(rule["pipeline"], rule["status"]) for rule in pipeline["rules"]} == {
         ("orders", "VALID"),
         ("*", "INVALID"),
     }
+    [matches] = answer["matches"]
+    assert (matches["pipeline"], matches["matched"], matches["here"]) == ("orders", 0, 1)
     page = dlq("rules", "show", "later").stdout
+    assert "Matches 0 of 1 message here now" in page
+    assert "Did you mean tenantId = A (1)?" in page
     assert "DELAYED_REDRIVE by 2 h 00 min" in page
     assert "Its last changes:" in page
     assert "a batch" in page
