@@ -126,7 +126,7 @@ def matches_on_record(
         untold=untold,
         why_untold=tuple(sorted(unkept(compiled, settings))) if untold else (),
         fields=() if matching or untold else tuple(_on_their_own(compiled, known)),
-        not_searched=(*not_searched, "messages that have not failed"),
+        not_searched=(*not_searched, "processed messages", "messages that have not failed"),
     )
     return matches, [entry.origin for entry in matching]
 

@@ -262,9 +262,10 @@ def test_what_was_not_searched_is_named_with_its_number(orders: Any, dlq: Any) -
     orders.rescued("orders", "POISON", 1)
     done = add(dlq, "--reason", "x", "--expires", "never", answers="y\n")
     assert (
-        "Not searched: 2 parked messages, 1 message without a failure record, messages that have "
-        "not failed." in " ".join(done.stderr.split())
+        "Not searched: 2 parked messages, 1 message without a failure record, processed messages, "
+        "messages that have not failed." in " ".join(done.stderr.split())
     )
+    assert "dlq rules test" not in done.stderr
 
 
 @pytest.mark.usefixtures("at_a_terminal")
@@ -277,6 +278,7 @@ def test_a_rule_on_bodies_says_that_records_can_not_tell(orders: Any, dlq: Any) 
     said = " ".join(done.stderr.split())
     assert "Matches 0 of 2 messages here now" in said
     assert "Can't be told for 1 message: bodies and attributes are not kept." in said
+    assert "dlq rules test tries it on messages of the DLQ" in said
 
 
 @pytest.mark.usefixtures("at_a_terminal")
