@@ -102,9 +102,10 @@ def show(session: Session, pipeline: str | None, rule_id: str) -> ShownRule:
     """The rules with this id, what they do, what they have matched, and who changed them."""
     app = session.app()
     chosen = app.pipelines if pipeline in (None, EVERY_PIPELINE) else (app.pipeline(pipeline),)
-    keys = [EVERY_PIPELINE, *(each.name for each in chosen)]
-    stored = table(session.aws, app.rules_table).of_id(rule_id, keys)
-    if not stored:
+    keys = {EVERY_PIPELINE, *(each.name for each in chosen)}
+    # The others too: some go before it.
+    stored = table(session.aws, app.rules_table).read()
+    if not any(rule.rule_id == rule_id and rule.pipeline in keys for rule in stored):
         raise Problem(f"There is no rule {rule_id!r}: see dlq rules list.", Cause.ABSENT)
     now = session.clock()
     pipelines = []
@@ -113,10 +114,12 @@ def show(session: Session, pipeline: str | None, rule_id: str) -> ShownRule:
     for each in chosen:
         terms = deployed.terms(each)
         book = rule_table.book([row.columns for row in stored], terms)
-        counts = _counts(session, app, each.name, [r.counts_key for r in book.rules.values()])
-        if found := listed(stored, terms, book, counts, now):
-            pipelines.append(PipelineRules(each.name, tuple(found)))
-        for rule in book.rules.values():
+        same_id = [r for r in (*book.rules.values(), *book.switched_off) if r.rule_id == rule_id]
+        counts = _counts(session, app, each.name, [rule.counts_key for rule in same_id])
+        rows = listed(stored, terms, book, counts, now)
+        if found := tuple(row for row in rows if row.rule_id == rule_id):
+            pipelines.append(PipelineRules(each.name, found))
+        for rule in [book.rules[rule_id]] if rule_id in book.rules else []:
             counting.setdefault(json.dumps(rule.pattern), []).append(each)
     return ShownRule(
         **session.place,

@@ -722,7 +722,7 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
         "DlqReader": {
             **SEE,
             **RECORDS,
-            "table Rules": {"dynamodb:Query"},
+            **LIST_RULES,
             "table Audit/index/changes": {"dynamodb:Query"},
         }
     },

@@ -215,6 +215,7 @@ def test_the_history_has_the_changes_of_one_rule_or_of_all(orders: Any, dlq: Any
 def test_a_rule_is_shown_with_what_it_matched_and_its_last_changes(orders: Any, dlq: Any) -> None:
     add(dlq)
     orders.rule("later", "*", tenantId="b", action="HOLD")
+    orders.rule("aside", tenantId="a", action="QUARANTINE")
     orders.failed("orders", "m", AboutLetter({"tenantId": "A"}))
     answer = read(dlq, "show", "later", "--pipeline", "orders")
     [pipeline] = answer["pipelines"]
@@ -224,6 +225,7 @@ def test_a_rule_is_shown_with_what_it_matched_and_its_last_changes(orders: Any, 
     }
     [matches] = answer["matches"]
     assert (matches["pipeline"], matches["matched"], matches["here"]) == ("orders", 0, 1)
+    assert pipeline["rules"][-1]["status_reason"].endswith("aside goes before it, by the alphabet")
     page = dlq("rules", "show", "later").stdout
     assert "Matches 0 of 1 message here now" in page
     assert "Did you mean tenantId = A (1)?" in page
