@@ -13,7 +13,7 @@ from deadletter.rules.rule import Action, Rule, RuleMode
 
 from ..operations import rule_table, rule_text
 from ..operations.duration import seconds
-from ..operations.rule_edit import PlannedRule, RuleEditor, RuleRevision, everywhere
+from ..operations.rule_edit import AddedRule, PlannedRule, RuleEditor, RuleRevision, everywhere
 from ..operations.rule_on_ledger import RuleMatches
 from ..operations.session import Session
 from ..operations.words import clock, count, duration
@@ -140,7 +140,7 @@ def add(
     ticket: Ticket = None,
     replace: Replace = False,
     yes: Yes = False,
-) -> Reply[RuleRevision]:
+) -> Reply[AddedRule]:
     """Add a rule, in effect within a minute.
 
     A rule that would be INVALID, or make another rule INVALID, is not written. Before a
@@ -289,7 +289,7 @@ def _in_each(matches: Sequence[RuleMatches], now: datetime) -> Iterator[str]:
         yield f"In {count(rest, 'other pipeline')}: {of}. --json has each."
 
 
-def _show_added(change: RuleRevision, now: datetime | None) -> Iterator[Block]:
+def _show_added(change: AddedRule, now: datetime | None) -> Iterator[Block]:
     """The new rule, with what it matches `now`."""
     yield _headline(change, "replaced" if change.before else "added")
     yield line("In effect within a minute: see dlq rules list.")

@@ -14,7 +14,7 @@ from ..operations import rule_text
 from ..operations.peek import MOST
 from ..operations.problem import Cause, Problem
 from ..operations.rule_backtest import Against
-from ..operations.rule_on_ledger import DAYS, FieldOnItsOwn, KnownValue, RuleMatches
+from ..operations.rule_on_ledger import DAYS, RuleMatches
 from ..operations.rule_trial import RECORDS, SAMPLE, RuleTrial, try_rule
 from ..operations.session import Session
 from ..operations.words import clock, count, duration
@@ -147,27 +147,8 @@ def on_record(matches: RuleMatches, now: datetime, where: str = "here") -> Itera
     if matches.matched and matches.tenants is not None:
         parts.append(count(matches.tenants, "tenant"))
     yield f"{'; '.join(parts)}."
-    for field in matches.fields:
-        yield from _on_its_own(field)
+    yield from matches.hints
     if matches.untold:
         why = "; ".join(matches.why_untold) or "a value may be a text or a number"
         yield f"Can't be told for {count(matches.untold, 'message')}: {why}."
     yield f"Not searched: {', '.join(matches.not_searched)}."
-
-
-def _on_its_own(field: FieldOnItsOwn) -> Iterator[str]:
-    """What to know of a field of a rule that matches nothing."""
-    name = field.field.removeprefix("context.")
-    if field.matched:
-        yield f"{name} {field.expected} alone matches {field.matched:,}."
-    elif field.nearest is not None:
-        yield f"Did you mean {name} = {_value(field.nearest)}?"
-    elif field.values:
-        others = f" and {count(field.other_values, 'other')}" if field.other_values else ""
-        yield f"{name} is {', '.join(map(_value, field.values))}{others} here."
-    else:
-        yield f"No message here has {name}."
-
-
-def _value(value: KnownValue) -> str:
-    return f"{value.value} ({value.messages:,})"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 from typing import Annotated, Any
 
 from deadletter.contract import EVERY_PIPELINE
@@ -25,17 +25,22 @@ from .session import Session
 
 @dataclass(frozen=True, slots=True)
 class RuleRevision(Answer):
-    """What `dlq rules add` and `dlq rules disable` answer."""
+    """What `dlq rules disable`, `enable`, `undo` and `remove` answer."""
 
     pipeline: Annotated[str, "the key it is stored under: a pipeline, or `*` for all"]
     rule_id: Annotated[str, "id of the rule"]
     rule: Annotated[Mapping[str, Any], "its columns as they stand in the table now"]
     before: Annotated[Mapping[str, Any] | None, "its columns as they were; null if it is new"]
+
+
+@dataclass(frozen=True, slots=True)
+class AddedRule(RuleRevision):
+    """What `dlq rules add` answers."""
+
     matches: Annotated[
-        Sequence[RuleMatches],
-        "what it matches by the failure records, for each pipeline; empty if it is only switched",
-    ] = ()
-    notes: Annotated[Sequence[str], "what to know of a new rule, as its row says too"] = ()
+        Sequence[RuleMatches], "what it matches by the failure records, for each pipeline"
+    ]
+    notes: Annotated[Sequence[str], "what to know of it, as its row says too"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,18 +105,16 @@ class RuleEditor:
         """What the rule matches in each pipeline by the failure records: nothing is received."""
         return matches_in(self._session, self._app, self._pipelines, plan.rule.pattern)
 
-    def write(self, plan: PlannedRule, matches: Sequence[RuleMatches] = ()) -> RuleRevision:
-        """Writes the rule, and answers what it `matches`.
-
-        Problem if it has changed since the plan was made.
-        """
+    def write(self, plan: PlannedRule, matches: Sequence[RuleMatches]) -> AddedRule:
+        """Writes the rule; Problem if it has changed since the plan was made."""
 
         def put() -> None:
             self._table.put(plan.columns, plan.before)
 
         why = str(plan.columns.get("reason", ""))
         revision = self._change("rules add", put, why, plan.columns, plan.before)
-        return replace(revision, matches=tuple(matches), notes=tuple(plan.notes))
+        known = {field.name: getattr(revision, field.name) for field in fields(revision)}
+        return AddedRule(**known, matches=tuple(matches), notes=tuple(plan.notes))
 
     def find(self, rule_id: str) -> StoredRule:
         """The rule with this id; Problem if it is missing."""

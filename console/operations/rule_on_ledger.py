@@ -40,28 +40,6 @@ _MOST_VALUES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class KnownValue:
-    """A value of a field, and how many of the messages here have it."""
-
-    value: Annotated[str, "the value, as the failure records keep it"]
-    messages: Annotated[int, "messages with it"]
-
-
-@dataclass(frozen=True, slots=True)
-class FieldOnItsOwn:
-    """One field of a rule without its other fields."""
-
-    field: Annotated[str, "its name in the document, such as `context.tenantId`"]
-    expected: Annotated[str, "what the rule accepts there, in words"]
-    matched: Annotated[int, "messages here that it accepts on its own"]
-    nearest: Annotated[
-        KnownValue | None, "the known value that is spelled most like it; null if none is near"
-    ]
-    values: Annotated[Sequence[KnownValue], f"the {_MOST_VALUES} commonest values here"]
-    other_values: Annotated[int, "how many others there are"]
-
-
-@dataclass(frozen=True, slots=True)
 class RuleMatches:
     """What a rule matches of the messages of a pipeline, by their failure records."""
 
@@ -75,8 +53,8 @@ class RuleMatches:
     is_at_least: Annotated[bool, "whether there are more failure records than were read"]
     untold: Annotated[int, "messages here of which the failure record can't tell"]
     why_untold: Annotated[Sequence[str], "what the rule reads that failure records do not keep"]
-    fields: Annotated[
-        Sequence[FieldOnItsOwn], "the rule's fields that records keep, if it matches no message"
+    hints: Annotated[
+        Sequence[str], "if it matches none: what each field matches alone, or the nearest value"
     ]
     not_searched: Annotated[Sequence[str], "messages that were not searched, and how many"]
     problem: Annotated[str | None, "why nothing could be counted; null if it was"] = None
@@ -125,7 +103,7 @@ def matches_on_record(
         is_at_least=failing.is_at_least,
         untold=untold,
         why_untold=tuple(sorted(unkept(compiled, settings))) if untold else (),
-        fields=() if matching or untold else tuple(_on_their_own(compiled, known)),
+        hints=() if matching or untold else tuple(_hints(compiled, known)),
         not_searched=(*not_searched, "processed messages", "messages that have not failed"),
     )
     return matches, [entry.origin for entry in matching]
@@ -155,26 +133,29 @@ def _tenants(matching: Iterable[CauseEntry], settings: Pipeline) -> int | None:
     return len({entry.about.context.get(TENANT, "") for entry in matching} - {""})
 
 
-def _on_their_own(pattern: Pattern, known: Sequence[Mapping[str, Any]]) -> Iterator[FieldOnItsOwn]:
-    """Each field of a pattern that failure records keep, with the values that messages have."""
+def _hints(pattern: Pattern, known: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """What each field of a pattern matches alone, or which values messages have instead."""
     for field in pattern.fields if known else ():
         answers = [_holds(field, each) for each in known]
         if None in answers:
+            # Failure records do not keep it.
             continue
+        name, words = field.name.removeprefix("context."), field.comparison.words
         values = Counter(str(each[field.name]) for each in known if field.name in each)
-        matched = sum(map(bool, answers))
-        commonest = values.most_common(_MOST_VALUES)
-        yield FieldOnItsOwn(
-            field=field.name,
-            expected=field.comparison.words,
-            matched=matched,
-            nearest=None if matched else nearest_value(field.comparison.words, values),
-            values=tuple(KnownValue(value, messages) for value, messages in commonest),
-            other_values=len(values) - len(commonest),
-        )
+        if any(answers):
+            yield f"{name} {words} alone matches {sum(map(bool, answers)):,}."
+        elif (near := nearest_value(words, values)) is not None:
+            yield f"Did you mean {name} = {near} ({values[near]:,})?"
+        elif values:
+            some = [f"{value} ({n:,})" for value, n in values.most_common(_MOST_VALUES)]
+            more = len(values) - len(some)
+            others = f" and {count(more, 'other')}" if more else ""
+            yield f"{name} is {', '.join(some)}{others} here."
+        else:
+            yield f"No message here has {name}."
 
 
-def nearest_value(expected: str, values: Mapping[str, int]) -> KnownValue | None:
+def nearest_value(expected: str, values: Mapping[str, int]) -> str | None:
     """The value that is spelled most like a text of `expected`, which are in quotes.
 
     Case and spaces count for nothing: they are what is mistaken most. None if none is near.
@@ -190,7 +171,7 @@ def nearest_value(expected: str, values: Mapping[str, int]) -> KnownValue | None
         for each in bare
         if min(len(text), len(each)) >= _LEAST_IN_COMMON and (text in each or each in text)
     ]
-    return KnownValue(bare[near[0]], values[bare[near[0]]]) if near else None
+    return bare[near[0]] if near else None
 
 
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
