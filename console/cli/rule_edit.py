@@ -82,24 +82,6 @@ Rate = Annotated[
     float | None,
     typer.Option("--rate", metavar="N", help="For THROTTLE: messages a second, such as 5 or 0.1."),
 ]
-Starts = Annotated[
-    str | None,
-    typer.Option("--starts", metavar="WHEN", help="Do nothing before: in 2h, 7d …; or ISO 8601."),
-]
-Active = Annotated[
-    str | None,
-    typer.Option(
-        "--active",
-        metavar="WINDOWS",
-        help="Act at these times only: '22:00-06:00 Europe/Berlin', 'Mon-Fri 08:00-18:00 UTC'.",
-    ),
-]
-Sample = Annotated[
-    float | None,
-    typer.Option(
-        "--sample", metavar="SHARE", help="With --mode shadow: 0.1 is each tenth message."
-    ),
-]
 MaxMatches = Annotated[
     int | None,
     typer.Option(
@@ -130,9 +112,6 @@ def add(
     policy: Policy = None,
     priority: Priority = None,
     mode: Mode = None,
-    sample: Sample = None,
-    starts: Starts = None,
-    active: Active = None,
     expires: Expires = None,
     max_matches: MaxMatches = None,
     breadth: Breadth = None,
@@ -161,9 +140,6 @@ def add(
         "policy": policy,
         "priority": priority,
         "mode": mode,
-        "sample": _number(sample),
-        "starts_at": None if starts is None else _iso(asking.moment(starts, session.now)),
-        "active": active,
         "expires_at": _end(expires, session.now),
         "max_matches": max_matches,
         "breadth": breadth,

@@ -99,12 +99,6 @@ def _state(rule: ListedRule, now: datetime) -> Iterator[Part]:
         counted = count(rule.shadow_matches, "message")
         yield f", would have matched {counted}{_ago(rule.last_shadow, now)}"
     yield f", priority {rule.priority}"
-    if rule.sample is not None:
-        yield f", of a sample of {rule.sample:.3g} of the messages"
-    if rule.active is not None:
-        yield f", active {rule.active}"
-    if rule.starts_at is not None and rule.starts_at > now:
-        yield f", starts {clock(rule.starts_at, now)}"
     if rule.expires_at is not None:
         left = (rule.expires_at - now).total_seconds()
         when = f"expires {clock(rule.expires_at, now)}, in {duration(left)}"

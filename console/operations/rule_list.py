@@ -34,8 +34,7 @@ class ListedRule:
     status_reason: Annotated[str | None, "why it is INVALID, or what to know of a VALID one"]
     effect: Annotated[
         str,
-        "enforced, shadow, disabled, expired, not started, outside its active times, used up or "
-        "refused",
+        "enforced, shadow, disabled, expired, used up or refused",
     ]
     action: Annotated[str | None, "what it does; null if it was refused"]
     about: Annotated[str | None, "which letters it is about, in words; null if it was refused"]
@@ -47,9 +46,6 @@ class ListedRule:
     queue: Annotated[str | None, "id of the dedicated DLQ of a DEDICATED_DLQ"]
     policy: Annotated[str | None, "the policy it puts in the place of the pipeline's own"]
     rate: Annotated[float | None, "letters per second that a THROTTLE lets go"]
-    sample: Annotated[float | None, "share of the letters that a shadow rule looks at"]
-    starts_at: Annotated[datetime | None, "when it begins; null if it has"]
-    active: Annotated[str | None, "the times of day at which it acts; null if at all times"]
     version: Annotated[str | None, "of what it does and to which letters; counts belong to it"]
     matches: Annotated[int, "letters of this pipeline that this version has acted on"]
     last_matched: Annotated[datetime | None, "when it last acted on one"]
@@ -187,9 +183,6 @@ def _valid(
         queue=rule.queue,
         policy=rule.policy,
         rate=rule.rate,
-        sample=rule.sample,
-        starts_at=moment(rule.starts_at),
-        active=_text(stored.columns.get("active")) if rule.active else None,
         version=rule.version,
         matches=counts.matched,
         last_matched=moment(counts.last_matched),
@@ -211,37 +204,25 @@ def _effect(rule: Rule, matches: int, now: float) -> str:
     return "shadow" if rule.mode is RuleMode.SHADOW else "enforced"
 
 
+_OF_VALID_RULES = (
+    *("action", "about", "pattern", "priority", "delay_seconds", "queue", "policy", "rate"),
+    *("version", "last_matched", "last_shadow", "max_matches", "expires_at"),
+)
+
+
 def _refused(stored: StoredRule, why: str) -> ListedRule:
+    unknown: dict[str, Any] = dict.fromkeys(_OF_VALID_RULES)
     return ListedRule(
         rule_id=stored.rule_id,
         pipeline=stored.pipeline,
         status="INVALID",
         status_reason=why,
         effect="refused",
-        action=None,
-        about=None,
-        pattern=None,
-        priority=None,
-        delay_seconds=None,
-        queue=None,
-        policy=None,
-        rate=None,
-        sample=None,
-        starts_at=None,
-        active=None,
-        version=None,
         matches=0,
-        last_matched=None,
         shadow_matches=0,
-        last_shadow=None,
-        max_matches=None,
-        expires_at=None,
+        **unknown,
         **_notes(stored),
     )
-
-
-def _text(value: object) -> str:
-    return " ".join(str(value).split())
 
 
 def _notes(stored: StoredRule) -> dict[str, Any]:

@@ -37,7 +37,7 @@ RECORDS = "the failure records"
 """The source of a trial that receives nothing."""
 
 # Columns that decide whether a rule is tried at all. Here it always is.
-_WHEN = ("enabled", "mode", "expires_at", "max_matches", "starts_at", "active", "sample")
+_WHEN = ("enabled", "mode", "expires_at", "max_matches")
 
 # The id of a rule that is in no table.
 _UNNAMED = "this rule"

@@ -30,7 +30,6 @@ from tests.samples import NOW, json_values
         {"max_matches": 5},
         {"action": "DELAYED_REDRIVE", "delay_seconds": 60},
         {"action": "DEDICATED_DLQ", "queue": "slow"},
-        {"mode": "shadow", "sample": 0.5},
         {"action": "THROTTLE", "rate": 1},
     ],
     ids=lambda edited: ", ".join(edited),
@@ -47,8 +46,6 @@ def test_an_edit_of_what_a_rule_does_gives_another_version(edited: dict[str, Any
         {"mode": "shadow"},
         {"priority": 7},
         {"expires_at": NOW},
-        {"starts_at": NOW},
-        {"active": "22:00-06:00 Europe/Berlin"},
         {"reason": "another", "ticket": "T-1", "created_by": "me"},
         {"action": " hold "},
         {"tenantId": GONE, "pattern": '{"context": {"tenantId": ["a"]}}'},
@@ -200,9 +197,9 @@ def test_a_pattern_may_be_a_dynamodb_map() -> None:
 # Invalid rules, and the sentence that says why.
 
 FIELDS = (
-    "action, active, breadth, checked_at, created_by, delay_seconds, enabled, expires_at, "
+    "action, breadth, checked_at, created_by, delay_seconds, enabled, expires_at, "
     "max_matches, messageType, mode, pattern, pipeline, policy, priority, queue, rate, reason, "
-    "rule_id, sample, starts_at, status, status_reason, tenantId, ticket, version"
+    "rule_id, status, status_reason, tenantId, ticket, version"
 )
 NOT_AN_ID = "rule_id must be at most 200 bytes of printable characters without |"
 NO_END = "expires_at must be epoch seconds or an ISO 8601 time"
@@ -271,7 +268,7 @@ NOT_PLAIN = "a pattern holds text, numbers, true, false, null, lists and maps on
         # Without an end, at all times, of all matches: a default does far more.
         *(
             ({column: None}, f"{column} is null: it needs a value, or no such field")
-            for column in ("active", "expires_at", "max_matches", "mode", "reason")
+            for column in ("expires_at", "max_matches", "mode", "reason")
         ),
         ({"expires_at": "tomorrow"}, NO_END),
         ({"expires_at": ""}, NO_END),

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -118,18 +117,6 @@ def test_letters_leave_when_the_rule_ends_by_itself(stage: Stage) -> None:
     assert lanes(stage) == {"rule:stop": 5}
     runs(stage, 62)
     assert lanes(stage) == {"rule:behind": 5}
-
-
-def test_letters_leave_when_the_window_of_their_rule_closes(stage: Stage) -> None:
-    opens = datetime.fromtimestamp(stage.clock(), UTC) - timedelta(minutes=30)
-    active = f"{opens:%H:%M}-{opens + timedelta(hours=1):%H:%M} UTC"
-    stage.add_rule("stop", **ACME, active=active)
-    dead(stage, {"a": 5})
-    runs(stage, 2)
-    assert lanes(stage) == {"rule:stop": 5}
-    runs(stage, 32)
-    assert lanes(stage) == {}
-    assert len(stage.bodies(stage.main)) == 5
 
 
 def test_an_edit_that_makes_a_rule_invalid_sets_no_letter_free(stage: Stage) -> None:

@@ -87,7 +87,6 @@ class _CaseBatch:
             self.now,
             self.matches,
             diverted=case.diverted,
-            origin=case.stamp.origin,
         )
         return case if match is case.match else replace(case, match=match)
 
@@ -202,7 +201,6 @@ class DirectRouter:
             batch.now,
             batch.matches,
             diverted=case.diverted,
-            origin=case.stamp.origin,
         )
         return _counted_verdict(question, matched, judge(matched), batch.book), trials
 

@@ -18,7 +18,6 @@ from deadletter.rules.pattern import PatternRefused, compile_pattern
 from deadletter.rules.reach import is_broad, reach_of
 from deadletter.rules.typed import meant, nearest, notes_of_pattern, notes_of_value, several
 from deadletter.rules.version import version_of
-from deadletter.rules.windows import Window, WindowRefused, any_open, read_windows
 from deadletter.settings.pipeline import Pipeline
 
 DEFAULT_PRIORITY = 100
@@ -62,11 +61,9 @@ STOPPING = frozenset({Action.QUARANTINE, Action.DEDICATED_DLQ, Action.HOLD})
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One valid rule. `starts_at` and `expires_at` are epoch seconds, `delay_seconds` is seconds.
+    """One valid rule. `expires_at` is epoch seconds, `delay_seconds` is seconds.
 
-    `active` are the windows in which it acts; without any it acts at all times. `sample` is the
-    share of the letters that it looks at (over 0, to 1). `rate` is letters per second. `version`
-    changes with what the rule does and to which letters.
+    `rate` is letters per second. `version` changes with what the rule does and to which letters.
     """
 
     rule_id: str
@@ -81,9 +78,6 @@ class Rule:
     policy: str | None = None
     expires_at: float | None = None
     max_matches: int | None = None
-    starts_at: float | None = None
-    active: tuple[Window, ...] = ()
-    sample: float | None = None
     rate: float | None = None
     version: str = field(init=False, default="")
 
@@ -112,10 +106,6 @@ class Rule:
             return "disabled"
         if self.expires_at is not None and self.expires_at <= now:
             return "expired"
-        if self.starts_at is not None and now < self.starts_at:
-            return "not started"
-        if self.active and not any_open(self.active, now):
-            return "outside its active times"
         return None
 
 
@@ -127,7 +117,6 @@ _DECIDES = (
     "queue",
     "policy",
     "max_matches",
-    "sample",
     "rate",
 )
 
@@ -150,10 +139,7 @@ _FIELDS = frozenset(
         "policy",
         "expires_at",
         "max_matches",
-        "starts_at",
-        "active",
         "breadth",
-        "sample",
         "rate",
     }
 )
@@ -229,15 +215,8 @@ def read_rule(item: Mapping[str, Any], pipeline: Pipeline) -> Rule:
         policy=_choice("policy", item.get("policy"), tuple(pipeline.policies)),
         expires_at=_epoch_seconds("expires_at", item.get("expires_at")),
         max_matches=_whole_number("max_matches", item.get("max_matches"), None, low=1),
-        starts_at=_epoch_seconds("starts_at", item.get("starts_at")),
-        active=_windows(item.get("active")),
-        sample=_share(item.get("sample")),
         rate=_rate(item.get("rate")),
     )
-    if rule.sample is not None and rule.mode is not RuleMode.SHADOW:
-        raise RuleRefused("sample goes with mode shadow only")
-    if (rule.starts_at or -math.inf) >= (rule.expires_at or math.inf):
-        raise RuleRefused("starts_at must be before expires_at")
     needed = _NEEDS.get(action)
     if needed and getattr(rule, needed) is None:
         raise RuleRefused(f"{action} needs {needed}")
@@ -268,14 +247,14 @@ def notes_of(rule: Rule, item: Mapping[str, Any], pipeline: Pipeline, now: float
 
 
 def _notes_of_times(rule: Rule, item: Mapping[str, Any], now: float) -> Iterator[str]:
-    """When a rule does nothing, and what its times without a zone mean."""
-    if rule.expires_at is not None and rule.expires_at <= now:
-        yield f"it ended {_utc(rule.expires_at)}, and matches nothing"
-    if rule.starts_at is not None and now < rule.starts_at:
-        yield f"it does nothing before {_utc(rule.starts_at)}"
-    for name, at in (("starts_at", rule.starts_at), ("expires_at", rule.expires_at)):
-        if at is not None and _is_without_zone(item[name]):
-            yield f"{name} has no zone: it means {_utc(at)}"
+    """That a rule has ended, and what an end without a zone means."""
+    end = rule.expires_at
+    if end is None:
+        return
+    if end <= now:
+        yield f"it ended {_utc(end)}, and matches nothing"
+    if _is_without_zone(item["expires_at"]):
+        yield f"expires_at has no zone: it means {_utc(end)}"
 
 
 def _utc(at: float) -> str:
@@ -513,24 +492,6 @@ def _rate(value: object) -> float | None:
     if not 0 < rate <= _MAX_RATE:
         raise RuleRefused(f"rate must be letters per second, more than 0 and at most {_MAX_RATE}")
     return rate
-
-
-def _share(value: object) -> float | None:
-    if value is None:
-        return None
-    share = _number("sample", value)
-    if not 0 < share <= 1:
-        raise RuleRefused("sample must be more than 0, and at most 1 (all letters)")
-    return share
-
-
-def _windows(value: object) -> tuple[Window, ...]:
-    if value is None:
-        return ()
-    try:
-        return read_windows(value)
-    except WindowRefused as error:
-        raise RuleRefused(f"active {error}", f"active {error.gist}") from error
 
 
 def _epoch_seconds(name: str, value: object) -> float | None:

@@ -20,7 +20,6 @@ from deadletter.rules.rule import (
     is_disabled,
     read_rule,
 )
-from deadletter.rules.sampling import is_sampled
 from deadletter.settings.pipeline import Pipeline
 
 MOST_RULES = 1_000
@@ -87,16 +86,13 @@ class RuleBook:
         matches: Mapping[str, int],
         *,
         diverted: bool = False,
-        origin: str = "",
     ) -> Match:
         """The first enforced rule that matches, and the shadow rules that match before it.
 
-        A rule is passed over if it is expired, has not started or is outside its windows, or if it
-        has matched `max_matches` times (`matches` says how often). For a letter in a dedicated DLQ
-        (`diverted`) the DEDICATED_DLQ rules are passed over too. A rule that is too costly to judge
-        applies if it would stop the letter, because no letter escapes such a rule by its size; any
-        other does not match. `origin` names the letter in all its lives: a rule in shadow mode may
-        look at a sample of the letters only.
+        A rule is passed over if it is expired, or if it has matched `max_matches` times (`matches`
+        says how often). For a letter in a dedicated DLQ (`diverted`) the DEDICATED_DLQ rules are
+        passed over too. A rule that is too costly to judge applies if it would stop the letter,
+        because no letter escapes such a rule by its size; any other does not match.
         """
         shadows: list[str] = []
         costly: list[str] = []
@@ -114,8 +110,7 @@ class RuleBook:
                 if not _stops(rule):
                     continue
             elif rule.mode is RuleMode.SHADOW:
-                if _looks_at(rule, origin):
-                    shadows.append(rule_id)
+                shadows.append(rule_id)
                 continue
             return Match(rule, tuple(shadows), tuple(costly), too_costly)
         return Match(None, tuple(shadows), tuple(costly)) if shadows or costly else NO_MATCH
@@ -150,7 +145,6 @@ class RuleBook:
         matches: Mapping[str, int],
         *,
         diverted: bool,
-        origin: str = "",
     ) -> list[Trial]:
         """The result of every rule on a document, in their order, after the refused rules."""
         winner = self.first(document, now, matches, diverted=diverted).rule
@@ -163,8 +157,6 @@ class RuleBook:
             findings = pattern.explain(document) if likeness is Likeness.DIFFERS else []
             missed = tuple(finding for finding in findings if not finding.matched)
             barred = _barred(rule, now, matches, diverted)
-            if barred is None and not _looks_at(rule, origin):
-                barred = "is not in its sample (shadow)"
             trials.append(Trial(rule.rule_id, barred or _outcome(rule, winner, likeness), missed))
         return trials
 
@@ -192,8 +184,8 @@ class RuleBook:
         """The name of the rules that are in force at `now`, and of what each of them does.
 
         It is another one whenever a letter that waits may have to be judged otherwise: a rule was
-        edited, switched, added, removed or put in another order, has begun or ended, has used up
-        its matches, or one of its windows has opened or closed. Rules that only count are left out.
+        edited, switched, added, removed or put in another order, has ended, or has used up its
+        matches. Rules that only count are left out.
         """
         in_force = tuple(rule.rule_id for rule in self._in_force(now, matches))
         if self._editions.get("of") != in_force:
@@ -238,11 +230,6 @@ class RuleBook:
 
 def _stops(rule: Rule) -> bool:
     return rule.action in STOPPING and rule.mode is RuleMode.ENFORCE
-
-
-def _looks_at(rule: Rule, origin: str) -> bool:
-    """Whether the letter belongs to the sample of a rule that has one."""
-    return rule.sample is None or is_sampled(origin, rule.rule_id, rule.sample)
 
 
 def _barred(rule: Rule, now: float, matches: Mapping[str, int], diverted: bool) -> str | None:
