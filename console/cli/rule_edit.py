@@ -171,14 +171,14 @@ def disable(
 ) -> Reply[RuleRevision]:
     """Disable a rule, within a minute; it stays in the table.
 
-    Letters that it holds come due. dlq rules enable undoes it.
+    Messages that it holds come due. dlq rules enable undoes it.
     """
     editor = RuleEditor(session, pipeline, rule_id)
     rule = editor.find(rule_id)
     why = asking.reason(reason, "A rule")
     if not yes:
         asking.confirm(session, f"Disable rule {rule_id} of {everywhere(editor.key)}.")
-    return Reply(editor.disable(rule, why), _show_disabled)
+    return Reply(editor.disable(rule, why), partial(show_change, what="disabled"))
 
 
 def enable(
@@ -198,7 +198,7 @@ def enable(
     why = asking.reason(reason, "A rule")
     if not yes:
         asking.confirm(session, f"Enable rule {rule_id} of {everywhere(editor.key)}.")
-    return Reply(editor.enable(rule, why), _show_enabled)
+    return Reply(editor.enable(rule, why), partial(show_change, what="enabled"))
 
 
 def _end(given: str | None, now: datetime) -> str | None:
@@ -267,25 +267,16 @@ def _in_each(matches: Sequence[RuleMatches], now: datetime) -> Iterator[str]:
 
 def _show_added(change: AddedRule, now: datetime | None) -> Iterator[Block]:
     """The new rule, with what it matches `now`."""
-    yield _headline(change, "replaced" if change.before else "added")
-    yield line("In effect within a minute: see dlq rules list.")
+    yield from show_change(change, "replaced" if change.before else "added")
     if now is not None:
         yield from (line(Styled(_note(note), "alarm")) for note in change.notes)
         yield from map(line, matches_of(change.matches, now))
 
 
-def _show_disabled(change: RuleRevision) -> Iterator[Block]:
-    yield _headline(change, "disabled")
-    yield line("Without effect within a minute: see dlq rules list.")
-
-
-def _show_enabled(change: RuleRevision) -> Iterator[Block]:
-    yield _headline(change, "enabled")
-    yield line("In effect within a minute: see dlq rules list.")
-
-
-def _headline(change: RuleRevision, what: str) -> Block:
-    return line(
+def show_change(change: RuleRevision, what: str) -> Iterator[Block]:
+    """That a rule was changed, and what was done to it."""
+    yield line(
         Styled(f"Rule {change.rule_id} of {everywhere(change.pipeline)} {what}", "strong"),
         f" in account {change.account}, {change.region}",
     )
+    yield line("In effect within a minute, for messages that wait too: see dlq rules list.")

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Annotated
 
 import typer
 
 from ..operations import rule_table, rule_text
-from ..operations.rule_edit import RuleRevision, everywhere
+from ..operations.rule_edit import RuleEditor, RuleRevision, everywhere
 from ..operations.rule_undo import PlannedUndo, RuleUndoing
 from ..operations.session import Session
 from . import asking
 from .asking import Reason, Yes
 from .audit import past
-from .output import Block, Reply, Styled, line
-from .rule_edit import RuleId, WhosePipeline
+from .output import Reply
+from .rule_edit import RuleId, WhosePipeline, show_change
 
 To = Annotated[
     str | None,
@@ -34,15 +35,16 @@ def undo(
     """Take the last change of a rule back, or all changes since a time with --to.
 
     A rule that was edited is as before; one that was added goes; one that was removed comes
-    back. It shows what would change, and asks. Letters that wait for the rule are judged
+    back. It shows what would change, and asks. Messages that wait for the rule are judged
     anew by the next run. An undo is a change too: a second one takes the first one back.
     """
-    undoing = RuleUndoing(session, pipeline)
-    plan = undoing.plan(rule_id, None if to is None else past(to, session.now))
+    undoing = RuleUndoing(session, pipeline, rule_id)
+    plan = undoing.plan_undo(rule_id, None if to is None else past(to, session.now))
     why = asking.reason(reason, "A rule")
     if not yes:
         asking.confirm(session, *_question(plan, undoing.key))
-    return Reply(undoing.undo(plan, why), _show_undone)
+    what = "removed" if plan.then is None else "as before"
+    return Reply(undoing.undo(plan, why), partial(show_change, what=what))
 
 
 def remove(
@@ -52,16 +54,16 @@ def remove(
     reason: Reason = None,
     yes: Yes = False,
 ) -> Reply[RuleRevision]:
-    """Remove a rule. Letters that it holds or delays are judged anew by the next run.
+    """Remove a rule. Messages that it holds or delays are judged anew by the next run.
 
     `dlq rules undo` brings it back; `dlq rules disable` keeps it in the list.
     """
-    undoing = RuleUndoing(session, pipeline)
-    rule = undoing.find(rule_id)
+    editor = RuleEditor(session, pipeline, rule_id)
+    rule = editor.find(rule_id)
     why = asking.reason(reason, "A rule")
     if not yes:
-        asking.confirm(session, f"Remove rule {rule_id} of {everywhere(undoing.key)}.")
-    return Reply(undoing.remove(rule, why), _show_removed)
+        asking.confirm(session, f"Remove rule {rule_id} of {everywhere(editor.key)}.")
+    return Reply(editor.remove(rule, why), partial(show_change, what="removed"))
 
 
 def _question(plan: PlannedUndo, key: str) -> Iterator[str]:
@@ -75,20 +77,3 @@ def _question(plan: PlannedUndo, key: str) -> Iterator[str]:
     yield f"Change {name} back:"
     for change in rule_text.changes(rule_table.canonical(plan.now.columns), plan.then):
         yield f"  {change}"
-
-
-def _show_undone(change: RuleRevision) -> Iterator[Block]:
-    what = "as before" if change.rule else "removed"
-    yield from _show(change, what)
-
-
-def _show_removed(change: RuleRevision) -> Iterator[Block]:
-    yield from _show(change, "removed")
-
-
-def _show(change: RuleRevision, what: str) -> Iterator[Block]:
-    yield line(
-        Styled(f"Rule {change.rule_id} of {everywhere(change.pipeline)} {what}", "strong"),
-        f" in account {change.account}, {change.region}",
-    )
-    yield line("In effect within a minute, for letters that wait too: see dlq rules list.")

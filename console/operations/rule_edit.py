@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Annotated, Any
 
 from deadletter.contract import EVERY_PIPELINE
@@ -62,14 +63,20 @@ class RuleEditor:
     Of a rule that is there already, the id says which pipeline it is of, if it is unique.
     """
 
-    def __init__(self, session: Session, pipeline: str | None, rule_id: str | None = None) -> None:
+    def __init__(
+        self,
+        session: Session,
+        pipeline: str | None,
+        rule_id: str | None = None,
+        had: Sequence[str] = (),
+    ) -> None:
         self._session = session
         self._app = session.app()
         self._table = rule_table.table(session.aws, self._app.rules_table)
         self.key, self._pipelines = (
             deployed.scope(self._app, pipeline)
             if rule_id is None
-            else scope_of_rule(self._app, self._table, rule_id, pipeline)
+            else scope_of_rule(self._app, self._table, rule_id, pipeline, had)
         )
 
     def plan(self, rule_id: str, columns: Mapping[str, Any], *, replace: bool) -> PlannedRule:
@@ -118,22 +125,20 @@ class RuleEditor:
 
     def find(self, rule_id: str) -> StoredRule:
         """The rule with this id; Problem if it is missing."""
-        stored = self._table.read()
-        rule = _find(stored, self.key, rule_id)
+        same_id = self.of_id(rule_id)
+        rule = _find(same_id, self.key, rule_id)
         if rule is None:
-            raise Problem(_no_such_rule(stored, self.key, rule_id), Cause.ABSENT)
+            raise Problem(_no_such_rule(same_id, self.key, rule_id), Cause.ABSENT)
         return rule
+
+    def of_id(self, rule_id: str) -> Sequence[StoredRule]:
+        """The rules with this id that are tried in one of the pipelines. Reads no other rule."""
+        names = [pipeline.name for pipeline in self._pipelines]
+        return self._table.of_id(rule_id, [self.key, EVERY_PIPELINE, *names])
 
     def disable(self, rule: StoredRule, reason: str) -> RuleRevision:
         """Disables the rule; the caller's identity and the old reason are added to the reason."""
-        before = rule.columns.get("reason")
-        why = _switched_reason(reason, "disabled", self._session.aws.caller, before)
-        after = {**rule.columns, "enabled": False, "reason": why}
-
-        def switch() -> None:
-            self._table.disable(rule, why)
-
-        return self._change("rules disable", switch, reason, after, rule)
+        return self._switch(rule, reason, "disable", self._table.disable)
 
     def check_enabled(self, rule: StoredRule) -> None:
         """Raises Problem if the rule is enabled already, or would be INVALID."""
@@ -150,35 +155,44 @@ class RuleEditor:
 
     def enable(self, rule: StoredRule, reason: str) -> RuleRevision:
         """Enables the rule; the caller's identity and the old reason are added to the reason."""
+        return self._switch(rule, reason, "enable", self._table.enable)
+
+    def remove(self, rule: StoredRule, why: str) -> RuleRevision:
+        """Removes a rule; messages that it holds are judged anew by the next run."""
+        return self._change("rules remove", partial(self._table.remove, rule), why, None, rule)
+
+    def _switch(
+        self, rule: StoredRule, reason: str, verb: str, write: Callable[[StoredRule, str], None]
+    ) -> RuleRevision:
         before = rule.columns.get("reason")
-        why = _switched_reason(reason, "enabled", self._session.aws.caller, before)
-        after = {**rule.columns, "enabled": True, "reason": why}
-
-        def switch() -> None:
-            self._table.enable(rule, why)
-
-        return self._change("rules enable", switch, reason, after, rule)
+        why = _switched_reason(reason, f"{verb}d", self._session.aws.caller, before)
+        after = {**rule.columns, "enabled": verb == "enable", "reason": why}
+        return self._change(f"rules {verb}", partial(write, rule, why), reason, after, rule)
 
     def _change(
         self,
         command: str,
         write: Callable[[], None],
         why: str,
-        after: Mapping[str, Any],
+        after: Mapping[str, Any] | None,
         before: StoredRule | None,
     ) -> RuleRevision:
         """Makes a change, recorded; Problem if the rule has changed meanwhile."""
-        rule_id = str(after["rule_id"])
         was, becomes = (
             rule_table.canonical(columns) if columns else None
             for columns in (before.columns if before else None, after)
         )
+        rule_id = str((was or becomes or {})["rule_id"])
         change = IntendedChange(command, self.key, rule_table.target(rule_id), why, was, becomes)
         with recorded(self._session, self._app, change):
             try:
                 write()
             except RuleTableChange as error:
-                raise raced(rule_id) from error
+                raise Problem(
+                    f"Rule {rule_id} has just been changed by another person: nothing was "
+                    "written. Look again.",
+                    Cause.FAILED,
+                ) from error
         return RuleRevision(
             **self._session.place,
             pipeline=self.key,
@@ -257,14 +271,6 @@ def checked(
                 f"{pipeline.name}: {refused.why}.",
                 Cause.FAILED,
             )
-
-
-def raced(rule_id: str) -> Problem:
-    """The problem of a rule that was changed between a look and a write."""
-    return Problem(
-        f"Rule {rule_id} has just been changed by another person: nothing was written. Look again.",
-        Cause.FAILED,
-    )
 
 
 def _switched_reason(why: str, switched: str, who: str, before: object) -> str:

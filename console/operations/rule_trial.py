@@ -16,7 +16,7 @@ from . import deployed, letters, rule_table
 from .adapter_errors import aws_errors
 from .answer import Answer
 from .app import App, DeployedPipeline
-from .aws import Aws, explain, side_by_side
+from .aws import Aws, side_by_side
 from .deadline import Deadline
 from .letters import Sample
 from .peek import HIDDEN
@@ -104,29 +104,22 @@ def try_rule(
         else {"rule_id": _UNNAMED, "action": Action.DEFAULT, **rule}
     )
     valid = _read(columns, chosen, deployed.terms(chosen))
+    pace, on_record = None, None
     if against is Against.LEDGER:
-        records, matching = matches_on_record(session, app, chosen, valid.pattern)
-        return RuleTrial(
-            **session.place,
-            at=session.now,
-            pipeline=chosen.name,
-            rule_id=rule if isinstance(rule, str) else None,
-            pattern=valid.pattern,
-            source=RECORDS,
-            looked_at=records.here,
-            matched=records.matched,
-            matching=matching,
-            missed=(),
-            not_given_back=0,
-            on_record=records,
-        )
-    if against is not Against.SAMPLE:
-        sample = kept_letters(session, app, chosen, against, limit)
+        on_record, matching = matches_on_record(session, app, chosen, valid.pattern)
+        sample, looked_at = Sample(RECORDS, (), 0), on_record.here
+        outcome = TrialOutcome(matching, ())
     else:
-        sample = pasted or letters.sampled(session.aws.sqs, chosen, source, limit, session.clock)
-    outcome = tried(session, app, chosen, columns, sample)
-    on_record = None if pasted else known_matches(session, app, chosen, valid.pattern)
-    pace = None if valid.rate is None else _pace(session, chosen, valid.rate, outcome, sample)
+        if against is not Against.SAMPLE:
+            sample = kept_letters(session, app, chosen, against, limit)
+        else:
+            sqs, clock = session.aws.sqs, session.clock
+            sample = pasted or letters.sampled(sqs, chosen, source, limit, clock)
+        looked_at = len(sample.letters)
+        outcome = tried(session, app, chosen, columns, sample)
+        on_record = None if pasted else matches_in(session, app, [chosen], valid.pattern)[0]
+        if valid.rate is not None:
+            pace = _pace(session, chosen, valid.rate, outcome, sample)
     return RuleTrial(
         **session.place,
         at=session.now,
@@ -134,7 +127,7 @@ def try_rule(
         rule_id=rule if isinstance(rule, str) else None,
         pattern=valid.pattern,
         source=sample.source,
-        looked_at=len(sample.letters),
+        looked_at=looked_at,
         matched=len(outcome.matching),
         matching=outcome.matching,
         missed=outcome.missed,
@@ -154,30 +147,18 @@ def matches_in(
     """What a valid pattern matches in each of these pipelines, by the failure records."""
     aws, deadline = session.aws, Deadline()
     _ = aws.sqs, aws.dynamodb  # made before there are threads
+    lost: dict[str, RuleMatches] = {}
 
-    def count(pipeline: DeployedPipeline) -> RuleMatches:
-        return known_matches(session, app, pipeline, pattern, deadline)
+    def note(pipeline: str, problem: Problem) -> None:
+        lost[pipeline] = uncounted(pipeline, problem)
 
     with side_by_side() as start:
-        reads = [start(partial(count, pipeline)) for pipeline in pipelines]
-        return [read.answer("What the rule matches") for read in reads]
-
-
-def known_matches(
-    session: Session,
-    app: App,
-    chosen: DeployedPipeline,
-    pattern: Mapping[str, Any],
-    deadline: Deadline | None = None,
-) -> RuleMatches:
-    """What a valid pattern matches by the failure records, or why that can't be told."""
-    try:
-        return matches_on_record(session, app, chosen, pattern, deadline)[0]
-    except Exception as error:
-        problem = explain(error)
-        if problem is None:
-            raise
-        return uncounted(chosen.name, problem)
+        reads = {
+            each.name: start(partial(matches_on_record, session, app, each, pattern, deadline))
+            for each in pipelines
+        }
+        found = {name: read.result(partial(note, name)) for name, read in reads.items()}
+    return [lost[name] if known is None else known[0] for name, known in found.items()]
 
 
 def _pace(
