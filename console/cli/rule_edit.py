@@ -255,14 +255,12 @@ def _in_each(matches: Sequence[RuleMatches], now: datetime) -> Iterator[str]:
     if len(matches) == 1:
         yield from on_record(matches[0], now)
         return
-    told = [each for each in matches if each.matched or each.problem] or list(matches)
-    for each in told[:_MOST_PIPELINES]:
+    told = [each for each in matches if each.matched or each.problem][:_MOST_PIPELINES]
+    for each in told:
         yield from on_record(each, now, f"in {each.pipeline}")
-    if rest := len(matches) - len(told[:_MOST_PIPELINES]):
-        here = sum(each.here for each in matches if each not in told[:_MOST_PIPELINES])
-        matched = sum(each.matched for each in told[_MOST_PIPELINES:])
-        of = f"{matched:,} of {count(here, 'message')}"
-        yield f"In {count(rest, 'other pipeline')}: {of}. --json has each."
+    rest = [each for each in matches if each not in told]
+    of = f"{sum(each.matched for each in rest):,} of {sum(each.here for each in rest):,}"
+    yield f"In {count(len(rest), 'other pipeline')}: {of}. --json has each."
 
 
 def _show_added(change: AddedRule, now: datetime | None) -> Iterator[Block]:

@@ -147,6 +147,7 @@ def test_of_several_rules_with_an_id_one_has_to_be_named(
 ) -> None:
     add(dlq, "later", "2h", "--pipeline", "orders")
     several.rule("later", "*", tenantId="b", action="HOLD")
+    assert dlq("rules", command, "nobody", *SAID).exit_code == Exit.ABSENT
     done = dlq("rules", command, "later", *SAID)
     assert done.exit_code == Exit.USAGE
     assert "Rules of every pipeline and of orders have the id 'later'" in done.stderr
@@ -162,13 +163,6 @@ def test_a_rule_that_was_removed_is_not_mixed_up_with_one_that_is_there(
     done = dlq("rules", "undo", "later", *SAID)
     assert done.exit_code == Exit.USAGE
     assert "Rules of billing and of orders have the id 'later', or had it" in done.stderr
-
-
-@pytest.mark.parametrize("command", ["disable", "enable", "undo", "remove"])
-def test_an_id_that_no_rule_has_is_said_to_be_missing(several: Any, dlq: Any, command: str) -> None:
-    done = dlq("rules", command, "nobody", *SAID)
-    assert done.exit_code == Exit.ABSENT
-    assert "rule 'nobody'" in done.stderr
 
 
 def test_switching_off_is_undone_beside_a_rule_of_all_pipelines(orders: Any, dlq: Any) -> None:
