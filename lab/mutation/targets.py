@@ -71,6 +71,7 @@ TARGETS = {
         Target("webhook"),
         Target("events", ("tests/watch/test_news.py",)),
         Target("settings"),
+        Target("signals", ("tests/console/operations/test_attention.py",)),
     )
 }
 
