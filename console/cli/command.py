@@ -245,7 +245,9 @@ def command(
             here = Shared(**{option.name: given.pop(option.name) for option in SHARED})
             shared = here.over(context.find_object(Shared) or Shared())
             words = context.command_path.partition(" ")[2]
-            perform(shared, partial(run, **given), words, any_queue=given.get("queue") is not None)
+            queues = [each for each in given.get("places") or () if each.startswith("queue:")]
+            any_queue = bool(queues or given.get("queue"))
+            perform(shared, partial(run, **given), words, any_queue=any_queue)
 
         context = inspect.Parameter(
             "context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context
@@ -301,7 +303,8 @@ def perform(
 ) -> None:
     """Runs a command, prints its reply or error, and ends the program with its exit status.
 
-    `words` are those of the command, after `dlq`; `any_queue` says that it got --queue.
+    `words` are those of the command, after `dlq`; `any_queue` says that it looks at a queue of
+    no app.
     """
     app = shared.app or os.environ.get("DLQ_APP") or DEFAULT_APP
     try:

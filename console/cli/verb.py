@@ -10,7 +10,7 @@ import typer
 
 from ..operations.session import Session
 from ..operations.verbs import AskedField, Planned, Verb
-from . import asking
+from . import asking, completion
 from .command import command
 from .exit import Exit
 from .output import Block, Reply, line
@@ -75,6 +75,7 @@ def add(
     ]
     run.__dict__["__signature__"] = inspect.Signature(parameters)
     run.__doc__ = verb.says
+    run.__dict__["verb"] = verb
     command(parent, verb.name, example=verb.examples)(run)
 
 
@@ -123,6 +124,8 @@ def _annotation(field: AskedField) -> Any:
     kind: Any = list[field.kind] if field.repeats else field.kind  # type: ignore[name-defined]
     if field.default is None:
         kind = kind | None
+    if "PIPELINE" in asked.metavar:
+        more["autocompletion"] = completion.pipelines
     if not asked.names:
-        return Annotated[kind, typer.Argument(metavar=asked.metavar, help=asked.says)]
+        return Annotated[kind, typer.Argument(help=asked.says, **more)]
     return Annotated[kind, typer.Option(*asked.names, help=asked.says, **more)]

@@ -174,7 +174,7 @@ KEYS: Mapping[str, Key] = {
     "until": Key("first sent before then", operators=_IS),
     "match": Key("an event pattern, as rules have it: JSON, or @FILE", operators=_IS),
     # What only records and reports know.
-    "text": Key("text of its error", operators=(Operator.HAS,)),
+    "text": Key("text in its error, body or attributes", operators=(Operator.HAS,)),
     "rule": Key("the rule that holds or parked it", operators=_IS),
     "outcome": Key("what became of it in its run", operators=_IS),
     "by": Key("who has done it", operators=(Operator.EQUAL, Operator.HAS)),
@@ -413,6 +413,17 @@ Ids = Annotated[
     Asked("Message id, current id or business id; @FILE has one a line.", metavar="[ID]..."),
 ]
 """A request's field: messages by their ids."""
+
+Pipelines = Annotated[
+    tuple[str, ...],
+    Asked("Only of this pipeline; repeatable.", ("--pipeline", "-p"), "PIPELINE"),
+]
+"""A request's field: the pipelines that are meant; all of them without one."""
+
+NamedPipelines = Annotated[
+    tuple[str, ...], Asked("Only of these pipelines, as --pipeline.", metavar="[PIPELINE]...")
+]
+"""The same where a command takes no ids: what stands behind its name."""
 
 Places = Annotated[
     tuple[str, ...],
