@@ -419,7 +419,7 @@ def test_the_library_alone_brings_one_package(wheel: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("words", [["status"], ["--help"], ["peek", "--queue", "x"]])
+@pytest.mark.parametrize("words", [["status"], ["--help"], ["list", "--in", "queue:x"]])
 def test_without_the_extra_dlq_says_the_line_that_installs_it(
     wheel: Path, library: Path, tmp_path: Path, words: list[str]
 ) -> None:
@@ -468,12 +468,16 @@ def test_each_command_loads_with_what_the_extra_brings(
 @pytest.mark.parametrize(
     ("words", "status", "says"),
     [
-        (["peek", "--show-body"], Exit.DONE, "5 letters, 5 received."),
-        (["groups"], Exit.DONE, "5 letters, 1 cause in a sample of queue billing-dlq"),
+        (["list", "--look", "--in", f"queue:{QUEUE}"], Exit.DONE, "5 messages found"),
+        (
+            ["groups", "--queue", QUEUE],
+            Exit.DONE,
+            "5 letters, 1 cause in a sample of queue",
+        ),
         # The emulator does not know by which queues a DLQ is used.
-        (["doctor"], Exit.ATTENTION, "no alarm looks at its depth or age"),
+        (["doctor", "--queue", QUEUE], Exit.ATTENTION, "no alarm looks at its depth or age"),
     ],
-    ids=["peek", "groups", "doctor"],
+    ids=["list", "groups", "doctor"],
 )
 def test_a_queue_of_an_account_without_an_app_is_looked_into(
     command_line: Path,
@@ -483,14 +487,14 @@ def test_a_queue_of_an_account_without_an_app_is_looked_into(
     status: Exit,
     says: str,
 ) -> None:
-    done = run([command_line / "dlq", *words, "--queue", QUEUE], tmp_path, account)
+    done = run([command_line / "dlq", *words], tmp_path, account)
 
     assert (done.returncode, done.stderr) == (status, "")
     assert says in done.stdout
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("words", [["status"], ["peek"], ["groups"], ["explain", "some-id"]])
+@pytest.mark.parametrize("words", [["status"], ["list"], ["groups"], ["explain", "some-id"]])
 def test_what_needs_an_app_says_so_and_what_does_not(
     command_line: Path, account: Mapping[str, str], tmp_path: Path, words: list[str]
 ) -> None:
@@ -498,7 +502,7 @@ def test_what_needs_an_app_says_so_and_what_does_not(
 
     assert (done.returncode, done.stdout) == (Exit.ABSENT, "")
     assert "No app 'deadletter' in account" in done.stderr
-    assert "dlq peek, dlq groups and dlq doctor look into any queue" in done.stderr
+    assert "dlq list --in queue:NAME --look looks into any queue" in done.stderr
 
 
 @pytest.mark.nightly

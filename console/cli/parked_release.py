@@ -322,4 +322,4 @@ def show(answer: ParkedExit) -> Iterator[Block]:
             yield line(f"Undo it:   dlq parked restore {answer.pipeline} --run {run.run}")
     if answer.action == "restore":
         yield Line()
-        yield line(f"See them then: dlq parked list {answer.pipeline}")
+        yield line(f"See them then: dlq list --in parked --look --pipeline {answer.pipeline}")

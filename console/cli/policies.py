@@ -12,11 +12,8 @@ APPROVER, DISCARDER = "ReplayApprover", "LetterDiscarder"
 BESIDE_READER: Mapping[str, tuple[str, ...]] = {
     "groups": (BODIES,),
     "explain": (BODIES,),
-    "peek": (BODIES,),
-    "search": (BODIES,),
-    "parked list": (BODIES,),
+    "list": (BODIES,),
     "parked show": (BODIES,),
-    "parked export": (BODIES,),
     "rules test": (BODIES,),
     "rules explain": (BODIES,),
     "rules add": (EDITOR,),
@@ -67,11 +64,11 @@ _LOOK = (
 )
 
 AT_ANY_QUEUE: Mapping[str, tuple[str, ...]] = {
-    "peek": _LOOK,
+    "list": _LOOK,
     "groups": _LOOK,
     "doctor": ("sqs:GetQueueUrl", "sqs:GetQueueAttributes"),
 }
-"""What a command takes with --queue: a queue of no app, for which the app has no policy."""
+"""What a command takes at a queue of no app, for which the app has no policy."""
 
 
 def policies_of(command: str) -> tuple[str, ...]:
@@ -90,7 +87,7 @@ def help_after_refusal(command: str, app: str, *, any_queue: bool = False) -> st
         *actions, last = AT_ANY_QUEUE[command]
         key = ", and kms:Decrypt where it has a KMS key of yours" if last in _LOOK[2:] else ""
         return (
-            f" dlq {command} --queue needs no app, but {', '.join(actions)} and {last} of that "
+            f" dlq {command} of a queue needs no app, but {', '.join(actions)} and {last} of that "
             f"queue{key}."
         )
     names = [f"{app}-{policy}-…" for policy in policies_of(command)]

@@ -50,10 +50,9 @@ for bodies that wait in S3: `s3:GetObject` |
 `dynamodb:Query` too; what is refused is named, and the rest is checked |
 | `logs` | `dynamodb:BatchGetItem`, `dynamodb:Query`, `lambda:GetFunctionConfiguration`, \
 `logs:StartQuery`, `logs:GetQueryResults`, `logs:StopQuery` |
-| `peek` | `dynamodb:Query`, `dynamodb:BatchGetItem`; with `--show-body`: \
-`sqs:GetQueueAttributes`, `sqs:ReceiveMessage`, `sqs:ChangeMessageVisibility`, `s3:GetObject`; \
-with `--queue`: `sqs:GetQueueUrl` too, and not `ssm:GetParametersByPath` |
-| `search` | those of `parked`, `s3:GetObject` |
+| `list` | `dynamodb:Query`, `dynamodb:BatchGetItem`, `sqs:GetQueueAttributes`; with `--look`: \
+`sqs:ReceiveMessage`, `sqs:ChangeMessageVisibility`; for bodies and runs: `s3:GetObject`, \
+`s3:ListBucket`; at a queue of no app: `sqs:GetQueueUrl`, and not `ssm:GetParametersByPath` |
 | `observe` | `dynamodb:Query`, `dynamodb:BatchGetItem` |
 | `redrive` | `sqs:GetQueueAttributes`, `lambda:InvokeFunction` |
 | `parked` | `sqs:GetQueueAttributes`, `sqs:ReceiveMessage`, `sqs:ChangeMessageVisibility`, \

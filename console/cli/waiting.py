@@ -10,29 +10,22 @@ import typer
 from ..operations.problem import Cause, Problem
 from ..operations.session import Session
 from ..operations.waiting import (
-    MOST_LISTED,
     Recall,
     Recalled,
     RecallRequest,
-    WaitingList,
-    WaitingPipeline,
     describe,
-    list_waiting,
 )
-from ..operations.words import clock, count, duration
+from ..operations.words import count
 from . import asking, replay_options
 from .asking import Reason, Yes
 from .command import (
     OnePipeline,
     PipelineArgument,
-    PipelineArguments,
-    SomePipelines,
     command,
     group,
     one_pipeline,
-    some_pipelines,
 )
-from .output import Block, Line, Reply, Styled, TextTable, line
+from .output import Block, Reply, Styled, line
 from .replay_options import Ids, Pattern, Since, Tenants, Until, Where
 
 typer_app = group("Letters that wait outside SQS: what waits where, and for what.")
@@ -44,31 +37,6 @@ RuleId = Annotated[
     str | None,
     typer.Option("--rule", metavar="ID", help="Only letters that this rule holds or delays."),
 ]
-Limit = Annotated[
-    int, typer.Option("--limit", metavar="N", min=1, max=1000, help="How many letters to list.")
-]
-
-
-@command(
-    typer_app,
-    "list",
-    example=["dlq waiting list", "dlq waiting list orders --rule stop-acme"],
-)
-def list_(
-    session: Session,
-    pipelines: PipelineArguments = None,
-    pipeline: SomePipelines = None,
-    lane: LaneName = None,
-    rule: RuleId = None,
-    limit: Limit = MOST_LISTED,
-) -> Reply[WaitingList]:
-    """What waits outside SQS: each lane, its letters, for what and until when.
-
-    With --lane or --rule, the letters that are due first are listed too. Nothing is
-    received or moved.
-    """
-    chosen = some_pipelines(pipelines, pipeline)
-    return Reply(list_waiting(session, chosen, lane=lane, rule=rule, limit=limit), _show)
 
 
 @command(
@@ -120,46 +88,6 @@ def recall(
     done = letters.do(why, replay_options.progress)
     replay_options.end_progress()
     return Reply(done, _show_recalled)
-
-
-def _show(answer: WaitingList) -> Iterator[Block]:
-    yield line(
-        Styled(f"Waiting letters of {answer.app}", "strong"),
-        f" in account {answer.account}, {answer.region}",
-    )
-    for pipeline in answer.pipelines:
-        yield Line()
-        yield from _pipeline(pipeline, answer)
-
-
-def _pipeline(pipeline: WaitingPipeline, answer: WaitingList) -> Iterator[Block]:
-    total = sum(lane.letters for lane in pipeline.lanes)
-    yield line(Styled(pipeline.name, "strong"), f": {count(total, 'letter')} waiting")
-    if pipeline.lanes:
-        yield TextTable(
-            ("LANE", ">LETTERS", "FIRST DUE", "WAITS FOR"),
-            [
-                (
-                    lane.lane,
-                    f"{lane.letters:,}",
-                    "" if lane.first_due is None else clock(lane.first_due, answer.at),
-                    lane.waits_for,
-                )
-                for lane in pipeline.lanes
-            ],
-        )
-    for letter in pipeline.letters:
-        since = (
-            ""
-            if letter.since is None
-            else f", for {duration((answer.at - letter.since).total_seconds())}"
-        )
-        due = "" if letter.due is None else f", due {clock(letter.due, answer.at)}"
-        yield line(
-            Styled(letter.message_id, "strong"),
-            f"  {letter.lane}{since}{due}: {letter.because}",
-            indent=2,
-        )
 
 
 def _show_recalled(answer: Recalled) -> Iterator[Block]:

@@ -119,7 +119,8 @@ def find(aws: Aws, name: str) -> App:
         raise Problem(
             f"No app {name!r} in account {aws.account}, {aws.region} (no SSM parameter "
             f"{app_parameter(name)}): check --app, --region and --profile. Where no app is "
-            "deployed, dlq peek, dlq groups and dlq doctor look into any queue: --queue NAME.",
+            "deployed, dlq list --in queue:NAME --look looks into any queue, and so do dlq groups "
+            "and dlq doctor: --queue NAME.",
             Cause.ABSENT,
         )
     folder = f"{pipelines_folder(name)}/"

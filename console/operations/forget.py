@@ -25,11 +25,13 @@ from .aws import explain
 from .letter_walk import waiting_room
 from .life_place import Where, places
 from .life_record import LetterRecord, record_of
+from .matching import FoundMessage, Matcher
 from .parked_release import DISCARD_RATE
+from .places import Walk
 from .problem import Cause, Problem
 from .replay_source import parked_sources
 from .replay_start import start
-from .search import Bounds, Wanted, search
+from .selection import Choice, ChosenPlace, Operator, PlaceKind, Term
 from .session import Session
 from .words import count
 
@@ -45,7 +47,7 @@ NEVER_REACHED = (
     "Claims of idempotency: hashes of the key and of the message, until idempotency_keep is over.",
     "Names in lists and reports of replay runs: ids, tenants and hashes of ordering keys, for "
     f"{REPORT_DAYS} days.",
-    "Files of dlq parked export, logs of your consumers, and what other systems have received.",
+    "Files of dlq list --out, logs of your consumers, and what other systems have received.",
     "Backups, exports and replicas of the table or the bucket that you make yourself.",
 )
 """Where letters, or what is known of them, may be that this erases nowhere."""
@@ -274,18 +276,23 @@ class LettersToForget:
         self, name: str, value: str, look: bool, progress: Callable[[str], None]
     ) -> list[str]:
         """The sources that may have letters with this key: all queues, and lanes that have one."""
-        found = search(
-            self._session,
-            [self.pipeline],
-            Wanted(fields={f"context.{name}": value}),
-            bounds=Bounds(matches=20_000),
-            queues=("parking", "dlq") if look else (),
-            progress=progress,
+        kinds = (PlaceKind.WAITING, PlaceKind.PARKED, PlaceKind.DEDICATED)
+        chosen = Choice(
+            places=tuple(map(ChosenPlace, (*kinds, *((PlaceKind.DLQ,) if look else ())))),
+            terms=(Term(f"field.{name}", Operator.EQUAL, (value,)),),
         )
-        by_place = Counter(match.place for match in found.matches)
+        by_place: Counter[str] = Counter()
+
+        def see(found: FoundMessage, _: Matcher) -> None:
+            if found.letter is not None:
+                by_place[f"lane {found.lane}" if found.lane else f"queue {found.place}"] += 1
+                progress(f"{by_place.total():,} messages found")
+
+        walk = Walk(self._session, chosen, see, look=look, read_letters=True)
+        walk.pipeline(self._app, self._pipeline)
         for place, letters in sorted(by_place.items()):
             self._kept.append(KeptTrace(place, letters, "A run throws them away."))
-        self._notes += found.notes
+        self._notes += walk.notes
         if not look:
             seen = "" if self._pipeline.fifo else ": the runs look at every letter"
             self._notes.append(
@@ -300,7 +307,7 @@ class LettersToForget:
             )
             return [NOWHERE]
         lanes = list(self._lanes())
-        if found.complete:
+        if walk.is_complete and not walk.notes:
             lanes = [lane for lane in lanes if by_place[f"lane {lane}"]]
         return [*_queues(self._pipeline), *(LANE + lane for lane in lanes)]
 

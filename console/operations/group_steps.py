@@ -22,8 +22,8 @@ def step_for(
 
     newest = group.newest
     if pipeline is None or (group.is_newest_read and not newest.category):
-        where = f"--queue {queue}" if pipeline is None else f"--pipeline {pipeline}"
-        return Step(f"dlq peek {where} --show-body", "shows messages of the queue")
+        where = f"queue:{queue}" if pipeline is None else f"dlq --pipeline {pipeline}"
+        return Step(f"dlq list --look --body --in {where}", "shows messages of the queue")
     here = f"--pipeline {pipeline}"
     explain = Step(
         f"dlq explain {newest.origin} {here}", "tells one of its letters' life, and what to do"

@@ -212,7 +212,7 @@ def _walk(
             if len(seen) >= MOST_WAITING and not matches:
                 notes.append(
                     f"Lane {name} of {pipeline.name} holds more than {MOST_WAITING:,} letters: "
-                    "only the first were looked at. dlq search --id looks at all."
+                    "only the first were looked at. dlq list ID looks at all."
                 )
     return matches
 

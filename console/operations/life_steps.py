@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from deadletter.contract import circuit_lane, delay_lane, rule_lane
+from deadletter.contract import DUE_LANE, circuit_lane, delay_lane, rule_lane
 
 from .life_place import Place, Where
 from .life_record import LetterRecord
+from .places import place_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,10 @@ def _at(place: Place, origin: str, pipeline: str) -> Iterator[Step]:
     match place.where:
         case Where.WAITING:
             yield from _in_lane(place, here)
-            yield Step(f"dlq peek {here} --lane {place.lane}", "shows the letters of its lane")
+            yield Step(
+                f"dlq list {here} --in {place_of(place.lane or DUE_LANE)}",
+                "shows the letters of its lane",
+            )
         case Where.RUN:
             yield Step(f"dlq replay show {place.run} {here}", "says how far its run is")
             yield Step(f"dlq replay report {place.run} {here}", "says what became of each letter")

@@ -1,23 +1,20 @@
-"""One parked letter in full, and copies of parked letters in a file."""
+"""One parked letter in full."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Annotated, Any
 
-from deadletter.contract import PARKED_LANE, Reason, parking_source
+from deadletter.contract import parking_source
 from deadletter.failure.failure import Failure
-from deadletter.message.letter import Letter, to_json
+from deadletter.message.letter import Letter
 
 from .adapter_errors import aws_errors
 from .answer import Answer
 from .app import App, DeployedPipeline
 from .letter_walk import FoundLetter, look_at_parked
-from .private_file import new_private_file
 from .problem import Cause, Problem
 from .session import Session
 from .words import count, moment
@@ -115,7 +112,7 @@ def _find(session: Session, app: App, pipeline: DeployedPipeline, id_: str) -> F
         raise Problem(
             f"{id_} is not among the parked letters of {pipeline.name} "
             f"({count(walk.looked_at, 'letter')} looked at in its queues): "
-            f"dlq parked list --pipeline {pipeline.name} shows what is there.",
+            f"dlq list --in parked --look --pipeline {pipeline.name} shows what is there.",
             Cause.ABSENT,
         )
     return matches[0]
@@ -151,66 +148,3 @@ def _attributes(letter: Letter) -> Mapping[str, Any]:
         name: "binary" if isinstance(attribute.value, bytes) else attribute.value
         for name, attribute in letter.attributes.items()
     }
-
-
-@dataclass(frozen=True, slots=True)
-class ParkedExport(Answer):
-    """What `dlq parked export` answers."""
-
-    at: Annotated[datetime, "when it was read"]
-    pipeline: Annotated[str, "name of the pipeline"]
-    file: Annotated[str, "the file; one letter a line, as JSON"]
-    exported: Annotated[int, "letters in the file"]
-    looked_at: Annotated[int, "letters received to answer this"]
-    not_given_back: Annotated[int, "of them still hidden, for 11 minutes at most"]
-    complete: Annotated[bool, "whether the queues were looked at to their end"]
-
-
-def export(
-    session: Session,
-    pipeline: str | None,
-    path: str,
-    *,
-    ids: Sequence[str] = (),
-    reasons: Sequence[Reason] = (),
-) -> ParkedExport:
-    """Writes copies of parked letters into a new file; all letters stay where they are.
-
-    Without `ids` and `reasons` all of them. Problem if the file is there already.
-    """
-    app = session.app()
-    chosen = app.pipeline(pipeline)
-    wanted_ids, exported = set(ids), 0
-    with new_private_file(Path(path)) as file:
-
-        def see(found: FoundLetter) -> None:
-            nonlocal exported
-            stamp = found.stamp
-            reason = stamp.reason if stamp else None
-            if (wanted_ids and not found.ids & wanted_ids) or (reasons and reason not in reasons):
-                return
-            file.write(json.dumps(exported_letter(found), separators=(",", ":")) + "\n")
-            exported += 1
-
-        walk = look_at_parked(session, app, chosen, see)
-    return ParkedExport(
-        **session.place,
-        at=session.now,
-        pipeline=chosen.name,
-        file=path,
-        exported=exported,
-        looked_at=walk.looked_at,
-        not_given_back=walk.not_given_back,
-        complete=walk.is_whole,
-    )
-
-
-def exported_letter(found: FoundLetter) -> Mapping[str, Any]:
-    """A letter as a line of an export: the whole letter, where it was, and why."""
-    place, stamp = PARKED_LANE if found.lane else queue_id(found), found.stamp
-    why = (
-        {}
-        if stamp is None
-        else {"origin": stamp.origin, "reason": stamp.reason, "because": stamp.because}
-    )
-    return {"place": place, **why, **to_json(found.letter)}

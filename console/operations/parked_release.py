@@ -188,7 +188,7 @@ class ParkedMove:
         )
 
     def _nothing(self) -> str:
-        shown = f"dlq parked list --pipeline {self.pipeline} shows what is there."
+        shown = f"dlq list --in parked --look --pipeline {self.pipeline} shows what is there."
         if self.left_out:
             left = ", ".join(f"{number:,} {reason}" for reason, number in self.left_out.items())
             return f"Each letter that matches would stay out ({left}): nothing was done. {shown}"

@@ -179,7 +179,7 @@ def _lanes(known: PipelineStatus) -> Iterator[Leftover]:
             "others",
             None,
             f"{count(more, 'more lane')}, not counted",
-            f"dlq waiting list --pipeline {known.name}",
+            f"dlq list --in waiting --pipeline {known.name}",
         )
 
 

@@ -280,10 +280,10 @@ def _holds(field: Field, known: Mapping[str, Any]) -> bool | None:
     top = field.name.partition(".")[0]
     if top in _NEVER_KEPT:
         return _value_holds(field, known[field.name]) if field.name in known else None
-    if field.name == "redrive.age_seconds":
+    if field.name == "redrive.age_seconds" and field.name not in known:
         return None
     if top == "context":
-        if "context" not in known:
+        if "context" not in known and field.name not in known:
             return None
         return _value_holds(field, known.get(field.name, ABSENT))
     return field.comparison.test(known.get(field.name, ABSENT))

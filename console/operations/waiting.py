@@ -26,61 +26,17 @@ from .letter_walk import letters_of_lane, waiting_room
 from .problem import Cause, Problem
 from .redrive_function import request
 from .session import Session
-from .words import count, moment
+from .words import count
 
 if TYPE_CHECKING:
     from deadletter.redrive.waiting_room import WaitingRoomEntry
     from deadletter.routing.selection import Selection
-
-MOST_LISTED = 20
-"""Letters of one lane that are listed if no number is given."""
 
 # Entries that one question to the index answers, and letters between two reports of progress.
 _PAGE = 500
 
 Progress = Callable[[str], object]
 """Told how far it is."""
-
-
-@dataclass(frozen=True, slots=True)
-class WaitingLane:
-    """A lane of the waiting room, and what its letters wait for."""
-
-    lane: Annotated[str, "name of the lane"]
-    letters: Annotated[int, "letters in it; the count may lag by seconds"]
-    first_due: Annotated[datetime | None, "when the first is judged again; null if never"]
-    waits_for: Annotated[str, "what its letters wait for, in words"]
-    recall: Annotated[bool, "whether `dlq waiting recall` takes letters of it"]
-
-
-@dataclass(frozen=True, slots=True)
-class LetterThatWaits:
-    """One letter of a lane."""
-
-    message_id: Annotated[str, "MessageId of this copy"]
-    origin: Annotated[str | None, "MessageId of its first life"]
-    lane: Annotated[str, "the lane that it waits in"]
-    due: Annotated[datetime | None, "when it is judged again; null if no time opens its lane"]
-    since: Annotated[datetime | None, "when it was put there"]
-    rule: Annotated[str | None, "the rule that spoke, if one did"]
-    because: Annotated[str, "why it waits"]
-
-
-@dataclass(frozen=True, slots=True)
-class WaitingPipeline:
-    """The waiting room of a pipeline."""
-
-    name: Annotated[str, "name of the pipeline"]
-    lanes: Annotated[Sequence[WaitingLane], "its lanes with letters, by name"]
-    letters: Annotated[Sequence[LetterThatWaits], "letters of one lane or rule, if asked for"]
-
-
-@dataclass(frozen=True, slots=True)
-class WaitingList(Answer):
-    """What `dlq waiting list` answers."""
-
-    at: Annotated[datetime, "when it was read"]
-    pipelines: Annotated[Sequence[WaitingPipeline], "the pipelines, by name"]
 
 
 def waits_for(lane: str) -> str:
@@ -109,55 +65,6 @@ def way_out(lane: str, pipeline: str) -> str | None:
     if lane.startswith(dedicated_lane("")):
         return f"dlq redrive now {here} --source {name}"
     return f"dlq parked release {here} --all" if lane == PARKED_LANE else None
-
-
-def list_waiting(
-    session: Session,
-    pipelines: Sequence[str],
-    *,
-    lane: str | None = None,
-    rule: str | None = None,
-    limit: int = MOST_LISTED,
-) -> WaitingList:
-    """What waits in the pipelines, and letters of one lane or rule if one is named."""
-    app = session.app()
-    found = []
-    for pipeline in app.select(pipelines):
-        room = waiting_room(session, app, pipeline)
-        with aws_errors():
-            names = sorted(each.name for each in room.lanes())
-            counts = {name: room.count(name) for name in names}
-            lanes = tuple(
-                WaitingLane(
-                    name,
-                    counts[name],
-                    moment(room.first_due(name)) if _has_due(name) else None,
-                    waits_for(name),
-                    way_out(name, pipeline.name) is None,
-                )
-                for name in names
-                if counts[name]
-            )
-            seen = [
-                LetterThatWaits(
-                    letter.copy,
-                    letter.stamp.origin if letter.stamp else None,
-                    letter.lane,
-                    moment(letter.due) if _has_due(letter.lane) else None,
-                    moment(letter.stamp.at) if letter.stamp else None,
-                    letter.stamp.rule if letter.stamp else None,
-                    letter.because,
-                )
-                for name in _named(names, lane, rule)
-                for letter in room.look(name, limit)
-            ]
-            seen.sort(key=lambda letter: letter.due or session.now)
-        found.append(WaitingPipeline(pipeline.name, lanes, tuple(seen[:limit])))
-    return WaitingList(**session.place, at=session.now, pipelines=tuple(found))
-
-
-def _has_due(lane: str) -> bool:
-    return way_out(lane, "") is None
 
 
 def _named(names: Sequence[str], lane: str | None, rule: str | None) -> list[str]:
@@ -204,7 +111,7 @@ class Recall:
         if not self._chosen:
             raise Problem(
                 f"No waiting letter of {self.pipeline} matches: nothing was done. "
-                f"dlq waiting list --pipeline {self.pipeline} shows what waits where.",
+                f"dlq list --in waiting --pipeline {self.pipeline} shows what waits where.",
                 Cause.ABSENT,
             )
 

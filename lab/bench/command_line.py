@@ -33,7 +33,7 @@ HELPS: tuple[Sequence[str], ...] = (
     ("--version",),
     ("status", "--help"),
     ("groups", "--help"),
-    ("peek", "--help"),
+    ("list", "--help"),
     ("rules", "list", "--help"),
 )
 
@@ -42,7 +42,7 @@ HELPS: tuple[Sequence[str], ...] = (
 QUEUES = {"full-dlq": 100, "short-dlq": 5, "empty-dlq": 0}
 
 LOOKS: tuple[Sequence[str], ...] = (
-    *(("peek", "--queue", name) for name in QUEUES),
+    *(("list", "--look", "--in", f"queue:{name}") for name in QUEUES),
     ("groups", "--queue", "full-dlq"),
     ("doctor", "--queue", "full-dlq"),
 )

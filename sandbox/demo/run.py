@@ -44,7 +44,7 @@ NEXT = (
 # Two commands that show something of what has been played.
 TRIES = (
     "dlq status       # what needs attention, first",
-    "dlq parked list  # what waits for a person, and why",
+    "dlq list --in parked --look  # what waits for a person, and why",
 )
 
 # What a shell says of a program that Ctrl-C ended.

@@ -93,8 +93,7 @@ TYPED: dict[str, tuple[str, ...]] = {
 # Looks, and trials that change nothing.
 LOOKS = [
     ("redrive", "now", "orders", "--dry-run"),
-    ("waiting", "list"),
-    ("parked", "list"),
+    ("list", "--look"),
     ("replay", "list"),
     ("replay", "show", HELD),
     ("replay", "mend", HELD, "--patch", PATCH, "--dry-run"),

@@ -111,7 +111,8 @@ def test_a_quarantined_tenant_is_parked_and_the_command_line_shows_it(
 
     [letter] = orders.until(parked, "the letter is parked")
     assert orders.stamp_of(letter)["rule"] == tenant
-    shown = orders.dlq("parked", "list", "--pipeline", "orders", "--reason", "QUARANTINED")
+    chosen = ("--in", "parked", "-f", "reason=QUARANTINED")
+    shown = orders.dlq("list", "--pipeline", "orders", *chosen, "--look")
     assert letter["MessageId"] in json.dumps(shown)
     assert orders.held("Dlq") == []
 

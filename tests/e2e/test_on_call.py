@@ -271,20 +271,19 @@ TYPED: dict[str, list[tuple[str, ...]]] = {
     "dlq doctor": [("doctor", "orders")],
     "dlq retire": [("retire", "orders")],
     "dlq logs": [("logs", "{failed}", *PIPELINE)],
-    "dlq peek": [("peek", *PIPELINE, "--limit", "3"), ("peek", *PIPELINE, "--show-body")],
-    "dlq search": [("search", "--tenant", "{tenant}", *PIPELINE)],
+    "dlq list": [
+        ("list", *PIPELINE, "-f", "tenant={tenant}", "--look", "--body"),
+        ("list", *PIPELINE, "--limit", "3"),
+        ("list", *PIPELINE, "--in", "rule:later"),
+        ("list", "{parked}", *PIPELINE, "--look", "--out", "{folder}/{fresh}.jsonl"),
+    ],
     "dlq observe report": [("observe", "report", *PIPELINE)],
-    "dlq waiting list": [("waiting", "list", *PIPELINE, "--rule", "later")],
     # The open circuit keeps the letter where it is.
     "dlq waiting recall": [
         ("waiting", "recall", *PIPELINE, "--rule", "later", "--reason", "a test", "--yes"),
         ("waiting", "recall", *PIPELINE, "--tenant", "{tenant}", "--reason", "a test", "--yes"),
     ],
-    "dlq parked list": [("parked", "list", *PIPELINE)],
     "dlq parked show": [("parked", "show", "{parked}", *PIPELINE)],
-    "dlq parked export": [
-        ("parked", "export", *PIPELINE, "--id", "{parked}", "--out", "{folder}/{fresh}.jsonl")
-    ],
     "dlq parked release": [
         ("parked", "release", *PIPELINE, "--id", "{released}", *BECAUSE),
     ],
@@ -481,8 +480,7 @@ REFUSED = [
     (("DlqReader", "BodyReader", "CircuitOperator"), "dlq replay start"),
     # Who sees what happens sees no letter.
     (("DlqReader",), "dlq parked show"),
-    (("DlqReader",), "dlq parked export"),
-    (("DlqReader",), "dlq search"),
+    (("DlqReader",), "dlq list"),
     (("DlqReader",), "dlq rules explain"),
     # Who runs replays neither approves them nor throws letters away, and the other way round.
     (("DlqReader", "BodyReader", "ReplayRunner"), "dlq replay approve"),

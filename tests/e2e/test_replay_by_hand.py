@@ -302,9 +302,8 @@ def test_a_discarded_letter_is_kept_comes_back_and_its_neighbours_stay_parked(
     chosen, *others = [replayed.send("parked", place, 5, "ParkingLot") for place in (1, 2, 3)]
 
     def parked() -> set[str]:
-        listed = replayed.dlq("parked", "list", "--limit", "100")["letters"]
-        ids = {str(letter["origin"] or letter["message_id"]) for letter in listed}
-        return ids & {chosen, *others}
+        listed = replayed.dlq("list", "--in", "parked", "--look", "--limit", "100")["messages"]
+        return {str(letter["message_id"]) for letter in listed} & {chosen, *others}
 
     assert parked() == {chosen, *others}
     answer = replayed.dlq("parked", "discard", "--id", chosen, *BECAUSE)

@@ -304,7 +304,7 @@ def replays(world: World) -> Any:
 
 
 def people_look(world: World) -> Any:
-    """What status, groups, waiting and peek read in the role of whoever is on call."""
+    """What status, groups and list read in the role of whoever is on call."""
     client: Any = world.as_role("people")
     index = DynamoDBCauseEntries(client, LETTERS, VICTIM)
     lanes = DynamoDBLanes(client, LETTERS, VICTIM)

@@ -470,13 +470,6 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
             "key of the topic": {"kms:Decrypt", "kms:GenerateDataKey"},
         },
     },
-    "dlq waiting list": {
-        "DlqReader": {
-            **SEE,
-            "table Letters": {"dynamodb:Query", "dynamodb:BatchGetItem"},
-            "table Letters/index/lanes": {"dynamodb:Query"},
-        }
-    },
     # A filter reads the letters themselves, as the router does.
     "dlq waiting recall": {
         "DlqReader": {
@@ -561,18 +554,19 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
             "*": {"logs:GetQueryResults", "logs:StopQuery"},
         }
     },
-    # To receive from a queue with --body; one of yours needs credentials of your own.
-    "dlq peek": {
+    # To receive with --look, and to read what waits; a queue of yours needs credentials of yours.
+    "dlq list": {
         "DlqReader": {
             **PARKED,
-            "table Letters": {"dynamodb:BatchGetItem", "dynamodb:Query"},
+            **LETTERS_OF_RUN,
             "table Letters/index/causes": {"dynamodb:Query"},
+            "main queues": {"sqs:GetQueueAttributes"},
         },
-        **BODIES,
-    },
-    "dlq search": {
-        "DlqReader": {**PARKED, **LETTERS_OF_RUN},
-        **BODIES,
+        "BodyReader": {
+            **WAITING,
+            **LOOK_INTO,
+            "bucket letters/replay/*/*/discarded/*": {"s3:GetObject"},
+        },
     },
     "dlq observe report": {"DlqReader": FIND_RUN},
     "dlq redrive now": {
@@ -580,9 +574,7 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
         "CircuitOperator": {"redrivers": {"lambda:InvokeFunction"}},
     },
     # Those that were rescued from a parking queue, and those in it.
-    "dlq parked list": {"DlqReader": PARKED, **BODIES},
     "dlq parked show": {"DlqReader": PARKED, **BODIES},
-    "dlq parked export": {"DlqReader": PARKED, **BODIES},
     "dlq parked release": {"DlqReader": {**COUNT, **PACE}, **BODIES, "ReplayRunner": START_RUN},
     "dlq parked discard": {"DlqReader": COUNT, **BODIES, "LetterDiscarder": START_RUN},
     # By the copies, of which the router is asked.

@@ -112,13 +112,11 @@ class PlatformTeam:
 
     def kept(self) -> dict[str, int]:
         """How many letters are parked and how many wait, by the command line."""
-        parked = json.loads(self.dlq("parked", "list", "orders", "--json"))
-        waiting = json.loads(self.dlq("waiting", "list", "orders", "--json"))
+        parked = json.loads(self.dlq("list", "--in", "parked", "--look", "--json"))
+        waiting = json.loads(self.dlq("list", "--in", "waiting", "--json"))
         return {
-            PARKED: len(parked["letters"]),
-            WAITING: sum(
-                lane["letters"] for entry in waiting["pipelines"] for lane in entry["lanes"]
-            ),
+            PARKED: len(parked["messages"]),
+            WAITING: sum(place["messages"] for place in waiting["searched"]),
         }
 
     def stacks(self) -> set[str]:

@@ -386,7 +386,7 @@ def test_a_rescue_from_the_parking_queue_to_its_lane_makes_no_news() -> None:
         "queue": "default",
         "count": 2,
         "letters": 12,
-        "command": "dlq parked list orders",
+        "command": "dlq list --in parked --look --pipeline orders",
     }
 
 

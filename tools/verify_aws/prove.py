@@ -254,7 +254,7 @@ class Proof:
             return self._depth("parking") == 1
 
         self._until(parked, "the stubborn message is parked")
-        [letter] = self._dlq("parked", "list", *_OF)["letters"]
+        [letter] = self._dlq("list", "--in", "parked", "--look", *_OF)["messages"]
         _require(letter["reason"] == "EXHAUSTED", f"parked for {letter['reason']}")
         return "the stubborn message is parked: EXHAUSTED"
 

@@ -148,7 +148,7 @@ SCHEMAS: Sequence[EventSchema] = (
             _text("queue", "id of the parking queue", "default"),
             _whole("count", "letters that came", 3),
             _whole("letters", "letters that are parked there now", 5),
-            _command("dlq parked list orders"),
+            _command("dlq list --in parked --look --pipeline orders"),
         ),
     ),
     EventSchema(

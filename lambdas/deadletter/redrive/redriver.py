@@ -719,7 +719,7 @@ def _nothing_to_take(depth: Depth) -> str:
     letters = "1 letter of the queue is" if held == 1 else f"{held:,} letters of the queue are"
     return (
         f"{letters} in flight: another receiver has them in hand, such as a look of a person"
-        " (`dlq search`, `dlq peek`), and the next run finds those that come back"
+        " (`dlq list --look`), and the next run finds those that come back"
     )
 
 

@@ -201,7 +201,7 @@ PIPELINE_PAGES = (
         watches=Figure.PARKED_UNATTENDED,
         says="parked messages have waited for a person for {parked}; none has left.",
         cause="no person reads the parking lot: each message says why automation gave it up.",
-        first="dlq parked list",
+        first="dlq list --in parked --look",
         repair=TypedLine.RELEASE,
         line="messages unattended for {parked}",
     ),

@@ -349,7 +349,7 @@ TROUBLES: Mapping[TroubleKind, TroubleCard] = {
     TroubleKind.RENAMED: TroubleCard(
         "the last busy run sent on {messages:message} whose own attribute {ours} is now {kept}:"
         " the name is reserved, so its producer needs another",
-        TypedLine.PEEK,
+        TypedLine.LIST,
     ),
     TroubleKind.BAD_CIRCUIT: _bad_row(repair=TypedLine.AUTO),
     TroubleKind.BAD_LEASE: _bad_row(repair=TypedLine.REDRIVE),

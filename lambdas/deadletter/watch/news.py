@@ -304,7 +304,7 @@ def _parked_news(row: NewsRow, settings: WatchSettings, now: float) -> Iterator[
                 "queue": id_,
                 "count": count,
                 "letters": parked.last,
-                "command": f"dlq parked list {settings.pipeline}",
+                "command": f"dlq list --in parked --look --pipeline {settings.pipeline}",
             }
             yield News(EventType.LETTERS_PARKED, id_, detail)
 

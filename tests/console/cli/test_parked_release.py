@@ -278,8 +278,9 @@ def test_a_bad_filter_is_refused_before_a_letter_is_received(
         done = dlq("parked", "release", *option, *WHY, "--yes")
         assert done.exit_code == Exit.USAGE, done.output
         assert text in done.stderr
-    (letter,) = json.loads(dlq("parked", "list", "--json").stdout)["letters"]
-    assert (letter["message_id"], letter["received"]) == (sent, 1)
+    listed = json.loads(dlq("list", "--in", "parked", "--look", "--json").stdout)
+    (letter,) = listed["messages"]
+    assert (letter["current_id"], letter["received"]) == (sent, 1)
 
 
 def test_a_person_says_which_letters(orders: Any, functions: Any, dlq: Any) -> None:
@@ -448,7 +449,7 @@ def test_a_restore_says_how_to_follow_it(orders: Any, functions: Any, dlq: Any) 
     for text in (
         f"dlq replay show {run} --watch",
         f"dlq replay hold {run}",
-        "dlq parked list orders",
+        "dlq list --in parked --look --pipeline orders",
     ):
         assert text in done.stdout
     shown = dlq("replay", "show", run, "--json")

@@ -178,7 +178,7 @@ def test_an_attribute_that_had_to_be_renamed_needs_attention(cloud: Any, dlq: An
         "the last busy run sent on 2 messages whose own attribute Redrive is now "
         "Redrive-original: the name is reserved, so its producer needs another"
     )
-    assert item["type"] == "dlq peek --pipeline orders"
+    assert item["type"] == "dlq list --pipeline orders"
 
 
 def _circuit(cloud: Any, pipeline: str, state: str, open_until: datetime | None = None) -> None:

@@ -35,39 +35,6 @@ def due_of(orders: Any) -> dict[str, int]:
     return {lane: lanes.count(lane) for lane in lanes}
 
 
-def test_each_lane_says_what_its_letters_wait_for(orders: Any, dlq: Any) -> None:
-    answer = json.loads(dlq("waiting", "list", "--json").stdout)
-    [pipeline] = answer["pipelines"]
-    assert [(lane["lane"], lane["letters"], lane["recall"]) for lane in pipeline["lanes"]] == [
-        ("delay:later", 2, True),
-        ("due", 1, True),
-        ("rule:stop", 3, True),
-        ("run:4f0c", 1, False),
-    ]
-    assert pipeline["letters"] == []
-    page = dlq("waiting", "list").stdout
-    assert "orders: 7 letters waiting" in page
-    for words in (
-        "the delay that rule later gave them",
-        "rule stop to end, or to let them go",
-        "their backoff",
-        "replay run 4f0c",
-    ):
-        assert words in page
-
-
-def test_the_letters_of_a_rule_are_listed_from_both_its_lanes(orders: Any, dlq: Any) -> None:
-    orders.waiting("orders", "delay:stop", 1, due=LATER)
-    [pipeline] = json.loads(dlq("waiting", "list", "orders", "--rule", "stop", "--json").stdout)[
-        "pipelines"
-    ]
-    assert [letter["lane"] for letter in pipeline["letters"]] == ["delay:stop", *["rule:stop"] * 3]
-    assert {letter["because"] for letter in pipeline["letters"]} == {"test"}
-    few = json.loads(dlq("waiting", "list", "--lane", "rule:stop", "--limit", "2", "--json").stdout)
-    assert len(few["pipelines"][0]["letters"]) == 2
-    assert "rule:stop" in dlq("waiting", "list", "--lane", "rule:stop").stdout
-
-
 RECALL = ("waiting", "recall", "orders", "--reason", "a slip", "--yes")
 
 
@@ -130,7 +97,7 @@ def test_a_recall_has_to_say_which_letters(orders: Any, dlq: Any) -> None:
     assert "--lane, --rule, --id or another filter" in done.stderr
     gone = dlq(*RECALL, "--rule", "nobody")
     assert gone.exit_code == Exit.ABSENT
-    assert "dlq waiting list --pipeline orders" in gone.stderr
+    assert "dlq list --in waiting --pipeline orders" in gone.stderr
 
 
 def test_a_letter_that_has_left_its_lane_is_let_alone(orders: Any) -> None:

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from console.cli.output import plain
-from console.operations import aws, circuits, parked, redrive, rule_list, rule_trial, status
+from console.operations import aws, circuits, redrive, rule_list, rule_trial, status
 from console.operations.answer import Answer
-from console.operations.parked import ParkedFilter
+from console.operations.list import ListRequest, read
 from console.operations.session import Session
 
 OPERATIONS: dict[str, Callable[[Session], Answer]] = {
     "status": lambda session: status.read(session, ()),
-    "parked list": lambda session: parked.read(session, None, ParkedFilter(10)),
+    "list --look": lambda session: read(session, ListRequest(look=True)),
     "circuit list": lambda session: circuits.list_circuits(session, ()),
     "circuit show": lambda session: circuits.show_circuit(session, None, None),
     "rules list": lambda session: rule_list.list_rules(session, ()),
@@ -38,7 +38,7 @@ def without_times_and_receives(value: Any) -> Any:
                 for key, member in value.items()
                 if key not in ("at", "received", "watch_ran_at")
             }
-        case list():
+        case [*_]:
             return [without_times_and_receives(member) for member in value]
         case _:
             return value

@@ -131,7 +131,7 @@ def test_a_letter_that_sqs_has_dropped_counts_only_if_it_waits_outside_of_queues
         ({"category": "schema"}, "dlq explain a --pipeline orders"),
         ({}, "dlq logs a --pipeline orders"),
         ({"fingerprint": "sudden"}, "dlq cause list --pipeline orders"),
-        ({"category": ""}, "dlq peek --pipeline orders --show-body"),
+        ({"category": ""}, "dlq list --look --body --in dlq --pipeline orders"),
     ],
 )
 def test_the_next_command_fits_who_is_to_blame(changes: dict[str, Any], command: str) -> None:
@@ -164,7 +164,7 @@ def test_of_another_dimension_the_next_command_explains_a_sample() -> None:
     command = step_for(group, By.TENANT, "orders", None, ()).command
     assert command == "dlq explain a --pipeline orders"
     bare = step_for(group, By.TENANT, None, "their-dlq", ())
-    assert bare.command == "dlq peek --queue their-dlq --show-body"
+    assert bare.command == "dlq list --look --body --in queue:their-dlq"
 
 
 @each_row(

@@ -1,0 +1,126 @@
+"""`dlq list`: which messages there are, where they lie, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from ..operations.list import VERB, ListedMessage, MessageList
+from ..operations.places import SearchedPlace
+from ..operations.words import clock, count, duration, size
+from . import verb
+from .command import plain_typer
+from .exit import Exit
+from .output import Block, Line, Styled, line
+
+# Characters of a body that a terminal is given; JSON has all of it.
+_MAX_BODY = 2_000
+
+# Places that a screen names; JSON has all of them.
+_MAX_PLACES = 12
+
+typer_app = plain_typer()
+
+
+def show(answer: MessageList) -> Iterator[Block]:
+    """The messages for a person: where they are, each of them, and what was not searched."""
+    yield line(Styled(count(answer.matching, "message"), "strong"), f" found{_of(answer)}")
+    filled = [place for place in answer.searched if place.messages != 0]
+    for place in filled[:_MAX_PLACES]:
+        yield from _place(place, answer)
+    if len(filled) > _MAX_PLACES:
+        yield line(f"and {count(len(filled) - _MAX_PLACES, 'more place')}: --json names all")
+    for message in answer.messages:
+        yield Line()
+        yield from _message(message, answer)
+    yield Line()
+    if (more := answer.matching - len(answer.messages)) > 0:
+        yield line(f"{count(more, 'more message')}: --limit lists more")
+    for near in answer.did_you_mean:
+        yield line(Styled(f"Did you mean {near}?", "alarm"))
+    for note in answer.notes:
+        yield line(note)
+    if answer.file is not None:
+        yield line(f"{count(answer.written, 'message')} written to {answer.file}")
+    yield from _not_searched(answer)
+    if answer.messages:
+        first = answer.messages[0]
+        here = f" --pipeline {first.pipeline}" if first.pipeline else ""
+        if first.pipeline:
+            yield line("The story of one:")
+            yield Line((f"  dlq explain {first.message_id}{here}",), typed=True)
+
+
+def _of(answer: MessageList) -> str:
+    names = ", ".join(answer.pipelines[:3])
+    more = len(answer.pipelines) - 3
+    where = f" in {names}{f' and {more:,} more' if more > 0 else ''}" if names else ""
+    return f"{where}; account {answer.account}, {answer.region}"
+
+
+def _place(place: SearchedPlace, answer: MessageList) -> Iterator[Block]:
+    messages = "more than are listed" if place.messages is None else f"{place.messages:,}"
+    of = f" of {place.pipeline}" if len(answer.pipelines) > 1 else ""
+    wait = f": for {place.waits_for}" if place.waits_for else ""
+    due = f", the first at {clock(place.first_due, answer.at)}" if place.first_due else ""
+    yield line(f"{messages}  {place.place}{of}{wait}{due}", indent=2)
+
+
+def _message(message: ListedMessage, answer: MessageList) -> Iterator[Block]:
+    now = answer.at
+    of = f" of {message.pipeline}" if len(answer.pipelines) > 1 else ""
+    state = f"  {message.reason or message.outcome}" if message.reason or message.outcome else ""
+    yield line(Styled(message.message_id, "strong"), f"  {message.place}{of}{state}")
+    facts = [
+        f"yours {message.business_id}" if message.business_id else "",
+        f"tenant {message.tenant}" if message.tenant else "",
+        f"cause {message.cause[:8]}" if message.cause else "",
+        f"for {_since(message.since, now)}" if message.since else "",
+        f"due {clock(message.due, now)}" if message.due else "",
+        f"sent back {count(message.attempts, 'time')}" if message.attempts else "",
+        f"rule {message.rule}" if message.rule else "",
+        f"received {count(message.received, 'time')}" if message.received else "",
+        size(message.size) if message.size is not None else "",
+    ]
+    yield line(", ".join(filter(None, facts)), indent=4)
+    error = ": ".join(filter(None, (message.error_type, message.text)))
+    status = f" ({message.http_status})" if message.http_status else ""
+    for text in dict.fromkeys((f"{error}{status}", message.because)):
+        if text:
+            yield line(text, indent=4)
+    if message.current_id not in (None, message.message_id):
+        yield line(Styled(f"current ID {message.current_id}", "faint"), indent=4)
+    if message.body is not None:
+        yield line(message.body[:_MAX_BODY], indent=4)
+        if (more := len(message.body) - _MAX_BODY) > 0:
+            yield line(Styled(f"{count(more, 'more character')}: see --json", "faint"), indent=4)
+        for name, value in (message.attributes or {}).items():
+            yield line(f"{name} = {value}", indent=4)
+
+
+def _since(at: datetime, now: datetime) -> str:
+    return duration((now - at).total_seconds())
+
+
+def _not_searched(answer: MessageList) -> Iterator[Block]:
+    by_reason: dict[str, list[str]] = {}
+    for place in answer.not_searched:
+        of = f" of {place.pipeline}" if len(answer.pipelines) > 1 else ""
+        holds = "" if place.messages is None else f" ({place.messages:,})"
+        by_reason.setdefault(place.why, []).append(f"{place.place}{of}{holds}")
+    for why, places in by_reason.items():
+        says = Styled("Not searched: ", "strong" if answer.messages else "alarm")
+        yield line(says, _some(places))
+        yield line(why, indent=2)
+
+
+def _some(places: Sequence[str]) -> str:
+    more = len(places) - _MAX_PLACES
+    return ", ".join(places[:_MAX_PLACES]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _status(answer: MessageList) -> Exit:
+    return Exit.DONE if answer.is_sure else Exit.ATTENTION
+
+
+verb.add(typer_app, VERB, show, status=_status)

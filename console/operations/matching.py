@@ -1,0 +1,301 @@
+"""Whether a message is meant, by all that is known of it where it was found."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from operator import eq, gt, lt, ne
+from typing import TYPE_CHECKING, Any
+
+from deadletter.contract import LedgerKeeps
+from deadletter.message.letter import Letter
+from deadletter.message.stamp import Stamp, initial_stamp
+
+from .problem import Cause, Problem
+from .selection import KEYS, Choice, Operator, Term, closest, compiled
+
+if TYPE_CHECKING:
+    from deadletter.failure.cause_index import CauseEntry
+    from deadletter.settings.pipeline import Pipeline
+
+_COMPARED = {
+    Operator.EQUAL: eq, Operator.DIFFERS: ne, Operator.LESS: lt, Operator.MORE: gt,
+}  # fmt: skip
+
+
+@dataclass(slots=True)
+class FoundMessage:
+    """A message at a place, as far as it is known there.
+
+    `place` is as --in takes it, and `lane` that of the waiting room (empty elsewhere); `letter` is
+    None if only figures of it were read. `entry` is its failure record. Texts that are unknown are
+    empty; times are epoch seconds.
+    """
+
+    pipeline: str
+    place: str
+    origin: str
+    lane: str = ""
+    home: str = ""
+    copy: str | None = None
+    stamp: Stamp | None = None
+    letter: Letter | None = None
+    entry: CauseEntry | None = None
+    due: float | None = None
+    because: str = ""
+    reason: str = ""
+    rule: str = ""
+    outcome: str = ""
+    tenant: str = ""
+    size: int | None = None
+    content: Callable[[], Letter | None] | None = None
+    """Reads the letter, where that costs no receive."""
+
+    @property
+    def first_sent(self) -> float | None:
+        """When its producer sent it; of one that only its record knows, when it failed first."""
+        if self.stamp is not None and self.stamp.first_sent:
+            return self.stamp.first_sent / 1000
+        return None if self.entry is None else self.entry.first_at
+
+
+class Matcher:
+    """A choice, compiled for one pipeline. Problem if it can't be compiled.
+
+    `untold` counts the messages of which it can't be told, and `known` the values that were seen of
+    each key of the choice: what is near to a value that none has can then be named.
+    """
+
+    def __init__(self, chosen: Choice, settings: Pipeline, now: datetime) -> None:
+        from deadletter.rules.document import DocumentBuilder
+        from deadletter.rules.paths import compiled as compiled_path
+        from deadletter.rules.pattern import compile_pattern
+
+        self._selection, self._beside = compiled(replace(chosen, ids=(), places=()), now)
+        if any(term.key == "by" for term in self._beside):
+            raise Problem(
+                "Who has done something is asked of dlq audit: leave out by.", Cause.INPUT
+            )
+        self._chosen, self._settings, self._now = chosen, settings, now.timestamp()
+        self._ids = set(chosen.ids)
+        pattern = self._selection.pattern
+        self._pattern = compile_pattern(pattern) if pattern else None
+        self._documents = DocumentBuilder(settings)
+        key = settings.idempotency_key
+        self._key = compiled_path("idempotency_key", key) if key else None
+        self._plain = self._unhashed()
+        self.untold = 0
+        self.known: Counter[Term] = Counter()
+
+    @property
+    def reads_content(self) -> bool:
+        """Whether records alone can't tell."""
+        fields = () if self._pattern is None else self._pattern.fields
+        tops = {field.name.partition(".")[0] for field in fields}
+        if any(term.key == "text" for term in self._beside):
+            return True
+        hidden = {"context"} if self._settings.ledger is not LedgerKeeps.PLAIN else set()
+        return bool(tops & {"body", "attributes", "system", *hidden})
+
+    @property
+    def reads_times(self) -> bool:
+        """Whether it asks when a message was first sent."""
+        return any(term.key in ("age", "since", "until") for term in self._chosen.terms)
+
+    def matches(self, found: FoundMessage) -> bool:
+        """Whether the message is meant; False, and counted as untold, if it can't be told.
+
+        Where its record does not say, the message itself is read, if that costs no receive.
+        """
+        answer = self._answer(found)
+        if answer is None and found.content is not None:
+            found.letter, found.content = found.content(), None
+            answer = self._answer(found)
+        self._note(found)
+        self.untold += answer is None
+        return answer is True
+
+    def _answer(self, found: FoundMessage) -> bool | None:
+        if self._ids and not self._is_named(found):
+            return False
+        answers = [self._of_pattern(found), *self._of_times(found)]
+        reasons = self._selection.reasons
+        answers.append(not reasons or found.reason in reasons)
+        answers += (self._of_beside(term, found) for term in self._beside)
+        return False if False in answers else None if None in answers else True
+
+    def tenant(self, found: FoundMessage) -> str:
+        """Its tenant as the ledger keeps it: lists are copied into tickets and logs."""
+        from deadletter.failure.about_letter import kept_values
+        from deadletter.rules.document import TENANT
+
+        if found.letter is None and not found.tenant:
+            return "" if found.entry is None else found.entry.about.context.get(TENANT, "")
+        plain: Any = found.tenant
+        if found.letter is not None:
+            plain = self._document(found)["context"].get(TENANT)
+        if plain in (None, ""):
+            return ""
+        return kept_values({TENANT: plain}, self._settings.ledger, self._settings.name).get(
+            TENANT, ""
+        )
+
+    def business_id(self, found: FoundMessage) -> str | None:
+        """Your own number of the message, where its content was read; None if it is not known."""
+        if self._key is None or found.letter is None:
+            return None
+        from deadletter.rules.business_key import find_key
+
+        return find_key(self._key, self._document(found), found.letter.body).text
+
+    def meant(self) -> Iterator[str]:
+        """For each term whose values no message has, the nearest value that one has."""
+        for term in self._chosen.terms:
+            if term.key not in KEYS or term.operator is not Operator.EQUAL:
+                continue
+            seen = {
+                each.values[0]: number
+                for each, number in self.known.items()
+                if each.key == term.key
+            }
+            if seen and not any(_same(term, value, each) for value in term.values for each in seen):
+                near = closest(term.values[0], seen)
+                if near is not None:
+                    yield f"{term.key}={near} ({seen[near]:,})"
+
+    def _document(self, found: FoundMessage) -> Mapping[str, Any]:
+        letter, entry = found.letter, found.entry
+        assert letter is not None
+        stamp = found.stamp or initial_stamp(letter)
+        built = self._documents.build(letter, stamp, None, self._now).value
+        document = {**built, **({} if entry is None else {"failure": _failure(entry)})}
+        if not self._settings.context and entry is not None:
+            # A queue of no pipeline: where messages usually name their tenant.
+            document["context"] = dict(entry.about.context)
+        return document
+
+    def _known(self, found: FoundMessage) -> Mapping[str, Any]:
+        from .rule_on_ledger import known_of
+
+        entry, first = found.entry, found.first_sent
+        known: dict[str, Any] = {} if entry is None else dict(known_of(entry, self._settings))
+        if found.stamp is not None:
+            known["redrive.attempt"] = found.stamp.attempts_used
+        if first is not None:
+            known["redrive.age_seconds"] = int(self._now - first)
+        if found.tenant:
+            known["context.tenantId"] = found.tenant
+        elif entry is not None and self._settings.ledger is LedgerKeeps.HASHED:
+            known |= {
+                f"context.{name}": self._plain.get(value, value)
+                for name, value in entry.about.context.items()
+                if self._plain
+            }
+        return known
+
+    def _unhashed(self) -> Mapping[str, str]:
+        """The values of the choice by their hashes, where equality is all that it asks."""
+        from deadletter.failure.about_letter import hashed
+
+        terms = [term for term in self._chosen.terms if term.key != "cause"]
+        equality = (Operator.EQUAL, Operator.DIFFERS)
+        if any(term.operator not in equality or term.key == "match" for term in terms):
+            return {}
+        values = (value for term in terms for value in term.values)
+        return {hashed(value, self._settings.name): value for value in values}
+
+    def _is_named(self, found: FoundMessage) -> bool:
+        """Whether one of the ids is of this message, of its copy or of its business."""
+        if self._ids & {found.origin, found.copy}:
+            return True
+        from deadletter.rules.business_key import digest_of
+
+        if found.stamp is not None and found.stamp.key in set(map(digest_of, self._ids)):
+            return True
+        if found.letter is not None:
+            return self.business_id(found) in self._ids
+        # A record has the business id if the context keeps it.
+        context = {} if found.entry is None else found.entry.about.context
+        key = self._settings.idempotency_key
+        return any(
+            context.get(name) in self._ids
+            for name, path in self._settings.context.items()
+            if path == key
+        )
+
+    def _of_pattern(self, found: FoundMessage) -> bool | None:
+        from .rule_on_ledger import holds
+
+        if self._pattern is None:
+            return True
+        if found.letter is None:
+            return holds(self._pattern, self._known(found))
+        return self._pattern.matches(self._document(found))
+
+    def _of_times(self, found: FoundMessage) -> Iterator[bool | None]:
+        first, selection = found.first_sent, self._selection
+        if selection.since is not None:
+            yield None if first is None else first >= selection.since
+        if selection.until is not None:
+            yield None if first is None else first < selection.until
+
+    def _of_beside(self, term: Term, found: FoundMessage) -> bool | None:
+        if term.key == "size":
+            size = found.letter.size if found.letter else found.size
+            number = KEYS["size"].number
+            assert number is not None
+            if size is None:
+                return None
+            answers = [_COMPARED[term.operator](size, number(value)) for value in term.values]
+            return all(answers) if term.operator is Operator.DIFFERS else any(answers)
+        if term.key != "text":
+            there = found.rule if term.key == "rule" else found.outcome
+            return any(there.lower() == value.lower() for value in term.values)
+        words = "" if found.entry is None else f"{found.entry.error_type}: {found.entry.words}"
+        texts = [words, *([] if found.letter is None else _texts(found.letter))]
+        if any(value.casefold() in text.casefold() for value in term.values for text in texts):
+            return True
+        return None if found.letter is None else False
+
+    def _note(self, found: FoundMessage) -> None:
+        for term in self._chosen.terms:
+            if term.operator is Operator.EQUAL and term.key in KEYS:
+                value = self._value(term.key, found)
+                if value not in (None, ""):
+                    self.known[Term(term.key, Operator.EQUAL, (str(value),))] += 1
+
+    def _value(self, key: str, found: FoundMessage) -> Any:
+        match key:
+            case "tenant":
+                return self.tenant(found)
+            case "cause":
+                return found.entry.fingerprint[:8] if found.entry else None
+            case "reason" | "rule" | "outcome":
+                return getattr(found, key)
+        path = KEYS[key].path
+        if found.letter is None:
+            return self._known(found).get(".".join(path))
+        value: Any = self._document(found)
+        for name in path:
+            value = value.get(name) if isinstance(value, Mapping) else None
+        return value
+
+
+def _same(term: Term, typed: str, there: str) -> bool:
+    return there.startswith(typed.lower()[:8]) if term.key == "cause" else typed == there
+
+
+def _failure(entry: CauseEntry) -> Mapping[str, Any]:
+    data: dict[str, Any] = {"error_type": entry.error_type, "fingerprint": entry.fingerprint}
+    if entry.category:
+        data |= {"category": entry.category, "blame": str(entry.blame)}
+    if entry.http_status is not None:
+        data["http_status"] = entry.http_status
+    return data
+
+
+def _texts(letter: Letter) -> Iterator[str]:
+    yield letter.body
+    yield from (each.value for each in letter.attributes.values() if isinstance(each.value, str))

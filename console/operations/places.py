@@ -1,0 +1,684 @@
+"""Messages where they lie. What a record tells costs nothing; a queue has to be received from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+from deadletter.contract import (
+    CAUSE_SHARDS,
+    CAUSES,
+    DISCARDED,
+    DUE_LANE,
+    PARKED_LANE,
+    delay_lane,
+    parking_source,
+)
+
+from . import deployed
+from .adapter_errors import aws_errors
+from .app import App, DeployedPipeline
+from .aws import explain, side_by_side
+from .group_sample import entry_of, said_by_aws
+from .letter_walk import FoundLetter, letters_of_lane, look_into_queue, waiting_room
+from .matching import FoundMessage, Matcher
+from .peek import Reach
+from .problem import Cause, Denied, Problem
+from .queue import bare_queue, depth
+from .selection import Choice, ChosenPlace, PlaceKind
+from .session import Session
+from .waiting import waits_for
+from .words import count, moment
+
+if TYPE_CHECKING:
+    from deadletter.aws.waiting_room import WaitingLetter
+    from deadletter.message.letter import Letter
+    from deadletter.settings.pipeline import Pipeline
+
+MOST = 20_000
+"""Messages that are compared at most."""
+
+SECONDS = 60.0
+"""How long it takes at most."""
+
+_LATEST_RUNS = 10
+"""Runs of a pipeline whose snapshots are searched for ids and outcomes."""
+
+IN_A_QUEUE = "main or dlq"
+"""The place of a message that only its failure record tells of."""
+
+COST = "--look receives each and gives it back: its receive count grows by 1"
+
+_PAGE, _PART = 1_000, 100
+
+# Messages of a lane that are told from those in queues: the record of both is the same.
+_MOST_ORIGINS = 2_000
+
+T = TypeVar("T")
+
+_WAITING = {PlaceKind.TIME, PlaceKind.RULE, PlaceKind.CIRCUIT, PlaceKind.RUN}
+
+
+@dataclass(frozen=True, slots=True)
+class SearchedPlace:
+    """A place that was searched."""
+
+    pipeline: Annotated[str, "name of the pipeline; empty for a queue of none"]
+    place: Annotated[str, "the place, as --in takes it"]
+    messages: Annotated[int | None, "messages in it, or those that were compared; null: unknown"]
+    matching: Annotated[int, "messages that were found in it"]
+    is_whole: Annotated[bool, "whether it was searched to its end"]
+    first_due: Annotated[datetime | None, "when the first is decided about again; null if unknown"]
+    waits_for: Annotated[str, "what they wait for; empty if they do not wait"]
+
+
+@dataclass(frozen=True, slots=True)
+class UnsearchedPlace:
+    """A place that was not searched, or not to its end."""
+
+    pipeline: Annotated[str, "name of the pipeline; empty for a queue of none"]
+    place: Annotated[str, "the place, as --in takes it"]
+    messages: Annotated[int | None, "messages in it, by SQS's estimate; null if unknown"]
+    why: Annotated[str, "why it was not searched, or what searching it costs"]
+
+
+class Walk:
+    """A walk over the places of a choice; `see` is told each message that is meant.
+
+    look          whether queues are received from
+    few           messages of each place that are enough for a choice without ids and terms;
+                  None for all
+    read_letters  whether messages are read whole where no receive is needed for it
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        chosen: Choice,
+        see: Callable[[FoundMessage, Matcher], None],
+        *,
+        look: bool = False,
+        few: int | None = None,
+        read_letters: bool = False,
+    ) -> None:
+        self._session, self.chosen, self.see = session, chosen, see
+        self.look, self.read_letters = look, read_letters
+        self.few = None if chosen.is_narrow else few
+        self._until = session.clock() + SECONDS
+        self.seen: set[tuple[str, str]] = set()
+        self.compared = 0
+        self.matchers: list[Matcher] = []
+        self.searched: list[SearchedPlace] = []
+        self.unsearched: list[UnsearchedPlace] = []
+        self.notes: list[str] = []
+        self.received = self.not_given_back = 0
+        self.is_complete = True
+        """Whether no search of a place ended before all of it was compared that was wanted."""
+
+    def pipeline(self, app: App, pipeline: DeployedPipeline) -> None:
+        """Search a pipeline: records, which say the least, come last."""
+        matcher = self.matcher(deployed.settings(pipeline))
+        _OfPipeline(self, self._session, app, pipeline, matcher).walk()
+
+    def bare(self, name: str) -> None:
+        """Search a queue that belongs to no pipeline."""
+        from deadletter.settings.pipeline import Pipeline
+
+        session = self._session
+        queue = bare_queue(session, name, most=0)
+        place = f"queue:{queue.name}"
+        if not self.look:
+            self.left_out("", place, queue.url)
+            return
+        searching = self.place("", place, self.matcher(Pipeline(name=queue.name)))
+
+        def seen(letters: Sequence[FoundLetter]) -> Iterator[FoundMessage]:
+            for found in letters:
+                entry = entry_of(found.letter, None, None, session.clock())
+                yield received("", place, found, entry=entry)
+
+        self.queue(searching, queue.url, seen, fifo=queue.is_fifo)
+
+    def matcher(self, settings: Pipeline) -> Matcher:
+        matcher = Matcher(self.chosen, settings, self._session.now)
+        self.matchers.append(matcher)
+        return matcher
+
+    def place(self, pipeline: str, place: str, matcher: Matcher, lane: str = "") -> PlaceSearch:
+        return PlaceSearch(self, pipeline, place, matcher, lane)
+
+    def is_over(self) -> bool:
+        return self.compared >= MOST or self._session.clock() >= self._until
+
+    def left_out(self, pipeline: str, place: str, url: str, why: str = COST) -> None:
+        """Name a queue that was not searched, unless it is empty."""
+        held = depth(self._session.aws.sqs, url)
+        if messages := held.visible + held.in_flight + held.delayed:
+            self.unsearched.append(UnsearchedPlace(pipeline, place, messages, why))
+
+    def queue(
+        self,
+        searching: PlaceSearch,
+        url: str,
+        known: Callable[[Sequence[FoundLetter]], Iterable[FoundMessage]],
+        *,
+        fifo: bool,
+    ) -> None:
+        """Receive the messages of a queue, give all back, and compare them."""
+        session, pipeline, place = self._session, searching.pipeline, searching.place
+        left = max(1.0, self._until - session.clock())
+        held = depth(session.aws.sqs, url)
+        part: list[FoundLetter] = []
+
+        def see(found: FoundLetter) -> None:
+            part.append(found)
+            if len(part) >= _PART:
+                searching.compare(known(part))
+                part.clear()
+
+        def wanted() -> bool:
+            return searching.wants(len(part))
+
+        look = look_into_queue(
+            session,
+            url,
+            place,
+            see,
+            # Hidden for longer than the look: no message is seen twice.
+            reach=Reach(seconds=left, most=MOST - self.compared, hidden=int(left) + 60),
+            wanted=wanted,
+        )
+        searching.compare(known(part))
+        self.received += look.looked_at
+        self.not_given_back += look.not_given_back
+        if look.not_given_back:
+            messages = count(look.not_given_back, "message")
+            self.notes.append(f"{messages} of {place} stay hidden for {int(left) + 60} s.")
+        if hidden := held.in_flight + held.delayed:
+            why = "another receiver has them, or they are delayed"
+            self.unsearched.append(UnsearchedPlace(pipeline, place, hidden, why))
+        if fifo:
+            self.notes.append(f"{place} is FIFO: of each group only the head is seen.")
+        searching.end(lambda: max(held.visible, look.looked_at), is_whole=look.is_whole)
+
+
+class PlaceSearch:
+    """The search of one place: its messages are compared, part by part."""
+
+    def __init__(self, walk: Walk, pipeline: str, place: str, matcher: Matcher, lane: str) -> None:
+        self._walk, self.pipeline, self.place = walk, pipeline, place
+        self._matcher, self._lane = matcher, lane
+        self._compared = self._matching = 0
+        self._first_due: float | None = None
+        self._is_whole = True
+
+    def wants(self, taken: int = 0) -> bool:
+        """Whether more messages are wanted, when `taken` are not compared yet."""
+        few = self._walk.few
+        return (few is None or self._compared + taken < few) and not self._walk.is_over()
+
+    def compare(self, found: Iterable[FoundMessage]) -> None:
+        """Compare messages, as long as more are wanted."""
+        walk = self._walk
+        for message in found:
+            if not self.wants():
+                self._is_whole = False
+                return
+            self._compared += 1
+            walk.compared += 1
+            if self._first_due is None:
+                self._first_due = message.due
+            # A record tells of no copy: that its message was seen is told by the first id.
+            key = (message.pipeline, message.copy or message.origin)
+            if key not in walk.seen and self._matcher.matches(message):
+                self._matching += 1
+                walk.see(message, self._matcher)
+            walk.seen |= {key, (message.pipeline, message.origin)}
+
+    def end(self, of_all: Callable[[], int] | None = None, *, is_whole: bool = True) -> None:
+        """Note how it ended; `of_all` counts the messages of the place if a few were enough."""
+        walk = self._walk
+        messages: int | None = self._compared
+        is_cut = not (is_whole and self._is_whole)
+        is_enough = walk.few is not None and self._compared >= walk.few
+        if is_cut and is_enough:
+            messages = None if of_all is None else of_all()
+        if is_cut and not is_enough:
+            walk.is_complete = False
+            why = f"it ended after {MOST:,} messages, or {SECONDS:g} s: narrow the choice"
+            walk.unsearched.append(
+                UnsearchedPlace(self.pipeline, f"the rest of {self.place}", None, why)
+            )
+        walk.searched.append(
+            SearchedPlace(
+                self.pipeline,
+                self.place,
+                messages,
+                self._matching,
+                is_whole=not is_cut,
+                first_due=moment(self._first_due),
+                waits_for=waits_for(self._lane) if self._lane else "",
+            )
+        )
+
+
+class _OfPipeline:
+    """The places of one pipeline."""
+
+    def __init__(
+        self,
+        walk: Walk,
+        session: Session,
+        app: App,
+        pipeline: DeployedPipeline,
+        matcher: Matcher,
+    ) -> None:
+        from deadletter.aws.cause_entries import DynamoDBCauseEntries
+
+        self._walk, self._session, self._app = walk, session, app
+        self._pipeline, self._matcher = pipeline, matcher
+        self._places = walk.chosen.places
+        self._room = waiting_room(session, app, pipeline)
+        self._index = DynamoDBCauseEntries(session.aws.dynamodb, app.letters_table, pipeline.name)
+        for place in self._places:
+            known = {PlaceKind.DEDICATED: pipeline.dedicated, PlaceKind.PARKED: pipeline.parking}
+            if place.name and place.kind in known and place.name not in known[place.kind]:
+                names = ", ".join(known[place.kind]) or "none"
+                raise Problem(
+                    f"{pipeline.name} has no {place}: the names are {names}.", Cause.ABSENT
+                )
+
+    def walk(self) -> None:
+        walk = self._walk
+        lanes = self._lanes()
+        for lane in lanes:
+            self._lane(lane)
+        self._name_what_is_near(lanes)
+        for place, url in self._queues():
+            if walk.look:
+                searching = walk.place(self._pipeline.name, place, self._matcher)
+                seen = partial(self._with_records, place)
+                walk.queue(searching, url, seen, fifo=self._pipeline.fifo)
+        if self._wants(PlaceKind.MAIN, PlaceKind.DLQ):
+            self._compare(IN_A_QUEUE, self._failing())
+            self._of_ids()
+        asks_runs = walk.chosen.ids or any(term.key == "outcome" for term in walk.chosen.terms)
+        if self._runs() or (asks_runs and not self._places):
+            self._snapshots()
+        if self._wants(PlaceKind.DISCARDED) and self._places:
+            self._compare("discarded", self._discarded())
+        self._name_unsearched()
+
+    def _compare(
+        self,
+        place: str,
+        found: Iterable[FoundMessage],
+        of_all: Callable[[], int] | None = None,
+        lane: str = "",
+    ) -> None:
+        searching = self._walk.place(self._pipeline.name, place, self._matcher, lane)
+        searching.compare(found)
+        searching.end(of_all)
+
+    def _wants(self, *kinds: PlaceKind) -> bool:
+        return not self._places or any(place.kind in kinds for place in self._places)
+
+    # The waiting room.
+
+    def _lanes(self) -> list[str]:
+        with aws_errors():
+            names = sorted(lane.name for lane in self._room.lanes())
+        return [lane for lane in names if self._wants_lane(lane)]
+
+    def _wants_lane(self, lane: str) -> bool:
+        return not self._places or any(_holds(place, lane) for place in self._places)
+
+    def _lane(self, lane: str) -> None:
+        walk = self._walk
+        place = place_of(lane)
+        if walk.read_letters or self._matcher.reads_content:
+            broken: list[int] = []
+            letters = letters_of_lane(self._session, self._app, self._pipeline, lane, broken.append)
+            found = (self._whole(place, each) for each in letters)
+            self._compare(place, self._recorded(found), lane=lane)
+            if broken:
+                items = count(sum(broken), "item")
+                walk.notes.append(f"{items} of {place} hold no whole message.")
+            return
+        most = MOST if walk.few is None else walk.few + 1
+        with aws_errors():
+            waiting = self._room.look(lane, most)
+
+        def of_all() -> int:
+            with aws_errors():
+                return self._room.count(lane)
+
+        seen = (self._waiting(place, each) for each in waiting)
+        self._compare(place, self._recorded(seen), of_all=of_all, lane=lane)
+
+    def _waiting(self, place: str, waiting: WaitingLetter) -> FoundMessage:
+        stamp, lane = waiting.stamp, waiting.lane
+        timed = lane.partition(":")[0] not in (PARKED_LANE, "run", "dedicated")
+        because = waiting.because
+        if lane == PARKED_LANE and stamp is not None:
+            because = stamp.because or because
+        return FoundMessage(
+            pipeline=self._pipeline.name,
+            place=place,
+            lane=lane,
+            home=waiting.home,
+            origin=stamp.origin if stamp else waiting.copy,
+            copy=waiting.copy,
+            stamp=stamp,
+            due=waiting.due if timed else None,
+            because=because,
+            reason=(stamp.reason or "") if stamp and lane == PARKED_LANE else "",
+            rule=(stamp.rule or "") if stamp else "",
+            content=partial(self._content, waiting),
+        )
+
+    def _content(self, waiting: WaitingLetter) -> Letter | None:
+        """The message itself; None, and a note, for people who are not allowed to read it."""
+        try:
+            with aws_errors():
+                return self._room.content(waiting)
+        except Exception as error:
+            if not isinstance(explain(error), Denied):
+                raise
+        note = "Waiting messages were not read themselves: that takes the policy BodyReader."
+        self._walk.notes.append(note)
+        return None
+
+    def _whole(self, place: str, found: FoundLetter) -> FoundMessage:
+        return received(self._pipeline.name, place, found)
+
+    def _recorded(self, found: Iterable[FoundMessage]) -> Iterator[FoundMessage]:
+        """The messages with their failure records, those of the chosen places alone."""
+        causes = [place.name.lower() for place in self._places if place.kind is PlaceKind.CAUSE]
+        homes = {
+            parking_source(place.name) for place in self._places if place.kind is PlaceKind.PARKED
+        }
+        only_homes = homes and parking_source("") not in homes
+        for part in _parts(found, _PART):
+            with aws_errors():
+                entries = self._index.whole([each.origin for each in part if each.entry is None])
+            for each in part:
+                each.entry = each.entry or entries.get(each.origin)
+                cause = each.entry.fingerprint if each.entry else ""
+                other = causes and not any(cause.startswith(name) for name in causes)
+                if each.lane == PARKED_LANE and only_homes and each.home not in homes:
+                    continue
+                if each.lane != PARKED_LANE and other and not self._wants_by_name(each.lane):
+                    continue
+                yield each
+
+    def _wants_by_name(self, lane: str) -> bool:
+        others = [place for place in self._places if place.kind is not PlaceKind.CAUSE]
+        return any(_holds(place, lane) for place in others)
+
+    def _name_what_is_near(self, lanes: Sequence[str]) -> None:
+        """Say of a named place that nothing waits there, and which is near."""
+        from .selection import closest
+
+        names = {PlaceKind.CIRCUIT, PlaceKind.RULE}
+        with aws_errors():
+            known = [place_of(lane.name) for lane in self._room.lanes()]
+        for place in self._places:
+            if place.kind in names and not any(_holds(place, lane) for lane in lanes):
+                near = closest(str(place), known)
+                meant = f" Did you mean {near}?" if near else ""
+                self._walk.notes.append(
+                    f"Nothing of {self._pipeline.name} waits for {place}.{meant}"
+                )
+
+    # Queues.
+
+    def _queues(self) -> Iterator[tuple[str, str]]:
+        """The queues that were asked for and can be looked into, by their places."""
+        pipeline = self._pipeline
+        for place in self._places or tuple(
+            map(ChosenPlace, (PlaceKind.PARKED, PlaceKind.DLQ, PlaceKind.DEDICATED))
+        ):
+            if place.kind is PlaceKind.DLQ:
+                yield "dlq", pipeline.dlq_url
+            queues = {PlaceKind.PARKED: pipeline.parking, PlaceKind.DEDICATED: pipeline.dedicated}
+            for name, url in queues.get(place.kind, {}).items():
+                if place.name in ("", name):
+                    is_only = place.kind is PlaceKind.PARKED and len(pipeline.parking) == 1
+                    yield str(place.kind) if is_only else f"{place.kind}:{name}", url
+
+    def _with_records(self, place: str, letters: Sequence[FoundLetter]) -> Iterator[FoundMessage]:
+        return self._recorded(self._whole(place, each) for each in letters)
+
+    def _name_unsearched(self) -> None:
+        walk, pipeline = self._walk, self._pipeline
+        if not walk.look:
+            for place, url in self._queues():
+                walk.left_out(pipeline.name, place, url)
+        if self._wants(PlaceKind.MAIN):
+            why = "never searched: a receive would count as a failed try of the consumer"
+            walk.left_out(pipeline.name, "main", pipeline.main_url, why)
+        if self._matcher.untold:
+            walk.unsearched.append(UnsearchedPlace(
+                pipeline.name, IN_A_QUEUE, self._matcher.untold,
+                "their failure records do not say whether they match; " + COST,
+            ))  # fmt: skip
+        if self._matcher.reads_times and self._wants(PlaceKind.MAIN, PlaceKind.DLQ):
+            walk.notes.append("Of what only failure records know, the first failure counts.")
+
+    # Failure records.
+
+    def _failing(self) -> Iterator[FoundMessage]:
+        """The messages of the index of causes that do not wait."""
+        waiting, place = self._waiting_origins()
+        most = _PAGE if self._walk.few is None else self._walk.few + 1
+        for shard in range(CAUSE_SHARDS):
+            last: Any = None
+            while True:
+                with aws_errors():
+                    page = self._index.page(shard, most, CAUSES.projected, after=last)
+                for entry in page.entries:
+                    if entry.origin in waiting:
+                        continue
+                    yield FoundMessage(
+                        pipeline=self._pipeline.name,
+                        place=place,
+                        origin=entry.origin,
+                        entry=entry,
+                        size=entry.about.size,
+                    )
+                last = page.last
+                if last is None:
+                    break
+
+    def _waiting_origins(self) -> tuple[set[str], str]:
+        """The first ids of what waits, and the place of messages that are not among them."""
+        origins: set[str] = set()
+        place = IN_A_QUEUE
+        with aws_errors():
+            lanes = [lane.name for lane in self._room.lanes() if lane.name != PARKED_LANE]
+            for lane in lanes:
+                waiting = self._room.look(lane, _MOST_ORIGINS)
+                origins |= {each.stamp.origin for each in waiting if each.stamp}
+                if len(waiting) >= _MOST_ORIGINS:
+                    place = f"waiting, {IN_A_QUEUE}"
+        return origins, place
+
+    def _of_ids(self) -> None:
+        """Say of ids that were not found what their records say."""
+        from deadletter.aws.ledger import DynamoDBLedger
+
+        name, session = self._pipeline.name, self._session
+        missing = [id_ for id_ in self._walk.chosen.ids if (name, id_) not in self._walk.seen]
+        if not missing:
+            return
+        ledger = DynamoDBLedger(
+            session.aws.dynamodb, self._app.letters_table, name, session.clock, keep_seconds=0
+        )
+        with aws_errors():
+            rows = ledger.rows(missing[:100])
+        for id_, row in rows.items():
+            last = row.failures[-1].at if row.failures else 0.0
+            if row.recovered_at is not None and row.recovered_at >= last:
+                says = "processed, by its record"
+            elif row.parked_at is not None and row.parked_at >= last:
+                says = f"parked as {row.parked_as}, by its record"
+            else:
+                says = "no longer failing: it was processed, or discarded"
+            self._walk.notes.append(f"{id_} is {says}. Its story: dlq explain {id_}")
+
+    # Runs, and what was discarded.
+
+    def _runs(self) -> Sequence[str]:
+        return [place.name for place in self._places if place.kind is PlaceKind.RUN]
+
+    def _snapshots(self) -> None:
+        from .replay_letters import letters_of
+        from .replay_runs import RunSwitch
+
+        for run in self._runs() or self._latest_runs():
+            try:
+                switch = RunSwitch(self._session, self._pipeline.name, run)
+                place = f"run:{switch.id}"
+                found = (self._of_run(place, listed) for listed in letters_of(switch))
+                self._compare(place, self._recorded(found))
+            except Problem as problem:
+                # Messages of a run without a snapshot are waiting in it.
+                if problem.cause is not Cause.FAILED:
+                    raise
+
+    def _latest_runs(self) -> Sequence[str]:
+        from deadletter.aws.replay_runs import DynamoDBReplayRuns
+
+        session, name = self._session, self._pipeline.name
+        runs = DynamoDBReplayRuns(
+            session.aws.dynamodb, self._app.letters_table, name, session.clock
+        )
+        with aws_errors():
+            every = sorted(runs.all(), key=lambda run: run.created, reverse=True)
+        for run in every[_LATEST_RUNS:]:
+            self._walk.unsearched.append(
+                UnsearchedPlace(
+                    name, f"run:{run.id}", run.letters, "an older run: --in searches it"
+                )
+            )
+        return [run.id for run in every[:_LATEST_RUNS]]
+
+    def _of_run(self, place: str, listed: Any) -> FoundMessage:
+        from deadletter.message.stamp import Stamp
+
+        name = listed.name
+        return FoundMessage(
+            pipeline=self._pipeline.name,
+            place=place,
+            origin=name.origin,
+            copy=name.copy,
+            stamp=Stamp(name.origin, attempt=name.attempt, first_sent=name.first_sent),
+            outcome=listed.outcome.name,
+            tenant=name.tenant,
+            size=name.size,
+        )
+
+    def _discarded(self) -> Iterator[FoundMessage]:
+        from deadletter.aws.replay_objects import S3RunObjects, runs_with_objects
+        from deadletter.replay.discarded import NotADiscardedLetter, discarded_letter
+
+        s3, bucket, name = self._session.aws.s3, self._app.letters_bucket, self._pipeline.name
+        with aws_errors():
+            runs = list(runs_with_objects(s3, bucket, name))
+        for run in runs:
+            objects = S3RunObjects(s3, bucket, name, run)
+            with aws_errors():
+                names = [each.name for each in objects.listed(DISCARDED)]
+            for part in _parts(names, _PART // 2):
+                with side_by_side() as start:
+                    reads = [(each, start(partial(objects.get, each))) for each in part]
+                    data = [(each, read.answer("A discarded message")) for each, read in reads]
+                for each, content in data:
+                    try:
+                        copy = discarded_letter(each, content or b"")
+                    except NotADiscardedLetter:
+                        self._walk.notes.append(f"The copy {run}/{each} is damaged.")
+                        continue
+                    kept = FoundLetter(copy.letter, copy.parked_in, kept=copy.parked_stamp)
+                    found = self._whole("discarded", kept)
+                    found.because = f"discarded by {copy.by}: {copy.because}"
+                    yield found
+
+
+def place_of(lane: str) -> str:
+    """The place of a lane of the waiting room, as --in takes it."""
+    if lane == DUE_LANE:
+        return "time"
+    if lane.startswith(delay_lane("")):
+        return f"rule:{lane.partition(':')[2]}"
+    return lane
+
+
+def _parts(found: Iterable[T], size: int) -> Iterator[list[T]]:
+    left = iter(found)
+    while part := list(islice(left, size)):
+        yield part
+
+
+def _holds(place: ChosenPlace, lane: str) -> bool:
+    """Whether a lane of the waiting room is meant by a place."""
+    kind, _, name = lane.partition(":")
+    found = PlaceKind.TIME if lane == DUE_LANE or kind == "delay" else kind
+    match place.kind:
+        case PlaceKind.WAITING | PlaceKind.CAUSE:
+            return found in _WAITING
+        case PlaceKind.RULE:
+            return kind in ("rule", "delay") and name == place.name
+        case PlaceKind.RUN:
+            return found == PlaceKind.RUN and name.startswith(place.name)
+        case PlaceKind.PARKED:
+            return lane == PARKED_LANE
+    return found == place.kind and place.name in ("", name)
+
+
+def received(pipeline: str, place: str, found: FoundLetter, **more: Any) -> FoundMessage:
+    """A message that was read whole: from a queue, a lane or a copy."""
+    stamp, letter = found.stamp, found.letter
+    code, words = said_by_aws(letter)
+    said = ": ".join(filter(None, (code, words)))
+    return FoundMessage(
+        pipeline=pipeline,
+        place=place,
+        lane=found.lane or "",
+        home=found.home,
+        origin=stamp.origin if stamp else letter.message_id,
+        copy=letter.message_id,
+        stamp=stamp,
+        letter=letter,
+        because=(stamp.because or "" if stamp else "") or said,
+        reason=(stamp.reason or "" if stamp else ""),
+        rule=(stamp.rule or "" if stamp else ""),
+        **more,
+    )
+
+
+def search(walk: Walk, app: App | None, pipelines: Sequence[str], chosen: Choice) -> Sequence[str]:
+    """Walk over all places of a choice; the names of the pipelines that were searched.
+
+    `app` is None if only queues of no pipeline are asked for.
+    """
+    queues = [place.name for place in chosen.places if place.kind is PlaceKind.QUEUE]
+    for queue in queues:
+        walk.bare(queue)
+    if app is None:
+        return ()
+    found = app.select(pipelines)
+    for pipeline in found:
+        walk.pipeline(app, pipeline)
+    return [pipeline.name for pipeline in found]
+
+
+def needs_app(chosen: Choice) -> bool:
+    """Whether places of an app are asked for."""
+    kinds = {place.kind for place in chosen.places}
+    return not kinds or kinds != {PlaceKind.QUEUE}
