@@ -470,9 +470,9 @@ def test_each_command_loads_with_what_the_extra_brings(
     [
         (["list", "--look", "--in", f"queue:{QUEUE}"], Exit.DONE, "5 messages found"),
         (
-            ["groups", "--queue", QUEUE],
+            ["groups", "--look", "--in", f"queue:{QUEUE}"],
             Exit.DONE,
-            "5 letters, 1 cause in a sample of queue",
+            "5 messages, 1 cause",
         ),
         # The emulator does not know by which queues a DLQ is used.
         (["doctor", "--queue", QUEUE], Exit.ATTENTION, "no alarm looks at its depth or age"),

@@ -10,47 +10,21 @@ import typer
 from ..operations.causes import (
     HELD,
     CauseChange,
-    CauseList,
     CauseRow,
     CauseSwitch,
-    list_causes,
 )
 from ..operations.session import Session
-from ..operations.words import clock, duration
+from ..operations.words import clock
 from . import asking
 from .asking import Reason, Yes
-from .command import OnePipeline, PipelineArguments, SomePipelines, command, group, some_pipelines
-from .exit import Exit
-from .output import Block, Reply, Styled, TextTable, line
+from .command import OnePipeline, command, group
+from .output import Block, Reply, Styled, line
 
 typer_app = group("Sudden causes: one error that fails most messages, and its letters.")
 
 Fingerprint = Annotated[
-    str, typer.Argument(metavar="FINGERPRINT", help="The cause, as `cause list` names it.")
+    str, typer.Argument(metavar="FINGERPRINT", help="The cause, as `groups` names it.")
 ]
-
-
-Check = Annotated[bool, typer.Option("--check", help="Exit with 1 if a cause is held.")]
-
-
-@command(typer_app, "list", example=["dlq cause list", "dlq cause list orders"])
-def list_(
-    session: Session,
-    pipelines: PipelineArguments = None,
-    pipeline: SomePipelines = None,
-    check: Check = False,
-) -> Reply[CauseList]:
-    """List the causes that suddenly dominate, and what people decided within the last day.
-
-    A cause is held if within 5 minutes at least 20 letters failed for it, more than all else,
-    and next to none in the hour before: then a deployment or a dependency has changed, not the
-    messages. No letter is parked for it: its letters are tried again about every three minutes. The
-    hold ends ten minutes after its last failure. With --check the exit status is 1 if a cause is
-    held.
-    """
-    answer = list_causes(session, some_pipelines(pipelines, pipeline))
-    is_held = any(cause.state == HELD for cause in answer.causes)
-    return Reply(answer, _show_list, Exit.ATTENTION if check and is_held else Exit.DONE)
 
 
 @command(
@@ -106,21 +80,6 @@ def _reason(
         error = f", {before.error_type}" if before.error_type else ""
         asking.confirm(session, question, f"It is {before.state} now{error}.")
     return why
-
-
-def _show_list(answer: CauseList) -> Iterator[Block]:
-    if not answer.causes:
-        yield line("No cause dominates, and none did within the last day.")
-        return
-    headings = ("PIPELINE", "CAUSE", "STATE", "ERROR", "SINCE", "UNTIL", "BY")
-    rows = []
-    for cause in answer.causes:
-        since = duration((answer.at - cause.since).total_seconds()) if cause.since else ""
-        until = clock(cause.until, answer.at) if cause.until else ""
-        by = f"{cause.by}: {cause.reason}" if cause.by else ""
-        state = _state(cause)
-        rows.append((cause.pipeline, cause.fingerprint, state, cause.error_type, since, until, by))
-    yield TextTable(headings, rows)
 
 
 def _state(cause: CauseRow) -> Styled:

@@ -50,7 +50,7 @@ MEANINGS = (
         "ls messages letters browse peek",
         (
             *("list", "list --in parked --look", "list --in waiting", "replay list"),
-            *("circuit list", "cause list"),
+            *("circuit list",),
             *("endpoint list", "rules list"),
         ),
     ),
@@ -59,7 +59,7 @@ MEANINGS = (
         "show get view describe inspect open details info read cat why",
         (
             *("explain ID", "groups", "parked show ID", "list --in waiting", "replay show RUN"),
-            *("circuit show", "cause list", "endpoint list", "rules show RULE_ID"),
+            *("circuit show", "endpoint list", "rules show RULE_ID"),
         ),
     ),
     Meaning(Effect.READS, "runs jobs executions", ("replay list",)),
@@ -78,7 +78,7 @@ MEANINGS = (
     Meaning(
         Effect.READS,
         "errors failures failed causes",
-        ("groups", "list --in parked --look", "cause list"),
+        ("groups", "list --in parked --look"),
     ),
     Meaning(Effect.READS, "poison", ("list --in parked -f reason=POISON --look", "groups")),
     Meaning(Effect.READS, "history", ("explain ID", "audit", "rules history")),
@@ -153,7 +153,6 @@ SAYS: Mapping[str, str] = {
     "--help": "all commands",
     "--version": "the version that is installed",
     "audit": "who changed what, when and why",
-    "cause list": "errors that fail most messages",
     "cause park FINGERPRINT": "park those of a cause",
     "cause retry FINGERPRINT": "retry those of a cause",
     "circuit auto": "end what a person said about a circuit",

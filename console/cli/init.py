@@ -124,7 +124,7 @@ def show(found: Inventory) -> Iterator[Block]:
     for dlq in found.dlqs:
         if dlq.arn in new and dlq.backlog is not None:
             yield line(Styled(f"{dlq.name}:", "strong"), f" {dlq.backlog}:")
-            yield line(f"dlq groups --queue {dlq.name}", indent=2)
+            yield line(f"dlq groups --look --in queue:{dlq.name}", indent=2)
     free = next((dlq.name for dlq in found.dlqs if not dlq.pipelines), None)
     if found.added:
         names = ", ".join(entry["name"] for entry in found.added)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from ..operations.list import VERB, ListedMessage, MessageList
-from ..operations.places import SearchedPlace
+from ..operations.places import SearchedPlace, UnsearchedPlace
 from ..operations.words import clock, count, duration, size
 from . import verb
 from .command import plain_typer
@@ -42,7 +42,8 @@ def show(answer: MessageList) -> Iterator[Block]:
         yield line(note)
     if answer.file is not None:
         yield line(f"{count(answer.written, 'message')} written to {answer.file}")
-    yield from _not_searched(answer)
+    several = len(answer.pipelines) > 1
+    yield from not_searched(answer.not_searched, is_found=bool(answer.messages), several=several)
     if answer.messages:
         first = answer.messages[0]
         here = f" --pipeline {first.pipeline}" if first.pipeline else ""
@@ -102,14 +103,17 @@ def _since(at: datetime, now: datetime) -> str:
     return duration((now - at).total_seconds())
 
 
-def _not_searched(answer: MessageList) -> Iterator[Block]:
+def not_searched(
+    unsearched: Sequence[UnsearchedPlace], *, is_found: bool, several: bool = False
+) -> Iterator[Block]:
+    """The places that were not searched, by the reason; `several` says that pipelines differ."""
     by_reason: dict[str, list[str]] = {}
-    for place in answer.not_searched:
-        of = f" of {place.pipeline}" if len(answer.pipelines) > 1 else ""
+    for place in unsearched:
+        of = f" of {place.pipeline}" if several else ""
         holds = "" if place.messages is None else f" ({place.messages:,})"
         by_reason.setdefault(place.why, []).append(f"{place.place}{of}{holds}")
     for why, places in by_reason.items():
-        says = Styled("Not searched: ", "strong" if answer.messages else "alarm")
+        says = Styled("Not searched: ", "strong" if is_found else "alarm")
         yield line(says, _some(places))
         yield line(why, indent=2)
 

@@ -33,7 +33,7 @@ COMMANDS = {
     ),
     "groups": (
         ".groups",
-        "What is failing, and why: letters by cause, tenant and more, with what to type.",
+        "What is failing, and why: messages by cause, tenant and more, with what to type.",
     ),
     "explain": (".explain", "One letter's life: why it failed, where it is, what to type."),
     "init": (".init", "List the account's DLQs, and add chosen ones to cdk.json."),

@@ -35,8 +35,8 @@ moves or deletes a message itself. Every command needs `ssm:GetParametersByPath`
 | `show` | `sqs:GetQueueAttributes`, `cloudwatch:DescribeAlarms` |
 | `flow` | those of `status`, `circuit list` and `rules list` |
 | `groups` | `dynamodb:Query` of the table and its indexes, `dynamodb:BatchGetItem`, \
-`sqs:GetQueueAttributes`; for a sample of a queue: `sqs:ReceiveMessage`, \
-`sqs:ChangeMessageVisibility`, and `sqs:GetQueueUrl` for one that is named by its name |
+`sqs:GetQueueAttributes`; with `--look`: `sqs:ReceiveMessage`, \
+`sqs:ChangeMessageVisibility`; at a queue of no app: `sqs:GetQueueUrl` |
 | `explain` | `dynamodb:BatchGetItem`, `dynamodb:Query`, `sqs:GetQueueAttributes`; \
 for bodies that wait in S3: `s3:GetObject` |
 | `init` | `sqs:ListQueues`, `sqs:GetQueueAttributes`, `cloudwatch:GetMetricData`; to add: \

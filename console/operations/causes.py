@@ -45,31 +45,12 @@ class CauseRow:
 
 
 @dataclass(frozen=True, slots=True)
-class CauseList(Answer):
-    """What `dlq cause list` answers."""
-
-    at: Annotated[datetime, "when it was read"]
-    causes: Annotated[Sequence[CauseRow], "those that are held first"]
-
-
-@dataclass(frozen=True, slots=True)
 class CauseChange(Answer):
     """What `dlq cause park` and `dlq cause retry` answer."""
 
     at: Annotated[datetime, "when it was changed"]
     before: Annotated[CauseRow, "the cause as it was"]
     after: Annotated[CauseRow, "the cause as it is now"]
-
-
-def list_causes(session: Session, pipelines: Sequence[str]) -> CauseList:
-    """The causes of each pipeline that dominate, or did within the last day."""
-    app = session.app()
-    rows = [
-        row
-        for pipeline in app.select(pipelines)
-        for row in rows_of(pipeline.name, _read(session, app, pipeline), session.now)
-    ]
-    return CauseList(**session.place, at=session.now, causes=rows)
 
 
 class CauseSwitch:
@@ -134,7 +115,7 @@ class CauseSwitch:
         known = ", ".join(rows) or "none"
         raise Problem(
             f"No cause {self.fingerprint!r} has dominated in pipeline {self.pipeline} within the "
-            f"last day: the known ones are {known}. dlq cause list shows them.",
+            f"last day: the known ones are {known}. dlq groups shows them.",
             Cause.ABSENT,
         )
 
@@ -162,9 +143,8 @@ def rows_of(pipeline: str, causes: Causes, now: datetime) -> Iterator[CauseRow]:
 
 
 def read_causes(session: Session, app: App, pipeline: DeployedPipeline) -> Sequence[CauseRow]:
-    """The causes of a pipeline that are held now."""
-    rows = rows_of(pipeline.name, _read(session, app, pipeline), session.now)
-    return [row for row in rows if row.state == HELD]
+    """The causes of a pipeline that dominate, or did within the last day: the held ones first."""
+    return [*rows_of(pipeline.name, _read(session, app, pipeline), session.now)]
 
 
 def _read(session: Session, app: App, pipeline: DeployedPipeline) -> Causes:

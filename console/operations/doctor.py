@@ -86,7 +86,7 @@ def examine_pipeline(session: Session, name: str | None, *, account: bool) -> Ex
 
 def examine_queue(session: Session, url: str) -> Examination:
     """Examines a main queue or a DLQ by its URL, name or ARN; nothing has to be deployed."""
-    return _examine(session, bare_queue(session, url, most=0).url, account=True)
+    return _examine(session, bare_queue(session, url).url, account=True)
 
 
 def _examine(

@@ -141,7 +141,7 @@ def _depth(dlq: DeployedQueue, facts: Examined) -> Iterator[QueueFault]:
     says = backlog(dlq.messages, facts.oldest)
     # In enforce it has happened.
     if says is not None and facts.mode != Mode.ENFORCE:
-        groups = f"dlq groups --queue {quote(dlq.name)} --region {facts.region}"
+        groups = f"dlq groups --look --in queue:{quote(dlq.name)} --region {facts.region}"
         deep = DoctorFault.DEEP_DLQ
         yield QueueFault(deep.level, deep.check, dlq.name, says, groups)
 

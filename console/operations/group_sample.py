@@ -13,7 +13,6 @@ from .grouping import CONTEXT_NAMES
 
 if TYPE_CHECKING:
     from deadletter.failure.cause_index import CauseEntry
-    from deadletter.failure.ledger import LedgerRow
     from deadletter.settings.pipeline import Pipeline
 
 # Attributes by which AWS itself says why a message is in a DLQ: of asynchronous invocations of
@@ -50,10 +49,8 @@ class PipelineContext:
         return kept_values(document["context"], settings.ledger, settings.name)
 
 
-def entry_of(
-    letter: Letter, row: LedgerRow | None, pipeline: PipelineContext | None, now: float
-) -> CauseEntry:
-    """What is known of a letter: by the ledger, by AWS's attributes, or by its shape alone.
+def entry_of(letter: Letter, pipeline: PipelineContext | None, now: float) -> CauseEntry:
+    """What is known of a letter without a record: by AWS's attributes, or by its shape alone.
 
     `pipeline` finds its context; without a pipeline usual names are tried.
     """
@@ -62,21 +59,6 @@ def entry_of(
 
     stamp, sent = stamp_of(letter), (letter.sent_ms or now * 1000) / 1000
     size = len(utf8(letter.body))
-    if row is not None and (last := row.last) is not None:
-        about = row.about if row.about.context else AboutLetter(_context(letter, pipeline, now))
-        return CauseEntry(
-            origin=stamp.origin,
-            fingerprint=last.fingerprint,
-            seen=last.at,
-            first_at=row.first_at or row.failures[0].at,
-            category=str(last.category),
-            error_type=last.error_type,
-            words=last.message,
-            http_status=last.http_status,
-            attempt=last.attempt,
-            about=AboutLetter(about.context, row.endpoint, size),
-            blame=last.blame,
-        )
     code, words = said_by_aws(letter)
     return CauseEntry(
         origin=stamp.origin,

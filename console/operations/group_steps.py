@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from deadletter.failure.cause_index import CUT
@@ -14,27 +14,18 @@ if TYPE_CHECKING:
     from deadletter.failure.cause_index import CauseEntry
 
 
-def step_for(
-    group: Letters, by: By, pipeline: str | None, queue: str | None, sudden: Collection[str]
-) -> Step:
-    """The suggested next command; `sudden` are the causes whose letters are held."""
+def step_for(group: Letters, by: By, pipeline: str | None, queue: str | None) -> Step:
+    """The suggested next command; `queue` is the place of a queue of no pipeline."""
     from deadletter.failure.failure import PERMANENT, Blame
 
     newest = group.newest
     if pipeline is None or (group.is_newest_read and not newest.category):
-        where = f"queue:{queue}" if pipeline is None else f"dlq --pipeline {pipeline}"
+        where = quote(queue or "") if pipeline is None else f"dlq --pipeline {pipeline}"
         return Step(f"dlq list --look --body --in {where}", "shows messages of the queue")
     here = f"--pipeline {pipeline}"
-    explain = Step(
-        f"dlq explain {newest.origin} {here}", "tells one of its letters' life, and what to do"
-    )
+    explain = Step(f"dlq explain {newest.origin} {here}", "tells the story of one, and what to do")
     if by is not By.CAUSE:
         return explain
-    if newest.fingerprint in sudden:
-        return Step(
-            f"dlq cause list {here}",
-            "says since when it fails most messages",
-        )
     if not group.is_newest_read:
         return explain
     if (step := _missing_endpoint(newest)) is not None:

@@ -56,6 +56,8 @@ class Trend(StrEnum):
 CONTEXT_NAMES: Mapping[By, str] = {By.TENANT: "tenantId", By.TYPE: "messageType"}
 """The names in the pipeline's `context` that letters are grouped by."""
 
+_TENANT = CONTEXT_NAMES[By.TENANT]
+
 _IN_ORDER = {
     By.SIZE: [*(name for _, name in _SIZES), _LARGEST],
     By.AGE: [*(name for _, name in _AGES), _OLDEST],
@@ -78,6 +80,7 @@ class Letters:
     recent: int
     before: int
     newest: CauseEntry
+    tenants: frozenset[str] = frozenset()
     is_at_least: bool = False
     is_newest_read: bool = True
 
@@ -119,6 +122,7 @@ def _group(name: str, letters: Sequence[CauseEntry], now: float, is_at_least: bo
         recent=sum(age < TREND_WINDOW for age in ages),
         before=sum(TREND_WINDOW <= age < 2 * TREND_WINDOW for age in ages),
         newest=max(letters, key=lambda entry: entry.seen),
+        tenants=frozenset(entry.about.context.get(_TENANT, "") for entry in letters) - {""},
         is_at_least=is_at_least,
     )
 

@@ -1,4 +1,4 @@
-"""The letters that fail now in groups: how many, since when, whether more come, what to type."""
+"""`dlq groups`: what fails now, how many messages, since when, whether more come, what to type."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from deadletter.contract import CAUSE_SHARDS
 from .adapter_errors import aws_errors
 from .answer import Answer
 from .app import App, DeployedPipeline
+from .causes import CauseRow, read_causes
 from .deadline import Deadline, reads_until
-from .group_sample import PipelineContext, entry_of, stamp_of
+from .group_sample import PipelineContext, entry_of
 from .group_steps import step_for
 from .grouping import (
     CONTEXT_NAMES,
@@ -28,9 +29,13 @@ from .grouping import (
     without_stale,
 )
 from .life_steps import Step
+from .matching import FoundMessage, Matcher
+from .places import COST, IN_A_QUEUE, SearchedPlace, UnsearchedPlace, Walk, needs_app, search
 from .problem import Cause, Problem
-from .queue import LOOKS_COUNT, MOST_OF_BARE_QUEUE, BareQueue, QueueDepth, bare_queue
+from .queue import LOOKS_COUNT
+from .selection import Choice, NamedPipelines, Pipelines, PlaceKind, Places, Terms, choice
 from .session import Session
+from .verbs import Asked, Verb
 from .words import count, moment
 
 if TYPE_CHECKING:
@@ -38,7 +43,6 @@ if TYPE_CHECKING:
 
     from deadletter.aws.cause_entries import CausePage, DynamoDBCauseEntries
     from deadletter.failure.cause_index import CauseEntry
-    from deadletter.failure.ledger import LedgerRow
 
     from .aws import Read, Start
 
@@ -64,7 +68,7 @@ MOST_NEWEST = 200
 """Groups whose newest letter is read with all that is known of it."""
 
 READ_BY: Mapping[By, Sequence[str]] = {
-    By.CAUSE: ("error_type",),
+    By.CAUSE: ("error_type", "context"),
     By.CATEGORY: ("category",),
     By.TENANT: ("context",),
     By.TYPE: ("context",),
@@ -83,45 +87,74 @@ _MOST_LANES = 40
 _MOST_WAITING = 2_000
 
 
+@dataclass(frozen=True, kw_only=True)
+class GroupsRequest:
+    """Which messages to group, and by what."""
+
+    named: NamedPipelines = ()
+    pipelines: Pipelines = ()
+    places: Places = ()
+    terms: Terms = ()
+    by: Annotated[By, Asked("What they are grouped by.", ("--by",))] = By.CAUSE
+    look: Annotated[
+        bool, Asked("Receive from queues too, and give back; SQS counts it.", ("--look",))
+    ] = False
+
+    @property
+    def pipeline(self) -> str | None:
+        """The pipeline that is named, if one is; Problem for two."""
+        names = tuple(dict.fromkeys((*self.named, *self.pipelines)))
+        if len(names) > 1:
+            raise Problem(f"Two pipelines, {' and '.join(names)}: name one.", Cause.INPUT)
+        return names[0] if names else None
+
+
 @dataclass(frozen=True, slots=True)
-class LetterGroup:
-    """Letters that are alike in what they are grouped by."""
+class MessageGroup:
+    """Messages that are alike in what they are grouped by."""
 
     name: Annotated[
         str,
-        "the cause's fingerprint, or the category, tenant, type, endpoint, status, class of sizes "
-        "or of ages; `unknown` if the letters do not say",
+        "the cause, or the category, tenant, type, endpoint, status, class of sizes or of ages; "
+        "`unknown` if the messages do not say",
     ]
-    letters: Annotated[int, "how many"]
+    messages: Annotated[int, "how many"]
     is_at_least: Annotated[bool, "whether it may have more, because not all were read"]
-    first_seen: Annotated[datetime | None, "first failure of its oldest letter"]
+    tenants: Annotated[int | None, "tenants among them; null if none of them says its tenant"]
+    tenant: Annotated[str, "the only one of them; empty if there are more, or none"]
+    first_seen: Annotated[datetime | None, "first failure of its oldest message"]
     last_seen: Annotated[datetime | None, "its last failure, to five minutes"]
     trend: Annotated[
         str,
-        "`rising` or `falling` if the last ten minutes brought over 20 % more or fewer new letters"
+        "`rising` or `falling` if the last ten minutes brought over 20 % more or fewer new messages"
         " than the ten minutes before, else `flat`",
     ]
-    new: Annotated[int, "letters that failed first within the last ten minutes"]
-    new_before: Annotated[int, "letters that failed first in the ten minutes before"]
-    is_read: Annotated[
-        bool, "whether the failure of its newest letter was read; if not, what follows has gaps"
+    new: Annotated[int, "messages that failed first within the last ten minutes"]
+    new_before: Annotated[int, "messages that failed first in the ten minutes before"]
+    mark: Annotated[
+        str,
+        "what is decided about a cause that suddenly dominates: HELD (none is parked for it), "
+        "PARKED (a person has them parked) or MENDED (a person has it counted anew); else empty",
     ]
-    category: Annotated[str, "what kind of failure its newest letter has; empty if unknown"]
+    is_read: Annotated[
+        bool, "whether the failure of its newest message was read; if not, what follows has gaps"
+    ]
+    category: Annotated[str, "what kind of failure its newest message has; empty if unknown"]
     blame: Annotated[str, "who is to blame for that: dependency, configuration or neither"]
-    error_type: Annotated[str, "the error of its newest letter"]
-    message: Annotated[str, "that error's text without data; empty if it is not kept"]
+    error_type: Annotated[str, "the error of its newest message"]
+    text: Annotated[str, "that error's text without data; empty if it is not kept"]
     http_status: Annotated[int | None, "status of the answer; null without one"]
-    sample: Annotated[str, "id of its newest letter, for `dlq explain`"]
+    sample: Annotated[str, "id of its newest message, for `dlq explain`"]
     next: Annotated[Step, "the suggested next command"]
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptFigures:
-    """How often the letters that wait were tried."""
+    """How often the messages were tried."""
 
-    mean: Annotated[float, "attempts of a letter on average; its first life is one"]
+    mean: Annotated[float, "attempts of a message on average; its first one is one"]
     threshold: Annotated[int, "half of the attempts that the pipeline's policy allows"]
-    share_over: Annotated[float, "the share of letters (0 to 1) with more attempts than that"]
+    share_over: Annotated[float, "the share of messages (0 to 1) with more attempts than that"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,50 +163,45 @@ class GroupList(Answer):
 
     at: Annotated[datetime, "when it was read"]
     pipeline: Annotated[str | None, "name of the pipeline; null for a queue of no pipeline"]
-    queue: Annotated[str | None, "name of the queue that was looked into; null for the index"]
-    by: Annotated[str, "what the letters are grouped by"]
-    letters: Annotated[int, "letters in all groups"]
+    by: Annotated[str, "what the messages are grouped by"]
+    messages: Annotated[int, "messages in all groups"]
     is_at_least: Annotated[bool, "whether there may be more, because not all were read"]
     in_queues: Annotated[
         int | None,
-        "letters in DLQ, dedicated DLQs and waiting room, by SQS's estimate; null if unknown",
+        "messages in DLQ, dedicated DLQs and waiting room, by SQS's estimate; null if unknown, or "
+        "if places or conditions were chosen",
     ]
-    groups: Annotated[Sequence[LetterGroup], "the largest first; sizes and ages in their order"]
+    groups: Annotated[Sequence[MessageGroup], "the largest first; sizes and ages in their order"]
+    causes: Annotated[Sequence[CauseRow], "causes that suddenly dominate, or did within a day"]
+    searched: Annotated[Sequence[SearchedPlace], "the places that were searched, if any was chosen"]
+    not_searched: Annotated[Sequence[UnsearchedPlace], "those that were not, and the cost"]
+    did_you_mean: Annotated[Sequence[str], "near values, if a value of the choice is nowhere"]
     notes: Annotated[Sequence[str], "what the figures do not cover, and why"]
     attempts: Annotated[
         AttemptFigures | None,
-        "how often these letters were tried, with `--by attempts`; null if none is known",
+        "how often these messages were tried, with `--by attempts`; null if none is known",
     ] = None
 
 
 def groups(
-    session: Session,
-    pipeline: str | None = None,
-    *,
-    by: By = By.CAUSE,
-    queue: str | None = None,
-    sample: int | None = None,
-    deadline: Deadline | None = None,
+    session: Session, request: GroupsRequest, *, deadline: Deadline | None = None
 ) -> GroupList:
-    """The letters of a pipeline, by the index of causes; or of a sample of a queue.
+    """The messages of a choice in groups: by the index of causes, or place by place.
 
-    A `queue` (URL, name or ARN) needs nothing of ours; a `sample` is of the pipeline's DLQ, and
-    is taken as well if the index knows none of its letters. Raises Problem.
+    Raises Problem.
     """
-    if queue is not None:
-        if pipeline is not None:
-            raise Problem("Either a pipeline or --queue: give one of them.", Cause.INPUT)
-        look = bare_queue(session, queue, most=sample or MOST_OF_BARE_QUEUE)
-        return _of_sample(session, None, None, look, by)
-    app = session.app()
-    chosen = app.pipeline(pipeline)
-    if sample is None:
-        reading = FailingReading(session, app, chosen, deadline or Deadline(MOST_SECONDS))
-        answer = reading.answer(by)
-        if answer.letters or not reading.in_dlq:
-            return answer
-    look = bare_queue(session, chosen.dlq_url, most=sample or MOST_OF_BARE_QUEUE)
-    return _of_sample(session, app, chosen, look, by)
+    chosen = choice((), request.places, request.terms)
+    if needs_app(chosen) and not chosen.places and not request.look:
+        app = session.app()
+        pipeline = app.pipeline(request.pipeline)
+        reading = FailingReading(session, app, pipeline, chosen, deadline or Deadline(MOST_SECONDS))
+        return reading.answer(request.by)
+    return _by_place(session, request, chosen)
+
+
+def read(session: Session, request: GroupsRequest) -> GroupList:
+    """The same, as the verb asks."""
+    return groups(session, request)
 
 
 # The index.
@@ -267,10 +295,16 @@ class FailingReading:
     """All reads of one answer, side by side, until the deadline."""
 
     def __init__(
-        self, session: Session, app: App, pipeline: DeployedPipeline, deadline: Deadline
+        self,
+        session: Session,
+        app: App,
+        pipeline: DeployedPipeline,
+        chosen: Choice,
+        deadline: Deadline,
     ) -> None:
         from deadletter.aws.cause_entries import DynamoDBCauseEntries
         from deadletter.aws.waiting_room import DynamoDBLanes
+        from deadletter.contract import CAUSES
 
         # Clients are made before threads use them.
         dynamodb, table = session.aws.dynamodb, app.letters_table
@@ -281,8 +315,10 @@ class FailingReading:
         self._room = DynamoDBLanes(dynamodb, table, pipeline.name)
         self._shards = [ShardReading() for _ in range(CAUSE_SHARDS)]
         self._notes: list[str] = []
-        self.in_dlq = 0
-        """Letters of the DLQ itself, once an answer is given."""
+        self._chosen, self._all_names = chosen, CAUSES.projected
+        from . import deployed
+
+        self._matcher = Matcher(chosen, deployed.settings(pipeline), session.now)
 
     def failing(self, names: Sequence[str]) -> FailingNow:
         """The messages that fail now, with these attributes of each. Raises Problem."""
@@ -311,10 +347,12 @@ class FailingReading:
     def answer(self, by: By) -> GroupList:
         session, now = self._session, self._session.now
         with reads_until(self._deadline) as start:
-            held = start(self._held)
-            failing = self._failing(READ_BY[by], start)
-            sudden = held.result(partial(self._lost, "The sudden causes")) or frozenset()
-            entries, cut = failing.entries, failing.cut
+            held = start(partial(read_causes, session, self._app, self._pipeline))
+            names = self._all_names if self._chosen.is_narrow else READ_BY[by]
+            failing = self._failing(names, start)
+            causes = held.result(partial(self._lost, "The sudden causes")) or ()
+            of_all, cut = len(failing.entries), failing.cut
+            entries = [entry for entry in failing.entries if self._is_meant(entry)]
             unread = cut or _unread(failing.is_at_least, entries)
             found = self._with_newest(grouped(entries, by, now.timestamp(), unread), start)
             tried = _attempts(by, entries, self._pipeline)
@@ -325,29 +363,46 @@ class FailingReading:
             )
         elif cut:
             self._notes.append(
-                f"The index has more than the {count(len(entries), 'row')} that were read; of the "
+                f"The index has more than the {count(of_all, 'row')} that were read; of the "
                 "causes that are said to be at least so large, not all were counted."
             )
         if failing.stale:
             self._notes.append(
-                f"{count(failing.stale, 'row')} of letters that SQS must have dropped by now are "
+                f"{count(failing.stale, 'row')} of messages that SQS must have dropped by now are "
                 "left out."
             )
-        self.in_dlq = failing.in_dlq
-        if in_queues is not None and not is_at_least:
+        if in_queues is not None and not is_at_least and not self._chosen.is_narrow:
             self._notes += _difference(len(entries), in_queues)
         return _answer(
             session,
             by,
             found,
-            letters=len(entries),
-            is_at_least=is_at_least,
-            in_queues=in_queues,
-            notes=[*self._notes, *_about_dimension(by, entries)],
-            pipeline=self._pipeline,
-            sudden=sudden,
-            attempts=tried,
+            GroupFacts(
+                messages=len(entries),
+                is_at_least=is_at_least,
+                in_queues=None if self._chosen.is_narrow else in_queues,
+                causes=causes,
+                unsearched=tuple(self._unsearched(failing.in_dlq)),
+                did_you_mean=() if entries else tuple(self._matcher.meant()),
+                notes=[*self._notes, *_about_dimension(by, entries)],
+                attempts=tried,
+            ),
+            self._pipeline.name,
         )
+
+    def _is_meant(self, entry: CauseEntry) -> bool:
+        name = self._pipeline.name
+        return self._matcher.matches(FoundMessage(name, IN_A_QUEUE, entry.origin, entry=entry))
+
+    def _unsearched(self, in_dlq: int) -> Iterator[UnsearchedPlace]:
+        """Queues whose messages may have no record, where the index knows none of them."""
+        name = self._pipeline.name
+        is_empty = not any(shard.entries for shard in self._shards)
+        if is_empty and in_dlq:
+            yield UnsearchedPlace(name, "dlq", in_dlq, COST)
+        if untold := self._matcher.untold:
+            why = f"their failure records do not say whether they match; {COST}"
+            yield UnsearchedPlace(name, IN_A_QUEUE, untold, why)
 
     @property
     def _urls(self) -> Sequence[str]:
@@ -381,7 +436,7 @@ class FailingReading:
             return
         raise Problem(
             f"Nothing could be read of the index of causes within {self._deadline.seconds:g} s, so "
-            "what is failing is unknown. Try again; --sample 50 looks at letters of the DLQ "
+            "what is failing is unknown. Try again; --in dlq --look looks at messages of the DLQ "
             "instead, which SQS counts.",
             Cause.FAILED,
         )
@@ -403,12 +458,6 @@ class FailingReading:
     def _whole(self, origins: Sequence[str]) -> Mapping[str, CauseEntry]:
         with aws_errors():
             return self._index.whole(origins)
-
-    def _held(self) -> Collection[str]:
-        from .causes import read_causes
-
-        rows = read_causes(self._session, self._app, self._pipeline)
-        return frozenset(row.fingerprint for row in rows)
 
     def _lane_letters(self) -> Mapping[str, int]:
         """The letters of each lane that wait for anything but a person."""
@@ -498,10 +547,10 @@ def _difference(known: int, in_queues: int) -> Iterator[str]:
     """What the index and the queues disagree about, in words."""
     if known < in_queues:
         yield (
-            f"The index knows {known:,} of {in_queues:,} letters in DLQ and waiting room: "
+            f"The index knows {known:,} of {in_queues:,} messages in DLQ and waiting room: "
             f"of the other {in_queues - known:,} it has no row, and why they died is not on record "
-            "(a consumer that is killed or times out writes none). --sample looks at letters of "
-            "the DLQ."
+            "(a consumer that is killed or times out writes none). --in dlq --look looks at the "
+            "messages of the DLQ."
         )
     elif known > in_queues:
         yield (
@@ -511,74 +560,66 @@ def _difference(known: int, in_queues: int) -> Iterator[str]:
         )
 
 
-# A sample.
+# Place by place.
 
 
-def _of_sample(
-    session: Session,
-    app: App | None,
-    pipeline: DeployedPipeline | None,
-    look: BareQueue,
-    by: By,
-) -> GroupList:
-    now = session.now
-    rows: Mapping[str, LedgerRow] = {}
-    context = None
-    if app is not None and pipeline is not None:
-        # A queue of no app needs none of it.
-        from . import deployed
+def _by_place(session: Session, request: GroupsRequest, chosen: Choice) -> GroupList:
+    """Groups of what a walk over the places finds."""
+    from . import deployed
 
-        context = PipelineContext(deployed.settings(pipeline))
-        rows = _rows(session, app, pipeline, look)
-    entries = [
-        entry_of(letter, rows.get(stamp_of(letter).origin), context, now.timestamp())
-        for letter in look.letters
-    ]
-    depth = _sum(look.depth)
-    is_at_least = not look.is_whole and look.looked_at < depth
-    notes = [
-        f"This is a sample: {count(look.looked_at, 'message')} of about {depth:,} in "
-        f"{look.name}. {LOOKS_COUNT}"
-    ]
-    unexplained = sum(not entry.category for entry in entries)
-    if unexplained:
+    now = session.now.timestamp()
+    app = session.app() if needs_app(chosen) else None
+    pipeline = None if app is None else app.pipeline(request.pipeline)
+    context = None if pipeline is None else PipelineContext(deployed.settings(pipeline))
+    entries: list[CauseEntry] = []
+
+    def see(found: FoundMessage, _: Matcher) -> None:
+        entries.append(_entry(found, context, now))
+
+    walk = Walk(session, chosen, see, look=request.look)
+    search(walk, app, () if pipeline is None else (pipeline.name,), chosen)
+    notes = [*walk.notes, *([LOOKS_COUNT] if walk.received else [])]
+    if unexplained := sum(not entry.category for entry in entries):
         notes.append(
             f"SQS does not record why a message failed: {unexplained:,} of {len(entries):,} have no"
-            " row in a ledger, and are grouped by the error that an AWS service attached, or by the"
+            " failure record, and are grouped by the error that an AWS service attached, or by the"
             " shape of their bodies. The consumer library records causes (docs/consumer.md)."
         )
-    if look.not_given_back:
-        notes.append(f"Hidden for up to 30 s: {count(look.not_given_back, 'message')}.")
+    is_at_least = not walk.is_complete
+    unread = {cause_of(entry) for entry in entries if is_at_least}
+    near = dict.fromkeys(near for matcher in walk.matchers for near in matcher.meant())
+    queues = [str(place) for place in chosen.places if place.kind is PlaceKind.QUEUE]
     return _answer(
         session,
-        by,
-        grouped(
-            entries, by, now.timestamp(), {cause_of(entry) for entry in entries if is_at_least}
+        request.by,
+        grouped(entries, request.by, now, unread),
+        GroupFacts(
+            messages=len(entries),
+            is_at_least=is_at_least,
+            causes=() if app is None or pipeline is None else read_causes(session, app, pipeline),
+            searched=tuple(walk.searched),
+            unsearched=tuple(walk.unsearched),
+            did_you_mean=() if entries else tuple(near),
+            notes=[*dict.fromkeys(notes), *_about_dimension(request.by, entries)],
+            attempts=None if pipeline is None else _attempts(request.by, entries, pipeline),
         ),
-        letters=len(entries),
-        is_at_least=is_at_least,
-        in_queues=depth,
-        notes=[*notes, *_about_dimension(by, entries)],
-        pipeline=pipeline,
-        queue=look,
-        attempts=None if pipeline is None else _attempts(by, entries, pipeline),
+        None if pipeline is None else pipeline.name,
+        queues[0] if queues else None,
     )
 
 
-def _rows(
-    session: Session, app: App, pipeline: DeployedPipeline, look: BareQueue
-) -> Mapping[str, LedgerRow]:
-    from deadletter.aws.ledger import DynamoDBLedger
+def _entry(found: FoundMessage, context: PipelineContext | None, now: float) -> CauseEntry:
+    """What is known of a message, also where it has no failure record."""
+    from deadletter.failure.cause_index import CauseEntry
 
-    ledger = DynamoDBLedger(
-        session.aws.dynamodb, app.letters_table, pipeline.name, session.clock, keep_seconds=0
-    )
-    with aws_errors():
-        return ledger.rows([stamp_of(letter).origin for letter in look.letters])
-
-
-def _sum(depth: QueueDepth) -> int:
-    return depth.visible + depth.in_flight + depth.delayed
+    if found.entry is not None:
+        return found.entry
+    if found.letter is not None:
+        return entry_of(found.letter, context, now)
+    first = found.first_sent or now
+    at = float(found.stamp.at) if found.stamp and found.stamp.at else first
+    attempt = found.stamp.attempt if found.stamp else 0
+    return CauseEntry(found.origin, "", seen=at, first_at=first, attempt=attempt)
 
 
 # The answer.
@@ -588,41 +629,53 @@ def _about_dimension(by: By, entries: Sequence[CauseEntry]) -> Iterator[str]:
     name = CONTEXT_NAMES.get(by)
     if name and entries and not any(name in entry.about.context for entry in entries):
         yield (
-            f"No letter says its {by}: give the pipeline's `context` a path named {name} "
+            f"No message says its {by}: give the pipeline's `context` a path named {name} "
             "(docs/settings.md), and do not set ledger_context to none."
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupFacts:
+    """What an answer says beside its groups."""
+
+    messages: int
+    is_at_least: bool
+    notes: Sequence[str]
+    in_queues: int | None = None
+    causes: Sequence[CauseRow] = ()
+    searched: Sequence[SearchedPlace] = ()
+    unsearched: Sequence[UnsearchedPlace] = ()
+    did_you_mean: Sequence[str] = ()
+    attempts: AttemptFigures | None = None
 
 
 def _answer(
     session: Session,
     by: By,
     found: Sequence[Letters],
-    *,
-    letters: int,
-    is_at_least: bool,
-    in_queues: int | None,
-    notes: Sequence[str],
-    pipeline: DeployedPipeline | None,
-    queue: BareQueue | None = None,
-    sudden: Collection[str] = (),
-    attempts: AttemptFigures | None = None,
+    facts: GroupFacts,
+    pipeline: str | None,
+    queue: str | None = None,
 ) -> GroupList:
-    name = None if pipeline is None else pipeline.name
-    queue_name = None if queue is None else queue.name
+    marks = {row.fingerprint: row.state for row in facts.causes}
     return GroupList(
         **session.place,
         at=session.now,
-        pipeline=name,
-        queue=queue_name,
+        pipeline=pipeline,
         by=str(by),
-        letters=letters,
-        is_at_least=is_at_least,
-        in_queues=in_queues,
+        messages=facts.messages,
+        is_at_least=facts.is_at_least,
+        in_queues=facts.in_queues,
         groups=tuple(
-            _letter_group(group, step_for(group, by, name, queue_name, sudden)) for group in found
+            _group(group, step_for(group, by, pipeline, queue), marks.get(group.name, ""))
+            for group in found
         ),
-        notes=tuple(notes),
-        attempts=attempts,
+        causes=tuple(facts.causes),
+        searched=tuple(facts.searched),
+        not_searched=tuple(facts.unsearched),
+        did_you_mean=tuple(facts.did_you_mean),
+        notes=tuple(facts.notes),
+        attempts=facts.attempts,
     )
 
 
@@ -640,23 +693,57 @@ def _attempts(
     return AttemptFigures(sum(tried) / len(tried), threshold, over / len(tried))
 
 
-def _letter_group(group: Letters, step: Step) -> LetterGroup:
+def _group(group: Letters, step: Step, mark: str) -> MessageGroup:
     newest = group.newest
-    return LetterGroup(
+    return MessageGroup(
         name=group.name,
-        letters=group.letters,
+        messages=group.letters,
         is_at_least=group.is_at_least,
+        tenants=len(group.tenants) or None,
+        tenant=next(iter(group.tenants)) if len(group.tenants) == 1 else "",
         first_seen=moment(group.first),
         last_seen=moment(group.last),
         trend=str(group.trend),
         new=group.recent,
         new_before=group.before,
+        mark=mark,
         is_read=group.is_newest_read,
         category=newest.category,
         blame=str(newest.blame) if newest.category else "",
         error_type=newest.error_type,
-        message=newest.words,
+        text=newest.words,
         http_status=newest.http_status,
         sample=newest.origin,
         next=step,
     )
+
+
+VERB = Verb(
+    name="groups",
+    says="""What is failing, and why: messages by cause, tenant and more, with what to type.
+
+    The largest group is first. It reads the index that the consumer library keeps, for 5
+    seconds and 20,000 messages at most; beyond that the figures are "at least", and the exit
+    status is 1 if nothing was read. A message is in the index from its first failure until
+    it is processed, parked or discarded. Nothing is received from a queue.
+
+    With --in, the messages of these places are grouped; what only a receive could tell is
+    named as not searched, and --look receives it. `--in queue:NAME --look` takes any queue,
+    with nothing deployed.
+
+    HELD marks a cause that suddenly fails most messages: within 5 minutes at least 20
+    failed for it, more than for all else, and next to none in the hour before. Then a
+    deployment or a dependency has changed, not the messages. None is parked for it, and its
+    messages are tried again about every three minutes; the hold ends ten minutes after its
+    last failure. PARKED and MENDED are what people decided within the last day.""",
+    request=GroupsRequest,
+    examples=[
+        "dlq groups",
+        "dlq groups orders --by tenant",
+        "dlq groups orders --in parked --look",
+        "dlq groups --in queue:payments-dlq --look",
+        "dlq groups orders -f 'status>499' --json --query 'groups[0].next.command'",
+    ],
+    read=read,
+)
+"""Groups what fails."""

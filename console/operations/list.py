@@ -81,8 +81,8 @@ class MessageList(Answer):
     """What `dlq list` answers."""
 
     at: Annotated[datetime, "when it was read"]
-    pipelines: Annotated[Sequence[str], "the pipelines that were searched"]
     messages: Annotated[Sequence[ListedMessage], "the messages, at most --limit"]
+    pipelines: Annotated[Sequence[str], "the pipelines that were searched"]
     matching: Annotated[int, "messages that were found"]
     searched: Annotated[Sequence[SearchedPlace], "the places that were searched"]
     not_searched: Annotated[Sequence[UnsearchedPlace], "those that were not, and the cost"]

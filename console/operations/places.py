@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -18,15 +19,16 @@ from deadletter.contract import (
     delay_lane,
     parking_source,
 )
+from deadletter.message.letter import NotALetter, from_api
 
 from . import deployed
 from .adapter_errors import aws_errors
 from .app import App, DeployedPipeline
 from .aws import explain, side_by_side
 from .group_sample import entry_of, said_by_aws
-from .letter_walk import FoundLetter, letters_of_lane, look_into_queue, waiting_room
+from .letter_walk import FoundLetter, letters_of_lane, waiting_room
 from .matching import FoundMessage, Matcher
-from .peek import Reach
+from .peek import Reach, peek
 from .problem import Cause, Denied, Problem
 from .queue import bare_queue, depth
 from .selection import Choice, ChosenPlace, PlaceKind
@@ -35,6 +37,8 @@ from .waiting import waits_for
 from .words import count, moment
 
 if TYPE_CHECKING:
+    from mypy_boto3_sqs.type_defs import MessageTypeDef
+
     from deadletter.aws.waiting_room import WaitingLetter
     from deadletter.message.letter import Letter
     from deadletter.settings.pipeline import Pipeline
@@ -129,7 +133,7 @@ class Walk:
         from deadletter.settings.pipeline import Pipeline
 
         session = self._session
-        queue = bare_queue(session, name, most=0)
+        queue = bare_queue(session, name)
         place = f"queue:{queue.name}"
         if not self.look:
             self.left_out("", place, queue.url)
@@ -138,7 +142,7 @@ class Walk:
 
         def seen(letters: Sequence[FoundLetter]) -> Iterator[FoundMessage]:
             for found in letters:
-                entry = entry_of(found.letter, None, None, session.clock())
+                entry = entry_of(found.letter, None, session.clock())
                 yield received("", place, found, entry=entry)
 
         self.queue(searching, queue.url, seen, fifo=queue.is_fifo)
@@ -174,23 +178,22 @@ class Walk:
         held = depth(session.aws.sqs, url)
         part: list[FoundLetter] = []
 
-        def see(found: FoundLetter) -> None:
-            part.append(found)
+        def see(message: MessageTypeDef) -> None:
+            with suppress(NotALetter):
+                part.append(FoundLetter(from_api(message), place))
             if len(part) >= _PART:
                 searching.compare(known(part))
                 part.clear()
 
-        def wanted() -> bool:
-            return searching.wants(len(part))
-
-        look = look_into_queue(
-            session,
+        look = peek(
+            session.aws.sqs,
             url,
-            place,
-            see,
+            missing=lambda: searching.missing(len(part)),
+            see=see,
+            now=session.clock,
             # Hidden for longer than the look: no message is seen twice.
             reach=Reach(seconds=left, most=MOST - self.compared, hidden=int(left) + 60),
-            wanted=wanted,
+            visible=held.visible,
         )
         searching.compare(known(part))
         self.received += look.looked_at
@@ -216,16 +219,18 @@ class PlaceSearch:
         self._first_due: float | None = None
         self._is_whole = True
 
-    def wants(self, taken: int = 0) -> bool:
-        """Whether more messages are wanted, when `taken` are not compared yet."""
+    def missing(self, taken: int = 0) -> int:
+        """How many messages are wanted yet, when `taken` are not compared: ten, if all are."""
         few = self._walk.few
-        return (few is None or self._compared + taken < few) and not self._walk.is_over()
+        if self._walk.is_over():
+            return 0
+        return 10 if few is None else few - self._compared - taken
 
     def compare(self, found: Iterable[FoundMessage]) -> None:
         """Compare messages, as long as more are wanted."""
         walk = self._walk
         for message in found:
-            if not self.wants():
+            if self.missing() <= 0:
                 self._is_whole = False
                 return
             self._compared += 1

@@ -27,6 +27,7 @@ from .deadline import Deadline, reads_until
 from .groups import MOST_SECONDS, FailingReading
 from .problem import Problem
 from .queue import depth
+from .selection import Choice
 from .session import Session
 from .words import count, moment
 
@@ -75,7 +76,7 @@ def matches_on_record(
     compiled = compile_pattern(pattern)
     since = session.clock() - DAYS * DAY
     deadline = deadline or Deadline(MOST_SECONDS)
-    reading = FailingReading(session, app, pipeline, deadline)
+    reading = FailingReading(session, app, pipeline, Choice(), deadline)
     not_searched: list[str] = []
     with reads_until(deadline) as start:
         parked = start(partial(_parked, session, app, pipeline))

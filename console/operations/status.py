@@ -32,7 +32,7 @@ from .attention import attention
 from .aws import Aws, Read, Start
 from .bad_rows import bad_row, met_by_runs
 from .cards import Attention, cards
-from .causes import CauseRow, read_causes
+from .causes import HELD, CauseRow, read_causes
 from .circuits import CircuitRow, Paced, circuit_row, opens_at
 from .collisions import ManyCollisions, many_collisions
 from .deadline import PATIENCE, Deadline, DeadlineMissed, reads_until
@@ -505,7 +505,7 @@ def _circuits(
         for row in rows
         if is_config_key(row.key) and row.state != State.CLOSED and row.forced is None
     ]
-    causes = read_causes(session, app, pipeline)
+    causes = [row for row in read_causes(session, app, pipeline) if row.state == HELD]
     many = many_collisions(session, app, pipeline, note_bad_row)
     return _own_circuit(state, own, rows[0]), held, misconfigured, causes, many
 

@@ -98,7 +98,7 @@ LOOKS = [
     ("replay", "show", HELD),
     ("replay", "mend", HELD, "--patch", PATCH, "--dry-run"),
     ("circuit", "list"),
-    ("cause", "list"),
+    ("groups",),
     ("endpoint", "list"),
     ("endpoint", "check", "acme"),
     ("rules", "list"),

@@ -261,7 +261,8 @@ TYPED: dict[str, list[tuple[str, ...]]] = {
     "dlq groups": [
         ("groups", "orders"),
         ("groups", "orders", "--by", "tenant"),
-        ("groups", "orders", "--sample", "10"),
+        ("groups", "orders", "--in", "parked", "--look"),
+        ("groups", "orders", "-f", "tenant={tenant}"),
     ],
     # In the custody of the run that waits.
     "dlq explain": [("explain", "{kept}")],
@@ -341,7 +342,6 @@ TYPED: dict[str, list[tuple[str, ...]]] = {
     "dlq circuit open": [("circuit", "open", *PIPELINE, *SAID)],
     "dlq circuit close": [("circuit", "close", "broken", *PIPELINE, *SAID)],
     "dlq circuit auto": [("circuit", "auto", "broken", *PIPELINE, "--yes")],
-    "dlq cause list": [("cause", "list", *PIPELINE)],
     "dlq cause park": [("cause", "park", CAUSE, *PIPELINE, *DECIDED)],
     "dlq cause retry": [("cause", "retry", CAUSE, *PIPELINE, *DECIDED)],
     "dlq endpoint list": [("endpoint", "list")],

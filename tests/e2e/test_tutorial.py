@@ -183,4 +183,4 @@ def test_the_page_has_chapters_steps_and_expectations() -> None:
 
 def test_a_mistake_in_the_page_is_found() -> None:
     assert stands_in("a … c", "x a b  c y")
-    assert not stands_in("60 letters, 4 causes", "60 letters, 3 causes in pipeline orders")
+    assert not stands_in("60 messages, 4 causes", "60 messages, 3 causes in pipeline orders")

@@ -74,7 +74,7 @@ def test_it_is_up_in_few_lines_works_in_a_second_shell_and_leaves_nothing(
         assert said.count(b"\n") <= MOST_LINES
         assert "watch has never run" not in (status := typed(file, "dlq status"))
         assert "orders: mode observe" in status
-        assert "40 letters, 3 causes" in typed(file, "dlq groups orders")
+        assert "40 messages, 3 causes" in typed(file, "dlq groups orders")
         process.send_signal(ending)
         assert process.wait() == 0
     assert not file.exists()

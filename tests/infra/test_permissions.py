@@ -504,8 +504,8 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
             **RECORDS,
             "table Circuits": {"dynamodb:BatchGetItem"},
         },
-        # A sample is received where the index knows nothing.
-        "BodyReader": LOOK_INTO,
+        # Other places than the index are read as by `dlq list`.
+        "BodyReader": {**WAITING, **LOOK_INTO},
     },
     # It judges as the router does, from what the router reads; empty queues hold no letter.
     # Of a waiting letter the rules see the body: without that the ledger has to do.
@@ -649,14 +649,6 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
     "dlq circuit open": HOLD_CIRCUIT,
     "dlq circuit close": HOLD_CIRCUIT,
     "dlq circuit auto": HOLD_CIRCUIT,
-    "dlq cause list": {
-        "DlqReader": {
-            **SEE,
-            "table Circuits": {"dynamodb:BatchGetItem"},
-            # How many letters wait for each.
-            "table Letters/index/lanes": {"dynamodb:Query"},
-        }
-    },
     "dlq cause park": DECIDE_CAUSE,
     "dlq cause retry": DECIDE_CAUSE,
     "dlq endpoint list": {"DlqReader": {**SEE, "table Endpoints": {"dynamodb:Scan"}}},

@@ -21,7 +21,6 @@ class TypedLine(StrEnum):
     STATUS = "dlq status"
     SHOW = "dlq show {pipeline}"
     GROUPS = "dlq groups {pipeline}"
-    CAUSES = "dlq cause list --pipeline {pipeline}"
     CIRCUITS = "dlq circuit list --pipeline {pipeline}"
     CIRCUIT = "dlq circuit show {key} --pipeline {pipeline}"
     RULES = "dlq rules list --pipeline {pipeline}"

@@ -292,7 +292,7 @@ TROUBLES: Mapping[TroubleKind, TroubleCard] = {
     TroubleKind.CAUSE_DOMINATES: _circuit(
         "a cause of failure[, {cause}][ ({error}),] suddenly fails most messages[ since {began}]:"
         " none is parked for it",
-        TypedLine.CAUSES,
+        TypedLine.GROUPS,
         about="cause",
     ),
     TroubleKind.CIRCUIT_HELD: _circuit(

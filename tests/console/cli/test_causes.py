@@ -37,22 +37,6 @@ def answered(dlq: Any, *arguments: str, status: Exit = Exit.DONE) -> Any:
     return json.loads(done.stdout)
 
 
-def test_without_a_cause_there_is_nothing_to_list(cloud: Any, dlq: Any) -> None:
-    cloud.deploy("orders")
-    assert answered(dlq, "list")["causes"] == []
-    assert "No cause dominates" in dlq("cause", "list").output
-
-
-def test_a_held_cause_says_since_when_it_is_held(orders: Any, dlq: Any) -> None:
-    (cause,) = answered(dlq, "list", "--check", status=Exit.ATTENTION)["causes"]
-    assert (cause["fingerprint"], cause["state"]) == (CAUSE, "HELD")
-    assert cause["since"] < cause["until"]
-    assert (cause["error_type"], cause["by"]) == ("ValidationError", None)
-    shown = dlq("cause", "list")
-    assert CAUSE in shown.output
-    assert "HELD" in shown.output
-
-
 def test_a_cause_is_parked_for_by_a_named_person_for_a_day(orders: Any, dlq: Any) -> None:
     change = answered(dlq, "park", CAUSE, "--reason", "the producer is wrong", "--yes")
     assert (change["before"]["state"], change["after"]["state"]) == ("HELD", "PARKED")
@@ -62,7 +46,7 @@ def test_a_cause_is_parked_for_by_a_named_person_for_a_day(orders: Any, dlq: Any
     assert causes.held(now) == {}
     assert causes.is_parked(CAUSE, now + 86_000)
     assert not causes.is_parked(CAUSE, now + 86_800)
-    (cause,) = answered(dlq, "list")["causes"]
+    (cause,) = json.loads(dlq("groups", "--json").stdout)["causes"]
     assert (cause["state"], cause["error_type"]) == ("PARKED", "ValidationError")
 
 
@@ -75,9 +59,8 @@ def test_a_mended_cause_is_counted_anew(orders: Any, dlq: Any, parked: bool) -> 
     assert change["after"]["reason"] == "rolled back"
     causes, now = store(orders).read(), time.time()
     assert (causes.held(now), causes.parked, causes.counts) == ({}, {}, {})
-    shown = dlq("cause", "list")
-    assert shown.exit_code == Exit.DONE
-    assert "rolled back" in shown.output
+    assert "is MENDED" in dlq("groups").output
+    assert "rolled back" in dlq("groups").output
 
 
 @pytest.mark.parametrize("decision", ["park", "retry"])
@@ -106,7 +89,7 @@ def test_the_status_says_that_a_cause_dominates(orders: Any, dlq: Any) -> None:
     assert item["says"].startswith(
         f"a cause of failure, {CAUSE} (ValidationError), suddenly fails most messages"
     )
-    assert item["type"] == "dlq cause list --pipeline orders"
+    assert item["type"] == "dlq groups orders"
 
 
 def test_the_status_says_that_a_configuration_is_broken(cloud: Any, dlq: Any) -> None:

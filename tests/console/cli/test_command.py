@@ -171,7 +171,7 @@ def test_a_refusal_names_the_policies_of_the_app_that_the_command_takes(
     )
 
 
-AT_QUEUE = {"list": ("--in", "queue:billing-dlq", "--look")}
+AT_QUEUE = dict.fromkeys(("list", "groups"), ("--in", "queue:billing-dlq", "--look"))
 
 
 @pytest.mark.parametrize("command", AT_ANY_QUEUE)

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from functools import partial
 from typing import Any
 
 import pytest
 
+from console.cli.groups import show as show_groups
+from console.cli.output import show
 from console.operations import groups as operation
+from console.operations.causes import CauseRow
 from console.operations.deadline import Deadline
-from console.operations.groups import ShardReading, read_shard
+from console.operations.groups import (
+    AttemptFigures,
+    GroupList,
+    MessageGroup,
+    ShardReading,
+    read_shard,
+)
+from console.operations.life_steps import Step
+from console.operations.places import COST, UnsearchedPlace
+from console.operations.words import moment
 from deadletter.aws.cause_entries import DynamoDBCauseEntries
 from deadletter.aws.causes import DynamoDBCauses
 from deadletter.aws.ledger import DynamoDBLedger
@@ -24,6 +37,7 @@ from deadletter.message.stamp import Stamp
 from deadletter.testing.clock import START, Clock
 from deadletter.testing.fakes import MemoryDynamoDB
 from tests.console.conftest import Cloud, Dlq
+from tests.console.terminal import Terminal
 from tests.tables import create_letters_table
 
 LIBRARY = {"consumer_library": True, "context": {"tenantId": "body.tenant"}}
@@ -52,28 +66,26 @@ def test_the_first_line_says_how_many_letters_fail_of_how_many_causes(
 
     shown = dlq("groups", "orders").stdout
 
-    assert shown.splitlines()[0].startswith("4 letters, 2 causes in pipeline orders, account ")
-    assert shown.index("3 letters  HTTPError 503: unavailable") < shown.index("1 letter  KeyError")
-    assert "cause f503, transient" in shown
-    assert "first 1 min ago, last 1 min ago; rising (3 new in 10 min, 0 in the 10 min" in shown
-    assert f"sample {bug}" in shown
-    assert f"next: dlq logs {bug} --pipeline orders" in shown
-    assert "next: dlq circuit list --pipeline orders" in shown
+    assert shown.splitlines()[0].startswith("4 messages, 2 causes in pipeline orders, account ")
+    assert re.search(r"^f503 +3 +1 min +rising +HTTPError 503: unavailable$", shown, re.M)
+    assert shown.index("HTTPError 503") < shown.index("KeyError: no price")
+    assert f"\n  dlq logs {bug} --pipeline orders\n" in shown
+    assert "\n  dlq circuit list --pipeline orders\n" in shown
     assert "Note" not in shown
 
 
 def test_a_pipeline_without_a_failing_letter_says_so_in_one_line(cloud: Cloud, dlq: Dlq) -> None:
     cloud.deploy("orders", settings=LIBRARY)
     [only] = dlq("groups").stdout.splitlines()
-    assert only.startswith("No letter is failing in pipeline orders")
+    assert only.startswith("No message is failing in pipeline orders")
 
 
 def test_letters_that_wait_without_a_row_are_not_said_to_be_none(cloud: Cloud, dlq: Dlq) -> None:
     cloud.deploy("orders", settings=LIBRARY)
     cloud.waiting("orders", circuit_lane("orders"), 2)
     shown = dlq("groups").stdout
-    assert shown.startswith("No cause is known of 2 letters in pipeline orders")
-    assert "The index knows 0 of 2 letters" in shown
+    assert shown.startswith("No cause is known of 2 messages in pipeline orders")
+    assert "The index knows 0 of 2 messages" in shown
 
 
 def test_attempts_have_a_mean_and_a_share_over_half_of_what_is_allowed(
@@ -86,12 +98,12 @@ def test_attempts_have_a_mean_and_a_share_over_half_of_what_is_allowed(
     answer = told(dlq, "--by", "attempts")
 
     assert answer["attempts"] == {"mean": 3.0, "threshold": 3, "share_over": 0.5}
-    assert [(group["name"], group["letters"]) for group in answer["groups"]] == [
+    assert [(group["name"], group["messages"]) for group in answer["groups"]] == [
         ("1", 2), ("4", 1), ("6", 1),
     ]  # fmt: skip
     shown = dlq("groups", "--by", "attempts").stdout
     assert "Attempts: 3.0 on average; 50% had more than 3" in shown
-    assert "2 letters  1 attempt\n" in shown
+    assert re.search("^1 attempt +2 ", shown, re.M)
     assert told(dlq)["attempts"] is None
 
 
@@ -100,12 +112,12 @@ def test_letters_are_grouped_by_their_tenant(cloud: Cloud, dlq: Dlq) -> None:
     for number, tenant in enumerate(["t-1", "t-2", "t-1"]):
         cloud.failed("orders", f"m{number}", AboutLetter({"tenantId": tenant}), **DOWN)
     answer = told(dlq, "--by", "tenant")
-    assert [(group["name"], group["letters"]) for group in answer["groups"]] == [
+    assert [(group["name"], group["messages"]) for group in answer["groups"]] == [
         ("t-1", 2), ("t-2", 1),
     ]  # fmt: skip
     assert answer["groups"][0]["next"]["command"].startswith("dlq explain m")
     shown = dlq("groups", "--by", "type").stdout
-    assert "3 letters, 1 type" in shown
+    assert "3 messages, 1 type" in shown
     assert "give the pipeline's `context` a path named messageType" in shown
 
 
@@ -123,9 +135,9 @@ def test_what_the_index_and_the_queues_disagree_about_is_said(cloud: Cloud, dlq:
         cloud.letter("{}")
     cloud.waiting("orders", circuit_lane("orders"), 2)
     answer = told(dlq)
-    assert (answer["letters"], answer["in_queues"]) == (1, 5)
+    assert (answer["messages"], answer["in_queues"]) == (1, 5)
     [note] = answer["notes"]
-    assert "knows 1 of 5 letters" in note
+    assert "knows 1 of 5 messages" in note
     assert "of the other 4 it has no row" in note
     for number in range(9):
         cloud.failed("orders", f"in-main-{number}", **DOWN)
@@ -142,11 +154,11 @@ def test_rows_of_letters_that_sqs_has_dropped_are_left_out(cloud: Cloud, dlq: Dl
     # Its origin is first-life.
     cloud.waiting("orders", circuit_lane("orders"), 1)
     answer = told(dlq)
-    assert [(group["name"], group["letters"]) for group in answer["groups"]] == [("fbug", 2)]
-    assert "1 row of letters that SQS must have dropped by now" in answer["notes"][0]
+    assert [(group["name"], group["messages"]) for group in answer["groups"]] == [("fbug", 2)]
+    assert "1 row of messages that SQS must have dropped by now" in answer["notes"][0]
 
 
-def test_a_cause_that_is_held_says_how_its_letters_are_tried_again(cloud: Cloud, dlq: Dlq) -> None:
+def test_a_cause_that_suddenly_dominates_is_marked(cloud: Cloud, dlq: Dlq) -> None:
     cloud.deploy("orders", settings=LIBRARY)
     cloud.failed("orders", "m1", **BUG)
     store = DynamoDBCauses(cloud.dynamodb, "circuits", "orders", lambda: f"{time.time_ns()}")
@@ -154,8 +166,14 @@ def test_a_cause_that_is_held_says_how_its_letters_are_tried_again(cloud: Cloud,
     store.count([Second(now - 1_800, 100)], now - 1_800)
     tries = tuple(FailedTry("fbug", "KeyError", letter) for letter in range(25))
     store.count([Second(now, 25, tries)], now)
-    [group] = told(dlq)["groups"]
-    assert group["next"]["command"] == "dlq cause list --pipeline orders"
+    answer = told(dlq)
+    assert [group["mark"] for group in answer["groups"]] == ["HELD"]
+    assert [(cause["state"], cause["error_type"]) for cause in answer["causes"]] == [
+        ("HELD", "KeyError"),
+    ]  # fmt: skip
+    shown = dlq("groups").stdout
+    assert re.search("^fbug +1 .* HELD +KeyError: no price$", shown, re.M)
+    assert re.search(r"^Cause fbug \(KeyError\) is HELD for \d+ s until ", shown, re.M)
 
 
 def test_a_pipeline_without_the_library_is_read_from_a_sample_that_says_so(
@@ -165,15 +183,18 @@ def test_a_pipeline_without_the_library_is_read_from_a_sample_that_says_so(
     for tenant in ("t-1", "t-1", "t-2"):
         cloud.letter(json.dumps({"tenant": tenant}))
     cloud.letter("not JSON")
-    answer = told(dlq, "orders")
-    assert (answer["queue"], answer["letters"], answer["is_at_least"]) == ("orders-dlq", 4, False)
-    assert {group["error_type"]: group["letters"] for group in answer["groups"]} == {
+    unread = told(dlq, "orders")
+    assert [(place["place"], place["messages"]) for place in unread["not_searched"]] == [("dlq", 4)]
+    assert "Not searched: dlq (4)\n  --look receives each" in dlq("groups").stdout
+    answer = told(dlq, "orders", "--look")
+    assert (answer["messages"], answer["is_at_least"]) == (4, False)
+    assert {group["error_type"]: group["messages"] for group in answer["groups"]} == {
         "body: object with tenant": 3, "body: text": 1,
     }  # fmt: skip
     assert "SQS counts each look" in answer["notes"][0]
     assert "SQS does not record why a message failed: 4 of 4" in answer["notes"][1]
-    by_tenant = told(dlq, "orders", "--by", "tenant")["groups"]
-    assert {group["name"]: group["letters"] for group in by_tenant} == {
+    by_tenant = told(dlq, "orders", "--look", "--by", "tenant")["groups"]
+    assert {group["name"]: group["messages"] for group in by_tenant} == {
         "t-1": 2, "t-2": 1, "unknown": 1,
     }  # fmt: skip
     assert cloud.visible("orders-dlq") == 4
@@ -182,10 +203,10 @@ def test_a_pipeline_without_the_library_is_read_from_a_sample_that_says_so(
 def test_a_sample_knows_the_causes_that_the_ledger_knows(cloud: Cloud, dlq: Dlq) -> None:
     cloud.deploy("orders", settings=LIBRARY)
     cloud.failed("orders", cloud.letter("{}"), **DOWN)
-    answer = told(dlq, "--sample", "10")
+    answer = told(dlq, "--in", "dlq", "--look")
     [group] = answer["groups"]
     assert (group["name"], group["category"], group["http_status"]) == ("f503", "transient", 503)
-    assert len(answer["notes"]) == 1
+    assert (group["messages"], len(answer["notes"])) == (1, 1)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +219,7 @@ def test_a_sample_shows_tenants_as_the_ledger_keeps_them(
 ) -> None:
     cloud.deploy("orders", settings={**LIBRARY, "ledger": how})
     cloud.letter('{"tenant": "acme"}')
-    [group] = told(dlq, "--sample", "10", "--by", "tenant")["groups"]
+    [group] = told(dlq, "--in", "dlq", "--look", "--by", "tenant")["groups"]
     assert group["name"] == name
 
 
@@ -206,20 +227,81 @@ def test_a_queue_of_no_pipeline_is_read_with_nothing_deployed(cloud: Cloud, dlq:
     cloud.queue("their-dlq")
     for _ in range(4):
         cloud.letter("{}", "their-dlq", ErrorCode="200", ErrorMessage="connection refused")
-    answer = told(dlq, "--queue", "their-dlq", "--sample", "2")
-    assert (answer["pipeline"], answer["queue"]) == (None, "their-dlq")
-    assert (answer["letters"], answer["is_at_least"], answer["in_queues"]) == (2, True, 4)
+    chosen = ("--in", "queue:their-dlq")
+    assert told(dlq, *chosen)["not_searched"][0]["messages"] == 4
+    answer = told(dlq, *chosen, "--look")
+    assert (answer["pipeline"], answer["messages"], answer["is_at_least"]) == (None, 4, False)
     [group] = answer["groups"]
-    assert (group["error_type"], group["message"]) == ("200", "connection refused")
-    shown = dlq("groups", "--queue", "their-dlq").stdout
-    assert shown.startswith("4 letters, 1 cause in a sample of queue their-dlq")
+    assert (group["error_type"], group["text"]) == ("200", "connection refused")
+    assert group["next"]["command"] == "dlq list --look --body --in queue:their-dlq"
+    shown = dlq("groups", *chosen, "--look").stdout
+    assert shown.startswith("4 messages, 1 cause, account ")
 
 
-def test_a_pipeline_and_a_queue_are_not_asked_for_together(cloud: Cloud, dlq: Dlq) -> None:
-    cloud.deploy("orders")
-    result = dlq("groups", "orders", "--queue", "their-dlq")
-    assert result.exit_code == 2
-    assert "Either a pipeline or --queue" in result.stderr
+@pytest.mark.parametrize(
+    ("chosen", "names"),
+    [
+        (("-f", "tenant=t-1"), ["f503"]),
+        (("-f", "status>499"), ["f503"]),
+        (("-f", "error=KeyError"), ["fbug"]),
+        (("-f", "text~PRICE"), ["fbug"]),
+        (("--in", "time"), ["fbug"]),
+        (("--in", "main"), ["f503"]),
+        (("-f", "tenant=t-11"), []),
+    ],
+)
+def test_only_chosen_messages_are_grouped(
+    cloud: Cloud, dlq: Dlq, chosen: tuple[str, ...], names: list[str]
+) -> None:
+    cloud.deploy("orders", settings=LIBRARY)
+    cloud.failed("orders", "m1", AboutLetter({"tenantId": "t-1"}), **DOWN)
+    cloud.failed("orders", "first-life", AboutLetter({"tenantId": "t-2"}), **BUG)
+    cloud.waiting("orders", "due", 1)
+    answer = told(dlq, *chosen)
+    assert [group["name"] for group in answer["groups"]] == names
+    assert answer["did_you_mean"] == ([] if names else ["tenant=t-1 (1)"])
+
+
+def test_what_records_do_not_tell_is_named_as_unsearched(cloud: Cloud, dlq: Dlq) -> None:
+    cloud.deploy("orders", settings=LIBRARY)
+    cloud.failed("orders", "m1", **DOWN)
+    [unsearched] = told(dlq, "-f", "body.kind=order")["not_searched"]
+    assert (unsearched["place"], unsearched["messages"]) == ("main or dlq", 1)
+
+
+def test_two_pipelines_are_not_asked_for_together(cloud: Cloud, dlq: Dlq) -> None:
+    cloud.deploy("orders", "refunds")
+    result = dlq("groups", "orders", "-p", "refunds")
+    assert (result.exit_code, "name one" in result.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("by", ["cause", "tenant"])
+def test_each_line_fits_a_terminal_with_the_longest_data(
+    monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    name, id_ = "n" * 40, "8f14e45f-ceea-467f-9575-2a8c1d6e2b11"
+    at, long_ago = moment(1e9), moment(1e9 - 10.9 * 86_400)
+    assert at is not None
+    step = Step(f"dlq explain {id_} --pipeline {name}", "tells the story of one, and what to do")
+    group = MessageGroup(
+        "9c1f08e2" * 4 if by == "cause" else name, 10**6, True, 1, name, long_ago, long_ago,
+        "rising", 10**6, 10**6, "PARKED", True, "transient", "neither", name, "words " * 30, 503,
+        id_, step,
+    )  # fmt: skip
+    who = f"arn:aws:sts::111122223333:assumed-role/{name}/{name}"
+    cause = CauseRow(name, "9c1f08e2" * 4, "PARKED", name, long_ago, at, who, "why " * 30)
+    answer = GroupList(
+        "111122223333", "ap-southeast-1", name, at, name, by, 10**6, True, 10**6, [group] * 2,
+        [cause], [], [UnsearchedPlace(name, f"dedicated:{name}", 10**6, COST)],
+        [f"tenant={name} (1)"], ["note " * 40], AttemptFigures(3.0, 3, 0.5),
+    )  # fmt: skip
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("NO_COLOR", "1")
+    screen = Terminal()
+    show(show_groups(answer), screen)
+    lines = screen.getvalue().splitlines()
+    assert [row for row in lines if len(row) > 80 and not row.startswith("  dlq ")] == []
+    assert f"  {step.command}" in lines
 
 
 def test_a_letter_can_not_control_the_terminal(cloud: Cloud, dlq: Dlq) -> None:
@@ -303,8 +385,8 @@ def test_an_answer_that_is_not_whole_says_at_least(
     monkeypatch.setattr(operation, "A_FEW", 1)
     shown = dlq("groups").stdout
     assert shown.startswith("At least ")
-    assert "letters, at least 2 causes" in shown
-    assert "at least 1" in shown
+    assert "messages, at least 2 causes" in shown
+    assert "≥ 1" in shown
     assert "not all were counted" in shown
 
 
@@ -330,7 +412,7 @@ def test_a_failure_that_was_not_read_is_not_said_to_be_missing(
     cloud.failed("orders", "m1", **DOWN)
     monkeypatch.setattr(DynamoDBCauseEntries, "whole", slow)
     shown = dlq("groups", "--by", "tenant").stdout
-    assert "newest: its failure was not read" in shown
+    assert "its failure was not read" in shown
     [group] = told(dlq)["groups"]
     assert not group["is_read"]
     assert group["next"]["command"] == "dlq explain m1 --pipeline orders"
@@ -344,5 +426,5 @@ def test_the_stamp_names_the_origin_of_a_sampled_letter(cloud: Cloud, dlq: Dlq) 
     cloud.deploy("orders", settings=LIBRARY)
     cloud.failed("orders", "first-life", **BUG)
     cloud.letter("{}", Redrive=str(json.dumps({"origin": "first-life", "attempt": 1})))
-    groups = told(dlq, "--sample", "10")["groups"]
+    groups = told(dlq, "--in", "dlq", "--look")["groups"]
     assert Stamp("first-life").origin in [group["sample"] for group in groups]

@@ -230,7 +230,7 @@ def test_a_deep_dlq_is_told_with_what_will_become_of_its_messages(
     shown = " ".join(dlq("init", "orders-dlq", "--file", str(file), "--yes").stdout.split())
     said = "orders-dlq: it holds about 101 messages, the oldest 2 h 05 min old. In mode observe"
     assert said in shown
-    assert "dlq groups --queue orders-dlq" in shown
+    assert "dlq groups --look --in queue:orders-dlq" in shown
     answer = json.loads(dlq("init", "--file", str(file), "--json").stdout)
     deep = {item["name"]: bool(item["backlog"]) for item in answer["dlqs"]}
     assert deep == {"orders-dlq": True, "shared-dlq": False}

@@ -293,7 +293,7 @@ def test_no_more_are_listed_or_received_than_asked_for(cloud: Cloud, dlq: Dlq) -
         cloud.park("orders", "POISON", origin=f"first-{number}")
     few = read(dlq, "--in", "parked", "--look", "--limit", "3")
     assert (len(few["messages"]), few["searched"][0]["messages"]) == (3, 25)
-    assert few["received"] <= 10
+    assert few["received"] == 3
     every = read(dlq, "--in", "parked", "--look", "--limit", "100")
     assert len({each["current_id"] for each in every["messages"]}) == 25
     assert cloud.visible("orders-parking-default") == 25
@@ -388,7 +388,7 @@ def test_each_line_fits_a_terminal_with_the_longest_data(monkeypatch: pytest.Mon
         10**6, 10**6, "x" * 300, {name: "v" * 100},
     )  # fmt: skip
     answer = MessageList(
-        "111122223333", "ap-southeast-1", name, at, [name, f"{name[1:]}2"], [message], 10**6,
+        "111122223333", "ap-southeast-1", name, at, [message], [name, f"{name[1:]}2"], 10**6,
         [SearchedPlace(name, f"circuit:{name}", 10**6, 1, True, at, f"circuit {name} to close")],
         [UnsearchedPlace(name, f"dedicated:{name}", 10**6, COST)] * 3, [f"tenant={name} (1)"],
         False, 10**6, 1, f"{name}.jsonl", 10**6, ["note " * 30],

@@ -176,7 +176,7 @@ def test_a_deep_dlq_says_how_old_it_is_and_what_each_mode_does_with_it() -> None
     assert finding.says.startswith("it holds about 5,210 messages, the oldest 6 d 2 h old.")
     assert "In mode observe they stay." in finding.says
     assert "1, 2, 5, 20 of them in the first runs" in finding.says
-    assert finding.fix == "dlq groups --queue orders-dlq --region eu-west-1"
+    assert finding.fix == "dlq groups --look --in queue:orders-dlq --region eu-west-1"
 
 
 def test_keys_whose_policies_name_the_services_are_no_finding() -> None:
