@@ -25,7 +25,7 @@ from deadletter.contract import DEFAULT_APP
 from ..operations import aws as clients
 from ..operations.problem import Cause, Denied, Problem
 from ..operations.session import Session
-from . import completion, output
+from . import completion, output, progress
 from .exit import exit_status
 from .output import Reply, printable
 from .policies import help_after_refusal
@@ -310,7 +310,8 @@ def perform(
     try:
         query = output.compiled(shared.query)
         connect = partial(clients.connect, shared.profile, shared.region)
-        reply = run(Session(connect, app))
+        reply = run(Session(connect, app, say=progress.say, pause=progress.pause))
+        progress.end()
         output.write(reply, as_json=shared.json, as_lines=shared.jsonl, query=query)
     except BrokenPipeError:
         raise

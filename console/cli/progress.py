@@ -20,6 +20,18 @@ def pause(seconds: float) -> None:
     time.sleep(seconds)
 
 
+def say(says: str) -> None:
+    """Shows how far a long look is, on a terminal alone."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\x1b[K{printable(says)}")
+        sys.stderr.flush()
+
+
+def end() -> None:
+    """Takes the line of `say` away."""
+    say("")
+
+
 @contextmanager
 def waiting(
     what: str, *, file: IO[str] | None = None, clock: Callable[[], float] = time.monotonic

@@ -74,6 +74,7 @@ def add(
         *changes,
     ]
     run.__dict__["__signature__"] = inspect.Signature(parameters)
+    run.__annotations__ = {"return": Reply[verb.answer]}  # type: ignore[name-defined]
     run.__doc__ = verb.says
     run.__dict__["verb"] = verb
     command(parent, verb.name, example=verb.examples)(run)

@@ -425,6 +425,11 @@ NamedPipelines = Annotated[
 ]
 """The same where a command takes no ids: what stands behind its name."""
 
+Pipeline = Annotated[
+    str | None, Asked("The pipeline; needed if it can't be told.", ("--pipeline", "-p"), "NAME")
+]
+"""A request's field: the one pipeline that is meant."""
+
 Places = Annotated[
     tuple[str, ...],
     Asked(f"Only there: {', '.join(map(_shown, PlaceKind))}; repeatable.", ("--in",), "PLACE"),

@@ -24,11 +24,16 @@ class AppLocation(TypedDict):
 
 @dataclass(frozen=True)
 class Session:
-    """One app in one account and region. `clock` is in epoch seconds."""
+    """One app in one account and region. `clock` is in epoch seconds.
+
+    `say` is told now and then how far a long look is, and `pause` waits between two looks.
+    """
 
     connect: Callable[[], Aws]
     app_name: str
     clock: Callable[[], float] = time.time
+    say: Callable[[str], object] = lambda _: None
+    pause: Callable[[float], object] = time.sleep
 
     @cached_property
     def aws(self) -> Aws:

@@ -71,6 +71,11 @@ class Verb:
     commit: Callable[[Session, Any, str], Any] | None = None
     severe: Callable[[Any], bool] | None = None
 
+    @property
+    def answer(self) -> type[Any]:
+        """The dataclass of its answer, whose fields are the keys of its JSON."""
+        return get_type_hints(self.read or self.commit)["return"]  # type: ignore[no-any-return]
+
     def asked(self) -> Iterator[AskedField]:
         """The fields of its request, in their order."""
         hints: Mapping[str, Any] = get_type_hints(self.request, include_extras=True)
