@@ -11,10 +11,11 @@ from .problem import Cause, Problem
 @contextmanager
 def aws_errors() -> Iterator[None]:
     """Raises the AWS error that an adapter's error comes from, or else a Problem."""
-    from deadletter.aws.errors import AWS_ERRORS
+    from deadletter.aws.errors import AWS_ERRORS, StillUnprocessed
     from deadletter.circuit.state import CircuitsUnavailable
     from deadletter.failure.causes import CausesUnavailable
     from deadletter.failure.ledger import LedgerUnavailable
+    from deadletter.processing.idempotency import ClaimsUnavailable
     from deadletter.redrive.lease import LeaseUnavailable
     from deadletter.redrive.observed import ObservedUnavailable
     from deadletter.redrive.waiting_room import RoomUnavailable
@@ -29,6 +30,7 @@ def aws_errors() -> Iterator[None]:
     except (
         CausesUnavailable,
         CircuitsUnavailable,
+        ClaimsUnavailable,
         LeaseUnavailable,
         LedgerUnavailable,
         ObjectsUnavailable,
@@ -38,6 +40,7 @@ def aws_errors() -> Iterator[None]:
         RunsUnavailable,
         BadRunRow,
         StatusUnavailable,
+        StillUnprocessed,
         TicketsUnavailable,
     ) as error:
         cause: BaseException | None = error

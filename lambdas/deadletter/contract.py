@@ -377,6 +377,9 @@ not read bodies are granted these and no others."""
 
 _KEY = ("pk", "sk", "ttl")
 
+CLAIM_FIGURES = (*_KEY, "status", "until", "origin")
+"""The attributes of a claim that say what became of a message: the others are hashes of it."""
+
 WRITTEN_ATTRIBUTES: Mapping[Partition, tuple[str, ...]] = {
     # Failures are in slots: a digit for the life, one for the receive.
     Partition.LEDGER: (
@@ -384,7 +387,7 @@ WRITTEN_ATTRIBUTES: Mapping[Partition, tuple[str, ...]] = {
         *("trace", "recovered_at", "recovered_attempt", "recovered_as", "ended_attempt"),
         *("ended_at", "ended_as", "ended_reason", "parked_at", "parked_as", "parked_rule"),
     ),
-    Partition.CLAIM: (*_KEY, "own", "payload", "content", "status", "until", "tries"),
+    Partition.CLAIM: (*CLAIM_FIGURES, "own", "payload", "content", "tries"),
     Partition.BOOK: (*_KEY, "version"),
     Partition.MATCHES: ("pk", "sk"),
     Partition.JOURNAL: (

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from deadletter.aws.claims import DynamoDBClaims
+from deadletter.aws.claims import DynamoDBClaims, KeptClaim, kept_claims
 from deadletter.contract import EVERYTHING
 from deadletter.processing.idempotency import BusinessKey, Claim, ClaimsUnavailable, Standing
 from deadletter.processing.payload import Content, content_of
@@ -410,6 +410,27 @@ def test_a_row_is_small_and_holds_no_word_of_the_key(desk: Desk) -> None:
     assert row["sk"]["S"] == "claim"
     # One write unit.
     assert len(str(row)) < 1_024
+
+
+def test_who_knows_the_key_reads_what_became_of_its_message_and_which_it_was(desk: Desk) -> None:
+    key = BusinessKey("key:7", "p", origin="m1")
+    named = ("orders", key.digest)
+
+    def kept() -> KeptClaim | None:
+        client: Any = desk.calls
+        return kept_claims(client, LETTERS, [named], desk.aws.clock()).get(named)
+
+    assert kept() is None
+    claim = desk.claim("one", key)
+    assert kept() == KeptClaim(is_done=False, is_claimed=True, origin="m1")
+    desk.port.withdraw(claim)
+    assert kept() == KeptClaim(is_done=False, is_claimed=False, origin="m1")
+    desk.port.done(desk.claim("two", key))
+    assert kept() == KeptClaim(is_done=True, is_claimed=False, origin="m1")
+    desk.damage("origin", {"N": "1"})
+    assert kept() == KeptClaim(is_done=True, is_claimed=False, origin="")
+    desk.aws.clock.advance(KEEP + 1)
+    assert kept() is None
 
 
 @pytest.mark.parametrize("applied", [False, True])

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from deadletter.aws.errors import AWS_ERRORS, NoteRow, condition_failed, ignore, row_name
+from deadletter.aws.errors import (
+    AWS_ERRORS,
+    NoteRow,
+    StillUnprocessed,
+    condition_failed,
+    ignore,
+    row_name,
+)
 from deadletter.aws.table import DynamoDBTable, conflicting_item, plain, stored_number
-from deadletter.contract import DAY, HOUR, MINUTE, Partition
+from deadletter.contract import CLAIM_FIGURES, DAY, HOUR, MINUTE, Partition
 from deadletter.processing.idempotency import BusinessKey, Claim, ClaimsUnavailable, Standing
 
 if TYPE_CHECKING:
@@ -132,6 +139,8 @@ class DynamoDBClaims:
         }
         if key.content is not None:
             sets["content"] = key.content.stored()
+        if key.origin:
+            sets["origin"] = key.origin
         try:
             answer = self._table.change(
                 (self._partition(claim), _ROW),
@@ -245,6 +254,52 @@ class DynamoDBClaims:
     def _ttl(self, now: float) -> int:
         return int(now + self._keep_seconds)
 
+
+@dataclass(frozen=True, slots=True)
+class KeptClaim:
+    """What is on record of a message under its key.
+
+    `is_done` says that it was processed, and `is_claimed` that a process works on it; with neither
+    it was tried, and failed. `origin` is the id of its first life; empty if not on record.
+    """
+
+    is_done: bool
+    is_claimed: bool
+    origin: str
+
+
+def kept_claims(
+    client: DynamoDBClient, table: str, keys: Sequence[tuple[str, str]], now: float
+) -> Mapping[tuple[str, str], KeptClaim]:
+    """The claims under these keys: each the name of a pipeline, and a digest.
+
+    Raises ClaimsUnavailable.
+    """
+    rows = {(Partition.CLAIM.of(*key), _ROW): key for key in keys}
+    try:
+        items = DynamoDBTable(client, table).get_many(list(rows), **_FIGURES)
+    except (*AWS_ERRORS, StillUnprocessed) as error:
+        raise ClaimsUnavailable("the claims gave no answer") from error
+    # DynamoDB deletes an expired row hours or days later.
+    return {
+        rows[place]: _kept(item, now)
+        for place, item in items.items()
+        if not (_is_time(item.get("ttl"), END_OF_TIME) and item["ttl"] <= now)
+    }
+
+
+def _kept(row: Mapping[str, Any], now: float) -> KeptClaim:
+    status, origin = row.get("status"), row.get("origin")
+    works = _is_time(row.get("until"), END_OF_TIME) and row["until"] > now
+    return KeptClaim(
+        status == _DONE, status == _CLAIMED and works, origin if isinstance(origin, str) else ""
+    )
+
+
+_FIGURES = {
+    "ProjectionExpression": ", ".join(f"#{name}" for name in CLAIM_FIGURES),
+    "ExpressionAttributeNames": {f"#{name}": name for name in CLAIM_FIGURES},
+}
 
 _ATTRIBUTES = ("own", "payload", "status", "until", "ttl", "content", "tries")
 

@@ -42,6 +42,7 @@ class BusinessKey:
     and `content` what of them is compared; without it only equal payloads are known to be one
     message. If the payload is not `compared`, the text alone decides. An `apart` key is that of
     a message whose text belongs to another one: text and content together.
+    `origin` is the id of the message's first life, for people who know the text.
     `missing` says why a message has not the key that its pipeline names; it quotes no message.
     """
 
@@ -51,6 +52,7 @@ class BusinessKey:
     compared: bool = True
     apart: bool = False
     missing: str = field(default="", compare=False)
+    origin: str = field(default="", compare=False)
 
     @property
     def digest(self) -> str:
@@ -152,7 +154,9 @@ class Identity:
         payload = payload_of(letter)
         accepted = stamp.accept == ACCEPTED
         # The prefix keeps a producer's key from being the origin id of another letter.
-        origin = BusinessKey(f"{stamp.again}origin:{stamp.origin}", payload, apart=accepted)
+        origin = BusinessKey(
+            f"{stamp.again}origin:{stamp.origin}", payload, apart=accepted, origin=stamp.origin
+        )
         if self._key is None:
             return origin
         # Loaded where messages have a key.
@@ -163,7 +167,7 @@ class Identity:
             return replace(origin, missing=found.missing)
         content = self._content(letter, found.documents) if self._compares or accepted else None
         text = f"{stamp.again}key:{found.text}"
-        return BusinessKey(text, payload, content, self._compares, accepted)
+        return BusinessKey(text, payload, content, self._compares, accepted, origin=stamp.origin)
 
     def _content(self, letter: Letter, documents: Sequence[Mapping[str, Any]]) -> Content:
         from deadletter.message.wrappers import opened
