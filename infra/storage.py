@@ -17,6 +17,7 @@ from deadletter.contract import (
     CAUSES,
     CHANGES,
     CIRCUITS,
+    CLAIM_FIGURES,
     DISCARDED,
     DUE_LANE,
     EDITS,
@@ -327,6 +328,13 @@ class Storage(Construct):
             table,
             {**partitions(*_WAITING), **only_attributes(*WAITING_FIGURES)},
         )
+        # Whether a message was processed, and none of the hashes of it.
+        permissions.allow(
+            "Claims",
+            ["dynamodb:BatchGetItem"],
+            table,
+            {**partitions(Partition.CLAIM.of(ANY, ANY)), **only_attributes(*CLAIM_FIGURES)},
+        )
         indexes = [_index(self.letters, index) for index in (LANES, CAUSES)]
         permissions.allow("Indexes", ["dynamodb:Query"], indexes)
         objects = [f"{self._bucket_arn}/{objects}" for objects in _OF_RUNS]
@@ -474,7 +482,8 @@ class Storage(Construct):
 
     def grant_read_rules(self, permissions: Permissions) -> None:
         """Read all rules."""
-        permissions.allow("Rules", ["dynamodb:Query", "dynamodb:Scan"], [self.rules.table_arn])
+        actions = ["dynamodb:BatchGetItem", "dynamodb:Query", "dynamodb:Scan"]
+        permissions.allow("Rules", actions, [self.rules.table_arn])
 
     def grant_edit_rules(self, permissions: Permissions) -> None:
         """Write all rules."""

@@ -494,7 +494,7 @@ def test_a_queue_of_an_account_without_an_app_is_looked_into(
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("words", [["status"], ["list"], ["groups"], ["explain", "some-id"]])
+@pytest.mark.parametrize("words", [["status"], ["list"], ["groups"], ["show", "some-id"]])
 def test_what_needs_an_app_says_so_and_what_does_not(
     command_line: Path, account: Mapping[str, str], tmp_path: Path, words: list[str]
 ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Annotated
 
@@ -17,7 +17,6 @@ from ..operations.circuits import (
     CircuitRow,
     CircuitSwitch,
     list_circuits,
-    show_circuit,
 )
 from ..operations.problem import Cause, Problem
 from ..operations.session import Session
@@ -74,15 +73,9 @@ def list_(
     With --check the exit status is 1 if a listed circuit is not CLOSED.
     """
     names = some_pipelines(pipelines, pipeline)
-    return _reply(list_circuits(session, names), _show_list, check=check)
-
-
-@command(typer_app, "show", example=["dlq circuit show", "dlq circuit show hooks.acme.example"])
-def show(
-    session: Session, key: Key = None, pipeline: OnePipeline = None, check: Check = False
-) -> Reply[CircuitList]:
-    """Show all details of a circuit."""
-    return _reply(show_circuit(session, pipeline, key), _show_circuit, check=check)
+    answer = list_circuits(session, names)
+    not_closed = any(circuit.state != State.CLOSED for circuit in answer.circuits)
+    return Reply(answer, _show_list, Exit.ATTENTION if check and not_closed else Exit.DONE)
 
 
 @command(
@@ -206,13 +199,6 @@ def _confirm(session: Session, switch: CircuitSwitch, question: str) -> None:
     asking.confirm(session, question, now)
 
 
-def _reply(
-    answer: CircuitList, show: Callable[[CircuitList], Iterator[Block]], *, check: bool
-) -> Reply[CircuitList]:
-    not_closed = any(circuit.state != State.CLOSED for circuit in answer.circuits)
-    return Reply(answer, show, Exit.ATTENTION if check and not_closed else Exit.DONE)
-
-
 def _show_list(answer: CircuitList) -> Iterator[Block]:
     headings = ("PIPELINE", "CIRCUIT", "STATE", "SINCE", ">TRIPS", "CONSUMER", "OVERRIDE BY")
     yield TextTable(headings, [_row(circuit, answer.at) for circuit in answer.circuits])
@@ -235,11 +221,11 @@ def _state(circuit: CircuitRow) -> Styled:
     return Styled(circuit.state, "good" if circuit.state == State.CLOSED else "alarm")
 
 
-def _show_circuit(answer: CircuitList) -> Iterator[Block]:
-    (circuit,) = answer.circuits
+def show_circuit(circuit: CircuitRow, now: datetime) -> Iterator[Block]:
+    """All details of a circuit, for a person."""
     name = f"Circuit {circuit.key} of {circuit.pipeline}"
     yield line(Styled(name, "strong"), ": ", _state(circuit))
-    for text in _details(circuit, answer.at):
+    for text in _details(circuit, now):
         yield line(text, indent=2)
 
 

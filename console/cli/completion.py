@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import typer
@@ -30,6 +31,12 @@ def pipelines(context: typer.Context, incomplete: str) -> list[str]:
 def rules(context: typer.Context, incomplete: str) -> list[str]:
     """The ids of rules that begin so."""
     return _completed(context, incomplete, _rules)
+
+
+def names(context: typer.Context, incomplete: str) -> list[str]:
+    """What `dlq show` knows of and begins so: pipelines, rules and runs."""
+    every = (_pipelines, _rules, _runs)
+    return _completed(context, incomplete, lambda session: chain(*(of(session) for of in every)))
 
 
 def runs(context: typer.Context, incomplete: str) -> list[str]:

@@ -129,4 +129,4 @@ def _show(answer: ForgottenLetters) -> Iterator[Block]:
     for note in answer.notes:
         yield line(f"Note: {note}")
     for run in answer.runs:
-        yield line(f"Follow it: dlq replay show {run.run} --watch")
+        yield line(f"Follow it: dlq show {run.run} --watch")

@@ -26,7 +26,10 @@ from .exit import MEANING
 
 COMMANDS = {
     "status": (".status", "What needs attention, and how full each queue is."),
-    "show": (".show", "The policy in force: attempts, delays, rate, time to live, alarms."),
+    "show": (
+        ".show",
+        "One message, run, rule, circuit or pipeline: all that is on record of it.",
+    ),
     "flow": (
         ".flow",
         "This deployment as nodes and edges: queues, what waits, rules in force, circuits.",
@@ -35,11 +38,9 @@ COMMANDS = {
         ".groups",
         "What is failing, and why: messages by cause, tenant and more, with what to type.",
     ),
-    "explain": (".explain", "One letter's life: why it failed, where it is, what to type."),
     "init": (".init", "List the account's DLQs, and add chosen ones to cdk.json."),
     "doctor": (".doctor", "Check what synth can't see around a queue and its DLQ."),
     "list": (".list", "Which messages there are, where they lie, and why."),
-    "logs": (".logs", "What the consumer logged at each receive of one letter."),
     "observe": (".observe", "Mode observe: what would have been done, without doing it."),
     "mute": (".mute", "Mute a pipeline's alarms for a while; it ends by itself."),
     "page": (".page", "Publish a test page: do alarms reach a person?"),

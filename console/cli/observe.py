@@ -58,7 +58,7 @@ def show(answer: ObserveReport) -> Iterator[Block]:
         yield from _cause(each, answer.at)
     if answer.causes:
         yield Line()
-        yield line(f"One letter's life: dlq explain {answer.causes[0].sample}")
+        yield line(f"One message: dlq show {answer.causes[0].sample}")
 
 
 def _cause(each: ObservedCause, now: datetime) -> Iterator[Block]:

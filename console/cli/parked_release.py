@@ -316,7 +316,7 @@ def show(answer: ParkedExit) -> Iterator[Block]:
         yield line(f"Copies are kept below {place}")
     for run in answer.runs:
         yield Line()
-        yield line(f"Follow it: dlq replay show {run.run} --watch")
+        yield line(f"Follow it: dlq show {run.run} --watch")
         yield line(f"Stop it:   dlq replay hold {run.run}")
         if answer.copies:
             yield line(f"Undo it:   dlq parked restore {answer.pipeline} --run {run.run}")

@@ -11,11 +11,9 @@ APPROVER, DISCARDER = "ReplayApprover", "LetterDiscarder"
 # Commands that take more than DlqReader. What asks a queue of no app takes none of them.
 BESIDE_READER: Mapping[str, tuple[str, ...]] = {
     "groups": (BODIES,),
-    "explain": (BODIES,),
     "list": (BODIES,),
-    "parked show": (BODIES,),
+    "show": (BODIES,),
     "rules test": (BODIES,),
-    "rules explain": (BODIES,),
     "rules add": (EDITOR,),
     "rules enable": (EDITOR,),
     "rules disable": (EDITOR,),

@@ -32,13 +32,15 @@ moves or deletes a message itself. Every command needs `ssm:GetParametersByPath`
 | `status` | `sqs:GetQueueAttributes`, `dynamodb:GetItem`, `dynamodb:BatchGetItem`, \
 `dynamodb:Query`, \
 `cloudwatch:GetMetricData`, `cloudwatch:DescribeAlarms` |
-| `show` | `sqs:GetQueueAttributes`, `cloudwatch:DescribeAlarms` |
+| `show` | `dynamodb:BatchGetItem`, `dynamodb:Query`, `sqs:GetQueueAttributes`, \
+`cloudwatch:DescribeAlarms`; for bodies in S3: `s3:GetObject`, `s3:ListBucket`; with `--look`: \
+`sqs:ReceiveMessage`, `sqs:ChangeMessageVisibility`, `lambda:InvokeFunction` of the router; with \
+`--logs`: `lambda:GetFunctionConfiguration`, `logs:StartQuery`, `logs:GetQueryResults`, \
+`logs:StopQuery` |
 | `flow` | those of `status`, `circuit list` and `rules list` |
 | `groups` | `dynamodb:Query` of the table and its indexes, `dynamodb:BatchGetItem`, \
 `sqs:GetQueueAttributes`; with `--look`: `sqs:ReceiveMessage`, \
 `sqs:ChangeMessageVisibility`; at a queue of no app: `sqs:GetQueueUrl` |
-| `explain` | `dynamodb:BatchGetItem`, `dynamodb:Query`, `sqs:GetQueueAttributes`; \
-for bodies that wait in S3: `s3:GetObject` |
 | `init` | `sqs:ListQueues`, `sqs:GetQueueAttributes`, `cloudwatch:GetMetricData`; to add: \
 `lambda:ListEventSourceMappings`, `lambda:GetFunctionConfiguration`; not \
 `ssm:GetParametersByPath` |
@@ -48,8 +50,6 @@ for bodies that wait in S3: `s3:GetObject` |
 `sns:GetSubscriptionAttributes`, `events:ListRules`, `events:ListTargetsByRule`, \
 `kms:DescribeKey`, `kms:GetKeyPolicy`, `lambda:ListTags`; with an app `dynamodb:BatchGetItem` and \
 `dynamodb:Query` too; what is refused is named, and the rest is checked |
-| `logs` | `dynamodb:BatchGetItem`, `dynamodb:Query`, `lambda:GetFunctionConfiguration`, \
-`logs:StartQuery`, `logs:GetQueryResults`, `logs:StopQuery` |
 | `list` | `dynamodb:Query`, `dynamodb:BatchGetItem`, `sqs:GetQueueAttributes`; with `--look`: \
 `sqs:ReceiveMessage`, `sqs:ChangeMessageVisibility`; for bodies and runs: `s3:GetObject`, \
 `s3:ListBucket`; at a queue of no app: `sqs:GetQueueUrl`, and not `ssm:GetParametersByPath` |
@@ -72,7 +72,7 @@ and `dynamodb:PutItem` for a malformed record |
 | `rules` | `dynamodb:Scan`, `dynamodb:Query`; to change: `dynamodb:PutItem`, \
 `dynamodb:UpdateItem`, `dynamodb:DeleteItem`; for `add` and `test`: those of `groups`; to try \
 rules on messages: `sqs:ReceiveMessage`, `sqs:ChangeMessageVisibility`, `dynamodb:BatchGetItem`, \
-`lambda:GetFunctionConfiguration`; for `explain`: `lambda:InvokeFunction` |
+`lambda:GetFunctionConfiguration` |
 | `rules lint` | none, not even `ssm:GetParametersByPath` |
 
 The options under `dlq` may stand before or after every command; the pages of the commands below

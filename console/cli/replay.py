@@ -22,7 +22,6 @@ typer_app = lazy_group(
             ["dlq replay start --plan plan.json", "dlq replay start --plan plan.json --yes"],
         ),
         "list": (".replay_runs:list_", ["dlq replay list", "dlq replay list orders --json"]),
-        "show": (".replay_runs:show", ["dlq replay show 4f0c1b", "dlq replay show 4f0c1b --watch"]),
         "hold": (
             ".replay_runs:hold",
             ["dlq replay hold 4f0c1b", 'dlq replay hold 4f0c1b --why "support is asking"'],
@@ -40,10 +39,6 @@ typer_app = lazy_group(
             ['dlq replay approve 4f0c1b --why "checked with finance"'],
         ),
         "refuse": (".replay_runs:refuse", ['dlq replay refuse 4f0c1b --why "not on a Friday"']),
-        "report": (
-            ".replay_report:report_",
-            ["dlq replay report 4f0c1b", "dlq replay report 4f0c1b --html report.html"],
-        ),
         "rerun": (
             ".replay_report:rerun",
             ['dlq replay rerun 4f0c1b --only failed --why "fixed in 4.2.2"'],

@@ -555,7 +555,7 @@ def try_(
         elif plan is not None:
             yield line(f"Start it: dlq replay start --plan {plan}")
         else:
-            yield line(f"Go on: dlq replay show {run_id} says what it waits for")
+            yield line(f"Go on: dlq show {run_id} says what it waits for")
 
     return Reply(answer, show, Exit.ATTENTION if still_fails else Exit.DONE)
 

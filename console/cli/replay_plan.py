@@ -245,7 +245,7 @@ def _show_started(answer: ReplayStarted) -> Iterator[Block]:
         Styled(f"Replay run {run.run} of {run.pipeline}", "strong"),
         f" in account {answer.account}, {answer.region} {what} {run.state}",
     )
-    yield line(f"Follow it: dlq replay show {run.run} --watch")
+    yield line(f"Follow it: dlq show {run.run} --watch")
     yield line(f"Stop it:   dlq replay hold {run.run}")
 
 

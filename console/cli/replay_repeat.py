@@ -65,7 +65,7 @@ def repeat(
     if switch.before.is_live:
         raise Problem(
             f"Run {switch.id} is {switch.before.state}: only an ended run can be repeated. "
-            f"dlq replay show {switch.id} --watch waits for its end.",
+            f"dlq show {switch.id} --watch waits for its end.",
             Cause.FAILED,
         )
     repeating = RunToRepeat(
@@ -94,4 +94,4 @@ def _show(answer: RepeatStarted) -> Iterator[Block]:
     )
     for warning in answer.warnings:
         yield line(Styled("! ", "alarm"), warning)
-    yield line(f"Watch it: dlq replay show {answer.run.run} --watch")
+    yield line(f"Watch it: dlq show {answer.run.run} --watch")

@@ -43,11 +43,6 @@ typer_app = lazy_group(
                 'dlq rules undo stop-acme --to 2h --reason "as it was before the release"',
             ],
         ),
-        "show": (".rule_history:show", ["dlq rules show stop-acme --pipeline orders"]),
-        "history": (
-            ".rule_history:history",
-            ["dlq rules history", "dlq rules history stop-acme --since 7d --json"],
-        ),
         "test": (
             ".rule_trial:try_",
             [
@@ -55,14 +50,6 @@ typer_app = lazy_group(
                 "dlq rules test --tenant acme --limit 200",
                 "dlq rules test --tenant acme --against waiting",
                 "dlq rules test --pattern @pattern.json --body letter.json",
-            ],
-        ),
-        "explain": (
-            ".rule_explanation:explain",
-            [
-                "dlq rules explain 8f14e45f-ceea-467f-9575-2a8c1d6e2b11 --pipeline orders",
-                "dlq rules explain 8f14e45f-ceea-467f-9575-2a8c1d6e2b11 --source parking",
-                "dlq rules explain --body letter.json --attribute region=eu-west-1",
             ],
         ),
         "lint": (".rule_lint:lint", ["dlq rules lint rules/*.json --settings cdk.json"]),

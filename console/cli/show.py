@@ -1,19 +1,30 @@
-"""`dlq show`: the policy in force of a pipeline."""
+"""`dlq show`: one message, run, rule, circuit or pipeline."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import datetime
 
-from ..operations import show as operation
 from ..operations.deployed_queue import DeployedQueue
-from ..operations.session import Session
-from ..operations.show import Attempts, Delays, ShownPipeline
-from ..operations.words import count, duration
-from .command import OnePipeline, PipelineArgument, command, one_pipeline, plain_typer
+from ..operations.life_logs import FOUND, ReceiveLog
+from ..operations.life_place import Where
+from ..operations.message import ShownMessage
+from ..operations.pipeline_settings import Attempts, Delays, SettingsInForce
+from ..operations.replay_runs import IN_TROUBLE
+from ..operations.rule_explanation import TriedRule
+from ..operations.rule_history import ShownRule
+from ..operations.show import VERB, Shown
+from ..operations.words import clock, count, duration, size
+from . import verb
+from .audit import show_change
+from .circuits import show_circuit
+from .command import plain_typer
 from .exit import Exit
-from .output import Block, Line, Part, Reply, Styled, TextTable, line
-from .progress import waiting
+from .output import Block, Line, Part, Styled, TextTable, line
+from .rule_edit import matches_of
+from .rule_list import show_rules
+from .show_run import show_account, show_run
 
 typer_app = plain_typer()
 
@@ -21,35 +32,157 @@ _SECONDS = {"message_ttl", "idempotency_keep"}
 _OWN_LINES = {"circuit", "replay"}
 
 
-@command(
-    typer_app,
-    "show",
-    example=[
-        "dlq show orders",
-        "dlq show orders --json --query policy",
-    ],
-)
-def show(
-    session: Session, name: PipelineArgument = None, pipeline: OnePipeline = None
-) -> Reply[ShownPipeline]:
-    """The policy in force: attempts, delays, rate, time to live, alarms.
-
-    Reads what is deployed: the pipeline's registration, its queues and its alarms. What `cdk.json`
-    says counts after the next deployment. docs/settings.md explains each setting.
-
-    The exit status is 1 if something could not be read.
-    """
-    chosen = one_pipeline(name, pipeline)
-    with waiting(f"Asking AWS about app {session.app_name}"):
-        answer = operation.show(session, chosen)
-    return Reply(answer, _show, Exit.ATTENTION if answer.unread else Exit.DONE)
+def show(answer: Shown) -> Iterator[Block]:
+    """What was found, for a person."""
+    if answer.message is not None:
+        yield from _message(answer.message, answer.at)
+    if answer.run is not None:
+        yield from show_run(answer.run)
+    if answer.outcomes is not None:
+        yield from show_account(answer.outcomes)
+    if answer.unread:
+        yield line(Styled("! ", "alarm"), answer.unread)
+    if answer.rule is not None:
+        yield from _rule(answer.rule, answer.at)
+    for circuit in answer.circuits or ():
+        yield from show_circuit(circuit, answer.at)
+    if answer.pipeline is not None:
+        yield from _pipeline(answer, answer.pipeline)
 
 
-def _show(shown: ShownPipeline) -> Iterator[Block]:
+def _rule(found: ShownRule, now: datetime) -> Iterator[Block]:
+    for pipeline in found.pipelines:
+        yield from show_rules(pipeline, now)
+    yield from map(line, matches_of(found.matches, now))
+    yield line("Its last changes:" if found.changes else "No change of it is on record.")
+    for change in found.changes:
+        yield from show_change(change, now)
+
+
+def status(answer: Shown) -> Exit:
+    """Whether something could not be read, or needs a person."""
+    unread = answer.unread or (answer.pipeline is not None and answer.pipeline.unread)
+    unsearched = answer.message is not None and not answer.message.is_whole
+    run, account = answer.run, answer.outcomes
+    trouble = run and (run.run.state in IN_TROUBLE or run.run.lost or run.missed)
+    wrong = account and (account.unaccounted or account.missed)
+    return Exit.ATTENTION if unread or unsearched or trouble or wrong else Exit.DONE
+
+
+verb.add(typer_app, VERB, show, status=status)
+
+
+def _typed(command: str) -> Line:
+    """A command alone on its line, for a copy of it."""
+    return Line((f"  {command}",), typed=True)
+
+
+# A message.
+
+_MOST_OF_BODY = 2_000
+"""Characters of a body that a terminal is given; JSON has all of it."""
+
+_STYLES = {Where.PARKED: "alarm", Where.PROCESSED: "good", Where.DISCARDED: "alarm"}
+
+
+def _message(found: ShownMessage, now: datetime) -> Iterator[Block]:
+    place = found.places[0]
+    yield line(
+        Styled(found.id, "strong"),
+        "  ",
+        Styled(place.where, _STYLES.get(Where(place.where), "strong")),
+        f"  {found.pipeline}",
+    )
+    if found.message_id != found.id:
+        yield line(f"message {found.message_id or 'ID not on record'}")
+    if found.acts:
+        yield TextTable((), [(_at(act.at, now), act.says) for act in found.acts])
+    else:
+        yield line("Nothing that happened to it is on record.")
+    yield Line()
+    yield TextTable((), [(name, fact) for name, fact in _facts(found, now) if fact])
+    for note in found.notes:
+        yield line(Styled("Note: ", "alarm"), note)
+    yield from _extras(found)
+    for place_ in found.not_searched:
+        yield line(f"not searched: {place_}")
+    for step in found.steps:
+        yield line(Styled(step.effect, "faint"))
+        yield _typed(step.command)
+
+
+def _facts(found: ShownMessage, now: datetime) -> Iterator[tuple[str, str]]:
+    for place in found.places:
+        yield "where", " ".join(filter(None, (place.says, place.because and f"({place.because})")))
+        yield "due", f"{clock(place.due, now)} at the latest" if place.due else ""
+    processed = found.processed
+    yield "processed", f"{processed.answer}: {processed.says}"
+    yield "next", found.next
+    yield "retries", str(found.attempts) if found.attempts else ""
+    yield "fields", ", ".join(f"{name} = {value}" for name, value in found.fields.items())
+    yield "endpoint", found.endpoint
+    yield "size", size(found.size) if found.size is not None else ""
+    yield "trace", found.trace
+
+
+def _extras(found: ShownMessage) -> Iterator[Block]:
+    """The rules, the logs and the body, as far as they were asked for."""
+    if found.rules is not None:
+        yield Line()
+        none = "No rule was tried; --look tries them on the message itself."
+        yield line("Rules, in the order they are tried:" if found.rules else none)
+        for rule in found.rules:
+            yield from _rule_tried(rule)
+    if found.logs is not None:
+        for receive in found.logs:
+            yield Line()
+            yield from _receive(receive)
+    if found.body is not None:
+        yield Line()
+        yield line(found.body[:_MOST_OF_BODY])
+        if (more := len(found.body) - _MOST_OF_BODY) > 0:
+            yield line(Styled(f"{count(more, 'more character')}: see --json", "faint"))
+        for name, value in (found.attributes or {}).items():
+            yield line(f"{name} = {value}", indent=2)
+
+
+def _rule_tried(rule: TriedRule) -> Iterator[Block]:
+    style = {"matches and speaks": "good", "matches": "good"}.get(rule.outcome, "")
+    style = "alarm" if rule.outcome.startswith("INVALID") else style
+    yield line(Styled(rule.rule_id, "strong"), "  ", Styled(rule.outcome, style), indent=2)
+    for field in rule.missed:
+        yield line(f"{field.path}: expected {field.expected}; found {field.found}", indent=6)
+
+
+def _receive(receive: ReceiveLog) -> Iterator[Block]:
+    request = f", request {receive.request_id}" if receive.request_id else ""
+    yield line(
+        Styled(f"Attempt {receive.attempt}, receive {receive.receive}", "strong"),
+        f"{request}: {count(len(receive.lines), 'line')}",
+    )
+    if receive.note:
+        yield line(Styled(receive.note, "faint" if receive.state == FOUND else "alarm"), indent=2)
+    for each in receive.lines:
+        at = f"{each.at:%H:%M:%S.%f}"[:-3] if each.at else "?"
+        yield line(f"{at}  {each.message}", indent=2)
+
+
+def _at(at: datetime | None, now: datetime) -> str:
+    if at is None:
+        return ""
+    day = "" if at.date() == now.date() else f"{at:%d %b} "
+    return f"{day}{at:%H:%M:%S}"
+
+
+# A pipeline.
+
+
+def _pipeline(answer: Shown, shown: SettingsInForce) -> Iterator[Block]:
     observe = " (decides and reports, moves nothing)" if shown.mode == "observe" else ""
     yield line(
-        Styled(shown.pipeline, "strong"),
-        f" of {shown.app} in account {shown.account}, {shown.region}: mode {shown.mode}{observe}",
+        Styled(answer.name, "strong"),
+        f" of {answer.app} in account {answer.account}, {answer.region}: "
+        f"mode {shown.mode}{observe}",
     )
     for text in shown.unread:
         yield line(Styled(text, "alarm"))
@@ -57,9 +190,9 @@ def _show(shown: ShownPipeline) -> Iterator[Block]:
     yield line(f"Attempts: {_attempts(shown.policy)}")
     for id_, policy in shown.policies.items():
         yield line(f"Attempts under policy {id_}: {_attempts(policy)}")
-    yield line(f"Between the receives of one life: {_delays(shown.receives)}")
+    yield line(f"Between the receives of one attempt: {_delays(shown.receives)}")
     yield line(f"The consumer is given one message {_tries(shown)}")
-    yield line(f"End of parked letters: {shown.parked_end}")
+    yield line(f"End of parked messages: {shown.parked_end}")
     yield Line()
     settings = shown.settings
     rows = [
@@ -86,17 +219,18 @@ def _show(shown: ShownPipeline) -> Iterator[Block]:
     elif shown.alarms is not None:
         yield line(Styled("It has no alarm: no person is called.", "alarm"))
     yield Line()
-    yield line(f"What needs attention now: dlq status {shown.pipeline}")
+    yield line("What needs attention now:")
+    yield _typed(f"dlq status {answer.name}")
 
 
-def _tries(shown: ShownPipeline) -> str:
+def _tries(shown: SettingsInForce) -> str:
     """How often a message is tried at most, with the product that it is."""
     if shown.most_tries is None:
         return "an unknown number of times: the main queue's receives could not be read"
-    lives = shown.policy.max_attempts + 1
-    receives = shown.most_tries // lives
-    each = f"{count(receives, 'receive')} in each of {count(lives, 'attempt')}"
-    return f"{shown.most_tries} times at most: {each}, and anew once a person releases it"
+    attempts = shown.policy.max_attempts + 1
+    receives = shown.most_tries // attempts
+    each = f"{count(receives, 'receive')} in each of {count(attempts, 'attempt')}"
+    return f"{shown.most_tries} times at most: {each}, and anew once a person retries it"
 
 
 def _attempts(policy: Attempts) -> str:

@@ -117,6 +117,10 @@ def _planned(answer: Planned) -> Iterable[Block]:
     return map(line, answer.would)
 
 
+_COMPLETED = {"pipeline": completion.pipelines, "name": completion.names}
+"""Fields whose values the shell completes."""
+
+
 def _annotation(field: AskedField) -> Any:
     """What Typer is told of a field."""
     asked = field.asked
@@ -127,6 +131,8 @@ def _annotation(field: AskedField) -> Any:
         kind = kind | None
     if "PIPELINE" in asked.metavar:
         more["autocompletion"] = completion.pipelines
+    if field.name in _COMPLETED:
+        more["autocompletion"] = _COMPLETED[field.name]
     if not asked.names:
         return Annotated[kind, typer.Argument(help=asked.says, **more)]
     return Annotated[kind, typer.Option(*asked.names, help=asked.says, **more)]

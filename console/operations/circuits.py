@@ -98,7 +98,7 @@ NOT_ON_RECORD = "why it opened is not on record"
 
 @dataclass(frozen=True, slots=True)
 class CircuitList(Answer):
-    """What `dlq circuit list` and `dlq circuit show` answer."""
+    """What `dlq circuit list` answers."""
 
     at: Annotated[datetime, "when it was read"]
     circuits: Annotated[
@@ -126,13 +126,12 @@ def list_circuits(session: Session, pipelines: Sequence[str]) -> CircuitList:
     return CircuitList(**session.place, at=session.now, circuits=rows)
 
 
-def show_circuit(session: Session, pipeline: str | None, key: str | None) -> CircuitList:
-    """A single circuit; without a key, the pipeline's own. Problem if the key is unknown."""
+def show_circuit(session: Session, pipeline: str | None, key: str) -> CircuitRow:
+    """A single circuit of a pipeline. Problem if the key is unknown."""
     app = session.app()
     owner = app.pipeline(pipeline)
-    circuit = _known(_breaker(session, app, owner), owner.name, _key(owner, key))
-    row = circuit_row(owner.name, circuit, session.now)
-    return CircuitList(**session.place, at=session.now, circuits=[row])
+    circuit = _known(_breaker(session, app, owner), owner.name, key)
+    return circuit_row(owner.name, circuit, session.now)
 
 
 class CircuitSwitch:

@@ -23,7 +23,9 @@ def step_for(group: Letters, by: By, pipeline: str | None, queue: str | None) ->
         where = quote(queue or "") if pipeline is None else f"dlq --pipeline {pipeline}"
         return Step(f"dlq list --look --body --in {where}", "shows messages of the queue")
     here = f"--pipeline {pipeline}"
-    explain = Step(f"dlq explain {newest.origin} {here}", "tells the story of one, and what to do")
+    explain = Step(
+        f"dlq show {newest.origin} {here}", "tells what happened to one of them, and what to do"
+    )
     if by is not By.CAUSE:
         return explain
     if not group.is_newest_read:
@@ -36,7 +38,7 @@ def step_for(group: Letters, by: By, pipeline: str | None, queue: str | None) ->
         return _repair(newest) or explain
     if newest.category in PERMANENT:
         return explain
-    return Step(f"dlq logs {newest.origin} {here}", "shows what the consumer logged when it failed")
+    return Step(f"dlq show {newest.origin} --logs", "shows what the consumer logged when it failed")
 
 
 def _endpoint_of(newest: CauseEntry) -> str | None:

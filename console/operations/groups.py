@@ -144,7 +144,7 @@ class MessageGroup:
     error_type: Annotated[str, "the error of its newest message"]
     text: Annotated[str, "that error's text without data; empty if it is not kept"]
     http_status: Annotated[int | None, "status of the answer; null without one"]
-    sample: Annotated[str, "id of its newest message, for `dlq explain`"]
+    sample: Annotated[str, "id of its newest message, for `dlq show`"]
     next: Annotated[Step, "the suggested next command"]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -14,6 +14,7 @@ from deadletter.contract import (
     LedgerKeeps,
     Mode,
     is_reserved_key,
+    parking_source,
     rule_lane,
     with_config_keys,
 )
@@ -25,10 +26,11 @@ from . import deployed
 from .adapter_errors import aws_errors
 from .app import App
 from .aws import REFUSED, error_code, side_by_side
-from .letter_walk import waiting_room
+from .letter_walk import FoundLetter, waiting_room
 from .life_record import LetterRecord, ledger_of
 from .queue import QueueDepth, depth
-from .rule_on_ledger import holds, known_by_row, unkept
+from .rule_explanation import TriedRule, router_says, tried
+from .rule_on_ledger import holds, known_by_row, untold
 from .session import Session
 from .words import moment
 
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
     from deadletter.rules.rule import Rule
     from deadletter.settings.pipeline import Pipeline
 
-BY_LETTER, BY_LEDGER = "letter", "ledger"
+BY_MESSAGE, BY_RECORD = "message", "failure record"
 
 _OWN_ROLE = "dlq"
 """The sender of a letter that is made up from the ledger."""
@@ -54,43 +56,58 @@ UNKNOWN = "UNKNOWN"
 
 @dataclass(frozen=True, slots=True)
 class DecisionNow:
-    """What would be decided about a letter, by the same function as the deployed router's."""
+    """What would be decided about a message, by the same function as the deployed router's."""
 
     action: Annotated[
         str,
-        f"REDRIVE, HOLD, DIVERT or PARK; {UNKNOWN} if it depends on what the ledger does not keep",
+        f"REDRIVE, HOLD, DIVERT or PARK; {UNKNOWN} if it depends on what is not on record",
     ]
     because: Annotated[str, "why, in a sentence"]
     rule: Annotated[str | None, "id of the rule that decides; null if none does"]
     delay: Annotated[int | None, "REDRIVE: seconds of delay, drawn anew each time"]
-    lane: Annotated[str | None, "HOLD: the lane of the waiting room"]
-    due: Annotated[datetime | None, "HOLD: when it is judged again at the latest"]
+    lane: Annotated[str | None, "HOLD: what it waits for, as `circuit:bank`"]
+    due: Annotated[datetime | None, "HOLD: when it is decided again at the latest"]
     queue: Annotated[str | None, "DIVERT: id of the dedicated DLQ"]
     reason: Annotated[str | None, "PARK: why"]
     by: Annotated[
         str,
-        f"{BY_LETTER}: the letter itself was judged; {BY_LEDGER}: its ledger row, which has its "
-        "failures, context and endpoint, and no body",
+        f"{BY_MESSAGE}: by the message itself; {BY_RECORD}: by that alone, which has its failures, "
+        "fields and endpoint, and no body",
     ]
     held_back: Annotated[
-        str, "why no run takes the letter now, whatever is decided; empty if the next one does"
+        str, "why nothing takes the message now, whatever is decided; empty if the next retry does"
     ] = ""
 
 
-def decision_now(session: Session, app: App, record: LetterRecord) -> DecisionNow | None:
-    """The decision on a letter, and whether a run takes it; None if there is nothing to judge.
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The decision on a message, None if nothing is to be decided, and what each rule says."""
 
-    A letter of the waiting room is judged as it waits. Any other is judged by what the ledger
-    keeps of it, and so is a waiting letter for those who may not read bodies. Raises Problem if
-    the tables cannot be read.
+    decision: DecisionNow | None
+    tried: Sequence[TriedRule] = ()
+
+
+def judged(
+    session: Session, app: App, record: LetterRecord, found: FoundLetter | None = None
+) -> Judged:
+    """The decision on a message, and whether a run takes it.
+
+    One that was found in a queue is judged by the deployed router, one that waits as it waits. Any
+    other is judged by its failure record, and so is a waiting one for those who may not read
+    bodies. Raises Problem if the tables cannot be read.
     """
-    decision = _decision(session, app, record)
-    if decision is None:
-        return None
-    return replace(decision, held_back=_held_back(session, app, record))
+    if found is not None:
+        home = MAIN_DLQ if found.home.startswith(parking_source("")) else found.home
+        says = router_says(session.aws, record.pipeline, found.letter, home)
+        now = Judged(_answer(says.decision, BY_MESSAGE), says.tried)
+    else:
+        now = _judged(session, app, record)
+    if now.decision is None:
+        return now
+    return replace(now, decision=replace(now.decision, held_back=_held_back(session, app, record)))
 
 
-def _decision(session: Session, app: App, record: LetterRecord) -> DecisionNow | None:
+def _judged(session: Session, app: App, record: LetterRecord) -> Judged:
     from botocore.exceptions import ClientError
 
     waiting = record.waiting[0] if record.waiting else None
@@ -103,10 +120,10 @@ def _decision(session: Session, app: App, record: LetterRecord) -> DecisionNow |
                 raise
         else:
             if letter is None:
-                return None
+                return Judged(None)
             with aws_errors():
-                verdict, _ = _router(session, app, record).explain(_question(letter, waiting))
-            return _answer(encode(verdict.decision), BY_LETTER)
+                verdict, trials = _router(session, app, record).explain(_question(letter, waiting))
+            return Judged(_answer(encode(verdict.decision), BY_MESSAGE), tuple(map(tried, trials)))
     return _by_ledger(session, app, record, settings)
 
 
@@ -188,28 +205,29 @@ class _LedgerDocument:
         return Document({}, circuit_key=self.circuit_key)
 
 
-def _by_ledger(
-    session: Session, app: App, record: LetterRecord, settings: Pipeline
-) -> DecisionNow | None:
-    """The decision, if it is the same whatever the ledger does not keep; else UNKNOWN and why."""
+def _by_ledger(session: Session, app: App, record: LetterRecord, settings: Pipeline) -> Judged:
+    """The decision, if it is the same whatever is not on record; else UNKNOWN and why."""
     from deadletter.failure.ledger import NO_ROW
     from deadletter.rules.pattern import compile_pattern
 
     row = record.row or NO_ROW
     waiting = record.waiting[0] if record.waiting else None
     if row.unreadable or (record.row is None and waiting is None):
-        return None
+        return Judged(None)
     stamp = (waiting.stamp if waiting else None) or _stamp(session, record, row)
     letter = Letter(record.origin, "{}", {}, {"SentTimestamp": str(stamp.first_sent)})
     attempt = max(stamp.attempt, row.attempt)
     known = known_by_row(row, replace(stamp, attempt=attempt).attempts_used, settings)
-    untold: set[str] = set()
+    says: dict[str, str] = {}
+    open_rules: dict[str, Sequence[str]] = {}
 
     def matches(rule: Rule) -> bool | None:
         pattern = compile_pattern(rule.pattern)
         answer = holds(pattern, known)
+        says[rule.rule_id] = _OUTCOMES[answer]
         if answer is None:
-            untold.update(unkept(pattern, settings) or {"a value may be a text or a number"})
+            open_rules[rule.rule_id] = reads = untold(pattern, known)
+            says[rule.rule_id] += f": it reads {', '.join(reads)} (--look)"
         return answer
 
     endpoints = _endpoints(session, app, record, row, settings)
@@ -224,13 +242,23 @@ def _by_ledger(
             router = _router(session, app, record, _LedgerDocument(key))
             for question in questions:
                 possible += map(encode, router.possible(question, matches))
+    doubts = [
+        f"rule {rule} decides; it reads {', '.join(reads)} (--look)"
+        for rule, reads in open_rules.items()
+    ]
     if len(endpoints) > 1:
-        untold.add("endpoints are left out, and circuits of endpoints are not closed")
+        doubts.append(
+            "its endpoint decides, which is not on record; circuits of endpoints are open"
+        )
     if len(questions) > 1:
-        untold.add("several of its DLQs hold letters")
+        doubts.append("its queue decides: several of its DLQs hold messages (--look)")
+    tried_rules = tuple(TriedRule(rule, outcome, ()) for rule, outcome in says.items())
     if len({_gist(decision) for decision in possible}) > 1:
-        return _answer(_unknown(possible, untold), BY_LEDGER)
-    return _answer(possible[0], BY_LEDGER)
+        return Judged(_answer(_unknown(possible, doubts), BY_RECORD), tried_rules)
+    return Judged(_answer(possible[0], BY_RECORD), tried_rules)
+
+
+_OUTCOMES = {True: "matches", False: "does not match", None: "can't be told"}
 
 
 def _of_queue(letter: Letter, stamp: Stamp, home: str) -> Question:
@@ -263,15 +291,14 @@ def _gist(decision: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(decision.get(name) for name in ("action", "lane", "queue", "reason", "rule"))
 
 
-def _unknown(possible: Sequence[Mapping[str, Any]], untold: Collection[str]) -> Mapping[str, Any]:
+def _unknown(possible: Sequence[Mapping[str, Any]], doubts: Sequence[str]) -> Mapping[str, Any]:
     """The answer if the decision depends on what is not known, with all that it may be."""
     ways = {_gist(decision): decision for decision in possible}
-    may_be = " or ".join(
+    either = " or ".join(
         f"{decision['action']}{f' by rule {rule}' if (rule := decision.get('rule')) else ''}"
         for decision in ways.values()
     )
-    why = ", ".join(sorted(untold))
-    return {"action": UNKNOWN, "because": f"it is {may_be}, and the ledger can't tell: {why}"}
+    return {"action": UNKNOWN, "because": f"{'; '.join(doubts)}: {either}"}
 
 
 def _stamp(session: Session, record: LetterRecord, row: LedgerRow) -> Stamp:

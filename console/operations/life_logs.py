@@ -1,20 +1,18 @@
-"""The consumer's log of each receive of one letter, from CloudWatch Logs Insights."""
+"""The consumer's log of each receive of one message, from CloudWatch Logs Insights."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 from deadletter.contract import pipeline_prefix
 
-from .answer import Answer
 from .app import DeployedPipeline
 from .aws import error_code, explain
-from .life import trace_of
-from .life_record import record_of
+from .life_record import LetterRecord
 from .problem import Cause, Problem
 from .session import Session
 from .words import count, moment
@@ -55,10 +53,10 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True)
 class ReceiveLog:
-    """What the consumer logged while it had the letter, in one receive."""
+    """What the consumer logged while it had the message, in one receive."""
 
-    life: Annotated[int, "number of the life; 0 is the first"]
-    receive: Annotated[int, "number of the receive in that life"]
+    attempt: Annotated[int, "number of the attempt; 0 is the first"]
+    receive: Annotated[int, "number of the receive in that attempt"]
     at: Annotated[datetime | None, "when it failed"]
     request_id: Annotated[str, "id of the Lambda invocation; empty if it is not on record"]
     state: Annotated[
@@ -68,69 +66,28 @@ class ReceiveLog:
     lines: Annotated[Sequence[LogLine], "the lines of the whole invocation, the earliest first"]
 
 
-@dataclass(frozen=True, slots=True)
-class LetterLogs(Answer):
-    """What `dlq logs` answers."""
-
-    at: Annotated[datetime, "when it was read"]
-    pipeline: Annotated[str, "name of the pipeline"]
-    id: Annotated[str, "the id that was asked for"]
-    origin: Annotated[str, "MessageId of its first life"]
-    trace: Annotated[str, "root of its X-Ray trace; empty if none is on record"]
-    log_group: Annotated[str, "the log group that was searched"]
-    receives: Annotated[Sequence[ReceiveLog], "each receive on record, oldest first"]
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether each receive could be searched."""
-        return all(each.state in (FOUND, NOTHING) for each in self.receives)
+SECONDS, LINES = 60, 100
+"""How long it is waited for logs in all, and how many lines of each receive are read."""
 
 
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """How long to wait in all, in seconds, how to wait, and whom to tell how far it is."""
+def receive_logs(
+    session: Session, record: LetterRecord, notes: list[str]
+) -> tuple[str, Sequence[ReceiveLog]]:
+    """The log group of the consumer, and its lines of each receive of a message.
 
-    seconds: float
-    sleep: Callable[[float], None]
-    progress: Callable[[str], None] = lambda _: None
-
-
-def letter_logs(
-    session: Session,
-    id_: str,
-    pipeline: str | None,
-    *,
-    patience: Patience,
-    log_group: str | None = None,
-    most: int = 100,
-) -> LetterLogs:
-    """The consumer's lines of each receive of a letter, at most `most` for each.
-
-    Queries that are still running at the end are stopped, also after Ctrl-C. Raises Problem if
-    the letter, its failures or the log group are unknown.
+    Queries that are still running at the end are stopped, also after Ctrl-C. AWS bills a query by
+    the bytes that it reads.
     """
-    app = session.app()
-    record = record_of(session, app, id_, pipeline)
     failures = record.row.failures if record.row else ()
+    group = _log_group(session, record.pipeline)
     if not failures:
-        raise Problem(
-            f"The ledger has no failure of {id_}, so no receive to look for: "
-            f"dlq explain {id_} says what is on record.",
-            Cause.ABSENT,
-        )
-    group = log_group or _log_group(session, record.pipeline)
-    search = _LogSearch(session, group, record.origin, most)
-    receives = search.run(failures, patience)
-    return LetterLogs(
-        **session.place,
-        at=session.now,
-        pipeline=record.pipeline.name,
-        id=id_,
-        origin=record.origin,
-        trace=trace_of(record),
-        log_group=group,
-        receives=receives,
-    )
+        notes.append("No failure of it is on record, so there is no receive to look for in logs.")
+        return group, ()
+    try:
+        return group, _LogSearch(session, group, record.origin).run(failures)
+    except Problem as problem:
+        notes.append(f"Its logs could not be read: {problem.says}")
+        return group, ()
 
 
 def _log_group(session: Session, pipeline: DeployedPipeline) -> str:
@@ -153,22 +110,21 @@ def _log_group(session: Session, pipeline: DeployedPipeline) -> str:
 class _LogSearch:
     """One query for each receive, a few at the same time."""
 
-    def __init__(self, session: Session, group: str, origin: str, most: int) -> None:
+    def __init__(self, session: Session, group: str, origin: str) -> None:
         self._session = session
         self._logs: CloudWatchLogsClient = session.aws.logs
         self._group = group
         self._origin = origin
-        self._most = most
 
-    def run(self, failures: Sequence[Failure], patience: Patience) -> Sequence[ReceiveLog]:
+    def run(self, failures: Sequence[Failure]) -> Sequence[ReceiveLog]:
         """The log of each receive, in order; UNFINISHED where the time was up."""
-        until = self._session.clock() + patience.seconds
+        until = self._session.clock() + SECONDS
         receives = [self._unread(failure) for failure in failures]
         waiting, running = list(range(len(failures))), dict[int, str]()
         try:
             while waiting or running:
                 done = len(failures) - len(waiting) - len(running)
-                patience.progress(f"{done} of {count(len(failures), 'receive')} read")
+                self._session.say(f"Logs: {done} of {count(len(failures), 'receive')} read")
                 while waiting and len(running) < _AT_ONCE:
                     query = self._start(failures[waiting[0]])
                     if query is None:
@@ -182,7 +138,7 @@ class _LogSearch:
                 if (waiting or running) and self._session.clock() >= until:
                     break
                 if waiting or running:
-                    patience.sleep(_POLL)
+                    self._session.pause(_POLL)
         finally:
             self._stop(list(running.values()))
         return tuple(receives)
@@ -190,7 +146,7 @@ class _LogSearch:
     def _unread(self, failure: Failure) -> ReceiveLog:
         return ReceiveLog(
             failure.attempt, failure.receive, moment(failure.at), failure.request_id,
-            UNFINISHED, "the time was up before it was read: --wait gives more", (),
+            UNFINISHED, "the time was up before it was read: type it again", (),
         )  # fmt: skip
 
     def _start(self, failure: Failure) -> str | None:
@@ -203,14 +159,14 @@ class _LogSearch:
                 startTime=int(failure.at) - _BEFORE,
                 endTime=int(failure.at) + _AFTER,
                 queryString=self._query(failure),
-                limit=self._most,
+                limit=LINES,
             )["queryId"]
         except ClientError as error:
             if error_code(error) in _LATER:
                 return None
             if error_code(error) == "ResourceNotFoundException":
                 raise Problem(
-                    f"There is no log group {self._group}: name the consumer's with --log-group.",
+                    f"there is no log group {self._group}.",
                     Cause.ABSENT,
                 ) from error
             raise
@@ -243,17 +199,15 @@ class _LogSearch:
             return replace(receive, state=FAILED, note=f"the query is {status}", lines=lines)
         if not lines:
             return replace(receive, state=NOTHING, note=self._nothing(receive))
-        cut = f"the first {self._most} lines: --limit shows more"
-        return replace(
-            receive, state=FOUND, lines=lines, note=cut if len(lines) >= self._most else ""
-        )
+        cut = f"the first {LINES} lines"
+        return replace(receive, state=FOUND, lines=lines, note=cut if len(lines) >= LINES else "")
 
     def _nothing(self, receive: ReceiveLog) -> str:
         if receive.request_id:
             return "no line: the log group may not keep lines for so long, or has another name"
         return (
             "no line: no request id is on record (as in a container), and no line of that time "
-            "names the letter"
+            "names the message"
         )
 
     def _stop(self, queries: Sequence[str]) -> None:

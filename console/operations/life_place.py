@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
-from deadletter.contract import PARKED_LANE, Reason
+from deadletter.contract import PARKED_LANE, Reason, parking_source
 from deadletter.replay.ticket import TERMINAL, ReplayOutcome
 
 from .life_record import LetterRecord, RunTicket
@@ -18,42 +18,46 @@ if TYPE_CHECKING:
     from deadletter.aws.waiting_room import WaitingLetter
     from deadletter.failure.ledger import LedgerRow
 
+    from .letter_walk import FoundLetter
+
 
 class Where(StrEnum):
     """The kinds of places."""
 
     WAITING = "WAITING"
-    """In a lane of the waiting room."""
+    """Held outside SQS until something lets it go."""
     RUN = "RUN"
-    """In the custody of a replay run, or sent by it."""
+    """A run has it, or has sent it."""
     PARKED = "PARKED"
-    """In a parking queue, or rescued from one."""
+    """In a parking queue, or saved from one."""
     PROCESSED = "PROCESSED"
     QUEUE = "QUEUE"
     """In the main queue, at the consumer or in a DLQ: SQS cannot be asked for one message."""
     DISCARDED = "DISCARDED"
     """Thrown away by a person."""
     GONE = "GONE"
-    """In no queue: all that it could be in are empty."""
+    """In no queue, or no longer failing, and no record says what became of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place of a letter."""
+    """A place of a message."""
 
     where: Annotated[str, f"{', '.join(Where)}"]
     says: Annotated[str, "the same in a sentence"]
     since: Annotated[datetime | None, "since when; null if it is not known"]
-    copy: Annotated[str | None, "MessageId of this copy; null if it is not known"]
-    lane: Annotated[str | None, "lane of the waiting room; null outside of it"]
+    copy: Annotated[str | None, "its current ID there; null if it is not known"]
+    lane: Annotated[
+        str | None, "what it waits for, as `circuit:bank`, or `due`: a time; null if it does not"
+    ]
     due: Annotated[datetime | None, "when it is due; null if no time makes it leave"]
     because: Annotated[str, "why it is there; empty if it is not on record"]
     rule: Annotated[str | None, "id of the rule that put it there; null if none did"]
-    run: Annotated[str | None, "id of the replay run; null without one"]
+    run: Annotated[str | None, "id of the run; null without one"]
     queue: Annotated[str | None, "id of the parking queue; null elsewhere"]
     by: Annotated[str, "who discarded it; empty elsewhere, or if it is not on record"]
     kept: Annotated[
-        str | None, "where the copy of a discarded letter is; null without one, or elsewhere"
+        str | None, "where the copy of a discarded message is; null without one, or elsewhere"
     ]
 
     @property
@@ -93,22 +97,23 @@ def places(record: LetterRecord, parking_queue: str) -> Iterator[Place]:
             row.recovered_as, "processed"
         )
         yield _place(
-            Where.PROCESSED, f"It was {how}: nothing is left to do.",
+            Where.PROCESSED,
+            f"Its failure record says that it was {how}.",
             since=moment(row.recovered_at),
-        )  # fmt: skip
+        )
     elif _is_parked(row, last):
         yield _parked(row, parking_queue)
     elif row.has_left_index and row.released_at <= last:
         yield _place(
-            Where.PROCESSED,
-            "It is no longer failing: it was processed at a later receive, or thrown away. "
-            "Nothing is left to do.",
+            Where.GONE,
+            "It no longer fails: it was processed at a later receive of its first attempt, or "
+            "discarded by a run that is not on record any more.",
         )
     else:
         yield _place(
             Where.QUEUE,
-            "In a queue of SQS, which cannot be asked for one message: in the main queue, with "
-            "the consumer, or in the DLQ.",
+            "In a queue, which SQS can't be asked about: in the main queue, with the consumer, "
+            "or in the DLQ.",
             since=moment(last) if last else None,
         )
 
@@ -118,9 +123,38 @@ def gone(place: Place) -> Place:
     return _place(
         Where.GONE,
         "The main queue and the DLQs are empty, with no message in flight: it was processed "
-        "without a word in the ledger, or deleted, as by a purge or another consumer.",
+        "and that is not on record, or deleted, as by a purge or another consumer.",
         since=place.since,
     )
+
+
+def found_in(queue: str, found: FoundLetter) -> Place:
+    """The place of a message that was just seen in a queue."""
+    stamp, copy = found.stamp, found.letter.message_id
+    if not found.home.startswith(parking_source("")):
+        return _place(Where.QUEUE, f"In {queue}: it was seen there just now.", copy=copy)
+    return _place(
+        Where.PARKED,
+        f"Parked as {(stamp and stamp.reason) or 'an unknown reason'}, in {queue}: it was seen "
+        "there just now.",
+        copy=copy,
+        since=moment(stamp.at) if stamp else None,
+        because=(stamp and stamp.because) or "",
+        rule=stamp.rule if stamp else None,
+        queue=found.home.removeprefix(parking_source("")),
+    )
+
+
+def processed_by_claim(is_business_id: bool) -> Place:
+    """The place of a message that its consumer's own record says is processed."""
+    of = "this business ID" if is_business_id else "its ID"
+    return _place(Where.PROCESSED, f"The consumer's entry of {of} says that it was processed.")
+
+
+def tried_by_claim(*, is_claimed: bool) -> Place:
+    """The place of a message of which only its consumer's own record is known."""
+    what = "works on it" if is_claimed else "has tried it"
+    return _place(Where.QUEUE, f"The consumer {what}, and no failure of it is on record.")
 
 
 def _waiting(waiting: WaitingLetter) -> Place:
@@ -137,28 +171,36 @@ def _waiting(waiting: WaitingLetter) -> Place:
     if lane == PARKED_LANE:
         queue = waiting.home.removeprefix("parking:")
         because = (stamp.because if stamp else None) or waiting.because
-        says = f"Parked, and moved from parking queue {queue} into lane parked of the waiting room."
+        says = f"Parked, and saved from expiry: it was in parking queue {queue}."
         return _place(Where.PARKED, says, **{**known, "queue": queue, "because": because})
     if is_of_run(lane):
         run = lane.partition(":")[2]
-        says = f"In the custody of replay run {run}."
+        says = f"Run {run} has it."
         return _place(Where.RUN, says, **{**known, "run": run})
-    says = f"In lane {lane} of the waiting room."
+    says = f"It waits for {waits_for(lane)}."
     return _place(Where.WAITING, says, **{**known, "due": moment(waiting.due)})
 
 
-_FATES = {
+def waits_for(lane: str) -> str:
+    """What lets a waiting message go, in words."""
+    kind, _, name = lane.partition(":")
+    words = {"circuit": "circuit", "rule": "rule", "delay": "the delay of rule"}
+    words |= {"cause": "a decision about cause", "dedicated": "a run of dedicated DLQ"}
+    return f"{words[kind]} {name}" if kind in words else "its time"
+
+
+FATES = {
     ReplayOutcome.SENT: "it was sent, and its outcome is not known yet",
     ReplayOutcome.RECOVERED: "processed",
     ReplayOutcome.DUPLICATE: "skipped by the consumer as a duplicate",
     ReplayOutcome.DELIVERED: "accepted by a destination that tells no outcome",
     ReplayOutcome.PARKED: "parked by the consumer",
     ReplayOutcome.QUARANTINED: "parked by the run",
-    ReplayOutcome.STOPPED: "it left the run for a lane or a dedicated DLQ",
+    ReplayOutcome.STOPPED: "it left the run, to wait or for a dedicated DLQ",
     ReplayOutcome.EXPIRED: "parked as expired",
     ReplayOutcome.UNKNOWN: "it was sent, and its outcome did not become known in time",
     ReplayOutcome.DISCARDED: "discarded by a person",
-    ReplayOutcome.RESTORED: "put back into the parking lot",
+    ReplayOutcome.RESTORED: "restored: parked again",
     ReplayOutcome.LEFT: "left over when the run ended",
 }
 
@@ -188,7 +230,7 @@ def _by_run(record: LetterRecord, parking_queue: str) -> Place | None:
     if record.row is not None and _is_later(record.row, noted):
         return None
     known = {"run": noted.run.id, "since": moment(ticket.at), "copy": ticket.copy}
-    says = f"Replay run {noted.run.id}: {_FATES.get(fate, fate.name)}."
+    says = f"Run {noted.run.id}: {FATES.get(fate, fate.name)}."
     if fate in _NOTHING_LEFT:
         return _place(Where.PROCESSED, says, **known)
     if fate in _PARKED_BY_RUN:
@@ -208,7 +250,7 @@ def _discarded(record: LetterRecord, noted: RunTicket) -> Place:
     by = plan.who if plan else ""
     copy = discard.copy if discard else None
     says = f"Discarded by {by or 'a person who is not on record any more'}"
-    says = f"{says}, with replay run {noted.run.id}."
+    says = f"{says}, with run {noted.run.id}."
     if copy:
         says = f"{says} Its copy is kept at {copy}."
     elif copy == "":
@@ -253,8 +295,8 @@ def _why_parked(row: LedgerRow) -> str:
 def _parked(row: LedgerRow, queue: str) -> Place:
     reason = row.parked_as or row.ended_reason or "an unknown reason"
     says = (
-        f"Parked as {reason}, in parking queue {queue} as far as is known: a queue of SQS cannot "
-        "be asked for one message."
+        f"Parked as {reason}, in parking queue {queue} as far as is on record: SQS can't be asked "
+        "about one message."
     )
     return _place(
         Where.PARKED,

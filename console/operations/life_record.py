@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -36,10 +37,11 @@ thrown letters away are asked besides: nothing else says that a letter was disca
 
 @dataclass(frozen=True, slots=True)
 class RunTicket:
-    """What a replay run noted of a letter when it sent it, or let it go."""
+    """What a run noted of a message when it sent it, or let it go; `plan` is None if forgotten."""
 
     run: ReplayRun
     ticket: Ticket
+    plan: ReplayPlan | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,7 @@ def record_of(session: Session, app: App, id_: str, pipeline: str | None) -> Let
     # Made before the threads that use it.
     session.aws.dynamodb  # noqa: B018
     with side_by_side() as start:
-        looks = {each.name: start(partial(_known, session, app, each, id_)) for each in searched}
+        looks = {each.name: start(partial(known_of, session, app, each, id_)) for each in searched}
         known = [look for each in searched if (look := _answer(looks[each.name])) is not None]
     record = next((each for each in known if each.row or each.waiting), None)
     notes: list[str] = []
@@ -121,13 +123,9 @@ def _thrown_away(
 def _discard(session: Session, app: App, noted: RunTicket, notes: list[str]) -> LetterDiscard:
     """How a run threw a letter away, and where its copy is."""
     from deadletter.aws.replay_objects import S3RunObjects
-    from deadletter.aws.replay_plans import DynamoDBReplayPlans
     from deadletter.replay.discarded import discarded_name
 
-    run, client = noted.run, session.aws.dynamodb
-    plans = DynamoDBReplayPlans(client, app.letters_table, run.pipeline, session.clock)
-    with aws_errors():
-        plan = plans.plan(run.id)
+    run, plan = noted.run, noted.plan
     objects = S3RunObjects(session.aws.s3, app.letters_bucket, run.pipeline, run.id)
     name = discarded_name(noted.ticket.copy)
     try:
@@ -168,7 +166,9 @@ def lanes_of(session: Session, app: App, pipeline: DeployedPipeline) -> DynamoDB
     return DynamoDBLanes(session.aws.dynamodb, app.letters_table, pipeline.name)
 
 
-def _known(session: Session, app: App, pipeline: DeployedPipeline, id_: str) -> LetterRecord | None:
+def known_of(
+    session: Session, app: App, pipeline: DeployedPipeline, id_: str
+) -> LetterRecord | None:
     """What one pipeline knows by this id alone, in two or three reads."""
     with aws_errors():
         waiting = lanes_of(session, app, pipeline).waiting(id_)
@@ -211,7 +211,7 @@ def _walk(
             matches += [letter for letter in seen if ids & set(_ids(letter))]
             if len(seen) >= MOST_WAITING and not matches:
                 notes.append(
-                    f"Lane {name} of {pipeline.name} holds more than {MOST_WAITING:,} letters: "
+                    f"More than {MOST_WAITING:,} messages of {pipeline.name} wait as {name}: "
                     "only the first were looked at. dlq list ID looks at all."
                 )
     return matches
@@ -237,8 +237,8 @@ def _tickets(
     asked = [*every[:LATEST_RUNS], *older]
     if len(every) > len(asked):
         notes.append(
-            f"{pipeline.name} has {count(len(every), 'replay run')}: only the latest "
-            f"{LATEST_RUNS} were asked for it, and those that have discarded letters."
+            f"{pipeline.name} has {count(len(every), 'run')}: only the latest {LATEST_RUNS} were "
+            "asked about it, and those that have discarded messages."
         )
 
     def ask(run: ReplayRun) -> Callable[[], Sequence[Ticket]]:
@@ -251,14 +251,36 @@ def _tickets(
         return read
 
     def lost(problem: Problem) -> None:
-        notes.append(f"Replay runs could not be asked: {problem.says}")
+        notes.append(f"Runs could not be asked: {problem.says}")
 
     with side_by_side() as start:
         reads = [(run, start(ask(run))) for run in asked]
         noted = [
             RunTicket(run, ticket) for run, read in reads for ticket in read.result(lost) or ()
         ]
-    return tuple(sorted(noted, key=lambda each: each.ticket.at))
+    plans = _plans(session, app, {each.run.id: each.run for each in noted})
+    known = (replace(each, plan=plans.get(each.run.id)) for each in noted)
+    return tuple(sorted(known, key=lambda each: each.ticket.at))
+
+
+def _plans(
+    session: Session, app: App, runs: Mapping[str, ReplayRun]
+) -> Mapping[str, ReplayPlan | None]:
+    """The plans of runs; None for one that is forgotten, or that can't be read."""
+    from deadletter.aws.replay_plans import DynamoDBReplayPlans
+    from deadletter.settings.json_fields import BadSettings
+
+    client = session.aws.dynamodb
+
+    def read(run: ReplayRun) -> ReplayPlan | None:
+        plans = DynamoDBReplayPlans(client, app.letters_table, run.pipeline, session.clock)
+        with aws_errors(), suppress(BadSettings):
+            return plans.plan(run.id)
+        return None
+
+    with side_by_side() as start:
+        reads = {id_: start(partial(read, run)) for id_, run in runs.items()}
+        return {id_: each.result(lambda _: None) for id_, each in reads.items()}
 
 
 def _tickets_of(session: Session, app: App, run: ReplayRun) -> DynamoDBTickets:
@@ -277,9 +299,7 @@ def _tickets_of(session: Session, app: App, run: ReplayRun) -> DynamoDBTickets:
 def _unknown(id_: str, searched: Sequence[DeployedPipeline]) -> Problem:
     names = ", ".join(each.name for each in searched) or "no pipeline"
     return Problem(
-        f"No letter {id_!r} is on record in {names}: no failure, no waiting copy. It may be "
-        "the id of a copy in a queue of SQS, which cannot be asked for one message: "
-        "dlq rules explain ID looks into a DLQ, dlq parked show ID into a parking lot; both name "
-        "the id of its first life. A message that never failed is on no record.",
+        f"Nothing is on record of {id_!r} in {names}: no failure, no waiting message, nothing that "
+        "was processed under this ID, no run, rule or circuit.",
         Cause.ABSENT,
     )

@@ -1,9 +1,10 @@
-"""What a person can do about a letter, as commands."""
+"""What a person can do about a message, as commands."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from shlex import quote
 from typing import Annotated
 
 from deadletter.contract import DUE_LANE, circuit_lane, delay_lane, rule_lane
@@ -33,11 +34,10 @@ def release_of(letter: str, pipeline: str) -> str:
 def steps(record: LetterRecord, places: Sequence[Place]) -> Iterator[Step]:
     """The commands that help with a letter at these places, the likeliest first."""
     name = record.pipeline.name
-    here = f"--pipeline {name}"
     for place in places:
         yield from _at(place, record.origin, name)
     if record.row is not None and record.row.failures:
-        yield Step(f"dlq logs {record.origin} {here}", "shows the consumer's log of each receive")
+        yield Step(f"dlq show {record.origin} --logs", "shows the consumer's log of each receive:")
 
 
 def _at(place: Place, origin: str, pipeline: str) -> Iterator[Step]:
@@ -47,26 +47,22 @@ def _at(place: Place, origin: str, pipeline: str) -> Iterator[Step]:
         case Where.WAITING:
             yield from _in_lane(place, here)
             yield Step(
-                f"dlq list {here} --in {place_of(place.lane or DUE_LANE)}",
-                "shows the letters of its lane",
+                f"dlq list {here} --in {quote(place_of(place.lane or DUE_LANE))}",
+                "shows what waits with it:",
             )
         case Where.RUN:
-            yield Step(f"dlq replay show {place.run} {here}", "says how far its run is")
-            yield Step(f"dlq replay report {place.run} {here}", "says what became of each letter")
+            yield Step(f"dlq show {place.run}", "says how far its run is:")
         case Where.PARKED:
-            yield Step(f"dlq parked show {copy} {here}", "finds it and shows why it is parked")
-            yield Step(release_of(copy, pipeline), "sends it to the main queue again")
-            yield Step(f"dlq parked discard {here} --id {copy} --why {WHY}", "throws it away")
+            yield Step(release_of(copy, pipeline), "sends it to the main queue again:")
+            yield Step(f"dlq parked discard {here} --id {copy} --why {WHY}", "throws it away:")
         case Where.DISCARDED if place.kept:
             yield Step(
                 f"dlq parked restore {here} --id {origin} --run {place.run} --why {WHY}",
-                "brings it back to the parking lot",
+                "brings it back:",
             )
         case Where.QUEUE:
-            yield Step(
-                f"dlq rules explain {origin} {here}", "looks for it in the DLQ, and says why"
-            )
-            yield Step(f"dlq redrive now {here}", "has the DLQ judged now, without the schedule")
+            yield Step(f"dlq show {origin} --look", "looks for it in the DLQ and parking queues:")
+            yield Step(f"dlq redrive now {here}", "retries what is due now, without the schedule:")
 
 
 def _in_lane(place: Place, here: str) -> Iterator[Step]:
@@ -74,20 +70,21 @@ def _in_lane(place: Place, here: str) -> Iterator[Step]:
     name = lane.partition(":")[2]
     if lane.startswith(circuit_lane("")):
         yield Step(
-            f"dlq circuit show {name} {here}", "says why the circuit is open, and since when"
+            f"dlq show circuit:{quote(name)} {here}",
+            "says why the circuit is open, and since when:",
         )
         yield Step(
-            f"dlq circuit close {name} {here} --reason {WHY} --expires 1h",
-            "closes it by hand: its letters leave",
+            f"dlq circuit close {quote(name)} {here} --reason {WHY} --expires 1h",
+            "closes it by hand, so that its messages leave:",
         )
     elif lane.startswith(delay_lane("")):
         yield Step(
             f"dlq waiting recall {here} --rule {name} --reason {WHY}",
-            "has the letters judged now that the rule delays",
+            "retries what the rule delays now:",
         )
     elif lane.startswith(rule_lane("")):
         yield Step(
-            f"dlq rules disable {name} {here} --reason {WHY}", "ends the hold of the rule's letters"
+            f"dlq rules disable {name} {here} --reason {WHY}", "lets go what the rule holds:"
         )
     elif lane.startswith("dedicated:"):
-        yield Step(f"dlq redrive now {here} --source {name}", "has its dedicated DLQ judged now")
+        yield Step(f"dlq redrive now {here} --source {name}", "retries its dedicated DLQ now:")

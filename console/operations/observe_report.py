@@ -42,7 +42,7 @@ class ObservedCause:
     processed: Annotated[int, "of them processed since by the consumer"]
     first: Annotated[datetime | None, "when the first of them was judged"]
     last: Annotated[datetime | None, "when the last of them was judged"]
-    sample: Annotated[str, "id of one of them: dlq explain tells its life"]
+    sample: Annotated[str, "id of one of them: dlq show tells its life"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,7 +134,7 @@ class RunEditor:
         if not held:
             raise Problem(
                 f"Run {self.run.id} has no letter {id_} in custody: it was sent, has ended, or "
-                f"never belonged to it. dlq replay report {self.run.id} has the figures.",
+                f"never belonged to it. dlq show {self.run.id} has the figures.",
                 Cause.ABSENT,
             )
         return held[0]

@@ -105,7 +105,7 @@ def _page(account: RunAccount) -> Iterator[str]:
     for name, value in _facts(account):
         yield f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>"
     yield "</table>"
-    yield f"<footer>Written by dlq replay report at {account.at:%Y-%m-%d %H:%M} UTC.</footer>"
+    yield f"<footer>Written by dlq show at {account.at:%Y-%m-%d %H:%M} UTC.</footer>"
     yield "</body></html>"
 
 

@@ -80,7 +80,7 @@ class RunToRepeat:
             which = "with these ids" if ids else f"for --only {only}"
             raise Problem(
                 f"Run {switch.id} has no letter {which}: nothing was done. "
-                f"dlq replay report {switch.id} has the figures.",
+                f"dlq show {switch.id} has the figures.",
                 Cause.ABSENT,
             )
         self.warnings: Sequence[str] = tuple(self._warn())

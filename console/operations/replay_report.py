@@ -70,7 +70,7 @@ class RunMinute:
 
 @dataclass(frozen=True, slots=True)
 class RunAccount(Answer):
-    """What `dlq replay report` answers."""
+    """What became of each message of a run."""
 
     at: Annotated[datetime, "when it was read"]
     run: Annotated[ReplayRow, "the run"]

@@ -27,7 +27,7 @@ from .audit import Facts, IntendedChange, RecordedChange, recorded
 from .aws import REFUSED, error_code
 from .problem import Cause, Problem
 from .session import Session
-from .words import count, moment
+from .words import clock, count, moment
 
 if TYPE_CHECKING:
     from deadletter.aws.replay_plans import DynamoDBReplayPlans
@@ -91,7 +91,7 @@ class ReplayList(Answer):
 
 @dataclass(frozen=True, slots=True)
 class ReplayDetails(Answer):
-    """What `dlq replay show` answers."""
+    """How far a run is."""
 
     at: Annotated[datetime, "when it was read"]
     run: Annotated[ReplayRow, "the run"]
@@ -537,9 +537,9 @@ def _possible(run: ReplayRun) -> str:
         RunState.RUNNING: f"dlq replay hold {run.id}, or dlq replay abort {run.id}",
         RunState.MOVING: f"dlq replay hold {run.id}, or dlq replay abort {run.id}",
         RunState.PLANNED: f"dlq replay abort {run.id}",
-        RunState.BROKEN: f"dlq replay report {run.id}, or dlq replay abort {run.id}",
+        RunState.BROKEN: f"dlq show {run.id}, or dlq replay abort {run.id}",
     }
-    return f"Type {words.get(run.state, f'dlq replay report {run.id}')}."
+    return f"Type {words.get(run.state, f'dlq show {run.id}')}."
 
 
 def _find(
@@ -603,6 +603,39 @@ def details(switch: RunSwitch, run: ReplayRun | None = None) -> ReplayDetails:
     )
 
 
+def is_at_rest(answer: ReplayDetails) -> bool:
+    """Whether nothing more happens to a run by itself: it has ended, or waits for a person."""
+    run = answer.run
+    return run.state in IN_TROUBLE or run.empty or run.state == RunState.DONE
+
+
+IN_TROUBLE = {RunState.HELD, RunState.BROKEN, RunState.WAITING_APPROVAL}
+"""What a run waits in for a person."""
+
+_BAR = 24
+"""Characters of the bar that says how far a run is."""
+
+
+def progress(answer: ReplayDetails) -> str:
+    """A run on one line: its state, a bar, its outcomes, its pace, and when it ends."""
+    run = answer.run
+    parts = [run.state]
+    if run.letters:
+        share = min(1.0, run.ended / run.letters)
+        full = int(share * _BAR)
+        parts.append(f"[{'#' * full}{'.' * (_BAR - full)}]")
+        parts.append(f"{run.ended:,} of {run.letters:,} ({share:.0%})")
+    shown = {name: number for name, number in run.counts.items() if number and name != "OPEN"}
+    parts += [", ".join(f"{number:,} {name.lower()}" for name, number in shown.items())]
+    if run.state == RunState.CANARY:
+        parts.append(f"canary {run.step + 1} of {len(answer.canary)}")
+    if run.lost:
+        parts.append("its execution has ended; the monitor starts the next one")
+    elif answer.ends_at is not None:
+        parts.append(f"{run.rate:g}/s, ends about {clock(answer.ends_at, answer.at)}")
+    return "  ".join(filter(None, parts))
+
+
 def _lost_says(run: ReplayRun) -> str:
     """What a run without an execution waits for, and what to type if that does not come."""
     return (
@@ -643,6 +676,6 @@ def _waits_for(run: ReplayRun, plan: ReplayPlan) -> Iterator[str]:
             yield f"Its remaining letters go to {place}; none of them is sent by the run."
         case RunState.BROKEN:
             yield "A person: the sum of its outcomes is not its snapshot."
-            yield f"See dlq replay report {run.id}, then dlq replay abort {run.id}."
+            yield f"See dlq show {run.id}, then dlq replay abort {run.id}."
         case _:
-            yield f"Nothing: it has ended. dlq replay report {run.id} has the figures."
+            yield f"Nothing: it has ended. dlq show {run.id} has the figures."

@@ -97,7 +97,7 @@ def letters_of_run(
     if not letters:
         raise Problem(
             f"Run {switch.id} has no such letter in custody: nothing was tried. "
-            f"dlq replay show {switch.id} says how far it is.",
+            f"dlq show {switch.id} says how far it is.",
             Cause.ABSENT,
         )
     return letters

@@ -13,7 +13,6 @@ from deadletter.failure.ledger import RuleCounts
 
 from . import deployed, rule_table
 from .adapter_errors import aws_errors
-from .answer import Answer
 from .app import App, DeployedPipeline
 from .audit_lines import AuditLine
 from .audit_trail import AuditQuestion, read
@@ -27,19 +26,18 @@ from .session import Session
 FIRST = datetime(2020, 1, 1, tzinfo=UTC)
 """Before any change on record."""
 
-_MOST_SHOWN = 5  # changes of a rule that are shown beside it
+_MOST_SHOWN = 20  # changes of a rule that are shown beside it
 
 # Another person's clock may be ahead.
 _AHEAD = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True)
-class ShownRule(Answer):
-    """What `dlq rules show` answers."""
+class ShownRule:
+    """A rule, and how it came to be so."""
 
-    at: Annotated[datetime, "when it was read"]
     pipelines: Annotated[
-        Sequence[PipelineRules], "the rules with this id, as each pipeline judges them"
+        Sequence[PipelineRules], "the rules with this id, as each pipeline takes them"
     ]
     changes: Annotated[Sequence[AuditLine], "the last changes, the newest first"]
     matches: Annotated[
@@ -48,53 +46,35 @@ class ShownRule(Answer):
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class RuleChanges(Answer):
-    """What `dlq rules history` answers."""
-
-    at: Annotated[datetime, "when it was read"]
-    changes: Annotated[Sequence[AuditLine], "the newest first"]
-    more: Annotated[
-        datetime | None, "older changes may follow: ask again with this as --until; null if not"
-    ]
-
-
 def history(
-    session: Session,
-    pipeline: str | None,
-    rule_id: str | None,
-    *,
-    since: datetime = FIRST,
-    until: datetime | None = None,
-    limit: int = 50,
-) -> RuleChanges:
-    """The changes of the rules of a pipeline and of `*`, or of one rule."""
-    trail = read(
+    session: Session, pipeline: str | None, rule_id: str, limit: int
+) -> Sequence[AuditLine]:
+    """The last changes of the rules with this id, of a pipeline and of `*`, the newest first."""
+    return read(
         session,
         AuditQuestion(
-            since=since,
-            until=until or session.now + _AHEAD,
+            since=FIRST,
+            until=session.now + _AHEAD,
             pipelines=() if pipeline in (None, EVERY_PIPELINE) else (str(pipeline),),
             what="rules",
-            target="" if rule_id is None else target(rule_id),
+            target=target(rule_id),
             limit=limit,
         ),
-    )
-    return RuleChanges(**session.place, at=session.now, changes=trail.changes, more=trail.more)
+    ).changes
 
 
 def changes_of(session: Session, key: str, rule_id: str) -> Sequence[AuditLine]:
     """The last changes of the rule that is stored under a key, the newest first."""
     return [
         line
-        for line in history(session, key, rule_id, limit=200).changes
+        for line in history(session, key, rule_id, limit=200)
         if line.pipeline == key and line.outcome != "failed"
     ]
 
 
 def keys_of(session: Session, rule_id: str) -> Sequence[str]:
     """The keys under which a rule with this id was changed: pipelines, or `*`."""
-    lines = history(session, None, rule_id, limit=200).changes
+    lines = history(session, None, rule_id, limit=200)
     return [line.pipeline for line in lines if line.outcome != "failed"]
 
 
@@ -122,10 +102,8 @@ def show(session: Session, pipeline: str | None, rule_id: str) -> ShownRule:
         for rule in [book.rules[rule_id]] if rule_id in book.rules else []:
             counting.setdefault(json.dumps(rule.pattern), []).append(each)
     return ShownRule(
-        **session.place,
-        at=session.now,
         pipelines=tuple(pipelines),
-        changes=history(session, pipeline, rule_id, limit=_MOST_SHOWN).changes,
+        changes=history(session, pipeline, rule_id, limit=_MOST_SHOWN),
         matches=tuple(
             matches
             for pattern, where in counting.items()

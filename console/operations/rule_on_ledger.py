@@ -271,6 +271,11 @@ def _all_hold(fields: Alternative, known: Mapping[str, Any]) -> bool | None:
     return None if None in answers else True
 
 
+def untold(pattern: Pattern, known: Mapping[str, Any]) -> Sequence[str]:
+    """The fields that a pattern reads of which it can't be told whether they match."""
+    return sorted({field.name for field in pattern.fields if _holds(field, known) is None})
+
+
 _NEVER_KEPT = ("body", "attributes", "system")
 
 _PLAIN_PATH = re.compile(rf"(?:{'|'.join(_NEVER_KEPT)})(?:\.[A-Za-z_][A-Za-z0-9_]*)+")

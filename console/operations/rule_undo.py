@@ -44,15 +44,15 @@ class RuleUndoing(RuleEditor):
         if not changes:
             raise Problem(
                 f"No change of rule {rule_id!r} of {everywhere(self.key)} is on record: see dlq "
-                "rules history.",
+                "audit.",
                 Cause.ABSENT,
             )
         is_now = None if now is None else rule_table.canonical(now.columns)
         if _image(changes[0].after) != is_now:
             raise Problem(
                 f"Rule {rule_id} is not as its last change on record has left it: changes made "
-                "by other means are on record seconds later. Look again: dlq rules history "
-                f"{rule_id}.",
+                "by other means are on record seconds later. Look again: dlq show "
+                f"rule:{rule_id}.",
                 Cause.FAILED,
             )
         then = _image(changes[0].before) if to is None else _at(changes, to, self._session)

@@ -1,198 +1,181 @@
-"""The policy in force of a pipeline: what is deployed, not what `cdk.json` says."""
+"""What a name stands for, and all that is known of it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import Annotated
 
-from deadletter.contract import MAIN_DLQ, Mode, parking_source, pipeline_prefix
+from deadletter.replay.run import RunState
 
-from . import deployed
+from . import circuits, message, pipeline_settings, rule_history
 from .answer import Answer
-from .app import App, DeployedPipeline
-from .deadline import Deadline, reads_until
-from .deployed_queue import DeployedQueue, deployed_queue
-from .problem import Problem
+from .circuits import CircuitRow
+from .message import Extras, ShownMessage
+from .names import NameKind, known, only, taken_apart
+from .pipeline_settings import SettingsInForce
+from .private_file import new_private_file
+from .problem import Cause, Problem
+from .replay_page import page
+from .replay_report import RunAccount, report
+from .replay_runs import ReplayDetails, RunSwitch, details, is_at_rest, progress
+from .rule_history import ShownRule
+from .selection import Pipeline
 from .session import Session
-
-if TYPE_CHECKING:
-    from mypy_boto3_cloudwatch import CloudWatchClient
-
-    from deadletter.settings.backoff import Backoff
-    from deadletter.settings.pipeline import RetryPolicy
-
-MAIN = "main"
-"""The id of the main queue among a pipeline's queues."""
+from .verbs import Asked, Verb
 
 
-@dataclass(frozen=True, slots=True)
-class Delays:
-    """Exponential backoff with full jitter: a delay is drawn between `floor` and a ceiling."""
+@dataclass(frozen=True, kw_only=True)
+class ShowRequest:
+    """What to show, and what beside it."""
 
-    base: Annotated[float, "seconds: the ceiling of the first delay"]
-    factor: Annotated[float, "how much longer the next ceiling is"]
-    cap: Annotated[float, "seconds: the highest ceiling"]
-    floor: Annotated[float, "seconds: the shortest delay"]
+    name: Annotated[
+        str | None,
+        Asked(
+            "A message (message ID, current ID or business ID), a run, a rule, a circuit or a "
+            "pipeline; rule:NAME, run:NAME and so on if it is several.",
+            metavar="ANYTHING",
+        ),
+    ] = None
+    pipeline: Pipeline = None
+    body: Annotated[bool, Asked("Of a message, its body and attributes too.", ("--body",))] = False
+    look: Annotated[
+        bool, Asked("Look for a message in DLQs and parking queues too.", ("--look",))
+    ] = False
+    logs: Annotated[
+        bool, Asked("What the consumer logged at each receive that failed.", ("--logs",))
+    ] = False
+    rules: Annotated[bool, Asked("What each rule says of a message.", ("--rules",))] = False
+    watch: Annotated[bool, Asked("Follow a run until it has ended.", ("--watch",))] = False
+    html: Annotated[
+        str | None,
+        Asked("Write a run as one page with charts into a new file.", ("--html",), "FILE"),
+    ] = None
 
 
-@dataclass(frozen=True, slots=True)
-class Attempts:
-    """How often a letter is re-driven, and when."""
-
-    max_attempts: Annotated[int, "re-drives before a letter is parked as EXHAUSTED"]
-    backoff: Annotated[Delays, "the delays before them"]
-    ceilings: Annotated[Sequence[float], "seconds: the longest delay before each attempt"]
-
-
-@dataclass(frozen=True, slots=True)
-class AlarmSetting:
-    """When a person is called."""
-
-    name: Annotated[str, "name of the alarm"]
-    state: Annotated[str, "OK, ALARM or INSUFFICIENT_DATA"]
-    when: Annotated[str, "what makes it ring, in words"]
-
-
-@dataclass(frozen=True, slots=True)
-class ShownPipeline(Answer):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown(Answer):
     """What `dlq show` answers."""
 
     at: Annotated[datetime, "when it was read"]
-    pipeline: Annotated[str, "name of the pipeline"]
-    mode: Annotated[str, "`enforce`, or `observe` (decides and reports, moves nothing)"]
-    fifo: Annotated[bool, "whether its queues are FIFO queues"]
-    policy: Annotated[Attempts, "attempts and delays of letters that no rule gives another policy"]
-    policies: Annotated[Mapping[str, Attempts], "the policies that rules may name, by id"]
-    receives: Annotated[Delays, "the delays between the receives of one life"]
-    most_tries: Annotated[
-        int | None,
-        "how often the consumer is given one message at most, until a person releases it: the main "
-        "queue's receives in each attempt; null if that queue could not be read",
-    ]
-    parked_end: Annotated[str, "what becomes of parked letters that no person looks after"]
-    settings: Annotated[
-        Mapping[str, Any],
-        "all other settings by their names in docs/settings.md, defaults filled in: rate, "
-        "message_ttl, poison_lives, circuit, replay and so on",
-    ]
-    queues: Annotated[Mapping[str, DeployedQueue | None], "its queues; null if it could not be "
-                      "read"]  # fmt: skip
-    alarms: Annotated[Sequence[AlarmSetting] | None, "its alarms; null if they could not be read"]
-    unread: Annotated[Sequence[str], "what could not be read, and why"]
+    kind: Annotated[str, f"what the name stands for: {', '.join(NameKind)}"]
+    name: Annotated[str, "the name that was asked for"]
+    message: Annotated[ShownMessage | None, "the message; null for another kind"] = None
+    run: Annotated[ReplayDetails | None, "the run; null for another kind"] = None
+    outcomes: Annotated[
+        RunAccount | None, "what became of each message of a run that has ended, or with --html"
+    ] = None
+    unread: Annotated[str, "why the outcomes could not be read; empty if they could"] = ""
+    rule: Annotated[ShownRule | None, "the rule; null for another kind"] = None
+    circuits: Annotated[
+        Sequence[CircuitRow] | None,
+        "the circuit, in each pipeline that has it; null otherwise",
+    ] = None
+    pipeline: Annotated[SettingsInForce | None, "the pipeline; null for another kind"] = None
 
 
-def show(session: Session, name: str | None) -> ShownPipeline:
-    """The policy in force. Raises Problem if the pipeline or its settings can't be read."""
-    deadline = Deadline()
-    app = session.app(deadline)
-    pipeline = app.pipeline(name)
-    settings = deployed.settings(pipeline)
-    unread: list[str] = []
-    aws = session.aws
-    _ = aws.sqs, aws.cloudwatch  # made before there are threads
-    with reads_until(deadline) as start:
-        queues = {
-            id_: start(partial(deployed_queue, aws.sqs, url)) for id_, url in urls(pipeline).items()
-        }
-        alarms = start(partial(_alarms, aws.cloudwatch, app, pipeline))
+def read(session: Session, request: ShowRequest) -> Shown:
+    """What the name stands for, with all that is known of it.
 
-        def lost(what: str, why: Problem) -> None:
-            unread.append(f"{what} could not be read: {why.says}")
-
-        read = {id_: queue.result(partial(lost, f"queue {id_}")) for id_, queue in queues.items()}
-        ringing = alarms.result(partial(lost, "the alarms"))
-    others = asdict(settings)
-    for shown in ("name", "mode", "fifo", "policy", "policies", "retry"):
-        others.pop(shown)
-    return ShownPipeline(
-        **session.place,
-        at=session.now,
-        pipeline=pipeline.name,
-        mode=settings.mode,
-        fifo=settings.fifo,
-        policy=_attempts(settings.policy),
-        policies={id_: _attempts(policy) for id_, policy in settings.policies.items()},
-        receives=_delays(settings.retry),
-        most_tries=_most_tries(settings.policy, read[MAIN]),
-        parked_end=_PARKED_END[settings.mode],
-        settings=others,
-        queues=read,
-        alarms=ringing,
-        unread=unread,
-    )
+    Raises Problem for a name that stands for several, or for nothing on record.
+    """
+    app = session.app()
+    chosen = app.select([] if request.pipeline is None else [request.pipeline])
+    names = [each.name for each in chosen]
+    typed = request.name or f"{NameKind.PIPELINE}:{app.pipeline(request.pipeline).name}"
+    given, name = taken_apart(typed)
+    found = known(session, app, name, names)
+    kind = given or only(found, name)
+    switch = None
+    if kind is NameKind.RUN or (kind is None and _RUN.fullmatch(name)):
+        switch = _run(session, request.pipeline, name, surely=kind is NameKind.RUN)
+    kind = NameKind.RUN if switch else kind or NameKind.MESSAGE
+    said = Shown(**session.place, at=session.now, kind=str(kind), name=name)
+    if switch is not None:
+        return _shown_run(session, said, switch, request)
+    match kind:
+        case NameKind.PIPELINE:
+            return replace(said, pipeline=pipeline_settings.read(session, app, name))
+        case NameKind.RULE:
+            return replace(said, rule=rule_history.show(session, request.pipeline, name))
+        case NameKind.CIRCUIT:
+            of = [name] if name in names else found.pipelines.get(kind, (request.pipeline,))
+            rows = [circuits.show_circuit(session, pipeline, name) for pipeline in of]
+            return replace(said, circuits=tuple(rows))
+    extras = Extras(body=request.body, look=request.look, logs=request.logs, rules=request.rules)
+    return replace(said, message=message.shown(session, app, name, names, found, extras))
 
 
-def urls(pipeline: DeployedPipeline) -> Mapping[str, str]:
-    """The URLs of a pipeline's queues: `main`, `dlq`, `parking:<id>` and ids of dedicated DLQs."""
-    return {
-        MAIN: pipeline.main_url,
-        MAIN_DLQ: pipeline.dlq_url,
-        **{parking_source(id_): url for id_, url in pipeline.parking.items()},
-        **pipeline.dedicated,
-    }
+_RUN = re.compile(r"[0-9a-f]{4,16}")
+"""The id of a run, or its first characters."""
 
 
-def _most_tries(policy: RetryPolicy, main: DeployedQueue | None) -> int | None:
-    """The receives of one life, in the first life and in that of each re-drive."""
-    if main is None or main.max_receive_count is None:
+def _run(session: Session, pipeline: str | None, name: str, *, surely: bool) -> RunSwitch | None:
+    """The run with this id, or the only one that begins so; None if it need not be one."""
+    try:
+        return RunSwitch(session, pipeline, name)
+    except Problem as problem:
+        if surely or problem.cause is not Cause.ABSENT:
+            raise
         return None
-    return main.max_receive_count * (1 + policy.max_attempts)
 
 
-_PARKED_END = {
-    Mode.ENFORCE: "none: a day before SQS would delete them, the watch moves them into lane "
-    "`parked`, until a person releases or discards them",
-    Mode.OBSERVE: "SQS deletes them when their queue's retention is over: observe moves nothing",
-}
+_OVER = (RunState.DONE, RunState.ABORTED, RunState.BROKEN)
+WATCHED_EVERY = 2.0
+"""Seconds between two looks at a run that is followed."""
 
 
-def _attempts(policy: RetryPolicy) -> Attempts:
-    ceilings = [policy.backoff.ceiling(number) for number in range(1, policy.max_attempts + 1)]
-    return Attempts(policy.max_attempts, _delays(policy.backoff), ceilings)
+def _shown_run(session: Session, said: Shown, switch: RunSwitch, request: ShowRequest) -> Shown:
+    """The run, followed if that is asked for, and the account of it if it has ended."""
+    run = details(switch)
+    while request.watch and not is_at_rest(run):
+        session.say(progress(run))
+        session.pause(WATCHED_EVERY)
+        run = details(switch)
+    over = run.run.state in _OVER and run.run.letters is not None
+    account, unread = None, ""
+    try:
+        account = report(switch) if over or request.html is not None else None
+    except Problem as problem:
+        if request.html is not None:
+            raise
+        unread = problem.says if problem.cause is not Cause.ABSENT else ""
+    if request.html is not None and account is not None:
+        with new_private_file(Path(request.html)) as file:
+            file.write(page(account))
+        account = replace(account, file=request.html)
+    return replace(said, name=run.run.run, run=run, outcomes=account, unread=unread)
 
 
-def _delays(backoff: Backoff) -> Delays:
-    return Delays(**asdict(backoff))
+VERB = Verb(
+    name="show",
+    says="""One message, run, rule, circuit or pipeline: all that is on record of it.
 
+    A message has a time line: each failure, and what rules, runs and people did with it; then
+    whether it was processed, with the record that says so, what comes next, and where it was not
+    looked for. Nothing is received from a queue without --look. A business ID whose message was
+    processed at once is proved by the consumer's own entry.
 
-def _alarms(
-    cloudwatch: CloudWatchClient, app: App, pipeline: DeployedPipeline
-) -> Sequence[AlarmSetting]:
-    pages = cloudwatch.get_paginator("describe_alarms").paginate(
-        AlarmNamePrefix=pipeline_prefix(app.name, pipeline.name),
-        AlarmTypes=["MetricAlarm", "CompositeAlarm"],
-    )
-    return [
-        AlarmSetting(alarm["AlarmName"], alarm["StateValue"], _when(alarm))
-        for page in pages
-        for alarm in [*page.get("MetricAlarms", ()), *page.get("CompositeAlarms", ())]
-    ]
+    Of a run it says how far it is and what it waits for, and once it has ended what became of each
+    message: the sum is the snapshot, or it is BROKEN. The page of --html is one file, no bodies.
+    The exit status is 1 if the run waits for a person or messages are unaccounted for, and if
+    something could not be read.
 
-
-_COMPARISONS = {
-    "GreaterThanThreshold": ">",
-    "GreaterThanOrEqualToThreshold": ">=",
-    "LessThanThreshold": "<",
-    "LessThanOrEqualToThreshold": "<=",
-}
-
-
-def _when(alarm: Mapping[str, Any]) -> str:
-    """What makes an alarm ring, in words."""
-    if "Threshold" not in alarm:
-        return str(alarm.get("AlarmRule") or "an anomaly")
-    metrics = [
-        metric["MetricStat"]["Metric"]["MetricName"]
-        for metric in alarm.get("Metrics", ())
-        if "MetricStat" in metric
-    ]
-    metric = alarm.get("MetricName") or " and ".join(dict.fromkeys(metrics)) or "an expression"
-    comparison = _COMPARISONS.get(str(alarm.get("ComparisonOperator")), "?")
-    periods, period = alarm.get("EvaluationPeriods", 1), alarm.get("Period")
-    needed = alarm.get("DatapointsToAlarm", periods)
-    looks = f"{needed} of {periods} periods" if periods != 1 else "one period"
-    each = f" of {period} s" if period else ""
-    return f"{metric} {comparison} {alarm['Threshold']:g} in {looks}{each}"
+    A failure record keeps the last two failed receives of each of the last eight attempts. AWS
+    bills --logs by the bytes of logs that a query reads.
+    """,
+    request=ShowRequest,
+    examples=[
+        "dlq show A-4711",
+        "dlq show 8f14e45f-ceea-467f-9575-2a8c1d6e2b11 --logs --rules",
+        "dlq show 4f0c1b --watch",
+        "dlq show 4f0c1b --html report.html",
+        "dlq show rule:stop-acme",
+        "dlq show circuit:hooks.acme.example",
+        "dlq show orders --json --query pipeline.policy",
+    ],
+    read=read,
+)

@@ -19,7 +19,7 @@ from constructs import Construct
 
 LINES: Mapping[str, str] = {
     "CauseAppeared": "New cause in {pipeline}: {error_type} ({category}), {letters} letters so far."
-    " First: `{command}`, then `dlq explain {sample}`",
+    " First: `{command}`, then `dlq show {sample}`",
     "CauseOver": "Over in {pipeline}: {error_type} ({category}), {letters} letters at most.",
     "LettersRecovered": "{pipeline}: {count} dead letters were processed.",
     "LettersParked": "{pipeline}: {count} letters were parked for a person, {letters} wait in"

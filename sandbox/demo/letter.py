@@ -1,4 +1,4 @@
-"""One letter's life, as `dlq explain` tells it."""
+"""One message, as `dlq show` tells of it."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def choose(
 
 
 def explained(origin: str, dlq: Dlq) -> ToldLetter:
-    """Type `dlq explain` for a letter."""
-    words = ["explain", origin]
+    """Type `dlq show` for a letter."""
+    words = ["show", origin]
     answer = dlq(words)
     return ToldLetter(origin, " ".join(["dlq", *words]), answer.stdout + answer.stderr)

@@ -53,7 +53,7 @@ def _demo(folder: Path, page: Path, sizes: Sizes) -> int:
         script = ReplayScript(keyed, grouped, endpoint, sizes, folder, tell)
         account = script.play()
         run = next(iter(script.runs))
-        keyed.command("replay", "report", run, "--pipeline", keyed.name, "--html", str(page))
+        keyed.command("show", run, "--html", str(page))
     console.print(_table(account))
     for line in account.wrong:
         console.print(line)

@@ -200,7 +200,7 @@ class ReplayScript:
             return self._item(run, pipeline).get("left") or None
 
         until(ended, "the run has ended", marks=lambda: self._marks(run, pipeline))
-        report = pipeline.dlq("replay", "report", run, "--pipeline", pipeline.name)
+        report = pipeline.dlq("show", run)["outcomes"]
         self.runs[run] = {**self._item(run, pipeline), "report": report}
         self._tell(f"run {run} is {self.runs[run]['state']}: {_said(self.runs[run]['counts'])}")
 

@@ -35,6 +35,7 @@ from deadletter.aws.replay_objects import S3RunObjects
 from deadletter.aws.replay_runs import DynamoDBReplayRuns
 from deadletter.aws.replay_starts import DynamoDBReplayStarts
 from deadletter.aws.replay_status import DynamoDBStatuses
+from deadletter.aws.replay_tickets import DynamoDBTickets
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.aws.watch_store import DynamoDBWatchStore
 from deadletter.aws.wiring.requests import answer_request
@@ -57,7 +58,7 @@ from deadletter.replay.names import Name, to_lines
 from deadletter.replay.plan import ReplayPlan
 from deadletter.replay.progress import PartStatus
 from deadletter.replay.run import ReplayRun
-from deadletter.replay.ticket import ReplayOutcome
+from deadletter.replay.ticket import ReplayOutcome, Ticket
 from deadletter.routing.decision import Hold
 from deadletter.routing.wire import answer_event
 from deadletter.settings.pipeline import pipeline_from_json
@@ -376,6 +377,15 @@ class Cloud:
                 text = "".join(by_copy[name.copy] for name in own)
                 statuses.write(shard, {0: PartStatus(text, "0" * len(text))})
         Manifest(objects).seal(ManifestIndex(tuple(shards), "hash"))
+
+    def ticket(self, run: str, origin: str, copy: str, fate: ReplayOutcome, **facts: Any) -> None:
+        """What a run notes of a message that it has sent or let go."""
+        tickets = DynamoDBTickets(
+            self.dynamodb, "letters", pipeline="orders", run=run, clock=time.time,
+            in_parallel=lambda calls: [call() for call in calls],
+        )  # fmt: skip
+        noted = {"shard": 0, "position": 0, "attempt": 1, "at": time.time(), **facts}
+        tickets.put([Ticket(run=run, origin=origin, copy=copy, fate=fate, **noted)])
 
     def replays(self, pipeline: str) -> DynamoDBReplayRuns:
         return DynamoDBReplayRuns(self.dynamodb, "letters", pipeline, time.time)

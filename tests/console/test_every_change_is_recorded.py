@@ -95,7 +95,7 @@ LOOKS = [
     ("redrive", "now", "orders", "--dry-run"),
     ("list", "--look"),
     ("replay", "list"),
-    ("replay", "show", HELD),
+    ("show", HELD),
     ("replay", "mend", HELD, "--patch", PATCH, "--dry-run"),
     ("circuit", "list"),
     ("groups",),

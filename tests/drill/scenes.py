@@ -73,8 +73,8 @@ def take_the_dependency_down(stage: Stage) -> None:
 
 
 def _circuit(stage: Stage) -> str:
-    found = stage.deployed.dlq("circuit", "show", "--pipeline", stage.name)
-    return str(found["circuits"][0]["state"] if "circuits" in found else found["state"])
+    found = stage.deployed.dlq("show", f"circuit:{stage.name}")
+    return str(found["circuits"][0]["state"])
 
 
 def bring_the_dependency_back(stage: Stage) -> None:

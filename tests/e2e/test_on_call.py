@@ -256,7 +256,17 @@ PATCH = '[{{{{"op": "add", "path": "/mended", "value": {}}}}}]'
 # What is typed of each command, in this order.
 TYPED: dict[str, list[tuple[str, ...]]] = {
     "dlq status": [("status",), ("status", "orders")],
-    "dlq show": [("show", "orders")],
+    "dlq show": [
+        ("show", "orders"),
+        # In the custody of the run that waits.
+        ("show", "{kept}"),
+        ("show", "{failed}", "--logs"),
+        ("show", "{parked}", "--body", "--look"),
+        ("show", "{letter}", "--look", "--rules"),
+        ("show", "{run}"),
+        ("show", "rule:kept"),
+        ("show", "circuit:orders"),
+    ],
     "dlq flow": [("flow", "orders")],
     "dlq groups": [
         ("groups", "orders"),
@@ -264,14 +274,11 @@ TYPED: dict[str, list[tuple[str, ...]]] = {
         ("groups", "orders", "--in", "parked", "--look"),
         ("groups", "orders", "-f", "tenant={tenant}"),
     ],
-    # In the custody of the run that waits.
-    "dlq explain": [("explain", "{kept}")],
     # It asks whether there is a rule, and the emulator knows none: see the test of its refusal.
     "dlq mute": [("mute", "orders", "--for", "2h", "--reason", "a test")],
     "dlq page": [("page", "--test", "--reason", "a test")],
     "dlq doctor": [("doctor", "orders")],
     "dlq retire": [("retire", "orders")],
-    "dlq logs": [("logs", "{failed}", *PIPELINE)],
     "dlq list": [
         ("list", *PIPELINE, "-f", "tenant={tenant}", "--look", "--body"),
         ("list", *PIPELINE, "--limit", "3"),
@@ -284,7 +291,6 @@ TYPED: dict[str, list[tuple[str, ...]]] = {
         ("waiting", "recall", *PIPELINE, "--rule", "later", "--reason", "a test", "--yes"),
         ("waiting", "recall", *PIPELINE, "--tenant", "{tenant}", "--reason", "a test", "--yes"),
     ],
-    "dlq parked show": [("parked", "show", "{parked}", *PIPELINE)],
     "dlq parked release": [
         ("parked", "release", *PIPELINE, "--id", "{released}", *BECAUSE),
     ],
@@ -296,8 +302,6 @@ TYPED: dict[str, list[tuple[str, ...]]] = {
     # It was started already: the same plan finds the same run.
     "dlq replay start": [("replay", "start", "--plan", "{plan}", "--only-counted", "--yes")],
     "dlq replay list": [("replay", "list")],
-    "dlq replay show": [("replay", "show", "{run}")],
-    "dlq replay report": [("replay", "report", "{run}", *PIPELINE)],
     "dlq replay edit": [
         ("replay", "edit", "{run}", "{kept}", *PIPELINE, "--patch", PATCH.format(1), *BECAUSE)
     ],
@@ -313,7 +317,6 @@ TYPED: dict[str, list[tuple[str, ...]]] = {
     "dlq replay refuse": [("replay", "refuse", "{other}", *PIPELINE, *BECAUSE)],
     "dlq rules list": [("rules", "list")],
     "dlq rules export": [("rules", "export")],
-    "dlq rules explain": [("rules", "explain", "{letter}", *PIPELINE)],
     "dlq rules test": [("rules", "test", "--tenant", "{tenant}", *PIPELINE)],
     "dlq rules add": [
         ("rules", "add", "{fresh}", "--action", "default", "--tenant", "t", *PIPELINE, *SAID)
@@ -328,8 +331,6 @@ TYPED: dict[str, list[tuple[str, ...]]] = {
     "dlq rules enable": [
         ("rules", "enable", "kept", "--pipeline", "*", "--reason", "a test", "--yes")
     ],
-    "dlq rules show": [("rules", "show", "kept", "--pipeline", "*")],
-    "dlq rules history": [("rules", "history", "kept", "--pipeline", "*")],
     "dlq rules remove": [
         ("rules", "remove", "kept", "--pipeline", "*", "--reason", "a test", "--yes")
     ],
@@ -337,7 +338,6 @@ TYPED: dict[str, list[tuple[str, ...]]] = {
     "dlq rules undo": [("rules", "undo", "kept", "--pipeline", "*", "--reason", "a test", "--yes")],
     "dlq audit": [("audit", "orders"), ("audit", "--by", "dlq-circuit-auto", "--what", "circuit")],
     "dlq circuit list": [("circuit", "list")],
-    "dlq circuit show": [("circuit", "show", *PIPELINE)],
     # It is held open already, so that the letter stays.
     "dlq circuit open": [("circuit", "open", *PIPELINE, *SAID)],
     "dlq circuit close": [("circuit", "close", "broken", *PIPELINE, *SAID)],
@@ -369,7 +369,7 @@ OWN_PROFILE = {"dlq init"}
 
 def _no_longer_asks(on_call: OnCall, run: str) -> None:
     def state() -> str:
-        return str(on_call.orders.dlq("replay", "show", run, *PIPELINE)["run"]["state"])
+        return str(on_call.orders.dlq("show", run)["run"]["run"]["state"])
 
     until(lambda: state() != "WAITING_APPROVAL" or None, f"run {run} is approved", marks=state)
 
@@ -479,9 +479,8 @@ REFUSED = [
     (("DlqReader", "BodyReader"), "dlq replay start"),
     (("DlqReader", "BodyReader", "CircuitOperator"), "dlq replay start"),
     # Who sees what happens sees no letter.
-    (("DlqReader",), "dlq parked show"),
     (("DlqReader",), "dlq list"),
-    (("DlqReader",), "dlq rules explain"),
+    (("DlqReader",), "dlq show"),
     # Who runs replays neither approves them nor throws letters away, and the other way round.
     (("DlqReader", "BodyReader", "ReplayRunner"), "dlq replay approve"),
     (("DlqReader", "BodyReader", "ReplayRunner"), "dlq replay refuse"),
@@ -608,7 +607,7 @@ def test_a_letter_is_explained_to_who_sees_no_bodies_as_far_as_the_ledger_goes(
     sandbox: Sandbox, on_call: OnCall
 ) -> None:
     credentials = on_call.credentials(["DlqReader"], "explained")
-    done = on_call.type(TYPED["dlq explain"][0], credentials)
+    done = on_call.type(TYPED["dlq show"][1], credentials)
     assert done.returncode in (Exit.DONE, Exit.ATTENTION), done.stderr
     assert asked(sandbox, "explained", allowed=False) <= {"dynamodb:BatchGetItem"}
 

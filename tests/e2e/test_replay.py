@@ -45,9 +45,7 @@ def test_each_letter_of_a_replay_is_accounted_for_and_in_order(
     assert script.runs[run]["report"]["unaccounted"] == 0
     page = tmp_path / "report.html"
     pipeline = ReplayPipeline(sandbox, aws, str(BY_KEY["name"]))
-    done = pipeline.command(
-        "replay", "report", run, "--pipeline", pipeline.name, "--html", str(page)
-    )
+    done = pipeline.command("show", run, "--html", str(page))
     assert done.returncode == 0, done.stderr
     assert "<svg" in page.read_text()
 

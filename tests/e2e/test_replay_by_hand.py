@@ -110,7 +110,7 @@ class Replayed:
         return int(found["Attributes"][names[0]])
 
     def run(self, run: str) -> dict[str, Any]:
-        shown: dict[str, Any] = self.dlq("replay", "show", run)["run"]
+        shown: dict[str, Any] = self.dlq("show", run)["run"]["run"]
         return shown
 
     def until(self, condition: Callable[[], Any], what: str) -> Any:
@@ -130,7 +130,7 @@ class Replayed:
     def until_done(self, run: str, letters: int) -> dict[str, Any]:
         """Wait for the end of a run that loses none of its letters. Returns its report."""
         self.until_run(run, lambda shown: shown["empty"], "the run has ended")
-        report: dict[str, Any] = self.dlq("replay", "report", run)
+        report: dict[str, Any] = self.dlq("show", run)["outcomes"]
         assert (report["run"]["state"], report["unaccounted"]) == ("DONE", 0), report
         assert sum(report["counts"].values()) == report["letters"] == letters
         return report
@@ -317,7 +317,7 @@ def test_a_discarded_letter_is_kept_comes_back_and_its_neighbours_stay_parked(
     assert parked() == set(others)
     assert replayed.got("parked") == []
 
-    place = replayed.dlq("explain", chosen)["places"][0]
+    place = replayed.dlq("show", chosen)["message"]["places"][0]
     assert (place["where"], place["run"], place["because"]) == ("DISCARDED", run, "a test")
     assert place["kept"].startswith("s3://")
     answer = replayed.dlq("parked", "restore", "--run", run, *BECAUSE)
@@ -326,7 +326,7 @@ def test_a_discarded_letter_is_kept_comes_back_and_its_neighbours_stay_parked(
     assert report["counts"] == {"RESTORED": 1}
     assert parked() == {chosen, *others}
     assert not [name for name in replayed.objects(run) if name.startswith("discarded/")]
-    shown = replayed.dlq("parked", "show", chosen, "--show-body")
+    shown = replayed.dlq("show", chosen, "--body")["message"]
     assert json.dumps(shown["body"]) in kept[0]
     remove(replayed, [chosen, *others])
 

@@ -490,13 +490,30 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
             "table Circuits": {*SEE_STATUS["table Circuits"], *SEE_CIRCUITS["table Circuits"]},
         }
     },
+    # It judges as the router does, from what the router reads; empty queues hold no letter. Of a
+    # waiting letter the rules see the body: without that the failure record has to do.
     "dlq show": {
         "DlqReader": {
-            **SEE,
+            **LETTERS_OF_RUN,
+            "bucket letters/replay/*/*/report.json": {"s3:GetObject"},
+            **SEE_EXECUTIONS,
             **WEIGH,
             "main queues": {"sqs:GetQueueAttributes"},
-            "*": {"cloudwatch:DescribeAlarms"},
-        }
+            "table Letters/index/lanes": {"dynamodb:Query"},
+            # Of endpoints too, where the ledger does not name them as they are.
+            **SEE_CIRCUITS,
+            "table Rules": {"dynamodb:BatchGetItem", "dynamodb:Query"},
+            "table Audit/index/changes": {"dynamodb:Query"},
+            # With --look, and with --logs.
+            "routers": {"lambda:InvokeFunction"},
+            "consumers": {"lambda:GetFunctionConfiguration"},
+            "logs of consumers": {"logs:StartQuery"},
+            "*": {"cloudwatch:DescribeAlarms", "logs:GetQueryResults", "logs:StopQuery"},
+        },
+        "BodyReader": {
+            **BODIES["BodyReader"],
+            "bucket letters/replay/*/*/discarded/*": {"s3:GetObject"},
+        },
     },
     "dlq groups": {
         "DlqReader": {
@@ -506,22 +523,6 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
         },
         # Other places than the index are read as by `dlq list`.
         "BodyReader": {**WAITING, **LOOK_INTO},
-    },
-    # It judges as the router does, from what the router reads; empty queues hold no letter.
-    # Of a waiting letter the rules see the body: without that the ledger has to do.
-    "dlq explain": {
-        "DlqReader": {
-            **SEE,
-            **WEIGH,
-            "main queues": {"sqs:GetQueueAttributes"},
-            "table Letters": {"dynamodb:BatchGetItem", "dynamodb:Query"},
-            "table Letters/index/lanes": {"dynamodb:Query"},
-            "table Circuits": {"dynamodb:BatchGetItem"},
-            # Of endpoints, where the ledger does not name them as they are.
-            "table Circuits/index/troubled": {"dynamodb:Query"},
-            "table Rules": {"dynamodb:Query"},
-        },
-        "BodyReader": WAITING,
     },
     # It comes before anything is deployed: see OF_THE_ACCOUNT.
     "dlq init": {},
@@ -545,15 +546,6 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
             },
         }
     },
-    "dlq logs": {
-        "DlqReader": {
-            **FIND_RUN,
-            "table Letters/index/lanes": {"dynamodb:Query"},
-            "consumers": {"lambda:GetFunctionConfiguration"},
-            "logs of consumers": {"logs:StartQuery"},
-            "*": {"logs:GetQueryResults", "logs:StopQuery"},
-        }
-    },
     # To receive with --look, and to read what waits; a queue of yours needs credentials of yours.
     "dlq list": {
         "DlqReader": {
@@ -574,7 +566,6 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
         "CircuitOperator": {"redrivers": {"lambda:InvokeFunction"}},
     },
     # Those that were rescued from a parking queue, and those in it.
-    "dlq parked show": {"DlqReader": PARKED, **BODIES},
     "dlq parked release": {"DlqReader": {**COUNT, **PACE}, **BODIES, "ReplayRunner": START_RUN},
     "dlq parked discard": {"DlqReader": COUNT, **BODIES, "LetterDiscarder": START_RUN},
     # By the copies, of which the router is asked.
@@ -608,18 +599,11 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
     "dlq replay list": {
         "DlqReader": {**SEE, "table Letters": {"dynamodb:Query"}, **SEE_EXECUTIONS}
     },
-    "dlq replay show": {"DlqReader": {**FIND_RUN, **SEE_EXECUTIONS}},
     "dlq replay hold": STEER_RUN,
     "dlq replay resume": STEER_RUN,
     "dlq replay abort": STEER_RUN,
     "dlq replay approve": DECIDE_RUN,
     "dlq replay refuse": DECIDE_RUN,
-    "dlq replay report": {
-        "DlqReader": {
-            **LETTERS_OF_RUN,
-            "bucket letters/replay/*/*/report.json": {"s3:GetObject"},
-        }
-    },
     "dlq replay rerun": {
         "DlqReader": {**COUNT, **PACE, **LETTERS_OF_RUN},
         **BODIES,
@@ -645,7 +629,6 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
     },
     "dlq audit": {"DlqReader": {**SEE, "table Audit/index/changes": {"dynamodb:Query"}}},
     "dlq circuit list": {"DlqReader": {**SEE, **SEE_CIRCUITS}},
-    "dlq circuit show": {"DlqReader": {**SEE, **SEE_CIRCUITS}},
     "dlq circuit open": HOLD_CIRCUIT,
     "dlq circuit close": HOLD_CIRCUIT,
     "dlq circuit auto": HOLD_CIRCUIT,
@@ -681,10 +664,6 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
         },
         **BODIES,
     },
-    "dlq rules explain": {
-        "DlqReader": {**SEE, "routers": {"lambda:InvokeFunction"}},
-        "BodyReader": LOOK_INTO,
-    },
     "dlq rules lint": {},
     "dlq help": {},
     "dlq rules export": {"DlqReader": {**SEE, **LIST_RULES}},
@@ -701,17 +680,6 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
         # Query: the pipeline is found by the rule's id.
         "DlqReader": {**SEE, "table Rules": {"dynamodb:Scan", "dynamodb:Query"}},
         "RuleEditor": {"table Rules": {"dynamodb:UpdateItem"}},
-    },
-    "dlq rules show": {
-        "DlqReader": {
-            **SEE,
-            **RECORDS,
-            **LIST_RULES,
-            "table Audit/index/changes": {"dynamodb:Query"},
-        }
-    },
-    "dlq rules history": {
-        "DlqReader": {**SEE, "table Audit/index/changes": {"dynamodb:Query"}},
     },
     "dlq rules undo": {
         "DlqReader": {
@@ -790,6 +758,8 @@ PEOPLE: dict[str, dict[str, list[str]]] = {
             *("*#run#*#plan", "*#run#*#discard", "*#run#*#status", "*#run#*#?", "*#run#*#1?"),
             # These without their bodies.
             *LETTERS_THEMSELVES,
+            # Whether a message was processed, without the hashes of it.
+            "*#done#*",
         ],
     },
     "BodyReader": {"table Letters": LETTERS_THEMSELVES},

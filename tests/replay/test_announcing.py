@@ -148,7 +148,7 @@ def test_an_announcement_says_what_is_known_of_the_run() -> None:
         "counts": {"OPEN": 2},
         "because": "wait",
         "by": "ada",
-        "command": "dlq replay show r",
+        "command": "dlq show r",
     }
     assert run_detail(run) == detail
     known = replace(run, told="HELD", letters=0)

@@ -117,7 +117,7 @@ def report(**changes: Any) -> dict[str, Any]:
         ],
         "letter": {
             "id": "76bf7f15",
-            "command": "dlq explain 76bf7f15",
+            "command": "dlq show 76bf7f15",
             "output": "Letter 76bf7f15 of pipeline orders\n  life 1: failed with 503 & waited",
         },
         "beside": deepcopy([way.as_json() for way in ways]),

@@ -126,13 +126,13 @@ def test_a_letter_is_told_of_by_the_real_command():
         typed.append(words)
         return subprocess.CompletedProcess(words, 0, "its life\n", "")
 
-    assert explained("id-1", dlq) == ToldLetter("id-1", "dlq explain id-1", "its life\n")
-    assert typed == [["explain", "id-1"]]
+    assert explained("id-1", dlq) == ToldLetter("id-1", "dlq show id-1", "its life\n")
+    assert typed == [["show", "id-1"]]
 
 
 def test_a_long_life_is_shortened_and_says_where_the_rest_is():
     whole = "\n".join(map(str, range(MOST_LINES)))
-    assert ToldLetter("id", "dlq explain id", whole).shown == whole
-    shown = ToldLetter("id", "dlq explain id", whole + "\nx\ny").shown.splitlines()
+    assert ToldLetter("id", "dlq show id", whole).shown == whole
+    shown = ToldLetter("id", "dlq show id", whole + "\nx\ny").shown.splitlines()
     assert len(shown) == MOST_LINES
-    assert shown[-1] == "… 3 more lines: dlq explain id"
+    assert shown[-1] == "… 3 more lines: dlq show id"

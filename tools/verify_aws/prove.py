@@ -266,10 +266,10 @@ class Proof:
         self._until(lambda: self._processed()[STUBBORN], "the released message is processed")
 
         def ended() -> bool:
-            return bool(self._dlq("replay", "show", run, *_OF)["run"]["empty"])
+            return bool(self._dlq("show", run)["run"]["run"]["empty"])
 
         self._until(ended, f"run {run} has ended")
-        report = self._dlq("replay", "report", run, *_OF)
+        report = self._dlq("show", run)["outcomes"]
         _require(
             (report["letters"], report["unaccounted"]) == (1, 0), f"the run's report: {report}"
         )

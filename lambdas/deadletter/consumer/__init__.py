@@ -76,7 +76,7 @@ def correlation_id(record: Mapping[str, Any]) -> str:
     """The id to log for a record: the same in all lives of its message.
 
     It is the id of the message's X-Ray trace if its producer sent one, else the MessageId of its
-    first life. `dlq explain` takes the second and shows both. With the Logger of Powertools:
+    first life. `dlq show` takes the second and shows both. With the Logger of Powertools:
     `logger.append_keys(correlation_id=correlation_id(record))`.
 
     Never raises. Its producer can choose it: do not decide anything by it.

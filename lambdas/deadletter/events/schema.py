@@ -112,7 +112,7 @@ SCHEMAS: Sequence[EventSchema] = (
             _time("since", "first failure of the oldest of them", _AT - 240),
             _text(
                 "sample",
-                "id of one of its letters, for `dlq explain`",
+                "id of one of its letters, for `dlq show`",
                 "8f14e45f-ceea-467f-9575-2a8c1d6e2b11",
             ),
             _command("dlq groups orders"),
@@ -212,7 +212,7 @@ SCHEMAS: Sequence[EventSchema] = (
             _whole("letters", "its letters; none before the snapshot", 100, is_optional=True),
             _text("because", "why it was held, aborted or broken; may be empty", ""),
             _text("by", "the person or the function that changed it", "ada"),
-            _command("dlq replay show r-7c1e52a90b3d"),
+            _command("dlq show r-7c1e52a90b3d"),
         ),
     ),
     EventSchema(

@@ -66,5 +66,5 @@ def run_detail(run: ReplayRun) -> dict[str, Any]:
         **({} if run.letters is None else {"letters": run.letters}),
         "because": run.because,
         "by": run.by,
-        "command": f"dlq replay show {run.id}",
+        "command": f"dlq show {run.id}",
     }

@@ -105,7 +105,7 @@ class Pipeline:
     does not change."""
     ledger: Annotated[LedgerKeeps, Setting()] = LedgerKeeps.PLAIN
     """What the ledger keeps of a failure's text and of the values of `context`, which are content
-    of messages, for `dlq groups` and `dlq explain`: plain (the text without what may be data),
+    of messages, for `dlq groups` and `dlq show`: plain (the text without what may be data),
     hashed (the same, and hashes of the values), or none."""
     # One schedule for all: see RETRY.
     retry: Constant[Backoff] = RETRY

@@ -22,14 +22,13 @@ class TypedLine(StrEnum):
     SHOW = "dlq show {pipeline}"
     GROUPS = "dlq groups {pipeline}"
     CIRCUITS = "dlq circuit list --pipeline {pipeline}"
-    CIRCUIT = "dlq circuit show {key} --pipeline {pipeline}"
+    CIRCUIT = "dlq show circuit:{key} --pipeline {pipeline}"
     RULES = "dlq rules list --pipeline {pipeline}"
     COLLISIONS = "dlq list --in parked -f reason=COLLISION --look --pipeline {pipeline}"
     LIST = "dlq list --pipeline {pipeline}"
     DRY_RUN = "dlq redrive now --pipeline {pipeline} --dry-run"
     RUNS = "dlq replay list --pipeline {pipeline}"
-    RUN = "dlq replay show {run} --pipeline {pipeline}"
-    REPORT = "dlq replay report {run} --pipeline {pipeline}"
+    RUN = "dlq show {run}"
     LOG = "aws logs tail /aws/lambda/{function} --since 15m"
     CHECKER_LOG = "aws logs tail /aws/lambda/{app}-check-rules --since 1d"
     ROW = "aws dynamodb get-item --table-name {table} --key {item}"
@@ -59,7 +58,7 @@ def typed(command: str, facts: Mapping[str, object]) -> str:
     The circuit with the pipeline's name is the one that is meant where none is named.
     """
     if facts.get("key") == facts.get("pipeline"):
-        command = command.replace("{key} ", "")
+        command = command.replace(" {key} ", " ")
     quoted = {name: quote(str(value)) for name, value in facts.items()}
     return known_parts(command, facts).format_map(quoted)
 

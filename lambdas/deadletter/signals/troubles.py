@@ -358,7 +358,7 @@ TROUBLES: Mapping[TroubleKind, TroubleCard] = {
         "a run of {queue} counted {count} {ago} ago[: {means}]", TypedLine.GROUPS, about="count"
     ),
     TroubleKind.RUN_BROKEN: _run(
-        "replay run {run} is BROKEN[: {why}]", TypedLine.REPORT, page=Alarm.REPLAY_BROKEN
+        "replay run {run} is BROKEN[: {why}]", TypedLine.RUN, page=Alarm.REPLAY_BROKEN
     ),
     TroubleKind.RUN_LOST: _run(
         "replay run {run} has lost {times} executions within {within:minute}",

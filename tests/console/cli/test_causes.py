@@ -102,4 +102,4 @@ def test_the_status_says_that_a_configuration_is_broken(cloud: Any, dlq: Any) ->
     says = [item["says"] for item in broken]
     assert [text.split()[1] for text in says] == ["dependency/payments#config", "orders#config"]
     assert all("why it opened is not on record" in text for text in says)
-    assert broken[1]["type"] == "dlq circuit show 'orders#config' --pipeline orders"
+    assert broken[1]["type"] == "dlq show circuit:'orders#config' --pipeline orders"

@@ -61,7 +61,7 @@ def test_a_circuit_tells_what_it_has_counted_since_when(orders: Any, dlq: Any) -
             "counted_since": {"N": "1790000000"},
         },
     )
-    [circuit] = json.loads(dlq("circuit", "show", "--json").stdout)["circuits"]
+    [circuit] = json.loads(dlq("show", "circuit:orders", "--json").stdout)["circuits"]
     assert circuit["totals"] == {
         "since": "2026-09-21T14:13:20Z",
         "calls": 900,
@@ -104,7 +104,7 @@ def test_a_circuit_whose_override_ends_is_tried_at_once(orders: Any, dlq: Any) -
     answered(dlq, "open", "--reason", "x", "--expires", "9h", "--yes")
     after = answered(dlq, "auto", "--yes")["after"]
     assert (after["state"], after["forced"]) == ("OPEN", None)
-    due = answered(dlq, "show", "--check", status=Exit.ATTENTION)["circuits"][0]["open_until"]
+    due = answered(dlq, "list", "--check", status=Exit.ATTENTION)["circuits"][0]["open_until"]
     assert due <= time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 1))
 
 
@@ -117,7 +117,7 @@ def test_a_circuit_closed_by_hand_is_closed_and_overridden(orders: Any, dlq: Any
 def test_a_malformed_record_is_shown_and_replaced(orders: Any, dlq: Any) -> None:
     orders.put("circuits", item.stored(
         {"pipeline": "orders", "circuit_key": "orders", "state": "AJAR"}))  # fmt: skip
-    (circuit,) = answered(dlq, "show", "--check", status=Exit.ATTENTION)["circuits"]
+    (circuit,) = answered(dlq, "list", "--check", status=Exit.ATTENTION)["circuits"]
     assert circuit["state"] == "UNREADABLE"
     assert answered(dlq, "auto", "--yes")["after"]["state"] == "OPEN"
 
@@ -171,7 +171,7 @@ def test_an_override_without_a_reason_is_refused_before_the_circuit_is_read(
 
 def test_the_list_has_a_line_for_each_circuit(orders: Any, dlq: Any) -> None:
     dlq("circuit", "open", "--reason", "bank down", "--expires", "2h", "--yes")
-    listed, shown = dlq("circuit", "list"), dlq("circuit", "show")
+    listed, shown = dlq("circuit", "list"), dlq("show", "circuit:orders")
     assert "orders    orders   OPEN" in listed.output
     assert "bank down" in shown.output
     # As `status`: looking succeeds, and --check asks for the exit status.
@@ -188,14 +188,18 @@ HELD = ("--reason", "x", "--expires", "1h", "--yes")
 
 
 @pytest.mark.parametrize(
-    "command", [("open", *HELD), ("close", *HELD), ("auto", "--yes"), ("show",)]
+    "command",
+    [
+        *(("circuit", verb, "hooks.amce", *HELD) for verb in ("open", "close")),
+        ("circuit", "auto", "hooks.amce", "--yes"),
+        ("show", "circuit:hooks.amce"),
+    ],
 )
 def test_an_unknown_key_is_refused_and_the_known_ones_are_named(
     orders: Any, dlq: Any, command: tuple[str, ...]
 ) -> None:
     reported(orders, "zeta", "hooks.acme", "hooks.bank")
-    verb, *options = command
-    done = dlq("circuit", verb, "hooks.amce", *options)
+    done = dlq(*command)
     assert done.exit_code == Exit.ABSENT
     assert "no circuit 'hooks.amce': it has hooks.acme, hooks.bank, " in done.output
     assert "zeta" in done.output
@@ -219,7 +223,8 @@ def test_a_new_key_is_held_if_the_person_says_that_it_is_right(orders: Any, dlq:
 
 
 def test_the_pipelines_own_circuit_is_known_without_a_record(orders: Any, dlq: Any) -> None:
-    assert answered(dlq, "show", "orders")["circuits"][0]["state"] == "CLOSED"
+    shown = json.loads(dlq("show", "circuit:orders", "--json").stdout)
+    assert shown["circuits"][0]["state"] == "CLOSED"
     assert answered(dlq, "open", "orders", *HELD)["after"]["state"] == "OPEN"
 
 
@@ -275,7 +280,7 @@ def test_an_override_without_an_end_says_so_everywhere(orders: Any, dlq: Any) ->
     )
     assert circuit["forced_since"] is not None
     assert ", until a person ends it" in dlq("circuit", "list").output
-    assert "until a person ends it: bank down" in dlq("circuit", "show").output
+    assert "until a person ends it: bank down" in dlq("show", "circuit:orders").output
     assert answered(dlq, "close", *HELD)["after"]["state"] == "CLOSED"
 
 

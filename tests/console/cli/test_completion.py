@@ -45,7 +45,7 @@ def test_names_are_completed(cloud: Any, words: str, names: list[str]) -> None:
 def test_runs_are_completed(cloud: Any) -> None:
     cloud.deploy("orders")
     run = cloud.replay(ReplayRun(id="r1b2c3", pipeline="orders"))
-    assert completed("dlq replay show r1") == [run.id]
+    assert completed("dlq show r1") == [run.id]
 
 
 def test_options_before_the_command_count(cloud: Any) -> None:

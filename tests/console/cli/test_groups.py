@@ -69,7 +69,7 @@ def test_the_first_line_says_how_many_letters_fail_of_how_many_causes(
     assert shown.splitlines()[0].startswith("4 messages, 2 causes in pipeline orders, account ")
     assert re.search(r"^f503 +3 +1 min +rising +HTTPError 503: unavailable$", shown, re.M)
     assert shown.index("HTTPError 503") < shown.index("KeyError: no price")
-    assert f"\n  dlq logs {bug} --pipeline orders\n" in shown
+    assert f"\n  dlq show {bug} --logs\n" in shown
     assert "\n  dlq circuit list --pipeline orders\n" in shown
     assert "Note" not in shown
 
@@ -115,7 +115,7 @@ def test_letters_are_grouped_by_their_tenant(cloud: Cloud, dlq: Dlq) -> None:
     assert [(group["name"], group["messages"]) for group in answer["groups"]] == [
         ("t-1", 2), ("t-2", 1),
     ]  # fmt: skip
-    assert answer["groups"][0]["next"]["command"].startswith("dlq explain m")
+    assert answer["groups"][0]["next"]["command"].startswith("dlq show m")
     shown = dlq("groups", "--by", "type").stdout
     assert "3 messages, 1 type" in shown
     assert "give the pipeline's `context` a path named messageType" in shown
@@ -415,7 +415,7 @@ def test_a_failure_that_was_not_read_is_not_said_to_be_missing(
     assert "its failure was not read" in shown
     [group] = told(dlq)["groups"]
     assert not group["is_read"]
-    assert group["next"]["command"] == "dlq explain m1 --pipeline orders"
+    assert group["next"]["command"] == "dlq show m1 --pipeline orders"
 
 
 def test_the_time_for_reading_is_bounded() -> None:

@@ -86,6 +86,6 @@ def test_a_person_reads_where_why_and_how_many(cloud: Cloud, dlq: Dlq) -> None:
         "1 letter  would PARK: POISON by rule strict",
         r"failed with KeyError: no \x1b[2J [transient]",
         "because: the same failure in 3 lives; for example d",
-        "dlq explain d",
+        "dlq show d",
     ):
         assert text in shown

@@ -97,8 +97,9 @@ def test_what_an_aborted_run_has_left_is_released_by_its_reason(orders: Any, dlq
     assert done.exit_code == Exit.DONE, done.output
     (run,) = json.loads(done.stdout)["runs"]
     assert counted(orders, run["run"]) == {key_of("first-life")}
-    shown = dlq("parked", "show", "rescued-REPLAY_ABORTED-1000", "--json")
-    assert json.loads(shown.stdout)["reason"] == "REPLAY_ABORTED"
+    shown = dlq("show", "rescued-REPLAY_ABORTED-1000", "--json")
+    place = json.loads(shown.stdout)["message"]["places"][0]
+    assert (place["where"], place["because"]) == ("PARKED", "it is REPLAY_ABORTED")
 
 
 def test_each_parking_queue_has_a_run_with_its_own_rescued_letters(
@@ -447,10 +448,10 @@ def test_a_restore_says_how_to_follow_it(orders: Any, functions: Any, dlq: Any) 
     assert "1 discarded letter of orders being restored" in done.stdout
     run = plans(orders)["discarded"].run_id
     for text in (
-        f"dlq replay show {run} --watch",
+        f"dlq show {run} --watch",
         f"dlq replay hold {run}",
         "dlq list --in parked --look --pipeline orders",
     ):
         assert text in done.stdout
-    shown = dlq("replay", "show", run, "--json")
-    assert (json.loads(shown.stdout)["destination"]) == "restore"
+    shown = dlq("show", run, "--json")
+    assert json.loads(shown.stdout)["run"]["destination"] == "restore"

@@ -433,7 +433,7 @@ def test_a_plan_is_started_once_however_often_it_is_typed(
     (run,) = orders.replays("orders").all()
     assert second["again"] is True
     assert second["run"]["run"] == run.id
-    assert f"Follow it: dlq replay show {run.id} --watch" in first.stdout
+    assert f"Follow it: dlq show {run.id} --watch" in first.stdout
     assert run.state is RunState.PLANNED
     assert [execution["name"] for execution in functions.machine.started] == [f"{run.id}-0"]
     assert len(counted(orders, run.id)) == 2

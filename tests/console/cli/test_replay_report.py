@@ -1,4 +1,4 @@
-"""`dlq replay report` and `rerun`: each letter is accounted for, and the failed ones go again."""
+"""`dlq show` of a run that has ended, and `rerun`: each message is accounted for."""
 
 from __future__ import annotations
 
@@ -75,18 +75,19 @@ def test_a_report_says_that_counted_letters_did_not_join(
     orders.replay(run(counted=9), source="parking:default")
     kept(orders)
     file = tmp_path / "report.html"
-    done = dlq("replay", "report", RUN, "--html", str(file))
+    done = dlq("show", RUN, "--html", str(file))
     assert done.exit_code == Exit.ATTENTION
     assert "9 letters were counted, and 6 joined the run." in done.stdout
     assert "9 letters were counted, and 6 joined the run." in file.read_text()
 
 
-def test_a_live_run_is_added_up_from_its_manifest(orders: Any, dlq: Any) -> None:
+def test_a_live_run_is_added_up_from_its_manifest(orders: Any, dlq: Any, tmp_path: Path) -> None:
     orders.replay(run(RunState.RUNNING))
     orders.snapshot(run(), [*OUTCOMES, (name("g"), ReplayOutcome.OPEN)])
-    done = dlq("replay", "report", RUN, "--json")
+    assert json.loads(dlq("show", RUN, "--json").stdout)["outcomes"] is None
+    done = dlq("show", RUN, "--json", "--html", str(tmp_path / "page"))
     assert done.exit_code == Exit.DONE, done.output
-    account = json.loads(done.stdout)
+    account = json.loads(done.stdout)["outcomes"]
     assert account["counts"] == {
         "RECOVERED": 2, "DUPLICATE": 1, "PARKED": 1, "QUARANTINED": 1, "LEFT": 1, "OPEN": 1,
     }  # fmt: skip
@@ -104,7 +105,7 @@ def test_a_live_run_is_added_up_from_its_manifest(orders: Any, dlq: Any) -> None
 def test_the_report_that_the_run_has_kept_counts(orders: Any, dlq: Any) -> None:
     orders.replay(run())
     kept(orders)
-    done = dlq("replay", "report", RUN)
+    done = dlq("show", RUN)
     assert done.exit_code == Exit.DONE, done.output
     assert "3 of 4 letters are done, 1 failed again. All of them are accounted for." in done.stdout
     assert re.search(r"PARKED +1 +failed again, parked by the consumer", done.stdout)
@@ -114,7 +115,7 @@ def test_the_report_that_the_run_has_kept_counts(orders: Any, dlq: Any) -> None:
 def test_a_letter_without_an_outcome_is_an_alarm(orders: Any, dlq: Any) -> None:
     orders.replay(run(RunState.BROKEN))
     kept(orders, counts={"RECOVERED": 3}, unaccounted=1)
-    done = dlq("replay", "report", RUN)
+    done = dlq("show", RUN)
     assert done.exit_code == Exit.ATTENTION
     assert "1 of 4 letters are unaccounted for: the run is BROKEN" in done.stdout
 
@@ -122,14 +123,14 @@ def test_a_letter_without_an_outcome_is_an_alarm(orders: Any, dlq: Any) -> None:
 def test_a_damaged_report_is_named(orders: Any, dlq: Any) -> None:
     orders.replay(run())
     orders.s3.put_object(Bucket=BUCKET, Key=f"replay/orders/{RUN}/report.json", Body="{")
-    done = dlq("replay", "report", RUN)
+    done = dlq("show", RUN)
     assert done.exit_code == Exit.ATTENTION
-    assert "is not what this dlq expects" in done.stderr
+    assert "is not what this dlq expects" in done.stdout
 
 
-def test_a_run_without_a_snapshot_has_no_report(orders: Any, dlq: Any) -> None:
+def test_a_run_without_a_snapshot_has_no_page(orders: Any, dlq: Any, tmp_path: Path) -> None:
     orders.replay(run(RunState.MOVING, letters=None))
-    done = dlq("replay", "report", RUN)
+    done = dlq("show", RUN, "--html", str(tmp_path / "page"))
     assert done.exit_code == Exit.ATTENTION
     assert "has no snapshot yet: it is MOVING" in done.stderr
 
@@ -157,10 +158,10 @@ def test_letters_without_an_outcome_are_named(orders: Any, dlq: Any) -> None:
     orders.replay(run(RunState.BROKEN))
     orders.snapshot(run(), [*OUTCOMES[:2], (name("lost"), ReplayOutcome.MISSING)])
     kept(orders, letters=3, counts={"RECOVERED": 2, "MISSING": 1}, unaccounted=1)
-    done = dlq("replay", "report", RUN)
+    done = dlq("show", RUN)
     assert done.exit_code == Exit.ATTENTION
     assert "Without an outcome:\n  lost\n" in done.stdout
-    assert f"Then park what is left: dlq replay abort {RUN}" in done.stdout
+    assert f"then park what is left:\n  dlq replay abort {RUN}\n" in done.stdout
 
 
 def test_a_rerun_says_which_letters_it_does_not_find(orders: Any, functions: Any, dlq: Any) -> None:
@@ -178,7 +179,7 @@ def test_the_page_is_one_file_without_scripts_and_other_hosts(
     orders.replay(run(because="<b>bold</b>", by="user/ann"), why="<img src=x>")
     kept(orders)
     path = tmp_path / "report.html"
-    done = dlq("replay", "report", RUN, "--html", str(path))
+    done = dlq("show", RUN, "--html", str(path))
     assert done.exit_code == Exit.DONE, done.output
     assert f"The page is {path}." in done.stdout
     html = path.read_text()
@@ -245,7 +246,7 @@ def test_what_can_not_be_run_again_is_said(
 def test_times_are_read(orders: Any, dlq: Any) -> None:
     orders.replay(run(created=time.time()))
     kept(orders)
-    (first, _) = json.loads(dlq("replay", "report", RUN, "--json").stdout)["minutes"]
+    (first, _) = json.loads(dlq("show", RUN, "--json").stdout)["outcomes"]["minutes"]
     assert first == {"at": "1970-01-01T00:01:00Z", "counts": {"RECOVERED": 2}}
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from console.cli import replay_runs
+from console.cli import progress
 from console.cli.exit import Exit
 from deadletter.aws.replay_runs import DynamoDBReplayRuns
 from deadletter.aws.table import plain
@@ -58,7 +58,7 @@ def test_a_list_without_runs_says_how_to_make_one(orders: Any, dlq: Any) -> None
 
 def test_a_run_shows_how_far_it_is_and_when_it_ends(orders: Any, dlq: Any) -> None:
     orders.replay(run())
-    done = dlq("replay", "show", RUN)
+    done = dlq("show", RUN)
     assert done.exit_code == Exit.DONE, done.output
     assert "RUNNING  [#########...............]  40 of 100 (40%)" in done.stdout
     assert "40 recovered, 5 sent" in done.stdout
@@ -77,14 +77,14 @@ def test_a_run_shows_how_far_it_is_and_when_it_ends(orders: Any, dlq: Any) -> No
         (RunState.MOVING, {"letters": None, "counts": {}}, "letters move into its custody", 0),
         (RunState.CANARY, {"step": 2}, "The outcomes of its canary of 5 letters.", 0),
         (RunState.ABORTED, {}, "Its remaining letters go to the parking lot", 0),
-        (RunState.DONE, {"left": True}, f"dlq replay report {RUN}", 0),
+        (RunState.DONE, {"left": True}, f"dlq show {RUN}", 0),
     ],
 )
 def test_a_run_says_what_it_waits_for(
     orders: Any, dlq: Any, state: RunState, facts: dict[str, Any], text: str, status: int
 ) -> None:
     orders.replay(run(state, **facts))
-    done = dlq("replay", "show", RUN)
+    done = dlq("show", RUN)
     assert text in done.stdout
     assert done.exit_code == status
 
@@ -100,35 +100,35 @@ def test_a_run_says_that_counted_letters_did_not_join(
         run(RunState.DONE, left=True, counted=7, letters=letters, counts=counts),
         source="parking:default",
     )
-    done = dlq("replay", "show", RUN)
+    done = dlq("show", RUN)
     assert done.exit_code == Exit.ATTENTION
     assert f"7 letters were counted, {joined}" in done.stdout
     assert "had left parking:default before the snapshot" in done.stdout
     assert "dlq replay plan --pipeline orders --source parking:default" in done.stdout
     row = dlq("replay", "list").stdout.splitlines()[1]
-    assert row.endswith(f"{letters} of 7 counted letters joined: dlq replay show {RUN}")
+    assert row.endswith(f"{letters} of 7 counted letters joined: dlq show {RUN}")
 
 
 def test_a_run_without_an_execution_is_shown_as_such(orders: Any, functions: Any, dlq: Any) -> None:
     """An execution that was stopped says nothing: the run's item stays RUNNING."""
     orders.replay(run(created=time.time() - 120))
     functions.machine.running = []
-    done = dlq("replay", "show", RUN)
+    done = dlq("show", RUN)
     assert done.exit_code == Exit.ATTENTION
     assert "Waits for: Its execution: the last one has ended before the run" in done.stdout
     assert "dlq status --pipeline orders says why" in done.stdout
     listed = dlq("replay", "list")
     assert listed.exit_code == Exit.ATTENTION
-    assert listed.stdout.splitlines()[1].endswith(f"its execution has ended: dlq replay show {RUN}")
+    assert listed.stdout.splitlines()[1].endswith(f"its execution has ended: dlq show {RUN}")
     status = json.loads(dlq("status", "--json").stdout)
     [need] = [need for need in status["attention"] if need["kind"] == "run-stopped"]
     assert (need["says"], need["type"]) == (
         f"replay run {RUN} has no execution; the watch starts the next one",
-        f"dlq replay show {RUN} --pipeline orders",
+        f"dlq show {RUN}",
     )
     functions.machine.running = [f"{RUN}-0"]
     assert dlq("replay", "list").exit_code == Exit.DONE
-    assert json.loads(dlq("replay", "show", RUN, "--json").stdout)["run"]["lost"] is False
+    assert json.loads(dlq("show", RUN, "--json").stdout)["run"]["run"]["lost"] is False
 
 
 def test_a_run_that_has_just_been_started_may_have_no_execution_yet(
@@ -136,16 +136,16 @@ def test_a_run_that_has_just_been_started_may_have_no_execution_yet(
 ) -> None:
     orders.replay(run(RunState.PLANNED, created=time.time() - 5))
     functions.machine.running = []
-    assert dlq("replay", "show", RUN).exit_code == Exit.DONE
+    assert dlq("show", RUN).exit_code == Exit.DONE
 
 
 def test_who_may_not_list_executions_sees_the_run_all_the_same(
     orders: Any, functions: Any, dlq: Any
 ) -> None:
     orders.replay(run(created=time.time() - 120))
-    done = dlq("replay", "show", RUN, "--json")
+    done = dlq("show", RUN, "--json")
     assert done.exit_code == Exit.DONE
-    assert json.loads(done.stdout)["run"]["lost"] is None
+    assert json.loads(done.stdout)["run"]["run"]["lost"] is None
 
 
 @pytest.mark.parametrize(
@@ -177,15 +177,15 @@ def test_an_abort_says_how_many_letters_are_left(
 
 def test_a_run_that_took_all_counted_letters_says_nothing_of_them(orders: Any, dlq: Any) -> None:
     orders.replay(run(RunState.DONE, left=True, counted=100))
-    done = dlq("replay", "show", RUN)
+    done = dlq("show", RUN)
     assert (done.exit_code, "counted" in done.stdout) == (Exit.DONE, False)
 
 
 def test_the_first_characters_of_an_id_are_enough(orders: Any, dlq: Any) -> None:
     orders.replay(run())
-    assert json.loads(dlq("replay", "show", "4f0c", "--json").stdout)["run"]["run"] == RUN
+    assert json.loads(dlq("show", "4f0c", "--json").stdout)["run"]["run"]["run"] == RUN
     orders.replay(run(id="4f0c999999999999"))
-    done = dlq("replay", "show", "4f0c")
+    done = dlq("show", "4f0c")
     assert done.exit_code == Exit.USAGE
     assert "2 runs begin with 4f0c: type more of the id." in done.stderr
 
@@ -208,10 +208,12 @@ def test_a_watched_run_is_shown_until_it_ends(
             before, moved_to(before, RunState.DONE, at=time.time(), by="replay")
         )
 
-    monkeypatch.setattr(replay_runs, "pause", end)
-    done = dlq("replay", "show", RUN, "--watch", "--json")
-    assert [line.split()[1] for line in done.stderr.splitlines()] == ["RUNNING", "DONE"]
-    assert json.loads(done.stdout)["run"]["state"] == "DONE"
+    said: list[str] = []
+    monkeypatch.setattr(progress, "pause", end)
+    monkeypatch.setattr(progress, "say", said.append)
+    done = dlq("show", RUN, "--watch", "--json")
+    assert [text.split()[0] for text in said if text] == ["RUNNING"]
+    assert json.loads(done.stdout)["run"]["run"]["state"] == "DONE"
 
 
 def test_hold_is_one_write_and_asks_nothing(orders: Any, dlq: Any) -> None:
@@ -258,7 +260,7 @@ def test_what_a_state_does_not_allow_is_refused_with_what_it_does(orders: Any, d
     assert done.exit_code == Exit.ATTENTION
     assert "Nothing was done: run 4f0c1b2a3d4e5f60 is DONE" in done.stderr
     done = dlq("replay", "resume", RUN, "--yes")
-    assert f"is DONE and can't be resumed. Type dlq replay report {RUN}." in done.stderr
+    assert f"is DONE and can't be resumed. Type dlq show {RUN}." in done.stderr
 
 
 def test_a_held_run_is_resumed_after_a_question(orders: Any, dlq: Any, at_a_terminal: None) -> None:
@@ -309,8 +311,8 @@ def test_an_approval_is_put_on_record_and_the_execution_woken_that_changes_the_r
 
 def test_a_run_shows_who_approved_it(orders: Any, dlq: Any) -> None:
     orders.replay(run(approved_by="user/grace"))
-    assert "approved by  user/grace" in dlq("replay", "show", RUN).stdout
-    assert json.loads(dlq("replay", "show", RUN, "--json").stdout)["run"]["approved_by"] == (
+    assert "approved by  user/grace" in dlq("show", RUN).stdout
+    assert json.loads(dlq("show", RUN, "--json").stdout)["run"]["run"]["approved_by"] == (
         "user/grace"
     )
 

@@ -1,4 +1,4 @@
-"""`dlq rules show`, `history`, `undo` and `remove`."""
+"""`dlq rules undo` and `remove`, and `dlq show` of a rule."""
 
 from __future__ import annotations
 
@@ -193,37 +193,29 @@ def test_a_rule_goes_back_to_a_time(orders: Any, dlq: Any) -> None:
     assert orders.rules() == {}
 
 
-def test_the_history_has_the_changes_of_one_rule_or_of_all(orders: Any, dlq: Any) -> None:
+def test_a_rule_is_shown_with_what_it_matched_and_its_last_changes(orders: Any, dlq: Any) -> None:
     add(dlq)
     add(dlq, "other")
     dlq("rules", "disable", "later", *SAID)
-    of_one = read(dlq, "history", "later")["changes"]
-    assert [change["command"] for change in of_one] == ["rules disable", "rules add"]
-    assert {change["target"] for change in of_one} == {"rule later"}
-    assert len(read(dlq, "history")["changes"]) == 3
-    page = dlq("rules", "history", "later").stdout
-    assert "rules disable: rule later of orders" in page
-    assert "enabled: none -> false" in page
-
-
-def test_a_rule_is_shown_with_what_it_matched_and_its_last_changes(orders: Any, dlq: Any) -> None:
-    add(dlq)
+    dlq("rules", "enable", "later", *SAID)
     orders.rule("later", "*", tenantId="b", action="HOLD")
     orders.rule("aside", tenantId="a", action="QUARANTINE")
     orders.failed("orders", "m", AboutLetter({"tenantId": "A"}))
-    answer = read(dlq, "show", "later", "--pipeline", "orders")
-    [pipeline] = answer["pipelines"]
+    found = json.loads(dlq("show", "later", "--json").stdout)["rule"]
+    [pipeline] = found["pipelines"]
     assert {(rule["pipeline"], rule["status"]) for rule in pipeline["rules"]} == {
         ("orders", "VALID"),
         ("*", "INVALID"),
     }
-    [matches] = answer["matches"]
+    [matches] = found["matches"]
     assert (matches["pipeline"], matches["matched"], matches["here"]) == ("orders", 0, 1)
     assert pipeline["rules"][-1]["status_reason"].endswith("aside goes before it, by the alphabet")
-    page = dlq("rules", "show", "later").stdout
+    changes = [change["command"] for change in found["changes"]]
+    assert changes == ["rules enable", "rules disable", "rules add"]
+    page = dlq("show", "rule:later", "--pipeline", "orders").stdout
     assert "Matches 0 of 1 message here now" in page
     assert "Did you mean tenantId = A (1)?" in page
     assert "DELAYED_REDRIVE by 2 h 00 min" in page
-    assert "Its last changes:" in page
-    assert "a batch" in page
-    assert dlq("rules", "show", "nobody").exit_code == Exit.ABSENT
+    assert "rules disable: rule later of orders" in page
+    assert "enabled: none -> false" in page
+    assert dlq("show", "rule:nobody").exit_code == Exit.ABSENT

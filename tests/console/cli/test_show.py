@@ -1,84 +1,552 @@
-"""`dlq show`: the policy in force is what is deployed."""
+"""`dlq show` of a message: its time line, where it is, what comes next."""
 
 from __future__ import annotations
 
 import json
+import shlex
+import time
+from collections.abc import Mapping
+from datetime import datetime
+from functools import partial
 from typing import Any
 
 import pytest
 
+from console.cli import output
 from console.cli.exit import Exit
-from tests.console.conftest import REGION
+from console.cli.show import show
+from console.operations import aws
+from console.operations.session import Session
+from console.operations.show import ShowRequest, read
+from deadletter.aws.ledger import DynamoDBLedger
+from deadletter.circuit.state import State
+from deadletter.contract import PARKED_LANE, Reason, circuit_lane, delay_lane
+from deadletter.failure.failure import Category, Failure
+from deadletter.failure.ledger import AboutLetter
+from deadletter.message.letter import Letter
+from deadletter.message.queue import ReceivedLetter
+from deadletter.message.stamp import Stamp
+from deadletter.redrive.order import Order
+from deadletter.replay.discarded import DiscardedLetter
+from deadletter.replay.run import ReplayRun, RunState
+from deadletter.replay.ticket import ReplayOutcome
+from deadletter.routing.decision import Hold
+from tests.console.conftest import Cloud, Dlq, FakeLambda
+from tests.console.terminal import Terminal
+
+ORIGIN = "8f14e45f-ceea-467f-9575-2a8c1d6e2b11"
+COPY = "11111111-ceea-467f-9575-2a8c1d6e2b11"
+TRACE = "Root=1-5759e988-bd862e3fe1be46a994272793;Sampled=1"
+LIBRARY = {"consumer_library": True}
 
 
-def test_the_policy_in_force_is_shown_with_its_defaults(cloud: Any, dlq: Any) -> None:
-    cloud.deploy(
-        "orders",
-        settings={
-            "policy": {"max_attempts": 3},
-            "policies": {"slow": {"backoff": {"base": 600}}},
-            "rate": 5.0,
-        },
+def told(dlq: Dlq, *arguments: str) -> dict[str, Any]:
+    result = dlq("show", *arguments, "--json")
+    assert result.exit_code == 0, result.output
+    answer: dict[str, Any] = json.loads(result.stdout)["message"]
+    return answer
+
+
+def wait(cloud: Cloud, lane: str, body: str = "{}", because: str = "test", **stamp: Any) -> None:
+    """A copy of the letter that the redriver put into a lane."""
+    letter = Letter(COPY, body, system={"AWSTraceHeader": TRACE, "SentTimestamp": "1000"})
+    now = int(time.time())
+    facts = {"attempt": 2, "first_sent": (now - 60) * 1000, "decision": "HOLD", "at": now - 30}
+    held = Order(
+        ReceivedLetter(letter, "", 0.0),
+        Hold(lane, now + 600.0, because),
+        Stamp(ORIGIN, **{**facts, **stamp}),
     )
-    answer = json.loads(dlq("show", "orders", "--json").stdout)
-    assert answer["policy"]["max_attempts"] == 3
-    assert answer["policy"]["ceilings"] == [60, 120, 240]
-    assert answer["policies"]["slow"]["ceilings"][0] == 600
-    assert answer["settings"]["rate"] == 5.0
-    assert answer["queues"]["main"]["name"] == "orders-main"
-    shown = dlq("show", "orders").stdout
-    assert "Attempts: 3, after at most 1 min, 2 min, 4 min" in shown
-    assert "message_ttl" in shown
-    assert "It has no alarm" in shown
+    assert cloud._room("orders", cloud.s3).admit([held])
 
 
-def test_it_says_how_often_a_message_is_tried_at_most(cloud: Any, dlq: Any) -> None:
+def failed(cloud: Cloud, **facts: Any) -> None:
+    said = {"error_type": "ReadTimeout", "message": "no answer", "category": Category.TRANSIENT}
+    cloud.failed("orders", ORIGIN, **{**said, **facts})
+    cloud.letter("{}")
+
+
+def test_each_try_is_told_with_the_decision_that_began_its_life(cloud: Cloud, dlq: Dlq) -> None:
+    cloud.deploy("orders", "bills", settings=LIBRARY)
+    now = time.time()
+    failed(cloud, at=now - 3_000, receive=3, request_id="req-1", queue="orders-main")
+    failed(
+        cloud, at=now - 2_000, attempt=1, http_status=503,
+        sent_at=int(now - 2_100), sent_because="attempt 1, backoff of 90 s", sent_rule="slow",
+    )  # fmt: skip
+
+    life = told(dlq, ORIGIN)
+
+    assert (life["pipeline"], life["message_id"], life["attempts"]) == ("orders", ORIGIN, 1)
+    first, second = life["failures"]
+    assert (first["attempt"], first["receive"], first["request_id"]) == (0, 3, "req-1")
+    assert (first["error_type"], first["sent_because"]) == ("ReadTimeout", "")
+    assert (second["attempt"], second["http_status"], second["waited"]) == (1, 503, 1_000)
+    assert (second["sent_because"], second["sent_rule"]) == ("attempt 1, backoff of 90 s", "slow")
+
+
+@pytest.mark.parametrize("id_", [ORIGIN, COPY])
+def test_a_waiting_letter_is_found_by_its_first_life_and_by_its_copy(
+    cloud: Cloud, dlq: Dlq, id_: str
+) -> None:
+    cloud.deploy("bills", "orders", settings=LIBRARY)
+    cloud.circuit("orders", "orders", State.OPEN)
+    wait(cloud, circuit_lane("orders"), because="circuit orders is OPEN")
+    failed(cloud, attempt=2, dependency_down=True)
+
+    life = told(dlq, id_)
+
+    [place] = life["places"]
+    assert (place["where"], place["lane"], place["copy"]) == ("WAITING", "circuit:orders", COPY)
+    assert place["because"] == "circuit orders is OPEN"
+    assert life["message_id"] == ORIGIN
+    assert (life["decision"]["action"], life["decision"]["by"]) == ("HOLD", "message")
+    assert life["steps"][0]["command"] == "dlq show circuit:orders --pipeline orders"
+
+
+def test_a_waiting_letter_without_a_ledger_row_is_found_by_its_first_life(
+    cloud: Cloud, dlq: Dlq
+) -> None:
     cloud.deploy("orders")
-    assert json.loads(dlq("show", "--json").stdout)["most_tries"] is None
-    assert "an unknown number of times" in dlq("show").stdout
-    redrive = {
-        "deadLetterTargetArn": f"arn:aws:sqs:{REGION}:123456789012:orders-dlq",
-        "maxReceiveCount": 5,
-    }
-    cloud.sqs.set_queue_attributes(
-        QueueUrl=cloud.urls["orders-main"], Attributes={"RedrivePolicy": json.dumps(redrive)}
-    )
-    assert json.loads(dlq("show", "--json").stdout)["most_tries"] == 35
-    assert "35 times at most: 5 receives in each of 7 attempts" in dlq("show").stdout
+    wait(cloud, "due")
+
+    life = told(dlq, ORIGIN)
+
+    assert life["places"][0]["lane"] == "due"
+    assert life["failures"] == []
+    # Its delay counts as served when it is due.
+    assert (life["decision"]["action"], life["decision"]["delay"]) == ("REDRIVE", 0)
+
+
+def test_the_trace_of_a_letter_in_a_queue_comes_from_the_ledger(cloud: Cloud, dlq: Dlq) -> None:
+    cloud.deploy("orders", settings=LIBRARY)
+    ledger = DynamoDBLedger(cloud.dynamodb, "letters", "orders", time.time, 86_400)
+    for trace in ("1-5759e988-bd862e3fe1be46a994272793", "another"):
+        about = AboutLetter(context={"tenantId": "acme"}, size=812, trace=trace)
+        ledger.failed(ORIGIN, Failure(time.time(), 0, Category.TRANSIENT), about)
+
+    life = told(dlq, ORIGIN)
+
+    assert life["trace"] == "1-5759e988-bd862e3fe1be46a994272793"
+    assert (life["fields"], life["size"]) == ({"tenantId": "acme"}, 812)
+    assert life["first_failed"] is not None
+
+
+def test_a_processed_letter_needs_nothing(cloud: Cloud, dlq: Dlq) -> None:
+    cloud.deploy("orders", settings=LIBRARY)
+    failed(cloud)
+    cloud.recovered("orders", ORIGIN)
+
+    life = told(dlq, ORIGIN)
+
+    assert [place["where"] for place in life["places"]] == ["PROCESSED"]
+    assert life["decision"] is None
+
+
+def test_a_letter_that_a_later_receive_processed_needs_nothing(cloud: Cloud, dlq: Dlq) -> None:
+    cloud.deploy("orders", settings=LIBRARY)
+    failed(cloud)
+    DynamoDBLedger(cloud.dynamodb, "letters", "orders", time.time, 86_400).leave_index(ORIGIN)
+
+    life = told(dlq, ORIGIN)
+
+    [place] = life["places"]
+    assert (place["where"], life["decision"]) == ("GONE", None)
+    assert "processed at a later receive" in place["says"]
+    # No record says so: another could have thrown it away.
+    assert life["processed"]["answer"] == "unknown"
+    assert [step["command"].split()[-1] for step in life["steps"]] == ["--logs"]
+
+
+def test_a_letter_whose_queues_are_empty_is_gone(cloud: Cloud, dlq: Dlq) -> None:
+    cloud.deploy("orders", settings=LIBRARY)
+    cloud.failed("orders", ORIGIN)
+
+    life = told(dlq, ORIGIN)
+
+    assert ([place["where"] for place in life["places"]], life["decision"]) == (["GONE"], None)
+    assert [step["command"].split()[-1] for step in life["steps"]] == ["--logs"]
+
+
+def test_a_letter_that_failed_a_moment_ago_is_not_gone(cloud: Cloud, dlq: Dlq) -> None:
+    cloud.deploy("orders", settings=LIBRARY)
+    cloud.failed("orders", ORIGIN, at=time.time() - 5)
+
+    assert [place["where"] for place in told(dlq, ORIGIN)["places"]] == ["QUEUE"]
+
+
+def test_a_letter_that_failed_after_it_was_processed_is_not_processed(
+    cloud: Cloud, dlq: Dlq
+) -> None:
+    cloud.deploy("orders", settings=LIBRARY)
+    cloud.recovered("orders", ORIGIN)
+    failed(cloud, at=time.time() + 5, attempt=1)
+
+    assert [place["where"] for place in told(dlq, ORIGIN)["places"]] == ["QUEUE"]
+
+
+def test_a_letter_that_the_consumer_parked_is_parked_and_can_be_released(
+    cloud: Cloud, dlq: Dlq
+) -> None:
+    queues = {"POISON": "later", "schema": "schema"}
+    cloud.deploy("orders", settings={**LIBRARY, "parking": queues})
+    failed(cloud, category=Category.SCHEMA, error_type="SchemaError", message="no price")
+    ledger = DynamoDBLedger(cloud.dynamodb, "letters", "orders", time.time, 86_400)
+    ledger.parked(ORIGIN, 0, time.time(), str(Reason.PERMANENT))
+
+    life = told(dlq, ORIGIN)
+
+    [place] = life["places"]
+    assert (place["where"], place["because"]) == ("PARKED", "SchemaError: no price")
+    assert "Parked as PERMANENT" in place["says"]
+    assert place["queue"] == "schema"
+    assert life["decision"] is None
+    assert f'dlq parked release --pipeline orders --id {ORIGIN} --why "<why>"' in [
+        step["command"] for step in life["steps"]
+    ]
+
+
+@pytest.mark.parametrize("lane", [circuit_lane("orders"), "rule:slow", PARKED_LANE])
+def test_each_suggested_command_brings_the_reason_that_it_needs(
+    cloud: Cloud, dlq: Dlq, lane: str
+) -> None:
+    cloud.deploy("orders", settings=LIBRARY)
+    wait(cloud, lane)
+
+    for step in told(dlq, ORIGIN)["steps"]:
+        result = dlq(*shlex.split(step["command"])[1:])
+        assert "needs a reason" not in result.stderr
+        assert "Say when" not in result.stderr
+        assert result.exit_code != Exit.USAGE or "add --yes" in result.stderr, result.stderr
 
 
 @pytest.mark.parametrize(
-    ("mode", "says"), [("enforce", "none: a day before SQS"), ("observe", "SQS deletes them")]
+    ("fate", "where"),
+    [
+        (ReplayOutcome.SENT, "RUN"),
+        (ReplayOutcome.RECOVERED, "PROCESSED"),
+        (ReplayOutcome.DISCARDED, "DISCARDED"),
+        (ReplayOutcome.RESTORED, "PARKED"),
+        (ReplayOutcome.QUARANTINED, "PARKED"),
+        (ReplayOutcome.UNKNOWN, "QUEUE"),
+    ],
 )
-def test_it_says_what_becomes_of_parked_letters(cloud: Any, dlq: Any, mode: str, says: str) -> None:
-    cloud.deploy("orders", settings={"mode": mode})
-    assert json.loads(dlq("show", "--json").stdout)["parked_end"].startswith(says)
-    assert f"End of parked letters: {says}" in dlq("show").stdout
+def test_a_replay_run_says_what_became_of_the_letter_it_sent(
+    cloud: Cloud, dlq: Dlq, fate: ReplayOutcome, where: str
+) -> None:
+    cloud.deploy("orders", settings=LIBRARY)
+    failed(cloud)
+    run = cloud.replay(ReplayRun(id="0123456789abcdef", pipeline="orders", state=RunState.RUNNING))
+    cloud.ticket(run.id, ORIGIN, COPY, fate)
+
+    [place] = told(dlq, ORIGIN)["places"]
+
+    assert place["where"] == where
+    assert (place["run"] == run.id) is (where != "QUEUE")
 
 
-def test_alarms_say_in_words_when_they_ring(cloud: Any, dlq: Any) -> None:
+DISCARDS: dict[str, Any] = {
+    "source": "parking:default", "destination": "discard", "who": "user/ann", "why": "a wrong line",
+}  # fmt: skip
+
+
+def discard(cloud: Cloud, *, kept: bool = True) -> ReplayRun:
+    """A run that has thrown the letter away, as its execution has left it."""
+    run = cloud.replay(
+        ReplayRun(id="", pipeline="orders", state=RunState.DONE, counts={"DISCARDED": 1}),
+        **DISCARDS,
+    )
+    cloud.ticket(run.id, ORIGIN, COPY, ReplayOutcome.DISCARDED)
+    if kept:
+        name = f"replay/orders/{run.id}/discarded/{COPY}.json"
+        cloud.s3.put_object(Bucket="letters-bucket", Key=name, Body=b"{}")
+    return run
+
+
+def is_discarded(place: Mapping[str, Any], run: str) -> bool:
+    return (place["where"], place["by"], place["because"], place["run"], place["copy"]) == (
+        *("DISCARDED", "user/ann", "a wrong line", run, COPY),
+    )
+
+
+@pytest.mark.parametrize("parked_by", ["consumer", "redriver"])
+def test_a_discarded_letter_is_said_to_be_discarded_by_whom_when_why_and_where_its_copy_is(
+    cloud: Cloud, dlq: Dlq, parked_by: str
+) -> None:
+    cloud.deploy("orders", settings=LIBRARY)
+    failed(cloud, at=time.time() - 900)
+    ledger = DynamoDBLedger(cloud.dynamodb, "letters", "orders", time.time, 86_400)
+    if parked_by == "consumer":
+        ledger.parked(ORIGIN, 1, time.time() - 800, "PERMANENT")
+    else:
+        ledger.note_parked(ORIGIN, time.time() - 800, "POISON", "")
+    run = discard(cloud)
+
+    life = told(dlq, ORIGIN)
+
+    [place] = life["places"]
+    assert is_discarded(place, run.id)
+    assert place["kept"] == f"s3://letters-bucket/replay/orders/{run.id}/discarded/{COPY}.json"
+    assert abs(datetime.fromisoformat(place["since"]).timestamp() - time.time()) < 60
+    commands = [step["command"] for step in life["steps"]]
+    assert f'dlq parked restore --pipeline orders --id {ORIGIN} --run {run.id} --why "<why>"' in (
+        commands
+    )
+    text = " ".join(dlq("show", ORIGIN).stdout.split())
+    assert f"{ORIGIN} DISCARDED orders" in text
+    assert f"Discarded by user/ann, with run {run.id}." in text
+    assert f"run {run.id} by user/ann: a wrong line; discarded by a person" in text
+    assert "processed no: " in text
+
+
+def test_a_discarded_letter_without_a_copy_is_said_to_have_none(cloud: Cloud, dlq: Dlq) -> None:
+    cloud.deploy("orders", settings=LIBRARY)
+    failed(cloud, at=time.time() - 900)
+    discard(cloud, kept=False)
+
+    life = told(dlq, ORIGIN)
+
+    assert life["places"][0]["kept"] is None
+    assert "No copy of it is kept." in life["places"][0]["says"]
+    assert not any("restore" in step["command"] for step in life["steps"])
+
+
+def test_a_letter_that_only_its_discard_knows_is_explained(cloud: Cloud, dlq: Dlq) -> None:
+    cloud.deploy("bills", "orders")
+    run = discard(cloud)
+
+    assert is_discarded(told(dlq, ORIGIN)["places"][0], run.id)
+
+
+def test_a_discard_is_found_behind_many_later_runs(cloud: Cloud, dlq: Dlq) -> None:
+    cloud.deploy("orders", settings=LIBRARY)
+    failed(cloud, at=time.time() - 900)
+    run = discard(cloud)
+    for number in range(12):
+        later = ReplayRun(id=f"{number:016}", pipeline="orders", created=time.time() + number)
+        assert cloud.replays("orders").create(later)
+
+    assert is_discarded(told(dlq, ORIGIN)["places"][0], run.id)
+
+
+def test_a_copy_that_failed_after_a_discard_is_not_said_to_be_discarded(
+    cloud: Cloud, dlq: Dlq
+) -> None:
+    cloud.deploy("orders", settings=LIBRARY)
+    discard(cloud)
+    failed(cloud, at=time.time() + 5)
+
+    assert [place["where"] for place in told(dlq, ORIGIN)["places"]] == ["QUEUE"]
+
+
+def test_a_run_is_not_asked_about_a_letter_that_failed_again_since(cloud: Cloud, dlq: Dlq) -> None:
+    cloud.deploy("orders", settings=LIBRARY)
+    run = cloud.replay(ReplayRun(id="0123456789abcdef", pipeline="orders", state=RunState.DONE))
+    cloud.ticket(run.id, ORIGIN, COPY, ReplayOutcome.RECOVERED)
+    failed(cloud, at=time.time() + 5, attempt=2)
+
+    assert [place["where"] for place in told(dlq, ORIGIN)["places"]] == ["QUEUE"]
+
+
+def test_an_unknown_id_names_what_can_look_into_the_queues(cloud: Cloud, dlq: Dlq) -> None:
+    cloud.deploy("orders", "bills")
+
+    result = dlq("show", "nothing")
+
+    assert result.exit_code == 4
+    assert "Nothing is on record of 'nothing' in bills, orders" in result.stderr
+    assert "Not searched: DLQs and parking queues; --look receives" in result.stderr
+    assert "Not searched: the main queue" in result.stderr
+
+
+def test_a_malformed_row_is_said_to_be_one(cloud: Cloud, dlq: Dlq) -> None:
     cloud.deploy("orders")
-    cloud.cloudwatch.put_metric_alarm(
-        AlarmName="deadletter-orders-DlqAge", MetricName="ApproximateAgeOfOldestMessage",
-        Namespace="AWS/SQS", Period=60, EvaluationPeriods=3, Threshold=3600, Statistic="Maximum",
-        ComparisonOperator="GreaterThanThreshold",
+    cloud.put("letters", {"pk": {"S": f"orders#ledger#{ORIGIN}"}, "sk": {"S": "ledger"},
+                          "f0_0": {"S": "odd"}})  # fmt: skip
+
+    life = told(dlq, ORIGIN)
+
+    assert "malformed" in life["notes"][0]
+    assert life["decision"] is None
+
+
+def test_nothing_is_received_and_no_function_is_called(
+    cloud: Cloud, dlq: Dlq, functions: FakeLambda
+) -> None:
+    cloud.deploy("orders", settings=LIBRARY)
+    failed(cloud)
+    functions.raises = AssertionError("a function was called")
+
+    assert dlq("show", ORIGIN).exit_code == 0
+
+
+def test_a_person_reads_place_decision_history_and_commands(cloud: Cloud, dlq: Dlq) -> None:
+    cloud.deploy("orders", settings=LIBRARY)
+    now = time.time()
+    failed(cloud, at=now - 3_000, message="no answer\x1b[31m")
+    failed(cloud, at=now - 2_000, attempt=1, sent_at=int(now - 2_100),
+           sent_because="attempt 1, backoff of 90 s", sent_rule="slow")  # fmt: skip
+
+    result = dlq("show", ORIGIN)
+
+    assert result.exit_code == 0
+    for text in (
+        f"{ORIGIN}  QUEUE  orders\n",
+        "In a queue, which SQS can't be asked about",
+        "goes back to the main queue after",
+        "sent back: attempt 1, backoff of 90 s (rule slow)",
+        r"ReadTimeout: no answer\x1b[31m",
+        f"\n  dlq show {ORIGIN} --look\n",
+        f"\n  dlq show {ORIGIN} --logs\n",
+    ):
+        assert text in result.stdout
+
+
+def test_a_letter_that_waits_for_the_delay_of_a_rule_does_not_wait_for_it_twice(
+    cloud: Cloud, dlq: Dlq
+) -> None:
+    cloud.deploy("orders")
+    everything = '{"pipeline": ["orders"]}'
+    cloud.rule("later", pattern=everything, action="DELAYED_REDRIVE", delay_seconds=7_200)
+    wait(cloud, delay_lane("later"), because="attempt 1, delay of 7200 s by rule later")
+
+    assert told(dlq, ORIGIN)["decision"]["action"] == "REDRIVE"
+
+
+@pytest.fixture
+def orders(cloud: Cloud, functions: FakeLambda) -> Cloud:
+    """A deployed pipeline `orders` whose router really decides."""
+    cloud.deploy("orders", dedicated=["bulk"], context=["tenantId"])
+    functions.configure("orders", context={"tenantId": "body.tenantId"}, dedicated=["bulk"])
+    functions.routes = True
+    return cloud
+
+
+def test_a_look_finds_a_message_that_no_record_knows(orders: Cloud, dlq: Dlq) -> None:
+    sent = orders.park("orders", "POISON", body='{"card": "4111-x"}', attempt=3)
+    orders.park("orders", "EXPIRED", origin="another")
+    assert dlq("show", sent).exit_code == Exit.ABSENT
+
+    found = told(dlq, "first-life", "--look")
+
+    place = found["places"][0]
+    assert (place["where"], place["copy"], place["because"]) == ("PARKED", sent, "it is POISON")
+    assert (found["message_id"], found["attempts"], found["body"]) == ("first-life", 3, None)
+    assert found["not_searched"] == []
+    assert found["acts"][0]["says"] == "sent by AROA:us"
+    assert orders.visible("orders-parking-default") == 2
+    assert "4111-x" in dlq("show", sent, "--look", "--body").stdout
+
+
+def test_each_rule_says_why_it_did_or_did_not_match(orders: Cloud, dlq: Dlq) -> None:
+    orders.rule("typo", tenantId="a", action="HALT")
+    orders.rule("other", tenantId="b", action="HOLD", priority=1)
+    orders.rule("stop", "*", tenantId="a", action="QUARANTINE")
+    orders.rule("late", tenantId="a", action="HOLD", priority=200)
+    sent = orders.letter('{"tenantId": "a", "secret": 4111111111111111}')
+
+    found = told(dlq, sent, "--look", "--rules")
+
+    assert [(rule["rule_id"], rule["outcome"].split(":")[0]) for rule in found["rules"]] == [
+        ("typo", "INVALID"),
+        ("other", "does not match"),
+        ("stop", "matches and speaks"),
+        ("late", "matches, but an earlier rule speaks"),
+    ]
+    assert (found["decision"]["action"], found["decision"]["rule"]) == ("PARK", "stop")
+    assert found["next"] == "is parked as QUARANTINED: rule stop says QUARANTINE (rule stop)"
+    page = dlq("show", sent, "--look", "--rules").stdout
+    assert '\n      context.tenantId: expected "b"; found string\n' in page
+    assert "4111111111111111" not in page
+    assert orders.visible("orders-dlq") == 1
+
+
+def test_a_rule_that_reads_what_is_not_on_record_says_so(cloud: Cloud, dlq: Dlq) -> None:
+    cloud.deploy("orders", settings={"context": {"tenantId": "body.tenantId"}})
+    cloud.failed("orders", ORIGIN, AboutLetter({"tenantId": "a"}, "", 12))
+    cloud.letter("{}")
+    cloud.rule("body", pattern='{"body": {"kind": ["bad"]}}', action="HOLD", priority=1)
+    cloud.rule("other", pattern='{"context": {"tenantId": ["b"]}}', action="HOLD", priority=2)
+    cloud.rule("stop", pattern='{"context": {"tenantId": ["a"]}}', action="HOLD", priority=3)
+
+    rules = told(dlq, ORIGIN, "--rules")["rules"]
+
+    assert [(rule["rule_id"], rule["outcome"]) for rule in rules] == [
+        ("body", "can't be told: it reads body.kind (--look)"),
+        ("other", "does not match"),
+        ("stop", "matches"),
+    ]
+
+
+def test_a_body_is_shown_only_if_asked_for_and_controls_nothing(cloud: Cloud, dlq: Dlq) -> None:
+    cloud.deploy("orders")
+    wait(cloud, "due", body='{"card": "4111-x"}\x1b[2J' + "x" * 3_000)
+    assert "4111-x" not in dlq("show", COPY).output
+    page = dlq("show", COPY, "--body").stdout
+    assert r'{"card": "4111-x"}\x1b[2J' in page
+    assert "1,022 more characters: see --json" in page
+    assert len(told(dlq, COPY, "--body")["body"]) > 3_000
+
+
+def test_the_copy_of_a_discarded_message_has_its_body(cloud: Cloud, dlq: Dlq) -> None:
+    cloud.deploy("orders", settings=LIBRARY)
+    run = discard(cloud, kept=False)
+    copy = DiscardedLetter(
+        letter=Letter(COPY, "the body"), home="parking:default", stamp=Stamp(ORIGIN), at=1,
+        by="ann", because="",
     )  # fmt: skip
-    (alarm,) = json.loads(dlq("show", "--json").stdout)["alarms"]
-    assert alarm["when"] == "ApproximateAgeOfOldestMessage > 3600 in 3 of 3 periods of 60 s"
+    cloud.s3.put_object(
+        Bucket="letters-bucket", Key=f"replay/orders/{run.id}/discarded/{COPY}.json",
+        Body=copy.to_bytes(),
+    )  # fmt: skip
+    assert told(dlq, ORIGIN, "--body")["body"] == "the body"
 
 
-def test_a_queue_that_is_gone_is_named_and_the_rest_is_shown(cloud: Any, dlq: Any) -> None:
-    cloud.deploy("orders")
-    cloud.sqs.delete_queue(QueueUrl=cloud.urls["orders-dlq"])
-    done = dlq("show", "orders", "--json")
-    assert done.exit_code == Exit.ATTENTION
-    answer = json.loads(done.stdout)
-    assert answer["queues"]["dlq"] is None
-    assert answer["unread"][0].startswith("queue dlq could not be read: ")
+@pytest.mark.parametrize("answer", [b"", b"{}", b'{"verdict": {"decision": {}}}'])
+def test_a_router_that_does_not_explain_is_a_note(
+    orders: Cloud, dlq: Dlq, functions: FakeLambda, answer: bytes
+) -> None:
+    functions.routes, functions.report = False, answer
+    sent = orders.letter("{}")
+    assert "answered no explanation" in told(dlq, sent, "--look")["notes"][0]
+    functions.function_error = "Unhandled"
+    functions.report = {"errorType": "RouterUnavailable", "errorMessage": "x\x1b" * 999}
+    page = dlq("show", sent, "--look").stdout
+    assert "failed (RouterUnavailable: x" in page
+    assert "\x1b" not in page
 
 
-def test_two_different_pipelines_are_refused(cloud: Any, dlq: Any) -> None:
-    cloud.deploy("orders", "invoices")
-    done = dlq("show", "orders", "--pipeline", "invoices")
+def test_a_name_of_two_meanings_is_asked_back(cloud: Cloud, dlq: Dlq) -> None:
+    cloud.deploy("orders", "stop")
+    cloud.rule("stop", tenantId="a", action="HOLD")
+    done = dlq("show", "stop")
     assert done.exit_code == Exit.USAGE
-    assert "name one of them" in done.stderr
+    assert (
+        "'stop' is a rule and a pipeline. Type dlq show rule:stop or dlq show pipeline:stop."
+        in done.stderr
+    )
+    assert json.loads(dlq("show", "pipeline:stop", "--json").stdout)["kind"] == "pipeline"
+
+
+def test_the_longest_data_fits_80_columns_with_each_command_alone(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "p" * 40
+    cloud.deploy(name, settings=LIBRARY)
+    cloud.failed(
+        name, ORIGIN, AboutLetter({"tenantId": "t" * 200}, "e" * 200, 999_999), http_status=503,
+        error_type="E" * 100, message="word " * 60, place="/var/task/" + "m" * 80 + ":12",
+    )  # fmt: skip
+    ledger = DynamoDBLedger(cloud.dynamodb, "letters", name, time.time, 86_400)
+    ledger.note_parked(ORIGIN, time.time(), "QUARANTINED", "r" * 40)
+
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("NO_COLOR", "1")
+    session = Session(partial(aws.connect, None, None), "deadletter")
+    screen = Terminal()
+    output.show(show(read(session, ShowRequest(name=ORIGIN, rules=True))), screen)
+
+    lines = screen.getvalue().splitlines()
+    commands = [text for text in lines if text.startswith("  dlq ")]
+    assert [text for text in lines if len(text) > 80 and text not in commands] == []
+    assert len(commands) > 1

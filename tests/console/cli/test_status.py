@@ -212,7 +212,7 @@ def test_a_dependency_that_is_neither_well_nor_dead_is_paced(cloud: Any, dlq: An
     assert answer["slowed"] == {"context.customer": 3}
     assert 1_300 < answer["paced"].pop("waiting") <= 1_310
     assert (answer["paced"]["limit"], answer["paced"]["because"]) == (4.4, "it throttles")
-    for shown in (dlq("status", "orders").stdout, dlq("circuit", "show").stdout):
+    for shown in (dlq("status", "orders").stdout, dlq("show", "circuit:orders").stdout):
         said = " ".join(shown.split())
         assert "paced: 4.4 calls a second, about 1,3" in said
         assert "messages wait, since 12 min, because it throttles" in said
@@ -750,7 +750,7 @@ def test_a_circuit_that_its_calls_opened_says_how_many_failed(cloud: Any, dlq: A
     says = "11 of 20 calls failed in 120 s"
     assert only_pipeline(dlq)["circuit"]["because"] == says
     assert re.search(rf"circuit OPEN since {A_TIME}: {says}\n", dlq("status", "orders").stdout)
-    assert f"it opened: {says}" in dlq("circuit", "show").stdout
+    assert f"it opened: {says}" in dlq("show", "circuit:orders").stdout
 
 
 def test_a_circuit_that_a_person_opened_and_left_says_so(cloud: Any, dlq: Any) -> None:
@@ -762,7 +762,7 @@ def test_a_circuit_that_a_person_opened_and_left_says_so(cloud: Any, dlq: Any) -
     circuit = only_pipeline(dlq)["circuit"]
     assert (circuit["state"], circuit["by"]) == ("OPEN", None)
     assert re.fullmatch(r"arn:aws:.* opened it: deploy", circuit["because"])
-    for shown in (dlq("status", "orders").stdout, dlq("circuit", "show").stdout):
+    for shown in (dlq("status", "orders").stdout, dlq("show", "circuit:orders").stdout):
         assert "opened it: deploy" in shown
         assert "failed" not in shown.replace("0 failed", "")
 

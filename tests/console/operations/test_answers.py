@@ -20,7 +20,6 @@ OPERATIONS: dict[str, Callable[[Session], Answer]] = {
     "status": lambda session: status.read(session, ()),
     "list --look": lambda session: read(session, ListRequest(look=True)),
     "circuit list": lambda session: circuits.list_circuits(session, ()),
-    "circuit show": lambda session: circuits.show_circuit(session, None, None),
     "rules list": lambda session: rule_list.list_rules(session, ()),
     "rules test r": lambda session: rule_trial.try_rule(session, None, "r"),
     "redrive now --dry-run": lambda session: redrive.start(

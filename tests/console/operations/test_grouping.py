@@ -123,13 +123,13 @@ def test_a_letter_that_sqs_has_dropped_counts_only_if_it_waits_outside_of_queues
     [
         ({"blame": Blame.DEPENDENCY}, "dlq circuit list --pipeline orders"),
         ({"fingerprint": ""}, "dlq circuit list --pipeline orders"),
-        ({"blame": Blame.CONFIGURATION}, "dlq explain a --pipeline orders"),
+        ({"blame": Blame.CONFIGURATION}, "dlq show a --pipeline orders"),
         (
             {"blame": Blame.CONFIGURATION, "about": AboutLetter(endpoint="t-1/e-1")},
             "dlq endpoint check t-1/e-1",
         ),
-        ({"category": "schema"}, "dlq explain a --pipeline orders"),
-        ({}, "dlq logs a --pipeline orders"),
+        ({"category": "schema"}, "dlq show a --pipeline orders"),
+        ({}, "dlq show a --logs"),
         ({"category": ""}, "dlq list --look --body --in dlq --pipeline orders"),
     ],
 )
@@ -161,7 +161,7 @@ def test_an_endpoint_that_is_missing_or_off_is_added_or_switched_on(why: str, co
 def test_of_another_dimension_the_next_command_explains_a_sample() -> None:
     [group] = grouped([ENTRY], By.TENANT, NOW)
     command = step_for(group, By.TENANT, "orders", None).command
-    assert command == "dlq explain a --pipeline orders"
+    assert command == "dlq show a --pipeline orders"
     bare = step_for(group, By.TENANT, None, "queue:their-dlq")
     assert bare.command == "dlq list --look --body --in queue:their-dlq"
 

@@ -182,7 +182,7 @@ def emf(account: AskedAccount) -> str:
 
 @check("logs-insights", creates="a log group", seconds=60)
 def insights(account: AskedAccount) -> str:
-    """Is a query of Logs Insights taken as `dlq logs` writes it?"""
+    """Is a query of Logs Insights taken as `dlq show --logs` writes it?"""
     logs, group = account.client("logs"), account.name("log")
     logs.create_log_group(logGroupName=group)
     account.remove(f"log group {group}", lambda: logs.delete_log_group(logGroupName=group))

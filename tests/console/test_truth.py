@@ -1,4 +1,4 @@
-"""What `dlq explain` says of a letter is what the next run does with it."""
+"""What `dlq` says is true, or says what it lacks: the rules of truth, one after the other."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from random import Random
 from typing import Any, cast
 
 import pytest
+from botocore.client import BaseClient
 from botocore.exceptions import ClientError
 
 from deadletter.aws.causes import DynamoDBCauses
+from deadletter.aws.claims import DynamoDBClaims
 from deadletter.aws.clients import Clients
-from deadletter.aws.replay_tickets import DynamoDBTickets
+from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.waiting_room import DynamoDBWaitingRoom
 from deadletter.aws.wiring.redrive import redriver_for
 from deadletter.aws.wiring.route import router_for
@@ -28,9 +30,10 @@ from deadletter.message import stamp as stamps
 from deadletter.message.letter import Letter
 from deadletter.message.queue import ReceivedLetter
 from deadletter.message.stamp import Stamp
+from deadletter.processing.idempotency import BusinessKey
 from deadletter.redrive.order import Order
 from deadletter.replay.run import ReplayRun, RunState
-from deadletter.replay.ticket import ReplayOutcome, Ticket
+from deadletter.replay.ticket import ReplayOutcome
 from deadletter.routing.decision import DUE, Hold
 from deadletter.settings.pipeline import pipeline_from_json
 from deadletter.settings.resources import Resources
@@ -134,14 +137,7 @@ def back_from_a_run(story: Story) -> None:
         ReplayRun(id="0123456789abcdef", pipeline="orders", state=RunState.DONE)
     )
     story.in_dlq(attempt=1, run=run.id, ticket="its copy")
-    tickets = DynamoDBTickets(
-        story.cloud.dynamodb, "letters", pipeline="orders", run=run.id, clock=time.time,
-        in_parallel=lambda calls: [call() for call in calls],
-    )  # fmt: skip
-    tickets.put([Ticket(
-        run=run.id, origin=story.id, copy="its copy", shard=0, position=0, attempt=1,
-        at=story.now - 550, fate=ReplayOutcome.UNKNOWN,
-    )])  # fmt: skip
+    story.cloud.ticket(run.id, story.id, "its copy", ReplayOutcome.UNKNOWN, at=story.now - 550)
     story.failed(0)
     story.failed(1)
 
@@ -257,7 +253,7 @@ def in_queue(cloud: Cloud, queue: str) -> int:
 
 
 def said(now: Mapping[str, Any], before: str) -> str:
-    """Where the letter goes by what explain says."""
+    """Where the letter goes by what show says."""
     if now["held_back"]:
         return before
     assert now["action"] != "UNKNOWN", now
@@ -270,15 +266,15 @@ def said(now: Mapping[str, Any], before: str) -> str:
 
 
 def told(dlq: Dlq, id_: str) -> Mapping[str, Any]:
-    result = dlq("explain", id_, "--json")
+    result = dlq("show", id_, "--json")
     assert result.exit_code == 0, result.output
-    now: Mapping[str, Any] = json.loads(result.stdout)["now"]
+    now: Mapping[str, Any] = json.loads(result.stdout)["message"]["decision"]
     return now
 
 
 @pytest.mark.parametrize("rules", SETTINGS_OF_RULES)
 @pytest.mark.parametrize("life", LIVES)
-def test_the_next_run_does_what_explain_says(
+def test_the_next_run_does_what_show_says(
     cloud: Cloud, dlq: Dlq, life: Callable[[Story], None], rules: Callable[[Cloud], None]
 ) -> None:
     cloud.deploy("orders", settings=SETTINGS, dedicated=["vip"])
@@ -306,21 +302,11 @@ def test_what_the_ledger_does_not_keep_is_not_guessed(cloud: Cloud, dlq: Dlq) ->
 
     assert now["action"] == "UNKNOWN"
     assert now["because"] == (
-        "it is PARK by rule bad or REDRIVE, and the ledger can't tell: bodies and attributes are "
-        "not kept"
+        "rule bad decides; it reads body.kind (--look): PARK by rule bad or REDRIVE"
     )
-    shown = dlq("explain", story.id).output
-    assert "If it were judged now: UNKNOWN" in shown
-    assert f"dlq rules explain {story.id} --pipeline orders" in shown
-
-
-def test_a_rule_on_the_body_that_changes_nothing_leaves_the_answer(cloud: Cloud, dlq: Dlq) -> None:
-    cloud.deploy("orders", settings=SETTINGS, dedicated=["vip"])
-    story = Story(cloud)
-    wrong(story)
-    cloud.rule("later", action="DELAYED_REDRIVE", delay_seconds=60,
-               pattern='{"body": {"kind": ["bad"]}}')  # fmt: skip
-    assert (told(dlq, story.id)["action"], told(dlq, story.id)["reason"]) == ("PARK", "PERMANENT")
+    shown = dlq("show", story.id).output
+    assert "can't be told: rule bad decides; it reads body.kind (--look)" in shown
+    assert f"\n  dlq show {story.id} --look\n" in shown
 
 
 @pytest.mark.parametrize("how", ["plain", "hashed", "none"])
@@ -355,7 +341,7 @@ def test_a_letter_whose_body_may_not_be_read_is_judged_as_it_waits(
 
     now = told(dlq, story.id)
     assert (now["action"], now["by"], now["because"]) == (
-        "REDRIVE", "ledger", "attempt 2, its delay is served",
+        "REDRIVE", "failure record", "attempt 2, its delay is served",
     )  # fmt: skip
     of_tenant(cloud)
     assert told(dlq, story.id)["action"] == "PARK"
@@ -376,9 +362,188 @@ def test_a_letter_in_a_dedicated_dlq_is_judged_as_the_runs_of_that_queue_do(
     doubtful = told(dlq, story.id)
     assert (doubtful["action"], doubtful["because"]) == (
         "UNKNOWN",
-        "it is DIVERT by rule vip or REDRIVE, and the ledger can't tell: several of its DLQs hold "
-        "letters",
+        "its queue decides: several of its DLQs hold messages (--look): DIVERT by rule vip or "
+        "REDRIVE",
     )
 
     run_of(cloud, SETTINGS, "vip")
     assert in_queue(cloud, "orders-main") == 1
+
+
+# DISCARDED is not PROCESSED, and PROCESSED needs a record.
+
+ORDER, ORIGIN = "A-4711", "8f14e45f-ceea-467f-9575-2a8c1d6e2b11"
+
+
+def claimed(cloud: Cloud, text: str, *, done: bool = True, origin: str = ORIGIN) -> None:
+    """What the consumer keeps of a message that it has processed, or tried."""
+    claims = DynamoDBClaims(cloud.dynamodb, "letters", "orders", time.time, 86_400)
+    claim = claims.claim(BusinessKey(text, "payload", origin=origin), "owner", time.time() + 60)
+    assert claims.done(claim) if done else claims.withdraw(claim)
+
+
+def message(dlq: Dlq, id_: str, *options: str) -> dict[str, Any]:
+    result = dlq("show", id_, *options, "--json")
+    assert result.exit_code == 0, result.output
+    answer: dict[str, Any] = json.loads(result.stdout)["message"]
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("typed", "text", "whose"),
+    [(ORDER, f"key:{ORDER}", "this business ID"), (ORIGIN, f"origin:{ORIGIN}", "its ID")],
+)
+def test_an_order_that_succeeded_at_once_is_proved_by_its_entry(
+    cloud: Cloud, dlq: Dlq, typed: str, text: str, whose: str
+) -> None:
+    cloud.deploy("bills", "orders", settings=SETTINGS)
+    claimed(cloud, text)
+
+    found = message(dlq, typed)
+
+    assert (found["pipeline"], found["message_id"]) == ("orders", ORIGIN)
+    assert found["processed"] == {
+        "answer": "yes", "says": f"the consumer's entry of {whose} is done",
+    }  # fmt: skip
+    assert found["places"][0]["where"] == "PROCESSED"
+    assert found["not_searched"] == []
+
+
+def test_a_business_id_leads_to_the_failures_of_its_message(cloud: Cloud, dlq: Dlq) -> None:
+    cloud.deploy("orders", settings=SETTINGS)
+    claimed(cloud, f"key:{ORDER}", done=False)
+    cloud.failed("orders", ORIGIN, error_type="KeyError", category=Category.SCHEMA)
+    DynamoDBLedger(cloud.dynamodb, "letters", "orders", time.time, 86_400).note_parked(
+        ORIGIN, time.time(), "PERMANENT", ""
+    )
+
+    found = message(dlq, ORDER)
+
+    assert (found["message_id"], found["places"][0]["where"]) == (ORIGIN, "PARKED")
+    assert found["processed"] == {
+        "answer": "no",
+        "says": "the consumer's entry of this business ID says that it was tried, and is not done",
+    }
+    assert [failure["error_type"] for failure in found["failures"]] == ["KeyError"]
+
+
+def test_an_expired_entry_proves_nothing(cloud: Cloud, dlq: Dlq) -> None:
+    cloud.deploy("orders", settings=SETTINGS)
+    claims = DynamoDBClaims(cloud.dynamodb, "letters", "orders", lambda: 1_000.0, 60)
+    assert claims.done(claims.claim(BusinessKey(f"key:{ORDER}", "p"), "owner", 1_060.0))
+
+    assert dlq("show", ORDER).exit_code == 4
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"consumer_library": True}, "no: the consumer has no entry of its ID (kept "),
+        ({"consumer_library": True, "idempotency_key": "body.id"}, "under its business ID"),
+        ({}, "unknown: its consumer keeps no record"),
+    ],
+)
+def test_without_a_record_of_success_it_is_not_said_to_be_processed(
+    cloud: Cloud, dlq: Dlq, settings: Mapping[str, Any], says: str
+) -> None:
+    cloud.deploy("orders", settings=settings)
+    cloud.failed("orders", ORIGIN)
+    cloud.letter("{}")
+
+    assert says in " ".join(dlq("show", ORIGIN).stdout.split())
+
+
+def test_entries_that_can_not_be_read_are_said_to_be_unread(
+    cloud: Cloud, dlq: Dlq, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cloud.deploy("orders", settings={"consumer_library": True})
+    cloud.failed("orders", ORIGIN)
+    cloud.letter("{}")
+
+    def refused(*_: Any) -> None:
+        raise ClientError({"Error": {"Code": "AccessDeniedException", "Message": ""}}, "Batch")
+
+    monkeypatch.setattr("console.operations.names._claims", refused)
+    assert message(dlq, ORIGIN)["processed"] == {
+        "answer": "unknown", "says": "the consumer's entries could not be read",
+    }  # fmt: skip
+
+
+def test_what_a_name_is_takes_five_keyed_reads(
+    cloud: Cloud, dlq: Dlq, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cloud.deploy("bills", "orders", settings=SETTINGS)
+    claimed(cloud, f"key:{ORDER}")
+    asked: list[str] = []
+    real = BaseClient._make_api_call
+
+    def counted(client: BaseClient, operation: str, members: dict[str, Any]) -> Any:
+        if client.meta.service_model.service_name == "dynamodb":
+            asked.append(operation)
+        return real(client, operation, members)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(BaseClient, "_make_api_call", counted)
+        patch.setattr("console.operations.message.shown", lambda *_: None)
+        assert dlq("show", ORDER, "--json").exit_code == 0
+    assert asked == ["BatchGetItem"] * 5
+
+
+# A place that was not searched is named, with what it costs.
+
+
+def test_each_answer_names_what_was_not_searched_and_what_that_costs(
+    cloud: Cloud, dlq: Dlq
+) -> None:
+    cloud.deploy("orders", settings=SETTINGS)
+    cloud.failed("orders", ORIGIN)
+    cloud.letter("{}")
+    shown, absent = dlq("show", ORIGIN).stdout, dlq("show", "nothing").stderr
+
+    for text in (shown, absent):
+        lines = " ".join(text.split())
+        assert "ot searched: DLQs and parking queues; --look receives their messages" in lines
+        assert "adds 1 to each receive count" in lines
+        assert "ot searched: the main queue; a look there would count as a receive" in lines
+
+
+# Every act on a message is a line of it.
+
+
+def test_each_act_of_a_rule_a_run_or_a_person_is_a_line(
+    cloud: Cloud, dlq: Dlq, functions: Any
+) -> None:
+    cloud.deploy("orders", settings={"consumer_library": True}, context=["tenantId"])
+    said = ("--reason", "prices are wrong", "--yes")
+    added = ("rules", "add", "stop", "--tenant", "a", "--action", "quarantine", *said)
+    now = time.time()
+    cloud.failed("orders", ORIGIN, at=now - 900)
+    cloud.failed("orders", ORIGIN, at=now - 600, attempt=1, sent_at=int(now - 700),
+                 sent_because="attempt 1, backoff of 90 s")  # fmt: skip
+    ledger = DynamoDBLedger(cloud.dynamodb, "letters", "orders", time.time, 86_400)
+    ledger.note_parked(ORIGIN, now - 500, "QUARANTINED", "stop")
+    assert dlq(*added, "--expires", "never").exit_code == 0
+    assert dlq("rules", "disable", "stop", *said).exit_code == 0
+    run = cloud.replay(
+        ReplayRun(id="", pipeline="orders", state=RunState.RUNNING), who="user/ann", why="fixed"
+    )
+    cloud.ticket(run.id, ORIGIN, "its copy", ReplayOutcome.SENT, attempt=2)
+    assert dlq("replay", "hold", run.id, "--why", "wait").exit_code == 0
+
+    acts = [act["says"] for act in message(dlq, ORIGIN)["acts"]]
+
+    expected = (
+        "failed: no text (transient, first attempt",
+        "sent back: attempt 1, backoff of 90 s",
+        "failed: no text (transient, retry 1",
+        "parked: QUARANTINED by rule stop",
+        "rules add: rule stop by user/",
+        "rules disable: rule stop by user/",
+        f"run {run.id} by user/ann: fixed; it was sent",
+        f"replay hold: run {run.id} by user/",
+    )
+    at = [next(i for i, act in enumerate(acts) if act.startswith(each)) for each in expected]
+    assert sorted(at[:4]) == at[:4]
+    assert any("prices are wrong" in act for act in acts)
+    page = " ".join(dlq("show", ORIGIN).stdout.split())
+    assert all(each in page for each in expected)

@@ -1,0 +1,640 @@
+"""One message: a time line from sent to now, what comes next, and whether it was processed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from math import inf
+from typing import TYPE_CHECKING, Annotated, Any
+
+from deadletter.contract import DAY, DEFAULT_PARKING, MAIN_DLQ, Mode, Reason, parking_for
+from deadletter.failure.failure import Failure
+
+from . import deployed
+from .app import App, DeployedPipeline
+from .aws import side_by_side
+from .letter_walk import FoundLetter, look_into_queue, waiting_room
+from .life_decision import UNKNOWN, DecisionNow, Judged, judged
+from .life_logs import FOUND, NOTHING, ReceiveLog, receive_logs
+from .life_place import (
+    FATES,
+    Place,
+    Where,
+    found_in,
+    gone,
+    places,
+    processed_by_claim,
+    tried_by_claim,
+    waits_for,
+)
+from .life_record import LetterRecord, RunTicket, known_of, record_of
+from .life_steps import Step, steps
+from .names import Known, NameKind
+from .peek import MOST, SAMPLE
+from .problem import Cause, Problem
+from .queue import QueueDepth, depth
+from .rule_explanation import TriedRule
+from .session import Session
+from .words import clock, duration, moment, size
+
+if TYPE_CHECKING:
+    from deadletter.failure.ledger import LedgerRow
+    from deadletter.message.stamp import Stamp
+
+    from .audit_lines import AuditLine
+
+
+@dataclass(frozen=True, slots=True)
+class MessageFailure:
+    """One receive that failed, and the decision that had begun its attempt."""
+
+    attempt: Annotated[int, "number of the attempt; 0 is the first"]
+    receive: Annotated[int, "number of the receive in that attempt"]
+    at: Annotated[datetime | None, "when it failed"]
+    queue: Annotated[str, "name of the queue that it came from"]
+    category: Annotated[str, "what kind of failure"]
+    error_type: Annotated[str, "the error; empty if it is not on record"]
+    text: Annotated[str, "its text without data; empty if it is not kept"]
+    place: Annotated[str, "file, line and function of your code; empty if it is not on record"]
+    http_status: Annotated[int | None, "status of the answer; null without one"]
+    cause: Annotated[str, "equal for failures of the same kind at the same place"]
+    blame: Annotated[str, "who was to blame: dependency, configuration or neither"]
+    blameless: Annotated[
+        bool, "whether it was no fault of its own: a circuit or an endpoint made it wait"
+    ]
+    request_id: Annotated[str, "id of the Lambda invocation; empty if it is not on record"]
+    sent_at: Annotated[
+        datetime | None, "when the message was sent into this attempt; null for the first"
+    ]
+    sent_because: Annotated[str, "why it was sent; empty for the first attempt"]
+    sent_rule: Annotated[str, "id of the rule that spoke; empty if none did"]
+    waited: Annotated[
+        int | None, "seconds from the last failure of the attempt before; null if it is not known"
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class MessageAct:
+    """Something that happened to the message, or to what holds it."""
+
+    at: Annotated[datetime | None, "when; null if that is not on record"]
+    says: Annotated[str, "what, by whom and why, as far as it is on record"]
+
+
+YES, NO = "yes", "no"
+
+
+@dataclass(frozen=True, slots=True)
+class Processed:
+    """Whether the consumer has processed the message, and how that is known."""
+
+    answer: Annotated[str, f"{YES}, {NO} or unknown"]
+    says: Annotated[str, "the record that says so, or what is lacking"]
+
+
+@dataclass(frozen=True, slots=True)
+class ShownMessage:
+    """All that is known of one message."""
+
+    pipeline: Annotated[str, "name of the pipeline"]
+    id: Annotated[str, "the id that was asked for"]
+    message_id: Annotated[str, "its message ID; empty if only its business ID is on record"]
+    trace: Annotated[str, "root of its X-Ray trace, the same in all attempts; empty without one"]
+    first_sent: Annotated[datetime | None, "when its producer sent it; null if it is not known"]
+    first_failed: Annotated[datetime | None, "when it failed first; null if it is not known"]
+    attempts: Annotated[int, "retries since a person last sent it"]
+    released_at: Annotated[datetime | None, "when a person last sent it; null if never"]
+    fields: Annotated[Mapping[str, str], "values of the pipeline's `context`, as they are kept"]
+    endpoint: Annotated[str, "key of its own circuit, such as its endpoint; empty if none"]
+    size: Annotated[int | None, "bytes of the body; null if it is not known"]
+    acts: Annotated[Sequence[MessageAct], "its time line: what happened to it, the earliest first"]
+    failures: Annotated[Sequence[MessageFailure], "its failures on record, oldest first"]
+    places: Annotated[Sequence[Place], "where it is now, the surest place first"]
+    processed: Annotated[Processed, "whether it was processed"]
+    next: Annotated[str, "what comes next, in a sentence"]
+    decision: Annotated[
+        DecisionNow | None, "what would be decided now; null if automation decides nothing"
+    ]
+    rules: Annotated[
+        Sequence[TriedRule] | None, "with --rules, each rule in the order of trial; else null"
+    ]
+    log_group: Annotated[str, "with --logs, the log group that was searched; else empty"]
+    logs: Annotated[
+        Sequence[ReceiveLog] | None, "with --logs, the consumer's log of each receive; else null"
+    ]
+    body: Annotated[str | None, "the body; null without --body, or if it was not found"]
+    attributes: Annotated[Mapping[str, Any] | None, "its message attributes, as the body"]
+    steps: Annotated[Sequence[Step], "what a person can do"]
+    not_searched: Annotated[Sequence[str], "where it was not looked for, and what that costs"]
+    notes: Annotated[Sequence[str], "what could not be read"]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the logs that were asked for could be searched."""
+        return all(each.state in (FOUND, NOTHING) for each in self.logs or ())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extras:
+    """What is shown of a message beside its time line; `look` receives from queues."""
+
+    body: bool = False
+    look: bool = False
+    logs: bool = False
+    rules: bool = False
+
+
+def shown(
+    session: Session, app: App, id_: str, pipelines: Sequence[str], known: Known, extras: Extras
+) -> ShownMessage:
+    """The message with this id: a message ID, a current one that we hold, or a business ID.
+
+    Raises Problem (ABSENT) if no pipeline knows it.
+    """
+    record, found = _found(session, app, id_, pipelines, known, extras)
+    row, notes = record.row, [*record.notes, *filter(None, [known.unread])]
+    here, more = _places(session, record, found, known, notes)
+    now = Judged(None)
+    if here[0].is_judged or (extras.rules and found):
+        try:
+            now = judged(session, app, record, found)
+        except Problem as problem:
+            notes.append(f"What would be decided is not known: {problem.says}")
+    if row is not None and row.unreadable:
+        notes.append("Its failure record is malformed: nothing is decided until it is repaired.")
+    content = _content(session, app, record, found, here[0], notes) if extras.body else None
+    group, logs = "", None
+    if extras.logs:
+        group, logs = receive_logs(session, record, notes)
+    stamp = _stamp(record, found)
+    first_at = (row.first_at or next((each.at for each in row.failures), None)) if row else None
+    decision = now.decision if here[0].is_judged else None
+    about = row.about if row else None
+    return ShownMessage(
+        pipeline=record.pipeline.name,
+        id=id_,
+        message_id=record.origin,
+        trace=about.trace if about else "",
+        first_sent=moment(stamp.first_sent / 1000) if stamp and stamp.first_sent else None,
+        first_failed=moment(first_at),
+        attempts=max(stamp.attempt if stamp else 0, row.attempt if row else 0),
+        released_at=moment(row.released_at) if row and row.released_at else None,
+        fields=about.context if about else {},
+        endpoint=about.endpoint if about else "",
+        size=found.letter.size if found else about.size if about else None,
+        acts=_time_line(session, record, found, here, notes),
+        failures=tuple(_failures(row)) if row else (),
+        places=here,
+        processed=_processed(record, here[0], known),
+        next=_next(session, record, here[0], decision),
+        decision=decision,
+        rules=now.tried if extras.rules else None,
+        log_group=group,
+        logs=logs,
+        body=content.body if content else None,
+        attributes=_attributes(content) if content else None,
+        steps=tuple(steps(record, here)),
+        not_searched=tuple(more),
+        notes=tuple(notes),
+    )
+
+
+# Where it is.
+
+
+def _found(
+    session: Session,
+    app: App,
+    id_: str,
+    pipelines: Sequence[str],
+    known: Known,
+    extras: Extras,
+) -> tuple[LetterRecord, FoundLetter | None]:
+    """What is on record of the message, and the message itself if a look has found it."""
+    claim = known.claim
+    pipeline = known.pipelines.get(NameKind.MESSAGE, ())
+    searched = app.select(pipeline or pipelines)
+    name = searched[0].name if len(searched) == 1 else None
+    if claim is not None and claim.is_done:
+        # What is processed waits nowhere: its record is read, and no place is gone through.
+        one = app.pipeline(pipeline[0])
+        record = known_of(session, app, one, claim.origin or id_)
+        return record or LetterRecord(one, claim.origin, None), None
+    try:
+        record = record_of(session, app, (claim.origin if claim else "") or id_, name)
+    except Problem as problem:
+        if problem.cause is not Cause.ABSENT:
+            raise
+        seen = _looked(session, searched, {id_}) if extras.look else None
+        if seen is not None:
+            one, found = seen
+            origin = found.stamp.origin if found.stamp else found.letter.message_id
+            return known_of(session, app, one, origin) or LetterRecord(one, origin, None), found
+        if claim is None:
+            raise _absent(problem, extras) from problem
+        return LetterRecord(app.pipeline(pipeline[0]), claim.origin, None), None
+    if not extras.look or record.waiting:
+        return record, None
+    ids = {id_, record.origin, *(each.ticket.copy for each in record.tickets)}
+    seen = _looked(session, [record.pipeline], ids)
+    return record, seen[1] if seen else None
+
+
+def _looked(
+    session: Session, pipelines: Sequence[DeployedPipeline], ids: set[str]
+) -> tuple[DeployedPipeline, FoundLetter] | None:
+    """The message with one of these ids in a queue that was looked into; all are given back."""
+    matches: list[FoundLetter] = []
+
+    def see(found: FoundLetter) -> None:
+        if ids & found.ids:
+            matches.append(found)
+
+    for pipeline in pipelines:
+        for home, url in _queues(pipeline).items():
+            session.say(f"Looking into {home} of {pipeline.name}")
+            look_into_queue(session, url, home, see, reach=SAMPLE, wanted=lambda: not matches)
+            if matches:
+                return pipeline, matches[0]
+    return None
+
+
+def _queues(pipeline: DeployedPipeline) -> Mapping[str, str]:
+    """The queues that a look goes through, by where messages of them come from."""
+    parking = {f"parking:{id_}": url for id_, url in pipeline.parking.items()}
+    return {MAIN_DLQ: pipeline.dlq_url, **pipeline.dedicated, **parking}
+
+
+LOOK = (
+    "DLQs and parking queues; --look receives their messages and gives them back, which adds 1 to "
+    "each receive count"
+)
+LOOKED = f"DLQs and parking queues beyond the first {MOST} messages of each"
+MAIN = (
+    "the main queue; a look there would count as a receive of the consumer's, and hide the message "
+    "from it"
+)
+
+
+def _absent(problem: Problem, extras: Extras) -> Problem:
+    """That nothing is known of the id, with what was not searched, and what that costs."""
+    return Problem(
+        f"{problem.says} A message that no consumer with the library has tried has no record. Not "
+        f"searched: {LOOKED if extras.look else LOOK}. Not searched: {MAIN}.",
+        Cause.ABSENT,
+    )
+
+
+def _places(
+    session: Session,
+    record: LetterRecord,
+    found: FoundLetter | None,
+    known: Known,
+    notes: list[str],
+) -> tuple[Sequence[Place], Sequence[str]]:
+    """Where the message is, and where it was not looked for."""
+    if found is not None:
+        return (found_in(f"queue {found.home} of {record.pipeline.name}", found),), ()
+    here = tuple(places(record, _parking_queue(record)))
+    if here and here[0].where == Where.QUEUE and _queues_are_empty(session, record, here[0], notes):
+        here = (gone(here[0]),)
+    claim = known.claim
+    if claim is not None and claim.is_done and (not here or here[0].where == Where.GONE):
+        here = (processed_by_claim(known.is_business_id),)
+    if not here:
+        here = (tried_by_claim(is_claimed=claim is not None and claim.is_claimed),)
+    sure = here[0].where in (Where.WAITING, Where.RUN, Where.PROCESSED, Where.DISCARDED)
+    return here, () if sure else (LOOK, MAIN)
+
+
+_DEPTHS_LAG = 120.0
+"""Seconds after which SQS counts a message for sure; its documentation says one minute."""
+
+
+def _queues_are_empty(
+    session: Session, record: LetterRecord, place: Place, notes: list[str]
+) -> bool:
+    """Whether no queue that the message could be in holds one, as SQS estimates."""
+    since = place.since
+    # With a note, it may be in a place that was not looked at.
+    if record.notes or since is None or (session.now - since).total_seconds() < _DEPTHS_LAG:
+        return False
+    pipeline, sqs = record.pipeline, session.aws.sqs
+
+    def lost(problem: Problem) -> None:
+        notes.append(f"Whether its queues are empty is not known: {problem.says}")
+
+    urls = (pipeline.main_url, pipeline.dlq_url, *pipeline.dedicated.values())
+    with side_by_side() as start:
+        reads = [start(partial(depth, sqs, url)) for url in urls]
+        depths = [read.result(lost) for read in reads]
+    return all(each == QueueDepth(0, 0, 0) for each in depths)
+
+
+def _parking_queue(record: LetterRecord) -> str:
+    """The id of the parking queue that the message was sent to."""
+    row = record.row
+    reason = row.parked_as if row else None
+    if reason is None or not record.pipeline.pipeline:
+        return DEFAULT_PARKING
+    last = row.last if row and reason != Reason.COLLISION else None
+    queues = deployed.settings(record.pipeline).parking
+    return parking_for(queues, reason, str(last.category) if last else None)
+
+
+# Whether it was processed, and what comes next.
+
+
+def _processed(record: LetterRecord, place: Place, known: Known) -> Processed:
+    """Yes needs a record that says so; no needs a record that ends in another way."""
+    claim = known.claim
+    of = "this business ID" if known.is_business_id else "its ID"
+    if claim is not None and claim.is_done:
+        return Processed(YES, f"the consumer's entry of {of} is done")
+    if place.where == Where.PROCESSED:
+        return Processed(YES, place.says)
+    if known.unread:
+        return Processed("unknown", "the consumer's entries could not be read")
+    if claim is not None:
+        tried = "is being tried now" if claim.is_claimed else "was tried, and is not done"
+        return Processed(NO, f"the consumer's entry of {of} says that it {tried}")
+    settings = deployed.settings(record.pipeline)
+    if place.where == Where.GONE or not settings.consumer_library:
+        why = "no record says so" if settings.consumer_library else "its consumer keeps no record"
+        return Processed("unknown", why)
+    kept = f"(kept {settings.idempotency_keep / DAY:.0f} d)"
+    if settings.idempotency_key is None:
+        return Processed(NO, f"the consumer has no entry of its ID {kept}")
+    return Processed(
+        NO,
+        "its failure record ends with no success; the consumer's entry "
+        f"{kept} is under its business ID: dlq show BUSINESS_ID",
+    )
+
+
+_NEXT = {
+    Where.PROCESSED: "nothing: it is processed",
+    Where.RUN: "its run sends it, and says what became of it",
+    Where.DISCARDED: "nothing by itself",
+    Where.GONE: "nothing: no queue is known to hold it",
+}
+
+
+def _next(
+    session: Session, record: LetterRecord, place: Place, decision: DecisionNow | None
+) -> str:
+    """What comes next: the router's answer, or what it lacks."""
+    if place.where == Where.PARKED:
+        if record.pipeline.mode == Mode.OBSERVE:
+            return "nothing by itself; mode observe lets SQS delete it at its queue's retention"
+        return "nothing by itself; parked messages do not expire"
+    if decision is None:
+        return _NEXT.get(Where(place.where), "not known: nothing to decide by is on record")
+    until = f" until {clock(decision.due, session.now)} at the latest" if decision.due else ""
+    what = {
+        "REDRIVE": f"goes back to the main queue after {duration(decision.delay or 0)}",
+        "HOLD": f"waits for {waits_for(decision.lane or '')}{until}",
+        "DIVERT": f"goes to dedicated DLQ {decision.queue}",
+        "PARK": f"is parked as {decision.reason}",
+        UNKNOWN: "can't be told",
+    }.get(decision.action, decision.action)
+    rule = f" (rule {decision.rule})" if decision.rule else ""
+    held = f"; nothing takes it now: {decision.held_back}" if decision.held_back else ""
+    return f"{what}: {decision.because}{rule}{held}"
+
+
+def _stamp(record: LetterRecord, found: FoundLetter | None) -> Stamp | None:
+    """What the message carries, as far as it is known without its body."""
+    stamps = (found.stamp if found else None, *(each.stamp for each in record.waiting))
+    return next(filter(None, stamps), record.row.stamp if record.row else None)
+
+
+# Its time line.
+
+
+def _time_line(
+    session: Session,
+    record: LetterRecord,
+    found: FoundLetter | None,
+    here: Sequence[Place],
+    notes: list[str],
+) -> Sequence[MessageAct]:
+    """Every act on the message that is on record, the earliest first."""
+    acts = [*_own_acts(record, found), *map(_run_act, record.tickets), *_places_since(here)]
+    times = [act.at for act in acts if act.at]
+    if times:
+        lines = _changes(session, record, here, min(times), notes)
+        acts += [MessageAct(each.at, _change(each)) for each in lines]
+    # What has no time stands behind what it follows.
+    key, keyed = -inf, []
+    for act in acts:
+        key = act.at.timestamp() if act.at else key
+        keyed.append((key, act))
+    acts = [act for _, act in sorted(keyed, key=lambda pair: pair[0])]
+    return tuple(dict.fromkeys(acts))
+
+
+def _own_acts(record: LetterRecord, found: FoundLetter | None) -> Iterator[MessageAct]:
+    """What its failure record and its stamp say."""
+    row, stamp = record.row, _stamp(record, found)
+    if stamp is not None and stamp.first_sent:
+        by = f" by {stamp.sender}" if stamp.sender else ""
+        bytes_ = f", {size(row.size)}" if row and row.size is not None else ""
+        yield MessageAct(moment(stamp.first_sent / 1000), f"sent{by}{bytes_}")
+    if row is None:
+        return
+    told = {0}
+    for failure in row.failures:
+        if failure.attempt not in told and failure.sent_at is not None:
+            rule = f" (rule {failure.sent_rule})" if failure.sent_rule else ""
+            because = failure.sent_because or "the reason is not on record"
+            yield MessageAct(moment(failure.sent_at), f"sent back: {because}{rule}")
+        told.add(failure.attempt)
+        yield MessageAct(moment(failure.at), f"failed: {_failed(failure)}")
+    if row.ended_as:
+        yield MessageAct(
+            None, f"parked by the consumer: {row.ended_reason or 'reason not on record'}"
+        )
+    if row.parked_at is not None:
+        rule = f" by rule {row.parked_rule}" if row.parked_rule else ""
+        yield MessageAct(
+            moment(row.parked_at), f"parked: {row.parked_as or 'reason not on record'}{rule}"
+        )
+    if row.released_at:
+        yield MessageAct(moment(row.released_at), "sent back by a person: its attempts count anew")
+    if row.recovered_at is not None:
+        yield MessageAct(moment(row.recovered_at), f"the consumer says: {row.recovered_as}")
+
+
+def _failed(failure: Failure) -> str:
+    error = ": ".join(filter(None, (failure.error_type, failure.message))) or "no text"
+    status = f"{failure.http_status} " if failure.http_status else ""
+    attempt = f"retry {failure.attempt}" if failure.attempt else "first attempt"
+    facts = [
+        str(failure.category),
+        f"at {failure.place}" if failure.place else "",
+        "not counted against it" if failure.dependency_down else "",
+        f"{attempt}, receive {failure.receive}",
+    ]
+    return f"{status}{error} ({', '.join(filter(None, facts))})"
+
+
+def _run_act(noted: RunTicket) -> MessageAct:
+    plan = noted.plan
+    by = f" by {plan.who}: {plan.why or 'no reason given'}" if plan else ", whose plan is forgotten"
+    fate = FATES.get(noted.ticket.fate, noted.ticket.fate.name.lower())
+    return MessageAct(moment(noted.ticket.at), f"run {noted.run.id}{by}; {fate}")
+
+
+def _places_since(here: Sequence[Place]) -> Iterator[MessageAct]:
+    """Since when it is where it is, if only its place says so."""
+    for place in here:
+        if place.where == Where.WAITING or (place.where == Where.PARKED and place.lane):
+            rule = f" (rule {place.rule})" if place.rule else ""
+            what = "waits" if place.where == Where.WAITING else "parked"
+            yield MessageAct(
+                place.since, f"{what}: {place.because or 'reason not on record'}{rule}"
+            )
+
+
+_MOST_CHANGES = 1_000
+_AHEAD = timedelta(minutes=5)
+"""Another person's clock may be ahead."""
+
+
+def _changes(
+    session: Session,
+    record: LetterRecord,
+    here: Sequence[Place],
+    since: datetime,
+    notes: list[str],
+) -> Sequence[AuditLine]:
+    """What people did to the message, or to the rules, circuits and runs that had it."""
+    from .audit_trail import AuditQuestion, read
+
+    row, name = record.row, record.pipeline.name
+    runs = {noted.run.id for noted in record.tickets}
+    rules = {each.sent_rule for each in row.failures} | {row.parked_rule} if row else set()
+    rules |= {place.rule for place in here if place.rule}
+    circuits = {row.endpoint} if row and row.endpoint else set()
+    for place in here:
+        kind, _, what = (place.lane or "").partition(":")
+        circuits |= {what} if kind == "circuit" else set()
+        rules |= {what} if kind in ("rule", "delay") else set()
+    targets = {f"{kind} {each}" for kind, several in (("run", runs), ("rule", rules),
+               ("circuit", circuits)) for each in several}  # fmt: skip
+    ids = {record.origin, *(noted.ticket.copy for noted in record.tickets)} - {""}
+    ids |= {waiting.copy for waiting in record.waiting}
+    try:
+        trail = read(
+            session,
+            AuditQuestion(since, session.now + _AHEAD, pipelines=(name,), limit=_MOST_CHANGES),
+        )
+    except Exception as error:
+        from .aws import explain
+
+        problem = explain(error)
+        if problem is None:
+            raise
+        notes.append(f"What people did could not be read: {problem.says}")
+        return ()
+    if trail.more is not None:
+        notes.append(f"What people did before {clock(trail.more, session.now)} was not read.")
+    return [
+        line
+        for line in trail.changes
+        if line.target in targets
+        or ids & set(line.target.split())
+        or any(line.target.endswith(f"of run {run}") for run in runs)
+    ]
+
+
+def _change(line: AuditLine) -> str:
+    who = line.who.rpartition(":")[2] if line.who else "a person or program outside dlq"
+    end = "" if line.outcome == "done" else f" ({line.outcome})"
+    return f"{line.command}: {line.target} by {who}{end}: {line.why or 'no reason given'}"
+
+
+def _failures(row: LedgerRow) -> Iterator[MessageFailure]:
+    """The failures on record; each says how long the message had waited before its attempt."""
+    ended: dict[int, float] = {}
+    for failure in row.failures:
+        ended[failure.attempt] = max(failure.at, ended.get(failure.attempt, 0.0))
+    for failure in row.failures:
+        yield _failure(failure, ended.get(failure.attempt - 1))
+
+
+def _failure(failure: Failure, ended_before: float | None) -> MessageFailure:
+    waited = None
+    if ended_before is not None and failure.sent_at is not None:
+        waited = max(0, int(failure.at - ended_before))
+    return MessageFailure(
+        attempt=failure.attempt,
+        receive=failure.receive,
+        at=moment(failure.at),
+        queue=failure.queue,
+        category=str(failure.category),
+        error_type=failure.error_type,
+        text=failure.message,
+        place=failure.place,
+        http_status=failure.http_status,
+        cause=failure.fingerprint,
+        blame=str(failure.blame),
+        blameless=failure.dependency_down,
+        request_id=failure.request_id,
+        sent_at=moment(failure.sent_at),
+        sent_because=failure.sent_because,
+        sent_rule=failure.sent_rule,
+        waited=waited,
+    )
+
+
+# Its body.
+
+
+def _content(
+    session: Session,
+    app: App,
+    record: LetterRecord,
+    found: FoundLetter | None,
+    place: Place,
+    notes: list[str],
+) -> Any:
+    """The message itself, from where it can be read without a receive, or as it was found."""
+    from botocore.exceptions import ClientError
+
+    from deadletter.aws.replay_objects import S3RunObjects
+    from deadletter.replay.discarded import discarded_letter, discarded_name
+
+    from .adapter_errors import aws_errors
+    from .aws import explain
+
+    if found is not None:
+        return found.letter
+    try:
+        with aws_errors():
+            if record.waiting:
+                room = waiting_room(session, app, record.pipeline)
+                return room.content(record.waiting[0])
+            if place.kept and place.run and place.copy:
+                bucket, pipeline = app.letters_bucket, record.pipeline.name
+                kept = S3RunObjects(session.aws.s3, bucket, pipeline, place.run)
+                name = discarded_name(place.copy)
+                data = kept.get(name)
+                return discarded_letter(name, data).letter if data else None
+    except (ClientError, Problem, ValueError) as error:
+        problem = error if isinstance(error, Problem) else explain(error)
+        says = problem.says if problem else "its copy is damaged"
+        notes.append(f"Its body could not be read: {says}")
+        return None
+    notes.append("Its body is only in a queue, if anywhere: --look receives it.")
+    return None
+
+
+def _attributes(letter: Any) -> Mapping[str, Any]:
+    return {
+        name: "binary" if isinstance(attribute.value, bytes) else attribute.value
+        for name, attribute in letter.attributes.items()
+    }

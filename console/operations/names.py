@@ -1,0 +1,140 @@
+"""What a name means: a message, a run, a rule, a circuit or a pipeline, by five keyed reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+from shlex import quote
+from typing import TYPE_CHECKING, Any
+
+from deadletter.contract import CIRCUITS, EVERY_PIPELINE, RULES, WAITING_FIGURES, Partition
+
+from .adapter_errors import aws_errors
+from .app import App
+from .aws import side_by_side
+from .problem import Cause, Problem
+from .session import Session
+
+if TYPE_CHECKING:
+    from deadletter.aws.claims import KeptClaim
+
+
+class NameKind(StrEnum):
+    """What a name can stand for. A name with its kind is typed as `rule:stop-cedar`."""
+
+    MESSAGE = "message"
+    RUN = "run"
+    RULE = "rule"
+    CIRCUIT = "circuit"
+    PIPELINE = "pipeline"
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known under a name, and in which pipelines.
+
+    `claim` is what the consumer has kept under the name as a business id, or as the id of a message
+    that has no other key; `unread` is why that could not be read.
+    """
+
+    pipelines: Mapping[NameKind, tuple[str, ...]]
+    claim: KeptClaim | None = None
+    is_business_id: bool = False
+    unread: str = ""
+
+    @property
+    def kinds(self) -> tuple[NameKind, ...]:
+        """Each kind of what is known, in the order of NameKind."""
+        return tuple(kind for kind in NameKind if kind in self.pipelines)
+
+
+def taken_apart(text: str) -> tuple[NameKind | None, str]:
+    """The kind that was typed before a name, None without one, and the name."""
+    kind, colon, name = text.partition(":")
+    return (NameKind(kind), name) if colon and kind in set(NameKind) and name else (None, text)
+
+
+def known(session: Session, app: App, name: str, names: Sequence[str]) -> Known:
+    """What is known under a name in the pipelines of these names.
+
+    A pipeline's own circuit, which has its name, is no second meaning.
+    """
+    from deadletter.aws.table import batch_get
+
+    client = session.aws.dynamodb
+
+    def rows(table: str, keys: Iterable[Mapping[str, str]], *columns: str) -> Callable[[], Any]:
+        typed = [{column: {"S": text} for column, text in key.items()} for key in keys]
+        options = {
+            "ProjectionExpression": ", ".join(f"#{column}" for column in columns),
+            "ExpressionAttributeNames": {f"#{column}": column for column in columns},
+        }
+
+        def read() -> Any:
+            with aws_errors():
+                return batch_get(client, table, typed, **options)
+
+        return read
+
+    failures = {Partition.LEDGER.of(each, name): each for each in names}
+    waiting = {Partition.LETTER.of(each, name): each for each in names}
+    runs = {Partition.RUNS.of(each): each for each in names}
+    letters, circuits, rules = app.letters_table, app.circuits_table, app.rules_table
+    of_letters = [{"pk": key, "sk": "ledger"} for key in failures]
+    of_waiting = [{"pk": key, "sk": "letter"} for key in waiting]
+    of_letters += [{"pk": key, "sk": name} for key in runs]
+    in_rules = [{RULES.partition: each, str(RULES.sort): name} for each in (*names, EVERY_PIPELINE)]
+    in_circuits = [{CIRCUITS.partition: each, str(CIRCUITS.sort): name} for each in names]
+    with side_by_side() as start:
+        reads = (
+            start(rows(letters, of_letters, "pk", "sk")),
+            start(rows(letters, of_waiting, *WAITING_FIGURES)),
+            start(rows(rules, in_rules, RULES.partition)),
+            start(rows(circuits, in_circuits, CIRCUITS.partition)),
+        )
+        claims = start(partial(_claims, session, app, name, names))
+        on_record, held, found_rules, found_circuits = (
+            read.answer("What the name stands for") for read in reads
+        )
+        unread: list[str] = []
+        kept = claims.result(lambda problem: unread.append(problem.says)) or {}
+    found = {
+        NameKind.MESSAGE: [
+            *(failures[row["pk"]] for row in on_record if row["pk"] in failures),
+            *(waiting[row["pk"]] for row in held),
+            *(pipeline for pipeline, _ in kept),
+        ],
+        NameKind.RUN: [runs[row["pk"]] for row in on_record if row["pk"] in runs],
+        NameKind.RULE: [row[RULES.partition] for row in found_rules],
+        NameKind.CIRCUIT: [row[CIRCUITS.partition] for row in found_circuits if name not in names],
+        NameKind.PIPELINE: [name] if name in names else [],
+    }
+    pipelines = {kind: tuple(dict.fromkeys(each)) for kind, each in found.items() if each}
+    (_, is_business_id), claim = next(iter(kept.items()), (("", False), None))
+    return Known(pipelines, claim, is_business_id, "".join(unread))
+
+
+def _claims(
+    session: Session, app: App, name: str, names: Sequence[str]
+) -> Mapping[tuple[str, bool], KeptClaim]:
+    """What consumers have kept, by the pipeline and by whether the name is a business id there."""
+    from deadletter.aws.claims import kept_claims
+    from deadletter.rules.business_key import digest_of
+
+    # As `processing.idempotency` makes them.
+    digests = {digest_of(f"key:{name}"): True, digest_of(f"origin:{name}"): False}
+    keys = [(each, digest) for each in names for digest in digests]
+    with aws_errors():
+        kept = kept_claims(session.aws.dynamodb, app.letters_table, keys, session.clock())
+    return {(pipeline, digests[digest]): claim for (pipeline, digest), claim in kept.items()}
+
+
+def only(known: Known, name: str) -> NameKind | None:
+    """The one meaning of a name, None without any; Problem that names them if there are several."""
+    if len(known.kinds) > 1:
+        kinds = " and a ".join(known.kinds)
+        typed = " or ".join(f"dlq show {quote(f'{kind}:{name}')}" for kind in known.kinds)
+        raise Problem(f"{name!r} is a {kinds}. Type {typed}.", Cause.INPUT)
+    return next(iter(known.kinds), None)

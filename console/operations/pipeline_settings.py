@@ -1,0 +1,190 @@
+"""The policy in force of a pipeline: what is deployed, not what `cdk.json` says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
+
+from deadletter.contract import MAIN_DLQ, Mode, parking_source, pipeline_prefix
+
+from . import deployed
+from .app import App, DeployedPipeline
+from .deadline import Deadline, reads_until
+from .deployed_queue import DeployedQueue, deployed_queue
+from .problem import Problem
+from .session import Session
+
+if TYPE_CHECKING:
+    from mypy_boto3_cloudwatch import CloudWatchClient
+
+    from deadletter.settings.backoff import Backoff
+    from deadletter.settings.pipeline import RetryPolicy
+
+MAIN = "main"
+"""The id of the main queue among a pipeline's queues."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delays:
+    """Exponential backoff with full jitter: a delay is drawn between `floor` and a ceiling."""
+
+    base: Annotated[float, "seconds: the ceiling of the first delay"]
+    factor: Annotated[float, "how much longer the next ceiling is"]
+    cap: Annotated[float, "seconds: the highest ceiling"]
+    floor: Annotated[float, "seconds: the shortest delay"]
+
+
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """How often a message is retried, and when."""
+
+    max_attempts: Annotated[int, "retries before a message is parked as EXHAUSTED"]
+    backoff: Annotated[Delays, "the delays before them"]
+    ceilings: Annotated[Sequence[float], "seconds: the longest delay before each attempt"]
+
+
+@dataclass(frozen=True, slots=True)
+class AlarmSetting:
+    """When a person is called."""
+
+    name: Annotated[str, "name of the alarm"]
+    state: Annotated[str, "OK, ALARM or INSUFFICIENT_DATA"]
+    when: Annotated[str, "what makes it ring, in words"]
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsInForce:
+    """The policy in force of a pipeline."""
+
+    mode: Annotated[str, "`enforce`, or `observe` (decides and reports, moves nothing)"]
+    fifo: Annotated[bool, "whether its queues are FIFO queues"]
+    policy: Annotated[Attempts, "attempts and delays of messages that no rule gives another policy"]
+    policies: Annotated[Mapping[str, Attempts], "the policies that rules may name, by id"]
+    receives: Annotated[Delays, "the delays between the receives of one attempt"]
+    most_tries: Annotated[
+        int | None,
+        "how often the consumer is given one message at most, until a person retries it: the main "
+        "queue's receives in each attempt; null if that queue could not be read",
+    ]
+    parked_end: Annotated[str, "what becomes of parked messages that no person looks after"]
+    settings: Annotated[
+        Mapping[str, Any],
+        "all other settings by their names in docs/settings.md, defaults filled in: rate, "
+        "message_ttl, poison_lives, circuit, replay and so on",
+    ]
+    queues: Annotated[Mapping[str, DeployedQueue | None], "its queues; null if it could not be "
+                      "read"]  # fmt: skip
+    alarms: Annotated[Sequence[AlarmSetting] | None, "its alarms; null if they could not be read"]
+    unread: Annotated[Sequence[str], "what could not be read, and why"]
+
+
+def read(session: Session, app: App, name: str) -> SettingsInForce:
+    """The policy in force. Raises Problem if the pipeline or its settings can't be read."""
+    deadline = Deadline()
+    pipeline = app.pipeline(name)
+    settings = deployed.settings(pipeline)
+    unread: list[str] = []
+    aws = session.aws
+    _ = aws.sqs, aws.cloudwatch  # made before there are threads
+    with reads_until(deadline) as start:
+        queues = {
+            id_: start(partial(deployed_queue, aws.sqs, url)) for id_, url in urls(pipeline).items()
+        }
+        alarms = start(partial(_alarms, aws.cloudwatch, app, pipeline))
+
+        def lost(what: str, why: Problem) -> None:
+            unread.append(f"{what} could not be read: {why.says}")
+
+        found = {id_: queue.result(partial(lost, f"queue {id_}")) for id_, queue in queues.items()}
+        ringing = alarms.result(partial(lost, "the alarms"))
+    others = asdict(settings)
+    for shown in ("name", "mode", "fifo", "policy", "policies", "retry"):
+        others.pop(shown)
+    return SettingsInForce(
+        mode=settings.mode,
+        fifo=settings.fifo,
+        policy=_attempts(settings.policy),
+        policies={id_: _attempts(policy) for id_, policy in settings.policies.items()},
+        receives=_delays(settings.retry),
+        most_tries=_most_tries(settings.policy, found[MAIN]),
+        parked_end=_PARKED_END[settings.mode],
+        settings=others,
+        queues=found,
+        alarms=ringing,
+        unread=unread,
+    )
+
+
+def urls(pipeline: DeployedPipeline) -> Mapping[str, str]:
+    """The URLs of a pipeline's queues: `main`, `dlq`, `parking:<id>` and ids of dedicated DLQs."""
+    return {
+        MAIN: pipeline.main_url,
+        MAIN_DLQ: pipeline.dlq_url,
+        **{parking_source(id_): url for id_, url in pipeline.parking.items()},
+        **pipeline.dedicated,
+    }
+
+
+def _most_tries(policy: RetryPolicy, main: DeployedQueue | None) -> int | None:
+    """The receives of one life, in the first life and in that of each re-drive."""
+    if main is None or main.max_receive_count is None:
+        return None
+    return main.max_receive_count * (1 + policy.max_attempts)
+
+
+_PARKED_END = {
+    Mode.ENFORCE: "none: a day before SQS would delete them, the monitor saves them, until a "
+    "person retries or discards them",
+    Mode.OBSERVE: "SQS deletes them when their queue's retention is over: observe moves nothing",
+}
+
+
+def _attempts(policy: RetryPolicy) -> Attempts:
+    ceilings = [policy.backoff.ceiling(number) for number in range(1, policy.max_attempts + 1)]
+    return Attempts(policy.max_attempts, _delays(policy.backoff), ceilings)
+
+
+def _delays(backoff: Backoff) -> Delays:
+    return Delays(**asdict(backoff))
+
+
+def _alarms(
+    cloudwatch: CloudWatchClient, app: App, pipeline: DeployedPipeline
+) -> Sequence[AlarmSetting]:
+    pages = cloudwatch.get_paginator("describe_alarms").paginate(
+        AlarmNamePrefix=pipeline_prefix(app.name, pipeline.name),
+        AlarmTypes=["MetricAlarm", "CompositeAlarm"],
+    )
+    return [
+        AlarmSetting(alarm["AlarmName"], alarm["StateValue"], _when(alarm))
+        for page in pages
+        for alarm in [*page.get("MetricAlarms", ()), *page.get("CompositeAlarms", ())]
+    ]
+
+
+_COMPARISONS = {
+    "GreaterThanThreshold": ">",
+    "GreaterThanOrEqualToThreshold": ">=",
+    "LessThanThreshold": "<",
+    "LessThanOrEqualToThreshold": "<=",
+}
+
+
+def _when(alarm: Mapping[str, Any]) -> str:
+    """What makes an alarm ring, in words."""
+    if "Threshold" not in alarm:
+        return str(alarm.get("AlarmRule") or "an anomaly")
+    metrics = [
+        metric["MetricStat"]["Metric"]["MetricName"]
+        for metric in alarm.get("Metrics", ())
+        if "MetricStat" in metric
+    ]
+    metric = alarm.get("MetricName") or " and ".join(dict.fromkeys(metrics)) or "an expression"
+    comparison = _COMPARISONS.get(str(alarm.get("ComparisonOperator")), "?")
+    periods, period = alarm.get("EvaluationPeriods", 1), alarm.get("Period")
+    needed = alarm.get("DatapointsToAlarm", periods)
+    looks = f"{needed} of {periods} periods" if periods != 1 else "one period"
+    each = f" of {period} s" if period else ""
+    return f"{metric} {comparison} {alarm['Threshold']:g} in {looks}{each}"
