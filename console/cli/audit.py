@@ -3,101 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any
-
-import typer
+from datetime import datetime
+from typing import Any
 
 from ..operations import rule_text
 from ..operations.audit_lines import OUTSIDE, AuditLine
-from ..operations.audit_trail import AuditQuestion, AuditTrail, read
-from ..operations.duration import seconds
-from ..operations.problem import Cause, Problem
-from ..operations.session import Session
+from ..operations.audit_trail import VERB, AuditTrail
 from ..operations.words import clock, count
-from .command import (
-    PipelineArguments,
-    SomePipelines,
-    command,
-    plain_typer,
-    some_pipelines,
-)
-from .output import Block, Reply, Styled, line
+from . import verb
+from .command import plain_typer
+from .output import Block, Styled, line
 
 typer_app = plain_typer()
-
-Since = Annotated[
-    str, typer.Option("--since", metavar="WHEN", help="From then on: 12h, 7d, or ISO 8601.")
-]
-Until = Annotated[
-    str | None,
-    typer.Option("--until", metavar="WHEN", help="Before then: 12h, 7d, or ISO 8601."),
-]
-By = Annotated[
-    str, typer.Option("--by", metavar="TEXT", help="Only by callers whose ARN has this in it.")
-]
-What = Annotated[
-    str,
-    typer.Option(
-        "--what", metavar="WORDS", help="Only commands that begin so: rules, 'circuit open' …"
-    ),
-]
-Limit = Annotated[
-    int, typer.Option("--limit", metavar="N", min=1, max=1_000, help="At most so many changes.")
-]
-
-
-@command(
-    typer_app,
-    "audit",
-    example=[
-        "dlq audit orders --since 2d",
-        "dlq audit --by ann --what circuit",
-        "dlq audit --what rules --jsonl",
-    ],
-)
-def audit(
-    session: Session,
-    pipelines: PipelineArguments = None,
-    pipeline: SomePipelines = None,
-    since: Since = "7d",
-    until: Until = None,
-    by: By = "",
-    what: What = "",
-    limit: Limit = 50,
-) -> Reply[AuditTrail]:
-    """Who changed what, when and why: the newest first.
-
-    A change is recorded before it is made, with the caller's ARN and session, the reason, and
-    how things were; then how it ended. A change of a rule or of an endpoint that was made
-    elsewhere, such as in the DynamoDB console, is listed as outside dlq: there the author is
-    unknown.
-
-    Without a pipeline, all of them. What belongs to no single pipeline, such as an endpoint or a
-    rule of '*', is always listed.
-    """
-    question = AuditQuestion(
-        since=past(since, session.now),
-        # Another person's clock may be ahead.
-        until=session.now + timedelta(minutes=5) if until is None else past(until, session.now),
-        pipelines=some_pipelines(pipelines, pipeline),
-        by=by,
-        what=what,
-        limit=limit,
-    )
-    return Reply(read(session, question), _show)
-
-
-def past(text: str, now: datetime) -> datetime:
-    """The time of an option such as --since; Problem for any other text."""
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        try:
-            return now - timedelta(seconds=seconds(text))
-        except OverflowError as error:
-            raise Problem(f"{text} ago is before all time.", Cause.INPUT) from error
-    return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
 def _show(answer: AuditTrail) -> Iterator[Block]:
@@ -110,7 +27,7 @@ def _show(answer: AuditTrail) -> Iterator[Block]:
         shown = count(len(answer.changes), "change")
         yield line(f"{shown} since {since} in account {answer.account}, {answer.region}.")
     if answer.more is not None:
-        yield line(f"For older ones add --until {answer.more.isoformat()}")
+        yield line(f"For older ones add -f until={answer.more.isoformat()}")
 
 
 def show_change(change: AuditLine, now: datetime) -> Iterator[Block]:
@@ -150,3 +67,6 @@ def _difference(before: Mapping[str, Any] | None, after: Mapping[str, Any] | Non
     else:
         known = {name: value for name, value in (before or {}).items() if name in (after or {})}
         yield from rule_text.changes(known if before else {}, after or {})
+
+
+verb.add(typer_app, VERB, _show)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from functools import partial
 from typing import Annotated
 
@@ -11,10 +12,10 @@ import typer
 from ..operations import rule_table, rule_text
 from ..operations.rule_edit import RuleEditor, RuleRevision, everywhere
 from ..operations.rule_undo import PlannedUndo, RuleUndoing
+from ..operations.selection import past
 from ..operations.session import Session
 from . import asking
 from .asking import Reason, Yes
-from .audit import past
 from .output import Reply
 from .rule_edit import RuleId, WhosePipeline, show_change
 
@@ -39,7 +40,9 @@ def undo(
     anew by the next run. An undo is a change too: a second one takes the first one back.
     """
     undoing = RuleUndoing(session, pipeline, rule_id)
-    plan = undoing.plan_undo(rule_id, None if to is None else past(to, session.now))
+    plan = undoing.plan_undo(
+        rule_id, None if to is None else datetime.fromtimestamp(past(to, session.now), UTC)
+    )
     why = asking.reason(reason, "A rule")
     if not yes:
         asking.confirm(session, *_question(plan, undoing.key))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from math import ceil
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,7 +15,10 @@ from . import item
 from .answer import Answer
 from .audit_lines import WITHIN, AuditLine, Row, happened, is_end, lines
 from .aws import side_by_side
+from .problem import Cause, Problem
+from .selection import NamedPipelines, Operator, Pipelines, Term, Terms, choice, past
 from .session import Session
+from .verbs import Asked, Verb
 from .words import moment
 
 if TYPE_CHECKING:
@@ -28,6 +31,9 @@ _LONGEST = 1_200.0
 _MOST_ROWS = 4_000
 
 
+_USUAL, _AHEAD = timedelta(days=7), timedelta(minutes=5)
+
+
 @dataclass(frozen=True, slots=True)
 class AuditTrail(Answer):
     """What `dlq audit` answers."""
@@ -37,14 +43,15 @@ class AuditTrail(Answer):
     since: Annotated[datetime, "changes from then on"]
     until: Annotated[datetime, "changes before then"]
     more: Annotated[
-        datetime | None, "older changes may follow: ask again with this as --until; null if not"
+        datetime | None, "older changes may follow: ask again with this as until; null if not"
     ]
 
 
 @dataclass(frozen=True, slots=True)
 class AuditQuestion:
-    """Which changes are asked for: `by` is in the caller's ARN, `what` begins the command, and
-    `target` is what was changed.
+    """Which changes are asked for: `what` begins the command, and `target` is what was changed.
+
+    `terms` are about callers (by) and texts (text): of each, one value has to fit.
 
     Without `pipelines` those of the app. What belongs to all pipelines is always among them.
     """
@@ -52,7 +59,7 @@ class AuditQuestion:
     since: datetime
     until: datetime
     pipelines: Sequence[str] = ()
-    by: str = ""
+    terms: Sequence[Term] = ()
     what: str = ""
     target: str = ""
     limit: int = 50
@@ -60,15 +67,62 @@ class AuditQuestion:
     def wants(self, line: AuditLine) -> bool:
         """Whether the line is asked for."""
         of_time = self.since <= line.at < self.until
-        of_caller = self.by.lower() in (line.who or "").lower()
         words = self.what.lower().split()
         is_target = self.target in ("", line.target)
         is_command = line.command.split()[: len(words)] == words
-        return of_time and of_caller and is_target and is_command
+        return (
+            of_time and is_target and is_command and all(_fits(term, line) for term in self.terms)
+        )
 
 
-def read(session: Session, question: AuditQuestion) -> AuditTrail:
+def _fits(term: Term, line: AuditLine) -> bool:
+    """Whether one value of a term is of the caller, or in the texts of the change."""
+    values = [value.lower() for value in term.values]
+    if term.key == "text":
+        text = f"{line.command}: {line.target}: {line.why}".lower()
+        return any(value in text for value in values)
+    who = (line.who or "").lower()
+    if term.operator is Operator.EQUAL:
+        # An ARN, the user in it, or the session of a role.
+        return any(value == who or who.endswith(f"/{value}") for value in values)
+    return any(value in who for value in values)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditRequest:
+    """Which changes to list."""
+
+    named: NamedPipelines = ()
+    pipelines: Pipelines = ()
+    terms: Terms = ()
+    limit: Annotated[int, Asked("At most so many.", ("--limit",), "N", least=1, most=1_000)] = 50
+
+
+def read(session: Session, request: AuditRequest) -> AuditTrail:
     """The newest changes that are asked for. Problem for a pipeline without changes or name."""
+    now = session.now
+    # Another person's clock is ahead at times.
+    times = {"since": now - _USUAL, "until": now + _AHEAD}
+    terms = []
+    for term in choice((), (), request.terms).terms:
+        if term.key in times:
+            times[term.key] = datetime.fromtimestamp(past(term.values[0], now), UTC)
+        elif term.key in ("by", "text"):
+            terms.append(term)
+        else:
+            raise Problem(f"{term}: changes are chosen by by, since, until and text.", Cause.INPUT)
+    question = AuditQuestion(
+        since=times["since"],
+        until=times["until"],
+        pipelines=(*request.named, *request.pipelines),
+        terms=terms,
+        limit=request.limit,
+    )
+    return trail(session, question)
+
+
+def trail(session: Session, question: AuditQuestion) -> AuditTrail:
+    """The changes that a question asks for. Problem for a pipeline without changes or name."""
     app = session.app()
     known = [pipeline.name for pipeline in app.pipelines]
     names = dict.fromkeys([*(question.pipelines or known), EVERY_PIPELINE])
@@ -154,3 +208,28 @@ def _enough(rows: Sequence[Row], question: AuditQuestion, floor: float) -> bool:
     wanted: Callable[[AuditLine], bool] = question.wants
     whole = [line for line in lines(rows) if wanted(line) and line.at.timestamp() >= floor]
     return len(whole) > question.limit
+
+
+VERB = Verb(
+    name="audit",
+    says="""Who changed what, when and why: the newest first, of the last 7 days.
+
+    A change is recorded before it is made, with the caller's ARN and session, the reason, and
+    how things were; then how it ended. A change of a rule or of an endpoint that was made
+    elsewhere, such as in the DynamoDB console, is listed as outside dlq: there the author is
+    unknown.
+
+    Conditions are about by (=ann is a user or a session, ~ann is in the ARN), since, until
+    and text (in the command, what was changed, or the reason).
+
+    Without a pipeline, all of them. What belongs to no single pipeline, such as an endpoint
+    or a rule of '*', is always listed.""",
+    request=AuditRequest,
+    examples=[
+        "dlq audit orders -f since=2d",
+        "dlq audit -f by=ann -f text~circuit",
+        "dlq audit -f text~rules --jsonl",
+    ],
+    read=read,
+)
+"""Lists changes."""

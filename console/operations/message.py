@@ -512,7 +512,7 @@ def _changes(
     notes: list[str],
 ) -> Sequence[AuditLine]:
     """What people did to the message, or to the rules, circuits and runs that had it."""
-    from .audit_trail import AuditQuestion, read
+    from .audit_trail import AuditQuestion, trail
 
     row, name = record.row, record.pipeline.name
     runs = {noted.run.id for noted in record.tickets}

@@ -15,7 +15,7 @@ from . import deployed, rule_table
 from .adapter_errors import aws_errors
 from .app import App, DeployedPipeline
 from .audit_lines import AuditLine
-from .audit_trail import AuditQuestion, read
+from .audit_trail import AuditQuestion, trail
 from .problem import Cause, Problem
 from .rule_list import PipelineRules, listed
 from .rule_on_ledger import RuleMatches
@@ -50,7 +50,7 @@ def history(
     session: Session, pipeline: str | None, rule_id: str, limit: int
 ) -> Sequence[AuditLine]:
     """The last changes of the rules with this id, of a pipeline and of `*`, the newest first."""
-    return read(
+    return trail(
         session,
         AuditQuestion(
             since=FIRST,

@@ -400,7 +400,7 @@ def past(text: str, now: datetime) -> float:
     except ValueError:
         try:
             return (now - timedelta(seconds=seconds(text))).timestamp()
-        except Problem as error:
+        except (Problem, OverflowError) as error:
             raise Problem(
                 f"{text!r} is no time: write how long ago (2h, 4d), or 2026-01-31T09:00 in UTC.",
                 Cause.INPUT,

@@ -31,7 +31,7 @@ def test_an_endpoint_that_is_typed_in_the_console_is_a_row_of_the_audit(
     typed.put_item(TableName=table, Item={**row, "url": {"S": "https://evil.example/in"}})
 
     def changes() -> list[Mapping[str, Any]]:
-        found = orders.dlq("audit", "--what", "endpoint edit", "--since", "1h")["changes"]
+        found = orders.dlq("audit", "-f", "text~endpoint edit", "-f", "since=1h")["changes"]
         return [change for change in found if change["target"] == f"endpoint {tenant}/default"]
 
     later, first = until(

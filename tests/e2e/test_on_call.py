@@ -336,7 +336,10 @@ TYPED: dict[str, list[tuple[str, ...]]] = {
     ],
     # It brings back what was removed.
     "dlq rules undo": [("rules", "undo", "kept", "--pipeline", "*", "--reason", "a test", "--yes")],
-    "dlq audit": [("audit", "orders"), ("audit", "--by", "dlq-circuit-auto", "--what", "circuit")],
+    "dlq audit": [
+        ("audit", "orders"),
+        ("audit", "-f", "by~dlq-circuit-auto", "-f", "text~circuit"),
+    ],
     "dlq circuit list": [("circuit", "list")],
     # It is held open already, so that the letter stays.
     "dlq circuit open": [("circuit", "open", *PIPELINE, *SAID)],
@@ -440,7 +443,7 @@ def test_a_change_is_read_back_with_its_author_and_nobody_can_record_one_for_ano
     credentials = on_call.credentials(["DlqReader", "CircuitOperator"], "ann")
     done = on_call.type(("circuit", "open", *PIPELINE, *SAID), credentials)
     assert done.returncode == Exit.DONE, done.stderr
-    asked = ("audit", "orders", "--by", "/ann", "--what", "circuit", "--json")
+    asked = ("audit", "orders", "-f", "by=ann", "-f", "text~circuit", "--json")
     changes = json.loads(on_call.type(asked, credentials).stdout)["changes"]
     assert [change["command"] for change in changes] == ["circuit open"]
     [change] = changes

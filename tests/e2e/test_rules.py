@@ -185,7 +185,7 @@ def test_a_rule_changed_by_dlq_is_one_change_and_one_changed_elsewhere_another(
     )
 
     def look() -> list[Columns] | None:
-        changes = orders.dlq("audit", "orders", "--what", "rules", "--limit", "1000")["changes"]
+        changes = orders.dlq("audit", "orders", "-f", "text~rules", "--limit", "1000")["changes"]
         mine = [change for change in changes if change["target"] == f"rule {rule_id}"]
         return mine if len(history(orders, rule_id)) == 2 else None
 

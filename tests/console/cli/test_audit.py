@@ -123,7 +123,7 @@ def test_an_endpoint_changed_in_the_console_is_a_line_outside_dlq(orders: Any, d
     [change] = asked(dlq, "orders")["changes"]
     assert (change["command"], change["via"]) == ("endpoint edit", "outside dlq")
     assert (change["who"], change["target"]) == (None, "endpoint acme/default")
-    assert commands(asked(dlq, "--what", "endpoint")) == ["endpoint edit"]
+    assert commands(asked(dlq, "-f", "text~endpoint")) == ["endpoint edit"]
     shown = dlq("audit").stdout
     assert "endpoint edit: endpoint acme/default" in shown
     assert "outside dlq, by an unknown person or program" in shown
@@ -172,13 +172,19 @@ def test_changes_are_chosen_by_caller_command_and_time(orders: Any, dlq: Any) ->
     bob = "arn:aws:sts::123456789012:assumed-role/OnCall/bob"
     changed(orders, 50, who=bob, command="replay abort", pk="#by#AROA:bob")
     changed(orders, 9 * 86_400, command="redrive now")
-    assert commands(asked(dlq, "--by", "BOB")) == ["replay abort"]
-    assert commands(asked(dlq, "--what", "replay")) == ["replay abort"]
-    assert commands(asked(dlq, "--what", "replay abort")) == ["replay abort"]
-    assert commands(asked(dlq, "--what", "repl")) == []
-    assert commands(asked(dlq)) == ["replay abort", "cause park"]
-    assert commands(asked(dlq, "--since", "30d", "--until", "8d")) == ["redrive now"]
-    assert "No such change since" in dlq("audit", "--since", "10s").stdout
+    for chosen, found in (
+        ("-f by=BOB", ["replay abort"]),
+        ("-f by~oncall/b", ["replay abort"]),
+        ("-f by=bo", []),
+        ("-f by=bob,ann", ["replay abort", "cause park"]),
+        ("-f by=bob -f text~park", []),
+        ("-f text~ABORT", ["replay abort"]),
+        ("-f text~f1", ["replay abort", "cause park"]),
+        ("", ["replay abort", "cause park"]),
+        ("-f since=30d -f until=8d", ["redrive now"]),
+    ):
+        assert commands(asked(dlq, *chosen.split())) == found, chosen
+    assert "No such change since" in dlq("audit", "-f", "since=10s").stdout
 
 
 @pytest.mark.parametrize("rows_of_a_page", [1, 3, 1_000])
@@ -198,10 +204,10 @@ def test_older_changes_are_read_page_by_page_without_losing_one(
         assert {change["outcome"] for change in answer["changes"]} <= {"done"}
         if answer["more"] is None:
             break
-        options = ["--until", answer["more"]]
+        options = ["-f", f"until={answer['more']}"]
     assert sorted(seen) == sorted(f"cause {number}" for number in range(12))
     assert (
-        f"add --until {asked(dlq, '--limit', '2')['more'][:13]}"
+        f"add -f until={asked(dlq, '--limit', '2')['more'][:13]}"
         in dlq("audit", "--limit", "2").stdout
     )
 
@@ -253,9 +259,9 @@ def test_a_change_without_an_end_and_one_that_failed_say_so(orders: Any, dlq: An
     assert (change["outcome"], change["ended"]) == ("unknown", None)
 
 
-@pytest.mark.parametrize("when", ["soon", "999999999d"])
-def test_a_time_that_is_none_is_refused(orders: Any, dlq: Any, when: str) -> None:
-    done = dlq("audit", "--since", when)
+@pytest.mark.parametrize("term", ["since=soon", "since=999999999d", "tenant=acme", "by<ann"])
+def test_a_condition_that_is_none_of_changes_is_refused(orders: Any, dlq: Any, term: str) -> None:
+    done = dlq("audit", "-f", term)
     assert done.exit_code == Exit.USAGE, done.output
 
 
