@@ -49,7 +49,7 @@ def show(answer: MessageList) -> Iterator[Block]:
         here = f" --pipeline {first.pipeline}" if first.pipeline else ""
         if first.pipeline:
             yield line("The story of one:")
-            yield Line((f"  dlq explain {first.message_id}{here}",), typed=True)
+            yield Line((f"  dlq show {first.message_id}{here}",), typed=True)
 
 
 def _of(answer: MessageList) -> str:

@@ -52,7 +52,7 @@ COMMANDS = {
         ".waiting",
         "Letters that wait outside SQS: what waits where, and for what.",
     ),
-    "parked": (".parked", "Letters that automation gave up and a person has to judge."),
+    "parked": (".parked", "Messages that automation gave up and a person has to judge."),
     "forget": (".forget", "Erase what is kept of a letter, for a data protection request."),
     "replay": (".replay", "Replay runs: planned, rate-limited, abortable, and accounted for."),
     "circuit": (
@@ -69,7 +69,7 @@ COMMANDS = {
     ),
     "retire": (".retire", "What is left of a pipeline before it is removed, and how to remove it."),
     "rules": (".rules", "Routing rules: which letters to stop, slow down or set apart."),
-    "audit": (".audit", "Who changed what, when and why: the newest first."),
+    "audit": (".audit", "Who changed what, when and why: the newest first, of the last 7 days."),
     "help": (".help", "What holds for all commands: exit statuses, environment, JSON, policies."),
 }
 """Each command's module, which holds it as `typer_app`, and its line in the help."""

@@ -528,7 +528,7 @@ def _changes(
     ids = {record.origin, *(noted.ticket.copy for noted in record.tickets)} - {""}
     ids |= {waiting.copy for waiting in record.waiting}
     try:
-        trail = read(
+        found = trail(
             session,
             AuditQuestion(since, session.now + _AHEAD, pipelines=(name,), limit=_MOST_CHANGES),
         )
@@ -540,11 +540,11 @@ def _changes(
             raise
         notes.append(f"What people did could not be read: {problem.says}")
         return ()
-    if trail.more is not None:
-        notes.append(f"What people did before {clock(trail.more, session.now)} was not read.")
+    if found.more is not None:
+        notes.append(f"What people did before {clock(found.more, session.now)} was not read.")
     return [
         line
-        for line in trail.changes
+        for line in found.changes
         if line.target in targets
         or ids & set(line.target.split())
         or any(line.target.endswith(f"of run {run}") for run in runs)

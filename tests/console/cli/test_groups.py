@@ -282,7 +282,7 @@ def test_each_line_fits_a_terminal_with_the_longest_data(
     name, id_ = "n" * 40, "8f14e45f-ceea-467f-9575-2a8c1d6e2b11"
     at, long_ago = moment(1e9), moment(1e9 - 10.9 * 86_400)
     assert at is not None
-    step = Step(f"dlq explain {id_} --pipeline {name}", "tells the story of one, and what to do")
+    step = Step(f"dlq show {id_} --pipeline {name}", "tells the story of one, and what to do")
     group = MessageGroup(
         "9c1f08e2" * 4 if by == "cause" else name, 10**6, True, 1, name, long_ago, long_ago,
         "rising", 10**6, 10**6, "PARKED", True, "transient", "neither", name, "words " * 30, 503,

@@ -241,7 +241,7 @@ def test_an_id_that_no_place_has_is_told_of_by_its_record(cloud: Cloud, dlq: Dlq
     cloud.failed("orders", "first")
     cloud.recovered("orders", "first")
     answer = read(dlq, "first")
-    assert answer["notes"] == ["first is processed, by its record. Its story: dlq explain first"]
+    assert answer["notes"] == ["first is processed, by its record. Its story: dlq show first"]
 
 
 @pytest.mark.parametrize("ledger", ["plain", "hashed", "none"])
@@ -399,4 +399,4 @@ def test_each_line_fits_a_terminal_with_the_longest_data(monkeypatch: pytest.Mon
     show(shown(answer), screen)
     lines = screen.getvalue().splitlines()
     assert [row for row in lines if len(row) > 80 and not row.startswith("  dlq ")] == []
-    assert f"  dlq explain {id_} --pipeline {name}" in lines
+    assert f"  dlq show {id_} --pipeline {name}" in lines

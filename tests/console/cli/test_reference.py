@@ -56,9 +56,7 @@ def test_every_option_says_what_it_is_for() -> None:
 @each_row("path", ["dlq list", "dlq show"])
 def test_bodies_are_shown_by_the_same_option_everywhere(path: str) -> None:
     options = {name: option for option in COMMANDS[path].params for name in option.opts}
-    # Where there is a --body too, it is the body itself.
-    assert options["--show-body"].is_flag
-    assert "--body" not in options or not options["--body"].is_flag
+    assert options["--body"].is_flag
 
 
 def _examples() -> list[str]:

@@ -251,8 +251,8 @@ def test_a_circuit_that_is_not_closed_needs_attention(
     (item,) = (each for each in status_answer["attention"] if each["page"] == "CircuitTrouble")
     assert item["kind"] == kind
     assert says in item["says"]
-    verb = "auto" if state == "ajar" else "show"
-    assert item["type"] == f"dlq circuit {verb} --pipeline orders"
+    shows = "dlq show circuit:orders --pipeline orders"
+    assert item["type"] == ("dlq circuit auto --pipeline orders" if state == "ajar" else shows)
     rows = [each["type"] for each in status_answer["attention"] if each["kind"] == "bad-circuit"]
     assert len(rows) == (state == "ajar")
     assert set(rows) <= {"dlq circuit auto --pipeline orders"}
