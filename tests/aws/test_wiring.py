@@ -41,8 +41,8 @@ MOST_MODULES = {
     # The consumer library, 10 modules of its own, and metrics; failures' codes, because the
     # dispatcher names the status of an answer: what they load grows with what they know.
     # 1 runs the posts of a batch side by side, and 1 keeps their connections.
-    # 1 knows what each publishing of a message sets anew.
-    "handlers.dispatch": 68,
+    # 1 knows what each publishing of a message sets anew, and 1 the words of services' answers.
+    "handlers.dispatch": 69,
     "handlers.circuit": 60,
     # 60, and 3 for which letters may be canaries: the ledger's word on them, the moves into the
     # circuit's lane, and the main queue's messages. 1 changes circuits, apart from reading them.
