@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from shlex import quote
 
 from ..operations.list import VERB, ListedMessage, MessageList
 from ..operations.places import SearchedPlace, UnsearchedPlace
@@ -24,7 +25,9 @@ typer_app = plain_typer()
 
 def show(answer: MessageList) -> Iterator[Block]:
     """The messages for a person: where they are, each of them, and what was not searched."""
-    yield line(Styled(count(answer.matching, "message"), "strong"), f" found{_of(answer)}")
+    at_least = "at least " if answer.is_at_least else ""
+    found = f"{at_least}{count(answer.matching, 'message')}"
+    yield line(Styled(found, "strong"), f" found{_of(answer)}")
     filled = [place for place in answer.searched if place.messages != 0]
     for place in filled[:_MAX_PLACES]:
         yield from _place(place, answer)
@@ -49,7 +52,7 @@ def show(answer: MessageList) -> Iterator[Block]:
         here = f" --pipeline {first.pipeline}" if first.pipeline else ""
         if first.pipeline:
             yield line("The story of one:")
-            yield Line((f"  dlq show {first.message_id}{here}",), typed=True)
+            yield Line((f"  dlq show {quote(first.message_id)}{here}",), typed=True)
 
 
 def _of(answer: MessageList) -> str:
@@ -61,6 +64,8 @@ def _of(answer: MessageList) -> str:
 
 def _place(place: SearchedPlace, answer: MessageList) -> Iterator[Block]:
     messages = "more than are listed" if place.messages is None else f"{place.messages:,}"
+    if place.messages not in (None, place.matching):
+        messages = f"{place.matching:,} of {messages}"
     of = f" of {place.pipeline}" if len(answer.pipelines) > 1 else ""
     wait = f": for {place.waits_for}" if place.waits_for else ""
     due = f", the first at {clock(place.first_due, answer.at)}" if place.first_due else ""

@@ -16,7 +16,7 @@ from .answer import Answer
 from .audit_lines import WITHIN, AuditLine, Row, happened, is_end, lines
 from .aws import side_by_side
 from .problem import Cause, Problem
-from .selection import NamedPipelines, Operator, Pipelines, Term, Terms, choice, past
+from .selection import NamedPipelines, Operator, Pipelines, Term, choice, past
 from .session import Session
 from .verbs import Asked, Verb
 from .words import moment
@@ -43,7 +43,8 @@ class AuditTrail(Answer):
     since: Annotated[datetime, "changes from then on"]
     until: Annotated[datetime, "changes before then"]
     more: Annotated[
-        datetime | None, "older changes may follow: ask again with this as until; null if not"
+        datetime | None,
+        "where older ones begin: ask again with it as until; null without",
     ]
 
 
@@ -94,7 +95,11 @@ class AuditRequest:
 
     named: NamedPipelines = ()
     pipelines: Pipelines = ()
-    terms: Terms = ()
+    terms: Annotated[
+        tuple[str, ...],
+        Asked("by=ann, by~role, since=2d, until=1h or text~WORD; repeatable.",
+              ("--filter", "-f"), "TERM"),
+    ] = ()  # fmt: skip
     limit: Annotated[int, Asked("At most so many.", ("--limit",), "N", least=1, most=1_000)] = 50
 
 

@@ -34,12 +34,12 @@ class CauseRow:
     fingerprint: Annotated[str, "the failure's fingerprint, as logs and `failure.fingerprint` say"]
     state: Annotated[
         str,
-        "HELD (no letter is parked for it), PARKED (a person has them parked) or MENDED (a person"
+        "HELD (no message is parked for it), PARKED (a person has them parked) or MENDED (a person"
         " has it counted anew)",
     ]
     error_type: Annotated[str, "the error; empty if it is not on record"]
     since: Annotated[datetime | None, "when its hold began; null if it is not on record"]
-    until: Annotated[datetime | None, "when the state ends, or ended; a hold may be renewed"]
+    until: Annotated[datetime | None, "when the state ends, or ended; a failure renews a hold"]
     by: Annotated[str | None, "who decided; null without a decision"]
     reason: Annotated[str | None, "why"]
 

@@ -119,7 +119,7 @@ class MessageGroup:
         "`unknown` if the messages do not say",
     ]
     messages: Annotated[int, "how many"]
-    is_at_least: Annotated[bool, "whether it may have more, because not all were read"]
+    is_at_least: Annotated[bool, "whether not all were read"]
     tenants: Annotated[int | None, "tenants among them; null if none of them says its tenant"]
     tenant: Annotated[str, "the only one of them; empty if there are more, or none"]
     first_seen: Annotated[datetime | None, "first failure of its oldest message"]
@@ -165,7 +165,7 @@ class GroupList(Answer):
     pipeline: Annotated[str | None, "name of the pipeline; null for a queue of no pipeline"]
     by: Annotated[str, "what the messages are grouped by"]
     messages: Annotated[int, "messages in all groups"]
-    is_at_least: Annotated[bool, "whether there may be more, because not all were read"]
+    is_at_least: Annotated[bool, "whether not all were read"]
     in_queues: Annotated[
         int | None,
         "messages in DLQ, dedicated DLQs and waiting room, by SQS's estimate; null if unknown, or "

@@ -83,7 +83,8 @@ class MessageList(Answer):
     at: Annotated[datetime, "when it was read"]
     messages: Annotated[Sequence[ListedMessage], "the messages, at most --limit"]
     pipelines: Annotated[Sequence[str], "the pipelines that were searched"]
-    matching: Annotated[int, "messages that were found"]
+    matching: Annotated[int, "messages that there are, of all that were searched"]
+    is_at_least: Annotated[bool, "whether there are more, because not all were counted"]
     searched: Annotated[Sequence[SearchedPlace], "the places that were searched"]
     not_searched: Annotated[Sequence[UnsearchedPlace], "those that were not, and the cost"]
     did_you_mean: Annotated[Sequence[str], "near values, if a value of the choice is nowhere"]
@@ -123,7 +124,15 @@ def read(session: Session, request: ListRequest) -> MessageList:
         )
         app = session.app() if needs_app(chosen) else None
         names = search(walk, app, request.pipelines, chosen)
+    is_at_least = not walk.is_complete
+    if walk.few is not None:
+        # Of each place but a few were read.
+        counts = [place.messages for place in walk.searched]
+        is_at_least = is_at_least or None in counts
+        matching = max(matching, sum(count or 0 for count in counts))
     notes = [*walk.notes, *([LOOKS_COUNT] if walk.received else [])]
+    if not matching and chosen.is_narrow and not chosen.places:
+        notes.append("What is over is searched by --in run:ID and by --in discarded.")
     if file is not None and (unwritten := matching - written):
         notes.append(f"Not in the file, as only a record of it was read: {unwritten:,}.")
     return MessageList(
@@ -132,6 +141,7 @@ def read(session: Session, request: ListRequest) -> MessageList:
         pipelines=tuple(names),
         messages=tuple(listed),
         matching=matching,
+        is_at_least=is_at_least,
         searched=tuple(walk.searched),
         not_searched=tuple(walk.unsearched),
         did_you_mean=() if matching else _near(walk),

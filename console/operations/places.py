@@ -49,6 +49,8 @@ MOST = 20_000
 SECONDS = 60.0
 """How long it takes at most."""
 
+ENDED = f"it ended after {MOST:,} messages, or {SECONDS:g} s: narrow the choice"
+
 _LATEST_RUNS = 10
 """Runs of a pipeline whose snapshots are searched for ids and outcomes."""
 
@@ -158,6 +160,13 @@ class Walk:
     def is_over(self) -> bool:
         return self.compared >= MOST or self._session.clock() >= self._until
 
+    def reaches(self, pipeline: str, place: str) -> bool:
+        """Whether there is time for a place, which is named if there is none."""
+        if self.is_over():
+            self.is_complete = False
+            self.unsearched.append(UnsearchedPlace(pipeline, place, None, ENDED))
+        return not self.is_over()
+
     def left_out(self, pipeline: str, place: str, url: str, why: str = COST) -> None:
         """Name a queue that was not searched, unless it is empty."""
         held = depth(self._session.aws.sqs, url)
@@ -230,6 +239,10 @@ class PlaceSearch:
         """Compare messages, as long as more are wanted."""
         walk = self._walk
         for message in found:
+            # A record tells of no copy: that its message was seen is told by the first id.
+            key = (message.pipeline, message.copy or message.origin)
+            if key in walk.seen:
+                continue
             if self.missing() <= 0:
                 self._is_whole = False
                 return
@@ -237,9 +250,7 @@ class PlaceSearch:
             walk.compared += 1
             if self._first_due is None:
                 self._first_due = message.due
-            # A record tells of no copy: that its message was seen is told by the first id.
-            key = (message.pipeline, message.copy or message.origin)
-            if key not in walk.seen and self._matcher.matches(message):
+            if self._matcher.matches(message):
                 self._matching += 1
                 walk.see(message, self._matcher)
             walk.seen |= {key, (message.pipeline, message.origin)}
@@ -254,16 +265,15 @@ class PlaceSearch:
             messages = None if of_all is None else of_all()
         if is_cut and not is_enough:
             walk.is_complete = False
-            why = f"it ended after {MOST:,} messages, or {SECONDS:g} s: narrow the choice"
             walk.unsearched.append(
-                UnsearchedPlace(self.pipeline, f"the rest of {self.place}", None, why)
+                UnsearchedPlace(self.pipeline, f"the rest of {self.place}", None, ENDED)
             )
         walk.searched.append(
             SearchedPlace(
                 self.pipeline,
                 self.place,
                 messages,
-                self._matching,
+                self._matching if walk.few is None else messages or self._matching,
                 is_whole=not is_cut,
                 first_due=moment(self._first_due),
                 waits_for=waits_for(self._lane) if self._lane else "",
@@ -304,7 +314,7 @@ class _OfPipeline:
             self._lane(lane)
         self._name_what_is_near(lanes)
         for place, url in self._queues():
-            if walk.look:
+            if walk.look and walk.reaches(self._pipeline.name, place):
                 searching = walk.place(self._pipeline.name, place, self._matcher)
                 seen = partial(self._with_records, place)
                 walk.queue(searching, url, seen, fifo=self._pipeline.fifo)
@@ -325,6 +335,8 @@ class _OfPipeline:
         of_all: Callable[[], int] | None = None,
         lane: str = "",
     ) -> None:
+        if not self._walk.reaches(self._pipeline.name, place):
+            return
         searching = self._walk.place(self._pipeline.name, place, self._matcher, lane)
         searching.compare(found)
         searching.end(of_all)
@@ -345,6 +357,8 @@ class _OfPipeline:
     def _lane(self, lane: str) -> None:
         walk = self._walk
         place = place_of(lane)
+        if not walk.reaches(self._pipeline.name, place):
+            return
         if walk.read_letters or self._matcher.reads_content:
             broken: list[int] = []
             letters = letters_of_lane(self._session, self._app, self._pipeline, lane, broken.append)
@@ -430,10 +444,10 @@ class _OfPipeline:
         from .selection import closest
 
         names = {PlaceKind.CIRCUIT, PlaceKind.RULE}
-        with aws_errors():
-            known = [place_of(lane.name) for lane in self._room.lanes()]
         for place in self._places:
             if place.kind in names and not any(_holds(place, lane) for lane in lanes):
+                with aws_errors():
+                    known = [place_of(lane.name) for lane in self._room.lanes()]
                 near = closest(str(place), known)
                 meant = f" Did you mean {near}?" if near else ""
                 self._walk.notes.append(
@@ -504,6 +518,9 @@ class _OfPipeline:
         """The first ids of what waits, and the place of messages that are not among them."""
         origins: set[str] = set()
         place = IN_A_QUEUE
+        if self._walk.few is None and not self._places:
+            # All of it was walked through.
+            return origins, place
         with aws_errors():
             lanes = [lane.name for lane in self._room.lanes() if lane.name != PARKED_LANE]
             for lane in lanes:

@@ -241,7 +241,8 @@ def test_an_id_that_no_place_has_is_told_of_by_its_record(cloud: Cloud, dlq: Dlq
     cloud.failed("orders", "first")
     cloud.recovered("orders", "first")
     answer = read(dlq, "first")
-    assert answer["notes"] == ["first is processed, by its record. Its story: dlq show first"]
+    assert answer["notes"][0] == "first is processed, by its record. Its story: dlq show first"
+    assert "--in discarded" in answer["notes"][1]
 
 
 @pytest.mark.parametrize("ledger", ["plain", "hashed", "none"])
@@ -292,7 +293,7 @@ def test_no_more_are_listed_or_received_than_asked_for(cloud: Cloud, dlq: Dlq) -
     for number in range(25):
         cloud.park("orders", "POISON", origin=f"first-{number}")
     few = read(dlq, "--in", "parked", "--look", "--limit", "3")
-    assert (len(few["messages"]), few["searched"][0]["messages"]) == (3, 25)
+    assert (len(few["messages"]), few["matching"], few["searched"][0]["messages"]) == (3, 25, 25)
     assert few["received"] == 3
     every = read(dlq, "--in", "parked", "--look", "--limit", "100")
     assert len({each["current_id"] for each in every["messages"]}) == 25
@@ -349,9 +350,11 @@ def test_a_list_that_ends_early_says_so(
     held: Cloud, dlq: Dlq, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(places, "MOST", 1)
-    answer = read(dlq, "-f", "tenant=acme", status=1)
-    assert not answer["is_sure"]
-    assert "the rest of time" in [each["place"] for each in answer["not_searched"]]
+    answer = read(dlq, "-f", "tenant=acme", "--look", status=1)
+    assert (answer["is_sure"], answer["is_at_least"]) == (False, True)
+    assert [each["place"] for each in answer["not_searched"]] == [
+        "time", PARKED, DLQ, "main or dlq",
+    ]  # fmt: skip
 
 
 def test_messages_that_others_have_in_hand_are_counted(held: Cloud, dlq: Dlq) -> None:
@@ -388,7 +391,7 @@ def test_each_line_fits_a_terminal_with_the_longest_data(monkeypatch: pytest.Mon
         10**6, 10**6, "x" * 300, {name: "v" * 100},
     )  # fmt: skip
     answer = MessageList(
-        "111122223333", "ap-southeast-1", name, at, [message], [name, f"{name[1:]}2"], 10**6,
+        "111122223333", "ap-southeast-1", name, at, [message], [name, f"{name[1:]}2"], 10**6, True,
         [SearchedPlace(name, f"circuit:{name}", 10**6, 1, True, at, f"circuit {name} to close")],
         [UnsearchedPlace(name, f"dedicated:{name}", 10**6, COST)] * 3, [f"tenant={name} (1)"],
         False, 10**6, 1, f"{name}.jsonl", 10**6, ["note " * 30],
