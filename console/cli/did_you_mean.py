@@ -96,8 +96,8 @@ MEANINGS = (
     ),
     Meaning(
         Effect.CHANGES,
-        "undelete undo restore undiscard",
-        ("parked restore", "rules undo RULE_ID"),
+        "undelete undo undiscard",
+        ("restore RUN", "rules undo RULE_ID"),
     ),
     Meaning(
         Effect.CHANGES,
@@ -135,10 +135,10 @@ MEANINGS = (
     Meaning(Effect.CHANGES, "approve", ("replay approve RUN",)),
     Meaning(
         Effect.REMOVES,
-        "delete del drop purge rm trash discard clear flush empty",
-        ("parked discard --id ID", "rules remove RULE_ID"),
+        "delete del drop purge rm trash clear flush empty",
+        ("discard ID", "rules remove RULE_ID"),
     ),
-    Meaning(Effect.REMOVES, "remove", ("rules remove RULE_ID", "parked discard --id ID")),
+    Meaning(Effect.REMOVES, "remove", ("rules remove RULE_ID", "discard ID")),
     Meaning(Effect.REMOVES, "erase wipe gdpr", ("forget ID --plan",)),
     Meaning(Effect.REMOVES, "cancel abort kill", ("replay abort RUN",)),
     Meaning(Effect.REMOVES, "reject refuse deny decline", ("replay refuse RUN",)),
@@ -155,6 +155,7 @@ SAYS: Mapping[str, str] = {
     "circuit auto": "end what a person said about a circuit",
     "circuit list": "which dependencies are down",
     "circuit open": "stop all sending, live traffic too",
+    "discard ID": "throw it away; restorable for 90 days",
     "doctor": "check the queues and what is around them",
     "endpoint add TENANT --url URL": "add a webhook endpoint",
     "endpoint disable TENANT": "post nothing to it",
@@ -175,9 +176,7 @@ SAYS: Mapping[str, str] = {
     "mute --end": "end a mute",
     "mute --for 2h": "mute the alarms for a while",
     "observe report": "what would have been done",
-    "parked discard --id ID": "throw it away; parked restore undoes it",
     "parked release --id ID": "send a parked message back",
-    "parked restore": "bring discarded messages back",
     "redrive now": "retry what is due, as the schedule does",
     "replay abort RUN": "end a run; what is left is parked",
     "replay approve RUN": "let a run send",
@@ -192,6 +191,7 @@ SAYS: Mapping[str, str] = {
     "replay resume RUN": "go on with a held run",
     "show RUN --watch": "follow one run",
     "replay start --plan FILE": "start a planned run",
+    "restore RUN": "bring what a run has discarded back",
     "retire": "what is left of a pipeline, and how to remove it",
     "rules add RULE_ID --action ACTION": "add a rule",
     "rules add RULE_ID --action ACTION --replace": "change a rule",
@@ -217,7 +217,7 @@ SAYS: Mapping[str, str] = {
 """Each command of MEANINGS in a few words."""
 
 REMOVALS = frozenset(
-    {"parked discard", "forget", "retire", "replay abort", "replay refuse", "rules remove"}
+    {"discard", "forget", "retire", "replay abort", "replay refuse", "rules remove"}
 )
 
 OPTIONS = (

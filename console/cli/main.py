@@ -53,6 +53,8 @@ COMMANDS = {
         "Letters that wait outside SQS: what waits where, and for what.",
     ),
     "parked": (".parked", "Messages that automation gave up and a person has to judge."),
+    "discard": (".discard", "Throw messages away, for a reason that is kept with them."),
+    "restore": (".restore", "Bring discarded messages back: those of a run, or single ones."),
     "forget": (".forget", "Erase what is kept of a letter, for a data protection request."),
     "replay": (".replay", "Replay runs: planned, rate-limited, abortable, and accounted for."),
     "circuit": (

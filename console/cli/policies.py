@@ -46,8 +46,8 @@ BESIDE_READER: Mapping[str, tuple[str, ...]] = {
     "parked release": (BODIES, RUNNER),
     "replay approve": (APPROVER,),
     "replay refuse": (APPROVER,),
-    "parked discard": (BODIES, DISCARDER),
-    "parked restore": (BODIES, DISCARDER),
+    "discard": (BODIES, DISCARDER),
+    "restore": (BODIES, DISCARDER),
     "forget": (BODIES, DISCARDER),
 }
 NONE = {"init", "help", "rules lint"}

@@ -133,9 +133,8 @@ def _stripped(text: str) -> str:
 def answer_of(command: Any) -> type:
     """The dataclass whose fields are the JSON keys of a command."""
     run = command.callback.__wrapped__.__wrapped__
-    if hasattr(run, "verb"):
-        answers = run.verb.read or run.verb.commit
-        return get_type_hints(answers)["return"]  # type: ignore[no-any-return]
+    if (verb := getattr(run, "verb", None)) is not None:
+        return get_type_hints(verb.read or verb.commit)["return"]  # type: ignore[no-any-return]
     (answer,) = get_args(get_type_hints(run)["return"])
     return answer  # type: ignore[no-any-return]
 

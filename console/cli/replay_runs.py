@@ -23,7 +23,7 @@ from ..operations.replay_runs import (
 )
 from ..operations.session import Session
 from ..operations.words import clock, count
-from . import asking, completion
+from . import asking, completion, runs
 from .asking import Yes
 from .command import OnePipeline, PipelineArguments, SomePipelines, some_pipelines
 from .exit import Exit
@@ -183,7 +183,7 @@ def _show_list(answer: ReplayList) -> Iterator[Block]:
             (
                 run.run,
                 run.pipeline,
-                state_of(run.state),
+                runs.state(run.state),
                 "" if run.letters is None else f"{run.letters:,}",
                 f"{run.ended:,}",
                 clock(run.created, answer.at) if run.created else "",
@@ -206,13 +206,6 @@ def _because(run: ReplayRow) -> str:
     return "; ".join(text for text in texts if text)
 
 
-def state_of(state: str) -> Styled:
-    """The state of a run, as it is shown."""
-    if state in IN_TROUBLE:
-        return Styled(state, "alarm")
-    return Styled(state, "good" if state == RunState.DONE else "strong")
-
-
 _NEXT = {
     RunState.HELD: "Nothing is sent any more, at the latest two seconds from now. What is under "
     "way is awaited.",
@@ -225,7 +218,7 @@ def _show_change(change: ReplayChange) -> Iterator[Block]:
     yield line(
         Styled(f"Replay run {run.run} of {run.pipeline}", "strong"),
         f" in account {change.account}, {change.region}: {change.before.state} → ",
-        state_of(run.state),
+        runs.state(run.state),
     )
     if (says := _NEXT.get(RunState(run.state))) is not None:
         yield line(says)

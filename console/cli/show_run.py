@@ -8,8 +8,8 @@ from datetime import datetime
 from ..operations.replay_report import MEANING, GroupAccount, RunAccount
 from ..operations.replay_runs import ReplayDetails, ReplayRow, progress
 from ..operations.words import clock, duration
+from . import runs
 from .output import Block, Line, Styled, TextTable, line
-from .replay_runs import state_of
 
 _OF_ENTITIES = (
     "RECOVERED: the consumer ended without an error. What it has made of your orders or accounts "
@@ -21,7 +21,7 @@ _OF_ENTITIES = (
 def show_run(answer: ReplayDetails) -> Iterator[Block]:
     """How far a run is, for a person."""
     run, now = answer.run, answer.at
-    yield line(Styled(f"Run {run.run} of {run.pipeline}", "strong"), ": ", state_of(run.state))
+    yield line(Styled(f"Run {run.run} of {run.pipeline}", "strong"), ": ", runs.state(run.state))
     yield line(progress(answer), indent=2)
     yield line(f"Waits for: {answer.waits_for}", indent=2)
     if answer.missed:

@@ -10,7 +10,7 @@ import typer
 
 from ..operations.session import Session
 from ..operations.verbs import AskedField, Planned, Verb
-from . import asking, completion
+from . import asking, completion, progress
 from .command import command
 from .exit import Exit
 from .output import Block, Reply, line
@@ -41,8 +41,14 @@ def add(
     show: Show,
     *,
     status: Callable[[Any], Exit] = lambda _: Exit.DONE,
+    ask: Callable[[Session, Any], Any] = lambda _, plan: plan,
+    follow: Callable[[Session, Any], Any] = lambda _, done: done,
 ) -> None:
-    """Make the verb a command of `parent`; `show` is its answer for a person."""
+    """Make the verb a command of `parent`; `show` is its answer for a person.
+
+    `ask` completes a plan with what a person says, and `follow` what was done with what has come of
+    it.
+    """
     own = list(verb.asked())
 
     def run(session: Session, /, **given: Any) -> Reply[Any]:
@@ -55,7 +61,11 @@ def add(
         if verb.read is not None:
             answer = verb.read(session, request)
             return Reply(answer, show, status(answer))
-        return _change(session, verb, request, show, given)
+        done = _change(session, verb, request, given, ask)
+        if isinstance(done, Planned):
+            return Reply(done, _planned)
+        done = follow(session, done)
+        return Reply(done, show, status(done))
 
     changes = [REASON, DRY_RUN, YES] if verb.prepare else []
     if verb.severe is not None:
@@ -66,7 +76,7 @@ def add(
             inspect.Parameter(
                 field.name,
                 inspect.Parameter.KEYWORD_ONLY,
-                default=None if field.repeats else field.default,
+                default=_default(field),
                 annotation=_annotation(field),
             )
             for field in own
@@ -74,29 +84,34 @@ def add(
         *changes,
     ]
     run.__dict__["__signature__"] = inspect.Signature(parameters)
-    run.__annotations__ = {"return": Reply[verb.answer]}  # type: ignore[name-defined]
     run.__doc__ = verb.says
     run.__dict__["verb"] = verb
     command(parent, verb.name, example=verb.examples)(run)
 
 
 def _change(
-    session: Session, verb: Verb, request: Any, show: Show, given: dict[str, Any]
-) -> Reply[Any]:
-    """Prepare, ask, commit; with --dry-run, only the first."""
+    session: Session,
+    verb: Verb,
+    request: Any,
+    given: dict[str, Any],
+    ask: Callable[[Session, Any], Any],
+) -> Any:
+    """What was done, or with --dry-run what would be: prepare, ask, commit."""
     assert verb.prepare is not None
     assert verb.question is not None
     assert verb.commit is not None
     why = "" if given["dry_run"] else asking.reason(given["reason"], verb.change)
     plan = verb.prepare(session, request)
+    progress.end()
+    plan = ask(session, plan)
     would = list(verb.question(plan))
     if given["dry_run"]:
-        return Reply(Planned(**session.place, would=would), _planned)
+        return Planned(**session.place, would=would)
     if verb.severe is not None and verb.severe(request):
         asking.confirm_by_name(session, given["confirm"], session.app_name, *would)
     elif not given["yes"]:
         asking.confirm(session, *would)
-    return Reply(verb.commit(session, plan, why), show)
+    return verb.commit(session, plan, why)
 
 
 def _read(typed: Sequence[str] | None) -> Iterator[str]:
@@ -117,8 +132,19 @@ def _planned(answer: Planned) -> Iterable[Block]:
     return map(line, answer.would)
 
 
-_COMPLETED = {"pipeline": completion.pipelines, "name": completion.names}
+_COMPLETED = {
+    "pipeline": completion.pipelines,
+    "pipelines": completion.pipelines,
+    "run": completion.runs,
+    "name": completion.names,
+}
 """Fields whose values the shell completes."""
+
+
+def _default(field: AskedField) -> Any:
+    if field.required:
+        return inspect.Parameter.empty
+    return None if field.repeats else field.default
 
 
 def _annotation(field: AskedField) -> Any:
@@ -127,7 +153,7 @@ def _annotation(field: AskedField) -> Any:
     more: dict[str, Any] = {"min": asked.least, "max": asked.most, "metavar": asked.metavar or None}
     more = {name: each for name, each in more.items() if each is not None}
     kind: Any = list[field.kind] if field.repeats else field.kind  # type: ignore[name-defined]
-    if field.default is None:
+    if field.default is None and not field.required:
         kind = kind | None
     if "PIPELINE" in asked.metavar:
         more["autocompletion"] = completion.pipelines

@@ -22,11 +22,11 @@ from .adapter_errors import aws_errors
 from .answer import Answer
 from .app import App, DeployedPipeline
 from .aws import explain
+from .discard import DISCARD_RATE
 from .letter_walk import waiting_room
 from .life_place import Where, places
 from .life_record import LetterRecord, record_of
 from .matching import FoundMessage, Matcher
-from .parked_release import DISCARD_RATE
 from .places import Walk
 from .problem import Cause, Problem
 from .replay_source import parked_sources
@@ -340,8 +340,7 @@ class LettersToForget:
             raise Problem(
                 f"Pipeline {pipeline.name} is FIFO: a run takes whole message groups, and would "
                 "throw other letters away with this one. Discard it where it is parked (dlq "
-                "parked discard --id), and forget it then: of a letter that is gone, all else is "
-                "erased.",
+                "discard ID), and forget it then: of a letter that is gone, all else is erased.",
                 Cause.FAILED,
             )
 

@@ -54,12 +54,9 @@ def _at(place: Place, origin: str, pipeline: str) -> Iterator[Step]:
             yield Step(f"dlq show {place.run}", "says how far its run is:")
         case Where.PARKED:
             yield Step(release_of(copy, pipeline), "sends it to the main queue again:")
-            yield Step(f"dlq parked discard {here} --id {copy} --why {WHY}", "throws it away:")
+            yield Step(f"dlq discard {copy} {here} --reason {WHY}", "throws it away:")
         case Where.DISCARDED if place.kept:
-            yield Step(
-                f"dlq parked restore {here} --id {origin} --run {place.run} --why {WHY}",
-                "brings it back:",
-            )
+            yield Step(f"dlq restore {origin} {here} --reason {WHY}", "parks it again:")
         case Where.QUEUE:
             yield Step(f"dlq show {origin} --look", "looks for it in the DLQ and parking queues:")
             yield Step(f"dlq redrive now {here}", "retries what is due now, without the schedule:")

@@ -12,6 +12,7 @@ from deadletter.failure.failure import Failure
 from deadletter.message.letter import compact_json
 from deadletter.replay.plan import belongs_to
 from deadletter.routing.selection import Pick, Selection
+from deadletter.rules.pattern import compile_pattern
 
 from . import deployed
 from .adapter_errors import aws_errors
@@ -20,6 +21,7 @@ from .letter_walk import FoundLetter, letters_of_lane, look_into_queue
 from .problem import Cause, Problem
 from .queue import depth
 from .replay_source import ReplaySource
+from .rule_on_ledger import holds, known_by_row
 from .session import Session
 
 if TYPE_CHECKING:
@@ -331,11 +333,42 @@ _NOT_IN_LEDGER = {
 }
 
 
+def must_look(
+    session: Session,
+    app: App,
+    pipeline: DeployedPipeline,
+    source: ReplaySource,
+    selection: Selection,
+) -> bool:
+    """Whether the letters of a live DLQ have to be received: the ledger can't tell which are meant.
+
+    It keeps failures, and neither bodies nor FIFO groups.
+    """
+    if not source.is_live:
+        return False
+    if pipeline.fifo or pipeline.dedicated or selection.reasons:
+        # The ledger does not say which of several DLQs a letter is in.
+        return True
+    return selection.since is not None or selection.until is not None or not _tells(selection)
+
+
+_IN_LEDGER = ("failure.", "redrive.attempt")
+
+
+def _tells(selection: Selection) -> bool:
+    """Whether the ledger keeps all that a pattern reads."""
+    if not selection.pattern:
+        return True
+    fields = compile_pattern(selection.pattern).fields
+    return all(field.name.startswith(_IN_LEDGER) for field in fields)
+
+
 def _must_be_in_ledger(pipeline: DeployedPipeline, selection: Selection) -> None:
     asked = [
         option
         for name, option in _NOT_IN_LEDGER.items()
         if getattr(selection, name) not in ({}, (), None, "")
+        and not (name == "pattern" and _tells(selection))
     ]
     if asked or pipeline.fifo:
         why = (
@@ -367,6 +400,8 @@ def _by_ledger(
     others = 0
     is_whole = True
     takes_all = frozenset(selection.include) >= frozenset(Reason)
+    pattern = compile_pattern(selection.pattern) if selection.pattern else None
+    settings = deployed.settings(pipeline)
     for known in _failing(session, app, pipeline, progress):
         if known is None:
             is_whole = False
@@ -375,7 +410,9 @@ def _by_ledger(
         last = row.last
         if last is None or _is_over(row, last) or origin in elsewhere:
             continue
-        if not _matches(selection, origin, last):
+        if not _matches(selection, origin, last) or not (
+            pattern is None or holds(pattern, known_by_row(row, row.attempt, settings))
+        ):
             others += 1
             continue
         # It was sent before it failed first.

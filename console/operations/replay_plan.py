@@ -28,7 +28,7 @@ from .app import App, DeployedPipeline
 from .aws import explain
 from .circuits import own_and_troubled
 from .problem import Cause, Problem
-from .replay_census import Census, CountedLetter, Progress, by, census
+from .replay_census import Census, CountedLetter, Progress, by, census, must_look
 from .replay_pace import Pace, duration, pace
 from .replay_source import ReplaySource
 from .replay_source import source as source_named
@@ -39,6 +39,8 @@ from .words import duration as in_words
 
 if TYPE_CHECKING:
     from deadletter.settings.pipeline import Pipeline
+
+    from .sources import Chosen
 
 # The steps of a plan that says nothing else.
 _USUAL = ReplayPlan(pipeline="")
@@ -153,12 +155,39 @@ class DraftPlan:
     circuit: str
     census: Census
 
+    def because(self, reason: str) -> ReplayPlan:
+        """The plan with a person's reason."""
+        return replace(self.plan, why=reason)
+
 
 def draft(session: Session, request: PlanRequest, progress: Progress = lambda _: None) -> DraftPlan:
     """The plan that a person asks for, with its letters counted. Nothing is moved."""
     app = session.app()
     pipeline = app.pipeline(request.pipeline)
     source = source_named(pipeline, request.source)
+    return _draft(session, app, pipeline, source, request, progress)
+
+
+def draft_of(
+    session: Session, found: Chosen, source: ReplaySource, request: PlanRequest
+) -> DraftPlan:
+    """The plan for one of the sources of chosen messages, which are counted. Nothing is moved.
+
+    The messages of a DLQ are received, once, if the ledger can't tell which are meant.
+    """
+    look = must_look(session, found.app, found.pipeline, source, found.selection)
+    request = replace(request, selection=found.selection, look=look)
+    return _draft(session, found.app, found.pipeline, source, request, session.say)
+
+
+def _draft(
+    session: Session,
+    app: App,
+    pipeline: DeployedPipeline,
+    source: ReplaySource,
+    request: PlanRequest,
+    progress: Progress,
+) -> DraftPlan:
     _check_destination(pipeline, request.destination)
     settings = deployed.settings(pipeline)
     if request.destination == DISCARD:

@@ -101,7 +101,7 @@ class RunToRepeat:
         if plan.is_for_discarders:
             raise Problem(
                 f"Run {switch.id} sent nothing: it threw letters away, or brought them back. "
-                "What is discarded comes back by dlq parked restore.",
+                "What is discarded comes back by dlq restore.",
                 Cause.INPUT,
             )
         of = plan.repeated_run or switch.id

@@ -163,7 +163,7 @@ def missed_says(switch: RunSwitch, run: ReplayRow) -> str:
         return (
             f"{count(run.counted or 0, 'letter')} were counted, and {run.letters or 0:,} are back. "
             f"The other {number:,} were back already, or their copies are gone or damaged. See "
-            f"what is left: dlq parked restore {run.pipeline} --all"
+            f"what is left: dlq restore {switch.plan.restored_run or 'RUN'} --dry-run"
         )
     if source.startswith(ORIGINALS):
         says = [f"{count(run.counted or 0, 'letter')} were counted, and {run.letters or 0:,} made."]

@@ -15,7 +15,7 @@ from .answer import Answer
 from .app import App, DeployedPipeline
 from .audit import IntendedChange, recorded
 from .problem import Cause, Problem
-from .replay_census import Census, Progress, census
+from .replay_census import Census, CountedLetter, Progress, census
 from .replay_draft_file import FiledPlan
 from .replay_plan import circuits, consumer_now
 from .replay_runs import ReplayRow, person, row, runs_of, starts_of
@@ -31,6 +31,35 @@ class ReplayStarted(Answer):
     at: Annotated[datetime, "when it was started"]
     run: Annotated[ReplayRow, "the run"]
     again: Annotated[bool, "whether this plan had been started before: there is still one run"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunsStarted(Answer):
+    """What `dlq retry`, `dlq discard` and `dlq restore` answer."""
+
+    at: Annotated[datetime, "when it was started"]
+    pipeline: Annotated[str, "name of the pipeline"]
+    messages: Annotated[int, "messages counted"]
+    runs: Annotated[Sequence[ReplayRow], "the runs, one for each place, as they were seen last"]
+    reason: Annotated[str, "the reason given"]
+
+
+def started(
+    session: Session,
+    pipeline: DeployedPipeline,
+    runs: Sequence[ReplayStarted],
+    letters: Sequence[CountedLetter],
+    reason: str,
+) -> RunsStarted:
+    """What was started: the runs that take these letters."""
+    return RunsStarted(
+        **session.place,
+        at=session.now,
+        pipeline=pipeline.name,
+        messages=len(letters),
+        runs=tuple(each.run for each in runs),
+        reason=reason,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,13 +35,17 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class AskedField:
-    """A field of a request: its name, its type without None, whether it repeats, its default."""
+    """A field of a request: its name, its type without None, whether it repeats, its default.
+
+    `required` says that there is no default.
+    """
 
     name: str
     asked: Asked
     kind: type
     repeats: bool
     default: Any
+    required: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,8 +88,10 @@ class Verb:
             asked = next(each for each in more if isinstance(each, Asked))
             repeats = get_origin(kind) is tuple
             kinds = [each for each in get_args(kind) if each not in (type(None), ...)]
-            default = None if field.default is MISSING else field.default
-            yield AskedField(field.name, asked, kinds[0] if kinds else kind, repeats, default)
+            required = field.default is MISSING
+            default = None if required else field.default
+            kind = kinds[0] if kinds else kind
+            yield AskedField(field.name, asked, kind, repeats, default, required)
 
 
 @dataclass(frozen=True, slots=True)

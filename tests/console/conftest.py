@@ -32,6 +32,7 @@ from deadletter.aws.clients import Clients
 from deadletter.aws.lease import DynamoDBLease
 from deadletter.aws.ledger import DynamoDBLedger
 from deadletter.aws.replay_objects import S3RunObjects
+from deadletter.aws.replay_plans import DynamoDBReplayPlans
 from deadletter.aws.replay_runs import DynamoDBReplayRuns
 from deadletter.aws.replay_starts import DynamoDBReplayStarts
 from deadletter.aws.replay_status import DynamoDBStatuses
@@ -57,7 +58,7 @@ from deadletter.replay.manifest import Manifest, ManifestIndex, part_name
 from deadletter.replay.names import Name, to_lines
 from deadletter.replay.plan import ReplayPlan
 from deadletter.replay.progress import PartStatus
-from deadletter.replay.run import ReplayRun
+from deadletter.replay.run import ReplayRun, RunState
 from deadletter.replay.ticket import ReplayOutcome, Ticket
 from deadletter.routing.decision import Hold
 from deadletter.routing.wire import answer_event
@@ -186,6 +187,25 @@ def _a_receive_waits_for_no_message() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(moto_sqs.SQSBackend, "receive_message", at_once)
         yield
+
+
+@pytest.fixture(autouse=True)
+def _a_watched_run_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two looks at a run of orders it does what it was started for."""
+
+    def pause(_seconds: float) -> None:
+        client = boto3.client("dynamodb", REGION)
+        runs = DynamoDBReplayRuns(client, "letters", "orders", time.time)
+        plans = DynamoDBReplayPlans(client, "letters", "orders", time.time)
+        for run in runs.all():
+            plan = plans.plan(run.id)
+            if run.is_live and run.state is not RunState.HELD and plan is not None:
+                outcome = {"discard": "DISCARDED", "restore": "RESTORED"}.get(plan.destination)
+                counts = {outcome or "RECOVERED": run.counted or 0}
+                ended = replace(run, state=RunState.DONE, letters=run.counted, counts=counts)
+                runs.change(run, replace(ended, generation=run.generation + 1))
+
+    monkeypatch.setattr("console.cli.progress.pause", pause)
 
 
 @pytest.fixture(autouse=True)

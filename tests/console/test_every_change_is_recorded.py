@@ -23,7 +23,7 @@ from deadletter.replay.run import RunState
 from deadletter.replay.ticket import ReplayOutcome
 from deadletter.webhook.http import NoAnswer
 from tests.console.cli import (
-    test_parked_release,
+    test_discard,
     test_replay_edit,
     test_replay_repeat,
     test_replay_report,
@@ -51,8 +51,8 @@ TYPED: dict[str, tuple[str, ...]] = {
     "dlq redrive now": ("redrive", "now", "orders", *BECAUSE, "--yes"),
     "dlq waiting recall": ("waiting", "recall", "orders", "--lane", "due", *SAID, "--yes"),
     "dlq parked release": ("parked", "release", "--reason", "poison", *BECAUSE, "--yes"),
-    "dlq parked discard": ("parked", "discard", "--reason", "poison", *BECAUSE, "--yes"),
-    "dlq parked restore": ("parked", "restore", "--id", "thrown-away", *BECAUSE, "--yes"),
+    "dlq discard": ("discard", "-f", "reason=poison", *SAID, "--yes"),
+    "dlq restore": ("restore", "thrown-away", *SAID, "--yes"),
     "dlq forget": ("forget", "due-0", *BECAUSE, "--confirm", "deadletter"),
     "dlq replay start": ("replay", "start", "--plan", "{plan}", *BECAUSE, "--yes"),
     "dlq replay hold": ("replay", "hold", RUNNING, *BECAUSE),
@@ -233,7 +233,7 @@ def stage(
     for number in range(2):
         cloud.park("orders", "POISON", '{"card": "4111-x"}', origin=f"poison-{number}")
     cloud.park("orders", "PERMANENT", origin="d")
-    test_parked_release.discarded(cloud, OVER, "thrown-away")
+    test_discard.discarded(cloud, OVER, "thrown-away")
     cloud.waiting("orders", "due", 1, due=4e9)
     causes = DynamoDBCauses(cloud.dynamodb, "circuits", "orders", lambda: str(time.time_ns()))
     now = int(time.time())

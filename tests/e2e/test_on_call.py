@@ -294,8 +294,8 @@ TYPED: dict[str, list[tuple[str, ...]]] = {
     "dlq parked release": [
         ("parked", "release", *PIPELINE, "--id", "{released}", *BECAUSE),
     ],
-    "dlq parked discard": [("parked", "discard", *PIPELINE, "--id", "{discarded}", *BECAUSE)],
-    "dlq parked restore": [("parked", "restore", *PIPELINE, "--id", "{thrown}", *BECAUSE)],
+    "dlq discard": [("discard", "{discarded}", *PIPELINE, *DECIDED)],
+    "dlq restore": [("restore", "{thrown}", *PIPELINE, *DECIDED)],
     # Its runs are those of a discard, and would take the letters of the commands below.
     "dlq forget": [("forget", "{failed}", *PIPELINE, "--plan")],
     "dlq replay plan": [("replay", "plan", *PIPELINE)],
@@ -487,9 +487,9 @@ REFUSED = [
     # Who runs replays neither approves them nor throws letters away, and the other way round.
     (("DlqReader", "BodyReader", "ReplayRunner"), "dlq replay approve"),
     (("DlqReader", "BodyReader", "ReplayRunner"), "dlq replay refuse"),
-    (("DlqReader", "BodyReader", "ReplayRunner"), "dlq parked discard"),
-    (("DlqReader", "BodyReader", "ReplayRunner"), "dlq parked restore"),
-    (("DlqReader", "LetterDiscarder"), "dlq parked restore"),
+    (("DlqReader", "BodyReader", "ReplayRunner"), "dlq discard"),
+    (("DlqReader", "BodyReader", "ReplayRunner"), "dlq restore"),
+    (("DlqReader", "LetterDiscarder"), "dlq restore"),
     (("DlqReader", "BodyReader", "LetterDiscarder"), "dlq parked release"),
     (("DlqReader", "BodyReader", "ReplayApprover", "LetterDiscarder"), "dlq replay abort"),
 ]

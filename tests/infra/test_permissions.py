@@ -567,12 +567,17 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
     },
     # Those that were rescued from a parking queue, and those in it.
     "dlq parked release": {"DlqReader": {**COUNT, **PACE}, **BODIES, "ReplayRunner": START_RUN},
-    "dlq parked discard": {"DlqReader": COUNT, **BODIES, "LetterDiscarder": START_RUN},
+    "dlq discard": {
+        "DlqReader": {**COUNT, **SEE_EXECUTIONS},
+        "BodyReader": {**WAITING, **LOOK_INTO},
+        "LetterDiscarder": START_RUN,
+    },
     # By the copies, of which the router is asked.
-    "dlq parked restore": {
+    "dlq restore": {
         "DlqReader": {
-            **SEE,
-            "table Letters": {"dynamodb:BatchGetItem"},
+            **FIND_RUN,
+            **SEE_EXECUTIONS,
+            "table Letters/index/lanes": {"dynamodb:Query"},
             "bucket letters": {"s3:ListBucket"},
             "routers": {"lambda:InvokeFunction"},
         },

@@ -196,4 +196,4 @@ def test_a_run_that_threw_letters_away_is_not_repeated(orders: Any, dlq: Any) ->
     orders.snapshot(thrown, OUTCOMES)
     done = dlq("replay", "repeat", thrown.id, "--why", "x", "--yes")
     assert done.exit_code == Exit.USAGE
-    assert "dlq parked restore" in done.stderr
+    assert "dlq restore" in done.stderr

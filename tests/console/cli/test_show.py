@@ -289,9 +289,7 @@ def test_a_discarded_letter_is_said_to_be_discarded_by_whom_when_why_and_where_i
     assert place["kept"] == f"s3://letters-bucket/replay/orders/{run.id}/discarded/{COPY}.json"
     assert abs(datetime.fromisoformat(place["since"]).timestamp() - time.time()) < 60
     commands = [step["command"] for step in life["steps"]]
-    assert f'dlq parked restore --pipeline orders --id {ORIGIN} --run {run.id} --why "<why>"' in (
-        commands
-    )
+    assert f'dlq restore {ORIGIN} --pipeline orders --reason "<why>"' in (commands)
     text = " ".join(dlq("show", ORIGIN).stdout.split())
     assert f"{ORIGIN} DISCARDED orders" in text
     assert f"Discarded by user/ann, with run {run.id}." in text

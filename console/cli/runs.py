@@ -1,0 +1,144 @@
+"""Runs as a person follows them, until they have ended or need somebody."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+
+from deadletter.replay.run import RunState
+
+from ..operations.replay_runs import (
+    IN_TROUBLE,
+    ReplayDetails,
+    ReplayRow,
+    RunSwitch,
+    details,
+    is_at_rest,
+    progress,
+)
+from ..operations.replay_start import RunsStarted
+from ..operations.session import Session
+from ..operations.words import count
+from . import output
+from .exit import Exit
+from .output import Block, Line, Styled, line
+
+# Seconds between two looks at a run that is watched.
+WATCH_SECONDS = 2.0
+
+
+def watched(switch: RunSwitch, answer: ReplayDetails) -> ReplayDetails:
+    """Shows each change until the run has ended, or needs a person; returns the last."""
+    shown = ""
+    while True:
+        text = progress(answer)
+        if text != shown:
+            output.show([line(f"{answer.at:%H:%M:%S}  {text}")], sys.stderr)
+            shown = text
+        if is_at_rest(answer):
+            return answer
+        switch.session.pause(WATCH_SECONDS)
+        answer = details(switch)
+
+
+def followed(session: Session, answer: RunsStarted) -> RunsStarted:
+    """The answer once its runs have ended, or wait for a person. Ctrl-C leaves them running."""
+    rows: list[ReplayRow] = []
+    try:
+        for started in answer.runs:
+            switch = RunSwitch(session, answer.pipeline, started.run)
+            rows.append(watched(switch, details(switch)).run)
+    except KeyboardInterrupt:
+        going = [run.run for run in answer.runs[len(rows) :]]
+        texts = [f"Stopped watching: {count(len(going), 'run')} still at work, by itself. See"]
+        output.show(
+            [*map(line, texts), *(_typed(f"dlq show {run} --watch") for run in going)],
+            sys.stderr,
+        )
+        raise
+    return replace(answer, runs=tuple(rows))
+
+
+def needs_person(answer: RunsStarted) -> Exit:
+    """The exit status: 1 if a run waits for a person, or a message failed again."""
+    ended = all(run.state == RunState.DONE and not _failed(run) for run in answer.runs)
+    return Exit.DONE if ended else Exit.ATTENTION
+
+
+def _failed(run: ReplayRow) -> int:
+    return sum(run.counts.get(name, 0) for name in ("PARKED", "QUARANTINED", "UNKNOWN"))
+
+
+def show_started(answer: RunsStarted) -> Iterator[Block]:
+    """What has become of the runs, and what to type next."""
+    yield line(
+        Styled(f"{count(answer.messages, 'message')} of {answer.pipeline}", "strong"),
+        f" in account {answer.account}, {answer.region}",
+    )
+    for run in answer.runs:
+        yield from _ended(run)
+
+
+def _ended(run: ReplayRow) -> Iterator[Block]:
+    messages = "not yet counted" if run.letters is None else f"{run.letters:,}"
+    yield line(
+        f"run {run.run} ",
+        state(run.state),
+        f": {messages}{' = ' if run.letters else ''}{_sum(run)}",
+    )
+    if run.because:
+        yield line(run.because, indent=2)
+    yield from map(_typed, _next(run))
+
+
+def _sum(run: ReplayRow) -> str:
+    counts = {name: number for name, number in run.counts.items() if number}
+    return " + ".join(f"{number:,} {outcome(name)}" for name, number in counts.items())
+
+
+def outcome(name: str) -> str:
+    """An outcome of a message in a run, as a person reads it."""
+    return {
+        "OPEN": "not sent",
+        "SENT": "sent, no outcome yet",
+        "RECOVERED": "processed",
+        "DUPLICATE": "skipped as duplicates",
+        "PARKED": "parked",
+        "QUARANTINED": "parked by the run",
+        "UNKNOWN": "sent, with no known outcome",
+        "LEFT": "left over",
+        "STOPPED": "waiting again",
+    }.get(name, name.lower())
+
+
+def _next(run: ReplayRow) -> Iterator[str]:
+    match run.state:
+        case RunState.HELD:
+            yield f"dlq replay resume {run.run}"
+            yield f"dlq replay abort {run.run}"
+        case RunState.WAITING_APPROVAL:
+            yield f"dlq replay approve {run.run}"
+        case RunState.DONE if run.counts.get("DISCARDED"):
+            yield f"dlq restore {run.run}"
+        case RunState.DONE if not _failed(run):
+            return
+        case _:
+            yield f"dlq show {run.run}"
+
+
+def _typed(command: str) -> Line:
+    """A command to copy, alone on its line."""
+    return Line((command,), 2, typed=True)
+
+
+def state(name: str) -> Styled:
+    """A run's state in its colour."""
+    if name in IN_TROUBLE:
+        return Styled(name, "alarm")
+    return Styled(name, "good" if name == RunState.DONE else "strong")
+
+
+def _counts(run: ReplayRow) -> str:
+    shown = {name: number for name, number in run.counts.items() if number and name != "OPEN"}
+    return ", ".join(f"{number:,} {name.lower()}" for name, number in shown.items())

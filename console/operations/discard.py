@@ -1,0 +1,173 @@
+"""Messages thrown away by a person, from wherever they lie; a copy of each is kept."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Annotated
+
+from deadletter.contract import REPORT_DAYS
+from deadletter.replay.plan import DISCARD
+
+from .problem import Cause, Problem
+from .replay_census import CountedLetter
+from .replay_plan import DraftPlan, PlanRequest, draft_of
+from .replay_start import RunsStarted, start, started
+from .selection import All, Ids, Pipeline, Places, Terms, choice
+from .session import Session
+from .sources import Chosen, chosen
+from .verbs import Asked, Verb
+from .words import count, moment
+
+DISCARD_RATE = 100.0
+"""Messages per second that are thrown away: no consumer is loaded."""
+
+_MOST_NAMED = 5
+"""Messages that are named before a person says yes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiscardRequest:
+    """Which messages to throw away, and whether for ever."""
+
+    ids: Ids = ()
+    pipeline: Pipeline = None
+    places: Places = ()
+    terms: Terms = ()
+    everything: All = False
+    no_copy: Annotated[bool, Asked("Keep no copy: nothing brings them back.", ("--no-copy",))] = (
+        False
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class DiscardPlan:
+    """Messages that would be thrown away: counted, and not touched."""
+
+    chosen: Chosen
+    drafts: Sequence[DraftPlan]
+    keeps_copies: bool
+
+    @property
+    def tally(self) -> Tally:
+        return Tally([letter for draft in self.drafts for letter in draft.census.taken])
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Messages as a person has to see them before a yes; never what is in them."""
+
+    letters: Sequence[CountedLetter]
+
+    def says(self) -> Iterator[str]:
+        """Why they are parked, how they failed, the oldest, and which some of them are."""
+        reasons = Counter(letter.reason for letter in self.letters if letter.reason)
+        if reasons:
+            yield f"Parked for {_numbers(reasons)}."
+        yield f"Last failures: {_numbers(Counter(map(_failure, self.letters)))}."
+        known = [letter for letter in self.letters if letter.first_sent]
+        oldest = min(known, key=lambda letter: letter.first_sent, default=None)
+        if oldest is not None and (sent := moment(oldest.first_sent / 1000)) is not None:
+            yield f"The oldest was first sent at {sent:%Y-%m-%d %H:%M} UTC: {oldest.origin}"
+        ids = sorted({letter.origin for letter in self.letters})
+        more = len(ids) - _MOST_NAMED
+        yield f"They are {', '.join(ids[:_MOST_NAMED])}{f' and {more:,} more' if more > 0 else ''}."
+
+
+def _failure(letter: CountedLetter) -> str:
+    if not letter.cause:
+        return "not on record"
+    return f"{letter.error_type or letter.category} ({letter.cause[:8]})"
+
+
+def _numbers(letters: Counter[str]) -> str:
+    return ", ".join(f"{number:,} {name}" for name, number in letters.most_common())
+
+
+def prepare(session: Session, request: DiscardRequest) -> DiscardPlan:
+    """The messages that would be thrown away; Problem if there are none."""
+    choose = choice(request.ids, request.places, request.terms, everything=request.everything)
+    found = chosen(session, choose, request.pipeline)
+    plan = PlanRequest(
+        destination=DISCARD,
+        # What is thrown away loads no consumer, and has no outcome to wait for.
+        rate=DISCARD_RATE,
+        canary=(),
+        ramp=(1.0,),
+        keep_export=not request.no_copy,
+    )
+    drafts = [draft_of(session, found, source, plan) for source in found.sources]
+    drafts = [draft for draft in drafts if draft.census.taken or draft.census.groups]
+    if not drafts:
+        raise Problem(
+            f"No message of {found.pipeline.name} matches where it was looked: "
+            f"{in_words(found)}. Nothing was done.",
+            Cause.ABSENT,
+        )
+    joined = sum(draft.census.widened for draft in drafts)
+    if joined or any(draft.origins is None for draft in drafts):
+        raise Problem(
+            f"{found.pipeline.name} is FIFO, where a message is taken with its whole group: "
+            f"{count(joined, 'other message')} would be thrown away too. Choose whole groups.",
+            Cause.INPUT,
+        )
+    return DiscardPlan(found, drafts, not request.no_copy)
+
+
+def in_words(found: Chosen) -> str:
+    """The places that were looked through."""
+    return ", ".join(source.name for source in found.sources) or "no place has messages"
+
+
+def question(plan: DiscardPlan) -> Iterator[str]:
+    """What would be thrown away, and until when it can be restored."""
+    tally = plan.tally
+    parts = ", ".join(
+        f"{len(draft.census.taken):,} in {draft.source.name}" for draft in plan.drafts
+    )
+    number = count(len(tally.letters), "message")
+    yield f"Discard {number} of {plan.chosen.pipeline.name}: {parts}."
+    yield from tally.says()
+    at = plan.drafts[0].forecast.at
+    if plan.keeps_copies:
+        until = at + timedelta(days=REPORT_DAYS)
+        yield f"They can be restored until {until:%d %b %Y}."
+    else:
+        yield "No copy is kept: nothing brings them back."
+    for text in dict.fromkeys(text for draft in plan.drafts for text in draft.forecast.warnings):
+        yield f"Note: {text}"
+
+
+def commit(session: Session, plan: DiscardPlan, reason: str) -> RunsStarted:
+    """Starts a run for each place."""
+    runs = [
+        start(session, draft.because(reason), draft.origins, command="discard")
+        for draft in plan.drafts
+    ]
+    return started(session, plan.chosen.pipeline, runs, plan.tally.letters, reason)
+
+
+VERB = Verb(
+    name="discard",
+    says="""Throw messages away, for a reason that is kept with them.
+
+    Say which: an ID, -f KEY=VALUE, a place with a name, or --all. Without --in they are looked for
+    in the DLQs, among the parked and among those that wait. A run takes them: other messages of a
+    queue that it looks through wait outside of it from then on, parked ones still parked.
+
+    A copy of each whole message is kept for 90 days, and dlq restore brings it back. With --no-copy
+    nothing does: type the app's name when asked, or give it with --confirm.
+    """,
+    request=DiscardRequest,
+    examples=(
+        'dlq discard A-4711 --reason "sent by mistake"',
+        'dlq discard --in parked -f reason=EXPIRED --reason "the sale is over"',
+    ),
+    change="A discard",
+    prepare=prepare,
+    question=question,
+    commit=commit,
+    severe=lambda request: bool(request.no_copy),
+)

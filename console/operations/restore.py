@@ -1,0 +1,297 @@
+"""Discarded messages brought back among the parked, as long as their copies are kept."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from deadletter.contract import DISCARDED, REPORT_DAYS
+from deadletter.replay.plan import DISCARDED_LETTERS, LONGEST_RUN, RESTORE, ReplayPlan
+from deadletter.routing.selection import Selection
+
+from .adapter_errors import aws_errors
+from .app import App, DeployedPipeline
+from .aws import side_by_side
+from .discard import Tally
+from .letter_walk import FoundLetter
+from .life_record import record_of
+from .problem import Cause, Problem
+from .replay_census import CountedLetter, census_of
+from .replay_source import ReplaySource
+from .replay_start import RunsStarted, start, started
+from .selection import Choice, Ids, Pipeline, compiled
+from .session import Session
+from .sources import business_ids
+from .verbs import Verb
+from .words import count, moment
+
+if TYPE_CHECKING:
+    from deadletter.aws.replay_objects import S3RunObjects
+    from deadletter.replay.discarded import DiscardedLetter
+    from deadletter.replay.run import ReplayRun
+
+# Copies in memory at once: each may have a mebibyte.
+_TOGETHER = 50
+
+# Characters of a run's id, at least four and all of them at most.
+_RUN = re.compile(r"[0-9a-f]{4,16}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreRequest:
+    """Which discarded messages to bring back: those of a run, or single ones."""
+
+    ids: Ids
+    pipeline: Pipeline = None
+
+
+@dataclass(frozen=True, slots=True)
+class Discard:
+    """Messages that one run has thrown away, who had it do so, when it began, and why."""
+
+    run: str
+    letters: int
+    at: float
+    by: str
+    because: str
+
+
+@dataclass(slots=True)
+class _Copies:
+    """What the copies say that were read so far; bodies are not kept."""
+
+    discards: dict[str, tuple[str, DiscardedLetter]] = field(default_factory=dict)
+    damaged: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class RestorePlan:
+    """Discarded messages that would come back: counted, and nothing changed.
+
+    `source` is what the run takes: the copies of one run, or of all.
+    """
+
+    pipeline: DeployedPipeline
+    source: str
+    selection: Selection
+    letters: Sequence[CountedLetter]
+    discards: Sequence[Discard]
+    damaged: Sequence[str]
+
+
+def prepare(session: Session, request: RestoreRequest) -> RestorePlan:
+    """The discarded messages with these ids, or of this run; Problem if no copy is kept."""
+    app = session.app()
+    pipelines = app.select([] if request.pipeline is None else [request.pipeline])
+    folders = {each.name: _folders(session, app, each) for each in pipelines}
+    run = _run(request.ids, folders)
+    if run is not None:
+        pipeline, folder = run
+        here = next(each for each in pipelines if each.name == pipeline)
+        source, chosen, looked = f"{DISCARDED_LETTERS}:{folder}", Selection(), [folder]
+    else:
+        kept = [each for each in pipelines if folders[each.name]]
+        noted = _noted(session, app, request)
+        names = {noted.pipeline} if noted else {each.name for each in kept}
+        here = app.pipeline(names.pop() if len(names) == 1 else request.pipeline)
+        source = DISCARDED_LETTERS if noted is None else f"{DISCARDED_LETTERS}:{noted.id}"
+        chosen = Selection(ids=request.ids)
+        looked = list(folders[here.name]) if noted is None else [noted.id]
+    letters, copies = _counted(session, app, here, source, chosen, looked)
+    business = None if letters or run else business_ids(session, here, request.ids)
+    if business is not None:
+        chosen, _ = compiled(Choice(terms=(business,)), session.now)
+        letters, copies = _counted(session, app, here, source, chosen, looked)
+    if not letters:
+        raise Problem(_nothing(here.name, copies.damaged), Cause.ABSENT)
+    discards = _discards(letters, copies.discards)
+    return RestorePlan(here, source, chosen, letters, discards, copies.damaged)
+
+
+def _noted(session: Session, app: App, request: RestoreRequest) -> ReplayRun | None:
+    """The run that has thrown the one message away, as its record says: one folder is looked at."""
+    if len(request.ids) != 1:
+        return None
+    try:
+        record = record_of(session, app, request.ids[0], request.pipeline)
+    except Problem as problem:
+        if problem.cause is not Cause.ABSENT:
+            raise
+        return None
+    return record.tickets[-1].run if record.discard and record.discard.copy else None
+
+
+def _counted(
+    session: Session,
+    app: App,
+    pipeline: DeployedPipeline,
+    source: str,
+    selection: Selection,
+    folders: Sequence[str],
+) -> tuple[Sequence[CountedLetter], _Copies]:
+    copies = _Copies()
+    read = _read(session, app, pipeline, folders, copies)
+    from_ = ReplaySource(source)
+    counted = census_of(session, app, pipeline, from_, selection, read, session.say)
+    # What keeps a message out of a retry does not keep it from being parked.
+    return (*counted.taken, *counted.left_out), copies
+
+
+def _nothing(pipeline: str, damaged: Sequence[str]) -> str:
+    if damaged:
+        return f"No copy can be read: nothing was done. Damaged: {', '.join(damaged)}."
+    return (
+        f"No discarded message of {pipeline} matches whose copy is kept: nothing was done. "
+        f"Copies are kept for {REPORT_DAYS} days, and none with --no-copy."
+    )
+
+
+def _run(ids: Sequence[str], folders: Mapping[str, Sequence[str]]) -> tuple[str, str] | None:
+    """The pipeline and the run that the one id names; None if it is a message's."""
+    if len(ids) != 1 or not _RUN.fullmatch(ids[0]):
+        return None
+    known = [
+        (pipeline, run) for pipeline in folders for run in folders[pipeline]
+        if run.startswith(ids[0])
+    ]  # fmt: skip
+    if len(known) > 1:
+        runs = ", ".join(run for _, run in known)
+        raise Problem(f"Several runs begin with {ids[0]}: {runs}.", Cause.INPUT)
+    return known[0] if known else None
+
+
+def question(plan: RestorePlan) -> Iterator[str]:
+    """What would come back, and who threw it away."""
+    number = count(len(plan.letters), "discarded message")
+    yield f"Restore {number} of {plan.pipeline.name}, as they were: they are parked then."
+    yield from Tally(plan.letters).says()
+    for discard in plan.discards:
+        at = moment(discard.at)
+        when = f" at {at:%Y-%m-%d %H:%M} UTC" if at else ""
+        yield (
+            f"Run {discard.run} discarded {discard.letters:,} of them{when}, for {discard.by}: "
+            f"{discard.because}"
+        )
+    if plan.damaged:
+        yield f"Note: these copies can't be read, and stay: {', '.join(plan.damaged)}"
+
+
+def commit(session: Session, plan: RestorePlan, reason: str) -> RunsStarted:
+    """Starts the run that restores them."""
+    now = session.now.timestamp()
+    origins = sorted({letter.origin for letter in plan.letters})
+    made = ReplayPlan(
+        pipeline=plan.pipeline.name,
+        source=plan.source,
+        selection=plan.selection,
+        destination=RESTORE,
+        counted=len(origins),
+        canary=(),
+        ramp=(1.0,),
+        created=round(now, 3),
+        expires=round(now + LONGEST_RUN, 3),
+        who=session.aws.caller,
+        why=reason,
+    )
+    run = start(session, made, origins, command="restore")
+    return started(session, plan.pipeline, [run], plan.letters, reason)
+
+
+VERB = Verb(
+    name="restore",
+    says="""Bring discarded messages back: those of a run, or single ones.
+
+    Each comes back with its body, its attributes, its group and its history, and is parked: once,
+    whoever else restores it, with a current ID of its own. Its copy is deleted then. Nothing is
+    sent. Copies are kept for 90 days, and none of what dlq discard --no-copy has thrown away.
+    """,
+    request=RestoreRequest,
+    examples=(
+        'dlq restore 4f0c1b --reason "the wrong filter"',
+        'dlq restore A-4711 --reason "it was right"',
+    ),
+    change="A restore",
+    prepare=prepare,
+    question=question,
+    commit=commit,
+)
+
+
+def _objects(session: Session, app: App, pipeline: DeployedPipeline, run: str) -> S3RunObjects:
+    from deadletter.aws.replay_objects import S3RunObjects
+
+    return S3RunObjects(session.aws.s3, app.letters_bucket, pipeline.name, run)
+
+
+def _folders(session: Session, app: App, pipeline: DeployedPipeline) -> Sequence[str]:
+    """The runs that may keep copies."""
+    from deadletter.aws.replay_objects import runs_with_objects
+
+    with aws_errors():
+        return list(runs_with_objects(session.aws.s3, app.letters_bucket, pipeline.name))
+
+
+def _read(
+    session: Session,
+    app: App,
+    pipeline: DeployedPipeline,
+    folders: Sequence[str],
+    copies: _Copies,
+) -> Iterator[FoundLetter]:
+    """Each discarded letter, as it was parked; notes in `copies` who discarded it."""
+    for run in folders:
+        objects = _objects(session, app, pipeline, run)
+        with aws_errors():
+            names = [stored.name for stored in objects.listed(DISCARDED)]
+        for begin in range(0, len(names), _TOGETHER):
+            yield from _parsed(objects, run, names[begin : begin + _TOGETHER], copies)
+
+
+def _parsed(
+    objects: S3RunObjects, run: str, names: Sequence[str], copies: _Copies
+) -> Iterator[FoundLetter]:
+    from deadletter.replay.discarded import NotADiscardedLetter, discarded_letter
+
+    for name, data in _contents(objects, names).items():
+        try:
+            discarded = discarded_letter(name, data)
+        except NotADiscardedLetter:
+            copies.damaged.append(f"{run}/{name}")
+            continue
+        letter = discarded.letter
+        copies.discards[letter.message_id] = (run, discarded)
+        yield FoundLetter(letter, discarded.parked_in, kept=discarded.parked_stamp)
+
+
+def _contents(objects: S3RunObjects, names: Sequence[str]) -> Mapping[str, bytes]:
+    """The objects that are still there, read side by side."""
+
+    def get(name: str) -> bytes | None:
+        with aws_errors():
+            return objects.get(name)
+
+    def lost(problem: Problem) -> None:
+        raise problem
+
+    with side_by_side() as start:
+        reads = [(name, start(partial(get, name))) for name in names]
+        found = [(name, read.result(lost)) for name, read in reads]
+    return {name: data for name, data in found if data is not None}
+
+
+def _discards(
+    letters: Sequence[CountedLetter], known: Mapping[str, tuple[str, DiscardedLetter]]
+) -> Sequence[Discard]:
+    """The discards that these letters were thrown away by, the latest first."""
+    runs = Counter(known[letter.copy][0] for letter in letters)
+    first: dict[str, DiscardedLetter] = {}
+    for letter in letters:
+        run, discarded = known[letter.copy]
+        if run not in first or discarded.at < first[run].at:
+            first[run] = discarded
+    found = [Discard(run, runs[run], each.at, each.by, each.because) for run, each in first.items()]
+    return sorted(found, key=lambda each: -each.at)

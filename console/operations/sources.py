@@ -1,0 +1,246 @@
+"""Where the chosen messages lie, and what a run selects there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from deadletter.contract import (
+    MAIN_DLQ,
+    PARKED_LANE,
+    circuit_lane,
+    dedicated_lane,
+    delay_lane,
+    is_of_delays,
+    parking_source,
+    rule_lane,
+    run_lane,
+)
+from deadletter.replay.plan import LANE
+
+from . import deployed
+from .adapter_errors import aws_errors
+from .app import App, DeployedPipeline
+from .letter_walk import waiting_room
+from .life_place import Where, places
+from .life_record import LetterRecord, record_of
+from .problem import Cause, Problem
+from .replay_source import ReplaySource, parked_sources
+from .selection import Choice, ChosenPlace, Operator, PlaceKind, Term, compiled
+from .session import Session
+
+if TYPE_CHECKING:
+    from deadletter.routing.selection import Selection
+
+HELD_BY_US = (PlaceKind.DLQ, PlaceKind.DEDICATED, PlaceKind.PARKED, PlaceKind.WAITING)
+"""Where messages lie that can be retried or discarded."""
+
+_MOST_RECORDS = 20
+"""Ids whose records are read; of more than these, all places are looked through."""
+
+_PLAIN_PATH = re.compile(r"(body|attributes)((?:\.[A-Za-z_][A-Za-z0-9_]*)+)")
+"""A path that names one field, as a term does."""
+
+_MESSAGE_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Messages of one pipeline that a person means: where they lie, and which of those there are.
+
+    `command` is the choice as it is typed.
+    """
+
+    app: App
+    pipeline: DeployedPipeline
+    sources: Sequence[ReplaySource]
+    selection: Selection
+    command: str
+
+
+def chosen(
+    session: Session,
+    choice: Choice,
+    pipeline: str | None,
+    kinds: Collection[PlaceKind] = HELD_BY_US,
+) -> Chosen:
+    """The sources that a choice names, of these kinds, and what it selects of them.
+
+    Raises Problem for a choice that names no messages, a place that has none to take, and a term
+    that runs do not know.
+    """
+    must_say_which(choice)
+    app = session.app()
+    command = choice.typed()
+    choice, known = _by_ids(session, app, choice, pipeline)
+    here = known[0].pipeline if known else app.pipeline(pipeline)
+    selection, beside = compiled(choice, session.now)
+    if beside:
+        raise Problem(
+            f"{beside[0]}: no change is chosen by {beside[0].key}. List the messages by it, and "
+            "give their ids here.",
+            Cause.INPUT,
+        )
+    if choice.places:
+        found = [each for place in choice.places for each in _of_place(session, app, here, place)]
+    elif known:
+        found = [each for record in known for each in _of_record(record, kinds)]
+    else:
+        wanted = {PlaceKind.PARKED} if selection.reasons else kinds
+        found = [
+            each
+            for kind in kinds
+            if kind in wanted
+            for each in _of_place(session, app, here, ChosenPlace(kind))
+        ]
+    return Chosen(app, here, tuple(dict.fromkeys(found)), selection, command)
+
+
+def must_say_which(choice: Choice) -> None:
+    """A person who types too little must not move everything."""
+    named = any(place.name for place in choice.places)
+    if not (choice.is_narrow or named or choice.everything):
+        raise Problem(
+            "Say which messages: an ID, -f KEY=VALUE, a place with a name, or --all.", Cause.INPUT
+        )
+
+
+def _by_ids(
+    session: Session, app: App, choice: Choice, pipeline: str | None
+) -> tuple[Choice, Sequence[LetterRecord]]:
+    """The choice with business ids as a term, and the records of the messages, if all have one."""
+    if not choice.ids or len(choice.ids) > _MOST_RECORDS:
+        return choice, ()
+    records: list[LetterRecord] = []
+    unknown: list[str] = []
+    for id_ in choice.ids:
+        try:
+            records.append(record_of(session, app, id_, pipeline))
+        except Problem as problem:
+            if problem.cause is not Cause.ABSENT:
+                raise
+            unknown.append(id_)
+    if len({record.pipeline.name for record in records}) > 1:
+        raise Problem("These messages are of several pipelines: take one at a time.", Cause.INPUT)
+    business = [id_ for id_ in unknown if not _MESSAGE_ID.fullmatch(id_)]
+    if business and len(business) == len(choice.ids):
+        term = business_ids(session, app.pipeline(pipeline), business)
+        if term is not None:
+            return replace(choice, ids=(), terms=(*choice.terms, term)), ()
+    if unknown:
+        return choice, ()
+    # A run knows a message by its first id, in whichever copy.
+    ids = dict.fromkeys((*choice.ids, *(record.origin for record in records)))
+    return replace(choice, ids=tuple(ids)), records
+
+
+def business_ids(session: Session, pipeline: DeployedPipeline, ids: Sequence[str]) -> Term | None:
+    """The term that chooses messages by their business ids; None if no field holds them."""
+    path = deployed.settings(pipeline).idempotency_key
+    if path is None or (found := _PLAIN_PATH.fullmatch(path)) is None:
+        return None
+    top = "attribute" if found[1] == "attributes" else found[1]
+    return Term(f"{top}{found[2]}", Operator.EQUAL, tuple(ids))
+
+
+def _of_record(record: LetterRecord, kinds: Collection[PlaceKind]) -> Iterator[ReplaySource]:
+    """Where a message is, as its record says."""
+    pipeline = record.pipeline
+    for waiting in record.waiting:
+        if waiting.lane.startswith(run_lane("")):
+            run = waiting.lane.removeprefix(run_lane(""))
+            raise Problem(
+                f"Run {run} has message {record.origin}: let it end, or end it with\n"
+                f"dlq run abort {run}",
+                Cause.FAILED,
+            )
+        if waiting.lane == PARKED_LANE:
+            yield from parked_sources(pipeline)
+        else:
+            yield ReplaySource(f"{LANE}{waiting.lane}", lane=waiting.lane)
+    if record.waiting:
+        return
+    place = next(places(record, ""), None)
+    where = Where.QUEUE if place is None else place.where
+    if where is Where.PARKED:
+        yield from parked_sources(pipeline)
+    elif where is Where.QUEUE:
+        yield from _dlqs(pipeline)
+    elif place is not None:
+        raise Problem(
+            f"Message {record.origin} is not there to be taken. {place.says}", Cause.ABSENT
+        )
+
+
+def _dlqs(pipeline: DeployedPipeline) -> Iterator[ReplaySource]:
+    yield ReplaySource(MAIN_DLQ, url=pipeline.dlq_url)
+    yield from (ReplaySource(id_, url=url) for id_, url in pipeline.dedicated.items())
+
+
+def _of_place(
+    session: Session, app: App, pipeline: DeployedPipeline, place: ChosenPlace
+) -> Iterator[ReplaySource]:
+    """The sources of a place; Problem if no run takes messages from there."""
+    match place.kind:
+        case PlaceKind.DLQ:
+            yield ReplaySource(MAIN_DLQ, url=pipeline.dlq_url)
+        case PlaceKind.DEDICATED:
+            known = pipeline.dedicated
+            yield from _named(place, {id_: ReplaySource(id_, url=known[id_]) for id_ in known})
+        case PlaceKind.PARKED:
+            own = parked_sources(pipeline)
+            named = {each.id.removeprefix(parking_source("")): each for each in own}
+            yield from _named(place, named)
+        case PlaceKind.WAITING | PlaceKind.CIRCUIT | PlaceKind.RULE | PlaceKind.TIME:
+            yield from _lanes(session, app, pipeline, place)
+        case PlaceKind.MAIN:
+            raise Problem(
+                "Messages of the main queue are with the consumer: there is nothing to take.",
+                Cause.INPUT,
+            )
+        case PlaceKind.CAUSE:
+            raise Problem(f"Name the cause as a term: -f cause={place.name}", Cause.INPUT)
+        case PlaceKind.DISCARDED:
+            raise Problem("Discarded messages come back by dlq restore.", Cause.INPUT)
+        case PlaceKind.RUN:
+            raise Problem(
+                f"Messages of run {place.name} are its own: dlq run abort {place.name} parks them.",
+                Cause.INPUT,
+            )
+        case PlaceKind.QUEUE:
+            raise Problem(
+                "A queue of no pipeline is only read: dlq list, groups and doctor do.", Cause.INPUT
+            )
+
+
+def _named(place: ChosenPlace, known: dict[str, ReplaySource]) -> Iterator[ReplaySource]:
+    if place.name and place.name not in known:
+        has = ", ".join(known) or "none"
+        raise Problem(f"There is no place {place}: {place.kind} has {has}.", Cause.ABSENT)
+    yield from (each for id_, each in known.items() if place.name in ("", id_))
+
+
+def _lanes(
+    session: Session, app: App, pipeline: DeployedPipeline, place: ChosenPlace
+) -> Iterator[ReplaySource]:
+    with aws_errors():
+        names = sorted(lane.name for lane in waiting_room(session, app, pipeline).lanes())
+    for name in names:
+        if name != PARKED_LANE and not name.startswith(run_lane("")) and _is_in(name, place):
+            yield ReplaySource(f"{LANE}{name}", lane=name)
+
+
+def _is_in(lane: str, place: ChosenPlace) -> bool:
+    match place.kind:
+        case PlaceKind.CIRCUIT:
+            return lane == circuit_lane(place.name)
+        case PlaceKind.RULE:
+            return lane in (rule_lane(place.name), delay_lane(place.name))
+        case PlaceKind.TIME:
+            return is_of_delays(lane)
+        case PlaceKind.DEDICATED:
+            return lane == dedicated_lane(place.name)
+        case _:
+            return True
