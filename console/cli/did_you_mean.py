@@ -40,7 +40,7 @@ MEANINGS = (
             *("replay start --plan FILE", "waiting recall", "cause retry FINGERPRINT"),
         ),
     ),
-    Meaning(Effect.CHANGES, "start run begin launch", ("redrive now", "replay start --plan FILE")),
+    Meaning(Effect.CHANGES, "start begin launch", ("redrive now", "replay start --plan FILE")),
     Meaning(
         Effect.CHANGES, "release", ("parked release --id ID", "waiting recall", "circuit auto")
     ),
@@ -49,7 +49,7 @@ MEANINGS = (
         Effect.READS,
         "ls messages letters browse peek",
         (
-            *("list", "list --in parked --look", "list --in waiting", "replay list"),
+            *("list", "list --in parked --look", "list --in waiting", "run list"),
             *("circuit list",),
             *("endpoint list", "rules list"),
         ),
@@ -59,7 +59,7 @@ MEANINGS = (
         "explain get view describe inspect open details info read cat why",
         ("show ANYTHING", "groups", "list --in waiting", "endpoint list"),
     ),
-    Meaning(Effect.READS, "runs jobs executions", ("replay list",)),
+    Meaning(Effect.READS, "runs jobs executions", ("run list",)),
     Meaning(Effect.READS, "find grep query filter search locate lookup", ("list -f text~TEXT",)),
     Meaning(Effect.READS, "logs log trace", ("show ID --logs",)),
     Meaning(
@@ -70,7 +70,7 @@ MEANINGS = (
     Meaning(
         Effect.READS,
         "state depth count stats summary alarms queues",
-        ("status", "groups", "circuit list", "replay list", "rules list"),
+        ("status", "groups", "circuit list", "run list", "rules list"),
     ),
     Meaning(
         Effect.READS,
@@ -113,7 +113,7 @@ MEANINGS = (
         Effect.CHANGES,
         "pause stop halt suspend freeze hold disable",
         (
-            *("circuit open", "replay hold RUN", "rules add RULE_ID --action HOLD"),
+            *("circuit open", "run hold RUN", "rules add RULE_ID --action HOLD"),
             *("endpoint disable TENANT", "rules disable RULE_ID"),
         ),
     ),
@@ -121,7 +121,7 @@ MEANINGS = (
         Effect.CHANGES,
         "resume unpause continue enable",
         (
-            *("circuit auto", "replay resume RUN", "rules enable RULE_ID"),
+            *("circuit auto", "run resume RUN", "rules enable RULE_ID"),
             "endpoint enable TENANT",
         ),
     ),
@@ -132,7 +132,7 @@ MEANINGS = (
     ),
     Meaning(Effect.CHANGES, "acknowledge ack silence snooze", ("mute --for 2h",)),
     Meaning(Effect.CHANGES, "unmute", ("mute --end",)),
-    Meaning(Effect.CHANGES, "approve", ("replay approve RUN",)),
+    Meaning(Effect.CHANGES, "approve", ("run approve RUN",)),
     Meaning(
         Effect.REMOVES,
         "delete del drop purge rm trash clear flush empty",
@@ -140,8 +140,8 @@ MEANINGS = (
     ),
     Meaning(Effect.REMOVES, "remove", ("rules remove RULE_ID", "discard ID")),
     Meaning(Effect.REMOVES, "erase wipe gdpr", ("forget ID --plan",)),
-    Meaning(Effect.REMOVES, "cancel abort kill", ("replay abort RUN",)),
-    Meaning(Effect.REMOVES, "reject refuse deny decline", ("replay refuse RUN",)),
+    Meaning(Effect.REMOVES, "cancel abort kill", ("run abort RUN",)),
+    Meaning(Effect.REMOVES, "refuse deny decline", ("run reject RUN",)),
     Meaning(Effect.REMOVES, "uninstall destroy teardown decommission", ("retire", "doctor")),
 )
 """What people type, and what they mean by it."""
@@ -178,17 +178,17 @@ SAYS: Mapping[str, str] = {
     "observe report": "what would have been done",
     "parked release --id ID": "send a parked message back",
     "redrive now": "retry what is due, as the schedule does",
-    "replay abort RUN": "end a run; what is left is parked",
-    "replay approve RUN": "let a run send",
+    "run abort RUN": "end a run; what is left is parked",
+    "run approve RUN": "let a run send",
     "replay edit RUN ID": "edit one of its messages",
-    "replay hold RUN": "stop a run, for now",
-    "replay list": "the runs",
+    "run hold RUN": "stop a run, for now",
+    "run list": "the runs",
     "replay mend RUN": "edit many of them alike",
     "replay plan": "count messages for a run; sends nothing",
-    "replay refuse RUN": "refuse a run; its messages are parked",
+    "run reject RUN": "refuse a run; its messages are parked",
     "replay rerun RUN": "send what failed in a run again",
     "replay repeat RUN": "send what a run took once more",
-    "replay resume RUN": "go on with a held run",
+    "run resume RUN": "go on with a held run",
     "show RUN --watch": "follow one run",
     "replay start --plan FILE": "start a planned run",
     "restore RUN": "bring what a run has discarded back",
@@ -216,9 +216,7 @@ SAYS: Mapping[str, str] = {
 }
 """Each command of MEANINGS in a few words."""
 
-REMOVALS = frozenset(
-    {"discard", "forget", "retire", "replay abort", "replay refuse", "rules remove"}
-)
+REMOVALS = frozenset({"discard", "forget", "retire", "run abort", "run reject", "rules remove"})
 
 OPTIONS = (
     ("--reason", "--why", "--because", "--comment"),

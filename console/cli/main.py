@@ -56,6 +56,7 @@ COMMANDS = {
     "discard": (".discard", "Throw messages away, for a reason that is kept with them."),
     "restore": (".restore", "Bring discarded messages back: those of a run, or single ones."),
     "forget": (".forget", "Erase what is kept of a letter, for a data protection request."),
+    "run": (".runs", "Runs of retry, discard and restore: planned, paced, stoppable."),
     "replay": (".replay", "Replay runs: planned, rate-limited, abortable, and accounted for."),
     "circuit": (
         ".circuits",

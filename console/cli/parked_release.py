@@ -144,4 +144,4 @@ def show(answer: ParkedExit) -> Iterator[Block]:
     for run in answer.runs:
         yield Line()
         yield line(f"Follow it: dlq show {run.run} --watch")
-        yield line(f"Stop it:   dlq replay hold {run.run}")
+        yield line(f"Stop it:   dlq run hold {run.run}")

@@ -21,24 +21,6 @@ typer_app = lazy_group(
             ".replay_plan:start_",
             ["dlq replay start --plan plan.json", "dlq replay start --plan plan.json --yes"],
         ),
-        "list": (".replay_runs:list_", ["dlq replay list", "dlq replay list orders --json"]),
-        "hold": (
-            ".replay_runs:hold",
-            ["dlq replay hold 4f0c1b", 'dlq replay hold 4f0c1b --why "support is asking"'],
-        ),
-        "resume": (".replay_runs:resume", ["dlq replay resume 4f0c1b"]),
-        "abort": (
-            ".replay_runs:abort",
-            [
-                'dlq replay abort 4f0c1b --why "the fix is wrong"',
-                'dlq replay abort 4f0c1b --to schedule --why "they recover by themselves" --yes',
-            ],
-        ),
-        "approve": (
-            ".replay_runs:approve",
-            ['dlq replay approve 4f0c1b --why "checked with finance"'],
-        ),
-        "refuse": (".replay_runs:refuse", ['dlq replay refuse 4f0c1b --why "not on a Friday"']),
         "rerun": (
             ".replay_report:rerun",
             ['dlq replay rerun 4f0c1b --only failed --why "fixed in 4.2.2"'],

@@ -56,8 +56,7 @@ from .asking import OptionalWhy, Yes
 from .command import OnePipeline
 from .exit import Exit
 from .output import Block, Line, Reply, Styled, TextTable, line
-from .replay_options import AcceptCollision, Causes, Ids, Tenants, Why
-from .replay_runs import Run
+from .replay_options import AcceptCollision, Causes, Ids, Run, Tenants, Why
 from .text_file import read_text
 
 LetterId = Annotated[
@@ -465,7 +464,7 @@ def _show_edited(answer: EditedLetter) -> Iterator[Block]:
     )
     yield line(answer.idempotency)
     yield line(f"Both versions are kept as {answer.record} of the run.")
-    yield line(f"Go on: dlq replay resume {answer.run}")
+    yield line(f"Go on: dlq run resume {answer.run}")
 
 
 def _show_mended(answer: MendedLetters, drafts: Sequence[DraftEdit]) -> Iterator[Block]:
@@ -484,7 +483,7 @@ def _show_mended(answer: MendedLetters, drafts: Sequence[DraftEdit]) -> Iterator
         rows = [(f"{number:,}", why) for why, number in answer.refused.items()]
         yield TextTable((">LETTERS", "NOT CHANGED, BECAUSE"), rows)
     if not answer.dry_run:
-        yield line(f"Go on: dlq replay resume {answer.run}")
+        yield line(f"Go on: dlq run resume {answer.run}")
 
 
 def try_(

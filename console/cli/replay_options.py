@@ -15,6 +15,7 @@ from deadletter.contract import Reason as Parked
 from ..operations.duration import seconds
 from ..operations.problem import Cause, Problem
 from ..operations.session import Session
+from . import completion
 from .asking import interactive
 from .text_file import read_text
 
@@ -78,6 +79,16 @@ AcceptCollision = Annotated[
     typer.Option(
         "--accept-collision",
         help="Process them although another message with their key was processed.",
+    ),
+]
+
+
+Run = Annotated[
+    str,
+    typer.Argument(
+        metavar="RUN",
+        help="The run's id, or the first four characters or more.",
+        autocompletion=completion.runs,
     ),
 ]
 

@@ -246,7 +246,7 @@ def _show_started(answer: ReplayStarted) -> Iterator[Block]:
         f" in account {answer.account}, {answer.region} {what} {run.state}",
     )
     yield line(f"Follow it: dlq show {run.run} --watch")
-    yield line(f"Stop it:   dlq replay hold {run.run}")
+    yield line(f"Stop it:   dlq run hold {run.run}")
 
 
 def show_forecast(forecast: ReplayForecast) -> Iterator[Block]:

@@ -16,8 +16,7 @@ from . import asking
 from .asking import Yes
 from .command import OnePipeline
 from .output import Block, Reply, Styled, line
-from .replay_options import Ids, Rate, Why
-from .replay_runs import Run
+from .replay_options import Ids, Rate, Run, Why
 
 Only = Annotated[
     str,

@@ -18,8 +18,7 @@ from . import asking, parked_release, replay_options
 from .asking import Yes
 from .command import OnePipeline
 from .output import Block, Reply, Styled, line
-from .replay_options import AcceptCollision, Rate, Why
-from .replay_runs import Run
+from .replay_options import AcceptCollision, Rate, Run, Why
 
 Only = Annotated[
     str,

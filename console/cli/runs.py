@@ -1,4 +1,4 @@
-"""Runs as a person follows them, until they have ended or need somebody."""
+"""`dlq run`: runs as a person lists, steers and follows them."""
 
 from __future__ import annotations
 
@@ -10,19 +10,27 @@ from deadletter.replay.run import RunState
 
 from ..operations.replay_runs import (
     IN_TROUBLE,
+    ReplayChange,
     ReplayDetails,
+    ReplayList,
     ReplayRow,
     RunSwitch,
     details,
     is_at_rest,
+    missed,
     progress,
 )
 from ..operations.replay_start import RunsStarted
+from ..operations.run_verbs import CHANGES, LIST
 from ..operations.session import Session
-from ..operations.words import count
+from ..operations.words import clock, count
 from . import output
+from .command import group
 from .exit import Exit
-from .output import Block, Line, Styled, line
+from .output import Block, Line, Styled, TextTable, line
+from .verb import add
+
+typer_app = group("Runs of retry, discard and restore: planned, paced, stoppable.")
 
 # Seconds between two looks at a run that is watched.
 WATCH_SECONDS = 2.0
@@ -81,11 +89,11 @@ def show_started(answer: RunsStarted) -> Iterator[Block]:
 
 
 def _ended(run: ReplayRow) -> Iterator[Block]:
-    messages = "not yet counted" if run.letters is None else f"{run.letters:,}"
+    messages = "not yet counted" if run.messages is None else f"{run.messages:,}"
     yield line(
         f"run {run.run} ",
         state(run.state),
-        f": {messages}{' = ' if run.letters else ''}{_sum(run)}",
+        f": {messages}{' = ' if run.messages else ''}{_sum(run)}",
     )
     if run.because:
         yield line(run.because, indent=2)
@@ -115,10 +123,11 @@ def outcome(name: str) -> str:
 def _next(run: ReplayRow) -> Iterator[str]:
     match run.state:
         case RunState.HELD:
-            yield f"dlq replay resume {run.run}"
-            yield f"dlq replay abort {run.run}"
+            yield f"dlq run resume {run.run}"
+            yield f"dlq run abort {run.run}"
         case RunState.WAITING_APPROVAL:
-            yield f"dlq replay approve {run.run}"
+            yield f"dlq run approve {run.run}"
+            yield f"dlq run reject {run.run}"
         case RunState.DONE if run.counts.get("DISCARDED"):
             yield f"dlq restore {run.run}"
         case RunState.DONE if not _failed(run):
@@ -142,3 +151,64 @@ def state(name: str) -> Styled:
 def _counts(run: ReplayRow) -> str:
     shown = {name: number for name, number in run.counts.items() if number and name != "OPEN"}
     return ", ".join(f"{number:,} {name.lower()}" for name, number in shown.items())
+
+
+def _show_list(answer: ReplayList) -> Iterator[Block]:
+    if not answer.runs:
+        yield line("No run is remembered.")
+        return
+    yield TextTable(
+        ("RUN", "PIPELINE", "STATE", ">MESSAGES", ">ENDED", "STARTED", "BECAUSE"),
+        [
+            (
+                run.run,
+                run.pipeline,
+                state(run.state),
+                "" if run.messages is None else f"{run.messages:,}",
+                f"{run.ended:,}",
+                clock(run.created, answer.at) if run.created else "",
+                _because(run),
+            )
+            for run in answer.runs
+        ],
+    )
+
+
+def _because(run: ReplayRow) -> str:
+    """Why a run is as it is, on one line of a list."""
+    texts = [run.because]
+    if run.lost:
+        texts.append("its execution has ended")
+    if missed(run):
+        texts.append(f"{run.messages or 0:,} of {run.counted:,} counted messages joined")
+    return "; ".join(text for text in texts if text)
+
+
+_SAYS = {
+    RunState.HELD: "Nothing is sent any more, at the latest two seconds from now. What is under "
+    "way is awaited.",
+    RunState.ABORTED: "It sends nothing any more. Its messages leave it within minutes.",
+}
+
+
+def _show_change(change: ReplayChange) -> Iterator[Block]:
+    run = change.after
+    yield line(
+        Styled(f"Run {run.run} of {run.pipeline}", "strong"),
+        f" in account {change.account}, {change.region}: {change.before.state} → ",
+        state(run.state),
+    )
+    if (says := _SAYS.get(RunState(run.state))) is not None:
+        yield line(says)
+    following = list(_next(run)) if run.state == RunState.HELD else []
+    yield from map(_typed, following or [f"dlq replay show {run.run} --watch"])
+
+
+def _list_status(answer: ReplayList) -> Exit:
+    waits = any(run.state in IN_TROUBLE or run.lost for run in answer.runs)
+    return Exit.ATTENTION if waits else Exit.DONE
+
+
+add(typer_app, LIST, _show_list, status=_list_status)
+for _verb in CHANGES:
+    add(typer_app, _verb, _show_change)

@@ -67,7 +67,9 @@ def add(
         done = follow(session, done)
         return Reply(done, show, status(done))
 
-    changes = [REASON, DRY_RUN, YES] if verb.prepare else []
+    changes = [REASON] if verb.prepare else []
+    if verb.question is not None:
+        changes += [DRY_RUN, YES] if verb.plans else [YES]
     if verb.severe is not None:
         changes.append(CONFIRM)
     parameters = [
@@ -98,14 +100,19 @@ def _change(
 ) -> Any:
     """What was done, or with --dry-run what would be: prepare, ask, commit."""
     assert verb.prepare is not None
-    assert verb.question is not None
     assert verb.commit is not None
-    why = "" if given["dry_run"] else asking.reason(given["reason"], verb.change)
+    only_planned = given.get("dry_run")
+    if only_planned or not verb.change:
+        why = asking.why(given["reason"])
+    else:
+        why = asking.reason(given["reason"], verb.change)
     plan = verb.prepare(session, request)
     progress.end()
+    if verb.question is None:
+        return verb.commit(session, plan, why)
     plan = ask(session, plan)
     would = list(verb.question(plan))
-    if given["dry_run"]:
+    if only_planned:
         return Planned(**session.place, would=would)
     if verb.severe is not None and verb.severe(request):
         asking.confirm_by_name(session, given["confirm"], session.app_name, *would)

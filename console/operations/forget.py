@@ -142,7 +142,7 @@ class LettersToForget:
         if above is not None and self._sources:
             self._notes.append(
                 f"A run of more than {above:,} letters waits until a person approves it "
-                "(dlq replay approve): nothing is erased before."
+                "(dlq run approve): nothing is erased before."
             )
 
     @property
@@ -250,7 +250,7 @@ class LettersToForget:
         if live:
             raise Problem(
                 f"Replay run {live[0]} has this letter in its custody: end it first, with "
-                f"dlq replay abort {live[0]}, or let it end.",
+                f"dlq run abort {live[0]}, or let it end.",
                 Cause.FAILED,
             )
         for waiting in record.waiting:

@@ -110,7 +110,7 @@ class RunEditor:
         if run.state not in EDITABLE:
             raise Problem(
                 f"Run {run.id} is {run.state}: its letters are edited while it is HELD. "
-                f"Type dlq replay hold {run.id} first, and dlq replay resume {run.id} after.",
+                f"Type dlq run hold {run.id} first, and dlq run resume {run.id} after.",
                 Cause.FAILED,
             )
         quiet = self.switch.session.now.timestamp() - run.changed

@@ -59,13 +59,13 @@ class ReplayRow:
         "PLANNED, MOVING, WAITING_APPROVAL, CANARY, RUNNING, HELD, ABORTED, DONE or BROKEN",
     ]
     counted: Annotated[
-        int | None, "letters that its plan has counted; null if not counted one by one"
+        int | None, "messages that its plan has counted; null if not counted one by one"
     ]
-    letters: Annotated[int | None, "letters of its snapshot; null before it is taken"]
-    ended: Annotated[int, "letters whose outcome is known"]
-    counts: Annotated[Mapping[str, int], "letters by outcome, as last added up"]
+    messages: Annotated[int | None, "messages of its snapshot; null before it is taken"]
+    ended: Annotated[int, "messages whose outcome is known"]
+    counts: Annotated[Mapping[str, int], "messages by outcome, as last added up"]
     step: Annotated[int, "its step: canaries first, then shares of the rate; 0 is the first"]
-    rate: Annotated[float, "letters per second that it may send now"]
+    rate: Annotated[float, "messages per second that it may send now"]
     created: Annotated[datetime | None, "when it was started"]
     changed: Annotated[datetime | None, "when its state changed last"]
     expires: Annotated[datetime | None, "when it is aborted unless it has ended"]
@@ -83,7 +83,7 @@ class ReplayRow:
 
 @dataclass(frozen=True, slots=True)
 class ReplayList(Answer):
-    """What `dlq replay list` answers."""
+    """What `dlq run list` answers."""
 
     at: Annotated[datetime, "when it was read"]
     runs: Annotated[Sequence[ReplayRow], "live runs first, then the latest"]
@@ -95,22 +95,22 @@ class ReplayDetails(Answer):
 
     at: Annotated[datetime, "when it was read"]
     run: Annotated[ReplayRow, "the run"]
-    source: Annotated[str, "where its letters come from"]
+    source: Annotated[str, "where its messages come from"]
     destination: Annotated[str, "where they go"]
     who: Annotated[str, "who planned it"]
     why: Annotated[str, "the reason given"]
-    full_rate: Annotated[float, "letters per second at full pace"]
-    canary: Annotated[Sequence[int], "letters of each step before the ramp"]
+    full_rate: Annotated[float, "messages per second at full pace"]
+    canary: Annotated[Sequence[int], "messages of each step before the ramp"]
     steps: Annotated[int, "number of its steps"]
     waits_for: Annotated[str, "what it waits for, and what to type"]
-    missed: Annotated[str, "counted letters that did not join, and what to type; else empty"]
-    letters_per_second: Annotated[float, "ended letters per second since it was started"]
+    missed: Annotated[str, "counted messages that did not join, and what to type; else empty"]
+    letters_per_second: Annotated[float, "ended messages per second since it was started"]
     ends_at: Annotated[datetime | None, "about when it ends at its rate; null if unknown"]
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayChange(Answer):
-    """What `dlq replay hold`, `resume`, `abort`, `approve` and `refuse` answer."""
+    """What `dlq run hold`, `resume`, `abort`, `approve` and `reject` answer."""
 
     at: Annotated[datetime, "when it was changed"]
     before: Annotated[ReplayRow, "the run as it was"]
@@ -124,7 +124,7 @@ def row(run: ReplayRun, lost: bool | None = None) -> ReplayRow:
         run=run.id,
         state=str(run.state),
         counted=run.counted,
-        letters=run.letters,
+        messages=run.letters,
         ended=ended(run),
         counts=dict(run.counts),
         step=run.step,
@@ -149,29 +149,30 @@ def ended(run: ReplayRun) -> int:
 
 def missed(run: ReplayRow) -> int:
     """Letters that the plan has counted and that the snapshot did not take."""
-    if run.counted is None or run.letters is None:
+    if run.counted is None or run.messages is None:
         return 0
-    return max(0, run.counted - run.letters)
+    return max(0, run.counted - run.messages)
 
 
 def missed_says(switch: RunSwitch, run: ReplayRow) -> str:
-    """How many counted letters a run did not take, and what to type; empty if it took all."""
+    """How many counted messages a run did not take, and what to type; empty if it took all."""
     source = switch.plan.source
     if not (number := missed(run)):
         return ""
+    counted = count(run.counted or 0, "message")
     if source.startswith(DISCARDED_LETTERS):
         return (
-            f"{count(run.counted or 0, 'letter')} were counted, and {run.letters or 0:,} are back. "
+            f"{counted} were counted, and {run.messages or 0:,} are back. "
             f"The other {number:,} were back already, or their copies are gone or damaged. See "
             f"what is left: dlq restore {switch.plan.restored_run or 'RUN'} --dry-run"
         )
     if source.startswith(ORIGINALS):
-        says = [f"{count(run.counted or 0, 'letter')} were counted, and {run.letters or 0:,} made."]
+        says = [f"{counted} were counted, and {run.messages or 0:,} made."]
         if no_room := _without_room(switch):
             more = len(no_room) - _MOST_NAMED
             named = ", ".join(no_room[:_MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")
             says.append(
-                f"{count(len(no_room), 'letter')} of them would have gone without the new key, "
+                f"{count(len(no_room), 'message')} of them would have gone without the new key, "
                 "which the consumer would have skipped: ten attributes, or the size, leave no room "
                 f"for it. The originals stay, and nothing was sent: {named}. Have the producer "
                 "send such a message anew."
@@ -183,9 +184,9 @@ def missed_says(switch: RunSwitch, run: ReplayRow) -> str:
                 f"{run.pipeline}"
             )
         return " ".join(says)
-    joined = "none" if not run.letters else f"{run.letters:,}"
+    joined = "none" if not run.messages else f"{run.messages:,}"
     return (
-        f"{count(run.counted or 0, 'letter')} were counted, and {joined} joined the run. The other "
+        f"{counted} were counted, and {joined} joined the run. The other "
         f"{number:,} had left {source} before the snapshot, or automation would park them. See "
         f"where they are: dlq status --pipeline {run.pipeline}; then plan again: "
         f"dlq replay plan --pipeline {run.pipeline} --source {source}"
@@ -340,7 +341,7 @@ class RunSwitch:
         if plan is None:
             raise Problem(
                 f"Run {self.id} has no plan: it was never started to its end. "
-                f"Type dlq replay abort {self.id}.",
+                f"Type dlq run abort {self.id}.",
                 Cause.FAILED,
             )
         return plan
@@ -361,7 +362,7 @@ class RunSwitch:
 
     def hold(self, because: str) -> ReplayChange:
         """Send nothing from now on."""
-        with self._recorded("replay hold", because, {"state": RunState.HELD}) as record:
+        with self._recorded("run hold", because, {"state": RunState.HELD}) as record:
             change = self._change(
                 lambda run, at, by: held(run, at=at, by=by, because=because or "a person holds it"),
                 "held",
@@ -372,7 +373,7 @@ class RunSwitch:
 
     def resume(self, because: str) -> ReplayChange:
         """Go on where it was held."""
-        with self._recorded("replay resume", because, {}) as record:
+        with self._recorded("run resume", because, {}) as record:
             change = self._change(
                 lambda run, at, by: resumed(run, at=at, by=by, because=because), "resumed"
             )
@@ -381,8 +382,8 @@ class RunSwitch:
 
     def abort(self, because: str, leave_to: str) -> ReplayChange:
         """End the run; what it has in custody goes to `leave_to`."""
-        after = {"state": RunState.ABORTED, "letters go to": leave_to}
-        with self._recorded("replay abort", because, after) as record:
+        after = {"state": RunState.ABORTED, "messages go to": leave_to}
+        with self._recorded("run abort", because, after) as record:
             change = self._abort(because, leave_to)
             record.done(_facts(change.after))
         return change
@@ -390,14 +391,14 @@ class RunSwitch:
     def approve(self, because: str) -> ReplayChange:
         """Let the canaries begin."""
         self.must_wait()
-        with self._recorded("replay approve", because, {"state": RunState.CANARY}):
+        with self._recorded("run approve", because, {"state": RunState.CANARY}):
             return self._answer(approved=True, because=because)
 
-    def refuse(self, because: str) -> ReplayChange:
+    def reject(self, because: str) -> ReplayChange:
         """End the run before it has sent anything."""
         self.must_wait()
-        after = {"state": RunState.ABORTED, "letters go to": _PARKED}
-        with self._recorded("replay refuse", because, after):
+        after = {"state": RunState.ABORTED, "messages go to": _PARKED}
+        with self._recorded("run reject", because, after):
             return self._answer(approved=False, because=because)
 
     def _abort(self, because: str, leave_to: str) -> ReplayChange:
@@ -423,7 +424,7 @@ class RunSwitch:
         if self.before.state is not RunState.WAITING_APPROVAL:
             raise Problem(
                 f"Run {self.id} is {self.before.state}: only a run that is WAITING_APPROVAL can "
-                f"be approved or refused. {_possible(self.before)}",
+                f"be approved or rejected. {_possible(self.before)}",
                 Cause.FAILED,
             )
 
@@ -505,7 +506,7 @@ class RunSwitch:
 
 def _facts(run: ReplayRow) -> Facts:
     """A run as the audit table keeps it."""
-    leaves = {"letters go to": run.leaves_to} if run.state == RunState.ABORTED else {}
+    leaves = {"messages go to": run.leaves_to} if run.state == RunState.ABORTED else {}
     return {"state": run.state, **leaves}
 
 
@@ -531,13 +532,13 @@ def _allowed(
 def _possible(run: ReplayRun) -> str:
     """What a person may type for a run in this state."""
     words = {
-        RunState.HELD: f"dlq replay resume {run.id}, or dlq replay abort {run.id}",
-        RunState.WAITING_APPROVAL: f"dlq replay approve {run.id}, or dlq replay refuse {run.id}",
-        RunState.CANARY: f"dlq replay hold {run.id}, or dlq replay abort {run.id}",
-        RunState.RUNNING: f"dlq replay hold {run.id}, or dlq replay abort {run.id}",
-        RunState.MOVING: f"dlq replay hold {run.id}, or dlq replay abort {run.id}",
-        RunState.PLANNED: f"dlq replay abort {run.id}",
-        RunState.BROKEN: f"dlq show {run.id}, or dlq replay abort {run.id}",
+        RunState.HELD: f"dlq run resume {run.id}, or dlq run abort {run.id}",
+        RunState.WAITING_APPROVAL: f"dlq run approve {run.id}, or dlq run reject {run.id}",
+        RunState.CANARY: f"dlq run hold {run.id}, or dlq run abort {run.id}",
+        RunState.RUNNING: f"dlq run hold {run.id}, or dlq run abort {run.id}",
+        RunState.MOVING: f"dlq run hold {run.id}, or dlq run abort {run.id}",
+        RunState.PLANNED: f"dlq run abort {run.id}",
+        RunState.BROKEN: f"dlq show {run.id}, or dlq run abort {run.id}",
     }
     return f"Type {words.get(run.state, f'dlq show {run.id}')}."
 
@@ -570,7 +571,7 @@ def _find(
     latest = sorted((run for _, run in known), key=lambda run: -run.created)[:5]
     names = ", ".join(f"{run.id} ({run.state})" for run in latest) or "no run yet"
     raise Problem(
-        f"There is no replay run {text!r}: it has {names}. dlq replay list shows all.",
+        f"There is no run {text!r}: it has {names}. dlq run list shows all.",
         Cause.ABSENT,
     )
 
@@ -620,11 +621,11 @@ def progress(answer: ReplayDetails) -> str:
     """A run on one line: its state, a bar, its outcomes, its pace, and when it ends."""
     run = answer.run
     parts = [run.state]
-    if run.letters:
-        share = min(1.0, run.ended / run.letters)
+    if run.messages:
+        share = min(1.0, run.ended / run.messages)
         full = int(share * _BAR)
         parts.append(f"[{'#' * full}{'.' * (_BAR - full)}]")
-        parts.append(f"{run.ended:,} of {run.letters:,} ({share:.0%})")
+        parts.append(f"{run.ended:,} of {run.messages:,} ({share:.0%})")
     shown = {name: number for name, number in run.counts.items() if number and name != "OPEN"}
     parts += [", ".join(f"{number:,} {name.lower()}" for name, number in shown.items())]
     if run.state == RunState.CANARY:
@@ -641,7 +642,7 @@ def _lost_says(run: ReplayRun) -> str:
     return (
         "Its execution: the last one has ended before the run, and nothing is sent meanwhile. The "
         "watch starts the next one within two minutes. If it does not, dlq status --pipeline "
-        f"{run.pipeline} says why; dlq replay hold {run.id} stops the run until that is repaired."
+        f"{run.pipeline} says why; dlq run hold {run.id} stops the run until that is repaired."
     )
 
 
@@ -656,26 +657,26 @@ def _waits_for(run: ReplayRun, plan: ReplayPlan) -> Iterator[str]:
         case RunState.PLANNED:
             yield "Its execution is about to start."
         case RunState.MOVING:
-            yield "The snapshot is being taken: letters move into its custody."
+            yield "The snapshot is being taken: messages move into its custody."
         case RunState.WAITING_APPROVAL:
-            yield f"A person has to approve it within a day: dlq replay approve {run.id}"
-            yield f"--why TEXT, or dlq replay refuse {run.id} --why TEXT."
+            yield f"A person has to approve it within a day: dlq run approve {run.id},"
+            yield f"or dlq run reject {run.id}."
         case RunState.CANARY:
             letters = plan.canary[run.step] if run.step < len(plan.canary) else 0
-            yield f"The outcomes of its canary of {count(letters, 'letter')}."
+            yield f"The outcomes of its canary of {count(letters, 'message')}."
         case RunState.RUNNING if sent:
-            yield f"The outcomes of {count(sent, 'letter')} that it has sent."
+            yield f"The outcomes of {count(sent, 'message')} that it has sent."
         case RunState.RUNNING:
             yield "Nothing: it sends."
         case RunState.HELD:
             yield f"It is held: {run.because or 'no reason given'}. Nothing is sent."
-            yield f"Go on with dlq replay resume {run.id}, or end it with"
-            yield f"dlq replay abort {run.id}."
+            yield f"Go on with dlq run resume {run.id}, or end it with"
+            yield f"dlq run abort {run.id}."
         case RunState.ABORTED if not run.left:
-            place = "the parking lot" if run.leave_to == _PARKED else "the schedule"
-            yield f"Its remaining letters go to {place}; none of them is sent by the run."
+            place = "the parking queue" if run.leave_to == _PARKED else "the schedule"
+            yield f"Its remaining messages go to {place}; none of them is sent by the run."
         case RunState.BROKEN:
             yield "A person: the sum of its outcomes is not its snapshot."
-            yield f"See dlq show {run.id}, then dlq replay abort {run.id}."
+            yield f"See dlq show {run.id}, then dlq run abort {run.id}."
         case _:
             yield f"Nothing: it has ended. dlq show {run.id} has the figures."

@@ -96,9 +96,9 @@ def _replays(known: PipelineStatus) -> Iterator[Leftover]:
         yield Leftover(
             REPLAY,
             run.run,
-            run.letters,
+            run.messages,
             f"replay run {run.run} is {run.state} or has letters: wait for its end, or abort it",
-            f"dlq replay abort {run.run} --pipeline {known.name}",
+            f"dlq run abort {run.run}",
         )
 
 

@@ -135,7 +135,7 @@ def _shown_run(session: Session, said: Shown, switch: RunSwitch, request: ShowRe
         session.say(progress(run))
         session.pause(WATCHED_EVERY)
         run = details(switch)
-    over = run.run.state in _OVER and run.run.letters is not None
+    over = run.run.state in _OVER and run.run.messages is not None
     account, unread = None, ""
     try:
         account = report(switch) if over or request.html is not None else None

@@ -55,13 +55,14 @@ class Verb:
     says      what it does: the first line of its help, and the paragraphs below
     request   the frozen dataclass of what may be asked
     examples  command lines
-    change    what is given a reason: "A discard"; empty for what only reads
+    change    what is given a reason: "A discard"; empty for what only reads, or needs none
     read      the answer to a request
     prepare   the plan of a request; it changes nothing
-    question  the plan as sentences, for a person to agree to
+    question  the plan as sentences, for a person to agree to; None for what is done at once
     commit    does what the plan says, for a reason; the answer
     severe    whether a request can't be undone, so that the app's name has to be typed; None if
               none of its requests is so
+    plans     whether --dry-run says more than the question
     """
 
     name: str
@@ -74,6 +75,7 @@ class Verb:
     question: Callable[[Any], Iterator[str]] | None = None
     commit: Callable[[Session, Any, str], Any] | None = None
     severe: Callable[[Any], bool] | None = None
+    plans: bool = True
 
     @property
     def answer(self) -> type[Any]:

@@ -61,7 +61,7 @@ def way_out(lane: str, pipeline: str) -> str | None:
     """The command that takes letters out of a lane that no recall opens; None for any other."""
     name, here = lane.partition(":")[2], f"--pipeline {pipeline}"
     if lane.startswith(run_lane("")):
-        return f"dlq replay abort {name} {here}"
+        return f"dlq run abort {name}"
     if lane.startswith(dedicated_lane("")):
         return f"dlq redrive now {here} --source {name}"
     return f"dlq parked release {here} --all" if lane == PARKED_LANE else None

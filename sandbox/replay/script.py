@@ -153,7 +153,7 @@ class ReplayScript:
         self._until_state(run, "HELD")
         self._tell(f"the run holds itself: {self._item(run).get('because', '')}")
         self._endpoint.broken = False
-        pipeline.dlq("replay", "resume", run, "--pipeline", pipeline.name, "--yes")
+        pipeline.dlq("run", "resume", run, "--reason", WHY, "--yes")
         self._tell("the endpoint works again, and a person resumes the run")
         self._until_ended(pipeline, run)
 
@@ -162,7 +162,7 @@ class ReplayScript:
         pipeline = self._grouped
         run = self._plan_and_start(pipeline, "--approve")
         self._until_state(run, "WAITING_APPROVAL", pipeline)
-        pipeline.dlq("replay", "approve", run, "--pipeline", pipeline.name, "--why", WHY, "--yes")
+        pipeline.dlq("run", "approve", run, "--reason", WHY, "--yes")
         self._tell("a person approves its snapshot")
         self._until_ended(pipeline, run)
 

@@ -156,9 +156,9 @@ def on_call(
     words["failed"] = _failed(orders, outputs)
     yield OnCall(orders, tenant, {**words, **parked, **thrown, **runs, "kept": chosen["run"]})
     # A run that waits, or that the open circuit holds, would outlive these tests.
-    for row in orders.dlq("replay", "list", *PIPELINE)["runs"]:
+    for row in orders.dlq("run", "list", "orders")["runs"]:
         if row["state"] not in ("ABORTED", "DONE", "BROKEN"):
-            orders.dlq("replay", "abort", row["run"], *PIPELINE, *BECAUSE)
+            orders.dlq("run", "abort", row["run"], *DECIDED)
     orders.let_go()
 
     def delivered() -> list[str]:
@@ -301,7 +301,7 @@ TYPED: dict[str, list[tuple[str, ...]]] = {
     "dlq replay plan": [("replay", "plan", *PIPELINE)],
     # It was started already: the same plan finds the same run.
     "dlq replay start": [("replay", "start", "--plan", "{plan}", "--only-counted", "--yes")],
-    "dlq replay list": [("replay", "list")],
+    "dlq run list": [("run", "list")],
     "dlq replay edit": [
         ("replay", "edit", "{run}", "{kept}", *PIPELINE, "--patch", PATCH.format(1), *BECAUSE)
     ],
@@ -310,11 +310,11 @@ TYPED: dict[str, list[tuple[str, ...]]] = {
     ],
     "dlq replay try": [("replay", "try", "{run}", *PIPELINE, "--local", "true", "--yes")],
     # From here on the run is not in the state of the commands above. The open circuit holds it.
-    "dlq replay approve": [("replay", "approve", "{run}", *PIPELINE, *BECAUSE)],
-    "dlq replay hold": [("replay", "hold", "{run}", *PIPELINE)],
-    "dlq replay resume": [("replay", "resume", "{run}", *PIPELINE, "--yes")],
-    "dlq replay abort": [("replay", "abort", "{run}", *PIPELINE, *BECAUSE)],
-    "dlq replay refuse": [("replay", "refuse", "{other}", *PIPELINE, *BECAUSE)],
+    "dlq run approve": [("run", "approve", "{run}", *DECIDED)],
+    "dlq run hold": [("run", "hold", "{run}", "--reason", "a test")],
+    "dlq run resume": [("run", "resume", "{run}", *DECIDED)],
+    "dlq run abort": [("run", "abort", "{run}", *DECIDED)],
+    "dlq run reject": [("run", "reject", "{other}", *DECIDED)],
     "dlq rules list": [("rules", "list")],
     "dlq rules export": [("rules", "export")],
     "dlq rules test": [("rules", "test", "--tenant", "{tenant}", *PIPELINE)],
@@ -404,7 +404,7 @@ def _typed(sandbox: Sandbox, on_call: OnCall, command: str) -> str:
         done = on_call.type(words, credentials)
         if done.returncode not in (Exit.DONE, Exit.ATTENTION):
             return f"{' '.join(words)} ended with {done.returncode}: {done.stderr}"
-    if command == "dlq replay approve":
+    if command == "dlq run approve":
         # The run's execution writes the answer into its item: what is typed next is about that.
         _no_longer_asks(on_call, on_call.words["run"])
     if denied := asked(sandbox, session, allowed=False):
@@ -485,13 +485,13 @@ REFUSED = [
     (("DlqReader",), "dlq list"),
     (("DlqReader",), "dlq show"),
     # Who runs replays neither approves them nor throws letters away, and the other way round.
-    (("DlqReader", "BodyReader", "ReplayRunner"), "dlq replay approve"),
-    (("DlqReader", "BodyReader", "ReplayRunner"), "dlq replay refuse"),
+    (("DlqReader", "BodyReader", "ReplayRunner"), "dlq run approve"),
+    (("DlqReader", "BodyReader", "ReplayRunner"), "dlq run reject"),
     (("DlqReader", "BodyReader", "ReplayRunner"), "dlq discard"),
     (("DlqReader", "BodyReader", "ReplayRunner"), "dlq restore"),
     (("DlqReader", "LetterDiscarder"), "dlq restore"),
     (("DlqReader", "BodyReader", "LetterDiscarder"), "dlq parked release"),
-    (("DlqReader", "BodyReader", "ReplayApprover", "LetterDiscarder"), "dlq replay abort"),
+    (("DlqReader", "BodyReader", "ReplayApprover", "LetterDiscarder"), "dlq run abort"),
 ]
 
 

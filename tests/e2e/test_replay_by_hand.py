@@ -191,7 +191,7 @@ def test_a_key_stops_at_a_failed_letter_and_goes_on_with_its_edited_version(
 
     replayed.until_run(run, stands_still, "two keys stand still")
     replayed.until_run(run, lambda shown: shown["counts"].get("OPEN") == 6, "six letters wait")
-    assert replayed.dlq("replay", "hold", run)["after"]["state"] == "HELD"
+    assert replayed.dlq("run", "hold", run)["after"]["state"] == "HELD"
     # What is behind the failed letters was never sent.
     assert replayed.got("edited") == [(1, None)] * 3
     assert replayed.got("mended") == [(1, None)] * 3
@@ -232,7 +232,7 @@ def test_a_key_stops_at_a_failed_letter_and_goes_on_with_its_edited_version(
 
     # Nothing of it was sent meanwhile.
     assert len(replayed.got("edited")) + len(replayed.got("mended")) == 6
-    replayed.dlq("replay", "resume", run, "--yes")
+    replayed.dlq("run", "resume", run, "--reason", "a test", "--yes")
     report = replayed.until_done(run, len(letters) + 6)
     assert report["counts"] == {"RECOVERED": len(letters) + 6}
     # One version of each letter, the edited one, first, and the others behind it in order.

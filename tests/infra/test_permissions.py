@@ -601,14 +601,12 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
     # Bodies: of a live DLQ with --look, of other sources always.
     "dlq replay plan": {"DlqReader": {**COUNT, **PACE}, **BODIES},
     "dlq replay start": {"DlqReader": COUNT, **BODIES, "ReplayRunner": START_RUN},
-    "dlq replay list": {
-        "DlqReader": {**SEE, "table Letters": {"dynamodb:Query"}, **SEE_EXECUTIONS}
-    },
-    "dlq replay hold": STEER_RUN,
-    "dlq replay resume": STEER_RUN,
-    "dlq replay abort": STEER_RUN,
-    "dlq replay approve": DECIDE_RUN,
-    "dlq replay refuse": DECIDE_RUN,
+    "dlq run list": {"DlqReader": {**SEE, "table Letters": {"dynamodb:Query"}, **SEE_EXECUTIONS}},
+    "dlq run hold": STEER_RUN,
+    "dlq run resume": STEER_RUN,
+    "dlq run abort": STEER_RUN,
+    "dlq run approve": DECIDE_RUN,
+    "dlq run reject": DECIDE_RUN,
     "dlq replay rerun": {
         "DlqReader": {**COUNT, **PACE, **LETTERS_OF_RUN},
         **BODIES,

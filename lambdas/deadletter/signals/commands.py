@@ -27,7 +27,7 @@ class TypedLine(StrEnum):
     COLLISIONS = "dlq list --in parked -f reason=COLLISION --look --pipeline {pipeline}"
     LIST = "dlq list --pipeline {pipeline}"
     DRY_RUN = "dlq redrive now --pipeline {pipeline} --dry-run"
-    RUNS = "dlq replay list --pipeline {pipeline}"
+    RUNS = "dlq run list {pipeline}"
     RUN = "dlq show {run}"
     LOG = "aws logs tail /aws/lambda/{function} --since 15m"
     CHECKER_LOG = "aws logs tail /aws/lambda/{app}-check-rules --since 1d"
@@ -40,7 +40,7 @@ class TypedLine(StrEnum):
     RELEASE = 'dlq parked release {pipeline} --all --why "fixed"'
     UNDO = 'dlq rules undo {rule} --pipeline {pipeline} --reason "a slip"'
     DISABLE = 'dlq rules disable {rule} --pipeline {pipeline} --reason "it is spent"'
-    RESUME = "dlq replay resume {run} --pipeline {pipeline}"
+    RESUME = 'dlq run resume {run} --reason "repaired"'
     DEPLOY = "npx cdk deploy {stack} --revert-drift"
     DEPLOY_SHARED = "npx cdk deploy {shared} --revert-drift"
     LET_RUN = "aws lambda delete-function-concurrency --function-name {function}"

@@ -212,7 +212,7 @@ PIPELINE_PAGES = (
         says="a replay run does not add up to its snapshot, or loses its executions.",
         cause="messages or rows of the run were changed by hand, its executions are stopped"
         f" by a person, {_DENIED}, or a defect of ours.",
-        first="dlq replay list",
+        first="dlq run list",
         repair=TypedLine.RUNS,
         line="a run is broken",
     ),

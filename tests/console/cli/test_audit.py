@@ -170,17 +170,17 @@ def test_what_belongs_to_all_pipelines_is_shown_with_each(orders: Any, dlq: Any)
 def test_changes_are_chosen_by_caller_command_and_time(orders: Any, dlq: Any) -> None:
     changed(orders, 60)
     bob = "arn:aws:sts::123456789012:assumed-role/OnCall/bob"
-    changed(orders, 50, who=bob, command="replay abort", pk="#by#AROA:bob")
+    changed(orders, 50, who=bob, command="run abort", pk="#by#AROA:bob")
     changed(orders, 9 * 86_400, command="redrive now")
     for chosen, found in (
-        ("-f by=BOB", ["replay abort"]),
-        ("-f by~oncall/b", ["replay abort"]),
+        ("-f by=BOB", ["run abort"]),
+        ("-f by~oncall/b", ["run abort"]),
         ("-f by=bo", []),
-        ("-f by=bob,ann", ["replay abort", "cause park"]),
+        ("-f by=bob,ann", ["run abort", "cause park"]),
         ("-f by=bob -f text~park", []),
-        ("-f text~ABORT", ["replay abort"]),
-        ("-f text~f1", ["replay abort", "cause park"]),
-        ("", ["replay abort", "cause park"]),
+        ("-f text~ABORT", ["run abort"]),
+        ("-f text~f1", ["run abort", "cause park"]),
+        ("", ["run abort", "cause park"]),
         ("-f since=30d -f until=8d", ["redrive now"]),
     ):
         assert commands(asked(dlq, *chosen.split())) == found, chosen

@@ -335,7 +335,7 @@ def test_clients_are_made_once() -> None:
     assert client.sqs is client.sqs
 
 
-@pytest.mark.parametrize("words", [("replay", "list"), ("observe", "report")])
+@pytest.mark.parametrize("words", [("run", "list"), ("observe", "report")])
 def test_a_pipeline_may_be_named_without_the_option(
     cloud: Any, dlq: Any, words: tuple[str, ...]
 ) -> None:

@@ -59,7 +59,7 @@ RIGHT = {
     "pause": "circuit open",
     "stop": "circuit open",
     "resume": "circuit auto",
-    "cancel": "replay abort RUN",
+    "cancel": "run abort RUN",
     "ack": "mute --for 2h",
     "acknowledge": "mute --for 2h",
     "uninstall": "retire",
@@ -69,8 +69,8 @@ RIGHT = {
     "parked retry": "parked release --id ID",
     "parked find": "list -f text~TEXT",
     "replay retry": "replay plan",
-    "replay cancel": "replay abort RUN",
-    "replay stop": "replay hold RUN",
+    "replay cancel": "run abort RUN",
+    "run stop": "run hold RUN",
     "rules delete": "rules remove RULE_ID",
     "rules rm": "rules remove RULE_ID",
     "rules ls": "rules list",
@@ -134,7 +134,7 @@ def test_what_counts_as_a_change_is_what_the_audit_records() -> None:
     assert changes - {"dlq retire", "dlq init"} == set(TYPED)
     removals = {path for path in reference.commands() if effect_of(path[4:]) == Effect.REMOVES}
     assert {path.split()[-1] for path in removals} == {
-        *("abort", "discard", "forget", "refuse", "remove", "retire"),
+        *("abort", "discard", "forget", "reject", "remove", "retire"),
     }
 
 
@@ -225,7 +225,7 @@ def test_a_word_that_is_like_no_other_gets_no_guess_and_controls_nothing(
     ("typed", "option"),
     [
         ("rules disable x --why y", "--reason"),
-        ("replay hold 4f0c --reason y", "--why"),
+        ("run hold 4f0c --why y", "--reason"),
         ("list --max 3", "--limit"),
         ("status --output json", "--json"),
         ("list --show-body", "--body"),

@@ -231,7 +231,7 @@ def test_a_letter_in_the_custody_of_a_run_stays_until_the_run_has_ended(
     orders.waiting("orders", "run:4f0c1b2a3d4e5f60", 1)
     done = dlq("forget", "run:4f0c1b2a3d4e5f60-0", *WHY, *SURE)
     assert done.exit_code == Exit.ATTENTION, done.output
-    assert "dlq replay abort 4f0c1b2a3d4e5f60" in done.stderr
+    assert "dlq run abort 4f0c1b2a3d4e5f60" in done.stderr
     assert plans(orders).keys() == set()
 
 

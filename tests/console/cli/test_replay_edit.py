@@ -334,7 +334,7 @@ def test_a_letter_that_is_not_in_custody_is_not_edited(held: Held, dlq: Any) -> 
 @pytest.mark.parametrize(
     ("state", "ago", "text"),
     [
-        (RunState.RUNNING, 300, f"Type dlq replay hold {RUN} first"),
+        (RunState.RUNNING, 300, f"Type dlq run hold {RUN} first"),
         (RunState.HELD, 10, "letters may still be under way. Try again in"),
     ],
 )
@@ -354,7 +354,7 @@ def test_a_run_that_is_resumed_meanwhile_sends_the_letter_as_it_was(
     """The edit and the state of the run are one transaction."""
 
     def resume(*_: Any) -> None:
-        dlq("replay", "resume", RUN, "--yes")
+        dlq("run", "resume", RUN, "--reason", "x", "--yes")
 
     monkeypatch.setattr("console.cli.asking.confirm", resume)
     done = dlq("replay", "edit", RUN, "copy-0", "--patch", PATCH, *WHY)

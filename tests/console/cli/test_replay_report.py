@@ -161,7 +161,7 @@ def test_letters_without_an_outcome_are_named(orders: Any, dlq: Any) -> None:
     done = dlq("show", RUN)
     assert done.exit_code == Exit.ATTENTION
     assert "Without an outcome:\n  lost\n" in done.stdout
-    assert f"then park what is left:\n  dlq replay abort {RUN}\n" in done.stdout
+    assert f"then park what is left:\n  dlq run abort {RUN}\n" in done.stdout
 
 
 def test_a_rerun_says_which_letters_it_does_not_find(orders: Any, functions: Any, dlq: Any) -> None:

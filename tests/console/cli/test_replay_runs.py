@@ -1,4 +1,4 @@
-"""`dlq replay list`, `show`, and the switches of a run."""
+"""`dlq run list`, `show`, and the switches of a run."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def stored(cloud: Any) -> ReplayRun:
 def test_runs_are_listed_the_live_ones_first(orders: Any, dlq: Any) -> None:
     orders.replay(run(RunState.DONE, id="aaaa"))
     orders.replay(run(RunState.HELD, because="2 of 5 failed"))
-    done = dlq("replay", "list")
+    done = dlq("run", "list")
     assert done.exit_code == Exit.ATTENTION
     rows = done.stdout.splitlines()
     assert rows[1].split()[:5] == [RUN, "orders", "HELD", "100", "40"]
@@ -50,10 +50,10 @@ def test_runs_are_listed_the_live_ones_first(orders: Any, dlq: Any) -> None:
     assert rows[2].startswith("aaaa")
 
 
-def test_a_list_without_runs_says_how_to_make_one(orders: Any, dlq: Any) -> None:
-    done = dlq("replay", "list")
+def test_a_list_without_runs_says_so(orders: Any, dlq: Any) -> None:
+    done = dlq("run", "list")
     assert done.exit_code == Exit.DONE
-    assert "dlq replay plan makes the first" in done.stdout
+    assert "No run is remembered." in done.stdout
 
 
 def test_a_run_shows_how_far_it_is_and_when_it_ends(orders: Any, dlq: Any) -> None:
@@ -63,20 +63,20 @@ def test_a_run_shows_how_far_it_is_and_when_it_ends(orders: Any, dlq: Any) -> No
     assert "RUNNING  [#########...............]  40 of 100 (40%)" in done.stdout
     assert "40 recovered, 5 sent" in done.stdout
     assert "5/s, ends about" in done.stdout
-    assert "Waits for: The outcomes of 5 letters that it has sent." in done.stdout
+    assert "Waits for: The outcomes of 5 messages that it has sent." in done.stdout
     assert "planned by" in done.stdout
 
 
 @pytest.mark.parametrize(
     ("state", "facts", "text", "status"),
     [
-        (RunState.HELD, {"because": "2 of 5 failed"}, f"dlq replay resume {RUN}", 1),
-        (RunState.WAITING_APPROVAL, {}, f"dlq replay approve {RUN} --why TEXT", 1),
+        (RunState.HELD, {"because": "2 of 5 failed"}, f"dlq run resume {RUN}", 1),
+        (RunState.WAITING_APPROVAL, {}, f"dlq run approve {RUN}", 1),
         (RunState.BROKEN, {}, "the sum of its outcomes is not its snapshot", 1),
         (RunState.PLANNED, {"letters": None, "counts": {}}, "about to start", 0),
-        (RunState.MOVING, {"letters": None, "counts": {}}, "letters move into its custody", 0),
-        (RunState.CANARY, {"step": 2}, "The outcomes of its canary of 5 letters.", 0),
-        (RunState.ABORTED, {}, "Its remaining letters go to the parking lot", 0),
+        (RunState.MOVING, {"letters": None, "counts": {}}, "messages move into its custody", 0),
+        (RunState.CANARY, {"step": 2}, "The outcomes of its canary of 5 messages.", 0),
+        (RunState.ABORTED, {}, "Its remaining messages go to the parking queue", 0),
         (RunState.DONE, {"left": True}, f"dlq show {RUN}", 0),
     ],
 )
@@ -102,11 +102,11 @@ def test_a_run_says_that_counted_letters_did_not_join(
     )
     done = dlq("show", RUN)
     assert done.exit_code == Exit.ATTENTION
-    assert f"7 letters were counted, {joined}" in done.stdout
+    assert f"7 messages were counted, {joined}" in done.stdout
     assert "had left parking:default before the snapshot" in done.stdout
     assert "dlq replay plan --pipeline orders --source parking:default" in done.stdout
-    row = dlq("replay", "list").stdout.splitlines()[1]
-    assert row.endswith(f"{letters} of 7 counted letters joined: dlq show {RUN}")
+    row = dlq("run", "list").stdout.splitlines()[1]
+    assert row.endswith(f"{letters} of 7 counted messages joined: dlq show {RUN}")
 
 
 def test_a_run_without_an_execution_is_shown_as_such(orders: Any, functions: Any, dlq: Any) -> None:
@@ -117,7 +117,7 @@ def test_a_run_without_an_execution_is_shown_as_such(orders: Any, functions: Any
     assert done.exit_code == Exit.ATTENTION
     assert "Waits for: Its execution: the last one has ended before the run" in done.stdout
     assert "dlq status --pipeline orders says why" in done.stdout
-    listed = dlq("replay", "list")
+    listed = dlq("run", "list")
     assert listed.exit_code == Exit.ATTENTION
     assert listed.stdout.splitlines()[1].endswith(f"its execution has ended: dlq show {RUN}")
     status = json.loads(dlq("status", "--json").stdout)
@@ -127,7 +127,7 @@ def test_a_run_without_an_execution_is_shown_as_such(orders: Any, functions: Any
         f"dlq show {RUN}",
     )
     functions.machine.running = [f"{RUN}-0"]
-    assert dlq("replay", "list").exit_code == Exit.DONE
+    assert dlq("run", "list").exit_code == Exit.DONE
     assert json.loads(dlq("show", RUN, "--json").stdout)["run"]["run"]["lost"] is False
 
 
@@ -151,28 +151,27 @@ def test_who_may_not_list_executions_sees_the_run_all_the_same(
 @pytest.mark.parametrize(
     ("command", "text"),
     [
-        ("resume", f"run {RUN} is RUNNING and can't be resumed. Type dlq replay hold {RUN}"),
-        ("approve", "only a run that is WAITING_APPROVAL can be approved or refused. Type dlq"),
+        ("resume", f"run {RUN} is RUNNING and can't be resumed. Type dlq run hold {RUN}"),
+        ("approve", "only a run that is WAITING_APPROVAL can be approved or rejected. Type dlq"),
     ],
 )
 def test_what_a_run_does_not_allow_is_said_before_a_person_is_asked(
     orders: Any, functions: Any, dlq: Any, at_a_terminal: None, command: str, text: str
 ) -> None:
     orders.replay(run())
-    done = dlq("replay", command, RUN)
+    done = dlq("run", command, RUN, "--reason", "x")
     assert done.exit_code == Exit.ATTENTION
     assert text in done.stderr
     assert "Go on?" not in done.stderr
-    assert "Why?" not in done.stderr
 
 
 def test_an_abort_says_how_many_letters_are_left(
     orders: Any, functions: Any, dlq: Any, at_a_terminal: None
 ) -> None:
     orders.replay(run())
-    done = dlq("replay", "abort", RUN, "--why", "wrong", answers="n\n")
+    done = dlq("run", "abort", RUN, "--reason", "wrong", answers="n\n")
     assert done.exit_code == Exit.ATTENTION
-    assert "What is left of its letters (about 60 letters) goes to the parking lot." in done.stderr
+    assert "What is left of it (about 60 messages) is parked." in done.stderr
 
 
 def test_a_run_that_took_all_counted_letters_says_nothing_of_them(orders: Any, dlq: Any) -> None:
@@ -192,7 +191,7 @@ def test_the_first_characters_of_an_id_are_enough(orders: Any, dlq: Any) -> None
 
 def test_an_unknown_run_is_answered_with_the_known_ones(orders: Any, dlq: Any) -> None:
     orders.replay(run())
-    done = dlq("replay", "hold", "beef")
+    done = dlq("run", "hold", "beef")
     assert done.exit_code == Exit.ABSENT
     assert f"it has {RUN} (RUNNING)" in done.stderr
 
@@ -218,7 +217,7 @@ def test_a_watched_run_is_shown_until_it_ends(
 
 def test_hold_is_one_write_and_asks_nothing(orders: Any, dlq: Any) -> None:
     orders.replay(run())
-    done = dlq("replay", "hold", RUN, "--why", "support is asking")
+    done = dlq("run", "hold", RUN, "--reason", "support is asking")
     assert done.exit_code == Exit.DONE, done.output
     now = stored(orders)
     assert (now.state, now.resume_to, now.because) == (
@@ -227,13 +226,13 @@ def test_hold_is_one_write_and_asks_nothing(orders: Any, dlq: Any) -> None:
     assert now.by
     assert "RUNNING → HELD" in done.stdout
     assert "at the latest two seconds from now" in done.stdout
-    assert f"dlq replay resume {RUN}" in done.stdout
+    assert f"dlq run resume {RUN}" in done.stdout
 
 
 def test_holding_a_held_run_again_changes_nothing(orders: Any, dlq: Any) -> None:
     orders.replay(run(RunState.HELD, because="2 of 5 failed"))
     before = stored(orders)
-    assert dlq("replay", "hold", RUN).exit_code == Exit.DONE
+    assert dlq("run", "hold", RUN).exit_code == Exit.DONE
     assert stored(orders) == before
 
 
@@ -250,25 +249,25 @@ def test_a_hold_gets_through_while_the_run_changes_its_own_item(
         change(runs, before, after)
 
     monkeypatch.setattr(DynamoDBReplayRuns, "change", contended)
-    assert dlq("replay", "hold", RUN).exit_code == Exit.DONE
+    assert dlq("run", "hold", RUN).exit_code == Exit.DONE
     assert stored(orders).state is RunState.HELD
 
 
 def test_what_a_state_does_not_allow_is_refused_with_what_it_does(orders: Any, dlq: Any) -> None:
     orders.replay(run(RunState.DONE))
-    done = dlq("replay", "hold", RUN)
+    done = dlq("run", "hold", RUN)
     assert done.exit_code == Exit.ATTENTION
     assert "Nothing was done: run 4f0c1b2a3d4e5f60 is DONE" in done.stderr
-    done = dlq("replay", "resume", RUN, "--yes")
+    done = dlq("run", "resume", RUN, "--reason", "x", "--yes")
     assert f"is DONE and can't be resumed. Type dlq show {RUN}." in done.stderr
 
 
 def test_a_held_run_is_resumed_after_a_question(orders: Any, dlq: Any, at_a_terminal: None) -> None:
     orders.replay(run(RunState.HELD, resume_to=RunState.CANARY, because="2 of 5 failed"))
-    done = dlq("replay", "resume", RUN, answers="n\n")
+    done = dlq("run", "resume", RUN, "--reason", "x", answers="n\n")
     assert "It is HELD now: 2 of 5 failed." in done.stderr
     assert stored(orders).state is RunState.HELD
-    assert dlq("replay", "resume", RUN, answers="y\n").exit_code == Exit.DONE
+    assert dlq("run", "resume", RUN, "--reason", "x", answers="y\n").exit_code == Exit.DONE
     assert stored(orders).state is RunState.CANARY
 
 
@@ -277,7 +276,7 @@ def test_an_abort_says_where_the_rest_goes(
     orders: Any, dlq: Any, option: tuple[str, ...], place: str
 ) -> None:
     orders.replay(run())
-    done = dlq("replay", "abort", RUN, *option, "--why", "wrong fix", "--yes")
+    done = dlq("run", "abort", RUN, *option, "--reason", "wrong fix", "--yes")
     assert done.exit_code == Exit.DONE, done.output
     now = stored(orders)
     assert (now.state, now.leave_to, now.because) == (RunState.ABORTED, place, "wrong fix")
@@ -285,7 +284,7 @@ def test_an_abort_says_where_the_rest_goes(
 
 def test_an_abort_to_another_place_is_refused(orders: Any, dlq: Any) -> None:
     orders.replay(run())
-    done = dlq("replay", "abort", RUN, "--to", "main", "--why", "x", "--yes")
+    done = dlq("run", "abort", RUN, "--to", "main", "--reason", "x", "--yes")
     assert done.exit_code == Exit.USAGE
     assert "--to is parked or schedule, not 'main'." in done.stderr
 
@@ -300,7 +299,7 @@ def test_an_approval_is_put_on_record_and_the_execution_woken_that_changes_the_r
     orders: Any, functions: Any, dlq: Any
 ) -> None:
     _waiting(orders)
-    done = dlq("replay", "approve", RUN, "--why", "checked", "--yes")
+    done = dlq("run", "approve", RUN, "--reason", "checked", "--yes")
     assert done.exit_code == Exit.DONE, done.output
     assert functions.machine.answered == ["the token"]
     row = approval(orders)
@@ -321,7 +320,7 @@ def test_a_refusal_is_put_on_record_and_the_execution_woken_that_aborts_the_run(
     orders: Any, functions: Any, dlq: Any
 ) -> None:
     _waiting(orders)
-    done = dlq("replay", "refuse", RUN, "--why", "not on a Friday", "--yes")
+    done = dlq("run", "reject", RUN, "--reason", "not on a Friday", "--yes")
     assert done.exit_code == Exit.DONE, done.output
     assert functions.machine.answered == ["the token"]
     assert (approval(orders)["approved"], approval(orders)["because"]) == (False, "not on a Friday")
@@ -334,7 +333,7 @@ def test_who_may_abort_a_run_need_not_be_allowed_to_answer_its_approval(
     _waiting(orders)
     refused = ClientError({"Error": {"Code": "AccessDeniedException"}}, "SendTaskSuccess")
     functions.machine.raises = refused
-    done = dlq("replay", "abort", RUN, "--why", "not today", "--yes")
+    done = dlq("run", "abort", RUN, "--reason", "not today", "--yes")
     assert done.exit_code == Exit.DONE, done.output
     assert stored(orders).state is RunState.ABORTED
     # Of an approval nothing is on record.
@@ -351,15 +350,15 @@ def test_an_approval_whose_execution_waits_no_longer_is_no_error(
 ) -> None:
     _waiting(orders)
     functions.machine.raises = ClientError({"Error": {"Code": "TaskTimedOut"}}, "SendTaskSuccess")
-    assert dlq("replay", "approve", RUN, "--why", "ok", "--yes").exit_code == Exit.DONE
+    assert dlq("run", "approve", RUN, "--reason", "ok", "--yes").exit_code == Exit.DONE
 
 
-@pytest.mark.parametrize("verb", ["approve", "refuse"])
+@pytest.mark.parametrize("verb", ["approve", "reject"])
 def test_a_run_that_does_not_wait_is_neither_approved_nor_refused(
     orders: Any, functions: Any, dlq: Any, verb: str
 ) -> None:
     orders.replay(run())
-    done = dlq("replay", verb, RUN, "--why", "x", "--yes")
+    done = dlq("run", verb, RUN, "--reason", "x", "--yes")
     assert done.exit_code == Exit.ATTENTION
     assert "only a run that is WAITING_APPROVAL" in done.stderr
     assert stored(orders).state is RunState.RUNNING
@@ -373,7 +372,7 @@ def test_the_status_names_runs_that_wait_for_a_person(orders: Any, dlq: Any) -> 
     (replay,) = [item for item in answer["attention"] if item["kind"] == "run-held"]
     assert (replay["says"], replay["type"]) == (
         f"replay run {RUN} is HELD: 2 of 5 failed",
-        f"dlq replay resume {RUN} --pipeline orders",
+        f'dlq run resume {RUN} --reason "repaired"',
     )
     (pipeline,) = answer["pipelines"]
     assert {row["run"] for row in pipeline["replays"]} == {RUN, "aaaa"}

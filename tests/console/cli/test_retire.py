@@ -99,7 +99,7 @@ def test_a_pipeline_with_a_letter_in_any_lane_is_not_ready(cloud: Cloud, dlq: Dl
         "dedicated:vip": "dlq redrive now --pipeline orders --source vip",
         "due": "dlq waiting recall --pipeline orders --lane due",
         "parked": "dlq parked release --pipeline orders --all",
-        "run:4f0c": "dlq replay abort 4f0c --pipeline orders",
+        "run:4f0c": "dlq run abort 4f0c",
     }
     for lane in commands:
         cloud.waiting("orders", lane, 2)
@@ -140,7 +140,7 @@ def test_a_pipeline_with_a_live_replay_run_is_not_ready(cloud: Cloud, dlq: Dlq) 
     run = cloud.replay(ReplayRun(pipeline="orders", id="4f0c1f6f"))
     [left] = retired(dlq, Exit.ATTENTION)["left"]
     assert (left["kind"], left["name"]) == ("REPLAY", run.id)
-    assert left["command"] == f"dlq replay abort {run.id} --pipeline orders"
+    assert left["command"] == f"dlq run abort {run.id}"
 
 
 def test_your_main_queue_goes_on_without_us(cloud: Cloud, dlq: Dlq) -> None:

@@ -77,7 +77,7 @@ def test_a_recall_says_which_rules_hold_its_letters_still(
 @pytest.mark.parametrize(
     ("lane", "instead"),
     [
-        ("run:4f0c", "dlq replay abort 4f0c --pipeline orders"),
+        ("run:4f0c", "dlq run abort 4f0c"),
         ("parked", "dlq parked release --pipeline orders --all"),
         ("dedicated:slow", "dlq redrive now --pipeline orders --source slow"),
     ],

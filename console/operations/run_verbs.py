@@ -1,0 +1,213 @@
+"""`dlq run`: what a person may do with a run that retries, discards or restores messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from .problem import Cause, Problem
+from .replay_runs import LEAVE_TO, ReplayChange, ReplayList, RunSwitch, ended, list_runs
+from .session import Session
+from .verbs import Asked, Verb
+from .words import count
+
+RunId = Annotated[str, Asked("The run's ID, or its first four characters or more.", metavar="RUN")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunsRequest:
+    """Whose runs to list."""
+
+    pipelines: Annotated[
+        tuple[str, ...], Asked("Only these pipelines.", metavar="[PIPELINE]...")
+    ] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRequest:
+    """Which run is meant."""
+
+    run: RunId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbortRequest:
+    """Which run to end, and where its messages go."""
+
+    run: RunId
+    to: Annotated[
+        str,
+        Asked("Where its messages go: parked, or schedule (fresh backoff).", ("--to",), "PLACE"),
+    ] = LEAVE_TO[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Abort:
+    """A run that a person is about to end."""
+
+    switch: RunSwitch
+    to: str
+
+
+def _list(session: Session, request: RunsRequest) -> ReplayList:
+    return list_runs(session, request.pipelines)
+
+
+def _found(session: Session, request: RunRequest) -> RunSwitch:
+    return RunSwitch(session, None, request.run)
+
+
+def _hold(_: Session, switch: RunSwitch, reason: str) -> ReplayChange:
+    return switch.hold(reason)
+
+
+def _resumable(session: Session, request: RunRequest) -> RunSwitch:
+    switch = _found(session, request)
+    switch.must_be_resumable()
+    return switch
+
+
+def _resume_question(switch: RunSwitch) -> Iterator[str]:
+    yield from _about(switch, "Go on with")
+
+
+def _resume(_: Session, switch: RunSwitch, reason: str) -> ReplayChange:
+    return switch.resume(reason)
+
+
+def _abortable(session: Session, request: AbortRequest) -> Abort:
+    if request.to not in LEAVE_TO:
+        raise Problem(f"--to is {' or '.join(LEAVE_TO)}, not {request.to!r}.", Cause.INPUT)
+    switch = RunSwitch(session, None, request.run)
+    switch.must_be_abortable()
+    return Abort(switch, request.to)
+
+
+def _abort_question(plan: Abort) -> Iterator[str]:
+    run = plan.switch.before
+    yield from _about(plan.switch, "Abort")
+    left = (run.letters or 0) - ended(run)
+    messages = f" (about {count(left, 'message')})" if run.letters is not None else ""
+    place = "is parked" if plan.to == LEAVE_TO[0] else "goes back to the schedule"
+    yield f"What is left of it{messages} {place}. It sends nothing any more."
+
+
+def _abort(_: Session, plan: Abort, reason: str) -> ReplayChange:
+    return plan.switch.abort(reason, plan.to)
+
+
+def _waiting(session: Session, request: RunRequest) -> RunSwitch:
+    switch = _found(session, request)
+    switch.must_wait()
+    return switch
+
+
+def _approve_question(switch: RunSwitch) -> Iterator[str]:
+    return _decision(switch, "Approve")
+
+
+def _reject_question(switch: RunSwitch) -> Iterator[str]:
+    return _decision(switch, "Reject")
+
+
+def _decision(switch: RunSwitch, verb: str) -> Iterator[str]:
+    plan = switch.plan
+    yield from _about(switch, verb)
+    yield f"From {plan.source} to {plan.destination}, up to {plan.rate:g} messages/s."
+    yield f"Planned by {plan.who}: {plan.why or 'no reason'}"
+
+
+def _approve(_: Session, switch: RunSwitch, reason: str) -> ReplayChange:
+    return switch.approve(reason)
+
+
+def _reject(_: Session, switch: RunSwitch, reason: str) -> ReplayChange:
+    return switch.reject(reason)
+
+
+def _about(switch: RunSwitch, verb: str) -> Iterator[str]:
+    run = switch.before
+    messages = "not yet counted" if run.letters is None else count(run.letters, "message")
+    because = f": {run.because}" if run.because else ""
+    yield f"{verb} run {run.id} of {switch.pipeline.name} ({messages})."
+    yield f"It is {run.state} now{because}."
+
+
+LIST = Verb(
+    name="list",
+    says="""List the runs, those that are live first.
+
+    The exit status is 1 if a run waits for a person (HELD, BROKEN or WAITING_APPROVAL), or has lost
+    its execution.
+    """,
+    request=RunsRequest,
+    examples=("dlq run list", "dlq run list orders --json"),
+    read=_list,
+)
+
+CHANGES: Sequence[Verb] = (
+    Verb(
+        name="hold",
+        says="""Stop a run: nothing is sent from two seconds after this on. It asks nothing.
+
+        What is under way is awaited and recorded. dlq run resume goes on, dlq run abort ends it.
+        """,
+        request=RunRequest,
+        examples=("dlq run hold 4f0c1b", 'dlq run hold 4f0c1b --reason "support is asking"'),
+        prepare=_found,
+        commit=_hold,
+    ),
+    Verb(
+        name="resume",
+        says="Go on with a run that was held, by a person or by itself; its step begins anew.",
+        request=RunRequest,
+        examples=('dlq run resume 4f0c1b --reason "the bank is back"',),
+        change="To resume a run",
+        prepare=_resumable,
+        question=_resume_question,
+        commit=_resume,
+        plans=False,
+    ),
+    Verb(
+        name="abort",
+        says="""End a run for good. It sends nothing any more.
+
+        Its remaining messages are parked as REPLAY_ABORTED, or keep the reason for which they were
+        parked before; with --to schedule they are retried automatically, with a fresh backoff. To
+        stop at once without a question, use dlq run hold.
+        """,
+        request=AbortRequest,
+        examples=(
+            'dlq run abort 4f0c1b --reason "the fix is wrong"',
+            'dlq run abort 4f0c1b --to schedule --reason "they recover by themselves" --yes',
+        ),
+        change="An abort",
+        prepare=_abortable,
+        question=_abort_question,
+        commit=_abort,
+        plans=False,
+    ),
+    Verb(
+        name="approve",
+        says="Approve the messages of a run that waits for it: its first ones are sent.",
+        request=RunRequest,
+        examples=('dlq run approve 4f0c1b --reason "checked with finance"',),
+        change="An approval",
+        prepare=_waiting,
+        question=_approve_question,
+        commit=_approve,
+        plans=False,
+    ),
+    Verb(
+        name="reject",
+        says="Reject a run that waits for approval: nothing was sent, its messages are parked.",
+        request=RunRequest,
+        examples=('dlq run reject 4f0c1b --reason "not on a Friday"',),
+        change="A rejection",
+        prepare=_waiting,
+        question=_reject_question,
+        commit=_reject,
+        plans=False,
+    ),
+)
