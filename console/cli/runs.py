@@ -201,7 +201,7 @@ def _show_change(change: ReplayChange) -> Iterator[Block]:
     if (says := _SAYS.get(RunState(run.state))) is not None:
         yield line(says)
     following = list(_next(run)) if run.state == RunState.HELD else []
-    yield from map(_typed, following or [f"dlq replay show {run.run} --watch"])
+    yield from map(_typed, following or [f"dlq show {run.run} --watch"])
 
 
 def _list_status(answer: ReplayList) -> Exit:

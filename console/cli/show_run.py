@@ -104,7 +104,7 @@ def _show_missing(account: RunAccount) -> Iterator[Block]:
         for origin in letters:
             yield line(origin, indent=2)
     yield from _typed("Look for each, in the consumer's log too:", "dlq show ID --look --logs")
-    yield from _typed("then park what is left:", f"dlq replay abort {run.run}")
+    yield from _typed("then park what is left:", f"dlq run abort {run.run}")
     yield Line()
 
 
