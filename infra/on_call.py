@@ -355,8 +355,6 @@ def _replays(app: AppDeployment, storage: Storage) -> Permissions:
     permissions.allow("Replays", ["states:StartExecution"], [_machines(app)])
     # Of its run a letter is edited by the redriver's function, as the run's object asks.
     grant_invoke(permissions, "EditedLetters", _functions(app, "redrive"))
-    # `dlq replay try` hands letters to a consumer. A function of yours is yours to grant.
-    grant_invoke(permissions, "Dispatchers", _functions(app, "consumer"))
     grant_key(permissions, app, services=("dynamodb", "s3"), writes=True)
     return permissions
 

@@ -165,7 +165,7 @@ def tries(pipeline: str, *, letters: int) -> list[str]:
         return [
             "dlq status                 # what needs attention, first",
             f"dlq groups {pipeline:<16}# why the letters failed, and what to type",
-            "dlq redrive now --dry-run  # which would go where, when and why",
+            "dlq retry --auto --dry-run  # which would go where, when and why",
         ]
     return [
         "dlq status                 # what needs attention, first",

@@ -48,27 +48,6 @@ def park(
     return Reply(switch.park(switch.caller, why), _show_changed)
 
 
-@command(
-    typer_app,
-    "retry",
-    example=['dlq cause retry 0123456789abcdef --reason "rolled back to 41" --yes'],
-)
-def retry(
-    session: Session,
-    fingerprint: Fingerprint,
-    pipeline: OnePipeline = None,
-    reason: Reason = None,
-    yes: Yes = False,
-) -> Reply[CauseChange]:
-    """Take a decision to park back, and end the hold of a cause that is mended.
-
-    The cause is counted anew. Its letters come back by themselves, whether or not this is said.
-    """
-    switch = CauseSwitch(session, pipeline, fingerprint)
-    why = _reason(session, switch, reason, "Count anew", yes)
-    return Reply(switch.retry(switch.caller, why), _show_changed)
-
-
 def _reason(
     session: Session, switch: CauseSwitch, reason: str | None, what: str, confirmed: bool
 ) -> str:

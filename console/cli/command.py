@@ -184,11 +184,13 @@ class Group(TyperGroup):
         return [] if getattr(ctx, "is_bare", False) else super().get_params(ctx)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        own, typed = self.list_commands(ctx), args[0]
-        if typed not in own and not typed.startswith("-") and not ctx.resilient_parsing:
+        typed = args[0]
+        is_known = typed.startswith("-") or self.get_command(ctx, typed) is not None
+        if not is_known and not ctx.resilient_parsing:
             # Only a mistake needs the table of words.
             from . import did_you_mean
 
+            own = self.list_commands(ctx)
             group = ctx.command_path.partition(" ")[2]
             ctx.fail(did_you_mean.answer(typed, group, own, lambda name: self._whole(ctx, name)))
         return super().resolve_command(ctx, args)

@@ -33,18 +33,13 @@ class Meaning:
 MEANINGS = (
     Meaning(
         Effect.CHANGES,
-        "retry resend requeue reprocess redeliver resubmit republish reinject send move",
         (
-            *("redrive now", "replay plan", "parked release --id ID", "replay rerun RUN"),
-            *("replay repeat RUN",),
-            *("replay start --plan FILE", "waiting recall", "cause retry FINGERPRINT"),
+            "release recall resend requeue reprocess redeliver resubmit republish reinject send"
+            " move rerun"
         ),
+        ("retry ID",),
     ),
-    Meaning(Effect.CHANGES, "start begin launch", ("redrive now", "replay start --plan FILE")),
-    Meaning(
-        Effect.CHANGES, "release", ("parked release --id ID", "waiting recall", "circuit auto")
-    ),
-    Meaning(Effect.CHANGES, "recall", ("waiting recall",)),
+    Meaning(Effect.CHANGES, "start begin launch", ("retry --auto", "run resume RUN")),
     Meaning(
         Effect.READS,
         "ls messages letters browse peek",
@@ -83,7 +78,7 @@ MEANINGS = (
     Meaning(Effect.READS, "health check verify validate diagnose", ("doctor", "status --check")),
     Meaning(Effect.READS, "config settings policy", ("show PIPELINE", "help environment")),
     Meaning(Effect.READS, "export download dump save", ("list --look --out FILE", "rules export")),
-    Meaning(Effect.READS, "simulate preview plan", ("replay plan", "rules test RULE_ID")),
+    Meaning(Effect.READS, "simulate preview plan", ("retry ID --dry-run", "rules test RULE_ID")),
     Meaning(Effect.READS, "report results", ("show RUN", "observe report")),
     Meaning(Effect.READS, "draw drawing diagram topology", ("flow",)),
     Meaning(Effect.READS, "version", ("--version",)),
@@ -92,7 +87,7 @@ MEANINGS = (
     Meaning(
         Effect.CHANGES,
         "edit fix patch modify amend transform",
-        ("replay edit RUN ID", "replay mend RUN", "rules add RULE_ID --action ACTION --replace"),
+        ("retry ID --edit", "rules add RULE_ID --action ACTION --replace"),
     ),
     Meaning(
         Effect.CHANGES,
@@ -151,7 +146,6 @@ SAYS: Mapping[str, str] = {
     "--version": "the version that is installed",
     "audit": "who changed what, when and why",
     "cause park FINGERPRINT": "park those of a cause",
-    "cause retry FINGERPRINT": "retry those of a cause",
     "circuit auto": "end what a person said about a circuit",
     "circuit list": "which dependencies are down",
     "circuit open": "stop all sending, live traffic too",
@@ -176,21 +170,17 @@ SAYS: Mapping[str, str] = {
     "mute --end": "end a mute",
     "mute --for 2h": "mute the alarms for a while",
     "observe report": "what would have been done",
-    "parked release --id ID": "send a parked message back",
-    "redrive now": "retry what is due, as the schedule does",
     "run abort RUN": "end a run; what is left is parked",
     "run approve RUN": "let a run send",
-    "replay edit RUN ID": "edit one of its messages",
     "run hold RUN": "stop a run, for now",
     "run list": "the runs",
-    "replay mend RUN": "edit many of them alike",
-    "replay plan": "count messages for a run; sends nothing",
     "run reject RUN": "refuse a run; its messages are parked",
-    "replay rerun RUN": "send what failed in a run again",
-    "replay repeat RUN": "send what a run took once more",
     "run resume RUN": "go on with a held run",
     "show RUN --watch": "follow one run",
-    "replay start --plan FILE": "start a planned run",
+    "retry --auto": "retry what is due, as the schedule does",
+    "retry ID": "send a message again",
+    "retry ID --dry-run": "what a retry would do; sends nothing",
+    "retry ID --edit": "edit a message and send it",
     "restore RUN": "bring what a run has discarded back",
     "retire": "what is left of a pipeline, and how to remove it",
     "rules add RULE_ID --action ACTION": "add a rule",
@@ -212,7 +202,6 @@ SAYS: Mapping[str, str] = {
     "status": "what needs attention, how full each queue is",
     "status --check": "exit with 1 if something needs attention",
     "status --watch": "follow all pipelines",
-    "waiting recall": "let waiting messages go now",
 }
 """Each command of MEANINGS in a few words."""
 
@@ -281,6 +270,8 @@ def _for(meaning: Meaning, group: str) -> Sequence[str]:
 
 def effect_of(command: str) -> Effect:
     """What a command does, by its words after `dlq`. A group alone only prints its help."""
+    if command.endswith("--dry-run"):
+        return Effect.READS
     words = [word for word in command.split() if word.isalpha() and word.islower()]
     names = {" ".join(words[:2]), *words[:1]}
     if names & REMOVALS:

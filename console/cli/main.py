@@ -44,20 +44,11 @@ COMMANDS = {
     "observe": (".observe", "Mode observe: what would have been done, without doing it."),
     "mute": (".mute", "Mute a pipeline's alarms for a while; it ends by itself."),
     "page": (".page", "Publish a test page: do alarms reach a person?"),
-    "redrive": (
-        ".redrive",
-        "Start a re-drive run now, without waiting for the schedule.",
-    ),
-    "waiting": (
-        ".waiting",
-        "Letters that wait outside SQS: what waits where, and for what.",
-    ),
-    "parked": (".parked", "Messages that automation gave up and a person has to judge."),
+    "retry": (".retry", "Send messages again: from DLQs, the parked, or those that wait."),
     "discard": (".discard", "Throw messages away, for a reason that is kept with them."),
     "restore": (".restore", "Bring discarded messages back: those of a run, or single ones."),
     "forget": (".forget", "Erase what is kept of a letter, for a data protection request."),
     "run": (".runs", "Runs of retry, discard and restore: planned, paced, stoppable."),
-    "replay": (".replay", "Replay runs: planned, rate-limited, abortable, and accounted for."),
     "circuit": (
         ".circuits",
         "Circuit breakers: which dependencies are down, and the manual override.",
@@ -77,6 +68,9 @@ COMMANDS = {
 }
 """Each command's module, which holds it as `typer_app`, and its line in the help."""
 
+SAME = {"redrive": "retry", "replay": "retry"}
+"""AWS's words for a command of ours: they run it, as it plans and asks first."""
+
 
 @cache
 def _made(name: str) -> Any:
@@ -91,7 +85,8 @@ class _Commands(Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        return _made(cmd_name) if cmd_name in COMMANDS else None
+        name = cmd_name if cmd_name in COMMANDS else SAME.get(cmd_name, "")
+        return _made(name) if name else None
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         with formatter.section("Commands"):

@@ -43,7 +43,7 @@ def show(answer: ObserveReport) -> Iterator[Block]:
     least = "at least " if answer.at_least else ""
     if answer.since is None:
         yield line(Styled(name, "strong"), f": nothing was observed yet (mode {answer.mode}).")
-        yield line("The schedule judges letters of the DLQ; dlq redrive now does so at once.")
+        yield line("The schedule judges letters of the DLQ; dlq retry --auto does so at once.")
         return
     age = duration((answer.at - answer.since).total_seconds())
     yield line(

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import typer
 
 from deadletter.replay.run import RunState
 
@@ -23,12 +26,16 @@ from ..operations.replay_runs import (
 from ..operations.replay_start import RunsStarted
 from ..operations.run_verbs import CHANGES, LIST
 from ..operations.session import Session
+from ..operations.verbs import Verb
 from ..operations.words import clock, count
 from . import output
 from .command import group
 from .exit import Exit
 from .output import Block, Line, Styled, TextTable, line
 from .verb import add
+
+if TYPE_CHECKING:
+    from ..operations.retry import Retried
 
 typer_app = group("Runs of retry, discard and restore: planned, paced, stoppable.")
 
@@ -50,27 +57,41 @@ def watched(switch: RunSwitch, answer: ReplayDetails) -> ReplayDetails:
         answer = details(switch)
 
 
-def followed(session: Session, answer: RunsStarted) -> RunsStarted:
-    """The answer once its runs have ended, or wait for a person. Ctrl-C leaves them running."""
+def followed(
+    session: Session, pipeline: str, started: Sequence[ReplayRow]
+) -> tuple[ReplayRow, ...]:
+    """The runs once they have ended, or wait for a person. Ctrl-C leaves them running."""
     rows: list[ReplayRow] = []
     try:
-        for started in answer.runs:
-            switch = RunSwitch(session, answer.pipeline, started.run)
+        for run in started:
+            switch = RunSwitch(session, pipeline, run.run)
             rows.append(watched(switch, details(switch)).run)
     except KeyboardInterrupt:
-        going = [run.run for run in answer.runs[len(rows) :]]
+        going = [run.run for run in started[len(rows) :]]
         texts = [f"Stopped watching: {count(len(going), 'run')} still at work, by itself. See"]
         output.show(
             [*map(line, texts), *(_typed(f"dlq show {run} --watch") for run in going)],
             sys.stderr,
         )
         raise
-    return replace(answer, runs=tuple(rows))
+    return tuple(rows)
 
 
-def needs_person(answer: RunsStarted) -> Exit:
+def add_runs(parent: typer.Typer, verb: Verb) -> None:
+    """Make a verb that starts runs a command."""
+
+    def follow(session: Session, answer: RunsStarted) -> RunsStarted:
+        return replace(answer, runs=followed(session, answer.pipeline, answer.runs))
+
+    def status(answer: RunsStarted) -> Exit:
+        return needs_person(answer.runs)
+
+    add(parent, verb, show_ended, follow=follow, status=status)
+
+
+def needs_person(rows: Iterable[ReplayRow]) -> Exit:
     """The exit status: 1 if a run waits for a person, or a message failed again."""
-    ended = all(run.state == RunState.DONE and not _failed(run) for run in answer.runs)
+    ended = all(run.state == RunState.DONE and not _failed(run) for run in rows)
     return Exit.DONE if ended else Exit.ATTENTION
 
 
@@ -78,17 +99,18 @@ def _failed(run: ReplayRow) -> int:
     return sum(run.counts.get(name, 0) for name in ("PARKED", "QUARANTINED", "UNKNOWN"))
 
 
-def show_started(answer: RunsStarted) -> Iterator[Block]:
+def show_ended(answer: RunsStarted | Retried) -> Iterator[Block]:
     """What has become of the runs, and what to type next."""
     yield line(
         Styled(f"{count(answer.messages, 'message')} of {answer.pipeline}", "strong"),
         f" in account {answer.account}, {answer.region}",
     )
     for run in answer.runs:
-        yield from _ended(run)
+        yield from show_run(run)
 
 
-def _ended(run: ReplayRow) -> Iterator[Block]:
+def show_run(run: ReplayRow) -> Iterator[Block]:
+    """What has become of a run, and what to type next."""
     messages = "not yet counted" if run.messages is None else f"{run.messages:,}"
     yield line(
         f"run {run.run} ",
@@ -153,7 +175,7 @@ def _counts(run: ReplayRow) -> str:
     return ", ".join(f"{number:,} {name.lower()}" for name, number in shown.items())
 
 
-def _show_list(answer: ReplayList) -> Iterator[Block]:
+def show_list(answer: ReplayList) -> Iterator[Block]:
     if not answer.runs:
         yield line("No run is remembered.")
         return
@@ -209,6 +231,6 @@ def _list_status(answer: ReplayList) -> Exit:
     return Exit.ATTENTION if waits else Exit.DONE
 
 
-add(typer_app, LIST, _show_list, status=_list_status)
+add(typer_app, LIST, show_list, status=_list_status)
 for _verb in CHANGES:
     add(typer_app, _verb, _show_change)

@@ -52,12 +52,7 @@ def add(
     own = list(verb.asked())
 
     def run(session: Session, /, **given: Any) -> Reply[Any]:
-        request = verb.request(
-            **{
-                field.name: tuple(_read(given[field.name])) if field.repeats else given[field.name]
-                for field in own
-            }
-        )
+        request = verb.request(**{field.name: _value(field, given[field.name]) for field in own})
         if verb.read is not None:
             answer = verb.read(session, request)
             return Reply(answer, show, status(answer))
@@ -113,12 +108,20 @@ def _change(
     plan = ask(session, plan)
     would = list(verb.question(plan))
     if only_planned:
+        would += verb.trial(session, plan) if verb.trial is not None else ()
+        progress.end()
         return Planned(**session.place, would=would)
     if verb.severe is not None and verb.severe(request):
         asking.confirm_by_name(session, given["confirm"], session.app_name, *would)
     elif not given["yes"]:
         asking.confirm(session, *would)
     return verb.commit(session, plan, why)
+
+
+def _value(field: AskedField, typed: Any) -> Any:
+    if field.repeats:
+        return tuple(_read(typed))
+    return read_text(typed) if field.asked.reads and typed is not None else typed
 
 
 def _read(typed: Sequence[str] | None) -> Iterator[str]:

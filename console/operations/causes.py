@@ -46,7 +46,7 @@ class CauseRow:
 
 @dataclass(frozen=True, slots=True)
 class CauseChange(Answer):
-    """What `dlq cause park` and `dlq cause retry` answer."""
+    """What `dlq cause park` answers."""
 
     at: Annotated[datetime, "when it was changed"]
     before: Annotated[CauseRow, "the cause as it was"]
@@ -86,7 +86,7 @@ class CauseSwitch:
         """Try the letters of the cause once more, and count it anew."""
         now = self._session.now.timestamp()
         return self._change(
-            "cause retry",
+            "retry",
             reason,
             MENDED,
             lambda causes: causes.mending(self.fingerprint, by, reason, now),

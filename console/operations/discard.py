@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Annotated
 
 from deadletter.contract import REPORT_DAYS
@@ -51,12 +50,12 @@ class DiscardPlan:
     keeps_copies: bool
 
     @property
-    def tally(self) -> Tally:
-        return Tally([letter for draft in self.drafts for letter in draft.census.taken])
+    def tally(self) -> MessageTally:
+        return MessageTally([letter for draft in self.drafts for letter in draft.census.taken])
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class MessageTally:
     """Messages as a person has to see them before a yes; never what is in them."""
 
     letters: Sequence[CountedLetter]
@@ -89,17 +88,22 @@ def _numbers(letters: Counter[str]) -> str:
 def prepare(session: Session, request: DiscardRequest) -> DiscardPlan:
     """The messages that would be thrown away; Problem if there are none."""
     choose = choice(request.ids, request.places, request.terms, everything=request.everything)
-    found = chosen(session, choose, request.pipeline)
+    return _planned(session, chosen(session, choose, request.pipeline), request)
+
+
+def _planned(session: Session, found: Chosen, request: DiscardRequest) -> DiscardPlan:
     plan = PlanRequest(
         destination=DISCARD,
         # What is thrown away loads no consumer, and has no outcome to wait for.
         rate=DISCARD_RATE,
         canary=(),
         ramp=(1.0,),
-        keep_export=not request.no_copy,
+        keep_copies=not request.no_copy,
     )
     drafts = [draft_of(session, found, source, plan) for source in found.sources]
     drafts = [draft for draft in drafts if draft.census.taken or draft.census.groups]
+    if not drafts and found.or_else is not None:
+        return _planned(session, found.or_else, request)
     if not drafts:
         raise Problem(
             f"No message of {found.pipeline.name} matches where it was looked: "
@@ -130,14 +134,10 @@ def question(plan: DiscardPlan) -> Iterator[str]:
     number = count(len(tally.letters), "message")
     yield f"Discard {number} of {plan.chosen.pipeline.name}: {parts}."
     yield from tally.says()
-    at = plan.drafts[0].forecast.at
     if plan.keeps_copies:
-        until = at + timedelta(days=REPORT_DAYS)
-        yield f"They can be restored until {until:%d %b %Y}."
+        yield f"They can be restored for {REPORT_DAYS} days."
     else:
         yield "No copy is kept: nothing brings them back."
-    for text in dict.fromkeys(text for draft in plan.drafts for text in draft.forecast.warnings):
-        yield f"Note: {text}"
 
 
 def commit(session: Session, plan: DiscardPlan, reason: str) -> RunsStarted:

@@ -80,7 +80,7 @@ class ForgetRun:
     """A replay run that throws letters away and erases what is kept of them."""
 
     run: Annotated[str, "id of the run"]
-    source: Annotated[str, "the queue or lane that it goes through, as in dlq replay plan"]
+    source: Annotated[str, "the queue or lane that it goes through"]
     state: Annotated[str, "state of the run"]
 
 
@@ -193,7 +193,7 @@ class LettersToForget:
         )
         # Not counted: what turns up until the snapshot is forgotten too.
         started = start(session, plan, None, command="forget", target=target)
-        return ForgetRun(started.run.run, source, started.run.state)
+        return ForgetRun(started.run, source, started.state)
 
     def _answer(self, runs: Sequence[ForgetRun], why: str) -> ForgottenLetters:
         session = self._session

@@ -28,7 +28,7 @@ WHY = '"<why>"'
 
 def release_of(letter: str, pipeline: str) -> str:
     """The command that releases a parked letter."""
-    return f"dlq parked release --pipeline {pipeline} --id {letter} --why {WHY}"
+    return f"dlq retry {letter} --pipeline {pipeline} --reason {WHY}"
 
 
 def steps(record: LetterRecord, places: Sequence[Place]) -> Iterator[Step]:
@@ -53,13 +53,13 @@ def _at(place: Place, origin: str, pipeline: str) -> Iterator[Step]:
         case Where.RUN:
             yield Step(f"dlq show {place.run}", "says how far its run is:")
         case Where.PARKED:
-            yield Step(release_of(copy, pipeline), "sends it to the main queue again:")
+            yield Step(f"dlq retry {origin} {here} --reason {WHY}", "sends it again:")
             yield Step(f"dlq discard {copy} {here} --reason {WHY}", "throws it away:")
         case Where.DISCARDED if place.kept:
             yield Step(f"dlq restore {origin} {here} --reason {WHY}", "parks it again:")
         case Where.QUEUE:
             yield Step(f"dlq show {origin} --look", "looks for it in the DLQ and parking queues:")
-            yield Step(f"dlq redrive now {here}", "retries what is due now, without the schedule:")
+            yield Step(f"dlq retry --auto {here}", "retries what is due now, without the schedule:")
 
 
 def _in_lane(place: Place, here: str) -> Iterator[Step]:
@@ -76,12 +76,14 @@ def _in_lane(place: Place, here: str) -> Iterator[Step]:
         )
     elif lane.startswith(delay_lane("")):
         yield Step(
-            f"dlq waiting recall {here} --rule {name} --reason {WHY}",
-            "retries what the rule delays now:",
+            f"dlq retry --in rule:{name} {here} --reason {WHY}",
+            "has the letters judged now that the rule delays:",
         )
     elif lane.startswith(rule_lane("")):
         yield Step(
             f"dlq rules disable {name} {here} --reason {WHY}", "lets go what the rule holds:"
         )
     elif lane.startswith("dedicated:"):
-        yield Step(f"dlq redrive now {here} --source {name}", "retries its dedicated DLQ now:")
+        yield Step(
+            f"dlq retry --auto --in dedicated:{name} {here}", "has its dedicated DLQ decided now:"
+        )

@@ -1,21 +1,18 @@
-"""Start a re-drive run. Only the Lambda function moves letters; this starts it."""
+"""The automatic retry, run now. Only the Lambda function moves letters; this starts it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
 from deadletter.contract import MAIN_DLQ
 from deadletter.signals.figures import Count
 
-from .answer import Answer
 from .app import App, DeployedPipeline
 from .audit import IntendedChange, recorded
-from .aws import Aws
 from .problem import Cause, Problem
-from .queue import depth
 from .redrive_function import NoRoom, ask
 from .session import Session
 
@@ -30,47 +27,12 @@ _AGAIN_AFTER = 10.0
 _MOST_TRIES = 91
 
 
-@dataclass(frozen=True, slots=True)
-class RedriveRun(Answer):
-    """What `dlq redrive now` answers."""
-
-    pipeline: Annotated[str, "name of the pipeline"]
-    source: Annotated[str, "`dlq`, or the id of a dedicated DLQ"]
-    dry_run: Annotated[bool, "whether nothing was moved"]
-    report: Annotated[
-        Mapping[str, Any],
-        "what the run reported: `stopped` (why it ended), `ended_well` (whether it could do "
-        "its work), `trouble` (what AWS refused or did not answer), `received`, `decisions` "
-        "(number of letters by decision and reason), `moved`, `failed`, `left`, "
-        "`possible_duplicates`, `possible_duplicates_of_killed_runs` (those among them whose run "
-        "was killed; the others had no answer), and whatever else it counted; for a dry run "
-        "`letters`, each with `message_id`, `action`, `because`, and its `delay`, `lane` and "
-        "`due`, `queue` or `reason`",
-    ]
-
-    @property
-    def ended_well(self) -> bool:
-        """Whether it could do its work, or had none."""
-        return self.report.get("ended_well") is True
-
-    @property
-    def needs_person(self) -> bool:
-        """Whether a letter could not be moved or judged, or the run did not do its work."""
-        counts = self.report.get("counts")
-        undone = _NEED_PERSON & counts.keys() if isinstance(counts, dict) else set()
-        failed = bool(self.report.get("failed") or undone)
-        return failed or self.was_busy or not self.ended_well
-
-    @property
-    def was_busy(self) -> bool:
-        """Whether another run was at work, so that this one did nothing."""
-        return _met_another(self.report)
-
-    @property
-    def trouble(self) -> str | None:
-        """What AWS refused or did not answer; None if the run does not say."""
-        trouble = self.report.get("trouble")
-        return trouble if isinstance(trouble, str) and trouble else None
+def ended_badly(report: Mapping[str, Any]) -> bool:
+    """Whether a run left a message that it could not move or judge, or did not do its work."""
+    counts = report.get("counts")
+    undone = _NEED_PERSON & counts.keys() if isinstance(counts, dict) else set()
+    failed = bool(report.get("failed") or undone)
+    return failed or _met_another(report) or report.get("ended_well") is not True
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +50,15 @@ class RedriveTarget:
         return self.pipeline.mode == "observe"
 
 
+def figures(report: Mapping[str, Any]) -> Iterator[str]:
+    """What a run has counted, a line each; what it says in words and of single messages is not."""
+    words = ("stopped", "ended_well", "trouble", "letters", "pipeline", "source", "dry_run")
+    for name, value in report.items():
+        if name not in words and value:
+            counted = value if isinstance(value, Mapping) else {name.replace("_", " "): value}
+            yield from (f"{each}: {number}" for each, number in counted.items())
+
+
 def target(session: Session, pipeline: str | None, source: str) -> RedriveTarget:
     """The queue with this source id; Problem if the pipeline has no such source."""
     app = session.app()
@@ -101,50 +72,30 @@ def target(session: Session, pipeline: str | None, source: str) -> RedriveTarget
     return RedriveTarget(app, deployed, source, urls[source])
 
 
-def visible_letters(session: Session, queue: RedriveTarget) -> int:
-    """How many letters a run may find, as SQS estimates it."""
-    return depth(session.aws.sqs, queue.url).visible
-
-
 def start(
-    session: Session,
-    queue: RedriveTarget,
-    *,
-    dry_run: bool,
-    pause: Callable[[float], None],
-    why: str = "",
-) -> RedriveRun:
+    session: Session, queue: RedriveTarget, *, dry_run: bool, why: str = ""
+) -> Mapping[str, Any]:
     """Starts a run that a person asks for, and waits for its report.
 
     Such a run does not wait although earlier runs could move nothing, and in mode observe it
     looks at letters that were looked at before. Where another run is at work, or Lambda has no
-    room, it is started again until it can work, with a `pause` of some seconds before each
-    further try. Raises Problem if the function fails, is busy all the time, does not answer or
-    answers no report.
+    room, it is started again until it can work, with a pause of some seconds before each further
+    try. Raises Problem if the function fails, is busy all the time, does not answer or answers no
+    report.
     """
     if dry_run:
-        report = _invoke(session.aws, queue, pause, dry_run=True)
-    else:
-        change = IntendedChange("redrive now", queue.pipeline.name, f"source {queue.source}", why)
-        with recorded(session, queue.app, change) as record:
-            report = _invoke(session.aws, queue, pause, dry_run=False)
-            figures = {name: report[name] for name in _RECORDED if report.get(name) is not None}
-            record.done(figures)
-    return RedriveRun(
-        **session.place,
-        pipeline=queue.pipeline.name,
-        source=queue.source,
-        dry_run=dry_run,
-        report=report,
-    )
+        return _invoke(session, queue, dry_run=True)
+    change = IntendedChange("retry", queue.pipeline.name, f"source {queue.source}", why)
+    with recorded(session, queue.app, change) as record:
+        report = _invoke(session, queue, dry_run=False)
+        record.done({name: report[name] for name in _RECORDED if report.get(name) is not None})
+    return report
 
 
-def _invoke(
-    aws: Aws, queue: RedriveTarget, pause: Callable[[float], None], *, dry_run: bool
-) -> Mapping[str, Any]:
+def _invoke(session: Session, queue: RedriveTarget, *, dry_run: bool) -> Mapping[str, Any]:
     def once() -> Mapping[str, Any]:
         return ask(
-            aws,
+            session.aws,
             queue.pipeline,
             {"source": queue.source, "dry_run": dry_run, "asked": True},
             lost="the run may still be going on; see dlq status",
@@ -156,7 +107,8 @@ def _invoke(
             report = once()
             if not _met_another(report):
                 return report
-        pause(_AGAIN_AFTER)
+        session.say(f"Waiting until another run of {queue.pipeline.name} has ended")
+        session.pause(_AGAIN_AFTER)
     return once()
 
 

@@ -17,7 +17,7 @@ from deadletter.rules.pattern import compile_pattern
 from . import deployed
 from .adapter_errors import aws_errors
 from .app import App, DeployedPipeline
-from .letter_walk import FoundLetter, letters_of_lane, look_into_queue
+from .letter_walk import FoundLetter, See, letters_of_lane, look_into_queue
 from .problem import Cause, Problem
 from .queue import depth
 from .replay_source import ReplaySource
@@ -108,18 +108,21 @@ def census(
     selection: Selection,
     *,
     look: bool = False,
-    progress: Progress = lambda _: None,
+    see: See | None = None,
 ) -> Census:
-    """The letters of a source that a run with this selection would take.
+    """The letters of a source that a run with this selection would take; `see` gets each of them.
 
     A live DLQ is counted from the ledger unless `look` is given: receiving its letters would
-    count against them. Problem if the ledger cannot answer the selection.
+    count against them. All of them are received where some are on no record.
     """
     if source.is_live and not look:
-        _must_be_in_ledger(pipeline, selection)
-        return _by_ledger(session, app, pipeline, source, selection, progress)
+        counted = _by_ledger(session, app, pipeline, source, selection, session.say)
+        takes_all = not (selection.ids or selection.fingerprints or selection.pattern)
+        known = len(counted.taken) + len(counted.left_out)
+        if not takes_all or known >= (counted.in_queue or 0):
+            return counted
     tally = _Tally()
-    asked = _Asked(session, pipeline, source, selection, tally, progress)
+    asked = _Asked(session, pipeline, source, selection, tally, session.say, see)
     looked_at = not_given_back = 0
     is_whole = True
     if source.lane is not None:
@@ -152,11 +155,10 @@ def census_of(
     source: ReplaySource,
     selection: Selection,
     letters: Iterable[FoundLetter],
-    progress: Progress = lambda _: None,
 ) -> Census:
     """Which of these letters a run with this selection would take."""
     tally = _Tally()
-    asked = _Asked(session, pipeline, source, selection, tally, progress)
+    asked = _Asked(session, pipeline, source, selection, tally, session.say)
     for found in letters:
         asked.see(found)
     asked.finish()
@@ -184,6 +186,7 @@ class _Asked:
         selection: Selection,
         tally: _Tally,
         progress: Progress,
+        see: See | None = None,
     ) -> None:
         from deadletter.aws.router import LambdaRouter
 
@@ -194,6 +197,7 @@ class _Asked:
         self._selection = replace(selection, groups=None)
         self._tally = tally
         self._progress = progress
+        self._see = see
         self._waiting: list[FoundLetter] = []
         self._bytes = 0
         self._seen: set[str] = set()
@@ -232,8 +236,10 @@ class _Asked:
             pick = by_id.get(found.letter.message_id)
             if pick is not None:
                 letter = _counted(found, pick)
+                if self._see is not None and pick.chosen and not pick.left_out:
+                    self._see(found)
                 (self._tally.chosen if pick.chosen else self._tally.others).append(letter)
-        self._progress(f"{len(self._seen):,} letters counted")
+        self._progress(f"{len(self._seen):,} messages counted")
         self._waiting, self._bytes = [], 0
 
 
@@ -322,32 +328,14 @@ def _ledger(session: Session, app: App, pipeline: DeployedPipeline) -> Ledger:
     )
 
 
-# What the ledger has no answer for: it keeps failures, no bodies and no attributes.
-_NOT_IN_LEDGER = {
-    "pattern": "--pattern",
-    "tenants": "--tenant",
-    "since": "--since",
-    "until": "--until",
-    "where": "--jmespath",
-    "reasons": "--reason",
-}
-
-
-def must_look(
-    session: Session,
-    app: App,
-    pipeline: DeployedPipeline,
-    source: ReplaySource,
-    selection: Selection,
-) -> bool:
+def must_look(pipeline: DeployedPipeline, source: ReplaySource, selection: Selection) -> bool:
     """Whether the letters of a live DLQ have to be received: the ledger can't tell which are meant.
 
-    It keeps failures, and neither bodies nor FIFO groups.
+    It keeps failures, and neither bodies nor FIFO groups, nor which of several DLQs it was.
     """
     if not source.is_live:
         return False
     if pipeline.fifo or pipeline.dedicated or selection.reasons:
-        # The ledger does not say which of several DLQs a letter is in.
         return True
     return selection.since is not None or selection.until is not None or not _tells(selection)
 
@@ -361,26 +349,6 @@ def _tells(selection: Selection) -> bool:
         return True
     fields = compile_pattern(selection.pattern).fields
     return all(field.name.startswith(_IN_LEDGER) for field in fields)
-
-
-def _must_be_in_ledger(pipeline: DeployedPipeline, selection: Selection) -> None:
-    asked = [
-        option
-        for name, option in _NOT_IN_LEDGER.items()
-        if getattr(selection, name) not in ({}, (), None, "")
-        and not (name == "pattern" and _tells(selection))
-    ]
-    if asked or pipeline.fifo:
-        why = (
-            f"The ledger has no bodies, so it can't count by {', '.join(asked)}"
-            if asked
-            else "The ledger does not know FIFO groups, and a run takes whole groups"
-        )
-        raise Problem(
-            f"{why}: add --look. It receives the letters of the DLQ once and gives them back; "
-            "their receive count grows by one.",
-            Cause.INPUT,
-        )
 
 
 def _by_ledger(
@@ -466,7 +434,7 @@ def _failing(
             pages += 1
             origins = [entry.origin for entry in page.entries]
             yield from ledger_rows(session, app, pipeline, origins).items()
-            progress(f"{pages * _PAGE:,} letters of the index of causes read, at most")
+            progress(f"{pages * _PAGE:,} records of causes read, at most")
             after = page.last
             if after is None:
                 break

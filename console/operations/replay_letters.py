@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -75,11 +75,3 @@ def letters_of(switch: RunSwitch) -> Iterator[ListedLetter]:
             for offset, name in enumerate(names):
                 position = part * PART + offset
                 yield ListedLetter(name, progress.outcome(position), progress.returned(position))
-
-
-def named(switch: RunSwitch, ids: Collection[str]) -> list[ListedLetter]:
-    """The letters of a run with these ids, of the copy or of the first life."""
-    wanted = set(ids)
-    return [
-        letter for letter in letters_of(switch) if wanted & {letter.name.copy, letter.name.origin}
-    ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from statistics import median
@@ -99,13 +98,3 @@ def duration(plan: ReplayPlan, letters: int) -> float:
         seconds += step
         left -= step * plan.rate * share
     return seconds + max(0.0, left) / plan.rate
-
-
-def canary_steps(given: str | None, default: Sequence[int]) -> tuple[int, ...]:
-    """The canary steps in "1,2,5,20"; ValueError for anything else."""
-    if given is None:
-        return tuple(default)
-    steps = tuple(int(text) for text in given.split(",") if text.strip())
-    if any(step < 1 for step in steps):
-        raise ValueError(given)
-    return steps

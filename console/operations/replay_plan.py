@@ -1,13 +1,12 @@
-"""A replay run as a person sees it before it starts: counted, explained, and nothing moved."""
+"""A run as a person sees it before it starts: counted, explained, and nothing moved."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from deadletter.circuit.state import State
 from deadletter.contract import Mode, Reason
@@ -23,15 +22,14 @@ from deadletter.replay.plan import (
 from deadletter.routing.selection import Selection
 
 from . import deployed
-from .answer import Answer
 from .app import App, DeployedPipeline
 from .aws import explain
 from .circuits import own_and_troubled
+from .letter_walk import See
 from .problem import Cause, Problem
-from .replay_census import Census, CountedLetter, Progress, by, census, must_look
+from .replay_census import Census, CountedLetter, by, census, must_look
 from .replay_pace import Pace, duration, pace
 from .replay_source import ReplaySource
-from .replay_source import source as source_named
 from .session import Session
 from .watched import read_memories, watched
 from .words import clock, count, moment
@@ -45,127 +43,53 @@ if TYPE_CHECKING:
 # The steps of a plan that says nothing else.
 _USUAL = ReplayPlan(pipeline="")
 
-# Causes, tenants and keys that fit on a screen.
-MOST_ROWS = 20
-
-
-@dataclass(frozen=True, slots=True)
-class CauseCount:
-    """Letters that last failed alike."""
-
-    cause: Annotated[str, "fingerprint of the failure; empty if none is on record"]
-    category: Annotated[str, "what kind of failure"]
-    error_type: Annotated[str, "the error; empty if it is not on record"]
-    letters: Annotated[int, "letters of this cause"]
-    last_failed: Annotated[datetime | None, "when the last of them failed"]
-
-
-@dataclass(frozen=True, slots=True)
-class NameCount:
-    """Letters that have something in common."""
-
-    name: Annotated[str, "the tenant or the ordering key; empty for letters without one"]
-    letters: Annotated[int, "how many letters"]
-
-
-@dataclass(frozen=True, slots=True)
-class ReplayForecast(Answer):
-    """What `dlq replay plan` answers."""
-
-    at: Annotated[datetime, "when it was counted"]
-    pipeline: Annotated[str, "name of the pipeline"]
-    run: Annotated[str, "id that the run would have"]
-    source: Annotated[str, "where the letters come from"]
-    destination: Annotated[str, "where they go: `main`, `deliver`, `discard`, or a dedicated DLQ"]
-    letters: Annotated[int, "letters that the run would take"]
-    left_out: Annotated[Mapping[str, int], "letters that match and stay out, by reason"]
-    others: Annotated[int, "letters of the source that do not match"]
-    widened: Annotated[int, "letters that do not match and join because their FIFO group does"]
-    groups: Annotated[int | None, "FIFO groups that the run takes wholly; null if not FIFO"]
-    causes: Annotated[Sequence[CauseCount], f"the {MOST_ROWS} commonest causes"]
-    tenants: Annotated[Sequence[NameCount], f"the {MOST_ROWS} commonest tenants"]
-    keys: Annotated[Sequence[NameCount], f"the {MOST_ROWS} longest ordering keys"]
-    ordering_keys: Annotated[int, "number of ordering keys; 0 if they are unknown"]
-    reasons: Annotated[Mapping[str, int], "why parked letters are parked, with their number"]
-    attempts: Annotated[Mapping[str, int], "letters by re-drives so far"]
-    processed_before: Annotated[int, "letters that the ledger says were processed before"]
-    by_ledger: Annotated[bool, "whether they were counted from the ledger, without a look"]
-    in_queue: Annotated[int | None, "letters in the queue, as SQS estimates; null for a lane"]
-    looked_at: Annotated[int, "letters received to answer this"]
-    not_given_back: Annotated[int, "of them still hidden, for 11 minutes at most"]
-    complete: Annotated[bool, "whether the source was read to its end"]
-    rate: Annotated[float, "letters per second at full pace"]
-    rate_because: Annotated[str, "where the rate comes from"]
-    workers: Annotated[int, "workers that share the letters"]
-    canary: Annotated[Sequence[int], "letters of each step before the ramp"]
-    seconds: Annotated[float, "about how long the run takes"]
-    first_expiry: Annotated[
-        datetime | None, "when SQS deletes the first letter; null if unknown, or in a lane"
-    ]
-    oldest: Annotated[str, "origin id of the letter that was first sent; empty without letters"]
-    consumer_changed: Annotated[
-        datetime | None, "when the consumer's function was last changed; null if unknown"
-    ]
-    consumer_version: Annotated[
-        str, "version, alias and CodeSha256 of the consumer's function now; empty if unknown"
-    ]
-    failed_in: Annotated[
-        Mapping[str, int], "letters by the consumer's version in which they last failed, if known"
-    ]
-    failed_since: Annotated[int, "letters whose last failure is later than that change"]
-    approval: Annotated[bool, "whether a person has to approve the snapshot"]
-    warnings: Annotated[Sequence[str], "what to think about before it starts"]
-    file: Annotated[str | None, "the file that --out wrote"] = None
+RETRIED = tuple(each for each in Reason if each not in (Reason.QUARANTINED, Reason.EXPIRED))
+"""Reasons for which automation parks a message, and a person's run sends it all the same: neither
+against a rule that stops it, nor after its expiry."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRequest:
-    """What a person asks for; None leaves it to the settings."""
+    """How messages are to be sent; None leaves it to the settings.
 
-    pipeline: str | None = None
-    source: str = "dlq"
+    `look` receives them even where the records can tell which are meant, and `see` is called with
+    each that is chosen.
+    """
+
     selection: Selection = field(default_factory=Selection)
     destination: str = MAIN_QUEUE
     look: bool = False
+    see: See | None = None
     rate: float | None = None
     canary: tuple[int, ...] | None = None
     ramp: tuple[float, ...] | None = None
     stop_on_failure: bool = False
     approve: bool = False
-    accept_collision: bool = False
-    keep_export: bool = True
-    expires: float | None = None
-    why: str = ""
+    hold: bool = False
+    accept_conflict: bool = False
+    keep_copies: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class DraftPlan:
-    """A plan, the letters that were counted for it, and what people are told about it.
+    """A plan, the messages that were counted for it, and what people are told about it.
 
-    `origins` is None where the letters cannot be counted one by one: the head of a FIFO queue.
-    `circuit` is the state of the pipeline's own circuit.
+    `origins` is None where they cannot be counted one by one: the head of a FIFO queue. `seconds`
+    is about how long the run takes.
     """
 
-    app: App
     pipeline: DeployedPipeline
     source: ReplaySource
     plan: ReplayPlan
     origins: tuple[str, ...] | None
-    forecast: ReplayForecast
-    circuit: str
     census: Census
+    rate_because: str
+    seconds: float
+    warnings: Sequence[str]
 
     def because(self, reason: str) -> ReplayPlan:
         """The plan with a person's reason."""
         return replace(self.plan, why=reason)
-
-
-def draft(session: Session, request: PlanRequest, progress: Progress = lambda _: None) -> DraftPlan:
-    """The plan that a person asks for, with its letters counted. Nothing is moved."""
-    app = session.app()
-    pipeline = app.pipeline(request.pipeline)
-    source = source_named(pipeline, request.source)
-    return _draft(session, app, pipeline, source, request, progress)
 
 
 def draft_of(
@@ -173,45 +97,32 @@ def draft_of(
 ) -> DraftPlan:
     """The plan for one of the sources of chosen messages, which are counted. Nothing is moved.
 
-    The messages of a DLQ are received, once, if the ledger can't tell which are meant.
+    The messages of a DLQ are received, once, if the records can't tell which are meant.
     """
-    look = must_look(session, found.app, found.pipeline, source, found.selection)
-    request = replace(request, selection=found.selection, look=look)
-    return _draft(session, found.app, found.pipeline, source, request, session.say)
-
-
-def _draft(
-    session: Session,
-    app: App,
-    pipeline: DeployedPipeline,
-    source: ReplaySource,
-    request: PlanRequest,
-    progress: Progress,
-) -> DraftPlan:
+    app, pipeline, selection = found.app, found.pipeline, found.selection
     _check_destination(pipeline, request.destination)
     settings = deployed.settings(pipeline)
-    if request.destination == DISCARD:
-        # What is thrown away may look as it will.
-        selection = replace(request.selection, include=tuple(Reason))
-        request = replace(request, selection=selection)
-    elif Reason.EXPIRED in request.selection.include:
-        raise Problem(
-            "An expired letter is never sent, so --include takes no EXPIRED. One that is only "
-            "older than message_ttl can be sent once that setting is longer.",
-            Cause.INPUT,
-        )
-    counted = census(
-        session, app, pipeline, source, request.selection, look=request.look, progress=progress
-    )
-    _check_collisions(request, counted)
+    # What is thrown away may look as it will.
+    included = tuple(Reason) if request.destination == DISCARD else RETRIED
+    request = replace(request, selection=replace(selection, include=included))
+    look = request.look or must_look(pipeline, source, selection)
+    counted = census(session, app, pipeline, source, request.selection, look=look, see=request.see)
+    _check_conflicts(request, counted)
     speed = pace(session, pipeline, request.rate)
     plan = _plan(session, pipeline, source, settings, request, counted, speed)
     heads_alone = pipeline.fifo and source.url is not None and not counted.saw_each
     origins = None if heads_alone else tuple(sorted({letter.origin for letter in counted.taken}))
     plan = replace(plan, counted=None if origins is None else len(origins))
-    circuit, troubles = circuits(session, app, pipeline)
-    forecast = _forecast(session, app, pipeline, source, settings, plan, counted, speed, troubles)
-    return DraftPlan(app, pipeline, source, plan, origins, forecast, circuit, counted)
+    seconds = duration(plan, len(counted.taken))
+    expiry = _first_expiry(session, app, pipeline, source)
+    warnings = [
+        # What goes elsewhere needs no circuit.
+        *(circuits(session, app, pipeline) if plan.destination in (MAIN_QUEUE, DELIVER) else ()),
+        *_warnings(session, pipeline, source, settings, plan, counted, expiry, seconds),
+    ]
+    return DraftPlan(
+        pipeline, source, plan, origins, counted, speed.because, seconds, tuple(warnings)
+    )
 
 
 def _plan(
@@ -224,7 +135,6 @@ def _plan(
     speed: Pace,
 ) -> ReplayPlan:
     terms, now = settings.replay, session.now.timestamp()
-    longest = LONGEST_RUN if request.expires is None else min(request.expires, LONGEST_RUN)
     letters = len(counted.taken)
     above = terms.approve_above is not None and letters > terms.approve_above
     behind_failure = KeyPolicy.STOP if request.stop_on_failure else KeyPolicy.GO
@@ -243,12 +153,12 @@ def _plan(
         outcome_timeout=float(terms.outcome_timeout),
         workers=speed.workers,
         approve=request.approve or above,
-        keep_export=request.keep_export,
-        accept="collision" if request.accept_collision else None,
+        hold=request.hold,
+        keep_export=request.keep_copies,
+        accept="collision" if request.accept_conflict else None,
         created=round(now, 3),
-        expires=round(now + longest, 3),
+        expires=round(now + LONGEST_RUN, 3),
         who=session.aws.caller,
-        why=request.why,
     )
 
 
@@ -262,90 +172,27 @@ def _check_destination(pipeline: DeployedPipeline, destination: str) -> None:
         )
 
 
-def _check_collisions(request: PlanRequest, counted: Census) -> None:
-    """A letter that was parked for a collision would be parked for it again."""
-    collided = by(counted.taken, "reason")[Reason.COLLISION]
-    if collided and request.destination != DISCARD and not request.accept_collision:
+def _check_conflicts(request: PlanRequest, counted: Census) -> None:
+    """A message that was parked for a conflict of keys would be parked for it again."""
+    conflicts = by(counted.taken, "reason")[Reason.COLLISION]
+    if conflicts and request.destination != DISCARD and not request.accept_conflict:
         raise Problem(
-            f"Parked for COLLISION: {count(collided, 'letter')}. Another message with the same "
-            "idempotency key was processed, and differs; a letter that is released is parked "
-            "again for it. If both messages are right, add --accept-collision; else leave it "
-            "out, or discard it.",
+            f"Parked for COLLISION: {count(conflicts, 'message')}. Another message with the same "
+            "idempotency key was processed, and differs; what is sent is parked again for it. If "
+            "both messages are right, add --accept-conflict; else leave it out, or discard it.",
             Cause.INPUT,
         )
 
 
-def circuits(session: Session, app: App, pipeline: DeployedPipeline) -> tuple[str, Sequence[str]]:
-    """The state of the pipeline's own circuit, and a sentence for each that is not closed."""
+def circuits(session: Session, app: App, pipeline: DeployedPipeline) -> Sequence[str]:
+    """A sentence for each circuit that is not closed, and how to lift it."""
     own, *others = own_and_troubled(session, app, pipeline)
     troubled = [circuit for circuit in (own, *others) if circuit.state is not State.CLOSED]
-    return str(own.state), tuple(
-        f"Circuit {circuit.key} is {circuit.state}: letters that need it leave the run for its "
-        "lane, and the run holds itself while the pipeline's own circuit is not closed."
+    return tuple(
+        f"Circuit {circuit.key} is {circuit.state}: messages that need it leave the run and wait "
+        "for it, and the run holds itself while the pipeline's own circuit is not closed. It is "
+        f"lifted by dlq circuit close {circuit.key} --expires 10m"
         for circuit in troubled
-    )
-
-
-def _forecast(
-    session: Session,
-    app: App,
-    pipeline: DeployedPipeline,
-    source: ReplaySource,
-    settings: Pipeline,
-    plan: ReplayPlan,
-    counted: Census,
-    speed: Pace,
-    troubles: Sequence[str],
-) -> ReplayForecast:
-    letters = counted.taken
-    consumer = consumer_now(session, pipeline)
-    changed = consumer.changed
-    expiry = _first_expiry(session, app, pipeline, source)
-    keys = by((letter for letter in letters if letter.key), "key")
-    seconds = duration(plan, len(letters))
-    return ReplayForecast(
-        **session.place,
-        at=session.now,
-        pipeline=pipeline.name,
-        run=plan.run_id,
-        source=source.id,
-        destination=plan.destination,
-        letters=len(letters),
-        left_out=dict(by(counted.left_out, "left_out").most_common()),
-        others=counted.others,
-        widened=counted.widened,
-        groups=None if counted.groups is None else len(counted.groups),
-        causes=tuple(_causes(letters)),
-        tenants=_names(by(letters, "tenant")),
-        keys=_names(keys),
-        ordering_keys=len(keys),
-        reasons=dict(by((letter for letter in letters if letter.reason), "reason")),
-        attempts=dict(sorted(by(letters, "attempts").items())),
-        processed_before=sum(letter.applied for letter in letters),
-        by_ledger=counted.by_ledger,
-        in_queue=counted.in_queue,
-        looked_at=counted.looked_at,
-        not_given_back=counted.not_given_back,
-        complete=counted.is_whole,
-        rate=plan.rate,
-        rate_because=speed.because,
-        workers=plan.workers,
-        canary=plan.canary,
-        seconds=round(seconds, 1),
-        first_expiry=expiry,
-        oldest=min(letters, key=_first_seen, default=CountedLetter("")).origin,
-        consumer_changed=changed,
-        consumer_version=consumer.version,
-        failed_in=dict(by((letter for letter in letters if letter.version), "version")),
-        failed_since=_failed_since(letters, changed),
-        approval=plan.approve,
-        warnings=(
-            # A letter that goes elsewhere needs no circuit.
-            *(troubles if plan.destination in (MAIN_QUEUE, DELIVER) else ()),
-            *_warnings(
-                session, pipeline, source, settings, plan, counted, consumer, expiry, seconds
-            ),
-        ),
     )
 
 
@@ -354,23 +201,6 @@ def _first_seen(letter: CountedLetter) -> float:
     if letter.first_sent:
         return letter.first_sent / 1000
     return math.inf if letter.failed_at is None else letter.failed_at
-
-
-def _causes(letters: Sequence[CountedLetter]) -> Iterator[CauseCount]:
-    examples = {letter.cause: letter for letter in letters}
-    for cause, number in by(letters, "cause").most_common(MOST_ROWS):
-        times = [
-            letter.failed_at
-            for letter in letters
-            if letter.cause == cause and letter.failed_at is not None
-        ]
-        example = examples[cause]
-        last = moment(max(times)) if times else None
-        yield CauseCount(cause, example.category, example.error_type, number, last)
-
-
-def _names(letters: Counter[str]) -> Sequence[NameCount]:
-    return tuple(NameCount(name, number) for name, number in letters.most_common(MOST_ROWS))
 
 
 def _failed_since(letters: Sequence[CountedLetter], changed: datetime | None) -> int:
@@ -448,27 +278,25 @@ def _warnings(
     settings: Pipeline,
     plan: ReplayPlan,
     counted: Census,
-    consumer: ConsumerNow,
     expiry: datetime | None,
     seconds: float,
 ) -> Iterator[str]:
     """What a person should know before the run starts, the most dangerous first."""
     letters, now = counted.taken, session.now
     if plan.destination == DISCARD:
-        if not plan.keep_export:
-            yield "No export is kept: the discarded letters can't be brought back."
         return
+    consumer = consumer_now(session, pipeline)
     if pipeline.mode == Mode.OBSERVE:
         yield (
-            "The pipeline observes, so this run would be aborted before it takes a letter: set "
-            "mode enforce, deploy, and plan again."
+            "The pipeline observes, so this run would be aborted before it takes a message: set "
+            "mode enforce, deploy, and type it again."
         )
     yield from _duplicate_warnings(session, settings, letters)
     yield from _order_warnings(pipeline, settings, plan)
     failed_in = by((letter for letter in letters if letter.version), "version")
     if consumer.name and (same_version := failed_in[consumer.name]):
         yield (
-            f"{count(same_version, 'letter')} failed in version {consumer.name} of the consumer, "
+            f"{count(same_version, 'message')} failed in version {consumer.name} of the consumer, "
             "which runs now: the fix is not in it."
         )
     elif failed_in and not consumer.name:
@@ -487,58 +315,58 @@ def _warnings(
     elif since := _failed_since(letters, changed):
         same = f"in the same {consumer.version}" if consumer.version else "in the same code"
         yield (
-            f"{count(since, 'letter')} failed after the consumer's last change "
+            f"{count(since, 'message')} failed after the consumer's last change "
             f"({clock(changed, now)}), {same} that runs now: the fix may not be in it."
         )
     if expiry is not None and expiry.timestamp() < now.timestamp() + seconds:
         yield (
-            f"SQS deletes the oldest letter at {clock(expiry, now)}, before the run would end; "
-            "the snapshot takes the letters into custody at its start, so start soon."
+            f"SQS deletes the oldest message at {clock(expiry, now)}, before the run would end; "
+            "a run takes its messages out of the queue at its start, so start soon."
         )
     if counted.widened:
         yield (
-            f"Joining although they do not match: {count(counted.widened, 'letter')}; "
+            f"Joining although they do not match: {count(counted.widened, 'message')}; "
             "a FIFO group is taken wholly, or its order is lost."
         )
     if counted.by_ledger:
         yield _ledger_says(counted, settings)
         if settings.expires:
             yield (
-                "The ledger has no bodies, so it does not know which letters are past their own "
-                "expiry: they are parked as EXPIRED, and --look counts them."
+                "The records have no bodies, so which messages are past their own expiry is not "
+                "known: they are parked as EXPIRED."
             )
     elif pipeline.fifo and source.url is not None and not counted.saw_each:
         yield (
-            "SQS shows at most ten letters of a FIFO group: the groups are counted, and the run "
-            "takes all letters of each of them."
+            "SQS shows at most ten messages of a FIFO group: the groups are counted, and the run "
+            "takes all messages of each of them."
         )
     if counted.not_given_back:
         hidden = count(counted.not_given_back, "letter")
         yield f"{hidden} could not be given back at once: hidden for 11 minutes at most."
     if not counted.is_whole:
-        yield "The count ended before the source did: letters that it has not seen stay out."
+        yield "The count ended before the source did: messages that it has not seen stay out."
 
 
 def _duplicate_warnings(
     session: Session, settings: Pipeline, letters: Sequence[CountedLetter]
 ) -> Iterator[str]:
-    """Who keeps a letter from being processed twice."""
+    """Who keeps a message from being processed twice."""
     if applied := sum(letter.applied for letter in letters):
         yield (
-            f"{count(applied, 'letter')} were processed before, as the ledger says: "
+            f"{count(applied, 'message')} were processed before, as is on record: "
             "the consumer skips them, if its idempotency still knows them."
         )
     if not settings.consumer_library:
         yield (
-            "The consumer does not use the library: nothing keeps a letter from being processed "
+            "The consumer does not use the library: nothing keeps a message from being processed "
             "twice, unless the consumer does it by itself."
         )
         return
     age = session.now.timestamp() - min(map(_first_seen, letters), default=math.inf)
     if age > settings.idempotency_keep:
         yield (
-            f"The oldest letter is at least {in_words(age)} old, and idempotency remembers "
-            f"{in_words(settings.idempotency_keep)}: an older letter that was processed is "
+            f"The oldest message is at least {in_words(age)} old, and idempotency remembers "
+            f"{in_words(settings.idempotency_keep)}: an older message that was processed is "
             "processed again."
         )
 
@@ -549,7 +377,7 @@ def _order_warnings(
     """Whether outcomes are known, and so whether order can be promised."""
     if plan.destination not in (MAIN_QUEUE, DELIVER):
         yield (
-            f"Letters that go to {plan.destination} have no outcome: the report can say that "
+            f"Messages that go to {plan.destination} have no outcome: the report can say that "
             "they were delivered, not that they were processed."
         )
     elif not settings.consumer_library and plan.ordered:
@@ -566,20 +394,14 @@ def _order_warnings(
 def _ledger_says(counted: Census, settings: Pipeline) -> str:
     known, there = len(counted.taken) + counted.others, counted.in_queue or 0
     text = (
-        f"Counted from the ledger: it knows {count(known, 'letter')} that failed, and did not "
-        f"recover or get parked since. SQS estimates {there:,} in the queue."
+        f"Counted from the records: {count(known, 'message')} failed, and did not recover or get "
+        f"parked since; nothing was received. SQS estimates {there:,} in the queue."
     )
-    if there > known and not settings.consumer_library:
-        return (
-            f"{text} The consumer does not use the library, which records failures: "
-            f"{count(there - known, 'letter')} without a record stay out; --look counts them too."
-        )
     if there > known:
+        how = "died without one (a crash or a timeout)"
+        if not settings.consumer_library:
+            how = "have none: the consumer does not use the library, which records failures"
         return (
-            f"{text} {count(there - known, 'letter')} died without a record (a crash or a "
-            "timeout) and stay out; --look counts them too."
+            f"{text} {count(there - known, 'message')} {how}, and stay out; --all takes them too."
         )
-    return (
-        f"{text} Some may be on their way, or parked: only those in the queue are taken, and the "
-        "snapshot leaves out what automation would park."
-    )
+    return f"{text} Some can be on their way, or parked: only those in the queue are taken."

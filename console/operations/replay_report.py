@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
@@ -16,7 +16,7 @@ from deadletter.replay.ticket import ReplayOutcome
 from .adapter_errors import aws_errors
 from .answer import Answer
 from .problem import Cause, Problem
-from .replay_letters import FAILED, ListedLetter, letters_of, objects_of
+from .replay_letters import FAILED, letters_of, objects_of
 from .replay_runs import ReplayRow, RunSwitch, missed_says, row
 from .words import count, moment
 
@@ -246,10 +246,3 @@ def _says(letters: int, counts: Mapping[str, int], unaccounted: int) -> str:
     if rest:
         parts.append(f"{rest:,} set aside or left over")
     return f"{', '.join(parts)}. All of them are accounted for."
-
-
-ONLY: Mapping[str, Callable[[ListedLetter], bool]] = {
-    "failed": lambda letter: letter.outcome in FAILED,
-    "left": lambda letter: letter.outcome is ReplayOutcome.LEFT,
-}
-"""Which letters of an ended run a rerun takes."""

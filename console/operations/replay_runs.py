@@ -188,8 +188,7 @@ def missed_says(switch: RunSwitch, run: ReplayRow) -> str:
     return (
         f"{counted} were counted, and {joined} joined the run. The other "
         f"{number:,} had left {source} before the snapshot, or automation would park them. See "
-        f"where they are: dlq status --pipeline {run.pipeline}; then plan again: "
-        f"dlq replay plan --pipeline {run.pipeline} --source {source}"
+        f"where they are: dlq status --pipeline {run.pipeline}"
     )
 
 

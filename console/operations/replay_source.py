@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from deadletter.contract import DEFAULT_PARKING, MAIN_DLQ, PARKED_LANE, parking_source, run_lane
-from deadletter.replay.plan import DISCARDED_LETTERS, LANE
+from deadletter.contract import MAIN_DLQ, PARKED_LANE, parking_source
+from deadletter.replay.plan import DISCARDED_LETTERS
 
 from .app import DeployedPipeline
-from .problem import Cause, Problem
-
-_PARKED = ("parked", "parking")
-"""Short for the parking queue of a pipeline that has one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,41 +45,8 @@ class ReplaySource:
         return f"parking queue {parking}" if parking != self.id else f"dedicated DLQ {self.id}"
 
 
-def source(pipeline: DeployedPipeline, text: str) -> ReplaySource:
-    """The source that a person typed; Problem with the known ones for another."""
-    if text.startswith(LANE):
-        lane = text.removeprefix(LANE)
-        if not lane or lane.startswith(run_lane("")):
-            raise Problem(
-                f"{text!r} is no source: name a lane that dlq status --pipeline {pipeline.name} "
-                "lists, such as lane:parked; the letters of a replay run belong to that run.",
-                Cause.INPUT,
-            )
-        return ReplaySource(text, lane=lane)
-    queues = _queues(pipeline)
-    if text in _PARKED and len(pipeline.parking) > 1:
-        raise Problem(
-            f"Pipeline {pipeline.name} has several parking queues: give one of "
-            f"{', '.join(map(parking_source, pipeline.parking))}.",
-            Cause.INPUT,
-        )
-    id_ = parking_source(DEFAULT_PARKING) if text in _PARKED else text
-    if id_ not in queues:
-        raise Problem(
-            f"Pipeline {pipeline.name} has no source {text!r}: it has {', '.join(queues)}, "
-            f"and its lanes as {LANE}<name>.",
-            Cause.ABSENT,
-        )
-    return ReplaySource(id_, url=queues[id_])
-
-
 def parked_sources(pipeline: DeployedPipeline) -> tuple[ReplaySource, ...]:
     """All parking queues, each with those of its letters that are in lane `parked`."""
     return tuple(
         ReplaySource(parking_source(id_), url=url) for id_, url in pipeline.parking.items()
     )
-
-
-def _queues(pipeline: DeployedPipeline) -> Mapping[str, str]:
-    parking = {parking_source(id_): url for id_, url in pipeline.parking.items()}
-    return {MAIN_DLQ: pipeline.dlq_url, **pipeline.dedicated, **parking}

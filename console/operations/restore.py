@@ -16,7 +16,7 @@ from deadletter.routing.selection import Selection
 from .adapter_errors import aws_errors
 from .app import App, DeployedPipeline
 from .aws import side_by_side
-from .discard import Tally
+from .discard import MessageTally
 from .letter_walk import FoundLetter
 from .life_record import record_of
 from .problem import Cause, Problem
@@ -136,7 +136,7 @@ def _counted(
     copies = _Copies()
     read = _read(session, app, pipeline, folders, copies)
     from_ = ReplaySource(source)
-    counted = census_of(session, app, pipeline, from_, selection, read, session.say)
+    counted = census_of(session, app, pipeline, from_, selection, read)
     # What keeps a message out of a retry does not keep it from being parked.
     return (*counted.taken, *counted.left_out), copies
 
@@ -168,7 +168,7 @@ def question(plan: RestorePlan) -> Iterator[str]:
     """What would come back, and who threw it away."""
     number = count(len(plan.letters), "discarded message")
     yield f"Restore {number} of {plan.pipeline.name}, as they were: they are parked then."
-    yield from Tally(plan.letters).says()
+    yield from MessageTally(plan.letters).says()
     for discard in plan.discards:
         at = moment(discard.at)
         when = f" at {at:%Y-%m-%d %H:%M} UTC" if at else ""

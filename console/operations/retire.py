@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 from deadletter.circuit.state import State
-from deadletter.contract import MAIN_DLQ, PARKED_LANE, pipeline_prefix
+from deadletter.contract import MAIN_DLQ, PARKED_LANE, is_of_delays, pipeline_prefix
 from deadletter.signals.troubles import TroubleKind
 
 from . import circuits, status
@@ -155,8 +155,13 @@ def _queues(app: App, pipeline: DeployedPipeline, known: PipelineStatus) -> Iter
 
 
 def _redrive(pipeline: str, source: str) -> str:
-    chosen = "" if source == MAIN_DLQ else f" --source {source}"
-    return f"dlq redrive now --pipeline {pipeline}{chosen}"
+    chosen = "" if source == MAIN_DLQ else f" --in dedicated:{source}"
+    return f"dlq retry --auto{chosen} -p {pipeline}"
+
+
+def _place(lane: str) -> str:
+    """The place of a lane's messages, as it is typed."""
+    return "time --all" if is_of_delays(lane) else lane
 
 
 def _lanes(known: PipelineStatus) -> Iterator[Leftover]:
@@ -165,7 +170,7 @@ def _lanes(known: PipelineStatus) -> Iterator[Leftover]:
             continue
         letters = "letters" if lane.letters is None else count(lane.letters, "letter")
         command = way_out(lane.lane, known.name)
-        recall = f"dlq waiting recall --pipeline {known.name} --lane {lane.lane}"
+        recall = f"dlq retry --in {_place(lane.lane)} -p {known.name}"
         yield Leftover(
             LANE,
             lane.lane,

@@ -6,11 +6,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
+from deadletter.circuit.state import State
+
+from .circuits import own_and_troubled
 from .problem import Cause, Problem
+from .replay_plan import consumer_now
 from .replay_runs import LEAVE_TO, ReplayChange, ReplayList, RunSwitch, ended, list_runs
 from .session import Session
 from .verbs import Asked, Verb
-from .words import count
+from .words import clock, count
 
 RunId = Annotated[str, Asked("The run's ID, or its first four characters or more.", metavar="RUN")]
 
@@ -65,7 +69,29 @@ def _hold(_: Session, switch: RunSwitch, reason: str) -> ReplayChange:
 def _resumable(session: Session, request: RunRequest) -> RunSwitch:
     switch = _found(session, request)
     switch.must_be_resumable()
+    if not switch.before.resumed_at and switch.plan.hold:
+        _must_be_as_planned(switch)
     return switch
+
+
+def _must_be_as_planned(switch: RunSwitch) -> None:
+    """Problem if a run that was planned to wait would meet something else than was planned."""
+    session, run = switch.session, switch.before
+    changed = consumer_now(session, switch.pipeline).changed
+    if changed is not None and changed.timestamp() > run.created:
+        raise Problem(
+            f"The consumer was changed at {clock(changed, session.now)}, after run {run.id} was "
+            "planned: nothing was sent. Plan it anew, and end this one by\n"
+            f"dlq run abort {run.id}",
+            Cause.FAILED,
+        )
+    own, *_ = own_and_troubled(session, switch.app, switch.pipeline)
+    if own.state is not State.CLOSED:
+        raise Problem(
+            f"Circuit {own.key} is {own.state}: nothing was sent. It is lifted by\n"
+            f"dlq circuit close {own.key} --expires 10m",
+            Cause.FAILED,
+        )
 
 
 def _resume_question(switch: RunSwitch) -> Iterator[str]:

@@ -50,14 +50,23 @@ _MESSAGE_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 class Chosen:
     """Messages of one pipeline that a person means: where they lie, and which of those there are.
 
-    `command` is the choice as it is typed.
+    `terms` are what was typed. `or_else` is what was meant if nothing is found: an id that is on no
+    record can be a message's or a business id.
     """
 
     app: App
     pipeline: DeployedPipeline
     sources: Sequence[ReplaySource]
     selection: Selection
-    command: str
+    terms: Sequence[Term] = ()
+    or_else: Chosen | None = None
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether not all messages there are chosen."""
+        chosen = self.selection
+        named = (chosen.ids, chosen.pattern, chosen.reasons)
+        return any(named) or chosen.since is not None or chosen.until is not None
 
 
 def chosen(
@@ -73,9 +82,27 @@ def chosen(
     """
     must_say_which(choice)
     app = session.app()
-    command = choice.typed()
     choice, known = _by_ids(session, app, choice, pipeline)
     here = known[0].pipeline if known else app.pipeline(pipeline)
+    found = _chosen(session, app, here, choice, known, kinds)
+    business = None if known or not choice.ids else business_ids(session, here, choice.ids)
+    if business is None:
+        return found
+    other = replace(choice, ids=(), terms=(*choice.terms, business))
+    by_business = _chosen(session, app, here, other, (), kinds)
+    if all(map(_MESSAGE_ID.fullmatch, choice.ids)):
+        return replace(found, or_else=by_business)
+    return replace(by_business, or_else=found)
+
+
+def _chosen(
+    session: Session,
+    app: App,
+    here: DeployedPipeline,
+    choice: Choice,
+    known: Sequence[LetterRecord],
+    kinds: Collection[PlaceKind],
+) -> Chosen:
     selection, beside = compiled(choice, session.now)
     if beside:
         raise Problem(
@@ -95,7 +122,7 @@ def chosen(
             if kind in wanted
             for each in _of_place(session, app, here, ChosenPlace(kind))
         ]
-    return Chosen(app, here, tuple(dict.fromkeys(found)), selection, command)
+    return Chosen(app, here, tuple(dict.fromkeys(found)), selection, choice.terms)
 
 
 def must_say_which(choice: Choice) -> None:
@@ -110,27 +137,19 @@ def must_say_which(choice: Choice) -> None:
 def _by_ids(
     session: Session, app: App, choice: Choice, pipeline: str | None
 ) -> tuple[Choice, Sequence[LetterRecord]]:
-    """The choice with business ids as a term, and the records of the messages, if all have one."""
+    """The choice by the first ids of its messages, and their records, if all have one."""
     if not choice.ids or len(choice.ids) > _MOST_RECORDS:
         return choice, ()
     records: list[LetterRecord] = []
-    unknown: list[str] = []
     for id_ in choice.ids:
         try:
             records.append(record_of(session, app, id_, pipeline))
         except Problem as problem:
             if problem.cause is not Cause.ABSENT:
                 raise
-            unknown.append(id_)
+            return choice, ()
     if len({record.pipeline.name for record in records}) > 1:
         raise Problem("These messages are of several pipelines: take one at a time.", Cause.INPUT)
-    business = [id_ for id_ in unknown if not _MESSAGE_ID.fullmatch(id_)]
-    if business and len(business) == len(choice.ids):
-        term = business_ids(session, app.pipeline(pipeline), business)
-        if term is not None:
-            return replace(choice, ids=(), terms=(*choice.terms, term)), ()
-    if unknown:
-        return choice, ()
     # A run knows a message by its first id, in whichever copy.
     ids = dict.fromkeys((*choice.ids, *(record.origin for record in records)))
     return replace(choice, ids=tuple(ids)), records
@@ -211,7 +230,7 @@ def _of_place(
             )
         case PlaceKind.QUEUE:
             raise Problem(
-                "A queue of no pipeline is only read: dlq list, groups and doctor do.", Cause.INPUT
+                "A queue of no pipeline is only read: nothing is taken from it.", Cause.INPUT
             )
 
 

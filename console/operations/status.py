@@ -143,7 +143,7 @@ class PipelineStatus:
     last_run: Annotated[
         Mapping[str, Any] | None,
         "the last run of the DLQ that found something to do: `at` (epoch seconds) and its "
-        "report, as in `dlq redrive now`; null if none is on record",
+        "report, as in `dlq retry --auto`; null if none is on record",
     ]
     alarms: Annotated[Sequence[AlarmState], "its alarms that are in ALARM"]
     held: Annotated[Sequence[CircuitRow], "the circuits that a person holds open or closed"] = ()

@@ -24,6 +24,7 @@ class Asked:
     names     the option, as ("--rate",) or ("--filter", "-f"); empty for what needs no name
     metavar   what stands for its value in help; empty for a yes or no
     least     the smallest number that is taken, and `most` the greatest
+    reads     whether what is typed names a file, whose text is the value
     """
 
     says: str
@@ -31,6 +32,7 @@ class Asked:
     metavar: str = ""
     least: float | None = None
     most: float | None = None
+    reads: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,7 @@ class Verb:
     prepare   the plan of a request; it changes nothing
     question  the plan as sentences, for a person to agree to; None for what is done at once
     commit    does what the plan says, for a reason; the answer
+    trial     what --dry-run says besides the question
     severe    whether a request can't be undone, so that the app's name has to be typed; None if
               none of its requests is so
     plans     whether --dry-run says more than the question
@@ -74,6 +77,7 @@ class Verb:
     prepare: Callable[[Session, Any], Any] | None = None
     question: Callable[[Any], Iterator[str]] | None = None
     commit: Callable[[Session, Any, str], Any] | None = None
+    trial: Callable[[Session, Any], Iterator[str]] | None = None
     severe: Callable[[Any], bool] | None = None
     plans: bool = True
 

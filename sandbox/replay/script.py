@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
@@ -28,7 +27,6 @@ WHY = "the fix is deployed"
 class Sizes:
     """How many letters there are of each sort, and how fast the run may be.
 
-    retry_after  seconds from a letter's first try to its second one; None: the product's
     prefix       of each key by which letters are ordered: those of another script are others
     """
 
@@ -38,7 +36,6 @@ class Sizes:
     parked: int = 200
     rate: float = 40.0
     kills: int = 2
-    retry_after: float | None = None
     prefix: str = "k"
 
 
@@ -114,31 +111,19 @@ class ReplayScript:
         )
 
     def _plan_and_start(self, pipeline: ReplayPipeline, *options: str) -> str:
-        file = self._folder / f"plan-{pipeline.name}.json"
-        file.unlink(missing_ok=True)
-        plan = _tried_again(
-            partial(
-                pipeline.dlq,
-                *("replay", "plan", "--pipeline", pipeline.name, "--look"),
-                *("--rate", str(self._sizes.rate), "--why", WHY, "--out", str(file), *options),
-            )
-        )
-        self._tell(f"planned: {plan['letters']} letters, about {plan['seconds']} s")
-        for warning in plan["warnings"]:
-            self._tell(f"  warning: {warning}")
-        # A look hides what it has seen for a moment.
-        until(
-            lambda: pipeline.depth("dlq") >= plan["letters"] or None,
-            "the letters are given back",
-            marks=lambda: pipeline.depth("dlq"),
-        )
-        if self._sizes.retry_after is not None:
-            _hurried(file, self._sizes.retry_after)
-        start = ("replay", "start", "--plan", str(file), "--only-counted", "--yes")
-        started = _tried_again(partial(pipeline.dlq, *start))
-        run = str(started["run"]["run"])
-        self._tell(f"run {run} of {pipeline.name} has started")
+        """Start a run of all dead letters; it is not watched, for the scenes go on."""
+        answer = self._retry(pipeline, "dlq", *options)
+        [started] = answer["runs"]
+        run = str(started["run"])
+        self._tell(f"run {run} of {pipeline.name} has {started['messages']} letters")
+        if started["state"] == "HELD":
+            pipeline.command("run", "resume", run, "--reason", WHY, "--yes")
         return run
+
+    def _retry(self, pipeline: ReplayPipeline, place: str, *options: str) -> Any:
+        words = ("retry", "--in", place, "--all", "-p", pipeline.name, "--hold", *options)
+        rate = ("--rate", str(self._sizes.rate), "--reason", WHY, "--yes")
+        return _tried_again(partial(pipeline.dlq, *words, *rate))
 
     def _interrupted(self, run: str) -> None:
         """Workers are killed, the endpoint fails, the run holds itself, a person resumes it."""
@@ -167,16 +152,11 @@ class ReplayScript:
         self._until_ended(pipeline, run)
 
     def _release(self) -> None:
-        answer = _tried_again(
-            partial(
-                self._keyed.dlq,
-                *("parked", "release", "--pipeline", self._keyed.name, "--all"),
-                *("--why", WHY, "--rate", str(self._sizes.rate), "--yes"),
-            )
-        )
-        for started in answer["runs"]:
-            self._tell(f"run {started['run']} releases {started['letters']} parked letters")
-            self._until_ended(self._keyed, str(started["run"]))
+        for started in self._retry(self._keyed, "parked")["runs"]:
+            run = str(started["run"])
+            self._keyed.command("run", "resume", run, "--reason", WHY, "--yes")
+            self._tell(f"run {run} sends {started['messages']} parked letters")
+            self._until_ended(self._keyed, run)
 
     # Waiting.
 
@@ -252,13 +232,6 @@ class ReplayScript:
             if item["state"] != "DONE"
         ]
         return ReplayAccount(figures, tuple(wrong))
-
-
-def _hurried(plan: Path, retry_after: float) -> None:
-    """Shorten the pause between two tries in a plan's file: time is compressed in CI."""
-    data = json.loads(plan.read_text())
-    data["plan"]["retry_after"] = retry_after
-    plan.write_text(json.dumps(data))
 
 
 def _tried_again(command: Callable[[], Any]) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
+from console.cli import reference
 from console.cli.exit import Exit
 from console.operations import aws, endpoint_check, item
 from deadletter.aws.causes import DynamoDBCauses
@@ -24,10 +24,9 @@ from deadletter.replay.ticket import ReplayOutcome
 from deadletter.webhook.http import NoAnswer
 from tests.console.cli import (
     test_discard,
-    test_replay_edit,
-    test_replay_repeat,
     test_replay_report,
     test_replay_runs,
+    test_retry,
 )
 from tests.console.conftest import REGION
 from tests.infra.test_permissions import COMMANDS
@@ -37,8 +36,7 @@ HELD, WAITING = "4f0c1b2a3d4e5f60", "5f0c1b2a3d4e5f60"
 RUNNING, OVER = "7f0c1b2a3d4e5f60", "6f0c1b2a3d4e5f60"
 SECRET = "deadletter/webhooks/acme"
 URL = "https://hooks.acme.example/in?token=hunter2"
-ORDERS, SAID, BECAUSE = ("--pipeline", "orders"), ("--reason", "a test"), ("--why", "a test")
-PATCH = '[{"op": "add", "path": "/mended", "value": "4111-x"}]'
+SAID, BECAUSE = ("--reason", "a test"), ("--why", "a test")
 
 # What no row may say: contents of letters, and what may be a token.
 SECRETS = ("4111-x", "hunter2", "price", "whsec_")
@@ -48,31 +46,19 @@ SECRETS = ("4111-x", "hunter2", "price", "whsec_")
 TYPED: dict[str, tuple[str, ...]] = {
     "dlq mute": ("mute", "orders", "--for", "2h", *SAID),
     "dlq page": ("page", "--test", *SAID),
-    "dlq redrive now": ("redrive", "now", "orders", *BECAUSE, "--yes"),
-    "dlq waiting recall": ("waiting", "recall", "orders", "--lane", "due", *SAID, "--yes"),
-    "dlq parked release": ("parked", "release", "--reason", "poison", *BECAUSE, "--yes"),
+    "dlq retry": ("retry", "-f", "reason=poison", *SAID, "--yes"),
     "dlq discard": ("discard", "-f", "reason=poison", *SAID, "--yes"),
     "dlq restore": ("restore", "thrown-away", *SAID, "--yes"),
     "dlq forget": ("forget", "due-0", *BECAUSE, "--confirm", "deadletter"),
-    "dlq replay start": ("replay", "start", "--plan", "{plan}", *BECAUSE, "--yes"),
     "dlq run hold": ("run", "hold", RUNNING, *SAID),
     "dlq run resume": ("run", "resume", HELD, *SAID, "--yes"),
     "dlq run abort": ("run", "abort", HELD, *SAID, "--yes"),
     "dlq run approve": ("run", "approve", WAITING, *SAID, "--yes"),
     "dlq run reject": ("run", "reject", WAITING, *SAID, "--yes"),
-    "dlq replay rerun": ("replay", "rerun", OVER, *BECAUSE, "--yes"),
-    "dlq replay repeat": ("replay", "repeat", OVER, *BECAUSE, "--yes"),
-    "dlq replay edit": ("replay", "edit", HELD, "copy-0", "--patch", PATCH, *BECAUSE, "--yes"),
-    "dlq replay mend": ("replay", "mend", HELD, "--patch", PATCH, *BECAUSE, "--yes"),
-    "dlq replay try": (
-        *("replay", "try", HELD, "--local", f"{sys.executable} -c pass hunter2"),
-        *(*BECAUSE, "--yes"),
-    ),
     "dlq circuit open": ("circuit", "open", *SAID, "--expires", "1h", "--yes"),
     "dlq circuit close": ("circuit", "close", *SAID, "--expires", "1h", "--yes"),
     "dlq circuit auto": ("circuit", "auto", *BECAUSE, "--yes"),
     "dlq cause park": ("cause", "park", CAUSE, *SAID, "--yes"),
-    "dlq cause retry": ("cause", "retry", CAUSE, *SAID, "--yes"),
     "dlq endpoint check": ("endpoint", "check", "acme", "--post", *BECAUSE),
     "dlq endpoint add": (
         *("endpoint", "add", "new", "--url", URL, "--secret", SECRET, *BECAUSE, "--yes"),
@@ -90,13 +76,15 @@ TYPED: dict[str, tuple[str, ...]] = {
     "dlq rules import": ("rules", "import", "{rules}", *BECAUSE, "--yes"),
 }
 
+AUTO = ("retry", "--auto", *SAID, "--yes")
+
 # Looks, and trials that change nothing.
 LOOKS = [
-    ("redrive", "now", "orders", "--dry-run"),
+    ("retry", "--auto", "--dry-run"),
+    ("retry", "--in", "parked", "--all", "--dry-run"),
     ("list", "--look"),
     ("run", "list"),
     ("show", HELD),
-    ("replay", "mend", HELD, "--patch", PATCH, "--dry-run"),
     ("circuit", "list"),
     ("groups",),
     ("endpoint", "list"),
@@ -148,6 +136,14 @@ def test_each_command_that_changes_something_is_typed_here() -> None:
         )
     }
     assert sorted(may_record) == CHANGING
+    verbs = {path: run_of(entry) for path, entry in reference.commands().items()}
+    changing = {path for path, verb in verbs.items() if verb is not None and verb.commit}
+    assert changing <= set(TYPED)
+
+
+def run_of(entry: Any) -> Any:
+    """The verb of a command; None if it has none."""
+    return getattr(entry.callback.__wrapped__.__wrapped__, "verb", None)
 
 
 class Mutable:
@@ -247,13 +243,10 @@ def stage(
     rule = {"pipeline": "orders", "tenantId": "c", "action": "QUARANTINE"}
     rules.write_text(json.dumps([{**rule, "rule_id": name} for name in ("one", "two")]))
     cloud.failed("orders", cloud.letter('{"card": "4111-x"}'), fingerprint="f1")
-    plan = str(tmp_path / "plan.json")
-    done = dlq("replay", "plan", *ORDERS, "--out", plan, "--why", "planned")
-    assert done.exit_code == Exit.DONE, done.output
     for row in cloud.dynamodb.scan(TableName="audit")["Items"]:
         cloud.dynamodb.delete_item(TableName="audit", Key={key: row[key] for key in ("pk", "sk")})
     _edited(cloud)
-    words = {"{plan}": plan, "{rules}": str(rules)}
+    words = {"{rules}": str(rules)}
     cloudwatch = Mutable(cloud.cloudwatch)
     connecting(monkeypatch, cloudwatch=lambda _client: cloudwatch)
     return Stage(cloud, functions, dlq, words, cloudwatch)
@@ -301,13 +294,13 @@ def subscribed_topic() -> str:
 
 def _runs(cloud: Any) -> None:
     """Runs: held with letters, waiting for an approval, sending, and over."""
-    test_replay_edit.Held(cloud, test_replay_edit.BODIES, RunState.HELD, 300)
+    test_retry.Held(cloud, test_retry.BODIES, cloud.replay(test_retry.held_run()))
     cloud.replay(test_replay_runs.run(RunState.WAITING_APPROVAL, id=WAITING))
     cloud.replay(test_replay_runs.run(RunState.RUNNING, id=RUNNING))
     over = test_replay_report.run(id=OVER)
     cloud.replay(over)
     cloud.snapshot(over, [(test_replay_report.name("d"), ReplayOutcome.PARKED)])
-    test_replay_repeat.keep(cloud, OVER)
+    test_retry.keep(cloud, OVER)
 
 
 class Refuses:
@@ -426,7 +419,7 @@ def test_a_change_whose_end_can_not_be_recorded_is_made_all_the_same(
 def test_a_change_that_fails_is_recorded_with_the_name_of_its_error(stage: Stage) -> None:
     denied = {"Error": {"Code": "AccessDeniedException", "Message": "may not: card 4111-x"}}
     stage.functions.raises = ClientError(denied, "Invoke")  # type: ignore[arg-type]
-    assert stage.type(TYPED["dlq redrive now"]).exit_code == Exit.UNREACHABLE
+    assert stage.type(AUTO).exit_code == Exit.UNREACHABLE
     _, end = stage.rows()
     assert (end["outcome"], end["error"]) == ("failed", "AccessDeniedException")
     assert "4111-x" not in json.dumps(stage.rows())
@@ -434,6 +427,6 @@ def test_a_change_that_fails_is_recorded_with_the_name_of_its_error(stage: Stage
 
 def test_a_run_that_is_not_waited_for_is_recorded_as_such(stage: Stage) -> None:
     stage.functions.raises = KeyboardInterrupt()
-    assert stage.type(TYPED["dlq redrive now"]).exit_code == Exit.STOPPED
+    assert stage.type(AUTO).exit_code == Exit.STOPPED
     _, end = stage.rows()
     assert (end["outcome"], end["error"]) == ("failed", "KeyboardInterrupt")

@@ -144,7 +144,7 @@ class Deployed:
         client.update_schedule(**{name: found[name] for name in kept} | changes)
 
     def redrive(self, **event: Any) -> dict[str, Any]:
-        """One run of the redriver, as `dlq redrive now` starts it."""
+        """One run of the redriver, as `dlq retry --auto` starts it."""
         answer = self.aws("lambda").invoke(
             FunctionName=f"deadletter-{self.name}-redrive",
             Payload=json.dumps({"source": "dlq", "asked": True, **event}),

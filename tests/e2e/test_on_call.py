@@ -10,7 +10,6 @@ import subprocess
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import boto3
@@ -143,16 +142,15 @@ def on_call(
     _delay(orders, tenant)
     parked = {name: _park(orders, tenant) for name in ("parked", "released", "discarded")}
     thrown = {name: _throw_away(orders, tenant) for name in ("thrown", "still_thrown")}
-    plan = str(folder / "run.json")
     chosen, runs = {}, {}
     # One after the other: a run takes along what it leaves out, and puts it into lane `parked`.
     for run in ("run", "other", "third"):
         chosen[run] = _park(orders, tenant)
-        runs[run] = _waiting_run(orders, aws, chosen[run], folder / f"{run}.json")
+        runs[run] = _waiting_run(orders, aws, chosen[run])
     # A run that an open circuit holds takes no letter.
     orders.hold()
     letter = orders.send(event(tenant), "Dlq")
-    words = {"tenant": tenant, "letter": letter, "folder": str(folder), "plan": plan}
+    words = {"tenant": tenant, "letter": letter, "folder": str(folder)}
     words["failed"] = _failed(orders, outputs)
     yield OnCall(orders, tenant, {**words, **parked, **thrown, **runs, "kept": chosen["run"]})
     # A run that waits, or that the open circuit holds, would outlive these tests.
@@ -223,12 +221,11 @@ def _failed(orders: Deployed, outputs: Mapping[str, str]) -> str:
     return origin
 
 
-def _waiting_run(orders: Deployed, aws: Callable[[str], Any], letter: str, plan: Path) -> str:
-    """Start a replay run that takes one parked letter, and wait until it asks for approval."""
-    choice = ("--source", "parking:default", "--id", letter, "--rate", "1", "--approve")
-    orders.dlq("replay", "plan", *PIPELINE, *choice, "--out", str(plan), "--why", "a test")
-    started = orders.dlq("replay", "start", "--plan", str(plan), "--only-counted", "--yes")
-    run = str(started["run"]["run"])
+def _waiting_run(orders: Deployed, aws: Callable[[str], Any], letter: str) -> str:
+    """Start a run that takes one parked letter, and wait until it asks for approval."""
+    choice = (letter, "--in", "parked", "--rate", "1", "--approve")
+    started = orders.dlq("retry", *choice, *PIPELINE, *DECIDED)
+    run = str(started["runs"][0]["run"])
     pipeline = ReplayPipeline(orders.sandbox, aws, orders.name)
 
     def state() -> str:
@@ -249,9 +246,6 @@ DECIDED = ("--reason", "a test", "--yes")
 CAUSE = "0123456789abcdef"
 LONG_AGO = "ffffffffffffffff"
 UNREADABLE = {"pipeline": "orders", "circuit_key": "broken", "state": "ajar"}
-
-# Its braces are JSON's, and are doubled once for each time that words are filled in.
-PATCH = '[{{{{"op": "add", "path": "/mended", "value": {}}}}}]'
 
 # What is typed of each command, in this order.
 TYPED: dict[str, list[tuple[str, ...]]] = {
@@ -286,29 +280,11 @@ TYPED: dict[str, list[tuple[str, ...]]] = {
         ("list", "{parked}", *PIPELINE, "--look", "--out", "{folder}/{fresh}.jsonl"),
     ],
     "dlq observe report": [("observe", "report", *PIPELINE)],
-    # The open circuit keeps the letter where it is.
-    "dlq waiting recall": [
-        ("waiting", "recall", *PIPELINE, "--rule", "later", "--reason", "a test", "--yes"),
-        ("waiting", "recall", *PIPELINE, "--tenant", "{tenant}", "--reason", "a test", "--yes"),
-    ],
-    "dlq parked release": [
-        ("parked", "release", *PIPELINE, "--id", "{released}", *BECAUSE),
-    ],
     "dlq discard": [("discard", "{discarded}", *PIPELINE, *DECIDED)],
     "dlq restore": [("restore", "{thrown}", *PIPELINE, *DECIDED)],
     # Its runs are those of a discard, and would take the letters of the commands below.
     "dlq forget": [("forget", "{failed}", *PIPELINE, "--plan")],
-    "dlq replay plan": [("replay", "plan", *PIPELINE)],
-    # It was started already: the same plan finds the same run.
-    "dlq replay start": [("replay", "start", "--plan", "{plan}", "--only-counted", "--yes")],
     "dlq run list": [("run", "list")],
-    "dlq replay edit": [
-        ("replay", "edit", "{run}", "{kept}", *PIPELINE, "--patch", PATCH.format(1), *BECAUSE)
-    ],
-    "dlq replay mend": [
-        ("replay", "mend", "{run}", *PIPELINE, "--patch", PATCH.format(2), *BECAUSE)
-    ],
-    "dlq replay try": [("replay", "try", "{run}", *PIPELINE, "--local", "true", "--yes")],
     # From here on the run is not in the state of the commands above. The open circuit holds it.
     "dlq run approve": [("run", "approve", "{run}", *DECIDED)],
     "dlq run hold": [("run", "hold", "{run}", "--reason", "a test")],
@@ -346,7 +322,6 @@ TYPED: dict[str, list[tuple[str, ...]]] = {
     "dlq circuit close": [("circuit", "close", "broken", *PIPELINE, *SAID)],
     "dlq circuit auto": [("circuit", "auto", "broken", *PIPELINE, "--yes")],
     "dlq cause park": [("cause", "park", CAUSE, *PIPELINE, *DECIDED)],
-    "dlq cause retry": [("cause", "retry", CAUSE, *PIPELINE, *DECIDED)],
     "dlq endpoint list": [("endpoint", "list")],
     "dlq endpoint check": [("endpoint", "check", "{tenant}", "--allow-loopback", "--post")],
     "dlq endpoint add": [
@@ -357,10 +332,15 @@ TYPED: dict[str, list[tuple[str, ...]]] = {
     ],
     "dlq endpoint disable": [("endpoint", "disable", "{tenant}", "--reason", "a test", "--yes")],
     "dlq endpoint enable": [("endpoint", "enable", "{tenant}", "--yes")],
-    "dlq redrive now": [("redrive", "now", *PIPELINE, "--yes")],
+    "dlq retry": [
+        ("retry", "{released}", "--in", "parked", *PIPELINE, "--hold", *DECIDED),
+        ("retry", "--in", "rule:later", *PIPELINE, *DECIDED),
+        ("retry", "--in", "waiting", "-f", "tenant={tenant}", *PIPELINE, *DECIDED),
+        ("retry", "--in", "run:{run}", "-f", "outcome=left", *PIPELINE, "--hold", *DECIDED),
+        ("retry", "--in", "run:{run}", "--again", *PIPELINE, "--hold", *DECIDED),
+        ("retry", "--auto", *PIPELINE, *DECIDED),
+    ],
     # Its letter was left over when it was aborted.
-    "dlq replay rerun": [("replay", "rerun", "{run}", "--only", "left", *PIPELINE, *BECAUSE)],
-    "dlq replay repeat": [("replay", "repeat", "{run}", "--again", *PIPELINE, *BECAUSE)],
     "dlq rules lint": [("rules", "lint", "{folder}/both.json")],
     "dlq help": [("help", "policies")],
     "dlq init": [("init", "--file", "{folder}/cdk.json")],
@@ -470,17 +450,17 @@ REFUSED = [
     (("DlqReader",), "dlq rules add"),
     (("DlqReader",), "dlq rules disable"),
     (("DlqReader",), "dlq rules import"),
-    (("DlqReader",), "dlq redrive now"),
+    (("DlqReader",), "dlq retry"),
     (("DlqReader",), "dlq circuit open"),
     (("DlqReader",), "dlq endpoint add"),
     (("DlqReader", "CircuitOperator"), "dlq rules add"),
     # Who acts in an outage neither redirects a tenant's events nor signs in our name.
     (("DlqReader", "CircuitOperator"), "dlq endpoint add"),
     (("DlqReader", "EndpointEditor"), "dlq circuit open"),
-    (("DlqReader", "RuleEditor"), "dlq redrive now"),
+    (("DlqReader", "RuleEditor"), "dlq retry"),
     (("DlqReader", "RuleEditor"), "dlq circuit open"),
-    (("DlqReader", "BodyReader"), "dlq replay start"),
-    (("DlqReader", "BodyReader", "CircuitOperator"), "dlq replay start"),
+    (("DlqReader", "BodyReader"), "dlq retry"),
+    (("DlqReader", "BodyReader", "CircuitOperator"), "dlq retry"),
     # Who sees what happens sees no letter.
     (("DlqReader",), "dlq list"),
     (("DlqReader",), "dlq show"),
@@ -490,7 +470,7 @@ REFUSED = [
     (("DlqReader", "BodyReader", "ReplayRunner"), "dlq discard"),
     (("DlqReader", "BodyReader", "ReplayRunner"), "dlq restore"),
     (("DlqReader", "LetterDiscarder"), "dlq restore"),
-    (("DlqReader", "BodyReader", "LetterDiscarder"), "dlq parked release"),
+    (("DlqReader", "BodyReader", "LetterDiscarder"), "dlq retry"),
     (("DlqReader", "BodyReader", "ReplayApprover", "LetterDiscarder"), "dlq run abort"),
 ]
 

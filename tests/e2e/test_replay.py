@@ -11,9 +11,7 @@ from sandbox.replay.pipeline import BY_GROUP, BY_KEY, ReplayPipeline
 from sandbox.replay.script import ReplayScript, Sizes
 from sandbox.server import Sandbox
 
-SMALL = Sizes(
-    letters=80, keys=10, grouped=0, parked=0, rate=40.0, kills=1, retry_after=10.0, prefix="small"
-)
+SMALL = Sizes(letters=80, keys=10, grouped=0, parked=0, rate=40.0, kills=1, prefix="small")
 """What the day has time for, about 20 s on a quiet machine. The FIFO group, the approval and the
 parked letters are played at night. Both scripts replay the same pipeline's letters."""
 

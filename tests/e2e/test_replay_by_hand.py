@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
-import sys
 import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -22,30 +20,11 @@ from tests.e2e.receiver import Receiver
 GOOD, LETTERS = 10, 4
 
 # A step of fewer letters than these would be held by the failures that are planned here.
-CANARY = ("--canary", "20")
-
 # The longest that nothing moves: a failed letter waits a minute for its third try.
 STANDSTILL = 240.0
 
-BECAUSE = ("--why", "a test", "--yes")
-SEVERELY = ("--why", "a test", "--confirm", "deadletter")
-
-# The new version of the consumer: it takes no letter without a price, and none of an old shop.
-CANDIDATE = """
-import json, sys
-for record in json.load(sys.stdin)["Records"]:
-    attributes = record["messageAttributes"]
-    if json.loads(record["body"])["price"] is None:
-        sys.exit("no price")
-    if "old" in attributes and attributes.get("shop") is None:
-        sys.exit("an old shop")
-    if "shop" in attributes and (
-        attributes["shop"]["dataType"] != "Number.id" or attributes["shop"]["stringValue"] != "7"
-    ):
-        sys.exit("no shop")
-"""
-
-OLD = {"old": {"DataType": "String", "StringValue": "a shop"}}
+BECAUSE = ("--reason", "a test", "--yes")
+SEVERELY = ("--reason", "a test", "--confirm", "deadletter")
 
 
 class Replayed:
@@ -92,22 +71,16 @@ class Replayed:
         return self.deployed.dlq(*words, "--pipeline", self.deployed.name)
 
     def start(self, *options: str) -> str:
-        """Plan and start a run of everything in the DLQ. Returns its id."""
-        file = self._folder / f"{uuid.uuid4().hex}.json"
-        choice = ("--look", "--rate", "40", *CANARY, *options)
-        plan = self.dlq("replay", "plan", *choice, "--out", str(file), "--why", "a test")
-        # A look hides what it has seen for a moment.
-        self.until(lambda: self._visible("Dlq") >= plan["letters"], "the letters are given back")
-        started = self.deployed.dlq(
-            "replay", "start", "--plan", str(file), "--only-counted", "--yes"
-        )
-        return str(started["run"]["run"])
+        """Start a run of everything in the DLQ. Returns its id."""
+        choice = ("retry", "--in", "dlq", "--all", "--rate", "40", "--hold", *options)
+        [started] = self.dlq(*choice, *BECAUSE)["runs"]
+        run = str(started["run"])
+        self.resume(run)
+        return run
 
-    def _visible(self, queue: str) -> int:
-        url = self.deployed.url(queue)
-        names = ["ApproximateNumberOfMessages"]
-        found = self.deployed.aws("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=names)
-        return int(found["Attributes"][names[0]])
+    def resume(self, run: str) -> None:
+        """Let a run go on that is held, without waiting for its end."""
+        self.deployed.dlq("run", "resume", run, *BECAUSE)
 
     def run(self, run: str) -> dict[str, Any]:
         shown: dict[str, Any] = self.dlq("show", run)["run"]["run"]
@@ -173,82 +146,37 @@ def send_good(replayed: Replayed) -> list[tuple[str, int]]:
     return letters
 
 
-def test_a_key_stops_at_a_failed_letter_and_goes_on_with_its_edited_version(
-    replayed: Replayed, tmp_path: Path
-) -> None:
+def test_a_key_stops_at_a_failed_letter(replayed: Replayed) -> None:
     letters = send_good(replayed)
-    first = replayed.send("edited", 1, None)
-    for place in (2, 3, 4):
-        replayed.send("edited", place, 5)
-    for place in (1, 2):
-        replayed.send("mended", place, None, **OLD)
+    for place, price in ((1, None), (2, 5), (3, 5)):
+        replayed.send("stopped", place, price)
     run = replayed.start("--stop-on-failure")
 
     # Each try has failed, and all other keys are at their end.
     def stands_still(shown: Mapping[str, Any]) -> bool:
-        refused = [len(replayed.got(key, taken=False)) for key in ("edited", "mended")]
-        return refused == [3, 3] and shown["counts"].get("RECOVERED") == len(letters)
+        refused = len(replayed.got("stopped", taken=False))
+        return refused == 3 and shown["counts"].get("RECOVERED") == len(letters)
 
-    replayed.until_run(run, stands_still, "two keys stand still")
-    replayed.until_run(run, lambda shown: shown["counts"].get("OPEN") == 6, "six letters wait")
-    assert replayed.dlq("run", "hold", run)["after"]["state"] == "HELD"
-    # What is behind the failed letters was never sent.
-    assert replayed.got("edited") == [(1, None)] * 3
-    assert replayed.got("mended") == [(1, None)] * 3
+    replayed.until_run(run, stands_still, "the key stands still")
+    # What is behind the failed letter was never sent.
+    assert replayed.got("stopped") == [(1, None)] * 3
+    replayed.deployed.dlq("run", "abort", run, *BECAUSE)
+    replayed.until_run(run, lambda shown: shown["empty"], "the run has ended")
 
-    handler = tmp_path / "candidate.py"
-    handler.write_text(CANDIDATE)
-    local = shlex.join([sys.executable, str(handler)])
 
-    def tried() -> Counter[str]:
-        answer = replayed.dlq("replay", "try", run, "--local", local, "--count", "10", "--yes")
-        return Counter(letter["outcome"] for letter in answer["tried"])
-
-    assert tried() == {"still failing": 3, "fixed": 3}
-
-    price = [{"op": "replace", "path": "/price", "value": 7}]
-
-    def edited() -> Any:
-        words = ("replay", "edit", run, first, "--patch", json.dumps(price), *BECAUSE)
-        done = replayed.deployed.command(["--json", *words, "--pipeline", replayed.deployed.name])
-        # For a minute after a hold a letter may still be under way.
-        assert done.returncode == 0 or "letters may still be under way" in done.stderr, done.stderr
-        return json.loads(done.stdout) if done.returncode == 0 else None
-
-    record = replayed.until(edited, "the letter is edited")["record"]
-    patch = ("--jmespath", "price == null", "--patch", json.dumps([{**price[0], "value": 9}]))
-    sample = replayed.dlq("replay", "mend", run, *patch, "--dry-run")
-    assert (sample["matched"], sample["mended"], sample["dry_run"]) == (2, 2, True)
-    assert tried() == {"still failing": 2, "fixed": 4}
-    assert_mended(replayed, run, *patch, *BECAUSE)
-    assert tried() == {"still failing": 2, "fixed": 4}
-    assert_mended(
-        replayed, run, *("--jmespath", "price == `9`"), "--attribute", "shop=String:seven", *BECAUSE
-    )
-    assert tried() == {"still failing": 2, "fixed": 4}
-    attributes = ("--attribute", "shop=Number.id:7", "--remove-attribute", "old")
-    assert_mended(replayed, run, *("--jmespath", "price == `9`"), *attributes, *BECAUSE)
-    assert tried() == {"fixed": 6}
-
-    # Nothing of it was sent meanwhile.
-    assert len(replayed.got("edited")) + len(replayed.got("mended")) == 6
-    replayed.dlq("run", "resume", run, "--reason", "a test", "--yes")
-    report = replayed.until_done(run, len(letters) + 6)
-    assert report["counts"] == {"RECOVERED": len(letters) + 6}
-    # One version of each letter, the edited one, first, and the others behind it in order.
-    assert replayed.got("edited")[3:] == [(1, 7), (2, 5), (3, 5), (4, 5)]
-    assert replayed.got("mended")[3:] == [(1, 9), (2, 9)]
-    assert set(replayed.taken().values()) == {1}
-    assert len(replayed.taken()) == len(letters) + 6
+def test_letters_are_edited_before_any_is_sent(replayed: Replayed, tmp_path: Path) -> None:
+    ids = [replayed.send("edited", place, None) for place in (1, 2)]
+    patch = tmp_path / "patch.json"
+    patch.write_text(json.dumps([{"op": "replace", "path": "/price", "value": 7}]))
+    answer = replayed.dlq("retry", *ids, "--in", "dlq", "--patch", str(patch), *BECAUSE)
+    [started] = answer["runs"]
+    report = replayed.until_done(str(started["run"]), 2)
+    assert report["counts"] == {"RECOVERED": 2}
+    # One version of each letter, the edited one.
+    assert sorted(replayed.got("edited")) == [(1, 7), (2, 7)]
     # What it was is kept, with who changed it and why.
-    assert record in replayed.objects(run), replayed.objects(run).keys()
-    folder = record.partition("/")[0]
-    assert sum(name.startswith(f"{folder}/") for name in replayed.objects(run)) == 7
-
-
-def assert_mended(replayed: Replayed, run: str, *options: str) -> None:
-    mended = replayed.dlq("replay", "mend", run, *options)
-    assert (mended["matched"], mended["mended"], mended["refused"]) == (2, 2, {})
+    kept = [name for name in replayed.objects(str(started["run"])) if name.startswith("edits/")]
+    assert len(kept) == 2
 
 
 def test_a_rerun_takes_the_letters_that_failed_and_no_other(replayed: Replayed) -> None:
@@ -262,8 +190,8 @@ def test_a_rerun_takes_the_letters_that_failed_and_no_other(replayed: Replayed) 
     run = report["run"]["run"]
 
     replayed.mended = True
-    answer = replayed.dlq("replay", "rerun", run, "--only", "failed", *BECAUSE)
-    assert [started["letters"] for started in answer["runs"]] == [2]
+    answer = replayed.dlq("retry", "--in", f"run:{run}", "-f", "outcome=failed", *BECAUSE)
+    assert [started["counted"] for started in answer["runs"]] == [2]
     for started in answer["runs"]:
         again = replayed.until_done(str(started["run"]), 2)
         assert again["counts"] == {"RECOVERED": 2}
@@ -271,7 +199,7 @@ def test_a_rerun_takes_the_letters_that_failed_and_no_other(replayed: Replayed) 
 
 
 @pytest.mark.parametrize("replayed", [BY_KEY["name"], BY_GROUP["name"]], indirect=True)
-def test_processed_letters_are_skipped_once_more_and_processed_under_a_new_key(
+def test_processed_letters_are_processed_once_more_under_a_new_key(
     replayed: Replayed,
 ) -> None:
     letters = [(f"again-{place % 3}", place) for place in range(12)]
@@ -281,15 +209,14 @@ def test_processed_letters_are_skipped_once_more_and_processed_under_a_new_key(
     assert first["counts"] == {"RECOVERED": len(letters)}
     assert replayed.taken() == dict.fromkeys(letters, 1)
 
-    def repeated(*options: str) -> dict[str, Any]:
+    def repeated() -> dict[str, Any]:
         run = first["run"]["run"]
-        answer = replayed.dlq("replay", "repeat", run, "--rate", "40", *options, *BECAUSE)
-        assert (answer["letters"], answer["processed_before"]) == (12, 12)
-        return replayed.until_done(str(answer["run"]["run"]), len(letters))
+        words = ("retry", "--in", f"run:{run}", "--again", "--rate", "40", *BECAUSE)
+        [started] = replayed.dlq(*words)["runs"]
+        assert started["counted"] == 12
+        return replayed.until_done(str(started["run"]), len(letters))
 
-    assert repeated()["counts"] == {"DUPLICATE": len(letters)}
-    assert replayed.taken() == dict.fromkeys(letters, 1)
-    assert repeated("--again")["counts"] == {"RECOVERED": len(letters)}
+    assert repeated()["counts"] == {"RECOVERED": len(letters)}
     assert replayed.taken() == dict.fromkeys(letters, 2)
     for key in {key for key, _ in letters}:
         in_order = [(place, 5) for each, place in letters if each == key]
@@ -306,7 +233,7 @@ def test_a_discarded_letter_is_kept_comes_back_and_its_neighbours_stay_parked(
         return {str(letter["message_id"]) for letter in listed} & {chosen, *others}
 
     assert parked() == {chosen, *others}
-    answer = replayed.dlq("parked", "discard", "--id", chosen, *BECAUSE)
+    answer = replayed.dlq("discard", chosen, *BECAUSE)
     [started] = answer["runs"]
     run = str(started["run"])
     report = replayed.until_done(run, 1)
@@ -320,7 +247,7 @@ def test_a_discarded_letter_is_kept_comes_back_and_its_neighbours_stay_parked(
     place = replayed.dlq("show", chosen)["message"]["places"][0]
     assert (place["where"], place["run"], place["because"]) == ("DISCARDED", run, "a test")
     assert place["kept"].startswith("s3://")
-    answer = replayed.dlq("parked", "restore", "--run", run, *BECAUSE)
+    answer = replayed.dlq("restore", run, *BECAUSE)
     [started] = answer["runs"]
     report = replayed.until_done(str(started["run"]), 1)
     assert report["counts"] == {"RESTORED": 1}
@@ -333,8 +260,7 @@ def test_a_discarded_letter_is_kept_comes_back_and_its_neighbours_stay_parked(
 
 def remove(replayed: Replayed, letters: Sequence[str]) -> None:
     """Leave nothing to the next test; without an export this time."""
-    ids = [word for letter in letters for word in ("--id", letter)]
-    answer = replayed.dlq("parked", "discard", *ids, "--no-export", *SEVERELY)
+    answer = replayed.dlq("discard", *letters, "--no-copy", *SEVERELY)
     for started in answer["runs"]:
         run = str(started["run"])
         replayed.until_run(run, lambda shown: shown["empty"], "the rest is discarded")

@@ -18,7 +18,7 @@ import pytest
 from sandbox.server import ROOT
 
 # The first command to try is said last but two.
-LAST_WORDS = b"dlq redrive now --dry-run"
+LAST_WORDS = b"dlq retry --auto --dry-run"
 
 MOST_LINES = 15
 

@@ -405,16 +405,6 @@ DECIDE_RUN = {
         "replay machines": {"states:SendTaskSuccess"},
     },
 }
-EDIT_LETTERS = {
-    "DlqReader": {**LETTERS_OF_RUN, "routers": {"lambda:InvokeFunction"}},
-    "BodyReader": WAITING,
-    # The function is asked, and writes the letter.
-    "ReplayRunner": {
-        "bucket letters/replay/*/*/edits/*": {"s3:PutObject"},
-        "redrivers": {"lambda:InvokeFunction"},
-    },
-}
-
 DECIDE_CAUSE = {
     "DlqReader": {**SEE, "table Circuits": {"dynamodb:BatchGetItem"}},
     "CircuitOperator": {"table Circuits": {"dynamodb:UpdateItem"}},
@@ -469,19 +459,6 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
             # SNS uses it for who publishes.
             "key of the topic": {"kms:Decrypt", "kms:GenerateDataKey"},
         },
-    },
-    # A filter reads the letters themselves, as the router does.
-    "dlq waiting recall": {
-        "DlqReader": {
-            **SEE,
-            "table Letters": {"dynamodb:Query"},
-            "table Letters/index/lanes": {"dynamodb:Query"},
-            "table Rules": {"dynamodb:Scan"},
-            "routers": {"lambda:GetFunctionConfiguration"},
-        },
-        "BodyReader": WAITING,
-        # The function makes them due.
-        "CircuitOperator": {"redrivers": {"lambda:InvokeFunction"}},
     },
     "dlq flow": {
         "DlqReader": {
@@ -561,12 +538,29 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
         },
     },
     "dlq observe report": {"DlqReader": FIND_RUN},
-    "dlq redrive now": {
-        "DlqReader": {**SEE, **WEIGH},
-        "CircuitOperator": {"redrivers": {"lambda:InvokeFunction"}},
+    # From DLQs and the parked by runs, which it edits and watches; what waits, and an automatic
+    # run, by the redriver's function.
+    "dlq retry": {
+        "DlqReader": {
+            **COUNT,
+            **PACE,
+            **LETTERS_OF_RUN,
+            **SEE_EXECUTIONS,
+            "table Letters/index/lanes": {"dynamodb:Query"},
+            "table Rules": {"dynamodb:Scan"},
+        },
+        **BODIES,
+        "CircuitOperator": {
+            "redrivers": {"lambda:InvokeFunction"},
+            "table Circuits": {"dynamodb:UpdateItem"},
+        },
+        "ReplayRunner": {
+            **START_RUN,
+            "table Letters": {*START_RUN["table Letters"], "dynamodb:UpdateItem"},
+            "bucket letters/replay/*/*/edits/*": {"s3:PutObject"},
+            "redrivers": {"lambda:InvokeFunction"},
+        },
     },
-    # Those that were rescued from a parking queue, and those in it.
-    "dlq parked release": {"DlqReader": {**COUNT, **PACE}, **BODIES, "ReplayRunner": START_RUN},
     "dlq discard": {
         "DlqReader": {**COUNT, **SEE_EXECUTIONS},
         "BodyReader": {**WAITING, **LOOK_INTO},
@@ -599,44 +593,27 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
         },
     },
     # Bodies: of a live DLQ with --look, of other sources always.
-    "dlq replay plan": {"DlqReader": {**COUNT, **PACE}, **BODIES},
-    "dlq replay start": {"DlqReader": COUNT, **BODIES, "ReplayRunner": START_RUN},
     "dlq run list": {"DlqReader": {**SEE, "table Letters": {"dynamodb:Query"}, **SEE_EXECUTIONS}},
     "dlq run hold": STEER_RUN,
-    "dlq run resume": STEER_RUN,
+    # A held plan is refused if its consumer was changed since, or a circuit is open.
+    "dlq run resume": {
+        **STEER_RUN,
+        "DlqReader": {
+            **FIND_RUN,
+            "table Circuits": {"dynamodb:BatchGetItem"},
+            "table Circuits/index/troubled": {"dynamodb:Query"},
+            "consumers": {"lambda:GetFunctionConfiguration"},
+        },
+    },
     "dlq run abort": STEER_RUN,
     "dlq run approve": DECIDE_RUN,
     "dlq run reject": DECIDE_RUN,
-    "dlq replay rerun": {
-        "DlqReader": {**COUNT, **PACE, **LETTERS_OF_RUN},
-        **BODIES,
-        "ReplayRunner": START_RUN,
-    },
-    # No policy reads an original: the function makes the letters.
-    "dlq replay repeat": {
-        "DlqReader": {
-            **PACE,
-            **LETTERS_OF_RUN,
-            "table Circuits": {"dynamodb:BatchGetItem"},
-            "table Circuits/index/troubled": {"dynamodb:Query"},
-        },
-        "ReplayRunner": START_RUN,
-    },
-    "dlq replay edit": EDIT_LETTERS,
-    "dlq replay mend": EDIT_LETTERS,
-    "dlq replay try": {
-        "DlqReader": LETTERS_OF_RUN,
-        "BodyReader": {**WAITING, **LOOK_INTO},
-        # A function of yours is yours to grant.
-        "ReplayRunner": {"dispatchers": {"lambda:InvokeFunction"}},
-    },
     "dlq audit": {"DlqReader": {**SEE, "table Audit/index/changes": {"dynamodb:Query"}}},
     "dlq circuit list": {"DlqReader": {**SEE, **SEE_CIRCUITS}},
     "dlq circuit open": HOLD_CIRCUIT,
     "dlq circuit close": HOLD_CIRCUIT,
     "dlq circuit auto": HOLD_CIRCUIT,
     "dlq cause park": DECIDE_CAUSE,
-    "dlq cause retry": DECIDE_CAUSE,
     "dlq endpoint list": {"DlqReader": {**SEE, "table Endpoints": {"dynamodb:Scan"}}},
     "dlq endpoint check": {
         "DlqReader": {**SEE, "table Endpoints": {"dynamodb:GetItem"}},

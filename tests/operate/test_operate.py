@@ -61,7 +61,7 @@ def heals(team: PlatformTeam, account: str = "") -> None:
     team.letter(GOOD, account)
 
     def arrives() -> bool:
-        team.dlq("redrive", "now", "--pipeline", "orders", "--yes", account=account)
+        team.dlq("retry", "--auto", "-p", "orders", "--reason", "a test", "--yes", account=account)
         return len(team.receiver.bodies[GOOD]) > delivered
 
     until(arrives, "a letter goes back and is delivered")
@@ -69,7 +69,7 @@ def heals(team: PlatformTeam, account: str = "") -> None:
 
 def decides(team: PlatformTeam, decision: str) -> bool:
     """Whether a run would decide so on a letter."""
-    return decision in team.dlq("redrive", "now", "--dry-run", "--pipeline", "orders")
+    return decision in team.dlq("retry", "--auto", "--dry-run", "-p", "orders")
 
 
 def put_letters(team: PlatformTeam, _: str) -> None:
@@ -86,7 +86,7 @@ def put_letters(team: PlatformTeam, _: str) -> None:
         until(partial(decides, team, decision), f"{rule} is in effect")
 
     def kept() -> bool:
-        team.dlq("redrive", "now", "--pipeline", "orders", "--yes")
+        team.dlq("retry", "--auto", "-p", "orders", "--reason", "a test", "--yes")
         return team.kept() == KEPT
 
     until(kept, "one letter is parked, and one waits")

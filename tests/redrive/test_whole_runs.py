@@ -159,7 +159,7 @@ def test_a_run_that_does_not_try_says_when_the_next_one_will(
     )
     remember(stage, before)
     report = run(stage)
-    assert report.stopped == f"{text} or with `dlq redrive now`"
+    assert report.stopped == f"{text} or with `dlq retry --auto`"
     assert (report.ended_well, report.trouble) == (False, "denied")
     assert report.counts == {}
     assert run(stage, asked=True).moved == 1

@@ -19,7 +19,6 @@ from deadletter.replay.edits import (
     edited,
     patched,
     to_text,
-    transformed,
     typed_attribute,
 )
 from tests.each_row import each_row
@@ -136,15 +135,6 @@ def test_a_patch_is_made_whole_or_not_at_all() -> None:
 def test_what_is_no_patch_is_refused(data: Any, why: str) -> None:
     with pytest.raises(EditRefused, match=why):
         checked_patch(data)
-
-
-def test_an_expression_makes_a_new_body() -> None:
-    assert transformed('{"a": 1}', "merge(@, {currency: 'EUR'})") == '{"a":1,"currency":"EUR"}'
-    assert transformed('{"a": [1.5, 2.25]}', "{total: sum(a)}") == '{"total":3.75}'
-    with pytest.raises(EditRefused, match="finds nothing"):
-        transformed('{"a": 1}', "b")
-    with pytest.raises(EditRefused, match="transform"):
-        transformed('{"a": 1}', "a[")
 
 
 @pytest.mark.parametrize("body", ["not json", '{"a": 1, "a": 2}', "[" * 5_000])

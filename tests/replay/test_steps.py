@@ -22,7 +22,7 @@ from deadletter.replay.machine import (
     replay_event,
 )
 from deadletter.replay.plan import DISCARD, RESTORE, ReplayPlan
-from deadletter.replay.run import ReplayRun, RunRefused, RunState, bad_run_row
+from deadletter.replay.run import ReplayRun, RunRefused, RunState, bad_run_row, resumed
 from deadletter.replay.ticket import ReplayOutcome
 from deadletter.testing.clock import START, Clock
 from tests.each_row import each_row
@@ -373,6 +373,25 @@ def test_a_person_is_asked_for_more_letters_than_the_settings_allow(
     assert (run.letters, run.manifest, run.counts) == (letters, "hash", {"OPEN": letters})
     assert (run.by, run.changed, machine.generations) == ("replay", START + 9.0, 1)
     assert machine.asked is asks
+
+
+@each_row(
+    ("letters", "plan", "state"),
+    [
+        (3, replace(PLAN, hold=True), RunState.HELD),
+        (3, replace(PLAN, hold=True, approve=True), RunState.WAITING_APPROVAL),
+        (0, replace(PLAN, hold=True), RunState.CANARY),
+    ],
+)
+def test_a_run_that_is_to_be_held_is_held_with_its_letters_and_goes_on_from_its_canary(
+    letters: int, plan: ReplayPlan, state: RunState
+) -> None:
+    machine = Machine(RunState.MOVING, plan, frozen=Frozen(letters, "hash"), asked=None)
+    machine.next("freeze")
+    assert (machine.run.state, machine.run.letters) == (state, letters)
+    if state is RunState.HELD:
+        assert machine.asked is False
+        assert resumed(machine.run, at=START, by="ada").state is RunState.CANARY
 
 
 def test_a_freeze_that_needs_another_pass_changes_nothing() -> None:

@@ -24,7 +24,7 @@ def test_observing_looks_twice_at_each_letter_and_then_leaves_them_alone(stage: 
     assert receives(stage) == 2
     assert reports[-1].stopped == (
         "looked twice at what is there, because each look hides a letter from its queue's age;"
-        " `dlq redrive now` looks again"
+        " `dlq retry --auto` looks again"
     )
     assert all(report.ended_well for report in reports)
     assert memory(stage).looks == 6

@@ -110,7 +110,7 @@ FIRST_LETTERS = (
 
 LOOKED_ENOUGH = (
     "looked twice at what is there, because each look hides a letter from its queue's age;"
-    " `dlq redrive now` looks again"
+    " `dlq retry --auto` looks again"
 )
 
 
@@ -431,7 +431,7 @@ class Redriver:
             runs = f"{memory.fruitless} runs moved none of their"
         minutes = math.ceil(pause / MINUTE)
         when = "a minute" if minutes == 1 else f"{minutes} minutes"
-        return f"the last {runs} letters: the next try is in {when} or with `dlq redrive now`"
+        return f"the last {runs} letters: the next try is in {when} or with `dlq retry --auto`"
 
     def _ask_all(self) -> None:
         """Ask what a run needs, before it receives a letter: the last one could not do its work.

@@ -1,4 +1,4 @@
-"""Edits of letters in the custody of a replay run: a JSON Patch, an expression, or a new body.
+"""Edits of letters in the custody of a replay run: a JSON Patch, or a new body.
 
 An edit changes the body and the producer's attributes alone. Numbers keep the digits that their
 sender wrote.
@@ -18,7 +18,6 @@ from typing import Any
 from deadletter.message import stamp as stamps
 from deadletter.message.letter import MAX_ATTRIBUTES, MAX_BYTES, Attribute, Letter
 from deadletter.message.strict_json import ExactFloat, Unreadable, read_json
-from deadletter.settings.json_fields import BadSettings
 
 MOST_STEPS = 100
 """Operations of one patch."""
@@ -83,25 +82,6 @@ def patched(body: str, patch: Sequence[Mapping[str, Any]]) -> str:
             why = str(error) if isinstance(error, EditRefused) else "its path is not there"
             raise EditRefused(f"operation {number} ({step['op']}): {why}") from error
     return to_text(document)
-
-
-def transformed(body: str, expression: str) -> str:
-    """The body that a JMESPath expression makes of it. Raises EditRefused.
-
-    `merge(@, {currency: 'EUR'})` adds a field and keeps the others.
-    """
-    # Only this way of editing needs the library for expressions.
-    from deadletter.rules.paths import compiled, value_at
-
-    try:
-        path = compiled("transform", expression)
-    except BadSettings as error:
-        raise EditRefused(str(error)) from error
-    # Functions of JMESPath know plain numbers alone.
-    value = value_at(path, _document(body, exact=False))
-    if value is None:
-        raise EditRefused("the expression finds nothing in this body")
-    return to_text(value)
 
 
 def typed_attribute(text: str) -> tuple[str, Attribute]:
@@ -201,9 +181,9 @@ def to_text(value: Any) -> str:
             return json.dumps(value, ensure_ascii=False)
 
 
-def _document(body: str, *, exact: bool = True) -> Any:
+def _document(body: str) -> Any:
     try:
-        return read_json(body, exact=exact)
+        return read_json(body, exact=True)
     except Unreadable as error:
         raise EditRefused(f"the body can't be read ({error})") from error
 

@@ -350,10 +350,15 @@ class ReplaySteps:
         if frozen is None:
             return self._step(event, ReplayNext.FREEZE, run)
         asks = bool(frozen.letters) and self._needs_approval(plan, frozen)
+        holds = bool(frozen.letters) and plan.hold and not asks
         state = RunState.WAITING_APPROVAL if asks else RunState.CANARY
-        after = moved_to(run, state, at=self._setup.clock(), by=BY)
+        because = "it was planned so" if holds else ""
+        state = RunState.HELD if holds else state
+        after = moved_to(run, state, at=self._setup.clock(), by=BY, because=because)
         counts = {ReplayOutcome.OPEN.name: frozen.letters}
         after = replace(after, letters=frozen.letters, manifest=frozen.manifest, counts=counts)
+        if holds:
+            after = replace(after, resume_to=RunState.CANARY)
         self._setup.plans.keep_asked(run.id, asked=asks)
         self._change(run, after)
         return self._step(event, ReplayNext.APPROVAL if asks else ReplayNext.JUDGE, after)

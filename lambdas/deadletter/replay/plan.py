@@ -67,6 +67,7 @@ class ReplayPlan:
     ordered      whether each ordering key is strictly serial by outcome
     outcome_timeout  seconds after a send until its outcome counts as unknown
     approve      whether a person has to approve the snapshot
+    hold         whether the run is HELD once it has its letters, until a person lets it go on
     keep_export  whether discarded letters are kept in the bucket
     forget       whether a run that throws letters away erases all else that is kept of them
     accept       what the person accepts of the letters: "collision", or "again", that they are
@@ -97,6 +98,7 @@ class ReplayPlan:
     outcome_timeout: float = ReplayPolicy().outcome_timeout
     workers: int = 1
     approve: bool = False
+    hold: bool = False
     keep_export: bool = True
     forget: bool = False
     accept: str | None = None
@@ -171,9 +173,10 @@ class ReplayPlan:
     def to_text(self) -> str:
         """The plan as JSON, the same text for the same plan; `plan_from_text` is its inverse."""
         data = asdict(self)
-        if not self.forget:
-            # The text of a plan is its run's id: it stays what it was before there was this word.
-            del data["forget"]
+        for name in ("forget", "hold"):
+            if not data[name]:
+                # The text of a plan is its run's id: it stays what it was before there was the word
+                del data[name]
         return json.dumps(data, sort_keys=True, separators=(",", ":"))
 
 

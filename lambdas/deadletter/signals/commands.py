@@ -26,7 +26,7 @@ class TypedLine(StrEnum):
     RULES = "dlq rules list --pipeline {pipeline}"
     COLLISIONS = "dlq list --in parked -f reason=COLLISION --look --pipeline {pipeline}"
     LIST = "dlq list --pipeline {pipeline}"
-    DRY_RUN = "dlq redrive now --pipeline {pipeline} --dry-run"
+    DRY_RUN = "dlq retry --auto -p {pipeline} --dry-run"
     RUNS = "dlq run list {pipeline}"
     RUN = "dlq show {run}"
     LOG = "aws logs tail /aws/lambda/{function} --since 15m"
@@ -34,10 +34,10 @@ class TypedLine(StrEnum):
     ROW = "aws dynamodb get-item --table-name {table} --key {item}"
 
     # They repair.
-    REDRIVE = "dlq redrive now --pipeline {pipeline}[ --source {source}]"
+    REDRIVE = 'dlq retry --auto[ --in dedicated:{source}] -p {pipeline} --reason "repaired"'
     CLOSE = 'dlq circuit close {key} --pipeline {pipeline} --expires 10m --reason "it answers"'
     AUTO = "dlq circuit auto {key} --pipeline {pipeline}"
-    RELEASE = 'dlq parked release {pipeline} --all --why "fixed"'
+    RELEASE = 'dlq retry --in parked --all -p {pipeline} --reason "fixed"'
     UNDO = 'dlq rules undo {rule} --pipeline {pipeline} --reason "a slip"'
     DISABLE = 'dlq rules disable {rule} --pipeline {pipeline} --reason "it is spent"'
     RESUME = 'dlq run resume {run} --reason "repaired"'

@@ -171,7 +171,7 @@ def test_changes_are_chosen_by_caller_command_and_time(orders: Any, dlq: Any) ->
     changed(orders, 60)
     bob = "arn:aws:sts::123456789012:assumed-role/OnCall/bob"
     changed(orders, 50, who=bob, command="run abort", pk="#by#AROA:bob")
-    changed(orders, 9 * 86_400, command="redrive now")
+    changed(orders, 9 * 86_400, command="retry")
     for chosen, found in (
         ("-f by=BOB", ["run abort"]),
         ("-f by~oncall/b", ["run abort"]),
@@ -181,7 +181,7 @@ def test_changes_are_chosen_by_caller_command_and_time(orders: Any, dlq: Any) ->
         ("-f text~ABORT", ["run abort"]),
         ("-f text~f1", ["run abort", "cause park"]),
         ("", ["run abort", "cause park"]),
-        ("-f since=30d -f until=8d", ["redrive now"]),
+        ("-f since=30d -f until=8d", ["retry"]),
     ):
         assert commands(asked(dlq, *chosen.split())) == found, chosen
     assert "No such change since" in dlq("audit", "-f", "since=10s").stdout

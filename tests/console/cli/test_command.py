@@ -90,7 +90,7 @@ def test_a_bad_query_is_refused_before_anything_is_done(
     cloud: Any, dlq: Any, functions: Any
 ) -> None:
     cloud.deploy("orders")
-    done = dlq("redrive", "now", "--yes", "--query", "report[")
+    done = dlq("retry", "--auto", "--reason", "x", "--yes", "--query", "report[")
     assert done.exit_code == Exit.USAGE
     assert done.stderr.startswith("Error: --query is not JMESPath")
     assert functions.invoked == []
@@ -163,11 +163,12 @@ def test_a_refusal_names_the_policies_of_the_app_that_the_command_takes(
 ) -> None:
     cloud.deploy("orders")
     functions.raises = _answer("AccessDeniedException", "who may not")
-    done = dlq("redrive", "now", "--yes")
+    done = dlq("retry", "--auto", "--reason", "x", "--yes")
     assert done.exit_code == Exit.UNREACHABLE
     assert (
-        "dlq redrive now takes the app's managed policies deadletter-DlqReader-… and "
-        "deadletter-CircuitOperator-…" in done.stderr
+        "dlq retry takes the app's managed policies deadletter-DlqReader-… and "
+        "deadletter-BodyReader-… and deadletter-CircuitOperator-… and "
+        "deadletter-ReplayRunner-…" in done.stderr
     )
 
 
@@ -335,7 +336,7 @@ def test_clients_are_made_once() -> None:
     assert client.sqs is client.sqs
 
 
-@pytest.mark.parametrize("words", [("run", "list"), ("observe", "report")])
+@pytest.mark.parametrize("words", [("observe", "report")])
 def test_a_pipeline_may_be_named_without_the_option(
     cloud: Any, dlq: Any, words: tuple[str, ...]
 ) -> None:
@@ -352,10 +353,7 @@ def test_a_pipeline_may_be_named_without_the_option(
 
 @pytest.mark.parametrize(
     "words",
-    [
-        ("parked", "release", "--all", "--why", "x"),
-        ("parked", "discard", "--all", "--why", "x"),
-    ],
+    [],
 )
 def test_a_command_that_names_two_pipelines_is_refused(
     cloud: Any, dlq: Any, words: tuple[str, ...]

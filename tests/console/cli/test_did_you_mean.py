@@ -27,10 +27,10 @@ GROUPS = (
 )
 
 RIGHT = {
-    "retry": "redrive now",
-    "resend": "redrive now",
-    "requeue": "redrive now",
-    "release": "parked release --id ID",
+    "resend": "retry ID",
+    "requeue": "retry ID",
+    "release": "retry ID",
+    "recall": "retry ID",
     "ls": "list",
     "peek": "list",
     "search": "list -f text~TEXT",
@@ -48,7 +48,7 @@ RIGHT = {
     "watch": "status --watch",
     "poison": "list --in parked -f reason=POISON --look",
     "export": "list --look --out FILE",
-    "edit": "replay edit RUN ID",
+    "edit": "retry ID --edit",
     "delete": "discard ID",
     "drop": "discard ID",
     "purge": "discard ID",
@@ -66,9 +66,6 @@ RIGHT = {
     "version": "--version",
     "parked ls": "list",
     "parked delete": "discard ID",
-    "parked retry": "parked release --id ID",
-    "parked find": "list -f text~TEXT",
-    "replay retry": "replay plan",
     "replay cancel": "run abort RUN",
     "run stop": "run hold RUN",
     "rules delete": "rules remove RULE_ID",
@@ -76,14 +73,12 @@ RIGHT = {
     "rules ls": "rules list",
     "rules edit": "rules add RULE_ID --action ACTION --replace",
     "circuit status": "circuit list",
-    "redrive start": "redrive now",
     # Slips.
     "statsu": "status",
     "exlpain": "show ANYTHING",
-    "retyr": "redrive now",
+    "retyr": "retry",
     "retire-": "retire",
     "discrad": "discard",
-    "replay ediit": "replay edit RUN ID",
     "endpoint ad": "endpoint add TENANT[/ENDPOINT] --url URL",
 }
 
@@ -104,7 +99,7 @@ def test_a_natural_word_is_answered_with_the_right_command(dlq: Any, typed: str)
     takes(first)
 
 
-@pytest.mark.parametrize("typed", ["retry", "redrive nwo"])
+@pytest.mark.parametrize("typed", ["resend", "retyr"])
 def test_nothing_is_run_and_standard_output_stays_empty(
     cloud: Any, dlq: Any, functions: Any, typed: str
 ) -> None:

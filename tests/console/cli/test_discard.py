@@ -151,7 +151,7 @@ def test_a_person_sees_what_would_be_thrown_away_and_no_content_of_it(
         "Last failures: 6 KeyError (f1), 1 not on record.",
         "The oldest was first sent at 2026-09-10 00:26 UTC: poison-0",
         "They are expired, poison-0, poison-1, poison-2, poison-3 and 2 more.",
-        "They can be restored until ",
+        "They can be restored for 90 days.",
     ):
         assert text in " ".join(done.stderr.split()), done.stderr
     assert SECRET not in done.output

@@ -82,7 +82,7 @@ def test_a_command_in_a_message_exists_with_its_options() -> None:
     [
         (("sing", "", ""), ["sing"]),
         (("replay", "sing", ""), ["sing"]),
-        (("replay", "start", "--plan --loud"), ["--loud"]),
+        (("replay", "show", "RUN --loud"), ["--loud"]),
     ],
 )
 def test_a_command_that_does_not_exist_is_found(
@@ -91,5 +91,5 @@ def test_a_command_that_does_not_exist_is_found(
     assert unknown(*step) == words
 
 
-def test_the_messages_name_most_commands_of_replay_runs() -> None:
-    assert len({name for group, name, _ in STEPS if group == "replay"}) > 10
+def test_the_messages_name_most_commands_of_runs() -> None:
+    assert len({name for group, name, _ in STEPS if group == "run"}) > 4

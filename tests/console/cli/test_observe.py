@@ -70,7 +70,7 @@ def test_a_pipeline_that_observed_nothing_says_what_to_type(cloud: Cloud, dlq: D
 
     assert result.exit_code == 0
     assert "nothing was observed yet (mode enforce)" in result.stdout
-    assert "dlq redrive now" in result.stdout
+    assert "dlq retry --auto" in result.stdout
 
 
 def test_a_person_reads_where_why_and_how_many(cloud: Cloud, dlq: Dlq) -> None:

@@ -98,7 +98,7 @@ def test_a_table_that_is_too_wide_for_the_terminal_loses_nothing(
 def test_a_command_to_be_typed_is_neither_cut_nor_broken(
     monkeypatch: pytest.MonkeyPatch, width: int
 ) -> None:
-    command = "dlq parked release --pipeline orders --id 8f14e45f-ceea-467f-9575-2a8c1d6e2b11"
+    command = "dlq retry 8f14e45f-ceea-467f-9575-2a8c1d6e2b11 --pipeline orders --edit --hold"
     monkeypatch.setenv("COLUMNS", str(width))
     screen = Terminal()
     show([TextTable((), [(f"  {command}", "sends it to the main queue again")])], screen)

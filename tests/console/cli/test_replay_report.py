@@ -13,10 +13,7 @@ import pytest
 
 from console.cli.exit import Exit
 from console.operations.replay_report import MEANING
-from deadletter.aws.table import plain
-from deadletter.redrive.journal import key_of
 from deadletter.replay.names import Name, key_hash
-from deadletter.replay.plan import plan_from_text
 from deadletter.replay.reconcile import RETURNED
 from deadletter.replay.run import ReplayRun, RunState
 from deadletter.replay.ticket import ReplayOutcome
@@ -77,8 +74,8 @@ def test_a_report_says_that_counted_letters_did_not_join(
     file = tmp_path / "report.html"
     done = dlq("show", RUN, "--html", str(file))
     assert done.exit_code == Exit.ATTENTION
-    assert "9 letters were counted, and 6 joined the run." in done.stdout
-    assert "9 letters were counted, and 6 joined the run." in file.read_text()
+    assert "9 messages were counted, and 6 joined the run." in done.stdout
+    assert "9 messages were counted, and 6 joined the run." in file.read_text()
 
 
 def test_a_live_run_is_added_up_from_its_manifest(orders: Any, dlq: Any, tmp_path: Path) -> None:
@@ -109,7 +106,7 @@ def test_the_report_that_the_run_has_kept_counts(orders: Any, dlq: Any) -> None:
     assert done.exit_code == Exit.DONE, done.output
     assert "3 of 4 letters are done, 1 failed again. All of them are accounted for." in done.stdout
     assert re.search(r"PARKED +1 +failed again, parked by the consumer", done.stdout)
-    assert f"dlq replay rerun {RUN} --only failed" in done.stdout
+    assert f"dlq retry --in run:{RUN} -f outcome=failed" in done.stdout
 
 
 def test_a_letter_without_an_outcome_is_an_alarm(orders: Any, dlq: Any) -> None:
@@ -164,15 +161,6 @@ def test_letters_without_an_outcome_are_named(orders: Any, dlq: Any) -> None:
     assert f"then park what is left:\n  dlq run abort {RUN}\n" in done.stdout
 
 
-def test_a_rerun_says_which_letters_it_does_not_find(orders: Any, functions: Any, dlq: Any) -> None:
-    orders.replay(run())
-    orders.snapshot(run(), [*OUTCOMES, (name("u"), ReplayOutcome.UNKNOWN)])
-    orders.park("orders", "PERMANENT", origin="d")
-    done = dlq("replay", "rerun", RUN, "--why", "fixed again", "--yes")
-    assert done.exit_code == Exit.DONE, done.output
-    assert "Not in the parking lot, and not replayed: 2 letters of 3." in done.stdout
-
-
 def test_the_page_is_one_file_without_scripts_and_other_hosts(
     orders: Any, dlq: Any, tmp_path: Path
 ) -> None:
@@ -194,53 +182,6 @@ def test_the_page_is_one_file_without_scripts_and_other_hosts(
     assert "&lt;script&gt;" in html
     assert "3 of 4 letters are done" in html
     assert path.stat().st_mode & 0o077 == 0
-
-
-def test_a_rerun_takes_the_failed_letters_from_where_they_are(
-    orders: Any, functions: Any, dlq: Any
-) -> None:
-    orders.replay(run())
-    orders.snapshot(run(), OUTCOMES)
-    for origin in ("d", "e", "another"):
-        orders.park("orders", "PERMANENT", origin=origin)
-    done = dlq("replay", "rerun", RUN, "--why", "fixed again", "--yes", "--json")
-    assert done.exit_code == Exit.DONE, done.output
-    (again,) = json.loads(done.stdout)["runs"]
-    rows = [plain(row) for row in orders.dynamodb.scan(TableName="letters")["Items"]]
-    mine = [row for row in rows if f"#run#{again['run']}#plan" in row["pk"]]
-    plan = next(plan_from_text(row["plan"]) for row in mine if "plan" in row)
-    keys = next(row["keys"] for row in mine if "keys" in row)
-    assert keys == b"".join(sorted(map(key_of, ("d", "e"))))
-    assert (plan.source, plan.destination, set(plan.selection.ids)) == (
-        "parking:default", "main", {"d", "e"},
-    )  # fmt: skip
-    assert len(functions.machine.started) == 1
-
-
-def test_a_rerun_of_what_an_aborted_run_left(orders: Any, functions: Any, dlq: Any) -> None:
-    orders.replay(run(RunState.ABORTED, left=True))
-    orders.snapshot(run(), OUTCOMES)
-    orders.park("orders", "REPLAY_ABORTED", origin="f")
-    done = dlq("replay", "rerun", RUN, "--only", "left", "--why", "x", "--yes", "--json")
-    assert json.loads(done.stdout)["letters"] == 1
-
-
-@pytest.mark.parametrize(
-    ("state", "options", "status", "text"),
-    [
-        (RunState.RUNNING, (), Exit.ATTENTION, "a rerun takes what an ended run has left"),
-        (RunState.DONE, ("--only", "good"), Exit.USAGE, "--only is failed or left, not 'good'."),
-        (RunState.DONE, ("--only", "left"), Exit.ABSENT, "has no letter that is left"),
-    ],
-)
-def test_what_can_not_be_run_again_is_said(
-    orders: Any, dlq: Any, state: RunState, options: tuple[str, ...], status: Exit, text: str
-) -> None:
-    orders.replay(run(state))
-    orders.snapshot(run(), OUTCOMES[:2])
-    done = dlq("replay", "rerun", RUN, *options, "--why", "x", "--yes")
-    assert done.exit_code == status
-    assert text in done.stderr
 
 
 def test_times_are_read(orders: Any, dlq: Any) -> None:

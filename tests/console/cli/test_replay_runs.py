@@ -104,7 +104,7 @@ def test_a_run_says_that_counted_letters_did_not_join(
     assert done.exit_code == Exit.ATTENTION
     assert f"7 messages were counted, {joined}" in done.stdout
     assert "had left parking:default before the snapshot" in done.stdout
-    assert "dlq replay plan --pipeline orders --source parking:default" in done.stdout
+    assert "dlq status --pipeline orders" in done.stdout
     row = dlq("run", "list").stdout.splitlines()[1]
     assert row.endswith(f"{letters} of 7 counted messages joined: dlq show {RUN}")
 

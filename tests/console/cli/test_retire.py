@@ -70,9 +70,9 @@ def test_a_pipeline_with_a_message_in_any_queue_is_not_ready(cloud: Cloud, dlq: 
     deployed(cloud)
     commands = {
         "main": None,
-        "dlq_vip": "dlq redrive now --pipeline orders --source vip",
-        "dlq": "dlq redrive now --pipeline orders",
-        "parking": "dlq parked release --pipeline orders --all",
+        "dlq_vip": "dlq retry --auto --in dedicated:vip -p orders",
+        "dlq": "dlq retry --auto -p orders",
+        "parking": "dlq retry --in parked --all -p orders",
     }
     for queue in commands:
         cloud.letter("{}", OURS + queue)
@@ -96,9 +96,9 @@ def test_a_message_in_flight_counts(cloud: Cloud, dlq: Dlq) -> None:
 def test_a_pipeline_with_a_letter_in_any_lane_is_not_ready(cloud: Cloud, dlq: Dlq) -> None:
     deployed(cloud)
     commands = {
-        "dedicated:vip": "dlq redrive now --pipeline orders --source vip",
-        "due": "dlq waiting recall --pipeline orders --lane due",
-        "parked": "dlq parked release --pipeline orders --all",
+        "dedicated:vip": "dlq retry --auto --in dedicated:vip -p orders",
+        "due": "dlq retry --in time --all -p orders",
+        "parked": "dlq retry --in parked --all -p orders",
         "run:4f0c": "dlq run abort 4f0c",
     }
     for lane in commands:
@@ -165,7 +165,7 @@ def test_your_dlq_is_emptied_first_where_we_move_letters(cloud: Cloud, dlq: Dlq)
     deployed(cloud, theirs=("main", "dlq"))
     cloud.letter("{}", "their-dlq")
     [left] = retired(dlq, Exit.ATTENTION)["left"]
-    assert left["command"] == "dlq redrive now --pipeline orders"
+    assert left["command"] == "dlq retry --auto -p orders"
 
 
 def test_where_we_only_observe_nothing_empties_a_dlq_of_ours(cloud: Cloud, dlq: Dlq) -> None:

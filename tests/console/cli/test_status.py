@@ -163,7 +163,7 @@ def test_a_run_that_failed_to_move_letters_needs_attention(cloud: Any, dlq: Any)
         "pipeline": "orders",
         "kind": "unmoved",
         "says": "the last busy run could not move 2 messages",
-        "type": "dlq redrive now --pipeline orders --dry-run",
+        "type": "dlq retry --auto -p orders --dry-run",
         "page": None,
         "alarm": None,
         "needs_person": True,
@@ -380,7 +380,7 @@ def test_parked_letters_need_attention_and_the_next_command_is_named(cloud: Any,
     cloud.park("orders", "POISON")
     cloud.park("orders", "EXPIRED")
     done = dlq("status")
-    says = "orders  a person has to look at 2 messages in the parking lot\n    dlq parked release"
+    says = "orders  a person has to look at 2 messages in the parking lot\n    dlq retry"
     assert says in done.stdout
     assert dlq("status", "--check").exit_code == Exit.ATTENTION
     assert dlq("status", "--check", "--pipeline", "invoices").exit_code == Exit.DONE
@@ -673,7 +673,7 @@ def test_a_person_looks_at_one_message_or_two(cloud: Any, dlq: Any) -> None:
     cloud.deploy("orders")
     for messages in ("1 message", "2 messages"):
         cloud.park("orders", "POISON")
-        says = f"a person has to look at {messages} in the parking lot: dlq parked release"
+        says = f"a person has to look at {messages} in the parking lot: dlq retry --in parked"
         assert says in str(only_pipeline(dlq))
 
 
@@ -685,7 +685,7 @@ def test_rescued_letters_count_as_letters_of_their_queue(cloud: Any, dlq: Any) -
     cloud.waiting("orders", "due", 2)
     assert needs(dlq)["unattended"] == (
         "a person has to look at 2 messages in the parking lot; "
-        'type dlq parked release orders --all --why "fixed"'
+        'type dlq retry --in parked --all -p orders --reason "fixed"'
     )
     sources = answer(dlq)["pipelines"][1]["sources"]
     assert {source["source"]: source["rescued"] for source in sources} == {

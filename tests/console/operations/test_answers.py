@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from console.cli.output import plain
-from console.operations import aws, circuits, redrive, rule_list, rule_trial, status
+from console.operations import aws, circuits, rule_list, rule_trial, status
 from console.operations.answer import Answer
 from console.operations.list import ListRequest, read
 from console.operations.session import Session
@@ -22,9 +22,6 @@ OPERATIONS: dict[str, Callable[[Session], Answer]] = {
     "circuit list": lambda session: circuits.list_circuits(session, ()),
     "rules list": lambda session: rule_list.list_rules(session, ()),
     "rules test r": lambda session: rule_trial.try_rule(session, None, "r"),
-    "redrive now --dry-run": lambda session: redrive.start(
-        session, redrive.target(session, None, "dlq"), dry_run=True, pause=pytest.fail
-    ),
 }
 
 

@@ -194,4 +194,4 @@ def test_runs_that_are_refused_are_deployed_and_those_that_fail_are_tried_again(
         "npx cdk deploy Deadletter-Orders --revert-drift"
     )
     failing = Seen(TroubleKind.RUNS_FAIL, {**facts, "why": "no answer"})
-    assert failing.repair(**KNOWN) == "dlq redrive now --pipeline orders"
+    assert failing.repair(**KNOWN) == 'dlq retry --auto -p orders --reason "repaired"'

@@ -114,16 +114,16 @@ def test_without_an_end_the_outcome_is_unknown_and_with_one_it_says_what_came_of
 
 def test_ends_belong_to_their_own_beginning_and_the_newest_line_is_first() -> None:
     first = begun(100.0, "cause park", "1", target="cause x")
-    second = begun(100.0, "cause retry", "2", target="cause x")
+    second = begun(100.0, "cause park", "2", target="cause x")
     third = {**second, "pk": "#by#AROA:bob"}
     found = lines([first, second, third, ended(second, 101.0)])
     assert {(line.command, line.outcome) for line in found} == {
         ("cause park", "unknown"),
-        ("cause retry", "done"),
-        ("cause retry", "unknown"),
+        ("cause park", "done"),
+        ("cause park", "unknown"),
     }
-    later = begun(300.0, "redrive now", "9", target="source dlq")
-    assert lines([first, later])[0].command == "redrive now"
+    later = begun(300.0, "retry", "9", target="source dlq")
+    assert lines([first, later])[0].command == "retry"
 
 
 def test_who_calls_himself_by_another_name_is_named_by_the_id_that_iam_has_checked() -> None:

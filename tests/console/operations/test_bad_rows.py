@@ -18,7 +18,7 @@ NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
     [
         ("shop-circuits orders orders", "dlq circuit auto --pipeline orders"),
         ("shop-circuits orders acme/a b", "dlq circuit auto 'acme/a b' --pipeline orders"),
-        ("shop-letters orders#lease dlq", "dlq redrive now --pipeline orders"),
+        ("shop-letters orders#lease dlq", 'dlq retry --auto -p orders --reason "repaired"'),
         (
             "shop-letters orders#letter#7 letter",
             "aws dynamodb get-item --table-name shop-letters --key"

@@ -1,0 +1,531 @@
+"""Messages sent again: those that a person means, from wherever they lie, as one plan."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Annotated, Any
+
+from deadletter.contract import MAIN_DLQ, Reason
+from deadletter.message.letter import Letter
+from deadletter.replay.edits import EditRefused
+from deadletter.replay.plan import MAIN_QUEUE
+from deadletter.replay.run import RunState
+from deadletter.routing.selection import Selection
+from deadletter.rules.rule import Action
+
+from . import edits, redrive, rule_table
+from .again import OnceMore, ended, of_outcome, pace_says
+from .answer import Answer
+from .causes import CauseSwitch, read_causes
+from .discard import MessageTally, in_words
+from .due import DueNow, opens
+from .edits import Change
+from .letter_walk import FoundLetter
+from .problem import Cause, Problem
+from .redrive import RedriveTarget
+from .replay_letters import letters_of
+from .replay_plan import DraftPlan, PlanRequest, draft_of
+from .replay_runs import ReplayRow, RunSwitch
+from .replay_source import parked_sources
+from .replay_start import start
+from .selection import All, Choice, Ids, Pipeline, PlaceKind, Places, Terms, choice
+from .session import Session
+from .sources import Chosen, chosen
+from .verbs import Asked, Verb
+from .words import count
+from .words import duration as in_time
+
+_LOOK_SECONDS = 2.0
+"""Between two looks at a run whose messages are to be edited."""
+
+_SAMPLE = 3
+"""Messages whose difference is shown before many are edited."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryRequest:
+    """Which messages to send again, and how."""
+
+    ids: Ids = ()
+    pipeline: Pipeline = None
+    places: Places = ()
+    terms: Terms = ()
+    everything: All = False
+    edit: Annotated[
+        bool, Asked("Edit body and attributes of one message in $EDITOR first.", ("--edit",))
+    ] = False
+    patch: Annotated[
+        str | None,
+        Asked("Change each body by a JSON Patch (RFC 6902) first.", ("--patch",), "FILE",
+              reads=True),
+    ] = None  # fmt: skip
+    to: Annotated[
+        str,
+        Asked("main; deliver (to the consumer function, in order); or a dedicated DLQ's id.",
+              ("--to",), "ID"),
+    ] = MAIN_QUEUE  # fmt: skip
+    rate: Annotated[
+        float | None,
+        Asked("Messages per second at full pace; else 15 % of the usual.", ("--rate",), "N",
+              least=0.01, most=1_000.0),
+    ] = None  # fmt: skip
+    approve: Annotated[
+        bool, Asked("A second person has to agree before anything is sent.", ("--approve",))
+    ] = False
+    accept_conflict: Annotated[
+        bool,
+        Asked("Process them although another message with their key was processed.",
+              ("--accept-conflict",)),
+    ] = False  # fmt: skip
+    stop_on_failure: Annotated[
+        bool, Asked("An ordering key stops at a message that fails.", ("--stop-on-failure",))
+    ] = False
+    auto: Annotated[
+        bool, Asked("Run the automatic retry now: what is due, by its own rules.", ("--auto",))
+    ] = False
+    again: Annotated[
+        bool,
+        Asked("With --in run:ID: make its messages anew, with a new idempotency key.",
+              ("--again",)),
+    ] = False  # fmt: skip
+    hold: Annotated[
+        bool, Asked("Take them and send nothing: dlq run resume starts exactly this.", ("--hold",))
+    ] = False
+
+    @property
+    def needs_run(self) -> bool:
+        """Whether messages that wait have to go by a run: it asks for more than to be due."""
+        asked = (self.edit, self.patch, self.approve, self.accept_conflict, self.stop_on_failure)
+        return any((*asked, self.hold, self.rate)) or self.to != MAIN_QUEUE
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """What a person changes before messages are sent, and what is known of it.
+
+    `change` is None until it was written. `found` is one message as it is, `samples` are messages
+    before and after.
+    """
+
+    change: Change | None
+    found: FoundLetter | None
+    samples: Sequence[tuple[Letter, Letter]] = ()
+    says: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPlan:
+    """What would be sent again: counted, and nothing moved. Only one kind of it, or runs and what
+    is made due.
+    """
+
+    request: RetryRequest
+    chosen: Chosen | None = None
+    drafts: Sequence[DraftPlan] = ()
+    due: DueNow | None = None
+    edit: Edit | None = None
+    again: OnceMore | None = None
+    auto: Sequence[RedriveTarget] = ()
+    notes: Sequence[str] = ()
+    causes: Sequence[str] = ()
+
+    @property
+    def letters(self) -> int:
+        return sum(len(draft.census.taken) for draft in self.drafts)
+
+
+@dataclass(frozen=True, slots=True)
+class Retried(Answer):
+    """What `dlq retry` answers."""
+
+    at: Annotated[datetime, "when it was started"]
+    pipeline: Annotated[str, "name of the pipeline"]
+    messages: Annotated[int, "messages counted; with --auto those that were moved"]
+    runs: Annotated[Sequence[ReplayRow], "the runs, one for each place, as they were seen last"]
+    due: Annotated[int, "messages that waited, and are decided anew by the next automatic run"]
+    left_out: Annotated[Mapping[str, int], "messages that match and are not sent, by reason"]
+    not_edited: Annotated[Mapping[str, int], "messages that could not be edited, by the reason"]
+    reports: Annotated[
+        Sequence[Mapping[str, Any]],
+        "with --auto, what each run reported: `stopped` (why it ended), `ended_well`, `trouble`"
+        " (what AWS refused or did not answer), `received`, `decisions`, `moved`, `failed`, `left`,"
+        " and whatever else it counted",
+    ]
+    reason: Annotated[str, "the reason given"]
+
+
+def prepare(session: Session, request: RetryRequest) -> RetryPlan:
+    """What would be sent again; Problem if there is nothing to send."""
+    choose = choice(request.ids, request.places, request.terms, everything=request.everything)
+    if request.edit and request.patch is not None:
+        raise Problem("Give one of --edit and --patch.", Cause.INPUT)
+    if request.auto:
+        return _automatic(session, request, choose)
+    runs = [place.name for place in choose.places if place.kind is PlaceKind.RUN]
+    if runs or request.again:
+        if len(choose.places) != 1 or len(runs) != 1:
+            raise Problem("Name one run alone: --in run:ID", Cause.INPUT)
+        return _of_run(session, request, choose, runs[0])
+    return _planned(session, request, chosen(session, choose, request.pipeline))
+
+
+def _automatic(session: Session, request: RetryRequest, choose: Choice) -> RetryPlan:
+    if choose.is_narrow or request.needs_run or request.again:
+        raise Problem(
+            "--auto takes all that is due, as the schedule does: of --in dedicated:ID or --in dlq,"
+            " and by no other choice.",
+            Cause.INPUT,
+        )
+    places = choose.places or (None,)
+    names = []
+    for place in places:
+        if place is None or place.kind is PlaceKind.DLQ:
+            names.append(MAIN_DLQ)
+        elif place.kind is PlaceKind.DEDICATED:
+            known = session.app().pipeline(request.pipeline).dedicated
+            names += [place.name] if place.name else list(known)
+        else:
+            raise Problem(f"--auto takes no {place}: the automatic retry reads DLQs.", Cause.INPUT)
+    targets = [redrive.target(session, request.pipeline, name) for name in names]
+    return RetryPlan(request, auto=targets)
+
+
+def _of_run(session: Session, request: RetryRequest, choose: Choice, run: str) -> RetryPlan:
+    """Messages of an ended run: the parked ones themselves, or all of them made anew."""
+    switch = RunSwitch(session, request.pipeline, run)
+    outcomes = [term for term in choose.terms if term.key == "outcome"]
+    if len(outcomes) != len(choose.terms):
+        raise Problem("Of a run messages are chosen by ID or -f outcome=failed", Cause.INPUT)
+    wanted = of_outcome([value for term in outcomes for value in term.values])
+    usual = of_outcome(("failed", "left")) if not request.again else lambda _: True
+    chooses = wanted if outcomes else usual
+    ids = set(choose.ids)
+    if ids:
+        by_outcome = chooses if outcomes else lambda _: True
+
+        def chooses(letter: Any) -> bool:
+            return by_outcome(letter) and bool(ids & {letter.name.copy, letter.name.origin})
+
+    if request.again:
+        if request.edit or request.patch:
+            raise Problem("--again sends messages as they were: it takes no edit.", Cause.INPUT)
+        once_more = OnceMore(
+            switch, chooses, rate=request.rate, approve=request.approve, hold=request.hold
+        )
+        return RetryPlan(request, again=once_more)
+    origins = tuple(letter.name.origin for letter in letters_of(ended(switch)) if chooses(letter))
+    if not origins:
+        raise Problem(f"Run {switch.id} has no such message: nothing was done.", Cause.ABSENT)
+    here = switch.pipeline
+    found = Chosen(switch.app, here, parked_sources(here), Selection(ids=origins))
+    plan = _planned(session, request, found)
+    elsewhere = len(origins) - plan.letters - sum(_left_out(plan).values())
+    note = (
+        f"{count(elsewhere, 'message')} of {len(origins):,} are not parked, and not sent: they "
+        "have no known outcome, or were sent or discarded since."
+    )
+    return replace(plan, notes=(*plan.notes, note)) if elsewhere > 0 else plan
+
+
+def _planned(session: Session, request: RetryRequest, found: Chosen) -> RetryPlan:
+    is_edited = request.edit or request.patch is not None
+    by_due = [each for each in found.sources if opens(each) and not request.needs_run]
+    by_run = [each for each in found.sources if each not in by_due]
+    trial = _Trial(session, found, request)
+    ask = PlanRequest(
+        destination=request.to,
+        look=is_edited,
+        see=trial.see if is_edited else None,
+        rate=request.rate,
+        stop_on_failure=request.stop_on_failure,
+        approve=request.approve,
+        # Edited before anything is sent.
+        hold=request.hold or is_edited,
+        accept_conflict=request.accept_conflict,
+    )
+    drafts = [draft_of(session, found, source, ask) for source in by_run]
+    due = DueNow(session, found, by_due)
+    plan = RetryPlan(request, found, [each for each in drafts if each.census.taken], due)
+    if not plan.drafts and not due:
+        if found.or_else is not None:
+            return _planned(session, request, found.or_else)
+        left = _left_out(replace(plan, drafts=drafts))
+        raise Problem(_nothing(session, found, left), Cause.ABSENT)
+    notes = (*_left_out_says(session, found, _left_out(replace(plan, drafts=drafts))),)
+    held = _held_causes(session, found)
+    more = tuple(f"Cause {each} fails most messages now: it is counted anew." for each in held)
+    plan = replace(plan, drafts=drafts, notes=(*notes, *more), causes=held)
+    return replace(plan, edit=trial.edit()) if is_edited else plan
+
+
+def _held_causes(session: Session, found: Chosen) -> Sequence[str]:
+    """The chosen causes that dominate now: nothing is parked for them."""
+    prefixes = tuple(
+        value.lower() for term in found.terms if term.key == "cause" for value in term.values
+    )
+    if not prefixes:
+        return ()
+    held = read_causes(session, found.app, found.pipeline)
+    return [each.fingerprint for each in held if each.fingerprint.startswith(prefixes)]
+
+
+class _Trial:
+    """Tries an edit on each message that is counted, and keeps a few."""
+
+    def __init__(self, session: Session, found: Chosen, request: RetryRequest) -> None:
+        self._session, self._found, self._request = session, found, request
+        self._change = None if request.patch is None else edits.patch(request.patch)
+        self._refused: Counter[str] = Counter()
+        self._samples: list[tuple[Letter, Letter]] = []
+        self._says: dict[str, None] = {}
+        self._seen: list[FoundLetter] = []
+
+    def see(self, letter: FoundLetter) -> None:
+        """Called with each message that would be sent."""
+        if self._change is None:
+            self._seen = [*self._seen, letter][:2]
+            return
+        try:
+            after, says = self._tried(letter, self._change)
+        except EditRefused as error:
+            self._refused[str(error)] += 1
+            return
+        self._says[says] = None
+        if len(self._samples) < _SAMPLE:
+            self._samples.append((letter.letter, after))
+
+    def _tried(self, letter: FoundLetter, change: Change) -> tuple[Letter, str]:
+        accept = self._request.accept_conflict
+        return edits.tried(self._session, self._found.pipeline, letter, change, accept)
+
+    def edit(self) -> Edit:
+        """What was tried; Problem if not all messages can be edited."""
+        if self._refused:
+            whys = "; ".join(f"{number:,}: {why}" for why, number in self._refused.most_common())
+            raise Problem(f"Nothing was done: not all can be edited. {whys}.", Cause.FAILED)
+        if self._change is None and len(self._seen) != 1:
+            raise Problem("--edit takes one message: give its ID. --patch takes many.", Cause.INPUT)
+        found = self._seen[0] if self._seen else None
+        return Edit(self._change, found, self._samples, tuple(self._says))
+
+
+def with_edit(session: Session, plan: RetryPlan, change: Change) -> RetryPlan:
+    """The plan with what a person has written. Raises EditRefused."""
+    assert plan.edit is not None
+    assert plan.edit.found is not None
+    assert plan.chosen is not None
+    letter, accept = plan.edit.found, plan.request.accept_conflict
+    after, says = edits.tried(session, plan.chosen.pipeline, letter, change, accept)
+    return replace(plan, edit=Edit(change, letter, ((letter.letter, after),), (says,)))
+
+
+def _left_out(plan: RetryPlan) -> Counter[str]:
+    letters = [letter for draft in plan.drafts for letter in draft.census.left_out]
+    return Counter(letter.left_out for letter in letters)
+
+
+def _nothing(session: Session, found: Chosen, left: Mapping[str, int]) -> str:
+    looked = f"Looked through: {in_words(found)}."
+    if left:
+        return "Nothing was sent. " + " ".join([*_left_out_says(session, found, left), looked])
+    return (
+        f"No message of {found.pipeline.name} matches: nothing was done. {looked} Not looked "
+        "through: the main queue, whose messages are with the consumer."
+    )
+
+
+def _left_out_says(session: Session, found: Chosen, left: Mapping[str, int]) -> Iterator[str]:
+    """Which messages are not sent, why, and how that is lifted."""
+    for reason, number in left.items():
+        what = f"{count(number, 'message')} not included: {reason}"
+        match reason:
+            case Reason.QUARANTINED:
+                rules = _stopping(session, found)
+                yield f"{what}, by {' or '.join(rules) or 'a rule'}. It is lifted by"
+                yield f"  dlq rules disable {rules[0] if rules else 'RULE_ID'}"
+            case Reason.EXPIRED:
+                yield f"{what}: never sent; a longer message_ttl lifts that."
+            case "SCHEMA":
+                yield f"{what}: the pipeline's JSON Schema does not take it; --edit does."
+            case _:
+                yield f"{what}."
+
+
+def _stopping(session: Session, found: Chosen) -> Sequence[str]:
+    """The ids of the rules that park messages of the pipeline."""
+    stored = rule_table.table(session.aws, found.app.rules_table).read()
+    return sorted(
+        row.rule_id
+        for row in stored
+        if row.columns.get("action") == Action.QUARANTINE
+        and row.columns.get("enabled", True)
+        and row.columns.get("pipeline") in (found.pipeline.name, "*")
+    )
+
+
+def question(plan: RetryPlan) -> Iterator[str]:
+    """What would be sent, from where, what stays out, how fast, and what to think about."""
+    for queue in plan.auto:
+        name = "the DLQ" if queue.source == MAIN_DLQ else f"dedicated DLQ {queue.source}"
+        moves = "moves nothing: it observes" if queue.observes else "moves what is due"
+        yield f"Run the automatic retry of {queue.pipeline.name} over {name} now: it {moves}."
+    if plan.again is not None:
+        yield from plan.again.question()
+    if plan.chosen is None:
+        return
+    yield from _counts(plan, plan.chosen)
+    yield from plan.due.question() if plan.due is not None else ()
+    yield from plan.notes
+    if plan.edit is not None:
+        for before, after in plan.edit.samples:
+            yield f"Message {after.message_id} would be sent with this change:"
+            yield from (f"  {each}" for each in edits.difference(before, after))
+        yield from plan.edit.says
+    for draft in plan.drafts:
+        if draft.census.taken:
+            yield from pace_says(draft.plan)
+            yield f"About {in_time(draft.seconds)}, at {draft.rate_because}."
+            if draft.census.looked_at:
+                yield (
+                    f"{count(draft.census.looked_at, 'message')} of {draft.source.name} received "
+                    "to count them: adds 1 to each receive count."
+                )
+    taken = [draft for draft in plan.drafts if draft.census.taken]
+    for text in dict.fromkeys(text for draft in taken for text in draft.warnings):
+        yield f"Note: {text}"
+
+
+def _counts(plan: RetryPlan, found: Chosen) -> Iterator[str]:
+    taken = [draft for draft in plan.drafts if draft.census.taken]
+    if taken:
+        places = ", ".join(f"{len(each.census.taken):,} in {each.source.name}" for each in taken)
+        held = ", held until you resume it" if plan.request.hold else ""
+        where = "" if plan.request.to == MAIN_QUEUE else f" to {plan.request.to}"
+        number = count(plan.letters, "message")
+        yield f"Send {number} of {found.pipeline.name} again{where}{held}: {places}."
+        letters = [letter for draft in taken for letter in draft.census.taken]
+        yield from MessageTally(letters).says()
+        yield "What fails again is parked as REPLAY_FAILED, or for what it fails with."
+        if any(letter.reason == Reason.QUARANTINED for letter in letters):
+            yield "Some were parked by a rule: while it is in force, the run parks them again."
+
+
+def trial(session: Session, plan: RetryPlan) -> Iterator[str]:
+    """With --dry-run: what the automatic retry would decide."""
+    for queue in plan.auto:
+        report = redrive.start(session, queue, dry_run=True)
+        yield f"It ended because: {report.get('stopped') or 'it gave no reason'}."
+        yield from redrive.figures(report)
+        for letter in report.get("letters", ()):
+            to = letter.get("lane") or letter.get("queue") or letter.get("reason") or ""
+            yield (
+                f"{letter.get('message_id')} {letter.get('action')} {to}: "
+                f"{letter.get('because', '')}"
+            )
+
+
+def commit(session: Session, plan: RetryPlan, reason: str) -> Retried:
+    """Starts what was planned; messages that are edited are sent once all of them are."""
+    if plan.auto:
+        return _run_now(session, plan, reason)
+    if plan.again is not None:
+        run = plan.again.start(reason)
+        return _answer(session, plan, reason, run.pipeline, len(plan.again), [run])
+    assert plan.chosen is not None
+    runs = [
+        start(session, draft.because(reason), draft.origins, command="retry")
+        for draft in plan.drafts
+        if draft.census.taken
+    ]
+    due = plan.due.do(reason) if plan.due is not None else 0
+    for cause in plan.causes:
+        CauseSwitch(session, plan.chosen.pipeline.name, cause).retry(session.aws.caller, reason)
+    refused: Counter[str] = Counter()
+    if plan.edit is not None and plan.edit.change is not None:
+        for run in runs:
+            refused += _edited(session, plan, run, plan.edit.change, reason)
+    messages = plan.letters + due
+    answer = _answer(session, plan, reason, plan.chosen.pipeline.name, messages, runs)
+    return replace(answer, due=due, not_edited=dict(refused))
+
+
+def _edited(
+    session: Session, plan: RetryPlan, started: ReplayRow, change: Change, reason: str
+) -> Counter[str]:
+    """Edits the messages of a run once it has them, and lets it go on if all could be edited."""
+    switch = RunSwitch(session, started.pipeline, started.run)
+    run = switch.read()
+    while run.state in (RunState.PLANNED, RunState.MOVING):
+        session.say(f"run {run.id} takes its messages")
+        session.pause(_LOOK_SECONDS)
+        run = switch.read()
+    if not run.letters:
+        return Counter()
+    switch = RunSwitch(session, run.pipeline, run.id)
+    refused = edits.apply_to(switch, change, reason, plan.request.accept_conflict)
+    if not refused and run.state is RunState.HELD and not plan.request.hold:
+        switch.resume(reason)
+    return refused
+
+
+def _run_now(session: Session, plan: RetryPlan, reason: str) -> Retried:
+    reports = [redrive.start(session, queue, dry_run=False, why=reason) for queue in plan.auto]
+    moved = sum(int(each.get("moved") or 0) for each in reports)
+    answer = _answer(session, plan, reason, plan.auto[0].pipeline.name, moved, [])
+    return replace(answer, reports=tuple(reports))
+
+
+def _answer(
+    session: Session,
+    plan: RetryPlan,
+    reason: str,
+    pipeline: str,
+    messages: int,
+    runs: Sequence[ReplayRow],
+) -> Retried:
+    return Retried(
+        **session.place,
+        at=session.now,
+        pipeline=pipeline,
+        messages=messages,
+        runs=tuple(runs),
+        due=0,
+        left_out=dict(_left_out(plan)),
+        not_edited={},
+        reports=(),
+        reason=reason,
+    )
+
+
+VERB = Verb(
+    name="retry",
+    says="""Send messages again: from DLQs, the parked, or those that wait.
+
+    Say which: an ID, -f KEY=VALUE, a place with a name, or --all. Without --in they are looked for
+    in all these places. Each place has a run of its own: it sends 1, 2, 5 and 20 first, holds
+    itself if they fail, and is watched until its end; Ctrl-C leaves it running. What waits for a
+    circuit, a rule or a time is due now instead, and decided anew. Nothing is forced past a rule
+    that stops it or an open circuit: the plan says which, and how that is lifted.
+
+    With --edit or --patch messages are edited before they are sent; with --hold nothing is sent
+    until dlq run resume. --in run:ID sends what failed in a run again, and --again what it took,
+    once more, with a new idempotency key. --auto runs the automatic retry now.
+
+    The exit status is 1 if a message failed again, or a run waits for a person.
+    """,
+    request=RetryRequest,
+    examples=(
+        'dlq retry A-4711 --edit --reason "amount was 0"',
+        'dlq retry --in parked -f cause=e05b3c77 --reason "fixed in 4.2"',
+        'dlq retry --in run:4f0c1b -f outcome=failed --reason "fixed in 4.2.1"',
+        'dlq retry --auto --reason "the bank is back"',
+    ),
+    change="A retry",
+    prepare=prepare,
+    question=question,
+    commit=commit,
+    trial=trial,
+)
