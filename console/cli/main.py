@@ -47,7 +47,7 @@ COMMANDS = {
     "retry": (".retry", "Send messages again: from DLQs, the parked, or those that wait."),
     "discard": (".discard", "Throw messages away, for a reason that is kept with them."),
     "restore": (".restore", "Bring discarded messages back: those of a run, or single ones."),
-    "forget": (".forget", "Erase what is kept of a letter, for a data protection request."),
+    "forget": (".forget", "Erase what is kept of a message, for a data protection request."),
     "run": (".runs", "Runs of retry, discard and restore: planned, paced, stoppable."),
     "circuit": (
         ".circuits",

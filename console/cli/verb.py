@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ..operations.session import Session
-from ..operations.verbs import AskedField, Planned, Verb
+from ..operations.verbs import AskedField, Planned, Verb, always
 from . import asking, completion, progress
 from .command import command
 from .exit import Exit
@@ -64,7 +64,8 @@ def add(
 
     changes = [REASON] if verb.prepare else []
     if verb.question is not None:
-        changes += [DRY_RUN, YES] if verb.plans else [YES]
+        changes += [DRY_RUN] if verb.plans else []
+        changes += [YES] if verb.severe is not always else []
     if verb.severe is not None:
         changes.append(CONFIRM)
     parameters = [

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Annotated, Any
@@ -29,11 +29,13 @@ from .life_record import LetterRecord, record_of
 from .matching import FoundMessage, Matcher
 from .places import Walk
 from .problem import Cause, Problem
+from .replay_runs import ReplayRow
 from .replay_source import parked_sources
 from .replay_start import start
-from .selection import Choice, ChosenPlace, Operator, PlaceKind, Term
+from .selection import Choice, ChosenPlace, Operator, Pipeline, PlaceKind, Term, choice
 from .session import Session
-from .words import count
+from .verbs import Asked, Verb, always
+from .words import clock, count
 
 USUAL_DAYS = 35
 """Days that DynamoDB keeps point-in-time copies, unless a table says fewer."""
@@ -43,9 +45,9 @@ NOWHERE = f"{LANE}due"
 
 NEVER_REACHED = (
     "The main queue, and the consumer: what is in flight may fail again and come back. Type the "
-    "command again with --plan a day later.",
+    "command again with --dry-run a day later.",
     "Claims of idempotency: hashes of the key and of the message, until idempotency_keep is over.",
-    "Names in lists and reports of replay runs: ids, tenants and hashes of ordering keys, for "
+    "Names in lists and reports of runs: ids, tenants and hashes of ordering keys, for "
     f"{REPORT_DAYS} days.",
     "Files of dlq list --out, logs of your consumers, and what other systems have received.",
     "Backups, exports and replicas of the table or the bucket that you make yourself.",
@@ -71,17 +73,8 @@ class KeptTrace:
     """A place that keeps something of what is to be forgotten."""
 
     place: Annotated[str, "`lane <name>`, `queue <source>`, `ledger`, or `run <id>`"]
-    letters: Annotated[int | None, "letters found there; null if they are not counted"]
+    messages: Annotated[int | None, "messages found there; null if they are not counted"]
     says: Annotated[str, "what is there, and how it goes"]
-
-
-@dataclass(frozen=True, slots=True)
-class ForgetRun:
-    """A replay run that throws letters away and erases what is kept of them."""
-
-    run: Annotated[str, "id of the run"]
-    source: Annotated[str, "the queue or lane that it goes through"]
-    state: Annotated[str, "state of the run"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,54 +87,75 @@ class ForgottenLetters(Answer):
     id: Annotated[str | None, "the id that was given; null for a key"]
     kept: Annotated[Sequence[KeptTrace], "what is kept, and where, as far as it was looked at"]
     sources: Annotated[Sequence[str], "the queues and lanes that runs go through"]
-    runs: Annotated[Sequence[ForgetRun], "the runs that were started; none with --plan"]
+    runs: Annotated[Sequence[ReplayRow], "the runs, one for each of them, as they were seen last"]
     copies_until: Annotated[
         datetime | None,
         "until when the table's point-in-time copies still hold it; null without such copies",
     ]
     not_reached: Annotated[Sequence[str], "what no run reaches"]
     notes: Annotated[Sequence[str], "what was not looked at, or is to be known"]
-    why: Annotated[str, "the reason given; empty with --plan"]
+    reason: Annotated[str, "the reason given"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForgetRequest:
+    """Whose data to erase: of one message, or of all with a value of a field."""
+
+    ids: Annotated[tuple[str, ...], Asked("Message id or current id: one.", metavar="[ID]")] = ()
+    pipeline: Pipeline = None
+    terms: Annotated[
+        tuple[str, ...],
+        Asked("field.NAME=VALUE, a name of the pipeline's context: one.", ("--filter", "-f"),
+              "TERM"),
+    ] = ()  # fmt: skip
+    everything: Annotated[
+        bool, Asked("Go through every queue and lane, also where it is not known.", ("--all",))
+    ] = False
 
 
 class LettersToForget:
     """Letters that a person is about to have forgotten: looked for, and nothing changed.
 
-    `what` is the id of a letter, of its first life or of a copy that we hold; or NAME=VALUE, where
-    NAME is one of the pipeline's `context`. With `everywhere` runs go through every queue and lane,
-    also where nothing is known to be. With `look` letters with a key are looked for in queues too.
+    `id_` is the id of a letter, of its first life or of a copy that we hold; else `key` is a name
+    of the pipeline's `context`, and its value. With `everywhere` runs go through every queue and
+    lane, also where nothing is known to be.
     """
 
     def __init__(
         self,
         session: Session,
-        what: str,
+        id_: str | None,
+        key: tuple[str, str] | None,
         pipeline: str | None,
         *,
         everywhere: bool = False,
-        look: bool = False,
-        progress: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._session = session
         self._app = session.app()
         self._notes: list[str] = []
         self._kept: list[KeptTrace] = []
-        name, is_key, value = what.partition("=")
-        self._id = None if is_key else what
-        if is_key:
+        self._id = id_
+        if key is not None:
             self._pipeline = self._app.pipeline(pipeline)
-            self._selection = _of_key(self._pipeline, name.strip(), value.strip())
-            self._sources = self._of_key(name.strip(), value.strip(), look, progress)
+            self._selection = _of_key(self._pipeline, *key)
+            self._sources = self._of_key(*key)
         else:
-            self._pipeline, self._selection, self._sources = self._of_letter(what, pipeline)
+            found = self._of_letter(id_ or "", pipeline)
+            self._pipeline, self._selection, self._sources = found
         if everywhere:
             lanes = [LANE + lane for lane in self._lanes()]
             self._sources = list(dict.fromkeys((*_queues(self._pipeline), *lanes)))
+        if not self._sources:
+            raise Problem(
+                f"Nothing of {id_} is on record in {self.pipeline}, so nothing was done. With "
+                "--all runs go through every queue and lane.",
+                Cause.ABSENT,
+            )
         self._refuse_what_runs_can_not_do()
         above = deployed.settings(self._pipeline).replay.approve_above
         if above is not None and self._sources:
             self._notes.append(
-                f"A run of more than {above:,} letters waits until a person approves it "
+                f"A run of more than {above:,} messages waits until a person approves it "
                 "(dlq run approve): nothing is erased before."
             )
 
@@ -149,14 +163,19 @@ class LettersToForget:
     def pipeline(self) -> str:
         return self._pipeline.name
 
-    @property
-    def is_known(self) -> bool:
-        """Whether anything is to be done."""
-        return bool(self._sources)
-
-    def plan(self) -> ForgottenLetters:
-        """What would be erased, and where."""
-        return self._answer((), "")
+    def question(self) -> Iterator[str]:
+        """What would be erased, where, and what is not reached."""
+        what = f"message {self._id}" if self._id else "all messages with this value"
+        yield f"Forget {what} of {self.pipeline}: {in_words(self._sources)}."
+        for trace in self._kept:
+            number = "" if trace.messages is None else f", {count(trace.messages, 'message')}"
+            yield f"{trace.place}{number}: {trace.says}"
+        answer = self._answer((), "")
+        if answer.copies_until is not None:
+            until = clock(answer.copies_until, answer.at)
+            yield f"Point-in-time copies of the table hold it until {until}."
+        yield from (f"Not reached: {place}" for place in answer.not_reached)
+        yield from (f"Note: {note}" for note in answer.notes)
 
     def start(self, why: str) -> ForgottenLetters:
         """Start the runs that erase it, one for each source.
@@ -164,17 +183,11 @@ class LettersToForget:
         A run that was started goes on by itself. Typed again after an interruption, the command
         starts runs for what is left.
         """
-        if not self._sources:
-            raise Problem(
-                f"Nothing of {self._id} is on record in {self.pipeline}, so nothing was done. With "
-                "--everywhere runs go through every queue and lane.",
-                Cause.ABSENT,
-            )
-        target = f"letter {self._id}" if self._id else "letters by a key"
+        target = f"message {self._id}" if self._id else "messages by a value"
         runs = [self._start(source, why, target) for source in self._sources]
         return self._answer(runs, why)
 
-    def _start(self, source: str, why: str, target: str) -> ForgetRun:
+    def _start(self, source: str, why: str, target: str) -> ReplayRow:
         session, now = self._session, self._session.now.timestamp()
         plan = ReplayPlan(
             pipeline=self.pipeline,
@@ -192,10 +205,9 @@ class LettersToForget:
             why=why,
         )
         # Not counted: what turns up until the snapshot is forgotten too.
-        started = start(session, plan, None, command="forget", target=target)
-        return ForgetRun(started.run, source, started.state)
+        return start(session, plan, None, command="forget", target=target)
 
-    def _answer(self, runs: Sequence[ForgetRun], why: str) -> ForgottenLetters:
+    def _answer(self, runs: Sequence[ReplayRow], why: str) -> ForgottenLetters:
         session = self._session
         now = session.now
         until = _copies_until(session, self._app, self._notes, now)
@@ -211,7 +223,7 @@ class LettersToForget:
             copies_until=until,
             not_reached=NEVER_REACHED if self._id else (*NEVER_REACHED, NOT_BY_KEY),
             notes=tuple(dict.fromkeys(self._notes)),
-            why=why,
+            reason=why,
         )
 
     def _of_letter(
@@ -272,13 +284,11 @@ class LettersToForget:
             says = "As far as is known: SQS cannot be asked for one message. A run looks at all."
             self._kept.append(KeptTrace(f"queue {source}", None, says))
 
-    def _of_key(
-        self, name: str, value: str, look: bool, progress: Callable[[str], None]
-    ) -> list[str]:
+    def _of_key(self, name: str, value: str) -> list[str]:
         """The sources that may have letters with this key: all queues, and lanes that have one."""
         kinds = (PlaceKind.WAITING, PlaceKind.PARKED, PlaceKind.DEDICATED)
         chosen = Choice(
-            places=tuple(map(ChosenPlace, (*kinds, *((PlaceKind.DLQ,) if look else ())))),
+            places=tuple(map(ChosenPlace, kinds)),
             terms=(Term(f"field.{name}", Operator.EQUAL, (value,)),),
         )
         by_place: Counter[str] = Counter()
@@ -286,23 +296,19 @@ class LettersToForget:
         def see(found: FoundMessage, _: Matcher) -> None:
             if found.letter is not None:
                 by_place[f"lane {found.lane}" if found.lane else f"queue {found.place}"] += 1
-                progress(f"{by_place.total():,} messages found")
+                self._session.say(f"{by_place.total():,} messages found")
 
-        walk = Walk(self._session, chosen, see, look=look, read_letters=True)
+        walk = Walk(self._session, chosen, see, look=False, read_letters=True)
         walk.pipeline(self._app, self._pipeline)
         for place, letters in sorted(by_place.items()):
             self._kept.append(KeptTrace(place, letters, "A run throws them away."))
         self._notes += walk.notes
-        if not look:
-            seen = "" if self._pipeline.fifo else ": the runs look at every letter"
-            self._notes.append(
-                f"Queues were not looked into{seen}. With --look they are counted now, and SQS "
-                "counts the looks."
-            )
+        seen = "" if self._pipeline.fifo else ": the runs look at every message"
+        self._notes.append(f"Queues were not looked into{seen}.")
         self._notes.append(KEPT_BY_RUNS)
         if self._pipeline.fifo and not by_place:
             self._notes.append(
-                "The pipeline is FIFO: no run takes a letter of a FIFO group. One with this key "
+                "The pipeline is FIFO: no run takes a message of a FIFO group. One with this value "
                 "that still waits where nobody has looked stays there."
             )
             return [NOWHERE]
@@ -360,8 +366,8 @@ def _of_key(pipeline: DeployedPipeline, name: str, value: str) -> Selection:
     if name not in known or not value:
         has = f"it has {', '.join(known)}" if known else "it has none"
         raise Problem(
-            f"{name}=… is no key of pipeline {pipeline.name}: write NAME=VALUE, with a name of its "
-            f"context ({has}).",
+            f"field.{name}=… is no field of pipeline {pipeline.name}: write field.NAME=VALUE, with "
+            f"a name of its context ({has}).",
             Cause.INPUT,
         )
     pattern: Mapping[str, Any] = {"context": {name: _values(value)}}
@@ -413,3 +419,53 @@ def _copies_until(session: Session, app: App, notes: list[str], now: datetime) -
 def in_words(sources: Sequence[str]) -> str:
     """The number of runs that it takes, and through what."""
     return f"{count(len(sources), 'run')}, through {', '.join(sources)}"
+
+
+def prepare(session: Session, request: ForgetRequest) -> LettersToForget:
+    """What is kept of these messages, and where; Problem if nothing is."""
+    choose = choice(request.ids, (), request.terms)
+    if len(choose.ids) + len(choose.terms) != 1:
+        raise Problem("Name one ID, or one -f field.NAME=VALUE", Cause.INPUT)
+    id_, key = (choose.ids[0] if choose.ids else None), None
+    for term in choose.terms:
+        top, _, name = term.key.partition(".")
+        if top != "field" or term.operator is not Operator.EQUAL or len(term.values) != 1:
+            raise Problem("Messages are forgotten by an ID or -f field.NAME=VALUE", Cause.INPUT)
+        key = (name, term.values[0])
+    return LettersToForget(session, id_, key, request.pipeline, everywhere=request.everything)
+
+
+def commit(_: Session, plan: LettersToForget, reason: str) -> ForgottenLetters:
+    """Starts the runs that erase it."""
+    return plan.start(reason)
+
+
+VERB = Verb(
+    name="forget",
+    says="""Erase what is kept of a message, for a data protection request.
+
+    Of one message by its ID, or of all with a value of a field. They are thrown away without a
+    copy, wherever runs find them: in DLQs, among the parked and those that wait. Then their records
+    are deleted, and copies that earlier discards and edits have left. Each queue and lane has a run
+    of its own, which takes what it goes through: other messages of a DLQ wait for their delay from
+    then on, and parked ones stay parked.
+
+    By a field, runs also look through what runs have kept, and forget messages that were processed.
+    In a FIFO pipeline they take no message and erase only what is kept.
+
+    It says until when point-in-time copies still hold it, and what it can't reach. The audit keeps
+    the ID, who and why; of a field it keeps that there was one. It can't be undone: type the app's
+    name when asked, or give it with --confirm. Interrupted, type it again.
+    """,
+    request=ForgetRequest,
+    examples=(
+        "dlq forget 6f6e1bd2-6f2b-4a53-8a10-0f4f9c1f5b7e --dry-run",
+        'dlq forget 6f6e1bd2-6f2b-4a53-8a10-0f4f9c1f5b7e --reason "request 4711"',
+        'dlq forget -f field.tenantId=t-17 -p orders --all --reason "request 4712"',
+    ),
+    change="To forget messages",
+    prepare=prepare,
+    question=LettersToForget.question,
+    commit=commit,
+    severe=always,
+)

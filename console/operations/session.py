@@ -32,8 +32,8 @@ class Session:
     connect: Callable[[], Aws]
     app_name: str
     clock: Callable[[], float] = time.time
-    say: Callable[[str], object] = lambda _: None
-    pause: Callable[[float], object] = time.sleep
+    say: Callable[[str], None] = lambda _: None
+    pause: Callable[[float], None] = time.sleep
 
     @cached_property
     def aws(self) -> Aws:

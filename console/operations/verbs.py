@@ -100,6 +100,11 @@ class Verb:
             yield AskedField(field.name, asked, kind, repeats, default, required)
 
 
+def always(_request: Any) -> bool:
+    """Of a verb of which no request can be undone."""
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class Planned(Answer):
     """What a verb would do, as `--dry-run` answers."""

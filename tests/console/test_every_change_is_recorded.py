@@ -49,7 +49,7 @@ TYPED: dict[str, tuple[str, ...]] = {
     "dlq retry": ("retry", "-f", "reason=poison", *SAID, "--yes"),
     "dlq discard": ("discard", "-f", "reason=poison", *SAID, "--yes"),
     "dlq restore": ("restore", "thrown-away", *SAID, "--yes"),
-    "dlq forget": ("forget", "due-0", *BECAUSE, "--confirm", "deadletter"),
+    "dlq forget": ("forget", "due-0", *SAID, "--confirm", "deadletter"),
     "dlq run hold": ("run", "hold", RUNNING, *SAID),
     "dlq run resume": ("run", "resume", HELD, *SAID, "--yes"),
     "dlq run abort": ("run", "abort", HELD, *SAID, "--yes"),

@@ -283,7 +283,7 @@ TYPED: dict[str, list[tuple[str, ...]]] = {
     "dlq discard": [("discard", "{discarded}", *PIPELINE, *DECIDED)],
     "dlq restore": [("restore", "{thrown}", *PIPELINE, *DECIDED)],
     # Its runs are those of a discard, and would take the letters of the commands below.
-    "dlq forget": [("forget", "{failed}", *PIPELINE, "--plan")],
+    "dlq forget": [("forget", "{failed}", *PIPELINE, "--dry-run")],
     "dlq run list": [("run", "list")],
     # From here on the run is not in the state of the commands above. The open circuit holds it.
     "dlq run approve": [("run", "approve", "{run}", *DECIDED)],

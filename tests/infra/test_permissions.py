@@ -582,6 +582,7 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
     "dlq forget": {
         "DlqReader": {
             **SEE,
+            **SEE_EXECUTIONS,
             "table Letters": {"dynamodb:BatchGetItem", "dynamodb:Query"},
             "table Letters/index/lanes": {"dynamodb:Query"},
         },

@@ -17,7 +17,7 @@ from deadletter.failure.ledger import AboutLetter
 from deadletter.replay.plan import DISCARD, ReplayPlan, plan_from_text
 from deadletter.replay.run import ReplayRun, RunState
 
-WHY = ("--why", "request 4711")
+WHY = ("--reason", "request 4711")
 SURE = ("--confirm", "deadletter")
 ORIGIN = "6f6e1bd2-6f2b-4a53-8a10-0f4f9c1f5b7e"
 SETTINGS: Mapping[str, Any] = {"context": {"tenantId": "body.tenant", "card": "body.card"}}
@@ -43,6 +43,13 @@ def plans(cloud: Any) -> dict[str, ReplayPlan]:
     return {plan.source: plan for plan in texts}
 
 
+def said(dlq: Any, *words: str) -> str:
+    """The plan, as --dry-run says it."""
+    done = dlq("forget", *words, "--dry-run", "--json")
+    assert done.exit_code == Exit.DONE, done.output
+    return "\n".join(json.loads(done.stdout)["would"])
+
+
 def audited(cloud: Any) -> list[dict[str, Any]]:
     rows = cloud.dynamodb.scan(TableName="audit")["Items"]
     return [row for row in rows if not row["sk"]["S"].endswith("#end")]
@@ -51,20 +58,18 @@ def audited(cloud: Any) -> list[dict[str, Any]]:
 def test_the_plan_says_what_is_kept_and_where_and_changes_nothing(orders: Any, dlq: Any) -> None:
     orders.failed("orders", ORIGIN, AboutLetter(context={"card": "4111-x"}))
     orders.rescued("orders", "POISON", 1_763_000_000, origin=ORIGIN)
-    done = dlq("forget", ORIGIN, "--plan", "--json")
-    assert done.exit_code == Exit.DONE, done.output
-    answer = json.loads(done.stdout)
-    assert {trace["place"]: trace["letters"] for trace in answer["kept"]} == {
-        "lane parked": 1,
-        "ledger": None,
-    }
-    assert answer["sources"] == ["lane:parked"]
-    assert answer["runs"] == []
+    text = said(dlq, ORIGIN)
+    for part in (
+        f"Forget message {ORIGIN} of orders: 1 run, through lane:parked.",
+        "\nlane parked, 1 message: ",
+        "\nledger: ",
+        "\nNot reached: The main queue",
+    ):
+        assert part in text
     # Point-in-time copies are off in this account.
-    assert answer["copies_until"] is None
-    assert any(place.startswith("The main queue") for place in answer["not_reached"])
+    assert "Point-in-time" not in text
     assert (plans(orders), audited(orders)) == ({}, [])
-    assert "4111-x" not in done.output
+    assert "4111-x" not in text
 
 
 def test_it_says_until_when_point_in_time_copies_hold_what_is_erased(orders: Any, dlq: Any) -> None:
@@ -76,10 +81,10 @@ def test_it_says_until_when_point_in_time_copies_hold_what_is_erased(orders: Any
     orders.s3.put_bucket_versioning(
         Bucket="letters-bucket", VersioningConfiguration={"Status": "Enabled"}
     )
-    answer = json.loads(dlq("forget", ORIGIN, "--plan", "--json").stdout)
+    assert "keeps versions" in said(dlq, ORIGIN)
+    answer = json.loads(dlq("forget", ORIGIN, *WHY, *SURE, "--json").stdout)
     at, until = (datetime.fromisoformat(answer[name]) for name in ("at", "copies_until"))
     assert until - at == timedelta(days=35)
-    assert any("keeps versions" in note for note in answer["notes"])
 
 
 def test_a_run_throws_the_letter_away_keeps_no_copy_and_forgets(
@@ -101,7 +106,7 @@ def test_a_run_throws_the_letter_away_keeps_no_copy_and_forgets(
     [started] = functions.machine.started
     assert json.loads(started["input"])["run"] == run["run"] == plan.run_id
     [row] = audited(orders)
-    assert (row["command"]["S"], row["target"]["S"]) == ("forget", f"letter {copy}")
+    assert (row["command"]["S"], row["target"]["S"]) == ("forget", f"message {copy}")
     assert row["why"]["S"] == "request 4711"
 
 
@@ -135,7 +140,7 @@ def test_letters_with_a_key_are_taken_from_every_queue_and_the_lanes_that_have_o
 ) -> None:
     orders.waiting("orders", "due", 1, due=4e9)
     orders.letter('{"card": "4111-x"}', tenantId="a")
-    done = dlq("forget", "card=4111-x", *WHY, *SURE, "--json")
+    done = dlq("forget", "-f", "field.card=4111-x", *WHY, *SURE, "--json")
     assert done.exit_code == Exit.DONE, done.output
     assert set(plans(orders)) == {"dlq", "parking:default"}
     pattern = plans(orders)["dlq"].selection.pattern
@@ -145,7 +150,7 @@ def test_letters_with_a_key_are_taken_from_every_queue_and_the_lanes_that_have_o
     # The value stands in the run's plan, and nowhere else.
     assert "4111-x" not in done.output
     rows = audited(orders)
-    assert {row["target"]["S"] for row in rows} == {"letters by a key"}
+    assert {row["target"]["S"] for row in rows} == {"messages by a value"}
     assert "4111-x" not in json.dumps(rows, default=str)
     assert orders.visible("orders-dlq") == 1
 
@@ -155,31 +160,22 @@ def test_a_run_that_a_person_has_to_approve_is_told_before(
 ) -> None:
     cloud.deploy("orders", settings={"replay": {"approve_above": 1_000}})
     cloud.failed("orders", ORIGIN)
-    said = dlq("forget", ORIGIN, "--plan").stdout
-    assert "more than 1,000 letters waits until a person approves it" in said
+    text = said(dlq, ORIGIN)
+    assert "more than 1,000 messages waits until a person approves it" in text
 
 
 def test_a_number_is_looked_for_as_text_and_as_number(orders: Any, dlq: Any) -> None:
-    assert dlq("forget", "card=42", *WHY, *SURE).exit_code == Exit.DONE
+    assert dlq("forget", "-f", "field.card=42", *WHY, *SURE).exit_code == Exit.DONE
     assert plans(orders)["dlq"].selection.pattern == {"context": {"card": ["42", 42]}}
-
-
-def test_letters_with_a_key_are_counted_in_queues_when_asked(orders: Any, dlq: Any) -> None:
-    for tenant in ("a", "a", "b"):
-        orders.letter(json.dumps({"tenant": tenant}))
-    answer = json.loads(dlq("forget", "tenantId=a", "--plan", "--look", "--json").stdout)
-    assert [(trace["place"], trace["letters"]) for trace in answer["kept"]] == [("queue dlq", 2)]
 
 
 def test_what_nobody_looks_at_for_a_key_is_said(orders: Any, dlq: Any) -> None:
     """The runs read what runs have kept; no person may, and no table is searched by content."""
-    answer = json.loads(dlq("forget", "card=4111-x", "--plan", "--json").stdout)
-    [kept] = [note for note in answer["notes"] if "as replay runs took them" in note]
-    assert kept.startswith("Not looked into here: ")
-    [rows] = [place for place in answer["not_reached"] if "that no run has kept" in place]
-    assert rows.startswith("With a key: rows of the ledger of letters that were processed")
-    of_one = json.loads(dlq("forget", ORIGIN, "--plan", "--json").stdout)
-    assert not [place for place in of_one["not_reached"] if "With a key" in place]
+    text = said(dlq, "-f", "field.card=4111-x")
+    assert "Note: Not looked into here: letters as replay runs took them" in text
+    assert "With a key: rows of the ledger of letters that were processed" in text
+    orders.failed("orders", ORIGIN)
+    assert "With a key" not in said(dlq, ORIGIN)
 
 
 def test_of_a_fifo_pipeline_what_is_kept_is_forgotten_by_a_key_and_no_letter_is_taken(
@@ -188,27 +184,26 @@ def test_of_a_fifo_pipeline_what_is_kept_is_forgotten_by_a_key_and_no_letter_is_
     name = "/deadletter/pipelines/orders"
     described = json.loads(orders.ssm.get_parameter(Name=name)["Parameter"]["Value"])
     orders.parameter(name, json.dumps({**described, "fifo": True}))
-    done = dlq("forget", "card=4111-x", *WHY, *SURE, "--json")
+    done = dlq("forget", "-f", "field.card=4111-x", *WHY, *SURE, "--json")
     assert done.exit_code == Exit.DONE, done.output
     assert [*plans(orders)] == ["lane:due"]
     assert plans(orders)["lane:due"].selection.groups == ()
     notes = json.loads(done.stdout)["notes"]
-    assert [note for note in notes if "no run takes a letter of a FIFO group" in note]
-    # One that still waits has to go first, and so do all if a person wants every queue searched.
-    orders.letter('{"card": "4711"}')
-    for words in (("card=4711", "--look"), ("card=4111-x", "--everywhere")):
-        refused = dlq("forget", *words, *WHY, *SURE)
-        assert (refused.exit_code, "whole message groups" in refused.stderr) == (
-            Exit.ATTENTION,
-            True,
-        )
+    assert [note for note in notes if "no run takes a message of a FIFO group" in note]
+    refused = dlq("forget", "-f", "field.card=4111-x", "--all", *WHY, *SURE)
+    assert (refused.exit_code, "whole message groups" in refused.stderr) == (Exit.ATTENTION, True)
 
 
 def test_a_key_that_the_pipeline_does_not_have_is_refused(orders: Any, dlq: Any) -> None:
-    for key in ("orderId=7", "card="):
-        done = dlq("forget", key, *WHY, *SURE)
-        assert done.exit_code == Exit.USAGE, done.output
-        assert "it has tenantId, card" in done.stderr
+    for words, text in (
+        (("-f", "field.orderId=7"), "it has tenantId, card"),
+        (("-f", "field.card="), "has an empty value"),
+        (("-f", "tenant=a"), "by an ID or -f field.NAME=VALUE"),
+        ((), "Name one ID"),
+        (("a", "b"), "Name one ID"),
+    ):
+        done = dlq("forget", *words, *WHY, *SURE)
+        assert (done.exit_code, text in done.stderr) == (Exit.USAGE, True), done.output
     assert plans(orders) == {}
 
 
@@ -218,9 +213,8 @@ def test_an_unknown_id_is_only_looked_for_everywhere_if_a_person_says_so(
     orders.waiting("orders", "due", 1, due=4e9)
     done = dlq("forget", ORIGIN, *WHY, *SURE)
     assert done.exit_code == Exit.ABSENT
-    assert "With --everywhere runs go through every queue and lane" in done.stderr
-    assert "Nothing is on record" in dlq("forget", ORIGIN, "--plan").stdout
-    assert dlq("forget", ORIGIN, "--everywhere", *WHY, *SURE).exit_code == Exit.DONE
+    assert "With --all runs go through every queue and lane" in done.stderr
+    assert dlq("forget", ORIGIN, "--all", *WHY, *SURE).exit_code == Exit.DONE
     assert set(plans(orders)) == {"dlq", "parking:default", "lane:due"}
 
 
