@@ -318,6 +318,7 @@ def perform(
     except BrokenPipeError:
         raise
     except Exception as error:
+        progress.end()
         problem = clients.explain(error) or _bug(error)
         if shared.debug:
             traceback.print_exc()

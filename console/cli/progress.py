@@ -20,16 +20,23 @@ def pause(seconds: float) -> None:
     time.sleep(seconds)
 
 
+_SHOWN: list[str] = []
+
+
 def say(says: str) -> None:
     """Shows how far a long look is, on a terminal alone."""
     if sys.stderr.isatty():
+        _SHOWN[:] = [says]
         sys.stderr.write(f"\r\x1b[K{printable(says)}")
         sys.stderr.flush()
 
 
 def end() -> None:
-    """Takes the line of `say` away."""
-    say("")
+    """Takes the line of `say` away, if there is one."""
+    if _SHOWN and sys.stderr.isatty():
+        sys.stderr.write("\r\x1b[K")
+        sys.stderr.flush()
+    _SHOWN.clear()
 
 
 @contextmanager

@@ -147,6 +147,12 @@ def read_causes(session: Session, app: App, pipeline: DeployedPipeline) -> Seque
     return [*rows_of(pipeline.name, _read(session, app, pipeline), session.now)]
 
 
+def unmended(session: Session, app: App, pipeline: DeployedPipeline) -> Sequence[str]:
+    """The causes of a pipeline that are held now, or that a person has parked for."""
+    rows = rows_of(pipeline.name, _read(session, app, pipeline), session.now)
+    return [row.fingerprint for row in rows if row.state != MENDED]
+
+
 def _read(session: Session, app: App, pipeline: DeployedPipeline) -> Causes:
     with aws_errors():
         return _store(session.aws, app, pipeline).read()

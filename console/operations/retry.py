@@ -19,7 +19,7 @@ from deadletter.rules.rule import Action
 from . import edits, redrive, rule_table
 from .again import OnceMore, ended, of_outcome, pace_says
 from .answer import Answer
-from .causes import CauseSwitch, read_causes
+from .causes import CauseSwitch, unmended
 from .discard import MessageTally, in_words
 from .due import DueNow, opens
 from .edits import Change
@@ -256,20 +256,22 @@ def _planned(session: Session, request: RetryRequest, found: Chosen) -> RetryPla
         raise Problem(_nothing(session, found, left), Cause.ABSENT)
     notes = (*_left_out_says(session, found, _left_out(replace(plan, drafts=drafts))),)
     held = _held_causes(session, found)
-    more = tuple(f"Cause {each} fails most messages now: it is counted anew." for each in held)
+    more = tuple(
+        f"Cause {each} is counted anew: its hold, or a word to park for it, ends." for each in held
+    )
     plan = replace(plan, drafts=drafts, notes=(*notes, *more), causes=held)
     return replace(plan, edit=trial.edit()) if is_edited else plan
 
 
 def _held_causes(session: Session, found: Chosen) -> Sequence[str]:
-    """The chosen causes that dominate now: nothing is parked for them."""
+    """The chosen causes that dominate now, or that messages are parked for by a person's word."""
     prefixes = tuple(
         value.lower() for term in found.terms if term.key == "cause" for value in term.values
     )
     if not prefixes:
         return ()
-    held = read_causes(session, found.app, found.pipeline)
-    return [each.fingerprint for each in held if each.fingerprint.startswith(prefixes)]
+    known = unmended(session, found.app, found.pipeline)
+    return [each for each in known if each.startswith(prefixes)]
 
 
 class _Trial:
@@ -458,10 +460,17 @@ def _edited(
     """Edits the messages of a run once it has them, and lets it go on if all could be edited."""
     switch = RunSwitch(session, started.pipeline, started.run)
     run = switch.read()
-    while run.state in (RunState.PLANNED, RunState.MOVING):
-        session.say(f"run {run.id} takes its messages")
-        session.pause(_LOOK_SECONDS)
-        run = switch.read()
+    try:
+        while run.state in (RunState.PLANNED, RunState.MOVING):
+            session.say(f"run {run.id} takes its messages")
+            session.pause(_LOOK_SECONDS)
+            run = switch.read()
+    except KeyboardInterrupt as error:
+        raise Problem(
+            f"Stopped: nothing was edited or sent. Run {run.id} is held once it has its messages:\n"
+            f"dlq run abort {run.id}",
+            Cause.FAILED,
+        ) from error
     if not run.letters:
         return Counter()
     switch = RunSwitch(session, run.pipeline, run.id)

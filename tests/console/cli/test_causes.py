@@ -1,4 +1,4 @@
-"""`dlq cause`: sudden causes are listed, parked for, or tried once more."""
+"""`dlq cause`: sudden causes are listed, and parked for."""
 
 from __future__ import annotations
 
@@ -9,9 +9,6 @@ from typing import Any
 import pytest
 
 from console.cli.exit import Exit
-from console.operations import aws
-from console.operations.causes import CauseSwitch
-from console.operations.session import Session
 from deadletter.aws.causes import DynamoDBCauses
 from deadletter.failure.causes import FailedTry, Second
 
@@ -54,11 +51,16 @@ def test_a_cause_is_parked_for_by_a_named_person_for_a_day(orders: Any, dlq: Any
 
 
 @pytest.mark.parametrize("parked", [False, True])
-def test_a_mended_cause_is_counted_anew(orders: Any, dlq: Any, parked: bool) -> None:
+def test_a_cause_that_is_retried_is_counted_anew(
+    orders: Any, functions: Any, dlq: Any, parked: bool
+) -> None:
     if parked:
         answered(dlq, "park", CAUSE, "--reason", "x", "--yes")
-    switch = CauseSwitch(Session(lambda: aws.connect(None, None), "deadletter"), "orders", CAUSE)
-    assert switch.retry(switch.caller, "rolled back").after.state == "MENDED"
+    orders.failed("orders", orders.letter("{}"), fingerprint=CAUSE)
+    retry = ("retry", "--in", "dlq", "-f", f"cause={CAUSE[:8]}", "--reason", "rolled back")
+    assert f"Cause {CAUSE} is counted anew" in dlq(*retry, "--dry-run").stdout
+    done = dlq(*retry, "--yes")
+    assert done.exit_code == Exit.DONE, done.output
     causes, now = store(orders).read(), time.time()
     assert (causes.held(now), causes.parked, causes.counts) == ({}, {}, {})
     assert "is MENDED" in dlq("groups").output

@@ -13,6 +13,7 @@ from console.cli import progress
 from console.cli.exit import Exit
 from deadletter.aws.replay_runs import DynamoDBReplayRuns
 from deadletter.aws.table import plain
+from deadletter.circuit.state import State
 from deadletter.replay.run import ReplayRun, RunRefused, RunState, moved_to
 
 RUN = "4f0c1b2a3d4e5f60"
@@ -376,3 +377,20 @@ def test_the_status_names_runs_that_wait_for_a_person(orders: Any, dlq: Any) -> 
     )
     (pipeline,) = answer["pipelines"]
     assert {row["run"] for row in pipeline["replays"]} == {RUN, "aaaa"}
+
+
+def test_a_run_that_was_planned_to_wait_meets_what_was_planned(
+    orders: Any, functions: Any, dlq: Any
+) -> None:
+    orders.replay(run(RunState.HELD, created=time.time()), hold=True)
+    resume = ("run", "resume", RUN, "--reason", "x", "--yes")
+    as_planned = functions.consumer_changed
+    functions.consumer_changed = "2099-11-18T03:40:00.000+0000"
+    refused = dlq(*resume)
+    assert (refused.exit_code, stored(orders).state) == (Exit.ATTENTION, RunState.HELD)
+    assert "The consumer was changed at 18 Nov 03:40 UTC" in refused.stderr
+    functions.consumer_changed = as_planned
+    orders.circuit("orders", "orders", State.OPEN)
+    assert "Circuit orders is OPEN: nothing was sent." in dlq(*resume).stderr
+    orders.circuit("orders", "orders", State.CLOSED)
+    assert dlq(*resume).exit_code == Exit.DONE
