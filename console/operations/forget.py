@@ -44,7 +44,7 @@ NOWHERE = f"{LANE}due"
 """The source of a run that has no letter to take and only erases what is kept."""
 
 NEVER_REACHED = (
-    "The main queue, and the consumer: what is in flight may fail again and come back. Type the "
+    "The main queue, and the consumer: what is in flight can fail again and come back. Type the "
     "command again with --dry-run a day later.",
     "Claims of idempotency: hashes of the key and of the message, until idempotency_keep is over.",
     "Names in lists and reports of runs: ids, tenants and hashes of ordering keys, for "
@@ -55,15 +55,15 @@ NEVER_REACHED = (
 """Where letters, or what is known of them, may be that this erases nowhere."""
 
 NOT_BY_KEY = (
-    "With a key: rows of the ledger of letters that were processed and that no run has kept (they "
+    "With a key: records of messages that were processed and that no run has kept (they "
     "have the values of the context, until 45 days after the last failure), and objects that can't "
     "be read. dlq forget ID erases such a row."
 )
 """What else is reached by an id alone: no table of letters can be searched by their content."""
 
 KEPT_BY_RUNS = (
-    "Not looked into here: letters as replay runs took them, and copies of discards and of edits, "
-    "also of letters that were processed. The runs look at each of them, and forget what has the "
+    "Not looked into here: messages as runs took them, and copies of discards and of edits, "
+    "also of messages that were processed. The runs look at each of them, and forget what has the "
     "key, with its row of the ledger."
 )
 
@@ -235,7 +235,7 @@ class LettersToForget:
         except Problem as problem:
             if problem.cause is not Cause.ABSENT:
                 raise
-            # It may be the id of a copy in a queue: --everywhere goes through all of them.
+            # It may be the id of a copy in a queue: --all goes through all of them.
             chosen = self._app.pipeline(pipeline)
             self._notes.append(problem.says)
             return chosen, _ids(chosen, {id_}), []
@@ -247,8 +247,8 @@ class LettersToForget:
             self._kept.append(KeptTrace("ledger", None, says))
         for noted in record.tickets:
             says = (
-                "Its outcome there, and maybe the letter as the run took it. That goes, and so do "
-                "copies of a discard or of edits."
+                "Its outcome there, and perhaps the message as the run took it. That goes, and so "
+                "do copies of a discard or of edits."
             )
             self._kept.append(KeptTrace(f"run {noted.run.id}", None, says))
         ids = {id_, record.origin, *copies, *(noted.ticket.copy for noted in record.tickets)}
@@ -261,12 +261,12 @@ class LettersToForget:
                 live.append(waiting.lane.removeprefix(run_lane("")))
         if live:
             raise Problem(
-                f"Replay run {live[0]} has this letter in its custody: end it first, with "
+                f"Run {live[0]} has this message in its custody: end it first, with "
                 f"dlq run abort {live[0]}, or let it end.",
                 Cause.FAILED,
             )
         for waiting in record.waiting:
-            says = "The letter, its body in the item or in the bucket; a run throws it away."
+            says = "The message, its body in the item or in the bucket; a run throws it away."
             self._kept.append(KeptTrace(f"lane {waiting.lane}", 1, says))
             yield LANE + waiting.lane
         if record.waiting:
@@ -338,15 +338,15 @@ class LettersToForget:
         pipeline = self._pipeline
         if pipeline.mode == Mode.OBSERVE and self._sources:
             raise Problem(
-                f"Pipeline {pipeline.name} observes, so no run of it may take a letter: set mode "
+                f"Pipeline {pipeline.name} observes, so no run of it takes a message: set mode "
                 "enforce and deploy.",
                 Cause.FAILED,
             )
         if pipeline.fifo and self._sources not in ([], [NOWHERE]):
             raise Problem(
                 f"Pipeline {pipeline.name} is FIFO: a run takes whole message groups, and would "
-                "throw other letters away with this one. Discard it where it is parked (dlq "
-                "discard ID), and forget it then: of a letter that is gone, all else is erased.",
+                "throw other messages away with this one. Discard it where it is parked (dlq "
+                "discard ID), and forget it then: of a message that is gone, all else is erased.",
                 Cause.FAILED,
             )
 

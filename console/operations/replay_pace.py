@@ -37,9 +37,9 @@ _CANARY_SECONDS = 30.0
 class Pace:
     """The rate of a run, and where it comes from."""
 
-    rate: Annotated[float, "letters per second at full pace, of all workers together"]
+    rate: Annotated[float, "messages per second at full pace, of all workers together"]
     because: Annotated[str, "where the rate comes from"]
-    workers: Annotated[int, "workers that share the letters"]
+    workers: Annotated[int, "workers that share the messages"]
 
 
 def pace(session: Session, pipeline: DeployedPipeline, given: float | None) -> Pace:

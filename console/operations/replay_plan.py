@@ -341,7 +341,7 @@ def _warnings(
             "takes all messages of each of them."
         )
     if counted.not_given_back:
-        hidden = count(counted.not_given_back, "letter")
+        hidden = count(counted.not_given_back, "message")
         yield f"{hidden} could not be given back at once: hidden for 11 minutes at most."
     if not counted.is_whole:
         yield "The count ended before the source did: messages that it has not seen stay out."

@@ -141,9 +141,9 @@ def test_each_edit_of_a_request_is_carried_out_or_refused_for_itself(function: F
     assert answer["edited"] == [good]
     assert answer["refused"] == {
         old: f"run {RUN} was changed meanwhile",
-        lies: "the letter was edited meanwhile: look at it again",
+        lies: "the message was edited meanwhile: look at it again",
         "edits/missing-1.json": "it has no record",
-        again: "the letter was edited meanwhile: look at it again",
+        again: "the message was edited meanwhile: look at it again",
     }
     assert function.sent(entry).body == '{"a":3}'
 
@@ -175,7 +175,7 @@ def test_an_edit_keeps_to_the_run_that_holds_the_letter(function: Function) -> N
     entry = function.admit(letter, run_lane("another"))
     record = function.edit(entry, letter, '{"a":1}')
     answer = function.ask(edit={"run": RUN, "records": [record]})
-    assert answer["refused"] == {record: "the letter has left the run"}
+    assert answer["refused"] == {record: "the message has left the run"}
     assert function.sent(entry) == letter
 
 

@@ -81,7 +81,7 @@ def test_an_edit_leaves_room_for_the_new_key_of_a_letter_that_is_sent_once_more(
     request = replace(REQUEST, after=replace(AFTER, attributes=full))
     assert accepted(request, RUN, RECEIVED) == STAMP
     again = replace(STAMP, accept="again:4f0c")
-    with pytest.raises(EditRefused, match="no room for the letter's new idempotency key"):
+    with pytest.raises(EditRefused, match="no room for the message's new idempotency key"):
         accepted(request, RUN, replace(RECEIVED, stamp=again))
     assert accepted(REQUEST, RUN, replace(RECEIVED, stamp=again)) == again
 
@@ -92,7 +92,7 @@ def test_an_edit_leaves_room_for_the_new_key_of_a_letter_that_is_sent_once_more(
         (REQUEST, None, RECEIVED, "was changed meanwhile"),
         (REQUEST, replace(RUN, generation=4), RECEIVED, "was changed meanwhile"),
         *(
-            (REQUEST, replace(RUN, state=state), RECEIVED, f"is {state}: its letters")
+            (REQUEST, replace(RUN, state=state), RECEIVED, f"is {state}: its messages")
             for state in RunState
             if state not in (RunState.HELD, RunState.WAITING_APPROVAL)
         ),

@@ -123,7 +123,7 @@ def request_from(data: bytes, run: str, pipeline: str) -> EditRequest:
     except (NotALetter, ValueError, RecursionError):
         # Their texts may quote the letter.
         pass
-    raise EditRefused(f"its record is no edit of a letter of run {run}")
+    raise EditRefused(f"its record is no edit of a message of run {run}")
 
 
 def _holds_letters(partition: str, pipeline: str) -> bool:
@@ -140,17 +140,17 @@ def accepted(request: EditRequest, run: ReplayRun | None, received: ReceivedLett
     if run is None or run.generation != request.generation:
         raise EditRefused(f"run {request.run} was changed meanwhile")
     if run.state not in EDITABLE:
-        raise EditRefused(f"run {run.id} is {run.state}: its letters are edited while it is HELD")
+        raise EditRefused(f"run {run.id} is {run.state}: its messages are edited while it is HELD")
     if received is None or received.stamp is None:
-        raise EditRefused("the letter has left the run")
+        raise EditRefused("the message has left the run")
     if received.letter != request.before or received.stamp.origin != request.origin:
-        raise EditRefused("the letter was edited meanwhile: look at it again")
+        raise EditRefused("the message was edited meanwhile: look at it again")
     after = request.after
     if edited(received.letter, after.body, after.attributes) != after:
         raise EditRefused("it would change more than the body and attributes")
     stamp = replace(received.stamp, accept="collision") if request.accept else received.stamp
     if not has_room(after, stamp):
-        raise EditRefused("it would leave no room for the letter's new idempotency key")
+        raise EditRefused("it would leave no room for the message's new idempotency key")
     return stamp
 
 

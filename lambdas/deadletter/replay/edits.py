@@ -114,7 +114,7 @@ def edited(letter: Letter, body: str, attributes: Mapping[str, Attribute] | None
     _check_attributes(letter.attributes, after.attributes)
     if after.size > MAX_BYTES:
         raise EditRefused(
-            f"the letter would have {after.size:,} bytes, and SQS takes {MAX_BYTES:,}"
+            f"the message would have {after.size:,} bytes, and SQS takes {MAX_BYTES:,}"
         )
     if _is_json(letter.body) and not _is_json(body):
         raise EditRefused("the body was JSON and would be JSON no longer")

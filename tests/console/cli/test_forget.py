@@ -172,8 +172,8 @@ def test_a_number_is_looked_for_as_text_and_as_number(orders: Any, dlq: Any) -> 
 def test_what_nobody_looks_at_for_a_key_is_said(orders: Any, dlq: Any) -> None:
     """The runs read what runs have kept; no person may, and no table is searched by content."""
     text = said(dlq, "-f", "field.card=4111-x")
-    assert "Note: Not looked into here: letters as replay runs took them" in text
-    assert "With a key: rows of the ledger of letters that were processed" in text
+    assert "Note: Not looked into here: messages as runs took them" in text
+    assert "With a key: records of messages that were processed" in text
     orders.failed("orders", ORIGIN)
     assert "With a key" not in said(dlq, ORIGIN)
 
