@@ -217,7 +217,7 @@ def _enough(rows: Sequence[Row], question: AuditQuestion, floor: float) -> bool:
 
 VERB = Verb(
     name="audit",
-    says="""Who changed what, when and why: the newest first, of the last 7 days.
+    says="""Who changed what, when and why: the newest first.
 
     A change is recorded before it is made, with the caller's ARN and session, the reason, and
     how things were; then how it ended. A change of a rule or of an endpoint that was made
@@ -225,7 +225,7 @@ VERB = Verb(
     unknown.
 
     Conditions are about by (=ann is a user or a session, ~ann is in the ARN), since, until
-    and text (in the command, what was changed, or the reason).
+    and text (in the command, what was changed, or the reason). Without since, the last 7 days.
 
     Without a pipeline, all of them. What belongs to no single pipeline, such as an endpoint
     or a rule of '*', is always listed.""",

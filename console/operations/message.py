@@ -155,7 +155,7 @@ def shown(
     """
     record, found = _found(session, app, id_, pipelines, known, extras)
     row, notes = record.row, [*record.notes, *filter(None, [known.unread])]
-    here, more = _places(session, record, found, known, notes)
+    here, more = _places(session, record, found, known, notes, extras)
     now = Judged(None)
     if here[0].is_judged or (extras.rules and found):
         try:
@@ -218,10 +218,10 @@ def _found(
     searched = app.select(pipeline or pipelines)
     name = searched[0].name if len(searched) == 1 else None
     if claim is not None and claim.is_done:
-        # What is processed waits nowhere: its record is read, and no place is gone through.
+        # What was processed at once waits nowhere: no place is gone through.
         one = app.pipeline(pipeline[0])
-        record = known_of(session, app, one, claim.origin or id_)
-        return record or LetterRecord(one, claim.origin, None), None
+        if known_of(session, app, one, claim.origin or id_) is None:
+            return LetterRecord(one, claim.origin, None), None
     try:
         record = record_of(session, app, (claim.origin if claim else "") or id_, name)
     except Problem as problem:
@@ -271,7 +271,10 @@ LOOK = (
     "DLQs and parking queues; --look receives their messages and gives them back, which adds 1 to "
     "each receive count"
 )
-LOOKED = f"DLQs and parking queues beyond the first {MOST} messages of each"
+LOOKED = (
+    f"DLQs and parking queues beyond the first {MOST} messages of each, and behind the heads of "
+    "FIFO groups"
+)
 MAIN = (
     "the main queue; a look there would count as a receive of the consumer's, and hide the message "
     "from it"
@@ -293,6 +296,7 @@ def _places(
     found: FoundLetter | None,
     known: Known,
     notes: list[str],
+    extras: Extras,
 ) -> tuple[Sequence[Place], Sequence[str]]:
     """Where the message is, and where it was not looked for."""
     if found is not None:
@@ -306,7 +310,7 @@ def _places(
     if not here:
         here = (tried_by_claim(is_claimed=claim is not None and claim.is_claimed),)
     sure = here[0].where in (Where.WAITING, Where.RUN, Where.PROCESSED, Where.DISCARDED)
-    return here, () if sure else (LOOK, MAIN)
+    return here, () if sure else (LOOKED if extras.look else LOOK, MAIN)
 
 
 _DEPTHS_LAG = 120.0

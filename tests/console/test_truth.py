@@ -427,6 +427,16 @@ def test_a_business_id_leads_to_the_failures_of_its_message(cloud: Cloud, dlq: D
     assert [failure["error_type"] for failure in found["failures"]] == ["KeyError"]
 
 
+def test_an_order_that_two_pipelines_know_is_asked_back(cloud: Cloud, dlq: Dlq) -> None:
+    cloud.deploy("bills", "orders", settings=SETTINGS)
+    claimed(cloud, f"key:{ORDER}")
+    cloud.failed("bills", ORDER)
+    done = dlq("show", ORDER)
+    assert done.exit_code == 2
+    assert f"Type dlq show {ORDER} -p bills or dlq show {ORDER} -p orders." in done.stderr
+    assert message(dlq, ORDER, "-p", "orders")["processed"]["answer"] == "yes"
+
+
 def test_an_expired_entry_proves_nothing(cloud: Cloud, dlq: Dlq) -> None:
     cloud.deploy("orders", settings=SETTINGS)
     claims = DynamoDBClaims(cloud.dynamodb, "letters", "orders", lambda: 1_000.0, 60)
@@ -547,3 +557,6 @@ def test_each_act_of_a_rule_a_run_or_a_person_is_a_line(
     assert any("prices are wrong" in act for act in acts)
     page = " ".join(dlq("show", ORIGIN).stdout.split())
     assert all(each in page for each in expected)
+    # Processed in the end, as its business ID says: nothing of that is forgotten.
+    claimed(cloud, f"key:{ORDER}")
+    assert [act["says"] for act in message(dlq, ORDER)["acts"]] == acts

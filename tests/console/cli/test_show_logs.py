@@ -26,7 +26,6 @@ class FakeLogs:
         self.looked: dict[str, int] = {}
         self.never_ends = False
         self.group = "/aws/lambda/orders-consumer"
-        self.status = "Complete"
 
     def start_query(self, **request: Any) -> dict[str, str]:
         if request["logGroupName"] != self.group:
@@ -47,7 +46,7 @@ class FakeLogs:
              {"field": "@message", "value": f"{text}\n"}, {"field": "@ptr", "value": "x"}]
             for number, text in enumerate(lines)
         ]  # fmt: skip
-        return {"status": self.status, "results": rows}
+        return {"status": "Complete", "results": rows}
 
     def stop_query(self, **request: str) -> dict[str, bool]:
         self.stopped.append(request["queryId"])
@@ -164,18 +163,6 @@ def test_ctrl_c_stops_the_queries(
 
     assert dlq("show", ORIGIN, "--logs").exit_code == 130
     assert insights.stopped == ["q0"]
-
-
-def test_a_refused_query_spares_the_other_receives(
-    cloud: Cloud, dlq: Dlq, insights: FakeLogs
-) -> None:
-    cloud.deploy("orders")
-    cloud.failed("orders", ORIGIN, request_id="req-1")
-    insights.status = "Failed"
-
-    [receive] = read(dlq, status=1)["logs"]
-
-    assert (receive["state"], receive["note"]) == ("FAILED", "the query is Failed")
 
 
 @pytest.mark.parametrize(
