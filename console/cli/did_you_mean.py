@@ -72,6 +72,7 @@ MEANINGS = (
         "errors failures failed causes",
         ("groups", "list --in parked --look"),
     ),
+    Meaning(Effect.READS, "parked waiting", ("list --in parked --look", "list --in waiting")),
     Meaning(Effect.READS, "poison", ("list --in parked -f reason=POISON --look", "groups")),
     Meaning(Effect.READS, "history", ("show ANYTHING", "audit")),
     Meaning(Effect.READS, "changes who", ("audit",)),

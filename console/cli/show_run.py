@@ -83,11 +83,13 @@ def show_account(account: RunAccount) -> Iterator[Block]:
     if not account.final:
         return
     if account.counts.get("PARKED") or account.counts.get("QUARANTINED"):
-        yield from _typed("the failed ones again:", f"dlq replay rerun {run.run} --only failed")
+        yield from _typed(
+            "the failed ones again:", f"dlq retry --in run:{run.run} -f outcome=failed"
+        )
     if account.counts.get("RECOVERED"):
-        yield from _typed("processed wrongly?", f"dlq replay repeat {run.run} --again")
+        yield from _typed("processed wrongly?", f"dlq retry --in run:{run.run} --again")
     if account.counts.get("LEFT"):
-        yield from _typed("those left over:", f"dlq replay rerun {run.run} --only left")
+        yield from _typed("those left over:", f"dlq retry --in run:{run.run} -f outcome=left")
 
 
 def _typed(why: str, command: str) -> Iterator[Block]:

@@ -52,7 +52,7 @@ def ended(switch: RunSwitch) -> RunSwitch:
     if switch.before.is_live:
         raise Problem(
             f"Run {switch.id} is {switch.before.state}: only what an ended run took can be sent "
-            f"again. This waits for its end:\ndlq replay show {switch.id} --watch",
+            f"again. This waits for its end:\ndlq show {switch.id} --watch",
             Cause.FAILED,
         )
     return switch

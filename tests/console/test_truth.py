@@ -538,7 +538,7 @@ def test_each_act_of_a_rule_a_run_or_a_person_is_a_line(
         ReplayRun(id="", pipeline="orders", state=RunState.RUNNING), who="user/ann", why="fixed"
     )
     cloud.ticket(run.id, ORIGIN, "its copy", ReplayOutcome.SENT, attempt=2)
-    assert dlq("replay", "hold", run.id, "--why", "wait").exit_code == 0
+    assert dlq("run", "hold", run.id, "--reason", "wait").exit_code == 0
 
     acts = [act["says"] for act in message(dlq, ORIGIN)["acts"]]
 

@@ -49,8 +49,8 @@ def from_a_shell(
 @pytest.mark.parametrize(
     ("words", "environment"),
     [
-        (["replay", "show", "--help"], {"COLUMNS": "60"}),
-        (["replay", "show"], {}),
+        (["run", "hold", "--help"], {"COLUMNS": "60"}),
+        (["run", "hold"], {}),
         (["--json", "status"], NOWHERE),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -67,10 +67,10 @@ def test_a_command_ends_and_writes_as_from_a_shell(
 
 
 def test_a_command_leaves_nothing_to_the_next(line: CommandLine) -> None:
-    wide = line.type(["replay", "show", "--help"], {"COLUMNS": "100"})
-    narrow = line.type(["replay", "show", "--help"], {"COLUMNS": "60"})
+    wide = line.type(["run", "hold", "--help"], {"COLUMNS": "100"})
+    narrow = line.type(["run", "hold", "--help"], {"COLUMNS": "60"})
     assert narrow.stdout != wide.stdout
-    assert line.type(["replay", "show", "--help"], {"COLUMNS": "100"}).stdout == wide.stdout
+    assert line.type(["run", "hold", "--help"], {"COLUMNS": "100"}).stdout == wide.stdout
     assert line.type(["--json", "status"], NOWHERE).returncode != 0
     assert "region" in line.type(["--json", "status"], {}).stderr
 

@@ -81,8 +81,8 @@ def test_a_command_in_a_message_exists_with_its_options() -> None:
     ("step", "words"),
     [
         (("sing", "", ""), ["sing"]),
-        (("replay", "sing", ""), ["sing"]),
-        (("replay", "show", "RUN --loud"), ["--loud"]),
+        (("run", "sing", ""), ["sing"]),
+        (("run", "hold", "RUN --loud"), ["--loud"]),
     ],
 )
 def test_a_command_that_does_not_exist_is_found(

@@ -201,7 +201,7 @@ def test_a_letter_that_the_consumer_parked_is_parked_and_can_be_released(
     assert "Parked as PERMANENT" in place["says"]
     assert place["queue"] == "schema"
     assert life["decision"] is None
-    assert f'dlq parked release --pipeline orders --id {ORIGIN} --why "<why>"' in [
+    assert f'dlq retry {ORIGIN} --pipeline orders --reason "<why>"' in [
         step["command"] for step in life["steps"]
     ]
 

@@ -1,4 +1,4 @@
-"""`dlq waiting`: what waits outside SQS."""
+"""What waits outside SQS, and how it leaves."""
 
 from __future__ import annotations
 
