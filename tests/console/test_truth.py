@@ -550,7 +550,7 @@ def test_each_act_of_a_rule_a_run_or_a_person_is_a_line(
         "rules add: rule stop by user/",
         "rules disable: rule stop by user/",
         f"run {run.id} by user/ann: fixed; it was sent",
-        f"replay hold: run {run.id} by user/",
+        f"run hold: run {run.id} by user/",
     )
     at = [next(i for i, act in enumerate(acts) if act.startswith(each)) for each in expected]
     assert sorted(at[:4]) == at[:4]
