@@ -28,7 +28,7 @@ from .problem import Cause, Problem
 from .redrive import RedriveTarget
 from .replay_letters import letters_of
 from .replay_plan import DraftPlan, PlanRequest, draft_of
-from .replay_runs import ReplayRow, RunSwitch
+from .replay_runs import LEAVE_TO, ReplayRow, RunSwitch
 from .replay_source import parked_sources
 from .replay_start import start
 from .selection import All, Choice, Ids, Pipeline, PlaceKind, Places, Terms, choice
@@ -471,9 +471,17 @@ def _edited(
             f"dlq run abort {run.id}",
             Cause.FAILED,
         ) from error
+    switch = RunSwitch(session, run.pipeline, run.id)
+    if run.letters is None and run.is_live:
+        # Resumed later, it would send what nobody has edited.
+        switch.abort(reason, LEAVE_TO[0])
+        raise Problem(
+            f"Run {run.id} was {run.state} before it had its messages ({run.because}), so it was "
+            "ended: nothing was edited or sent.",
+            Cause.FAILED,
+        )
     if not run.letters:
         return Counter()
-    switch = RunSwitch(session, run.pipeline, run.id)
     refused = edits.apply_to(switch, change, reason, plan.request.accept_conflict)
     if not refused and run.state is RunState.HELD and not plan.request.hold:
         switch.resume(reason)

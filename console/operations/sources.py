@@ -113,7 +113,7 @@ def _chosen(
     if choice.places:
         found = [each for place in choice.places for each in _of_place(session, app, here, place)]
     elif known:
-        found = [each for record in known for each in _of_record(record, kinds)]
+        found = [each for record in known for each in _of_record(record)]
     else:
         wanted = {PlaceKind.PARKED} if selection.reasons else kinds
         found = [
@@ -164,7 +164,7 @@ def business_ids(session: Session, pipeline: DeployedPipeline, ids: Sequence[str
     return Term(f"{top}{found[2]}", Operator.EQUAL, tuple(ids))
 
 
-def _of_record(record: LetterRecord, kinds: Collection[PlaceKind]) -> Iterator[ReplaySource]:
+def _of_record(record: LetterRecord) -> Iterator[ReplaySource]:
     """Where a message is, as its record says."""
     pipeline = record.pipeline
     for waiting in record.waiting:

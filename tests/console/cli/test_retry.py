@@ -505,6 +505,23 @@ def test_many_messages_are_patched_before_any_is_sent(
     ] * 3
 
 
+def test_a_run_that_is_held_without_its_messages_is_ended_as_none_can_be_edited(
+    orders: Any, dlq: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pause(_seconds: float) -> None:
+        (before,) = orders.replays("orders").all()
+        after = replace(before, generation=1, state=RunState.HELD, because="the circuit is OPEN")
+        orders.replays("orders").change(before, after)
+
+    orders.park("orders", "POISON", BODIES[0], origin="origin-0")
+    editor(tmp_path, monkeypatch, "1.10", "13")
+    monkeypatch.setattr("console.cli.progress.pause", pause)
+    done = dlq("retry", "origin-0", "--edit", *WHY)
+    assert done.exit_code == Exit.ATTENTION
+    assert "(the circuit is OPEN), so it was ended: nothing was edited" in done.stderr
+    assert orders.replays("orders").all()[0].state is RunState.ABORTED
+
+
 def test_nothing_is_sent_unless_every_message_takes_the_patch(
     orders: Any, functions: Any, dlq: Any, tmp_path: Path
 ) -> None:
