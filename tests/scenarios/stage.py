@@ -19,6 +19,7 @@ from deadletter.circuit.transitions import OverrideBegun, Tripped
 from deadletter.message.letter import from_api, to_event
 from deadletter.settings.pipeline import Pipeline, pipeline_from_json
 from deadletter.settings.resources import Resources, resources_from_environment
+from deadletter.signals.pages import Alarm
 from tests.scenarios.account import DAY, MINUTE, Account
 
 AGE_ALARMS = frozenset({"DlqAge", "MessageAge"})
@@ -238,6 +239,12 @@ class Stage:
             for change in self.account.cloudwatch.pages
             if change.alarm.startswith(prefix) and change.at > since
         ]
+
+    def pages_of_app(self) -> list[float]:
+        """Each page about what all pipelines share: minutes since the deployment."""
+        name = f"{self.app}-{Alarm.SHARED_TROUBLE}"
+        pages = self.account.cloudwatch.pages
+        return [(each.at - self.account.began) / MINUTE for each in pages if each.alarm == name]
 
     def alarming(self) -> list[str]:
         """The alarms of this pipeline that are in state ALARM."""
