@@ -139,6 +139,7 @@ def on_call(
     held = {CAUSE: CauseHold(now, now + 36_000, "ValidationError")}
     causes.change(lambda before: replace(before, holds={**before.holds, **held}), now)
     orders.settle()
+    orders.add_rule("shown", tenantId="of-no-message", action="HOLD")
     _delay(orders, tenant)
     parked = {name: _park(orders, tenant) for name in ("parked", "released", "discarded")}
     thrown = {name: _throw_away(orders, tenant) for name in ("thrown", "still_thrown")}
@@ -251,14 +252,14 @@ UNREADABLE = {"pipeline": "orders", "circuit_key": "broken", "state": "ajar"}
 TYPED: dict[str, list[tuple[str, ...]]] = {
     "dlq status": [("status",), ("status", "orders")],
     "dlq show": [
+        ("show", "{parked}", "--body", "--look"),
         ("show", "orders"),
         # In the custody of the run that waits.
         ("show", "{kept}"),
         ("show", "{failed}", "--logs"),
-        ("show", "{parked}", "--body", "--look"),
         ("show", "{letter}", "--look", "--rules"),
         ("show", "{run}"),
-        ("show", "rule:kept"),
+        ("show", "rule:shown"),
         ("show", "circuit:orders"),
     ],
     "dlq flow": [("flow", "orders")],

@@ -100,7 +100,7 @@ def test_a_broken_rule_reports_itself(
     assert (event["source"], event["detail-type"]) == ("deadletter", "RuleRefused")
     detail = event["detail"]
     # An event says nothing that was typed; the row says it to those who may read rules.
-    untyped = reason.replace(" 'tenant'", "")
+    untyped = reason.replace(" 'tenant'; did you mean tenantId?", ";")
     assert (detail["pipeline"], detail["rule_id"], detail["reason"]) == ("orders", rule_id, untyped)
     assert "t-secret" not in json.dumps(event)
 

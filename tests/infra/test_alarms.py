@@ -141,7 +141,8 @@ def test_a_description_says_symptom_cause_first_command_runbook_and_owner(
     app: Synthesis,
 ) -> None:
     shape = re.compile(
-        r"Symptom: .+\.\nLikely cause: .+\.\nFirst command: `(dlq [a-z ]+)( --pipeline [a-z-]+)?`\n"
+        r"Symptom: .+\.\nLikely cause: .+\.\n"
+        r"First command: `(dlq [a-z ]+)(?: --(?!pipeline)[a-z ]+)*( --pipeline [a-z-]+)?`\n"
         r"Runbook: docs/runbook\.md#(\w+)\nOwner: (.+)"
     )
     commands = (ROOT / "docs" / "cli.md").read_text()

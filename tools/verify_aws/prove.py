@@ -250,7 +250,7 @@ class Proof:
         """The other one has used up its attempts."""
 
         def parked() -> bool:
-            self._dlq("redrive", "now", *_OF, "--yes")
+            self._dlq("retry", "--auto", *_OF, *_SAID, "--yes")
             return self._depth("parking") == 1
 
         self._until(parked, "the stubborn message is parked")
@@ -261,7 +261,7 @@ class Proof:
     def replay(self) -> str:
         """A second fix is deployed, and a person releases what is parked."""
         self._release(f"{CURED} {STUBBORN}")
-        answer = self._dlq("parked", "release", *_OF, "--all", "--why", "a proof", "--yes")
+        answer = self._dlq("retry", "--in", "parked", "--all", *_OF, *_SAID, "--yes")
         [run] = [str(each["run"]) for each in answer["runs"]]
         self._until(lambda: self._processed()[STUBBORN], "the released message is processed")
 
