@@ -128,6 +128,8 @@ def on_call(
     }
     for name, kept in (("both", ["kept", "pruned"]), ("one", ["kept"])):
         (folder / f"{name}.json").write_text(json.dumps([rules[rule] for rule in kept]))
+    patch = [{"op": "add", "path": "/note", "value": "mended"}]
+    (folder / "patch.json").write_text(json.dumps(patch))
     aws("dynamodb").put_item(
         TableName=outputs["CircuitsTableName"],
         Item={key: {"S": text} for key, text in UNREADABLE.items()},
@@ -141,7 +143,7 @@ def on_call(
     orders.settle()
     orders.add_rule("shown", tenantId="of-no-message", action="HOLD")
     _delay(orders, tenant)
-    parked = {name: _park(orders, tenant) for name in ("parked", "released", "discarded")}
+    parked = {name: _park(orders, tenant) for name in ("parked", "released", "edited", "discarded")}
     thrown = {name: _throw_away(orders, tenant) for name in ("thrown", "still_thrown")}
     chosen, runs = {}, {}
     # One after the other: a run takes along what it leaves out, and puts it into lane `parked`.
@@ -335,6 +337,7 @@ TYPED: dict[str, list[tuple[str, ...]]] = {
     "dlq endpoint enable": [("endpoint", "enable", "{tenant}", "--yes")],
     "dlq retry": [
         ("retry", "{released}", "--in", "parked", *PIPELINE, "--hold", *DECIDED),
+        ("retry", "{edited}", "--patch", "{folder}/patch.json", *PIPELINE, "--hold", *DECIDED),
         ("retry", "--in", "rule:later", *PIPELINE, *DECIDED),
         ("retry", "--in", "waiting", "-f", "tenant={tenant}", *PIPELINE, *DECIDED),
         ("retry", "--in", "run:{run}", "-f", "outcome=left", *PIPELINE, "--hold", *DECIDED),

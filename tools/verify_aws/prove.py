@@ -261,8 +261,10 @@ class Proof:
     def replay(self) -> str:
         """A second fix is deployed, and a person releases what is parked."""
         self._release(f"{CURED} {STUBBORN}")
-        answer = self._dlq("retry", "--in", "parked", "--all", *_OF, *_SAID, "--yes")
+        # Held, for a run that goes on is watched until its end.
+        answer = self._dlq("retry", "--in", "parked", "--all", "--hold", *_OF, *_SAID, "--yes")
         [run] = [str(each["run"]) for each in answer["runs"]]
+        self._dlq("run", "resume", run, *_SAID, "--yes")
         self._until(lambda: self._processed()[STUBBORN], "the released message is processed")
 
         def ended() -> bool:
