@@ -311,7 +311,7 @@ class Storage(Construct):
                 *(
                     kind.of(ANY)
                     for kind in (
-                        *(Partition.MATCHES, Partition.LEASE, Partition.OBSERVED),
+                        *(Partition.MATCHES, Partition.LEASE, Partition.OBSERVED, Partition.BOOK),
                         *(Partition.LANES, Partition.RUNS),
                     )
                 ),

@@ -735,7 +735,7 @@ LETTERS_THEMSELVES = ["*#letter#*", "*#group#*"]
 PEOPLE: dict[str, dict[str, list[str]]] = {
     "DlqReader": {
         "table Letters": [
-            *("*#ledger#*", "*#matches", "*#lease", "*#observed", "*#lanes", "*#runs"),
+            *("*#ledger#*", "*#matches", "*#lease", "*#observed", "*#book", "*#lanes", "*#runs"),
             *("*#run#*#plan", "*#run#*#discard", "*#run#*#status", "*#run#*#?", "*#run#*#1?"),
             # These without their bodies.
             *LETTERS_THEMSELVES,
