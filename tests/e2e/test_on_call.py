@@ -55,7 +55,7 @@ NOT_TYPED: dict[str, str] = {
     **dict.fromkeys(
         ("kms:DescribeKey", "kms:GetKeyPolicy"), "the topic of the sandbox has no key of the app's"
     ),
-    "s3:PutObject": "an edit is kept once its run has the messages; the open circuit holds each run",
+    "s3:PutObject": "an edit is kept once its run has its messages, and the open circuit holds it",
     "logs:StopQuery": "queries are stopped only if they take too long",
 }
 
