@@ -396,13 +396,18 @@ class Proof:
         """What the command line answers."""
 
         def typed() -> Any:
-            done = subprocess.run(
-                [Path(sys.executable).with_name("dlq"), "--app", self.app, "--json", *words],
-                env=dict(self._environment),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-            )
+            try:
+                done = subprocess.run(
+                    [Path(sys.executable).with_name("dlq"), "--app", self.app, "--json", *words],
+                    env=dict(self._environment),
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    text=True,
+                    timeout=self._patience,
+                )
+            except subprocess.TimeoutExpired as error:
+                # A run is watched, even if no function of the app moves it.
+                raise Unproved(f"dlq {' '.join(words)} has no answer") from error
             if any(word in done.stderr for word in AGAIN):
                 return None
             _require(
