@@ -479,7 +479,8 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
             "table Letters/index/lanes": {"dynamodb:Query"},
             # Of endpoints too, where the ledger does not name them as they are.
             **SEE_CIRCUITS,
-            "table Rules": {"dynamodb:BatchGetItem", "dynamodb:Query"},
+            # All of them, where a rule is shown.
+            "table Rules": {"dynamodb:BatchGetItem", "dynamodb:Query", "dynamodb:Scan"},
             "table Audit/index/changes": {"dynamodb:Query"},
             # With --look, and with --logs.
             "routers": {"lambda:InvokeFunction"},
