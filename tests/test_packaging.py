@@ -32,7 +32,7 @@ from deadletter.signals.figures import Figure
 from deadletter_cdk.typed import PipelineSettings
 from deadletter_console.cli.exit import Exit
 
-metric: str = Figure.REDRIVEN.meaning
+metric: str = Figure.REDRIVEN.says
 settings: PipelineSettings = PipelineSettings(name="orders")
 status: int = Exit.USAGE
 """
