@@ -242,7 +242,6 @@ def _waiting_run(orders: Deployed, aws: Callable[[str], Any], letter: str) -> st
 
 
 PIPELINE = ("--pipeline", "orders")
-BECAUSE = ("--why", "a test", "--yes")
 SAID = ("--reason", "a test", "--expires", "12h", "--yes")
 DECIDED = ("--reason", "a test", "--yes")
 CAUSE = "0123456789abcdef"

@@ -351,10 +351,7 @@ def test_a_pipeline_may_be_named_without_the_option(
     assert "refund" in done.stderr
 
 
-@pytest.mark.parametrize(
-    "words",
-    [],
-)
+@pytest.mark.parametrize("words", [("observe", "report")])
 def test_a_command_that_names_two_pipelines_is_refused(
     cloud: Any, dlq: Any, words: tuple[str, ...]
 ) -> None:
