@@ -161,7 +161,7 @@ class Walk:
         return self.compared >= MOST or self._session.clock() >= self._until
 
     def reaches(self, pipeline: str, place: str) -> bool:
-        """Whether there is time for a place, which is named if there is none."""
+        """Whether there is time for a place; one without is named."""
         if self.is_over():
             self.is_complete = False
             self.unsearched.append(UnsearchedPlace(pipeline, place, None, ENDED))
