@@ -69,6 +69,6 @@ def test_a_parking_queue_is_chosen_by_reason_or_else_by_the_category_of_the_fail
     queues = {"POISON": "a", "schema": "b", "transient": "c"}
     assert parking_for(queues, "POISON", "transient") == "a"
     assert parking_for(queues, "PERMANENT", "schema") == "b"
-    assert parking_for(queues, "EXHAUSTED", "transient") == "c"
+    assert parking_for(queues, "RETRIES_EXHAUSTED", "transient") == "c"
     assert parking_for(queues, "PERMANENT", "business") == DEFAULT_PARKING
     assert parking_for(queues, "QUARANTINED") == DEFAULT_PARKING

@@ -237,7 +237,7 @@ def _attempts(policy: Attempts) -> str:
     ceilings = ", ".join(duration(seconds) for seconds in policy.ceilings)
     return (
         f"{policy.max_attempts}, after at most {ceilings} (drawn from "
-        f"{duration(policy.backoff.floor)} up); then parked as EXHAUSTED"
+        f"{duration(policy.backoff.floor)} up); then parked as RETRIES_EXHAUSTED"
     )
 
 

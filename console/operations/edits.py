@@ -408,7 +408,7 @@ def _idempotency(before: BusinessKey, after: BusinessKey, accepted: bool) -> str
     if after.compared:
         return (
             "The idempotency key stays the same: if the original was processed, the edited "
-            "message is parked for COLLISION; --accept-conflict has it processed."
+            "message is parked for KEY_CONFLICT; --accept-conflict has it processed."
         )
     return (
         "The idempotency key stays the same: if the original was processed, the edited message is "

@@ -343,7 +343,7 @@ def _parking_queue(record: LetterRecord) -> str:
     reason = row.parked_as if row else None
     if reason is None or not record.pipeline.pipeline:
         return DEFAULT_PARKING
-    last = row.last if row and reason != Reason.COLLISION else None
+    last = row.last if row and reason != Reason.KEY_CONFLICT else None
     queues = deployed.settings(record.pipeline).parking
     return parking_for(queues, reason, str(last.category) if last else None)
 

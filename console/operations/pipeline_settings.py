@@ -40,7 +40,7 @@ class Delays:
 class Attempts:
     """How often a message is retried, and when."""
 
-    max_attempts: Annotated[int, "retries before a message is parked as EXHAUSTED"]
+    max_attempts: Annotated[int, "retries before a message is parked as RETRIES_EXHAUSTED"]
     backoff: Annotated[Delays, "the delays before them"]
     ceilings: Annotated[Sequence[float], "seconds: the longest delay before each attempt"]
 

@@ -174,10 +174,10 @@ def _check_destination(pipeline: DeployedPipeline, destination: str) -> None:
 
 def _check_conflicts(request: PlanRequest, counted: Census) -> None:
     """A message that was parked for a conflict of keys would be parked for it again."""
-    conflicts = by(counted.taken, "reason")[Reason.COLLISION]
+    conflicts = by(counted.taken, "reason")[Reason.KEY_CONFLICT]
     if conflicts and request.destination != DISCARD and not request.accept_conflict:
         raise Problem(
-            f"Parked for COLLISION: {count(conflicts, 'message')}. Another message with the same "
+            f"Parked for KEY_CONFLICT: {count(conflicts, 'message')}. Another message with the same "
             "idempotency key was processed, and differs; what is sent is parked again for it. If "
             "both messages are right, add --accept-conflict; else leave it out, or discard it.",
             Cause.INPUT,

@@ -410,7 +410,7 @@ def _counts(plan: RetryPlan, found: Chosen) -> Iterator[str]:
         yield f"Send {number} of {found.pipeline.name} again{where}{held}: {places}."
         letters = [letter for draft in taken for letter in draft.census.taken]
         yield from MessageTally(letters).says()
-        yield "What fails again is parked as REPLAY_FAILED, or for what it fails with."
+        yield "What fails again is parked as RUN_FAILED, or for what it fails with."
         if any(letter.reason == Reason.QUARANTINED for letter in letters):
             yield "Some were parked by a rule: while it is in force, the run parks them again."
 

@@ -199,7 +199,7 @@ CHANGES: Sequence[Verb] = (
         name="abort",
         says="""End a run for good. It sends nothing any more.
 
-        Its remaining messages are parked as REPLAY_ABORTED, or keep the reason for which they were
+        Its remaining messages are parked as RUN_ABORTED, or keep the reason for which they were
         parked before; with --to schedule they are retried automatically, with a fresh backoff. To
         stop at once without a question, use dlq run hold.
         """,

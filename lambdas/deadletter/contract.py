@@ -140,12 +140,12 @@ class Reason(StrEnum):
     EXPIRED = "EXPIRED"
     PERMANENT = "PERMANENT"
     POISON = "POISON"
-    SILENT = "SILENT"
-    EXHAUSTED = "EXHAUSTED"
-    COLLISION = "COLLISION"
-    REPLAY_FAILED = "REPLAY_FAILED"
+    CRASH = "CRASH"
+    RETRIES_EXHAUSTED = "RETRIES_EXHAUSTED"
+    KEY_CONFLICT = "KEY_CONFLICT"
+    RUN_FAILED = "RUN_FAILED"
     """It came back from a replay run that has ended."""
-    REPLAY_ABORTED = "REPLAY_ABORTED"
+    RUN_ABORTED = "RUN_ABORTED"
     """It was left over when its replay run ended early."""
 
 

@@ -184,7 +184,7 @@ def test_the_recovery_of_a_later_life_stands_and_the_first_word_on_a_life(
 
 def test_a_parked_life_is_on_record_with_its_reason(ledger: DynamoDBLedger) -> None:
     ledger.failed("a", ONE)
-    for attempt, reason in ((3, "PERMANENT"), (3, "PERMANENT"), (2, "COLLISION")):
+    for attempt, reason in ((3, "PERMANENT"), (3, "PERMANENT"), (2, "KEY_CONFLICT")):
         ledger.parked("a", attempt, 1_800_000_060.5, reason)
     row = ledger.rows(["a"])["a"]
     assert (row.ended_attempt, row.ended_as, row.ended_reason) == (3, "parked", "PERMANENT")

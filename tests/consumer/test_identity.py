@@ -148,7 +148,7 @@ def test_a_message_that_differs_is_parked_with_the_paths_and_not_processed(
     dearer = {"orderId": "7", "lines": [{"sku": "a", "price": 11}], "coupon": "x"}
     assert len(orders.receive(wrap(ORDER, 1), wrap(dearer, 2))) == 1
     [parked] = orders.box.parked
-    assert parked.stamp.reason == "COLLISION"
+    assert parked.stamp.reason == "KEY_CONFLICT"
     assert parked.stamp.because == (
         "another message with its idempotency key was processed; it differs in body.coupon,"
         " body.lines[].price"
@@ -193,7 +193,7 @@ def test_a_pipeline_counts_in_its_first_day_and_parks_then(shop: Open) -> None:
     assert (line["trouble"], line["why"]) == ("IdempotencyCollision", "differs in body.n")
     orders.box.clock.advance(DAY)
     assert orders.receive({"orderId": "7", "n": 3}) == []
-    assert [parked.stamp.reason for parked in orders.box.parked] == ["COLLISION"]
+    assert [parked.stamp.reason for parked in orders.box.parked] == ["KEY_CONFLICT"]
     # It was processed in the first day: a copy of it is a duplicate and no collision.
     assert orders.receive({"orderId": "7", "n": 2}) == []
     assert len(orders.box.parked) == 1

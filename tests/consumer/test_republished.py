@@ -191,7 +191,7 @@ def test_an_order_that_differs_waits_for_a_person(shop: Open, form: Form) -> Non
     other = {**ORDER, "count": 2}
     assert len(orders.receive(form.publish(ORDER, 1), form.publish(other, 2))) == 1
     [parked] = orders.box.parked
-    assert parked.stamp.reason == "COLLISION"
+    assert parked.stamp.reason == "KEY_CONFLICT"
 
 
 @pytest.mark.parametrize(

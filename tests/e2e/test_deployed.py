@@ -88,7 +88,7 @@ def test_an_exhausted_letter_is_parked_with_its_reason(
     [letter] = orders.until(parked, "the letter is parked")
     stamp = orders.stamp_of(letter)
     assert stamp["origin"] == message_id
-    assert (stamp["reason"], stamp["attempt"]) == ("EXHAUSTED", 2)
+    assert (stamp["reason"], stamp["attempt"]) == ("RETRIES_EXHAUSTED", 2)
     assert stamp["because"].startswith("2 of 2 attempts used; it last failed with ")
     # Each life is in its row, and none of the sends is counted as a success.
     row = orders.row(message_id)

@@ -73,7 +73,7 @@ PIPELINE: list[Mistake] = [
     ({"main_queue": {"kms_key_arn": KEY}}, f'main_queue.kms_key_arn is "{KEY}"; allowed: nothing without arn: a queue that is made has the app\'s kms_key_arn.'),
     ({"dlq": {"arn": ORDERS_DLQ, "kms_key_arn": KEY}}, f'dlq.kms_key_arn is "{KEY}"; allowed: nothing while the app has no kms_key_arn, under which the waiting room and the parking lot keep what comes out of this queue.'),
     ({"dedicated": {"dlq": True}}, 'dedicated is {"dlq": true}; allowed: ids other than dlq, which is the DLQ itself.'),
-    ({"parking": {"BORING": "default"}}, 'parking has the key "BORING"; allowed: QUARANTINED, MALFORMED, EXPIRED, PERMANENT, POISON, SILENT, EXHAUSTED, COLLISION, REPLAY_FAILED, REPLAY_ABORTED, transient, schema, business, integration.'),
+    ({"parking": {"BORING": "default"}}, 'parking has the key "BORING"; allowed: QUARANTINED, MALFORMED, EXPIRED, PERMANENT, POISON, CRASH, RETRIES_EXHAUSTED, KEY_CONFLICT, RUN_FAILED, RUN_ABORTED, transient, schema, business, integration.'),
     ({"parking": {"POISON": "Later"}}, f'parking.POISON is "Later"; allowed: {WORDS.format(16)}.'),
     ({"parking_for": {"POISON": "later"}}, "there is no setting parking_for; use parking, with the ids of the queues."),
     # The consumer.

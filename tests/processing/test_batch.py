@@ -437,7 +437,7 @@ def test_a_permanent_failure_is_parked_and_acknowledged(category: Category) -> N
 
 
 def test_a_permanent_failure_is_parked_in_the_queue_of_its_category() -> None:
-    queues = {"business": "later", "schema": "schema", "COLLISION": "schema"}
+    queues = {"business": "later", "schema": "schema", "KEY_CONFLICT": "schema"}
     for category, lot in ((Category.SCHEMA, "schema"), (Category.BUSINESS, "later")):
         error = Permanent("no such product", category=category)
         site = Site(Pipeline("orders", parking=queues), raises={"m1": error}, lot_id=lot)
@@ -560,7 +560,7 @@ def test_the_first_failure_of_a_group_returns_the_rest_of_it() -> None:
     assert fates(result) == ["PROCESSED", "FAILED", "PROCESSED", "HELD_BACK", "PROCESSED"]
     assert result.failed == ("m2", "m3")
     assert site.handled == ["m1", "m2", "x1", "x2"]
-    # The message that was held back is recorded without blame: without a row it would be SILENT.
+    # The message that was held back is recorded without blame: without a row it would be a CRASH.
     assert [(origin, failure.error_type) for origin, failure in site.log.failures] == [
         ("m2", "Transient"),
         ("m3", "GroupHeldBack"),

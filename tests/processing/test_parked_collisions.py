@@ -37,7 +37,7 @@ def test_it_is_acknowledged_when_the_lot_has_confirmed_it_and_its_claim_is_withd
     [result] = site.process(record(letter())).results
     assert (result.fate, site.handled) == (Fate.PARKED, [])
     [envelope] = site.lot.sent
-    assert (envelope.stamp.reason, envelope.stamp.decision) == ("COLLISION", "PARK")
+    assert (envelope.stamp.reason, envelope.stamp.decision) == ("KEY_CONFLICT", "PARK")
     assert site.claims.states() == {"origin:m1": "withdraw", "parked:m1": "done"}
     [(_, failure)] = site.log.failures
     assert (failure.category, failure.fingerprint) == (Category.BUSINESS, COLLIDED)
@@ -47,7 +47,7 @@ def test_it_is_acknowledged_when_the_lot_has_confirmed_it_and_its_claim_is_withd
 def test_the_ledger_says_so_of_a_letter_of_a_replay_run() -> None:
     site = colliding()
     site.process(record(redriven(letter(), attempt=3, run="r9")))
-    assert site.log.parkings == [("first", 3, NOW, "COLLISION")]
+    assert site.log.parkings == [("first", 3, NOW, "KEY_CONFLICT")]
 
 
 @pytest.mark.parametrize("answer", ["refused", "failed", "none"])

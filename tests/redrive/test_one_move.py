@@ -527,10 +527,10 @@ def test_a_letter_that_goes_into_the_lane_of_parked_letters_is_noted_with_its_st
 ):
     move = Move()
     left_over = order("a", Hold(PARKED_LANE, START, "the run ended"))
-    stamp = replace(left_over.stamp, decision="PARK", reason="REPLAY_ABORTED")
+    stamp = replace(left_over.stamp, decision="PARK", reason="RUN_ABORTED")
     move.out_of_queue(replace(left_over, stamp=stamp), order("b", Hold("due", START, "later")))
     noted = {origin: fact[1:] for origin, fact in move.records.parked.items()}
-    assert noted == {left_over.stamp.origin: ("REPLAY_ABORTED", "")}
+    assert noted == {left_over.stamp.origin: ("RUN_ABORTED", "")}
 
 
 def test_no_note_is_written_when_the_locks_of_the_letters_are_about_to_end() -> None:

@@ -52,7 +52,7 @@ def test_the_letters_of_an_aborted_run_are_parked_and_nothing_is_sent() -> None:
     assert bench.stage.bodies(bench.stage.main) == bench.stage.bodies(bench.stage.parking) == []
     for lane, home, mark in in_room(bench).values():
         assert (lane, home) == (PARKED_LANE, "parking:default")
-        assert (mark.decision, mark.reason) == ("PARK", "REPLAY_ABORTED")
+        assert (mark.decision, mark.reason) == ("PARK", "RUN_ABORTED")
         assert (mark.run, mark.ticket) == (None, None)
     assert set(bench.outcomes().values()) == {ReplayOutcome.LEFT}
     assert bench.reconcile().counts == {"LEFT": 3}
@@ -121,7 +121,7 @@ def test_a_released_letter_that_is_left_over_keeps_its_reason() -> None:
 
 
 def test_the_letters_of_an_aborted_run_go_to_the_parking_queue_that_is_named_for_them() -> None:
-    parking = {"REPLAY_ABORTED": "aborted", "POISON": "poison"}
+    parking = {"RUN_ABORTED": "aborted", "POISON": "poison"}
     bench = ReplayBench([""], stage=Stage(orders_pipeline(parking=parking)))
     bench.abort()
     assert bench.leave()

@@ -67,14 +67,14 @@ def test_a_letter_goes_to_the_destination_of_the_plan(plan: dict[str, Any], is_s
 def test_a_letter_that_its_ticket_lets_go_is_parked_and_not_sent() -> None:
     moved = move(let_go=True)
     because = f"{RUN}: it had left the run"
-    assert moved.decision == Park(Reason.EXHAUSTED, because)
+    assert moved.decision == Park(Reason.RETRIES_EXHAUSTED, because)
     assert moved.stamp == replace(
         stamp(),
         attempt=2,
         ticket=None,
         rule=None,
         decision="PARK",
-        reason="EXHAUSTED",
+        reason="RETRIES_EXHAUSTED",
         because=because,
     )
 

@@ -174,7 +174,7 @@ def test_a_letter_out_of_tries_is_quarantined_and_its_key_goes_on() -> None:
     bench.work(5)
     assert numbers_in(bench, bench.stage.parking) == [0]
     [mark] = bench.stage.stamps(bench.stage.parking)
-    assert (mark.reason, mark.attempt) == ("EXHAUSTED", 2)
+    assert (mark.reason, mark.attempt) == ("RETRIES_EXHAUSTED", 2)
     assert bench.run_id in (mark.because or "")
     assert bench.consume() == [1]
     report = bench.work(5)

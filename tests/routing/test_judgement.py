@@ -138,7 +138,7 @@ ORDER: list[tuple[Judgement, Callable[[Case], Case], Decision]] = [
         judgement.of_ended_run,
         replayed_before,
         Park(
-            Reason.REPLAY_FAILED,
+            Reason.RUN_FAILED,
             "it came back from replay run r9, which no longer waits for it",
             category="transient",
         ),
@@ -170,12 +170,12 @@ ORDER: list[tuple[Judgement, Callable[[Case], Case], Decision]] = [
             category="transient",
         ),
     ),
-    (judgement.silent, unrecorded, Park(Reason.SILENT, "came back without any recorded failure")),
+    (judgement.silent, unrecorded, Park(Reason.CRASH, "came back without any recorded failure")),
     (
         judgement.exhausted,
         used_up,
         Park(
-            Reason.EXHAUSTED,
+            Reason.RETRIES_EXHAUSTED,
             "3 of 3 attempts used; it last failed with KeyError",
             category="transient",
         ),
@@ -396,7 +396,7 @@ def test_a_failure_recorded_before_a_release_does_not_count_after_it() -> None:
     case = pipelined(replace(PLAIN_CASE, row=row), consumer_library=True)
     decision = judge(case)
     assert isinstance(decision, Park)
-    assert decision.reason is Reason.SILENT
+    assert decision.reason is Reason.CRASH
 
 
 @each_row(
@@ -420,7 +420,7 @@ def test_a_failure_that_the_dependency_explains_is_never_poison(excuse: dict[str
     last = replace(case, stamp=replace(PLAIN_CASE.stamp, attempt=3))
     decision = judge(last)
     assert isinstance(decision, Park)
-    assert decision.reason is Reason.EXHAUSTED
+    assert decision.reason is Reason.RETRIES_EXHAUSTED
     assert decision.because.startswith("3 of 3 attempts used; it last failed with ")
 
 
@@ -496,7 +496,7 @@ def test_a_policy_without_attempts_parks_at_once() -> None:
     case = pipelined(PLAIN_CASE, policy=RetryPolicy(max_attempts=0))
     decision = judge(replace(case, stamp=replace(PLAIN_CASE.stamp, attempt=0)))
     assert decision == Park(
-        Reason.EXHAUSTED, "0 of 0 attempts used; it last failed with KeyError", category="transient"
+        Reason.RETRIES_EXHAUSTED, "0 of 0 attempts used; it last failed with KeyError", category="transient"
     )
 
 

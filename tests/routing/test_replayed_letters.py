@@ -157,8 +157,8 @@ def test_a_letter_whose_rows_of_a_run_cannot_be_read_gets_no_verdict() -> None:
 def test_a_letter_that_its_run_does_not_wait_for_is_parked() -> None:
     verdict = verdict_on(returned(), Books(), Runs())
     assert isinstance(verdict.decision, Park)
-    assert verdict.decision.reason is Reason.REPLAY_FAILED
-    assert (verdict.stamp.run, verdict.stamp.reason) == ("r9", "REPLAY_FAILED")
+    assert verdict.decision.reason is Reason.RUN_FAILED
+    assert (verdict.stamp.run, verdict.stamp.reason) == ("r9", "RUN_FAILED")
 
 
 @pytest.mark.parametrize("served", [False, True])
@@ -174,7 +174,7 @@ def test_a_letter_that_its_run_has_let_go_is_a_letter_of_no_run(served: bool) ->
 def test_a_router_that_knows_no_runs_takes_each_for_ended() -> None:
     decision = verdict_on(returned(), Books()).decision
     assert isinstance(decision, Park)
-    assert decision.reason is Reason.REPLAY_FAILED
+    assert decision.reason is Reason.RUN_FAILED
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_a_router_that_knows_no_runs_takes_each_for_ended() -> None:
     [
         (Books([rule("q", "QUARANTINE")]), Reason.QUARANTINED),
         (Books(rows_={"o1": PERMANENTLY}), Reason.PERMANENT),
-        (Books(open_={"orders"}), Reason.REPLAY_FAILED),
+        (Books(open_={"orders"}), Reason.RUN_FAILED),
     ],
 )
 def test_a_letter_of_an_ended_run_is_parked_for_the_reason_that_says_most(
@@ -198,14 +198,14 @@ def test_a_letter_of_an_ended_run_waits_for_no_sudden_cause() -> None:
     books = Books(rows_={"o1": PERMANENTLY}, causes_=causes)
     decision = verdict_on(returned(), books, Runs()).decision
     assert isinstance(decision, Park)
-    assert decision.reason is Reason.REPLAY_FAILED
+    assert decision.reason is Reason.RUN_FAILED
 
 
 def test_an_old_letter_of_an_ended_run_failed_in_the_run_and_did_not_expire() -> None:
     old = replace(SENT, first_sent=1_000)
     decision = verdict_on(returned(old), Books(), Runs()).decision
     assert isinstance(decision, Park)
-    assert decision.reason is Reason.REPLAY_FAILED
+    assert decision.reason is Reason.RUN_FAILED
 
 
 def test_runs_are_read_once_for_all_letters_and_only_for_letters_of_runs() -> None:
@@ -373,7 +373,7 @@ SELECTIONS: list[tuple[Selection, bool]] = [
     (Selection(tenants=("z", "a")), True),
     (Selection(tenants=("z",)), False),
     (Selection(reasons=(Reason.POISON,)), True),
-    (Selection(reasons=(Reason.SILENT,)), False),
+    (Selection(reasons=(Reason.CRASH,)), False),
     (Selection(since=int(SENT_MS) / 1000), True),
     (Selection(since=int(SENT_MS) / 1000 + 1), False),
     (Selection(until=int(SENT_MS) / 1000), False),
@@ -483,7 +483,7 @@ def test_an_expired_letter_joins_no_run_whatever_is_included(
     mail: Letter, release: bool, left_out: str
 ) -> None:
     pipeline = replace(PIPELINE, expires="body.until", message_ttl=12 * DAY)
-    for selection in (ALL, Selection(include=(Reason.EXPIRED, Reason.POISON, Reason.SILENT))):
+    for selection in (ALL, Selection(include=(Reason.EXPIRED, Reason.POISON, Reason.CRASH))):
         pick = picks(mail, selection, pipeline=pipeline, release=release)
         assert pick.left_out == left_out
     everything = Selection(include=tuple(Reason))
@@ -515,7 +515,7 @@ def test_a_letter_that_waits_is_not_left_out() -> None:
 def test_a_letter_of_another_live_run_is_not_chosen() -> None:
     runs = Runs(frozenset({"c2"}))
     assert not picks(returned(), ALL, runs=runs).chosen
-    assert picks(returned(), ALL, runs=Runs()).left_out == "REPLAY_FAILED"
+    assert picks(returned(), ALL, runs=Runs()).left_out == "RUN_FAILED"
 
 
 def test_a_letter_that_was_given_up_goes_back_to_no_run() -> None:

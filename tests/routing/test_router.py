@@ -203,7 +203,7 @@ def test_attempts_in_the_ledger_alone_exhaust_a_letter() -> None:
     books = Books(rows_={"origin": LedgerRow((failed(),), attempt=3)})
     verdict = verdict_of(books, stamped(Stamp("origin", 0, 1_789_999_000_000)))
     assert verdict.decision == Park(
-        Reason.EXHAUSTED,
+        Reason.RETRIES_EXHAUSTED,
         "3 of 3 attempts used; it last failed with KeyError",
         category="transient",
     )

@@ -214,7 +214,7 @@ def test_a_hopeless_message_is_sorted_if_it_is_parked_with_a_reason(
 
 
 def test_what_could_be_delivered_and_what_waits_is_not_sorted() -> None:
-    parked = ParkedEvent(HEALED.digest, "EXHAUSTED", HEALED.attributes)
+    parked = ParkedEvent(HEALED.digest, "RETRIES_EXHAUSTED", HEALED.attributes)
     assert own(FoundLetters(parked=[parked], waiting=[REFUSED.digest])).sorted == 0
 
 

@@ -95,7 +95,7 @@ def test_an_event_that_came_to_another_end_is_astray():
     for event, elsewhere in (
         (
             DELIVERED,
-            FoundLetters(parked=[ParkedEvent(DELIVERED.digest, "EXHAUSTED", DELIVERED.attributes)]),
+            FoundLetters(parked=[ParkedEvent(DELIVERED.digest, "RETRIES_EXHAUSTED", DELIVERED.attributes)]),
         ),
         (PARKED, FoundLetters(delivered=[DeliveredEvent(PARKED.digest)])),
         (PARKED, FoundLetters(parked=[ParkedEvent(PARKED.digest, "unknown", PARKED.attributes)])),
@@ -118,7 +118,7 @@ def test_an_event_seen_twice_counts_once_and_as_a_duplicate(end):
     found = found_as_planned()
     more = {
         "delivered": [DeliveredEvent(DELIVERED.digest)],
-        "parked": [ParkedEvent(DELIVERED.digest, "EXHAUSTED", DELIVERED.attributes)],
+        "parked": [ParkedEvent(DELIVERED.digest, "RETRIES_EXHAUSTED", DELIVERED.attributes)],
         "waiting": [DELIVERED.digest],
     }[end]
     outcome = reconcile(EVENTS, replace(found, **{end: [*getattr(found, end), *more]}))

@@ -354,7 +354,7 @@ class ReplaySimulation(Simulation):
             int(START * 1000),
             PRODUCER,
             decision="PARK",
-            reason=Reason.EXHAUSTED,
+            reason=Reason.RETRIES_EXHAUSTED,
             sequence=self._sequence(number),
         )
         self.stage.redriver_sqs.send_message(

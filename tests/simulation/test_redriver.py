@@ -66,9 +66,9 @@ def test_a_letter_that_keeps_failing_is_parked_after_its_last_attempt(stage: Sta
         stage.run()
     stage.fail()
     report = stage.run()
-    assert report.decisions == {"PARK:EXHAUSTED": 1}
+    assert report.decisions == {"PARK:RETRIES_EXHAUSTED": 1}
     [mark] = stage.stamps(stage.parking)
-    assert (mark.origin, mark.attempt, mark.reason) == (letter, 3, "EXHAUSTED")
+    assert (mark.origin, mark.attempt, mark.reason) == (letter, 3, "RETRIES_EXHAUSTED")
     assert str(mark.because).startswith("3 of 3 attempts used")
     assert stage.bodies(stage.main) == stage.bodies(stage.dlq) == []
 
@@ -207,7 +207,7 @@ def test_a_letter_with_ten_attributes_goes_unmarked_and_the_ledger_remembers(
         assert report.counts["RedriveUnmarked"] == 1, life
         stage.clock.advance(6)
     stage.fail()
-    assert stage.run().decisions == {"PARK:EXHAUSTED": 1}
+    assert stage.run().decisions == {"PARK:RETRIES_EXHAUSTED": 1}
     rows = [item for item in stage.dynamodb.items("letters") if "stamp" in item]
     assert all(letter in row["stamp"]["S"] for row in rows)
     assert len(rows) == 4

@@ -184,7 +184,7 @@ def test_a_forged_stamp_on_a_letter_without_room_for_ours_is_not_believed_later(
         assert stage.run().decisions == {"REDRIVE": 1}
         stage.clock.advance(6)
     stage.fail()
-    assert stage.run().decisions == {"PARK:EXHAUSTED": 1}
+    assert stage.run().decisions == {"PARK:RETRIES_EXHAUSTED": 1}
 
 
 def test_one_message_with_an_odd_circuit_key_does_not_stop_the_others() -> None:

@@ -255,8 +255,8 @@ class Proof:
 
         self._until(parked, "the stubborn message is parked")
         [letter] = self._dlq("list", "--in", "parked", "--look", *_OF)["messages"]
-        _require(letter["reason"] == "EXHAUSTED", f"parked for {letter['reason']}")
-        return "the stubborn message is parked: EXHAUSTED"
+        _require(letter["reason"] == "RETRIES_EXHAUSTED", f"parked for {letter['reason']}")
+        return "the stubborn message is parked: RETRIES_EXHAUSTED"
 
     def replay(self) -> str:
         """A second fix is deployed, and a person releases what is parked."""

@@ -660,8 +660,8 @@ class _Batch:
         is_ours = self.guard.withdraw(message_id, claim, tried=False)
         if is_ours and known_stamp is not None and not self.direct:
             because = f"another message with its idempotency key was processed; it {paths}"
-            if self._parking().park(delivery, known_stamp, Reason.COLLISION, because):
-                history.parked(delivery, known_stamp, Reason.COLLISION)
+            if self._parking().park(delivery, known_stamp, Reason.KEY_CONFLICT, because):
+                history.parked(delivery, known_stamp, Reason.KEY_CONFLICT)
                 return MessageResult(message_id, Fate.PARKED, diagnosis)
         wait = self._wait_after_failure(delivery.record, diagnosis)
         return MessageResult(message_id, Fate.FAILED, diagnosis, wait)

@@ -143,7 +143,7 @@ class History:
         return replace(about, trace=delivery.letter.trace)
 
     def untried(self, record: Record, delivery: Delivery | None, result: MessageResult) -> None:
-        """Record a message that was given back untried: a letter without a row is SILENT.
+        """Record a message that was given back untried: a letter without a row is CRASH.
 
         It has used up a receive, and may die of that without fault. Nothing is written once the
         ledger has failed in this batch: its answer is more important.

@@ -1,6 +1,6 @@
 """Empties the lane of a run that has ended: nothing is sent, everything waits somewhere else.
 
-What is left is parked, with the reason that it had or as REPLAY_ABORTED; or, if the person says
+What is left is parked, with the reason that it had or as RUN_ABORTED; or, if the person says
 so, it goes back to the schedule with a fresh backoff. Each letter has a ticket (LEFT) before it
 moves, and what a cut-off discard has exported of it is deleted in between. The manifest says
 which letters there are; the lane's index, which may lag, shows those that came later or never
@@ -390,12 +390,12 @@ class RunLeaving:
         reason = _reason_before(stamp) if setup.plan.is_release else None
         home = received.home
         if not is_parking(home):
-            parking = setup.pipeline.parking.get(reason or Reason.REPLAY_ABORTED)
+            parking = setup.pipeline.parking.get(reason or Reason.RUN_ABORTED)
             home = parking_source(parking or DEFAULT_PARKING)
         return Order(
             replace(received, home=home),
             Hold(PARKED_LANE, never(received.letter), because),
-            left_stamp(stamp, "PARK", str(reason or Reason.REPLAY_ABORTED), because, now),
+            left_stamp(stamp, "PARK", str(reason or Reason.RUN_ABORTED), because, now),
         )
 
 

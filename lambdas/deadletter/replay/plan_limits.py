@@ -74,7 +74,7 @@ def within(
     return PlannedMove(Divert(plan.destination, because), left)
 
 
-def _parked(stamp: Stamp, because: str, reason: Reason = Reason.EXHAUSTED) -> PlannedMove:
+def _parked(stamp: Stamp, because: str, reason: Reason = Reason.RETRIES_EXHAUSTED) -> PlannedMove:
     """The decision to park a letter that the router would have sent."""
     parked = replace(
         stamp,

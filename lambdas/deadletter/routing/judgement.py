@@ -236,7 +236,7 @@ def of_ended_run(case: Case) -> Decision | None:
     if run is None or case.run_shard is not None:
         return None
     because = f"it came back from replay run {run}, which no longer waits for it"
-    return permanent(case) or _given_up(Reason.REPLAY_FAILED, because, case)
+    return permanent(case) or _given_up(Reason.RUN_FAILED, because, case)
 
 
 def expired(case: Case) -> Decision | None:
@@ -263,7 +263,7 @@ def permanent(case: Case) -> Decision | None:
     if last is not None and last.category in PERMANENT and case.counts(last):
         if last.fingerprint == COLLIDED:
             because = "another message with its idempotency key was processed"
-            return Park(Reason.COLLISION, f"{because}; it {last.message}")
+            return Park(Reason.KEY_CONFLICT, f"{because}; it {last.message}")
         because = f"last failure was of category {last.category}"
         return _given_up(Reason.PERMANENT, _with_words(because, case), case)
     return None
@@ -274,7 +274,7 @@ def poison(case: Case) -> Decision | None:
     group have it too.
 
     Failures while the dependency was down, while their cause suddenly dominated, or of category
-    integration are not counted: what somebody else can repair ends as EXHAUSTED.
+    integration are not counted: what somebody else can repair ends as RETRIES_EXHAUSTED.
     """
     needed, last = case.pipeline.poison_lives, case.row.last
     is_row = case.alike >= ROW_OF_POISON and needed > LIVES_IN_A_ROW
@@ -300,7 +300,7 @@ def silent(case: Case) -> Decision | None:
     """
     back_again = case.stamp.attempts_used >= 1
     if case.pipeline.consumer_library and back_again and not case.row.since_release:
-        return Park(Reason.SILENT, "came back without any recorded failure")
+        return Park(Reason.CRASH, "came back without any recorded failure")
     return None
 
 
@@ -310,7 +310,7 @@ def exhausted(case: Case) -> Decision | None:
     if case.attempts_used > allowed:
         used = case.stamp.attempts_used
         because = f"{used} of {allowed} attempts used"
-        return _given_up(Reason.EXHAUSTED, _with_words(because, case), case)
+        return _given_up(Reason.RETRIES_EXHAUSTED, _with_words(because, case), case)
     return None
 
 

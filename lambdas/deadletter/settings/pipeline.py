@@ -38,7 +38,7 @@ class RetryPolicy:
     backoff: Annotated[Backoff, Setting()] = field(default_factory=Backoff)
     """The delays between attempts."""
     max_attempts: Annotated[int, Setting(least=1, most=1000, first=True)] = 6
-    """Re-drives before a letter is parked as EXHAUSTED."""
+    """Re-drives before a letter is parked as RETRIES_EXHAUSTED."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Pipeline:
     poison_lives: Annotated[int, Setting(least=1, most=100)] = 3
     """Lives with the same failure after which a letter is POISON."""
     consumer_library: Annotated[bool, Setting(first=True, depends=True)] = False
-    """Whether the consumer writes the ledger (silence then means SILENT): the webhook always
+    """Whether the consumer writes the ledger (silence then means CRASH): the webhook always
     does, another only if you say so."""
     circuit_key: Annotated[Path | None, Setting(first=True)] = None
     """Where the dependency's name is. Else the webhook has one circuit for each endpoint

@@ -24,7 +24,7 @@ class TypedLine(StrEnum):
     CIRCUITS = "dlq circuit list --pipeline {pipeline}"
     CIRCUIT = "dlq show circuit:{key} --pipeline {pipeline}"
     RULES = "dlq rules list --pipeline {pipeline}"
-    COLLISIONS = "dlq list --in parked -f reason=COLLISION --look --pipeline {pipeline}"
+    COLLISIONS = "dlq list --in parked -f reason=KEY_CONFLICT --look --pipeline {pipeline}"
     LIST = "dlq list --pipeline {pipeline}"
     DRY_RUN = "dlq retry --auto -p {pipeline} --dry-run"
     RUNS = "dlq run list {pipeline}"

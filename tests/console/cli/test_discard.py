@@ -266,14 +266,14 @@ def test_a_restore_shows_who_threw_the_messages_away_and_no_content(
     orders: Any, functions: Any, dlq: Any, at_a_terminal: None
 ) -> None:
     discarded(orders, FIRST, "a")
-    discarded(orders, FIRST, "b", "EXHAUSTED")
+    discarded(orders, FIRST, "b", "RETRIES_EXHAUSTED")
     discarded(orders, SECOND, "c", by="user/bob", because="a test", at=1_790_100_000)
     objects(orders, SECOND).put("discarded/torn.json", b"{")
     done = dlq("restore", "a", "b", "c", "--reason", "x", answers="n\n")
     assert done.exit_code == Exit.ATTENTION
     for text in (
         "Restore 3 discarded messages of orders",
-        "Parked for 2 POISON, 1 EXHAUSTED.",
+        "Parked for 2 POISON, 1 RETRIES_EXHAUSTED.",
         "They are a, b, c.",
         f"Run {FIRST} discarded 2 of them at 2026-09-21 14:13 UTC, for arn:aws:iam::123456789012:"
         "user/ann: one wrong line",

@@ -188,7 +188,7 @@ def test_expired_messages_stay_and_a_conflict_needs_a_word(orders: Any, dlq: Any
     orders.park("orders", "EXPIRED", origin="expired", first_sent=1_600_000_000_000)
     refused = dlq("retry", "--in", "parked", "--all", *WHY)
     assert (refused.exit_code, "EXPIRED: never sent" in refused.stderr) == (Exit.ABSENT, True)
-    orders.park("orders", "COLLISION", origin="a")
+    orders.park("orders", "KEY_CONFLICT", origin="a")
     refused = dlq("retry", "--in", "parked", "--all", *WHY)
     assert (refused.exit_code, "--accept-conflict" in refused.stderr) == (Exit.USAGE, True)
     done = dlq("retry", "--in", "parked", "--all", "--accept-conflict", *WHY)
