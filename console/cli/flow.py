@@ -22,7 +22,7 @@ def flow(
 ) -> Reply[Flow]:
     """This deployment as nodes and edges: queues, what waits, rules in force, circuits.
 
-    Reads only, with live counts. An edge that letters do not take now says why. --json is made to
+    Reads only, with live counts. An edge that messages do not take now says why. --json is made to
     be drawn.
 
     The exit status is 1 if something could not be read.
@@ -42,7 +42,8 @@ def _show(answer: Flow) -> Iterator[Block]:
         yield line(Styled(text, "alarm"))
     yield Line()
     yield TextTable(
-        ("NODE", "KIND", ">LETTERS", ">OLDEST", "STATE", ""), [_node(node) for node in answer.nodes]
+        ("NODE", "KIND", ">MESSAGES", ">OLDEST", "STATE", ""),
+        [_node(node) for node in answer.nodes],
     )
     yield Line()
     yield TextTable(
@@ -52,7 +53,7 @@ def _show(answer: Flow) -> Iterator[Block]:
 
 
 def _node(node: FlowNode) -> tuple[Part, ...]:
-    holds = node.kind in ("queue", "lane")
-    letters = f"{node.letters:,}" if node.letters is not None else "?" if holds else ""
+    holds = node.kind in ("queue", "waiting")
+    letters = f"{node.messages:,}" if node.messages is not None else "?" if holds else ""
     age = "" if node.oldest_seconds is None else duration(node.oldest_seconds)
     return (node.id, node.kind, letters, age, node.state, node.says)

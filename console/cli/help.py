@@ -12,6 +12,7 @@ from ..operations.problem import Cause, Problem
 from ..operations.session import Session
 from .command import command, plain_typer
 from .exit import MEANING
+from .glossary import TERMS
 from .output import SCHEMA, Block, Line, Reply, Styled, TextTable, line
 from .policies import BESIDE_READER, NONE, READER
 
@@ -27,13 +28,14 @@ class HelpTopic:
 
 
 Topic = Annotated[
-    str | None, typer.Argument(metavar="[TOPIC]", help="exit, environment, json or policies.")
+    str | None,
+    typer.Argument(metavar="[TOPIC]", help="words, exit, environment, json or policies."),
 ]
 
 
-@command(typer_app, "help", example=["dlq help exit", "dlq help policies"])
+@command(typer_app, "help", example=["dlq help words", "dlq help policies"])
 def help_(session: Session, topic: Topic = None) -> Reply[HelpTopic]:
-    """What holds for all commands: exit statuses, environment, JSON, policies.
+    """What holds for all commands: words, exit statuses, environment, JSON, policies.
 
     dlq COMMAND --help explains a command. Asks AWS nothing.
     """
@@ -74,6 +76,7 @@ _POLICIES = (
     ("none of them", ", ".join(sorted(NONE))),
 )
 TOPICS: Mapping[str, tuple[str, Sequence[tuple[str, str]]]] = {
+    "words": ("Words, and what they mean", list(TERMS.items())),
     "exit": (
         "Exit statuses; numbers are added, never changed",
         [(str(int(status)), says) for status, says in MEANING.items()],

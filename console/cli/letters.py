@@ -34,7 +34,7 @@ ShowBody = Annotated[
 Attributes = Annotated[
     list[str] | None,
     typer.Option(
-        "--attribute", metavar="NAME=VALUE", help="With --body: a message attribute of the letter."
+        "--attribute", metavar="NAME=VALUE", help="With --body: a message attribute of the message."
     ),
 ]
 
@@ -54,6 +54,4 @@ def _attribute(text: str) -> tuple[str, str]:
 
 def not_given_back(number: int) -> str:
     """A sentence about letters that are still hidden."""
-    return (
-        f"{count(number, 'letter')} could not be given back at once: hidden for {HIDDEN} s at most."
-    )
+    return f"{count(number, 'message')} could not be given back: hidden for {HIDDEN} s at most."

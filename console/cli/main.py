@@ -64,7 +64,7 @@ COMMANDS = {
     "retire": (".retire", "What is left of a pipeline before it is removed, and how to remove it."),
     "rules": (".rules", "Routing rules: which letters to stop, slow down or set apart."),
     "audit": (".audit", "Who changed what, when and why: the newest first."),
-    "help": (".help", "What holds for all commands: exit statuses, environment, JSON, policies."),
+    "help": (".help", "What holds for all commands: words, exit statuses, JSON, policies."),
 }
 """Each command's module, which holds it as `typer_app`, and its line in the help."""
 

@@ -60,7 +60,7 @@ moves or deletes a message itself. Every command needs `ssm:GetParametersByPath`
 to release or discard: what `replay` needs |
 | `replay` | to plan: those of `parked`, `lambda:InvokeFunction` of the router, \
 `lambda:GetFunctionConfiguration`, `cloudwatch:GetMetricStatistics`, \
-`dynamodb:Scan` to count a DLQ from the ledger; to start: `dynamodb:PutItem`, \
+`dynamodb:Scan` to count a DLQ from the failure records; to start: `dynamodb:PutItem`, \
 `dynamodb:BatchWriteItem`, `states:StartExecution`; to steer: `dynamodb:UpdateItem`, \
 `states:SendTaskSuccess`; for `report`, `rerun`, `repeat`, `try`, `edit` and `mend`: \
 `s3:GetObject`, `s3:ListBucket`, `dynamodb:Query`; to edit: `s3:PutObject`, \

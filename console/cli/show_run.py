@@ -33,7 +33,7 @@ def show_run(answer: ReplayDetails) -> Iterator[Block]:
         "planned by": f"{answer.who}: {answer.why}",
         "approved by": run.approved_by,
         "step": f"{run.step + 1} of {answer.steps}, at {pace}",
-        "pace so far": f"{answer.letters_per_second:g} messages/s",
+        "pace so far": f"{answer.messages_per_second:g} messages/s",
         "changed": _changed(run, now),
         "executions": f"{run.restarts + 1}, one after the other" if run.restarts else "",
         "expires": clock(run.expires, now) if run.expires else "",
@@ -61,7 +61,7 @@ def show_account(account: RunAccount) -> Iterator[Block]:
         ("OUTCOME", ">MESSAGES", "MEANS"),
         [
             *((name, f"{number:,}", MEANING.get(name, "")) for name, number in _rows(account)),
-            ("snapshot", f"{account.letters:,}", ""),
+            ("all", f"{account.messages:,}", ""),
         ],
     )
     if account.counts.get("RECOVERED"):
@@ -118,4 +118,4 @@ def _rows(account: RunAccount) -> Iterator[tuple[str, int]]:
 def _group(group: GroupAccount) -> tuple[str, str, str]:
     counts = ", ".join(f"{number:,} {name.lower()}" for name, number in group.counts.items())
     category = f" ({group.category})" if group.category else ""
-    return f"{group.name or 'not on record'}{category}", f"{group.letters:,}", counts
+    return f"{group.name or 'not on record'}{category}", f"{group.messages:,}", counts

@@ -75,7 +75,7 @@ def judge(aws: Aws, pipeline: apps.DeployedPipeline) -> Judge:
 def _hidden(pipeline: apps.DeployedPipeline, permission: str) -> Problem:
     return Problem(
         f"AWS does not show the environment of {pipeline.router_function}, which says how "
-        f"{pipeline.name} reads a letter: pass a --profile that has {permission}.",
+        f"{pipeline.name} reads a message: pass a --profile that has {permission}.",
         Cause.UNREACHABLE,
     )
 

@@ -200,7 +200,7 @@ def _checked(
         picks = router.select([Question(after, stamp=stamp)], Selection(), release=True)
     pick = next((pick for pick in picks if pick.message_id == after.message_id), None)
     if pick is None:
-        raise EditRefused("the router gives no answer about the edited message")
+        raise EditRefused("no answer was given about the edited message")
     if pick.left_out in ("SCHEMA", "MALFORMED"):
         raise EditRefused(f"the pipeline would not take the edited message: {pick.left_out}")
     if pick.applied and not accept:

@@ -115,8 +115,8 @@ class DoctorFault(Enum):
         " until its settings name that one and are deployed",
     )
     CONSUMED = _warning(
-        "function {function} consumes it: messages disappear before a person or the redriver sees"
-        " them"
+        "function {function} consumes it: messages disappear before a person or the automatic"
+        " retry sees them"
     )
     OTHER_KIND = _warning(
         "it is also {use}: such a message was never in {mains} and has another shape, so it can't"
@@ -139,8 +139,8 @@ class DoctorFault(Enum):
     )
     KEY_CLOSED = _warning(
         "the policy of its key {key} does not let IAM policies decide: each role that sends"
-        " (kms:GenerateDataKey, kms:Decrypt) or receives (kms:Decrypt), the redriver too, has to"
-        " stand in the key's own policy"
+        " (kms:GenerateDataKey, kms:Decrypt) or receives (kms:Decrypt), the automatic retry too,"
+        " has to stand in the key's own policy"
     )
     PAGER_KEY = _error("alarms [{may} ]reach no one, and no error is shown: {why}")
     LOGS_KEY = _error(

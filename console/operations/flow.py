@@ -35,7 +35,7 @@ from .session import Session
 from .status import PipelineStatus
 from .waiting import waits_for
 
-MAIN, CONSUMER, REDRIVER = "main", "consumer", "redriver"
+MAIN, CONSUMER, RETRY = "main", "consumer", "retry"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +44,10 @@ class FlowNode:
 
     id: Annotated[str, "`<pipeline>/<what>`; edges name it"]
     pipeline: Annotated[str, "name of the pipeline"]
-    kind: Annotated[str, "queue, consumer, redriver, lane, rule or circuit"]
+    kind: Annotated[str, "queue, consumer, retry, waiting, rule or circuit"]
     name: Annotated[str, "its name, for people"]
-    letters: Annotated[int | None, "letters in it now; null if unknown, or if it holds none ever"]
-    oldest_seconds: Annotated[int | None, "age of its oldest letter; null if unknown"]
+    messages: Annotated[int | None, "messages in it now; null if unknown, or if it holds none ever"]
+    oldest_seconds: Annotated[int | None, "age of its oldest message; null if unknown"]
     state: Annotated[str, "of a circuit or rule what it does now; empty for others"]
     says: Annotated[str, "what is to be known of it; may be empty"]
 
@@ -59,7 +59,7 @@ class FlowEdge:
     start: Annotated[str, "id of the node that it begins at"]
     end: Annotated[str, "id of the node that it ends at"]
     does: Annotated[str, "what happens on it, as a verb with its object"]
-    is_open: Annotated[bool, "whether letters take it now"]
+    is_open: Annotated[bool, "whether messages take it now"]
     because: Annotated[str | None, "why not; null if they do"]
 
 
@@ -143,10 +143,10 @@ def _places(pipeline: PipelineStatus) -> Iterator[FlowNode]:
         yield FlowNode(_id(name, id_), name, "queue", words, letters, age if letters else None,
                        "", "")  # fmt: skip
     yield FlowNode(_id(name, CONSUMER), name, CONSUMER, "consumer", None, None, "", "")
-    yield FlowNode(_id(name, REDRIVER), name, REDRIVER, "redriver", None, None, pipeline.mode, "")
+    yield FlowNode(_id(name, RETRY), name, RETRY, "automatic retry", None, None, pipeline.mode, "")
     for lane in pipeline.waiting:
         yield FlowNode(
-            _id(name, f"lane:{lane.lane}"), name, "lane", lane.lane, lane.letters,
+            _id(name, f"waiting:{lane.lane}"), name, "waiting", lane.lane, lane.letters,
             lane.oldest_seconds, "", f"waits for {waits_for(lane.lane)}",
         )  # fmt: skip
 
@@ -184,22 +184,22 @@ class _Ways:
         """The ways that letters take."""
         stops = self._stops
         yield self._edge(MAIN, CONSUMER, "gives messages to")
-        yield self._edge(CONSUMER, MAIN_DLQ, "lets letters die into")
-        yield self._edge(MAIN_DLQ, REDRIVER, "is emptied by", stops)
-        yield self._edge(REDRIVER, MAIN, "sends letters back to", stops)
+        yield self._edge(CONSUMER, MAIN_DLQ, "moves failed messages to")
+        yield self._edge(MAIN_DLQ, RETRY, "is emptied by", stops)
+        yield self._edge(RETRY, MAIN, "sends messages back to", stops)
         observes = Seen(TroubleKind.OBSERVES).says() if self._is_observed else None
         for id_ in self._pipeline.parking:
             keys = ", ".join(self._parked_in(id_)) or "nothing"
             parking = parking_source(id_)
-            yield self._edge(REDRIVER, parking, f"parks {keys} in", observes)
+            yield self._edge(RETRY, parking, f"parks {keys} in", observes)
             if self._settings.consumer_library:
                 yield self._edge(CONSUMER, parking, "parks permanent failures in", observes)
         for id_ in self._pipeline.dedicated:
-            yield self._edge(REDRIVER, id_, "sets letters of a rule apart in", observes)
+            yield self._edge(RETRY, id_, "sets messages of a rule apart in", observes)
         for lane in self._pipeline.waiting:
-            yield self._edge(REDRIVER, f"lane:{lane.lane}", "lets letters wait in", observes)
+            yield self._edge(RETRY, f"waiting:{lane.lane}", "lets messages wait in", observes)
             waits = None if lane.first_due is not None else f"waits for {waits_for(lane.lane)}"
-            yield self._edge(f"lane:{lane.lane}", REDRIVER, "gives letters to", stops or waits)
+            yield self._edge(f"waiting:{lane.lane}", RETRY, "gives messages to", stops or waits)
 
     def _parked_in(self, id_: str) -> list[str]:
         """The reasons and categories whose letters go to a parking queue."""
@@ -221,13 +221,13 @@ class _Ways:
         quarantine = self._settings.parking.get(Reason.QUARANTINED, DEFAULT_PARKING)
         ends = {
             Action.QUARANTINE: parking_source(quarantine),
-            Action.DEDICATED_DLQ: rule.queue or REDRIVER,
-            Action.HOLD: f"lane:{rule_lane(rule.rule_id)}",
-            Action.DELAYED_REDRIVE: f"lane:{delay_lane(rule.rule_id)}",
+            Action.DEDICATED_DLQ: rule.queue or RETRY,
+            Action.HOLD: f"waiting:{rule_lane(rule.rule_id)}",
+            Action.DELAYED_REDRIVE: f"waiting:{delay_lane(rule.rule_id)}",
         }
-        end = REDRIVER if rule.action is None else ends.get(Action(rule.action), REDRIVER)
-        drawn = {f"lane:{lane.lane}" for lane in self._pipeline.waiting}
-        return REDRIVER if end.startswith("lane:") and end not in drawn else end
+        end = RETRY if rule.action is None else ends.get(Action(rule.action), RETRY)
+        drawn = {f"waiting:{lane.lane}" for lane in self._pipeline.waiting}
+        return RETRY if end.startswith("waiting:") and end not in drawn else end
 
     def of_circuits(self, circuits: Iterable[CircuitRow]) -> Iterator[FlowEdge]:
         """What the circuits stop."""
@@ -236,5 +236,8 @@ class _Ways:
             closed = "it is closed: it stops nothing" if is_closed else None
             yield self._edge(f"circuit:{row.key}", CONSUMER, "refuses calls of", closed)
             yield self._edge(
-                f"circuit:{row.key}", f"lane:{circuit_lane(row.key)}", "holds letters in", closed
+                f"circuit:{row.key}",
+                f"waiting:{circuit_lane(row.key)}",
+                "holds messages in",
+                closed,
             )

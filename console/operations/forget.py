@@ -64,7 +64,7 @@ NOT_BY_KEY = (
 KEPT_BY_RUNS = (
     "Not looked into here: messages as runs took them, and copies of discards and of edits, "
     "also of messages that were processed. The runs look at each of them, and forget what has the "
-    "key, with its row of the ledger."
+    "key, with its failure record."
 )
 
 
@@ -72,7 +72,7 @@ KEPT_BY_RUNS = (
 class KeptTrace:
     """A place that keeps something of what is to be forgotten."""
 
-    place: Annotated[str, "`lane <name>`, `queue <source>`, `ledger`, or `run <id>`"]
+    place: Annotated[str, "`waiting <for what>`, `queue <source>`, `record`, or `run <id>`"]
     messages: Annotated[int | None, "messages found there; null if they are not counted"]
     says: Annotated[str, "what is there, and how it goes"]
 
@@ -86,7 +86,9 @@ class ForgottenLetters(Answer):
     by: Annotated[str, "id or key: what was given; a key's value is in no answer"]
     id: Annotated[str | None, "the id that was given; null for a key"]
     kept: Annotated[Sequence[KeptTrace], "what is kept, and where, as far as it was looked at"]
-    sources: Annotated[Sequence[str], "the queues and lanes that runs go through"]
+    sources: Annotated[
+        Sequence[str], "the queues, and what messages wait for, that runs go through"
+    ]
     runs: Annotated[Sequence[ReplayRow], "the runs, one for each of them, as they were seen last"]
     copies_until: Annotated[
         datetime | None,
@@ -109,7 +111,7 @@ class ForgetRequest:
               "TERM"),
     ] = ()  # fmt: skip
     everything: Annotated[
-        bool, Asked("Go through every queue and lane, also where it is not known.", ("--all",))
+        bool, Asked("Go through every place, also where it is not known.", ("--all",))
     ] = False
 
 
@@ -148,7 +150,7 @@ class LettersToForget:
         if not self._sources:
             raise Problem(
                 f"Nothing of {id_} is on record in {self.pipeline}, so nothing was done. With "
-                "--all runs go through every queue and lane.",
+                "--all runs go through every place.",
                 Cause.ABSENT,
             )
         self._refuse_what_runs_can_not_do()
@@ -244,7 +246,7 @@ class LettersToForget:
         sources = list(dict.fromkeys(self._sources_of(record)))
         if record.row is not None:
             says = "Why and when it failed, and values of its context; a run deletes the row."
-            self._kept.append(KeptTrace("ledger", None, says))
+            self._kept.append(KeptTrace("record", None, says))
         for noted in record.tickets:
             says = (
                 "Its outcome there, and perhaps the message as the run took it. That goes, and so "
@@ -261,13 +263,13 @@ class LettersToForget:
                 live.append(waiting.lane.removeprefix(run_lane("")))
         if live:
             raise Problem(
-                f"Run {live[0]} has this message in its custody: end it first, with "
+                f"Run {live[0]} has this message: end it first, with "
                 f"dlq run abort {live[0]}, or let it end.",
                 Cause.FAILED,
             )
         for waiting in record.waiting:
             says = "The message, its body in the item or in the bucket; a run throws it away."
-            self._kept.append(KeptTrace(f"lane {waiting.lane}", 1, says))
+            self._kept.append(KeptTrace(f"waiting {waiting.lane}", 1, says))
             yield LANE + waiting.lane
         if record.waiting:
             return
@@ -295,7 +297,7 @@ class LettersToForget:
 
         def see(found: FoundMessage, _: Matcher) -> None:
             if found.letter is not None:
-                by_place[f"lane {found.lane}" if found.lane else f"queue {found.place}"] += 1
+                by_place[f"waiting {found.lane}" if found.lane else f"queue {found.place}"] += 1
                 self._session.say(f"{by_place.total():,} messages found")
 
         walk = Walk(self._session, chosen, see, look=False, read_letters=True)
@@ -309,12 +311,12 @@ class LettersToForget:
         if self._pipeline.fifo and not by_place:
             self._notes.append(
                 "The pipeline is FIFO: no run takes a message of a FIFO group. One with this value "
-                "that still waits where nobody has looked stays there."
+                "that still waits where no one has looked stays there."
             )
             return [NOWHERE]
         lanes = list(self._lanes())
         if walk.is_complete and not walk.notes:
-            lanes = [lane for lane in lanes if by_place[f"lane {lane}"]]
+            lanes = [lane for lane in lanes if by_place[f"waiting {lane}"]]
         return [*_queues(self._pipeline), *(LANE + lane for lane in lanes)]
 
     def _lanes(self) -> Iterator[str]:
@@ -328,9 +330,7 @@ class LettersToForget:
         for lane in names:
             if lane.startswith(run_lane("")):
                 run = lane.removeprefix(run_lane(""))
-                self._notes.append(
-                    f"Letters in the custody of replay run {run} are not reached before it ends."
-                )
+                self._notes.append(f"Messages of run {run} are not reached before it ends.")
             elif lane != PARKED_LANE:
                 yield lane
 
@@ -446,7 +446,7 @@ VERB = Verb(
 
     Of one message by its ID, or of all with a value of a field. They are thrown away without a
     copy, wherever runs find them: in DLQs, among the parked and those that wait. Then their records
-    are deleted, and copies that earlier discards and edits have left. Each queue and lane has a run
+    are deleted, and copies that earlier discards and edits have left. Each place has a run
     of its own, which takes what it goes through: other messages of a DLQ wait for their delay from
     then on, and parked ones stay parked.
 

@@ -168,11 +168,11 @@ class GroupList(Answer):
     is_at_least: Annotated[bool, "whether not all were read"]
     in_queues: Annotated[
         int | None,
-        "messages in DLQ, dedicated DLQs and waiting room, by SQS's estimate; null if unknown, or "
+        "messages in DLQs and of those that wait, by SQS's estimate; null if unknown, or "
         "if places or conditions were chosen",
     ]
     groups: Annotated[Sequence[MessageGroup], "the largest first; sizes and ages in their order"]
-    causes: Annotated[Sequence[CauseRow], "causes that suddenly dominate, or did within a day"]
+    causes: Annotated[Sequence[CauseRow], "causes that dominate, or did within a day"]
     searched: Annotated[Sequence[SearchedPlace], "the places that were searched, if any was chosen"]
     not_searched: Annotated[Sequence[UnsearchedPlace], "those that were not, and the cost"]
     did_you_mean: Annotated[Sequence[str], "near values, if a value of the choice is nowhere"]
@@ -330,7 +330,7 @@ class FailingReading:
         lanes = start(self._lane_letters)
         self._wait([start(partial(self._read, n, names)) for n in range(CAUSE_SHARDS)])
         depths = self._known(queues)
-        waiting = lanes.result(partial(self._lost, "The waiting room"))
+        waiting = lanes.result(partial(self._lost, "What waits"))
         read = [entry for shard in self._shards for entry in shard.entries]
         self._must_have_read(read)
         entries, stale = self._existing(read, depths, waiting or {}, start)
@@ -350,7 +350,7 @@ class FailingReading:
             held = start(partial(read_causes, session, self._app, self._pipeline))
             names = self._all_names if self._chosen.is_narrow else READ_BY[by]
             failing = self._failing(names, start)
-            causes = held.result(partial(self._lost, "The sudden causes")) or ()
+            causes = held.result(partial(self._lost, "The dominant causes")) or ()
             of_all, cut = len(failing.entries), failing.cut
             entries = [entry for entry in failing.entries if self._is_meant(entry)]
             unread = cut or _unread(failing.is_at_least, entries)
@@ -467,7 +467,7 @@ class FailingReading:
             names = [lane.name for lane in self._room.lanes() if lane.name != PARKED_LANE]
             if len(names) > _MOST_LANES:
                 self._notes.append(
-                    f"Of {count(len(names), 'lane')} only {_MOST_LANES} were counted."
+                    f"Messages wait for {len(names):,} things; those of {_MOST_LANES} are counted."
                 )
             return {name: self._room.count(name) for name in names[:_MOST_LANES]}
 
@@ -504,7 +504,7 @@ class FailingReading:
         looks = [start(partial(self._origins, lane)) for lane in filled]
         origins: set[str] = set()
         for look in looks:
-            origins |= look.result(partial(self._lost, "A lane")) or set()
+            origins |= look.result(partial(self._lost, "A part of what waits")) or set()
         return without_stale(entries, gone_before, origins)
 
     def _origins(self, lane: str) -> set[str]:
@@ -547,14 +547,14 @@ def _difference(known: int, in_queues: int) -> Iterator[str]:
     """What the index and the queues disagree about, in words."""
     if known < in_queues:
         yield (
-            f"The index knows {known:,} of {in_queues:,} messages in DLQ and waiting room: "
+            f"The index knows {known:,} of {in_queues:,} messages in DLQs and waiting: "
             f"of the other {in_queues - known:,} it has no row, and why they died is not on record "
             "(a consumer that is killed or times out writes none). --in dlq --look looks at the "
             "messages of the DLQ."
         )
     elif known > in_queues:
         yield (
-            f"DLQ and waiting room hold {in_queues:,} of these {known:,}: the other "
+            f"Of these {known:,}, {in_queues:,} are in DLQs or wait: the other "
             f"{known - in_queues:,} have failed and are in neither: in the main queue, with the "
             "consumer, or taken away by others."
         )

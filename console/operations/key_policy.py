@@ -48,7 +48,7 @@ class EncryptionKey:
 class KeyTrouble:
     """What keeps a service from using a key, and the command that repairs it.
 
-    It is not `sure` if the policy says something that dlq does not judge.
+    It is not `sure` if the policy says something that dlq does not check.
     """
 
     says: str
@@ -143,7 +143,7 @@ def troubles(key: EncryptionKey, use: KeyUse, region: str) -> Iterator[KeyTroubl
         yield KeyTrouble(
             f"whether the policy of the key {key.id} lets {use.service} use it "
             f"({', '.join(unsure)}) depends on a condition, or on a statement with NotAction or "
-            "NotPrincipal, that dlq does not judge",
+            "NotPrincipal, that dlq does not check",
             None,
             sure=False,
         )

@@ -65,7 +65,7 @@ class DecisionNow:
     because: Annotated[str, "why, in a sentence"]
     rule: Annotated[str | None, "id of the rule that decides; null if none does"]
     delay: Annotated[int | None, "REDRIVE: seconds of delay, drawn anew each time"]
-    lane: Annotated[str | None, "HOLD: what it waits for, as `circuit:bank`"]
+    waiting_for: Annotated[str | None, "HOLD: what it waits for, as `circuit:bank`"]
     due: Annotated[datetime | None, "HOLD: when it is decided again at the latest"]
     queue: Annotated[str | None, "DIVERT: id of the dedicated DLQ"]
     reason: Annotated[str | None, "PARK: why"]
@@ -359,7 +359,7 @@ def _answer(decision: Mapping[str, Any], by: str) -> DecisionNow:
         because=decision["because"],
         rule=decision.get("rule"),
         delay=decision.get("delay"),
-        lane=decision.get("lane"),
+        waiting_for=decision.get("lane"),
         due=moment(decision.get("due")),
         queue=decision.get("queue"),
         reason=decision.get("reason"),

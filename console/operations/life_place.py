@@ -12,6 +12,7 @@ from deadletter.contract import PARKED_LANE, Reason, parking_source
 from deadletter.replay.ticket import TERMINAL, ReplayOutcome
 
 from .life_record import LetterRecord, RunTicket
+from .waiting import waits_for
 from .words import moment
 
 if TYPE_CHECKING:
@@ -46,8 +47,8 @@ class Place:
     where: Annotated[str, f"{', '.join(Where)}"]
     says: Annotated[str, "the same in a sentence"]
     since: Annotated[datetime | None, "since when; null if it is not known"]
-    copy: Annotated[str | None, "its current ID there; null if it is not known"]
-    lane: Annotated[
+    current_id: Annotated[str | None, "its current ID there; null if it is not known"]
+    waiting_for: Annotated[
         str | None, "what it waits for, as `circuit:bank`, or `due`: a time; null if it does not"
     ]
     due: Annotated[datetime | None, "when it is due; null if no time makes it leave"]
@@ -68,7 +69,7 @@ class Place:
 
 def _place(where: Where, says: str, **known: object) -> Place:
     empty: dict[str, object] = {
-        "since": None, "copy": None, "lane": None, "due": None,
+        "since": None, "current_id": None, "waiting_for": None, "due": None,
         "because": "", "rule": None, "run": None, "queue": None, "by": "", "kept": None,
     }  # fmt: skip
     return Place(where=where, says=says, **{**empty, **known})  # type: ignore[arg-type]  # the fields of Place by name
@@ -132,12 +133,12 @@ def found_in(queue: str, found: FoundLetter) -> Place:
     """The place of a message that was just seen in a queue."""
     stamp, copy = found.stamp, found.letter.message_id
     if not found.home.startswith(parking_source("")):
-        return _place(Where.QUEUE, f"In {queue}: it was seen there just now.", copy=copy)
+        return _place(Where.QUEUE, f"In {queue}: it was seen there just now.", current_id=copy)
     return _place(
         Where.PARKED,
         f"Parked as {(stamp and stamp.reason) or 'an unknown reason'}, in {queue}: it was seen "
         "there just now.",
-        copy=copy,
+        current_id=copy,
         since=moment(stamp.at) if stamp else None,
         because=(stamp and stamp.because) or "",
         rule=stamp.rule if stamp else None,
@@ -162,8 +163,8 @@ def _waiting(waiting: WaitingLetter) -> Place:
 
     stamp, lane = waiting.stamp, waiting.lane
     known = {
-        "copy": waiting.copy,
-        "lane": lane,
+        "current_id": waiting.copy,
+        "waiting_for": lane,
         "since": moment(stamp.at) if stamp else None,
         "because": waiting.because or (stamp.because or "" if stamp else ""),
         "rule": stamp.rule if stamp else None,
@@ -179,14 +180,6 @@ def _waiting(waiting: WaitingLetter) -> Place:
         return _place(Where.RUN, says, **{**known, "run": run})
     says = f"It waits for {waits_for(lane)}."
     return _place(Where.WAITING, says, **{**known, "due": moment(waiting.due)})
-
-
-def waits_for(lane: str) -> str:
-    """What lets a waiting message go, in words."""
-    kind, _, name = lane.partition(":")
-    words = {"circuit": "circuit", "rule": "rule", "delay": "the delay of rule"}
-    words |= {"cause": "a decision about cause", "dedicated": "a run of dedicated DLQ"}
-    return f"{words[kind]} {name}" if kind in words else "its time"
 
 
 FATES = {
@@ -229,7 +222,7 @@ def _by_run(record: LetterRecord, parking_queue: str) -> Place | None:
         return None if has_news else _discarded(record, noted)
     if record.row is not None and _is_later(record.row, noted):
         return None
-    known = {"run": noted.run.id, "since": moment(ticket.at), "copy": ticket.copy}
+    known = {"run": noted.run.id, "since": moment(ticket.at), "current_id": ticket.copy}
     says = f"Run {noted.run.id}: {FATES.get(fate, fate.name)}."
     if fate in _NOTHING_LEFT:
         return _place(Where.PROCESSED, says, **known)
@@ -260,7 +253,7 @@ def _discarded(record: LetterRecord, noted: RunTicket) -> Place:
         says,
         run=noted.run.id,
         since=moment(ticket.at),
-        copy=ticket.copy,
+        current_id=ticket.copy,
         because=plan.why if plan else "",
         by=by,
         kept=copy or None,

@@ -42,12 +42,12 @@ def steps(record: LetterRecord, places: Sequence[Place]) -> Iterator[Step]:
 
 def _at(place: Place, origin: str, pipeline: str) -> Iterator[Step]:
     here = f"--pipeline {pipeline}"
-    copy = place.copy or origin
+    copy = place.current_id or origin
     match place.where:
         case Where.WAITING:
             yield from _in_lane(place, here)
             yield Step(
-                f"dlq list {here} --in {quote(place_of(place.lane or DUE_LANE))}",
+                f"dlq list {here} --in {quote(place_of(place.waiting_for or DUE_LANE))}",
                 "shows what waits with it:",
             )
         case Where.RUN:
@@ -63,7 +63,7 @@ def _at(place: Place, origin: str, pipeline: str) -> Iterator[Step]:
 
 
 def _in_lane(place: Place, here: str) -> Iterator[Step]:
-    lane = place.lane or ""
+    lane = place.waiting_for or ""
     name = lane.partition(":")[2]
     if lane.startswith(circuit_lane("")):
         yield Step(
@@ -77,7 +77,7 @@ def _in_lane(place: Place, here: str) -> Iterator[Step]:
     elif lane.startswith(delay_lane("")):
         yield Step(
             f"dlq retry --in rule:{name} {here} --reason {WHY}",
-            "has the letters judged now that the rule delays:",
+            "has the messages decided now that the rule delays:",
         )
     elif lane.startswith(rule_lane("")):
         yield Step(

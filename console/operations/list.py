@@ -52,7 +52,7 @@ class ListedMessage:
         str, "where it is, as --in takes it; `main or dlq` if only its failure record is known"
     ]
     message_id: Annotated[str, "its first MessageId, which it keeps"]
-    current_id: Annotated[str | None, "MessageId of this copy; null if it is not known"]
+    current_id: Annotated[str | None, "its current MessageId; null if it is not known"]
     business_id: Annotated[str | None, "your own id of it; null if its content was not read"]
     tenant: Annotated[
         str, "its tenant as `ledger` says: plain, hashed or left out; empty without one"
@@ -71,7 +71,7 @@ class ListedMessage:
     http_status: Annotated[int | None, "status of the answer; null without one"]
     text: Annotated[str, "that error's text without data; empty if it is not kept"]
     size: Annotated[int | None, "bytes of body and attributes; null if it is not known"]
-    received: Annotated[int | None, "how often this copy was received, looks included"]
+    received: Annotated[int | None, "how often it was received under this id, looks included"]
     body: Annotated[str | None, "the body; null without --body, or if it was not read"]
     attributes: Annotated[Mapping[str, Any] | None, "its message attributes, as the body"]
 

@@ -27,7 +27,6 @@ from .life_place import (
     places,
     processed_by_claim,
     tried_by_claim,
-    waits_for,
 )
 from .life_record import LetterRecord, RunTicket, known_of, record_of
 from .life_steps import Step, steps
@@ -37,6 +36,7 @@ from .problem import Cause, Problem
 from .queue import QueueDepth, depth
 from .rule_explanation import TriedRule
 from .session import Session
+from .waiting import waits_for
 from .words import clock, duration, moment, size
 
 if TYPE_CHECKING:
@@ -399,7 +399,7 @@ def _next(
     until = f" until {clock(decision.due, session.now)} at the latest" if decision.due else ""
     what = {
         "REDRIVE": f"goes back to the main queue after {duration(decision.delay or 0)}",
-        "HOLD": f"waits for {waits_for(decision.lane or '')}{until}",
+        "HOLD": f"waits for {waits_for(decision.waiting_for or '')}{until}",
         "DIVERT": f"goes to dedicated DLQ {decision.queue}",
         "PARK": f"is parked as {decision.reason}",
         UNKNOWN: "can't be told",
@@ -495,7 +495,7 @@ def _run_act(noted: RunTicket) -> MessageAct:
 def _places_since(here: Sequence[Place]) -> Iterator[MessageAct]:
     """Since when it is where it is, if only its place says so."""
     for place in here:
-        if place.where == Where.WAITING or (place.where == Where.PARKED and place.lane):
+        if place.where == Where.WAITING or (place.where == Where.PARKED and place.waiting_for):
             rule = f" (rule {place.rule})" if place.rule else ""
             what = "waits" if place.where == Where.WAITING else "parked"
             yield MessageAct(
@@ -524,7 +524,7 @@ def _changes(
     rules |= {place.rule for place in here if place.rule}
     circuits = {row.endpoint} if row and row.endpoint else set()
     for place in here:
-        kind, _, what = (place.lane or "").partition(":")
+        kind, _, what = (place.waiting_for or "").partition(":")
         circuits |= {what} if kind == "circuit" else set()
         rules |= {what} if kind in ("rule", "delay") else set()
     targets = {f"{kind} {each}" for kind, several in (("run", runs), ("rule", rules),
@@ -622,10 +622,10 @@ def _content(
             if record.waiting:
                 room = waiting_room(session, app, record.pipeline)
                 return room.content(record.waiting[0])
-            if place.kept and place.run and place.copy:
+            if place.kept and place.run and place.current_id:
                 bucket, pipeline = app.letters_bucket, record.pipeline.name
                 kept = S3RunObjects(session.aws.s3, bucket, pipeline, place.run)
-                name = discarded_name(place.copy)
+                name = discarded_name(place.current_id)
                 data = kept.get(name)
                 return discarded_letter(name, data).letter if data else None
     except (ClientError, Problem, ValueError) as error:

@@ -72,7 +72,7 @@ class SettingsInForce:
     settings: Annotated[
         Mapping[str, Any],
         "all other settings by their names in docs/settings.md, defaults filled in: rate, "
-        "message_ttl, poison_lives, circuit, replay and so on",
+        "message_ttl, circuit and so on",
     ]
     queues: Annotated[Mapping[str, DeployedQueue | None], "its queues; null if it could not be "
                       "read"]  # fmt: skip

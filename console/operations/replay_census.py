@@ -129,7 +129,7 @@ def census(
         for found in letters_of_lane(session, app, pipeline, source.lane):
             asked.see(found)
     else:
-        assert source.url is not None, "a source is a lane or a queue"
+        assert source.url is not None, "a source is a queue or what messages wait for"
         walk = look_into_queue(session, source.url, source.id, asked.see)
         looked_at, not_given_back, is_whole = walk.looked_at, walk.not_given_back, walk.is_whole
         if source.is_release:
@@ -230,7 +230,7 @@ class _Asked:
             with aws_errors():
                 picks = self._router.select(questions, self._selection, release=self._release)
         except BadSettings as error:
-            raise Problem(f"These letters can't be chosen so: {error}.", Cause.INPUT) from error
+            raise Problem(f"These messages can't be chosen so: {error}.", Cause.INPUT) from error
         by_id = {pick.message_id: pick for pick in picks}
         for found in self._waiting:
             pick = by_id.get(found.letter.message_id)

@@ -57,12 +57,10 @@ def letters_of(switch: RunSwitch) -> Iterator[ListedLetter]:
     with aws_errors():
         index = manifest.index()
     if index is None and not switch.before.is_live:
-        raise Problem(
-            f"What run {switch.id} had in its snapshot is not on record any more.", Cause.ABSENT
-        )
+        raise Problem(f"What run {switch.id} took is not on record any more.", Cause.ABSENT)
     if index is None:
         raise Problem(
-            f"Run {switch.id} has no snapshot yet: it is {switch.before.state}. "
+            f"Run {switch.id} has not taken its messages yet: it is {switch.before.state}. "
             f"dlq show {switch.id} --watch waits for it.",
             Cause.FAILED,
         )

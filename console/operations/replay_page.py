@@ -86,7 +86,7 @@ def _page(account: RunAccount) -> Iterator[str]:
         yield f"<p>{escape(account.missed)}</p>"
     if not account.final:
         yield "<p>The run has not ended: these are the figures as of now.</p>"
-    yield _stack(account.counts, account.letters, height=34, title="Letters by outcome")
+    yield _stack(account.counts, account.messages, height=34, title="Letters by outcome")
     yield from _outcomes(account)
     if account.minutes:
         yield "<h2>Minute by minute</h2>"
@@ -113,7 +113,7 @@ def _outcomes(account: RunAccount) -> Iterator[str]:
     yield '<table><tr><th>Outcome</th><th class="n">Letters</th>'
     yield '<th class="n">Share</th></tr>'
     for name, number in account.counts.items():
-        share = f"{number / account.letters:.1%}" if account.letters else ""
+        share = f"{number / account.messages:.1%}" if account.messages else ""
         yield (
             f"<tr><td>{_named(name)}<br><small>{escape(MEANING.get(name, ''))}</small></td>"
             f'<td class="n">{number:,}</td><td class="n">{share}</td></tr>'
@@ -122,7 +122,7 @@ def _outcomes(account: RunAccount) -> Iterator[str]:
         f"<tr><td>UNACCOUNTED<br><small>{escape(MEANING['UNACCOUNTED'])}</small></td>"
         f'<td class="n">{account.unaccounted:,}</td><td></td></tr>'
     )
-    yield f'<tr><th>Snapshot</th><td class="n">{account.letters:,}</td><td></td></tr>'
+    yield f'<tr><th>Snapshot</th><td class="n">{account.messages:,}</td><td></td></tr>'
     yield "</table>"
 
 
@@ -132,11 +132,11 @@ def _groups(groups: Sequence[GroupAccount], heading: str) -> Iterator[str]:
     for group in groups:
         category = f" ({escape(group.category)})" if group.category else ""
         says = ", ".join(f"{number:,} {name.lower()}" for name, number in group.counts.items())
-        bar = _stack(group.counts, group.letters, height=12, title=says)
+        bar = _stack(group.counts, group.messages, height=12, title=says)
         name = escape(group.name) or "not on record"
         yield (
             f"<tr><td><code>{name}</code>{category}</td>"
-            f'<td class="n">{group.letters:,}</td><td>{bar}{escape(says)}</td></tr>'
+            f'<td class="n">{group.messages:,}</td><td>{bar}{escape(says)}</td></tr>'
         )
     yield "</table>"
 

@@ -177,8 +177,8 @@ def _check_conflicts(request: PlanRequest, counted: Census) -> None:
     conflicts = by(counted.taken, "reason")[Reason.KEY_CONFLICT]
     if conflicts and request.destination != DISCARD and not request.accept_conflict:
         raise Problem(
-            f"Parked for KEY_CONFLICT: {count(conflicts, 'message')}. Another message with the same "
-            "idempotency key was processed, and differs; what is sent is parked again for it. If "
+            f"Parked for KEY_CONFLICT: {count(conflicts, 'message')}. Another message with the "
+            "same idempotency key was processed, and differs; what is sent is parked again. If "
             "both messages are right, add --accept-conflict; else leave it out, or discard it.",
             Cause.INPUT,
         )

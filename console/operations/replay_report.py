@@ -38,11 +38,11 @@ MEANING: Mapping[str, str] = {
     "EXPIRED": "too old",
     "UNKNOWN": "sent, and no outcome in time",
     "DISCARDED": "thrown away as planned",
-    "RESTORED": "back in the parking lot",
+    "RESTORED": "parked again",
     "LEFT": "left over when the run ended early",
     "SENT": "sent, its outcome is awaited",
     "OPEN": "not sent yet",
-    "MISSING": "neither sent nor in custody: a person has to look",
+    "MISSING": "neither sent nor kept: a person has to look",
     # `deadletter.replay.reconcile` names it so; loading that would make every call slower.
     "RETURNED": "came back to the run, and was tried again",
     UNACCOUNTED: "without any outcome: must be 0",
@@ -54,10 +54,10 @@ MEANING: Mapping[str, str] = {
 class GroupAccount:
     """The outcomes of letters that have something in common."""
 
-    name: Annotated[str, "the cause's fingerprint, the tenant, or the ordering key's hash"]
+    name: Annotated[str, "the cause, the tenant, or the ordering key's hash"]
     category: Annotated[str, "the cause's kind of failure; empty for others"]
-    letters: Annotated[int, "letters of the snapshot"]
-    counts: Annotated[Mapping[str, int], "letters by outcome"]
+    messages: Annotated[int, "messages of the run"]
+    counts: Annotated[Mapping[str, int], "messages by outcome"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class RunMinute:
     """What ended in one minute of a run."""
 
     at: Annotated[datetime | None, "when the minute began"]
-    counts: Annotated[Mapping[str, int], "letters by outcome"]
+    counts: Annotated[Mapping[str, int], "messages by outcome"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,23 +75,21 @@ class RunAccount(Answer):
     at: Annotated[datetime, "when it was read"]
     run: Annotated[ReplayRow, "the run"]
     final: Annotated[bool, "whether the run itself added it up at its end; else as of now"]
-    source: Annotated[str, "where its letters came from"]
+    source: Annotated[str, "where its messages came from"]
     destination: Annotated[str, "where they went"]
     who: Annotated[str, "who planned it"]
     why: Annotated[str, "the reason given"]
-    letters: Annotated[int, "letters of the snapshot"]
-    counts: Annotated[Mapping[str, int], "letters by outcome; their sum is the snapshot"]
-    unaccounted: Annotated[int, "letters of the snapshot without any outcome: must be 0"]
-    missing: Annotated[
-        Sequence[str], f"origin ids of the first {_MOST_ROWS} letters without any outcome"
-    ]
-    returned: Annotated[int, "tries after which a letter came back to the run"]
+    messages: Annotated[int, "messages of the run"]
+    counts: Annotated[Mapping[str, int], "messages by outcome; their sum is all of the run"]
+    unaccounted: Annotated[int, "messages of the run without any outcome: must be 0"]
+    missing: Annotated[Sequence[str], f"ids of the first {_MOST_ROWS} messages without any outcome"]
+    returned: Annotated[int, "tries after which a message came back to the run"]
     causes: Annotated[Sequence[GroupAccount], f"outcomes of the {_MOST_ROWS} largest causes"]
     tenants: Annotated[Sequence[GroupAccount], f"outcomes of the {_MOST_ROWS} largest tenants"]
     keys: Annotated[Sequence[GroupAccount], f"the {_MOST_ROWS} ordering keys that failed most"]
     minutes: Annotated[Sequence[RunMinute], "outcomes minute by minute; empty if not kept"]
     says: Annotated[str, "the account in a sentence"]
-    missed: Annotated[str, "counted letters that did not join, and what to type; else empty"]
+    missed: Annotated[str, "counted messages that did not join, and what to type; else empty"]
     file: Annotated[str | None, "the page that --html wrote"] = None
 
 
@@ -113,7 +111,7 @@ def report(switch: RunSwitch) -> RunAccount:
         destination=plan.destination,
         who=plan.who,
         why=plan.why,
-        letters=letters,
+        messages=letters,
         counts=_ordered(counts),
         unaccounted=unaccounted,
         missing=_missing(switch) if unaccounted else (),
@@ -229,7 +227,7 @@ def _says(letters: int, counts: Mapping[str, int], unaccounted: int) -> str:
     missing = unaccounted or letters - sum(counts.values())
     if missing:
         return (
-            f"{missing:,} of {count(letters, 'letter')} are unaccounted for: "
+            f"{missing:,} of {count(letters, 'message')} are unaccounted for: "
             "the run is BROKEN, and a person has to look."
         )
     waiting = counts.get("OPEN", 0) + counts.get("SENT", 0)
@@ -237,7 +235,7 @@ def _says(letters: int, counts: Mapping[str, int], unaccounted: int) -> str:
         counts.get(name, 0)
         for name in ("RECOVERED", "DUPLICATE", "DELIVERED", "DISCARDED", "RESTORED")
     )
-    parts = [f"{good:,} of {count(letters, 'letter')} are done"]
+    parts = [f"{good:,} of {count(letters, 'message')} are done"]
     if bad := failed(counts):
         parts.append(f"{bad:,} failed again")
     if waiting:

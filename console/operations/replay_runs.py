@@ -61,7 +61,7 @@ class ReplayRow:
     counted: Annotated[
         int | None, "messages that its plan has counted; null if not counted one by one"
     ]
-    messages: Annotated[int | None, "messages of its snapshot; null before it is taken"]
+    messages: Annotated[int | None, "its messages; null before they are taken"]
     ended: Annotated[int, "messages whose outcome is known"]
     counts: Annotated[Mapping[str, int], "messages by outcome, as last added up"]
     step: Annotated[int, "its step: canaries first, then shares of the rate; 0 is the first"]
@@ -72,13 +72,13 @@ class ReplayRow:
     because: Annotated[str, "why it was held, aborted or broken; empty otherwise"]
     by: Annotated[str, "who changed it last; `replay` is its own execution"]
     leaves_to: Annotated[str, "where the rest of an aborted run goes: parked or schedule"]
-    empty: Annotated[bool, "whether nothing is left in its custody after its end"]
+    empty: Annotated[bool, "whether nothing is left in it after its end"]
     restarts: Annotated[int, "how often a new execution went on with it"]
     lost: Annotated[
         bool | None,
         "whether its execution has ended before the run; null if it was not looked up",
     ] = None
-    approved_by: Annotated[str, "who approved it; empty if nobody did"] = ""
+    approved_by: Annotated[str, "who approved it; empty without an approval"] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +100,11 @@ class ReplayDetails(Answer):
     who: Annotated[str, "who planned it"]
     why: Annotated[str, "the reason given"]
     full_rate: Annotated[float, "messages per second at full pace"]
-    canary: Annotated[Sequence[int], "messages of each step before the ramp"]
+    canary: Annotated[Sequence[int], "messages of each of the first steps"]
     steps: Annotated[int, "number of its steps"]
     waits_for: Annotated[str, "what it waits for, and what to type"]
     missed: Annotated[str, "counted messages that did not join, and what to type; else empty"]
-    letters_per_second: Annotated[float, "ended messages per second since it was started"]
+    messages_per_second: Annotated[float, "ended messages per second since it was started"]
     ends_at: Annotated[datetime | None, "about when it ends at its rate; null if unknown"]
 
 
@@ -187,8 +187,8 @@ def missed_says(switch: RunSwitch, run: ReplayRow) -> str:
     joined = "none" if not run.messages else f"{run.messages:,}"
     return (
         f"{counted} were counted, and {joined} joined the run. The other "
-        f"{number:,} had left {source} before the snapshot, or automation would park them. See "
-        f"where they are: dlq status --pipeline {run.pipeline}"
+        f"{number:,} had left {source} before the run took them, or automation would park them. "
+        f"See where they are: dlq status --pipeline {run.pipeline}"
     )
 
 
@@ -598,7 +598,7 @@ def details(switch: RunSwitch, run: ReplayRun | None = None) -> ReplayDetails:
         steps=len(plan.canary) + len(plan.ramp),
         waits_for=_lost_says(run) if lost else waits_for(run, plan),
         missed=missed_says(switch, row(run)),
-        letters_per_second=round(speed, 3),
+        messages_per_second=round(speed, 3),
         ends_at=moment(now + left / max(run.rate, 1e-9)) if sends else None,
     )
 
@@ -640,7 +640,7 @@ def _lost_says(run: ReplayRun) -> str:
     """What a run without an execution waits for, and what to type if that does not come."""
     return (
         "Its execution: the last one has ended before the run, and nothing is sent meanwhile. The "
-        "watch starts the next one within two minutes. If it does not, dlq status --pipeline "
+        "monitor starts the next one within two minutes. If it does not, dlq status --pipeline "
         f"{run.pipeline} says why; dlq run hold {run.id} stops the run until that is repaired."
     )
 
@@ -656,7 +656,7 @@ def _waits_for(run: ReplayRun, plan: ReplayPlan) -> Iterator[str]:
         case RunState.PLANNED:
             yield "Its execution is about to start."
         case RunState.MOVING:
-            yield "The snapshot is being taken: messages move into its custody."
+            yield "It takes its messages: they leave their places."
         case RunState.WAITING_APPROVAL:
             yield f"A person has to approve it within a day: dlq run approve {run.id},"
             yield f"or dlq run reject {run.id}."
@@ -675,7 +675,7 @@ def _waits_for(run: ReplayRun, plan: ReplayPlan) -> Iterator[str]:
             place = "the parking queue" if run.leave_to == _PARKED else "the schedule"
             yield f"Its remaining messages go to {place}; none of them is sent by the run."
         case RunState.BROKEN:
-            yield "A person: the sum of its outcomes is not its snapshot."
+            yield "A person: the sum of its outcomes is not all of it."
             yield f"See dlq show {run.id}, then dlq run abort {run.id}."
         case _:
             yield f"Nothing: it has ended. dlq show {run.id} has the figures."

@@ -38,7 +38,7 @@ class ReplaySource:
     def name(self) -> str:
         """The source in words: "the DLQ", "parking queue default", "lane parked"."""
         if self.lane is not None:
-            return f"lane {self.lane}"
+            return f"waiting {self.lane}"
         if self.id == MAIN_DLQ:
             return "the DLQ"
         parking = self.id.removeprefix(parking_source(""))

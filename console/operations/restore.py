@@ -206,8 +206,9 @@ VERB = Verb(
     says="""Bring discarded messages back: those of a run, or single ones.
 
     Each comes back with its body, its attributes, its group and its history, and is parked: once,
-    whoever else restores it, with a current ID of its own. Its copy is deleted then. Nothing is
-    sent. Copies are kept for 90 days, and none of what dlq discard --no-copy has thrown away.
+    also if another person restores it too, with a current ID of its own. Its copy is deleted then.
+    Nothing is sent. Copies are kept for 90 days, and none of what dlq discard --no-copy has thrown
+    away.
     """,
     request=RestoreRequest,
     examples=(

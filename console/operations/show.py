@@ -160,7 +160,7 @@ VERB = Verb(
     processed at once is proved by the consumer's own entry.
 
     Of a run it says how far it is and what it waits for, and once it has ended what became of each
-    message: the sum is the snapshot, or it is BROKEN. The page of --html is one file, no bodies.
+    message: the sum is all of the run, or it is BROKEN. The page of --html is one file, no bodies.
     The exit status is 1 if the run waits for a person or messages are unaccounted for, and if
     something could not be read.
 

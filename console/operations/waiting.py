@@ -20,7 +20,7 @@ def waits_for(lane: str) -> str:
         (rule_lane(""), f"rule {name} to end, or to let them go"),
         (delay_lane(""), f"the delay that rule {name} gave them"),
         (circuit_lane(""), f"circuit {name} to close"),
-        (run_lane(""), f"replay run {name}"),
+        (run_lane(""), f"run {name}"),
         (dedicated_lane(""), f"the schedule of dedicated DLQ {name}, or a person"),
     ):
         if lane.startswith(prefix):

@@ -496,7 +496,9 @@ def test_a_policy_without_attempts_parks_at_once() -> None:
     case = pipelined(PLAIN_CASE, policy=RetryPolicy(max_attempts=0))
     decision = judge(replace(case, stamp=replace(PLAIN_CASE.stamp, attempt=0)))
     assert decision == Park(
-        Reason.RETRIES_EXHAUSTED, "0 of 0 attempts used; it last failed with KeyError", category="transient"
+        Reason.RETRIES_EXHAUSTED,
+        "0 of 0 attempts used; it last failed with KeyError",
+        category="transient",
     )
 
 

@@ -95,7 +95,9 @@ def test_an_event_that_came_to_another_end_is_astray():
     for event, elsewhere in (
         (
             DELIVERED,
-            FoundLetters(parked=[ParkedEvent(DELIVERED.digest, "RETRIES_EXHAUSTED", DELIVERED.attributes)]),
+            FoundLetters(
+                parked=[ParkedEvent(DELIVERED.digest, "RETRIES_EXHAUSTED", DELIVERED.attributes)]
+            ),
         ),
         (PARKED, FoundLetters(delivered=[DeliveredEvent(PARKED.digest)])),
         (PARKED, FoundLetters(parked=[ParkedEvent(PARKED.digest, "unknown", PARKED.attributes)])),

@@ -114,7 +114,11 @@ class Effects:
 
     def parked(self, process: Process, copy: str, mark: stamps.Stamp | None) -> None:
         """A consumer's send of a letter to the parking lot was taken."""
-        if mark is None or mark.decision != "PARK" or mark.reason not in ("PERMANENT", "KEY_CONFLICT"):
+        if (
+            mark is None
+            or mark.decision != "PARK"
+            or mark.reason not in ("PERMANENT", "KEY_CONFLICT")
+        ):
             raise Broken(f"{process.name} parks {copy} and does not say why")
         for earlier in self._parked[copy]:
             if not earlier.faults:

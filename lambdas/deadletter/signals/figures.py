@@ -52,9 +52,9 @@ class Figure(StrEnum):
         *(AGES, AVERAGE, SECONDS),
     )
     REDRIVEN = "Redriven", "Messages sent back to the main queue.", FLOW
-    HELD = "Held", "Messages moved into the waiting room, or kept there for longer.", FLOW
+    HELD = "Held", "Messages put to wait outside SQS, or kept there for longer.", FLOW
     DIVERTED = "Diverted", "Messages moved to a dedicated DLQ.", FLOW
-    MOVED_TO_PARKING = "MessageMovedToParkingLot", "Messages moved to the parking lot.", FLOW
+    MOVED_TO_PARKING = "MessageMovedToParkingLot", "Messages parked.", FLOW
     RESCUED = "Rescued", "Messages saved because SQS was about to drop them.", FLOW
     REDRIVE_FAILURE = "RedriveFailure", "Messages that could not be moved.", TROUBLES
     POSSIBLE_DUPLICATE = (
@@ -130,7 +130,7 @@ class Figure(StrEnum):
     # The watch
     OLDEST_MESSAGE_AGE = (
         "OldestMessageAge",
-        "Age of the oldest message of a queue or lane.",
+        "Age of the oldest message of a queue, or of what waits.",
         *(AGES, MAXIMUM, SECONDS),
     )
     SECONDS_TO_EXPIRY = (
@@ -138,7 +138,11 @@ class Figure(StrEnum):
         "Seconds until SQS drops the oldest message of a queue.",
         *(AGES, MINIMUM, SECONDS),
     )
-    MESSAGES = "Messages", "Messages of a queue and its lane.", *(MESSAGES, MAXIMUM)
+    MESSAGES = (
+        "Messages",
+        "Messages of a queue, and of those that wait from it.",
+        *(MESSAGES, MAXIMUM),
+    )
     REDRIVE_STALLED = (
         "RedriveStalled",
         "Is 1 while no run can do its work, or messages wait for a consumer whose mapping a person"
@@ -161,7 +165,7 @@ class Figure(StrEnum):
         "Rules that are invalid or spent.",
         *(TROUBLES, MAXIMUM),
     )
-    REPLAY_BROKEN = "ReplayBroken", "Replay runs that do not add up.", *(TROUBLES, MAXIMUM)
+    REPLAY_BROKEN = "ReplayBroken", "Runs that do not add up.", *(TROUBLES, MAXIMUM)
     SHARED_TROUBLE = (
         "SharedTrouble",
         "Is 1 while what all pipelines share fails.",

@@ -1,7 +1,7 @@
 """Whom a page wakes, and why: one row for each alarm, in the order of the runbook.
 
 A pipeline has nine alarms and no more (ADR 24): each is worth waking up for, and each has a section
-of the runbook that ends in a resolution. Levels of the watch are published each minute while a
+of the runbook that ends in a resolution. Levels of the monitor are published each minute while a
 trouble lasts. Their alarms look at three minutes and ring at one, so that a minute in which the
 watch did not run does not end a page that is still true.
 """
@@ -181,7 +181,7 @@ PIPELINE_PAGES = (
         looks=(3, 3),
         missing=Missing.HEARTBEAT,
         says="nothing moves: no run can do its work, the consumer's mapping is disabled, or the"
-        " watch itself does not run.",
+        " monitor itself does not run.",
         cause=f"{_DENIED}, a function that fails or is throttled, or a schedule or"
         " a mapping that is disabled or deleted.",
         repair=TypedLine.REDRIVE,
@@ -200,7 +200,7 @@ PIPELINE_PAGES = (
         alarm=Alarm.PARKED_UNATTENDED,
         watches=Figure.PARKED_UNATTENDED,
         says="parked messages have waited for a person for {parked}; none has left.",
-        cause="no person reads the parking lot: each message says why automation gave it up.",
+        cause="no person reads the parking queue: each message says why automation gave it up.",
         first="dlq list --in parked --look",
         repair=TypedLine.RELEASE,
         line="messages unattended for {parked}",
@@ -209,7 +209,7 @@ PIPELINE_PAGES = (
     Page(
         alarm=Alarm.REPLAY_BROKEN,
         watches=Figure.REPLAY_BROKEN,
-        says="a replay run does not add up to its snapshot, or loses its executions.",
+        says="a run does not add up to its messages, or loses its executions.",
         cause="messages or rows of the run were changed by hand, its executions are stopped"
         f" by a person, {_DENIED}, or a defect of ours.",
         first="dlq run list",

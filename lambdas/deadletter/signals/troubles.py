@@ -41,8 +41,8 @@ class TroubleKind(StrEnum):
     RUNS_SILENT = "runs-silent"
     RUNS_FAIL = "runs-fail"
     ROOM_LATE = "room-late"
-    WATCH_SILENT = "watch-silent"
-    WATCH_NEVER_RAN = "watch-never-ran"
+    WATCH_SILENT = "monitor-silent"
+    WATCH_NEVER_RAN = "monitor-never-ran"
     RUN_FAILED = "run-failed"
 
     # The DLQ
@@ -179,7 +179,8 @@ _expires = partial(
 )
 _stalled = partial(TroubleCard, page=Alarm.REDRIVE_STALLED, throttled=TypedLine.REDRIVE)
 _LOST = "{function} has left no record for {ago}: "
-_silent = partial(_stalled, about="function")
+# What a run could not move, the next one moves: it says nothing where none begins.
+_silent = partial(_stalled, about="function", hides=(TroubleKind.UNMOVED,))
 _RUNS = (
     *(TroubleKind.NO_RUN_YET, TroubleKind.RUNS_SILENT),
     *(TroubleKind.RUNS_FAIL, TroubleKind.ROOM_LATE, TroubleKind.RUN_FAILED),
@@ -202,8 +203,8 @@ _bad_row = partial(
 
 TROUBLES: Mapping[TroubleKind, TroubleCard] = {
     TroubleKind.EXPIRES: _expires(
-        "SQS deletes the oldest message in {queue} in {left}: its rescue should have moved it, and"
-        " the redriver's log says why it has not"
+        "SQS deletes the oldest message in {queue} in {left}: it should have been saved, and"
+        " the log of its redriver function says why it has not"
     ),
     TroubleKind.EXPIRES_UNMOVED: _expires(
         "SQS deletes the oldest message in {queue} in {left}: observe moves nothing"
@@ -255,13 +256,14 @@ TROUBLES: Mapping[TroubleKind, TroubleCard] = {
         denied=TypedLine.DEPLOY,
     ),
     TroubleKind.ROOM_LATE: _stalled(
-        "a message of the waiting room has been due for {seconds:minute}", TypedLine.REDRIVE
+        "a message that waits has been due for {seconds:minute}", TypedLine.REDRIVE
     ),
     TroubleKind.WATCH_SILENT: _stalled(
-        f"the watch has left no record for {{ago}}: {_UNSEEN}", TypedLine.DEPLOY
+        f"the monitor has left no record for {{ago}}: {_UNSEEN}", TypedLine.DEPLOY
     ),
     TroubleKind.WATCH_NEVER_RAN: _stalled(
-        f"the watch has never run: {_UNSEEN}; deploy again if it is not deployed", TypedLine.DEPLOY
+        f"the monitor has never run: {_UNSEEN}; deploy again if it is not deployed",
+        TypedLine.DEPLOY,
     ),
     TroubleKind.RUN_FAILED: _stalled(
         "the last run of {queue} did not end well: {why}[, {ago} ago]",
@@ -358,20 +360,20 @@ TROUBLES: Mapping[TroubleKind, TroubleCard] = {
         "a run of {queue} counted {count} {ago} ago[: {means}]", TypedLine.GROUPS, about="count"
     ),
     TroubleKind.RUN_BROKEN: _run(
-        "replay run {run} is BROKEN[: {why}]", TypedLine.RUN, page=Alarm.REPLAY_BROKEN
+        "run {run} is BROKEN[: {why}]", TypedLine.RUN, page=Alarm.REPLAY_BROKEN
     ),
     TroubleKind.RUN_LOST: _run(
-        "replay run {run} has lost {times} executions within {within:minute}",
+        "run {run} has lost {times} executions within {within:minute}",
         TypedLine.RESUME,
         page=Alarm.REPLAY_BROKEN,
     ),
-    TroubleKind.RUN_HELD: _run("replay run {run} is HELD[: {why}]", TypedLine.RESUME),
-    TroubleKind.RUN_WAITS: _run("replay run {run} waits for approval", TypedLine.RUN),
+    TroubleKind.RUN_HELD: _run("run {run} is HELD[: {why}]", TypedLine.RESUME),
+    TroubleKind.RUN_WAITS: _run("run {run} waits for approval", TypedLine.RUN),
     TroubleKind.RUN_STOPPED: _run(
-        "replay run {run} has no execution; the watch starts the next one", TypedLine.RUN
+        "run {run} has no execution; the monitor starts the next one", TypedLine.RUN
     ),
     TroubleKind.FOREIGN_ROWS: TroubleCard(
-        "{rows:row} in its lanes or causes that do not belong there, and are ignored:"
+        "{rows:row} in what waits or its causes that do not belong there, and are ignored:"
         " {keys}[ and {more} more]; a key begins with the pipeline whose role wrote it: see"
         " ForeignRow in docs/security.md"
     ),

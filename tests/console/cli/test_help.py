@@ -31,4 +31,4 @@ def test_the_exit_statuses_are_a_topic(dlq: Any) -> None:
 def test_an_unknown_topic_is_refused_with_the_known_ones(dlq: Any) -> None:
     done = dlq("help", "me")
     assert done.exit_code == Exit.USAGE
-    assert "it is exit, environment, json, policies" in done.stderr
+    assert "it is words, exit, environment, json, policies" in done.stderr

@@ -1,0 +1,102 @@
+"""A person reads one word for each thing: commands, answers, cards and alarms hold no other."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from console.cli import glossary
+from console.cli.reference import reference
+from tests.docs.pages import ROOT
+
+OLD = {
+    "message": r"letters?",
+    "attempt": r"life|lives",
+    "parked": r"parking lots?",
+    "waiting": r"waiting rooms?|lanes?",
+    "failure record": r"ledgers?",
+    "monitor": r"the watch|(?:its|a) watch",
+    "automatic retry": r"redrivers?",
+    "cause": r"fingerprints?|sudden causes?",
+    "message ID": r"origins?|origin ids?",
+    "decided": r"judged?|judgements?",
+    "retry": r"replays?|replay runs?|recall(?:ed)?",
+    "expiry": r"rescued?|rescues",
+    "run": r"snapshots?|custody|shards?",
+    "circuit": r"generations?|trips|circuit keys?",
+    "each person": r"whoever|nobody|somebody",
+}
+"""What is said, and the old words for it."""
+
+MEANT = re.compile(r"dead.letters?|letters, digits|letters table|point-in-time|deadletter", re.I)
+"""Where one of the words is meant as everybody means it."""
+
+
+def hits(text: str) -> list[str]:
+    """The old words in a text for people."""
+    return [match[0] for match in _WORD.finditer(MEANT.sub("", text))]
+
+
+_WORD = re.compile(
+    rf"(?<![-\w./`:{{])(?:{'|'.join(f'(?:{each})' for each in OLD.values())})(?![-\w/:(}}=])", re.I
+)
+"""An old word in a sentence; in a name, a path, a permission or an option it is a name."""
+
+
+def sentences_of(path: Path) -> Iterator[tuple[int, str]]:
+    """The texts of a module for people: its literals with a space that are no docstrings."""
+    tree = ast.parse(path.read_text())
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Constant) or id(node) in docstrings:
+            continue
+        if isinstance(node.value, str) and " " in node.value.strip():
+            yield node.lineno, node.value
+
+
+@pytest.mark.parametrize("folder", ["console", "lambdas/deadletter/signals"])
+def test_a_sentence_has_no_old_word(folder: str) -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {word} in {text!r}"
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for number, text in sentences_of(path)
+        for word in hits(text)
+    ]
+    assert found == []
+
+
+def test_help_and_keys_have_no_old_word() -> None:
+    found = [f"{line}: {hits(line)}" for line in reference().splitlines() if hits(line)]
+    assert found == []
+
+
+def test_a_key_of_json_is_no_old_word() -> None:
+    keys = re.findall(r"^\| `([^`]+)` \|", reference(), re.M)
+    words = {re.sub(r"[_.<>\[\]]+", " ", key): key for key in keys}
+    assert len(words) > 200
+    assert [key for text, key in words.items() if hits(text)] == []
+
+
+@pytest.mark.parametrize("word", ["a letter", "in its lanes", "the watch runs", "Nobody", "lives"])
+def test_an_old_word_is_found(word: str) -> None:
+    assert hits(f"It is said: {word} is here")
+
+
+@pytest.mark.parametrize("text", ["the dead-letter queue", "`lane`", "/letters", "watch it"])
+def test_a_name_is_no_old_word(text: str) -> None:
+    assert hits(text) == []
+
+
+def test_the_glossary_is_short_and_its_page_is_made_from_it() -> None:
+    assert len(glossary.TERMS) <= 20
+    page = (ROOT / "docs" / "words.md").read_text()
+    assert page == "".join(glossary.page()), "run `make docs`"
+
+
+@pytest.mark.parametrize("term", glossary.TERMS)
+def test_a_term_is_used(term: str) -> None:
+    assert re.search(rf"\b{term}", reference(), re.I)
