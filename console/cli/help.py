@@ -35,7 +35,7 @@ Topic = Annotated[
 
 @command(typer_app, "help", example=["dlq help words", "dlq help policies"])
 def help_(session: Session, topic: Topic = None) -> Reply[HelpTopic]:
-    """What holds for all commands: words, exit statuses, environment, JSON, policies.
+    """What holds for all commands: words, exit statuses, JSON, policies.
 
     dlq COMMAND --help explains a command. Asks AWS nothing.
     """

@@ -261,7 +261,7 @@ def said(now: Mapping[str, Any], before: str) -> str:
         "REDRIVE": "orders-main",
         "PARK": "orders-parking-default",
         "DIVERT": f"orders-dlq-{now['queue']}",
-        "HOLD": f"{now['lane']}",
+        "HOLD": f"{now['waiting_for']}",
     }[now["action"]]
 
 
@@ -324,7 +324,7 @@ def test_the_circuit_of_an_endpoint_is_found_as_far_as_the_ledger_names_it(
     now = told(dlq, story.id)
 
     known = ("HOLD", "circuit:acme/hooks")
-    assert (now["action"], now["lane"]) == (known if how != "none" else ("UNKNOWN", None))
+    assert (now["action"], now["waiting_for"]) == (known if how != "none" else ("UNKNOWN", None))
 
 
 def test_a_letter_whose_body_may_not_be_read_is_judged_as_it_waits(

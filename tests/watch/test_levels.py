@@ -357,7 +357,7 @@ def test_a_letter_that_is_due_for_a_quarter_of_an_hour_is_a_stall() -> None:
     minutes.pass_minutes(15)
     assert late(minutes) == ""
     minutes.pass_minutes(1)
-    assert late(minutes) == "a message of the waiting room has been due for 15 minutes"
+    assert late(minutes) == "a message that waits has been due for 15 minutes"
     minutes.due = None
     minutes.pass_minutes(1)
     assert late(minutes) != ""

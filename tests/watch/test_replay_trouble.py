@@ -14,7 +14,7 @@ def test_a_broken_run_calls_a_person_until_a_person_ends_it() -> None:
     minutes = Minutes(replays=ReplaysState(broken=("r1",)))
     minutes.pass_minutes(1)
     assert minutes.value(BROKEN) == 1
-    assert minutes.why(BROKEN) == "replay run r1 is BROKEN"
+    assert minutes.why(BROKEN) == "run r1 is BROKEN"
     minutes.replays = None
     minutes.pass_minutes(2)
     assert minutes.value(BROKEN) == 1
@@ -38,7 +38,7 @@ def test_a_run_that_loses_two_executions_in_a_quarter_of_an_hour_calls_a_person(
     assert minutes.value(BROKEN) is None
     lose(minutes, "r1")
     assert minutes.value(BROKEN) == 1
-    assert minutes.why(BROKEN) == "replay run r1 has lost 2 executions within 15 minutes"
+    assert minutes.why(BROKEN) == "run r1 has lost 2 executions within 15 minutes"
     minutes.replays = None
     minutes.pass_minutes(1)
     assert minutes.value(BROKEN) == 1

@@ -39,20 +39,20 @@ def test_the_queues_of_this_deployment_are_drawn_with_live_counts(cloud: Cloud, 
         cloud.letter("{}")
     cloud.waiting("orders", "due", 2)
     nodes, edges = drawn(dlq)
-    counts = {id_: node["letters"] for id_, node in nodes.items() if node["letters"] is not None}
+    counts = {id_: node["messages"] for id_, node in nodes.items() if node["messages"] is not None}
     assert counts == {
         "orders/main": 0,
         "orders/dlq": 3,
         "orders/parking:default": 0,
         "orders/parking:fix": 0,
         "orders/vip": 0,
-        "orders/lane:due": 2,
+        "orders/waiting:due": 2,
     }
-    assert between(edges, "orders/redriver", "orders/main")["is_open"]
-    assert between(edges, "orders/redriver", "orders/parking:fix")["does"] == (
+    assert between(edges, "orders/retry", "orders/main")["is_open"]
+    assert between(edges, "orders/retry", "orders/parking:fix")["does"] == (
         "parks POISON, schema in"
     )
-    rest = between(edges, "orders/redriver", "orders/parking:default")["does"]
+    rest = between(edges, "orders/retry", "orders/parking:default")["does"]
     assert rest == "parks all but POISON, schema in"
     assert between(edges, "orders/consumer", "orders/parking:fix")["is_open"]
 
@@ -75,9 +75,9 @@ def test_rules_in_force_point_at_what_they_do_and_others_are_not_drawn(
     }  # fmt: skip
     assert between(edges, "orders/rule:stop", "orders/parking:default")["is_open"]
     assert between(edges, "orders/rule:apart", "orders/vip")["is_open"]
-    assert between(edges, "orders/rule:wait", "orders/lane:rule:wait")["is_open"]
+    assert between(edges, "orders/rule:wait", "orders/waiting:rule:wait")["is_open"]
     # Nothing waits for it: its lane does not exist.
-    shadow = between(edges, "orders/rule:look", "orders/redriver")
+    shadow = between(edges, "orders/rule:look", "orders/retry")
     assert shadow["because"] == "it only counts, as a shadow"
 
 
@@ -87,19 +87,19 @@ def test_an_open_circuit_closes_the_ways_back_and_says_so(cloud: Cloud, dlq: Dlq
     cloud.waiting("orders", circuit_lane("orders"), 5)
     nodes, edges = drawn(dlq)
     assert nodes["orders/circuit:orders"]["state"] == "OPEN"
-    assert nodes["orders/lane:circuit:orders"]["letters"] == 5
-    for way in (("orders/redriver", "orders/main"), ("orders/dlq", "orders/redriver")):
+    assert nodes["orders/waiting:circuit:orders"]["messages"] == 5
+    for way in (("orders/retry", "orders/main"), ("orders/dlq", "orders/retry")):
         assert "until circuit orders closes" in between(edges, *way)["because"]
     assert between(edges, "orders/circuit:orders", "orders/consumer")["is_open"]
-    assert between(edges, "orders/circuit:orders", "orders/lane:circuit:orders")["is_open"]
-    waits = between(edges, "orders/lane:circuit:orders", "orders/redriver")
+    assert between(edges, "orders/circuit:orders", "orders/waiting:circuit:orders")["is_open"]
+    waits = between(edges, "orders/waiting:circuit:orders", "orders/retry")
     assert not waits["is_open"]
 
 
 def test_observe_moves_nothing(cloud: Cloud, dlq: Dlq) -> None:
     cloud.deploy("orders", mode="observe", dedicated=("vip",))
     _, edges = drawn(dlq)
-    of_redriver = [edge for edge in edges if edge["start"] == "orders/redriver"]
+    of_redriver = [edge for edge in edges if edge["start"] == "orders/retry"]
     assert of_redriver
     assert not any(edge["is_open"] for edge in of_redriver)
 

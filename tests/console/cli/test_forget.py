@@ -61,8 +61,8 @@ def test_the_plan_says_what_is_kept_and_where_and_changes_nothing(orders: Any, d
     text = said(dlq, ORIGIN)
     for part in (
         f"Forget message {ORIGIN} of orders: 1 run, through lane:parked.",
-        "\nlane parked, 1 message: ",
-        "\nledger: ",
+        "\nwaiting parked, 1 message: ",
+        "\nrecord: ",
         "\nNot reached: The main queue",
     ):
         assert part in text
@@ -213,7 +213,7 @@ def test_an_unknown_id_is_only_looked_for_everywhere_if_a_person_says_so(
     orders.waiting("orders", "due", 1, due=4e9)
     done = dlq("forget", ORIGIN, *WHY, *SURE)
     assert done.exit_code == Exit.ABSENT
-    assert "With --all runs go through every queue and lane" in done.stderr
+    assert "With --all runs go through every place" in done.stderr
     assert dlq("forget", ORIGIN, "--all", *WHY, *SURE).exit_code == Exit.DONE
     assert set(plans(orders)) == {"dlq", "parking:default", "lane:due"}
 

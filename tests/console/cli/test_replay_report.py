@@ -88,13 +88,13 @@ def test_a_live_run_is_added_up_from_its_manifest(orders: Any, dlq: Any, tmp_pat
     assert account["counts"] == {
         "RECOVERED": 2, "DUPLICATE": 1, "PARKED": 1, "QUARANTINED": 1, "LEFT": 1, "OPEN": 1,
     }  # fmt: skip
-    assert (account["letters"], account["final"], account["unaccounted"]) == (7, False, 0)
-    assert [(row["name"], row["letters"]) for row in account["causes"]] == [("f1", 6), ("f2", 1)]
-    assert [(row["name"], row["letters"]) for row in account["keys"]] == [
+    assert (account["messages"], account["final"], account["unaccounted"]) == (7, False, 0)
+    assert [(row["name"], row["messages"]) for row in account["causes"]] == [("f1", 6), ("f2", 1)]
+    assert [(row["name"], row["messages"]) for row in account["keys"]] == [
         (key_hash("customer-7"), 2)
     ]
     assert account["says"] == (
-        "3 of 7 letters are done, 2 failed again, 1 still on the way, "
+        "3 of 7 messages are done, 2 failed again, 1 still on the way, "
         "1 set aside or left over. All of them are accounted for."
     )
 
@@ -104,7 +104,7 @@ def test_the_report_that_the_run_has_kept_counts(orders: Any, dlq: Any) -> None:
     kept(orders)
     done = dlq("show", RUN)
     assert done.exit_code == Exit.DONE, done.output
-    assert "3 of 4 letters are done, 1 failed again. All of them are accounted for." in done.stdout
+    assert "3 of 4 messages are done, 1 failed again. All of them are accounted for." in done.stdout
     assert re.search(r"PARKED +1 +failed again, parked by the consumer", done.stdout)
     assert f"dlq retry --in run:{RUN} -f outcome=failed" in done.stdout
 
@@ -114,7 +114,7 @@ def test_a_letter_without_an_outcome_is_an_alarm(orders: Any, dlq: Any) -> None:
     kept(orders, counts={"RECOVERED": 3}, unaccounted=1)
     done = dlq("show", RUN)
     assert done.exit_code == Exit.ATTENTION
-    assert "1 of 4 letters are unaccounted for: the run is BROKEN" in done.stdout
+    assert "1 of 4 messages are unaccounted for: the run is BROKEN" in done.stdout
 
 
 def test_a_damaged_report_is_named(orders: Any, dlq: Any) -> None:
@@ -129,7 +129,7 @@ def test_a_run_without_a_snapshot_has_no_page(orders: Any, dlq: Any, tmp_path: P
     orders.replay(run(RunState.MOVING, letters=None))
     done = dlq("show", RUN, "--html", str(tmp_path / "page"))
     assert done.exit_code == Exit.ATTENTION
-    assert "has no snapshot yet: it is MOVING" in done.stderr
+    assert "has not taken its messages yet: it is MOVING" in done.stderr
 
 
 class Page(HTMLParser):
@@ -180,7 +180,7 @@ def test_the_page_is_one_file_without_scripts_and_other_hosts(
     assert page.tags.count("svg") == 3
     assert "default-src &#x27;none&#x27;" in html or "default-src 'none'" in html
     assert "&lt;script&gt;" in html
-    assert "3 of 4 letters are done" in html
+    assert "3 of 4 messages are done" in html
     assert path.stat().st_mode & 0o077 == 0
 
 

@@ -73,9 +73,9 @@ def test_a_run_shows_how_far_it_is_and_when_it_ends(orders: Any, dlq: Any) -> No
     [
         (RunState.HELD, {"because": "2 of 5 failed"}, f"dlq run resume {RUN}", 1),
         (RunState.WAITING_APPROVAL, {}, f"dlq run approve {RUN}", 1),
-        (RunState.BROKEN, {}, "the sum of its outcomes is not its snapshot", 1),
+        (RunState.BROKEN, {}, "the sum of its outcomes is not all of it", 1),
         (RunState.PLANNED, {"letters": None, "counts": {}}, "about to start", 0),
-        (RunState.MOVING, {"letters": None, "counts": {}}, "messages move into its custody", 0),
+        (RunState.MOVING, {"letters": None, "counts": {}}, "It takes its messages: they leave their places", 0),
         (RunState.CANARY, {"step": 2}, "The outcomes of its canary of 5 messages.", 0),
         (RunState.ABORTED, {}, "Its remaining messages go to the parking queue", 0),
         (RunState.DONE, {"left": True}, f"dlq show {RUN}", 0),
@@ -104,7 +104,7 @@ def test_a_run_says_that_counted_letters_did_not_join(
     done = dlq("show", RUN)
     assert done.exit_code == Exit.ATTENTION
     assert f"7 messages were counted, {joined}" in done.stdout
-    assert "had left parking:default before the snapshot" in done.stdout
+    assert "had left parking:default before the run took them" in done.stdout
     assert "dlq status --pipeline orders" in done.stdout
     row = dlq("run", "list").stdout.splitlines()[1]
     assert row.endswith(f"{letters} of 7 counted messages joined")
@@ -124,7 +124,7 @@ def test_a_run_without_an_execution_is_shown_as_such(orders: Any, functions: Any
     status = json.loads(dlq("status", "--json").stdout)
     [need] = [need for need in status["attention"] if need["kind"] == "run-stopped"]
     assert (need["says"], need["type"]) == (
-        f"replay run {RUN} has no execution; the watch starts the next one",
+        f"run {RUN} has no execution; the monitor starts the next one",
         f"dlq show {RUN}",
     )
     functions.machine.running = [f"{RUN}-0"]
@@ -372,7 +372,7 @@ def test_the_status_names_runs_that_wait_for_a_person(orders: Any, dlq: Any) -> 
     answer = json.loads(dlq("status", "--json").stdout)
     (replay,) = [item for item in answer["attention"] if item["kind"] == "run-held"]
     assert (replay["says"], replay["type"]) == (
-        f"replay run {RUN} is HELD: 2 of 5 failed",
+        f"run {RUN} is HELD: 2 of 5 failed",
         f'dlq run resume {RUN} --reason "repaired"',
     )
     (pipeline,) = answer["pipelines"]

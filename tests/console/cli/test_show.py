@@ -97,7 +97,7 @@ def test_a_waiting_letter_is_found_by_its_first_life_and_by_its_copy(
     life = told(dlq, id_)
 
     [place] = life["places"]
-    assert (place["where"], place["lane"], place["copy"]) == ("WAITING", "circuit:orders", COPY)
+    assert (place["where"], place["waiting_for"], place["current_id"]) == ("WAITING", "circuit:orders", COPY)
     assert place["because"] == "circuit orders is OPEN"
     assert life["message_id"] == ORIGIN
     assert (life["decision"]["action"], life["decision"]["by"]) == ("HOLD", "message")
@@ -112,7 +112,7 @@ def test_a_waiting_letter_without_a_ledger_row_is_found_by_its_first_life(
 
     life = told(dlq, ORIGIN)
 
-    assert life["places"][0]["lane"] == "due"
+    assert life["places"][0]["waiting_for"] == "due"
     assert life["failures"] == []
     # Its delay counts as served when it is due.
     assert (life["decision"]["action"], life["decision"]["delay"]) == ("REDRIVE", 0)
@@ -264,7 +264,7 @@ def discard(cloud: Cloud, *, kept: bool = True) -> ReplayRun:
 
 
 def is_discarded(place: Mapping[str, Any], run: str) -> bool:
-    return (place["where"], place["by"], place["because"], place["run"], place["copy"]) == (
+    return (place["where"], place["by"], place["because"], place["run"], place["current_id"]) == (
         *("DISCARDED", "user/ann", "a wrong line", run, COPY),
     )
 
@@ -428,7 +428,7 @@ def test_a_look_finds_a_message_that_no_record_knows(orders: Cloud, dlq: Dlq) ->
     found = told(dlq, "first-life", "--look")
 
     place = found["places"][0]
-    assert (place["where"], place["copy"], place["because"]) == ("PARKED", sent, "it is POISON")
+    assert (place["where"], place["current_id"], place["because"]) == ("PARKED", sent, "it is POISON")
     assert (found["message_id"], found["attempts"], found["body"]) == ("first-life", 3, None)
     assert found["not_searched"] == []
     assert found["acts"][0]["says"] == "sent by AROA:us"

@@ -423,7 +423,7 @@ def test_rows_that_others_wrote_are_named_with_their_keys(cloud: Any, dlq: Any) 
     said = dlq("status", "--check")
     assert said.exit_code == Exit.ATTENTION
     [line] = [line for line in said.stdout.splitlines() if "belong" in line]
-    assert "5 rows in its lanes or causes that do not belong there, and are ignored" in line
+    assert "5 rows in what waits or its causes that do not belong there, and are ignored" in line
     assert "other#done#0 / claim, other#done#1 / claim, other#done#2 / claim and 2 more" in line
     cloud.put("letters", {"pk": {"S": "other#done#0"}, "sk": {"S": "claim"}})
     assert pipeline["waiting"] == only_pipeline(dlq)["waiting"]
@@ -553,8 +553,8 @@ def test_a_watch_that_has_never_run_or_not_lately_needs_attention(cloud: Any, dl
     assert says.endswith("; type npx cdk deploy Deadletter-Orders --revert-drift")
     key = {"pk": {"S": "orders#lease"}, "sk": {"S": "watch"}}
     cloud.dynamodb.delete_item(TableName="letters", Key=key)
-    assert needs(dlq)["watch-never-ran"].startswith("the watch has never run")
-    assert needs(dlq)["watch-never-ran"].endswith(
+    assert needs(dlq)["monitor-never-ran"].startswith("the monitor has never run")
+    assert needs(dlq)["monitor-never-ran"].endswith(
         "; type npx cdk deploy Deadletter-Orders --revert-drift"
     )
 
@@ -604,7 +604,7 @@ def test_letters_that_could_not_be_judged_are_named_with_what_the_metric_means(
     cloud.remembers("orders", "dlq", ended_at=now, ended_well_at=now, troubles=troubles)
     assert needs(dlq) == {
         "counted": "a run of the DLQ counted Undecided 3 min ago: "
-        "messages that the router gave no decision, or more than one; "
+        "messages that got no decision, or more than one; "
         "type dlq groups orders"
     }
 
@@ -622,7 +622,7 @@ def _remembered(cloud: Any, age: float, retention: float) -> None:
 @pytest.mark.parametrize(
     ("mode", "hours", "says"),
     [
-        ("enforce", 11, "in 11 h 00 min: its rescue should have moved it"),
+        ("enforce", 11, "in 11 h 00 min: it should have been saved"),
         ("enforce", 13, None),
         ("observe", 47, "in 1 d 23 h: observe moves nothing"),
         ("observe", 49, None),
