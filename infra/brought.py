@@ -49,7 +49,7 @@ def settings(
     _check_types(name, main_queue, dlq, consumer, consumer_mapping)
     known = known_dlq(main_queue)
     if known is None and isinstance(main_queue, sqs.Queue) and not _has_redrive_policy(main_queue):
-        allowed = "a queue with a dead_letter_queue, or no message of it becomes a letter"
+        allowed = "a queue with a dead_letter_queue, or no message of it reaches a DLQ"
         raise _refused(name, "main_queue", main_queue.node.path, allowed)
     if dlq is not None and known is not None and dlq.queue_arn != known.queue_arn:
         raise _refused(name, "dlq", dlq.node.path, f"{known.node.path}, the DLQ of main_queue")
@@ -120,7 +120,7 @@ def warn_of_a_shared_dlq(
             cdk.Annotations.of(pipeline).add_warning_v2(
                 f"deadletter:shared-dlq-{other.name}",
                 f"Pipeline {settings.name} has the DLQ of pipeline {other.name}: each receives the"
-                " other's letters too, leaves them there, and so is slower. Give each its own.",
+                " other's messages too, leaves them there, and so is slower. Give each its own.",
             )
 
 

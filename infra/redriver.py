@@ -67,7 +67,7 @@ class RedriverFunction(Construct):
         self.mover = FunctionRole(
             self,
             "Mover",
-            description=f"Moves letters of {settings.name}: the redriver and replay runs",
+            description=f"Moves messages of {settings.name}: automatic retry, and runs",
             permissions=permissions,
         )
         function = PythonFunction(
@@ -75,7 +75,7 @@ class RedriverFunction(Construct):
             "Redrive",
             name=names.function("redrive"),
             handler="handlers.redrive.handler",
-            description=f"Moves the letters of {settings.name} as the router decides",
+            description=f"Moves the messages of {settings.name} as the router decides",
             timeout=settings.redrive.timeout,
             memory=settings.redrive.memory,
             settings=settings,

@@ -79,7 +79,7 @@ class ReplayMachine(Construct):
             "Replay",
             name=names.function("replay"),
             handler="handlers.replay.handler",
-            description=f"Takes the steps of the replay runs of {settings.name}",
+            description=f"Takes the steps of the runs of {settings.name}",
             timeout=TIMEOUT,
             memory=MEMORY,
             settings=settings,
@@ -106,7 +106,7 @@ class ReplayMachine(Construct):
         self.state_machine = add_state_machine(
             self,
             name=names.replay_machine,
-            comment=f"The replay runs of {settings.name}",
+            comment=f"The runs of {settings.name}",
             definition=DEFINITION,
             substitutions={"ReplayFunctionArn": self.function.function_arn},
             app=app,

@@ -52,7 +52,7 @@ class RouterFunction(Construct):
             "Route",
             name=Names(app.app, settings.name).function("route"),
             handler="handlers.route.handler",
-            description=f"Decides what to do with the letters of {settings.name}",
+            description=f"Decides what to do with the messages of {settings.name}",
             timeout=TIMEOUT,
             memory=MEMORY,
             settings=settings,

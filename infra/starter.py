@@ -61,7 +61,7 @@ class Starter(Construct):
                     for service in ("scheduler", "states")
                 )
             ),
-            description=f"Starts the functions and replay runs of {app.app}",
+            description=f"Starts the functions and runs of {app.app}",
             inline_policies={"Permissions": permissions.document()},
         )
         patterns = [*functions, machine, children]

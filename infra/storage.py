@@ -167,7 +167,7 @@ class Storage(Construct):
         acknowledge(
             construct,
             f"AwsSolutions::AwsSolutions-IAM5[Resource::{folder}/{body_object(pipeline, ANY)}]",
-            because="one object a letter: only the folder of the pipeline can be named",
+            because="one object a message: only the folder of the pipeline can be named",
         )
 
     def acknowledge_edits(self, construct: IConstruct, pipeline: str) -> None:
@@ -388,7 +388,7 @@ class Storage(Construct):
             acknowledge(
                 construct,
                 f"AwsSolutions::AwsSolutions-IAM5[Resource::{folder}/{objects}]",
-                because="one object a letter or a run, of all pipelines: only folders can be named",
+                because="one object a message or run, of all pipelines: only folders can be named",
             )
 
     def grant_bodies(

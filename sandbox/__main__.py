@@ -31,8 +31,8 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m sandbox", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("demo", help="break things in it, and account for every event")
-    shown = commands.add_parser("replay", help="replay dead letters, and account for each")
-    shown.add_argument("--letters", type=int, default=2_000, help="letters in the DLQ")
+    shown = commands.add_parser("replay", help="replay dead messages, and account for each")
+    shown.add_argument("--letters", type=int, default=2_000, help="messages in the DLQ")
     up = commands.add_parser("up", help="start, deploy, and stay until Ctrl-C")
     up.add_argument(
         "--context",
@@ -47,13 +47,13 @@ def main(arguments: list[str]) -> int:
         metavar="N",
         type=int,
         default=0,
-        help="put so many failed letters into the first pipeline's DLQ",
+        help="put so many failed messages into the first pipeline's DLQ",
     )
     up.add_argument(
         "--mode",
         choices=("observe", "enforce"),
         default="observe",
-        help="that pipeline's mode with such letters (default: observe, so that they stay there)",
+        help="that pipeline's mode with such messages (default: observe, so that they stay there)",
     )
     up.add_argument(
         "--env-file",
@@ -136,7 +136,7 @@ def up_until_interrupted(
             random = Random(1)  # noqa: S311 - the same letters each time, not secret
             made = samples(letters, causes, random) if letters else []
             for done in fill(sandbox, pipeline, made, time.time()):
-                tell(f"{done} of {letters} letters are in the DLQ of {pipeline}")
+                tell(f"{done} of {letters} messages are in the DLQ of {pipeline}")
             tell("the watch looks for the first time")
             watch_once(sandbox)
             tell("")
@@ -144,7 +144,7 @@ def up_until_interrupted(
             print(f"The app is deployed into an AWS at {sandbox.endpoint} ({seconds:.0f} s).")
             print(f"Pipelines: {', '.join(str(each['name']) for each in pipelines)}.", end=" ")
             if letters:
-                print(f"{letters} letters failed in {pipeline}, for {causes} causes.", end=" ")
+                print(f"{letters} messages failed in {pipeline}, for {causes} causes.", end=" ")
             print(f"Logs: {shortest(sandbox.folder)}")
             print("For dlq, boto3, AWS CLI v2; v1: aws sqs … " + V1)
             show = partial(print, flush=True)
@@ -164,7 +164,7 @@ def tries(pipeline: str, *, letters: int) -> list[str]:
     if letters:
         return [
             "dlq status                 # what needs attention, first",
-            f"dlq groups {pipeline:<16}# why the letters failed, and what to type",
+            f"dlq groups {pipeline:<16}# why the messages failed, and what to type",
             "dlq retry --auto --dry-run  # which would go where, when and why",
         ]
     return [

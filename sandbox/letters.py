@@ -131,7 +131,7 @@ def fill(
         entries = [{"Id": str(at), "MessageBody": body} for at, body in enumerate(bodies)]
         answer = sqs.send_message_batch(QueueUrl=url, Entries=entries)
         if failed := answer.get("Failed"):
-            raise RuntimeError(f"SQS refused a sample letter: {failed[0]['Code']}")
+            raise RuntimeError(f"SQS refused a sample message: {failed[0]['Code']}")
         ids = {entry["Id"]: entry["MessageId"] for entry in answer["Successful"]}
         for at, (number, letter) in enumerate(chunk):
             when = now - SPREAD_SECONDS * (1 - number / len(letters))

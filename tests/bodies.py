@@ -364,7 +364,7 @@ SHOW_NONE: Mapping[str, str] = {
         ("states:ListExecutions", "states:StartExecution", "states:SendTaskSuccess"),
         "only words and numbers pass through a state machine",
     ),
-    "secretsmanager:GetSecretValue": "a secret, and no letter",
+    "secretsmanager:GetSecretValue": "a secret, and no message",
     **dict.fromkeys(
         ("sns:Publish", "sns:ListSubscriptionsByTopic", "sns:GetTopicAttributes"),
         "pages of the caller's",

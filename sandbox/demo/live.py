@@ -29,8 +29,8 @@ LINE_EVERY = 5.0
 
 # What a state of a circuit means for the letters, wherever one is shown.
 MEANINGS = {
-    State.CLOSED: "letters go",
-    State.OPEN: "letters wait",
+    State.CLOSED: "messages go",
+    State.OPEN: "messages wait",
     State.HALF_OPEN: "one canary goes first",
 }
 
@@ -177,7 +177,7 @@ def figures(look: Look) -> RenderableType:
 
 
 def _letters(look: Look) -> Table:
-    table = _table("letters in", "")
+    table = _table("messages in", "")
     for name, number in places(look).items():
         table.add_row(name, f"{number:,}")
     return table

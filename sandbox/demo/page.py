@@ -212,7 +212,7 @@ def _causes(causes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     if not causes:
         return
     yield "<h2>Why they failed</h2>"
-    heads = ("Cause, by the ledger", "Tenant", "#Failures", "What became of the letters")
+    heads = ("Cause, by the ledger", "Tenant", "#Failures", "What became of the messages")
     rows = [
         (
             escape(each["cause"]),
@@ -247,7 +247,7 @@ def _account(report: Report) -> Iterator[str]:
 def _life(letter: Mapping[str, str]) -> Iterator[str]:
     if not letter:
         return
-    yield "<h2>One letter's life</h2>"
+    yield "<h2>One message's life</h2>"
     told = f"$ {letter['command']}\n{letter['output']}"
     yield f'<pre tabindex="0">{escape(told)}</pre>'
 

@@ -102,7 +102,7 @@ def _demo(folder: Path, report: Path) -> int:
         if letter is not None:
             told = explained(letter, sandbox.dlq)
             written["letter"] = asdict(told)
-            show(f"\nOne letter's life: {told.command}\n\n{told.shown}\n")
+            show(f"\nOne message's life: {told.command}\n\n{told.shown}\n")
         own = measured(
             events,
             played.last.visits,

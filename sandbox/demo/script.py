@@ -71,7 +71,7 @@ def steps(
         ScriptStep(
             circuit_opened,
             send_later,
-            f"{named(RECOVERING)} takes nothing: its circuit opens, and its letters wait;"
+            f"{named(RECOVERING)} takes nothing: its circuit opens, and its messages wait;"
             f" {len(later)} more events are sent",
         ),
         ScriptStep(
@@ -82,7 +82,7 @@ def steps(
         ScriptStep(
             canary_failed,
             _nothing,
-            f"one of {named(RECOVERING)}'s letters went first, the canary, and failed again:"
+            f"one of {named(RECOVERING)}'s messages went first, the canary, and failed again:"
             " all others go on waiting",
         ),
         ScriptStep(
@@ -94,7 +94,7 @@ def steps(
         ScriptStep(
             circuit_closed,
             _nothing,
-            "canaries came through: the circuit closes, the waiting letters go",
+            "canaries came through: the circuit closes, the waiting messages go",
         ),
     ]
 

@@ -62,7 +62,7 @@ def _demo(folder: Path, page: Path, sizes: Sizes) -> int:
 
 
 def _table(account: ReplayAccount) -> Table:
-    table = Table("what became of the letters", "")
+    table = Table("what became of the messages", "")
     table.columns[1].justify = "right"
     for name, number in account.figures.items():
         table.add_row(name, f"{number:,}")

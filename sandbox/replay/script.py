@@ -106,7 +106,7 @@ class ReplayScript:
         self._grouped.put_dead(by_group(self._sizes))
         self._keyed.put_dead(given_up(self._sizes), parked=True)
         self._tell(
-            f"{self._sizes.letters} letters of {self._sizes.keys} keys are dead,"
+            f"{self._sizes.letters} messages of {self._sizes.keys} keys are dead,"
             f" {self._sizes.grouped} of one FIFO group, and {self._sizes.parked} are parked"
         )
 
@@ -115,7 +115,7 @@ class ReplayScript:
         answer = self._retry(pipeline, "dlq", *options)
         [started] = answer["runs"]
         run = str(started["run"])
-        self._tell(f"run {run} of {pipeline.name} has {started['messages']} letters")
+        self._tell(f"run {run} of {pipeline.name} has {started['messages']} messages")
         if started["state"] == "HELD":
             pipeline.command("run", "resume", run, "--reason", WHY, "--yes")
         return run
@@ -155,7 +155,7 @@ class ReplayScript:
         for started in self._retry(self._keyed, "parked")["runs"]:
             run = str(started["run"])
             self._keyed.command("run", "resume", run, "--reason", WHY, "--yes")
-            self._tell(f"run {run} sends {started['messages']} parked letters")
+            self._tell(f"run {run} sends {started['messages']} parked messages")
             self._until_ended(self._keyed, run)
 
     # Waiting.
@@ -165,7 +165,7 @@ class ReplayScript:
             self._redrive(self._keyed, run)
             return len(self._endpoint.taken) >= letters or None
 
-        until(enough, f"{letters} letters are taken", marks=lambda: self._marks(run))
+        until(enough, f"{letters} messages are taken", marks=lambda: self._marks(run))
 
     def _until_state(self, run: str, state: str, pipeline: ReplayPipeline | None = None) -> None:
         def reached() -> bool | None:
@@ -225,7 +225,7 @@ class ReplayScript:
             "without the header of a run": sum(not letter.run for letter in taken),
         }
         zero = ("missing", "out of order", "left in a queue", "without an outcome")
-        wrong = [f"{figures[name]} letters are {name}" for name in zero if figures[name]]
+        wrong = [f"{figures[name]} messages are {name}" for name in zero if figures[name]]
         wrong += [
             f"run {run} is {item['state']}"
             for run, item in self.runs.items()

@@ -417,7 +417,7 @@ class TestWaitingRoom:
         system = {} if group is None else {"MessageGroupId": group, "SequenceNumber": copy}
         taken = ReceivedLetter(Letter(copy, "{}", {}, system), "h", 0)
         stamp = Stamp(copy, 2, 5, run="r", decision="HOLD", base=2, spared=3)
-        return Order(taken, Hold(run_lane("r"), 7, "replay run r", shard=shard), stamp)
+        return Order(taken, Hold(run_lane("r"), 7, "run r", shard=shard), stamp)
 
     def test_a_letter_of_a_run_waits_in_the_shard_of_its_key_until_the_run_takes_it(
         self, room: DynamoDBWaitingRoom

@@ -75,7 +75,7 @@ def order(copy: str, lane: str = run_lane("r"), *, group: str = "", body: str = 
     system = {"MessageGroupId": group, "SequenceNumber": copy} if group else {}
     received = ReceivedLetter(Letter(copy, body, {}, system), "h", 0)
     stamp = Stamp("o", 3, 5, run="r", ticket="c", base=1, decision="HOLD")
-    return Order(received, Hold(lane, 100, "replay run r is live"), stamp)
+    return Order(received, Hold(lane, 100, "run r is live"), stamp)
 
 
 def joins(copy: str, *, group: str = "", shard: int = 6) -> Order:

@@ -112,7 +112,7 @@ def test_a_dead_order_stays_in_the_dlq_until_the_app_says_enforce(
 ) -> None:
     send(shop, registered["dlq_url"], orderId="3", count=1)
     assert registered["mode"] == "observe"
-    assert redrive(shop, registered) == "looked at 1 letters, moved none"
+    assert redrive(shop, registered) == "looked at 1 messages, moved none"
     assert messages(shop, registered["dlq_url"]) == 1
 
     request.getfixturevalue("enforced")

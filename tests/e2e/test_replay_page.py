@@ -47,7 +47,7 @@ def broken(minutes: int) -> RunAccount:
         pipeline="orders-of-" + "a" * 50, run="ef26aeae5a038383", state="BROKEN",
         counted=letters + 3, letters=letters, ended=letters, counts=counts,
         step=6, rate=40.0, created=BEGAN, changed=BEGAN + timedelta(minutes=7), expires=None,
-        because="13 letters are neither in the run's lane nor on a ticket", by="replay",
+        because="13 messages are neither in the run's lane nor on a ticket", by="replay",
         leaves_to="parked", empty=False, restarts=1,
     )  # fmt: skip
     return RunAccount(

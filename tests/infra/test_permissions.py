@@ -76,7 +76,7 @@ GRANTED: dict[str, dict[str, set[str]]] = {
         # One object a letter.
         "bucket letters/waiting/orders/*": {"s3:GetObject", "s3:PutObject", "s3:DeleteObject"},
         "bucket letters/replay/orders/*/edits/*": {"s3:GetObject"},
-        # Once a day, for bodies that no letter has any more.
+        # Once a day, for bodies that no message has any more.
         "bucket letters": {"s3:ListBucket"},
         "function route": {"lambda:InvokeFunction"},
         # The other shards of a drain, and the next run.

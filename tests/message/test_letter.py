@@ -33,7 +33,7 @@ def test_every_field_of_an_api_message_is_read() -> None:
     received = from_api(
         {
             "MessageId": "m1",
-            "ReceiptHandle": "not part of the letter",
+            "ReceiptHandle": "not part of the message",
             "Body": "hello",
             "MessageAttributes": {
                 "text": {"DataType": "String", "StringValue": "é"},

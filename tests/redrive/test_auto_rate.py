@@ -57,7 +57,7 @@ def test_it_doubles_while_the_consumer_keeps_up() -> None:
     [
         ({"outcomes": failing(0.02)}, "failures 2%"),
         ({"waiting": 400}, "the main queue is not worked off yet"),
-        ({"sent": 4_100}, "fewer letters went back than it allows"),
+        ({"sent": 4_100}, "fewer messages went back than it allows"),
     ],
 )
 def test_it_stays_while_a_sign_is_in_doubt(changes: dict[str, Any], because: str) -> None:
@@ -95,7 +95,7 @@ def test_the_first_look_of_a_run_raises_nothing() -> None:
         (400.0, {"outcomes": failing(0.3)}, 50.0, "failures 30%"),
         (50.0, {"outcomes": failing(0.3)}, 25.0, "failures 30%"),
         (400.0, {"outcomes": failing(0.3), "letters_own": True}, 200.0,
-         "letters that came back 30%"),
+         "messages that came back 30%"),
         (100.0, {"waiting": 1_001}, 70.0, "the main queue grows"),
         (50.0, {"waiting": 501}, 35.0, "the main queue grows"),
         (400.0, {"waiting": 5_001}, 280.0, "the main queue grows"),

@@ -25,7 +25,7 @@ HOLD = Hold("due", 5.0, "x", "r")
 LATER = Hold("circuit:a", 9.0, "x")
 PARK = Park(Reason.POISON, "x")
 DIVERT = Divert("slow", "x")
-JOINS = Hold("run:r", 2.0**40, "replay run r", shard=3)
+JOINS = Hold("run:r", 2.0**40, "run r", shard=3)
 DECISIONS: Sequence[Decision | None] = (REDRIVE, REDRIVE, REDRIVE, HOLD, LATER, PARK, DIVERT, None)
 
 
@@ -98,7 +98,7 @@ def behind_a_run(*decisions: Decision | None) -> list[Decision | None]:
 
 def test_later_letters_of_a_group_in_a_run_wait_behind_it_and_do_not_join() -> None:
     assert behind_a_run(REDRIVE, HOLD, LATER) == [BEHIND, BEHIND, BEHIND]
-    other = Hold("run:other", 2.0**40, "replay run other")
+    other = Hold("run:other", 2.0**40, "run other")
     assert behind_a_run(other, JOINS) == [BEHIND, BEHIND]
 
 
@@ -143,7 +143,7 @@ def test_a_letter_that_a_run_takes_out_of_a_parking_queue_waits_for_no_other() -
 
 def test_a_letter_of_a_dedicated_dlq_stays_isolated_behind_a_run() -> None:
     isolated = [replace(each, home="slow") for each in queued("g", "g")]
-    other, lane = Hold("run:other", 2.0**40, "replay run other"), dedicated_lane("slow")
+    other, lane = Hold("run:other", 2.0**40, "run other"), dedicated_lane("slow")
     ordered = as_groups(isolated, verdicts_of(other, REDRIVE), IN_RUN, now=1_000)
     stays = Hold(lane, never(isolated[0].letter), "its group waits")
     assert [ordered[copy].decision for copy in "01"] == [stays, stays]
@@ -220,7 +220,7 @@ def test_in_each_group_the_sent_letters_come_before_those_that_stay(
             if outcome is None or isinstance(outcome.decision, Hold):
                 stayed = True
             else:
-                assert not stayed, "sent after a letter of its group that stays"
+                assert not stayed, "sent after a message of its group that stays"
         # The letters of a group that wait do so in one lane, until the same time.
         decisions = [ordered[key].decision for key in in_group if key in ordered]
         holds = {(hold.lane, hold.due) for hold in decisions if isinstance(hold, Hold)}

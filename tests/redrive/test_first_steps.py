@@ -64,7 +64,7 @@ def test_a_run_says_why_it_moved_so_few(stage: Stage) -> None:
     old(stage, 101)
     report = stage.redriver().run(stage.clock() + 55)
     assert report.stopped == (
-        "the queue held over 100 letters before the first run: the first runs move 1, 2, 5 and"
+        "the queue held over 100 messages before the first run: the first runs move 1, 2, 5 and"
         " 20, this one 1"
     )
     assert report.ended_well

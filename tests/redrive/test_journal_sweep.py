@@ -177,7 +177,7 @@ def test_only_shards_of_intents_that_ended_long_ago_are_looked_at() -> None:
 def test_a_shard_with_a_letter_of_that_time_is_not_empty() -> None:
     class Room:
         def due(self, lane: str, shard: int, until: float, most: int) -> Sequence[str]:
-            return ["a letter"] if lane == "due" else []
+            return ["a message"] if lane == "due" else []
 
     room: Any = Room()
     long_ago = NOW - LONG_AGO - 1

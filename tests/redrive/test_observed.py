@@ -80,7 +80,7 @@ def test_a_store_that_gives_no_answer_costs_no_letter_and_is_noted(stage: Stage)
     stage.put(url=stage.dlq)
     setup = replace(stage.redriver()._setup, observed=Refusing())
     report = Redriver(setup).run(stage.clock() + 55)
-    assert report.stopped == "looked at 1 letters, moved none"
+    assert report.stopped == "looked at 1 messages, moved none"
     assert report.to_json()["trouble"] == "denied"
     assert len(stage.bodies(stage.dlq)) == 1
 

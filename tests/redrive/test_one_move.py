@@ -346,7 +346,7 @@ def test_without_an_intent_nothing_is_sent_or_held(error: Exception, trouble: st
     assert move.counts == {"JournalUnavailable": 1}
     assert move.tally.futile == 3
     move.tally.count_tried(3)
-    assert move.trouble == (trouble or "none of 2 letters could be moved to main")
+    assert move.trouble == (trouble or "none of 2 messages could be moved to main")
 
 
 @pytest.mark.parametrize("error", [JournalUnavailable("no answer"), ClaimLost("x")])

@@ -75,7 +75,7 @@ def test_a_lane_that_a_router_calls_releasable_stays_shut(stage: Stage) -> None:
 
     class Releasing:
         def decide(self, questions: object) -> object:
-            raise AssertionError("no letter is judged")
+            raise AssertionError("no message is judged")
 
         def open_lanes(self, lanes: Sequence[str]) -> LaneAnswer:
             return LaneAnswer([*lanes, PARKED_LANE, SLOW_LANE])
@@ -155,7 +155,7 @@ class Room:
         assert most == 1
         self.looked.append((lane, shard, until))
         self._clock.advance(self._seconds)
-        return [] if self.empty or shard != 3 else ["a letter"]
+        return [] if self.empty or shard != 3 else ["a message"]
 
     def retire(self, lane: Lane) -> None:
         self.retired.append(lane.name)

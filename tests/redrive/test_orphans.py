@@ -1,4 +1,4 @@
-"""Bodies in the bucket that no letter has any more are deleted, and no other."""
+"""Bodies in the bucket that no message has any more are deleted, and no other."""
 
 from __future__ import annotations
 

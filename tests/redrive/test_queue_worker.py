@@ -229,7 +229,7 @@ def test_a_run_that_has_left_twenty_thousand_letters_ends() -> None:
     bench.worker.take_turn(1)
     assert bench.moved == ["m0"]
     bench.run.left += ["handle"]
-    with pytest.raises(RunStopped, match="20000 letters had to be left in place"):
+    with pytest.raises(RunStopped, match="20000 messages had to be left in place"):
         bench.worker.take_turn(1)
 
 

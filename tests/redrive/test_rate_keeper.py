@@ -82,7 +82,7 @@ def test_the_pace_follows_the_rate() -> None:
 def test_a_pace_that_is_not_used_does_not_rise() -> None:
     scene = began()
     assert scene.send(10, share=0.5) == 50.0
-    assert scene.keeper.rate.because == "fewer letters went back than it allows"
+    assert scene.keeper.rate.because == "fewer messages went back than it allows"
 
 
 def test_letters_of_before_a_change_do_not_count_for_it() -> None:
@@ -107,7 +107,7 @@ def test_letters_that_come_back_lower_the_pace_no_further_than_to_its_start() ->
     assert scene.send(10) == 100.0
     scene.tally.count(Count.REDRIVE_BOUNCED, 800)
     assert scene.send(10) == 50.0
-    assert scene.keeper.rate.because == "letters that came back 53%"
+    assert scene.keeper.rate.because == "messages that came back 53%"
     assert scene.send(60) == 50.0
 
 

@@ -178,7 +178,7 @@ def test_a_run_none_of_whose_letters_left_its_place_has_not_ended_well() -> None
     # Letters that stay for a fault of their own need a person, the redriver does not.
     assert ends(tally) == (True, "")
     tally.count_futile(1)
-    assert ends(tally) == (False, "none of 3 letters could be moved")
+    assert ends(tally) == (False, "none of 3 messages could be moved")
     tally.count_gone(1)
     assert tally.fruitless is False
     assert ends(tally) == (True, "")
@@ -193,7 +193,7 @@ def test_a_target_that_took_none_of_its_letters_is_trouble_although_others_moved
     assert ends(tally) == (True, "")
     tally.count_target("main", 3, 0)
     assert tally.fruitless is True
-    assert ends(tally) == (False, "none of 3 letters could be moved to main")
+    assert ends(tally) == (False, "none of 3 messages could be moved to main")
     tally.count_target("main", 2, 1)
     assert tally.fruitless is False
     assert ends(tally) == (True, "")
@@ -214,7 +214,7 @@ def test_another_target_that_took_nothing_is_trouble_and_no_fruitless_run() -> N
     tally.count_target("main", 1, 1)
     tally.count_target("slow", 2, 0)
     assert tally.fruitless is False
-    assert ends(tally) == (False, "none of 2 letters could be moved to slow")
+    assert ends(tally) == (False, "none of 2 messages could be moved to slow")
 
 
 def test_letters_received_for_nothing_are_those_that_did_not_arrive() -> None:

@@ -134,7 +134,7 @@ def test_nothing_is_rescued_where_the_mode_is_observe(stage: Stage) -> None:
     stage.fail()
     stage.pipeline = replace(stage.pipeline, mode=Mode.OBSERVE)
     report = stage.rescue()
-    assert report.stopped == "mode observe moves nothing, not even letters about to be dropped"
+    assert report.stopped == "mode observe moves nothing, not even messages about to be dropped"
     assert report.counts == {}
 
 
@@ -187,7 +187,7 @@ def test_a_run_that_is_no_rescue_does_not_touch_a_parking_queue(stage: Stage) ->
     parked(stage)
     for dry_run in (False, True):
         report = stage.run(home=PARKING, dry_run=dry_run)
-        assert report.stopped == "parked letters wait for a person; a run can only rescue them"
+        assert report.stopped == "parked messages wait for a person; a run can only rescue them"
         assert report.counts == {}
     assert len(stage.bodies(stage.parking)) == 1
 

@@ -220,7 +220,7 @@ def test_no_more_letters_are_granted_than_may_be_tried(left: int, most: int, gra
 @pytest.mark.parametrize("left", [0, -1])
 def test_a_run_ends_when_no_letter_is_left_to_try(left: int) -> None:
     run = limits(Clock(), Backlog(), trial=lambda: left)
-    with pytest.raises(RunStopped, match="no letter could be moved: the rest is left alone"):
+    with pytest.raises(RunStopped, match="no message could be moved: the rest is left alone"):
         run.permission(100)
 
 

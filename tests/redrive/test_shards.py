@@ -267,7 +267,7 @@ def test_an_owner_knows_of_shards_that_may_still_be_sending(stage: Stage, starts
     report = run(stage, starts)
     assert (report.shard, starts.events) == ("1 of 4", [])
     assert stage.clock() - began >= (19 - 10) / 1.0
-    assert memory(stage).emptied_at is None, "others may have letters in hand"
+    assert memory(stage).emptied_at is None, "others may have messages in hand"
 
 
 def test_fruitless_runs_start_no_shards(stage: Stage, starts: Starts) -> None:

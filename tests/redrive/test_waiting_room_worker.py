@@ -277,7 +277,7 @@ class OneOfTwo:
     def verdicts(self, letters: Sequence[ReceivedLetter], *, served: bool) -> dict[str, Verdict]:
         assert served
         copies = [each.letter.message_id for each in letters][::2]
-        return {copy: verdict(copy, Hold("run:r", 0, "replay run r")) for copy in copies}
+        return {copy: verdict(copy, Hold("run:r", 0, "run r")) for copy in copies}
 
 
 def test_a_letter_stays_without_a_verdict_of_another_source_than_the_router() -> None:

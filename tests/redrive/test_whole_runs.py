@@ -95,7 +95,7 @@ def test_an_observing_run_looks_twice_at_each_letter_and_no_more(stage: Stage, l
     assert report.counts.get(Figure.RECEIVED, 0) == len(report.ages) == looked
     assert memory(stage).looks == looks + looked
     if looked:
-        assert report.stopped == f"looked at {looked} letters, moved none"
+        assert report.stopped == f"looked at {looked} messages, moved none"
     else:
         assert report.stopped.startswith("looked twice at what is there")
     # Each of them is visible again at once.
@@ -106,7 +106,7 @@ def test_a_person_looks_again_at_a_hundred_letters_at_most(stage: Stage) -> None
     dead(stage, 130)
     remember(stage, SourceMemory(looks=260))
     report = run(stage, dry_run=True, asked=True)
-    assert report.stopped == "looked at 100 letters, moved none"
+    assert report.stopped == "looked at 100 messages, moved none"
     assert memory(stage).looks == 360
     assert visible(stage) == 130
 
@@ -143,10 +143,10 @@ def test_a_look_that_did_not_see_all_keeps_what_was_the_oldest(stage: Stage) -> 
 @pytest.mark.parametrize(
     ("fruitless", "ago", "text"),
     [
-        (1, 30, "the last run moved none of its letters: the next try is in 2 minutes"),
-        (1, 60, "the last run moved none of its letters: the next try is in a minute"),
-        (1, 119, "the last run moved none of its letters: the next try is in a minute"),
-        (2, 0, "the last 2 runs moved none of their letters: the next try is in 4 minutes"),
+        (1, 30, "the last run moved none of its messages: the next try is in 2 minutes"),
+        (1, 60, "the last run moved none of its messages: the next try is in a minute"),
+        (1, 119, "the last run moved none of its messages: the next try is in a minute"),
+        (2, 0, "the last 2 runs moved none of their messages: the next try is in 4 minutes"),
     ],
 )
 def test_a_run_that_does_not_try_says_when_the_next_one_will(
@@ -448,7 +448,9 @@ def test_a_run_says_that_a_look_has_the_letters_in_hand(stage: Stage, judges: bo
         stage.take(stage.dlq, hide=600)
     report = run(stage, dry_run=judges)
     assert report.ended_well
-    assert report.stopped.startswith("120 letters of the queue are in flight: another receiver has")
+    assert report.stopped.startswith(
+        "120 messages of the queue are in flight: another receiver has"
+    )
     stage.clock.advance(601)
     assert run(stage).moved == 120
 
@@ -456,7 +458,7 @@ def test_a_run_says_that_a_look_has_the_letters_in_hand(stage: Stage, judges: bo
 def test_a_queue_with_a_letter_in_flight_is_not_empty(stage: Stage) -> None:
     dead(stage, 1)
     stage.take(stage.dlq, hide=600)
-    assert run(stage).stopped.startswith("1 letter of the queue is in flight")
+    assert run(stage).stopped.startswith("1 message of the queue is in flight")
     assert memory(stage).emptied_at is None
     # Nor does a run that moves another letter empty it.
     dead(stage, 1)

@@ -120,9 +120,9 @@ class ReplayBench:
                 run=self.run_id,
                 spared=1,
                 decision="HOLD",
-                because="replay run",
+                because="run",
             )
-            hold = Hold(run_lane(self.run_id), never(letter), "replay run", shard=name.shard)
+            hold = Hold(run_lane(self.run_id), never(letter), "run", shard=name.shard)
             orders.append(Order(ReceivedLetter(letter, "", 0.0), hold, stamp))
             names.append(name)
         admitted = self.room.admit(orders)

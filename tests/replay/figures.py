@@ -197,7 +197,7 @@ def costs() -> list[str]:
             f" {row.sqs:>6.3f}"
         )
     return [
-        f"{row.case}: {row.units:.2f} write units and {row.sqs:.2f} SQS calls a letter"
+        f"{row.case}: {row.units:.2f} write units and {row.sqs:.2f} SQS calls a message"
         for row, calls in rows
         if row.units > MOST_UNITS or row.sqs > calls
     ]
@@ -285,7 +285,7 @@ def outage() -> list[str]:
             f" {row.recovered:>9} {row.exhausted:>6} {row.failed_tries:>12} {row.holds:>5}"
             f" {row.seconds:>6.0f}"
         )
-    return [f"{row.exhausted} letters were parked" for row in rows if row.exhausted]
+    return [f"{row.exhausted} messages were parked" for row in rows if row.exhausted]
 
 
 # Several workers
@@ -350,7 +350,7 @@ def letters_per_second(workers: int, letters: int = WORKERS_LETTERS) -> float:
     scheduler.run()
     tried = bench.tried_at()
     if len(tried) != letters:
-        raise SystemExit(f"{len(tried)} of {letters} letters were sent")
+        raise SystemExit(f"{len(tried)} of {letters} messages were sent")
     return letters / (tried[-1] - began)
 
 
@@ -415,10 +415,10 @@ def memory() -> list[str]:
         million = many + slope * (1_000_000 - MEMORY_LETTERS[1])
         show(
             f"{step}: {few / 2**20:.0f} MiB and {many / 2**20:.0f} MiB,"
-            f" {slope:.1f} bytes more a letter; {million / 2**20:.0f} MiB for 1,000,000"
+            f" {slope:.1f} bytes more a message; {million / 2**20:.0f} MiB for 1,000,000"
         )
         if slope > MOST_BYTES:
-            wrong.append(f"{step} grows by {slope:.0f} bytes a letter")
+            wrong.append(f"{step} grows by {slope:.0f} bytes a message")
     return wrong
 
 
@@ -432,7 +432,7 @@ CASES: Mapping[str, Callable[[], list[str]]] = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the figures of the cases; 1 if one is over its limit."""
-    parser = argparse.ArgumentParser(description="what the workers of a replay run cost")
+    parser = argparse.ArgumentParser(description="what the workers of a run cost")
     parser.add_argument("cases", nargs="*", metavar="case", help=", ".join(CASES))
     options = parser.parse_args(arguments)
     unknown = sorted(set(options.cases) - CASES.keys())

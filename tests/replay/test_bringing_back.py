@@ -153,7 +153,7 @@ def test_a_letter_comes_back_as_it_was_parked_and_its_copy_goes() -> None:
     [(copy, order, ticket)] = run.put
     assert (copy, order.copy) == ("a", restored_copy("r", "a"))
     hold: Any = order.decision
-    assert (hold.lane, hold.because) == ("parked", "restored by replay run back")
+    assert (hold.lane, hold.because) == ("parked", "restored by run back")
     assert order.received.home == "parking:default"
     # What was parked before has no sentence of its own: it gets that of the restore.
     assert order.stamp == replace(kept("a").parked_stamp, because=hold.because, at=int(START))

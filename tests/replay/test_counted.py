@@ -66,7 +66,7 @@ def test_the_list_is_read_as_the_command_line_stores_it(monkeypatch: pytest.Monk
 def test_a_list_of_which_a_row_is_missing_is_no_list() -> None:
     """Read as it is, it would leave letters out of the run that the person has seen."""
     dynamodb, plan = stored(["a", "b"], counted=3)
-    with pytest.raises(RunsUnavailable, match="2 of 3 counted letters"):
+    with pytest.raises(RunsUnavailable, match="2 of 3 counted messages"):
         read_counted(dynamodb, LETTERS, "orders", plan)
     key = {"pk": {"S": f"orders#run#{plan.run_id}#plan"}, "sk": {"S": "counted#000001"}}
     dynamodb.put_item(TableName=LETTERS, Item={**key, "keys": {"B": b"cut off"}})

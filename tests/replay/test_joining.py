@@ -121,7 +121,7 @@ def test_letters_that_join_are_on_a_page_and_are_held_in_the_lane_of_their_run()
     )
     for copy, verdict in verdicts.items():
         hold: Any = verdict.decision
-        assert (hold.lane, hold.because) == (f"run:{RUN}", f"replay run {RUN}")
+        assert (hold.lane, hold.because) == (f"run:{RUN}", f"run {RUN}")
         assert hold.shard == names[copy].shard
         assert verdict.before == run.picks.get(copy, pick(copy)).stamp  # type: ignore[union-attr]
         assert verdict.stamp.run == RUN

@@ -218,7 +218,7 @@ def test_a_ramp_is_judged_from_a_minimum_of_outcomes() -> None:
     [
         (evidence(circuit="OPEN"), "the pipeline's circuit is OPEN"),
         (evidence(circuit="HALF_OPEN"), "the pipeline's circuit is HALF_OPEN"),
-        (evidence(same_causes=10), "10 new dead letters"),
+        (evidence(same_causes=10), "10 new dead messages"),
         (evidence(seconds_to_expiry=3_599.0), "SQS drops a message"),
         (evidence(collisions=1), "1 messages collided"),
         (evidence(backlog=20_001), "the main queue holds 20001 messages"),
@@ -260,7 +260,7 @@ def test_letters_that_are_nowhere_break_the_run() -> None:
     missing = RunEvidence(outcomes={ReplayOutcome.MISSING: 2, ReplayOutcome.OPEN: 9})
     verdict = judge(ramp(), missing)
     assert (verdict.run.state, verdict.next) == (RunState.BROKEN, ReplayNext.RECONCILE)
-    assert verdict.run.because.startswith("2 letters are neither in the run's lane nor on a")
+    assert verdict.run.because.startswith("2 messages are neither in the run's lane nor on a")
     assert (verdict.run.by, verdict.run.changed) == ("replay", NOW + 1.0)
 
 
@@ -347,6 +347,6 @@ def test_a_run_that_stands_still_is_held() -> None:
     assert judge(run, stopped, after=300).run.state is RunState.RUNNING
     judgement = judge(run, seen, after=300)
     assert judgement.run.state is RunState.HELD
-    assert judgement.run.because.startswith("nothing was sent in 300 s: 972 letters wait")
+    assert judgement.run.because.startswith("nothing was sent in 300 s: 972 messages wait")
     sent = RunEvidence(outcomes={**seen.outcomes, ReplayOutcome.SENT: 1})
     assert judge(replace(run, counts=sent.counts), sent, after=300).run.state is RunState.RUNNING

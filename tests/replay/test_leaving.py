@@ -354,7 +354,7 @@ def test_a_letter_that_came_back_leaves_as_the_copy_that_is_in_the_lane() -> Non
     assert bench.leave()
     [(lane, home, mark)] = in_room(bench).values()
     assert (lane, home, mark.origin) == (PARKED_LANE, "parking:default", bench.names[0].origin)
-    assert mark.because == f"replay run {bench.run_id} ended before it was sent"
+    assert mark.because == f"run {bench.run_id} ended before it was sent"
     assert mark.at == int(bench.clock())
     assert bench.outcomes() == {0: ReplayOutcome.LEFT, 1: ReplayOutcome.RECOVERED}
     [progress] = [each for each in bench.progress() if each.returns_total]

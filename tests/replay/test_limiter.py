@@ -245,7 +245,7 @@ def test_a_row_that_is_paid_for_more_than_an_hour_ahead_is_a_bad_row(
     [
         ({}, None),
         ({"state": RunState.CANARY, "allowance": 1}, None),
-        ({"state": RunState.CANARY}, "the canary step has sent its letters"),
+        ({"state": RunState.CANARY}, "the canary step has sent its messages"),
         ({"rate": 0.0}, "the run has no rate yet"),
         ({"state": RunState.HELD}, "the run is HELD"),
         ({"state": RunState.HELD, "because": "lunch"}, "the run is HELD: lunch"),

@@ -150,7 +150,7 @@ def test_a_letter_is_made_as_a_copy_of_its_own_in_the_lane_of_its_run() -> None:
     run = Pass({"a": object_of([7])})
     run.take()
     [order] = run.made
-    copy, because = restored_copy("again", "c7"), "replay run again repeats run first"
+    copy, because = restored_copy("again", "c7"), "run again repeats run first"
     assert (order.copy, order.received.home) == (copy, "dlq")
     hold: Any = order.decision
     assert (hold.lane, hold.because) == ("run:again", because)

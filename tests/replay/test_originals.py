@@ -155,7 +155,7 @@ def test_an_object_that_we_have_not_written_is_none(data: bytes) -> None:
     [
         ("no JSON", b"{\n"),
         ("no object", b"[]\n"),
-        ("half a letter", b'{"name":{},"home":"dlq","stamp":{},"letter":{}}\n'),
+        ("half a message", b'{"name":{},"home":"dlq","stamp":{},"letter":{}}\n'),
         ("no text of a home", line("a").replace(b'"home":"dlq"', b'"home":7')),
         ("a stamp of another letter", line("a").replace(b'{"origin":"o-a"', b'{"origin":"o-b"')),
         ("a copy that is a number", line("a").replace(b'"c":"a"', b'"c":7')),

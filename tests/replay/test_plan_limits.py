@@ -16,7 +16,7 @@ from tests.each_row import each_row
 PLAN = ReplayPlan(pipeline="orders", attempts=3)
 REDRIVE = Redrive(0, "again")
 STOPS = {"ordered": True, "on_failure": KeyPolicy.STOP}
-RUN = f"replay run {PLAN.run_id}"
+RUN = f"run {PLAN.run_id}"
 
 
 def stamp(tries: int = 0) -> Stamp:
@@ -56,7 +56,7 @@ def test_a_letter_goes_to_the_destination_of_the_plan(plan: dict[str, Any], is_s
     if is_sent:
         assert moved == PlannedMove(REDRIVE, stamp())
         return
-    because = f"replay run {replace(PLAN, **plan).run_id}"
+    because = f"run {replace(PLAN, **plan).run_id}"
     assert moved.decision == Divert("slow", because)
     # It is of no run any more, and its next consumer counts no try that was none.
     assert moved.stamp == replace(

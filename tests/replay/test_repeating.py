@@ -385,7 +385,7 @@ def test_a_pass_that_was_paused_puts_nothing_into_a_run_that_has_gone_on(ended_b
     assert ended.state in (RunState.DONE, RunState.ABORTED)
     before = len(shop.stage.waiting()), list(shop.handled)
     [(letters, orders)] = late
-    with pytest.raises(RoomUnavailable, match="no more letters"):
+    with pytest.raises(RoomUnavailable, match="no more messages"):
         letters.put(orders)
     assert (len(shop.stage.waiting()), list(shop.handled)) == before
 

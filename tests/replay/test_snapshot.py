@@ -160,7 +160,7 @@ def test_attempts_and_lives_of_a_run_count_anew(stage: Stage) -> None:
     stamp = stamp_of(stage, copy)
     assert (stamp.origin, stamp.attempt, stamp.base, stamp.spared) == (first, 1, 1, 2)
     assert (stamp.run, stamp.ticket, stamp.accept) == (run.id, None, "collision")
-    assert (stamp.decision, stamp.because) == ("HOLD", f"replay run {run.id}")
+    assert (stamp.decision, stamp.because) == ("HOLD", f"run {run.id}")
     [name] = run.manifest()
     assert (name.copy, name.origin, name.attempt) == (copy, first, 1)
     assert name.first_sent == stamp.first_sent

@@ -606,7 +606,7 @@ def test_a_run_ends_with_the_sum_of_its_outcomes(
     assert run.counts == {"RECOVERED": 100 - missing, UNACCOUNTED: missing}
     if after is not state:
         assert (run.by, run.changed) == ("replay", START + 9.0)
-        words = "2 of 100 letters have no outcome"
+        words = "2 of 100 messages have no outcome"
         assert run.because == (words if after is RunState.BROKEN else "")
 
 

@@ -285,7 +285,7 @@ def test_a_letter_that_fails_by_itself_between_an_outage_runs_out_of_tries() -> 
     assert bench.consume() == []
     assert bench.outcomes() == {0: ReplayOutcome.QUARANTINED}
     [parked] = bench.stage.stamps(bench.stage.parking)
-    assert parked.because == f"replay run {bench.run_id}: it failed in each of 2 tries"
+    assert parked.because == f"run {bench.run_id}: it failed in each of 2 tries"
 
 
 def test_a_life_that_leaves_no_record_is_a_try() -> None:
@@ -306,7 +306,7 @@ def test_no_letter_is_tried_for_ever_whatever_explains_its_failures(excused: int
     """Its tickets are followed so far and no further."""
 
     def move(attempt: int, excused: int) -> PlannedMove:
-        decision, stamp = Redrive(0, "replay run r"), Stamp("o", attempt)
+        decision, stamp = Redrive(0, "run r"), Stamp("o", attempt)
         terms = {"key_stops": False, "let_go": False, "forgiven": False, "too_old": False}
         return within(decision, stamp, plan(attempts=2), excused=excused, **terms)
 
@@ -429,7 +429,7 @@ def test_a_letter_whose_item_cannot_be_read_is_left_alone_longer_each_time() -> 
         TableName=LETTERS,
         Key={"pk": {"S": pk}, "sk": {"S": sk}},
         UpdateExpression="SET letter = :none",
-        ExpressionAttributeValues={":none": {"S": "no letter"}},
+        ExpressionAttributeValues={":none": {"S": "no message"}},
     )
     looks: list[float] = []
     room = bench.room
@@ -647,7 +647,7 @@ def test_a_run_whose_row_says_that_it_is_paid_for_days_ahead_is_a_bad_row() -> N
         UpdateExpression="SET paid = :paid",
         ExpressionAttributeValues={":paid": {"N": str(bench.clock() + 3 * 86_400)}},
     )
-    with pytest.raises(BadRunRow, match=f"{bench.run_id}: its letters are paid for until"):
+    with pytest.raises(BadRunRow, match=f"{bench.run_id}: its messages are paid for until"):
         bench.work(20)
 
 
@@ -657,7 +657,7 @@ def test_a_canary_sends_its_letters_and_returns_when_their_outcomes_are_known() 
     report = worker.run(bench.clock() + 20)
     assert (report.sent, report.outcomes["RECOVERED"]) == (2, 2)
     assert bench.clock() < START + 10
-    assert report.stopped == "the canary step has sent its letters"
+    assert report.stopped == "the canary step has sent its messages"
 
 
 def test_a_canary_has_few_letters_judged_that_it_does_not_send() -> None:

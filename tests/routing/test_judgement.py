@@ -122,7 +122,7 @@ ORDER: list[tuple[Judgement, Callable[[Case], Case], Decision]] = [
     (
         judgement.of_live_run,
         awaited,
-        Hold("run:r9", EXPIRES, "replay run r9 is live", shard=5),
+        Hold("run:r9", EXPIRES, "run r9 is live", shard=5),
     ),
     (
         judgement.stopped_by_rule,
@@ -139,7 +139,7 @@ ORDER: list[tuple[Judgement, Callable[[Case], Case], Decision]] = [
         replayed_before,
         Park(
             Reason.RUN_FAILED,
-            "it came back from replay run r9, which no longer waits for it",
+            "it came back from run r9, which no longer waits for it",
             category="transient",
         ),
     ),
@@ -188,7 +188,7 @@ ORDER: list[tuple[Judgement, Callable[[Case], Case], Decision]] = [
     (
         judgement.throttled,
         slowed,
-        Hold("rule:r1", NOW + 100, "at most 5 letters a second by rule r1", "r1"),
+        Hold("rule:r1", NOW + 100, "at most 5 messages a second by rule r1", "r1"),
     ),
     (judgement.delayed, unchanged, Redrive(100, "attempt 2, backoff of 100 s")),
 ]
@@ -253,14 +253,14 @@ def test_a_letter_waits_while_a_pace_has_more_than_it_lets_through_in_minutes(
 
 def test_a_letter_that_the_rate_lets_go_leaves() -> None:
     case = replace(slowed(PLAIN_CASE), served=True)
-    assert judge(case) == Hold("rule:r1", NOW, "at most 5 letters a second by rule r1", "r1")
+    assert judge(case) == Hold("rule:r1", NOW, "at most 5 messages a second by rule r1", "r1")
     assert judge(replace(case, admitted="other")) == judge(case)
     assert judge(replace(case, admitted="r1")) == Redrive(0, "attempt 2, its delay is served", "r1")
 
 
 def test_the_backoff_of_a_letter_counts_from_when_it_began_to_wait_for_its_turn() -> None:
     decision = judge(replace(slowed(PLAIN_CASE), waited=40.0))
-    assert decision == Hold("rule:r1", NOW + 60, "at most 5 letters a second by rule r1", "r1")
+    assert decision == Hold("rule:r1", NOW + 60, "at most 5 messages a second by rule r1", "r1")
 
 
 @each_row(
@@ -281,7 +281,7 @@ def test_the_backoff_of_a_letter_counts_from_its_death(at: float, attempt: int, 
     assert judge(replace(case, waited=20.0)) == Redrive(
         min(left, 80), "attempt 2, backoff of 100 s"
     )
-    because = "at most 5 letters a second by rule r1"
+    because = "at most 5 messages a second by rule r1"
     assert judge(slowed(case)) == Hold("rule:r1", NOW + left, because, "r1")
 
 

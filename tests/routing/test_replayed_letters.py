@@ -130,7 +130,7 @@ def replayed(stamp: Stamp = TAKEN, mail: Letter | None = None) -> Question:
 def test_a_letter_goes_back_to_its_live_run_which_judges_it(books: Books) -> None:
     verdict = verdict_on(returned(), books, Runs(frozenset({"c2"})))
     assert verdict.decision == Hold(
-        run_lane("r9"), EXPIRES, "replay run r9 is live", shard=shard_of_key("o1")
+        run_lane("r9"), EXPIRES, "run r9 is live", shard=shard_of_key("o1")
     )
     kept = ("origin", "attempt", "base", "run", "ticket", "first_sent")
     assert [getattr(verdict.stamp, name) for name in kept] == [getattr(SENT, name) for name in kept]
@@ -234,7 +234,7 @@ def test_a_forged_stamp_leads_to_no_run() -> None:
 
 def test_a_letter_of_a_run_is_sent_with_its_ticket_and_one_more_attempt() -> None:
     verdict = verdict_on(replayed(), Books())
-    assert verdict.decision == Redrive(0, "replay run r9, attempt 1")
+    assert verdict.decision == Redrive(0, "run r9, attempt 1")
     stamp = verdict.stamp
     assert (stamp.attempt, stamp.base, stamp.run, stamp.ticket) == (3, 2, "r9", "c1")
     assert not verdict.free

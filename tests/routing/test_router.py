@@ -426,7 +426,7 @@ def test_a_stopping_rule_that_is_too_costly_to_judge_holds_the_letter(action: st
     long = json.dumps({"tenantId": "a", "text": "x" * 600_000})
     answer = decide(books, letter(long, message_id="m1"), letter(long, message_id="m2"), letter())
     held = [verdict.decision for verdict in answer.verdicts[:2]]
-    because = "rule big is too costly to judge on this letter"
+    because = "rule big is too costly to decide on this message"
     assert [(d.lane, d.because, d.rule) for d in held if isinstance(d, Hold)] == [
         ("rule:big", because, None)
     ] * 2
@@ -435,7 +435,7 @@ def test_a_stopping_rule_that_is_too_costly_to_judge_holds_the_letter(action: st
     assert answer_from_json(answer_to_json(answer)) == answer
     assert router(books).open_lanes(["rule:big"]).open == []
     _, [big, small] = router(books).explain(Question(letter(long)))
-    assert big.outcome == "is too costly to judge on this letter, and holds the letter"
+    assert big.outcome == "is too costly to decide on this message, and holds the message"
     assert small.outcome == "matches, but an earlier rule speaks"
 
 
@@ -459,7 +459,7 @@ def test_another_rule_that_is_too_costly_to_judge_does_not_match(
     )
     assert (answer.costly_rules, answer.shadow_matches) == ({"big": 1}, {})
     _, [big, _] = router(books).explain(Question(long))
-    assert big.outcome == "is too costly to judge on this letter, and does not match"
+    assert big.outcome == "is too costly to decide on this message, and does not match"
 
 
 def test_an_explanation_is_the_verdict_with_the_rules_that_led_to_it() -> None:
@@ -840,7 +840,7 @@ def test_a_letter_with_an_unreadable_row_does_not_keep_the_others_from_their_ver
     books = Books(rows_={"m1": LedgerRow(unreadable=True)})
     answer = decide(books, letter(message_id="m1"), letter(message_id="m2"))
     assert [verdict.message_id for verdict in answer.verdicts] == ["m2"]
-    with pytest.raises(RouterUnavailable, match="ledger row"):
+    with pytest.raises(RouterUnavailable, match="failure record"):
         router(books).explain(Question(letter(message_id="m1")))
 
 

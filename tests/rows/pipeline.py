@@ -654,7 +654,7 @@ def _write_what_is_rare(world: WholePipeline) -> None:
     )
     ledger.parked(well, 1, now, "PERMANENT")
     ledger.recovered(other, 0, now - 1, Recovery.SKIPPED)
-    ledger.erase(["a letter that nobody knows"])
+    ledger.erase(["a message that nobody knows"])
     DynamoDBCollisions(dynamodb, CIRCUITS, "orders").stop(now + 60, now)
     DynamoDBCollisions(dynamodb, CIRCUITS, "orders").note_bad_claim("a claim", now)
 

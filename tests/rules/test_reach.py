@@ -27,30 +27,33 @@ def reach(pattern: Any) -> tuple[bool, tuple[str, ...]]:
     [
         (
             {"context": {"tenentId": ["a"]}},
-            "no letter has context.tenentId; did you mean tenantId?",
+            "no message has context.tenentId; did you mean tenantId?",
         ),
-        ({"context": {"tenantId": {"x": ["a"]}}}, "no letter has context.tenantId.x; did you mean"),
-        ({"context": {"zz": ["a"]}}, "no letter has context.zz; there are messageType, tenantId"),
-        ({"failure": {"http-status": [503]}}, "no letter has failure.http-status; did you mean"),
-        ({"failure": {"http_status": ["503"]}}, "failure.http_status is a number in every letter"),
+        (
+            {"context": {"tenantId": {"x": ["a"]}}},
+            "no message has context.tenantId.x; did you mean",
+        ),
+        ({"context": {"zz": ["a"]}}, "no message has context.zz; there are messageType, tenantId"),
+        ({"failure": {"http-status": [503]}}, "no message has failure.http-status; did you mean"),
+        ({"failure": {"http_status": ["503"]}}, "failure.http_status is a number in every message"),
         (
             {"failure": {"category": ["TRANSIENT"]}},
             "failure.category is one of transient, schema, business, integration",
         ),
-        ({"failure": {"error_type": [5]}}, "failure.error_type is text in every letter"),
-        ({"redrive": {"attempts": [2]}}, "no letter has redrive.attempts; did you mean attempt?"),
-        ({"redrive": {"attempt": ["2"]}}, "redrive.attempt is a number in every letter"),
+        ({"failure": {"error_type": [5]}}, "failure.error_type is text in every message"),
+        ({"redrive": {"attempts": [2]}}, "no message has redrive.attempts; did you mean attempt?"),
+        ({"redrive": {"attempt": ["2"]}}, "redrive.attempt is a number in every message"),
         (
             {"redrive": {"attempt": [{"prefix": "2"}]}},
-            "redrive.attempt is a number in every letter",
+            "redrive.attempt is a number in every message",
         ),
         (
             {"system": {"ApproximateReceiveCount": [{"numeric": [">", 3]}]}},
-            "system.ApproximateReceiveCount is text in every letter",
+            "system.ApproximateReceiveCount is text in every message",
         ),
-        ({"system": {"senderId": ["a"]}}, "no letter has system.senderId; did you mean SenderId?"),
+        ({"system": {"senderId": ["a"]}}, "no message has system.senderId; did you mean SenderId?"),
         ({"pipeline": ["refunds"]}, "pipeline is orders here"),
-        ({"boddy": {"x": [1]}}, "no letter has boddy.x; did you mean body?"),
+        ({"boddy": {"x": [1]}}, "no message has boddy.x; did you mean body?"),
     ],
 )
 def test_a_rule_that_no_letter_of_the_pipeline_can_match_is_invalid(pattern: Any, why: str) -> None:
@@ -95,7 +98,7 @@ def test_a_condition_on_the_absence_of_what_no_letter_has_always_holds() -> None
     assert is_broad(compile_pattern(pattern), PIPELINE)
     assert reach(pattern) == (False, ())
     stored = item(tenantId=GONE, pattern=pattern, breadth="all")
-    note = "a condition always holds: no letter has context.tenentId; did you mean tenantId?"
+    note = "a condition always holds: no message has context.tenentId; did you mean tenantId?"
     assert notes_of(read_rule(stored, PIPELINE), stored, PIPELINE, NOW) == [note]
     beside = {"context": {"tenentId": [{"exists": False}], "tenantId": ["a"]}}
     assert not is_broad(compile_pattern(beside), PIPELINE)

@@ -258,7 +258,7 @@ NOT_PLAIN = "a pattern holds text, numbers, true, false, null, lists and maps on
         ),
         (
             {"action": "DEDICATED_DLQ", "queue": "dlq"},
-            "queue 'dlq' is where the letter is already",
+            "queue 'dlq' is where the message is already",
         ),
         (
             {"action": "DEDICATED_DLQ", "queue": "s" * 1_000},

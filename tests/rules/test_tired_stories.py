@@ -115,7 +115,7 @@ STORIES = [
     Story("until tomorrow", {**CEDAR, "expires_at": int(NOW + DAY) * 1000}, SAID, "epoch seconds"),
     # The pattern.
     Story("cedar", {"pattern": "{'context': {'tenantId': ['cedar']}}"}, SAID, "not readable"),
-    Story("cedar", {"pattern": {"tenantId": ["cedar"]}}, SAID, "no letter has tenantId"),
+    Story("cedar", {"pattern": {"tenantId": ["cedar"]}}, SAID, "no message has tenantId"),
     Story("amount 100", {"pattern": {"body": {"amount": ["100"]}}},
           SAID, "messages with the number 100 do not match", BIG, SMALL),
     Story("cedar-1, cedar-2 …", {"pattern": {"context": {"tenantId": [{"prefix": "cedar-*"}]}}},

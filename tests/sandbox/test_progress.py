@@ -29,7 +29,7 @@ def test_a_wait_ends_as_soon_as_its_condition_is_true() -> None:
 
 
 def test_a_wait_returns_what_the_condition_found() -> None:
-    assert until(lambda: ["letter"], "a letter is there") == ["letter"]
+    assert until(lambda: ["letter"], "a message is there") == ["letter"]
 
 
 def test_a_standstill_ends_a_wait_and_says_what_was_seen_last() -> None:

@@ -191,7 +191,7 @@ def test_failures_that_were_always_there_make_it_hardly_slower_than_a_fixed_rate
 def test_a_rate_that_runs_cannot_reach_is_not_raised() -> None:
     auto = drained(healthy(), 50_000, auto=True, engine=120.0)
     assert max(rate.rate for rate in auto.rates) == 200
-    assert "fewer letters went back than it allows" in {rate.because for rate in auto.rates}
+    assert "fewer messages went back than it allows" in {rate.because for rate in auto.rates}
 
 
 def _no_waiting(rate: AutoRate, signs: auto_rate.Signs) -> bool:

@@ -178,7 +178,7 @@ def test_letters_that_wait_to_be_tried_say_why(stage: Stage) -> None:
         minutes(stage, 1)
         report = stage.run()
     assert report.stopped == (
-        "the last run moved none of its letters: the next try is in 2 minutes or with"
+        "the last run moved none of its messages: the next try is in 2 minutes or with"
         " `dlq retry --auto`"
     )
     assert report.trouble == "AccessDeniedException for sqs:SendMessage on orders"

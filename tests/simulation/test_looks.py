@@ -23,7 +23,7 @@ def test_observing_looks_twice_at_each_letter_and_then_leaves_them_alone(stage: 
     assert [report.counts.get("LookedAt", 0) for report in reports[:4]] == [3, 3, 0, 0]
     assert receives(stage) == 2
     assert reports[-1].stopped == (
-        "looked twice at what is there, because each look hides a letter from its queue's age;"
+        "looked twice at what is there, because each look hides a message from its queue's age;"
         " `dlq retry --auto` looks again"
     )
     assert all(report.ended_well for report in reports)

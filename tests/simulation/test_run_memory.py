@@ -47,7 +47,7 @@ def test_a_run_that_drains_the_queue_remembers_when_it_began(stage: Stage) -> No
 def test_a_queue_of_which_another_receiver_holds_a_letter_is_not_empty(stage: Stage) -> None:
     stage.put(url=stage.dlq)
     stage.take(stage.dlq, hide=600)
-    assert stage.run().stopped.startswith("1 letter of the queue is in flight")
+    assert stage.run().stopped.startswith("1 message of the queue is in flight")
     assert memory(stage).emptied_at is None
 
 

@@ -445,7 +445,7 @@ def test_a_sum_that_is_not_the_snapshot_breaks_the_run_and_pages(stage: Stage) -
     stage.lost = 2
     assert stage.execute() == "SUCCEEDED"
     assert stage.run.state is RunState.BROKEN
-    assert stage.run.because == "2 of 60 letters have no outcome"
+    assert stage.run.because == "2 of 60 messages have no outcome"
     assert stage.care().broken == (ID,)
     assert stage.metrics == {}
     # A person has seen it, and has it parked what is left.

@@ -412,7 +412,7 @@ def test_a_run_that_does_not_end_well_explains_a_letter_that_is_late() -> None:
     minutes.pass_minutes(1)
     minutes.pass_minutes(30, runs_end_well=False)
     assert "no run has ended well" in late(minutes)
-    assert "waiting room" not in late(minutes)
+    assert "what waits" not in late(minutes)
 
 
 # Rules that do nothing.

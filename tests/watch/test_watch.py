@@ -175,8 +175,8 @@ def test_each_step_that_fails_leaves_the_others_and_its_reason() -> None:
         "slow": "queue slow",
         "main": "queue main",
         "router": "router",
-        "lanes": "waiting room",
-        "count": "waiting room",
+        "lanes": "what waits",
+        "count": "what waits",
     }
     for down, step in steps.items():
         world = World(lanes_of_room={"due": (4, NOW - 30)})
@@ -381,7 +381,7 @@ def test_runs_that_are_broken_or_lost_reach_the_row() -> None:
     row = watch.run().row
     assert (row.replays.broken, row.replays.moved_at) == (("r1",), NOW)
     assert row.replays.lost == {"r2": (NOW,)}
-    assert row.failing["replay runs"].why == REASON
+    assert row.failing["runs of people"].why == REASON
     world.care = Care(known=False, failed=(REASON,))
     world.now += MINUTE
     assert watch.run().row.replays.broken == ("r1",)

@@ -605,7 +605,7 @@ class Around:
         return True
 
     def parked(self, origin: str, attempt: int, at: float, reason: str) -> None:
-        raise AssertionError("no letter of a run is parked here")
+        raise AssertionError("no message of a run is parked here")
 
     def stored_stamp(self, message_id: str) -> Stamp | None:
         return None

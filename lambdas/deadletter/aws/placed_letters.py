@@ -65,7 +65,7 @@ class DynamoDBPlacedLetters:
         noted = {"at": now, "ttl": int(now + ROWS_KEPT)}
         is_open: Change = (self._gate, noted, "attribute_not_exists(closed)", {})
         if not self._room.admit_with(orders, [is_open]):
-            raise RoomUnavailable("the run takes no more letters, or another write was under way")
+            raise RoomUnavailable("the run takes no more messages, or another write was under way")
 
     def close(self) -> None:
         now = int(self._clock())
@@ -90,7 +90,7 @@ class DynamoDBPlacedLetters:
             (key, {**facts_of(ticket), "ttl": int(now + ROWS_KEPT)}, _IS_NEW, {}),
         ]
         if not self._room.admit_with([order], changed) and not self.back([copy]):
-            raise RoomUnavailable("a discarded letter could not be put back: it is tried again")
+            raise RoomUnavailable("a discarded message could not be put back: it is tried again")
 
     def _restored(self, copy: str) -> Key:
         return (Partition.RUN.of(self._pipeline, self._run, "restored"), copy)

@@ -36,5 +36,5 @@ def read_counted(
     except MALFORMED as error:
         raise bad_run_row(row_name(table, partition, f"{COUNTED}*")) from error
     if len(counted) != plan.counted:
-        raise RunsUnavailable(f"{len(counted)} of {plan.counted} counted letters are on record")
+        raise RunsUnavailable(f"{len(counted)} of {plan.counted} counted messages are on record")
     return counted

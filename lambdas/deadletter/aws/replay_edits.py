@@ -127,7 +127,7 @@ class DynamoDBReplayEdits:
             if not cancelled(error):
                 raise RunsUnavailable(refusal(error, "dynamodb", self._table)) from error
             raise EditRefused(
-                f"the letter has left the run or was edited, or run {request.run} was changed"
+                f"the message has left the run or was edited, or run {request.run} was changed"
             ) from error
 
     def _stored_body(self, copy: str, data: bytes, at: float) -> str:

@@ -70,7 +70,7 @@ class DynamoDBStatuses:
                 f"{returns}{status.late}"
             )
             if not is_known or int(item["v"]) < 1:
-                raise ValueError("no outcomes of letters")
+                raise ValueError("no outcomes of messages")
             return int(item[SORT].rpartition("#")[2]), status
         except MALFORMED as error:
             name = row_name(self._table.name, self._partition, item[SORT])

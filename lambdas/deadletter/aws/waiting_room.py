@@ -104,7 +104,7 @@ _PLACE = "waiting room"
 
 _SHARD_NAMES = frozenset(map(str, range(SHARDS)))
 _EXISTS = f"attribute_exists({PARTITION})"
-_CLOSED = "a letter came back to a replay run that does not wait for it any more"
+_CLOSED = "a message came back to a run that does not wait for it any more"
 
 
 @dataclass(frozen=True, slots=True)
@@ -492,7 +492,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
                 self._register(lane)
             items = [item for order in orders if (item := self._item(order)) is not None]
             if len(items) < len(orders):
-                raise RoomUnavailable("the bucket does not take the body of a letter")
+                raise RoomUnavailable("the bucket does not take the body of a message")
             self._table.write_together(items, changed)
         except _ERRORS as error:
             if not isinstance(error, StillUnprocessed) and cancelled(error):
@@ -718,7 +718,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         key, name = key_of_row(item), _body_in_s3(item)
         try:
             if not is_own_letter(self._pipeline, item):
-                raise ValueError("a row that is no letter of the pipeline")
+                raise ValueError("a row that is no message of the pipeline")
             letter = bodies[name] if name is not None else _text_of(item)
             return HeldItem(key, shard, str(item["home"]), str(item["stamp"]), letter)
         except MALFORMED:
@@ -906,7 +906,7 @@ class DynamoDBWaitingRoom(DynamoDBLanes):
         """
         if not is_own_letter(self._pipeline, item):
             self.foreign.add(key_of_row(item))
-            raise NotALetter("the item names another letter")
+            raise NotALetter("the item names another message")
         if not isinstance(item["home"], str):
             raise ValueError("a row without a home")
         if _stamp_of(item) is None:

@@ -86,7 +86,7 @@ COMMON = (
 _CAUSE = (
     _text("cause", "fingerprint of the failure, as `dlq groups` shows it", "3f9c2a71b0d4"),
     _text("category", "transient, integration, schema or business; empty if unknown", "transient"),
-    _text("error_type", "type of the error of its newest letter; empty if unknown", "HTTPError"),
+    _text("error_type", "type of the error of its newest message; empty if unknown", "HTTPError"),
 )
 _STATES = (
     *("PLANNED", "MOVING", "WAITING_APPROVAL", "CANARY", "RUNNING", "HELD"),
@@ -97,22 +97,22 @@ _SOURCE = "`dlq`, a dedicated DLQ's id, `parking:<id>`, or `main` for the main q
 SCHEMAS: Sequence[EventSchema] = (
     EventSchema(
         type=EventType.CAUSE_APPEARED,
-        when="Letters begin to fail for a cause that none failed for.",
+        when="Messages begin to fail for a cause that none failed for.",
         sender="watch",
         own=(
             *_CAUSE,
             _whole("http_status", "of the answer, if there was one", 503, is_optional=True),
-            _whole("letters", "letters that fail for it so far", 12),
+            _whole("letters", "messages that fail for it so far", 12),
             EventField(
                 name="is_at_least",
                 type=FieldType.YES_NO,
-                meaning="whether there may be more letters: not all were read",
+                meaning="whether there may be more messages: not all were read",
                 example=False,
             ),
             _time("since", "first failure of the oldest of them", _AT - 240),
             _text(
                 "sample",
-                "id of one of its letters, for `dlq show`",
+                "id of one of its messages, for `dlq show`",
                 "8f14e45f-ceea-467f-9575-2a8c1d6e2b11",
             ),
             _command("dlq groups orders"),
@@ -120,21 +120,21 @@ SCHEMAS: Sequence[EventSchema] = (
     ),
     EventSchema(
         type=EventType.CAUSE_OVER,
-        when="No letter has failed, or waited, for a cause for five minutes.",
+        when="No message has failed, or waited, for a cause for five minutes.",
         sender="watch",
         own=(
             *_CAUSE,
-            _whole("letters", "the most letters of it at one time", 420),
+            _whole("letters", "the most messages of it at one time", 420),
             _time("since", "when it was noticed", _AT - 3600),
             _command("dlq groups orders"),
         ),
     ),
     EventSchema(
         type=EventType.LETTERS_RECOVERED,
-        when="Dead letters were processed by the consumer; at most every ten minutes.",
+        when="Dead messages were processed by the consumer; at most every ten minutes.",
         sender="watch",
         own=(
-            _whole("count", "letters that were processed", 87),
+            _whole("count", "messages that were processed", 87),
             _time("since", "the beginning of the time that was counted", _AT - 780),
             _time("until", "its end", _AT - 180),
             _command("dlq status orders"),
@@ -142,28 +142,28 @@ SCHEMAS: Sequence[EventSchema] = (
     ),
     EventSchema(
         type=EventType.LETTERS_PARKED,
-        when="A parking queue has more letters than before; at most every ten minutes.",
+        when="A parking queue has more messages than before; at most every ten minutes.",
         sender="watch",
         own=(
             _text("queue", "id of the parking queue", "default"),
-            _whole("count", "letters that came", 3),
-            _whole("letters", "letters that are parked there now", 5),
+            _whole("count", "messages that came", 3),
+            _whole("letters", "messages that are parked there now", 5),
             _command("dlq list --in parked --look --pipeline orders"),
         ),
     ),
     EventSchema(
         type=EventType.LETTERS_EXPIRE_SOON,
-        when="A queue's oldest letter comes within `expiry_warning` of being dropped by SQS: once.",
+        when="A queue's oldest message is within `expiry_warning` of being dropped by SQS: once.",
         sender="watch",
         own=(
             _text("source", _SOURCE, "dlq"),
             EventField(
                 name="seconds",
                 type=FieldType.SECONDS,
-                meaning="until SQS drops the oldest letter",
+                meaning="until SQS drops the oldest message",
                 example=41_400,
             ),
-            _whole("letters", "letters in that queue", 20),
+            _whole("letters", "messages in that queue", 20),
             _command("dlq status orders"),
         ),
     ),
@@ -191,7 +191,7 @@ SCHEMAS: Sequence[EventSchema] = (
     ),
     EventSchema(
         type=EventType.REPLAY_STATE_CHANGED,
-        when="A replay run changes its state.",
+        when="A run changes its state.",
         sender="replay, watch",
         own=(
             _text("run", "id of the run", "r-7c1e52a90b3d"),
@@ -206,10 +206,10 @@ SCHEMAS: Sequence[EventSchema] = (
             EventField(
                 name="counts",
                 type=FieldType.COUNTS,
-                meaning="its letters by outcome, as last added up",
+                meaning="its messages by outcome, as last added up",
                 example={"OPEN": 80, "RECOVERED": 20},
             ),
-            _whole("letters", "its letters; none before the snapshot", 100, is_optional=True),
+            _whole("letters", "its messages; none before the snapshot", 100, is_optional=True),
             _text("because", "why it was held, aborted or broken; may be empty", ""),
             _text("by", "the person or the function that changed it", "ada"),
             _command("dlq show r-7c1e52a90b3d"),

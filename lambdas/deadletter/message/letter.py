@@ -244,7 +244,7 @@ def from_json(data: Mapping[str, Any]) -> Letter:
     except NotALetter:
         raise
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise NotALetter("not the JSON of a letter") from error
+        raise NotALetter("not the JSON of a message") from error
 
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode

@@ -90,7 +90,7 @@ def check_confirmations(letters: Sequence[tuple[ReceivedLetter, Confirmation]]) 
     for received, confirmation in letters:
         if confirmation.copy != received.letter.message_id:
             raise ValueError(
-                f"the confirmation is for {confirmation.copy}, not for this letter,"
+                f"the confirmation is for {confirmation.copy}, not for this message,"
                 f" {received.letter.message_id}"
             )
 

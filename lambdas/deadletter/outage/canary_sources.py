@@ -360,7 +360,7 @@ class LaneCanaries(CanarySource):
 
     def _claim(self) -> Slot:
         slot, self._slot = self._slot, None
-        assert slot is not None, "a letter is taken before it is settled"
+        assert slot is not None, "a message is taken before it is settled"
         return slot
 
     def _from(self, shard: OpenShard, key: str, lock_seconds: float) -> ReceivedLetter | None:

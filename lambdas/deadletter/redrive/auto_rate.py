@@ -240,7 +240,7 @@ def _trouble(rate: AutoRate, signs: Signs, bounds: RateBounds) -> tuple[float, s
         if not signs.letters_own and _shows(outcomes, SEVERE_SHARE):
             return lowest, f"failures {_share(outcomes):.0%}"
     if _shows(signs.outcomes, TROUBLE_SHARE):
-        what = "letters that came back" if signs.letters_own else "failures"
+        what = "messages that came back" if signs.letters_own else "failures"
         return max(bounds.first, half), f"{what} {_share(signs.outcomes):.0%}"
     grows = rate.waiting is not None and signs.waiting >= rate.waiting
     too_many = signs.waiting > bounds.backlog * FULL_SHARE
@@ -262,7 +262,7 @@ def _doubts(rate: AutoRate, signs: Signs, bounds: RateBounds) -> Iterator[str]:
     if rate.rate >= bounds.most:
         yield "it is the highest that is allowed"
     if signs.sent is not None and signs.sent < USED_SHARE * rate.rate * signs.seconds:
-        yield "fewer letters went back than it allows"
+        yield "fewer messages went back than it allows"
 
 
 def _is_too_early(rate: AutoRate, signs: Signs) -> bool:

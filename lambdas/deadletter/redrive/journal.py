@@ -180,7 +180,7 @@ class Intent:
         if not isinstance(self.plans, PackedPlans):
             object.__setattr__(self, "plans", PackedPlans.of(self.plans))
         if len(self.plans) > MAX_STANDING_PLANS:
-            raise ValueError(f"an intent holds at most {MAX_STANDING_PLANS} letters")
+            raise ValueError(f"an intent holds at most {MAX_STANDING_PLANS} messages")
 
     @property
     def packed(self) -> PackedPlans:
@@ -453,7 +453,7 @@ class Slot:
     def intend(self, plans: Sequence[Plan], expires: float) -> None:
         """Write the intent to send these letters. Raises ClaimLost or JournalUnavailable."""
         if len(plans) > MAX_PLANS:
-            raise ValueError(f"a worker's intent holds at most {MAX_PLANS} letters")
+            raise ValueError(f"a worker's intent holds at most {MAX_PLANS} messages")
         self._clear()
         self._sequence += 1
         intent = Intent(self._name, self._owner, self._sequence, expires, plans, home=self._home)

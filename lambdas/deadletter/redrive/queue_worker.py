@@ -89,7 +89,7 @@ class QueueWorker:
         end = self.taken + letters
         while not self.is_done and self.taken < end:
             if len(self._run.left) >= MOST_LEFT:
-                raise RunStopped(f"{len(self._run.left)} letters had to be left in place")
+                raise RunStopped(f"{len(self._run.left)} messages had to be left in place")
             if self._run.queue_is_empty and not self._in_hand:
                 self._move(())
                 continue

@@ -45,7 +45,7 @@ def to_request(entries: Sequence[WaitingRoomEntry]) -> list[list[str]]:
 def entries_in(asked: Any, pipeline: str) -> list[WaitingRoomEntry]:
     """The entries in a request. Raises RecallRefused."""
     if not isinstance(asked, list) or not 0 < len(asked) <= MOST_RECALLED:
-        raise RecallRefused(f"a recall is a list of 1 to {MOST_RECALLED} letters")
+        raise RecallRefused(f"a recall is a list of 1 to {MOST_RECALLED} messages")
     return list(_entries(asked, pipeline))
 
 
@@ -55,10 +55,10 @@ def _entries(asked: Sequence[Any], pipeline: str) -> Iterator[WaitingRoomEntry]:
         match letter:
             case [str(place), str(lane)] if _partition(place).startswith(kinds):
                 if not is_recallable(lane):
-                    raise RecallRefused(f"letter {number} is in a lane that no recall opens")
+                    raise RecallRefused(f"message {number} is in a lane that no recall opens")
                 yield WaitingRoomEntry("", place, lane, 0, 0.0)
             case _:
-                raise RecallRefused(f"letter {number} is no letter of {pipeline} in a lane")
+                raise RecallRefused(f"message {number} is no message of {pipeline} in a lane")
 
 
 def _partition(place: str) -> str:

@@ -103,13 +103,13 @@ DRAIN_ENDED = "the drain that it was started for has ended"
 NOTHING_TO_DO = "nothing to do"
 
 FIRST_LETTERS = (
-    "the queue held over 100 letters before the first run: the first runs move 1, 2, 5 and 20,"
+    "the queue held over 100 messages before the first run: the first runs move 1, 2, 5 and 20,"
     " this one {count}"
 )
 """Why one of the first runs ended."""
 
 LOOKED_ENOUGH = (
-    "looked twice at what is there, because each look hides a letter from its queue's age;"
+    "looked twice at what is there, because each look hides a message from its queue's age;"
     " `dlq retry --auto` looks again"
 )
 
@@ -237,7 +237,7 @@ class Redriver:
 
     def _rescue(self, deadline: float) -> str:
         if self._pipeline.mode is Mode.OBSERVE:
-            return "mode observe moves nothing, not even letters about to be dropped"
+            return "mode observe moves nothing, not even messages about to be dropped"
         verdicts = RescueVerdicts(
             source=self._setup.home,
             trusted_senders=self._setup.trusted_senders,
@@ -319,7 +319,7 @@ class Redriver:
 
     def _run(self, deadline: float, memory: SourceMemory, *, judge_only: bool, asked: bool) -> str:
         if is_parking(self._setup.home):
-            return "parked letters wait for a person; a run can only rescue them"
+            return "parked messages wait for a person; a run can only rescue them"
         circuits = self._setup.circuits.read(with_config_keys([self._pipeline.name]))
         if stopped := not_closed(circuits):
             return stopped
@@ -431,7 +431,7 @@ class Redriver:
             runs = f"{memory.fruitless} runs moved none of their"
         minutes = math.ceil(pause / MINUTE)
         when = "a minute" if minutes == 1 else f"{minutes} minutes"
-        return f"the last {runs} letters: the next try is in {when} or with `dlq retry --auto`"
+        return f"the last {runs} messages: the next try is in {when} or with `dlq retry --auto`"
 
     def _ask_all(self) -> None:
         """Ask what a run needs, before it receives a letter: the last one could not do its work.
@@ -643,7 +643,7 @@ class Redriver:
             self._end_pass(began, emptied=not received)
         if not received:
             return _nothing_to_take(depth)
-        return f"looked at {len(verdicts)} letters, moved none"
+        return f"looked at {len(verdicts)} messages, moved none"
 
     def _note_observed(self, verdicts: Iterable[Verdict]) -> None:
         """Keep what would have been done, for the report: at most a hundred letters a run."""
@@ -716,7 +716,7 @@ def _nothing_to_take(depth: Depth) -> str:
     held = depth.in_flight
     if not held:
         return NOTHING_TO_DO
-    letters = "1 letter of the queue is" if held == 1 else f"{held:,} letters of the queue are"
+    letters = "1 message of the queue is" if held == 1 else f"{held:,} messages of the queue are"
     return (
         f"{letters} in flight: another receiver has them in hand, such as a look of a person"
         " (`dlq list --look`), and the next run finds those that come back"

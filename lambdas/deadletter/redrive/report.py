@@ -246,9 +246,9 @@ class Tally:
         """
         for target, tried in self._tried_for.items():
             if tried and not self._taken_by[target]:
-                return f"none of {tried} letters could be moved to {target}"
+                return f"none of {tried} messages could be moved to {target}"
         if self._is_fruitless() and self._futile:
-            return f"none of {self._tried} letters could be moved"
+            return f"none of {self._tried} messages could be moved"
         return "the run could not do its work" if self._failed else ""
 
     def _is_fruitless(self) -> bool | None:

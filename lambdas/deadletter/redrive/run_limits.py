@@ -250,7 +250,7 @@ class RunLimits:
     def _tried_at_most(self, most: int) -> int:
         left = self._trial()
         if left is not None and left <= 0:
-            raise RunStopped("no letter could be moved: the rest is left alone")
+            raise RunStopped("no message could be moved: the rest is left alone")
         return most if left is None else min(most, left)
 
     def _check_limits(self) -> None:

@@ -17,7 +17,7 @@ class CountedOrigins:
     def __init__(self, rows: Sequence[bytes]) -> None:
         self._rows = [row for row in rows if row]
         if any(len(row) % KEY_BYTES for row in self._rows):
-            raise ValueError("a row of counted letters is cut off")
+            raise ValueError("a row of counted messages is cut off")
         self._first = [row[:KEY_BYTES] for row in self._rows]
 
     def __contains__(self, origin: str) -> bool:

@@ -92,7 +92,7 @@ def discarded_letter(name: str, data: bytes) -> DiscardedLetter:
         letter, stamp = from_json(found["letter"]), stamps.from_data(found["stamp"])
         facts = found["discarded"]
         if stamp is None or discarded_name(letter.message_id) != name:
-            raise ValueError("it keeps another letter, or one without a stamp")
+            raise ValueError("it keeps another message, or one without a stamp")
         return DiscardedLetter(
             letter=letter,
             home=str(found.get("home", "")),
@@ -102,4 +102,4 @@ def discarded_letter(name: str, data: bytes) -> DiscardedLetter:
             because=str(facts["because"]),
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, NotALetter) as error:
-        raise NotADiscardedLetter(f"{name} is no discarded letter") from error
+        raise NotADiscardedLetter(f"{name} is no discarded message") from error

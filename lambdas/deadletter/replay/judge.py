@@ -201,7 +201,7 @@ def begun(
 def _sending(run: ReplayRun, plan: ReplayPlan, evidence: RunEvidence, now: float) -> RunVerdict:
     missing = evidence.outcomes.get(ReplayOutcome.MISSING, 0)
     if missing:
-        because = f"{missing} letters are neither in the run's lane nor on a ticket"
+        because = f"{missing} messages are neither in the run's lane nor on a ticket"
         broken = moved_to(run, RunState.BROKEN, at=now, by=BY, because=because)
         return RunVerdict(broken, ReplayNext.RECONCILE)
     if not evidence.unfinished:
@@ -253,8 +253,8 @@ def _standstill(run: ReplayRun, evidence: RunEvidence, now: float) -> str:
     if has_news or not run.step_began or now - run.step_began < STANDSTILL:
         return ""
     return (
-        f"nothing was sent in {STANDSTILL:.0f} s: {evidence.unfinished} letters wait behind failed"
-        " letters of their ordering keys, or cannot be moved; abort the run or resume it"
+        f"nothing was sent in {STANDSTILL:.0f} s: {evidence.unfinished} messages wait behind failed"
+        " messages of their ordering keys, or cannot be moved; abort the run or resume it"
     )
 
 
@@ -273,7 +273,7 @@ def hold_reason(run: ReplayRun, plan: ReplayPlan, evidence: RunEvidence) -> str:
             return f"{failed} of {known} failed: more than {plan.error_rate:.0%} of this step"
     if evidence.same_causes >= plan.minimum:
         return (
-            f"{evidence.same_causes} new dead letters failed for the same causes while the run"
+            f"{evidence.same_causes} new dead messages failed for the same causes while the run"
             " went on"
         )
     if evidence.collisions:

@@ -378,7 +378,7 @@ class RunLeaving:
     def _order(self, received: ReceivedLetter) -> Order:
         """Where a letter goes that the run has left over."""
         setup, now, stamp = self._setup, self._setup.clock(), _stamp(received)
-        because = f"replay run {setup.run.id} ended before it was sent"
+        because = f"run {setup.run.id} ended before it was sent"
         if setup.run.leave_to == TO_SCHEDULE:
             delay = setup.pipeline.policy.backoff.delay(1, setup.random)
             home = MAIN_DLQ if is_parking(received.home) else received.home

@@ -131,7 +131,7 @@ def why_not(run: ReplayRun | None) -> str | None:
     if run.rate <= 0:
         return "the run has no rate yet"
     if run.state is RunState.CANARY and run.allowance <= 0:
-        return "the canary step has sent its letters"
+        return "the canary step has sent its messages"
     return None
 
 
@@ -172,7 +172,7 @@ class RunLimiter:
         Raises BadRunRow.
         """
         if run.paid > began + LONGEST_PAID:
-            raise bad_run_row(f"{run.id}: its letters are paid for until {run.paid:.0f}")
+            raise bad_run_row(f"{run.id}: its messages are paid for until {run.paid:.0f}")
         self.run, self._seen_at = run, began
 
     def look(self, runs: ReplayRuns) -> ReplayRun:

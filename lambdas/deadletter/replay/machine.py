@@ -322,7 +322,7 @@ class ReplaySteps:
     ) -> ReplayStep:
         """Whether the run may begin at all; then it is judged."""
         if not self._setup.moves and run.is_live:
-            self._abort(run, "the pipeline's mode is observe: it moves no letters")
+            self._abort(run, "the pipeline's mode is observe: it moves no messages")
             return self._step(event, ReplayNext.LEAVE, run)
         return self._judge(event, run, plan, deadline)
 
@@ -479,7 +479,7 @@ class ReplaySteps:
         if run.state in (RunState.BROKEN, RunState.DONE):
             after = replace(run, generation=run.generation + 1)
         elif sums.unaccounted and run.counts.get(UNACCOUNTED) != sums.unaccounted:
-            because = f"{sums.unaccounted} of {run.letters} letters have no outcome"
+            because = f"{sums.unaccounted} of {run.letters} messages have no outcome"
             after = moved_to(run, RunState.BROKEN, at=now, by=BY, because=because)
         elif run.state is RunState.ABORTED:
             # A person who aborts a broken run has seen its sum.

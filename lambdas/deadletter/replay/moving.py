@@ -170,7 +170,7 @@ class RunMoves:
             else:
                 # Neither in the lane nor on a ticket. The index does not lie here: both were
                 # read consistently, the item first.
-                self._tally.note_trouble("a letter of the run is neither in its lane nor sent")
+                self._tally.note_trouble("a message of the run is neither in its lane nor sent")
                 self._standings.end(work, letter, ReplayOutcome.MISSING)
 
     def _miss(self, letter: RunLetter) -> None:
@@ -374,7 +374,7 @@ class RunMoves:
         """What the router says; of letters that a person throws away it is not asked."""
         if self._plan.destination != DISCARD:
             return self._router.verdicts(letters, served=True)
-        decision = Redrive(0, f"replay run {self._setup.run.id}: discarded")
+        decision = Redrive(0, f"run {self._setup.run.id}: discarded")
         return {
             (copy := copy_of(received)): Verdict(copy, decision, received.stamp or Stamp(copy))
             for received in letters

@@ -87,7 +87,7 @@ def from_line(line: str | bytes) -> Name:
     try:
         data: Any = json.loads(line)
     except ValueError as error:
-        raise NotAName("this line of a page or a manifest is no name of a letter") from error
+        raise NotAName("this line of a page or a manifest is no name of a message") from error
     return from_data(data)
 
 
@@ -111,7 +111,7 @@ def from_data(data: Any) -> Name:
         # A key that is no hash has no shard.
         shard_of_hash(name.key)
     except (ValueError, KeyError, TypeError) as error:
-        raise NotAName("this line of a page or a manifest is no name of a letter") from error
+        raise NotAName("this line of a page or a manifest is no name of a message") from error
     return name
 
 

@@ -77,12 +77,12 @@ def original_in(line: bytes) -> Original:
         name, stamp = from_data(data["name"]), stamps.from_data(data["stamp"])
         letter, home = from_json(data["letter"]), data["home"]
     except (ValueError, KeyError, TypeError, RecursionError, NotALetter) as error:
-        raise NotAnOriginal("this line is no letter that a run took") from error
+        raise NotAnOriginal("this line is no message that a run took") from error
     texts = (name.copy, name.sequence, name.tenant, name.cause, name.category, home)
     numbers = (name.attempt, name.size, name.first_sent)
     is_whole = all(isinstance(text, str) for text in texts) and set(map(type, numbers)) == {int}
     if stamp is None or stamp.origin != name.origin or not is_whole:
-        raise NotAnOriginal("this line is no letter that a run took")
+        raise NotAnOriginal("this line is no message that a run took")
     return Original(name, home, stamp, letter)
 
 

@@ -190,7 +190,7 @@ def plan_from_text(text: str) -> ReplayPlan:
                 data[name] = KeyPolicy(data[name])
         plan = build(ReplayPlan, "plan", {name: _frozen(value) for name, value in data.items()})
     except (ValueError, TypeError, AttributeError, KeyError) as error:
-        raise BadSettings(f"this is no plan of a replay run: {error}") from error
+        raise BadSettings(f"this is no plan of a run: {error}") from error
     return replace(plan, selection=selection)
 
 

@@ -45,24 +45,24 @@ def within(
     if not isinstance(decision, Redrive):
         return PlannedMove(decision, stamp)
     if let_go:
-        return _parked(stamp, f"replay run {plan.run_id}: it had left the run")
+        return _parked(stamp, f"run {plan.run_id}: it had left the run")
     to_consumer = plan.destination in (MAIN_QUEUE, DELIVER)
     # What a person releases was parked in time: see `judgement.Case.is_expired`.
     if too_old and to_consumer and not plan.is_release:
-        because = f"replay run {plan.run_id}: older than the message TTL"
+        because = f"run {plan.run_id}: older than the message TTL"
         return _parked(stamp, because, Reason.EXPIRED)
     tries = stamp.attempts_used - 1
     if tries >= MOST_TRIES:
-        return _parked(stamp, f"replay run {plan.run_id}: it failed in each of {tries} tries")
+        return _parked(stamp, f"run {plan.run_id}: it failed in each of {tries} tries")
     tries -= max(0, excused)
     if tries >= plan.attempts and plan.destination != DISCARD:
         stops = plan.ordered and plan.on_failure is KeyPolicy.STOP and key_stops
         if not stops:
-            return _parked(stamp, f"replay run {plan.run_id}: it failed in each of {tries} tries")
+            return _parked(stamp, f"run {plan.run_id}: it failed in each of {tries} tries")
         return PlannedMove(decision, stamp, waits=not forgiven)
     if to_consumer or plan.discards:
         return PlannedMove(decision, stamp)
-    because = f"replay run {plan.run_id}"
+    because = f"run {plan.run_id}"
     left = replace(
         stamp,
         attempt=stamp.attempt - 1,

@@ -174,7 +174,7 @@ class Repeating:
 
     @property
     def _because(self) -> str:
-        return f"replay run {self._run.id} repeats run {self._plan.repeated_run}"
+        return f"run {self._run.id} repeats run {self._plan.repeated_run}"
 
     def _stamp(self, original: Original, attempt: int) -> Stamp:
         before = replace(original.stamp, attempt=attempt)

@@ -208,7 +208,7 @@ class Restoring:
         not this copy.
         """
         run = self._run.id
-        because = f"restored by replay run {run}"
+        because = f"restored by run {run}"
         old, stamp = discarded.letter, discarded.parked_stamp
         letter = replace(old, message_id=restored_copy(folder, old.message_id))
         if stamp.because is None:

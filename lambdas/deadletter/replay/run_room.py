@@ -121,7 +121,7 @@ class RunRoom:
     def postpone(self, order: Order) -> None:
         """Let a letter leave the run's lane for another one; its ticket stands already."""
         if order.copy not in self.ticketed:
-            raise RoomUnavailable("a letter leaves its run's lane only behind a ticket")
+            raise RoomUnavailable("a message leaves its run's lane only behind a ticket")
         self._room.postpone(order)
         self.gone.add(order.copy)
 

@@ -280,7 +280,7 @@ class SnapshotVerdicts:
 
     def _joined(self, received: ReceivedLetter, pick: Pick, shard: int) -> Verdict:
         run = self._plan.run_id
-        because = f"replay run {run}"
+        because = f"run {run}"
         hold = Hold(run_lane(run), never(received.letter), because, shard=shard)
         stamp = joined(pick.stamp, self._plan, because, self._setup.clock())
         return Verdict(pick.message_id, hold, stamp, before=pick.stamp)

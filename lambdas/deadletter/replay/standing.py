@@ -147,7 +147,7 @@ class Standings:
                 self.end(work, letter, answer.outcome)
 
     def _come_back(self, work: ShardWork, letter: RunLetter, ticket: Ticket, now: float) -> None:
-        assert ticket.returned is not None, "a letter that came back has a new copy"
+        assert ticket.returned is not None, "a message that came back has a new copy"
         assert ticket.returned_place is not None, "a copy in the waiting room has a place"
         letter.copy, letter.place = ticket.returned, room_place(ticket.returned_place)
         letter.ticket = ticket

@@ -184,7 +184,7 @@ class ReplayWorker:
                 self._save_now_and_then()
                 continue
             if all(each.lineup.is_exhausted for each in self._shards.values()):
-                return "all letters are at their end or stopped"
+                return "all messages are at their end or stopped"
             if self._sending_ended and not self._awaits_outcomes():
                 return self._sending_ended
             self._save_now_and_then()

@@ -118,7 +118,9 @@ def decode(data: object) -> Decision:
             return Divert(queue, because, rule)
         case {"action": "PARK", "reason": str(reason), "because": str(because)}:
             if reason not in set(Reason):
-                raise NotADecision(f"unknown reason to park a letter; allowed: {', '.join(Reason)}")
+                raise NotADecision(
+                    f"unknown reason to park a message; allowed: {', '.join(Reason)}"
+                )
             return Park(Reason(reason), because, rule, _category(data))
     raise NotADecision("not one of REDRIVE, HOLD, DIVERT, PARK with their fields")
 

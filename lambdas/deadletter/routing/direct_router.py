@@ -194,7 +194,7 @@ class DirectRouter:
             batch = self._read([question])
         [case] = batch.cases
         if case.row.unreadable:
-            raise RouterUnavailable("the letter's ledger row cannot be understood")
+            raise RouterUnavailable("the message's failure record cannot be understood")
         matched = batch.matched(case)
         trials = batch.book.explain(
             case.document.value,
@@ -216,7 +216,7 @@ class DirectRouter:
             batch = self._read([question])
         [case] = batch.cases
         if case.row.unreadable:
-            raise RouterUnavailable("the letter's ledger row cannot be understood")
+            raise RouterUnavailable("the message's failure record cannot be understood")
         matches = batch.book.possible(holds, batch.now, batch.matches, diverted=case.diverted)
         return [judge(replace(case, match=match)) for match in matches]
 

@@ -198,7 +198,7 @@ def of_live_run(case: Case) -> Decision | None:
     if run is None or case.run_shard is None:
         return None
     # No time opens the lane of a run, whatever is due.
-    because = f"replay run {run} is live"
+    because = f"run {run} is live"
     return Hold(run_lane(run), case.expires, because, shard=case.run_shard)
 
 
@@ -209,7 +209,7 @@ def stopped_by_rule(case: Case) -> Decision | None:
         return None
     if case.match.unjudged:
         # Not counted as a match of the rule: whether it is one is not known.
-        because = f"rule {rule.rule_id} is too costly to judge on this letter"
+        because = f"rule {rule.rule_id} is too costly to decide on this message"
         return Hold(rule_lane(rule.rule_id), _until(rule, case), because)
     because = f"rule {rule.rule_id} says {rule.action}"
     match rule.action:
@@ -235,7 +235,7 @@ def of_ended_run(case: Case) -> Decision | None:
     run = case.stamp.run
     if run is None or case.run_shard is not None:
         return None
-    because = f"it came back from replay run {run}, which no longer waits for it"
+    because = f"it came back from run {run}, which no longer waits for it"
     return permanent(case) or _given_up(Reason.RUN_FAILED, because, case)
 
 
@@ -288,7 +288,7 @@ def poison(case: Case) -> Decision | None:
         because = f"the same failure in {most} lives"
         return _given_up(Reason.POISON, _with_words(because, case), case)
     if is_row and lives.get(last.fingerprint, 0) >= LIVES_IN_A_ROW:
-        because = f"the same failure in two lives, and of {case.alike} letters of its group"
+        because = f"the same failure in two attempts, and of {case.alike} messages of its group"
         return _given_up(Reason.POISON, _with_words(because, case), case)
     return None
 
@@ -352,7 +352,7 @@ def throttled(case: Case) -> Decision | None:
         return None
     # The rate is no delay: a letter that has waited for its backoff may go at its turn.
     delay = 0.0 if case.served else _left_of(_backoff(case), case)
-    because = f"at most {rule.rate:g} letters a second by rule {rule.rule_id}"
+    because = f"at most {rule.rate:g} messages a second by rule {rule.rule_id}"
     due = min(case.now + delay, case.ends)
     return Hold(rule_lane(rule.rule_id), due, because, rule.rule_id)
 
@@ -398,7 +398,7 @@ def delayed(case: Case) -> Decision:
 
 def replayed(case: Case) -> Decision:
     """Every other letter of a replay run is sent: its age, poison and attempts are the plan's."""
-    return Redrive(0, f"replay run {case.stamp.run}, attempt {case.attempts_used}")
+    return Redrive(0, f"run {case.stamp.run}, attempt {case.attempts_used}")
 
 
 def _until(rule: Rule, case: Case) -> float:

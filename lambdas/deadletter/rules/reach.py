@@ -139,7 +139,7 @@ def _unknown(name: str, known: Iterable[str], below: str) -> str:
         hint = f"did you mean {near[0]}?"
     else:
         hint = f"there are {', '.join(names)}" if names else "this pipeline has none"
-    return f"no letter has {name}; {hint}"
+    return f"no message has {name}; {hint}"
 
 
 def _of_wrong_kind(field: Field, kind: Any) -> str | None:
@@ -150,7 +150,7 @@ def _of_wrong_kind(field: Field, kind: Any) -> str | None:
             return None
         return f"{field.name} is one of {', '.join(kind)}"
     is_accepted = comparison.numbers if kind == _NUMBER else comparison.texts
-    return None if is_accepted else f"{field.name} is {kind} in every letter"
+    return None if is_accepted else f"{field.name} is {kind} in every message"
 
 
 def _holds_always(fields: Alternative, pipeline: Pipeline) -> bool:

@@ -248,8 +248,8 @@ def _outcome(rule: Rule, winner: Rule | None, likeness: Likeness) -> str:
     if likeness is Likeness.DIFFERS:
         return "does not match"
     if likeness is Likeness.TOO_COSTLY:
-        effect = "holds the letter" if rule is winner else "does not match"
-        return f"is too costly to judge on this letter, and {effect}"
+        effect = "holds the message" if rule is winner else "does not match"
+        return f"is too costly to decide on this message, and {effect}"
     if rule is winner:
         return "matches and speaks"
     if winner is not None and winner.order < rule.order:

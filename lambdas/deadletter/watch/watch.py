@@ -71,8 +71,8 @@ from deadletter.watch.shared_look import SharedLook
 from deadletter.watch.stall import LEASE, ROUTER, RULE_CHECKER
 from deadletter.watch.watch_settings import WatchSettings
 
-CIRCUITS, REPAIRS, CAUSES, ROOM = "circuits", "repairs", "causes", "waiting room"
-REPLAYS, OLDEST = "replay runs", "age of the main queue"
+CIRCUITS, REPAIRS, CAUSES, ROOM = "circuits", "repairs", "causes", "what waits"
+REPLAYS, OLDEST = "runs of people", "age of the main queue"
 """Steps of the watch, beside LEASE, ROUTER, RULE_CHECKER, and one for each queue and rescue."""
 
 

@@ -73,7 +73,7 @@ def prober_for(
     if pipeline.circuit.lease < seconds + FINDING_SECONDS:
         raise BadSettings(
             f"circuit.lease is {pipeline.circuit.lease:g} seconds; allowed: at least"
-            f" {seconds + FINDING_SECONDS}, the consumer's timeout and the time to find a letter"
+            f" {seconds + FINDING_SECONDS}, the consumer's timeout and the time to find a message"
         )
     call = consumer or consumer_call(seconds)
     router = router or LambdaRouter(clients.functions, resources.router_function)
