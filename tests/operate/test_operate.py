@@ -49,10 +49,11 @@ def type_fence(team: PlatformTeam, fence: Fence) -> str:
 
 
 def register(team: PlatformTeam, account: str = "") -> None:
-    """Give a tenant an endpoint on this machine."""
-    url = team.receiver.url(GOOD)
-    words = ("endpoint", "add", GOOD, "--url", url, "--allow-loopback", "--yes")
-    team.dlq(*words, account=account)
+    """Give each tenant an endpoint on this machine."""
+    for tenant in (GOOD, PARKED, WAITING):
+        url = team.receiver.url(tenant)
+        words = ("endpoint", "add", tenant, "--url", url, "--allow-loopback", "--yes")
+        team.dlq(*words, account=account)
 
 
 def heals(team: PlatformTeam, account: str = "") -> None:
