@@ -23,6 +23,9 @@ GOOD, LETTERS = 10, 4
 # The longest that nothing moves: a failed letter waits a minute for its third try.
 STANDSTILL = 240.0
 
+# A price for which the endpoint refuses an order for good.
+REFUSED = 0
+
 BECAUSE = ("--reason", "a test", "--yes")
 SEVERELY = ("--reason", "a test", "--confirm", "deadletter")
 
@@ -41,7 +44,10 @@ class Replayed:
         deployed.register(self.tenant, receiver.url(self.tenant))
 
     def _status(self, body: bytes) -> int:
-        return 503 if json.loads(body)["price"] is None and not self.mended else 200
+        price = json.loads(body)["price"]
+        if price == REFUSED:
+            return 422
+        return 503 if price is None and not self.mended else 200
 
     def send(
         self, key: str, place: int, price: int | None, queue: str = "Dlq", **attributes: Any
@@ -164,19 +170,35 @@ def test_a_key_stops_at_a_failed_letter(replayed: Replayed) -> None:
     replayed.until_run(run, lambda shown: shown["empty"], "the run has ended")
 
 
-def test_letters_are_edited_before_any_is_sent(replayed: Replayed, tmp_path: Path) -> None:
-    ids = [replayed.send("edited", place, None) for place in (1, 2)]
+def test_an_order_is_edited_sent_and_proved_in_three_commands(
+    replayed: Replayed, tmp_path: Path
+) -> None:
+    sent = replayed.send("edited", 1, REFUSED, "MainQueue")
+    order = f"{replayed.tenant}-edited-1"
+
+    def shown() -> dict[str, Any]:
+        told: dict[str, Any] = replayed.dlq("show", order)["message"]
+        return told
+
+    def is_parked() -> bool:
+        listed = replayed.dlq("list", "--in", "parked", "--look", "--limit", "100")["messages"]
+        return sent in {letter["message_id"] for letter in listed}
+
+    replayed.until(is_parked, "the order is parked")
     patch = tmp_path / "patch.json"
     patch.write_text(json.dumps([{"op": "replace", "path": "/price", "value": 7}]))
-    answer = replayed.dlq("retry", *ids, "--in", "dlq", "--patch", str(patch), *BECAUSE)
-    [started] = answer["runs"]
-    report = replayed.until_done(str(started["run"]), 2)
-    assert report["counts"] == {"RECOVERED": 2}
-    # One version of each letter, the edited one.
-    assert sorted(replayed.got("edited")) == [(1, 7), (2, 7)]
-    # What it was is kept, with who changed it and why.
-    kept = [name for name in replayed.objects(str(started["run"])) if name.startswith("edits/")]
-    assert len(kept) == 2
+
+    assert shown()["processed"]["answer"] == "no"
+    answer = replayed.dlq("retry", order, "--patch", str(patch), *BECAUSE)
+    proof = shown()
+
+    [ended] = answer["runs"]
+    assert (ended["state"], ended["counts"]) == ("DONE", {"RECOVERED": 1})
+    assert proof["processed"]["answer"] == "yes"
+    # One version was sent, the edited one; what it was is kept, with who changed it and why.
+    assert replayed.got("edited") == [(1, REFUSED), (1, 7)]
+    kept = [name for name in replayed.objects(str(ended["run"])) if name.startswith("edits/")]
+    assert len(kept) == 1
 
 
 def test_a_rerun_takes_the_letters_that_failed_and_no_other(replayed: Replayed) -> None:
