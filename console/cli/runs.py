@@ -170,11 +170,6 @@ def state(name: str) -> Styled:
     return Styled(name, "good" if name == RunState.DONE else "strong")
 
 
-def _counts(run: ReplayRow) -> str:
-    shown = {name: number for name, number in run.counts.items() if number and name != "OPEN"}
-    return ", ".join(f"{number:,} {name.lower()}" for name, number in shown.items())
-
-
 def show_list(answer: ReplayList) -> Iterator[Block]:
     if not answer.runs:
         yield line("No run is remembered.")
