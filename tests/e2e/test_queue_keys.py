@@ -27,7 +27,8 @@ BODIES = {json.dumps({"order": number}) for number in range(3)}
 SETTINGS = {
     "name": PIPELINE,
     "consumer": "none",
-    "policy": {"max_attempts": 2, "backoff": {"base": 1, "cap": 1, "floor": 0}},
+    "policy": {"max_attempts": 2, "backoff": {"base": 1, "cap": 1}},
+    "tuning": {"policy.backoff.floor": 0},
 }
 
 
