@@ -137,7 +137,7 @@ def show(found: Inventory) -> Iterator[Block]:
                 "The settings' schema is not installed (deadletter[cdk]): cdk synth checks it."
             )
     elif free is not None:
-        yield line(f"Next: dlq doctor --queue {free}; dlq init {free} adds it to {found.file}.")
+        yield line(f"Next: dlq doctor queue:{free}; dlq init {free} adds it to {found.file}.")
 
 
 def _encryption(encryption: str | None) -> Part:

@@ -17,7 +17,7 @@ from deadletter.signals.troubles import TroubleKind
 from ..operations import status as operation
 from ..operations.attention import counter, source_name
 from ..operations.cards import Attention
-from ..operations.circuits import NOT_ON_RECORD
+from ..operations.circuits import NOT_ON_RECORD, pace_of
 from ..operations.outlook import Outlook
 from ..operations.problem import Cause, Problem
 from ..operations.queue import QueueDepth
@@ -25,7 +25,6 @@ from ..operations.session import Session
 from ..operations.status import AppStatus, CircuitStatus, PipelineStatus
 from ..operations.watched import SourceStatus
 from ..operations.words import clock, count, duration, moment
-from .circuits import pace_of
 from .command import PipelineArguments, SomePipelines, command, plain_typer, some_pipelines
 from .exit import Exit
 from .output import Block, Line, Part, Reply, Styled, TextTable, line, live

@@ -14,6 +14,7 @@ from deadletter.signals.counts import meaning
 from deadletter.signals.figures import COUNTED, Count
 from deadletter.signals.troubles import Fact, Seen, TroubleKind
 
+from . import observed
 from .circuits import NOT_ON_RECORD, CircuitRow
 from .queue import QueueDepth
 from .replay_runs import ReplayRow
@@ -72,6 +73,8 @@ def attention(pipeline: PipelineStatus, now: datetime) -> Iterator[Seen]:
     yield from (_held(circuit, now) for circuit in pipeline.held)
     if (parked := parked_messages(pipeline)) is not None:
         yield parked
+    if pipeline.observed is not None:
+        yield observed.seen(pipeline.observed, now)
 
 
 def _source(pipeline: PipelineStatus, source: SourceStatus, now: datetime) -> Iterator[Seen]:

@@ -16,7 +16,7 @@ from .answer import Answer
 from .audit_lines import WITHIN, AuditLine, Row, happened, is_end, lines
 from .aws import side_by_side
 from .problem import Cause, Problem
-from .selection import NamedPipelines, Operator, Pipelines, Term, choice, past
+from .selection import NamedPipelines, Operator, Term, choice, past
 from .session import Session
 from .verbs import Asked, Verb
 from .words import moment
@@ -93,8 +93,7 @@ def _fits(term: Term, line: AuditLine) -> bool:
 class AuditRequest:
     """Which changes to list."""
 
-    named: NamedPipelines = ()
-    pipelines: Pipelines = ()
+    pipelines: NamedPipelines = ()
     terms: Annotated[
         tuple[str, ...],
         Asked("by=ann, by~role, since=2d, until=1h or text~WORD; repeatable.",
@@ -119,7 +118,7 @@ def read(session: Session, request: AuditRequest) -> AuditTrail:
     question = AuditQuestion(
         since=times["since"],
         until=times["until"],
-        pipelines=(*request.named, *request.pipelines),
+        pipelines=request.pipelines,
         terms=terms,
         limit=request.limit,
     )

@@ -19,9 +19,9 @@ from deadletter.contract import FAILURE_CATEGORIES
 
 from .aws import Aws
 from .deadline import Deadline, reads_until
-from .deployed_queue import DeployedQueue, deployed_queue
 from .doctor_checks import backlog
 from .problem import Cause, Problem
+from .queue import DeployedQueue, deployed_queue
 from .session import Session
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from .matching import FoundMessage, Matcher
 from .places import COST, IN_A_QUEUE, SearchedPlace, UnsearchedPlace, Walk, needs_app, search
 from .problem import Cause, Problem
 from .queue import LOOKS_COUNT
-from .selection import Choice, NamedPipelines, Pipelines, PlaceKind, Places, Terms, choice
+from .selection import Choice, NamedPipeline, PlaceKind, Places, Terms, choice
 from .session import Session
 from .verbs import Asked, Verb
 from .words import count, moment
@@ -91,22 +91,13 @@ _MOST_WAITING = 2_000
 class GroupsRequest:
     """Which messages to group, and by what."""
 
-    named: NamedPipelines = ()
-    pipelines: Pipelines = ()
+    pipeline: NamedPipeline = None
     places: Places = ()
     terms: Terms = ()
     by: Annotated[By, Asked("What they are grouped by.", ("--by",))] = By.CAUSE
     look: Annotated[
         bool, Asked("Receive from queues too, and give back; SQS counts it.", ("--look",))
     ] = False
-
-    @property
-    def pipeline(self) -> str | None:
-        """The pipeline that is named, if one is; Problem for two."""
-        names = tuple(dict.fromkeys((*self.named, *self.pipelines)))
-        if len(names) > 1:
-            raise Problem(f"Two pipelines, {' and '.join(names)}: name one.", Cause.INPUT)
-        return names[0] if names else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from deadletter.contract import MAIN_DLQ, Mode, parking_source, pipeline_prefix
 
-from . import deployed
+from . import deployed, observed
 from .app import App, DeployedPipeline
 from .deadline import Deadline, reads_until
-from .deployed_queue import DeployedQueue, deployed_queue
+from .observed import ObservedPipeline
 from .problem import Problem
+from .queue import DeployedQueue, deployed_queue
 from .session import Session
 
 if TYPE_CHECKING:
@@ -78,6 +79,9 @@ class SettingsInForce:
                       "read"]  # fmt: skip
     alarms: Annotated[Sequence[AlarmSetting] | None, "its alarms; null if they could not be read"]
     unread: Annotated[Sequence[str], "what could not be read, and why"]
+    observed: Annotated[
+        ObservedPipeline | None, "what mode observe would have done; null if nothing was observed"
+    ] = None
 
 
 def read(session: Session, app: App, name: str) -> SettingsInForce:
@@ -93,12 +97,14 @@ def read(session: Session, app: App, name: str) -> SettingsInForce:
             id_: start(partial(deployed_queue, aws.sqs, url)) for id_, url in urls(pipeline).items()
         }
         alarms = start(partial(_alarms, aws.cloudwatch, app, pipeline))
+        seen = start(partial(observed.read, session, app, pipeline))
 
         def lost(what: str, why: Problem) -> None:
             unread.append(f"{what} could not be read: {why.says}")
 
         found = {id_: queue.result(partial(lost, f"queue {id_}")) for id_, queue in queues.items()}
         ringing = alarms.result(partial(lost, "the alarms"))
+        would = seen.result(partial(lost, "what mode observe has seen"))
     others = asdict(settings)
     for shown in ("name", "mode", "fifo", "policy", "policies", "retry"):
         others.pop(shown)
@@ -114,6 +120,7 @@ def read(session: Session, app: App, name: str) -> SettingsInForce:
         queues=found,
         alarms=ringing,
         unread=unread,
+        observed=would,
     )
 
 

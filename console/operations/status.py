@@ -17,6 +17,7 @@ from deadletter.contract import (
     CAUSE_SHARDS,
     LETTERS,
     MAIN_DLQ,
+    Mode,
     is_config_key,
     is_of_delays,
 )
@@ -24,7 +25,7 @@ from deadletter.routing.decision import DUE
 from deadletter.signals.pages import Alarm
 from deadletter.signals.troubles import Seen, TroubleKind, known_names
 
-from . import deployed
+from . import deployed, observed
 from .adapter_errors import aws_errors
 from .answer import Answer
 from .app import App, DeployedPipeline
@@ -37,6 +38,7 @@ from .circuits import CircuitRow, Paced, circuit_row, opens_at
 from .collisions import ManyCollisions, many_collisions
 from .deadline import PATIENCE, Deadline, DeadlineMissed, reads_until
 from .item import jsonable
+from .observed import ObservedCounts
 from .outlook import Outlook, outlook, rate_now
 from .problem import Problem
 from .queue import QueueDepth, depth
@@ -177,6 +179,11 @@ class PipelineStatus:
     main_oldest_seconds: Annotated[
         int | None, "age of the main queue's oldest message by CloudWatch; null if unknown"
     ] = None
+    observed: Annotated[
+        ObservedCounts | None,
+        "in mode observe, what would have been done; null in mode enforce, and before any of it. "
+        "dlq show tells the causes",
+    ] = None
     bad_rows: Annotated[
         Sequence[SeenTrouble],
         "rows that cannot be read, as far as is known, since when they were last met",
@@ -310,6 +317,7 @@ class _PipelineReads:
         self._ttl = (self._settings or Pipeline(name)).message_ttl
         self._circuits = start(partial(_circuits, session, app, pipeline, note))
         self._memories = start(partial(read_memories, dynamodb, app.letters_table, name, note))
+        self._observed = start(partial(_observed, session, app, pipeline))
         self._last_run = start(partial(_last_run, dynamodb, app.letters_table, name))
         self._replays = start(partial(_replays, session, app, pipeline, note))
         self._lanes: Sequence[str] = ()
@@ -387,6 +395,7 @@ class _PipelineReads:
             seen=() if known is None else known.seen,
             direction=None if known is None else known.direction,
             sources=() if known is None else known.sources,
+            observed=self._observed.result(partial(lost, "what mode observe has seen")),
             replays=self._replays.result(partial(lost, "the replay runs")) or (),
             main_oldest_seconds=figure.main_age,
             foreign_rows=tuple(
@@ -544,6 +553,11 @@ def _replays(
     unfinished = [run for run in runs if run.is_live or not run.left]
     lost = lost_runs(session, pipeline, unfinished)
     return tuple(row(run, lost.get(run.id)) for run in unfinished)
+
+
+def _observed(session: Session, app: App, pipeline: DeployedPipeline) -> ObservedCounts | None:
+    is_observed = pipeline.mode == Mode.OBSERVE
+    return observed.counted(session, app, pipeline) if is_observed else None
 
 
 def _last_run(dynamodb: DynamoDBClient, table: str, pipeline: str) -> Mapping[str, Any] | None:

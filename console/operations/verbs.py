@@ -35,6 +35,10 @@ class Asked:
     reads: bool = False
 
 
+PIPELINE = Asked("The pipeline that is meant; lists take several.", ("--pipeline", "-p"), "NAME")
+"""The option of every command about pipelines; it stands before or after the command's name."""
+
+
 @dataclass(frozen=True, slots=True)
 class AskedField:
     """A field of a request: its name, its type without None, whether it repeats, its default.
@@ -49,6 +53,11 @@ class AskedField:
     default: Any
     required: bool = False
 
+    @property
+    def names_pipelines(self) -> bool:
+        """Whether pipelines are named by it: with -p, or by what stands behind the command."""
+        return self.asked is PIPELINE or "PIPELINE" in self.asked.metavar
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verb:
@@ -57,10 +66,13 @@ class Verb:
     says      what it does: the first line of its help, and the paragraphs below
     request   the frozen dataclass of what may be asked
     examples  command lines
-    change    what is given a reason: "A discard"; empty for what only reads, or needs none
+    change    what needs a reason: "A discard"; empty for what needs none, which may depend on the
+              request
+    reasoned  whether a change has a reason at all, because it has a row of the audit table
     read      the answer to a request
     prepare   the plan of a request; it changes nothing
-    question  the plan as sentences, for a person to agree to; None for what is done at once
+    question  the plan as sentences, for a person to agree to; None for what is done at once, and
+              no sentence if nothing is to be changed
     commit    does what the plan says, for a reason; the answer
     trial     what --dry-run says besides the question
     severe    whether a request can't be undone, so that the app's name has to be typed; None if
@@ -72,7 +84,8 @@ class Verb:
     says: str
     request: type[Any]
     examples: Sequence[str]
-    change: str = ""
+    change: str | Callable[[Any], str] = ""
+    reasoned: bool = True
     read: Callable[[Session, Any], Any] | None = None
     prepare: Callable[[Session, Any], Any] | None = None
     question: Callable[[Any], Iterator[str]] | None = None

@@ -41,6 +41,7 @@ from deadletter.watch.row import DrainRow, LaneRow, QueueRow
 from tests.console.command_lines import parse
 from tests.console.terminal import Terminal
 
+RELEASE = 'dlq circuit release --pipeline orders --reason "it answers"'
 A_TIME = r"(\d\d \w{3} )?\d\d:\d\d UTC"
 """A moment; of another day with its date, which is so near midnight."""
 
@@ -252,10 +253,10 @@ def test_a_circuit_that_is_not_closed_needs_attention(
     assert item["kind"] == kind
     assert says in item["says"]
     shows = "dlq show circuit:orders --pipeline orders"
-    assert item["type"] == ("dlq circuit auto --pipeline orders" if state == "ajar" else shows)
+    assert item["type"] == (RELEASE if state == "ajar" else shows)
     rows = [each["type"] for each in status_answer["attention"] if each["kind"] == "bad-circuit"]
     assert len(rows) == (state == "ajar")
-    assert set(rows) <= {"dlq circuit auto --pipeline orders"}
+    assert set(rows) <= {RELEASE}
     known = status_answer["pipelines"][0]["circuit"]["state"]
     assert known == (state if state != "ajar" else "UNREADABLE")
 
@@ -516,20 +517,20 @@ def test_every_circuit_that_a_person_holds_is_named_with_who_why_and_until_when(
     cloud: Any, dlq: Any
 ) -> None:
     cloud.deploy("orders", settings={"circuit_key": "body.tenantId"})
-    held(dlq, "open", "--until-closed")
-    held(dlq, "close", "hooks.acme", "--new", "--expires", "2h")
+    held(dlq, "open", "--expires", "never")
+    held(dlq, "open", "hooks.acme", "--new", "--expires", "2h")
     status_answer = answer(dlq)
     own, keyed = status_answer["attention"]
     assert (own["kind"], keyed["kind"]) == ("circuit-held", "circuit-held")
     assert own["says"].startswith("circuit orders is held OPEN by arn:aws:")
     assert own["says"].endswith(" until a person ends it: the bank is down")
-    assert own["type"] == "dlq circuit auto --pipeline orders"
-    assert keyed["says"].startswith("circuit hooks.acme is held CLOSED by arn:aws:")
+    assert own["type"] == RELEASE
+    assert keyed["says"].startswith("circuit hooks.acme is held OPEN by arn:aws:")
     assert re.search(rf" since {A_TIME} until .*UTC: the bank is down$", keyed["says"])
     (pipeline,) = status_answer["pipelines"]
     assert [(row["key"], row["forced"]) for row in pipeline["held"]] == [
         ("orders", "OPEN"),
-        ("hooks.acme", "CLOSED"),
+        ("hooks.acme", "OPEN"),
     ]
     circuit = pipeline["circuit"]
     assert (circuit["state"], circuit["open_until"]) == ("OPEN", None)
@@ -758,7 +759,7 @@ def test_a_circuit_that_a_person_opened_and_left_says_so(cloud: Any, dlq: Any) -
     cloud.deploy("orders")
     _breaker(cloud).apply("orders", Reported(good=50, bad=1))
     assert dlq("circuit", "open", "--reason", "deploy", "--expires", "1h", "-y").exit_code == 0
-    assert dlq("circuit", "auto", "-y").exit_code == 0
+    assert dlq("circuit", "release", "--reason", "x", "-y").exit_code == 0
     circuit = only_pipeline(dlq)["circuit"]
     assert (circuit["state"], circuit["by"]) == ("OPEN", None)
     assert re.fullmatch(r"arn:aws:.* opened it: deploy", circuit["because"])

@@ -40,7 +40,7 @@ NUMBERS = (
 TEXTS = (
     *("function", "schedule", "table", "why", "step", "queue", "left", "url", "key", "rules"),
     *("rule", "uuid", "ours", "kept", "row", "item", "count", "run", "keys", "what", "source"),
-    "runs",
+    *("runs", "would"),
 )
 FACTS: Mapping[str, str | float] = {**dict.fromkeys(NUMBERS, 1_800), **dict.fromkeys(TEXTS, "x1")}
 """A value for each fact that some trouble has to have."""
