@@ -304,13 +304,14 @@ def perform(
     try:
         query = output.compiled(shared.query)
         connect = partial(clients.connect, shared.profile, shared.region)
-        reply = run(Session(connect, app, say=progress.say, pause=progress.pause))
-        progress.end()
+        try:
+            reply = run(Session(connect, app, say=progress.say, pause=progress.pause))
+        finally:
+            progress.end()
         output.write(reply, as_json=shared.json, as_lines=shared.jsonl, query=query)
     except BrokenPipeError:
         raise
     except Exception as error:
-        progress.end()
         problem = clients.explain(error) or _bug(error)
         if shared.debug:
             traceback.print_exc()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -48,11 +49,13 @@ def add(
     ask: Callable[[Session, Any], Any] = lambda _, plan: plan,
     follow: Callable[[Session, Any], Any] = lambda _, done: done,
     check: Callable[[Any], bool] = lambda _: False,
+    watch: Callable[[Callable[[], Any]], Any] | None = None,
 ) -> None:
     """Make the verb a command of `parent`; `show` is its answer for a person.
 
     `ask` completes a plan with what a person says, and `follow` what was done with what has come of
-    it. `check` says whether --check, if the request has it, ends with 1.
+    it. `check` says whether --check, if the request has it, ends with 1. `watch` shows the answer
+    again and again with --watch, and returns the last one.
     """
     asked = list(verb.asked())
     own = [field for field in asked if field.asked is not PIPELINE]
@@ -60,9 +63,12 @@ def add(
     def run(session: Session, /, **given: Any) -> Reply[Any]:
         request = verb.request(**_values(asked, given))
         if verb.read is not None:
-            answer = verb.read(session, request)
+            read = partial(verb.read, session, request)
+            shown = watch is not None and request.watch
+            answer = watch(read) if watch is not None and shown else read()
             is_found = getattr(request, "check", False) and check(answer)
-            return Reply(answer, show, Exit.ATTENTION if is_found else status(answer))
+            ends = Exit.ATTENTION if is_found else status(answer)
+            return Reply(answer, (lambda _: ()) if shown else show, ends)
         done = _change(session, verb, request, given, ask)
         if isinstance(done, Planned):
             return Reply(done, _planned)
@@ -90,7 +96,7 @@ def add(
         *([PIPELINES] if any(field.names_pipelines for field in asked) else ()),
     ]
     run.__dict__["__signature__"] = inspect.Signature(parameters)
-    run.__doc__ = verb.says
+    run.__doc__ = verb.help
     run.__dict__["verb"] = verb
     command(parent, verb.name, example=verb.examples)(run)
 

@@ -418,7 +418,11 @@ Key = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CircuitsRequest:
-    """Whose circuits to list."""
+    """List each pipeline's own circuit, and all others that are not closed or overridden.
+
+    With --check the exit status is 1 if a listed circuit is not CLOSED. dlq show circuit:KEY tells
+    more of one, with what it has counted.
+    """
 
     pipelines: NamedPipelines = ()
     check: Annotated[bool, Asked("Exit with 1 if a circuit is not CLOSED.", ("--check",))] = False
@@ -426,7 +430,19 @@ class CircuitsRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenRequest:
-    """Which circuit to open, and until when."""
+    """Open a circuit by hand: nothing is sent on, and live traffic is paused too.
+
+    This is the kill switch. Running runs notice it at their next chunk of messages. When the
+    override expires, a canary finds out whether the dependency works.
+
+    The pipeline's own circuit (without KEY) stops live traffic: where the mapping is ours, as
+    that of the webhook dispatcher, it is paused, and messages wait in the main queue. A
+    consumer with the library gives back what it has in hand. A circuit with a KEY, such as an
+    endpoint's, pauses no mapping.
+
+    With --expires never it lasts until dlq circuit close or dlq circuit release; the alarm
+    CircuitTrouble reminds you of it.
+    """
 
     key: Key = None
     pipeline: Pipeline = None
@@ -441,7 +457,10 @@ class OpenRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloseRequest:
-    """Which circuit to close, and until when."""
+    """Close a circuit by hand: messages are sent again.
+
+    Until the override expires, no failure opens the circuit.
+    """
 
     key: Key = None
     pipeline: Pipeline = None
@@ -452,7 +471,12 @@ class CloseRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseRequest:
-    """Which circuit to leave to itself."""
+    """End what a person said about a circuit. An open circuit is tried with a canary at once.
+
+    What a person opened is CLOSED within two minutes, whatever single endpoints answer: their own
+    circuits hold their messages. It stays open if a canary shows that the dependency is down. It
+    also replaces a circuit record that is malformed.
+    """
 
     key: Key = None
     pipeline: Pipeline = None
@@ -535,11 +559,6 @@ def _release(_: Session, switch: CircuitSwitch, reason: str) -> CircuitChange:
 
 LIST = Verb(
     name="list",
-    says="""List each pipeline's own circuit, and all others that are not closed or overridden.
-
-    With --check the exit status is 1 if a listed circuit is not CLOSED. dlq show circuit:KEY tells
-    more of one, with what it has counted.
-    """,
     request=CircuitsRequest,
     examples=("dlq circuit list", "dlq circuit list orders"),
     read=_list,
@@ -548,19 +567,6 @@ LIST = Verb(
 HOLDS: Sequence[Verb] = (
     Verb(
         name="open",
-        says="""Open a circuit by hand: nothing is sent on, and live traffic is paused too.
-
-        This is the kill switch. Running runs notice it at their next chunk of messages. When the
-        override expires, a canary finds out whether the dependency works.
-
-        The pipeline's own circuit (without KEY) stops live traffic: where the mapping is ours, as
-        that of the webhook dispatcher, it is paused, and messages wait in the main queue. A
-        consumer with the library gives back what it has in hand. A circuit with a KEY, such as an
-        endpoint's, pauses no mapping.
-
-        With --expires never it lasts until dlq circuit close or dlq circuit release; the alarm
-        CircuitTrouble reminds you of it.
-        """,
         request=OpenRequest,
         examples=(
             'dlq circuit open --expires 3h --reason "the bank is down till 6"',
@@ -574,10 +580,6 @@ HOLDS: Sequence[Verb] = (
     ),
     Verb(
         name="close",
-        says="""Close a circuit by hand: messages are sent again.
-
-        Until the override expires, no failure opens the circuit.
-        """,
         request=CloseRequest,
         examples=('dlq circuit close --expires 30m --reason "false alarm" --yes',),
         change="A manual override",
@@ -590,12 +592,6 @@ HOLDS: Sequence[Verb] = (
 
 RELEASE = Verb(
     name="release",
-    says="""End what a person said about a circuit. An open circuit is tried with a canary at once.
-
-    What a person opened is CLOSED within two minutes, whatever single endpoints answer: their own
-    circuits hold their messages. It stays open if a canary shows that the dependency is down. It
-    also replaces a circuit record that is malformed.
-    """,
     request=ReleaseRequest,
     examples=(
         'dlq circuit release --reason "the bank is back"',

@@ -16,7 +16,6 @@ from . import pager, removal
 from .aws import Aws, Read, Start
 from .circuits import own_and_troubled
 from .deadline import Deadline, reads_until
-from .dlqs import oldest_ages
 from .doctor_checks import (
     Examined,
     QueueAlarm,
@@ -26,6 +25,7 @@ from .doctor_checks import (
     findings,
 )
 from .faults import QueueFault
+from .figures import oldest_ages
 from .key_policy import KeyUse, key_uses, read_key, read_topic_key
 from .pager import PagerTest
 from .problem import Cause, Problem
@@ -56,7 +56,30 @@ _MOST_USES = 200
 
 @dataclass(frozen=True, kw_only=True)
 class DoctorRequest:
-    """What to examine, or what else to do."""
+    """Check what synth can't see around a queue and its DLQ.
+
+    Retention order, maxReceiveCount, partial batch responses, visibility against the function's
+    time-out, provisioned mode, tenant isolation, encryption and key policies, TLS, alarms on a
+    metric that never rings, and shared DLQs. Each finding comes with the command that repairs
+    it; read it before you paste it. It reads settings only: no message is received, nothing is
+    changed. The exit status is 1 for an ERROR, and if something could not be read.
+
+    Of queue:NAME nothing of deadletter has to be deployed. Then it also says whether Lambda
+    functions, SNS subscriptions or EventBridge targets use the same DLQ. That reads all of the
+    account: no policy of the app allows it, so use a profile of yours.
+
+    With --send-page it only publishes a page to the topic of the app's alarms, which says in its
+    first words that it is a test. SNS does not say whether it arrived: look where pages arrive.
+    That page comes from you, and alarms come from CloudWatch, so the policy of the topic's key is
+    read, too. Where nobody has subscribed, nothing is published; then, and if alarms reach no one,
+    the exit status is 1.
+
+    With --removal it only lists what is left of a pipeline: messages in its queues and those that
+    wait, runs, circuits that are not closed and a consumer that is still paused, each with what
+    empties or ends it. Once nothing is left, it prints the commands that remove the pipeline, and
+    the names of what stays; until then the exit status is 1. Depths are SQS's own estimates: ask
+    again a minute after the last message.
+    """
 
     name: Annotated[
         str | None,
@@ -444,29 +467,6 @@ def _rule_uses(events: EventBridgeClient, arn: str) -> Sequence[str]:
 
 VERB = Verb(
     name="doctor",
-    says="""Check what synth can't see around a queue and its DLQ.
-
-    Retention order, maxReceiveCount, partial batch responses, visibility against the function's
-    time-out, provisioned mode, tenant isolation, encryption and key policies, TLS, alarms on a
-    metric that never rings, and shared DLQs. Each finding comes with the command that repairs
-    it; read it before you paste it. It reads settings only: no message is received, nothing is
-    changed. The exit status is 1 for an ERROR, and if something could not be read.
-
-    Of queue:NAME nothing of deadletter has to be deployed. Then it also says whether Lambda
-    functions, SNS subscriptions or EventBridge targets use the same DLQ. That reads all of the
-    account: no policy of the app allows it, so use a profile of yours.
-
-    With --send-page it only publishes a page to the topic of the app's alarms, which says in its
-    first words that it is a test. SNS does not say whether it arrived: look where pages arrive.
-    That page comes from you, and alarms come from CloudWatch, so the policy of the topic's key is
-    read, too. Where nobody has subscribed, nothing is published; then, and if alarms reach no one,
-    the exit status is 1.
-
-    With --removal it only lists what is left of a pipeline: messages in its queues and those that
-    wait, runs, circuits that are not closed and a consumer that is still paused, each with what
-    empties or ends it. Once nothing is left, it prints the commands that remove the pipeline, and
-    the names of what stays; until then the exit status is 1. Depths are SQS's own estimates: ask
-    again a minute after the last message.""",
     request=DoctorRequest,
     examples=[
         "dlq doctor orders",

@@ -199,12 +199,28 @@ EndpointId = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointsRequest:
-    """All endpoints."""
+    """List the endpoints of all tenants, and why an endpoint gets nothing.
+
+    Only scheme, host and port of a URL are shown: its path may be a secret.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddRequest:
-    """Which endpoint to post to, from now on or again."""
+    """Add an endpoint of a tenant, or enable it again; it is checked first.
+
+    The check is a request from here, through the dispatcher's own rules for URLs: it shows
+    the host's addresses, the TLS certificate and its end, and the status. A HEAD has no effect,
+    and any answer to it shows that a server is there; only --post shows the answer to a
+    message. With --dry-run the endpoint is checked, and not changed.
+
+    Without --url, an endpoint that is there is enabled, and its pause ends. Messages that
+    failed meanwhile come back by themselves if they have attempts left; the others are parked.
+    Without a secret nothing is posted, except to this machine in a sandbox.
+
+    The exit status is 1 if it was added although events would not arrive: no answer, a status
+    of 410, 429 or 5xx, or a certificate that ends within 14 days.
+    """
 
     endpoint: EndpointId
     url: Annotated[
@@ -223,7 +239,11 @@ class AddRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DisableRequest:
-    """Which endpoint to post nothing to."""
+    """Disable an endpoint, within seconds: nothing is posted to it.
+
+    Its messages fail like any other: they are tried again, and are parked if the endpoint stays
+    disabled.
+    """
 
     endpoint: EndpointId
 
@@ -393,10 +413,6 @@ def _absent(endpoint_id: str) -> str:
 
 LIST = Verb(
     name="list",
-    says="""List the endpoints of all tenants, and why an endpoint gets nothing.
-
-    Only scheme, host and port of a URL are shown: its path may be a secret.
-    """,
     request=EndpointsRequest,
     examples=(
         "dlq endpoint list",
@@ -408,20 +424,6 @@ LIST = Verb(
 CHANGES: Sequence[Verb] = (
     Verb(
         name="add",
-        says="""Add an endpoint of a tenant, or enable it again; it is checked first.
-
-        The check is a request from here, through the dispatcher's own rules for URLs: it shows
-        the host's addresses, the TLS certificate and its end, and the status. A HEAD has no effect,
-        and any answer to it shows that a server is there; only --post shows the answer to a
-        message. With --dry-run the endpoint is checked, and not changed.
-
-        Without --url, an endpoint that is there is enabled, and its pause ends. Messages that
-        failed meanwhile come back by themselves if they have attempts left; the others are parked.
-        Without a secret nothing is posted, except to this machine in a sandbox.
-
-        The exit status is 1 if it was added although events would not arrive: no answer, a status
-        of 410, 429 or 5xx, or a certificate that ends within 14 days.
-        """,
         request=AddRequest,
         examples=(
             "dlq endpoint add acme --url https://acme.example/in --secret deadletter/webhooks/acme",
@@ -435,11 +437,6 @@ CHANGES: Sequence[Verb] = (
     ),
     Verb(
         name="disable",
-        says="""Disable an endpoint, within seconds: nothing is posted to it.
-
-        Its messages fail like any other: they are tried again, and are parked if the endpoint stays
-        disabled.
-        """,
         request=DisableRequest,
         examples=('dlq endpoint disable acme --reason "acme is moving"',),
         change="Disabling an endpoint",

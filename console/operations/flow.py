@@ -1,4 +1,4 @@
-"""This deployment as a drawing: its queues, what waits, the rules in force and the circuits."""
+"""`dlq flow`: this deployment as a drawing of queues, what waits, rules in force and circuits."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ from deadletter.signals.troubles import Seen, TroubleKind
 
 from . import deployed, status
 from .answer import Answer
-from .attention import source_name
+from .attention import source_name, why_nothing_goes_back
 from .circuits import CircuitRow, list_circuits
-from .outlook import why_nothing_goes_back
 from .problem import Problem
 from .queue import QueueDepth
 from .rule_list import ListedRule, list_rules
+from .selection import NamedPipelines
 from .session import Session
 from .status import PipelineStatus
+from .verbs import Verb
 from .waiting import waits_for
 
 MAIN, CONSUMER, REDRIVER = "main", "consumer", "redriver"
@@ -73,8 +74,23 @@ class Flow(Answer):
     unread: Annotated[Sequence[str], "what could not be read, and why: it is not drawn"]
 
 
-def flow(session: Session, names: Sequence[str]) -> Flow:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowRequest:
+    """This deployment as nodes and edges: queues, what waits, rules in force, circuits.
+
+    Reads only, with live counts. An edge that messages do not take now says why. --json is made to
+    be drawn.
+
+    The exit status is 1 if something could not be read.
+    """
+
+    pipelines: NamedPipelines = ()
+
+
+def read(session: Session, request: FlowRequest) -> Flow:
     """The drawing of these pipelines, or of all. Raises Problem if the app can't be read."""
+    names = request.pipelines
+    session.say(f"Asking AWS about app {session.app_name}")
     now = status.read(session, names)
     unread = [item.says for item in now.attention if item.kind == TroubleKind.UNREAD]
     rules: dict[str, Sequence[ListedRule]] = {}
@@ -238,3 +254,11 @@ class _Ways:
             yield self._edge(
                 f"circuit:{row.key}", f"lane:{circuit_lane(row.key)}", "holds letters in", closed
             )
+
+
+VERB = Verb(
+    name="flow",
+    request=FlowRequest,
+    examples=["dlq flow", "dlq flow orders --json --query edges"],
+    read=read,
+)

@@ -89,7 +89,23 @@ _MOST_WAITING = 2_000
 
 @dataclass(frozen=True, kw_only=True)
 class GroupsRequest:
-    """Which messages to group, and by what."""
+    """What is failing, and why: messages by cause, tenant and more, with what to type.
+
+    The largest group is first. It reads the index that the consumer library keeps, for 5
+    seconds and 20,000 messages at most; beyond that the figures are "at least", and the exit
+    status is 1 if nothing was read. A message is in the index from its first failure until
+    it is processed, parked or discarded. Nothing is received from a queue.
+
+    With --in, the messages of these places are grouped; what only a receive could tell is
+    named as not searched, and --look receives it. `--in queue:NAME --look` takes any queue,
+    with nothing deployed.
+
+    HELD marks a cause that suddenly fails most messages: within 5 minutes at least 20
+    failed for it, more than for all else, and next to none in the hour before. Then a
+    deployment or a dependency has changed, not the messages. None is parked for it, and its
+    messages are tried again about every three minutes; the hold ends ten minutes after its
+    last failure. PARKED and MENDED are what people decided within the last day.
+    """
 
     pipeline: NamedPipeline = None
     places: Places = ()
@@ -711,22 +727,6 @@ def _group(group: Letters, step: Step, mark: str) -> MessageGroup:
 
 VERB = Verb(
     name="groups",
-    says="""What is failing, and why: messages by cause, tenant and more, with what to type.
-
-    The largest group is first. It reads the index that the consumer library keeps, for 5
-    seconds and 20,000 messages at most; beyond that the figures are "at least", and the exit
-    status is 1 if nothing was read. A message is in the index from its first failure until
-    it is processed, parked or discarded. Nothing is received from a queue.
-
-    With --in, the messages of these places are grouped; what only a receive could tell is
-    named as not searched, and --look receives it. `--in queue:NAME --look` takes any queue,
-    with nothing deployed.
-
-    HELD marks a cause that suddenly fails most messages: within 5 minutes at least 20
-    failed for it, more than for all else, and next to none in the hour before. Then a
-    deployment or a dependency has changed, not the messages. None is parked for it, and its
-    messages are tried again about every three minutes; the hold ends ten minutes after its
-    last failure. PARKED and MENDED are what people decided within the last day.""",
     request=GroupsRequest,
     examples=[
         "dlq groups",

@@ -269,7 +269,15 @@ def _unknown(why: str) -> Problem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MuteRequest:
-    """Whose alarms to mute, and for how long; without that, whether they are muted."""
+    """Mute a pipeline's alarms for a while; it ends by itself.
+
+    The alarms go on watching and change their states, but page nobody. It begins at the next
+    full minute; an alarm that is in ALARM when it ends pages. A second mute replaces the first.
+    Without options, it says whether the alarms are muted, why and by whom.
+
+    It is a mute rule of CloudWatch. Where CloudWatch does not know them (an old region, an
+    emulator), dlq refuses with exit status 1, and changes nothing.
+    """
 
     pipeline: NamedPipeline = None
     length: Annotated[
@@ -308,14 +316,6 @@ def _commit(_: Session, plan: MutePlan, reason: str) -> PipelineMute:
 
 VERB = Verb(
     name="mute",
-    says="""Mute a pipeline's alarms for a while; it ends by itself.
-
-    The alarms go on watching and change their states, but page nobody. It begins at the next
-    full minute; an alarm that is in ALARM when it ends pages. A second mute replaces the first.
-    Without options, it says whether the alarms are muted, why and by whom.
-
-    It is a mute rule of CloudWatch. Where CloudWatch does not know them (an old region, an
-    emulator), dlq refuses with exit status 1, and changes nothing.""",
     request=MuteRequest,
     examples=(
         'dlq mute orders --for 2h --reason "the bank moves its data centre"',

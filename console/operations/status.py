@@ -29,29 +29,31 @@ from . import deployed, observed
 from .adapter_errors import aws_errors
 from .answer import Answer
 from .app import App, DeployedPipeline
-from .attention import attention
+from .attention import Outlook, attention, outlook, rate_now
 from .aws import Aws, Read, Start
-from .bad_rows import bad_row, met_by_runs
 from .cards import Attention, cards
 from .causes import HELD, CauseRow, read_causes
 from .circuits import CircuitRow, Paced, circuit_row, opens_at
-from .collisions import ManyCollisions, many_collisions
 from .deadline import PATIENCE, Deadline, DeadlineMissed, reads_until
+from .figures import WINDOW, QueueFigures, because, queue_figures, silences
 from .item import jsonable
 from .observed import ObservedCounts
-from .outlook import Outlook, outlook, rate_now
 from .problem import Problem
 from .queue import QueueDepth, depth
 from .replay_runs import ReplayRow, lost_runs, row, runs_of
+from .selection import NamedPipelines
 from .session import AppLocation, Session
-from .silence import because, silences
-from .status_figures import WINDOW, QueueFigures, queue_figures
+from .verbs import Asked, Verb
 from .watched import (
+    ManyCollisions,
     Memories,
     SeenTrouble,
     SourceStatus,
     Watched,
     as_shown,
+    bad_row,
+    many_collisions,
+    met_by_runs,
     read_memories,
     watched,
 )
@@ -583,3 +585,44 @@ def _alarms(cloudwatch: CloudWatchClient, app: App) -> Mapping[str, Sequence[Ala
             if owner is not None and alarm["StateValue"] == "ALARM":
                 by_pipeline[owner].append(AlarmState(alarm["AlarmName"], since))
     return by_pipeline
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusRequest:
+    """What needs attention, and how full each queue is.
+
+    Reads only. The first line says whether anything needs a person. Depths are SQS's own
+    estimates, written visible/in flight/delayed; messages that were moved out of a queue before SQS
+    could delete them count as visible. With one pipeline, its queues, what waits, its circuit, its
+    last run and what happens next are shown one by one. Of one in mode observe it counts what would
+    have been done.
+
+    It ends within ten seconds: what AWS has not answered by then is named.
+
+    The exit status is 1 if something could not be read; with --check also if something
+    needs a person.
+    """
+
+    pipelines: NamedPipelines = ()
+    check: Annotated[bool, Asked("Exit with 1 if something needs attention.", ("--check",))] = False
+    watch: Annotated[
+        bool, Asked("Show it anew every five seconds, until Ctrl-C.", ("--watch",))
+    ] = False
+
+
+def _status(session: Session, request: StatusRequest) -> AppStatus:
+    session.say(f"Asking AWS about app {session.app_name}")
+    return read(session, request.pipelines)
+
+
+VERB = Verb(
+    name="status",
+    request=StatusRequest,
+    examples=[
+        "dlq status",
+        "dlq status orders",
+        "dlq status orders --watch",
+        "dlq status --check --json --query attention",
+    ],
+    read=_status,
+)

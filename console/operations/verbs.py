@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
+from inspect import getdoc
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from .answer import Answer
@@ -63,8 +64,7 @@ class AskedField:
 class Verb:
     """A verb of `dlq`. It reads (`read`), or it changes something (`prepare` and `commit`).
 
-    says      what it does: the first line of its help, and the paragraphs below
-    request   the frozen dataclass of what may be asked
+    request   the frozen dataclass of what may be asked; its docstring is the help of the verb
     examples  command lines
     change    what needs a reason: "A discard"; empty for what needs none, which may depend on the
               request
@@ -78,10 +78,10 @@ class Verb:
     severe    whether a request can't be undone, so that the app's name has to be typed; None if
               none of its requests is so
     plans     whether --dry-run says more than the question
+    says      its help, where several verbs have one request
     """
 
     name: str
-    says: str
     request: type[Any]
     examples: Sequence[str]
     change: str | Callable[[Any], str] = ""
@@ -93,6 +93,12 @@ class Verb:
     trial: Callable[[Session, Any], Iterator[str]] | None = None
     severe: Callable[[Any], bool] | None = None
     plans: bool = True
+    says: str = ""
+
+    @property
+    def help(self) -> str:
+        """What it does: a line, and paragraphs below."""
+        return self.says or getdoc(self.request) or ""
 
     @property
     def answer(self) -> type[Any]:

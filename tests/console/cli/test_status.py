@@ -1021,10 +1021,7 @@ def test_watch_paints_until_ctrl_c_and_keeps_the_last_picture(
             raise given
         return given
 
-    monkeypatch.setattr(status, "read", read)
     monkeypatch.setattr(cli, "time", SimpleNamespace(sleep=lambda _: None))
-    reply = cli.status(session, watch=True)
-    assert reply.exit_status == Exit.DONE
-    assert list(reply.show(reply.answer)) == []
+    assert cli._watch(read) == answer
     assert screen.getvalue().count("Nothing needs a person.") >= 3
     assert "Not read again: no network" in screen.getvalue()

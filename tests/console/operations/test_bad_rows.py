@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
-from console.operations.bad_rows import bad_row
+from console.operations.watched import bad_row
 from tests.each_row import each_row
 
 APP: Any = SimpleNamespace(circuits_table="shop-circuits", letters_table="shop-letters")
