@@ -1,4 +1,4 @@
-"""What needs a person in a pipeline beside what the watch sees, and what becomes of its messages."""
+"""What needs a person in a pipeline, beside what the watch sees, and what will become of it."""
 
 from __future__ import annotations
 
