@@ -17,12 +17,13 @@ from deadletter.webhook.endpoint import (
     read_row,
     refuse_secret_name,
 )
+from deadletter.webhook.endpoint_edit import edit_facts
 from deadletter.webhook.url_guard import UrlRefused, public_part, read_url
 
 from . import endpoint_check, item
 from .answer import Answer
 from .app import App
-from .audit import Facts, IntendedChange, recorded
+from .audit import IntendedChange, recorded
 from .aws import error_code
 from .endpoint_check import EVENT_TYPE, EndpointCheck, UrlPolicy
 from .problem import Cause, Problem
@@ -252,19 +253,20 @@ class DisableRequest:
 class EndpointPlan:
     """An endpoint that a person is about to change, as it was read.
 
-    before   how it stands; None for a new one
+    row      its row; None for a new one
     after    what it is to be
+    changed  the columns that are written, and `ended` are removed
     check    what it has answered to a HEAD; None if it is to be disabled
-    changed  the columns that differ from the row
     post     whether a test message goes first
     """
 
     id: str
     app: App
-    before: ListedEndpoint | None
+    row: EndpointRow | None
     after: Endpoint
+    changed: Mapping[str, Any]
+    ended: Sequence[str] = ()
     check: EndpointCheck | None = None
-    changed: Mapping[str, Any] | None = None
     post: bool = False
 
 
@@ -297,8 +299,11 @@ def _to_add(session: Session, request: AddRequest) -> EndpointPlan:
     _check_settings(session, after, policy)
     session.say(f"Asking {public_part(after.url)}")
     check = endpoint_check.ask(session, after, policy)
-    stands = None if row is None else listed(row, session.now)
-    return EndpointPlan(id_, app, stands, after, check, changed, request.post)
+    return EndpointPlan(id_, app, row, after, changed, _PAUSE, check, request.post)
+
+
+_PAUSE = ("disabled_because", "disabled_at", "throttled_until", "throttled_by")
+"""Columns that end when an endpoint is enabled."""
 
 
 def url_policy(app: App) -> UrlPolicy:
@@ -331,10 +336,11 @@ def _check_settings(session: Session, endpoint: Endpoint, policy: UrlPolicy) -> 
 
 def _add_question(plan: EndpointPlan) -> Iterator[str]:
     assert plan.check is not None
-    url, before = public_part(plan.after.url), plan.before
-    if before is None:
+    url = public_part(plan.after.url)
+    if plan.row is None:
         yield f"New: the events of {plan.id} are posted to {url}."
     else:
+        before = listed(plan.row, plan.check.at)
         because = f": {before.because}" if before.because else ""
         yield f"Endpoint {plan.id} ({before.url}) is {before.standing}{because}."
         yield f"Its events are posted to {url} from now on."
@@ -344,24 +350,16 @@ def _add_question(plan: EndpointPlan) -> Iterator[str]:
 
 
 def _add(session: Session, plan: EndpointPlan, reason: str) -> EndpointChange:
-    assert plan.changed is not None
     table, check = EndpointTable(session.aws.dynamodb, plan.app.endpoints_table), plan.check
-    after = {
-        "url": public_part(plan.after.url),
-        "standing": "enabled",
-        "secrets": list(plan.after.secrets),
-        **({"posted": EVENT_TYPE} if plan.post else {}),
-    }
-    with _recorded(session, plan, "endpoint add", reason, after):
+    with _recorded(session, plan, "endpoint add", reason):
         if plan.post:
             check = endpoint_check.ask(session, plan.after, url_policy(plan.app), post=True)
             if why := endpoint_check.complaints(check):
                 raise Problem(f"Nothing was changed: {'; '.join(why)}.", Cause.FAILED)
-        if plan.before is None:
+        if plan.row is None:
             table.add(plan.id, plan.changed)
         else:
-            ended = ("disabled_because", "disabled_at", "throttled_until", "throttled_by")
-            table.update(plan.id, plan.changed, ended)
+            table.update(plan.id, plan.changed, plan.ended)
     return _changed(session, plan, check)
 
 
@@ -371,7 +369,7 @@ def _to_disable(session: Session, request: DisableRequest) -> EndpointPlan:
     if row is None:
         raise Problem(_absent(request.endpoint), Cause.ABSENT)
     after = row.endpoint or Endpoint(*_place(request.endpoint), "")
-    return EndpointPlan(request.endpoint, app, listed(row, session.now), after)
+    return EndpointPlan(request.endpoint, app, row, after, {"enabled": False})
 
 
 def _disable_question(plan: EndpointPlan) -> Iterator[str]:
@@ -380,18 +378,25 @@ def _disable_question(plan: EndpointPlan) -> Iterator[str]:
 
 def _disable(session: Session, plan: EndpointPlan, reason: str) -> EndpointChange:
     because = f"{reason} ({session.aws.caller})"
-    changed = {"enabled": False, "disabled_because": because, "disabled_at": int(session.clock())}
-    with _recorded(session, plan, "endpoint disable", reason, {"standing": "disabled"}):
+    changed = {**plan.changed, "disabled_because": because, "disabled_at": int(session.clock())}
+    with _recorded(session, plan, "endpoint disable", reason):
         EndpointTable(session.aws.dynamodb, plan.app.endpoints_table).update(plan.id, changed)
     return _changed(session, plan, None)
 
 
 def _recorded(
-    session: Session, plan: EndpointPlan, command: str, reason: str, after: Facts
+    session: Session, plan: EndpointPlan, command: str, reason: str
 ) -> AbstractContextManager[object]:
-    """Of the URL its host alone: a path may hold a token. Secrets by name."""
-    was = None if plan.before is None else {"standing": plan.before.standing}
-    change = IntendedChange(command, EVERY_PIPELINE, target(plan.id), reason, was, after)
+    """Of the URL its host alone: a path may hold a token. Secrets by name.
+
+    As the history of the table has it, so that the audit knows the change for the same.
+    """
+    tenant, endpoint = _place(plan.id)
+    old = None if plan.row is None else plan.row.columns
+    new = {"tenant": tenant, "endpoint": endpoint, **(old or {}), **plan.changed}
+    new = {name: value for name, value in new.items() if name not in plan.ended}
+    facts = edit_facts(old, new, f"{session.app_name}/webhooks/") or (None, None)
+    change = IntendedChange(command, EVERY_PIPELINE, target(plan.id), reason, *facts)
     return recorded(session, plan.app, change)
 
 

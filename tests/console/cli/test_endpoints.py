@@ -17,6 +17,7 @@ import standardwebhooks
 from console.cli.exit import Exit
 from console.operations import endpoint_check, item
 from deadletter.webhook.http import HttpsClient
+from tests.console.cli.test_audit import endpoint_streamed
 from tests.webhook.tls_endpoint import PATIENCE, Endpoint, answers, certificate
 
 NAME = "hooks.acme.example"
@@ -288,3 +289,22 @@ def test_a_malformed_row_says_what_is_wrong_and_is_replaced_whole(
     done = dlq("endpoint", "add", "acme", *SAID)
     assert (done.exit_code, "the URL names a user" in done.stderr) == (Exit.USAGE, True)
     assert "hunter2" not in done.output
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("add", "acme"), ("add", "acme", "--url", f"https://{NAME}/new"), ("disable", "acme")],
+)
+def test_a_change_is_one_line_of_the_audit_beside_what_the_table_tells(
+    registry: Any, served: Any, dlq: Any, words: tuple[str, ...]
+) -> None:
+    """Its facts are those of the table's history: else it looked like a change by another."""
+    register(registry, enabled=words[0] == "disable", disabled_because="it answered 410")
+    before = row(registry)
+    with served(OK, valid=timedelta(days=60)):
+        register(registry, enabled=words[0] == "disable", disabled_because="it answered 410")
+        assert dlq("endpoint", *words, *SAID).exit_code == Exit.DONE
+    endpoint_streamed(registry, before, row(registry))
+    changes = json.loads(dlq("audit", "--json").stdout)["changes"]
+    assert [(each["command"], each["via"]) for each in changes] == [(f"endpoint {words[0]}", "dlq")]
+    assert "hunter2" not in json.dumps(changes)
