@@ -201,6 +201,14 @@ def test_a_mute_without_a_reason_or_without_a_length_is_refused(
         assert says in refused.stderr
 
 
+def test_a_person_is_asked_why(cloudwatch: Stubber, dlq: Dlq, at_a_terminal: None) -> None:
+    cloudwatch.add_response("describe_alarms", NINE, ASKED)
+    no_rule(cloudwatch)
+    cloudwatch.add_response("put_alarm_mute_rule", {})
+    muted = dlq("mute", "orders", "--for", "2h", answers="the bank moves\n")
+    assert "Why: the bank moves (dlq mute, by" in muted.stdout
+
+
 def test_a_reason_that_does_not_fit_is_refused_and_not_cut(cloudwatch: Stubber) -> None:
     with pytest.raises(Problem, match="characters shorter") as refused:
         mutes().begin(timedelta(hours=2), "x" * 1_000)
