@@ -53,9 +53,9 @@ def budgets() -> list[Budget]:
     return [
         Budget("commands", len(commands), 38, 34),
         Budget("option slots", slots, 138, 125),
-        Budget("console, code lines", code_lines_of(console), 19_850, 10_000),
-        Budget("console, modules", len(console), 137, 75),
-        Budget("console, code lines of tests", tests_of("console"), 10_760, 6_500),
+        Budget("console, code lines", code_lines_of(console), 19_830, 10_000),
+        Budget("console, modules", len(console), 136, 75),
+        Budget("console, code lines of tests", tests_of("console"), 10_700, 6_500),
         Budget("words of docs, apart from decisions", words_of(pages), 111_000, 55_000),
     ]
 

@@ -227,6 +227,7 @@ OPTIONS = (
     ("--json", "--output", "--format"),
     ("--show-body", "--body", "--bodies"),
     ("--limit", "--max", "--count"),
+    ("--expires", "--until-closed", "--until"),
 )
 """Options of one meaning: a command that lacks one has another of them."""
 

@@ -155,21 +155,16 @@ def _pipeline(pipeline: PipelineStatus, now: datetime) -> Iterator[Block]:
     main_age = pipeline.main_oldest_seconds
     *_, expires = _source_cells(pipeline.source(MAIN))
     main = ("", "" if main_age is None else duration(main_age), expires)
-    queues: list[tuple[str, QueueDepth | None, Iterable[Part]]] = [
-        ("main queue", pipeline.main, main),
-        ("DLQ", pipeline.dlq, _source_cells(pipeline.source(MAIN_DLQ))),
-        *(
-            (f"parking queue {id_}", held, _source_cells(pipeline.source(parking_source(id_))))
-            for id_, held in pipeline.parking.items()
-        ),
-        *(
-            (f"dedicated DLQ {id_}", held, _source_cells(pipeline.source(id_)))
-            for id_, held in pipeline.dedicated.items()
-        ),
-    ]
     yield TextTable(
         ("QUEUE", ">VISIBLE", ">IN FLIGHT", ">DELAYED", ">RESCUED", ">OLDEST", ">EXPIRES IN"),
-        [(name, *_depth_cells(held), *cells) for name, held, cells in queues],
+        [
+            (
+                source_name(id_).removeprefix("the "),
+                *_depth_cells(held),
+                *(main if id_ == MAIN else _source_cells(pipeline.source(id_))),
+            )
+            for id_, held in pipeline.depths.items()
+        ],
     )
     yield Line()
     if not pipeline.waiting:

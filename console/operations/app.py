@@ -14,7 +14,10 @@ from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, TypeVar
 
 from deadletter.contract import (
+    MAIN,
+    MAIN_DLQ,
     app_parameter,
+    parking_source,
     pipeline_prefix,
     pipelines_folder,
 )
@@ -52,6 +55,12 @@ class DeployedPipeline:
     keys: Sequence[str]
     consumer_function: str = ""
     webhook: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def urls(self) -> Mapping[str, str]:
+        """The URLs of its queues: `main`, `dlq`, ids of dedicated DLQs, and `parking:<id>`."""
+        parking = {parking_source(id_): url for id_, url in self.parking.items()}
+        return {MAIN: self.main_url, MAIN_DLQ: self.dlq_url, **self.dedicated, **parking}
 
 
 @dataclass(frozen=True, slots=True)

@@ -219,10 +219,7 @@ def parked_messages(pipeline: PipelineStatus) -> Seen | None:
 
 def holds(pipeline: PipelineStatus, source: str) -> bool:
     """Whether a queue holds messages now, as far as that could be read."""
-    parking = {parking_source(id_): depth for id_, depth in pipeline.parking.items()}
-    return {MAIN: pipeline.main, MAIN_DLQ: pipeline.dlq, **pipeline.dedicated, **parking}.get(
-        source
-    ) != QueueDepth(0, 0, 0)
+    return pipeline.depths.get(source) != QueueDepth(0, 0, 0)
 
 
 def counter(run: Mapping[str, Any] | None, name: str) -> int:
@@ -317,8 +314,7 @@ def _drain(
 
     if (dlq := pipeline.dlq) is None:
         return None, "unknown: the DLQ could not be read", None
-    letters = dlq.visible + dlq.in_flight + dlq.delayed
-    if not letters:
+    if not dlq.total:
         return now, "it is empty now", None
     if (stops := why_nothing_goes_back(pipeline, now)) is not None:
         return None, f"unknown: {stops}", None
@@ -365,8 +361,7 @@ def _to_send(pipeline: PipelineStatus) -> int | None:
     due = [lane.letters for lane in pipeline.waiting if is_of_delays(lane.lane)]
     if None in due:
         return None
-    queue = pipeline.dlq
-    return queue.visible + queue.in_flight + queue.delayed + sum(number or 0 for number in due)
+    return pipeline.dlq.total + sum(number or 0 for number in due)
 
 
 def why_nothing_goes_back(pipeline: PipelineStatus, now: datetime) -> str | None:

@@ -73,6 +73,15 @@ def _stat(metric: Metric) -> Mapping[str, Any]:
     return {"Metric": named, "Period": _PERIOD, "Stat": metric.stat}
 
 
+def alarms(cloudwatch: CloudWatchClient, prefix: str, **which: Any) -> Iterator[Mapping[str, Any]]:
+    """The alarms whose names begin so, as CloudWatch describes them."""
+    pages = cloudwatch.get_paginator("describe_alarms").paginate(
+        AlarmNamePrefix=prefix, AlarmTypes=["MetricAlarm", "CompositeAlarm"], **which
+    )
+    for page in pages:
+        yield from (*page.get("MetricAlarms", ()), *page.get("CompositeAlarms", ()))
+
+
 def _age(queue: str) -> Metric:
     return Metric("AWS/SQS", "ApproximateAgeOfOldestMessage", "Maximum", (("QueueName", queue),))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
@@ -28,7 +28,6 @@ from .answer import Answer
 from .attention import source_name, why_nothing_goes_back
 from .circuits import CircuitRow, list_circuits
 from .problem import Problem
-from .queue import QueueDepth
 from .rule_list import ListedRule, list_rules
 from .selection import NamedPipelines
 from .session import Session
@@ -143,19 +142,11 @@ def _id(pipeline: str, what: str) -> str:
 
 def _places(pipeline: PipelineStatus) -> Iterator[FlowNode]:
     name = pipeline.name
-    queues: Mapping[str, tuple[str, QueueDepth | None]] = {
-        MAIN: ("main queue", pipeline.main),
-        MAIN_DLQ: ("DLQ", pipeline.dlq),
-        **{
-            parking_source(id_): (source_name(parking_source(id_)), depth)
-            for id_, depth in pipeline.parking.items()
-        },
-        **{id_: (source_name(id_), depth) for id_, depth in pipeline.dedicated.items()},
-    }
-    for id_, (words, depth) in queues.items():
+    for id_, depth in pipeline.depths.items():
+        words = source_name(id_).removeprefix("the ")
         source = pipeline.source(id_)
         age = pipeline.main_oldest_seconds if source is None else source.oldest_seconds
-        letters = None if depth is None else depth.visible + depth.in_flight + depth.delayed
+        letters = None if depth is None else depth.total
         yield FlowNode(_id(name, id_), name, "queue", words, letters, age if letters else None,
                        "", "")  # fmt: skip
     yield FlowNode(_id(name, CONSUMER), name, CONSUMER, "consumer", None, None, "", "")

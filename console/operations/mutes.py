@@ -19,6 +19,7 @@ from .app import App, DeployedPipeline
 from .audit import IntendedChange, recorded
 from .aws import error_code
 from .duration import seconds
+from .figures import alarms
 from .problem import Cause, Problem
 from .reason import checked_reason
 from .selection import NamedPipeline
@@ -108,13 +109,11 @@ class Mutes:
                 f"reason {over} characters shorter.",
                 Cause.INPUT,
             )
-        alarms = _alarms(self._session, self._app, self._pipeline)
+        names = _alarms(self._session, self._app, self._pipeline)
         before = self._read()
         # A schedule knows minutes. One that has begun in the past may never become active.
         begins = self._session.now.replace(second=0, microsecond=0) + _MINUTE
-        mute = AlarmMute(
-            self.rule, "SCHEDULED", begins, begins + length, tuple(alarms), description
-        )
+        mute = AlarmMute(self.rule, "SCHEDULED", begins, begins + length, tuple(names), description)
         with self._recorded(why, before, mute), _known_calls():
             self._cloudwatch.put_alarm_mute_rule(
                 Name=mute.rule,
@@ -126,7 +125,7 @@ class Mutes:
                         "Timezone": "UTC",
                     }
                 },
-                MuteTargets={"AlarmNames": alarms},
+                MuteTargets={"AlarmNames": names},
                 ExpireDate=begins + length,
             )
         return self._answer(before, mute)
@@ -217,16 +216,9 @@ def _begin_of(expression: str) -> datetime | None:
 
 def _alarms(session: Session, app: App, pipeline: DeployedPipeline) -> list[str]:
     """The names of the pipeline's alarms that exist."""
-    pages = session.aws.cloudwatch.get_paginator("describe_alarms").paginate(
-        AlarmNamePrefix=pipeline_prefix(app.name, pipeline.name),
-        AlarmTypes=["MetricAlarm", "CompositeAlarm"],
-    )
-    names = [
-        alarm["AlarmName"]
-        for page in pages
-        for alarm in [*page.get("MetricAlarms", ()), *page.get("CompositeAlarms", ())]
-        if app.owner_of(alarm["AlarmName"]) == pipeline.name
-    ]
+    prefix = pipeline_prefix(app.name, pipeline.name)
+    found = (alarm["AlarmName"] for alarm in alarms(session.aws.cloudwatch, prefix))
+    names = [name for name in found if app.owner_of(name) == pipeline.name]
     if not names:
         raise Problem(f"Pipeline {pipeline.name} has no alarm to mute: deploy it.", Cause.ABSENT)
     if len(names) > _MOST_ALARMS:

@@ -31,6 +31,11 @@ class QueueDepth:
     in_flight: Annotated[int, "received and not deleted yet"]
     delayed: Annotated[int, "sent with a delay that is not over"]
 
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.visible + self.in_flight + self.delayed
+
 
 def depth(sqs: SQSClient, url: str) -> QueueDepth:
     """The depth of the queue at this URL."""

@@ -187,7 +187,7 @@ def _lanes(known: PipelineStatus) -> Iterator[Leftover]:
 
 def _messages(depth: QueueDepth | None) -> int:
     # What could not be read is named as unread.
-    return 0 if depth is None else depth.visible + depth.in_flight + depth.delayed
+    return 0 if depth is None else depth.total
 
 
 def _steps(pipeline: DeployedPipeline) -> Iterator[RemovalStep]:

@@ -16,10 +16,12 @@ from deadletter.circuit.state import State
 from deadletter.contract import (
     CAUSE_SHARDS,
     LETTERS,
+    MAIN,
     MAIN_DLQ,
     Mode,
     is_config_key,
     is_of_delays,
+    parking_source,
 )
 from deadletter.routing.decision import DUE
 from deadletter.signals.pages import Alarm
@@ -35,7 +37,7 @@ from .cards import Attention, cards
 from .causes import HELD, CauseRow, read_causes
 from .circuits import CircuitRow, Paced, circuit_row, opens_at
 from .deadline import PATIENCE, Deadline, DeadlineMissed, reads_until
-from .figures import WINDOW, QueueFigures, because, queue_figures, silences
+from .figures import WINDOW, QueueFigures, alarms, because, queue_figures, silences
 from .item import jsonable
 from .observed import ObservedCounts
 from .problem import Problem
@@ -201,6 +203,12 @@ class PipelineStatus:
         """Whether no run can do its work, as far as the watch knows."""
         return any(trouble.page == Alarm.REDRIVE_STALLED for trouble in self.seen)
 
+    @property
+    def depths(self) -> Mapping[str, QueueDepth | None]:
+        """How full its queues are, by source; None for one that could not be read."""
+        parking = {parking_source(id_): depth for id_, depth in self.parking.items()}
+        return {MAIN: self.main, MAIN_DLQ: self.dlq, **parking, **self.dedicated}
+
     def source(self, source: str) -> SourceStatus | None:
         """What is remembered of a queue; None if it could not be read."""
         return next((status for status in self.sources if status.source == source), None)
@@ -230,14 +238,14 @@ def read(session: Session, names: Sequence[str], *, patience: float = PATIENCE) 
         app = session.app(deadline)
         aws, pipelines = session.aws, app.select(names)
         figures = start(partial(queue_figures, aws.cloudwatch, app, pipelines, now))
-        alarms = start(partial(_alarms, aws.cloudwatch, app))
+        ringing = start(partial(_alarms, aws.cloudwatch, app))
         reads = [_PipelineReads(start, session, app, pipeline) for pipeline in pipelines]
         for pending in reads:
             pending.count_lanes(start)
         place = AppLocation(
             account=account.answer("The account (STS)"), region=aws.region, app=session.app_name
         )
-        statuses = tuple(pending.status(figures, alarms) for pending in reads)
+        statuses = tuple(pending.status(figures, ringing) for pending in reads)
         silent = _silent(start, aws.cloudwatch, app, statuses, now)
     items = [
         card
@@ -572,18 +580,12 @@ def _last_run(dynamodb: DynamoDBClient, table: str, pipeline: str) -> Mapping[st
 
 def _alarms(cloudwatch: CloudWatchClient, app: App) -> Mapping[str, Sequence[AlarmState]]:
     """The alarms that are in ALARM, by pipeline."""
-    pages = cloudwatch.get_paginator("describe_alarms").paginate(
-        AlarmNamePrefix=f"{app.name}-",
-        AlarmTypes=["MetricAlarm", "CompositeAlarm"],
-        StateValue="ALARM",
-    )
     by_pipeline: dict[str, list[AlarmState]] = defaultdict(list)
-    for page in pages:
-        for alarm in [*page.get("MetricAlarms", ()), *page.get("CompositeAlarms", ())]:
-            since = alarm.get("StateTransitionedTimestamp") or alarm["StateUpdatedTimestamp"]
-            owner = app.owner_of(alarm["AlarmName"])
-            if owner is not None and alarm["StateValue"] == "ALARM":
-                by_pipeline[owner].append(AlarmState(alarm["AlarmName"], since))
+    for alarm in alarms(cloudwatch, f"{app.name}-", StateValue="ALARM"):
+        since = alarm.get("StateTransitionedTimestamp") or alarm["StateUpdatedTimestamp"]
+        owner = app.owner_of(alarm["AlarmName"])
+        if owner is not None and alarm["StateValue"] == "ALARM":
+            by_pipeline[owner].append(AlarmState(alarm["AlarmName"], since))
     return by_pipeline
 
 

@@ -150,16 +150,12 @@ def watched(
         },
         MAIN: None,
     }
-    urls = {
-        MAIN: pipeline.main_url,
-        MAIN_DLQ: pipeline.dlq_url,
-        **pipeline.dedicated,
-        **{parking_source(id_): url for id_, url in pipeline.parking.items()},
-    }
     return Watched(
         None if row is None else moment(row.ran_at),
         tuple(
-            _source(source, urls[source], memories, 0 if lane is None else rescued(lane), now)
+            _source(
+                source, pipeline.urls[source], memories, 0 if lane is None else rescued(lane), now
+            )
             for source, lane in lanes.items()
         ),
         () if row is None else tuple(as_shown(seen, known) for seen in shown(row.seen)),

@@ -230,6 +230,7 @@ def test_a_word_that_is_like_no_other_gets_no_guess_and_controls_nothing(
         ("rules disable x --why y", "--reason"),
         ("run hold 4f0c --why y", "--reason"),
         ("list --max 3", "--limit"),
+        ("circuit open --until-closed", "--expires"),
         ("status --output json", "--json"),
         ("list --show-body", "--body"),
         ("status --pipelin orders", "--pipeline"),

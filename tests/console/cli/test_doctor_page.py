@@ -151,22 +151,16 @@ def test_a_page_that_arrives_does_not_hide_that_alarms_reach_no_one(
     assert f"aws kms put-key-policy --key-id {closed}" in said
 
 
-def test_alarms_arrive_under_a_key_that_cloudwatch_may_use(sns: Stubber, dlq: Dlq) -> None:
+@pytest.mark.parametrize("arrive", [True, False])
+def test_alarms_arrive_under_a_key_that_cloudwatch_may_use_and_not_under_that_of_aws(
+    sns: Stubber, dlq: Dlq, arrive: bool
+) -> None:
     subscribed(sns, 2)
-    under(sns, key(STATEMENT))
+    under(sns, key(STATEMENT) if arrive else "alias/aws/sns")
     publishes(sns)
     done = dlq("doctor", "--send-page", "--json")
-    assert done.exit_code == Exit.DONE, done.output
-    assert json.loads(done.stdout)["page"]["alarms_arrive"] is True
-
-
-def test_a_topic_under_the_key_of_aws_gets_no_alarm(sns: Stubber, dlq: Dlq) -> None:
-    subscribed(sns, 2)
-    under(sns, "alias/aws/sns")
-    publishes(sns)
-    done = dlq("doctor", "--send-page", "--json")
-    assert done.exit_code == Exit.ATTENTION
-    assert json.loads(done.stdout)["page"]["alarms_arrive"] is False
+    assert done.exit_code == (Exit.DONE if arrive else Exit.ATTENTION), done.output
+    assert json.loads(done.stdout)["page"]["alarms_arrive"] is arrive
 
 
 def test_a_key_that_may_not_be_read_leaves_it_open_and_says_so(sns: Stubber, dlq: Dlq) -> None:
