@@ -33,9 +33,9 @@ class HelpRequest:
     dlq COMMAND --help explains a command. Asks AWS nothing.
     """
 
-    topic: Annotated[
-        str | None, Asked("exit, environment, json or policies.", metavar="[TOPIC]")
-    ] = None
+    topic: Annotated[str | None, Asked("exit, environment, json or policies.", metavar="TOPIC")] = (
+        None
+    )
 
 
 def read(_: Session, request: HelpRequest) -> HelpTopic:

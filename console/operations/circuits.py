@@ -412,7 +412,7 @@ def pace_of(circuit: CircuitRow | CircuitStatus, now: datetime) -> Iterator[str]
 
 Key = Annotated[
     str | None,
-    Asked("The dependency, as `circuit list` names it; else the pipeline's own.", metavar="[KEY]"),
+    Asked("The dependency, as `circuit list` names it; else the pipeline's own.", metavar="KEY"),
 ]
 
 

@@ -369,7 +369,7 @@ class InitRequest:
     """
 
     dlqs: Annotated[
-        tuple[str, ...], Asked("The DLQs to add, by name; else only a list.", metavar="[DLQ]...")
+        tuple[str, ...], Asked("The DLQs to add, by name; else only a list.", metavar="DLQ")
     ] = ()
     file: Annotated[str, Asked("The file of settings; made if missing.", ("--file",), "PATH")] = (
         "cdk.json"

@@ -86,7 +86,7 @@ class DoctorRequest:
         Asked(
             "The pipeline, as --pipeline; or queue:NAME, any main queue or DLQ by name, URL or "
             "ARN, with nothing deployed.",
-            metavar="[PIPELINE|queue:NAME]",
+            metavar="PIPELINE|queue:NAME",
         ),
     ] = None
     send_page: Annotated[

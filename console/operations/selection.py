@@ -418,7 +418,7 @@ Pipelines = Annotated[tuple[str, ...], PIPELINE]
 """A request's field: the pipelines that are meant; all of them without one."""
 
 NamedPipelines = Annotated[
-    tuple[str, ...], Asked("Only of these pipelines, as --pipeline.", metavar="[PIPELINE]...")
+    tuple[str, ...], Asked("Only of these pipelines, as --pipeline.", metavar="PIPELINE")
 ]
 """The same where a command takes no ids: they stand behind its name, or are given with -p."""
 
@@ -427,7 +427,7 @@ Pipeline = Annotated[str | None, PIPELINE]
 
 NamedPipeline = Annotated[
     str | None,
-    Asked("The pipeline, as --pipeline; needed if the app has several.", metavar="[PIPELINE]"),
+    Asked("The pipeline, as --pipeline; needed if the app has several.", metavar="PIPELINE"),
 ]
 """The same where a command takes no ids."""
 
