@@ -78,7 +78,7 @@ def let_services_use(scope: Construct, app: AppDeployment, key: kms.IKey | None)
         "deadletter:key-policy",
         f"App {app.app}: the policy of {named} is yours to write. Without these statements alarms"
         f" reach no one, and no error is shown, or the deployment fails:\n{needed}\n"
-        "dlq doctor and dlq page --test say what it lacks.",
+        "dlq doctor and dlq doctor --send-page say what it lacks.",
     )
 
 

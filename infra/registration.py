@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import aws_cdk as cdk
 from aws_cdk import aws_ssm as ssm
@@ -19,7 +19,7 @@ from .pager import Pager
 from .permissions import Permissions
 from .queues import Queues
 from .replay_start import replay_machine_arn
-from .settings import AppDeployment, PipelineDeployment
+from .settings import AppDeployment, ConsumerDeployment, PipelineDeployment
 from .storage import Storage
 
 
@@ -103,6 +103,8 @@ class PipelineRegistration(Construct):
                 # For `dlq doctor`: what the key of a queue is, only SQS may know.
                 "keys": list(queues.keys),
                 **({"consumer_function": function} if function else {}),
+                # For `dlq endpoint add`: what the dispatcher would post to.
+                **({"webhook": _urls(settings.consumer)} if settings.consumer.is_webhook else {}),
             }
         )
         check_parameter(settings, cdk.Stack.of(self).resolve(text))
@@ -115,6 +117,10 @@ class PipelineRegistration(Construct):
             tier=ssm.ParameterTier.INTELLIGENT_TIERING,
             string_value=text,
         )
+
+
+def _urls(consumer: ConsumerDeployment) -> Mapping[str, object]:
+    return {"ports": list(consumer.ports), "allow_loopback": consumer.allow_loopback}
 
 
 def grant_find_pipeline(permissions: Permissions, app: AppDeployment, pipeline: str) -> None:

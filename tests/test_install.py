@@ -475,7 +475,7 @@ def test_each_command_loads_with_what_the_extra_brings(
             "5 messages, 1 cause",
         ),
         # The emulator does not know by which queues a DLQ is used.
-        (["doctor", "--queue", QUEUE], Exit.ATTENTION, "no alarm looks at its depth or age"),
+        (["doctor", f"queue:{QUEUE}"], Exit.ATTENTION, "no alarm looks at its depth or age"),
     ],
     ids=["list", "groups", "doctor"],
 )

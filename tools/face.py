@@ -18,11 +18,16 @@ from typing import Any
 import typer
 
 from console.cli import main as command_line
+from console.cli.command import OF_PIPELINES
 
 ROOT = Path(__file__).parents[1]
 
-SHARED = {"profile", "region", "app", "json", "jsonl", "query", "debug"}
-"""Parameters that every command has: a person learns them once."""
+SHARED = {"profile", "region", "app", "json", "jsonl", "query", "debug", OF_PIPELINES}
+"""Parameters that every command has: a person learns them once.
+
+-p is one of each command that is about pipelines, in the same words; the others refuse it. Only
+`rules` and `cause` have a --pipeline of their own, which is counted.
+"""
 
 
 @dataclass(frozen=True)
@@ -46,12 +51,12 @@ def budgets() -> list[Budget]:
     console = list((ROOT / "console").rglob("*.py"))
     pages = [path for path in (ROOT / "docs").rglob("*.md") if path.parent.name != "adr"]
     return [
-        Budget("commands", len(commands), 43, 34),
-        Budget("option slots", slots, 166, 125),
-        Budget("console, code lines", code_lines_of(console), 20_200, 10_000),
-        Budget("console, modules", len(console), 152, 75),
+        Budget("commands", len(commands), 38, 34),
+        Budget("option slots", slots, 138, 125),
+        Budget("console, code lines", code_lines_of(console), 19_830, 10_000),
+        Budget("console, modules", len(console), 136, 75),
         Budget("console, code lines of tests", tests_of("console"), 10_700, 6_500),
-        Budget("words of docs, apart from decisions", words_of(pages), 112_000, 55_000),
+        Budget("words of docs, apart from decisions", words_of(pages), 111_000, 55_000),
     ]
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Annotated
 
 import typer
 
-from ..operations.duration import seconds
+from ..operations.duration import NEVER, ending
 from ..operations.problem import Cause, Problem
 from ..operations.reason import checked_reason, optional_reason
 from ..operations.session import Session
@@ -37,7 +37,6 @@ OptionalWhy = Annotated[
 
 # The suggested end: long enough for the night, and over before it is forgotten.
 SUGGESTED = "24h"
-NEVER = "never"
 
 
 def interactive() -> bool:
@@ -104,45 +103,22 @@ def why(given: str | None) -> str:
     return optional_reason(given)
 
 
-def end(given: str | None, now: datetime, subject: str, *, suggested: str = SUGGESTED) -> datetime:
-    """The end of `subject` ("the rule"), asked for if not given.
+def end_or_never(
+    given: str | None,
+    now: datetime,
+    subject: str,
+    *,
+    suggested: str = SUGGESTED,
+    never: bool = True,
+) -> datetime | None:
+    """The end of `subject` ("the rule"), asked for if not given; None for "never", if allowed.
 
     Raises Problem for a text that is not a time, and for a time in the past.
     """
-    at = _end(given, now, subject, suggested=suggested, never=False)
-    assert at is not None
-    return at
-
-
-def end_or_never(
-    given: str | None, now: datetime, subject: str, *, suggested: str = SUGGESTED
-) -> datetime | None:
-    """As `end`; None if the answer is "never"."""
-    return _end(given, now, subject, suggested=suggested, never=True)
-
-
-def _end(
-    given: str | None, now: datetime, subject: str, *, suggested: str, never: bool
-) -> datetime | None:
     allowed = f"7d, an ISO 8601 time, {NEVER}" if never else "2h, an ISO 8601 time"
     if given is None:
         given = ask(f"When does it end? {allowed} [{suggested}]")
     if given is None:
         also = f", or --expires {NEVER}" if never else ""
         raise Problem(f"Say when {subject} ends: --expires {suggested}{also}.", Cause.INPUT)
-    text = given.strip() or suggested
-    if never and text.lower() == NEVER:
-        return None
-    at = moment(text, now)
-    if at <= now:
-        raise Problem(f"{subject.capitalize()} would have ended at {text} already.", Cause.INPUT)
-    return at.astimezone(UTC)
-
-
-def moment(text: str, now: datetime) -> datetime:
-    """The time in a text: a length of time from now, or ISO 8601 (UTC without a zone)."""
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        return now + timedelta(seconds=seconds(text))
-    return at if at.tzinfo else at.replace(tzinfo=UTC)
+    return ending(given.strip() or suggested, now, subject, never=never)

@@ -25,10 +25,11 @@ from deadletter.contract import DEFAULT_APP
 from ..operations import aws as clients
 from ..operations.problem import Cause, Denied, Problem
 from ..operations.session import Session
+from ..operations.verbs import PIPELINE
 from . import completion, output, progress
 from .exit import exit_status
 from .output import Reply, printable
-from .policies import help_after_refusal
+from .policies import BESIDE_READER, help_after_refusal
 
 Profile = Annotated[
     str | None,
@@ -59,23 +60,14 @@ Query = Annotated[
 ]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
-OnePipeline = Annotated[
-    str | None,
-    typer.Option(
-        "--pipeline",
-        metavar="NAME",
-        help="The pipeline; needed if the app has several.",
-        autocompletion=completion.pipelines,
-    ),
-]
-PipelineArgument = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="[PIPELINE]",
-        help="The pipeline, as --pipeline; needed if the app has several.",
-        autocompletion=completion.pipelines,
-    ),
-]
+_PIPELINE: Any = typer.Option(
+    *PIPELINE.names,
+    metavar=PIPELINE.metavar,
+    help=PIPELINE.says,
+    autocompletion=completion.pipelines,
+)
+OnePipeline = Annotated[str | None, _PIPELINE]
+SomePipelines = Annotated[list[str] | None, _PIPELINE]
 PipelineArguments = Annotated[
     list[str] | None,
     typer.Argument(
@@ -84,24 +76,6 @@ PipelineArguments = Annotated[
         autocompletion=completion.pipelines,
     ),
 ]
-SomePipelines = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--pipeline",
-        metavar="NAME",
-        help="Only this pipeline; may be given several times.",
-        autocompletion=completion.pipelines,
-    ),
-]
-
-
-def one_pipeline(argument: str | None, option: str | None) -> str | None:
-    """The pipeline that was typed, as an argument or as --pipeline; Problem if they differ."""
-    if argument is not None and option is not None and argument != option:
-        raise Problem(
-            f"Two pipelines, {argument} and --pipeline {option}: name one of them.", Cause.INPUT
-        )
-    return option if argument is None else argument
 
 
 def some_pipelines(
@@ -113,7 +87,10 @@ def some_pipelines(
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """The options of every command, written before or after its name."""
+    """The options of every command, written before or after its name.
+
+    `pipeline` is one of those commands that are about pipelines.
+    """
 
     profile: Profile = None
     region: Region = None
@@ -122,15 +99,20 @@ class Shared:
     jsonl: AsLines = False
     query: Query = None
     debug: Debug = False
+    pipeline: SomePipelines = None
 
     def over(self, outer: Shared) -> Shared:
         """These options, completed by those written before the command's name."""
         return Shared(*(getattr(self, o.name) or getattr(outer, o.name) for o in fields(Shared)))
 
 
+OF_PIPELINES = "of_pipelines"
+"""The parameter of -p, which a command about pipelines has."""
+
 SHARED = tuple(
     option.replace(kind=inspect.Parameter.KEYWORD_ONLY)
     for option in inspect.signature(Shared, eval_str=True).parameters.values()
+    if option.name != "pipeline"
 )
 
 
@@ -155,7 +137,7 @@ class _Command(TyperCommand):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         sections: dict[str, list[tuple[str, str]]] = {}
-        shared = {option.name for option in SHARED} | {"help"}
+        shared = {option.name for option in SHARED} | {OF_PIPELINES, "help"}
         for parameter in self.get_params(ctx):
             if (record := parameter.get_help_record(ctx)) is not None:
                 title = SHARED_TITLE if parameter.name in shared else "Options"
@@ -247,9 +229,13 @@ def command(
             here = Shared(**{option.name: given.pop(option.name) for option in SHARED})
             shared = here.over(context.find_object(Shared) or Shared())
             words = context.command_path.partition(" ")[2]
-            queues = [each for each in given.get("places") or () if each.startswith("queue:")]
-            any_queue = bool(queues or given.get("queue"))
-            perform(shared, partial(run, **given), words, any_queue=any_queue)
+            if OF_PIPELINES in given:
+                given[OF_PIPELINES] = given[OF_PIPELINES] or shared.pipeline
+            elif shared.pipeline:
+                context.fail(f"dlq {words} is about no pipeline: leave {PIPELINE.names[0]} out.")
+            places = (*(given.get("places") or ()), given.get("name") or "")
+            any_queue = any(each.startswith("queue:") for each in places)
+            perform(shared, partial(run, **given), _typed(words, given), any_queue=any_queue)
 
         context = inspect.Parameter(
             "context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context
@@ -266,6 +252,12 @@ def command(
         return run
 
     return register
+
+
+def _typed(words: str, given: Mapping[str, Any]) -> str:
+    """The words of a command, with the option for which it takes more policies."""
+    options = (f"{words} --{name.replace('_', '-')}" for name in given if given[name] is True)
+    return next(filter(BESIDE_READER.__contains__, options), words)
 
 
 def lazy_group(says: str, commands: Mapping[str, tuple[str, Sequence[str]]]) -> typer.Typer:
@@ -312,13 +304,14 @@ def perform(
     try:
         query = output.compiled(shared.query)
         connect = partial(clients.connect, shared.profile, shared.region)
-        reply = run(Session(connect, app, say=progress.say, pause=progress.pause))
-        progress.end()
+        try:
+            reply = run(Session(connect, app, say=progress.say, pause=progress.pause))
+        finally:
+            progress.end()
         output.write(reply, as_json=shared.json, as_lines=shared.jsonl, query=query)
     except BrokenPipeError:
         raise
     except Exception as error:
-        progress.end()
         problem = clients.explain(error) or _bug(error)
         if shared.debug:
             traceback.print_exc()

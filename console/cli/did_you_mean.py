@@ -51,7 +51,7 @@ MEANINGS = (
     ),
     Meaning(
         Effect.READS,
-        "explain get view describe inspect open details info read cat why",
+        "show explain get view describe inspect open details info read cat why",
         ("show ANYTHING", "groups", "list --in waiting", "endpoint list"),
     ),
     Meaning(Effect.READS, "runs jobs executions", ("run list",)),
@@ -76,11 +76,16 @@ MEANINGS = (
     Meaning(Effect.READS, "poison", ("list --in parked -f reason=POISON --look", "groups")),
     Meaning(Effect.READS, "history", ("show ANYTHING", "audit")),
     Meaning(Effect.READS, "changes who", ("audit",)),
-    Meaning(Effect.READS, "health check verify validate diagnose", ("doctor", "status --check")),
+    Meaning(
+        Effect.READS,
+        "health check verify validate diagnose",
+        ("doctor", "status --check", "endpoint add TENANT --dry-run"),
+    ),
     Meaning(Effect.READS, "config settings policy", ("show PIPELINE", "help environment")),
     Meaning(Effect.READS, "export download dump save", ("list --look --out FILE", "rules export")),
     Meaning(Effect.READS, "simulate preview plan", ("retry ID --dry-run", "rules test RULE_ID")),
-    Meaning(Effect.READS, "report results", ("show RUN", "observe report")),
+    Meaning(Effect.READS, "report results", ("show RUN", "show PIPELINE")),
+    Meaning(Effect.READS, "observe observed", ("status", "show PIPELINE")),
     Meaning(Effect.READS, "draw drawing diagram topology", ("flow",)),
     Meaning(Effect.READS, "version", ("--version",)),
     Meaning(Effect.READS, "usage man commands", ("--help", "help")),
@@ -88,7 +93,10 @@ MEANINGS = (
     Meaning(
         Effect.CHANGES,
         "edit fix patch modify amend transform",
-        ("retry ID --edit", "rules add RULE_ID --action ACTION --replace"),
+        (
+            *("retry ID --edit", "rules add RULE_ID --action ACTION --replace"),
+            "endpoint add TENANT --url URL",
+        ),
     ),
     Meaning(
         Effect.CHANGES,
@@ -115,10 +123,10 @@ MEANINGS = (
     ),
     Meaning(
         Effect.CHANGES,
-        "resume unpause continue enable",
+        "resume unpause continue enable auto",
         (
-            *("circuit auto", "run resume RUN", "rules enable RULE_ID"),
-            "endpoint enable TENANT",
+            *("circuit release", "run resume RUN", "rules enable RULE_ID"),
+            "endpoint add TENANT",
         ),
     ),
     Meaning(
@@ -128,6 +136,7 @@ MEANINGS = (
     ),
     Meaning(Effect.CHANGES, "acknowledge ack silence snooze", ("mute --for 2h",)),
     Meaning(Effect.CHANGES, "unmute", ("mute --end",)),
+    Meaning(Effect.CHANGES, "page pager", ("doctor --send-page",)),
     Meaning(Effect.CHANGES, "approve", ("run approve RUN",)),
     Meaning(
         Effect.REMOVES,
@@ -138,7 +147,9 @@ MEANINGS = (
     Meaning(Effect.REMOVES, "erase wipe gdpr", ("forget ID --dry-run",)),
     Meaning(Effect.REMOVES, "cancel abort kill", ("run abort RUN",)),
     Meaning(Effect.REMOVES, "refuse deny decline", ("run reject RUN",)),
-    Meaning(Effect.REMOVES, "uninstall destroy teardown decommission", ("retire", "doctor")),
+    Meaning(
+        Effect.REMOVES, "uninstall destroy teardown decommission retire", ("doctor --removal",)
+    ),
 )
 """What people type, and what they mean by it."""
 
@@ -147,14 +158,17 @@ SAYS: Mapping[str, str] = {
     "--version": "the version that is installed",
     "audit": "who changed what, when and why",
     "cause park FINGERPRINT": "park those of a cause",
-    "circuit auto": "end what a person said about a circuit",
+    "circuit release": "end what a person said about a circuit",
     "circuit list": "which dependencies are down",
     "circuit open": "stop all sending, live traffic too",
     "discard ID": "throw it away; restorable for 90 days",
     "doctor": "check the queues and what is around them",
+    "doctor --removal": "what is left of a pipeline, and how to remove it",
+    "doctor --send-page": "publish a test page: do alarms arrive?",
     "endpoint add TENANT --url URL": "add a webhook endpoint",
     "endpoint disable TENANT": "post nothing to it",
-    "endpoint enable TENANT": "post to it again",
+    "endpoint add TENANT": "check it, and post to it again",
+    "endpoint add TENANT --dry-run": "check where its events go",
     "endpoint list": "the webhook endpoints",
     "flow": "this deployment as nodes and edges, to be drawn",
     "forget ID --dry-run": "what is kept of one person's message",
@@ -170,7 +184,6 @@ SAYS: Mapping[str, str] = {
     "list -f text~TEXT": "find messages by text, field, tenant or ID",
     "mute --end": "end a mute",
     "mute --for 2h": "mute the alarms for a while",
-    "observe report": "what would have been done",
     "run abort RUN": "end a run; what is left is parked",
     "run approve RUN": "let a run send",
     "run hold RUN": "stop a run, for now",
@@ -183,7 +196,6 @@ SAYS: Mapping[str, str] = {
     "retry ID --dry-run": "what a retry would do; sends nothing",
     "retry ID --edit": "edit a message and send it",
     "restore RUN": "bring what a run has discarded back",
-    "retire": "what is left of a pipeline, and how to remove it",
     "rules add RULE_ID --action ACTION": "add a rule",
     "rules add RULE_ID --action ACTION --replace": "change a rule",
     "rules add RULE_ID --action HOLD": "hold messages by a rule",
@@ -198,7 +210,7 @@ SAYS: Mapping[str, str] = {
     "rules undo RULE_ID": "take the last change of a rule back",
     "show ANYTHING": "one message, run, rule, circuit or pipeline",
     "show ID --logs": "what the consumer logged about one message",
-    "show PIPELINE": "the settings in force",
+    "show PIPELINE": "the settings in force, and what observe has seen",
     "show RUN": "what became of a run's messages",
     "status": "what needs attention, how full each queue is",
     "status --check": "exit with 1 if something needs attention",
@@ -206,13 +218,16 @@ SAYS: Mapping[str, str] = {
 }
 """Each command of MEANINGS in a few words."""
 
-REMOVALS = frozenset({"discard", "forget", "retire", "run abort", "run reject", "rules remove"})
+REMOVALS = frozenset(
+    {"discard", "doctor --removal", "forget", "run abort", "run reject", "rules remove"}
+)
 
 OPTIONS = (
     ("--reason", "--why", "--because", "--comment"),
     ("--json", "--output", "--format"),
     ("--show-body", "--body", "--bodies"),
     ("--limit", "--max", "--count"),
+    ("--expires", "--until-closed", "--until"),
 )
 """Options of one meaning: a command that lacks one has another of them."""
 
@@ -274,7 +289,7 @@ def effect_of(command: str) -> Effect:
     if command.endswith("--dry-run"):
         return Effect.READS
     words = [word for word in command.split() if word.isalpha() and word.islower()]
-    names = {" ".join(words[:2]), *words[:1]}
+    names = {" ".join(words[:2]), *words[:1], command}
     if names & REMOVALS:
         return Effect.REMOVES
     needed = {policy for name in names for policy in policies_of(name)}

@@ -3,100 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated
 
-import typer
-
-from ..operations import doctor as operation
-from ..operations.doctor import Examination
-from ..operations.faults import ERROR, NOTE
-from ..operations.problem import Cause, Problem
-from ..operations.session import Session
+from ..operations.doctor import VERB, Examination
+from ..operations.faults import ERROR
+from ..operations.pager import PagerTest
+from ..operations.removal import Removal
 from ..operations.words import count
-from .command import OnePipeline, PipelineArgument, command, one_pipeline, plain_typer
+from .command import plain_typer
 from .exit import Exit
-from .output import Block, Line, Reply, Styled, line
-from .progress import waiting
+from .output import Block, Line, Styled, line
+from .verb import add
 
 typer_app = plain_typer()
 
-Queue = Annotated[
-    str | None,
-    typer.Option(
-        "--queue", metavar="URL", help="A main queue or DLQ by URL, name or ARN; no app is needed."
-    ),
-]
-Account = Annotated[
-    bool,
-    typer.Option(
-        "--account", help="Also ask the account's functions, topics and rules for their DLQ."
-    ),
-]
-Check = Annotated[
-    bool, typer.Option("--check", help="Exit with 1 if there is an ERROR or a WARNING.")
-]
+
+def _status(answer: Examination) -> Exit:
+    page, removal = answer.page, answer.removal
+    silent = page is not None and (page.reaches_nobody or page.alarms_arrive is False)
+    left = removal is not None and not removal.ready
+    ill = any(finding.level == ERROR for finding in answer.findings or ())
+    return Exit.ATTENTION if silent or left or ill or answer.unchecked else Exit.DONE
 
 
-@command(
-    typer_app,
-    "doctor",
-    example=[
-        "dlq doctor orders",
-        "dlq doctor --queue https://sqs.eu-west-1.amazonaws.com/111122223333/orders-dlq",
-        "dlq doctor --queue orders-dlq --check --query \"findings[?level=='ERROR']\"",
-    ],
-)
-def doctor(
-    session: Session,
-    name: PipelineArgument = None,
-    pipeline: OnePipeline = None,
-    queue: Queue = None,
-    account: Account = False,
-    check: Check = False,
-) -> Reply[Examination]:
-    """Check what synth can't see around a queue and its DLQ.
-
-    Retention order, maxReceiveCount, partial batch responses, visibility against the function's
-    time-out, provisioned mode, tenant isolation, encryption and key policies, TLS, alarms on a
-    metric that never rings, and shared DLQs. Each finding comes with the command that repairs
-    it; read it before you paste it.
-
-    With --queue, and with --account, also whether Lambda functions, SNS subscriptions or
-    EventBridge targets use the same DLQ. That reads all of the account: no policy of the app
-    allows it, so use a profile of yours.
-
-    Reads settings only: no message is received, nothing is changed. Nothing of deadletter has to
-    be deployed. The exit status is 1 if something could not be read; with --check also for an
-    ERROR or WARNING.
-    """
-    chosen = one_pipeline(name, pipeline)
-    if queue is not None and chosen is not None:
-        raise Problem("A pipeline and --queue exclude each other: give one.", Cause.INPUT)
-    with waiting("Examining"):
-        diagnosis = (
-            operation.examine_pipeline(session, chosen, account=account)
-            if queue is None
-            else operation.examine_queue(session, queue)
-        )
-    ill = any(finding.level != NOTE for finding in diagnosis.findings)
-    attention = diagnosis.unchecked or (check and ill)
-    return Reply(diagnosis, show, Exit.ATTENTION if attention else Exit.DONE)
+def show(answer: Examination) -> Iterator[Block]:
+    """The findings for a person, the worst first; or the test page, or what is left."""
+    where = f" in account {answer.account}, {answer.region}"
+    if answer.page is not None:
+        yield from _page(answer.page, where)
+    elif answer.removal is not None:
+        yield from _removal(answer.removal, where)
+    else:
+        yield from _findings(answer, where)
 
 
-def show(diagnosis: Examination) -> Iterator[Block]:
-    """The findings for a person, the worst first."""
-    errors = sum(finding.level == ERROR for finding in diagnosis.findings)
-    others = len(diagnosis.findings) - errors
-    if diagnosis.findings:
-        says = f"{count(errors, 'error')}, {count(others, 'other finding')}"
+def _findings(answer: Examination, where: str) -> Iterator[Block]:
+    findings = answer.findings or ()
+    errors = sum(finding.level == ERROR for finding in findings)
+    if findings:
+        says = f"{count(errors, 'error')}, {count(len(findings) - errors, 'other finding')}"
         yield line(Styled(says, "alarm" if errors else "strong"))
     else:
         yield line(Styled("Nothing is wrong that dlq doctor checks.", "good"))
-    mains = ", ".join(diagnosis.mains) or "no source"
-    yield line(
-        f"{mains} → {diagnosis.dlq or 'no DLQ'} in account {diagnosis.account}, {diagnosis.region}"
-    )
-    for finding in diagnosis.findings:
+    yield line(f"{', '.join(answer.mains) or 'no source'} → {answer.dlq or 'no DLQ'}{where}")
+    for finding in findings:
         yield Line()
         style = "alarm" if finding.level == ERROR else "strong"
         yield line(Styled(finding.level, style), f" {finding.check}: {finding.subject}")
@@ -104,13 +53,58 @@ def show(diagnosis: Examination) -> Iterator[Block]:
         if finding.before is not None:
             yield line(Styled("Before you type it:", "alarm"), f" {finding.before}.", indent=2)
         if finding.fix is not None:
-            yield line(Styled(finding.fix, "faint"), indent=2)
-    if not diagnosis.asked_account:
+            yield Line((Styled(finding.fix, "faint"),), 2, typed=True)
+    if not answer.asked_account:
         yield Line()
-        yield line(
-            "Not asked: whether functions, SNS subscriptions or EventBridge rules use this DLQ "
-            "too; --account does."
-        )
-    for text in diagnosis.unchecked:
+        yield line("Not asked: whether functions, SNS subscriptions or EventBridge rules use this")
+        yield line("DLQ too. With a profile of yours, that may read the account:")
+        yield Line((f"dlq doctor queue:{answer.dlq or 'NAME'}",), 2, typed=True)
+    for text in answer.unchecked:
         yield Line()
         yield line(Styled("NOT CHECKED", "alarm"), f" {text}")
+
+
+def _page(page: PagerTest, where: str) -> Iterator[Block]:
+    if page.reaches_nobody:
+        yield line("Alarms", where, ": ", Styled("no test page was published.", "alarm"))
+    else:
+        number = page.subscriptions
+        known = "an unknown number of subscriptions"
+        to = known if number is None else count(number, "subscription")
+        yield line("Alarms", where, f": a test page is on its way to {to}.")
+        yield line("Look where pages arrive: SNS does not say whether it did.", indent=2)
+    if page.alarms_arrive is False:
+        yield line(Styled("No alarm gets as far as the topic.", "alarm"), indent=2)
+    yield line(f"Topic: {page.topic}", indent=2)
+    for note in page.notes:
+        yield line(note, indent=2)
+
+
+def _removal(removal: Removal, where: str) -> Iterator[Block]:
+    name = Styled(removal.pipeline, "strong")
+    if removal.ready:
+        yield line(name, where, ": ", Styled("nothing is left, it can be removed.", "good"))
+    else:
+        things = count(len(removal.left), "thing")
+        yield line(name, where, ": ", Styled(f"not yet, {things} left.", "alarm"))
+    for left in removal.left:
+        yield from _with_command(f"{left.says}.", left.command)
+    if removal.steps:
+        yield Line()
+        yield line("To remove it:")
+    for number, step in enumerate(removal.steps, start=1):
+        yield from _with_command(f"{number}. {step.says}.", step.command)
+    yield Line()
+    yield line("What stays:" if removal.ready else "What will stay:")
+    for kept in removal.stays:
+        command = kept.command if removal.ready else None
+        yield from _with_command(f"{kept.name}: {kept.says}.", command)
+
+
+def _with_command(says: str, command: str | None) -> Iterator[Block]:
+    yield line(says, indent=2)
+    if command:
+        yield Line((command,), 6, typed=True)
+
+
+add(typer_app, VERB, show, status=_status)

@@ -1,41 +1,53 @@
-"""`dlq endpoint`: where tenants want their events. Each command has a module of its own."""
+"""`dlq endpoint`: where tenants want their events, and which endpoints get none."""
 
 from __future__ import annotations
 
-from .command import command, group
-from .endpoint_check import check
-from .endpoint_edit import add, disable, enable
-from .endpoint_list import list_
+from collections.abc import Iterator
+
+from ..operations.endpoint_check import in_words
+from ..operations.endpoints import CHANGES, LIST, EndpointChange, EndpointList
+from ..operations.words import count
+from .command import group
+from .exit import Exit
+from .output import Block, Line, Styled, TextTable, line
+from .verb import add
 
 typer_app = group("Webhook endpoints: where tenants want their events, and which get none.")
 
-command(
-    typer_app,
-    "list",
-    example=[
-        "dlq endpoint list",
-        "dlq endpoint list --query \"endpoints[?standing!='enabled'].[tenant, because]\"",
-    ],
-)(list_)
 
-command(
-    typer_app,
-    "check",
-    example=["dlq endpoint check acme", "dlq endpoint check acme/invoices --post --json"],
-)(check)
+def _show_list(answer: EndpointList) -> Iterator[Block]:
+    yield line(
+        Styled(count(len(answer.endpoints), "endpoint"), "strong"),
+        f" of app {answer.app} in account {answer.account}, {answer.region}",
+    )
+    if answer.endpoints:
+        yield Line()
+        rows = [
+            (
+                each.tenant,
+                each.endpoint,
+                each.url,
+                each.standing if each.standing == "enabled" else Styled(each.standing, "alarm"),
+                str(len(each.secrets)),
+                each.because,
+            )
+            for each in answer.endpoints
+        ]
+        yield TextTable(("TENANT", "ENDPOINT", "URL", "STANDING", ">SECRETS", "BECAUSE"), rows)
 
-command(
-    typer_app,
-    "add",
-    example=[
-        "dlq endpoint add acme --url https://acme.example/in --secret deadletter/webhooks/acme",
-    ],
-)(add)
 
-command(
-    typer_app, "enable", example=["dlq endpoint enable acme", "dlq endpoint enable acme/invoices"]
-)(enable)
+def _show_changed(answer: EndpointChange) -> Iterator[Block]:
+    each = answer.endpoint
+    because = f": {each.because}" if each.because else ""
+    yield line(f"Endpoint {each.tenant}/{each.endpoint} ({each.url}) is {each.standing}{because}.")
+    if answer.check is not None:
+        yield from (line(text, indent=2) for text in in_words(answer.check))
 
-command(typer_app, "disable", example=['dlq endpoint disable acme --reason "acme is moving"'])(
-    disable
-)
+
+def _status(answer: EndpointChange) -> Exit:
+    return Exit.ATTENTION if answer.complaints else Exit.DONE
+
+
+add(typer_app, LIST, _show_list)
+for _verb in CHANGES:
+    add(typer_app, _verb, _show_changed, status=_status)

@@ -4,33 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..operations import flow as operation
-from ..operations.flow import Flow, FlowNode
-from ..operations.session import Session
+from ..operations.flow import VERB, Flow, FlowNode
 from ..operations.words import duration
-from .command import PipelineArguments, SomePipelines, command, plain_typer, some_pipelines
+from .command import plain_typer
 from .exit import Exit
-from .output import Block, Line, Part, Reply, Styled, TextTable, line
-from .progress import waiting
+from .output import Block, Line, Part, Styled, TextTable, line
+from .verb import add
 
 typer_app = plain_typer()
 
 
-@command(typer_app, "flow", example=["dlq flow", "dlq flow orders --json --query edges"])
-def flow(
-    session: Session, pipelines: PipelineArguments = None, pipeline: SomePipelines = None
-) -> Reply[Flow]:
-    """This deployment as nodes and edges: queues, what waits, rules in force, circuits.
-
-    Reads only, with live counts. An edge that messages do not take now says why. --json is made to
-    be drawn.
-
-    The exit status is 1 if something could not be read.
-    """
-    names = some_pipelines(pipelines, pipeline)
-    with waiting(f"Asking AWS about app {session.app_name}"):
-        answer = operation.flow(session, names)
-    return Reply(answer, _show, Exit.ATTENTION if answer.unread else Exit.DONE)
+def _status(answer: Flow) -> Exit:
+    return Exit.ATTENTION if answer.unread else Exit.DONE
 
 
 def _show(answer: Flow) -> Iterator[Block]:
@@ -57,3 +42,6 @@ def _node(node: FlowNode) -> tuple[Part, ...]:
     letters = f"{node.messages:,}" if node.messages is not None else "?" if holds else ""
     age = "" if node.oldest_seconds is None else duration(node.oldest_seconds)
     return (node.id, node.kind, letters, age, node.state, node.says)
+
+
+add(typer_app, VERB, _show, status=_status)

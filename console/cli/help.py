@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-import typer
-
 from ..operations.problem import Cause, Problem
 from ..operations.session import Session
-from .command import command, plain_typer
+from ..operations.verbs import Asked, Verb
+from .command import plain_typer
 from .exit import MEANING
 from .glossary import TERMS
-from .output import SCHEMA, Block, Line, Reply, Styled, TextTable, line
+from .output import SCHEMA, Block, Line, Styled, TextTable, line
 from .policies import BESIDE_READER, NONE, READER
+from .verb import add
 
 typer_app = plain_typer()
 
@@ -27,23 +27,26 @@ class HelpTopic:
     rows: Annotated[Sequence[Sequence[str]], "its lines, each a word and what it means"]
 
 
-Topic = Annotated[
-    str | None,
-    typer.Argument(metavar="[TOPIC]", help="words, exit, environment, json or policies."),
-]
-
-
-@command(typer_app, "help", example=["dlq help words", "dlq help policies"])
-def help_(session: Session, topic: Topic = None) -> Reply[HelpTopic]:
+@dataclass(frozen=True, kw_only=True)
+class HelpRequest:
     """What holds for all commands: words, exit statuses, JSON, policies.
 
     dlq COMMAND --help explains a command. Asks AWS nothing.
     """
+
+    topic: Annotated[
+        str | None, Asked("words, exit, environment, json or policies.", metavar="TOPIC")
+    ] = None
+
+
+def read(_: Session, request: HelpRequest) -> HelpTopic:
+    """The lines of a topic, or all topics."""
+    topic = request.topic
     if topic is None:
-        return Reply(HelpTopic("", [(name, says) for name, (says, _) in TOPICS.items()]), _show)
+        return HelpTopic("", [(name, says) for name, (says, _) in TOPICS.items()])
     if topic not in TOPICS:
         raise Problem(f"There is no topic {topic!r}: it is {', '.join(TOPICS)}.", Cause.INPUT)
-    return Reply(HelpTopic(topic, TOPICS[topic][1]), _show)
+    return HelpTopic(topic, TOPICS[topic][1])
 
 
 def _show(help_topic: HelpTopic) -> Iterator[Block]:
@@ -86,3 +89,14 @@ TOPICS: Mapping[str, tuple[str, Sequence[tuple[str, str]]]] = {
     "policies": ("The app's managed policies, each beside DlqReader", _POLICIES),
 }
 """Each topic with its heading and its lines."""
+
+add(
+    typer_app,
+    Verb(
+        name="help",
+        request=HelpRequest,
+        examples=["dlq help words", "dlq help policies"],
+        read=read,
+    ),
+    _show,
+)

@@ -2,94 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Annotated, Any
+from collections.abc import Iterator
 
-import typer
-
-from ..operations import dlqs as operation
-from ..operations.dlqs import Account, CdkJson, Inventory
-from ..operations.problem import Cause, Problem
-from ..operations.session import Session
+from ..operations.dlqs import VERB, Inventory
 from ..operations.words import count, duration
-from . import asking
-from .asking import Yes
-from .command import command, plain_typer
+from .command import plain_typer
 from .exit import Exit
-from .output import Block, Line, Part, Reply, Styled, TextTable, line
-from .progress import waiting
+from .output import Block, Line, Part, Styled, TextTable, line
+from .verb import add
 
 typer_app = plain_typer()
 
-Chosen = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="[DLQ]...", help="The DLQs to add, by name; else only a list."),
-]
-File = Annotated[
-    Path, typer.Option("--file", metavar="PATH", help="The file of settings; made if missing.")
-]
 
-
-@command(
-    typer_app,
-    "init",
-    example=[
-        "dlq init",
-        "dlq init orders-dlq",
-        "dlq init orders-dlq invoices-dlq --file cdk.json --yes",
-    ],
-)
-def init(
-    session: Session, dlqs: Chosen = None, file: File = Path("cdk.json"), yes: Yes = False
-) -> Reply[Inventory]:
-    """List the account's DLQs, and add chosen ones to cdk.json.
-
-    A chosen DLQ becomes a pipeline for each queue that it serves, in mode observe, which moves
-    nothing. Its consumer is the function that an event source mapping names, if there is one.
-    What the file holds already is never changed, but for a fresh clone's sample pipeline, whose
-    place it takes; and the settings' schema checks the result before
-    it is written (with the extra `cdk` installed). dlq asks before it writes.
-
-    Nothing has to be deployed; no policy of the app allows sqs:ListQueues, so use a profile of
-    yours. The exit status is 1 if something could not be read.
-    """
-    settings = CdkJson(file)
-    with waiting("Looking for DLQs"):
-        account = operation.read(session)
-    validated, added = None, list[Mapping[str, Any]]()
-    if dlqs:
-        added = _entries(session, account, settings, dlqs)
-        content = settings.with_pipelines(added, session.app_name)
-        validated = operation.validate(content, file)
-        if not yes:
-            instead = ", in place of the sample pipeline" if settings.has_sample else ""
-            asking.confirm(
-                session,
-                f"Add {count(len(added), 'pipeline')} to {file}{instead}:",
-                *json.dumps(added, indent=2).splitlines(),
-            )
-        settings.write(content)
-    answer = operation.inventory(session, account, settings, added, validated)
-    return Reply(answer, show, Exit.ATTENTION if answer.unread else Exit.DONE)
-
-
-def _entries(
-    session: Session, account: Account, settings: CdkJson, names: Sequence[str]
-) -> list[Mapping[str, Any]]:
-    known = {arn.rpartition(":")[2]: arn for arn in account.dlq_arns}
-    entries: list[Mapping[str, Any]] = []
-    for name in dict.fromkeys(names):
-        if name not in known:
-            listed = ", ".join(sorted(known)) or "none"
-            raise Problem(
-                f"{name} is no DLQ of this account and region: it has {listed}.", Cause.ABSENT
-            )
-        for entry in operation.entries(session.aws, account, known[name]):
-            settings.check(entry)
-            entries.append(entry)
-    return entries
+def _status(answer: Inventory) -> Exit:
+    return Exit.ATTENTION if answer.unread else Exit.DONE
 
 
 def show(found: Inventory) -> Iterator[Block]:
@@ -137,10 +63,13 @@ def show(found: Inventory) -> Iterator[Block]:
                 "The settings' schema is not installed (deadletter[cdk]): cdk synth checks it."
             )
     elif free is not None:
-        yield line(f"Next: dlq doctor --queue {free}; dlq init {free} adds it to {found.file}.")
+        yield line(f"Next: dlq doctor queue:{free}; dlq init {free} adds it to {found.file}.")
 
 
 def _encryption(encryption: str | None) -> Part:
     if encryption is None:
         return "?"
     return Styled("none", "alarm") if encryption == "none" else encryption
+
+
+add(typer_app, VERB, show, status=_status)

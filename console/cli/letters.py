@@ -28,9 +28,6 @@ Body = Annotated[
         help="A body, or what `aws sqs receive-message` printed, instead of a queue; - is stdin.",
     ),
 ]
-ShowBody = Annotated[
-    bool, typer.Option("--show-body", help="Show bodies too, control characters escaped.")
-]
 Attributes = Annotated[
     list[str] | None,
     typer.Option(

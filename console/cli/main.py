@@ -19,6 +19,7 @@ from .command import (
     Query,
     Region,
     Shared,
+    SomePipelines,
     examples,
 )
 from .entry import DISTRIBUTION
@@ -41,9 +42,7 @@ COMMANDS = {
     "init": (".init", "List the account's DLQs, and add chosen ones to cdk.json."),
     "doctor": (".doctor", "Check what synth can't see around a queue and its DLQ."),
     "list": (".list", "Which messages there are, where they lie, and why."),
-    "observe": (".observe", "Mode observe: what would have been done, without doing it."),
     "mute": (".mute", "Mute a pipeline's alarms for a while; it ends by itself."),
-    "page": (".page", "Publish a test page: do alarms reach a person?"),
     "retry": (".retry", "Send messages again: from DLQs, the parked, or those that wait."),
     "discard": (".discard", "Throw messages away, for a reason that is kept with them."),
     "restore": (".restore", "Bring discarded messages back: those of a run, or single ones."),
@@ -61,7 +60,6 @@ COMMANDS = {
         ".endpoints",
         "Webhook endpoints: where tenants want their events, and which get none.",
     ),
-    "retire": (".retire", "What is left of a pipeline before it is removed, and how to remove it."),
     "rules": (".rules", "Routing rules: which letters to stop, slow down or set apart."),
     "audit": (".audit", "Who changed what, when and why: the newest first."),
     "help": (".help", "What holds for all commands: words, exit statuses, JSON, policies."),
@@ -145,6 +143,7 @@ def root(
     as_lines: AsLines = False,
     query: Query = None,
     debug: Debug = False,
+    pipelines: SomePipelines = None,
     version: Version = False,
 ) -> None:
     """Read and steer the dead-letter queues of a deadletter app.
@@ -152,7 +151,7 @@ def root(
     The options below may stand before or after a command. Colour is left out when
     NO_COLOR is set, and all styling when the output is not a terminal.
     """
-    context.obj = Shared(profile, region, app_name, as_json, as_lines, query, debug)
+    context.obj = Shared(profile, region, app_name, as_json, as_lines, query, debug, pipelines)
 
 
 def main() -> None:

@@ -8,7 +8,8 @@ READER, BODIES, EDITOR = "DlqReader", "BodyReader", "RuleEditor"
 OPERATOR, ENDPOINTS, RUNNER = "CircuitOperator", "EndpointEditor", "ReplayRunner"
 APPROVER, DISCARDER = "ReplayApprover", "LetterDiscarder"
 
-# Commands that take more than DlqReader. What asks a queue of no app takes none of them.
+# Commands that take more than DlqReader, some with an option alone. What asks a queue of no app
+# takes none of them.
 BESIDE_READER: Mapping[str, tuple[str, ...]] = {
     "groups": (BODIES,),
     "list": (BODIES,),
@@ -21,14 +22,12 @@ BESIDE_READER: Mapping[str, tuple[str, ...]] = {
     "rules remove": (EDITOR,),
     "rules import": (EDITOR,),
     "mute": (OPERATOR,),
-    "page": (OPERATOR,),
+    "doctor --send-page": (OPERATOR,),
     "circuit open": (OPERATOR,),
     "circuit close": (OPERATOR,),
-    "circuit auto": (OPERATOR,),
+    "circuit release": (OPERATOR,),
     "cause park": (OPERATOR,),
-    "endpoint check": (ENDPOINTS,),
     "endpoint add": (ENDPOINTS,),
-    "endpoint enable": (ENDPOINTS,),
     "endpoint disable": (ENDPOINTS,),
     "run hold": (RUNNER,),
     "run resume": (RUNNER,),

@@ -49,34 +49,31 @@ moves or deletes a message itself. Every command needs `ssm:GetParametersByPath`
 `lambda:ListFunctionEventInvokeConfigs`, `cloudwatch:DescribeAlarms`, `sns:ListSubscriptions`, \
 `sns:GetSubscriptionAttributes`, `events:ListRules`, `events:ListTargetsByRule`, \
 `kms:DescribeKey`, `kms:GetKeyPolicy`, `lambda:ListTags`; with an app `dynamodb:BatchGetItem` and \
-`dynamodb:Query` too; what is refused is named, and the rest is checked |
+`dynamodb:Query` too; what is refused is named, and the rest is checked. With `--removal` those \
+of `status` and `circuit list`; with `--send-page` `sns:Publish` and \
+`sns:ListSubscriptionsByTopic` |
 | `list` | `dynamodb:Query`, `dynamodb:BatchGetItem`, `sqs:GetQueueAttributes`; with `--look`: \
 `sqs:ReceiveMessage`, `sqs:ChangeMessageVisibility`; for bodies and runs: `s3:GetObject`, \
 `s3:ListBucket`; at a queue of no app: `sqs:GetQueueUrl`, and not `ssm:GetParametersByPath` |
-| `observe` | `dynamodb:Query`, `dynamodb:BatchGetItem` |
-| `redrive` | `sqs:GetQueueAttributes`, `lambda:InvokeFunction` |
-| `parked` | `sqs:GetQueueAttributes`, `sqs:ReceiveMessage`, `sqs:ChangeMessageVisibility`, \
-`dynamodb:Query`, `dynamodb:BatchGetItem`; for bodies that wait in S3: `s3:GetObject`; \
-to release or discard: what `replay` needs |
-| `replay` | to plan: those of `parked`, `lambda:InvokeFunction` of the router, \
-`lambda:GetFunctionConfiguration`, `cloudwatch:GetMetricStatistics`, \
-`dynamodb:Scan` to count a DLQ from the failure records; to start: `dynamodb:PutItem`, \
-`dynamodb:BatchWriteItem`, `states:StartExecution`; to steer: `dynamodb:UpdateItem`, \
-`states:SendTaskSuccess`; for `report`, `rerun`, `repeat`, `try`, `edit` and `mend`: \
-`s3:GetObject`, `s3:ListBucket`, `dynamodb:Query`; to edit: `s3:PutObject`, \
-`dynamodb:ConditionCheckItem` |
+| `retry`, `discard`, `restore`, `forget` | to plan: those of `list --look`, \
+`lambda:InvokeFunction` of the router, `lambda:GetFunctionConfiguration`, \
+`cloudwatch:GetMetricStatistics`; to start: `dynamodb:PutItem`, `dynamodb:BatchWriteItem`, \
+`states:StartExecution`; with `--auto`: `lambda:InvokeFunction` of the redriver; to edit: \
+`s3:PutObject` |
+| `run` | `dynamodb:Query`, `states:ListExecutions`; to steer: `dynamodb:UpdateItem`, \
+`states:SendTaskSuccess` |
 | `circuit` | `dynamodb:BatchGetItem`, `dynamodb:Query`; to change: `dynamodb:UpdateItem`, \
 and `dynamodb:PutItem` for a malformed record |
 | `endpoint` | `dynamodb:Scan`, `dynamodb:GetItem`; to change: `dynamodb:PutItem`, \
-`dynamodb:UpdateItem`; for `check --post`: `secretsmanager:GetSecretValue` |
+`dynamodb:UpdateItem`; for `add --post`: `secretsmanager:GetSecretValue` |
 | `rules` | `dynamodb:Scan`, `dynamodb:Query`; to change: `dynamodb:PutItem`, \
 `dynamodb:UpdateItem`, `dynamodb:DeleteItem`; for `add` and `test`: those of `groups`; to try \
 rules on messages: `sqs:ReceiveMessage`, `sqs:ChangeMessageVisibility`, `dynamodb:BatchGetItem`, \
 `lambda:GetFunctionConfiguration` |
 | `rules lint` | none, not even `ssm:GetParametersByPath` |
 
-The options under `dlq` may stand before or after every command; the pages of the commands below
-leave them out.
+The options under `dlq` may stand before or after every command, and `--pipeline` those of commands
+about pipelines; the pages of the commands below leave them out.
 
 The keys of its JSON follow each command, and `schema` is the version of all answers: keys are only
 added, and if one ever changes its meaning, that number grows. `--jsonl` prints the rows of the

@@ -6,11 +6,14 @@ import json
 from collections.abc import Iterator
 from datetime import datetime
 
-from ..operations.deployed_queue import DeployedQueue
+from deadletter.contract import Mode
+
 from ..operations.life_logs import FOUND, ReceiveLog
 from ..operations.life_place import Where
 from ..operations.message import ShownMessage
+from ..operations.observed import ObservedPipeline, where_to
 from ..operations.pipeline_settings import Attempts, Delays, SettingsInForce
+from ..operations.queue import DeployedQueue
 from ..operations.replay_runs import IN_TROUBLE
 from ..operations.rule_explanation import TriedRule
 from ..operations.rule_history import ShownRule
@@ -176,6 +179,9 @@ def _at(at: datetime | None, now: datetime) -> str:
 
 # A pipeline.
 
+_MOST_CAUSES = 12
+"""Groups of what mode observe has seen on a screen; JSON has all."""
+
 
 def _pipeline(answer: Shown, shown: SettingsInForce) -> Iterator[Block]:
     observe = " (decides and reports, moves nothing)" if shown.mode == "observe" else ""
@@ -186,6 +192,9 @@ def _pipeline(answer: Shown, shown: SettingsInForce) -> Iterator[Block]:
     )
     for text in shown.unread:
         yield line(Styled(text, "alarm"))
+    if shown.observed is not None:
+        yield Line()
+        yield from _observed(shown.observed, shown.mode, answer.at)
     yield Line()
     yield line(f"Attempts: {_attempts(shown.policy)}")
     for id_, policy in shown.policies.items():
@@ -221,6 +230,32 @@ def _pipeline(answer: Shown, shown: SettingsInForce) -> Iterator[Block]:
     yield Line()
     yield line("What needs attention now:")
     yield _typed(f"dlq status {answer.name}")
+
+
+def _observed(found: ObservedPipeline, mode: str, now: datetime) -> Iterator[Block]:
+    """What mode observe would have done: the largest group of messages first."""
+    counts = found.counts
+    least = "at least " if counts.at_least else ""
+    since = "" if counts.since is None else f" since {clock(counts.since, now)}"
+    yield line(
+        Styled("What would have been done", "strong"),
+        f" with {least}{count(counts.messages, 'message')}{since}:",
+    )
+    if mode != Mode.OBSERVE:
+        yield line("It does not observe any more: this is what it saw until then.", indent=2)
+    for note in found.notes:
+        yield line(Styled(note, "alarm"), indent=2)
+    for each in found.causes[:_MOST_CAUSES]:
+        by_rule = f" by rule {each.rule}" if each.rule else ""
+        done = f", {each.processed:,} processed since" if each.processed else ""
+        number = Styled(count(each.messages, "message"), "strong")
+        yield line(number, f" {where_to(each)}{by_rule}{done}", indent=2)
+        error = ": ".join(text for text in (each.error_type, each.words) if text)
+        category = f" [{each.category}]" if each.category else ""
+        yield line(f"failed with {error}{category}" if error else "no failure on record", indent=4)
+        yield line(f"because: {each.because}; for example {each.sample}", indent=4)
+    if (more := len(found.causes) - _MOST_CAUSES) > 0:
+        yield line(f"and {count(more, 'more group')}: --json names all", indent=2)
 
 
 def _tries(shown: SettingsInForce) -> str:

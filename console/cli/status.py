@@ -4,89 +4,40 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from deadletter.circuit.state import State
 from deadletter.contract import MAIN, MAIN_DLQ, parking_source
 from deadletter.signals.troubles import TroubleKind
 
-from ..operations import status as operation
-from ..operations.attention import counter, source_name
+from ..operations.attention import Outlook, counter, source_name
 from ..operations.cards import Attention
-from ..operations.circuits import NOT_ON_RECORD
-from ..operations.outlook import Outlook
+from ..operations.circuits import NOT_ON_RECORD, pace_of
 from ..operations.problem import Cause, Problem
 from ..operations.queue import QueueDepth
-from ..operations.session import Session
-from ..operations.status import AppStatus, CircuitStatus, PipelineStatus
+from ..operations.status import VERB, AppStatus, CircuitStatus, PipelineStatus
 from ..operations.watched import SourceStatus
 from ..operations.words import clock, count, duration, moment
-from .circuits import pace_of
-from .command import PipelineArguments, SomePipelines, command, plain_typer, some_pipelines
+from .command import plain_typer
 from .exit import Exit
-from .output import Block, Line, Part, Reply, Styled, TextTable, line, live
-from .progress import waiting
+from .output import Block, Line, Part, Styled, TextTable, line, live
+from .progress import end
+from .verb import add
 
 typer_app = plain_typer()
-
-Check = Annotated[bool, typer.Option("--check", help="Exit with 1 if something needs attention.")]
-Watch = Annotated[
-    bool, typer.Option("--watch", help="Show it anew every five seconds, until Ctrl-C.")
-]
 
 # Seconds between two pictures.
 _EVERY = 5.0
 
 
-@command(
-    typer_app,
-    "status",
-    example=[
-        "dlq status",
-        "dlq status orders",
-        "dlq status orders --watch",
-        "dlq status --check --json --query attention",
-    ],
-)
-def status(
-    session: Session,
-    pipelines: PipelineArguments = None,
-    pipeline: SomePipelines = None,
-    check: Check = False,
-    watch: Watch = False,
-) -> Reply[AppStatus]:
-    """What needs attention, and how full each queue is.
-
-    Reads only. The first line says whether anything needs a person. Depths are SQS's own
-    estimates, written visible/in flight/delayed; letters that were moved into the waiting room
-    before SQS could delete them count as visible. With one pipeline, its queues, the lanes of
-    its waiting room, its circuit, its last run and what happens next are shown one by one.
-
-    It ends within ten seconds: what AWS has not answered by then is named.
-
-    The exit status is 1 if something could not be read; with --check also if something
-    needs a person.
-    """
-    names = some_pipelines(pipelines, pipeline)
-    if watch:
-        answer = _watch(session, names)
-        return Reply(answer, lambda _: (), _exit(answer, check))
-    with waiting(f"Asking AWS about app {session.app_name}"):
-        answer = operation.read(session, names)
-    return Reply(answer, show, _exit(answer, check))
-
-
-def _exit(answer: AppStatus, check: bool) -> Exit:
+def _exit(answer: AppStatus) -> Exit:
     unread = any(item.kind == TroubleKind.UNREAD for item in answer.attention)
-    needed = unread or (check and answer.attention)
-    return Exit.ATTENTION if needed else Exit.DONE
+    return Exit.ATTENTION if unread else Exit.DONE
 
 
-def _watch(session: Session, names: Sequence[str]) -> AppStatus:
+def _watch(read: Callable[[], AppStatus]) -> AppStatus:
     """Paints the status again and again until Ctrl-C; returns the last answer."""
     if not sys.stdout.isatty():
         raise Problem(
@@ -97,14 +48,15 @@ def _watch(session: Session, names: Sequence[str]) -> AppStatus:
     with live() as paint:
         try:
             while True:
+                stale: list[Block] = []
                 try:
-                    answer = operation.read(session, names)
-                    paint(show(answer))
+                    answer = read()
                 except Problem as problem:
                     if answer is None:
                         raise
-                    stale = line(Styled(f"Not read again: {problem.says}", "alarm"))
-                    paint([stale, *show(answer)])
+                    stale = [line(Styled(f"Not read again: {problem.says}", "alarm"))]
+                end()
+                paint([*stale, *show(answer)])
                 time.sleep(_EVERY)
         except KeyboardInterrupt:
             if answer is None:
@@ -203,21 +155,16 @@ def _pipeline(pipeline: PipelineStatus, now: datetime) -> Iterator[Block]:
     main_age = pipeline.main_oldest_seconds
     *_, expires = _source_cells(pipeline.source(MAIN))
     main = ("", "" if main_age is None else duration(main_age), expires)
-    queues: list[tuple[str, QueueDepth | None, Iterable[Part]]] = [
-        ("main queue", pipeline.main, main),
-        ("DLQ", pipeline.dlq, _source_cells(pipeline.source(MAIN_DLQ))),
-        *(
-            (f"parking queue {id_}", held, _source_cells(pipeline.source(parking_source(id_))))
-            for id_, held in pipeline.parking.items()
-        ),
-        *(
-            (f"dedicated DLQ {id_}", held, _source_cells(pipeline.source(id_)))
-            for id_, held in pipeline.dedicated.items()
-        ),
-    ]
     yield TextTable(
         ("QUEUE", ">VISIBLE", ">IN FLIGHT", ">DELAYED", ">RESCUED", ">OLDEST", ">EXPIRES IN"),
-        [(name, *_depth_cells(held), *cells) for name, held, cells in queues],
+        [
+            (
+                source_name(id_).removeprefix("the "),
+                *_depth_cells(held),
+                *(main if id_ == MAIN else _source_cells(pipeline.source(id_))),
+            )
+            for id_, held in pipeline.depths.items()
+        ],
     )
     yield Line()
     if not pipeline.waiting:
@@ -393,3 +340,13 @@ def _last_run_did(run: Mapping[str, Any] | None) -> str:
     stopped = run.get("stopped")
     why = f"; ended because {stopped}" if isinstance(stopped, str) else ""
     return f", {moved:,} moved, {failed:,} failed{why}"
+
+
+add(
+    typer_app,
+    VERB,
+    show,
+    status=_exit,
+    check=lambda answer: bool(answer.attention),
+    watch=_watch,
+)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Annotated, Any
 
 import typer
 
+from ..operations.problem import Cause, Problem
 from ..operations.session import Session
-from ..operations.verbs import AskedField, Planned, Verb, always
+from ..operations.verbs import PIPELINE, AskedField, Planned, Verb, always
 from . import asking, completion, progress
-from .command import command
+from .command import OF_PIPELINES, SomePipelines, command
 from .exit import Exit
 from .output import Block, Reply, line
 from .text_file import read_text
@@ -30,6 +32,9 @@ DRY_RUN = inspect.Parameter(
         bool, typer.Option("--dry-run", help="Say what would happen, and change nothing.")
     ],
 )
+PIPELINES = inspect.Parameter(
+    OF_PIPELINES, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=SomePipelines
+)
 CONFIRM = inspect.Parameter(
     "confirm", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=asking.Confirm
 )
@@ -43,26 +48,34 @@ def add(
     status: Callable[[Any], Exit] = lambda _: Exit.DONE,
     ask: Callable[[Session, Any], Any] = lambda _, plan: plan,
     follow: Callable[[Session, Any], Any] = lambda _, done: done,
+    check: Callable[[Any], bool] = lambda _: False,
+    watch: Callable[[Callable[[], Any]], Any] | None = None,
 ) -> None:
     """Make the verb a command of `parent`; `show` is its answer for a person.
 
     `ask` completes a plan with what a person says, and `follow` what was done with what has come of
-    it.
+    it. `check` says whether --check, if the request has it, ends with 1. `watch` shows the answer
+    again and again with --watch, and returns the last one.
     """
-    own = list(verb.asked())
+    asked = list(verb.asked())
+    own = [field for field in asked if field.asked is not PIPELINE]
 
     def run(session: Session, /, **given: Any) -> Reply[Any]:
-        request = verb.request(**{field.name: _value(field, given[field.name]) for field in own})
+        request = verb.request(**_values(asked, given))
         if verb.read is not None:
-            answer = verb.read(session, request)
-            return Reply(answer, show, status(answer))
+            read = partial(verb.read, session, request)
+            shown = watch is not None and request.watch
+            answer = watch(read) if watch is not None and shown else read()
+            is_found = getattr(request, "check", False) and check(answer)
+            ends = Exit.ATTENTION if is_found else status(answer)
+            return Reply(answer, (lambda _: ()) if shown else show, ends)
         done = _change(session, verb, request, given, ask)
         if isinstance(done, Planned):
             return Reply(done, _planned)
         done = follow(session, done)
         return Reply(done, show, status(done))
 
-    changes = [REASON] if verb.prepare else []
+    changes = [REASON] if verb.prepare and verb.reasoned else []
     if verb.question is not None:
         changes += [DRY_RUN] if verb.plans else []
         changes += [YES] if verb.severe is not always else []
@@ -80,9 +93,10 @@ def add(
             for field in own
         ),
         *changes,
+        *([PIPELINES] if any(field.names_pipelines for field in asked) else ()),
     ]
     run.__dict__["__signature__"] = inspect.Signature(parameters)
-    run.__doc__ = verb.says
+    run.__doc__ = verb.help
     run.__dict__["verb"] = verb
     command(parent, verb.name, example=verb.examples)(run)
 
@@ -97,11 +111,9 @@ def _change(
     """What was done, or with --dry-run what would be: prepare, ask, commit."""
     assert verb.prepare is not None
     assert verb.commit is not None
-    only_planned = given.get("dry_run")
-    if only_planned or not verb.change:
-        why = asking.why(given["reason"])
-    else:
-        why = asking.reason(given["reason"], verb.change)
+    only_planned, reason = given.get("dry_run"), given.get("reason")
+    change = verb.change(request) if callable(verb.change) else verb.change
+    why = asking.reason(reason, change) if change and not only_planned else asking.why(reason)
     plan = verb.prepare(session, request)
     progress.end()
     if verb.question is None:
@@ -114,9 +126,31 @@ def _change(
         return Planned(**session.place, would=would)
     if verb.severe is not None and verb.severe(request):
         asking.confirm_by_name(session, given["confirm"], session.app_name, *would)
-    elif not given["yes"]:
+    elif would and not given["yes"]:
         asking.confirm(session, *would)
     return verb.commit(session, plan, why)
+
+
+def _values(asked: Sequence[AskedField], given: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a request: what was typed, and the pipelines of -p in the field for them."""
+    values = {}
+    for field in asked:
+        typed = None if field.asked is PIPELINE else given[field.name]
+        value = _value(field, typed)
+        if field.names_pipelines:
+            named = value if field.repeats else filter(None, [value])
+            pipelines = (*named, *(given[OF_PIPELINES] or ()))
+            value = pipelines if field.repeats else _only(pipelines)
+        values[field.name] = value
+    return values
+
+
+def _only(pipelines: Sequence[str]) -> str | None:
+    """The one pipeline that was named; None without any."""
+    several = tuple(dict.fromkeys(pipelines))
+    if len(several) > 1:
+        raise Problem(f"Two pipelines, {' and '.join(several)}: name one of them.", Cause.INPUT)
+    return several[0] if several else None
 
 
 def _value(field: AskedField, typed: Any) -> Any:
@@ -144,8 +178,6 @@ def _planned(answer: Planned) -> Iterable[Block]:
 
 
 _COMPLETED = {
-    "pipeline": completion.pipelines,
-    "pipelines": completion.pipelines,
     "run": completion.runs,
     "name": completion.names,
 }
@@ -166,7 +198,7 @@ def _annotation(field: AskedField) -> Any:
     kind: Any = list[field.kind] if field.repeats else field.kind  # type: ignore[name-defined]
     if field.default is None and not field.required:
         kind = kind | None
-    if "PIPELINE" in asked.metavar:
+    if field.names_pipelines:
         more["autocompletion"] = completion.pipelines
     if field.name in _COMPLETED:
         more["autocompletion"] = _COMPLETED[field.name]

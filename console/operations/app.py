@@ -10,11 +10,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, TypeVar
 
 from deadletter.contract import (
+    MAIN,
+    MAIN_DLQ,
     app_parameter,
+    parking_source,
     pipeline_prefix,
     pipelines_folder,
 )
@@ -33,7 +36,7 @@ class DeployedPipeline:
     what the pipeline allows in a rule, `pipeline` all its settings. `replay_machine` and
     `consumer_function` are ARNs, the second empty without one. `stacks` are the names of the stacks
     that hold the `pipeline` and its `queues`. `keys` are the customer keys that its functions may
-    use.
+    use. `webhook` says which URLs its dispatcher posts to; it is empty for another consumer.
     """
 
     name: str
@@ -51,6 +54,13 @@ class DeployedPipeline:
     stacks: Mapping[str, str]
     keys: Sequence[str]
     consumer_function: str = ""
+    webhook: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def urls(self) -> Mapping[str, str]:
+        """The URLs of its queues: `main`, `dlq`, ids of dedicated DLQs, and `parking:<id>`."""
+        parking = {parking_source(id_): url for id_, url in self.parking.items()}
+        return {MAIN: self.main_url, MAIN_DLQ: self.dlq_url, **self.dedicated, **parking}
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +129,8 @@ def find(aws: Aws, name: str) -> App:
         raise Problem(
             f"No app {name!r} in account {aws.account}, {aws.region} (no SSM parameter "
             f"{app_parameter(name)}): check --app, --region and --profile. Where no app is "
-            "deployed, dlq list --in queue:NAME --look looks into any queue, and so do dlq groups "
-            "and dlq doctor: --queue NAME.",
+            "deployed, dlq list --in queue:NAME --look looks into any queue, dlq groups too, and "
+            "dlq doctor queue:NAME examines it.",
             Cause.ABSENT,
         )
     folder = f"{pipelines_folder(name)}/"

@@ -16,7 +16,7 @@ from .answer import Answer
 from .audit_lines import WITHIN, AuditLine, Row, happened, is_end, lines
 from .aws import side_by_side
 from .problem import Cause, Problem
-from .selection import NamedPipelines, Operator, Pipelines, Term, choice, past
+from .selection import NamedPipelines, Operator, Term, choice, past
 from .session import Session
 from .verbs import Asked, Verb
 from .words import moment
@@ -91,10 +91,21 @@ def _fits(term: Term, line: AuditLine) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class AuditRequest:
-    """Which changes to list."""
+    """Who changed what, when and why: the newest first.
 
-    named: NamedPipelines = ()
-    pipelines: Pipelines = ()
+    A change is recorded before it is made, with the caller's ARN and session, the reason, and
+    how things were; then how it ended. A change of a rule or of an endpoint that was made
+    elsewhere, such as in the DynamoDB console, is listed as outside dlq: there the author is
+    unknown.
+
+    Conditions are about by (=ann is a user or a session, ~ann is in the ARN), since, until
+    and text (in the command, what was changed, or the reason). Without since, the last 7 days.
+
+    Without a pipeline, all of them. What belongs to no single pipeline, such as an endpoint
+    or a rule of '*', is always listed.
+    """
+
+    pipelines: NamedPipelines = ()
     terms: Annotated[
         tuple[str, ...],
         Asked("by=ann, by~role, since=2d, until=1h or text~WORD; repeatable.",
@@ -119,7 +130,7 @@ def read(session: Session, request: AuditRequest) -> AuditTrail:
     question = AuditQuestion(
         since=times["since"],
         until=times["until"],
-        pipelines=(*request.named, *request.pipelines),
+        pipelines=request.pipelines,
         terms=terms,
         limit=request.limit,
     )
@@ -217,18 +228,6 @@ def _enough(rows: Sequence[Row], question: AuditQuestion, floor: float) -> bool:
 
 VERB = Verb(
     name="audit",
-    says="""Who changed what, when and why: the newest first.
-
-    A change is recorded before it is made, with the caller's ARN and session, the reason, and
-    how things were; then how it ended. A change of a rule or of an endpoint that was made
-    elsewhere, such as in the DynamoDB console, is listed as outside dlq: there the author is
-    unknown.
-
-    Conditions are about by (=ann is a user or a session, ~ann is in the ARN), since, until
-    and text (in the command, what was changed, or the reason). Without since, the last 7 days.
-
-    Without a pipeline, all of them. What belongs to no single pipeline, such as an endpoint
-    or a rule of '*', is always listed.""",
     request=AuditRequest,
     examples=[
         "dlq audit orders -f since=2d",

@@ -1,10 +1,10 @@
-"""The circuits of an app, and the manual override of a circuit."""
+"""`dlq circuit`: the circuits of an app, and what a person says about one."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from difflib import SequenceMatcher
 from functools import cached_property
@@ -23,12 +23,17 @@ from .answer import Answer
 from .app import App, DeployedPipeline
 from .audit import IntendedChange, recorded
 from .aws import explain
+from .duration import ending
 from .problem import Cause, Problem
+from .selection import NamedPipelines, Pipeline
 from .session import Session
-from .words import count, moment
+from .verbs import Asked, Verb
+from .words import clock, count, duration, moment
 
 if TYPE_CHECKING:
     from deadletter.aws.breaker import DynamoDBBreaker
+
+    from .status import CircuitStatus
 
 # More names do not fit on a screen.
 _MAX_NAMED = 20
@@ -108,7 +113,7 @@ class CircuitList(Answer):
 
 @dataclass(frozen=True, slots=True)
 class CircuitChange(Answer):
-    """What `dlq circuit open`, `close` and `auto` answer."""
+    """What `dlq circuit open`, `close` and `release` answer."""
 
     at: Annotated[datetime, "when it was changed"]
     before: Annotated[CircuitRow, "the circuit as it was"]
@@ -174,13 +179,12 @@ class CircuitSwitch:
             )
 
     @property
-    def pipeline(self) -> str:
-        return self._pipeline.name
+    def now(self) -> datetime:
+        return self._session.now
 
     @property
-    def caller(self) -> str:
-        """The ARN of the identity that an override names."""
-        return self._session.aws.caller
+    def pipeline(self) -> str:
+        return self._pipeline.name
 
     @property
     def pauses_consumer(self) -> bool:
@@ -191,35 +195,26 @@ class CircuitSwitch:
 
     @property
     def before(self) -> CircuitRow:
-        return circuit_row(self.pipeline, self._circuit, self._session.now)
+        return circuit_row(self.pipeline, self._circuit, self.now)
 
-    def override(self, state: State, by: str, reason: str, until: datetime | None) -> CircuitChange:
-        """Keep the circuit open or closed until a time, or until a person ends it (None).
-
-        `by` is the caller that the override names.
-        """
+    def override(self, state: State, reason: str, until: datetime | None) -> CircuitChange:
+        """Keep the circuit open or closed until a time, or until a person ends it (None)."""
         if state is State.OPEN and self.key != self.pipeline:
             self._must_have_keys()
-        if until is not None and until - self._session.now > LONGEST_HOLD:
-            raise Problem(
-                f"An override ends within {LONGEST_HOLD.days} days. To hold a circuit open without "
-                "an end, use dlq circuit open --until-closed: an alarm reminds you of it.",
-                Cause.INPUT,
-            )
         end = NO_END if until is None else until.timestamp()
         command = "circuit open" if state is State.OPEN else "circuit close"
         intended = {"forced": str(state), "until": _end(until)}
-        event = OverrideBegun(Override(state, by, reason, end))
+        event = OverrideBegun(Override(state, self._session.aws.caller, reason, end))
         return self._change(command, event, reason, intended)
 
-    def end_override(self, why: str = "") -> CircuitChange:
+    def end_override(self, reason: str) -> CircuitChange:
         """Ends the manual override; a malformed record is replaced."""
-        return self._change("circuit auto", OverrideEnded(), why, {"forced": "none"})
+        return self._change("circuit release", OverrideEnded(), reason, {"forced": "none"})
 
     def _change(
         self, command: str, event: Event, why: str, intended: Mapping[str, str]
     ) -> CircuitChange:
-        now, before = self._session.now, self.before
+        now, before = self.now, self.before
         change = IntendedChange(
             command, self.pipeline, f"circuit {self.key}", why, _facts(before), intended
         )
@@ -266,7 +261,7 @@ def _known(breaker: DynamoDBBreaker, pipeline: str, key: str, *, new: bool = Fal
         return Circuit(key)
     raise Problem(
         f"Pipeline {pipeline} has no circuit {key!r}: {_known_keys(breaker, pipeline, key)} "
-        "To hold a key before its first report, add --new to dlq circuit open or close.",
+        "To hold a key open before its first report, add --new to dlq circuit open.",
         Cause.ABSENT,
     )
 
@@ -364,3 +359,247 @@ def _end(until: datetime | None) -> str:
 def opens_at(circuit: Circuit) -> datetime | None:
     """When a circuit that is not closed is tried next; None if unknown, or if a person says so."""
     return moment(circuit.open_until) if 0 < circuit.open_until < NO_END else None
+
+
+def details(circuit: CircuitRow, now: datetime) -> Iterator[str]:
+    """All that is known of a circuit, in sentences."""
+    if circuit.since:
+        often = f", opened {circuit.trips:,} times in a row" if circuit.trips > 1 else ""
+        yield f"since {clock(circuit.since, now)}{often}"
+    if circuit.state in (State.OPEN, State.HALF_OPEN):
+        yield f"it opened: {circuit.because}" if circuit.because else NOT_ON_RECORD
+    if circuit.open_until:
+        until = clock(circuit.open_until, now)
+        yield f"no canary before {until}, cooldown {duration(circuit.cooldown)}"
+    if circuit.forced:
+        since = f" since {clock(circuit.forced_since, now)}" if circuit.forced_since else ""
+        end = until_when(circuit.forced_until, now)
+        yield f"held {circuit.forced} by {circuit.forced_by}{since} {end}: {circuit.forced_reason}"
+    yield from pace_of(circuit, now)
+    if circuit.consumer_paused:
+        yield "the consumer is paused; it is resumed when the circuit has closed"
+    if circuit.state == "UNREADABLE":
+        yield "its record is malformed: dlq circuit release replaces it"
+    if (totals := circuit.totals) is not None and totals.since is not None:
+        yield (
+            f"in all since {clock(totals.since, now)}: {totals.failed:,} of "
+            f"{count(totals.calls, 'call')} failed, opened {count(totals.openings, 'time')}, "
+            f"{count(totals.refused, 'message')} given back"
+        )
+
+
+def until_when(until: datetime | None, now: datetime) -> str:
+    """The end of what a person said about a circuit; None means that a person ends it."""
+    return "until a person ends it" if until is None else f"until {clock(until, now)}"
+
+
+def pace_of(circuit: CircuitRow | CircuitStatus, now: datetime) -> Iterator[str]:
+    """What slows calls while the circuit is closed, in words; nothing if nothing does."""
+    if (paced := circuit.paced) is not None:
+        since = paced.since and f", since {duration((now - paced.since).total_seconds())}"
+        yield (
+            f"paced: {paced.limit:.3g} calls a second, about {count(paced.waiting, 'message')} "
+            f"wait{since or ''}, because {paced.because}"
+        )
+    if circuit.slowed:
+        kinds = ", ".join(
+            f"{count(number, 'value')} of {field}" for field, number in circuit.slowed.items()
+        )
+        yield f"slowed, since they fail while others succeed: {kinds}"
+
+
+# The verbs.
+
+Key = Annotated[
+    str | None,
+    Asked("The dependency, as `circuit list` names it; else the pipeline's own.", metavar="KEY"),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CircuitsRequest:
+    """List each pipeline's own circuit, and all others that are not closed or overridden.
+
+    With --check the exit status is 1 if a listed circuit is not CLOSED. dlq show circuit:KEY tells
+    more of one, with what it has counted.
+    """
+
+    pipelines: NamedPipelines = ()
+    check: Annotated[bool, Asked("Exit with 1 if a circuit is not CLOSED.", ("--check",))] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenRequest:
+    """Open a circuit by hand: nothing is sent on, and live traffic is paused too.
+
+    This is the kill switch. Running runs notice it at their next chunk of messages. When the
+    override expires, a canary finds out whether the dependency works.
+
+    The pipeline's own circuit (without KEY) stops live traffic: where the mapping is ours, as
+    that of the webhook dispatcher, it is paused, and messages wait in the main queue. A
+    consumer with the library gives back what it has in hand. A circuit with a KEY, such as an
+    endpoint's, pauses no mapping.
+
+    With --expires never it lasts until dlq circuit close or dlq circuit release; the alarm
+    CircuitTrouble reminds you of it.
+    """
+
+    key: Key = None
+    pipeline: Pipeline = None
+    new: Annotated[
+        bool, Asked("The key is right although no consumer has reported it yet.", ("--new",))
+    ] = False
+    expires: Annotated[
+        str | None,
+        Asked("After 30m, 2h, 7d, at an ISO 8601 time, or never.", ("--expires",), "WHEN"),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloseRequest:
+    """Close a circuit by hand: messages are sent again.
+
+    Until the override expires, no failure opens the circuit.
+    """
+
+    key: Key = None
+    pipeline: Pipeline = None
+    expires: Annotated[
+        str | None, Asked("After 30m, 2h, 7d, or at an ISO 8601 time.", ("--expires",), "WHEN")
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseRequest:
+    """End what a person said about a circuit. An open circuit is tried with a canary at once.
+
+    What a person opened is CLOSED within two minutes, whatever single endpoints answer: their own
+    circuits hold their messages. It stays open if a canary shows that the dependency is down. It
+    also replaces a circuit record that is malformed.
+    """
+
+    key: Key = None
+    pipeline: Pipeline = None
+
+
+@dataclass(frozen=True, slots=True)
+class CircuitHold:
+    """A circuit that a person is about to hold open or closed.
+
+    Without an end (`until`) a person ends it; whether that was said is `is_dated`.
+    """
+
+    switch: CircuitSwitch
+    state: State
+    until: datetime | None = None
+    is_dated: bool = False
+
+    def ending(self, until: datetime | None) -> CircuitHold:
+        """This with its end. Problem for one that no person would wait for."""
+        if until is not None and until - self.switch.now > LONGEST_HOLD:
+            raise Problem(
+                f"An override ends within {LONGEST_HOLD.days} days. To hold a circuit open without "
+                "an end, use dlq circuit open --expires never: an alarm reminds you of it.",
+                Cause.INPUT,
+            )
+        return replace(self, until=until, is_dated=True)
+
+
+def _list(session: Session, request: CircuitsRequest) -> CircuitList:
+    return list_circuits(session, request.pipelines)
+
+
+def _to_open(session: Session, request: OpenRequest) -> CircuitHold:
+    switch = CircuitSwitch(session, request.pipeline, request.key, new=request.new)
+    return _dated(CircuitHold(switch, State.OPEN), request.expires)
+
+
+def _to_close(session: Session, request: CloseRequest) -> CircuitHold:
+    switch = CircuitSwitch(session, request.pipeline, request.key)
+    return _dated(CircuitHold(switch, State.CLOSED), request.expires)
+
+
+def _dated(plan: CircuitHold, expires: str | None) -> CircuitHold:
+    if expires is None:
+        return plan
+    never = plan.state is State.OPEN
+    return plan.ending(ending(expires, plan.switch.now, "the override", never=never))
+
+
+def _hold_question(plan: CircuitHold) -> Iterator[str]:
+    switch = plan.switch
+    end = until_when(plan.until, switch.now)
+    yield f"Keep circuit {switch.key} of {switch.pipeline} {plan.state} {end}."
+    if plan.state is State.OPEN and switch.pauses_consumer:
+        yield "The consumer is paused too: live messages wait in the main queue."
+    yield _as_it_is(switch)
+
+
+def _as_it_is(switch: CircuitSwitch) -> str:
+    said = "; ".join(details(switch.before, switch.now))
+    return f"It is {switch.before.state} now{': ' if said else ''}{said}."
+
+
+def _hold(_: Session, plan: CircuitHold, reason: str) -> CircuitChange:
+    return plan.switch.override(plan.state, reason, plan.until)
+
+
+def _to_release(session: Session, request: ReleaseRequest) -> CircuitSwitch:
+    return CircuitSwitch(session, request.pipeline, request.key)
+
+
+def _release_question(switch: CircuitSwitch) -> Iterator[str]:
+    yield f"Leave circuit {switch.key} of {switch.pipeline} to itself again."
+    yield _as_it_is(switch)
+
+
+def _release(_: Session, switch: CircuitSwitch, reason: str) -> CircuitChange:
+    return switch.end_override(reason)
+
+
+LIST = Verb(
+    name="list",
+    request=CircuitsRequest,
+    examples=("dlq circuit list", "dlq circuit list orders"),
+    read=_list,
+)
+
+HOLDS: Sequence[Verb] = (
+    Verb(
+        name="open",
+        request=OpenRequest,
+        examples=(
+            'dlq circuit open --expires 3h --reason "the bank is down till 6"',
+            'dlq circuit open --expires never --reason "nothing goes back until I say so"',
+            "dlq circuit open",
+        ),
+        change="A manual override",
+        prepare=_to_open,
+        question=_hold_question,
+        commit=_hold,
+    ),
+    Verb(
+        name="close",
+        request=CloseRequest,
+        examples=('dlq circuit close --expires 30m --reason "false alarm" --yes',),
+        change="A manual override",
+        prepare=_to_close,
+        question=_hold_question,
+        commit=_hold,
+        plans=False,
+    ),
+)
+
+RELEASE = Verb(
+    name="release",
+    request=ReleaseRequest,
+    examples=(
+        'dlq circuit release --reason "the bank is back"',
+        'dlq circuit release hooks.acme.example --reason "mended" --yes',
+    ),
+    change="A release",
+    prepare=_to_release,
+    question=_release_question,
+    commit=_release,
+    plans=False,
+)

@@ -29,7 +29,15 @@ _MOST_NAMED = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscardRequest:
-    """Which messages to throw away, and whether for ever."""
+    """Throw messages away, for a reason that is kept with them.
+
+    Say which: an ID, -f KEY=VALUE, a place with a name, or --all. Without --in they are looked for
+    in the DLQs, among the parked and among those that wait. A run takes them: other messages of a
+    queue that it looks through wait outside of it from then on, parked ones still parked.
+
+    A copy of each whole message is kept for 90 days, and dlq restore brings it back. With --no-copy
+    nothing does: type the app's name when asked, or give it with --confirm.
+    """
 
     ids: Ids = ()
     pipeline: Pipeline = None
@@ -151,15 +159,6 @@ def commit(session: Session, plan: DiscardPlan, reason: str) -> RunsStarted:
 
 VERB = Verb(
     name="discard",
-    says="""Throw messages away, for a reason that is kept with them.
-
-    Say which: an ID, -f KEY=VALUE, a place with a name, or --all. Without --in they are looked for
-    in the DLQs, among the parked and among those that wait. A run takes them: other messages of a
-    queue that it looks through wait outside of it from then on, parked ones still parked.
-
-    A copy of each whole message is kept for 90 days, and dlq restore brings it back. With --no-copy
-    nothing does: type the app's name when asked, or give it with --confirm.
-    """,
     request=DiscardRequest,
     examples=(
         'dlq discard A-4711 --reason "sent by mistake"',

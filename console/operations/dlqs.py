@@ -1,4 +1,4 @@
-"""The DLQs of an account, and the entries of `cdk.json` that make them pipelines."""
+"""`dlq init`: the DLQs of an account, and the entries of `cdk.json` that make them pipelines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from hashlib import sha256
 from importlib import import_module
@@ -19,13 +19,15 @@ from deadletter.contract import FAILURE_CATEGORIES
 
 from .aws import Aws
 from .deadline import Deadline, reads_until
-from .deployed_queue import DeployedQueue, deployed_queue
 from .doctor_checks import backlog
+from .figures import oldest_ages
 from .problem import Cause, Problem
+from .queue import DeployedQueue, deployed_queue
 from .session import Session
+from .verbs import Asked, Verb
+from .words import count
 
 if TYPE_CHECKING:
-    from mypy_boto3_cloudwatch import CloudWatchClient
     from mypy_boto3_lambda import LambdaClient
     from mypy_boto3_sqs import SQSClient
 
@@ -34,12 +36,6 @@ _PATIENCE = 60.0
 
 MOST_QUEUES = 1_000
 """Queues that are asked for their redrive policy: each takes a call."""
-
-# As for status: SQS publishes a few minutes late.
-_WINDOW = timedelta(minutes=15)
-
-# CloudWatch's limit for one call.
-_MOST_METRICS = 500
 
 # What cdk.json of the project names.
 _SCHEMA = "./docs/cdk.schema.json"
@@ -358,40 +354,90 @@ def _urls(sqs: SQSClient) -> Sequence[str]:
     return urls
 
 
-def oldest_ages(
-    cloudwatch: CloudWatchClient, names: Sequence[str], now: datetime
-) -> Mapping[str, int]:
-    """The age in seconds of each queue's oldest message, where CloudWatch has a figure."""
-    ages: dict[str, int] = {}
-    for first in range(0, len(names), _MOST_METRICS):
-        ages.update(_some_ages(cloudwatch, names[first : first + _MOST_METRICS], now))
-    return ages
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InitRequest:
+    """List the account's DLQs, and add chosen ones to cdk.json.
 
+    A chosen DLQ becomes a pipeline for each queue that it serves, in mode observe, which moves
+    nothing. Its consumer is the function that an event source mapping names, if there is one.
+    What the file holds already is never changed, but for a fresh clone's sample pipeline, whose
+    place it takes; and the settings' schema checks the result before
+    it is written (with the extra `cdk` installed). dlq asks before it writes.
 
-def _some_ages(
-    cloudwatch: CloudWatchClient, names: Sequence[str], now: datetime
-) -> Iterator[tuple[str, int]]:
-    pages = cloudwatch.get_paginator("get_metric_data").paginate(
-        MetricDataQueries=[
-            {
-                "Id": f"q{number}",
-                "MetricStat": {
-                    "Metric": {
-                        "Namespace": "AWS/SQS",
-                        "MetricName": "ApproximateAgeOfOldestMessage",
-                        "Dimensions": [{"Name": "QueueName", "Value": name}],
-                    },
-                    "Period": 60,
-                    "Stat": "Maximum",
-                },
-            }
-            for number, name in enumerate(names)
-        ],
-        StartTime=now - _WINDOW,
-        EndTime=now + timedelta(minutes=1),
+    Nothing has to be deployed; no policy of the app allows sqs:ListQueues, so use a profile of
+    yours. The exit status is 1 if something could not be read.
+    """
+
+    dlqs: Annotated[
+        tuple[str, ...], Asked("The DLQs to add, by name; else only a list.", metavar="DLQ")
+    ] = ()
+    file: Annotated[str, Asked("The file of settings; made if missing.", ("--file",), "PATH")] = (
+        "cdk.json"
     )
-    for page in pages:
-        for result in page["MetricDataResults"]:
-            points = sorted(zip(result["Timestamps"], result["Values"], strict=True))
-            if points:
-                yield names[int(result["Id"][1:])], int(points[-1][1])
+
+
+@dataclass(frozen=True, slots=True)
+class InitPlan:
+    """The account, the pipelines that would be added to a file, and what it would hold."""
+
+    account: Account
+    settings: CdkJson
+    added: Sequence[Mapping[str, Any]]
+    content: Mapping[str, Any]
+    validated: bool | None
+
+
+def _planned(session: Session, request: InitRequest) -> InitPlan:
+    path = Path(request.file)
+    settings = CdkJson(path)
+    session.say("Looking for DLQs")
+    account = read(session)
+    added = _chosen(session, account, settings, request.dlqs)
+    content = settings.with_pipelines(added, session.app_name)
+    return InitPlan(account, settings, added, content, validate(content, path) if added else None)
+
+
+def _chosen(
+    session: Session, account: Account, settings: CdkJson, names: Sequence[str]
+) -> list[Mapping[str, Any]]:
+    known = {arn.rpartition(":")[2]: arn for arn in account.dlq_arns}
+    chosen: list[Mapping[str, Any]] = []
+    for name in dict.fromkeys(names):
+        if name not in known:
+            listed = ", ".join(sorted(known)) or "none"
+            raise Problem(
+                f"{name} is no DLQ of this account and region: it has {listed}.", Cause.ABSENT
+            )
+        for entry in entries(session.aws, account, known[name]):
+            settings.check(entry)
+            chosen.append(entry)
+    return chosen
+
+
+def _question(plan: InitPlan) -> Iterator[str]:
+    if plan.added:
+        instead = ", in place of the sample pipeline" if plan.settings.has_sample else ""
+        yield f"Add {count(len(plan.added), 'pipeline')} to {plan.settings.path}{instead}:"
+        yield from json.dumps(plan.added, indent=2).splitlines()
+
+
+def _commit(session: Session, plan: InitPlan, _: str) -> Inventory:
+    if plan.added:
+        plan.settings.write(plan.content)
+    return inventory(session, plan.account, plan.settings, plan.added, plan.validated)
+
+
+VERB = Verb(
+    name="init",
+    request=InitRequest,
+    examples=(
+        "dlq init",
+        "dlq init orders-dlq",
+        "dlq init orders-dlq invoices-dlq --file cdk.json --yes",
+    ),
+    reasoned=False,
+    prepare=_planned,
+    question=_question,
+    commit=_commit,
+    plans=False,
+)

@@ -1,20 +1,21 @@
-"""Examine a queue, its DLQ and what is around them, deployed by us or not."""
+"""`dlq doctor`: what is around a queue and its DLQ, deployed by us or not."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
 from deadletter.contract import pipeline_prefix
 
+from . import pager, removal
 from .aws import Aws, Read, Start
 from .circuits import own_and_troubled
 from .deadline import Deadline, reads_until
-from .deployed_queue import DeployedQueue, deployed_queue
-from .dlqs import oldest_ages
 from .doctor_checks import (
     Examined,
     QueueAlarm,
@@ -24,15 +25,21 @@ from .doctor_checks import (
     findings,
 )
 from .faults import QueueFault
+from .figures import oldest_ages
 from .key_policy import KeyUse, key_uses, read_key, read_topic_key
-from .other_dlqs import MOST, function_uses, rule_uses, subscription_uses
-from .problem import Problem
-from .queue import bare_queue
+from .pager import PagerTest
+from .problem import Cause, Problem
+from .queue import DeployedQueue, bare_queue, deployed_queue
+from .removal import Removal
+from .selection import PlaceKind
 from .session import Session
+from .verbs import Asked, Verb
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
+    from mypy_boto3_events import EventBridgeClient
     from mypy_boto3_lambda import LambdaClient
+    from mypy_boto3_sns import SNSClient
     from mypy_boto3_sqs import SQSClient
 
     from deadletter.circuit.state import Circuit
@@ -43,36 +50,108 @@ _PATIENCE = 30.0
 # Queues that share one DLQ and are examined one by one.
 _MOST_MAINS = 20
 
+# Functions, subscriptions and rules that are asked for their DLQ: each takes a call.
+_MOST_USES = 200
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, kw_only=True)
+class DoctorRequest:
+    """Check what synth can't see around a queue and its DLQ.
+
+    Retention order, maxReceiveCount, partial batch responses, visibility against the function's
+    time-out, provisioned mode, tenant isolation, encryption and key policies, TLS, alarms on a
+    metric that never rings, and shared DLQs. Each finding comes with the command that repairs
+    it; read it before you paste it. It reads settings only: no message is received, nothing is
+    changed. The exit status is 1 for an ERROR, and if something could not be read.
+
+    Of queue:NAME nothing of deadletter has to be deployed. Then it also says whether Lambda
+    functions, SNS subscriptions or EventBridge targets use the same DLQ. That reads all of the
+    account: no policy of the app allows it, so use a profile of yours.
+
+    With --send-page it only publishes a page to the topic of the app's alarms, which says in its
+    first words that it is a test. SNS does not say whether it arrived: look where pages arrive.
+    That page comes from you, and alarms come from CloudWatch, so the policy of the topic's key is
+    read, too. Where nobody has subscribed, nothing is published; then, and if alarms reach no one,
+    the exit status is 1.
+
+    With --removal it only lists what is left of a pipeline: messages in its queues and those that
+    wait, runs, circuits that are not closed and a consumer that is still paused, each with what
+    empties or ends it. Once nothing is left, it prints the commands that remove the pipeline, and
+    the names of what stays; until then the exit status is 1. Depths are SQS's own estimates: ask
+    again a minute after the last message.
+    """
+
+    name: Annotated[
+        str | None,
+        Asked(
+            "The pipeline, as --pipeline; or queue:NAME, any main queue or DLQ by name, URL or "
+            "ARN, with nothing deployed.",
+            metavar="PIPELINE|queue:NAME",
+        ),
+    ] = None
+    send_page: Annotated[
+        bool, Asked("Only publish a test page: do alarms reach a person?", ("--send-page",))
+    ] = False
+    removal: Annotated[
+        bool,
+        Asked(
+            "Only say what is left of the pipeline before it is removed, and how to remove it.",
+            ("--removal",),
+        ),
+    ] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Examination:
     """What `dlq doctor` answers."""
 
     account: Annotated[str, "AWS account id"]
     region: Annotated[str, "AWS region"]
     at: Annotated[datetime, "when it was read"]
-    dlq: Annotated[str | None, "name of the DLQ; null if there is none"]
-    mains: Annotated[Sequence[str], "names of the queues whose messages die into it"]
-    findings: Annotated[Sequence[QueueFault], "what is wrong, the worst first"]
+    findings: Annotated[
+        Sequence[QueueFault] | None,
+        "what is wrong, the worst first; null with --send-page and --removal",
+    ] = None
+    dlq: Annotated[str | None, "name of the DLQ; null if there is none"] = None
+    mains: Annotated[Sequence[str], "names of the queues whose messages die into it"] = ()
     asked_account: Annotated[
         bool, "whether functions, subscriptions and rules were asked for their DLQ"
-    ]
-    unchecked: Annotated[Sequence[str], "what could not be read, and why"]
+    ] = False
+    unchecked: Annotated[Sequence[str], "what could not be read, and why"] = ()
+    page: Annotated[PagerTest | None, "with --send-page: where the test page went"] = None
+    removal: Annotated[Removal | None, "with --removal: what is left, and the way"] = None
 
 
-def examine_pipeline(session: Session, name: str | None, *, account: bool) -> Examination:
-    """Examines the queues of a deployed pipeline.
+def read(session: Session, request: DoctorRequest) -> Examination:
+    """Examines the queues of a pipeline, or a queue; or sends a page, or reads what is left."""
+    kind, colon, queue = (request.name or "").partition(":")
+    is_queue = bool(colon) and kind == PlaceKind.QUEUE
+    if request.send_page + request.removal + is_queue > 1:
+        raise Problem("--send-page, --removal and a queue exclude each other.", Cause.INPUT)
+    if request.send_page:
+        page = pager.publish(session)
+        return _answer(session, page=page)
+    if request.removal:
+        return _answer(session, removal=removal.read(session, request.name))
+    session.say("Examining")
+    if is_queue:
+        return _examine(session, bare_queue(session, queue).url, account=True)
+    return _examine_pipeline(session, request.name)
 
-    With `account`, all functions, subscriptions and rules of the account are asked for their DLQ:
-    that takes permissions which the policies of the app do not give.
-    """
+
+def _answer(session: Session, **facts: Any) -> Examination:
+    aws = session.aws
+    return Examination(account=aws.account, region=aws.region, at=session.now, **facts)
+
+
+def _examine_pipeline(session: Session, name: str | None) -> Examination:
+    """Examines the queues of a deployed pipeline, with what the app's policies allow to read."""
     app = session.app()
     pipeline = app.pipeline(name)
     consumer = pipeline.consumer_function.rpartition(":function:")[2]
     return _examine(
         session,
         pipeline.main_url,
-        account=account,
         topic=app.alarm_topic,
         consumer=consumer,
         drained=pipeline.dlq_url.rpartition("/")[2],
@@ -84,16 +163,11 @@ def examine_pipeline(session: Session, name: str | None, *, account: bool) -> Ex
     )
 
 
-def examine_queue(session: Session, url: str) -> Examination:
-    """Examines a main queue or a DLQ by its URL, name or ARN; nothing has to be deployed."""
-    return _examine(session, bare_queue(session, url).url, account=True)
-
-
 def _examine(
     session: Session,
     url: str,
     *,
-    account: bool,
+    account: bool = False,
     topic: str = "",
     consumer: str = "",
     drained: str = "",
@@ -172,10 +246,8 @@ def _examine(
             mode=mode,
             oldest=known_ages.get(dlq_name) if known_ages else None,
         )
-    return Examination(
-        account=aws.account,
-        region=aws.region,
-        at=session.now,
+    return _answer(
+        session,
         dlq=None if dlq is None else dlq.name,
         mains=[main.name for main in mains],
         findings=findings(facts),
@@ -332,7 +404,77 @@ def _other_uses(
     if dlq is None:
         return {}
     return {
-        f"the first {MOST} Lambda functions": start(partial(function_uses, aws.functions, dlq.arn)),
-        f"the first {MOST} SNS subscriptions": start(partial(subscription_uses, aws.sns, dlq.arn)),
-        f"the first {MOST} EventBridge rules": start(partial(rule_uses, aws.events, dlq.arn)),
+        f"the first {_MOST_USES} {what}": start(uses)
+        for what, uses in (
+            ("Lambda functions", partial(_function_uses, aws.functions, dlq.arn)),
+            ("SNS subscriptions", partial(_subscription_uses, aws.sns, dlq.arn)),
+            ("EventBridge rules", partial(_rule_uses, aws.events, dlq.arn)),
+        )
     }
+
+
+# Lambda, SNS and EventBridge have DLQs of their own: what lies there was in no main queue.
+
+
+def _function_uses(functions: LambdaClient, arn: str) -> Sequence[str]:
+    """The functions that send failed asynchronous invocations to the queue, in words."""
+    return list(_functions_with(functions, arn))
+
+
+def _functions_with(functions: LambdaClient, arn: str) -> Iterator[str]:
+    pages = functions.get_paginator("list_functions").paginate()
+    rows = (row for page in pages for row in page["Functions"])
+    for row in islice(rows, _MOST_USES):
+        name = row["FunctionName"]
+        if row.get("DeadLetterConfig", {}).get("TargetArn") == arn:
+            yield f"the DLQ of asynchronous invocations of Lambda function {name}"
+        answer = functions.list_function_event_invoke_configs(FunctionName=name)
+        for config in answer.get("FunctionEventInvokeConfigs", ()):
+            destination = config.get("DestinationConfig", {}).get("OnFailure", {})
+            if destination.get("Destination") == arn:
+                yield f"the on-failure destination of Lambda function {name}"
+
+
+def _subscription_uses(sns: SNSClient, arn: str) -> Sequence[str]:
+    """The SNS subscriptions whose undelivered notifications go to the queue, in words."""
+    pages = sns.get_paginator("list_subscriptions").paginate()
+    rows = (row for page in pages for row in page["Subscriptions"])
+    found = []
+    for row in islice(rows, _MOST_USES):
+        subscription = row.get("SubscriptionArn", "")
+        if not subscription.startswith("arn:"):
+            # It waits for its confirmation.
+            continue
+        answer = sns.get_subscription_attributes(SubscriptionArn=subscription)
+        policy = json.loads(answer["Attributes"].get("RedrivePolicy") or "{}")
+        if policy.get("deadLetterTargetArn") == arn:
+            topic = row["TopicArn"].rpartition(":")[2]
+            found.append(f"the DLQ of a subscription of SNS topic {topic}")
+    return found
+
+
+def _rule_uses(events: EventBridgeClient, arn: str) -> Sequence[str]:
+    """The targets of EventBridge rules whose undelivered events go to the queue, in words."""
+    pages = events.get_paginator("list_rules").paginate()
+    names = (rule["Name"] for page in pages for rule in page["Rules"])
+    return [
+        f"the DLQ of target {target['Id']} of EventBridge rule {name}"
+        for name in islice(names, _MOST_USES)
+        for target in events.list_targets_by_rule(Rule=name)["Targets"]
+        if target.get("DeadLetterConfig", {}).get("Arn") == arn
+    ]
+
+
+VERB = Verb(
+    name="doctor",
+    request=DoctorRequest,
+    examples=[
+        "dlq doctor orders",
+        "dlq doctor queue:https://sqs.eu-west-1.amazonaws.com/111122223333/orders-dlq",
+        "dlq doctor queue:orders-dlq --query \"findings[?level=='ERROR']\"",
+        "dlq doctor --send-page",
+        "dlq doctor orders --removal",
+        "dlq doctor orders --removal --query 'removal.left[].command'",
+    ],
+    read=read,
+)

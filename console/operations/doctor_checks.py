@@ -14,9 +14,9 @@ from typing import Any
 from deadletter.contract import DAY, Mode
 from deadletter.redrive.first_steps import FIRST_STEPS, MANY
 
-from .deployed_queue import NONE, DeployedQueue
 from .faults import ERROR, NOTE, WARNING, DoctorFault, QueueFault
 from .key_policy import EncryptionKey, KeyUse, troubles
+from .queue import NONE, DeployedQueue
 from .words import duration
 
 LONGEST_RETENTION = 14 * DAY

@@ -6,22 +6,16 @@ import json
 import ssl
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
-from deadletter.contract import EVERY_PIPELINE
 from deadletter.webhook import signing
 from deadletter.webhook.endpoint import Endpoint, SecretsUnavailable, SecretUnusable
 from deadletter.webhook.http import HttpResponse, HttpsClient, NoAnswer
 from deadletter.webhook.url_guard import Destination, UrlRefused, read_url
 
-from . import endpoint_table
-from .answer import Answer
-from .audit import IntendedChange, recorded
-from .endpoint_list import ListedEndpoint, listed
-from .endpoint_table import UrlPolicy
 from .session import Session
 from .words import duration
 
@@ -31,8 +25,19 @@ _TIMEOUT = 5.0
 # A certificate that ends sooner needs a person; most are renewed a month before.
 _SOON = timedelta(days=14)
 
+# What a server answers that knows no HEAD.
+_NOT_IMPLEMENTED = 501
+
 EVENT_TYPE = "deadletter.endpoint_check"
-"""The type of the event that a check with POST sends."""
+"""The type of the test message."""
+
+
+@dataclass(frozen=True, slots=True)
+class UrlPolicy:
+    """Which URLs are allowed, as the dispatcher's settings say."""
+
+    allow_loopback: bool
+    ports: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,55 +50,18 @@ class ServerCertificate:
 
 
 @dataclass(frozen=True, slots=True)
-class EndpointCheck(Answer):
-    """What `dlq endpoint check` answers."""
+class EndpointCheck:
+    """What an endpoint answered."""
 
-    at: Annotated[datetime, "when it was checked"]
-    endpoint: Annotated[ListedEndpoint, "the endpoint as the registry has it"]
+    at: Annotated[datetime, "when it was asked"]
     method: Annotated[str, "`HEAD` or `POST`"]
-    addresses: Annotated[Sequence[str], "what its host resolves to, allowed or not"]
-    address: Annotated[str | None, "the address that was connected to"]
-    certificate: Annotated[ServerCertificate | None, "its TLS certificate, if valid"]
-    status: Annotated[int | None, "the HTTP status that it answered"]
-    retry_after: Annotated[str | None, "its Retry-After header"]
-    seconds: Annotated[float, "how long all of it took"]
-    problem: Annotated[str | None, "why nothing would be posted, or why no answer came"]
-
-
-def check(
-    session: Session, endpoint_id: str, policy: UrlPolicy, *, post: bool, why: str = ""
-) -> EndpointCheck:
-    """Asks an endpoint once, by HEAD or by POST, through the dispatcher's URL guard.
-
-    A POST is recorded: the tenant gets an event by it.
-    """
-    app = session.app()
-    table = endpoint_table.table(session.aws, app.endpoints_table)
-    row = table.find(endpoint_id)
-    answer = EndpointCheck(
-        **session.place,
-        at=session.now,
-        endpoint=listed(row, session.now),
-        method="POST" if post else "HEAD",
-        addresses=(),
-        address=None,
-        certificate=None,
-        status=None,
-        retry_after=None,
-        seconds=0.0,
-        problem=row.why or None,
-    )
-    if row.endpoint is None:
-        return answer
-    if not post:
-        return _exchange(session, row.endpoint, policy, answer)
-    posted = endpoint_table.target(endpoint_id)
-    change = IntendedChange("endpoint check", EVERY_PIPELINE, posted, why)
-    with recorded(session, app, change) as record:
-        answer = _exchange(session, row.endpoint, policy, answer)
-        status = "no answer" if answer.status is None else str(answer.status)
-        record.done({"posted": EVENT_TYPE, "status": status})
-    return answer
+    addresses: Annotated[Sequence[str], "what its host resolves to, allowed or not"] = ()
+    address: Annotated[str | None, "the address that was connected to"] = None
+    certificate: Annotated[ServerCertificate | None, "its TLS certificate, if valid"] = None
+    status: Annotated[int | None, "the HTTP status that it answered"] = None
+    retry_after: Annotated[str | None, "its Retry-After header"] = None
+    seconds: Annotated[float, "how long all of it took"] = 0.0
+    problem: Annotated[str | None, "why nothing would be posted, or why no answer came"] = None
 
 
 def http_client() -> HttpsClient:
@@ -101,18 +69,22 @@ def http_client() -> HttpsClient:
     return HttpsClient(_TIMEOUT, time.monotonic)
 
 
-def _exchange(
-    session: Session, endpoint: Endpoint, policy: UrlPolicy, answer: EndpointCheck
+def ask(
+    session: Session, endpoint: Endpoint, policy: UrlPolicy, *, post: bool = False
 ) -> EndpointCheck:
-    """The answer with the results up to the first failure."""
+    """Asks an endpoint once, through the dispatcher's URL guard: the results up to a failure.
+
+    By HEAD; by POST with a signed test message, which the tenant gets.
+    """
     started = time.monotonic()
+    answer = EndpointCheck(session.now, "POST" if post else "HEAD")
     try:
         to = read_url(endpoint.url, allow_loopback=policy.allow_loopback, ports=policy.ports)
         client = http_client()
         # Shown also if an address is refused: then it is the reason.
         answer = replace(answer, addresses=client.addresses(to))
         body, headers = b"", {"user-agent": "deadletter"}
-        if answer.method == "POST":
+        if post:
             body, headers = _event(session, endpoint, to)
         answer = _with_response(answer, client.exchange(answer.method, to, body, headers))
     except (UrlRefused, NoAnswer, SecretUnusable) as error:
@@ -170,15 +142,33 @@ def _names(parts: Sequence[Sequence[tuple[str, str]]]) -> dict[str, str]:
 def complaints(answer: EndpointCheck) -> list[str]:
     """Why events do not arrive, or will soon not arrive."""
     reasons = [answer.problem] if answer.problem else []
-    if answer.endpoint.standing == "disabled":
-        reasons.append("it is disabled: dlq endpoint enable posts to it again")
-    status = answer.status
+    status, posted = answer.status, answer.method == "POST"
     if status is not None:
-        refused = status in (410, 429) or 500 <= status <= 599
-        if refused or (answer.method == "POST" and not 200 <= status <= 299):
+        refused = status in (410, 429) or (500 <= status <= 599 and status != _NOT_IMPLEMENTED)
+        if not 200 <= status <= 299 if posted else refused:
             reasons.append(f"it answered {status}")
     expires = answer.certificate.expires if answer.certificate else None
     if expires is not None and expires - answer.at < _SOON:
         left = duration((expires - answer.at).total_seconds())
         reasons.append(f"its certificate ends in {left}")
     return reasons
+
+
+def in_words(answer: EndpointCheck) -> Iterator[str]:
+    """What was found, and whether events would arrive."""
+    if answer.addresses:
+        yield f"addresses: {', '.join(answer.addresses)}"
+    if (certificate := answer.certificate) is not None:
+        yield f"certificate: {certificate.subject}, from {certificate.issuer}"
+        if certificate.expires is not None:
+            left = duration((certificate.expires - answer.at).total_seconds())
+            yield f"certificate ends on {certificate.expires:%Y-%m-%d}, in {left}"
+    if answer.status is not None:
+        yield f"{answer.method}: {answer.status} in {answer.seconds:.2f} s"
+    if answer.retry_after is not None:
+        yield f"retry-after: {answer.retry_after}"
+    reasons = complaints(answer)
+    for reason in reasons:
+        yield f"Events would not arrive: {reason}."
+    if not reasons:
+        yield "Events would arrive." if answer.method == "POST" else "A server is there."

@@ -1,8 +1,8 @@
-"""This deployment as a drawing: its queues, what waits, the rules in force and the circuits."""
+"""`dlq flow`: this deployment as a drawing of queues, what waits, rules in force and circuits."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
@@ -25,14 +25,14 @@ from deadletter.signals.troubles import Seen, TroubleKind
 
 from . import deployed, status
 from .answer import Answer
-from .attention import source_name
+from .attention import source_name, why_nothing_goes_back
 from .circuits import CircuitRow, list_circuits
-from .outlook import why_nothing_goes_back
 from .problem import Problem
-from .queue import QueueDepth
 from .rule_list import ListedRule, list_rules
+from .selection import NamedPipelines
 from .session import Session
 from .status import PipelineStatus
+from .verbs import Verb
 from .waiting import waits_for
 
 MAIN, CONSUMER, RETRY = "main", "consumer", "retry"
@@ -73,8 +73,23 @@ class Flow(Answer):
     unread: Annotated[Sequence[str], "what could not be read, and why: it is not drawn"]
 
 
-def flow(session: Session, names: Sequence[str]) -> Flow:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowRequest:
+    """This deployment as nodes and edges: queues, what waits, rules in force, circuits.
+
+    Reads only, with live counts. An edge that messages do not take now says why. --json is made to
+    be drawn.
+
+    The exit status is 1 if something could not be read.
+    """
+
+    pipelines: NamedPipelines = ()
+
+
+def read(session: Session, request: FlowRequest) -> Flow:
     """The drawing of these pipelines, or of all. Raises Problem if the app can't be read."""
+    names = request.pipelines
+    session.say(f"Asking AWS about app {session.app_name}")
     now = status.read(session, names)
     unread = [item.says for item in now.attention if item.kind == TroubleKind.UNREAD]
     rules: dict[str, Sequence[ListedRule]] = {}
@@ -127,19 +142,11 @@ def _id(pipeline: str, what: str) -> str:
 
 def _places(pipeline: PipelineStatus) -> Iterator[FlowNode]:
     name = pipeline.name
-    queues: Mapping[str, tuple[str, QueueDepth | None]] = {
-        MAIN: ("main queue", pipeline.main),
-        MAIN_DLQ: ("DLQ", pipeline.dlq),
-        **{
-            parking_source(id_): (source_name(parking_source(id_)), depth)
-            for id_, depth in pipeline.parking.items()
-        },
-        **{id_: (source_name(id_), depth) for id_, depth in pipeline.dedicated.items()},
-    }
-    for id_, (words, depth) in queues.items():
+    for id_, depth in pipeline.depths.items():
+        words = source_name(id_).removeprefix("the ")
         source = pipeline.source(id_)
         age = pipeline.main_oldest_seconds if source is None else source.oldest_seconds
-        letters = None if depth is None else depth.visible + depth.in_flight + depth.delayed
+        letters = None if depth is None else depth.total
         yield FlowNode(_id(name, id_), name, "queue", words, letters, age if letters else None,
                        "", "")  # fmt: skip
     yield FlowNode(_id(name, CONSUMER), name, CONSUMER, "consumer", None, None, "", "")
@@ -241,3 +248,11 @@ class _Ways:
                 "holds messages in",
                 closed,
             )
+
+
+VERB = Verb(
+    name="flow",
+    request=FlowRequest,
+    examples=["dlq flow", "dlq flow orders --json --query edges"],
+    read=read,
+)

@@ -101,7 +101,21 @@ class ForgottenLetters(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForgetRequest:
-    """Whose data to erase: of one message, or of all with a value of a field."""
+    """Erase what is kept of a message, for a data protection request.
+
+    Of one message by its ID, or of all with a value of a field. They are thrown away without a
+    copy, wherever runs find them: in DLQs, among the parked and those that wait. Then their records
+    are deleted, and copies that earlier discards and edits have left. Each place has a run of its
+    own, which takes what it goes through: other messages of a DLQ wait for their delay from then
+    on, and parked ones stay parked.
+
+    By a field, runs also look through what runs have kept, and forget messages that were processed.
+    In a FIFO pipeline they take no message and erase only what is kept.
+
+    It says until when point-in-time copies still hold it, and what it can't reach. The audit keeps
+    the ID, who and why; of a field it keeps that there was one. It can't be undone: type the app's
+    name when asked, or give it with --confirm. Interrupted, type it again.
+    """
 
     ids: Annotated[tuple[str, ...], Asked("Message id or current id: one.", metavar="[ID]")] = ()
     pipeline: Pipeline = None
@@ -442,21 +456,6 @@ def commit(_: Session, plan: LettersToForget, reason: str) -> ForgottenLetters:
 
 VERB = Verb(
     name="forget",
-    says="""Erase what is kept of a message, for a data protection request.
-
-    Of one message by its ID, or of all with a value of a field. They are thrown away without a
-    copy, wherever runs find them: in DLQs, among the parked and those that wait. Then their records
-    are deleted, and copies that earlier discards and edits have left. Each place has a run
-    of its own, which takes what it goes through: other messages of a DLQ wait for their delay from
-    then on, and parked ones stay parked.
-
-    By a field, runs also look through what runs have kept, and forget messages that were processed.
-    In a FIFO pipeline they take no message and erase only what is kept.
-
-    It says until when point-in-time copies still hold it, and what it can't reach. The audit keeps
-    the ID, who and why; of a field it keeps that there was one. It can't be undone: type the app's
-    name when asked, or give it with --confirm. Interrupted, type it again.
-    """,
     request=ForgetRequest,
     examples=(
         "dlq forget 6f6e1bd2-6f2b-4a53-8a10-0f4f9c1f5b7e --dry-run",

@@ -63,7 +63,7 @@ def _missing_endpoint(newest: CauseEntry) -> Step | None:
     if newest.words == NO_SUCH_ENDPOINT:
         return Step(f'dlq endpoint add {name} --url "<url>"', "adds the endpoint that is missing")
     if newest.words == DISABLED:
-        return Step(f"dlq endpoint enable {name}", "switches the endpoint on again")
+        return Step(f"dlq endpoint add {name}", "checks the endpoint, and switches it on again")
     return None
 
 
@@ -71,4 +71,4 @@ def _repair(newest: CauseEntry) -> Step | None:
     name = _endpoint_of(newest)
     if name is None:
         return None
-    return Step(f"dlq endpoint check {name}", "checks the endpoint that refuses")
+    return Step(f"dlq endpoint add {name} --dry-run", "checks the endpoint that refuses")

@@ -33,7 +33,7 @@ from .matching import FoundMessage, Matcher
 from .places import COST, IN_A_QUEUE, SearchedPlace, UnsearchedPlace, Walk, needs_app, search
 from .problem import Cause, Problem
 from .queue import LOOKS_COUNT
-from .selection import Choice, NamedPipelines, Pipelines, PlaceKind, Places, Terms, choice
+from .selection import Choice, NamedPipeline, PlaceKind, Places, Terms, choice
 from .session import Session
 from .verbs import Asked, Verb
 from .words import count, moment
@@ -89,24 +89,31 @@ _MOST_WAITING = 2_000
 
 @dataclass(frozen=True, kw_only=True)
 class GroupsRequest:
-    """Which messages to group, and by what."""
+    """What is failing, and why: messages by cause, tenant and more, with what to type.
 
-    named: NamedPipelines = ()
-    pipelines: Pipelines = ()
+    The largest group is first. It reads the index that the consumer library keeps, for 5
+    seconds and 20,000 messages at most; beyond that the figures are "at least", and the exit
+    status is 1 if nothing was read. A message is in the index from its first failure until
+    it is processed, parked or discarded. Nothing is received from a queue.
+
+    With --in, the messages of these places are grouped; what only a receive could tell is
+    named as not searched, and --look receives it. `--in queue:NAME --look` takes any queue,
+    with nothing deployed.
+
+    HELD marks a cause that suddenly fails most messages: within 5 minutes at least 20
+    failed for it, more than for all else, and next to none in the hour before. Then a
+    deployment or a dependency has changed, not the messages. None is parked for it, and its
+    messages are tried again about every three minutes; the hold ends ten minutes after its
+    last failure. PARKED and MENDED are what people decided within the last day.
+    """
+
+    pipeline: NamedPipeline = None
     places: Places = ()
     terms: Terms = ()
     by: Annotated[By, Asked("What they are grouped by.", ("--by",))] = By.CAUSE
     look: Annotated[
         bool, Asked("Receive from queues too, and give back; SQS counts it.", ("--look",))
     ] = False
-
-    @property
-    def pipeline(self) -> str | None:
-        """The pipeline that is named, if one is; Problem for two."""
-        names = tuple(dict.fromkeys((*self.named, *self.pipelines)))
-        if len(names) > 1:
-            raise Problem(f"Two pipelines, {' and '.join(names)}: name one.", Cause.INPUT)
-        return names[0] if names else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -720,22 +727,6 @@ def _group(group: Letters, step: Step, mark: str) -> MessageGroup:
 
 VERB = Verb(
     name="groups",
-    says="""What is failing, and why: messages by cause, tenant and more, with what to type.
-
-    The largest group is first. It reads the index that the consumer library keeps, for 5
-    seconds and 20,000 messages at most; beyond that the figures are "at least", and the exit
-    status is 1 if nothing was read. A message is in the index from its first failure until
-    it is processed, parked or discarded. Nothing is received from a queue.
-
-    With --in, the messages of these places are grouped; what only a receive could tell is
-    named as not searched, and --look receives it. `--in queue:NAME --look` takes any queue,
-    with nothing deployed.
-
-    HELD marks a cause that suddenly fails most messages: within 5 minutes at least 20
-    failed for it, more than for all else, and next to none in the hour before. Then a
-    deployment or a dependency has changed, not the messages. None is parked for it, and its
-    messages are tried again about every three minutes; the hold ends ten minutes after its
-    last failure. PARKED and MENDED are what people decided within the last day.""",
     request=GroupsRequest,
     examples=[
         "dlq groups",

@@ -25,7 +25,17 @@ from .words import moment
 
 @dataclass(frozen=True, kw_only=True)
 class ListRequest:
-    """Which messages to list, and how much of them."""
+    """Which messages there are, where they lie, and why.
+
+    Failure records, what waits, and what a run took are read: that costs no receive. A
+    queue is received from with --look alone, and all is given back: each place that was
+    not searched is named, with what it costs.
+
+    Of `--in queue:NAME` nothing but the queue has to exist, and it needs --look.
+
+    The exit status is 1 if a search ended early, or if nothing was found and a place was
+    not searched.
+    """
 
     ids: Ids = ()
     pipelines: Pipelines = ()
@@ -213,16 +223,6 @@ def written_message(found: FoundMessage) -> Mapping[str, Any]:
 
 VERB = Verb(
     name="list",
-    says="""Which messages there are, where they lie, and why.
-
-    Failure records, what waits, and what a run took are read: that costs no receive. A
-    queue is received from with --look alone, and all is given back: each place that was
-    not searched is named, with what it costs.
-
-    Of `--in queue:NAME` nothing but the queue has to exist, and it needs --look.
-
-    The exit status is 1 if a search ended early, or if nothing was found and a place was
-    not searched.""",
     request=ListRequest,
     examples=[
         "dlq list",

@@ -1,4 +1,4 @@
-"""Mute rules of CloudWatch: a pipeline's alarms that page nobody for a while.
+"""`dlq mute`, by mute rules of CloudWatch: a pipeline's alarms page nobody for a while.
 
 A muted alarm is still evaluated. CloudWatch sends its actions when the mute ends, if it is in
 ALARM then. Alarm actions are never disabled instead: they would stay so until a person remembers.
@@ -19,9 +19,12 @@ from .app import App, DeployedPipeline
 from .audit import IntendedChange, recorded
 from .aws import error_code
 from .duration import seconds
+from .figures import alarms
 from .problem import Cause, Problem
 from .reason import checked_reason
+from .selection import NamedPipeline
 from .session import Session
+from .verbs import Asked, Verb
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
@@ -91,13 +94,12 @@ class Mutes:
         """The mute as it is."""
         return self._answer(None, self._read())
 
-    def begin(self, length: str, reason: str | None) -> PipelineMute:
+    def begin(self, length: timedelta, reason: str) -> PipelineMute:
         """Mute the alarms that exist, from the next full minute on, in place of an earlier mute.
 
-        Raises Problem if the length or the reason is not allowed, if there is no alarm, or if
-        CloudWatch does not know the call.
+        Raises Problem if the reason is not allowed, if there is no alarm, or if CloudWatch does not
+        know the call.
         """
-        duration = length_of(length)
         why = checked_reason(reason, "A mute")
         description = f"{why} (dlq mute, by {self._session.aws.caller})"
         if len(description) > _MOST_TEXT:
@@ -107,13 +109,11 @@ class Mutes:
                 f"reason {over} characters shorter.",
                 Cause.INPUT,
             )
-        alarms = _alarms(self._session, self._app, self._pipeline)
+        names = _alarms(self._session, self._app, self._pipeline)
         before = self._read()
         # A schedule knows minutes. One that has begun in the past may never become active.
         begins = self._session.now.replace(second=0, microsecond=0) + _MINUTE
-        mute = AlarmMute(
-            self.rule, "SCHEDULED", begins, begins + duration, tuple(alarms), description
-        )
+        mute = AlarmMute(self.rule, "SCHEDULED", begins, begins + length, tuple(names), description)
         with self._recorded(why, before, mute), _known_calls():
             self._cloudwatch.put_alarm_mute_rule(
                 Name=mute.rule,
@@ -121,20 +121,20 @@ class Mutes:
                 Rule={
                     "Schedule": {
                         "Expression": f"at({begins:%Y-%m-%dT%H:%M})",
-                        "Duration": iso_duration(duration),
+                        "Duration": iso_duration(length),
                         "Timezone": "UTC",
                     }
                 },
-                MuteTargets={"AlarmNames": alarms},
-                ExpireDate=begins + duration,
+                MuteTargets={"AlarmNames": names},
+                ExpireDate=begins + length,
             )
         return self._answer(before, mute)
 
-    def end(self) -> PipelineMute:
+    def end(self, why: str = "") -> PipelineMute:
         """End the mute now: alarms that are in ALARM page at once. Nothing happens without one."""
         before = self._read()
         if before is not None:
-            with self._recorded("", before, None), _known_calls():
+            with self._recorded(why, before, None), _known_calls():
                 self._cloudwatch.delete_alarm_mute_rule(AlarmMuteRuleName=self.rule)
         return self._answer(before, None)
 
@@ -216,16 +216,9 @@ def _begin_of(expression: str) -> datetime | None:
 
 def _alarms(session: Session, app: App, pipeline: DeployedPipeline) -> list[str]:
     """The names of the pipeline's alarms that exist."""
-    pages = session.aws.cloudwatch.get_paginator("describe_alarms").paginate(
-        AlarmNamePrefix=pipeline_prefix(app.name, pipeline.name),
-        AlarmTypes=["MetricAlarm", "CompositeAlarm"],
-    )
-    names = [
-        alarm["AlarmName"]
-        for page in pages
-        for alarm in [*page.get("MetricAlarms", ()), *page.get("CompositeAlarms", ())]
-        if app.owner_of(alarm["AlarmName"]) == pipeline.name
-    ]
+    prefix = pipeline_prefix(app.name, pipeline.name)
+    found = (alarm["AlarmName"] for alarm in alarms(session.aws.cloudwatch, prefix))
+    names = [name for name in found if app.owner_of(name) == pipeline.name]
     if not names:
         raise Problem(f"Pipeline {pipeline.name} has no alarm to mute: deploy it.", Cause.ABSENT)
     if len(names) > _MOST_ALARMS:
@@ -264,3 +257,64 @@ def _unknown(why: str) -> Problem:
         "does not disable alarm actions instead, because nobody would enable them again.",
         Cause.FAILED,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MuteRequest:
+    """Mute a pipeline's alarms for a while; it ends by itself.
+
+    The alarms go on watching and change their states, but page nobody. It begins at the next
+    full minute; an alarm that is in ALARM when it ends pages. A second mute replaces the first.
+    Without options, it says whether the alarms are muted, why and by whom.
+
+    It is a mute rule of CloudWatch. Where CloudWatch does not know them (an old region, an
+    emulator), dlq refuses with exit status 1, and changes nothing.
+    """
+
+    pipeline: NamedPipeline = None
+    length: Annotated[
+        str | None, Asked("How long: 30m, 2h, 3d; 1m to 15d.", ("--for",), "LENGTH")
+    ] = None
+    end: Annotated[bool, Asked("End the mute now; what is in ALARM pages at once.", ("--end",))] = (
+        False
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class MutePlan:
+    """The mute of a pipeline that a person begins, ends, or asks about."""
+
+    mutes: Mutes
+    length: timedelta | None
+    ends: bool
+
+
+def _planned(session: Session, request: MuteRequest) -> MutePlan:
+    if request.end and request.length is not None:
+        raise Problem("--end takes no --for.", Cause.INPUT)
+    length = None if request.length is None else length_of(request.length)
+    return MutePlan(Mutes(session, request.pipeline), length, request.end)
+
+
+def _commit(_: Session, plan: MutePlan, reason: str) -> PipelineMute:
+    if plan.ends:
+        return plan.mutes.end(reason)
+    if plan.length is not None:
+        return plan.mutes.begin(plan.length, reason)
+    if reason:
+        raise Problem("Say how long: add --for 2h.", Cause.INPUT)
+    return plan.mutes.show()
+
+
+VERB = Verb(
+    name="mute",
+    request=MuteRequest,
+    examples=(
+        'dlq mute orders --for 2h --reason "the bank moves its data centre"',
+        "dlq mute orders",
+        "dlq mute orders --end",
+    ),
+    change=lambda request: "A mute" if request.length is not None else "",
+    prepare=_planned,
+    commit=_commit,
+)

@@ -7,13 +7,15 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from deadletter.contract import MAIN_DLQ, Mode, parking_source, pipeline_prefix
+from deadletter.contract import MAIN, Mode, pipeline_prefix
 
-from . import deployed
+from . import deployed, observed
 from .app import App, DeployedPipeline
 from .deadline import Deadline, reads_until
-from .deployed_queue import DeployedQueue, deployed_queue
+from .figures import alarms
+from .observed import ObservedPipeline
 from .problem import Problem
+from .queue import DeployedQueue, deployed_queue
 from .session import Session
 
 if TYPE_CHECKING:
@@ -21,9 +23,6 @@ if TYPE_CHECKING:
 
     from deadletter.settings.backoff import Backoff
     from deadletter.settings.pipeline import RetryPolicy
-
-MAIN = "main"
-"""The id of the main queue among a pipeline's queues."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +77,9 @@ class SettingsInForce:
                       "read"]  # fmt: skip
     alarms: Annotated[Sequence[AlarmSetting] | None, "its alarms; null if they could not be read"]
     unread: Annotated[Sequence[str], "what could not be read, and why"]
+    observed: Annotated[
+        ObservedPipeline | None, "what mode observe would have done; null if nothing was observed"
+    ] = None
 
 
 def read(session: Session, app: App, name: str) -> SettingsInForce:
@@ -90,15 +92,17 @@ def read(session: Session, app: App, name: str) -> SettingsInForce:
     _ = aws.sqs, aws.cloudwatch  # made before there are threads
     with reads_until(deadline) as start:
         queues = {
-            id_: start(partial(deployed_queue, aws.sqs, url)) for id_, url in urls(pipeline).items()
+            id_: start(partial(deployed_queue, aws.sqs, url)) for id_, url in pipeline.urls.items()
         }
-        alarms = start(partial(_alarms, aws.cloudwatch, app, pipeline))
+        ringing = start(partial(_alarms, aws.cloudwatch, app, pipeline))
+        seen = start(partial(observed.read, session, app, pipeline))
 
         def lost(what: str, why: Problem) -> None:
             unread.append(f"{what} could not be read: {why.says}")
 
         found = {id_: queue.result(partial(lost, f"queue {id_}")) for id_, queue in queues.items()}
-        ringing = alarms.result(partial(lost, "the alarms"))
+        known = ringing.result(partial(lost, "the alarms"))
+        would = seen.result(partial(lost, "what mode observe has seen"))
     others = asdict(settings)
     for shown in ("name", "mode", "fifo", "policy", "policies", "retry"):
         others.pop(shown)
@@ -112,19 +116,10 @@ def read(session: Session, app: App, name: str) -> SettingsInForce:
         parked_end=_PARKED_END[settings.mode],
         settings=others,
         queues=found,
-        alarms=ringing,
+        alarms=known,
         unread=unread,
+        observed=would,
     )
-
-
-def urls(pipeline: DeployedPipeline) -> Mapping[str, str]:
-    """The URLs of a pipeline's queues: `main`, `dlq`, `parking:<id>` and ids of dedicated DLQs."""
-    return {
-        MAIN: pipeline.main_url,
-        MAIN_DLQ: pipeline.dlq_url,
-        **{parking_source(id_): url for id_, url in pipeline.parking.items()},
-        **pipeline.dedicated,
-    }
 
 
 def _most_tries(policy: RetryPolicy, main: DeployedQueue | None) -> int | None:
@@ -153,15 +148,8 @@ def _delays(backoff: Backoff) -> Delays:
 def _alarms(
     cloudwatch: CloudWatchClient, app: App, pipeline: DeployedPipeline
 ) -> Sequence[AlarmSetting]:
-    pages = cloudwatch.get_paginator("describe_alarms").paginate(
-        AlarmNamePrefix=pipeline_prefix(app.name, pipeline.name),
-        AlarmTypes=["MetricAlarm", "CompositeAlarm"],
-    )
-    return [
-        AlarmSetting(alarm["AlarmName"], alarm["StateValue"], _when(alarm))
-        for page in pages
-        for alarm in [*page.get("MetricAlarms", ()), *page.get("CompositeAlarms", ())]
-    ]
+    every = alarms(cloudwatch, pipeline_prefix(app.name, pipeline.name))
+    return [AlarmSetting(alarm["AlarmName"], alarm["StateValue"], _when(alarm)) for alarm in every]
 
 
 _COMPARISONS = {

@@ -170,7 +170,7 @@ class Walk:
     def left_out(self, pipeline: str, place: str, url: str, why: str = COST) -> None:
         """Name a queue that was not searched, unless it is empty."""
         held = depth(self._session.aws.sqs, url)
-        if messages := held.visible + held.in_flight + held.delayed:
+        if messages := held.total:
             self.unsearched.append(UnsearchedPlace(pipeline, place, messages, why))
 
     def queue(

@@ -1,10 +1,11 @@
-"""How many messages a queue holds, and what SQS says of one that belongs to no app of ours."""
+"""A queue as SQS describes it: how many messages it holds, and its settings, ours or not."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any
 
 from .aws import error_code
 from .problem import Cause, Problem
@@ -29,6 +30,11 @@ class QueueDepth:
     visible: Annotated[int, "waiting to be received"]
     in_flight: Annotated[int, "received and not deleted yet"]
     delayed: Annotated[int, "sent with a delay that is not over"]
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.visible + self.in_flight + self.delayed
 
 
 def depth(sqs: SQSClient, url: str) -> QueueDepth:
@@ -97,3 +103,77 @@ def _url(sqs: SQSClient, text: str) -> str:
         *_, account, name = text.split(":")
         return sqs.get_queue_url(QueueName=name, QueueOwnerAWSAccountId=account)["QueueUrl"]
     return sqs.get_queue_url(QueueName=text)["QueueUrl"]
+
+
+@dataclass(frozen=True, slots=True)
+class DeployedQueue:
+    """What a queue does with its messages."""
+
+    name: Annotated[str, "name of the queue"]
+    url: Annotated[str, "its URL"]
+    arn: Annotated[str, "its ARN"]
+    messages: Annotated[int, "visible, in flight and delayed ones, as SQS estimates them"]
+    retention: Annotated[int, "seconds after which SQS deletes a message"]
+    visibility: Annotated[int, "seconds that a received message is hidden"]
+    dlq_arn: Annotated[str | None, "its own DLQ; null if it has none"]
+    max_receive_count: Annotated[int | None, "receives before a message goes there"]
+    allowed_sources: Annotated[
+        Sequence[str] | None, "queues that may name it as DLQ; null if any queue of the account may"
+    ]
+    encryption: Annotated[str, "`none`, `SSE-SQS`, or the id of its KMS key"]
+    fifo: Annotated[bool, "whether it is a FIFO queue"]
+    policy: Annotated[Mapping[str, Any], "its access policy"] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str | None:
+        """The id of its KMS key; None without one of ours."""
+        return None if self.encryption in (NONE, SSE_SQS) else self.encryption
+
+
+NONE, SSE_SQS = "none", "SSE-SQS"
+
+
+def deployed_queue(sqs: SQSClient, url: str) -> DeployedQueue:
+    """The settings of the queue at this URL."""
+    attributes = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
+    return described(url, {str(name): value for name, value in attributes.items()})
+
+
+def described(url: str, texts: Mapping[str, str]) -> DeployedQueue:
+    """The settings of a queue, from its attributes as SQS names them."""
+    redrive, allow = _object(texts.get("RedrivePolicy")), _object(texts.get("RedriveAllowPolicy"))
+    maximum = redrive.get("maxReceiveCount")
+    counts = ("", "NotVisible", "Delayed")
+    sources = allow.get("sourceQueueArns")
+    encrypted = texts.get("SqsManagedSseEnabled") == "true"
+    dlq = redrive.get("deadLetterTargetArn")
+    return DeployedQueue(
+        name=texts.get("QueueArn", url).rpartition(":")[2].rpartition("/")[2],
+        url=url,
+        arn=texts.get("QueueArn", ""),
+        messages=sum(int(texts.get(f"ApproximateNumberOfMessages{kind}", 0)) for kind in counts),
+        retention=int(texts.get("MessageRetentionPeriod", 345_600)),
+        visibility=int(texts.get("VisibilityTimeout", 30)),
+        dlq_arn=str(dlq) if dlq else None,
+        max_receive_count=int(str(maximum)) if maximum is not None else None,
+        allowed_sources=_sources(str(allow.get("redrivePermission", "")), sources),
+        encryption=texts.get("KmsMasterKeyId") or (SSE_SQS if encrypted else NONE),
+        fifo=texts.get("FifoQueue") == "true",
+        policy=_object(texts.get("Policy")),
+    )
+
+
+def _sources(permission: str, arns: object) -> Sequence[str] | None:
+    if permission == "denyAll":
+        return ()
+    if permission != "byQueue":
+        return None
+    return tuple(map(str, arns)) if isinstance(arns, list) else ()
+
+
+def _object(text: str | None) -> Mapping[str, object]:
+    try:
+        data = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return data if isinstance(data, dict) else {}

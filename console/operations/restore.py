@@ -43,7 +43,13 @@ _RUN = re.compile(r"[0-9a-f]{4,16}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreRequest:
-    """Which discarded messages to bring back: those of a run, or single ones."""
+    """Bring discarded messages back: those of a run, or single ones.
+
+    Each comes back with its body, its attributes, its group and its history, and is parked: once,
+    also if another person restores it too, with a current ID of its own. Its copy is deleted then.
+    Nothing is sent. Copies are kept for 90 days, and none of what dlq discard --no-copy has thrown
+    away.
+    """
 
     ids: Ids
     pipeline: Pipeline = None
@@ -203,13 +209,6 @@ def commit(session: Session, plan: RestorePlan, reason: str) -> RunsStarted:
 
 VERB = Verb(
     name="restore",
-    says="""Bring discarded messages back: those of a run, or single ones.
-
-    Each comes back with its body, its attributes, its group and its history, and is parked: once,
-    also if another person restores it too, with a current ID of its own. Its copy is deleted then.
-    Nothing is sent. Copies are kept for 90 days, and none of what dlq discard --no-copy has thrown
-    away.
-    """,
     request=RestoreRequest,
     examples=(
         'dlq restore 4f0c1b --reason "the wrong filter"',

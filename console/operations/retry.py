@@ -47,7 +47,20 @@ _SAMPLE = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryRequest:
-    """Which messages to send again, and how."""
+    """Send messages again: from DLQs, the parked, or those that wait.
+
+    Say which: an ID, -f KEY=VALUE, a place with a name, or --all. Without --in they are looked for
+    in all these places. Each place has a run of its own: it sends 1, 2, 5 and 20 first, holds
+    itself if they fail, and is watched until its end; Ctrl-C leaves it running. What waits for a
+    circuit, a rule or a time is due now instead, and decided anew. Nothing is forced past a rule
+    that stops it or an open circuit: the plan says which, and how that is lifted.
+
+    With --edit or --patch messages are edited before they are sent; with --hold nothing is sent
+    until dlq run resume. --in run:ID sends what failed in a run again, and --again what it took,
+    once more, with a new idempotency key. --auto runs the automatic retry now.
+
+    The exit status is 1 if a message failed again, or a run waits for a person.
+    """
 
     ids: Ids = ()
     pipeline: Pipeline = None
@@ -519,20 +532,6 @@ def _answer(
 
 VERB = Verb(
     name="retry",
-    says="""Send messages again: from DLQs, the parked, or those that wait.
-
-    Say which: an ID, -f KEY=VALUE, a place with a name, or --all. Without --in they are looked for
-    in all these places. Each place has a run of its own: it sends 1, 2, 5 and 20 first, holds
-    itself if they fail, and is watched until its end; Ctrl-C leaves it running. What waits for a
-    circuit, a rule or a time is due now instead, and decided anew. Nothing is forced past a rule
-    that stops it or an open circuit: the plan says which, and how that is lifted.
-
-    With --edit or --patch messages are edited before they are sent; with --hold nothing is sent
-    until dlq run resume. --in run:ID sends what failed in a run again, and --again what it took,
-    once more, with a new idempotency key. --auto runs the automatic retry now.
-
-    The exit status is 1 if a message failed again, or a run waits for a person.
-    """,
     request=RetryRequest,
     examples=(
         'dlq retry A-4711 --edit --reason "amount was 0"',

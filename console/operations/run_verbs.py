@@ -12,6 +12,7 @@ from .circuits import own_and_troubled
 from .problem import Cause, Problem
 from .replay_plan import consumer_now
 from .replay_runs import LEAVE_TO, ReplayChange, ReplayList, RunSwitch, ended, list_runs
+from .selection import NamedPipelines
 from .session import Session
 from .verbs import Asked, Verb
 from .words import clock, count
@@ -23,9 +24,7 @@ RunId = Annotated[str, Asked("The run's ID, or its first four characters or more
 class RunsRequest:
     """Whose runs to list."""
 
-    pipelines: Annotated[
-        tuple[str, ...], Asked("Only these pipelines.", metavar="[PIPELINE]...")
-    ] = ()
+    pipelines: NamedPipelines = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,7 @@ from deadletter.failure.category import Category
 
 from .duration import seconds
 from .problem import Cause, Problem
-from .verbs import Asked
+from .verbs import PIPELINE, Asked
 
 if TYPE_CHECKING:
     from deadletter.routing.selection import Selection
@@ -414,21 +414,22 @@ Ids = Annotated[
 ]
 """A request's field: messages by their ids."""
 
-Pipelines = Annotated[
-    tuple[str, ...],
-    Asked("Only of this pipeline; repeatable.", ("--pipeline", "-p"), "PIPELINE"),
-]
+Pipelines = Annotated[tuple[str, ...], PIPELINE]
 """A request's field: the pipelines that are meant; all of them without one."""
 
 NamedPipelines = Annotated[
-    tuple[str, ...], Asked("Only of these pipelines, as --pipeline.", metavar="[PIPELINE]...")
+    tuple[str, ...], Asked("Only of these pipelines, as --pipeline.", metavar="PIPELINE")
 ]
-"""The same where a command takes no ids: what stands behind its name."""
+"""The same where a command takes no ids: they stand behind its name, or are given with -p."""
 
-Pipeline = Annotated[
-    str | None, Asked("The pipeline; needed if it can't be told.", ("--pipeline", "-p"), "NAME")
+Pipeline = Annotated[str | None, PIPELINE]
+"""A request's field: the one pipeline that is meant; it is needed if the app has several."""
+
+NamedPipeline = Annotated[
+    str | None,
+    Asked("The pipeline, as --pipeline; needed if the app has several.", metavar="PIPELINE"),
 ]
-"""A request's field: the one pipeline that is meant."""
+"""The same where a command takes no ids."""
 
 Places = Annotated[
     tuple[str, ...],

@@ -30,7 +30,21 @@ from .verbs import Asked, Verb
 
 @dataclass(frozen=True, kw_only=True)
 class ShowRequest:
-    """What to show, and what beside it."""
+    """One message, run, rule, circuit or pipeline: all that is on record of it.
+
+    A message has a time line: each failure, and what rules, runs and people did with it; then
+    whether it was processed, with the record that says so, what comes next, and where it was not
+    looked for. Nothing is received from a queue without --look. A business ID whose message was
+    processed at once is proved by the consumer's own entry.
+
+    Of a run it says how far it is and what it waits for, and once it has ended what became of each
+    message: the sum is all of the run, or it is BROKEN. The page of --html is one file, no bodies.
+    The exit status is 1 if the run waits for a person or messages are unaccounted for, and if
+    something could not be read.
+
+    A failure record keeps the last two failed receives of each of the last eight attempts. AWS
+    bills --logs by the bytes of logs that a query reads.
+    """
 
     name: Annotated[
         str | None,
@@ -152,21 +166,6 @@ def _shown_run(session: Session, said: Shown, switch: RunSwitch, request: ShowRe
 
 VERB = Verb(
     name="show",
-    says="""One message, run, rule, circuit or pipeline: all that is on record of it.
-
-    A message has a time line: each failure, and what rules, runs and people did with it; then
-    whether it was processed, with the record that says so, what comes next, and where it was not
-    looked for. Nothing is received from a queue without --look. A business ID whose message was
-    processed at once is proved by the consumer's own entry.
-
-    Of a run it says how far it is and what it waits for, and once it has ended what became of each
-    message: the sum is all of the run, or it is BROKEN. The page of --html is one file, no bodies.
-    The exit status is 1 if the run waits for a person or messages are unaccounted for, and if
-    something could not be read.
-
-    A failure record keeps the last two failed receives of each of the last eight attempts. AWS
-    bills --logs by the bytes of logs that a query reads.
-    """,
     request=ShowRequest,
     examples=[
         "dlq show A-4711",

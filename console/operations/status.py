@@ -16,40 +16,46 @@ from deadletter.circuit.state import State
 from deadletter.contract import (
     CAUSE_SHARDS,
     LETTERS,
+    MAIN,
     MAIN_DLQ,
+    Mode,
     is_config_key,
     is_of_delays,
+    parking_source,
 )
 from deadletter.routing.decision import DUE
 from deadletter.signals.pages import Alarm
 from deadletter.signals.troubles import Seen, TroubleKind, known_names
 
-from . import deployed
+from . import deployed, observed
 from .adapter_errors import aws_errors
 from .answer import Answer
 from .app import App, DeployedPipeline
-from .attention import attention
+from .attention import Outlook, attention, outlook, rate_now
 from .aws import Aws, Read, Start
-from .bad_rows import bad_row, met_by_runs
 from .cards import Attention, cards
 from .causes import HELD, CauseRow, read_causes
 from .circuits import CircuitRow, Paced, circuit_row, opens_at
-from .collisions import ManyCollisions, many_collisions
 from .deadline import PATIENCE, Deadline, DeadlineMissed, reads_until
+from .figures import WINDOW, QueueFigures, alarms, because, queue_figures, silences
 from .item import jsonable
-from .outlook import Outlook, outlook, rate_now
+from .observed import ObservedCounts
 from .problem import Problem
 from .queue import QueueDepth, depth
 from .replay_runs import ReplayRow, lost_runs, row, runs_of
+from .selection import NamedPipelines
 from .session import AppLocation, Session
-from .silence import because, silences
-from .status_figures import WINDOW, QueueFigures, queue_figures
+from .verbs import Asked, Verb
 from .watched import (
+    ManyCollisions,
     Memories,
     SeenTrouble,
     SourceStatus,
     Watched,
     as_shown,
+    bad_row,
+    many_collisions,
+    met_by_runs,
     read_memories,
     watched,
 )
@@ -177,6 +183,11 @@ class PipelineStatus:
     main_oldest_seconds: Annotated[
         int | None, "age of the main queue's oldest message by CloudWatch; null if unknown"
     ] = None
+    observed: Annotated[
+        ObservedCounts | None,
+        "in mode observe, what would have been done; null in mode enforce, and before any of it. "
+        "dlq show tells the causes",
+    ] = None
     bad_rows: Annotated[
         Sequence[SeenTrouble],
         "rows that cannot be read, as far as is known, since when they were last met",
@@ -191,6 +202,12 @@ class PipelineStatus:
     def is_stalled(self) -> bool:
         """Whether no run can do its work, as far as the watch knows."""
         return any(trouble.page == Alarm.REDRIVE_STALLED for trouble in self.seen)
+
+    @property
+    def depths(self) -> Mapping[str, QueueDepth | None]:
+        """How full its queues are, by source; None for one that could not be read."""
+        parking = {parking_source(id_): depth for id_, depth in self.parking.items()}
+        return {MAIN: self.main, MAIN_DLQ: self.dlq, **parking, **self.dedicated}
 
     def source(self, source: str) -> SourceStatus | None:
         """What is remembered of a queue; None if it could not be read."""
@@ -221,14 +238,14 @@ def read(session: Session, names: Sequence[str], *, patience: float = PATIENCE) 
         app = session.app(deadline)
         aws, pipelines = session.aws, app.select(names)
         figures = start(partial(queue_figures, aws.cloudwatch, app, pipelines, now))
-        alarms = start(partial(_alarms, aws.cloudwatch, app))
+        ringing = start(partial(_alarms, aws.cloudwatch, app))
         reads = [_PipelineReads(start, session, app, pipeline) for pipeline in pipelines]
         for pending in reads:
             pending.count_lanes(start)
         place = AppLocation(
             account=account.answer("The account (STS)"), region=aws.region, app=session.app_name
         )
-        statuses = tuple(pending.status(figures, alarms) for pending in reads)
+        statuses = tuple(pending.status(figures, ringing) for pending in reads)
         silent = _silent(start, aws.cloudwatch, app, statuses, now)
     items = [
         card
@@ -310,6 +327,7 @@ class _PipelineReads:
         self._ttl = (self._settings or Pipeline(name)).message_ttl
         self._circuits = start(partial(_circuits, session, app, pipeline, note))
         self._memories = start(partial(read_memories, dynamodb, app.letters_table, name, note))
+        self._observed = start(partial(_observed, session, app, pipeline))
         self._last_run = start(partial(_last_run, dynamodb, app.letters_table, name))
         self._replays = start(partial(_replays, session, app, pipeline, note))
         self._lanes: Sequence[str] = ()
@@ -387,6 +405,7 @@ class _PipelineReads:
             seen=() if known is None else known.seen,
             direction=None if known is None else known.direction,
             sources=() if known is None else known.sources,
+            observed=self._observed.result(partial(lost, "what mode observe has seen")),
             replays=self._replays.result(partial(lost, "the replay runs")) or (),
             main_oldest_seconds=figure.main_age,
             foreign_rows=tuple(
@@ -546,6 +565,11 @@ def _replays(
     return tuple(row(run, lost.get(run.id)) for run in unfinished)
 
 
+def _observed(session: Session, app: App, pipeline: DeployedPipeline) -> ObservedCounts | None:
+    is_observed = pipeline.mode == Mode.OBSERVE
+    return observed.counted(session, app, pipeline) if is_observed else None
+
+
 def _last_run(dynamodb: DynamoDBClient, table: str, pipeline: str) -> Mapping[str, Any] | None:
     from deadletter.aws.lease import read_last_run
 
@@ -556,16 +580,51 @@ def _last_run(dynamodb: DynamoDBClient, table: str, pipeline: str) -> Mapping[st
 
 def _alarms(cloudwatch: CloudWatchClient, app: App) -> Mapping[str, Sequence[AlarmState]]:
     """The alarms that are in ALARM, by pipeline."""
-    pages = cloudwatch.get_paginator("describe_alarms").paginate(
-        AlarmNamePrefix=f"{app.name}-",
-        AlarmTypes=["MetricAlarm", "CompositeAlarm"],
-        StateValue="ALARM",
-    )
     by_pipeline: dict[str, list[AlarmState]] = defaultdict(list)
-    for page in pages:
-        for alarm in [*page.get("MetricAlarms", ()), *page.get("CompositeAlarms", ())]:
-            since = alarm.get("StateTransitionedTimestamp") or alarm["StateUpdatedTimestamp"]
-            owner = app.owner_of(alarm["AlarmName"])
-            if owner is not None and alarm["StateValue"] == "ALARM":
-                by_pipeline[owner].append(AlarmState(alarm["AlarmName"], since))
+    for alarm in alarms(cloudwatch, f"{app.name}-", StateValue="ALARM"):
+        since = alarm.get("StateTransitionedTimestamp") or alarm["StateUpdatedTimestamp"]
+        owner = app.owner_of(alarm["AlarmName"])
+        if owner is not None and alarm["StateValue"] == "ALARM":
+            by_pipeline[owner].append(AlarmState(alarm["AlarmName"], since))
     return by_pipeline
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusRequest:
+    """What needs attention, and how full each queue is.
+
+    Reads only. The first line says whether anything needs a person. Depths are SQS's own
+    estimates, written visible/in flight/delayed; messages that were moved out of a queue before SQS
+    could delete them count as visible. With one pipeline, its queues, what waits, its circuit, its
+    last run and what happens next are shown one by one. Of one in mode observe it counts what would
+    have been done.
+
+    It ends within ten seconds: what AWS has not answered by then is named.
+
+    The exit status is 1 if something could not be read; with --check also if something
+    needs a person.
+    """
+
+    pipelines: NamedPipelines = ()
+    check: Annotated[bool, Asked("Exit with 1 if something needs attention.", ("--check",))] = False
+    watch: Annotated[
+        bool, Asked("Show it anew every five seconds, until Ctrl-C.", ("--watch",))
+    ] = False
+
+
+def _status(session: Session, request: StatusRequest) -> AppStatus:
+    session.say(f"Asking AWS about app {session.app_name}")
+    return read(session, request.pipelines)
+
+
+VERB = Verb(
+    name="status",
+    request=StatusRequest,
+    examples=[
+        "dlq status",
+        "dlq status orders",
+        "dlq status orders --watch",
+        "dlq status --check --json --query attention",
+    ],
+    read=_status,
+)

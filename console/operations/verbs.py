@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
+from inspect import getdoc
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from .answer import Answer
@@ -35,6 +36,10 @@ class Asked:
     reads: bool = False
 
 
+PIPELINE = Asked("The pipeline that is meant; lists take several.", ("--pipeline", "-p"), "NAME")
+"""The option of every command about pipelines; it stands before or after the command's name."""
+
+
 @dataclass(frozen=True, slots=True)
 class AskedField:
     """A field of a request: its name, its type without None, whether it repeats, its default.
@@ -49,30 +54,38 @@ class AskedField:
     default: Any
     required: bool = False
 
+    @property
+    def names_pipelines(self) -> bool:
+        """Whether pipelines are named by it: with -p, or by what stands behind the command."""
+        return self.asked is PIPELINE or "PIPELINE" in self.asked.metavar
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verb:
     """A verb of `dlq`. It reads (`read`), or it changes something (`prepare` and `commit`).
 
-    says      what it does: the first line of its help, and the paragraphs below
-    request   the frozen dataclass of what may be asked
+    request   the frozen dataclass of what may be asked; its docstring is the help of the verb
     examples  command lines
-    change    what is given a reason: "A discard"; empty for what only reads, or needs none
+    change    what needs a reason: "A discard"; empty for what needs none, which may depend on the
+              request
+    reasoned  whether a change has a reason at all, because it has a row of the audit table
     read      the answer to a request
     prepare   the plan of a request; it changes nothing
-    question  the plan as sentences, for a person to agree to; None for what is done at once
+    question  the plan as sentences, for a person to agree to; None for what is done at once, and
+              no sentence if nothing is to be changed
     commit    does what the plan says, for a reason; the answer
     trial     what --dry-run says besides the question
     severe    whether a request can't be undone, so that the app's name has to be typed; None if
               none of its requests is so
     plans     whether --dry-run says more than the question
+    says      its help, where several verbs have one request
     """
 
     name: str
-    says: str
     request: type[Any]
     examples: Sequence[str]
-    change: str = ""
+    change: str | Callable[[Any], str] = ""
+    reasoned: bool = True
     read: Callable[[Session, Any], Any] | None = None
     prepare: Callable[[Session, Any], Any] | None = None
     question: Callable[[Any], Iterator[str]] | None = None
@@ -80,6 +93,12 @@ class Verb:
     trial: Callable[[Session, Any], Iterator[str]] | None = None
     severe: Callable[[Any], bool] | None = None
     plans: bool = True
+    says: str = ""
+
+    @property
+    def help(self) -> str:
+        """What it does: a line, and paragraphs below."""
+        return self.says or getdoc(self.request) or ""
 
     @property
     def answer(self) -> type[Any]:

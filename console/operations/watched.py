@@ -1,17 +1,23 @@
-"""What runs and the watch remember of a pipeline's queues: how old letters are, and how safe."""
+"""What runs and the watch remember of a pipeline: ages, expiry, unreadable rows, collisions."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 from deadletter.contract import (
+    CIRCUITS,
+    DAY,
     DEFAULT_PARKING,
+    LETTERS,
     MAIN,
     MAIN_DLQ,
     PARKED_LANE,
+    Partition,
+    Table,
     dedicated_lane,
     parking_source,
 )
@@ -19,15 +25,15 @@ from deadletter.signals.figures import Counted, Figure
 from deadletter.signals.troubles import Fact, Seen, TroubleKind, known_names, shown
 
 from .adapter_errors import aws_errors
-from .words import moment
+from .app import App, DeployedPipeline
+from .session import Session
+from .words import duration, moment
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
     from deadletter.redrive.source_memory import SourceMemory
     from deadletter.watch.row import WatchRow
-
-    from .app import DeployedPipeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,16 +150,12 @@ def watched(
         },
         MAIN: None,
     }
-    urls = {
-        MAIN: pipeline.main_url,
-        MAIN_DLQ: pipeline.dlq_url,
-        **pipeline.dedicated,
-        **{parking_source(id_): url for id_, url in pipeline.parking.items()},
-    }
     return Watched(
         None if row is None else moment(row.ran_at),
         tuple(
-            _source(source, urls[source], memories, 0 if lane is None else rescued(lane), now)
+            _source(
+                source, pipeline.urls[source], memories, 0 if lane is None else rescued(lane), now
+            )
             for source, lane in lanes.items()
         ),
         () if row is None else tuple(as_shown(seen, known) for seen in shown(row.seen)),
@@ -209,3 +211,64 @@ def _ending(memory: SourceMemory | None) -> RunEnding | None:
         memory.stopped,
         memory.trouble or None,
     )
+
+
+def met_by_runs(memories: Memories | None) -> Mapping[str, float]:
+    """The rows that runs of a pipeline have met, and when they last did."""
+    met: dict[str, float] = {}
+    for memory in () if memories is None else memories.by_source.values():
+        for row, at in memory.bad_rows.items():
+            met[row] = max(at, met.get(row, at))
+    return met
+
+
+def bad_row(app: App, pipeline: str, row: str, met: float, now: datetime) -> Seen:
+    """The trouble of a row, which was last met at `met` (epoch seconds; 0 for just now).
+
+    It keeps its own letter, lane, circuit or run, and no other.
+    """
+    table, partition, sort = (*row.split(" ", 2), "", "")[:3]
+    ago = duration(now.timestamp() - met) if met else ""
+    facts: dict[str, Fact] = {"row": row, "ago": ago}
+    if table == app.circuits_table and not sort.startswith("#"):
+        return Seen(TroubleKind.BAD_CIRCUIT, facts | {"key": sort}, met)
+    if partition == Partition.LEASE.of(pipeline):
+        return Seen(TroubleKind.BAD_LEASE, facts, met)
+    names: Table = CIRCUITS if table == app.circuits_table else LETTERS
+    key = {names.partition: {"S": partition}, names.sort: {"S": sort}}
+    return Seen(TroubleKind.BAD_ROW, facts | {"table": table, "item": json.dumps(key)}, met)
+
+
+@dataclass(frozen=True, slots=True)
+class ManyCollisions:
+    """Many messages have the idempotency key of a processed message and differ from it."""
+
+    messages: Annotated[int, "messages of the last ten minutes"]
+    collided: Annotated[int, "those of them that collided"]
+    paths: Annotated[Sequence[str], "the paths in which they differ, the commonest first"]
+    until: Annotated[datetime | None, "when parking begins again, unless as many collide"]
+
+
+def many_collisions(
+    session: Session,
+    app: App,
+    pipeline: DeployedPipeline,
+    note_bad_row: Callable[[str], None] | None = None,
+) -> ManyCollisions | None:
+    """The collisions of a pipeline for which parking has stopped; None while it has not.
+
+    `note_bad_row` is told the claim that a consumer could not read within the last day.
+    """
+    from deadletter.aws.collisions import DynamoDBCollisions
+
+    store = DynamoDBCollisions(session.aws.dynamodb, app.circuits_table, pipeline.name)
+    with aws_errors():
+        known = store.read()
+    now = session.now.timestamp()
+    is_recent = known is not None and now - known.bad_claim_at <= DAY
+    if known is not None and note_bad_row is not None and known.bad_claim and is_recent:
+        note_bad_row(known.bad_claim)
+    if known is None or not known.is_stopped(now):
+        return None
+    messages, collided = known.in_window(now)
+    return ManyCollisions(messages, collided, known.paths, moment(known.stopped_until))

@@ -43,8 +43,8 @@ QUEUES = {"full-dlq": 100, "short-dlq": 5, "empty-dlq": 0}
 
 LOOKS: tuple[Sequence[str], ...] = (
     *(("list", "--look", "--in", f"queue:{name}") for name in QUEUES),
-    ("groups", "--queue", "full-dlq"),
-    ("doctor", "--queue", "full-dlq"),
+    ("groups", "--look", "--in", "queue:full-dlq"),
+    ("doctor", "queue:full-dlq"),
 )
 
 

@@ -345,7 +345,7 @@ class Deployed:
     def let_go(self, key: str | None = None) -> None:
         """Close a circuit that was held open, without waiting for a canary."""
         self._circuit("close", key or self.name, *_SAID)
-        self._circuit("auto", key or self.name)
+        self._circuit("release", key or self.name, *_SAID[:2])
 
     def _circuit(self, *words: str) -> None:
         self.dlq("circuit", *words, "--pipeline", self.name, "--yes")

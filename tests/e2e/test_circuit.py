@@ -183,7 +183,7 @@ def test_the_kill_switch_stops_re_drives_and_a_mapping_disabled_by_hand_stays_so
     payments.send(event(endpoint), "Dlq")
     assert payments.redrive()["stopped"] == "circuit payments is OPEN"
     assert receiver.bodies[endpoint] == []
-    payments.dlq("circuit", "auto", "--pipeline", "payments", "--yes")
+    payments.dlq("circuit", "release", "-p", "payments", "--reason", "a test", "--yes")
 
     def closed() -> bool:
         # The sweep of a run starts the execution that sends the canary.

@@ -87,7 +87,7 @@ def test_the_switch_pauses_live_traffic_and_ends_though_endpoints_are_dead(
     assert receiver.posts[well] == receiver.posts[held] == []
 
     let_go = orders.sandbox.time()
-    orders.dlq("circuit", "auto", "--pipeline", "orders", "--yes")
+    orders.dlq("circuit", "release", "--pipeline", "orders", "--reason", "a test", "--yes")
     orders.until(lambda: circuit(orders)["state"]["S"] == "CLOSED", "the circuit closes")
     assert waited(orders, outputs) <= MOST_WAITS
     closed = float(circuit(orders)["closed_at"]["N"])

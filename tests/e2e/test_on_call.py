@@ -118,7 +118,7 @@ def on_call(
     value = "whsec_" + base64.b64encode(os.urandom(32)).decode()
     aws("secretsmanager").create_secret(Name=secret, SecretString=value)
     orders.register(tenant, receiver.url(tenant), [secret])
-    # Without a subscriber `dlq page --test` publishes nothing.
+    # Without a subscriber `dlq doctor --send-page` publishes nothing.
     pages = aws("sqs").create_queue(QueueName="pages-of-people-on-call")["QueueUrl"]
     arn = aws("sqs").get_queue_attributes(QueueUrl=pages, AttributeNames=["QueueArn"])
     topic = orders.app["alarm_topic"]
@@ -271,16 +271,17 @@ TYPED: dict[str, list[tuple[str, ...]]] = {
     ],
     # It asks whether there is a rule, and the emulator knows none: see the test of its refusal.
     "dlq mute": [("mute", "orders", "--for", "2h", "--reason", "a test")],
-    "dlq page": [("page", "--test", "--reason", "a test")],
-    "dlq doctor": [("doctor", "orders")],
-    "dlq retire": [("retire", "orders")],
+    "dlq doctor": [
+        ("doctor", "orders"),
+        ("doctor", "orders", "--removal"),
+        ("doctor", "--send-page"),
+    ],
     "dlq list": [
         ("list", *PIPELINE, "-f", "tenant={tenant}", "--look", "--body"),
         ("list", *PIPELINE, "--limit", "3"),
         ("list", *PIPELINE, "--in", "rule:later"),
         ("list", "{parked}", *PIPELINE, "--look", "--out", "{folder}/{fresh}.jsonl"),
     ],
-    "dlq observe report": [("observe", "report", *PIPELINE)],
     "dlq discard": [("discard", "{discarded}", *PIPELINE, *DECIDED)],
     "dlq restore": [("restore", "{thrown}", *PIPELINE, *DECIDED)],
     # Its runs are those of a discard, and would take the letters of the commands below.
@@ -315,24 +316,24 @@ TYPED: dict[str, list[tuple[str, ...]]] = {
     "dlq rules undo": [("rules", "undo", "kept", "--pipeline", "*", "--reason", "a test", "--yes")],
     "dlq audit": [
         ("audit", "orders"),
-        ("audit", "-f", "by~dlq-circuit-auto", "-f", "text~circuit"),
+        ("audit", "-f", "by~dlq-circuit-release", "-f", "text~circuit"),
     ],
     "dlq circuit list": [("circuit", "list")],
     # It is held open already, so that the letter stays.
     "dlq circuit open": [("circuit", "open", *PIPELINE, *SAID)],
     "dlq circuit close": [("circuit", "close", "broken", *PIPELINE, *SAID)],
-    "dlq circuit auto": [("circuit", "auto", "broken", *PIPELINE, "--yes")],
+    "dlq circuit release": [("circuit", "release", "broken", *PIPELINE, *DECIDED)],
     "dlq cause park": [("cause", "park", CAUSE, *PIPELINE, *DECIDED)],
     "dlq endpoint list": [("endpoint", "list")],
-    "dlq endpoint check": [("endpoint", "check", "{tenant}", "--allow-loopback", "--post")],
+    "dlq endpoint disable": [("endpoint", "disable", "{tenant}", *DECIDED)],
     "dlq endpoint add": [
         (
             *("endpoint", "add", "{tenant}/{fresh}", "--url", "https://hooks.example/in"),
-            *("--secret", "deadletter/webhooks/{tenant}", "--yes"),
-        )
+            *("--secret", "deadletter/webhooks/{tenant}", *DECIDED),
+        ),
+        ("endpoint", "add", "{tenant}", "--dry-run"),
+        ("endpoint", "add", "{tenant}", "--post", *DECIDED),
     ],
-    "dlq endpoint disable": [("endpoint", "disable", "{tenant}", "--reason", "a test", "--yes")],
-    "dlq endpoint enable": [("endpoint", "enable", "{tenant}", "--yes")],
     "dlq retry": [
         ("retry", "{released}", "--in", "parked", *PIPELINE, "--hold", *DECIDED),
         ("retry", "--in", "rule:later", *PIPELINE, *DECIDED),

@@ -435,12 +435,6 @@ SEE_PAGER = {
 # Command -> policy -> what it reaches -> the actions it takes there.
 COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
     "dlq status": {"DlqReader": SEE_STATUS},
-    "dlq retire": {
-        "DlqReader": {
-            **SEE_STATUS,
-            "table Circuits": {*SEE_STATUS["table Circuits"], *SEE_CIRCUITS["table Circuits"]},
-        }
-    },
     # Where CloudWatch knows mute rules; who only asks takes DlqReader alone.
     "dlq mute": {
         "DlqReader": {
@@ -450,14 +444,6 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
         "CircuitOperator": {
             "mute rules": {"cloudwatch:PutAlarmMuteRule", "cloudwatch:DeleteAlarmMuteRule"},
             "alarms": {"cloudwatch:PutAlarmMuteRule"},
-        },
-    },
-    "dlq page": {
-        "DlqReader": {**SEE, **SEE_PAGER},
-        "CircuitOperator": {
-            "topic alarms": {"sns:Publish", "sns:ListSubscriptionsByTopic"},
-            # SNS uses it for who publishes.
-            "key of the topic": {"kms:Decrypt", "kms:GenerateDataKey"},
         },
     },
     "dlq flow": {
@@ -504,17 +490,18 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
     },
     # It comes before anything is deployed: see OF_THE_ACCOUNT.
     "dlq init": {},
-    # Its --queue and --account need credentials of your own: see OF_THE_ACCOUNT.
+    # A queue by its name needs credentials of your own: see OF_THE_ACCOUNT. With --removal it reads
+    # the status, and it publishes with --send-page alone.
     "dlq doctor": {
         "DlqReader": {
-            **SEE,
+            **SEE_STATUS,
             "main queues": {"sqs:GetQueueAttributes"},
             "weighed queues": {"sqs:GetQueueAttributes", "sqs:ListDeadLetterSourceQueues"},
             # The dispatcher is our own: synth has checked it.
             "consumers": {"lambda:GetFunctionConfiguration"},
             **SEE_PAGER,
             # Whether a circuit has paused a mapping.
-            "table Circuits": {"dynamodb:BatchGetItem"},
+            "table Circuits": {*SEE_STATUS["table Circuits"], *SEE_CIRCUITS["table Circuits"]},
             "table Circuits/index/troubled": {"dynamodb:Query"},
             # Whether a circuit has paused a mapping, and the age of a deep DLQ's oldest message.
             "*": {
@@ -522,7 +509,12 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
                 "cloudwatch:DescribeAlarms",
                 "cloudwatch:GetMetricData",
             },
-        }
+        },
+        "CircuitOperator": {
+            "topic alarms": {"sns:Publish", "sns:ListSubscriptionsByTopic"},
+            # SNS uses it for who publishes.
+            "key of the topic": {"kms:Decrypt", "kms:GenerateDataKey"},
+        },
     },
     # To receive with --look, and to read what waits; a queue of yours needs credentials of yours.
     "dlq list": {
@@ -538,7 +530,6 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
             "bucket letters/replay/*/*/discarded/*": {"s3:GetObject"},
         },
     },
-    "dlq observe report": {"DlqReader": FIND_RUN},
     # From DLQs and the parked by runs, which it edits and watches; what waits, and an automatic
     # run, by the redriver's function.
     "dlq retry": {
@@ -614,21 +605,16 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
     "dlq circuit list": {"DlqReader": {**SEE, **SEE_CIRCUITS}},
     "dlq circuit open": HOLD_CIRCUIT,
     "dlq circuit close": HOLD_CIRCUIT,
-    "dlq circuit auto": HOLD_CIRCUIT,
+    "dlq circuit release": HOLD_CIRCUIT,
     "dlq cause park": DECIDE_CAUSE,
     "dlq endpoint list": {"DlqReader": {**SEE, "table Endpoints": {"dynamodb:Scan"}}},
-    "dlq endpoint check": {
-        "DlqReader": {**SEE, "table Endpoints": {"dynamodb:GetItem"}},
-        # With --post, signed: by the dispatcher's own code.
-        "EndpointEditor": {"secrets webhooks/*": {"secretsmanager:GetSecretValue"}},
-    },
     "dlq endpoint add": {
         "DlqReader": {**SEE, "table Endpoints": {"dynamodb:GetItem"}},
-        "EndpointEditor": {"table Endpoints": {"dynamodb:PutItem"}},
-    },
-    "dlq endpoint enable": {
-        "DlqReader": {**SEE, "table Endpoints": {"dynamodb:GetItem"}},
-        "EndpointEditor": {"table Endpoints": {"dynamodb:UpdateItem"}},
+        "EndpointEditor": {
+            "table Endpoints": {"dynamodb:PutItem", "dynamodb:UpdateItem"},
+            # With --post, signed: by the dispatcher's own code.
+            "secrets webhooks/*": {"secretsmanager:GetSecretValue"},
+        },
     },
     "dlq endpoint disable": {
         "DlqReader": {**SEE, "table Endpoints": {"dynamodb:GetItem"}},

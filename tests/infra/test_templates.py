@@ -319,9 +319,11 @@ def test_the_command_line_finds_the_app_by_its_parameters(app: Synthesis) -> Non
         "trusted_senders": parameter(app, "/deadletter/pipelines/orders")["trusted_senders"],
         "stacks": {"pipeline": "Deadletter-Orders", "queues": "Deadletter-Orders-Queues"},
         "keys": [],
+        "webhook": {"ports": [443], "allow_loopback": False},
     }
     theirs = parameter(app, "/deadletter/pipelines/theirs")
     assert theirs["consumer_function"].endswith(":function:their-consumer")
+    assert "webhook" not in theirs
 
 
 def test_thirty_pipelines_fit(thirty: Synthesis) -> None:

@@ -239,7 +239,7 @@ class Proof:
         """The fix is deployed, the circuit closed, and the next scheduled run sends both back."""
         self._release(CURED)
         self._dlq("circuit", "close", *_OF, *_SAID, "--expires", "1h", "--yes")
-        self._dlq("circuit", "auto", *_OF, "--yes")
+        self._dlq("circuit", "release", *_OF, *_SAID, "--yes")
         self._until(lambda: self._processed()[CURED], "the cured message is processed")
         [order] = [each for each in self._taken if each["kind"] == CURED]
         attempt = order["stamp"].get("attempt")

@@ -36,7 +36,7 @@ class TypedLine(StrEnum):
     # They repair.
     REDRIVE = 'dlq retry --auto[ --in dedicated:{source}] -p {pipeline} --reason "repaired"'
     CLOSE = 'dlq circuit close {key} --pipeline {pipeline} --expires 10m --reason "it answers"'
-    AUTO = "dlq circuit auto {key} --pipeline {pipeline}"
+    LET_GO = 'dlq circuit release {key} --pipeline {pipeline} --reason "it answers"'
     RELEASE = 'dlq retry --in parked --all -p {pipeline} --reason "fixed"'
     UNDO = 'dlq rules undo {rule} --pipeline {pipeline} --reason "a slip"'
     DISABLE = 'dlq rules disable {rule} --pipeline {pipeline} --reason "it is spent"'

@@ -93,6 +93,7 @@ class TroubleKind(StrEnum):
     UNREAD = "unread"
     UNATTENDED = "unattended"
     LOOKED_AT = "looked-at"
+    OBSERVED = "observed"
 
     # Why no message goes back, beside circuits
     OBSERVES = "observes"
@@ -283,7 +284,7 @@ TROUBLES: Mapping[TroubleKind, TroubleCard] = {
         " {looks} looks ({messages:message})"
     ),
     TroubleKind.CIRCUIT_MALFORMED: _circuit(
-        "the record of circuit {key} is malformed, and its messages are held", TypedLine.AUTO
+        "the record of circuit {key} is malformed, and its messages are held", TypedLine.LET_GO
     ),
     TroubleKind.CONFIGURATION: _circuit(
         "circuit {key} waits until its configuration is repaired"
@@ -300,7 +301,7 @@ TROUBLES: Mapping[TroubleKind, TroubleCard] = {
     TroubleKind.CIRCUIT_HELD: _circuit(
         "circuit {key} is held[ {state} by {by}][ since {began}][ until {until}]"
         "[ (for {seconds:minute} now, without an end)][: {why}]",
-        TypedLine.AUTO,
+        TypedLine.LET_GO,
         hides=(TroubleKind.CIRCUIT_OPEN,),
         by_itself=True,
     ),
@@ -353,7 +354,7 @@ TROUBLES: Mapping[TroubleKind, TroubleCard] = {
         " the name is reserved, so its producer needs another",
         TypedLine.LIST,
     ),
-    TroubleKind.BAD_CIRCUIT: _bad_row(repair=TypedLine.AUTO),
+    TroubleKind.BAD_CIRCUIT: _bad_row(repair=TypedLine.LET_GO),
     TroubleKind.BAD_LEASE: _bad_row(repair=TypedLine.REDRIVE),
     TroubleKind.BAD_ROW: _bad_row(repair=TypedLine.ROW),
     TroubleKind.COUNTED: TroubleCard(
@@ -394,6 +395,12 @@ TROUBLES: Mapping[TroubleKind, TroubleCard] = {
     TroubleKind.LOOKED_AT: TroubleCard(
         "{runs} received {messages:message} of {queue}; SQS leaves messages received three times"
         " out of its age metric; the alarm MessageAge goes on telling the truth",
+        by_itself=True,
+    ),
+    TroubleKind.OBSERVED: TroubleCard(
+        "mode observe moves nothing; of[ {least}] {messages:message}[ since {began}] it would have"
+        " {would}",
+        TypedLine.SHOW,
         by_itself=True,
     ),
     TroubleKind.OBSERVES: TroubleCard(

@@ -142,9 +142,9 @@ def test_an_endpoint_that_dlq_changes_is_one_line_with_its_author(orders: Any, d
             after={**added, "secrets": ENDPOINT["secrets"]})  # fmt: skip
     changed(orders, 40, command="endpoint disable", sk="2", **facts,
             before={"standing": "enabled"}, after={"standing": "disabled"})  # fmt: skip
-    changed(orders, 20, command="endpoint enable", sk="3", **facts,
+    changed(orders, 20, command="endpoint add", sk="3", **facts,
             before={"standing": "disabled"}, after={"standing": "enabled"})  # fmt: skip
-    names = ["endpoint enable", "endpoint disable", "endpoint add"]
+    names = ["endpoint add", "endpoint disable", "endpoint add"]
     assert commands(asked(dlq)) == names
 
 
@@ -152,9 +152,9 @@ def test_a_change_beside_the_one_that_dlq_makes_is_a_line_of_its_own(orders: Any
     """A person may say that he enables an endpoint, and point it elsewhere by another call."""
     off = {**ENDPOINT, "enabled": False}
     endpoint_streamed(orders, off, {**ENDPOINT, "url": "https://hooks.acme.example/mine"}, 20)
-    changed(orders, 20, command="endpoint enable", pipeline="*", target="endpoint acme/default",
+    changed(orders, 20, command="endpoint add", pipeline="*", target="endpoint acme/default",
             before={"standing": "disabled"}, after={"standing": "enabled"})  # fmt: skip
-    assert sorted(commands(asked(dlq))) == ["endpoint edit", "endpoint enable"]
+    assert sorted(commands(asked(dlq))) == ["endpoint add", "endpoint edit"]
     assert "https://hooks.acme.example with another path" in dlq("audit").stdout
 
 

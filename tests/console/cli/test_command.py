@@ -16,9 +16,10 @@ import pytest
 import typer
 from botocore import exceptions
 
+from console.cli import reference
 from console.cli.command import lazy_group
 from console.cli.exit import Exit, exit_status
-from console.cli.policies import AT_ANY_QUEUE, policies_of
+from console.cli.policies import AT_ANY_QUEUE, BESIDE_READER, policies_of
 from console.operations import app, aws, queue
 from console.operations.problem import Cause, Problem
 from tests.each_row import each_row
@@ -172,7 +173,10 @@ def test_a_refusal_names_the_policies_of_the_app_that_the_command_takes(
     )
 
 
-AT_QUEUE = dict.fromkeys(("list", "groups"), ("--in", "queue:billing-dlq", "--look"))
+AT_QUEUE = {
+    **dict.fromkeys(("list", "groups"), ("--in", "queue:billing-dlq", "--look")),
+    "doctor": ("queue:billing-dlq",),
+}
 
 
 @pytest.mark.parametrize("command", AT_ANY_QUEUE)
@@ -183,7 +187,7 @@ def test_a_refusal_at_a_queue_of_no_app_names_actions_and_no_policy_of_an_app(
         raise _answer("AccessDenied", "who may not")
 
     monkeypatch.setattr(queue, "_url", refuse)
-    done = dlq(command, *AT_QUEUE.get(command, ("--queue", "billing-dlq")))
+    done = dlq(command, *AT_QUEUE[command])
     assert done.exit_code == Exit.UNREACHABLE
     assert f"dlq {command} of a queue needs no app, but sqs:GetQueueUrl" in done.stderr
     assert "managed polic" not in done.stderr
@@ -203,17 +207,33 @@ def test_the_actions_at_a_queue_of_no_app_are_those_that_are_called(
     events = aws.connect(None, None).sqs.meta.events
     events.register("before-call.sqs", note)
     try:
-        typed = AT_QUEUE.get(command, ("--queue", "billing-dlq"))
-        assert dlq(command, *typed).exit_code == Exit.DONE
+        assert dlq(command, *AT_QUEUE[command]).exit_code == Exit.DONE
     finally:
         events.unregister("before-call.sqs", note)
     assert called == set(AT_ANY_QUEUE[command])
 
 
 def test_the_policies_of_a_command_are_those_of_the_permissions_table() -> None:
-    assert {command: [*policies_of(command.partition(" ")[2])] for command in COMMANDS} == {
-        command: [*policies] for command, policies in COMMANDS.items()
-    }
+    """With those that a command takes with one of its options alone."""
+    for command, policies in COMMANDS.items():
+        words = command.partition(" ")[2]
+        keys = [words, *(key for key in BESIDE_READER if key.startswith(f"{words} --"))]
+        taken = dict.fromkeys(policy for key in keys for policy in policies_of(key))
+        assert list(taken) == list(policies), command
+
+
+def test_a_refusal_names_the_policies_of_the_option_that_was_typed(
+    cloud: Any, dlq: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cloud.deploy("orders")
+
+    def refuse(*_: Any) -> None:
+        raise _answer("AccessDenied", "who may not")
+
+    for operation in ("console.operations.pager.publish", "console.operations.removal.read"):
+        monkeypatch.setattr(operation, refuse)
+    assert "deadletter-CircuitOperator-…" in dlq("doctor", "--send-page").stderr
+    assert "CircuitOperator" not in dlq("doctor", "--removal").stderr
 
 
 def test_json_says_its_version(cloud: Any, dlq: Any) -> None:
@@ -336,28 +356,48 @@ def test_clients_are_made_once() -> None:
     assert client.sqs is client.sqs
 
 
-@pytest.mark.parametrize("words", [("observe", "report")])
-def test_a_pipeline_may_be_named_without_the_option(
+@pytest.mark.parametrize("words", [("doctor", "--removal"), ("circuit", "list"), ("run", "list")])
+def test_a_pipeline_is_named_behind_the_command_or_by_an_option_before_or_after_it(
     cloud: Any, dlq: Any, words: tuple[str, ...]
 ) -> None:
     for name in ("orders", "refunds"):
         cloud.deploy(name)
-    for chosen in (("refunds",), ("--pipeline", "refunds")):
-        done = dlq(*words, *chosen)
-        assert done.exit_code == Exit.DONE, done.output
+    for line in ((*words, "refunds"), (*words, "-p", "refunds"), ("--pipeline", "refunds", *words)):
+        done = dlq(*line)
+        assert done.exit_code in (Exit.DONE, Exit.ATTENTION), done.output
         assert "orders" not in done.output
-    done = dlq(*words, "refund")
-    assert done.exit_code == Exit.ABSENT
-    assert "refund" in done.stderr
+    for line in ((*words, "refund"), ("-p", "refund", *words)):
+        done = dlq(*line)
+        assert done.exit_code == Exit.ABSENT
+        assert "refund" in done.stderr
 
 
-@pytest.mark.parametrize("words", [("observe", "report")])
-def test_a_command_that_names_two_pipelines_is_refused(
-    cloud: Any, dlq: Any, words: tuple[str, ...]
-) -> None:
-    done = dlq(*words, "orders", "--pipeline", "refunds")
-    assert done.exit_code == Exit.USAGE
-    assert "Two pipelines, orders and --pipeline refunds" in done.stderr
+def test_a_command_about_one_pipeline_refuses_two(cloud: Any, dlq: Any) -> None:
+    for line in (("mute", "orders", "-p", "refunds"), ("mute", "-p", "orders", "-p", "refunds")):
+        done = dlq(*line)
+        assert done.exit_code == Exit.USAGE
+        assert "Two pipelines, orders and refunds: name one of them." in done.stderr
+    cloud.deploy("orders", "refunds")
+    both = dlq("circuit", "list", "orders", "-p", "refunds", "--query", "circuits[].key")
+    assert json.loads(both.stdout) == ["orders", "refunds"]
+
+
+@pytest.mark.parametrize("words", [("help",), ("endpoint", "list"), ("init",)])
+def test_a_command_about_no_pipeline_takes_none(dlq: Any, words: tuple[str, ...]) -> None:
+    after, before = dlq(*words, "-p", "orders"), dlq("-p", "orders", *words)
+    assert (after.exit_code, before.exit_code) == (Exit.USAGE, Exit.USAGE)
+    assert f"dlq {' '.join(words)} is about no pipeline" in before.stderr
+
+
+def test_the_option_for_pipelines_is_the_same_wherever_there_is_one() -> None:
+    said = {
+        (option.opts[0], option.metavar, option.help, option.multiple)
+        for path, command in reference.commands().items()
+        for option in command.params
+        # A rule can be of all pipelines.
+        if "--pipeline" in option.opts and not path.startswith(("dlq rules", "dlq cause"))
+    }
+    assert len(said) == 1
 
 
 def test_a_command_of_a_group_loads_no_module_of_the_others() -> None:

@@ -86,8 +86,8 @@ ILLS = {
 
 @pytest.mark.parametrize("queue", ["orders", "orders-dlq"])
 def test_a_bad_queue_is_examined_from_either_end(bad: Any, dlq: Any, queue: str) -> None:
-    done = dlq("doctor", "--queue", queue, "--json")
-    assert done.exit_code == Exit.DONE, done.output
+    done = dlq("doctor", f"queue:{queue}", "--json")
+    assert done.exit_code == Exit.ATTENTION, done.output
     answer = json.loads(done.stdout)
     found = {(item["level"], item["check"], item["subject"]) for item in answer["findings"]}
     assert found >= ILLS
@@ -100,17 +100,17 @@ def test_a_bad_queue_is_examined_from_either_end(bad: Any, dlq: Any, queue: str)
 def test_the_lines_for_a_script_are_the_findings_and_not_the_names_of_queues(
     bad: Any, dlq: Any
 ) -> None:
-    lines = dlq("doctor", "--queue", "orders-dlq", "--jsonl").stdout.splitlines()
+    lines = dlq("doctor", "queue:orders-dlq", "--jsonl").stdout.splitlines()
     assert {json.loads(line)["check"] for line in lines} >= {check for _, check, _ in ILLS}
 
 
 def test_the_fixes_repair_what_can_be_repaired(bad: Any, dlq: Any) -> None:
     """What a person would paste, typed at the same AWS."""
-    answer = json.loads(dlq("doctor", "--queue", "orders", "--json").stdout)
+    answer = json.loads(dlq("doctor", "queue:orders", "--json").stdout)
     for finding in answer["findings"]:
         for command in (finding["fix"] or "").split(" && "):
             _paste(bad, shlex.split(command))
-    again = json.loads(dlq("doctor", "--queue", "orders", "--json").stdout)
+    again = json.loads(dlq("doctor", "queue:orders", "--json").stdout)
     left = {item["check"] for item in again["findings"]}
     assert not left & {
         *("few-receives", "short-retention", "short-visibility", "unencrypted"),
@@ -139,13 +139,12 @@ def _paste(cloud: Any, words: list[str]) -> None:
 
 
 def test_a_person_reads_the_worst_first_and_each_repair(bad: Any, dlq: Any) -> None:
-    shown = dlq("doctor", "--queue", "orders-dlq").stdout
+    shown = dlq("doctor", "queue:orders-dlq").stdout
     first, second = shown.splitlines()[:2]
     assert first.endswith(" other findings")
     assert "orders-dlq in account 123456789012, eu-west-1" in second
     assert shown.index("ERROR") < shown.index("WARNING")
     assert "aws sqs set-queue-attributes --queue-url https://" in shown
-    assert dlq("doctor", "--queue", "orders-dlq", "--check").exit_code == Exit.ATTENTION
 
 
 def test_a_pipeline_is_examined_by_its_name(cloud: Any, dlq: Any) -> None:
@@ -155,17 +154,33 @@ def test_a_pipeline_is_examined_by_its_name(cloud: Any, dlq: Any) -> None:
     assert "none-named" in {item["check"] for item in answer["findings"]}
     assert answer["asked_account"] is False
     assert "Not asked: " in dlq("doctor", "orders").stdout
-    assert "Not asked: " not in dlq("doctor", "orders", "--account").stdout
+    assert "Not asked: " not in dlq("doctor", "queue:orders-dlq").stdout
 
 
 def test_a_queue_that_is_missing_is_named(cloud: Any, dlq: Any) -> None:
-    done = dlq("doctor", "--queue", "nope")
+    done = dlq("doctor", "queue:nope")
     assert done.exit_code == Exit.ABSENT
     assert "There is no queue 'nope'" in done.stderr
 
 
-def test_a_pipeline_and_a_queue_exclude_each_other(dlq: Any) -> None:
-    assert dlq("doctor", "orders", "--queue", "q").exit_code == Exit.USAGE
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("queue:q", "-p", "orders"),
+        ("queue:q", "--removal"),
+        ("queue:q", "--send-page"),
+        ("--send-page", "--removal"),
+    ],
+)
+def test_a_doctor_does_one_thing_at_a_time(dlq: Any, words: tuple[str, ...]) -> None:
+    assert dlq("doctor", *words).exit_code == Exit.USAGE
+
+
+def test_what_is_no_error_leaves_the_exit_status(cloud: Any, dlq: Any) -> None:
+    cloud.queue("alone-dlq")
+    done = dlq("doctor", "queue:alone-dlq", "--json")
+    assert {item["level"] for item in json.loads(done.stdout)["findings"]} == {"WARNING", "NOTE"}
+    assert done.exit_code == Exit.DONE
 
 
 def test_a_pipeline_whose_main_queue_lost_its_dlq_gets_it_back(cloud: Any, dlq: Any) -> None:
@@ -271,7 +286,7 @@ def test_a_deep_dlq_is_told_with_what_will_happen(cloud: Any, dlq: Any) -> None:
     for number in range(11):
         batch = [{"Id": str(each), "MessageBody": "{}"} for each in range(10)]
         cloud.sqs.send_message_batch(QueueUrl=url, Entries=batch if number else batch[:1])
-    answer = json.loads(dlq("doctor", "--queue", "deep-dlq", "--json").stdout)
+    answer = json.loads(dlq("doctor", "queue:deep-dlq", "--json").stdout)
     [deep] = [item for item in answer["findings"] if item["check"] == "deep-dlq"]
     assert "it holds about 101 messages" in deep["says"]
     assert "In mode observe they stay." in deep["says"]

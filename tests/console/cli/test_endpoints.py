@@ -1,4 +1,4 @@
-"""`dlq endpoint`: the registry by hand, and a check through the dispatcher's own guard."""
+"""`dlq endpoint`: the registry by hand, checked first through the dispatcher's own guard."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ import standardwebhooks
 from console.cli.exit import Exit
 from console.operations import endpoint_check, item
 from deadletter.webhook.http import HttpsClient
+from tests.console.cli.test_audit import endpoint_streamed
 from tests.webhook.tls_endpoint import PATIENCE, Endpoint, answers, certificate
 
 NAME = "hooks.acme.example"
@@ -24,6 +25,9 @@ URL = f"https://{NAME}/in?token=hunter2"
 PUBLIC = "93.184.215.14"
 SECRET = "whsec_" + base64.b64encode(b"s" * 32).decode()
 SECRET_NAME = "deadletter/webhooks/acme"
+SAID = ("--reason", "a test", "--yes")
+OK = "HTTP/1.1 204 No Content\r\n\r\n"
+NEW = ("--url", URL, "--secret", SECRET_NAME)
 
 
 @pytest.fixture
@@ -80,20 +84,6 @@ def test_the_list_shows_the_standing_of_each_endpoint_and_no_path(registry: Any,
     assert off["disabled_at"] == "2023-11-14T22:13:20Z"
 
 
-def test_an_added_endpoint_is_in_the_table(registry: Any, dlq: Any) -> None:
-    done = dlq("endpoint", "add", "acme/new", "--url", URL, "--secret", SECRET_NAME, "--yes")
-    assert done.exit_code == Exit.DONE, done.output
-    assert row(registry, endpoint="new") == {
-        "tenant": "acme",
-        "endpoint": "new",
-        "url": URL,
-        "enabled": True,
-        "secrets": [SECRET_NAME],
-    }
-    again = dlq("endpoint", "add", "acme/new", "--url", URL, "--secret", SECRET_NAME, "--yes")
-    assert (again.exit_code, "already" in again.stderr) == (Exit.USAGE, True)
-
-
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
@@ -108,61 +98,10 @@ def test_an_added_endpoint_is_in_the_table(registry: Any, dlq: Any) -> None:
 def test_an_endpoint_with_a_refused_url_or_secret_is_not_added(
     registry: Any, dlq: Any, arguments: list[str], why: str
 ) -> None:
-    done = dlq("endpoint", "add", "acme", *arguments, "--yes")
+    done = dlq("endpoint", "add", "acme", *arguments, *SAID)
     assert done.exit_code == Exit.USAGE
     assert why in done.stderr
     assert registry.dynamodb.scan(TableName="endpoints")["Count"] == 0
-
-
-def test_a_sandbox_may_add_this_machine_and_other_ports(registry: Any, dlq: Any) -> None:
-    here = ["--url", "http://127.0.0.1:8080", "--allow-loopback"]
-    assert dlq("endpoint", "add", "here", *here, "--yes").exit_code == Exit.DONE
-    there = ["--url", f"https://{NAME}:8443", "--allow-port", "8443", "--secret", SECRET_NAME]
-    assert dlq("endpoint", "add", "there", *there, "--yes").exit_code == Exit.DONE
-
-
-def test_an_endpoint_is_disabled_with_a_reason_that_enabling_removes(
-    registry: Any, dlq: Any
-) -> None:
-    register(registry, throttled_until=int(time.time()) + 600, throttled_by=429)
-    done = dlq("endpoint", "disable", "acme", "--reason", "acme is moving", "--yes")
-    assert done.exit_code == Exit.DONE, done.output
-    assert row(registry)["enabled"] is False
-    assert row(registry)["disabled_because"].startswith("acme is moving (arn:aws:sts::")
-    assert dlq("endpoint", "enable", "acme", "--yes").exit_code == Exit.DONE
-    assert row(registry) == {
-        "tenant": "acme",
-        "endpoint": "default",
-        "url": URL,
-        "secrets": [SECRET_NAME],
-        "enabled": True,
-    }
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("check", "nobody"),
-        ("enable", "nobody", "--yes"),
-        ("disable", "acme/other", "--yes", "--reason", "x"),
-    ],
-)
-def test_a_missing_endpoint_is_not_created_by_a_change(
-    registry: Any, dlq: Any, arguments: tuple[str, ...]
-) -> None:
-    register(registry)
-    done = dlq("endpoint", *arguments)
-    assert (done.exit_code, "has no endpoint" in done.stderr) == (Exit.ABSENT, True)
-    assert registry.dynamodb.scan(TableName="endpoints")["Count"] == 1
-
-
-def test_without_a_yes_nothing_changes(registry: Any, dlq: Any) -> None:
-    register(registry)
-    for arguments in (("enable", "acme"), ("disable", "acme", "--reason", "x"),
-                      ("add", "b", "--url", URL, "--secret", SECRET_NAME)):  # fmt: skip
-        assert dlq("endpoint", *arguments).exit_code == Exit.USAGE
-    assert "enabled" not in row(registry)
-    assert dlq("endpoint", "check", "/x").exit_code == Exit.USAGE
 
 
 @pytest.fixture
@@ -186,83 +125,186 @@ def served(registry: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> An
     return serve
 
 
-OK = "HTTP/1.1 204 No Content\r\n\r\n"
-
-
-def test_a_check_shows_addresses_certificate_and_status(served: Any, dlq: Any) -> None:
+def test_a_new_endpoint_is_checked_then_in_the_table(registry: Any, served: Any, dlq: Any) -> None:
     with served("HTTP/1.1 405 No\r\n\r\n", valid=timedelta(days=60)) as endpoint:
-        done = dlq("endpoint", "check", "acme")
-        answer = json.loads(dlq("endpoint", "check", "acme", "--json").stdout)
+        done = dlq("endpoint", "add", "acme/new", *NEW, *SAID)
+        answer = json.loads(dlq("endpoint", "add", "acme/new", *SAID, "--json").stdout)
     assert done.exit_code == Exit.DONE, done.output
-    for expected in (f"{PUBLIC}, 8.8.8.8", NAME, "HEAD", "405 in", "It is there."):
+    for expected in (f"{PUBLIC}, 8.8.8.8", NAME, "HEAD: 405 in", "A server is there."):
         assert expected in done.stdout
     assert "hunter2" not in done.output
-    assert answer["status"] == 405
-    assert answer["address"] == PUBLIC
-    assert answer["addresses"] == [PUBLIC, "8.8.8.8"]
-    assert (answer["certificate"]["subject"], answer["problem"]) == (NAME, None)
-    assert answer["certificate"]["expires"].endswith("Z")
+    assert row(registry, endpoint="new") == {
+        "tenant": "acme", "endpoint": "new", "url": URL, "enabled": True, "secrets": [SECRET_NAME],
+    }  # fmt: skip
+    check = answer["check"]
+    assert (check["method"], check["status"], check["address"]) == ("HEAD", 405, PUBLIC)
+    assert (check["certificate"]["subject"], check["problem"]) == (NAME, None)
+    assert check["certificate"]["expires"].endswith("Z")
     assert endpoint.requests[0].startswith(b"HEAD /in?token=hunter2 HTTP/1.1\r\n")
 
 
-def test_a_check_that_posts_signs_its_event(served: Any, dlq: Any) -> None:
+def test_a_dispatcher_says_by_its_deployment_which_urls_are_posted_to(
+    registry: Any, served: Any, dlq: Any
+) -> None:
+    there = ("--url", f"https://{NAME}:8443/in", "--secret", SECRET_NAME, *SAID)
+    refused = dlq("endpoint", "add", "there", *there)
+    assert (refused.exit_code, "only 443 is posted to" in refused.stderr) == (Exit.USAGE, True)
+    name = "/deadletter/pipelines/orders"
+    deployed = json.loads(registry.ssm.get_parameter(Name=name)["Parameter"]["Value"])
+    webhook = {"ports": [443, 8443], "allow_loopback": True}
+    registry.parameter(name, json.dumps({**deployed, "webhook": webhook}))
+    with served(OK, valid=timedelta(days=60)):
+        assert dlq("endpoint", "add", "there", *there).exit_code == Exit.DONE
+        here = dlq("endpoint", "add", "here", "--url", "http://127.0.0.1:8080", *SAID)
+    assert row(registry, "here")["secrets"] == []
+    # No server of the test's own: it is added, and said to answer nothing.
+    assert here.exit_code == Exit.ATTENTION
+
+
+def test_an_endpoint_is_disabled_with_a_reason_that_adding_it_again_removes(
+    registry: Any, served: Any, dlq: Any
+) -> None:
+    register(registry, throttled_until=int(time.time()) + 600, throttled_by=429)
+    done = dlq("endpoint", "disable", "acme", "--reason", "acme is moving", "--yes")
+    assert done.exit_code == Exit.DONE, done.output
+    assert row(registry)["enabled"] is False
+    assert row(registry)["disabled_because"].startswith("acme is moving (arn:aws:sts::")
+    with served(OK, valid=timedelta(days=60)):
+        looked = dlq("endpoint", "add", "acme", "--dry-run")
+        assert row(registry)["enabled"] is False
+        assert dlq("endpoint", "add", "acme", *SAID).exit_code == Exit.DONE
+    assert "is disabled: acme is moving" in looked.stdout
+    assert "HEAD: 204 in" in looked.stdout
+    assert row(registry) == {
+        "tenant": "acme", "endpoint": "default", "url": URL, "secrets": [SECRET_NAME],
+        "enabled": True,
+    }  # fmt: skip
+
+
+def test_an_endpoint_moves_to_another_url_and_keeps_its_secrets(
+    registry: Any, served: Any, dlq: Any
+) -> None:
+    with served(OK, valid=timedelta(days=60)):
+        done = dlq("endpoint", "add", "acme", "--url", f"https://{NAME}/new", *SAID)
+    assert done.exit_code == Exit.DONE, done.output
+    assert (row(registry)["url"], row(registry)["secrets"]) == (
+        f"https://{NAME}/new",
+        [SECRET_NAME],
+    )
+
+
+@pytest.mark.parametrize("arguments", [("add", "nobody", *SAID), ("disable", "acme/other", *SAID)])
+def test_a_missing_endpoint_is_not_created_by_a_change(
+    registry: Any, dlq: Any, arguments: tuple[str, ...]
+) -> None:
+    register(registry)
+    done = dlq("endpoint", *arguments)
+    assert (done.exit_code, "has no endpoint" in done.stderr) == (Exit.ABSENT, True)
+    assert registry.dynamodb.scan(TableName="endpoints")["Count"] == 1
+
+
+def test_without_a_yes_nothing_changes(registry: Any, served: Any, dlq: Any) -> None:
+    with served(OK, valid=timedelta(days=60)):
+        for arguments in (("add", "acme"), ("disable", "acme"), ("add", "b", *NEW)):
+            done = dlq("endpoint", *arguments, "--reason", "x")
+            assert (done.exit_code, "add --yes" in done.stderr) == (Exit.USAGE, True)
+    assert "enabled" not in row(registry)
+    assert dlq("endpoint", "add", "/x", "--dry-run").exit_code == Exit.USAGE
+
+
+def test_a_test_message_is_signed_and_goes_before_the_change(
+    registry: Any, served: Any, dlq: Any
+) -> None:
     boto3.client("secretsmanager", "eu-west-1").create_secret(Name=SECRET_NAME, SecretString=SECRET)
     with served(OK, valid=timedelta(days=60)) as endpoint:
-        done = dlq("endpoint", "check", "acme", "--post")
+        done = dlq("endpoint", "add", "acme", "--post", *SAID)
     assert done.exit_code == Exit.DONE, done.output
     assert "Events would arrive." in done.stdout
-    head, _, body = endpoint.requests[0].partition(b"\r\n\r\n")
+    head, _, body = endpoint.requests[-1].partition(b"\r\n\r\n")
     headers = dict(header.split(": ", 1) for header in head.decode().split("\r\n")[1:])
     event = standardwebhooks.Webhook(SECRET).verify(body, headers)
     assert event["type"] == "deadletter.endpoint_check"
+    assert row(registry)["enabled"] is True
+
+
+def test_without_a_2xx_answer_to_the_test_message_nothing_is_changed(
+    registry: Any, served: Any, dlq: Any
+) -> None:
+    with served(OK, valid=timedelta(days=60)) as endpoint:
+        unsigned = dlq("endpoint", "add", "acme", "--post", *SAID)
+        asked = len(endpoint.requests)
+    assert unsigned.exit_code == Exit.ATTENTION
+    assert "Secrets Manager answers ResourceNotFoundException" in unsigned.stderr
+    assert [request.partition(b" ")[0] for request in endpoint.requests[:asked]] == [b"HEAD"]
+    boto3.client("secretsmanager", "eu-west-1").create_secret(Name=SECRET_NAME, SecretString=SECRET)
+    with served("HTTP/1.1 401 No\r\n\r\n", valid=timedelta(days=60)):
+        refused = dlq("endpoint", "add", "acme", "--post", *SAID)
+    assert refused.exit_code == Exit.ATTENTION
+    assert "Nothing was changed: it answered 401." in refused.stderr
+    assert "enabled" not in row(registry)
 
 
 @pytest.mark.parametrize(
     ("answer", "more", "why"),
     [
-        ("HTTP/1.1 410 Gone\r\n\r\n", {}, "It answered 410."),
-        ("HTTP/1.1 503 No\r\nretry-after: 120\r\n\r\n", {}, "It answered 503."),
-        (OK, {"valid": timedelta(days=3)}, "Its certificate ends in"),
+        ("HTTP/1.1 410 Gone\r\n\r\n", {}, "it answered 410."),
+        ("HTTP/1.1 503 No\r\nretry-after: 120\r\n\r\n", {}, "it answered 503."),
+        (OK, {"valid": timedelta(days=3)}, "its certificate ends in"),
         (OK, {"valid": timedelta(days=-1)}, "certificate is not valid: certificate has expired"),
         (OK, {"addresses": ["10.0.0.7"]}, "an address that is not a public address"),
-        ("", {}, "No connection"),
+        ("", {}, "no connection"),
     ],
 )
-def test_a_check_says_why_events_would_not_arrive(
-    served: Any, dlq: Any, answer: str, more: dict[str, Any], why: str
+def test_a_check_says_why_events_would_not_arrive_and_the_exit_status_is_1(
+    registry: Any, served: Any, dlq: Any, answer: str, more: dict[str, Any], why: str
 ) -> None:
     with served(answer, **{"valid": timedelta(days=60), **more}):
-        done = dlq("endpoint", "check", "acme")
-    assert done.exit_code == Exit.ATTENTION
-    assert why in done.stdout
-    assert ("120" in done.stdout) is ("120" in answer)
-    assert ", ".join(more.get("addresses", [PUBLIC, "8.8.8.8"])) in done.stdout
+        looked = dlq("endpoint", "add", "acme", "--dry-run")
+        done = dlq("endpoint", "add", "acme", *SAID)
+    assert (looked.exit_code, done.exit_code) == (Exit.DONE, Exit.ATTENTION)
+    for shown in (looked.stdout, done.stdout):
+        assert f"Events would not arrive: {why}" in shown or why in shown
+        assert ("120" in shown) is ("120" in answer)
+        assert ", ".join(more.get("addresses", [PUBLIC, "8.8.8.8"])) in shown
+    assert row(registry)["enabled"] is True
 
 
-def test_a_check_that_posts_needs_a_2xx_answer_and_a_secret(served: Any, dlq: Any) -> None:
-    with served(OK, valid=timedelta(days=60)) as endpoint:
-        done = dlq("endpoint", "check", "acme", "--post")
-    assert done.exit_code == Exit.ATTENTION
-    assert "Secrets Manager answers ResourceNotFoundException" in done.stdout
-    assert endpoint.requests == []
+def test_a_server_that_knows_no_head_is_there(served: Any, dlq: Any) -> None:
+    with served("HTTP/1.1 501 Unsupported method\r\n\r\n", valid=timedelta(days=60)):
+        assert "A server is there." in dlq("endpoint", "add", "acme", "--dry-run").stdout
 
 
-def test_a_disabled_endpoint_is_checked_too(registry: Any, served: Any, dlq: Any) -> None:
-    register(registry, enabled=False, disabled_because="it answered 410")
-    with served(OK, valid=timedelta(days=60)):
-        done = dlq("endpoint", "check", "acme")
-    assert done.exit_code == Exit.ATTENTION
-    assert "disabled: it answered 410" in done.stdout
-    assert "204 in" in done.stdout
-    assert row(registry)["enabled"] is False
-
-
-def test_a_check_of_a_malformed_row_says_what_is_wrong(registry: Any, dlq: Any) -> None:
+def test_a_malformed_row_says_what_is_wrong_and_is_replaced_whole(
+    registry: Any, served: Any, dlq: Any
+) -> None:
     register(registry, secrets="app/webhooks/acme")
-    done = dlq("endpoint", "check", "acme")
+    done = dlq("endpoint", "add", "acme", *SAID)
     assert done.exit_code == Exit.ATTENTION
-    assert "Secrets must be a list of names of secrets." in done.stdout
+    assert "secrets must be a list of names of secrets" in done.stderr
+    with served(OK, valid=timedelta(days=60)):
+        register(registry, secrets="app/webhooks/acme")
+        assert dlq("endpoint", "add", "acme", *NEW, *SAID).exit_code == Exit.DONE
+    assert row(registry)["secrets"] == [SECRET_NAME]
     register(registry, url="https://user:hunter2@hooks.acme.example")
-    done = dlq("endpoint", "check", "acme")
-    assert (done.exit_code, "The URL names a user." in done.stdout) == (Exit.ATTENTION, True)
+    done = dlq("endpoint", "add", "acme", *SAID)
+    assert (done.exit_code, "the URL names a user" in done.stderr) == (Exit.USAGE, True)
     assert "hunter2" not in done.output
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("add", "acme"), ("add", "acme", "--url", f"https://{NAME}/new"), ("disable", "acme")],
+)
+def test_a_change_is_one_line_of_the_audit_beside_what_the_table_tells(
+    registry: Any, served: Any, dlq: Any, words: tuple[str, ...]
+) -> None:
+    """Its facts are those of the table's history: else it looked like a change by another."""
+    register(registry, enabled=words[0] == "disable", disabled_because="it answered 410")
+    before = row(registry)
+    with served(OK, valid=timedelta(days=60)):
+        register(registry, enabled=words[0] == "disable", disabled_because="it answered 410")
+        assert dlq("endpoint", *words, *SAID).exit_code == Exit.DONE
+    endpoint_streamed(registry, before, row(registry))
+    changes = json.loads(dlq("audit", "--json").stdout)["changes"]
+    assert [(each["command"], each["via"]) for each in changes] == [(f"endpoint {words[0]}", "dlq")]
+    assert "hunter2" not in json.dumps(changes)

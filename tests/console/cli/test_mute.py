@@ -83,7 +83,7 @@ def test_the_alarms_that_exist_are_muted_from_the_next_minute_by_one_rule(
             "ExpireDate": datetime(2026, 11, 23, 4, 11, tzinfo=UTC),
         },
     )
-    answer = mutes().begin("2h", "the bank moves")
+    answer = mutes().begin(timedelta(hours=2), "the bank moves")
     assert answer.before is None
     assert answer.mute is not None
     assert answer.mute.until == datetime(2026, 11, 23, 4, 11, tzinfo=UTC)
@@ -97,7 +97,7 @@ def test_the_alarms_of_a_pipeline_whose_name_goes_on_are_not_muted(
     cloudwatch.add_response("describe_alarms", others, ASKED)
     no_rule(cloudwatch)
     cloudwatch.add_response("put_alarm_mute_rule", {})
-    answer = mutes().begin("2h", "the bank moves")
+    answer = mutes().begin(timedelta(hours=2), "the bank moves")
     assert answer.mute is not None
     assert answer.mute.alarms == ("deadletter-orders-DlqAge",)
 
@@ -106,7 +106,7 @@ def test_a_second_mute_replaces_the_first_and_says_what_was(cloudwatch: Stubber)
     cloudwatch.add_response("describe_alarms", NINE, ASKED)
     cloudwatch.add_response("get_alarm_mute_rule", MUTED, RULE)
     cloudwatch.add_response("put_alarm_mute_rule", {})
-    answer = mutes().begin("3d", "it takes longer")
+    answer = mutes().begin(timedelta(days=3), "it takes longer")
     assert answer.before is not None
     assert answer.mute is not None
     assert answer.before.begins == datetime(2026, 11, 23, 2, 11, tzinfo=UTC)
@@ -137,7 +137,7 @@ def test_ending_deletes_the_rule_and_only_where_there_is_one(cloudwatch: Stubber
     cloudwatch.add_response("delete_alarm_mute_rule", {}, RULE)
     assert "the mute is over" in dlq("mute", "orders", "--end").stdout
     no_rule(cloudwatch)
-    assert "were not muted" in dlq("mute", "orders", "--end").stdout
+    assert "are not muted" in dlq("mute", "orders", "--end").stdout
 
 
 UNKNOWN = [
@@ -194,16 +194,24 @@ def test_a_mute_without_a_reason_or_without_a_length_is_refused(
     for words, says in (
         (("--for", "2h"), "A mute needs a reason"),
         (("--reason", "x"), "add --for 2h"),
-        (("--end", "--for", "2h"), "--end takes neither"),
+        (("--end", "--for", "2h", "--reason", "x"), "--end takes no --for"),
     ):
         refused = dlq("mute", "orders", *words)
         assert refused.exit_code == Exit.USAGE
         assert says in refused.stderr
 
 
+def test_a_person_is_asked_why(cloudwatch: Stubber, dlq: Dlq, at_a_terminal: None) -> None:
+    cloudwatch.add_response("describe_alarms", NINE, ASKED)
+    no_rule(cloudwatch)
+    cloudwatch.add_response("put_alarm_mute_rule", {})
+    muted = dlq("mute", "orders", "--for", "2h", answers="the bank moves\n")
+    assert "Why: the bank moves (dlq mute, by" in muted.stdout
+
+
 def test_a_reason_that_does_not_fit_is_refused_and_not_cut(cloudwatch: Stubber) -> None:
     with pytest.raises(Problem, match="characters shorter") as refused:
-        mutes().begin("2h", "x" * 1_000)
+        mutes().begin(timedelta(hours=2), "x" * 1_000)
     assert refused.value.cause is Cause.INPUT
 
 
@@ -214,4 +222,4 @@ def test_no_alarm_and_too_many_alarms_are_refused(
     names = alarms(*(f"deadletter-orders-{number}" for number in range(number)))
     cloudwatch.add_response("describe_alarms", names, ASKED)
     with pytest.raises(Problem, match=says):
-        mutes().begin("2h", "x")
+        mutes().begin(timedelta(hours=2), "x")

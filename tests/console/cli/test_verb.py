@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -35,6 +36,14 @@ class TossRequest:
     marks: Annotated[tuple[str, ...], Asked("Marked so.", ("--mark", "-m"), "MARK")] = ()
     speed: Annotated[float | None, Asked("How fast.", ("--speed",), "N", least=1, most=9)] = None
     far: Annotated[bool, Asked("Out of sight: they can't be found again.", ("--far",))] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class WatchRequest:
+    """Whether to look again and again."""
+
+    check: Annotated[bool, Asked("Exit with 1 if there is one.", ("--check",))] = False
+    watch: Annotated[bool, Asked("Look again and again.", ("--watch",))] = False
 
 
 @dataclass(frozen=True)
@@ -151,3 +160,47 @@ def test_a_verb_that_reads_answers_at_once(stones: Stones) -> None:
     assert counting.output == "2 stones\n"
     options = {each.name for each in typer.main.get_command(app).params}
     assert options.isdisjoint({"reason", "yes", "dry_run", "confirm"})
+
+
+def test_an_answer_that_was_watched_is_not_shown_again(stones: Stones) -> None:
+    def read(session: Session, _: WatchRequest) -> Tossed:
+        return Tossed(**session.place, said="a stone")
+
+    def watch(read: Callable[[], Tossed]) -> Tossed:
+        sys.stdout.write(f"watched: {read().said}\n")
+        return read()
+
+    app: Any = plain_typer()
+    verb = Verb(name="look", says="Look.", request=WatchRequest, examples=["dlq look"], read=read)
+    add(app, verb, show, watch=watch, check=lambda answer: bool(answer.said))
+    runs = CliRunner()
+    assert runs.invoke(app, ["--watch"], prog_name="dlq").output == "watched: a stone\n"
+    looked = runs.invoke(app, [], prog_name="dlq")
+    assert (looked.output, looked.exit_code) == ("a stone\n", 0)
+    assert runs.invoke(app, ["--check"], prog_name="dlq").exit_code == 1
+
+
+def test_a_change_without_a_reason_or_a_question_has_neither_option(stones: Stones) -> None:
+    verb = Verb(
+        name="toss", says="Throw.", request=TossRequest, examples=["dlq toss"], reasoned=False,
+        prepare=stones.prepare, question=lambda plan: question(plan) if plan.stones else iter(()),
+        commit=stones.commit, plans=False,
+    )  # fmt: skip
+    app: Any = plain_typer()
+    add(app, verb, show)
+    assert "add --yes" in CliRunner().invoke(app, ["a"], prog_name="dlq").output
+    assert CliRunner().invoke(app, [], prog_name="dlq").exit_code == 0
+    options = {each.name for each in typer.main.get_command(app).params}
+    assert options.isdisjoint({"reason", "dry_run"})
+
+
+def test_whether_a_reason_is_needed_can_depend_on_the_request(stones: Stones) -> None:
+    verb = Verb(
+        name="toss", says="Throw.", request=TossRequest, examples=["dlq toss"],
+        change=lambda request: "A throw" if request.far else "", prepare=stones.prepare,
+        commit=stones.commit,
+    )  # fmt: skip
+    app: Any = plain_typer()
+    add(app, verb, show)
+    assert "A throw needs a reason" in CliRunner().invoke(app, ["--far"], prog_name="dlq").output
+    assert CliRunner().invoke(app, ["a"], prog_name="dlq").exit_code == 0

@@ -48,8 +48,8 @@ def test_a_missing_app_is_reported_with_account_and_region(cloud: Any, dlq: Any)
     assert done.output == (
         "Error: No app 'billing' in account 123456789012, eu-west-1 (no SSM parameter "
         "/billing/app): check --app, --region and --profile. Where no app is deployed, dlq list "
-        "--in queue:NAME --look looks into any queue, and so do dlq groups and dlq doctor: "
-        "--queue NAME.\n"
+        "--in queue:NAME --look looks into any queue, dlq groups too, and dlq doctor queue:NAME "
+        "examines it.\n"
     )
 
 
@@ -71,7 +71,7 @@ def test_an_unknown_pipeline_is_answered_with_the_known_ones(cloud: Any, dlq: An
 
 def test_an_app_with_several_pipelines_needs_a_pipeline_name(cloud: Any, dlq: Any) -> None:
     cloud.deploy("orders", "invoices")
-    done = dlq("observe", "report")
+    done = dlq("doctor")
     assert done.exit_code == Exit.USAGE
     assert "add --pipeline and one of invoices, orders." in done.stderr
 
@@ -79,7 +79,7 @@ def test_an_app_with_several_pipelines_needs_a_pipeline_name(cloud: Any, dlq: An
 def test_an_app_without_pipelines_says_so(cloud: Any, dlq: Any) -> None:
     cloud.deploy()
     assert "No pipeline is deployed yet." in dlq("status").stdout
-    done = dlq("observe", "report")
+    done = dlq("doctor")
     assert done.exit_code == Exit.ABSENT
     assert "has no pipeline yet" in done.stderr
 

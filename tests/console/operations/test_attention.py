@@ -10,11 +10,10 @@ from console.operations.attention import attention
 from console.operations.cards import cards
 from console.operations.causes import CauseRow
 from console.operations.circuits import CircuitRow
-from console.operations.collisions import ManyCollisions
 from console.operations.queue import QueueDepth
 from console.operations.replay_runs import ReplayRow
 from console.operations.status import AlarmState, CircuitStatus, PipelineStatus
-from console.operations.watched import RunEnding, SeenTrouble, SourceStatus
+from console.operations.watched import ManyCollisions, RunEnding, SeenTrouble, SourceStatus
 from deadletter.replay.run import RunState
 from deadletter.signals.figures import Count
 from deadletter.signals.pages import PIPELINE_ALARMS, Alarm
@@ -40,7 +39,7 @@ NUMBERS = (
 TEXTS = (
     *("function", "schedule", "table", "why", "step", "queue", "left", "url", "key", "rules"),
     *("rule", "uuid", "ours", "kept", "row", "item", "count", "run", "keys", "what", "source"),
-    "runs",
+    *("runs", "would"),
 )
 FACTS: Mapping[str, str | float] = {**dict.fromkeys(NUMBERS, 1_800), **dict.fromkeys(TEXTS, "x1")}
 """A value for each fact that some trouble has to have."""

@@ -6,18 +6,19 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
-from console.operations.bad_rows import bad_row
+from console.operations.watched import bad_row
 from tests.each_row import each_row
 
 APP: Any = SimpleNamespace(circuits_table="shop-circuits", letters_table="shop-letters")
+ITS = '--pipeline orders --reason "it answers"'
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
 
 @each_row(
     ("row", "command"),
     [
-        ("shop-circuits orders orders", "dlq circuit auto --pipeline orders"),
-        ("shop-circuits orders acme/a b", "dlq circuit auto 'acme/a b' --pipeline orders"),
+        ("shop-circuits orders orders", f"dlq circuit release {ITS}"),
+        ("shop-circuits orders acme/a b", f"dlq circuit release 'acme/a b' {ITS}"),
         ("shop-letters orders#lease dlq", 'dlq retry --auto -p orders --reason "repaired"'),
         (
             "shop-letters orders#letter#7 letter",

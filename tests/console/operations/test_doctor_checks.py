@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from console.operations.deployed_queue import DeployedQueue
 from console.operations.doctor_checks import (
     Examined,
     QueueAlarm,
@@ -18,6 +17,7 @@ from console.operations.doctor_checks import (
     findings,
 )
 from console.operations.key_policy import EncryptionKey, key_uses, with_statement
+from console.operations.queue import DeployedQueue
 from tests.each_row import each_row
 
 TLS = {

@@ -126,7 +126,7 @@ def test_a_letter_that_sqs_has_dropped_counts_only_if_it_waits_outside_of_queues
         ({"blame": Blame.CONFIGURATION}, "dlq show a --pipeline orders"),
         (
             {"blame": Blame.CONFIGURATION, "about": AboutLetter(endpoint="t-1/e-1")},
-            "dlq endpoint check t-1/e-1",
+            "dlq endpoint add t-1/e-1 --dry-run",
         ),
         ({"category": "schema"}, "dlq show a --pipeline orders"),
         ({}, "dlq show a --logs"),
@@ -142,7 +142,7 @@ def test_the_next_command_fits_who_is_to_blame(changes: dict[str, Any], command:
     ("why", "command"),
     [
         (NO_SUCH_ENDPOINT, 'dlq endpoint add t-1/e-1 --url "<url>"'),
-        (DISABLED, "dlq endpoint enable t-1/e-1"),
+        (DISABLED, "dlq endpoint add t-1/e-1"),
     ],
 )
 def test_an_endpoint_that_is_missing_or_off_is_added_or_switched_on(why: str, command: str) -> None:

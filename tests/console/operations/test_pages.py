@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from console.operations.endpoint_table import EndpointTable
+from console.operations.endpoints import EndpointTable
 from console.operations.rule_table import RuleTable
 
 NAMES = ["a", "b", "c"]
@@ -36,4 +36,4 @@ def test_every_rule_is_read_and_as_it_was_last_written() -> None:
 def test_every_endpoint_is_read() -> None:
     rows = [{"tenant": {"S": "acme"}, "endpoint": {"S": name}} for name in NAMES]
     client: Any = Pages("Items", rows)
-    assert [row.name for row in EndpointTable(client, "endpoints").read()] == NAMES
+    assert [row.columns["endpoint"] for row in EndpointTable(client, "endpoints").read()] == NAMES

@@ -1,10 +1,9 @@
-"""Retiring a pipeline: what is left of it, and how it is removed once nothing is."""
+"""Removing a pipeline: what is left of it, and how it is removed once nothing is."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 from deadletter.circuit.state import State
@@ -12,7 +11,6 @@ from deadletter.contract import MAIN_DLQ, PARKED_LANE, is_of_delays, pipeline_pr
 from deadletter.signals.troubles import TroubleKind
 
 from . import circuits, status
-from .answer import Answer
 from .waiting import waits_for, way_out
 from .words import count
 
@@ -23,22 +21,22 @@ if TYPE_CHECKING:
     from .status import PipelineStatus
 
 # The kinds of what is left; UNREAD is what could not be read, so that nobody knows.
-QUEUE, LANE, REPLAY, CIRCUIT, UNREAD = "QUEUE", "LANE", "REPLAY", "CIRCUIT", "UNREAD"
+QUEUE, WAITING, RUN, CIRCUIT, UNREAD = "QUEUE", "WAITING", "RUN", "CIRCUIT", "UNREAD"
 
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
     """Something that has to go before the pipeline can."""
 
-    kind: Annotated[str, "QUEUE, LANE, REPLAY, CIRCUIT, or UNREAD: AWS did not say"]
-    name: Annotated[str, "the queue, lane, run or circuit"]
-    letters: Annotated[int | None, "letters or messages in it; null if it has none of its own"]
+    kind: Annotated[str, "QUEUE, WAITING, RUN, CIRCUIT, or UNREAD: AWS did not say"]
+    name: Annotated[str, "the queue, what messages wait for, the run or the circuit"]
+    messages: Annotated[int | None, "messages in it; null if it has none of its own"]
     says: Annotated[str, "a sentence for people"]
     command: Annotated[str | None, "what to type to empty or end it; null if nothing does"]
 
 
 @dataclass(frozen=True, slots=True)
-class RetireStep:
+class RemovalStep:
     """A step of the removal."""
 
     says: Annotated[str, "what it does"]
@@ -55,18 +53,17 @@ class Remainder:
 
 
 @dataclass(frozen=True, slots=True)
-class Retirement(Answer):
-    """What `dlq retire` answers."""
+class Removal:
+    """What is left of a pipeline, and how it is removed."""
 
-    at: Annotated[datetime, "when it was read"]
     pipeline: Annotated[str, "name of the pipeline"]
     ready: Annotated[bool, "whether nothing is left, so that it can be removed"]
     left: Annotated[Sequence[Leftover], "what is left, in the order in which to empty it"]
-    steps: Annotated[Sequence[RetireStep], "how to remove it; empty unless it is ready"]
+    steps: Annotated[Sequence[RemovalStep], "how to remove it; empty unless it is ready"]
     stays: Annotated[Sequence[Remainder], "what stays after that"]
 
 
-def read(session: Session, pipeline: str | None) -> Retirement:
+def read(session: Session, pipeline: str | None) -> Removal:
     """What is left of a pipeline. Raises Problem if the app or its circuits can't be read."""
     app = session.app()
     deployed = app.pipeline(pipeline)
@@ -80,9 +77,7 @@ def read(session: Session, pipeline: str | None) -> Retirement:
         *_lanes(known),
         *(Leftover(UNREAD, item.pipeline, None, item.says, None) for item in unread),
     ]
-    return Retirement(
-        **session.place,
-        at=session.now,
+    return Removal(
         pipeline=deployed.name,
         ready=not left,
         left=tuple(left),
@@ -94,10 +89,10 @@ def read(session: Session, pipeline: str | None) -> Retirement:
 def _replays(known: PipelineStatus) -> Iterator[Leftover]:
     for run in known.replays:
         yield Leftover(
-            REPLAY,
+            RUN,
             run.run,
             run.messages,
-            f"replay run {run.run} is {run.state} or has letters: wait for its end, or abort it",
+            f"run {run.run} is {run.state} or has messages: wait for its end, or abort it",
             f"dlq run abort {run.run}",
         )
 
@@ -115,7 +110,9 @@ def _circuits(session: Session, pipeline: DeployedPipeline) -> Iterator[Leftover
             None,
             f"circuit {row.key} is {row.state}{' by hand' if row.forced else ''}"
             f"{paused if row.consumer_paused else ''}",
-            f"dlq circuit auto{key} --pipeline {pipeline.name}" if row.forced else None,
+            f'dlq circuit release{key} -p {pipeline.name} --reason "it is removed"'
+            if row.forced
+            else None,
         )
 
 
@@ -142,14 +139,14 @@ def _queues(app: App, pipeline: DeployedPipeline, known: PipelineStatus) -> Iter
         # Your main queue goes on without us, and where we only observe, so does your DLQ.
         if yours and (url == pipeline.main_url or pipeline.mode == "observe"):
             continue
-        if letters := _letters(depth):
+        if messages := _messages(depth):
             if pipeline.mode == "observe" and url != pipeline.main_url:
                 says, command = f"{says}; mode observe moves nothing: set mode to enforce", None
             yield Leftover(
                 QUEUE,
                 _name(url),
-                letters,
-                f"{count(letters, 'message')} in {_name(url)}: {says}",
+                messages,
+                f"{count(messages, 'message')} in {_name(url)}: {says}",
                 command,
             )
 
@@ -168,55 +165,57 @@ def _lanes(known: PipelineStatus) -> Iterator[Leftover]:
     for lane in known.waiting:
         if lane.letters == 0:
             continue
-        letters = "letters" if lane.letters is None else count(lane.letters, "letter")
+        messages = "messages" if lane.letters is None else count(lane.letters, "message")
         command = way_out(lane.lane, known.name)
         recall = f"dlq retry --in {_place(lane.lane)} -p {known.name}"
         yield Leftover(
-            LANE,
+            WAITING,
             lane.lane,
             lane.letters,
-            f"{letters} in lane {lane.lane}: for {waits_for(lane.lane)}",
+            f"{messages} wait for {waits_for(lane.lane)}",
             command or recall,
         )
     if more := known.lanes_not_counted:
         yield Leftover(
-            LANE,
+            WAITING,
             "others",
             None,
-            f"{count(more, 'more lane')}, not counted",
+            f"messages wait for {count(more, 'more thing')}, not counted",
             f"dlq list --in waiting --pipeline {known.name}",
         )
 
 
-def _letters(depth: QueueDepth | None) -> int:
+def _messages(depth: QueueDepth | None) -> int:
     # What could not be read is named as unread.
-    return 0 if depth is None else depth.visible + depth.in_flight + depth.delayed
+    return 0 if depth is None else depth.total
 
 
-def _steps(pipeline: DeployedPipeline) -> Iterator[RetireStep]:
-    yield RetireStep(
+def _steps(pipeline: DeployedPipeline) -> Iterator[RemovalStep]:
+    yield RemovalStep(
         "A consumer of yours that uses the library: set DEADLETTER=off for it, and detach the "
         "pipeline's policy from its role. CloudFormation deletes no policy that is attached",
         None,
     )
     own, queues = pipeline.stacks["pipeline"], pipeline.stacks["queues"]
     if own == queues:
-        yield RetireStep("Take the pipeline out of your code", None)
-        yield RetireStep("Functions, schedules and alarms go, queues stay", f"npx cdk deploy {own}")
+        yield RemovalStep("Take the pipeline out of your code", None)
+        yield RemovalStep(
+            "Functions, schedules and alarms go, queues stay", f"npx cdk deploy {own}"
+        )
         return
-    yield RetireStep(
+    yield RemovalStep(
         "Functions, schedules and alarms go. While your settings name the pipeline: the CDK "
         "does not know its stacks after that",
         f"npx cdk destroy {own}",
     )
-    yield RetireStep(
+    yield RemovalStep(
         "The stack of the queues is protected",
         "aws cloudformation update-termination-protection --no-enable-termination-protection "
         f"--stack-name {queues}",
     )
-    yield RetireStep("The stack goes, its queues stay", f"npx cdk destroy {queues}")
-    yield RetireStep(f"Take {pipeline.name} out of `pipelines` in your settings", None)
-    yield RetireStep("What all pipelines share forgets it", "npx cdk deploy --all")
+    yield RemovalStep("The stack goes, its queues stay", f"npx cdk destroy {queues}")
+    yield RemovalStep(f"Take {pipeline.name} out of `pipelines` in your settings", None)
+    yield RemovalStep("What all pipelines share forgets it", "npx cdk deploy --all")
 
 
 def _stays(app: App, pipeline: DeployedPipeline, known: PipelineStatus) -> Iterator[Remainder]:
@@ -236,11 +235,11 @@ def _stays(app: App, pipeline: DeployedPipeline, known: PipelineStatus) -> Itera
             )
             continue
         depth = known.dlq if url == pipeline.dlq_url else None
-        inside = f", with {count(letters, 'message')}" if (letters := _letters(depth)) else ""
+        inside = f", with {count(messages, 'message')}" if (messages := _messages(depth)) else ""
         yield Remainder(_name(url), f"your queue{inside}: we don't touch it", None)
     yield Remainder(
         app.letters_table,
-        "the ledger's rows, until they expire; nothing reads them any more",
+        "its failure records, until they expire; nothing reads them any more",
         None,
     )
     yield Remainder(

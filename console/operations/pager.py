@@ -6,30 +6,29 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Annotated
 
 from deadletter.contract import EVERY_PIPELINE
 
-from .answer import Answer
 from .audit import IntendedChange, recorded
 from .aws import explain
 from .key_policy import key_uses, read_topic_key, troubles
-from .reason import optional_reason
 from .session import Session
 from .words import count
 
 SUBJECT = "TEST of the pager: nothing is wrong"
 """What the page begins with wherever it arrives; SNS takes at most 100 ASCII characters."""
 
+WHY = "to see whether pages arrive"
+"""The reason in the audit table."""
+
 CONFIRMED, PENDING = "confirmed", "pending"
 
 
 @dataclass(frozen=True, slots=True)
-class PagerTest(Answer):
-    """What `dlq page --test` answers."""
+class PagerTest:
+    """What became of a test page."""
 
-    at: Annotated[datetime, "when it was published"]
     topic: Annotated[str, "ARN of the topic that the alarms publish to"]
     message_id: Annotated[str | None, "id that SNS gave the page; null if none was published"]
     subscriptions: Annotated[
@@ -50,27 +49,24 @@ class PagerTest(Answer):
         return self.subscriptions == 0
 
 
-def publish(session: Session, why: str | None = None) -> PagerTest:
+def publish(session: Session) -> PagerTest:
     """Publish a test page to the topic of the app's alarms, unless nobody has subscribed to it.
 
     Raises Problem if SNS refuses the page.
     """
     app = session.app()
-    reason = optional_reason(why)
     notes: list[str] = []
     numbers = _subscriptions(session, app.alarm_topic, notes)
     subscriptions, pending = numbers.get(CONFIRMED), numbers.get(PENDING)
     alarms_arrive = _alarms_arrive(session, app.name, app.alarm_topic, notes)
     message_id = None
     if subscriptions != 0:
-        change = IntendedChange("page", EVERY_PIPELINE, "test page", reason)
+        change = IntendedChange("doctor", EVERY_PIPELINE, "test page", WHY)
         with recorded(session, app, change):
             message_id = session.aws.sns.publish(
-                TopicArn=app.alarm_topic, Subject=SUBJECT, Message=_text(session, reason)
+                TopicArn=app.alarm_topic, Subject=SUBJECT, Message=_text(session)
             )["MessageId"]
     return PagerTest(
-        **session.place,
-        at=session.now,
         topic=app.alarm_topic,
         message_id=message_id,
         subscriptions=subscriptions,
@@ -143,18 +139,18 @@ def _troubles(subscriptions: int | None, pending: int | None, topic: str) -> Ite
         )
 
 
-def _text(session: Session, reason: str) -> str:
+def _text(session: Session) -> str:
     """The page as JSON, as an alarm's page is: what reads those finds a name and a state."""
     place = session.place
     return json.dumps(
         {
             "AlarmName": f"{session.app_name}-TEST",
-            "AlarmDescription": f"{SUBJECT}. dlq page --test was typed, to see whether pages "
-            "arrive. Nothing is to be done.",
+            "AlarmDescription": f"{SUBJECT}. dlq doctor --send-page was typed {WHY}. Nothing is to "
+            "be done.",
             "AWSAccountId": place["account"],
             "Region": place["region"],
             "NewStateValue": "TEST",
-            "NewStateReason": reason or "a test page",
+            "NewStateReason": "a test page",
             "StateChangeTime": session.now.isoformat(timespec="seconds"),
             "SentBy": session.aws.caller,
         },

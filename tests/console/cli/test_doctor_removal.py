@@ -1,4 +1,4 @@
-"""`dlq retire`: a pipeline is removed once nothing is left of it, and not before."""
+"""`dlq doctor --removal`: a pipeline is removed once nothing is left of it, and not before."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def deployed(cloud: Cloud, *, theirs: tuple[str, ...] = (), **described: Any) ->
     cloud.parameter(PARAMETER, json.dumps({**settings, "stacks": STACKS, **described}))
 
 
-def retired(dlq: Dlq, status: Exit) -> dict[str, Any]:
-    done = dlq("retire", "orders", "--json")
+def left_of(dlq: Dlq, status: Exit) -> dict[str, Any]:
+    done = dlq("doctor", "orders", "--removal", "--json")
     assert done.exit_code == status, done.output
-    answer: dict[str, Any] = json.loads(done.stdout)
+    answer: dict[str, Any] = json.loads(done.stdout)["removal"]
     assert answer["ready"] is (status is Exit.DONE)
     # Nothing is said about the removal while something is left.
     assert bool(answer["steps"]) is answer["ready"]
@@ -38,7 +38,7 @@ def retired(dlq: Dlq, status: Exit) -> dict[str, Any]:
 
 def test_an_empty_pipeline_is_removed_by_these_commands(cloud: Cloud, dlq: Dlq) -> None:
     deployed(cloud)
-    answer = retired(dlq, Exit.DONE)
+    answer = left_of(dlq, Exit.DONE)
     assert answer["left"] == []
     assert [step["command"] for step in answer["steps"] if step["command"]] == [
         "npx cdk destroy Deadletter-Orders",
@@ -53,7 +53,7 @@ def test_an_empty_pipeline_is_removed_by_these_commands(cloud: Cloud, dlq: Dlq) 
     assert (
         kept[f"{OURS}parking"] == f"aws sqs delete-queue --queue-url {cloud.urls[OURS + 'parking']}"
     )
-    page = dlq("retire", "orders").stdout
+    page = dlq("doctor", "orders", "--removal").stdout
     assert "nothing is left, it can be removed" in page
     assert "What stays:" in page
     # It reads, and there is nothing to record.
@@ -62,7 +62,7 @@ def test_an_empty_pipeline_is_removed_by_these_commands(cloud: Cloud, dlq: Dlq) 
 
 def test_a_pipeline_in_a_stack_of_yours_is_removed_by_a_deployment(cloud: Cloud, dlq: Dlq) -> None:
     deployed(cloud, stacks={"pipeline": "Shop", "queues": "Shop"})
-    steps = retired(dlq, Exit.DONE)["steps"]
+    steps = left_of(dlq, Exit.DONE)["steps"]
     assert [step["command"] for step in steps if step["command"]] == ["npx cdk deploy Shop"]
 
 
@@ -76,11 +76,11 @@ def test_a_pipeline_with_a_message_in_any_queue_is_not_ready(cloud: Cloud, dlq: 
     }
     for queue in commands:
         cloud.letter("{}", OURS + queue)
-    left = retired(dlq, Exit.ATTENTION)["left"]
-    assert [(item["kind"], item["name"], item["letters"], item["command"]) for item in left] == [
+    left = left_of(dlq, Exit.ATTENTION)["left"]
+    assert [(item["kind"], item["name"], item["messages"], item["command"]) for item in left] == [
         ("QUEUE", OURS + queue, 1, command) for queue, command in commands.items()
     ]
-    page = dlq("retire", "orders").stdout
+    page = dlq("doctor", "orders", "--removal").stdout
     assert "not yet, 4 things left" in page
     assert "npx cdk destroy" not in page
 
@@ -89,8 +89,8 @@ def test_a_message_in_flight_counts(cloud: Cloud, dlq: Dlq) -> None:
     deployed(cloud)
     cloud.letter("{}", f"{OURS}dlq")
     cloud.sqs.receive_message(QueueUrl=cloud.urls[f"{OURS}dlq"])
-    [left] = retired(dlq, Exit.ATTENTION)["left"]
-    assert left["letters"] == 1
+    [left] = left_of(dlq, Exit.ATTENTION)["left"]
+    assert left["messages"] == 1
 
 
 def test_a_pipeline_with_a_letter_in_any_lane_is_not_ready(cloud: Cloud, dlq: Dlq) -> None:
@@ -103,21 +103,21 @@ def test_a_pipeline_with_a_letter_in_any_lane_is_not_ready(cloud: Cloud, dlq: Dl
     }
     for lane in commands:
         cloud.waiting("orders", lane, 2)
-    left = retired(dlq, Exit.ATTENTION)["left"]
-    assert [(item["kind"], item["name"], item["letters"], item["command"]) for item in left] == [
-        ("LANE", lane, 2, command) for lane, command in commands.items()
+    left = left_of(dlq, Exit.ATTENTION)["left"]
+    assert [(item["kind"], item["name"], item["messages"], item["command"]) for item in left] == [
+        ("WAITING", lane, 2, command) for lane, command in commands.items()
     ]
 
 
 def test_a_pipeline_with_an_open_circuit_or_a_hold_is_not_ready(cloud: Cloud, dlq: Dlq) -> None:
     deployed(cloud)
     cloud.circuit("orders", "hooks.acme", State.OPEN)
-    [left] = retired(dlq, Exit.ATTENTION)["left"]
+    [left] = left_of(dlq, Exit.ATTENTION)["left"]
     assert (left["kind"], left["name"], left["command"]) == ("CIRCUIT", "hooks.acme", None)
     held = dlq("circuit", "close", "--pipeline", "orders", "--expires", "2h", "--reason", "x", "-y")
     assert held.exit_code == Exit.DONE, held.output
-    own, _ = retired(dlq, Exit.ATTENTION)["left"]
-    assert own["command"] == "dlq circuit auto --pipeline orders"
+    own, _ = left_of(dlq, Exit.ATTENTION)["left"]
+    assert own["command"] == 'dlq circuit release -p orders --reason "it is removed"'
     assert "by hand" in own["says"]
 
 
@@ -131,22 +131,22 @@ def test_a_pipeline_whose_consumer_is_paused_is_not_ready(cloud: Cloud, dlq: Dlq
         UpdateExpression="SET paused = :paused",
         ExpressionAttributeValues={":paused": paused},
     )
-    [left] = retired(dlq, Exit.ATTENTION)["left"]
+    [left] = left_of(dlq, Exit.ATTENTION)["left"]
     assert "its consumer is paused" in left["says"]
 
 
 def test_a_pipeline_with_a_live_replay_run_is_not_ready(cloud: Cloud, dlq: Dlq) -> None:
     deployed(cloud)
     run = cloud.replay(ReplayRun(pipeline="orders", id="4f0c1f6f"))
-    [left] = retired(dlq, Exit.ATTENTION)["left"]
-    assert (left["kind"], left["name"]) == ("REPLAY", run.id)
+    [left] = left_of(dlq, Exit.ATTENTION)["left"]
+    assert (left["kind"], left["name"]) == ("RUN", run.id)
     assert left["command"] == f"dlq run abort {run.id}"
 
 
 def test_your_main_queue_goes_on_without_us(cloud: Cloud, dlq: Dlq) -> None:
     deployed(cloud, theirs=("main",))
     cloud.letter("{}", "their-main")
-    stays = retired(dlq, Exit.DONE)["stays"]
+    stays = left_of(dlq, Exit.DONE)["stays"]
     assert stays[0] == {
         "name": "their-main",
         "says": "your queue: we don't touch it",
@@ -157,21 +157,21 @@ def test_your_main_queue_goes_on_without_us(cloud: Cloud, dlq: Dlq) -> None:
 def test_where_we_only_observe_your_dlq_is_left_as_it_is(cloud: Cloud, dlq: Dlq) -> None:
     deployed(cloud, theirs=("main", "dlq"), mode="observe")
     cloud.letter("{}", "their-dlq")
-    stays = {item["name"]: item for item in retired(dlq, Exit.DONE)["stays"]}
+    stays = {item["name"]: item for item in left_of(dlq, Exit.DONE)["stays"]}
     assert stays["their-dlq"]["says"] == "your queue, with 1 message: we don't touch it"
 
 
 def test_your_dlq_is_emptied_first_where_we_move_letters(cloud: Cloud, dlq: Dlq) -> None:
     deployed(cloud, theirs=("main", "dlq"))
     cloud.letter("{}", "their-dlq")
-    [left] = retired(dlq, Exit.ATTENTION)["left"]
+    [left] = left_of(dlq, Exit.ATTENTION)["left"]
     assert left["command"] == "dlq retry --auto -p orders"
 
 
 def test_where_we_only_observe_nothing_empties_a_dlq_of_ours(cloud: Cloud, dlq: Dlq) -> None:
     deployed(cloud, mode="observe")
     cloud.letter("{}", f"{OURS}dlq")
-    [left] = retired(dlq, Exit.ATTENTION)["left"]
+    [left] = left_of(dlq, Exit.ATTENTION)["left"]
     assert left["command"] is None
     assert "set mode to enforce" in left["says"]
 
@@ -179,6 +179,6 @@ def test_where_we_only_observe_nothing_empties_a_dlq_of_ours(cloud: Cloud, dlq: 
 def test_what_could_not_be_read_is_left(cloud: Cloud, dlq: Dlq) -> None:
     deployed(cloud)
     cloud.sqs.delete_queue(QueueUrl=cloud.urls[f"{OURS}dlq_vip"])
-    [left] = retired(dlq, Exit.ATTENTION)["left"]
+    [left] = left_of(dlq, Exit.ATTENTION)["left"]
     assert (left["kind"], left["command"]) == ("UNREAD", None)
     assert "dedicated DLQ vip could not be read" in left["says"]

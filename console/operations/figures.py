@@ -1,0 +1,215 @@
+"""What CloudWatch says: how old queues are, how fast messages go back, why a function is silent.
+
+A run, or the watch, that left no record was not started, or was refused by Lambda, or fails, or
+could not write its record. From the record alone these look alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from deadletter.contract import APP_DIMENSION, DIMENSION, MAIN_DLQ, NAMESPACE, pipeline_prefix
+from deadletter.signals.figures import Figure
+from deadletter.signals.troubles import Fact, Seen, TroubleKind
+
+from .adapter_errors import aws_errors
+from .app import App, DeployedPipeline
+from .words import duration
+
+if TYPE_CHECKING:
+    from mypy_boto3_cloudwatch import CloudWatchClient
+
+    from .status import PipelineStatus
+
+# SQS publishes once a minute and a few minutes late; older figures describe the past.
+WINDOW = timedelta(minutes=15)
+
+_LATE = timedelta(minutes=1)
+
+# Seconds of one figure.
+_PERIOD = 60
+
+# CloudWatch's limit for one call.
+_MOST_METRICS = 500
+
+
+class Metric(NamedTuple):
+    """A metric of CloudWatch; `dimensions` are its names and values."""
+
+    namespace: str
+    name: str
+    stat: str
+    dimensions: tuple[tuple[str, str], ...]
+
+
+Points = Sequence[tuple[datetime, float]]
+
+
+def _points(
+    cloudwatch: CloudWatchClient, metrics: Sequence[Metric], start: datetime, end: datetime
+) -> Mapping[Metric, Points]:
+    """Each minute's figure of each metric, the earliest first."""
+    found: dict[Metric, Points] = {}
+    for first in range(0, len(metrics), _MOST_METRICS):
+        some = metrics[first : first + _MOST_METRICS]
+        queries: list[Any] = [
+            {"Id": f"q{number}", "MetricStat": _stat(metric)} for number, metric in enumerate(some)
+        ]
+        paginator = cloudwatch.get_paginator("get_metric_data")
+        for page in paginator.paginate(MetricDataQueries=queries, StartTime=start, EndTime=end):
+            for result in page["MetricDataResults"]:
+                metric = some[int(result["Id"][1:])]
+                points = zip(result["Timestamps"], result["Values"], strict=True)
+                found[metric] = sorted([*found.get(metric, ()), *points])
+    return found
+
+
+def _stat(metric: Metric) -> Mapping[str, Any]:
+    dimensions = [{"Name": name, "Value": value} for name, value in metric.dimensions]
+    named = {"Namespace": metric.namespace, "MetricName": metric.name, "Dimensions": dimensions}
+    return {"Metric": named, "Period": _PERIOD, "Stat": metric.stat}
+
+
+def alarms(cloudwatch: CloudWatchClient, prefix: str, **which: Any) -> Iterator[Mapping[str, Any]]:
+    """The alarms whose names begin so, as CloudWatch describes them."""
+    pages = cloudwatch.get_paginator("describe_alarms").paginate(
+        AlarmNamePrefix=prefix, AlarmTypes=["MetricAlarm", "CompositeAlarm"], **which
+    )
+    for page in pages:
+        yield from (*page.get("MetricAlarms", ()), *page.get("CompositeAlarms", ()))
+
+
+def _age(queue: str) -> Metric:
+    return Metric("AWS/SQS", "ApproximateAgeOfOldestMessage", "Maximum", (("QueueName", queue),))
+
+
+def _last(points: Points) -> int | None:
+    return int(points[-1][1]) if points else None
+
+
+def oldest_ages(
+    cloudwatch: CloudWatchClient, names: Sequence[str], now: datetime
+) -> Mapping[str, int]:
+    """The age in seconds of each queue's oldest message, where CloudWatch has a figure."""
+    found = _points(cloudwatch, list(map(_age, names)), now - WINDOW, now + _LATE)
+    ages = {name: _last(found.get(_age(name), ())) for name in names}
+    return {name: age for name, age in ages.items() if age is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class QueueFigures:
+    """What CloudWatch says of a pipeline; a figure it does not have is None.
+
+    `rate` is messages a second over the `ran` seconds from the first to the last run of the window:
+    a rate over minutes without a run would be that of no run. `ran` is None without any.
+    """
+
+    dlq_age: int | None = None
+    main_age: int | None = None
+    rate: float | None = None
+    ran: int | None = None
+
+
+def queue_figures(
+    cloudwatch: CloudWatchClient, app: App, pipelines: Sequence[DeployedPipeline], now: datetime
+) -> Mapping[str, QueueFigures]:
+    """The ages of main queue and DLQ and the rate of re-drives, where CloudWatch has them."""
+    metrics = {pipeline.name: _of(app, pipeline) for pipeline in pipelines}
+    every = [metric for some in metrics.values() for metric in some]
+    found = _points(cloudwatch, every, now - WINDOW, now + _LATE) if every else {}
+    return {
+        name: _figures(*(found.get(metric, ()) for metric in some))
+        for name, some in metrics.items()
+    }
+
+
+def _of(app: App, pipeline: DeployedPipeline) -> tuple[Metric, Metric, Metric, Metric]:
+    """The ages of its DLQ and of its main queue, its re-drives and its runs."""
+    function = pipeline.redrive_function.rpartition(":")[2]
+    ours = ((APP_DIMENSION, app.name), (DIMENSION, pipeline.name))
+    return (
+        *(_age(url.rpartition("/")[2]) for url in (pipeline.dlq_url, pipeline.main_url)),
+        Metric(NAMESPACE, str(Figure.REDRIVEN), "Sum", ours),
+        Metric("AWS/Lambda", "Invocations", "Sum", (("FunctionName", function),)),
+    )  # type: ignore[return-value]  # two ages
+
+
+def _figures(dlq: Points, main: Points, redriven: Points, runs: Points) -> QueueFigures:
+    ran = [at for at, value in (*redriven, *runs) if value]
+    if not ran:
+        return QueueFigures(_last(dlq), _last(main))
+    # Figures are of whole minutes: the first may have begun before the window.
+    seconds = min((max(ran) - min(ran)).total_seconds() + _PERIOD, WINDOW.total_seconds())
+    sent = sum(value for _, value in redriven)
+    return QueueFigures(_last(dlq), _last(main), sent / seconds or None, int(seconds))
+
+
+# The minute of the record itself, and the minutes that CloudWatch may be late.
+_AFTER_THE_RECORD = timedelta(minutes=1)
+
+# Silence is not asked about before: a figure would be of too few minutes.
+_LEAST = timedelta(minutes=3)
+
+# CloudWatch keeps figures of single minutes for 15 days; nobody is helped by older ones.
+_MOST = timedelta(hours=3)
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """A function of a pipeline that has left no record since a time, and its schedule."""
+
+    pipeline: str
+    function: str
+    schedule: str
+    since: datetime
+
+
+def silences(app: str, pipeline: PipelineStatus, now: datetime) -> Iterator[Silence]:
+    """The functions of a pipeline that have been silent for longer than they should."""
+    prefix = pipeline_prefix(app, pipeline.name)
+    if not pipeline.sources:
+        return  # What runs and the watch remember could not be read.
+    watch = f"{prefix}watch"
+    if pipeline.watch_ran_at is not None and now - pipeline.watch_ran_at >= _LEAST:
+        yield Silence(pipeline.name, watch, watch, pipeline.watch_ran_at)
+    source = pipeline.source(MAIN_DLQ)
+    ending = None if source is None or source.last_ending is None else source.last_ending.at
+    # The watch knows how often runs begin: where it sees no stall, this one is not late.
+    if pipeline.is_stalled and ending is not None and now - ending >= _LEAST:
+        yield Silence(pipeline.name, f"{prefix}redrive", f"{prefix}dlq", ending)
+
+
+def because(
+    cloudwatch: CloudWatchClient, silence: Silence, letters_table: str, now: datetime
+) -> Seen:
+    """Why a function is silent, from the figures of the minutes of its silence."""
+    function, table = ("FunctionName", silence.function), ("TableName", letters_table)
+    metrics = [
+        *(Metric("AWS/Lambda", name, "Sum", (function,))
+          for name in ("Invocations", "Errors", "Throttles")),
+        *(Metric("AWS/DynamoDB", name, "Sum", (table,))
+          for name in ("ReadThrottleEvents", "WriteThrottleEvents")),
+    ]  # fmt: skip
+    start = max(silence.since + _AFTER_THE_RECORD, now - _MOST)
+    with aws_errors():
+        found = _points(cloudwatch, metrics, start, now)
+    sums = [int(sum(value for _, value in found.get(metric, ()))) for metric in metrics]
+    started, failed, refused, reads, writes = sums
+    times = 0
+    if refused:
+        kind, times = TroubleKind.NOT_LET_RUN, refused
+    elif not started:
+        kind = TroubleKind.NOT_STARTED
+    elif reads + writes:
+        kind, times = TroubleKind.TABLE_THROTTLED, reads + writes
+    elif failed:
+        kind, times = TroubleKind.FUNCTION_FAILS, failed
+    else:
+        kind = TroubleKind.NOT_RECORDED
+    facts: dict[str, Fact] = {"function": silence.function, "schedule": silence.schedule}
+    ago = duration((now - silence.since).total_seconds())
+    facts |= {"ago": ago, "table": letters_table, "times": times, "starts": started}
+    return Seen(kind, facts)
