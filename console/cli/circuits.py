@@ -62,7 +62,7 @@ def _row(circuit: CircuitRow, now: datetime) -> Sequence[Part]:
         circuit.key,
         _state(circuit),
         duration((now - circuit.since).total_seconds()) if circuit.since else "",
-        str(circuit.trips),
+        str(circuit.times_opened),
         "paused" if circuit.consumer_paused else "",
         f"{circuit.forced_by}, {end}" if circuit.forced else "",
     )

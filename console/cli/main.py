@@ -54,13 +54,13 @@ COMMANDS = {
     ),
     "cause": (
         ".causes",
-        "Sudden causes: one error that fails most messages, and its letters.",
+        "Sudden causes: one error that fails most messages, and its messages.",
     ),
     "endpoint": (
         ".endpoints",
         "Webhook endpoints: where tenants want their events, and which get none.",
     ),
-    "rules": (".rules", "Routing rules: which letters to stop, slow down or set apart."),
+    "rules": (".rules", "Routing rules: which messages to stop, slow down or set apart."),
     "audit": (".audit", "Who changed what, when and why: the newest first."),
     "help": (".help", "What holds for all commands: words, exit statuses, JSON, policies."),
 }

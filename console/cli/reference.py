@@ -58,7 +58,7 @@ of `status` and `circuit list`; with `--send-page` `sns:Publish` and \
 | `retry`, `discard`, `restore`, `forget` | to plan: those of `list --look`, \
 `lambda:InvokeFunction` of the router, `lambda:GetFunctionConfiguration`, \
 `cloudwatch:GetMetricStatistics`; to start: `dynamodb:PutItem`, `dynamodb:BatchWriteItem`, \
-`states:StartExecution`; with `--auto`: `lambda:InvokeFunction` of the redriver; to edit: \
+`states:StartExecution`; with `--auto`: `lambda:InvokeFunction` of the redriver function; to edit: \
 `s3:PutObject` |
 | `run` | `dynamodb:Query`, `states:ListExecutions`; to steer: `dynamodb:UpdateItem`, \
 `states:SendTaskSuccess` |

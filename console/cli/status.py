@@ -144,19 +144,19 @@ def _pipeline(pipeline: PipelineStatus, now: datetime) -> Iterator[Block]:
     run = pipeline.last_run
     yield line("Last run: ", _last_ending(pipeline, now))
     yield line("Last busy run: ", _last_run_at(run, now), _last_run_did(run))
-    yield line("Oldest letter in the DLQ: ", _oldest(pipeline), _oldest_by(pipeline))
+    yield line("Oldest message in the DLQ: ", _oldest(pipeline), _oldest_by(pipeline))
     if pipeline.direction is not None:
-        yield line("Letters over the last ten looks: ", _direction(pipeline.direction))
+        yield line("Messages over the last ten looks: ", _direction(pipeline.direction))
     if pipeline.outlook is not None:
         yield from _outlook(pipeline.outlook, now)
-        if pipeline.outlook.letters:
+        if pipeline.outlook.messages:
             yield line(f"Why they fail: dlq groups {pipeline.name}")
     yield Line()
     main_age = pipeline.main_oldest_seconds
     *_, expires = _source_cells(pipeline.source(MAIN))
     main = ("", "" if main_age is None else duration(main_age), expires)
     yield TextTable(
-        ("QUEUE", ">VISIBLE", ">IN FLIGHT", ">DELAYED", ">RESCUED", ">OLDEST", ">EXPIRES IN"),
+        ("QUEUE", ">VISIBLE", ">IN FLIGHT", ">DELAYED", ">SAVED", ">OLDEST", ">EXPIRES IN"),
         [
             (
                 source_name(id_).removeprefix("the "),
@@ -168,22 +168,22 @@ def _pipeline(pipeline: PipelineStatus, now: datetime) -> Iterator[Block]:
     )
     yield Line()
     if not pipeline.waiting:
-        yield line("The waiting room is empty.")
+        yield line("Nothing waits.")
         return
     yield TextTable(
-        ("LANE OF THE WAITING ROOM", ">LETTERS", ">OLDEST", "FIRST DUE"),
+        ("WAITS FOR", ">MESSAGES", ">OLDEST", "FIRST DUE"),
         [
             (
-                lane.lane,
-                "?" if lane.letters is None else f"{lane.letters:,}",
+                lane.waiting_for,
+                "?" if lane.messages is None else f"{lane.messages:,}",
                 "" if lane.oldest_seconds is None else duration(lane.oldest_seconds),
                 "" if lane.first_due is None else clock(lane.first_due, now),
             )
             for lane in pipeline.waiting
         ],
     )
-    if pipeline.lanes_not_counted:
-        yield line(f"and {count(pipeline.lanes_not_counted, 'more lane')}, not counted")
+    if pipeline.places_not_counted:
+        yield line(f"and {count(pipeline.places_not_counted, 'more thing')}, not counted")
 
 
 def _circuit_why(circuit: CircuitStatus | None, now: datetime) -> str:
@@ -234,7 +234,7 @@ def _outlook(outlook: Outlook, now: datetime) -> Iterator[Block]:
         yield line(f"DLQ empty: at {clock(empty_at, now)}, in {left} ({because})")
     if outlook.seconds_to_expiry is not None and outlook.expires_in is not None:
         first = duration(outlook.seconds_to_expiry)
-        yield line(f"First letter expires in: {first}, in {source_name(outlook.expires_in)}")
+        yield line(f"First message expires in: {first}, in {source_name(outlook.expires_in)}")
     yield line(f"Next: {'; '.join(outlook.next) or 'nothing is to be done'}.")
 
 
@@ -263,7 +263,7 @@ def _source_cells(source: SourceStatus | None) -> Iterator[Part]:
     if source is None:
         yield from ("", "", "")
         return
-    yield "?" if source.rescued is None else f"{source.rescued:,}" if source.rescued else ""
+    yield "?" if source.saved is None else f"{source.saved:,}" if source.saved else ""
     for seconds in (source.oldest_seconds, source.seconds_to_expiry):
         yield "" if seconds is None else duration(seconds)
 
@@ -276,7 +276,7 @@ def _parking(pipeline: PipelineStatus) -> list[str]:
 def _rescued(pipeline: PipelineStatus, sources: Iterable[str]) -> int:
     """The rescued letters of these sources, as far as they are known."""
     known = (pipeline.source(source) for source in sources)
-    return sum(source.rescued or 0 for source in known if source is not None)
+    return sum(source.saved or 0 for source in known if source is not None)
 
 
 def _dedicated_cell(pipeline: PipelineStatus) -> Part:
@@ -305,7 +305,7 @@ def _oldest(pipeline: PipelineStatus) -> Part:
 def _ages(pipeline: PipelineStatus) -> tuple[int | None, int | None]:
     """The age of the DLQ's oldest letter by SQS, and by what runs and the watch remember."""
     source = pipeline.source(MAIN_DLQ)
-    return pipeline.oldest_letter_seconds, None if source is None else source.oldest_seconds
+    return pipeline.oldest_message_seconds, None if source is None else source.oldest_seconds
 
 
 def _oldest_by(pipeline: PipelineStatus) -> str:
@@ -313,15 +313,15 @@ def _oldest_by(pipeline: PipelineStatus) -> str:
     native, own = _ages(pipeline)
     if native is None or own is None or pipeline.dlq == QueueDepth(0, 0, 0):
         return ""
-    return f" (SQS says {duration(native)}, the watch {duration(own)})"
+    return f" (SQS says {duration(native)}, the monitor {duration(own)})"
 
 
 def _waiting_cell(pipeline: PipelineStatus) -> Part:
-    if any(lane.letters is None for lane in pipeline.waiting):
+    if any(lane.messages is None for lane in pipeline.waiting):
         return "?"
     rescued = _rescued(pipeline, [*_parking(pipeline), *pipeline.dedicated])
-    total = sum(lane.letters or 0 for lane in pipeline.waiting) - rescued
-    more = "+" if pipeline.lanes_not_counted else ""
+    total = sum(lane.messages or 0 for lane in pipeline.waiting) - rescued
+    more = "+" if pipeline.places_not_counted else ""
     return f"{total:,}{more}" if total else Styled(f"0{more}", "faint")
 
 

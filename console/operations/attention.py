@@ -59,7 +59,7 @@ def attention(pipeline: PipelineStatus, now: datetime) -> Iterator[Seen]:
     """The troubles of a pipeline, with their facts."""
     # Without a source, what the watch remembers could not be read.
     if pipeline.sources:
-        yield from _watch(pipeline.watch_ran_at, now)
+        yield from _watch(pipeline.monitor_ran_at, now)
     for source in pipeline.sources:
         yield from _source(pipeline, source, now)
     if failed := counter(pipeline.last_run, "failed"):
@@ -68,7 +68,7 @@ def attention(pipeline: PipelineStatus, now: datetime) -> Iterator[Seen]:
         facts: dict[str, Fact] = {"messages": renamed, "ours": stamp.NAME}
         yield Seen(TroubleKind.RENAMED, facts | {"kept": stamp.KEPT_NAME})
     yield from (bad.seen for bad in pipeline.bad_rows)
-    for run in pipeline.replays:
+    for run in pipeline.runs:
         if (kind := _replay(run)) is not None:
             yield Seen(kind, {"run": run.run, "why": run.because or ""})
     if pipeline.foreign_rows:
@@ -211,9 +211,9 @@ def parked_messages(pipeline: PipelineStatus) -> Seen | None:
     """Messages in the parking queues, and those that were rescued from them; None without any."""
     in_queues = sum(queue.visible for queue in pipeline.parking.values() if queue is not None)
     parked = in_queues + sum(
-        lane.letters or 0 for lane in pipeline.waiting if lane.lane == PARKED_LANE
+        lane.messages or 0 for lane in pipeline.waiting if lane.waiting_for == PARKED_LANE
     )
-    facts: dict[str, Fact] = {"messages": parked, "source": "the parking lot"}
+    facts: dict[str, Fact] = {"messages": parked, "source": "the parking queues"}
     return Seen(TroubleKind.UNATTENDED, facts) if parked else None
 
 
@@ -232,8 +232,8 @@ def counter(run: Mapping[str, Any] | None, name: str) -> int:
 class Outlook:
     """What becomes of a pipeline's letters if nothing changes."""
 
-    letters: Annotated[
-        int | None, "letters in the DLQ and in lane `due`; null if they could not be counted"
+    messages: Annotated[
+        int | None, "messages in the DLQ and waiting for a time; null if they could not be counted"
     ]
     dlq_empty_at: Annotated[
         datetime | None,
@@ -243,25 +243,25 @@ class Outlook:
     dlq_empty_because: Annotated[str, "how that is known, or why it is not"]
     fewer_a_second: Annotated[
         float | None,
-        "letters a second by which the DLQ became emptier over the watch's last ten looks, "
+        "messages a second by which the DLQ became emptier over the monitor's last ten looks, "
         "arrivals deducted; 0 or less if it does not; null before ten looks",
     ]
     rate_limit: Annotated[
         float | None,
-        "letters a second that go back to main at most: the setting, or what the last run chose",
+        "messages a second that go back to main at most: the setting, or what the last run chose",
     ]
     rate_measured: Annotated[
         float | None,
-        "letters a second that went back over the `measured_seconds`; null if none did",
+        "messages a second that went back over the `measured_seconds`; null if none did",
     ]
     measured_seconds: Annotated[
         int | None,
         "seconds of the last 15 minutes from its first run to its last; null if none is known",
     ]
     seconds_to_expiry: Annotated[
-        int | None, "until SQS deletes the first letter; null if none is known"
+        int | None, "until SQS deletes the first message; null if none is known"
     ]
-    expires_in: Annotated[str | None, "the source of that letter"]
+    expires_in: Annotated[str | None, "the source of that message"]
     next: Annotated[Sequence[str], "what happens next, as sentences"]
     rate_because: Annotated[
         str | None, "what a rate that finds itself does, and why; null if it is fixed"
@@ -321,13 +321,13 @@ def _drain(
     if pipeline.circuit is None:
         return None, "unknown: the circuit could not be read", None
     if looked is None or now.timestamp() - looked.ran_at > LONGEST_GAP:
-        return None, "unknown: the watch has not looked for three minutes", None
+        return None, "unknown: the monitor has not looked for three minutes", None
     told = drain_time(looked.drain)
     if told.looks < LOOKS:
-        looks = f"{told.looks} of {LOOKS} looks in a row found letters while runs could work"
+        looks = f"{told.looks} of {LOOKS} looks in a row found messages while runs could work"
         return None, f"unknown: {looks}; a run may empty it at once", None
     if told.fewer is None:
-        return None, f"unknown: fewer than {LEAST} letters give no rate", None
+        return None, f"unknown: fewer than {LEAST} messages give no rate", None
     if told.seconds is None:
         return None, f"it does not become emptier: {LOOKS} looks, arrivals deducted", told.fewer
     at = moment(looked.drain.times[-1] + told.seconds)
@@ -358,7 +358,7 @@ def _to_send(pipeline: PipelineStatus) -> int | None:
     """Letters of the DLQ and of the lane of delays; None if one of them could not be counted."""
     if pipeline.dlq is None:
         return None
-    due = [lane.letters for lane in pipeline.waiting if is_of_delays(lane.lane)]
+    due = [lane.messages for lane in pipeline.waiting if is_of_delays(lane.waiting_for)]
     if None in due:
         return None
     return pipeline.dlq.total + sum(number or 0 for number in due)
@@ -383,13 +383,13 @@ def _next(
 ) -> Iterator[str]:
     stops = why_nothing_goes_back(pipeline, now)
     in_dlq = pipeline.dlq
-    delayed = sum(lane.letters or 0 for lane in pipeline.waiting if is_of_delays(lane.lane))
+    delayed = sum(lane.messages or 0 for lane in pipeline.waiting if is_of_delays(lane.waiting_for))
     if stops is not None:
         yield stops
     elif in_dlq is not None and in_dlq.visible:
-        yield f"the next run judges {count(in_dlq.visible, 'letter')} of the DLQ"
+        yield f"the next run judges {count(in_dlq.visible, 'message')} of the DLQ"
     if delayed and stops is None:
-        letters = count(delayed, "delayed letter")
+        letters = count(delayed, "delayed message")
         when = (
             "now"
             if first_due is not None and first_due <= now
@@ -397,10 +397,11 @@ def _next(
             if first_due is not None
             else "in time"
         )
-        yield f"{letters} will be judged again when due, the first {when}"
+        yield f"{letters} will be decided again when due, the first {when}"
     if expires is not None and source is not None:
         is_moved = pipeline.mode != Mode.OBSERVE and source != MAIN
-        moves = "; a day before, the watch moves it" if is_moved else ""
-        yield f"SQS deletes the first letter of {source_name(source)} in {duration(expires)}{moves}"
+        moves = "; a day before, the monitor moves it" if is_moved else ""
+        first = f"the first message of {source_name(source)}"
+        yield f"SQS deletes {first} in {duration(expires)}{moves}"
     if (parked := parked_messages(pipeline)) is not None:
         yield f"{parked.says()}: {parked.repair(pipeline=pipeline.name)}"

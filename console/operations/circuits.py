@@ -79,8 +79,8 @@ class CircuitRow:
         datetime | None, "when the next canary is due, while it is OPEN; null if a person says when"
     ]
     cooldown: Annotated[float, "seconds that the last wait was drawn from"]
-    trips: Annotated[int, "how often it has opened without having settled in between"]
-    generation: Annotated[int, "grows with each change of state"]
+    times_opened: Annotated[int, "how often it has opened since it was last well"]
+    version: Annotated[int, "grows with each change of state"]
     forced: Annotated[str | None, "the state of its manual override; null without an override"]
     forced_by: Annotated[str | None, "who"]
     forced_reason: Annotated[str | None, "why"]
@@ -173,7 +173,7 @@ class CircuitSwitch:
             return
         if deployed.settings(self._pipeline).circuit_key is None:
             raise Problem(
-                f"Pipeline {self.pipeline} has no circuit_key in its settings, so no letter "
+                f"Pipeline {self.pipeline} has no circuit_key in its settings, so no message "
                 f"belongs to a circuit {self.key!r}: leave KEY out for the pipeline's own.",
                 Cause.INPUT,
             )
@@ -364,7 +364,9 @@ def opens_at(circuit: Circuit) -> datetime | None:
 def details(circuit: CircuitRow, now: datetime) -> Iterator[str]:
     """All that is known of a circuit, in sentences."""
     if circuit.since:
-        often = f", opened {circuit.trips:,} times in a row" if circuit.trips > 1 else ""
+        often = (
+            f", opened {circuit.times_opened:,} times in a row" if circuit.times_opened > 1 else ""
+        )
         yield f"since {clock(circuit.since, now)}{often}"
     if circuit.state in (State.OPEN, State.HALF_OPEN):
         yield f"it opened: {circuit.because}" if circuit.because else NOT_ON_RECORD

@@ -128,7 +128,7 @@ def read(session: Session) -> Account:
         queues = {queue.arn: queue for queue in answers if queue is not None}
         names = {q.dlq_arn.rpartition(":")[2] for q in queues.values() if q.dlq_arn}
         ages = start(partial(oldest_ages, aws.cloudwatch, sorted(names), session.now))
-        known = ages.result(partial(lost, "the ages of letters")) or {}
+        known = ages.result(partial(lost, "the ages of messages")) or {}
     return Account(queues, known, len(urls) <= MOST_QUEUES, unread)
 
 

@@ -71,7 +71,7 @@ class DoctorRequest:
     With --send-page it only publishes a page to the topic of the app's alarms, which says in its
     first words that it is a test. SNS does not say whether it arrived: look where pages arrive.
     That page comes from you, and alarms come from CloudWatch, so the policy of the topic's key is
-    read, too. Where nobody has subscribed, nothing is published; then, and if alarms reach no one,
+    read, too. Where no one has subscribed, nothing is published; then, and if alarms reach no one,
     the exit status is 1.
 
     With --removal it only lists what is left of a pipeline: messages in its queues and those that
@@ -221,7 +221,7 @@ def _examine(
         consumers = {
             name: read.result(partial(lost, f"function {name}")) for name, read in functions.items()
         }
-        known_ages = ages.result(partial(lost, "the age of letters")) if ages else None
+        known_ages = ages.result(partial(lost, "the age of messages")) if ages else None
         facts = Examined(
             mains=mains,
             dlq=dlq,

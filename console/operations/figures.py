@@ -173,8 +173,8 @@ def silences(app: str, pipeline: PipelineStatus, now: datetime) -> Iterator[Sile
     if not pipeline.sources:
         return  # What runs and the watch remember could not be read.
     watch = f"{prefix}watch"
-    if pipeline.watch_ran_at is not None and now - pipeline.watch_ran_at >= _LEAST:
-        yield Silence(pipeline.name, watch, watch, pipeline.watch_ran_at)
+    if pipeline.monitor_ran_at is not None and now - pipeline.monitor_ran_at >= _LEAST:
+        yield Silence(pipeline.name, watch, watch, pipeline.monitor_ran_at)
     source = pipeline.source(MAIN_DLQ)
     ending = None if source is None or source.last_ending is None else source.last_ending.at
     # The watch knows how often runs begin: where it sees no stall, this one is not late.

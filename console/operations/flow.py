@@ -153,8 +153,8 @@ def _places(pipeline: PipelineStatus) -> Iterator[FlowNode]:
     yield FlowNode(_id(name, RETRY), name, RETRY, "automatic retry", None, None, pipeline.mode, "")
     for lane in pipeline.waiting:
         yield FlowNode(
-            _id(name, f"waiting:{lane.lane}"), name, "waiting", lane.lane, lane.letters,
-            lane.oldest_seconds, "", f"waits for {waits_for(lane.lane)}",
+            _id(name, f"waiting:{lane.waiting_for}"), name, "waiting", lane.waiting_for,
+            lane.messages, lane.oldest_seconds, "", f"waits for {waits_for(lane.waiting_for)}",
         )  # fmt: skip
 
 
@@ -204,9 +204,15 @@ class _Ways:
         for id_ in self._pipeline.dedicated:
             yield self._edge(RETRY, id_, "sets messages of a rule apart in", observes)
         for lane in self._pipeline.waiting:
-            yield self._edge(RETRY, f"waiting:{lane.lane}", "lets messages wait in", observes)
-            waits = None if lane.first_due is not None else f"waits for {waits_for(lane.lane)}"
-            yield self._edge(f"waiting:{lane.lane}", RETRY, "gives messages to", stops or waits)
+            yield self._edge(
+                RETRY, f"waiting:{lane.waiting_for}", "lets messages wait in", observes
+            )
+            waits = (
+                None if lane.first_due is not None else f"waits for {waits_for(lane.waiting_for)}"
+            )
+            yield self._edge(
+                f"waiting:{lane.waiting_for}", RETRY, "gives messages to", stops or waits
+            )
 
     def _parked_in(self, id_: str) -> list[str]:
         """The reasons and categories whose letters go to a parking queue."""
@@ -233,7 +239,7 @@ class _Ways:
             Action.DELAYED_REDRIVE: f"waiting:{delay_lane(rule.rule_id)}",
         }
         end = RETRY if rule.action is None else ends.get(Action(rule.action), RETRY)
-        drawn = {f"waiting:{lane.lane}" for lane in self._pipeline.waiting}
+        drawn = {f"waiting:{lane.waiting_for}" for lane in self._pipeline.waiting}
         return RETRY if end.startswith("waiting:") and end not in drawn else end
 
     def of_circuits(self, circuits: Iterable[CircuitRow]) -> Iterator[FlowEdge]:

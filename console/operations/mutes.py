@@ -254,7 +254,7 @@ def _is_unknown(error: Exception) -> bool:
 def _unknown(why: str) -> Problem:
     return Problem(
         f"Nothing is muted: {why}. Mute the pages where they arrive (PagerDuty, the chat); dlq "
-        "does not disable alarm actions instead, because nobody would enable them again.",
+        "does not disable alarm actions instead, because no one would enable them again.",
         Cause.FAILED,
     )
 
@@ -263,7 +263,7 @@ def _unknown(why: str) -> Problem:
 class MuteRequest:
     """Mute a pipeline's alarms for a while; it ends by itself.
 
-    The alarms go on watching and change their states, but page nobody. It begins at the next
+    The alarms go on watching and change their states, but page no one. It begins at the next
     full minute; an alarm that is in ALARM when it ends pages. A second mute replaces the first.
     Without options, it says whether the alarms are muted, why and by whom.
 

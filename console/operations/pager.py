@@ -35,7 +35,7 @@ class PagerTest:
         int | None, "confirmed subscriptions of the topic; null if SNS does not say it"
     ]
     pending: Annotated[
-        int | None, "subscriptions that nobody has confirmed yet; null if SNS does not say it"
+        int | None, "subscriptions that no one has confirmed yet; null if SNS does not say it"
     ]
     alarms_arrive: Annotated[
         bool | None,
@@ -50,7 +50,7 @@ class PagerTest:
 
 
 def publish(session: Session) -> PagerTest:
-    """Publish a test page to the topic of the app's alarms, unless nobody has subscribed to it.
+    """Publish a test page to the topic of the app's alarms, unless no one has subscribed to it.
 
     Raises Problem if SNS refuses the page.
     """
@@ -128,7 +128,7 @@ def _alarms_arrive(session: Session, app: str, topic: str, notes: list[str]) -> 
 def _troubles(subscriptions: int | None, pending: int | None, topic: str) -> Iterator[str]:
     if subscriptions == 0:
         yield (
-            "Nobody gets pages: the topic has no confirmed subscription, so nothing was "
+            "No one gets pages: the topic has no confirmed subscription, so nothing was "
             f"published. Subscribe: aws sns subscribe --topic-arn {topic} --protocol email "
             "--notification-endpoint you@example.com"
         )

@@ -87,7 +87,7 @@ def read(session: Session, pipeline: str | None) -> Removal:
 
 
 def _replays(known: PipelineStatus) -> Iterator[Leftover]:
-    for run in known.replays:
+    for run in known.runs:
         yield Leftover(
             RUN,
             run.run,
@@ -163,19 +163,19 @@ def _place(lane: str) -> str:
 
 def _lanes(known: PipelineStatus) -> Iterator[Leftover]:
     for lane in known.waiting:
-        if lane.letters == 0:
+        if lane.messages == 0:
             continue
-        messages = "messages" if lane.letters is None else count(lane.letters, "message")
-        command = way_out(lane.lane, known.name)
-        recall = f"dlq retry --in {_place(lane.lane)} -p {known.name}"
+        messages = "messages" if lane.messages is None else count(lane.messages, "message")
+        command = way_out(lane.waiting_for, known.name)
+        recall = f"dlq retry --in {_place(lane.waiting_for)} -p {known.name}"
         yield Leftover(
             WAITING,
-            lane.lane,
-            lane.letters,
-            f"{messages} wait for {waits_for(lane.lane)}",
+            lane.waiting_for,
+            lane.messages,
+            f"{messages} wait for {waits_for(lane.waiting_for)}",
             command or recall,
         )
-    if more := known.lanes_not_counted:
+    if more := known.places_not_counted:
         yield Leftover(
             WAITING,
             "others",

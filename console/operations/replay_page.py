@@ -70,7 +70,7 @@ def page(account: RunAccount) -> str:
 
 def _page(account: RunAccount) -> Iterator[str]:
     run = account.run
-    title = f"Replay run {run.run} of {run.pipeline}"
+    title = f"Run {run.run} of {run.pipeline}"
     yield "<!doctype html>"
     yield '<html lang="en"><head><meta charset="utf-8">'
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -86,7 +86,7 @@ def _page(account: RunAccount) -> Iterator[str]:
         yield f"<p>{escape(account.missed)}</p>"
     if not account.final:
         yield "<p>The run has not ended: these are the figures as of now.</p>"
-    yield _stack(account.counts, account.messages, height=34, title="Letters by outcome")
+    yield _stack(account.counts, account.messages, height=34, title="Messages by outcome")
     yield from _outcomes(account)
     if account.minutes:
         yield "<h2>Minute by minute</h2>"
@@ -110,7 +110,7 @@ def _page(account: RunAccount) -> Iterator[str]:
 
 
 def _outcomes(account: RunAccount) -> Iterator[str]:
-    yield '<table><tr><th>Outcome</th><th class="n">Letters</th>'
+    yield '<table><tr><th>Outcome</th><th class="n">Messages</th>'
     yield '<th class="n">Share</th></tr>'
     for name, number in account.counts.items():
         share = f"{number / account.messages:.1%}" if account.messages else ""
@@ -122,12 +122,12 @@ def _outcomes(account: RunAccount) -> Iterator[str]:
         f"<tr><td>UNACCOUNTED<br><small>{escape(MEANING['UNACCOUNTED'])}</small></td>"
         f'<td class="n">{account.unaccounted:,}</td><td></td></tr>'
     )
-    yield f'<tr><th>Snapshot</th><td class="n">{account.messages:,}</td><td></td></tr>'
+    yield f'<tr><th>All</th><td class="n">{account.messages:,}</td><td></td></tr>'
     yield "</table>"
 
 
 def _groups(groups: Sequence[GroupAccount], heading: str) -> Iterator[str]:
-    yield f'<table class="groups"><tr><th>{escape(heading)}</th><th class="n">Letters</th>'
+    yield f'<table class="groups"><tr><th>{escape(heading)}</th><th class="n">Messages</th>'
     yield "<th>Outcomes</th></tr>"
     for group in groups:
         category = f" ({escape(group.category)})" if group.category else ""
@@ -214,7 +214,7 @@ def _columns(minutes: Sequence[RunMinute]) -> str:
         ends += f"<span>{day}{last:%H:%M}</span>"
     share = f"{max(len(minutes) / places, 0.4):.0%}"
     return (
-        f'<div class="most">{count(most, "letter")} a minute</div>{chart}'
+        f'<div class="most">{count(most, "message")} a minute</div>{chart}'
         f'<div class="ends" style="width:{share}">{ends}</div>'
     )
 

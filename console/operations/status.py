@@ -80,20 +80,20 @@ UNREADABLE = "UNREADABLE"
 
 @dataclass(frozen=True, slots=True)
 class LaneStatus:
-    """A lane of the waiting room."""
+    """Messages that wait for one thing."""
 
-    lane: Annotated[
+    waiting_for: Annotated[
         str,
         "`due`, `circuit:<key>`, `rule:<id>`, `run:<id>`, `parked` or `dedicated:<id>`",
     ]
-    letters: Annotated[int | None, "letters in it; null if it could not be read"]
+    messages: Annotated[int | None, "messages in it; null if it could not be read"]
     oldest_seconds: Annotated[
         int | None,
-        "age of the oldest letter in lanes of this kind, as the watch remembers it; null if it is "
+        "age of the oldest message of this kind, as the monitor remembers it; null if it is "
         "unknown",
     ] = None
     first_due: Annotated[
-        datetime | None, "when the first letter of lane `due` is due; null for other lanes"
+        datetime | None, "when the first of those that wait for a time is due; null for others"
     ] = None
 
 
@@ -101,7 +101,7 @@ class LaneStatus:
 class CircuitStatus:
     """The pipeline's own circuit."""
 
-    state: Annotated[str, "CLOSED, OPEN, HALF_OPEN, or UNREADABLE (letters are held)"]
+    state: Annotated[str, "CLOSED, OPEN, HALF_OPEN, or UNREADABLE (messages are held)"]
     open_until: Annotated[
         datetime | None, "when an open circuit is tried again; null if a person says when"
     ]
@@ -138,11 +138,11 @@ class PipelineStatus:
     dlq: Annotated[QueueDepth | None, "the DLQ"]
     parking: Annotated[Mapping[str, QueueDepth | None], "parking queues by id"]
     dedicated: Annotated[Mapping[str, QueueDepth | None], "dedicated DLQs by id"]
-    oldest_letter_seconds: Annotated[
-        int | None, "age of the DLQ's oldest letter by CloudWatch; null if it says nothing"
+    oldest_message_seconds: Annotated[
+        int | None, "age of the DLQ's oldest message by CloudWatch; null if it says nothing"
     ]
-    waiting: Annotated[Sequence[LaneStatus], "the waiting room, lane by lane"]
-    lanes_not_counted: Annotated[int, f"lanes beyond the first {_MAX_LANES}"]
+    waiting: Annotated[Sequence[LaneStatus], "what waits, by what it waits for"]
+    places_not_counted: Annotated[int, f"things that are waited for, beyond {_MAX_LANES}"]
     circuit: Annotated[
         CircuitStatus | None, "the pipeline's own circuit; null if it could not be read"
     ]
@@ -161,24 +161,22 @@ class PipelineStatus:
     collisions: Annotated[
         ManyCollisions | None, "if so many messages collide that none is parked for it"
     ] = None
-    watch_ran_at: Annotated[
-        datetime | None, "when its watch last ran; null if it never did, or could not be read"
+    monitor_ran_at: Annotated[
+        datetime | None, "when its monitor last ran; null if it never did, or could not be read"
     ] = None
     seen: Annotated[
         Sequence[SeenTrouble],
-        "the troubles that the watch sees, rung or not yet, the most specific first",
+        "the troubles that the monitor sees, rung or not yet, the most specific first",
     ] = ()
     direction: Annotated[
         str | None,
-        "where the letters of DLQ and waiting room are going over the watch's last ten looks: "
+        "where the number of messages in DLQs and waiting went in the monitor's last ten looks: "
         "`rising`, `falling` or `flat` (within 20 %); null before ten looks",
     ] = None
     sources: Annotated[
-        Sequence[SourceStatus], "its DLQs and parking queues, as runs and the watch remember them"
+        Sequence[SourceStatus], "its DLQs and parking queues, as runs and the monitor remember them"
     ] = ()
-    replays: Annotated[
-        Sequence[ReplayRow], "replay runs that are live, or that have letters in their custody"
-    ] = ()
+    runs: Annotated[Sequence[ReplayRow], "runs that are live, or that still have messages"] = ()
 
     main_oldest_seconds: Annotated[
         int | None, "age of the main queue's oldest message by CloudWatch; null if unknown"
@@ -192,10 +190,10 @@ class PipelineStatus:
         Sequence[SeenTrouble],
         "rows that cannot be read, as far as is known, since when they were last met",
     ] = ()
-    outlook: Annotated[Outlook | None, "what becomes of its letters if nothing changes"] = None
+    outlook: Annotated[Outlook | None, "what becomes of its messages if nothing changes"] = None
     foreign_rows: Annotated[
         Sequence[Mapping[str, str]],
-        "keys of rows in its lanes and among its causes that others wrote: they are ignored",
+        "keys of rows among what waits and its causes that others wrote: they are ignored",
     ] = ()
 
     @property
@@ -349,7 +347,7 @@ class _PipelineReads:
     def count_lanes(self, start: Start) -> None:
         from deadletter.redrive.waiting_room import is_shut
 
-        lanes = self._registry.result(partial(self._lost, "the waiting room")) or ()
+        lanes = self._registry.result(partial(self._lost, "what waits")) or ()
         # Those that count as letters of a queue are never left out.
         self._lanes = sorted(lanes, key=lambda lane: not is_shut(lane))
         self._letters = {
@@ -366,12 +364,12 @@ class _PipelineReads:
         figure = known_figures.get(name, QueueFigures())
         ringing = alarms.result(partial(lost, "the alarms")) or {}
         letters = {
-            lane: letters.result(partial(lost, f"lane {lane}"))
+            lane: letters.result(partial(lost, f"what waits for {lane}"))
             for lane, letters in self._letters.items()
         }
         self._foreign_causes.result(partial(lost, "the index of causes"))
         circuits = self._circuits.result(partial(lost, "the circuit"))
-        memories = self._memories.result(partial(lost, "what runs and the watch remember"))
+        memories = self._memories.result(partial(lost, "what runs and the monitor remember"))
         known = None if memories is None else self._watched(memories, letters)
         lane_rows = {} if memories is None or memories.row is None else memories.row.lanes
         status = PipelineStatus(
@@ -388,12 +386,12 @@ class _PipelineReads:
                 key: queue.result(partial(lost, f"dedicated DLQ {key}"))
                 for key, queue in self._dedicated.items()
             },
-            oldest_letter_seconds=figure.dlq_age,
+            oldest_message_seconds=figure.dlq_age,
             waiting=tuple(
                 lane_status(lane, number, lane_rows, self._ttl, self._now)
                 for lane, number in sorted(letters.items())
             ),
-            lanes_not_counted=max(0, len(self._lanes) - _MAX_LANES),
+            places_not_counted=max(0, len(self._lanes) - _MAX_LANES),
             circuit=None if circuits is None else circuits[0],
             last_run=self._last_run.result(partial(lost, "the last run")),
             alarms=ringing.get(name, ()),
@@ -401,12 +399,12 @@ class _PipelineReads:
             misconfigured=() if circuits is None else circuits[2],
             causes=() if circuits is None else circuits[3],
             collisions=None if circuits is None else circuits[4],
-            watch_ran_at=None if known is None else known.ran_at,
+            monitor_ran_at=None if known is None else known.ran_at,
             seen=() if known is None else known.seen,
             direction=None if known is None else known.direction,
             sources=() if known is None else known.sources,
             observed=self._observed.result(partial(lost, "what mode observe has seen")),
-            replays=self._replays.result(partial(lost, "the replay runs")) or (),
+            runs=self._replays.result(partial(lost, "the runs")) or (),
             main_oldest_seconds=figure.main_age,
             foreign_rows=tuple(
                 {LETTERS.partition: partition, LETTERS.sort: sort}
@@ -414,7 +412,7 @@ class _PipelineReads:
             ),
         )
         status = replace(status, bad_rows=self._known_bad_rows(memories))
-        dues = [lane.first_due for lane in status.waiting if is_of_delays(lane.lane)]
+        dues = [lane.first_due for lane in status.waiting if is_of_delays(lane.waiting_for)]
         due = min((at for at in dues if at is not None), default=None)
         memory = None if memories is None else memories.by_source.get(MAIN_DLQ)
         rate_limit, rate_because = rate_now(self._settings, memory, self._now)

@@ -52,21 +52,21 @@ class SourceStatus:
 
     source: Annotated[str, "`main`, `dlq`, the id of a dedicated DLQ, or `parking:<id>`"]
     url: Annotated[str, "the queue's URL"]
-    rescued: Annotated[
+    saved: Annotated[
         int | None,
-        "its letters that were moved into the waiting room before SQS could delete them; "
+        "its messages that were saved from expiry: they wait outside SQS; "
         "null if they could not be counted",
     ]
     oldest_seconds: Annotated[
-        int | None, "age of its oldest known letter, by when it was sent; null if it has none"
+        int | None, "age of its oldest known message, by when it was sent; null if it has none"
     ]
     seconds_to_expiry: Annotated[
-        int | None, "until SQS deletes the oldest known letter; null if none is in the queue"
+        int | None, "until SQS deletes the oldest known message; null if none is in the queue"
     ]
-    looks: Annotated[int, "letters received only to be judged, since the queue was empty"]
+    looks: Annotated[int, "messages received only to be looked at, since the queue was empty"]
     troubles: Annotated[
         Mapping[str, datetime],
-        "when a run last counted a metric of letters that need a person, by its name",
+        "when a run last counted a metric of messages that need a person, by its name",
     ]
     last_ending: Annotated[RunEnding | None, "how its last run ended; null if none is on record"]
 

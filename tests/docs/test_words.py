@@ -32,7 +32,9 @@ OLD = {
 }
 """What is said, and the old words for it."""
 
-MEANT = re.compile(r"dead.letters?|letters, digits|letters table|point-in-time|deadletter", re.I)
+MEANT = re.compile(
+    r"dead.letters?|letters, digits|letters table|redriver function|deadletter", re.I
+)
 """Where one of the words is meant as everybody means it."""
 
 

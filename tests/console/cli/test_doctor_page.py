@@ -99,7 +99,7 @@ def test_where_nobody_has_subscribed_nothing_is_published_and_the_exit_status_is
     answer = json.loads(done.stdout)["page"]
     assert (answer["message_id"], answer["subscriptions"], answer["pending"]) == (None, 0, 1)
     nobody, waiting = answer["notes"]
-    assert nobody.startswith("Nobody gets pages")
+    assert nobody.startswith("No one gets pages")
     assert f"aws sns subscribe --topic-arn {TOPIC}" in nobody
     assert waiting.startswith("1 subscription not confirmed yet")
     assert cloud.dynamodb.scan(TableName="audit")["Count"] == 0

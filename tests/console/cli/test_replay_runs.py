@@ -381,7 +381,7 @@ def test_the_status_names_runs_that_wait_for_a_person(orders: Any, dlq: Any) -> 
         f'dlq run resume {RUN} --reason "repaired"',
     )
     (pipeline,) = answer["pipelines"]
-    assert {row["run"] for row in pipeline["replays"]} == {RUN, "aaaa"}
+    assert {row["run"] for row in pipeline["runs"]} == {RUN, "aaaa"}
 
 
 def test_a_run_that_was_planned_to_wait_meets_what_was_planned(

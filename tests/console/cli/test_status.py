@@ -88,8 +88,8 @@ def test_letters_of_the_waiting_room_are_counted_over_all_shards_of_a_lane(
     cloud.waiting("invoices", "due", 5)
     (orders,) = answer(dlq, "--pipeline", "orders")["pipelines"]
     assert orders["waiting"] == [
-        {"lane": "circuit:orders", "letters": 2, "oldest_seconds": None, "first_due": None},
-        {"lane": "due", "letters": 19, "oldest_seconds": None, "first_due": None},
+        {"waiting_for": "circuit:orders", "messages": 2, "oldest_seconds": None, "first_due": None},
+        {"waiting_for": "due", "messages": 19, "oldest_seconds": None, "first_due": None},
     ]
 
 
@@ -102,8 +102,8 @@ def test_lanes_beyond_the_first_are_only_numbered(
         cloud.waiting("orders", f"circuit:{number}", 1)
     pipeline = only_pipeline(dlq)
     assert len(pipeline["waiting"]) == 2
-    assert pipeline["lanes_not_counted"] == 3
-    assert "and 3 more lanes, not counted" in dlq("status").stdout
+    assert pipeline["places_not_counted"] == 3
+    assert "and 3 more things, not counted" in dlq("status").stdout
 
 
 def _age(cloud: Any, queue: str, seconds: float, minutes_ago: float) -> None:
@@ -126,19 +126,19 @@ def test_the_age_of_the_oldest_letter_is_the_latest_figure_of_cloudwatch(
     cloud.deploy("orders")
     cloud.sqs.send_message(QueueUrl=cloud.urls["orders-dlq"], MessageBody="x")
     _age(cloud, "orders-dlq", 7_500, minutes_ago=40)
-    assert only_pipeline(dlq)["oldest_letter_seconds"] is None
-    assert "Oldest letter in the DLQ: unknown" in dlq("status").stdout
+    assert only_pipeline(dlq)["oldest_message_seconds"] is None
+    assert "Oldest message in the DLQ: unknown" in dlq("status").stdout
     _age(cloud, "orders-dlq", 9_999, minutes_ago=8)
     _age(cloud, "orders-dlq", 7_500, minutes_ago=3)
     _age(cloud, "another-dlq", 1, minutes_ago=1)
-    assert only_pipeline(dlq)["oldest_letter_seconds"] == 7_500
-    assert "Oldest letter in the DLQ: 2 h 05 min" in dlq("status").stdout
+    assert only_pipeline(dlq)["oldest_message_seconds"] == 7_500
+    assert "Oldest message in the DLQ: 2 h 05 min" in dlq("status").stdout
 
 
 def test_an_empty_dlq_has_no_oldest_letter_despite_a_late_figure(cloud: Any, dlq: Any) -> None:
     cloud.deploy("orders")
     _age(cloud, "orders-dlq", 7_500, minutes_ago=3)
-    assert "Oldest letter in the DLQ: none" in dlq("status").stdout
+    assert "Oldest message in the DLQ: none" in dlq("status").stdout
 
 
 def test_the_last_run_that_had_work_is_told_with_its_counters(cloud: Any, dlq: Any) -> None:
@@ -352,7 +352,7 @@ def test_what_rings_because_nothing_moves_is_one_card_with_the_command_that_repa
 def test_letters_say_where_they_are_going(cloud: Any, dlq: Any, direction: str) -> None:
     cloud.deploy("orders", "invoices")
     cloud.watched("orders", direction=direction)
-    assert f"Letters over the last ten looks: {direction}" in dlq("status", "orders").stdout
+    assert f"Messages over the last ten looks: {direction}" in dlq("status", "orders").stdout
     shown = dlq("status").stdout
     assert "TREND" in shown
     assert direction in shown
@@ -376,7 +376,7 @@ def test_parked_letters_need_attention_and_the_next_command_is_named(cloud: Any,
     cloud.park("orders", "POISON")
     cloud.park("orders", "EXPIRED")
     done = dlq("status")
-    says = "orders  a person has to look at 2 messages in the parking lot\n    dlq retry"
+    says = "orders  a person has to look at 2 messages in the parking queues\n    dlq retry"
     assert says in done.stdout
     assert dlq("status", "--check").exit_code == Exit.ATTENTION
     assert dlq("status", "--check", "--pipeline", "invoices").exit_code == Exit.DONE
@@ -415,7 +415,7 @@ def test_rows_that_others_wrote_are_named_with_their_keys(cloud: Any, dlq: Any) 
     })  # fmt: skip
     pipeline = only_pipeline(dlq)
     assert pipeline["foreign_rows"] == [*keys, escape]
-    assert [lane["letters"] for lane in pipeline["waiting"]] == [2]
+    assert [lane["messages"] for lane in pipeline["waiting"]] == [2]
     said = dlq("status", "--check")
     assert said.exit_code == Exit.ATTENTION
     [line] = [line for line in said.stdout.splitlines() if "belong" in line]
@@ -466,9 +466,9 @@ def test_thirty_pipelines_fit_a_screen() -> None:
             dlq=depth,
             parking={"default": QueueDepth(12, 0, 0)},
             dedicated={},
-            oldest_letter_seconds=7_500,
+            oldest_message_seconds=7_500,
             waiting=(),
-            lanes_not_counted=0,
+            places_not_counted=0,
             circuit=status.CircuitStatus("HALF_OPEN", None),
             last_run={"at": now.timestamp() - 40, "moved": 3},
             alarms=(),
@@ -639,7 +639,7 @@ def test_the_age_by_what_was_seen_is_shown_beside_that_of_sqs(cloud: Any, dlq: A
     assert source["source"] == "dlq"
     assert 3 * DAY <= source["oldest_seconds"] < 3 * DAY + HOUR
     shown = dlq("status").stdout
-    assert "Oldest letter in the DLQ: 3 d 0 h (SQS says 0 s, the watch 3 d 0 h)" in shown
+    assert "Oldest message in the DLQ: 3 d 0 h (SQS says 0 s, the monitor 3 d 0 h)" in shown
     assert "10 d 23 h" in shown
     cloud.deploy("invoices")
     assert "3 d 0 h" in dlq("status").stdout
@@ -665,11 +665,11 @@ def test_rescued_letters_count_as_letters_of_their_queue(cloud: Any, dlq: Any) -
     cloud.waiting("orders", "dedicated:vip", 3)
     cloud.waiting("orders", "due", 2)
     assert needs(dlq)["unattended"] == (
-        "a person has to look at 2 messages in the parking lot; "
+        "a person has to look at 2 messages in the parking queues; "
         'type dlq retry --in parked --all -p orders --reason "fixed"'
     )
     sources = answer(dlq)["pipelines"][1]["sources"]
-    assert {source["source"]: source["rescued"] for source in sources} == {
+    assert {source["source"]: source["saved"] for source in sources} == {
         "main": 0,
         "dlq": 0,
         "vip": 3,
@@ -776,7 +776,7 @@ def test_the_rate_is_that_of_the_minutes_in_which_it_ran(
         cloud.letter("{}")
     cloud.waiting("orders", "due", 7)
     outlook = only_pipeline(dlq)["outlook"]
-    assert (outlook["letters"], outlook["rate_limit"]) == (10, 20.0)
+    assert (outlook["messages"], outlook["rate_limit"]) == (10, 20.0)
     assert outlook["rate_measured"] is None
     # Of one moment: else two of them may fall into the same minute.
     now = datetime.now(UTC)
@@ -815,9 +815,9 @@ def test_status_says_when_the_dlq_will_be_empty_at_the_measured_rate(cloud: Any,
     [
         ([90] * 10, 0, "it does not become emptier: 10 looks, arrivals deducted", 0.0),
         (range(90, 190, 10), 0, "it does not become emptier: 10 looks", -1 / 6),
-        ([90] * 3, 0, "unknown: 3 of 10 looks in a row found letters", None),
-        ([4] * 10, 0, "unknown: fewer than 10 letters give no rate", None),
-        (range(100, 40, -6), 400, "unknown: the watch has not looked", None),
+        ([90] * 3, 0, "unknown: 3 of 10 looks in a row found messages", None),
+        ([4] * 10, 0, "unknown: fewer than 10 messages give no rate", None),
+        (range(100, 40, -6), 400, "unknown: the monitor has not looked", None),
         ([], 0, "unknown: 0 of 10 looks in a row", None),
     ],
     ids=["flat", "rising", "too soon", "too few", "watch is silent", "never looked"],
@@ -906,7 +906,7 @@ def test_the_first_letter_that_expires_is_told_with_its_queue(cloud: Any, dlq: A
     _remembered(cloud, 3 * DAY, 14 * DAY)
     outlook = only_pipeline(dlq)["outlook"]
     assert (outlook["expires_in"], outlook["seconds_to_expiry"] // HOUR) == ("dlq", 263)
-    assert "First letter expires in: 10 d 23 h, in the DLQ" in dlq("status").stdout
+    assert "First message expires in: 10 d 23 h, in the DLQ" in dlq("status").stdout
 
 
 def test_lanes_say_how_old_their_letters_are_and_when_the_first_is_due(
@@ -926,7 +926,7 @@ def test_lanes_say_how_old_their_letters_are_and_when_the_first_is_due(
     assert (circuit["oldest_seconds"] // HOUR, rule["oldest_seconds"] // HOUR) == (24, 1)
     assert due["oldest_seconds"] is None
     assert datetime.fromisoformat(due["first_due"]).timestamp() == pytest.approx(now + HOUR, abs=2)
-    assert "1 delayed letter will be judged again when due, the first at " in dlq("status").stdout
+    assert "1 delayed message will be decided again when due, the first at " in dlq("status").stdout
 
 
 def test_the_age_of_the_main_queue_is_shown(cloud: Any, dlq: Any) -> None:

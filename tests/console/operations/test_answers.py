@@ -32,7 +32,7 @@ def without_times_and_receives(value: Any) -> Any:
             return {
                 key: without_times_and_receives(member)
                 for key, member in value.items()
-                if key not in ("at", "received", "watch_ran_at")
+                if key not in ("at", "received", "monitor_ran_at")
             }
         case [*_]:
             return [without_times_and_receives(member) for member in value]

@@ -71,14 +71,14 @@ def troubled() -> PipelineStatus:
     ]
     return PipelineStatus(
         name="orders", mode="enforce", fifo=False, main=empty, dlq=one, parking={"default": one},
-        dedicated={}, oldest_letter_seconds=None, waiting=(), lanes_not_counted=0,
+        dedicated={}, oldest_message_seconds=None, waiting=(), places_not_counted=0,
         circuit=CircuitStatus("OPEN", None), alarms=alarms, held=[held],
         last_run={"failed": 1, "counts": {str(Count.ATTRIBUTE_RENAMED): 1}},
         misconfigured=[replace(held, key="orders#config", forced=None)],
         causes=[CauseRow("orders", "f1", "HELD", "E", AN_HOUR_AGO, None, None, None)],
-        collisions=ManyCollisions(400, 30, ("body.at",), None), watch_ran_at=AN_HOUR_AGO,
+        collisions=ManyCollisions(400, 30, ("body.at",), None), monitor_ran_at=AN_HOUR_AGO,
         seen=seen, sources=[source],
-        replays=[run(RunState.HELD), run(RunState.BROKEN), run(RunState.WAITING_APPROVAL),
+        runs=[run(RunState.HELD), run(RunState.BROKEN), run(RunState.WAITING_APPROVAL),
                  run(RunState.RUNNING, lost=True)],
         foreign_rows=[{"pk": "other#done#x", "sk": "claim"}],
     )  # fmt: skip
@@ -141,7 +141,7 @@ def ringing(*rings: Alarm, **more: object) -> PipelineStatus:
     """A pipeline in which these alarms ring and nothing else is wrong."""
     well = replace(
         troubled(), circuit=CircuitStatus("CLOSED", None), held=(), last_run=None, misconfigured=(),
-        causes=(), collisions=None, watch_ran_at=NOW, seen=(), sources=(), replays=(),
+        causes=(), collisions=None, monitor_ran_at=NOW, seen=(), sources=(), runs=(),
         foreign_rows=(), parking={}, dlq=QueueDepth(0, 0, 0),
         alarms=[AlarmState(f"deadletter-orders-{name}", AN_HOUR_AGO) for name in rings],
     )  # fmt: skip
