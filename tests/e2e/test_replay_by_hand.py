@@ -19,7 +19,7 @@ from tests.e2e.receiver import Receiver
 # Ordering keys whose letters the endpoint takes, and letters of each.
 GOOD, LETTERS = 10, 4
 
-# The longest that nothing moves: a failed letter waits a minute for its third try.
+# The longest that nothing moves: a run asks for outcomes each minute.
 STANDSTILL = 240.0
 
 # A price for which the endpoint refuses an order for good.
@@ -43,14 +43,9 @@ class Replayed:
         deployed.register(self.tenant, receiver.url(self.tenant))
 
     def _status(self, body: bytes) -> int:
-        price = json.loads(body)["price"]
-        if price == REFUSED:
-            return 422
-        return 503 if price is None and not self.mended else 200
+        return 422 if json.loads(body)["price"] == REFUSED and not self.mended else 200
 
-    def send(
-        self, key: str, place: int, price: int | None, queue: str = "Dlq", **attributes: Any
-    ) -> str:
+    def send(self, key: str, place: int, price: int, queue: str = "Dlq", **attributes: Any) -> str:
         """Put a letter into a queue. Returns its MessageId."""
         body = {"tenantId": self.tenant, "key": key, "place": place, "price": price}
         id_ = f"{self.tenant}-{key}-{place}"
@@ -58,12 +53,11 @@ class Replayed:
         in_group = {"MessageGroupId": key, "MessageDeduplicationId": id_} if self.is_fifo else {}
         return self.deployed.send(text, queue, MessageAttributes=attributes, **in_group)
 
-    def got(self, key: str, *, taken: bool | None = None) -> list[tuple[int, int | None]]:
-        """Place and price of each POST of a key: those that were taken, or refused, or all."""
+    def got(self, key: str) -> list[tuple[int, int]]:
+        """Place and price of each POST of a key."""
         return [
             (body["place"], body["price"])
             for post in list(self._posts)
-            if taken is None or taken == (post.status < 300)
             if (body := json.loads(post.body))["key"] == key
         ]
 
@@ -156,18 +150,18 @@ def send_good(replayed: Replayed) -> list[tuple[str, int]]:
 
 def test_a_key_stops_at_a_failed_letter(replayed: Replayed) -> None:
     letters = send_good(replayed)
-    for place, price in ((1, None), (2, 5), (3, 5)):
+    for place, price in ((1, REFUSED), (2, 5), (3, 5)):
         replayed.send("stopped", place, price)
     run = replayed.start("--stop-on-failure")
 
-    # Each try has failed, and all other keys are at their end.
+    # It is parked, and all other keys are at their end.
     def stands_still(shown: Mapping[str, Any]) -> bool:
-        refused = len(replayed.got("stopped", taken=False))
-        return refused == 3 and shown["counts"].get("RECOVERED") == len(letters)
+        counts = {name: number for name, number in shown["counts"].items() if number}
+        return counts == {"PARKED": 1, "RECOVERED": len(letters), "OPEN": 2}
 
     replayed.until_run(run, stands_still, "the key stands still")
     # What is behind the failed letter was never sent.
-    assert replayed.got("stopped") == [(1, None)] * 3
+    assert replayed.got("stopped") == [(1, REFUSED)]
     replayed.deployed.dlq("run", "abort", run, *BECAUSE)
     replayed.until_run(run, lambda shown: shown["empty"], "the run has ended")
 
@@ -207,10 +201,10 @@ def test_a_rerun_takes_the_letters_that_failed_and_no_other(replayed: Replayed) 
     letters = send_good(replayed)
     failing = [("late", 1), ("later", 1)]
     for key, place in failing:
-        replayed.send(key, place, None)
+        replayed.send(key, place, REFUSED)
     report = replayed.until_done(replayed.start(), len(letters) + 2)
-    assert report["counts"] == {"RECOVERED": len(letters), "QUARANTINED": 2}
-    assert [replayed.got(key) for key, _ in failing] == [[(1, None)] * 3] * 2
+    assert report["counts"] == {"RECOVERED": len(letters), "PARKED": 2}
+    assert [replayed.got(key) for key, _ in failing] == [[(1, REFUSED)]] * 2
     run = report["run"]["run"]
 
     replayed.mended = True
