@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from ..operations.deployed_queue import DeployedQueue
+from ..operations.life_decision import TriedRule
 from ..operations.life_logs import FOUND, ReceiveLog
 from ..operations.life_place import Where
 from ..operations.message import ShownMessage
 from ..operations.pipeline_settings import Attempts, Delays, SettingsInForce
 from ..operations.replay_runs import IN_TROUBLE
-from ..operations.rule_explanation import TriedRule
 from ..operations.rule_history import ShownRule
 from ..operations.show import VERB, Shown
 from ..operations.words import clock, count, duration, size
