@@ -46,8 +46,8 @@ def budgets() -> list[Budget]:
     console = list((ROOT / "console").rglob("*.py"))
     pages = [path for path in (ROOT / "docs").rglob("*.md") if path.parent.name != "adr"]
     return [
-        Budget("commands", len(commands), 43, 34),
-        Budget("option slots", slots, 166, 125),
+        Budget("commands", len(commands), 42, 34),
+        Budget("option slots", slots, 163, 125),
         Budget("console, code lines", code_lines_of(console), 20_200, 10_000),
         Budget("console, modules", len(console), 152, 75),
         Budget("console, code lines of tests", tests_of("console"), 10_700, 6_500),

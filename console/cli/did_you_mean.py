@@ -98,7 +98,7 @@ MEANINGS = (
     Meaning(
         Effect.CHANGES,
         "quarantine block ban isolate park",
-        ("rules add RULE_ID --action QUARANTINE --tenant ID", "cause park FINGERPRINT"),
+        ("rules add RULE_ID --action QUARANTINE --tenant ID",),
     ),
     Meaning(
         Effect.CHANGES,
@@ -146,7 +146,6 @@ SAYS: Mapping[str, str] = {
     "--help": "all commands",
     "--version": "the version that is installed",
     "audit": "who changed what, when and why",
-    "cause park FINGERPRINT": "park those of a cause",
     "circuit auto": "end what a person said about a circuit",
     "circuit list": "which dependencies are down",
     "circuit open": "stop all sending, live traffic too",

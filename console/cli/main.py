@@ -28,7 +28,7 @@ COMMANDS = {
     "status": (".status", "What needs attention, and how full each queue is."),
     "show": (
         ".show",
-        "One message, run, rule, circuit or pipeline: all that is on record of it.",
+        "One message, run, rule, circuit, cause or pipeline: all that is on record of it.",
     ),
     "flow": (
         ".flow",
@@ -52,10 +52,6 @@ COMMANDS = {
     "circuit": (
         ".circuits",
         "Circuit breakers: which dependencies are down, and the manual override.",
-    ),
-    "cause": (
-        ".causes",
-        "Sudden causes: one error that fails most messages, and its letters.",
     ),
     "endpoint": (
         ".endpoints",

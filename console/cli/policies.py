@@ -25,7 +25,6 @@ BESIDE_READER: Mapping[str, tuple[str, ...]] = {
     "circuit open": (OPERATOR,),
     "circuit close": (OPERATOR,),
     "circuit auto": (OPERATOR,),
-    "cause park": (OPERATOR,),
     "endpoint check": (ENDPOINTS,),
     "endpoint add": (ENDPOINTS,),
     "endpoint enable": (ENDPOINTS,),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -11,9 +11,13 @@ from typing import Annotated
 
 from deadletter.replay.run import RunState
 
-from . import circuits, message, pipeline_settings, rule_history
+from . import causes, circuits, groups, message, pipeline_settings, rule_history
 from .answer import Answer
+from .audit_lines import AuditLine
+from .audit_trail import history
+from .causes import CauseRow
 from .circuits import CircuitRow
+from .groups import GroupsRequest, MessageGroup
 from .message import Extras, ShownMessage
 from .names import NameKind, known, only, taken_apart
 from .pipeline_settings import SettingsInForce
@@ -36,7 +40,7 @@ class ShowRequest:
         str | None,
         Asked(
             "A message (message ID, current ID or business ID), a run, a rule, a circuit or a "
-            "pipeline; rule:NAME, run:NAME and so on if it is several.",
+            "pipeline; rule:NAME, run:NAME and so on if it is several; or cause:ID.",
             metavar="ANYTHING",
         ),
     ] = None
@@ -54,6 +58,19 @@ class ShowRequest:
         str | None,
         Asked("Write a run as one page with charts into a new file.", ("--html",), "FILE"),
     ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShownCause:
+    """A cause of failure in one pipeline: its messages, its state, and who has changed that."""
+
+    pipeline: Annotated[str, "name of the pipeline"]
+    fingerprint: Annotated[str, "the whole fingerprint"]
+    state: Annotated[
+        CauseRow | None, "its hold, or who ended that; null unless it dominated within a day"
+    ]
+    group: Annotated[MessageGroup | None, "its messages that fail now; null without any"]
+    changes: Annotated[Sequence[AuditLine], "what people did about it, the newest first"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +91,9 @@ class Shown(Answer):
         Sequence[CircuitRow] | None,
         "the circuit, in each pipeline that has it; null otherwise",
     ] = None
+    causes: Annotated[
+        Sequence[ShownCause] | None, "the cause, in each pipeline that has it; null otherwise"
+    ] = None
     pipeline: Annotated[SettingsInForce | None, "the pipeline; null for another kind"] = None
 
 
@@ -87,6 +107,15 @@ def read(session: Session, request: ShowRequest) -> Shown:
     names = [each.name for each in chosen]
     typed = request.name or f"{NameKind.PIPELINE}:{app.pipeline(request.pipeline).name}"
     given, name = taken_apart(typed)
+    if given is NameKind.CAUSE:
+        shown = tuple(cause for each in names for cause in _causes(session, each, name))
+        if not shown:
+            raise Problem(
+                f"No cause {name!r} fails messages, or has dominated within a day: dlq groups "
+                "shows the known ones.",
+                Cause.ABSENT,
+            )
+        return Shown(**session.place, at=session.now, kind=given, name=name, causes=shown)
     found = known(session, app, name, names)
     kind = given or only(found, name)
     switch = None
@@ -108,6 +137,24 @@ def read(session: Session, request: ShowRequest) -> Shown:
     extras = Extras(body=request.body, look=request.look, logs=request.logs, rules=request.rules)
     return replace(said, message=message.shown(session, app, name, names, found, extras))
 
+
+def _causes(session: Session, pipeline: str, name: str) -> Iterator[ShownCause]:
+    """The causes of a pipeline whose fingerprints begin so."""
+    answer = groups.read(session, GroupsRequest(pipelines=(pipeline,), terms=(f"cause={name}",)))
+    prefix = name.lower()
+    states = {row.fingerprint: row for row in answer.causes if row.fingerprint.startswith(prefix)}
+    failing = {group.name: group for group in answer.groups if group.name.startswith(prefix)}
+    for fingerprint in dict.fromkeys((*states, *failing)):
+        yield ShownCause(
+            pipeline,
+            fingerprint,
+            states.get(fingerprint),
+            failing.get(fingerprint),
+            history(session, causes.target(fingerprint), (pipeline,), _MOST_CHANGES),
+        )
+
+
+_MOST_CHANGES = 20
 
 _RUN = re.compile(r"[0-9a-f]{4,16}")
 """The id of a run, or its first characters."""
@@ -152,7 +199,7 @@ def _shown_run(session: Session, said: Shown, switch: RunSwitch, request: ShowRe
 
 VERB = Verb(
     name="show",
-    says="""One message, run, rule, circuit or pipeline: all that is on record of it.
+    says="""One message, run, rule, circuit, cause or pipeline: all that is on record of it.
 
     A message has a time line: each failure, and what rules, runs and people did with it; then
     whether it was processed, with the record that says so, what comes next, and where it was not
@@ -175,6 +222,7 @@ VERB = Verb(
         "dlq show 4f0c1b --html report.html",
         "dlq show rule:stop-acme",
         "dlq show circuit:hooks.acme.example",
+        "dlq show cause:9c1f08e2",
         "dlq show orders --json --query pipeline.policy",
     ],
     read=read,

@@ -58,7 +58,6 @@ TYPED: dict[str, tuple[str, ...]] = {
     "dlq circuit open": ("circuit", "open", *SAID, "--expires", "1h", "--yes"),
     "dlq circuit close": ("circuit", "close", *SAID, "--expires", "1h", "--yes"),
     "dlq circuit auto": ("circuit", "auto", *BECAUSE, "--yes"),
-    "dlq cause park": ("cause", "park", CAUSE, *SAID, "--yes"),
     "dlq endpoint check": ("endpoint", "check", "acme", "--post", *BECAUSE),
     "dlq endpoint add": (
         *("endpoint", "add", "new", "--url", URL, "--secret", SECRET, *BECAUSE, "--yes"),

@@ -261,6 +261,7 @@ TYPED: dict[str, list[tuple[str, ...]]] = {
         ("show", "{run}"),
         ("show", "rule:shown"),
         ("show", "circuit:orders"),
+        ("show", f"cause:{CAUSE[:8]}"),
     ],
     "dlq flow": [("flow", "orders")],
     "dlq groups": [
@@ -322,7 +323,6 @@ TYPED: dict[str, list[tuple[str, ...]]] = {
     "dlq circuit open": [("circuit", "open", *PIPELINE, *SAID)],
     "dlq circuit close": [("circuit", "close", "broken", *PIPELINE, *SAID)],
     "dlq circuit auto": [("circuit", "auto", "broken", *PIPELINE, "--yes")],
-    "dlq cause park": [("cause", "park", CAUSE, *PIPELINE, *DECIDED)],
     "dlq endpoint list": [("endpoint", "list")],
     "dlq endpoint check": [("endpoint", "check", "{tenant}", "--allow-loopback", "--post")],
     "dlq endpoint add": [

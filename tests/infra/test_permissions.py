@@ -405,10 +405,6 @@ DECIDE_RUN = {
         "replay machines": {"states:SendTaskSuccess"},
     },
 }
-DECIDE_CAUSE = {
-    "DlqReader": {**SEE, "table Circuits": {"dynamodb:BatchGetItem"}},
-    "CircuitOperator": {"table Circuits": {"dynamodb:UpdateItem"}},
-}
 
 # What it takes to see how things stand.
 SEE_STATUS = {
@@ -477,6 +473,8 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
             **WEIGH,
             "main queues": {"sqs:GetQueueAttributes"},
             "table Letters/index/lanes": {"dynamodb:Query"},
+            # Of a cause.
+            "table Letters/index/causes": {"dynamodb:Query"},
             # Of endpoints too, where the ledger does not name them as they are.
             **SEE_CIRCUITS,
             # All of them, where a rule is shown.
@@ -615,7 +613,6 @@ COMMANDS: dict[str, dict[str, dict[str, set[str]]]] = {
     "dlq circuit open": HOLD_CIRCUIT,
     "dlq circuit close": HOLD_CIRCUIT,
     "dlq circuit auto": HOLD_CIRCUIT,
-    "dlq cause park": DECIDE_CAUSE,
     "dlq endpoint list": {"DlqReader": {**SEE, "table Endpoints": {"dynamodb:Scan"}}},
     "dlq endpoint check": {
         "DlqReader": {**SEE, "table Endpoints": {"dynamodb:GetItem"}},
